@@ -1,0 +1,115 @@
+package grapnel
+
+import (
+	"time"
+
+	"github.com/grapnelhq/grapnel/policy"
+)
+
+// Delivery is one event for one endpoint.
+type Delivery struct {
+	Seq           int64
+	EventSeq      int64
+	EventID       string
+	EndpointID    string
+	Tenant        string
+	Type          string
+	Key           string
+	Position      int64 // in its lane: 1, 2, …; 0 when it has no lane
+	Status        Status
+	ReasonCode    ReasonCode
+	Reason        string
+	Waiting       Waiting // while it is not final
+	AttemptsMade  int
+	CreatedAt     time.Time // when its event was accepted
+	FinishedAt    time.Time
+	ReplayOf      int64 // the delivery that this one repeats; 0: none
+	Attempts      []Attempt
+	NextAttemptAt time.Time // zero: none is planned
+}
+
+// ID is the delivery's id.
+func (d *Delivery) ID() string { return DeliveryID(d.CreatedAt, d.Seq) }
+
+// Waiting is what only a delivery that is not final has: its place in its lane and its schedule.
+type Waiting struct {
+	Head    bool      // first in its lane; only heads are attempted
+	Due     time.Time // of the next attempt, when Head
+	Blocked bool      // exhausted under a policy that blocks: waits for a person
+	Anchor  time.Time // start of the first attempt; before that, when it became a head
+}
+
+// Status is where a delivery is. Pending and Held are not final; all others are.
+type Status string
+
+// The statuses. The store keeps Pending for both Pending and Held: which one it is follows from the lane and the endpoint.
+const (
+	Pending   Status = "pending"
+	Held      Status = "held"
+	Delivered Status = "delivered"
+	Failed    Status = "failed"
+	Dropped   Status = "dropped"
+	Discarded Status = "discarded"
+	Skipped   Status = "skipped"
+)
+
+// Final says whether a delivery in this status is over.
+func (s Status) Final() bool { return s != Pending && s != Held }
+
+// Statuses lists all of them.
+func Statuses() []Status {
+	return []Status{Pending, Held, Delivered, Failed, Dropped, Discarded, Skipped}
+}
+
+// ReasonCode says why a delivery failed.
+type ReasonCode string
+
+// The reason codes. ReasonNone belongs to deliveries that did not fail.
+const (
+	ReasonNone         ReasonCode = ""
+	ReasonExhausted    ReasonCode = "exhausted"
+	ReasonPermanent    ReasonCode = "permanent"
+	ReasonRejected     ReasonCode = "rejected"
+	ReasonExpired      ReasonCode = "expired"
+	ReasonEndpointGone ReasonCode = "endpoint_gone"
+)
+
+// Trigger says what started an attempt.
+type Trigger string
+
+// The triggers.
+const (
+	TriggerSchedule Trigger = "schedule"
+	TriggerManual   Trigger = "manual"
+	TriggerReplay   Trigger = "replay"
+	TriggerProbe    Trigger = "probe"
+	TriggerTest     Trigger = "test"
+)
+
+// Attempt is one try of a delivery, kept as it was planned and as it went. It is never changed afterwards.
+type Attempt struct {
+	Number          int
+	Trigger         Trigger
+	ScheduledFor    time.Time
+	StartedAt       time.Time
+	Duration        time.Duration
+	Phases          Phases
+	StatusCode      int // 0: no response
+	Class           policy.Class
+	Error           string
+	ResponseHeaders map[string]string
+	ResponseBody    []byte
+	Decision        policy.Decision
+	NextAttemptAt   time.Time // zero: no further attempt
+	PolicyRevision  int64     // of the endpoint whose policy decided
+}
+
+// Phases are the parts of a request's time. Zero: the phase did not happen (a kept-alive connection has no dns or connect).
+type Phases struct {
+	DNS       time.Duration
+	Connect   time.Duration
+	TLS       time.Duration
+	FirstByte time.Duration // from the request written to the first byte of the response
+	Body      time.Duration
+	Reused    bool
+}

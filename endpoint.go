@@ -1,0 +1,105 @@
+package grapnel
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/grapnelhq/grapnel/policy"
+)
+
+// Endpoint is where events go: an HTTP URL that takes deliveries as POST requests.
+type Endpoint struct {
+	ID             string
+	Tenant         string
+	URL            string
+	Description    string
+	EventTypes     []string // patterns; empty: every type
+	Filter         string   // a CEL expression over event; empty: no filter
+	PolicyName     string   // a preset or a policy of the tenant; empty when Policy was given inline
+	Policy         policy.Policy
+	Ordering       Ordering
+	RateLimit      *RateLimit
+	MaxConcurrency int
+	Headers        map[string]string
+	Format         Format
+	Secrets        []Secret // the newest first; those that have expired no longer sign
+	Status         EndpointStatus
+	DisabledReason string
+	DisabledAt     time.Time
+	CreatedAt      time.Time
+	UpdatedAt      time.Time
+	DeletedAt      time.Time // set while what waited for a deleted endpoint is being ended
+	Revision       int64     // grows with every change of this endpoint
+}
+
+// DefaultMaxConcurrency is how many requests an endpoint gets at once unless it says otherwise.
+const DefaultMaxConcurrency = 32
+
+// MaxEndpointConcurrency is the most an endpoint may ask for.
+const MaxEndpointConcurrency = 1024
+
+// Ordering says whether events of one key wait for each other.
+type Ordering string
+
+// The orderings.
+const (
+	OrderByKey Ordering = "key"
+	Unordered  Ordering = "none"
+)
+
+// Format is the shape of the request that an endpoint gets.
+type Format string
+
+// The formats.
+const (
+	FormatStandard    Format = "standard"
+	FormatRaw         Format = "raw"
+	FormatCloudEvents Format = "cloudevents"
+)
+
+// EndpointStatus says whether an endpoint gets deliveries.
+type EndpointStatus string
+
+// The statuses of an endpoint. Deliveries to a paused one are held; to a disabled one, held or dropped as its policy says.
+const (
+	EndpointEnabled  EndpointStatus = "enabled"
+	EndpointPaused   EndpointStatus = "paused"
+	EndpointDisabled EndpointStatus = "disabled"
+)
+
+// RateLimit is a token bucket.
+type RateLimit struct {
+	PerSecond float64 `json:"per_second"`
+	Burst     int     `json:"burst"`
+}
+
+// Secret signs deliveries. Its text form starts with whsec_ (symmetric) or whsk_ (ed25519); see package sign. It never
+// shows itself in logs or formatted output.
+type Secret struct {
+	Text      string
+	CreatedAt time.Time
+	ExpiresAt time.Time // zero: does not expire
+}
+
+// Live says whether the secret signs at the given time.
+func (s Secret) Live(now time.Time) bool { return s.ExpiresAt.IsZero() || now.Before(s.ExpiresAt) }
+
+// String keeps the secret out of formatted output.
+func (Secret) String() string { return "[redacted]" }
+
+// GoString keeps the secret out of %#v.
+func (Secret) GoString() string { return "[redacted]" }
+
+// LogValue keeps the secret out of logs.
+func (Secret) LogValue() slog.Value { return slog.StringValue("[redacted]") }
+
+// NamedPolicy is a policy that a tenant keeps under a name of its own.
+type NamedPolicy struct {
+	ID        string
+	Tenant    string
+	Name      string
+	Policy    policy.Policy
+	CreatedAt time.Time
+	UpdatedAt time.Time
+	Revision  int64
+}

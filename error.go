@@ -1,0 +1,73 @@
+package grapnel
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Code says what kind of error it is. Faces translate it once: the API to a status, the command line to an exit code.
+type Code string
+
+// The codes.
+const (
+	CodeInvalid     Code = "invalid"     // a field is wrong; Pointer says which
+	CodeMalformed   Code = "malformed"   // the input cannot be parsed at all
+	CodeTooLarge    Code = "too_large"   //
+	CodeNotFound    Code = "not_found"   // absent, or of another tenant
+	CodeConflict    Code = "conflict"    // what is there contradicts what is asked
+	CodeUnsupported Code = "unsupported" // a content type or encoding that is not taken
+	CodeUnavailable Code = "unavailable" // try again later
+	CodeStorageFull Code = "storage_full"
+	CodeMismatch    Code = "idempotency_mismatch" // the same Idempotency-Key with another body
+	CodeInFlight    Code = "idempotency_in_flight"
+)
+
+// Error is an error with a code that a face can translate and, for bad input, the fields that are wrong.
+type Error struct {
+	Code   Code
+	Detail string
+	Fields []Field
+	Err    error // the cause, for logs; never shown to a caller
+}
+
+// Field is one thing that is wrong with an input.
+type Field struct {
+	Pointer string // a JSON pointer into the body ("/policy/timeout"), "?name" for a query parameter, a header's name
+	Detail  string
+}
+
+func (e *Error) Error() string {
+	text := string(e.Code)
+	if e.Detail != "" {
+		text += ": " + e.Detail
+	}
+	for _, f := range e.Fields {
+		text += fmt.Sprintf(" (%s: %s)", f.Pointer, f.Detail)
+	}
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	return text
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Errorf makes an error with a code.
+func Errorf(code Code, format string, args ...any) *Error {
+	return &Error{Code: code, Detail: fmt.Sprintf(format, args...)}
+}
+
+// Invalid makes an error about one field of the input.
+func Invalid(pointer, format string, args ...any) *Error {
+	return &Error{Code: CodeInvalid, Detail: "the request has a field that cannot be used",
+		Fields: []Field{{Pointer: pointer, Detail: fmt.Sprintf(format, args...)}}}
+}
+
+// CodeOf is the code of the first Error in err's chain, or "" when there is none.
+func CodeOf(err error) Code {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return ""
+}

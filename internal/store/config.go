@@ -1,0 +1,67 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// Configuration is what operators change rarely and the engine keeps in memory. Every write makes a new version of the
+// whole, which Append checks, so that an event is matched against the endpoints that exist when it is committed.
+type Configuration interface {
+	// Config returns everything at once.
+	Config(ctx context.Context) (Config, error)
+	// PutEndpoint creates the endpoint (Revision 0) or replaces the one that has this Revision; another revision there is
+	// grapnel.CodeConflict, none in scope grapnel.CodeNotFound. It returns the new revision and configuration version.
+	PutEndpoint(ctx context.Context, scope Scope, ep grapnel.Endpoint, once *Once) (Put, error)
+	// RemoveEndpoint forgets an endpoint that was marked as deleted, once nothing waits for it.
+	RemoveEndpoint(ctx context.Context, id string) error
+	// PutPolicy creates or replaces a named policy; a name that the tenant already uses is grapnel.CodeConflict.
+	PutPolicy(ctx context.Context, scope Scope, p grapnel.NamedPolicy, once *Once) (Put, error)
+	DeletePolicy(ctx context.Context, scope Scope, id string) error
+	// PutKey creates an API key or, under the same id, replaces it.
+	PutKey(ctx context.Context, scope Scope, k grapnel.Key, once *Once) (Put, error)
+	DeleteKey(ctx context.Context, scope Scope, id string) error
+	// Recall returns the stored answer of an idempotency key that has not expired at the given time, or nil.
+	Recall(ctx context.Context, key string, now time.Time) (*Answer, error)
+	// Remember stores an answer on its own, for calls whose effect is idempotent by itself.
+	Remember(ctx context.Context, once *Once) error
+	// Forget deletes at most limit answers that have expired, and returns how many.
+	Forget(ctx context.Context, now time.Time, limit int) (int, error)
+}
+
+// Config is all configuration at one version.
+type Config struct {
+	Version   int64
+	Endpoints []grapnel.Endpoint // sorted by id; those marked as deleted included
+	Policies  []grapnel.NamedPolicy
+	Keys      []grapnel.Key
+}
+
+// Put is the result of a configuration write.
+type Put struct {
+	Revision int64
+	Version  int64
+	Answer   *Answer // see Accepted.Answer
+}
+
+// Once makes a call happen once for an idempotency key: the answer is stored in the same transaction as the effect.
+// A key that is there already with the same fingerprint stops the call, which returns the stored answer; with another
+// fingerprint it is grapnel.CodeMismatch.
+type Once struct {
+	Key         string   // API key id and idempotency key, joined
+	Fingerprint [32]byte // of method, path and body
+	Expires     time.Time
+	// Answer makes the answer to store. It runs inside the transaction, so it must not call the store. done is the result
+	// about to be returned (Accepted, Redelivered or Put).
+	Answer func(done any) Answer
+	Now    time.Time // answers that have expired by now do not count
+}
+
+// Answer is a stored answer to an HTTP request.
+type Answer struct {
+	Fingerprint [32]byte
+	Status      int
+	Body        []byte
+}

@@ -1,0 +1,49 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// History answers questions about what happened and what waits.
+type History interface {
+	// Event returns an event and its deliveries (without attempts); grapnel.CodeNotFound when it is not in scope.
+	Event(ctx context.Context, scope Scope, tenant, id string) (*grapnel.Event, []grapnel.Delivery, error)
+	// EventList returns events, the newest first. Data is included.
+	EventList(ctx context.Context, scope Scope, q EventQuery) ([]grapnel.Event, error)
+	// Delivery returns one delivery with its attempts in order; grapnel.CodeNotFound when it is not in scope.
+	Delivery(ctx context.Context, scope Scope, seq int64) (*grapnel.Delivery, error)
+	// DeliveryList returns deliveries without attempts, the newest first.
+	DeliveryList(ctx context.Context, scope Scope, q DeliveryQuery) ([]grapnel.Delivery, error)
+	// Counts returns how many deliveries there are per endpoint and status; it may count.
+	Counts(ctx context.Context, scope Scope) (map[string]map[grapnel.Status]int64, error)
+	// Waiting returns how many pending deliveries an endpoint has, counting at most limit.
+	Waiting(ctx context.Context, endpoint string, limit int) (int, error)
+}
+
+// EventQuery selects events.
+type EventQuery struct {
+	Type     string // a pattern; empty: any
+	Key      string
+	Tenant   string
+	From, To time.Time // of acceptance; From inclusive, To exclusive; zero: open
+	Before   int64     // only events with a lower number; 0: from the newest
+	Limit    int
+}
+
+// DeliveryQuery selects deliveries.
+type DeliveryQuery struct {
+	Endpoint string // empty: all
+	// Status lists the statuses wanted; empty: any. Held and Pending are told apart by HeldEndpoints and by the lane:
+	// a delivery that is not final is held when it is not a head, is blocked, or its endpoint is listed.
+	Status        []grapnel.Status
+	HeldEndpoints []string
+	Type          string // a pattern; empty: any
+	Key           string
+	Tenant        string
+	From, To      time.Time // of its event's acceptance
+	Before        int64
+	Limit         int
+}

@@ -1,0 +1,36 @@
+package store
+
+import (
+	"errors"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// Scope says whose data a call may touch. It can only be made by Of and Everyone; the zero Scope allows nothing, so a query
+// that forgot its tenant finds nothing instead of everything.
+type Scope struct {
+	tenant   string
+	everyone bool
+}
+
+// Of is the scope of one tenant.
+func Of(tenant string) Scope { return Scope{tenant: tenant} }
+
+// Everyone is the scope of callers that are bound to no tenant: the server itself and keys without tenant.
+func Everyone() Scope { return Scope{everyone: true} }
+
+// Allows says whether the scope covers a tenant.
+func (s Scope) Allows(tenant string) bool {
+	return s.everyone || s.tenant != "" && s.tenant == tenant
+}
+
+// One returns the tenant of a scope that covers only one. A zero Scope covers only the tenant "", which nobody is.
+func (s Scope) One() (tenant string, one bool) { return s.tenant, !s.everyone }
+
+// ErrStale is returned by Append when the configuration has changed since the batch was matched. Nothing was written.
+var ErrStale = errors.New("store: the configuration has changed")
+
+// ErrNotFound makes the error for something that is absent or out of scope; the two cannot be told apart.
+func ErrNotFound(what string) error {
+	return grapnel.Errorf(grapnel.CodeNotFound, "there is no such %s", what)
+}

@@ -1,0 +1,164 @@
+// Package store is the contract of what is durable. It says what is kept and what a transaction is; the implementations
+// (memory, the model; sqlite, one machine; postgres, many) only say how, and all pass the suite in storetest.
+//
+// What every implementation promises:
+//
+//   - Append commits events, all their deliveries and their places in their lanes together, or nothing. When it returns without
+//     error everything is durable.
+//   - Positions in a lane are 1, 2, 3 … in commit order, without gaps.
+//   - Record applies each Change only to a delivery that is still where the change expects it, so repeating a Record whose
+//     answer was lost changes nothing.
+//   - A delivery that is final never changes again.
+//   - A lane has at most one head: the pending delivery with the lowest position. Only Append, Record and End make heads, and
+//     they report every head they make.
+//   - A read that starts after a write has returned sees that write.
+//   - No method can be called without saying whose data it may touch.
+//   - Timestamps are always arguments; a store has no clock. They are kept in microseconds.
+//
+// What it does not promise: that a write whose call returned an error did not happen. Unless the error has one of the
+// codes of package grapnel (which mean that nothing was written), the outcome is unknown and the caller repeats the call.
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// Store is everything an implementation provides. Users of a store ask for the part they need.
+type Store interface {
+	Street
+	Configuration
+	History
+	Close() error
+}
+
+// Street is the hot path: what the engine calls for every event and every attempt.
+type Street interface {
+	// Append commits a batch of events with their deliveries.
+	Append(ctx context.Context, b Batch) (Accepted, error)
+	// Record commits what became of deliveries, all in one transaction, and reports the state after each.
+	Record(ctx context.Context, changes []Change) ([]Changed, error)
+	// Heads returns an endpoint's heads that have a due time, the earliest first (by Due, then Delivery), at most limit of them.
+	Heads(ctx context.Context, endpoint string, limit int) ([]Head, error)
+	// Head returns one pending delivery's current place, or nil if it is final or absent. The second result is false
+	// when the delivery is pending but not the head of its lane.
+	Head(ctx context.Context, delivery int64) (*Head, bool, error)
+	// Events returns events by their sequence numbers, in the order asked for, and verifies the checksum of each; the entry of one
+	// that is absent or corrupt is nil.
+	Events(ctx context.Context, seqs []int64) ([]*grapnel.Event, error)
+	// End finishes at most limit pending deliveries of an endpoint with the given final status and reason, heads and waiting
+	// ones alike, and returns how many it ended. The caller makes sure that none of them is being attempted.
+	End(ctx context.Context, endpoint string, e Ending, limit int) (int, error)
+	// Again commits a new delivery of the same event to the same endpoint, at the tail of its lane.
+	Again(ctx context.Context, scope Scope, r Redelivery) (Redelivered, error)
+}
+
+// Batch is what Append commits.
+type Batch struct {
+	Config int64      // version of the configuration that Targets were matched against; another one now: ErrStale
+	Events []Incoming // in the order in which they shall be accepted
+	Once   *Once      // when the call carries an idempotency key
+}
+
+// Incoming is one event with the endpoints that want it.
+type Incoming struct {
+	Event   *grapnel.Event // Seq is ignored
+	Given   bool           // the publisher gave the id, so it may exist already
+	Targets []Target
+}
+
+// Target is one delivery to be made.
+type Target struct {
+	Endpoint string
+	Ordered  bool            // the delivery joins the lane of its event's key, if it has one
+	Trigger  grapnel.Trigger // of its first attempt
+	Drop     string          // not empty: the delivery is recorded as dropped at once, for this reason
+}
+
+// Accepted is what Append did.
+type Accepted struct {
+	Events []Placed // parallel to Batch.Events
+	Heads  []Head   // deliveries that became heads, in the order of their numbers
+	Answer *Answer  // not nil: the idempotency key was used before; nothing was written and this is the answer of then
+}
+
+// Placed is what became of one event.
+type Placed struct {
+	Seq        int64
+	AcceptedAt time.Time // of the event that is stored, which for a duplicate is the first one
+	Deliveries int
+	Duplicate  bool // the id exists with the same type, key, tenant and data: nothing was written
+	Conflict   bool // the id exists with something else: nothing was written
+}
+
+// Head is the part of a delivery that scheduling needs: a delivery that is first in its lane.
+type Head struct {
+	Delivery  int64
+	Event     int64
+	Endpoint  string
+	Lane      string // its key; empty: no lane
+	Position  int64
+	Due       time.Time // zero when Blocked
+	Blocked   bool
+	Attempts  int
+	Anchor    time.Time
+	Trigger   grapnel.Trigger // of the next attempt
+	CreatedAt time.Time
+}
+
+// AnyAttempts as Change.Expect applies the change whatever the number of attempts made.
+const AnyAttempts = -1
+
+// Change is what one delivery becomes.
+type Change struct {
+	Delivery int64
+	Expect   int              // attempts made before; the change applies only to a pending delivery with this many
+	Attempt  *grapnel.Attempt // nil when no attempt led here: an operator, the clock
+	At       time.Time
+
+	Status     grapnel.Status // grapnel.Pending, or a final one
+	ReasonCode grapnel.ReasonCode
+	Reason     string
+
+	// For grapnel.Pending. A change of a delivery that is not the head of its lane keeps it waiting.
+	Due     time.Time
+	Blocked bool
+	Trigger grapnel.Trigger // of the next attempt
+	Anchor  time.Time       // zero: unchanged
+	// Uncounted keeps the number of attempts made as it was although an Attempt is recorded: our own fault.
+	Uncounted bool
+}
+
+// Changed is the state after a Change, whether it was applied or not.
+type Changed struct {
+	Applied bool
+	Status  grapnel.Status // of the delivery now; empty if there is no such delivery
+	Next    *Head          // the head of the delivery's lane now; for a pending delivery without lane, itself; else nil
+}
+
+// Ending is how End finishes deliveries.
+type Ending struct {
+	Status     grapnel.Status
+	ReasonCode grapnel.ReasonCode
+	Reason     string
+	At         time.Time
+}
+
+// Redelivery asks for a delivery to be made once more.
+type Redelivery struct {
+	Of      int64
+	Trigger grapnel.Trigger
+	Ordered bool
+	At      time.Time
+	Once    *Once
+}
+
+// Redelivered is the new delivery.
+type Redelivered struct {
+	Delivery  int64
+	CreatedAt time.Time
+	Head      *Head   // if it is the head of its lane
+	Answer    *Answer // see Accepted.Answer
+}

@@ -1,0 +1,91 @@
+// Package policy holds the rules that turn the outcomes of attempts into decisions: when to try again, when to give up, what
+// counts as success. It is pure: attempts so far and an outcome in, decision and next time out. The engine, the planned
+// attempts of a delivery, the simulator and the linter all call the same functions, so what is shown is what is done.
+package policy
+
+import (
+	"time"
+)
+
+// Policy says how deliveries to an endpoint are tried. Its JSON form is the one of the API; decode it with Parse.
+// What a policy leaves out comes from the preset "standard" when it is resolved.
+type Policy struct {
+	Name        string              `json:"name,omitempty"`
+	Timeout     Duration            `json:"timeout"`
+	Schedule    Schedule            `json:"schedule"`
+	Jitter      Jitter              `json:"jitter"`
+	MaxAttempts int                 `json:"max_attempts"` // 0: no limit
+	MaxAge      Duration            `json:"max_age"`      // 0: no limit
+	Success     []string            `json:"success"`
+	Classify    map[string]Decision `json:"classify"`
+	RetryAfter  RetryAfterRule      `json:"retry_after"`
+	OnExhausted Exhaustion          `json:"on_exhausted"`
+	Then        Then                `json:"then"`
+	Disable     Disable             `json:"disable"`
+	Breaker     *Breaker            `json:"breaker"` // nil: the default breaker
+}
+
+// Class is what kind of failure an attempt met, decided once, where the response is read.
+type Class string
+
+// The classes, and the empty class of an attempt that has not happened.
+const (
+	ClassNone      Class = "none" // success
+	ClassDNS       Class = "dns"
+	ClassConnect   Class = "connect"
+	ClassTLS       Class = "tls"
+	ClassTimeout   Class = "timeout"
+	ClassReset     Class = "reset"
+	ClassProtocol  Class = "protocol"
+	ClassRedirect  Class = "redirect"
+	ClassBlocked   Class = "blocked" // our own guard refused the address
+	ClassStatus3xx Class = "status_3xx"
+	ClassStatus4xx Class = "status_4xx"
+	ClassStatus429 Class = "status_429"
+	ClassStatus5xx Class = "status_5xx"
+	ClassInternal  Class = "internal" // our own fault: consumes no attempt
+)
+
+// Decision is what follows from an outcome.
+type Decision string
+
+// The decisions.
+const (
+	Deliver         Decision = "deliver"
+	Retry           Decision = "retry"
+	Fail            Decision = "fail"
+	Throttle        Decision = "throttle" // retry, and spare the whole endpoint until then
+	DisableEndpoint Decision = "disable"  // fail, and disable the endpoint
+)
+
+// Outcome is what an attempt came to.
+type Outcome struct {
+	Status        int // HTTP status; 0 when there was no response
+	Class         Class
+	RetryAfter    time.Duration // what the receiver asked for; meaningful when HasRetryAfter
+	HasRetryAfter bool
+}
+
+// Progress is how far a delivery has come.
+type Progress struct {
+	Attempts int       // made so far, those that count
+	Anchor   time.Time // start of the first attempt; before that, when the delivery became the head of its lane
+	Seed     uint64    // of this delivery's jitter: the same seed always gives the same times
+}
+
+// Step is what the policy says after an attempt.
+type Step struct {
+	Decision  Decision
+	Next      time.Time // of the next attempt; zero when there is none
+	Latest    time.Time // the latest the jitter could have put Next
+	Exhausted bool      // retrying was right, but the attempts or the age are used up
+	Expired   bool      // Exhausted because of the age
+	Hold      time.Time // Throttle: the endpoint is spared until then
+}
+
+// Planned is one attempt still to come if every one before it fails.
+type Planned struct {
+	Number int       `json:"number"`
+	At     time.Time `json:"at"`
+	Latest time.Time `json:"latest"`
+}
