@@ -32,6 +32,14 @@ type Endpoint struct {
 	Revision       int64     // grows with every change of this endpoint
 }
 
+// DropReason is why an event accepted while the endpoint is disabled is dropped at once; empty: it is not, it waits.
+func (ep *Endpoint) DropReason() string {
+	if ep.Status != EndpointDisabled || ep.Policy.Disable.Pending != policy.Drop {
+		return ""
+	}
+	return "dropped: its endpoint is disabled (" + ep.DisabledReason + ") and its policy drops what would wait"
+}
+
 // DefaultMaxConcurrency is how many requests an endpoint gets at once unless it says otherwise.
 const DefaultMaxConcurrency = 32
 

@@ -74,6 +74,7 @@ type Target struct {
 	Endpoint string
 	Ordered  bool            // the delivery joins the lane of its event's key, if it has one
 	Trigger  grapnel.Trigger // of its first attempt
+	Delay    time.Duration   // of its first attempt, if the delivery is a head at once: its Due is AcceptedAt plus Delay
 	Drop     string          // not empty: the delivery is recorded as dropped at once, for this reason
 }
 
@@ -127,8 +128,10 @@ type Change struct {
 	Blocked bool
 	Trigger grapnel.Trigger // of the next attempt
 	Anchor  time.Time       // zero: unchanged
-	// Uncounted keeps the number of attempts made as it was although an Attempt is recorded: our own fault.
-	Uncounted bool
+
+	// NextDelay is the first delay of the delivery that becomes the lane's head by this change: its Due is At plus NextDelay,
+	// its Anchor is At.
+	NextDelay time.Duration
 }
 
 // Changed is the state after a Change, whether it was applied or not.
@@ -151,6 +154,7 @@ type Redelivery struct {
 	Of      int64
 	Trigger grapnel.Trigger
 	Ordered bool
+	Delay   time.Duration // see Target.Delay
 	At      time.Time
 	Once    *Once
 }

@@ -1,0 +1,107 @@
+package core
+
+import (
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/policy"
+)
+
+// endpoint is what the core knows of one endpoint that this node owns.
+type endpoint struct {
+	number int // in the order of first sight; breaks ties
+	config *grapnel.Endpoint
+	window window
+	gate   gate
+	pollAt time.Time
+	delay  time.Duration // before the first attempt of a delivery that becomes a head
+
+	share    share // of the slots; see fairness
+	crowded  bool  // is in Core.crowded
+	alarmAt  time.Time
+	alarmPos int // in alarms, plus one; 0: not there
+
+	ending bool      // an End is on its way
+	endAt  time.Time // not before this, after an End that failed
+	over   bool      // everything that waited has been ended
+}
+
+func newEndpoint(number int, cfg *grapnel.Endpoint, o Options) *endpoint {
+	return &endpoint{
+		number: number,
+		window: window{horizon: o.Horizon, heads: map[int64]*head{}, touched: map[int64]bool{}},
+	}
+}
+
+func (ep *endpoint) configure(cfg *grapnel.Endpoint, o Options) {
+	ep.config = cfg
+	ep.delay = FirstDelay(&cfg.Policy)
+	ep.gate.limit = max(1, cfg.MaxConcurrency)
+	ep.window.size = max(o.Window, 2*ep.gate.limit)
+	ep.over = false
+}
+
+// FirstDelay is how long a delivery waits once it is the head of its lane.
+func FirstDelay(p *policy.Policy) time.Duration {
+	var start time.Time
+	return p.First(policy.Progress{Anchor: start}).At.Sub(start)
+}
+
+// open says whether deliveries of this endpoint are attempted at all.
+func (ep *endpoint) open() bool {
+	return ep.config.Status == grapnel.EndpointEnabled && ep.config.DeletedAt.IsZero()
+}
+
+// endPage is how many deliveries one End finishes: few enough that the commit it shares stays short.
+const endPage = 500
+
+// ends says how what waits for a closed endpoint is finished; false: it is held.
+func (ep *endpoint) ends(now time.Time) (store.Ending, bool) {
+	switch {
+	case !ep.config.DeletedAt.IsZero():
+		return store.Ending{Status: grapnel.Dropped, ReasonCode: grapnel.ReasonEndpointGone,
+			Reason: "dropped: its endpoint was deleted", At: now}, true
+	case ep.config.DropReason() != "":
+		return store.Ending{Status: grapnel.Dropped, Reason: ep.config.DropReason(), At: now}, true
+	}
+	return store.Ending{}, false
+}
+
+// end finishes what waits for an endpoint that is deleted, or disabled under a policy that drops. It waits until
+// nothing of the endpoint is in flight or being recorded, so that no attempt's outcome is lost.
+func (c *Core) end(now time.Time, ep *endpoint) {
+	if ep.over || ep.ending || ep.endAt.After(now) || len(ep.window.heads) > 0 || c.draining {
+		return
+	}
+	ending, ends := ep.ends(now)
+	if !ends {
+		return
+	}
+	ep.ending = true
+	c.emit(End{Endpoint: ep.config.ID, Ending: ending, Limit: endPage})
+}
+
+// ended goes on until nothing is left.
+func (c *Core) ended(now time.Time, in Ended) {
+	ep := c.endpoints[in.Endpoint]
+	if ep == nil {
+		return
+	}
+	ep.ending, ep.endAt = false, time.Time{}
+	_, ends := ep.ends(now)
+	switch {
+	case in.Err != nil:
+		ep.endAt = now.Add(pageRetry)
+	case ends && in.Count < endPage:
+		ep.over = true
+		if !ep.config.DeletedAt.IsZero() {
+			c.emit(Forget{Endpoint: ep.config.ID})
+			c.fair.remove(ep)
+			c.alarms.set(ep, time.Time{})
+			delete(c.endpoints, ep.config.ID)
+			return
+		}
+	}
+	c.refresh(now, ep)
+}

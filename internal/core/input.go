@@ -1,0 +1,141 @@
+package core
+
+import (
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/policy"
+)
+
+// Input is something that happened: Configured, Arrived, Loaded, Finished, Recorded, Ended, Operated, Drain or Tick.
+type Input interface{ input() }
+
+// Configured says how an endpoint is now. The core keeps the pointer and never writes through it.
+type Configured struct{ Endpoint *grapnel.Endpoint }
+
+// Arrived is the hint that deliveries became heads when events were accepted. It may be lost, late or doubled.
+type Arrived struct{ Heads []store.Head }
+
+// Loaded answers Load.
+type Loaded struct {
+	Endpoint string
+	Heads    []store.Head // as Store.Heads returns them
+	Limit    int          // of the Load
+	Err      error
+}
+
+// Finished answers Attempt.
+type Finished struct {
+	Endpoint string
+	Delivery int64
+	Outcome  policy.Outcome
+	Attempt  grapnel.Attempt // number, trigger, decision and next time are filled in by the core
+	Damaged  bool            // the payload is absent or fails its checksum, so nothing was sent and nothing ever can be
+}
+
+// Recorded answers Record.
+type Recorded struct {
+	Changes []Change
+	Results []store.Changed // parallel to Changes; absent when Err is set
+	Err     error           // whether the changes were applied is unknown
+}
+
+// Ended answers End.
+type Ended struct {
+	Endpoint string
+	Count    int
+	Err      error
+}
+
+// Operated is what a person asks of one delivery. It is answered by Reply with the same Token.
+type Operated struct {
+	Token    int64
+	Verb     Verb
+	Endpoint string
+	Delivery int64
+	Reason   string
+}
+
+// Drain stops new attempts for good. What is in flight finishes and is recorded.
+type Drain struct{}
+
+// Tick only lets time pass.
+type Tick struct{}
+
+func (Configured) input() {}
+func (Arrived) input()    {}
+func (Loaded) input()     {}
+func (Finished) input()   {}
+func (Recorded) input()   {}
+func (Ended) input()      {}
+func (Operated) input()   {}
+func (Drain) input()      {}
+func (Tick) input()       {}
+
+// Verb is what a person can do to a delivery that waits.
+type Verb string
+
+// The verbs.
+const (
+	RetryNow Verb = "retry"
+	Skip     Verb = "skip"
+)
+
+// Effect is something to be done: Attempt, Record, Load, End, Forget, Disable or Reply.
+type Effect interface{ effect() }
+
+// Attempt is one request to be made. It is answered by Finished.
+type Attempt struct {
+	Config       *grapnel.Endpoint // as it is when the attempt starts
+	Head         store.Head
+	Number       int
+	Trigger      grapnel.Trigger
+	ScheduledFor time.Time
+}
+
+// Record is one change to be made durable. The shell gathers many into one transaction, keeps their order, and answers
+// with Recorded.
+type Record struct{ Change Change }
+
+// Change is a change of the store with the endpoint it belongs to.
+type Change struct {
+	Endpoint string
+	store.Change
+}
+
+// Load asks for an endpoint's heads. It is answered by Loaded, read after everything that was Recorded before.
+type Load struct {
+	Endpoint string
+	Limit    int
+}
+
+// End asks to finish what waits for an endpoint, at most Limit deliveries. It is answered by Ended.
+type End struct {
+	Endpoint string
+	Ending   store.Ending
+	Limit    int
+}
+
+// Forget says that nothing waits any more for an endpoint that was deleted.
+type Forget struct{ Endpoint string }
+
+// Disable asks for an endpoint to be disabled durably. The core already treats it so.
+type Disable struct {
+	Endpoint string
+	Reason   string
+}
+
+// Reply answers Operated.
+type Reply struct {
+	Token int64
+	Err   error // a *grapnel.Error, or nil
+}
+
+func (Attempt) effect() {}
+func (Record) effect()  {}
+func (Load) effect()    {}
+func (End) effect()     {}
+func (Forget) effect()  {}
+func (Disable) effect() {}
+func (Reply) effect()   {}

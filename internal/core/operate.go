@@ -1,0 +1,70 @@
+package core
+
+import (
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// operate does what a person asks of a delivery that waits. Both verbs are durable changes like any other: the delivery
+// enters the window as recording, so that nothing can attempt it until the store has answered.
+func (c *Core) operate(now time.Time, o Operated) {
+	ep := c.endpoints[o.Endpoint]
+	if ep == nil {
+		c.reply(&o, grapnel.Errorf(grapnel.CodeConflict, "the delivery's endpoint is gone"))
+		return
+	}
+	if o.Verb == RetryNow && !ep.open() {
+		c.reply(&o, grapnel.Errorf(grapnel.CodeConflict, "the endpoint is %s: enable it first", ep.config.Status))
+		return
+	}
+	if c.draining {
+		c.reply(&o, grapnel.Errorf(grapnel.CodeUnavailable, "the server is shutting down"))
+		return
+	}
+	h := ep.window.heads[o.Delivery]
+	switch {
+	case h == nil:
+		// Waiting behind its key, or far in the future. A place in the window keeps pages and hints from starting it.
+		h = &head{Head: store.Head{Delivery: o.Delivery, Endpoint: o.Endpoint}}
+		ep.window.heads[o.Delivery] = h
+	case h.phase == idle:
+		ep.window.unline(h)
+	case h.phase == running && o.Verb == RetryNow:
+		c.reply(&o, nil) // it is being tried right now
+		return
+	default:
+		h.orders = append(h.orders, o)
+		return
+	}
+	h.order = &o
+	ch := store.Change{At: now}
+	switch o.Verb {
+	case Skip:
+		ch.Status, ch.Reason = grapnel.Skipped, o.Reason
+	case RetryNow:
+		ch.Status, ch.Due, ch.Trigger = grapnel.Pending, now, grapnel.TriggerManual
+		ch.Reason = "a person asked for it to be tried now"
+	}
+	c.record(ep, h, ch)
+	c.refresh(now, ep)
+}
+
+// verdict is how an order ended, given the state of its delivery afterwards.
+func verdict(o *Operated, is store.Changed) error {
+	switch {
+	case is.Status == "":
+		return grapnel.Errorf(grapnel.CodeNotFound, "there is no such delivery")
+	case o.Verb == Skip && is.Status == grapnel.Skipped:
+		return nil
+	case is.Status.Final():
+		return grapnel.Errorf(grapnel.CodeConflict, "the delivery is over: it is %s", is.Status)
+	case is.Next != nil && is.Next.Delivery != o.Delivery:
+		return grapnel.Errorf(grapnel.CodeConflict, "the delivery waits behind an earlier one of its key (%s)",
+			grapnel.DeliveryID(is.Next.CreatedAt, is.Next.Delivery))
+	}
+	return nil
+}
+
+func (c *Core) reply(o *Operated, err error) { c.emit(Reply{Token: o.Token, Err: err}) }

@@ -1,0 +1,202 @@
+package core
+
+import (
+	"slices"
+	"time"
+
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// phase is where a head in the window is.
+type phase int
+
+const (
+	idle      phase = iota // in waiting, may be attempted when due
+	running                // an attempt is in flight
+	recording              // a change is on its way to the store
+)
+
+// head is a delivery in the window.
+type head struct {
+	store.Head
+	due      time.Time // when it may be attempted: Head.Due, or later after a fault of our own
+	phase    phase
+	misfires int           // faults of our own in a row; they consume no attempt
+	change   *Change       // while recording
+	order    *Operated     // while recording: what a person asked for, if that is the change
+	orders   []Operated    // what people asked for meanwhile: skips while running, anything while recording
+	charged  time.Duration // what fairness was charged for the running attempt
+	started  time.Time
+}
+
+// pageLead is how long before a cold head is due its page is read, so that it is attempted on time.
+const pageLead = 2 * time.Second
+
+// pageRetry is how long a page that could not be read waits.
+const pageRetry = time.Second
+
+// window is the part of an endpoint's heads that is in memory.
+type window struct {
+	size    int
+	horizon time.Duration
+	heads   map[int64]*head
+	waiting []*head   // the idle ones, sorted by (due, delivery)
+	cold    time.Time // the earliest due time of a head known to be in the store only; zero: none is
+	seen    int64     // the highest delivery number ever admitted
+
+	loading bool
+	retryAt time.Time // not before this, after a failed load
+	// touched holds the deliveries that left the window while a page was on its way: what the page says about them may be old.
+	touched map[int64]bool
+}
+
+func (w *window) first() *head {
+	if len(w.waiting) == 0 {
+		return nil
+	}
+	return w.waiting[0]
+}
+
+// pop takes the first idle head out of the line; it stays in the window.
+func (w *window) pop() *head {
+	h := w.waiting[0]
+	w.waiting = slices.Delete(w.waiting, 0, 1)
+	return h
+}
+
+// chill notes that a head with this due time is in the store only.
+func (w *window) chill(due time.Time) { w.cold = earliest(w.cold, due) }
+
+// put makes a head idle. If the window is full, the head that is due last goes back to being in the store only.
+func (w *window) put(now time.Time, h *head) {
+	w.seen = max(w.seen, h.Delivery)
+	if h.due.After(now.Add(w.horizon)) {
+		w.drop(h)
+		return
+	}
+	h.phase = idle
+	w.heads[h.Delivery] = h
+	at, _ := slices.BinarySearchFunc(w.waiting, h, compareHeads)
+	w.waiting = slices.Insert(w.waiting, at, h)
+	if len(w.heads) > w.size && len(w.waiting) > 0 {
+		last := w.waiting[len(w.waiting)-1]
+		w.waiting = w.waiting[:len(w.waiting)-1]
+		w.drop(last)
+	}
+}
+
+// drop leaves a head to the store.
+func (w *window) drop(h *head) {
+	w.chill(h.due)
+	w.remove(h)
+}
+
+// remove takes a head out of the window. It must not be in waiting.
+func (w *window) remove(h *head) {
+	delete(w.heads, h.Delivery)
+	if w.loading {
+		w.touched[h.Delivery] = true
+	}
+}
+
+// unline takes an idle head out of waiting.
+func (w *window) unline(h *head) {
+	if at, found := slices.BinarySearchFunc(w.waiting, h, compareHeads); found {
+		w.waiting = slices.Delete(w.waiting, at, at+1)
+	}
+}
+
+// park leaves all idle heads to the store.
+func (w *window) park() {
+	for _, h := range w.waiting {
+		w.drop(h)
+	}
+	w.waiting = w.waiting[:0]
+}
+
+// wantsPage says whether a page should be read once pageAt is reached.
+func (w *window) wantsPage() bool {
+	return !w.loading && !w.cold.IsZero() && len(w.heads) <= w.size/2
+}
+
+func (w *window) pageAt() time.Time {
+	at := w.cold.Add(-pageLead)
+	if at.Before(w.retryAt) {
+		return w.retryAt
+	}
+	return at
+}
+
+func compareHeads(a, b *head) int {
+	if c := a.due.Compare(b.due); c != 0 {
+		return c
+	}
+	switch {
+	case a.Delivery < b.Delivery:
+		return -1
+	case a.Delivery > b.Delivery:
+		return 1
+	}
+	return 0
+}
+
+// load asks for a page when cold heads are due and there is room, or when it is time to look whether a hint was lost.
+func (c *Core) load(now time.Time, ep *endpoint) {
+	w := &ep.window
+	if !ep.open() || w.loading || c.draining {
+		return
+	}
+	polled := !ep.pollAt.After(now)
+	if polled {
+		ep.pollAt = now.Add(c.options.Poll)
+	}
+	if !polled && (!w.wantsPage() || w.pageAt().After(now)) || w.retryAt.After(now) {
+		return
+	}
+	w.loading = true
+	w.cold = time.Time{} // the page will say; what is chilled meanwhile counts as well
+	clear(w.touched)
+	// The page starts with the heads that are in the window already, so ask for that many more.
+	c.emit(Load{Endpoint: ep.config.ID, Limit: w.size + len(w.heads)})
+}
+
+// loaded takes a page in.
+func (c *Core) loaded(now time.Time, in Loaded) {
+	ep := c.endpoints[in.Endpoint]
+	if ep == nil {
+		return
+	}
+	w := &ep.window
+	w.loading = false
+	if in.Err != nil {
+		w.chill(now)
+		w.retryAt = now.Add(pageRetry)
+	} else if ep.open() {
+		for _, h := range in.Heads {
+			if w.heads[h.Delivery] != nil || w.touched[h.Delivery] {
+				continue
+			}
+			if h.Due.After(now.Add(w.horizon)) || len(w.heads) >= w.size {
+				w.chill(h.Due) // pages are sorted, so this is the earliest of the rest
+				break
+			}
+			c.admit(now, ep, h)
+		}
+		if n := len(in.Heads); n >= in.Limit && n > 0 {
+			w.chill(in.Heads[n-1].Due) // there may be more behind a full page
+		}
+	} else {
+		w.chill(now)
+	}
+	c.refresh(now, ep)
+}
+
+// admit takes a head in as idle unless it is in the window already.
+func (c *Core) admit(now time.Time, ep *endpoint, sh store.Head) {
+	w := &ep.window
+	if w.heads[sh.Delivery] != nil || sh.Blocked {
+		w.seen = max(w.seen, sh.Delivery)
+		return
+	}
+	w.put(now, &head{Head: sh, due: sh.Due})
+}
