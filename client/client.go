@@ -1,0 +1,205 @@
+// Package client is the API of a Grapnel server as Go calls.
+//
+// A call takes a context, sends one request and returns the server's answer as a typed value, or an *Error with the code and
+// the request id that the server gave. Every POST carries an Idempotency-Key, so a call whose answer was lost can be repeated
+// without doing its work twice. Repeating is bounded three ways: by kind (a PATCH or DELETE is repeated only when nothing was
+// sent), by number per call, and by a budget per client that lets at most one in ten requests be a repetition once its
+// reserve is used up, so that clients do not finish off a server that struggles.
+//
+// It does not queue: when a call returns an error, the caller decides what becomes of the event. It imports nothing but the
+// vocabulary of package grapnel.
+package client
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// DefaultServer is where a server listens unless told otherwise.
+const DefaultServer = "http://127.0.0.1:8420"
+
+// maxAnswer bounds what is read of one answer: the largest page of the largest events stays far below it.
+const maxAnswer = 256 << 20
+
+// Options says how to reach a server. The zero value reaches one on this machine, without a key.
+type Options struct {
+	Server    string        // base URL; empty: DefaultServer
+	Key       string        // API key, sent as a bearer token
+	HTTP      *http.Client  // nil: a new one; redirects are never followed
+	Timeout   time.Duration // of one call with its repetitions; 0: 30 s; negative: only the context limits it
+	Retries   int           // how often one call is repeated at most; 0: 2; negative: never
+	Random    io.Reader     // makes idempotency keys and jitter; nil: crypto/rand
+	UserAgent string        // empty: grapnel-client/<version>
+}
+
+// Client calls one server. It is safe for concurrent use.
+type Client struct {
+	base    *url.URL
+	options Options
+	budget  *budget
+}
+
+// New makes a client. It does not connect; only a Server that is not an http(s) URL is an error.
+func New(o Options) (*Client, error) {
+	o.Server = cmp.Or(o.Server, DefaultServer)
+	base, err := url.Parse(o.Server)
+	if err != nil || base.Host == "" || (base.Scheme != "http" && base.Scheme != "https") {
+		return nil, &Error{Code: string(grapnel.CodeInvalid),
+			Detail: fmt.Sprintf("%q is not the URL of a server: it has to look like %s", o.Server, DefaultServer)}
+	}
+	var own http.Client
+	if o.HTTP != nil {
+		own = *o.HTTP
+	}
+	// Following a redirect would carry the request, perhaps with its key, to wherever it points.
+	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	o.HTTP = &own
+	if o.Random == nil {
+		o.Random = rand.Reader
+	}
+	o.Timeout = cmp.Or(o.Timeout, 30*time.Second)
+	o.Retries = cmp.Or(o.Retries, 2)
+	o.UserAgent = cmp.Or(o.UserAgent, "grapnel-client/"+grapnel.Version)
+	return &Client{base: base, options: o, budget: newBudget()}, nil
+}
+
+// Server is the base URL that the client calls.
+func (c *Client) Server() string { return c.base.String() }
+
+// call is one request as it will be sent, perhaps more than once.
+type call struct {
+	method string
+	path   string
+	query  url.Values
+	body   []byte
+	media  string // content type of body; empty: JSON
+	once   string // idempotency key; empty on a POST: one is made
+	out    any    // decoded from the answer; nil: the answer is dropped
+}
+
+// Do sends one request to a path below the server and decodes the answer into out. It is there for what has no method of its
+// own; in is sent as JSON unless it is nil, out may be nil or a *json.RawMessage.
+func (c *Client) Do(ctx context.Context, method, path string, query url.Values, in, out any) error {
+	rq := call{method: method, path: path, query: query, out: out}
+	if in != nil {
+		body, err := json.Marshal(in)
+		if err != nil {
+			return fmt.Errorf("the request cannot be written as JSON: %w", err)
+		}
+		rq.body = body
+	}
+	return c.do(ctx, rq)
+}
+
+func (c *Client) do(ctx context.Context, rq call) error {
+	if c.options.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.options.Timeout)
+		defer cancel()
+	}
+	if rq.method == http.MethodPost && rq.once == "" {
+		var key [16]byte
+		if _, err := io.ReadFull(c.options.Random, key[:]); err != nil {
+			return fmt.Errorf("no randomness for an idempotency key: %w", err)
+		}
+		rq.once = hex.EncodeToString(key[:])
+	}
+	c.budget.earn()
+	for tries := 1; ; tries++ {
+		answer, err := c.try(ctx, rq)
+		if err == nil {
+			return decode(answer, rq.out)
+		}
+		if tries > max(c.options.Retries, 0) || !rq.repeatable(err) || !c.pause(ctx, tries, err) {
+			return err
+		}
+	}
+}
+
+// try sends the request once and returns the body of an answer below 300.
+func (c *Client) try(ctx context.Context, rq call) ([]byte, error) {
+	target := *c.base
+	target.Path = strings.TrimSuffix(target.Path, "/")
+	target = *target.JoinPath(rq.path)
+	target.RawQuery = rq.query.Encode()
+	req, err := http.NewRequestWithContext(ctx, rq.method, target.String(), bytes.NewReader(rq.body))
+	if err != nil {
+		return nil, fmt.Errorf("the request cannot be made: %w", err)
+	}
+	req.Header.Set("User-Agent", c.options.UserAgent)
+	req.Header.Set("Accept", "application/json, application/problem+json")
+	if c.options.Key != "" {
+		req.Header.Set("Authorization", "Bearer "+c.options.Key)
+	}
+	if rq.body != nil {
+		req.Header.Set("Content-Type", cmp.Or(rq.media, "application/json"))
+	}
+	if rq.once != "" {
+		req.Header.Set("Idempotency-Key", rq.once)
+	}
+	resp, err := c.options.HTTP.Do(req)
+	if err != nil {
+		return nil, &Unreachable{Server: c.Server(), Err: cause(ctx, err)}
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	switch {
+	case err != nil:
+		return nil, &Unreachable{Server: c.Server(), Err: cause(ctx, err)}
+	case len(body) > maxAnswer:
+		return nil, fmt.Errorf("the server's answer is larger than %d bytes", maxAnswer)
+	case resp.StatusCode >= 300:
+		return nil, problem(resp, body)
+	}
+	return body, nil
+}
+
+// cause drops the *url.Error around a transport failure, whose text repeats method and URL, and prefers the context's own
+// reason, so that errors.Is finds context.DeadlineExceeded and context.Canceled.
+func cause(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	var wrapped *url.Error
+	if errors.As(err, &wrapped) {
+		return wrapped.Err
+	}
+	return err
+}
+
+// window is the part of a query that every list has.
+func window(limit int, cursor string) url.Values {
+	q := url.Values{}
+	if limit > 0 {
+		q.Set("limit", strconv.Itoa(limit))
+	}
+	put(q, "cursor", cursor)
+	return q
+}
+
+// put sets a query parameter that is not empty.
+func put(q url.Values, name, value string) {
+	if value != "" {
+		q.Set(name, value)
+	}
+}
+
+func putTime(q url.Values, name string, at time.Time) {
+	if !at.IsZero() {
+		q.Set(name, at.UTC().Format(time.RFC3339Nano))
+	}
+}

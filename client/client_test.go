@@ -1,0 +1,294 @@
+package client_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/client"
+)
+
+// seen is what a request looked like to the server.
+type seen struct{ Method, Target, Body, Once, Bearer, Type string }
+
+func look(r *http.Request) seen {
+	body, _ := io.ReadAll(r.Body)
+	return seen{r.Method, r.URL.RequestURI(), string(body), r.Header.Get("Idempotency-Key"), r.Header.Get("Authorization"), r.Header.Get("Content-Type")}
+}
+
+// transport answers requests without a network, so that a test in a bubble need not wait for pauses.
+type transport func(*http.Request) (*http.Response, error)
+
+func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func answer(status int, body string, header ...string) *http.Response {
+	h := http.Header{}
+	for i := 0; i < len(header); i += 2 {
+		h.Set(header[i], header[i+1])
+	}
+	return &http.Response{StatusCode: status, Header: h, Body: io.NopCloser(strings.NewReader(body))}
+}
+
+func with(t *testing.T, f transport, change ...func(*client.Options)) *client.Client {
+	t.Helper()
+	o := client.Options{HTTP: &http.Client{Transport: f}}
+	for _, c := range change {
+		c(&o)
+	}
+	c, err := client.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestPublishSendsKeyAndKeepsBytes(t *testing.T) {
+	var got seen
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got = look(r)
+		w.WriteHeader(http.StatusAccepted)
+		_, _ = io.WriteString(w, `{"id":"evt_1","accepted_at":"2026-01-02T03:04:05.000006Z","deliveries":2,"duplicate":false,"later":1.50}`)
+	}))
+	defer srv.Close()
+	c, err := client.New(client.Options{Server: srv.URL + "/", Key: "grp_x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := c.Publish(t.Context(), client.NewEvent{Type: "a.b", Data: json.RawMessage(`{"n":1.00}`), Key: "k"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Once == "" {
+		t.Error("the POST carried no Idempotency-Key")
+	}
+	got.Once = ""
+	want := seen{"POST", "/v1/events", `{"type":"a.b","data":{"n":1.00},"key":"k"}`, "", "Bearer grp_x", "application/json"}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	if p.ID != "evt_1" || p.Deliveries != 2 || p.AcceptedAt.Nanosecond() != 6000 {
+		t.Errorf("read %+v", p)
+	}
+	if !strings.Contains(string(p.JSON()), `"later":1.50`) {
+		t.Errorf("a field unknown to the client got lost: %s", p.JSON())
+	}
+}
+
+func TestListsCarryFiltersAndPages(t *testing.T) {
+	var got []string
+	c := with(t, func(r *http.Request) (*http.Response, error) {
+		got = append(got, r.URL.RequestURI())
+		return answer(200, `{"data":[{"id":"dlv_1","status":"failed","x":{"y":1e3}},{"id":"dlv_2"}],"next":"c2"}`), nil
+	})
+	page, err := c.Deliveries(t.Context(), client.DeliveryFilter{Endpoint: "ep_1", Status: []grapnel.Status{grapnel.Failed, grapnel.Held},
+		Type: "a.*", From: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC), Limit: 2, Cursor: "c1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Endpoints(t.Context(), client.EndpointFilter{Tenant: "acme"}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"/v1/endpoints/ep_1/deliveries?cursor=c1&from=2026-01-02T00%3A00%3A00Z&limit=2&status=failed&status=held&type=a.%2A",
+		"/v1/endpoints?tenant=acme",
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	if len(page.Data) != 2 || page.Next != "c2" || page.Data[0].Status != "failed" {
+		t.Errorf("read %+v", page)
+	}
+	if string(page.Data[0].JSON()) != `{"id":"dlv_1","status":"failed","x":{"y":1e3}}` {
+		t.Errorf("the row's own JSON is %s", page.Data[0].JSON())
+	}
+}
+
+func TestBatchTellsResultsFromProblems(t *testing.T) {
+	c := with(t, func(*http.Request) (*http.Response, error) {
+		return answer(202, `{"data":[{"id":"evt_1","deliveries":1},{"status":422,"code":"invalid","detail":"no","errors":[{"pointer":"/type","detail":"bad"}]}]}`), nil
+	})
+	got, err := c.PublishBatch(t.Context(), make([]client.NewEvent, 2))
+	if err != nil || len(got) != 2 {
+		t.Fatal(got, err)
+	}
+	if got[0].Err != nil || got[0].Published.ID != "evt_1" {
+		t.Errorf("first: %+v", got[0])
+	}
+	if got[1].Published != nil || got[1].Err.Fields[0].Pointer != "/type" {
+		t.Errorf("second: %+v", got[1])
+	}
+}
+
+func TestProblemBecomesError(t *testing.T) {
+	const text = `{"type":"x","title":"Not found","status":404,"detail":"there is no such endpoint","code":"not_found","request_id":"req_9"}`
+	c := with(t, func(*http.Request) (*http.Response, error) { return answer(404, text), nil })
+	_, err := c.Endpoint(t.Context(), "ep/../1")
+	var e *client.Error
+	if !errors.As(err, &e) {
+		t.Fatalf("got %v", err)
+	}
+	want := &client.Error{Status: 404, Code: "not_found", Title: "Not found", Detail: "there is no such endpoint", RequestID: "req_9", Problem: []byte(text)}
+	if d := cmp.Diff(want, e); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestAnswersThatAreNotOurs(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		reply *http.Response
+		want  string
+	}{
+		{"a proxy's page", answer(500, "<html>oops"), "the server answered 500 Internal Server Error"},
+		{"a redirect", answer(302, "", "Location", "https://elsewhere.test"), `the server redirects to "https://elsewhere.test"; use that address`},
+		{"success that is not JSON", answer(200, "<html>hello"), "the server's answer cannot be read"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := with(t, func(*http.Request) (*http.Response, error) { return tc.reply, nil })
+			_, err := c.Endpoint(t.Context(), "ep_1")
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+		})
+	}
+}
+
+// The table is the rule of when a call is repeated: how many requests the server sees.
+func TestRepeating(t *testing.T) {
+	refused := &net.OpError{Op: "dial", Err: errors.New("connection refused")}
+	reset := &net.OpError{Op: "read", Err: errors.New("connection reset")}
+	get := func(ctx context.Context, c *client.Client) error { _, err := c.Endpoint(ctx, "e"); return err }
+	post := func(ctx context.Context, c *client.Client) error { _, err := c.Retry(ctx, "d"); return err }
+	del := func(ctx context.Context, c *client.Client) error { return c.DeleteEndpoint(ctx, "e") }
+	for _, tc := range []struct {
+		name  string
+		do    func(context.Context, *client.Client) error
+		reply func() (*http.Response, error)
+		want  int
+	}{
+		{"GET, connection reset", get, func() (*http.Response, error) { return nil, reset }, 3},
+		{"POST, connection reset", post, func() (*http.Response, error) { return nil, reset }, 3},
+		{"DELETE, connection reset", del, func() (*http.Response, error) { return nil, reset }, 1},
+		{"DELETE, connection refused", del, func() (*http.Response, error) { return nil, refused }, 3},
+		{"GET, 503", get, func() (*http.Response, error) { return answer(503, "{}"), nil }, 3},
+		{"DELETE, 503", del, func() (*http.Response, error) { return answer(503, "{}"), nil }, 1},
+		{"DELETE, 429", del, func() (*http.Response, error) { return answer(429, "{}"), nil }, 3},
+		{"POST, 429 that asks for an hour", post, func() (*http.Response, error) { return answer(429, "{}", "Retry-After", "3600"), nil }, 1},
+		{"POST, in flight", post, func() (*http.Response, error) { return answer(409, `{"code":"idempotency_in_flight"}`), nil }, 3},
+		{"POST, conflict", post, func() (*http.Response, error) { return answer(409, `{"code":"conflict"}`), nil }, 1},
+		{"GET, 500", get, func() (*http.Response, error) { return answer(500, "{}"), nil }, 1},
+		{"GET, 404", get, func() (*http.Response, error) { return answer(404, "{}"), nil }, 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				once := map[string]bool{}
+				n := 0
+				c := with(t, func(r *http.Request) (*http.Response, error) {
+					n++
+					once[r.Header.Get("Idempotency-Key")] = true
+					return tc.reply()
+				})
+				if err := tc.do(t.Context(), c); err == nil {
+					t.Error("the call succeeded")
+				}
+				if n != tc.want {
+					t.Errorf("the server saw %d requests, want %d", n, tc.want)
+				}
+				if len(once) != 1 {
+					t.Errorf("the repetitions carried %d different idempotency keys", len(once))
+				}
+			})
+		})
+	}
+}
+
+func TestRepetitionSucceedsAndHonoursRetryAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := 0
+		c := with(t, func(*http.Request) (*http.Response, error) {
+			if n++; n == 1 {
+				return answer(503, "{}", "Retry-After", "2"), nil
+			}
+			return answer(202, `{"id":"evt_1"}`), nil
+		})
+		start := time.Now()
+		p, err := c.Publish(t.Context(), client.NewEvent{Type: "a", Data: json.RawMessage("1")})
+		if err != nil || p.ID != "evt_1" {
+			t.Fatal(p, err)
+		}
+		if waited := time.Since(start); waited != 2*time.Second {
+			t.Errorf("waited %v, the server asked for 2s", waited)
+		}
+	})
+}
+
+func TestBudgetEndsRepeating(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := 0
+		c := with(t, func(*http.Request) (*http.Response, error) { n++; return answer(503, "{}"), nil })
+		const calls = 200
+		for range calls {
+			if _, err := c.Endpoint(t.Context(), "e"); err == nil {
+				t.Fatal("the call succeeded")
+			}
+		}
+		// The reserve, and one in ten of the calls made.
+		if extra := n - calls; extra < 10 || extra > 10+calls/10 {
+			t.Errorf("%d calls were repeated %d times", calls, extra)
+		}
+	})
+}
+
+func TestGivingUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hang := func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		}
+		c := with(t, hang, func(o *client.Options) { o.Timeout = time.Second })
+		if _, err := c.Endpoint(t.Context(), "e"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("after the timeout: %v", err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := c.Endpoint(ctx, "e"); !errors.Is(err, context.Canceled) {
+			t.Errorf("after cancelling: %v", err)
+		}
+	})
+}
+
+func TestKeyIsNotCarriedAcrossARedirect(t *testing.T) {
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("a request with %q reached another server", r.Header.Get("Authorization"))
+	}))
+	defer elsewhere.Close()
+	srv := httptest.NewServer(http.RedirectHandler(elsewhere.URL, http.StatusTemporaryRedirect))
+	defer srv.Close()
+	c, err := client.New(client.Options{Server: srv.URL, Key: "grp_secret"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.Endpoint(t.Context(), "e")
+	if err == nil || strings.Contains(err.Error(), "grp_secret") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestNewRefusesWhatIsNoURL(t *testing.T) {
+	for _, server := range []string{"127.0.0.1:8420", "ftp://x", "http://", "::"} {
+		if _, err := client.New(client.Options{Server: server}); err == nil {
+			t.Errorf("%q was taken", server)
+		}
+	}
+}

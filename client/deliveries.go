@@ -1,0 +1,97 @@
+package client
+
+import (
+	"context"
+	"net/url"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/policy"
+)
+
+// Delivery is one event for one endpoint.
+type Delivery struct {
+	Raw
+	ID            string             `json:"id"`
+	EventID       string             `json:"event_id"`
+	EndpointID    string             `json:"endpoint_id"`
+	Type          string             `json:"type"`
+	Key           string             `json:"key"`
+	Sequence      int64              `json:"sequence"`
+	Status        grapnel.Status     `json:"status"`
+	ReasonCode    grapnel.ReasonCode `json:"reason_code"`
+	Reason        string             `json:"reason"`
+	AttemptsMade  int                `json:"attempts_made"`
+	NextAttemptAt *time.Time         `json:"next_attempt_at"`
+	CreatedAt     time.Time          `json:"created_at"`
+	FinishedAt    *time.Time         `json:"finished_at"`
+	ReplayOf      *string            `json:"replay_of"`
+	Attempts      []Attempt          `json:"attempts"` // only when one delivery is asked for
+	Planned       []policy.Planned   `json:"planned"`  // what comes if every attempt fails
+}
+
+// Attempt is one try of a delivery.
+type Attempt struct {
+	ID              string            `json:"id"`
+	Number          int               `json:"number"`
+	Trigger         grapnel.Trigger   `json:"trigger"`
+	ScheduledFor    time.Time         `json:"scheduled_for"`
+	StartedAt       time.Time         `json:"started_at"`
+	Duration        policy.Duration   `json:"duration"`
+	StatusCode      int               `json:"status_code"`
+	ErrorClass      policy.Class      `json:"error_class"`
+	Error           string            `json:"error"`
+	ResponseHeaders map[string]string `json:"response_headers"`
+	ResponseBody    string            `json:"response_body"`
+	Decision        policy.Decision   `json:"decision"`
+	NextAttemptAt   *time.Time        `json:"next_attempt_at"`
+}
+
+// DeliveryFilter selects deliveries; the zero value selects all.
+type DeliveryFilter struct {
+	Endpoint          string
+	Status            []grapnel.Status
+	Type, Key, Tenant string
+	From, To          time.Time // of the event's acceptance; From inclusive, To exclusive
+	Limit             int
+	Cursor            string
+}
+
+func (f DeliveryFilter) query() url.Values {
+	q := window(f.Limit, f.Cursor)
+	for _, s := range f.Status {
+		q.Add("status", string(s))
+	}
+	put(q, "type", f.Type)
+	put(q, "key", f.Key)
+	put(q, "tenant", f.Tenant)
+	putTime(q, "from", f.From)
+	putTime(q, "to", f.To)
+	return q
+}
+
+// Delivery returns a delivery with its attempts and what is planned.
+func (c *Client) Delivery(ctx context.Context, id string) (*Delivery, error) {
+	return get[Delivery](ctx, c, deliveryPath(id), nil)
+}
+
+// Deliveries lists deliveries, the newest first.
+func (c *Client) Deliveries(ctx context.Context, f DeliveryFilter) (*Page[Delivery], error) {
+	path := "/v1/deliveries"
+	if f.Endpoint != "" {
+		path = endpointPath(f.Endpoint) + "/deliveries"
+	}
+	return get[Page[Delivery]](ctx, c, path, f.query())
+}
+
+// Retry tries a waiting delivery now. For one that is over it makes a new delivery, which is the one returned.
+func (c *Client) Retry(ctx context.Context, id string) (*Delivery, error) {
+	return post[Delivery](ctx, c, deliveryPath(id)+"/retry", nil)
+}
+
+// Skip ends a waiting delivery without delivering it, so that its key moves on.
+func (c *Client) Skip(ctx context.Context, id, reason string) (*Delivery, error) {
+	return post[Delivery](ctx, c, deliveryPath(id)+"/skip", map[string]string{"reason": reason})
+}
+
+func deliveryPath(id string) string { return "/v1/deliveries/" + url.PathEscape(id) }

@@ -1,0 +1,110 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"net/url"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// NewEndpoint is an endpoint to be created. Only URL is required; the server says what the rest is when left out.
+type NewEndpoint struct {
+	URL            string                 `json:"url"`
+	Tenant         string                 `json:"tenant,omitempty"`
+	Description    string                 `json:"description,omitempty"`
+	EventTypes     []string               `json:"event_types,omitempty"`
+	Filter         string                 `json:"filter,omitempty"`
+	Policy         any                    `json:"policy,omitempty"` // the name of a policy, or what is JSON of one
+	Ordering       grapnel.Ordering       `json:"ordering,omitempty"`
+	RateLimit      *grapnel.RateLimit     `json:"rate_limit,omitempty"`
+	MaxConcurrency int                    `json:"max_concurrency,omitempty"`
+	Headers        map[string]string      `json:"headers,omitempty"`
+	Format         grapnel.Format         `json:"format,omitempty"`
+	Secret         string                 `json:"secret,omitempty"`
+	Status         grapnel.EndpointStatus `json:"status,omitempty"`
+}
+
+// Endpoint is where events go.
+type Endpoint struct {
+	Raw
+	ID             string                 `json:"id"`
+	Tenant         string                 `json:"tenant"`
+	URL            string                 `json:"url"`
+	Description    string                 `json:"description"`
+	EventTypes     []string               `json:"event_types"`
+	Filter         string                 `json:"filter"`
+	Policy         json.RawMessage        `json:"policy"` // a name or an inline policy
+	Ordering       grapnel.Ordering       `json:"ordering"`
+	RateLimit      *grapnel.RateLimit     `json:"rate_limit"`
+	MaxConcurrency int                    `json:"max_concurrency"`
+	Headers        map[string]string      `json:"headers"`
+	Format         grapnel.Format         `json:"format"`
+	Secret         string                 `json:"secret"` // only in the answers that make one
+	Status         grapnel.EndpointStatus `json:"status"`
+	DisabledReason string                 `json:"disabled_reason"`
+	DisabledAt     *time.Time             `json:"disabled_at"`
+	CreatedAt      time.Time              `json:"created_at"`
+	UpdatedAt      time.Time              `json:"updated_at"`
+}
+
+// EndpointFilter selects endpoints; the zero value selects all.
+type EndpointFilter struct {
+	Tenant string
+	Limit  int
+	Cursor string
+}
+
+// CreateEndpoint creates an endpoint. Its answer is the only one that shows the secret.
+func (c *Client) CreateEndpoint(ctx context.Context, e NewEndpoint) (*Endpoint, error) {
+	return post[Endpoint](ctx, c, "/v1/endpoints", e)
+}
+
+// Endpoint returns an endpoint.
+func (c *Client) Endpoint(ctx context.Context, id string) (*Endpoint, error) {
+	return get[Endpoint](ctx, c, endpointPath(id), nil)
+}
+
+// Endpoints lists endpoints.
+func (c *Client) Endpoints(ctx context.Context, f EndpointFilter) (*Page[Endpoint], error) {
+	q := window(f.Limit, f.Cursor)
+	put(q, "tenant", f.Tenant)
+	return get[Page[Endpoint]](ctx, c, "/v1/endpoints", q)
+}
+
+// UpdateEndpoint changes the fields given, by JSON merge patch: a nil value removes one.
+func (c *Client) UpdateEndpoint(ctx context.Context, id string, changes map[string]any) (*Endpoint, error) {
+	return patch[Endpoint](ctx, c, endpointPath(id), changes)
+}
+
+// DeleteEndpoint deletes an endpoint; what waits for it ends as dropped.
+func (c *Client) DeleteEndpoint(ctx context.Context, id string) error {
+	return c.remove(ctx, endpointPath(id))
+}
+
+// RotateSecret gives the endpoint a new secret, shown only in this answer. The old one goes on signing for overlap; 0 leaves
+// that to the server.
+func (c *Client) RotateSecret(ctx context.Context, id string, overlap time.Duration) (*Endpoint, error) {
+	in := map[string]any{}
+	if overlap > 0 {
+		in["overlap"] = overlap.String()
+	}
+	return post[Endpoint](ctx, c, endpointPath(id)+"/rotate-secret", in)
+}
+
+// TestEndpoint sends an event to this endpoint alone. Type and data may be left out.
+func (c *Client) TestEndpoint(ctx context.Context, id, eventType string, data json.RawMessage) (json.RawMessage, error) {
+	in := map[string]any{}
+	if eventType != "" {
+		in["type"] = eventType
+	}
+	if data != nil {
+		in["data"] = data
+	}
+	var out json.RawMessage
+	err := c.Do(ctx, "POST", endpointPath(id)+"/test", nil, in, &out)
+	return out, err
+}
+
+func endpointPath(id string) string { return "/v1/endpoints/" + url.PathEscape(id) }

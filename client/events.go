@@ -1,0 +1,138 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// NewEvent is an event to be published. Type and Data are required.
+type NewEvent struct {
+	Type       string            `json:"type"`
+	Data       json.RawMessage   `json:"data"`
+	Key        string            `json:"key,omitempty"` // the ordering key
+	ID         string            `json:"id,omitempty"`  // makes publishing idempotent beyond one call
+	Tenant     string            `json:"tenant,omitempty"`
+	OccurredAt *time.Time        `json:"occurred_at,omitempty"`
+	Metadata   map[string]string `json:"metadata,omitempty"`
+}
+
+// Published is the server's word that an event and all its deliveries are durable.
+type Published struct {
+	Raw
+	ID         string    `json:"id"`
+	AcceptedAt time.Time `json:"accepted_at"`
+	Deliveries int       `json:"deliveries"`
+	Duplicate  bool      `json:"duplicate"`
+}
+
+// PublishResult is what became of one event of a batch: one of the two is set.
+type PublishResult struct {
+	Published *Published
+	Err       *Error
+}
+
+// UnmarshalJSON tells a result from a problem by the code that only a problem has.
+func (r *PublishResult) UnmarshalJSON(text []byte) error {
+	var probe struct {
+		Code   string  `json:"code"`
+		Status int     `json:"status"`
+		Title  string  `json:"title"`
+		Detail string  `json:"detail"`
+		Errors []Field `json:"errors"`
+	}
+	if err := json.Unmarshal(text, &probe); err != nil {
+		return err
+	}
+	if probe.Code != "" {
+		r.Err = &Error{Status: probe.Status, Code: probe.Code, Title: probe.Title, Detail: probe.Detail,
+			Fields: probe.Errors, Problem: bytes.Clone(text)}
+		return nil
+	}
+	r.Published = new(Published)
+	return decode(bytes.Clone(text), r.Published)
+}
+
+// Event is an event as the server keeps it. Data is JSON exactly as it was published.
+type Event struct {
+	Raw
+	ID         string            `json:"id"`
+	Tenant     string            `json:"tenant"`
+	Type       string            `json:"type"`
+	Key        string            `json:"key"`
+	Data       json.RawMessage   `json:"data"`
+	DataBase64 []byte            `json:"data_base64"` // instead of Data, when that is not JSON
+	Metadata   map[string]string `json:"metadata"`
+	OccurredAt time.Time         `json:"occurred_at"`
+	AcceptedAt time.Time         `json:"accepted_at"`
+	Deliveries []Delivery        `json:"deliveries"` // without attempts; only when one event is asked for
+}
+
+// EventFilter selects events; the zero value selects all.
+type EventFilter struct {
+	Type, Key, Tenant string
+	From, To          time.Time // of acceptance; From inclusive, To exclusive
+	Limit             int       // 0: the server's default
+	Cursor            string
+}
+
+func (f EventFilter) query() url.Values {
+	q := window(f.Limit, f.Cursor)
+	put(q, "type", f.Type)
+	put(q, "key", f.Key)
+	put(q, "tenant", f.Tenant)
+	putTime(q, "from", f.From)
+	putTime(q, "to", f.To)
+	return q
+}
+
+// Publish hands over one event. When it returns without error the event is durable.
+func (c *Client) Publish(ctx context.Context, e NewEvent) (*Published, error) {
+	return post[Published](ctx, c, "/v1/events", e)
+}
+
+// PublishBatch hands over up to 1000 events, which are committed together in the order given. Events that are refused do not
+// keep the others back: the results say what became of each.
+func (c *Client) PublishBatch(ctx context.Context, events []NewEvent) ([]PublishResult, error) {
+	var answer struct {
+		Data []PublishResult `json:"data"`
+	}
+	err := c.Do(ctx, http.MethodPost, "/v1/events/batch", nil, map[string]any{"events": events}, &answer)
+	return answer.Data, err
+}
+
+// RawEvent is an event whose data are bytes of any kind.
+type RawEvent struct {
+	Type, Key, ID, Tenant string
+	Data                  []byte
+	ContentType           string
+}
+
+// PublishRaw hands over an event whose data need not be JSON.
+func (c *Client) PublishRaw(ctx context.Context, e RawEvent) (*Published, error) {
+	q := url.Values{}
+	put(q, "type", e.Type)
+	put(q, "key", e.Key)
+	put(q, "id", e.ID)
+	put(q, "tenant", e.Tenant)
+	body := e.Data
+	if body == nil {
+		body = []byte{}
+	}
+	out := new(Published)
+	err := c.do(ctx, call{method: http.MethodPost, path: "/v1/events/raw", query: q, body: body, media: e.ContentType, out: out})
+	return orNil(out, err)
+}
+
+// Event returns an event with its deliveries.
+func (c *Client) Event(ctx context.Context, id string) (*Event, error) {
+	return get[Event](ctx, c, "/v1/events/"+url.PathEscape(id), nil)
+}
+
+// Events lists events, the newest first.
+func (c *Client) Events(ctx context.Context, f EventFilter) (*Page[Event], error) {
+	return get[Page[Event]](ctx, c, "/v1/events", f.query())
+}

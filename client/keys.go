@@ -1,0 +1,42 @@
+package client
+
+import (
+	"context"
+	"net/url"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// NewKey is an API key to be created.
+type NewKey struct {
+	Name   string          `json:"name"`
+	Scopes []grapnel.Scope `json:"scopes"`
+	Tenant string          `json:"tenant,omitempty"` // empty: not bound to one
+}
+
+// Key is an API key. Secret is there only in the answer that creates it.
+type Key struct {
+	Raw
+	ID        string          `json:"id"`
+	Secret    string          `json:"key"`
+	Name      string          `json:"name"`
+	Scopes    []grapnel.Scope `json:"scopes"`
+	Tenant    string          `json:"tenant"`
+	CreatedAt time.Time       `json:"created_at"`
+}
+
+// CreateKey creates a key. Its answer is the only one that shows the secret.
+func (c *Client) CreateKey(ctx context.Context, k NewKey) (*Key, error) {
+	return post[Key](ctx, c, "/v1/keys", k)
+}
+
+// Keys lists keys.
+func (c *Client) Keys(ctx context.Context, limit int, cursor string) (*Page[Key], error) {
+	return get[Page[Key]](ctx, c, "/v1/keys", window(limit, cursor))
+}
+
+// DeleteKey revokes a key.
+func (c *Client) DeleteKey(ctx context.Context, id string) error {
+	return c.remove(ctx, "/v1/keys/"+url.PathEscape(id))
+}

@@ -1,0 +1,53 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// Policy is a preset or a policy that a tenant keeps under a name. Its rules are in JSON, in the form of package policy.
+type Policy struct {
+	Raw
+	ID        string    `json:"id"` // empty for a preset
+	Name      string    `json:"name"`
+	Tenant    string    `json:"tenant"`
+	CreatedAt time.Time `json:"created_at"`
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// Policies lists presets and own policies.
+func (c *Client) Policies(ctx context.Context, limit int, cursor string) (*Page[Policy], error) {
+	return get[Page[Policy]](ctx, c, "/v1/policies", window(limit, cursor))
+}
+
+// Policy returns a policy by its id.
+func (c *Client) Policy(ctx context.Context, id string) (*Policy, error) {
+	return get[Policy](ctx, c, policyPath(id), nil)
+}
+
+// CreatePolicy keeps a policy; the document needs a name.
+func (c *Client) CreatePolicy(ctx context.Context, doc json.RawMessage) (*Policy, error) {
+	return post[Policy](ctx, c, "/v1/policies", doc)
+}
+
+// UpdatePolicy changes the fields given, by JSON merge patch.
+func (c *Client) UpdatePolicy(ctx context.Context, id string, changes json.RawMessage) (*Policy, error) {
+	return patch[Policy](ctx, c, policyPath(id), changes)
+}
+
+// DeletePolicy deletes a policy that no endpoint uses.
+func (c *Client) DeletePolicy(ctx context.Context, id string) error {
+	return c.remove(ctx, policyPath(id))
+}
+
+// SimulatePolicy asks the server what a policy does during an outage; question and answer are JSON as the API describes them.
+func (c *Client) SimulatePolicy(ctx context.Context, question any) (json.RawMessage, error) {
+	var out json.RawMessage
+	err := c.Do(ctx, http.MethodPost, "/v1/policies/simulate", nil, question, &out)
+	return out, err
+}
+
+func policyPath(id string) string { return "/v1/policies/" + url.PathEscape(id) }

@@ -1,0 +1,102 @@
+package client
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+const (
+	firstPause = 100 * time.Millisecond
+	maxPause   = 5 * time.Second // a server that asks for more gets its error returned to the caller instead
+)
+
+// repeatable says whether the request may be sent again after this failure.
+func (rq call) repeatable(err error) bool {
+	var refused *Error
+	if errors.As(err, &refused) {
+		switch refused.Status {
+		case http.StatusTooManyRequests:
+			return true // turned away before anything was done
+		case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+			return rq.safe()
+		case http.StatusConflict:
+			// The first try is still being worked on; its answer will be there.
+			return rq.safe() && refused.Code == string(grapnel.CodeInFlight)
+		}
+		return false
+	}
+	var lost *Unreachable
+	if !errors.As(err, &lost) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return false
+	}
+	var op *net.OpError
+	neverSent := errors.As(err, &op) && op.Op == "dial"
+	return neverSent || rq.safe()
+}
+
+// safe says whether doing it twice comes to the same as doing it once.
+func (rq call) safe() bool { return rq.method == http.MethodGet || rq.once != "" }
+
+// pause waits before a repetition. It says false when the call should be given up: no budget, no time, or too long a wait.
+func (c *Client) pause(ctx context.Context, tries int, err error) bool {
+	wait := firstPause << (tries - 1)
+	wait += time.Duration(float64(wait) * c.fraction())
+	var refused *Error
+	if errors.As(err, &refused) {
+		wait = max(wait, refused.RetryAfter)
+	}
+	if deadline, ok := ctx.Deadline(); wait > maxPause || ok && time.Until(deadline) < wait || !c.budget.spend() {
+		return false
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// fraction is a random number in [0, 1).
+func (c *Client) fraction() float64 {
+	var b [8]byte
+	if _, err := io.ReadFull(c.options.Random, b[:]); err != nil {
+		return 0.5
+	}
+	return float64(binary.BigEndian.Uint64(b[:])>>11) / (1 << 53)
+}
+
+// budget lets a client repeat a tenth of its calls, and reserve calls at once when it has been quiet.
+type budget struct {
+	mu     sync.Mutex
+	tenths int
+}
+
+const reserve = 10
+
+func newBudget() *budget { return &budget{tenths: reserve * 10} }
+
+func (b *budget) earn() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.tenths = min(b.tenths+1, reserve*10)
+}
+
+func (b *budget) spend() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.tenths < 10 {
+		return false
+	}
+	b.tenths -= 10
+	return true
+}
