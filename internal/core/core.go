@@ -16,8 +16,8 @@
 //     is running or recording and cannot start again.
 //   - A lane's next delivery enters the window only as the answer to a durable change (Recorded) or from a page read after it.
 //   - A page that was read before a change came back cannot bring the old state in: see window.touched.
-//   - A hint is trusted only if it is about a delivery with a higher number than any seen of its endpoint; any other one, late
-//     or doubled, only causes a page to be read.
+//   - A hint is trusted only if it is about a delivery that was certainly never seen before; any other one, late or doubled,
+//     only causes a page to be read.
 package core
 
 import (
@@ -43,6 +43,7 @@ type Core struct {
 	count     int // endpoints ever seen; numbers them, which makes ties deterministic
 	fair      fairness
 	alarms    alarms
+	seen      seen
 	crowded   []*endpoint // over their share of the slots; looked at again when slots become free
 	running   int
 	recording int
@@ -111,7 +112,8 @@ func (c *Core) configure(now time.Time, cfg *grapnel.Endpoint) {
 		ep = newEndpoint(c.count, cfg, c.options)
 		c.count++
 		c.endpoints[cfg.ID] = ep
-		ep.pollAt = now.Add(c.options.Poll)
+		// Spread the polls, so that many endpoints that start together are not read together for ever.
+		ep.pollAt = now.Add(c.options.Poll + c.options.Poll*time.Duration(ep.number%16)/16)
 	} else if cfg.Revision < ep.config.Revision {
 		return // a late copy of an older revision
 	}
@@ -210,7 +212,9 @@ func (c *Core) uncrowd(now time.Time) {
 	c.crowded = nil
 	for _, ep := range again {
 		ep.crowded = false
-		c.refresh(now, ep)
+		if c.endpoints[ep.config.ID] == ep {
+			c.refresh(now, ep)
+		}
 	}
 }
 
@@ -221,7 +225,7 @@ func (c *Core) arrive(now time.Time, heads []store.Head) {
 		if ep == nil || !ep.open() {
 			continue // not ours, or closed: when it opens a page is read
 		}
-		if heads[i].Delivery > ep.window.seen {
+		if !c.seen.maybe(heads[i].Delivery) {
 			c.admit(now, ep, heads[i])
 		} else if ep.window.heads[heads[i].Delivery] == nil {
 			ep.window.chill(heads[i].Due)

@@ -42,7 +42,6 @@ type window struct {
 	heads   map[int64]*head
 	waiting []*head   // the idle ones, sorted by (due, delivery)
 	cold    time.Time // the earliest due time of a head known to be in the store only; zero: none is
-	seen    int64     // the highest delivery number ever admitted
 
 	loading bool
 	retryAt time.Time // not before this, after a failed load
@@ -69,7 +68,6 @@ func (w *window) chill(due time.Time) { w.cold = earliest(w.cold, due) }
 
 // put makes a head idle. If the window is full, the head that is due last goes back to being in the store only.
 func (w *window) put(now time.Time, h *head) {
-	w.seen = max(w.seen, h.Delivery)
 	if h.due.After(now.Add(w.horizon)) {
 		w.drop(h)
 		return
@@ -194,8 +192,8 @@ func (c *Core) loaded(now time.Time, in Loaded) {
 // admit takes a head in as idle unless it is in the window already.
 func (c *Core) admit(now time.Time, ep *endpoint, sh store.Head) {
 	w := &ep.window
+	c.seen.add(sh.Delivery)
 	if w.heads[sh.Delivery] != nil || sh.Blocked {
-		w.seen = max(w.seen, sh.Delivery)
 		return
 	}
 	w.put(now, &head{Head: sh, due: sh.Due})
