@@ -1,0 +1,239 @@
+package history
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Check returns every violation in the history, sorted by time.
+func Check(h History) []Violation {
+	c := index(h)
+	for _, e := range c.events {
+		c.accepted(e)
+	}
+	for _, d := range c.deliveries {
+		c.received(d)
+		c.ended(d)
+		c.attempts(d)
+		c.schedule(d)
+	}
+	for _, l := range c.lanes {
+		c.order(l)
+		c.overlap(l)
+		c.repeats(l)
+	}
+	c.stops()
+	c.replays()
+	c.samples()
+	slices.SortStableFunc(c.found, func(a, b Violation) int { return cmp.Compare(a.At, b.At) })
+	return c.found
+}
+
+// event is everything that was asked about one event id, over all calls that carried it.
+type event struct {
+	id       string
+	key      string
+	hash     string
+	possible bool // some call was not refused: it may have been accepted
+	ok       bool // some call was answered with success
+	invoke   time.Duration
+	returned time.Duration // of the earliest success
+	surely   []string
+	perhaps  []string
+	seen     bool // a delivery or a receipt of it exists
+}
+
+// delivery is what is known about one delivery from both sides.
+type delivery struct {
+	id       string
+	event    *event // nil: never published
+	eventID  string
+	endpoint *Endpoint
+	final    *Final // nil: the system does not know it
+	position int64
+	receipts []*Receipt // by start
+}
+
+func (d *delivery) original() bool { return d.final == nil || d.final.ReplayOf == "" }
+
+// lane is one line of deliveries. A delivery without order is alone in its lane.
+type lane struct {
+	endpoint   *Endpoint
+	ordered    bool
+	deliveries []*delivery
+}
+
+type pair struct{ event, endpoint string }
+
+// line identifies a lane: by key, or by delivery where there is no order.
+type line struct{ endpoint, key, delivery string }
+
+type checker struct {
+	History
+	events     []*event
+	deliveries []*delivery
+	lanes      []*lane
+	originals  map[pair][]*delivery
+	endpoint   map[string]*Endpoint
+	byID       map[string]*event
+	byDelivery map[string]*delivery
+	actions    map[string][]*Action // by delivery, of Skip and Retry
+	stopping   map[string][]*Action // by endpoint, of the others, in the order of their calls
+	found      []Violation
+}
+
+func index(h History) *checker {
+	c := &checker{History: h,
+		originals: map[pair][]*delivery{}, endpoint: map[string]*Endpoint{}, byID: map[string]*event{},
+		byDelivery: map[string]*delivery{}, actions: map[string][]*Action{}, stopping: map[string][]*Action{}}
+	c.Faults = slices.Clone(h.Faults)
+	slices.SortStableFunc(c.Faults, func(a, b Fault) int { return cmp.Compare(a.End, b.End) })
+	for i := range h.Endpoints {
+		c.endpoint[h.Endpoints[i].ID] = &h.Endpoints[i]
+	}
+	for i := range h.Publishes {
+		c.addPublish(&h.Publishes[i])
+	}
+	for i := range h.Finals {
+		c.addFinal(&h.Finals[i])
+	}
+	for i := range h.Receipts {
+		c.addReceipt(&h.Receipts[i])
+	}
+	for i := range h.Actions {
+		a := &h.Actions[i]
+		if a.Result == Failed {
+			continue
+		}
+		if a.Kind == Skip || a.Kind == Retry {
+			c.actions[a.Delivery] = append(c.actions[a.Delivery], a)
+		} else {
+			c.stopping[a.Endpoint] = append(c.stopping[a.Endpoint], a)
+		}
+	}
+	c.addLanes()
+	return c
+}
+
+// addPublish folds all calls with one id together. The commit may have happened in any call that was not refused, so the event
+// exists from the first of those at the earliest, and surely once one of them returned with success.
+func (c *checker) addPublish(p *Publish) {
+	e := c.byID[p.ID]
+	if e == nil {
+		e = &event{id: p.ID}
+		c.byID[p.ID] = e
+		c.events = append(c.events, e)
+	}
+	if p.Result == Failed {
+		return
+	}
+	if !e.possible || p.Invoke < e.invoke {
+		e.invoke = p.Invoke
+	}
+	if !e.possible || p.Result == OK && !e.ok {
+		e.key, e.hash = p.Key, p.Hash
+	}
+	// With several calls nobody knows which one committed: only what all of them matched is sure.
+	for _, name := range slices.Concat(p.Endpoints, p.Perhaps) {
+		if !slices.Contains(e.perhaps, name) {
+			e.perhaps = append(e.perhaps, name)
+		}
+	}
+	if e.possible {
+		e.surely = slices.DeleteFunc(e.surely, func(name string) bool { return !slices.Contains(p.Endpoints, name) })
+	} else {
+		e.surely = slices.Clone(p.Endpoints)
+	}
+	e.possible = true
+	if p.Result == OK && (!e.ok || p.Return < e.returned) {
+		e.ok, e.returned = true, p.Return
+	}
+}
+
+func (c *checker) addFinal(f *Final) {
+	if c.byDelivery[f.Delivery] != nil {
+		c.report(Conserve, c.byDelivery[f.Delivery], 0, "listed twice")
+		return
+	}
+	d := c.addDelivery(f.Delivery, f.Event, f.Endpoint)
+	d.final, d.position = f, f.Position
+	if f.ReplayOf == "" {
+		at := pair{f.Event, f.Endpoint}
+		c.originals[at] = append(c.originals[at], d)
+	}
+}
+
+func (c *checker) addReceipt(r *Receipt) {
+	d := c.byDelivery[r.Delivery]
+	if d == nil {
+		d = c.addDelivery(r.Delivery, r.Event, r.Endpoint)
+	}
+	d.receipts = append(d.receipts, r)
+	if d.position == 0 {
+		d.position = r.Position
+	}
+}
+
+func (c *checker) addDelivery(id, eventID, endpoint string) *delivery {
+	if c.endpoint[endpoint] == nil {
+		c.endpoint[endpoint] = &Endpoint{ID: endpoint}
+	}
+	d := &delivery{id: id, eventID: eventID, event: c.byID[eventID], endpoint: c.endpoint[endpoint]}
+	if d.event != nil {
+		d.event.seen = true
+	}
+	c.byDelivery[id] = d
+	c.deliveries = append(c.deliveries, d)
+	return d
+}
+
+func (c *checker) addLanes() {
+	lanes := map[line]*lane{}
+	for _, d := range c.deliveries {
+		slices.SortStableFunc(d.receipts, func(a, b *Receipt) int { return cmp.Compare(a.Start, b.Start) })
+		at := line{endpoint: d.endpoint.ID}
+		ordered := d.event != nil && d.event.key != "" && !d.endpoint.Unordered
+		if ordered {
+			at.key = d.event.key
+		} else {
+			at.delivery = d.id
+		}
+		l := lanes[at]
+		if l == nil {
+			l = &lane{endpoint: d.endpoint, ordered: ordered}
+			lanes[at] = l
+			c.lanes = append(c.lanes, l)
+		}
+		l.deliveries = append(l.deliveries, d)
+	}
+}
+
+func (c *checker) report(rule Rule, d *delivery, at time.Duration, format string, args ...any) {
+	c.found = append(c.found, Violation{Rule: rule, Event: d.eventID, Endpoint: d.endpoint.ID, Delivery: d.id, At: at,
+		Detail: fmt.Sprintf(format, args...)})
+}
+
+// unheard says whether the sender may not have got the answer, so that trying again is right.
+func (c *checker) unheard(r *Receipt, ep *Endpoint) bool {
+	return r.AnswerLost || ep.Timeout > 0 && r.End-r.Start+c.Limits.Transit >= ep.Timeout
+}
+
+// quit is the earliest moment at which the sender may have been done with the request. A peer that is gone is noticed late.
+func (c *checker) quit(r *Receipt) time.Duration {
+	if r.Status != 0 {
+		return r.End
+	}
+	return max(r.Start, r.End-c.Limits.Transit)
+}
+
+// explains says whether the fault can have kept the outcome of this receipt from becoming durable.
+func (c *checker) explains(f *Fault, r *Receipt) bool {
+	return f.repeats() && (f.Node == "" || f.Node == r.Node) && f.overlaps(r.Start-c.Limits.Transit, r.End+c.Limits.Commit)
+}
+
+// excused says whether any fault explains that this receipt's outcome was forgotten.
+func (c *checker) excused(r *Receipt) bool {
+	return slices.ContainsFunc(c.Faults, func(f Fault) bool { return c.explains(&f, r) })
+}

@@ -1,0 +1,191 @@
+package history
+
+import (
+	"slices"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// accepted checks that an event that exists has exactly one delivery for each endpoint that wanted it.
+func (c *checker) accepted(e *event) {
+	if !e.ok && !(e.possible && e.seen) {
+		return
+	}
+	for _, name := range e.surely {
+		if len(c.originals[pair{e.id, name}]) == 0 {
+			c.found = append(c.found, Violation{Rule: Lost, Event: e.id, Endpoint: name, At: e.returned,
+				Detail: "the event was accepted but has no delivery"})
+		}
+	}
+	for _, name := range e.perhaps {
+		if all := c.originals[pair{e.id, name}]; len(all) > 1 {
+			c.report(Conserve, all[1], e.invoke, "the event has %d original deliveries for one endpoint", len(all))
+		}
+	}
+}
+
+// received checks what the receiver saw of a delivery against what was published.
+func (c *checker) received(d *delivery) {
+	first := time.Duration(0)
+	if len(d.receipts) > 0 {
+		first = d.receipts[0].Start
+	}
+	e := d.event
+	switch {
+	case e == nil:
+		c.report(Phantom, d, first, "nobody published this event")
+		return
+	case !e.possible:
+		c.report(Phantom, d, first, "publishing this event was refused")
+		return
+	case !slices.Contains(e.perhaps, d.endpoint.ID):
+		c.report(Phantom, d, first, "the event was not for this endpoint")
+	case d.final == nil:
+		c.report(Lost, d, first, "the delivery was sent but is not there at the end")
+	}
+	body := ""
+	for _, r := range d.receipts {
+		if r.Start < e.invoke {
+			c.report(Phantom, d, r.Start, "received before it was published (%v)", e.invoke)
+		}
+		if r.Event != d.eventID || r.Endpoint != d.endpoint.ID {
+			c.report(Corrupt, d, r.Start, "the delivery's id came with event %s at endpoint %s", r.Event, r.Endpoint)
+		}
+		if r.Hash != e.hash {
+			c.report(Corrupt, d, r.Start, "the data differ from what was published")
+		}
+		if body != "" && r.Body != "" && r.Body != body {
+			c.report(Corrupt, d, r.Start, "the body differs from the previous attempt's")
+		}
+		if r.Body != "" {
+			body = r.Body
+		}
+		if r.BadSignature {
+			c.report(Signature, d, r.Start, "the signature does not verify")
+		}
+	}
+}
+
+// ended checks that the status a delivery ended in was earned.
+func (c *checker) ended(d *delivery) {
+	f := d.final
+	if f == nil {
+		return
+	}
+	at := f.Finished
+	if n := len(d.receipts); n > 0 {
+		at = d.receipts[n-1].End
+	}
+	switch f.Status {
+	case grapnel.Delivered:
+		if !slices.ContainsFunc(d.receipts, (*Receipt).success) {
+			c.report(FalseSuccess, d, at, "delivered, but no receiver answered 2xx")
+		}
+		return
+	case grapnel.Failed, grapnel.Discarded:
+		c.dead(d, at)
+	case grapnel.Dropped:
+		if !c.stopped(d.endpoint.ID) {
+			c.report(Lost, d, at, "dropped, but nobody deleted or disabled the endpoint")
+		}
+	case grapnel.Skipped:
+		if !c.did(d.id, Skip) {
+			c.report(Lost, d, at, "skipped by nobody")
+		}
+	case grapnel.Pending, grapnel.Held:
+		if !c.mayWait(d) {
+			c.report(Stuck, d, at, "still %s after %d attempts", f.Status, f.Attempts)
+		}
+	default:
+		c.report(Stuck, d, at, "status %q is none", f.Status)
+	}
+	if n := len(d.receipts); n > 0 && f.Status != grapnel.Skipped && f.Status != grapnel.Dropped {
+		last := d.receipts[n-1]
+		if last.success() && !c.unheard(last, d.endpoint) && !c.excused(last) {
+			c.report(EarlyDead, d, at, "the receiver took it, but the delivery is %s", f.Status)
+		}
+	}
+}
+
+// dead checks that the policy allowed giving up.
+func (c *checker) dead(d *delivery, at time.Duration) {
+	f, ep := d.final, d.endpoint
+	reason := f.ReasonCode
+	if f.Status == grapnel.Discarded {
+		if !ep.Discards {
+			c.report(Lost, d, at, "discarded although exhausted deliveries are kept")
+		}
+		if reason == grapnel.ReasonNone {
+			reason = grapnel.ReasonExhausted
+			if ep.MaxAge > 0 {
+				reason = grapnel.ReasonExpired
+			}
+		}
+	}
+	switch reason {
+	case grapnel.ReasonExhausted:
+		if f.Attempts < ep.MaxAttempts || ep.MaxAttempts == 0 {
+			c.report(EarlyDead, d, at, "exhausted after %d of %d attempts", f.Attempts, ep.MaxAttempts)
+		}
+	case grapnel.ReasonExpired:
+		if ep.MaxAge == 0 {
+			c.report(EarlyDead, d, at, "expired without a greatest age")
+		}
+	case grapnel.ReasonPermanent:
+		if !slices.ContainsFunc(d.receipts, func(r *Receipt) bool { return slices.Contains(ep.Permanent, r.Status) }) {
+			c.report(EarlyDead, d, at, "failed as permanent without an answer that says so")
+		}
+	case grapnel.ReasonEndpointGone:
+		if !c.stopped(ep.ID) {
+			c.report(EarlyDead, d, at, "the endpoint is said to be gone, but nobody removed it")
+		}
+	default:
+		c.report(EarlyDead, d, at, "failed for the reason %q", reason)
+	}
+}
+
+// attempts checks that what was sent was recorded, and that no more was recorded than is allowed.
+func (c *checker) attempts(d *delivery) {
+	f := d.final
+	if f == nil {
+		return
+	}
+	if most := d.endpoint.MaxAttempts; most > 0 && f.Attempts > most && !c.did(d.id, Retry) {
+		c.report(Conserve, d, f.Finished, "%d attempts recorded, %d allowed", f.Attempts, most)
+	}
+	forgotten := 0
+	for i := range c.Faults {
+		if slices.ContainsFunc(d.receipts, func(r *Receipt) bool { return c.explains(&c.Faults[i], r) }) {
+			forgotten++
+		}
+	}
+	if n := len(d.receipts); n > f.Attempts+forgotten {
+		c.report(Conserve, d, d.receipts[n-1].Start, "%d requests received, %d attempts recorded, %d faults to explain the rest",
+			n, f.Attempts, forgotten)
+	}
+}
+
+// mayWait says whether a delivery has a reason to be waiting when all is quiet: its endpoint is stopped, or the head of its lane
+// is exhausted under a policy that blocks.
+func (c *checker) mayWait(d *delivery) bool {
+	ep := d.endpoint
+	if c.heldAtEnd(ep.ID) {
+		return true
+	}
+	if !ep.Blocks || d.event == nil || d.event.key == "" {
+		return false
+	}
+	if ep.MaxAttempts > 0 && d.final.Attempts >= ep.MaxAttempts {
+		return true
+	}
+	return slices.ContainsFunc(c.deliveries, func(o *delivery) bool {
+		return o.endpoint == ep && o.event != nil && o.event.key == d.event.key && o.position < d.position && o.final != nil &&
+			!o.final.Status.Final() && ep.MaxAttempts > 0 && o.final.Attempts >= ep.MaxAttempts
+	})
+}
+
+// did says whether an operator may have done this to a delivery.
+func (c *checker) did(delivery string, kind Kind) bool {
+	return slices.ContainsFunc(c.actions[delivery], func(a *Action) bool { return a.Kind == kind })
+}

@@ -1,0 +1,188 @@
+// Package history compares what happened with what was promised. It takes one whole history of a system (what publishers
+// asked and were told, what receivers saw, what operators did, what was broken on purpose, what the system says at the end)
+// and returns every violation. The seeded simulation and the kill loop on the real binary use the same rules.
+//
+// What it relies on:
+//
+//   - All times are durations since the start of the history on one clock, the harness's. Nothing here trusts a clock of the
+//     system under test, except Final.Finished of deliveries that no receiver ever saw.
+//   - Receipts are complete: a receiver notes a request before it answers. A receipt ends when the receiver answers or sees its
+//     peer go away, whichever is first.
+//   - Finals are complete and were read when nothing was moving any more.
+//   - What the system says about itself (delivery ids, positions, attempt numbers) is used to find contradictions, never to
+//     excuse anything: who repeats an event under a new delivery id is caught by counting deliveries.
+//
+// Two publishes are ordered only when one had returned before the other was called; what was concurrent may come out either
+// way, but then the positions that the system gave are held against it. Events without a key, and endpoints without ordering,
+// have no order rules. Checking takes O(R log R) in the number of receipts.
+//
+// What it does not see: requests that reached no receiver (a refused connection leaves no receipt), and effects inside a
+// receiver. It does not judge lateness; liveness is the harness's deadline plus the rule STUCK.
+package history
+
+import (
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// History is everything that the checker looks at.
+type History struct {
+	Endpoints []Endpoint
+	Publishes []Publish
+	Receipts  []Receipt
+	Actions   []Action
+	Faults    []Fault
+	Finals    []Final
+	Samples   []Sample
+	Limits    Limits
+}
+
+// Limits say how exact the harness's view is. The zero Limits suit a simulation in which everything is instantaneous.
+type Limits struct {
+	// Commit is how long after a receiver's answer the outcome may still not be durable: a fault in that time may repeat it.
+	Commit time.Duration
+	// Transit is the longest that a request, or the end of a connection, takes between sender and receiver.
+	Transit time.Duration
+}
+
+// Endpoint is what was configured for one receiver. The zero values check nothing.
+type Endpoint struct {
+	ID          string
+	Unordered   bool
+	Timeout     time.Duration // a receipt that took this long may not have been heard; 0: all were
+	MaxAttempts int           // 0: no limit
+	MaxAge      time.Duration // 0: no limit
+	Permanent   []int         // statuses that end a delivery at once
+	Discards    bool          // exhausted deliveries end as discarded
+	Blocks      bool          // an exhausted delivery holds its lane
+	// Delays are the configured waits: Delays[n] is the least time between attempt n+1 and the one after it, counted from
+	// the end of the former or, with SinceFirst, from the start of the first attempt. The last repeats. Empty: not checked.
+	Delays     []time.Duration
+	SinceFirst bool
+}
+
+// Result is what a caller knows about a call.
+type Result int
+
+// The results. Unknown is a timeout, a lost connection or a 5xx: it may have happened.
+const (
+	OK Result = iota
+	Failed
+	Unknown
+)
+
+// Publish is one call that publishes an event. Several calls may carry the same ID: the publisher repeated itself.
+type Publish struct {
+	ID     string
+	Key    string
+	Hash   string        // fingerprint of what the receiver should get
+	Invoke time.Duration // just before the request was written
+	Return time.Duration // just after the answer was read; meaningless for Unknown
+	Result Result
+	// Endpoints surely wanted the event when it was committed; each must have a delivery. Perhaps lists those that were created,
+	// changed or removed meanwhile. Any other endpoint must never see it.
+	Endpoints []string
+	Perhaps   []string
+}
+
+// Receipt is one request that a receiver saw.
+type Receipt struct {
+	Event    string
+	Endpoint string
+	Delivery string
+	Position int64  // in its lane, as the request said; 0: none
+	Hash     string // fingerprint of the event's data as received
+	Body     string // fingerprint of the whole body: the same on every attempt; empty: not checked
+	Start    time.Duration
+	End      time.Duration // when the answer was written, or the peer was seen to be gone
+	Status   int           // the answer; 0: none
+	// AnswerLost says that the sender may not have got the answer: the connection was cut after or while writing it.
+	AnswerLost   bool
+	BadSignature bool
+	Attempt      int // 1, 2, …; 0: not known
+	Trigger      grapnel.Trigger
+	Node         string // who sent it; empty where there is only one
+}
+
+// automatic says whether the system sent the request of its own accord.
+func (r *Receipt) automatic() bool {
+	return r.Trigger == "" || r.Trigger == grapnel.TriggerSchedule || r.Trigger == grapnel.TriggerProbe
+}
+
+// lined says whether the request had to wait for its turn in its lane. Only what a person asks for at once may not.
+func (r *Receipt) lined() bool {
+	return r.Trigger != grapnel.TriggerManual && r.Trigger != grapnel.TriggerTest
+}
+
+func (r *Receipt) success() bool { return r.Status >= 200 && r.Status <= 299 }
+
+// Kind is what an operator did.
+type Kind string
+
+// The kinds of Action. Delete, Disable, Pause and Enable are about an endpoint, Skip and Retry about a delivery. Disable is
+// also what the system does to an endpoint by its policy.
+const (
+	Delete  Kind = "delete"
+	Disable Kind = "disable"
+	Pause   Kind = "pause"
+	Enable  Kind = "enable"
+	Skip    Kind = "skip"
+	Retry   Kind = "retry"
+)
+
+// Action is one call of an operator.
+type Action struct {
+	Kind     Kind
+	Endpoint string
+	Delivery string // of Skip and Retry
+	Invoke   time.Duration
+	Return   time.Duration // meaningless for Unknown
+	Result   Result
+	Made     string // the delivery that a Retry of a final one created
+}
+
+// FaultKind is what was broken on purpose.
+type FaultKind string
+
+// The kinds of Fault. CleanStop and ClockJump never excuse a repetition; only ClockJump excuses an early attempt.
+const (
+	Crash         FaultKind = "crash"          // the process died without warning
+	CommitUnknown FaultKind = "commit unknown" // the store did not say whether it committed
+	Takeover      FaultKind = "takeover"       // another node took the endpoint
+	CleanStop     FaultKind = "clean stop"
+	ClockJump     FaultKind = "clock jump"
+)
+
+// Fault is one thing broken on purpose, from its start until all was well again.
+type Fault struct {
+	Kind       FaultKind
+	Node       string // empty: it concerns every node
+	Start, End time.Duration
+}
+
+func (f *Fault) repeats() bool {
+	return f.Kind == Crash || f.Kind == CommitUnknown || f.Kind == Takeover
+}
+
+func (f *Fault) overlaps(from, to time.Duration) bool { return f.Start <= to && from <= f.End }
+
+// Final is what the system says about one delivery once all is quiet.
+type Final struct {
+	Delivery   string
+	Event      string
+	Endpoint   string
+	Position   int64  // 0: none
+	ReplayOf   string // the delivery that this one repeats; empty: the original
+	Status     grapnel.Status
+	ReasonCode grapnel.ReasonCode
+	Attempts   int
+	Finished   time.Duration // by the system's clock, for deliveries that no receiver saw; 0: not known
+}
+
+// Sample is how many deliveries of an endpoint there were in each status at one moment of the run.
+type Sample struct {
+	At       time.Duration
+	Endpoint string
+	Counts   map[grapnel.Status]int64
+}

@@ -1,0 +1,77 @@
+package history
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// repeats checks that a receiver who took an event gets it again only where a fault explains it, and that one fault explains
+// one repetition per lane: a lane has one request in flight, so a crash can forget one outcome of it.
+//
+// A receipt is a repetition when the one before it was a success that the sender must have heard. One that follows a failed
+// repetition is an ordinary retry.
+func (c *checker) repeats(l *lane) {
+	type twice struct {
+		before, again *Receipt
+		d             *delivery
+	}
+	var all []twice
+	for _, d := range l.deliveries {
+		for i := 1; i < len(d.receipts); i++ {
+			before, again := d.receipts[i-1], d.receipts[i]
+			asked := again.Trigger == grapnel.TriggerManual && c.did(d.id, Retry)
+			if before.success() && !c.unheard(before, d.endpoint) && !asked {
+				all = append(all, twice{before, again, d})
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b twice) int { return cmp.Compare(a.before.End, b.before.End) })
+	spent := map[int]bool{}
+	for _, t := range all {
+		explained := -1
+		for i := range c.Faults { // sorted by end: take the one that serves later repetitions least
+			if !spent[i] && c.explains(&c.Faults[i], t.before) {
+				explained = i
+				break
+			}
+		}
+		if explained < 0 {
+			c.report(Dup, t.d, t.again.Start, "repeated although answered with %d at %v and no fault explains it", t.before.Status, t.before.End)
+			continue
+		}
+		spent[explained] = true
+	}
+}
+
+// schedule checks that no attempt came earlier than configured. Attempts that reached nobody leave a gap in the numbers; then
+// all the waits in between must have passed.
+func (c *checker) schedule(d *delivery) {
+	delays := d.endpoint.Delays
+	if len(delays) == 0 {
+		return
+	}
+	for i := 1; i < len(d.receipts); i++ {
+		before, r := d.receipts[i-1], d.receipts[i]
+		if !r.automatic() || before.Attempt < 1 || r.Attempt <= before.Attempt {
+			continue // asked for by a person, or the same attempt again after a crash
+		}
+		since, wait := c.quit(before), time.Duration(0)
+		if d.endpoint.SinceFirst {
+			since, wait = d.receipts[0].Start, delays[min(r.Attempt-2, len(delays)-1)]
+			if d.receipts[0].Attempt != 1 {
+				continue
+			}
+		} else {
+			for n := before.Attempt; n < r.Attempt; n++ {
+				wait += delays[min(n-1, len(delays)-1)]
+			}
+		}
+		jumped := slices.ContainsFunc(c.Faults, func(f Fault) bool { return f.Kind == ClockJump && f.overlaps(since, r.Start) })
+		if r.Start-since+c.Limits.Transit < wait && !jumped {
+			c.report(Schedule, d, r.Start, "attempt %d after %v, not before %v was configured", r.Attempt, r.Start-since, wait)
+		}
+	}
+}
