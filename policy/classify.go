@@ -1,0 +1,121 @@
+package policy
+
+import "slices"
+
+// Decide says what follows from an outcome. From the strongest to the weakest:
+//
+//  1. Our own fault is always Retry.
+//  2. A status in the success set that came with a whole response is Deliver.
+//  3. A status in Classify, the narrowest entry first: "404" before "400-409" before "4xx". As if they were written there:
+//     410 disables, 429 throttles, and 503 with a Retry-After that counts throttles.
+//  4. An error class in Classify: "timeout".
+//  5. Retry.
+//
+// A response that broke off, as in a 200 whose body never ended, is judged by its error class alone.
+func (p *Policy) Decide(o Outcome) Decision {
+	if o.Class == ClassInternal {
+		return Retry
+	}
+	if o.Status > 0 && o.complete() {
+		if contains(p.Success, o.Status) {
+			return Deliver
+		}
+		if d, ok := p.byStatus(o); ok {
+			return d
+		}
+	}
+	if d, ok := p.Classify[string(o.Class)]; ok {
+		return d
+	}
+	return Retry
+}
+
+// complete says whether the status is the receiver's whole answer.
+func (o Outcome) complete() bool {
+	switch o.Class {
+	case ClassDNS, ClassConnect, ClassTLS, ClassTimeout, ClassReset, ClassProtocol, ClassBlocked, ClassInternal:
+		return false
+	default:
+		return true
+	}
+}
+
+// byStatus finds the narrowest entry that has the status. The result does not depend on the order of the map: of two
+// entries of one width, the one that starts lower wins.
+func (p *Policy) byStatus(o Outcome) (Decision, bool) {
+	var best span
+	var found Decision
+	for key, d := range p.Classify {
+		s, ok := parseSpan(key)
+		if !ok || o.Status < s.from || o.Status > s.to {
+			continue
+		}
+		if found == "" || s.width() < best.width() || s.width() == best.width() && s.from < best.from {
+			best, found = s, d
+		}
+	}
+	if found != "" && best.width() == 1 {
+		return found, true
+	}
+	switch {
+	case o.Status == 410:
+		return DisableEndpoint, true
+	case o.Status == 429:
+		return Throttle, true
+	case o.Status == 503 && p.asked(o):
+		return Throttle, true
+	}
+	return found, found != ""
+}
+
+// span is a set of statuses: one, a range or a family.
+type span struct{ from, to int }
+
+func (s span) width() int { return s.to - s.from + 1 }
+
+// parseSpan reads "404", "400-407" or "4xx".
+func parseSpan(text string) (span, bool) {
+	switch {
+	case len(text) == 3 && text[1:] == "xx" && text[0] >= '1' && text[0] <= '5':
+		from := int(text[0]-'0') * 100
+		return span{from, from + 99}, true
+	case len(text) == 3:
+		n, ok := parseStatus(text)
+		return span{n, n}, ok
+	case len(text) == 7 && text[3] == '-':
+		from, ok := parseStatus(text[:3])
+		to, ok2 := parseStatus(text[4:])
+		return span{from, to}, ok && ok2 && from <= to
+	}
+	return span{}, false
+}
+
+func parseStatus(text string) (n int, ok bool) {
+	for i := range len(text) {
+		if text[i] < '0' || text[i] > '9' {
+			return 0, false
+		}
+		n = n*10 + int(text[i]-'0')
+	}
+	return n, n >= 100 && n <= 599
+}
+
+func contains(set []string, status int) bool {
+	for _, text := range set {
+		if s, ok := parseSpan(text); ok && s.from <= status && status <= s.to {
+			return true
+		}
+	}
+	return false
+}
+
+// classKeys are the error classes that Classify may name. Classes of a status are named by the status; what is our own
+// fault is not the policy's to judge.
+func classKeys() []string {
+	return []string{
+		string(ClassBlocked), string(ClassConnect), string(ClassDNS), string(ClassProtocol),
+		string(ClassRedirect), string(ClassReset), string(ClassTimeout), string(ClassTLS),
+	}
+}
+
+func isClassKey(text string) bool { return slices.Contains(classKeys(), text) }

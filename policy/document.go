@@ -1,0 +1,217 @@
+package policy
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// maxDocument and maxNesting bound what is read at all. A policy is a page, not a book.
+const (
+	maxDocument = 64 << 10
+	maxNesting  = 8
+)
+
+// node is a JSON value that knows where it stands. encoding/json alone would take the last of two members of one name and
+// stop at the first error; a person who writes a policy wants to hear of both members and of all errors.
+type node struct {
+	pointer string
+	kind    kind
+	text    string // of a string or a number
+	truth   bool
+	members []member // of an object
+	items   []node   // of an array
+}
+
+type member struct {
+	name string
+	node
+}
+
+type kind string
+
+const (
+	kindNull   kind = "null"
+	kindBool   kind = "a boolean"
+	kindNumber kind = "a number"
+	kindString kind = "a string"
+	kindArray  kind = "an array"
+	kindObject kind = "an object"
+)
+
+// reader collects what is wrong while values are taken out of a document.
+type reader struct{ errs Errors }
+
+func (r *reader) wrong(pointer, format string, args ...any) {
+	r.errs = append(r.errs, FieldError{Pointer: pointer, Detail: fmt.Sprintf(format, args...)})
+}
+
+// document reads raw as one JSON object. It returns false when there is nothing to read fields from.
+func (r *reader) document(raw []byte, what string) (node, bool) {
+	if len(raw) > maxDocument {
+		r.wrong("", "is larger than %d bytes", maxDocument)
+		return node{}, false
+	}
+	if !json.Valid(raw) {
+		var v any
+		err := json.Unmarshal(raw, &v)
+		r.wrong("", "is not JSON: %v", err)
+		return node{}, false
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	root, err := r.value(d, "", 0)
+	if err != nil {
+		r.wrong("", "%v", err)
+		return node{}, false
+	}
+	if root.kind != kindObject {
+		r.wrong("", "is %s where %s, an object, was expected", root.kind, what)
+		return node{}, false
+	}
+	return root, true
+}
+
+// value reads one value. The input is known to be valid JSON.
+func (r *reader) value(d *json.Decoder, pointer string, depth int) (node, error) {
+	if depth > maxNesting {
+		return node{}, fmt.Errorf("is nested deeper than %d levels", maxNesting)
+	}
+	token, err := d.Token()
+	if err != nil {
+		return node{}, unexpected(err)
+	}
+	n := node{pointer: pointer}
+	switch t := token.(type) {
+	case nil:
+		n.kind = kindNull
+	case bool:
+		n.kind, n.truth = kindBool, t
+	case json.Number:
+		n.kind, n.text = kindNumber, t.String()
+	case string:
+		n.kind, n.text = kindString, t
+	case json.Delim:
+		if t == '[' {
+			return r.array(d, n, depth)
+		}
+		return r.object(d, n, depth)
+	}
+	return n, nil
+}
+
+func (r *reader) array(d *json.Decoder, n node, depth int) (node, error) {
+	n.kind = kindArray
+	for d.More() {
+		item, err := r.value(d, n.pointer+"/"+strconv.Itoa(len(n.items)), depth+1)
+		if err != nil {
+			return node{}, err
+		}
+		n.items = append(n.items, item)
+	}
+	_, err := d.Token()
+	return n, unexpected(err)
+}
+
+func (r *reader) object(d *json.Decoder, n node, depth int) (node, error) {
+	n.kind = kindObject
+	for d.More() {
+		token, err := d.Token()
+		if err != nil {
+			return node{}, unexpected(err)
+		}
+		name, _ := token.(string)
+		at := n.pointer + "/" + escape(name)
+		v, err := r.value(d, at, depth+1)
+		if err != nil {
+			return node{}, err
+		}
+		if slices.ContainsFunc(n.members, func(m member) bool { return m.name == name }) {
+			r.wrong(at, "is there twice")
+			continue
+		}
+		n.members = append(n.members, member{name, v})
+	}
+	_, err := d.Token()
+	return n, unexpected(err)
+}
+
+func unexpected(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// escape writes a name as a part of a JSON pointer.
+func escape(name string) string {
+	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+}
+
+// has says whether an object has a member that is not null.
+func (n *node) has(name string) bool {
+	return slices.ContainsFunc(n.members, func(m member) bool { return m.name == name && m.kind != kindNull })
+}
+
+// is says whether the value is of the kind wanted, and reports it if not.
+func (r *reader) is(n node, want kind) bool {
+	if n.kind == want {
+		return true
+	}
+	r.wrong(n.pointer, "is %s where %s was expected", n.kind, want)
+	return false
+}
+
+// unknown reports a member that the object does not have.
+func (r *reader) unknown(n node, known string) {
+	r.wrong(n.pointer, "is not a field here; the fields are %s", known)
+}
+
+func (r *reader) duration(n node, into *Duration) {
+	if n.kind != kindString {
+		r.wrong(n.pointer, `is %s where a duration such as "90s" or "1h30m" was expected`, n.kind)
+		return
+	}
+	d, err := time.ParseDuration(n.text)
+	if err != nil {
+		r.wrong(n.pointer, "%v", errNotDuration)
+		return
+	}
+	*into = Duration(d)
+}
+
+func (r *reader) integer(n node, into *int) {
+	if !r.is(n, kindNumber) {
+		return
+	}
+	i, err := strconv.Atoi(n.text)
+	if err != nil {
+		r.wrong(n.pointer, "is not a whole number")
+		return
+	}
+	*into = i
+}
+
+func (r *reader) float(n node, into *float64) {
+	if !r.is(n, kindNumber) {
+		return
+	}
+	f, err := strconv.ParseFloat(n.text, 64)
+	if err != nil {
+		r.wrong(n.pointer, "is not a number that can be used")
+		return
+	}
+	*into = f
+}
+
+// word reads a string into any type that is one.
+func word[T ~string](r *reader, n node, into *T) {
+	if r.is(n, kindString) {
+		*into = T(n.text)
+	}
+}

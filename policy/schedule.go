@@ -1,0 +1,93 @@
+package policy
+
+import (
+	"math"
+	"time"
+)
+
+// Schedule says how long to wait before each attempt: a table of delays, or a formula.
+type Schedule struct {
+	Mode   Mode       `json:"mode"`
+	Delays []Duration `json:"delays,omitempty"` // SincePrevious and SinceFirst: one per attempt; the first is the wait before attempt 1
+	Tail   Tail       `json:"tail,omitempty"`   // what follows the table
+	Base   Duration   `json:"base,omitempty"`   // Exponential: the wait before attempt 2
+	Factor float64    `json:"factor,omitempty"` // Exponential: each wait is this many times the one before
+	Max    Duration   `json:"max,omitempty"`    // Exponential: no wait is longer
+}
+
+// Mode says what a delay counts from.
+type Mode string
+
+// The modes. An exponential schedule makes its first attempt at once.
+const (
+	SincePrevious Mode = "since_previous" // the end of the attempt that failed
+	SinceFirst    Mode = "since_first"    // the start of the first attempt
+	Exponential   Mode = "exponential"    // the end of the attempt that failed: base, base·factor, base·factor² … at most max
+)
+
+// Tail says what follows the last row of a table.
+type Tail string
+
+// The tails.
+const (
+	TailStop   Tail = "stop"   // nothing: the delivery is exhausted
+	TailRepeat Tail = "repeat" // the last delay again and again, until max_attempts or max_age ends it
+)
+
+// endless says whether the schedule alone never ends.
+func (s *Schedule) endless() bool { return s.Mode == Exponential || s.Tail == TailRepeat }
+
+// next returns when attempt number n may start at the earliest, and the wait that its jitter is a part of. It returns false
+// when the schedule has no attempt n. ended is when the attempt before ended; for n = 1 it is the anchor.
+func (s *Schedule) next(n int, anchor, ended time.Time) (at time.Time, wait time.Duration, ok bool) {
+	switch {
+	case s.Mode == Exponential:
+		wait = s.power(n)
+	case n > len(s.Delays) && s.Tail != TailRepeat:
+		// An empty table still allows the first attempt: a policy that was never filled in must not lose what it governs.
+		return ended, 0, n == 1
+	case s.Mode == SinceFirst:
+		wait = s.gap(n)
+		if n <= len(s.Delays) {
+			at = anchor.Add(s.Delays[n-1].Std())
+			if at.Before(ended) { // the attempt before took longer than the gap
+				at = ended
+			}
+			return at, wait, true
+		}
+		// Past the table the gap counts from the end of the attempt before. Counting on from the first attempt would, after a long
+		// pause, release every repetition that was missed in one burst.
+	default:
+		wait = s.row(n)
+	}
+	return ended.Add(wait), wait, true
+}
+
+// row is entry n of the table, or the last one past its end.
+func (s *Schedule) row(n int) time.Duration {
+	if len(s.Delays) == 0 {
+		return 0
+	}
+	return s.Delays[min(n, len(s.Delays))-1].Std()
+}
+
+// gap is how far row n lies behind the row before; past the table, the last gap again.
+func (s *Schedule) gap(n int) time.Duration {
+	n = min(n, len(s.Delays))
+	if n <= 1 {
+		return s.row(1)
+	}
+	return s.row(n) - s.row(n-1)
+}
+
+// power is the exponential wait before attempt n, in whole microseconds because that is what a store keeps.
+func (s *Schedule) power(n int) time.Duration {
+	if n <= 1 {
+		return 0
+	}
+	wait := float64(s.Base) * math.Pow(s.Factor, float64(n-2))
+	if wait >= float64(s.Max) { // also where the power has grown beyond what fits
+		return s.Max.Std()
+	}
+	return time.Duration(wait).Round(time.Microsecond)
+}
