@@ -1,0 +1,38 @@
+package core
+
+import (
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// Health says how an endpoint is doing; the zero Health if the core does not know it.
+func (c *Core) Health(now time.Time, id string) grapnel.Health {
+	ep := c.endpoints[id]
+	if ep == nil {
+		return grapnel.Health{}
+	}
+	h := grapnel.Health{State: "healthy", InFlight: ep.gate.running, Waiting: len(ep.window.waiting)}
+	switch {
+	case ep.config.Status == grapnel.EndpointPaused:
+		h.State, h.Reason = "paused", "a person has paused it; deliveries are held"
+	case ep.config.Status == grapnel.EndpointDisabled:
+		h.State, h.Reason, h.Since = "disabled", ep.config.DisabledReason, ep.config.DisabledAt
+	case ep.gate.holdUntil.After(now):
+		h.State, h.Reason = "throttled", "the endpoint asked to be spared until "+ep.gate.holdUntil.UTC().Format(time.RFC3339)
+		h.NextAttemptAt = ep.gate.holdUntil
+	}
+	if first := ep.window.first(); first != nil && ep.open() {
+		h.NextAttemptAt = latest(first.due, h.NextAttemptAt)
+	} else if ep.open() && h.NextAttemptAt.IsZero() {
+		h.NextAttemptAt = ep.window.cold
+	}
+	return h
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,102 @@
+package engine
+
+import (
+	"context"
+	"sync"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/core"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// choreWorkers is how many chores run at once. Most are pages, which are short reads.
+const choreWorkers = 4
+
+// chores carries out the effects that are neither attempts nor changes. The queue has no bound of its own: the core has at
+// most one load and one end under way for each endpoint.
+type chores struct {
+	e      *Engine
+	mu     sync.Mutex
+	ready  *sync.Cond
+	queue  []core.Effect
+	closed bool
+}
+
+func newChores(e *Engine) *chores {
+	c := &chores{e: e}
+	c.ready = sync.NewCond(&c.mu)
+	return c
+}
+
+func (c *chores) add(effect core.Effect) {
+	c.mu.Lock()
+	c.queue = append(c.queue, effect)
+	c.mu.Unlock()
+	c.ready.Signal()
+}
+
+// close makes the workers return; what is still queued can be done after a restart as well.
+func (c *chores) close() {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.ready.Broadcast()
+}
+
+func (c *chores) run() {
+	for {
+		c.mu.Lock()
+		for len(c.queue) == 0 && !c.closed {
+			c.ready.Wait()
+		}
+		if c.closed {
+			c.mu.Unlock()
+			return
+		}
+		effect := c.queue[0]
+		c.queue = c.queue[1:]
+		c.mu.Unlock()
+		c.e.chore(effect)
+	}
+}
+
+func (e *Engine) chore(effect core.Effect) {
+	ctx := e.sending
+	switch effect := effect.(type) {
+	case core.Load:
+		heads, err := e.store.Heads(ctx, effect.Endpoint, effect.Limit)
+		e.complain("read what waits", effect.Endpoint, err)
+		e.send(core.Loaded{Endpoint: effect.Endpoint, Heads: heads, Limit: effect.Limit, Err: err})
+	case core.End:
+		n, err := e.store.End(ctx, effect.Endpoint, effect.Ending, effect.Limit)
+		e.complain("end what waits", effect.Endpoint, err)
+		e.send(core.Ended{Endpoint: effect.Endpoint, Count: n, Err: err})
+	case core.Forget:
+		e.complain("forget a deleted endpoint", effect.Endpoint, e.forget(ctx, effect.Endpoint))
+	case core.Disable:
+		e.complain("disable", effect.Endpoint, e.disable(ctx, effect))
+	}
+}
+
+// complain logs a chore's failure. The core tries again, or the next start does.
+func (e *Engine) complain(what, endpoint string, err error) {
+	if err != nil && e.sending.Err() == nil {
+		e.log.Error("could not "+what, "endpoint", endpoint, "error", err)
+	}
+}
+
+// disable makes durable that the core has disabled an endpoint. An operator may change the endpoint at the same moment,
+// so the newest revision is what gets disabled.
+func (e *Engine) disable(ctx context.Context, d core.Disable) error {
+	for {
+		ep, ok := e.Endpoint(store.Everyone(), d.Endpoint)
+		if !ok || ep.Status == grapnel.EndpointDisabled {
+			return nil
+		}
+		ep.Status, ep.DisabledReason, ep.DisabledAt, ep.UpdatedAt = grapnel.EndpointDisabled, d.Reason, e.now(), e.now()
+		_, err := e.PutEndpoint(ctx, store.Everyone(), ep, nil)
+		if grapnel.CodeOf(err) != grapnel.CodeConflict {
+			return err
+		}
+	}
+}

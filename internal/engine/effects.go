@@ -1,0 +1,72 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/core"
+	"github.com/grapnelhq/grapnel/internal/egress"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/policy"
+)
+
+// step gives the core one input and carries out what it wants.
+func (e *Engine) step(in core.Input) {
+	for _, effect := range e.core.Step(e.now(), in) {
+		switch effect := effect.(type) {
+		case core.Attempt:
+			e.attempts.Add(1)
+			go e.attempt(effect)
+		case core.Record:
+			e.recorder.add(effect.Change)
+		case core.Reply:
+			e.answer(effect.Token, effect.Err)
+		default:
+			e.chores.add(effect)
+		}
+	}
+}
+
+// attempt sends one request and tells the core how it went.
+func (e *Engine) attempt(a core.Attempt) {
+	defer e.attempts.Done()
+	result := core.Finished{Endpoint: a.Config.ID, Delivery: a.Head.Delivery}
+	event, err := e.event(a.Head.Event)
+	switch {
+	case err != nil:
+		e.log.Error("an event could not be read", "delivery", deliveryID(a.Head), "error", err)
+		result.Outcome.Class = policy.ClassInternal
+	case event == nil:
+		e.log.Error("an event is missing or damaged", "delivery", deliveryID(a.Head), "event_seq", a.Head.Event)
+		result.Damaged = true
+	default:
+		r := e.sender.Send(e.sending, egress.Delivery{
+			Endpoint: a.Config, Event: event, ID: deliveryID(a.Head), Position: a.Head.Position, Number: a.Number, Trigger: a.Trigger,
+		})
+		result.Outcome = r.Outcome
+		result.Attempt = grapnel.Attempt{
+			StartedAt: r.StartedAt, Duration: r.Duration, Phases: r.Phases,
+			StatusCode: r.Outcome.Status, Class: r.Outcome.Class, Error: r.Error,
+			ResponseHeaders: r.Headers, ResponseBody: r.Body,
+		}
+		e.metrics.attempted(a, r)
+	}
+	e.send(result)
+}
+
+// event returns an event from the cache or the store; nil: it is missing or damaged.
+func (e *Engine) event(seq int64) (*grapnel.Event, error) {
+	if ev := e.events.get(seq); ev != nil {
+		return ev, nil
+	}
+	evs, err := e.store.Events(e.sending, []int64{seq})
+	if err != nil || len(evs) == 0 || evs[0] == nil {
+		return nil, err
+	}
+	return evs[0], nil
+}
+
+func deliveryID(h store.Head) string { return grapnel.DeliveryID(h.CreatedAt, h.Delivery) }
+
+// pause is how long the n-th failure in a row of talking to the store is waited out.
+func pause(n int) time.Duration { return min(50*time.Millisecond<<min(n, 7), 5*time.Second) }

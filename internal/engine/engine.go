@@ -1,0 +1,229 @@
+// Package engine is the shell around the core: it runs the core's effects against the real store, the real network and the
+// real clock, and brings their results back. It decides nothing about deliveries; it owns the goroutines.
+//
+// One goroutine (Run) owns the core and is the only one to call it. Attempts run in goroutines of their own, one per slot in
+// use. One goroutine records: it gathers the changes that have piled up and commits them together, in the order in which
+// the core asked for them. A few more do chores: pages, ends, configuration that the core asks for. Run waits for all of them.
+//
+// Publishing does not pass through Run: Publish matches an event against the current configuration, appends it to the store
+// and, once it is durable, hints at the new heads.
+package engine
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/core"
+	"github.com/grapnelhq/grapnel/internal/egress"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// Store is the part of a store that the engine needs.
+type Store interface {
+	store.Street
+	store.Configuration
+	Delivery(ctx context.Context, scope store.Scope, seq int64) (*grapnel.Delivery, error)
+}
+
+// Sender makes one attempt.
+type Sender interface {
+	Send(ctx context.Context, d egress.Delivery) egress.Result
+}
+
+// Options are what an engine is made of. Store, Sender, Random and Log are required.
+type Options struct {
+	Store        Store
+	Sender       Sender
+	Now          func() time.Time // time.Now
+	Random       io.Reader        // for ids
+	Log          *slog.Logger
+	Core         core.Options
+	DrainTimeout time.Duration // how long attempts in flight may take once Run is told to stop; 30 s
+	CacheBytes   int64         // of event data kept for attempts soon to come; 32 MiB
+}
+
+// Engine moves events from the store to their endpoints.
+type Engine struct {
+	store  Store
+	sender Sender
+	now    func() time.Time
+	random io.Reader
+	log    *slog.Logger
+	drain  time.Duration
+
+	core   *core.Core
+	inputs chan input
+	over   chan struct{} // closed when Run takes no more inputs
+
+	configuring sync.Mutex // held while the configuration changes, in the store and here
+	config      atomic.Pointer[configuration]
+
+	events   *cache
+	recorder *recorder
+	chores   *chores
+	attempts sync.WaitGroup
+	sending  context.Context // of attempts; cancelled when draining takes too long
+	abandon  context.CancelFunc
+
+	tokens  atomic.Int64
+	waiting sync.Map // token → chan error, of orders that the core has not answered yet
+
+	metrics *Metrics
+}
+
+// input is something for the core, and maybe somebody who waits until the core has taken it.
+type input struct {
+	core.Input
+	ask  func(*core.Core, time.Time) // instead of an Input: a look at the core
+	done chan struct{}
+}
+
+// New makes an engine with the configuration that the store has. Nothing moves before Run.
+func New(ctx context.Context, o Options) (*Engine, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	e := &Engine{
+		store: o.Store, sender: o.Sender, now: o.Now, random: o.Random, log: o.Log,
+		drain:   cmp.Or(o.DrainTimeout, 30*time.Second),
+		core:    core.New(o.Core),
+		inputs:  make(chan input, 1024),
+		over:    make(chan struct{}),
+		events:  newCache(cmp.Or(o.CacheBytes, 32<<20)),
+		metrics: newMetrics(),
+	}
+	e.recorder = newRecorder(e)
+	e.chores = newChores(e)
+	e.sending, e.abandon = context.WithCancel(context.Background())
+	if err := e.reload(ctx); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// Run moves deliveries until ctx ends. Then it starts no more attempts, lets those in flight finish within the drain
+// timeout, records their outcomes, and returns.
+func (e *Engine) Run(ctx context.Context) {
+	var helpers sync.WaitGroup
+	helpers.Go(e.recorder.run)
+	for range choreWorkers {
+		helpers.Go(e.chores.run)
+	}
+	for _, ep := range e.config.Load().all() {
+		e.step(core.Configured{Endpoint: ep})
+	}
+	e.loop(ctx)
+	close(e.over)
+	e.abandon()
+	e.attempts.Wait()
+	e.recorder.close()
+	e.chores.close()
+	helpers.Wait()
+	e.waiting.Range(func(token, _ any) bool {
+		e.answer(token.(int64), errStopping)
+		return true
+	})
+}
+
+// loop feeds the core until the context has ended and everything in flight is recorded, or the drain takes too long.
+func (e *Engine) loop(ctx context.Context) {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	stop, draining := ctx.Done(), false
+	var late <-chan time.Time
+	for {
+		if running, recording := e.core.Busy(); draining && running == 0 && recording == 0 {
+			return
+		}
+		timer.Reset(e.untilWake())
+		select {
+		case in := <-e.inputs:
+			e.take(in)
+			e.takeMore()
+		case <-timer.C:
+			e.step(core.Tick{})
+		case <-stop:
+			stop, draining = nil, true
+			e.step(core.Drain{})
+			late = time.After(e.drain)
+		case <-late:
+			running, _ := e.core.Busy()
+			e.log.Warn("drain timeout: attempts in flight are abandoned and will be repeated", "attempts", running)
+			e.abandon()
+			late = nil
+		}
+	}
+}
+
+// takeMore takes what is already there without looking at the timer and the context for each.
+func (e *Engine) takeMore() {
+	for range cap(e.inputs) {
+		select {
+		case in := <-e.inputs:
+			e.take(in)
+		default:
+			return
+		}
+	}
+}
+
+func (e *Engine) take(in input) {
+	if in.ask != nil {
+		in.ask(e.core, e.now())
+	} else {
+		e.step(in.Input)
+	}
+	if in.done != nil {
+		close(in.done)
+	}
+}
+
+// longestSleep bounds how long a jump of the wall clock can go unnoticed.
+const longestSleep = 10 * time.Second
+
+// untilWake is how long the loop may sleep.
+func (e *Engine) untilWake() time.Duration {
+	at := e.core.Wake()
+	if at.IsZero() {
+		return longestSleep
+	}
+	return min(max(at.Sub(e.now()), 0), longestSleep)
+}
+
+// send gives the core an input; false: the engine has stopped.
+func (e *Engine) send(in core.Input) bool {
+	select {
+	case e.inputs <- input{Input: in}:
+		return true
+	case <-e.over:
+		return false
+	}
+}
+
+// await gives the core an input and waits until it has been taken in.
+func (e *Engine) await(ctx context.Context, in input) error {
+	in.done = make(chan struct{})
+	select {
+	case e.inputs <- in:
+	case <-e.over:
+		return errStopping
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case <-in.done:
+		return nil
+	case <-e.over:
+		return errStopping
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+var errStopping = grapnel.Errorf(grapnel.CodeUnavailable, "the server is shutting down")

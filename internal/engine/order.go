@@ -1,0 +1,70 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/core"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// Retry tries a waiting delivery now; one that is over is delivered again, as a new delivery at the end of its lane.
+func (e *Engine) Retry(ctx context.Context, scope store.Scope, delivery int64, once *store.Once) (store.Redelivered, error) {
+	d, err := e.store.Delivery(ctx, scope, delivery)
+	if err != nil {
+		return store.Redelivered{}, err
+	}
+	if !d.Status.Final() {
+		err := e.order(ctx, core.Operated{Verb: core.RetryNow, Endpoint: d.EndpointID, Delivery: delivery})
+		return store.Redelivered{Delivery: delivery, CreatedAt: d.CreatedAt}, err
+	}
+	ep := e.config.Load().endpoint(scope, d.EndpointID)
+	if ep == nil {
+		return store.Redelivered{}, grapnel.Errorf(grapnel.CodeConflict, "the delivery's endpoint is gone")
+	}
+	again, err := e.store.Again(ctx, scope, store.Redelivery{
+		Of: delivery, Trigger: grapnel.TriggerManual, Ordered: ep.Ordering == grapnel.OrderByKey, At: e.now(), Once: once,
+	})
+	if err == nil && again.Head != nil {
+		e.send(core.Arrived{Heads: []store.Head{*again.Head}})
+	}
+	return again, err
+}
+
+// Skip ends a waiting delivery because a person says so; its key moves on.
+func (e *Engine) Skip(ctx context.Context, scope store.Scope, delivery int64, reason string) error {
+	d, err := e.store.Delivery(ctx, scope, delivery)
+	if err != nil {
+		return err
+	}
+	if d.Status.Final() {
+		return grapnel.Errorf(grapnel.CodeConflict, "the delivery is over: it is %s", d.Status)
+	}
+	return e.order(ctx, core.Operated{Verb: core.Skip, Endpoint: d.EndpointID, Delivery: delivery, Reason: reason})
+}
+
+// order gives the core an order and waits for its answer.
+func (e *Engine) order(ctx context.Context, o core.Operated) error {
+	o.Token = e.tokens.Add(1)
+	reply := make(chan error, 1)
+	e.waiting.Store(o.Token, reply)
+	defer e.waiting.Delete(o.Token)
+	if !e.send(o) {
+		return errStopping
+	}
+	select {
+	case err := <-reply:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-e.over:
+		return errStopping
+	}
+}
+
+// answer hands the core's answer to whoever gave the order, if they still wait.
+func (e *Engine) answer(token int64, err error) {
+	if reply, ok := e.waiting.LoadAndDelete(token); ok {
+		reply.(chan error) <- err
+	}
+}

@@ -1,0 +1,73 @@
+package engine
+
+import (
+	"context"
+	"errors"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/core"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// Publish matches events against the endpoints of their tenants and commits them with their deliveries. When it returns
+// without error all of it is durable. Events carry their id and acceptance time; Targets are filled in here.
+func (e *Engine) Publish(ctx context.Context, events []store.Incoming, once *store.Once) (store.Accepted, error) {
+	return e.append(ctx, events, once, func(c *configuration) error {
+		for i := range events {
+			events[i].Targets = c.match(events[i].Event)
+		}
+		return nil
+	})
+}
+
+// Test sends one event to one endpoint, whatever that subscribes to.
+func (e *Engine) Test(ctx context.Context, scope store.Scope, endpoint string, ev *grapnel.Event, once *store.Once) (store.Accepted, error) {
+	events := []store.Incoming{{Event: ev}}
+	return e.append(ctx, events, once, func(c *configuration) error {
+		ep := c.endpoint(scope, endpoint)
+		if ep == nil {
+			return store.ErrNotFound("endpoint")
+		}
+		ev.Tenant = ep.Tenant
+		events[0].Targets = []store.Target{{Endpoint: ep.ID, Trigger: grapnel.TriggerTest}}
+		return nil
+	})
+}
+
+// append commits events with the targets that match gives them, again if the configuration changes in between.
+func (e *Engine) append(ctx context.Context, events []store.Incoming, once *store.Once, match func(*configuration) error) (store.Accepted, error) {
+	for {
+		config := e.config.Load()
+		if err := match(config); err != nil {
+			return store.Accepted{}, err
+		}
+		accepted, err := e.store.Append(ctx, store.Batch{Config: config.version, Events: events, Once: once})
+		if errors.Is(err, store.ErrStale) {
+			// Somebody is between committing a change and publishing it here; wait for them.
+			e.configuring.Lock()
+			e.configuring.Unlock() //nolint:staticcheck // the wait is all that is wanted
+			if e.config.Load().version == config.version {
+				return accepted, err // another process has changed it: the caller's store is shared, which no store here allows
+			}
+			continue
+		}
+		if err != nil || accepted.Answer != nil {
+			return accepted, err
+		}
+		e.accepted(events, accepted)
+		return accepted, nil
+	}
+}
+
+// accepted hints at the heads of events that are durable now.
+func (e *Engine) accepted(events []store.Incoming, accepted store.Accepted) {
+	for i, placed := range accepted.Events {
+		if !placed.Duplicate && !placed.Conflict && placed.Deliveries > 0 {
+			e.events.put(placed.Seq, events[i].Event)
+		}
+		e.metrics.accepted(placed)
+	}
+	if len(accepted.Heads) > 0 {
+		e.send(core.Arrived{Heads: accepted.Heads})
+	}
+}
