@@ -8,14 +8,14 @@ import (
 
 // Bounds of what a policy may say. They keep a typing error from becoming a policy; a serious wish fits well within.
 const (
-	MinTimeout   = 10 * time.Millisecond
-	MaxTimeout   = 10 * time.Minute
-	MaxDelay     = 30 * 24 * time.Hour
-	MaxAgeLimit  = 366 * 24 * time.Hour
-	MaxAttempts  = 1000
-	MaxRows      = 200
-	MaxFactor    = 100
-	maxNameBytes = 64
+	minTimeout  = 10 * time.Millisecond
+	maxTimeout  = 10 * time.Minute
+	maxDelay    = 30 * 24 * time.Hour
+	maxAge      = 366 * 24 * time.Hour
+	maxAttempts = 10_000
+	maxRows     = 200
+	maxFactor   = 100
+	maxName     = 64
 )
 
 // Validate returns what Parse would say of the policy: Errors, or nil.
@@ -27,7 +27,7 @@ type checker struct{ reader }
 func (p *Policy) check() Errors {
 	var c checker
 	c.name(p.Name)
-	c.between("/timeout", p.Timeout, MinTimeout, MaxTimeout)
+	c.between("/timeout", p.Timeout, minTimeout, maxTimeout)
 	c.schedule(&p.Schedule)
 	c.jitter(p.Jitter)
 	c.limits(p)
@@ -64,13 +64,13 @@ func oneOf[T ~string](c *checker, pointer string, v T, choices ...T) {
 }
 
 func (c *checker) name(name string) {
-	ok := len(name) <= maxNameBytes
+	ok := len(name) <= maxName
 	for i := range len(name) {
 		b := name[i]
 		ok = ok && (b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' || b == '-' || b == '_' || b == '.')
 	}
 	if !ok {
-		c.wrong("/name", "must be at most %d of the characters A-Z a-z 0-9 - _ .", maxNameBytes)
+		c.wrong("/name", "must be at most %d of the characters A-Z a-z 0-9 - _ .", maxName)
 	}
 }
 
@@ -79,12 +79,12 @@ func (c *checker) schedule(s *Schedule) {
 	case SincePrevious, SinceFirst:
 		c.table(s)
 	case Exponential:
-		c.between("/schedule/base", s.Base, time.Millisecond, MaxDelay)
-		if !(s.Factor >= 1 && s.Factor <= MaxFactor) { // so that NaN is refused too
-			c.wrong("/schedule/factor", "must be from 1 to %d", MaxFactor)
+		c.between("/schedule/base", s.Base, time.Millisecond, maxDelay)
+		if !(s.Factor >= 1 && s.Factor <= maxFactor) { // so that NaN is refused too
+			c.wrong("/schedule/factor", "must be from 1 to %d", maxFactor)
 		}
-		if s.Max < s.Base || s.Max.Std() > MaxDelay {
-			c.wrong("/schedule/max", "must be from base (%s) to %s", s.Base, Duration(MaxDelay))
+		if s.Max < s.Base || s.Max.Std() > maxDelay {
+			c.wrong("/schedule/max", "must be from base (%s) to %s", s.Base, Duration(maxDelay))
 		}
 	default:
 		oneOf(c, "/schedule/mode", s.Mode, SincePrevious, SinceFirst, Exponential)
@@ -92,13 +92,13 @@ func (c *checker) schedule(s *Schedule) {
 }
 
 func (c *checker) table(s *Schedule) {
-	if len(s.Delays) == 0 || len(s.Delays) > MaxRows {
-		c.wrong("/schedule/delays", "must have 1 to %d rows", MaxRows)
+	if len(s.Delays) == 0 || len(s.Delays) > maxRows {
+		c.wrong("/schedule/delays", "must have 1 to %d rows", maxRows)
 	}
 	before := len(c.errs)
 	for i, d := range s.Delays {
 		at := "/schedule/delays/" + strconv.Itoa(i)
-		c.between(at, d, 0, MaxDelay)
+		c.between(at, d, 0, maxDelay)
 		if s.Mode == SinceFirst && i > 0 && d < s.Delays[i-1] {
 			c.wrong(at, "is before the row above it; in mode %s each row is an offset from the first attempt", SinceFirst)
 		}
@@ -129,11 +129,11 @@ func (c *checker) jitter(j Jitter) {
 }
 
 func (c *checker) limits(p *Policy) {
-	if p.MaxAttempts < 0 || p.MaxAttempts > MaxAttempts {
-		c.wrong("/max_attempts", "must be from 1 to %d; null is no limit", MaxAttempts)
+	if p.MaxAttempts < 0 || p.MaxAttempts > maxAttempts {
+		c.wrong("/max_attempts", "must be from 1 to %d; null is no limit", maxAttempts)
 	}
-	if p.MaxAge < 0 || p.MaxAge.Std() > MaxAgeLimit {
-		c.wrong("/max_age", "must be from 1ms to %s; null is no limit", Duration(MaxAgeLimit))
+	if p.MaxAge < 0 || p.MaxAge.Std() > maxAge {
+		c.wrong("/max_age", "must be from 1ms to %s; null is no limit", Duration(maxAge))
 	}
 	if p.MaxAttempts == 0 && p.MaxAge == 0 && p.Schedule.endless() {
 		c.wrong("/max_attempts", "must be given, or max_age, because the schedule never ends by itself")
@@ -179,8 +179,8 @@ func (c *checker) disable(d Disable) {
 	}
 	oneOf(c, "/disable/of", d.Of, ClassStatus4xx, ClassStatus5xx, ClassTimeout, ClassConnect, ClassDNS, ClassTLS, ClassReset,
 		ClassProtocol, ClassRedirect)
-	if d.After < 0 || d.After.Std() > MaxAgeLimit {
-		c.wrong("/disable/after", "must be from 0s, which is never, to %s", Duration(MaxAgeLimit))
+	if d.After < 0 || d.After.Std() > maxAge {
+		c.wrong("/disable/after", "must be from 0s, which is never, to %s", Duration(maxAge))
 	}
 	oneOf(c, "/disable/pending", d.Pending, PendingHold, PendingDrop)
 }

@@ -46,6 +46,12 @@ const (
 	ClassInternal  Class = "internal" // our own fault: consumes no attempt
 )
 
+// Classes lists all of them.
+func Classes() []Class {
+	return []Class{ClassNone, ClassDNS, ClassConnect, ClassTLS, ClassTimeout, ClassReset, ClassProtocol, ClassRedirect, ClassBlocked,
+		ClassStatus3xx, ClassStatus4xx, ClassStatus429, ClassStatus5xx, ClassInternal}
+}
+
 // Decision is what follows from an outcome.
 type Decision string
 

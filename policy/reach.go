@@ -1,0 +1,56 @@
+package policy
+
+import "time"
+
+// Reach is how far a policy goes when every attempt fails.
+type Reach struct {
+	Attempts int // 0: more than ten thousand, until max_age
+	// Table is the time of each attempt, counted from the first, without jitter and with attempts that take no time. It ends
+	// after maxShown of them.
+	Table []time.Duration
+	// Nominal is the time of the last attempt in that table: the documented span, and the longest outage that loses nothing.
+	Nominal time.Duration
+	// Longest is how late the last attempt can start: with the most jitter, and with every attempt taking its whole timeout. A
+	// Retry-After, a hold, a pause or a replay can move it further; only max_age bounds those.
+	Longest time.Duration
+}
+
+// maxShown bounds the tables that people read. A wait of seconds repeated for days has no table worth reading.
+const maxShown = 1000
+
+// Reach computes how far the policy goes.
+func (p *Policy) Reach() Reach {
+	bare := *p
+	bare.Jitter = Jitter{}
+	start := time.Unix(0, 0).UTC()
+	var r Reach
+	for _, planned := range bare.Plan(Progress{Anchor: start}, start, maxAttempts+1) {
+		r.Table = append(r.Table, planned.At.Sub(start))
+	}
+	r.Attempts = len(r.Table)
+	r.Nominal = r.Table[r.Attempts-1]
+	r.Longest = p.longest(start, r.Attempts)
+	if r.Attempts > maxAttempts {
+		r.Attempts, r.Nominal = 0, p.MaxAge.Std()
+	}
+	r.Table = r.Table[:min(len(r.Table), maxShown)]
+	return r
+}
+
+// longest walks the schedule at its slowest. The age is applied at the end only: a slow walk meets it sooner, but a less slow
+// one may start an attempt as late as the age allows.
+func (p *Policy) longest(start time.Time, attempts int) time.Duration {
+	if p.MaxAttempts > 0 && p.Schedule.endless() {
+		attempts = p.MaxAttempts
+	}
+	latest := start
+	for n := 2; n <= attempts; n++ {
+		at, wait, _ := p.Schedule.next(n, start, latest.Add(p.Timeout.Std()))
+		latest = at.Add(p.Jitter.most(wait))
+	}
+	longest := latest.Sub(start)
+	if p.MaxAge > 0 && (longest > p.MaxAge.Std() || p.Schedule.endless() && p.MaxAttempts == 0) {
+		return p.MaxAge.Std()
+	}
+	return longest
+}

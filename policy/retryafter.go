@@ -1,0 +1,55 @@
+package policy
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ParseRetryAfter reads a Retry-After header: seconds, with or without a fraction, or an HTTP date. A date is measured against
+// date, the Date of the same response, so that a receiver whose clock is wrong still gets the pause that it meant; without a
+// Date pass the time of receipt. Garbage, what lies in the past, and what is longer than seven days is not believed: false.
+func ParseRetryAfter(value string, date time.Time) (time.Duration, bool) {
+	value = strings.Trim(value, " \t")
+	wait, ok := retrySeconds(value)
+	if !ok {
+		wait, ok = retryDate(value, date)
+	}
+	if !ok || wait < 0 || wait > credibleRetryAfter {
+		return 0, false
+	}
+	return wait, true
+}
+
+// retrySeconds takes digits and at most one point: no sign, no exponent, no "Inf".
+func retrySeconds(value string) (time.Duration, bool) {
+	whole, fraction, pointed := strings.Cut(value, ".")
+	if !digits(whole) || pointed && !digits(fraction) {
+		return 0, false
+	}
+	seconds, err := strconv.ParseFloat(value, 64)
+	if err != nil || seconds > credibleRetryAfter.Seconds() { // before the conversion below can overflow
+		return 0, false
+	}
+	return time.Duration(seconds * float64(time.Second)).Round(time.Microsecond), true
+}
+
+func digits(s string) bool {
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// retryDate takes the three forms of RFC 9110, which net/http takes as well; importing it here would put a network stack
+// under a package that is pure.
+func retryDate(value string, date time.Time) (time.Duration, bool) {
+	for _, layout := range []string{"Mon, 02 Jan 2006 15:04:05 GMT", time.RFC850, time.ANSIC} {
+		if at, err := time.Parse(layout, value); err == nil {
+			return at.Sub(date.Truncate(time.Second)), true
+		}
+	}
+	return 0, false
+}
