@@ -65,7 +65,7 @@ func TestPublishSendsKeyAndKeepsBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := c.Publish(t.Context(), client.NewEvent{Type: "a.b", Data: json.RawMessage(`{"n":1.00}`), Key: "k"})
+	p, err := c.Publish(t.Context(), client.NewEvent{Type: "a.b", Data: json.RawMessage(`{ "n": 1.00, "s":"<&>" }`), Key: "k"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func TestPublishSendsKeyAndKeepsBytes(t *testing.T) {
 		t.Error("the POST carried no Idempotency-Key")
 	}
 	got.Once = ""
-	want := seen{"POST", "/v1/events", `{"type":"a.b","data":{"n":1.00},"key":"k"}`, "", "Bearer grp_x", "application/json"}
+	want := seen{"POST", "/v1/events", `{"type":"a.b","key":"k","data":{ "n": 1.00, "s":"<&>" }}`, "", "Bearer grp_x", "application/json"}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
@@ -115,18 +115,35 @@ func TestListsCarryFiltersAndPages(t *testing.T) {
 }
 
 func TestBatchTellsResultsFromProblems(t *testing.T) {
-	c := with(t, func(*http.Request) (*http.Response, error) {
+	var got seen
+	c := with(t, func(r *http.Request) (*http.Response, error) {
+		got = look(r)
 		return answer(202, `{"data":[{"id":"evt_1","deliveries":1},{"status":422,"code":"invalid","detail":"no","errors":[{"pointer":"/type","detail":"bad"}]}]}`), nil
 	})
-	got, err := c.PublishBatch(t.Context(), make([]client.NewEvent, 2))
-	if err != nil || len(got) != 2 {
-		t.Fatal(got, err)
+	results, err := c.PublishBatch(t.Context(), []client.NewEvent{{Type: "a", Data: []byte("1")}, {Type: "", Data: []byte(`{"b": 2}`)}})
+	if err != nil || len(results) != 2 {
+		t.Fatal(results, err)
 	}
-	if got[0].Err != nil || got[0].Published.ID != "evt_1" {
-		t.Errorf("first: %+v", got[0])
+	if got.Body != `{"events":[{"type":"a","data":1},{"type":"","data":{"b": 2}}]}` {
+		t.Errorf("sent %s", got.Body)
 	}
-	if got[1].Published != nil || got[1].Err.Fields[0].Pointer != "/type" {
-		t.Errorf("second: %+v", got[1])
+	if results[0].Err != nil || results[0].Published.ID != "evt_1" {
+		t.Errorf("first: %+v", results[0])
+	}
+	if results[1].Published != nil || results[1].Err.Fields[0].Pointer != "/type" {
+		t.Errorf("second: %+v", results[1])
+	}
+}
+
+func TestPublishRefusesWhatIsNoJSON(t *testing.T) {
+	c := with(t, func(*http.Request) (*http.Response, error) {
+		t.Error("a request was sent")
+		return answer(202, "{}"), nil
+	})
+	for _, data := range []string{"", "{", "{}{}", "hello"} {
+		if _, err := c.Publish(t.Context(), client.NewEvent{Type: "a", Data: json.RawMessage(data)}); err == nil {
+			t.Errorf("%q was taken", data)
+		}
 	}
 }
 

@@ -93,8 +93,8 @@ func (c *Client) RotateSecret(ctx context.Context, id string, overlap time.Durat
 	return post[Endpoint](ctx, c, endpointPath(id)+"/rotate-secret", in)
 }
 
-// TestEndpoint sends an event to this endpoint alone. Type and data may be left out.
-func (c *Client) TestEndpoint(ctx context.Context, id, eventType string, data json.RawMessage) (json.RawMessage, error) {
+// TestEndpoint sends an event to this endpoint alone and returns its delivery. Type and data may be left out.
+func (c *Client) TestEndpoint(ctx context.Context, id, eventType string, data json.RawMessage) (*Delivery, error) {
 	in := map[string]any{}
 	if eventType != "" {
 		in["type"] = eventType
@@ -102,9 +102,7 @@ func (c *Client) TestEndpoint(ctx context.Context, id, eventType string, data js
 	if data != nil {
 		in["data"] = data
 	}
-	var out json.RawMessage
-	err := c.Do(ctx, "POST", endpointPath(id)+"/test", nil, in, &out)
-	return out, err
+	return post[Delivery](ctx, c, endpointPath(id)+"/test", in)
 }
 
 func endpointPath(id string) string { return "/v1/endpoints/" + url.PathEscape(id) }

@@ -4,20 +4,37 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
+
+	"github.com/grapnelhq/grapnel"
 )
 
-// NewEvent is an event to be published. Type and Data are required.
+// NewEvent is an event to be published. Type and Data are required; Data is JSON and is sent as it is, byte for byte.
 type NewEvent struct {
 	Type       string            `json:"type"`
-	Data       json.RawMessage   `json:"data"`
+	Data       json.RawMessage   `json:"-"`
 	Key        string            `json:"key,omitempty"` // the ordering key
 	ID         string            `json:"id,omitempty"`  // makes publishing idempotent beyond one call
 	Tenant     string            `json:"tenant,omitempty"`
 	OccurredAt *time.Time        `json:"occurred_at,omitempty"`
 	Metadata   map[string]string `json:"metadata,omitempty"`
+}
+
+// encode writes the event. encoding/json would write Data anew, and what receivers get and verify are its bytes.
+func (e NewEvent) encode() ([]byte, error) {
+	if !json.Valid(e.Data) {
+		return nil, &Error{Code: string(grapnel.CodeMalformed), Detail: "the event's data is not JSON",
+			Fields: []Field{{Pointer: "/data", Detail: "must be JSON; data of any other kind is published with PublishRaw"}}}
+	}
+	rest, err := json.Marshal(e)
+	if err != nil {
+		return nil, fmt.Errorf("the event cannot be written as JSON: %w", err)
+	}
+	return slices.Concat(rest[:len(rest)-1], []byte(`,"data":`), e.Data, []byte("}")), nil
 }
 
 // Published is the server's word that an event and all its deliveries are durable.
@@ -91,7 +108,12 @@ func (f EventFilter) query() url.Values {
 
 // Publish hands over one event. When it returns without error the event is durable.
 func (c *Client) Publish(ctx context.Context, e NewEvent) (*Published, error) {
-	return post[Published](ctx, c, "/v1/events", e)
+	body, err := e.encode()
+	if err != nil {
+		return nil, err
+	}
+	out := new(Published)
+	return orNil(out, c.do(ctx, call{method: http.MethodPost, path: "/v1/events", body: body, out: out}))
 }
 
 // PublishBatch hands over up to 1000 events, which are committed together in the order given. Events that are refused do not
@@ -100,7 +122,15 @@ func (c *Client) PublishBatch(ctx context.Context, events []NewEvent) ([]Publish
 	var answer struct {
 		Data []PublishResult `json:"data"`
 	}
-	err := c.Do(ctx, http.MethodPost, "/v1/events/batch", nil, map[string]any{"events": events}, &answer)
+	encoded := make([][]byte, len(events))
+	for i, e := range events {
+		var err error
+		if encoded[i], err = e.encode(); err != nil {
+			return nil, fmt.Errorf("event %d of the batch: %w", i, err)
+		}
+	}
+	body := slices.Concat([]byte(`{"events":[`), bytes.Join(encoded, []byte(",")), []byte("]}"))
+	err := c.do(ctx, call{method: http.MethodPost, path: "/v1/events/batch", body: body, out: &answer})
 	return answer.Data, err
 }
 
