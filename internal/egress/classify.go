@@ -1,0 +1,140 @@
+package egress
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+
+	"github.com/grapnelhq/grapnel/policy"
+)
+
+const maxErrorText = 240
+
+// dialError is a connection that was not made. Its text is written for the endpoint's owner; the error behind it may name
+// addresses and name servers of our own network and is never shown.
+type dialError struct {
+	class policy.Class
+	text  string
+	err   error
+}
+
+func (e *dialError) Error() string { return e.text }
+func (e *dialError) Unwrap() error { return e.err }
+
+// classify says what kind of failure an error of the request, or of reading its answer, is. The caller has ruled out timeouts
+// and our own shutdown.
+func classify(err error) (policy.Class, string) {
+	var dial *dialError
+	var op *net.OpError
+	switch {
+	case errors.Is(err, errBlocked):
+		return policy.ClassBlocked, "the endpoint's address is one that deliveries may not go to"
+	case errors.As(err, &dial):
+		return dial.class, dial.text
+	case errors.As(err, &op) && (op.Op == "remote error" || op.Op == "local error"):
+		return policy.ClassTLS, tlsText(err) // an alert after the handshake, as for a client certificate that is missing
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe), op != nil,
+		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, net.ErrClosed):
+		return policy.ClassReset, "the receiver closed the connection before its answer was complete"
+	case strings.Contains(err.Error(), "server closed idle connection"):
+		return policy.ClassReset, "the receiver closed the connection while the request was sent"
+	default:
+		return policy.ClassProtocol, protocolText(err)
+	}
+}
+
+func classOf(status int) policy.Class {
+	switch {
+	case status >= 200 && status <= 299:
+		return policy.ClassNone
+	case status >= 300 && status <= 399:
+		return policy.ClassRedirect
+	case status == http.StatusTooManyRequests:
+		return policy.ClassStatus429
+	case status >= 400 && status <= 499:
+		return policy.ClassStatus4xx
+	case status >= 500 && status <= 599:
+		return policy.ClassStatus5xx
+	default:
+		return policy.ClassProtocol
+	}
+}
+
+func connectError(err error) error {
+	text := "no connection could be made"
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		text = "no connection could be made: " + errno.Error() // "connection refused", without the address
+	} else if errors.Is(err, context.DeadlineExceeded) || isTimeout(err) {
+		text = "no connection could be made: no answer in time"
+	}
+	return &dialError{class: policy.ClassConnect, text: text, err: err}
+}
+
+func dnsText(ctx context.Context, err error) string {
+	var dns *net.DNSError
+	switch {
+	case ctx.Err() != nil || isTimeout(err):
+		return "the name could not be resolved in time"
+	case errors.As(err, &dns) && dns.IsNotFound:
+		return "the name does not exist"
+	default:
+		return "the name could not be resolved"
+	}
+}
+
+// tlsText keeps what crypto/tls and crypto/x509 say about certificates and alerts. Errors of the connection below are replaced:
+// they name its addresses.
+func tlsText(err error) string {
+	var op *net.OpError
+	var verify *tls.CertificateVerificationError
+	var record tls.RecordHeaderError
+	switch {
+	case errors.As(err, &verify):
+		return "the TLS handshake failed: " + certificateText(verify.Err)
+	case errors.As(err, &record):
+		return "the TLS handshake failed: the receiver does not speak TLS on this port"
+	case errors.As(err, &op) && (op.Op == "remote error" || op.Op == "local error"):
+		return "the TLS handshake failed: " + op.Op + ": " + op.Err.Error()
+	case op != nil, errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe):
+		return "the TLS handshake failed: the receiver closed the connection"
+	default:
+		return cut("the TLS handshake failed: " + err.Error())
+	}
+}
+
+func certificateText(err error) string {
+	var host x509.HostnameError
+	if errors.As(err, &host) {
+		return "the certificate is not valid for this host"
+	}
+	return cut(err.Error())
+}
+
+// protocolText keeps what net/http says about an answer that is not HTTP. It may quote the receiver.
+func protocolText(err error) string {
+	text := err.Error()
+	for _, prefix := range []string{"net/http: ", "HTTP/1.x transport connection broken: ", "http: "} {
+		text = strings.TrimPrefix(text, prefix)
+	}
+	return cut("the answer is not valid HTTP: " + text)
+}
+
+func isTimeout(err error) bool {
+	var timeout interface{ Timeout() bool }
+	return errors.As(err, &timeout) && timeout.Timeout()
+}
+
+func cut(text string) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	if len(text) > maxErrorText {
+		text = strings.ToValidUTF8(text[:maxErrorText], "") + "…"
+	}
+	return text
+}

@@ -1,0 +1,182 @@
+package egress
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/grapnelhq/grapnel/policy"
+)
+
+const (
+	lookupBudget   = 2 * time.Second // for resolving a name; what a slow name server takes is missing for the receiver
+	connectMinimum = 2 * time.Second // for one of several addresses, unless the deadline is nearer
+	maxAddresses   = 8               // of a name that are tried
+)
+
+// conn is a connection that its sender knows of until it is closed.
+type conn struct {
+	net.Conn
+	sender *Sender
+}
+
+func (s *Sender) track(raw net.Conn) (net.Conn, error) {
+	c := &conn{Conn: raw, sender: s}
+	s.connsMu.Lock()
+	s.conns[c] = struct{}{}
+	s.connsMu.Unlock()
+	s.counters.dialed.Add(1)
+	s.counters.open.Add(1)
+	if s.closing.Err() != nil { // Close may have looked at the connections just before this one was there
+		_ = c.Close()
+		return nil, s.closing.Err()
+	}
+	return c, nil
+}
+
+// Close closes the connection; only the first call counts.
+func (c *conn) Close() error {
+	err := c.Conn.Close()
+	s := c.sender
+	s.connsMu.Lock()
+	defer s.connsMu.Unlock()
+	if _, open := s.conns[c]; open {
+		delete(s.conns, c)
+		s.counters.open.Add(-1)
+		if len(s.conns) == 0 {
+			s.ended.Broadcast()
+		}
+	}
+	return err
+}
+
+// dial makes a connection for net/http. Its context is not that of the attempt, only its values are: net/http lets a dial
+// live on when the attempt found another connection, and cancels it when nobody wants it.
+func (s *Sender) dial(ctx context.Context, _, addr string) (net.Conn, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.closing, cancel)()
+	raw, err := s.connect(ctx, addr, attemptOf(ctx))
+	if err != nil {
+		return nil, err
+	}
+	return s.track(raw)
+}
+
+// dialTLS returns a function that makes a connection and speaks TLS on it.
+func (s *Sender) dialTLS(config *tls.Config) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, _, addr string) (net.Conn, error) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(s.closing, cancel)()
+		a := attemptOf(ctx)
+		raw, err := s.connect(ctx, addr, a)
+		if err != nil {
+			return nil, err
+		}
+		start := s.opts.Now()
+		a.enter(stageTLS)
+		secure := tls.Client(raw, config)
+		err = secure.HandshakeContext(ctx)
+		a.tls.Store(int64(s.opts.Now().Sub(start)))
+		if err != nil {
+			_ = raw.Close() // the handshake's error is the one that matters
+			return nil, &dialError{class: policy.ClassTLS, text: tlsText(err), err: err}
+		}
+		a.enter(stageSend)
+		return s.track(secure)
+	}
+}
+
+// connect resolves and connects.
+func (s *Sender) connect(ctx context.Context, addr string, a *attempt) (net.Conn, error) {
+	if s.opts.Dial != nil {
+		a.enter(stageConnect)
+		start := s.opts.Now()
+		raw, err := s.opts.Dial(ctx, "tcp", addr)
+		a.connect.Store(int64(s.opts.Now().Sub(start)))
+		if err != nil {
+			return nil, connectError(err)
+		}
+		return raw, nil
+	}
+	host, portText, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, errBlocked
+	}
+	port, err := strconv.ParseUint(portText, 10, 16)
+	if err != nil {
+		return nil, errBlocked
+	}
+	addrs, err := s.addresses(ctx, host, uint16(port), a)
+	if err != nil {
+		return nil, err
+	}
+	a.enter(stageConnect)
+	start := s.opts.Now()
+	defer func() { a.connect.Store(int64(s.opts.Now().Sub(start))) }()
+	return s.connectAny(ctx, addrs, a.deadline)
+}
+
+// addresses returns the addresses of a host that may be dialled. Answers that may not are dropped; none left is errBlocked.
+func (s *Sender) addresses(ctx context.Context, host string, port uint16, a *attempt) ([]netip.AddrPort, error) {
+	if literal, err := netip.ParseAddr(host); err == nil {
+		target := netip.AddrPortFrom(literal, port)
+		return []netip.AddrPort{target}, s.guard.check(target)
+	}
+	a.enter(stageDNS)
+	start := s.opts.Now()
+	ctx, cancel := context.WithTimeout(ctx, lookupBudget)
+	defer cancel()
+	answers, err := s.opts.Resolver.LookupNetIP(ctx, "ip", host)
+	a.dns.Store(int64(s.opts.Now().Sub(start)))
+	if err != nil {
+		return nil, &dialError{class: policy.ClassDNS, text: dnsText(ctx, err), err: err}
+	}
+	var targets []netip.AddrPort
+	for _, answer := range answers {
+		// The resolver gives IPv4 addresses in their IPv6-mapped form too.
+		target := netip.AddrPortFrom(answer.Unmap(), port)
+		if s.guard.check(target) == nil && !slices.Contains(targets, target) && len(targets) < maxAddresses {
+			targets = append(targets, target)
+		}
+	}
+	if len(targets) > 0 {
+		return targets, nil
+	}
+	if len(answers) > 0 {
+		return nil, errBlocked
+	}
+	return nil, &dialError{class: policy.ClassDNS, text: "the name has no address"}
+}
+
+// connectAny tries the addresses in the resolver's order. An address that does not answer leaves time for the others.
+func (s *Sender) connectAny(ctx context.Context, addrs []netip.AddrPort, deadline time.Time) (net.Conn, error) {
+	var first error
+	for i, addr := range addrs {
+		// Keep-alive probes cost system calls, and an idle connection is closed before the first of them.
+		d := net.Dialer{ControlContext: s.guard.control, KeepAlive: -1}
+		if left := len(addrs) - i; left > 1 {
+			d.Timeout = max(time.Until(deadline)/time.Duration(left), connectMinimum)
+		}
+		raw, err := d.DialContext(ctx, "tcp", addr.String())
+		if err == nil {
+			return raw, nil
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	if errors.Is(first, errBlocked) {
+		return nil, errBlocked
+	}
+	return nil, connectError(first)
+}

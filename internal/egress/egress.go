@@ -1,0 +1,166 @@
+// Package egress is HTTP out: it makes one attempt of a delivery and says what came of it.
+//
+// A receiver is hostile until proven otherwise, and an endpoint's URL may be chosen by somebody who wants to reach what only
+// this machine can reach. So for every attempt:
+//
+//   - The address is judged where the socket is dialled, after every name has been resolved: only public unicast addresses, and
+//     those that the operator allows. Proxies from the environment are ignored and redirects are never followed.
+//   - One deadline covers name resolution, connect, TLS, headers and body.
+//   - At most 64 KiB of a response are read and 16 KiB kept, nothing is ever inflated, headers are limited; a connection with more
+//     to come is closed.
+//   - At most one request reaches the receiver. net/http resends a POST only when nothing of it was written; it would resend
+//     more if the request carried an Idempotency-Key, so no request ever does.
+//   - Error texts are written here. They contain nothing of the network inside: no resolved address, no name server.
+//   - The classification of what went wrong is made here and nowhere else.
+//
+// Every endpoint has connections of its own, HTTP/1.1 only: tenants never share one, a change of an endpoint drops them, and
+// what a receiver leaves behind on a connection can hurt nobody else.
+//
+// What it does not promise: that a receiver has not acted on a request whose attempt failed. A timeout, a reset and a
+// shutdown leave that open, which is why receivers get the same webhook-id again.
+package egress
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/policy"
+)
+
+// Resolver finds the addresses of a name. *net.Resolver is one.
+type Resolver interface {
+	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
+}
+
+// Options say how to send. The zero value sends to public addresses over the real network.
+type Options struct {
+	Allow     []netip.Prefix // addresses that are let through although they are not public
+	HTTPSOnly bool           // refuse http:// URLs
+	UserAgent string         // "Grapnel/<version>"
+	Node      string         // the grapnel-node header; empty: no such header
+	Now       func() time.Time
+	Resolver  Resolver       // net.Resolver, the pure Go one: a C library would read "127.1" as an address
+	RootCAs   *x509.CertPool // the system's
+	// Dial replaces resolving and connecting, guard included; tests give an in-memory network.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+
+	MaxConnAge  time.Duration // 5 min: so that changes of DNS and of the guard's rules take effect
+	IdleTimeout time.Duration // 4 s: many servers close after 5, and a request that meets such a close is ambiguous
+}
+
+const (
+	defaultMaxConnAge  = 5 * time.Minute
+	defaultIdleTimeout = 4 * time.Second
+	defaultTimeout     = 15 * time.Second // of an endpoint whose policy has none
+)
+
+// Delivery is what to send.
+type Delivery struct {
+	Endpoint *grapnel.Endpoint
+	Event    *grapnel.Event
+	ID       string
+	Position int64 // in its lane; 0: none
+	Number   int   // of the attempt: 1, 2, …
+	Trigger  grapnel.Trigger
+}
+
+// Result is what came of an attempt.
+type Result struct {
+	Outcome   policy.Outcome
+	StartedAt time.Time
+	Duration  time.Duration
+	Phases    grapnel.Phases
+	Error     string
+	Headers   map[string]string
+	Body      []byte
+}
+
+// Sender makes attempts. It may be used by several goroutines at once.
+type Sender struct {
+	opts     Options
+	guard    *guard
+	tls      *tls.Config
+	counters counters
+	buffers  sync.Pool // of *[maxKeptBody]byte
+	closing  context.Context
+	close    context.CancelFunc
+
+	mu      sync.RWMutex
+	closed  bool
+	routes  map[string]*route // by endpoint id
+	sweepAt time.Time
+
+	connsMu sync.Mutex
+	conns   map[*conn]struct{} // open ones
+	ended   *sync.Cond         // signalled when conns gets empty
+	sends   sync.WaitGroup
+}
+
+// New makes a sender. The caller closes it.
+func New(o Options) *Sender {
+	if o.UserAgent == "" {
+		o.UserAgent = "Grapnel/" + grapnel.Version
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Resolver == nil {
+		o.Resolver = &net.Resolver{PreferGo: true}
+	}
+	if o.MaxConnAge <= 0 {
+		o.MaxConnAge = defaultMaxConnAge
+	}
+	if o.IdleTimeout <= 0 {
+		o.IdleTimeout = defaultIdleTimeout
+	}
+	s := &Sender{
+		opts: o, guard: newGuard(o.Allow), routes: map[string]*route{}, conns: map[*conn]struct{}{},
+		tls: &tls.Config{
+			MinVersion: tls.VersionTLS12, RootCAs: o.RootCAs, Time: o.Now, NextProtos: []string{"http/1.1"},
+			ClientSessionCache: tls.NewLRUClientSessionCache(1024),
+		},
+	}
+	s.ended = sync.NewCond(&s.connsMu)
+	s.buffers.New = func() any { return new([maxKeptBody]byte) }
+	s.closing, s.close = context.WithCancel(context.Background())
+	return s
+}
+
+// Close ends the attempts that are still in flight as policy.ClassInternal, closes all connections and waits for both. Sends
+// that come later end in the same way.
+func (s *Sender) Close() {
+	s.mu.Lock()
+	s.closed = true
+	routes := s.routes
+	s.routes = nil
+	s.mu.Unlock()
+	s.close()
+	s.closeConns()
+	s.sends.Wait()
+	for _, r := range routes {
+		r.transport.CloseIdleConnections()
+	}
+	s.connsMu.Lock()
+	for len(s.conns) > 0 {
+		s.ended.Wait()
+	}
+	s.connsMu.Unlock()
+}
+
+func (s *Sender) closeConns() {
+	s.connsMu.Lock()
+	open := make([]*conn, 0, len(s.conns))
+	for c := range s.conns {
+		open = append(open, c)
+	}
+	s.connsMu.Unlock()
+	for _, c := range open {
+		_ = c.Close() // it is being abandoned
+	}
+}

@@ -1,0 +1,69 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"syscall"
+
+	"code.dny.dev/ssrf"
+)
+
+// guard judges addresses. It knows what is public instead of what is private: an address is let through when the IANA
+// registries call it global unicast, so a range that nobody thought of is refused.
+type guard struct {
+	allow  []netip.Prefix
+	public *ssrf.Guardian
+}
+
+var errBlocked = errors.New("deliveries may not go to this address")
+
+// nat64 is the well-known prefix under which an IPv6-only network reaches IPv4. Networks that resolve with DNS64 need it, and
+// it reaches whatever its last four bytes say.
+var nat64 = netip.MustParsePrefix("64:ff9b::/96")
+
+func newGuard(allow []netip.Prefix) *guard {
+	return &guard{allow: allow, public: ssrf.New(
+		ssrf.WithAnyPort(),
+		// The one public address that is not: Azure answers its virtual machines there.
+		ssrf.WithDeniedV4Prefixes(netip.MustParsePrefix("168.63.129.16/32")),
+	)}
+}
+
+// check returns errBlocked for an address that must not be dialled at this port.
+func (g *guard) check(a netip.AddrPort) error {
+	addr := a.Addr()
+	if !addr.IsValid() || addr.Zone() != "" || addr.Is4In6() {
+		return errBlocked
+	}
+	for _, p := range g.allow {
+		if p.Contains(addr) {
+			return nil
+		}
+	}
+	if nat64.Contains(addr) {
+		b := addr.As16()
+		addr = netip.AddrFrom4([4]byte(b[12:]))
+	}
+	if !webPort(a.Port()) || g.public.SafeAddr(addr) != nil {
+		return errBlocked
+	}
+	return nil
+}
+
+// control runs on the socket itself, just before it connects. It is the authority: whatever a name resolved to, and however
+// the address came here, nothing else is connected to.
+func (g *guard) control(_ context.Context, network, address string, _ syscall.RawConn) error {
+	if network != "tcp4" && network != "tcp6" {
+		return errBlocked
+	}
+	a, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return errBlocked
+	}
+	return g.check(a)
+}
+
+// webPort keeps deliveries away from the well-known ports of other protocols (mail, DNS, …), whose servers may take the lines
+// of a request for commands.
+func webPort(port uint16) bool { return port >= 1024 || port == 80 || port == 443 }

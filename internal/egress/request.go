@@ -1,0 +1,180 @@
+package egress
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/sign"
+)
+
+const (
+	timeLayout  = "2006-01-02T15:04:05.000000Z"
+	octetStream = "application/octet-stream"
+)
+
+// Header names in the form in which net/http keeps them.
+const (
+	headerContentType = "Content-Type"
+	headerUserAgent   = "User-Agent"
+	headerAttempt     = "Grapnel-Attempt"
+	headerDelivery    = "Grapnel-Delivery"
+	headerSequence    = "Grapnel-Sequence"
+	headerTrigger     = "Grapnel-Trigger"
+	headerNode        = "Grapnel-Node"
+)
+
+// request builds the request of an attempt.
+func (r *route) request(ctx context.Context, a *attempt, d Delivery) (*http.Request, error) {
+	body, contentType := r.body(d.Event)
+	signature, err := r.signer.Sign(d.Event.ID, a.start, body)
+	if err != nil {
+		return nil, err
+	}
+	req := r.template.WithContext(ctx)
+	req.Header = r.header(a, d, contentType, signature)
+	req.ContentLength = int64(len(body))
+	if len(body) == 0 {
+		req.Body = http.NoBody
+		return req, nil
+	}
+	req.Body = newPayload(body)
+	// A kept-alive connection may turn out to be closed before anything was written; only then does net/http ask for the body again.
+	req.GetBody = func() (io.ReadCloser, error) { return newPayload(body), nil }
+	return req, nil
+}
+
+type payload struct{ bytes.Reader }
+
+func newPayload(body []byte) *payload {
+	p := &payload{}
+	p.Reset(body)
+	return p
+}
+
+func (*payload) Close() error { return nil }
+
+func (r *route) header(a *attempt, d Delivery, contentType, signature string) http.Header {
+	h := make(http.Header, len(r.static)+12)
+	for _, f := range r.static {
+		h[f.name] = f.values
+	}
+	// The values share one array instead of having a slice each.
+	n := 0
+	set := func(name, value string) {
+		a.headers[n] = value
+		h[name] = a.headers[n : n+1 : n+1]
+		n++
+	}
+	set(sign.HeaderID, d.Event.ID)
+	set(sign.HeaderTimestamp, strconv.FormatInt(a.start.Unix(), 10))
+	set(sign.HeaderSignature, signature)
+	set(headerAttempt, strconv.Itoa(d.Number))
+	set(headerDelivery, d.ID)
+	set(headerTrigger, string(d.Trigger))
+	if d.Position > 0 {
+		set(headerSequence, strconv.FormatInt(d.Position, 10))
+	}
+	if contentType != grapnel.JSONType {
+		h[headerContentType] = []string{contentType}
+	}
+	if r.format == grapnel.FormatCloudEvents {
+		cloudEvent(h, d.Event)
+	}
+	return h
+}
+
+// cloudEvent adds the attributes of CloudEvents 1.0 in binary mode: the body is the data, the rest is headers.
+func cloudEvent(h http.Header, e *grapnel.Event) {
+	h["Ce-Specversion"] = []string{"1.0"}
+	h["Ce-Id"] = []string{e.ID}
+	h["Ce-Source"] = []string{"/grapnel/" + e.Tenant}
+	h["Ce-Type"] = []string{e.Type}
+	h["Ce-Time"] = []string{e.OccurredAt.UTC().Format(timeLayout)}
+	if e.Key != "" {
+		h["Ce-Partitionkey"] = []string{percentEncode(e.Key)}
+	}
+}
+
+// percentEncode writes text as the HTTP binding of CloudEvents wants it in a header: printable ASCII without space, double quote and percent.
+func percentEncode(text string) string {
+	const hex = "0123456789ABCDEF"
+	var b strings.Builder
+	for i := range len(text) {
+		if c := text[i]; c <= ' ' || c >= 0x7f || c == '"' || c == '%' {
+			b.Write([]byte{'%', hex[c>>4], hex[c&15]})
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
+
+// body returns the bytes to send and their content type. Data are never decoded and encoded again.
+func (r *route) body(e *grapnel.Event) (body []byte, contentType string) {
+	if r.format != grapnel.FormatStandard {
+		return e.Data, dataType(e)
+	}
+	return envelope(e), grapnel.JSONType
+}
+
+func dataType(e *grapnel.Event) string {
+	if e.ContentType == "" || !validHeaderValue(e.ContentType) {
+		return octetStream
+	}
+	return e.ContentType
+}
+
+// envelope is the body of the standard format. An event's id and type need no escaping: see grapnel.ValidID and ValidType.
+func envelope(e *grapnel.Event) []byte {
+	isJSON := hasJSON(e)
+	size := len(e.Data)
+	if !isJSON {
+		size = base64.StdEncoding.EncodedLen(size)
+	}
+	b := make([]byte, 0, len(e.ID)+len(e.Type)+size+len(`{"id":"","type":"","timestamp":"","data_base64":""}`)+len(timeLayout))
+	b = append(append(b, `{"id":"`...), e.ID...)
+	b = append(append(b, `","type":"`...), e.Type...)
+	b = append(e.OccurredAt.UTC().AppendFormat(append(b, `","timestamp":"`...), timeLayout), '"')
+	if isJSON {
+		return append(append(append(b, `,"data":`...), e.Data...), '}')
+	}
+	return append(base64.StdEncoding.AppendEncode(append(b, `,"data_base64":"`...), e.Data), `"}`...)
+}
+
+// hasJSON says whether the data can stand in a JSON document as they are. The content type is the publisher's claim, so the
+// bytes are looked at: something else inserted there could forge the fields around it.
+func hasJSON(e *grapnel.Event) bool {
+	if e.ContentType != grapnel.JSONType {
+		kind, _, err := mime.ParseMediaType(e.ContentType)
+		if err != nil || kind != grapnel.JSONType && !strings.HasSuffix(kind, "+json") {
+			return false
+		}
+	}
+	return json.Valid(e.Data)
+}
+
+// field is a header that is the same for every delivery of an endpoint.
+type field struct {
+	name   string
+	values []string
+}
+
+func (r *route) addStatic(name, value string) {
+	r.static = append(r.static, field{name, []string{value}})
+}
+
+func timeoutOf(e *grapnel.Endpoint) time.Duration {
+	if d := time.Duration(e.Policy.Timeout); d > 0 {
+		return d
+	}
+	return defaultTimeout
+}

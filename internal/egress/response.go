@@ -1,0 +1,89 @@
+package egress
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+const (
+	maxReadBody       = 64 << 10
+	maxKeptBody       = 16 << 10
+	maxResponseHeader = 32 << 10
+	maxKeptHeaders    = 50
+	maxKeptValue      = 1 << 10
+)
+
+// readBody reads an answer's body to its end, or up to the limit, and returns the part that is kept. A body that goes on after
+// the limit is no error: what matters of it has been read, and closing it closes the connection.
+func (s *Sender) readBody(body io.ReadCloser) ([]byte, error) {
+	defer body.Close() //nolint:errcheck // nothing can be done about it, and nothing depends on it
+	if body == http.NoBody {
+		return nil, nil
+	}
+	buffer := s.buffers.Get().(*[maxKeptBody]byte)
+	defer s.buffers.Put(buffer)
+	n, err := fill(body, buffer[:])
+	kept := bytes.Clone(buffer[:n])
+	for total := n; err == nil && total < maxReadBody; total += n {
+		n, err = fill(body, buffer[:])
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return kept, err
+}
+
+// fill reads until the buffer is full or the body has ended, which is io.EOF even when bytes came with it. Unlike
+// io.ReadFull it leaves io.ErrUnexpectedEOF to a body that broke off.
+func fill(r io.Reader, buffer []byte) (n int, err error) {
+	for n < len(buffer) && err == nil {
+		var m int
+		m, err = r.Read(buffer[n:])
+		n += m
+	}
+	return n, err
+}
+
+// keptHeaders returns what is shown of an answer's headers: at most 50, none that could be a credential.
+func keptHeaders(h http.Header) map[string]string {
+	names := make([]string, 0, min(len(h), maxKeptHeaders))
+	for name := range h {
+		if !secretive(name) {
+			names = append(names, name)
+		}
+	}
+	if len(names) > maxKeptHeaders {
+		slices.Sort(names) // the same ones every time
+		names = names[:maxKeptHeaders]
+	}
+	kept := make(map[string]string, len(names))
+	for _, name := range names {
+		value := h[name][0]
+		if len(h[name]) > 1 {
+			value = strings.Join(h[name], ", ")
+		}
+		if len(value) > maxKeptValue {
+			value = value[:maxKeptValue]
+		}
+		kept[name] = strings.ToValidUTF8(value, "\uFFFD")
+	}
+	return kept
+}
+
+func secretive(name string) bool {
+	switch name {
+	case "Content-Type", "Content-Length", "Date", "Server", "Connection": // nearly all of them; no need to look closer
+		return false
+	}
+	name = strings.ToLower(name)
+	for _, part := range []string{"cookie", "authoriz", "authentic", "token", "secret", "password", "api-key", "apikey", "session"} {
+		if strings.Contains(name, part) {
+			return true
+		}
+	}
+	return false
+}

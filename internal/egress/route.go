@@ -1,0 +1,166 @@
+package egress
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/policy"
+	"github.com/grapnelhq/grapnel/sign"
+)
+
+// route is what is prepared once for an endpoint: its URL, its signer, its connections. It lives until the endpoint changes,
+// one of its secrets expires, or its connections are too old.
+type route struct {
+	endpoint  *grapnel.Endpoint
+	until     time.Time
+	format    grapnel.Format
+	timeout   time.Duration
+	template  *http.Request
+	static    []field
+	signer    *sign.Signer
+	transport *http.Transport
+
+	class   policy.Class // why no attempt can be made; empty: it can
+	problem string
+}
+
+// route returns the prepared route of an endpoint. It counts the send; the caller calls s.sends.Done when ok.
+func (s *Sender) route(e *grapnel.Endpoint, now time.Time) (r *route, ok bool) {
+	s.mu.RLock()
+	if s.closed {
+		s.mu.RUnlock()
+		return nil, false
+	}
+	s.sends.Add(1)
+	r = s.routes[e.ID]
+	s.mu.RUnlock()
+	if r.serves(e, now) {
+		return r, true
+	}
+	return s.renew(e, now), true
+}
+
+func (r *route) serves(e *grapnel.Endpoint, now time.Time) bool {
+	return r != nil && now.Before(r.until) && (r.endpoint == e || r.endpoint.Revision == e.Revision && e.Revision != 0)
+}
+
+// renew puts a new route in the place of one that no longer serves. Requests under way on the old one's connections finish;
+// then those connections are closed.
+func (s *Sender) renew(e *grapnel.Endpoint, now time.Time) *route {
+	fresh := s.prepare(e, now)
+	s.mu.Lock()
+	old := s.routes[e.ID]
+	if old.serves(e, now) { // another attempt was faster
+		s.mu.Unlock()
+		return old
+	}
+	var stale []*route
+	if s.routes != nil {
+		s.routes[e.ID] = fresh
+		stale = s.sweep(now)
+	}
+	s.mu.Unlock()
+	if old != nil {
+		stale = append(stale, old)
+	}
+	for _, r := range stale {
+		r.transport.CloseIdleConnections()
+	}
+	return fresh
+}
+
+// sweep forgets routes that have ended without being used again, now and then; s.mu is held.
+func (s *Sender) sweep(now time.Time) (stale []*route) {
+	if now.Before(s.sweepAt) {
+		return nil
+	}
+	s.sweepAt = now.Add(s.opts.MaxConnAge)
+	for id, r := range s.routes {
+		if !now.Before(r.until) {
+			delete(s.routes, id)
+			stale = append(stale, r)
+		}
+	}
+	return stale
+}
+
+// prepare makes a route, also of an endpoint that cannot be used: that is found out once, not at every attempt.
+func (s *Sender) prepare(e *grapnel.Endpoint, now time.Time) *route {
+	r := &route{endpoint: e, until: now.Add(s.opts.MaxConnAge), format: e.Format, timeout: timeoutOf(e)}
+	if r.format == "" {
+		r.format = grapnel.FormatStandard
+	}
+	config := s.tls.Clone()
+	r.transport = &http.Transport{ // Proxy stays nil: the environment has no say
+		DialContext:            s.dial,
+		DialTLSContext:         s.dialTLS(config),
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: maxResponseHeader,
+		MaxIdleConnsPerHost:    max(e.MaxConcurrency, grapnel.DefaultMaxConcurrency),
+		IdleConnTimeout:        s.opts.IdleTimeout,
+		Protocols:              new(http.Protocols),
+	}
+	r.transport.Protocols.SetHTTP1(true)
+
+	u, err := parseURL(e.URL, s.opts.HTTPSOnly, s.guard)
+	if err != nil {
+		return r.unusable(policy.ClassBlocked, "the endpoint's URL "+err.Error())
+	}
+	config.ServerName = u.Hostname()
+	r.template = &http.Request{Method: http.MethodPost, URL: u, Host: u.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
+	if err := r.prepareSigner(e, now); err != nil {
+		return r.unusable(policy.ClassInternal, err.Error())
+	}
+	if err := r.prepareHeaders(s, e); err != nil {
+		return r.unusable(policy.ClassInternal, err.Error())
+	}
+	return r
+}
+
+func (r *route) unusable(class policy.Class, problem string) *route {
+	r.class, r.problem = class, problem
+	return r
+}
+
+// prepareSigner signs with every secret that is live; the route ends when the first of them does.
+func (r *route) prepareSigner(e *grapnel.Endpoint, now time.Time) error {
+	var live []string
+	for _, secret := range e.Secrets {
+		if !secret.Live(now) {
+			continue
+		}
+		live = append(live, secret.Text)
+		if !secret.ExpiresAt.IsZero() && secret.ExpiresAt.Before(r.until) {
+			r.until = secret.ExpiresAt
+		}
+	}
+	if len(live) == 0 {
+		return errors.New("the endpoint has no secret that is live; nothing is sent unsigned")
+	}
+	signer, err := sign.NewSigner(live...)
+	if err != nil {
+		return fmt.Errorf("the endpoint's secrets cannot sign: %w", err)
+	}
+	r.signer = signer
+	return nil
+}
+
+func (r *route) prepareHeaders(s *Sender, e *grapnel.Endpoint) error {
+	if err := CheckHeaders(e.Headers); err != nil {
+		return fmt.Errorf("the endpoint's headers cannot be sent: %w", err)
+	}
+	r.addStatic(headerContentType, grapnel.JSONType)
+	r.addStatic(headerUserAgent, s.opts.UserAgent)
+	if s.opts.Node != "" {
+		r.addStatic(headerNode, s.opts.Node)
+	}
+	for _, name := range slices.Sorted(maps.Keys(e.Headers)) {
+		r.addStatic(http.CanonicalHeaderKey(name), e.Headers[name])
+	}
+	return nil
+}
