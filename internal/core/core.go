@@ -66,7 +66,7 @@ func (c *Core) Step(now time.Time, in Input) []Effect {
 	c.out = c.out[:0]
 	switch in := in.(type) {
 	case Configured:
-		c.configure(now, in.Endpoint)
+		c.configure(now, in.Endpoint, in.Newest)
 	case Arrived:
 		c.arrive(now, in.Heads)
 	case Loaded:
@@ -106,24 +106,28 @@ func (c *Core) Slots() int { return c.options.Slots }
 func (c *Core) emit(e Effect) { c.out = append(c.out, e) }
 
 // configure takes in an endpoint that is new or has changed.
-func (c *Core) configure(now time.Time, cfg *grapnel.Endpoint) {
+func (c *Core) configure(now time.Time, cfg *grapnel.Endpoint, newest int64) {
 	ep := c.endpoints[cfg.ID]
-	if ep == nil {
-		ep = newEndpoint(c.count, cfg, c.options)
+	opens := false
+	switch {
+	case ep == nil:
+		ep = newEndpoint(c.count, c.options)
 		c.count++
 		c.endpoints[cfg.ID] = ep
 		// Spread the polls, so that many endpoints that start together are not read together for ever.
 		ep.pollAt = now.Add(c.options.Poll + c.options.Poll*time.Duration(ep.number%16)/16)
-	} else if cfg.Revision < ep.config.Revision {
+		opens = true
+	case cfg.Revision < ep.config.Revision:
 		return // a late copy of an older revision
+	default:
+		opens = !ep.open()
 	}
-	wasOpen := ep.open()
 	ep.configure(cfg, c.options)
 	if !ep.open() {
 		ep.window.park()
-	} else if !wasOpen || ep.window.cold.IsZero() {
-		// What waits was not looked at while the endpoint was closed, or it has just become ours.
-		ep.window.chill(now)
+	} else if opens {
+		ep.window.chill(now) // what waits was not looked at while it was closed, or not ours
+		ep.floor = newest    // and what was ended meanwhile may still be on its way as a hint
 	}
 	c.refresh(now, ep)
 }
@@ -225,7 +229,7 @@ func (c *Core) arrive(now time.Time, heads []store.Head) {
 		if ep == nil || !ep.open() {
 			continue // not ours, or closed: when it opens a page is read
 		}
-		if !c.seen.maybe(heads[i].Delivery) {
+		if heads[i].Delivery > ep.floor && !c.seen.maybe(heads[i].Delivery) {
 			c.admit(now, ep, heads[i])
 		} else if ep.window.heads[heads[i].Delivery] == nil {
 			ep.window.chill(heads[i].Due)

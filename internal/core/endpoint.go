@@ -15,6 +15,7 @@ type endpoint struct {
 	window window
 	gate   gate
 	pollAt time.Time
+	floor  int64         // hints about deliveries up to this number are not trusted
 	delay  time.Duration // before the first attempt of a delivery that becomes a head
 
 	share    share // of the slots; see fairness
@@ -27,7 +28,7 @@ type endpoint struct {
 	over   bool      // everything that waited has been ended
 }
 
-func newEndpoint(number int, cfg *grapnel.Endpoint, o Options) *endpoint {
+func newEndpoint(number int, o Options) *endpoint {
 	return &endpoint{
 		number: number,
 		window: window{horizon: o.Horizon, heads: map[int64]*head{}, touched: map[int64]bool{}},

@@ -12,7 +12,10 @@ import (
 type Input interface{ input() }
 
 // Configured says how an endpoint is now. The core keeps the pointer and never writes through it.
-type Configured struct{ Endpoint *grapnel.Endpoint }
+type Configured struct {
+	Endpoint *grapnel.Endpoint
+	Newest   int64 // the highest delivery number when this was read: hints up to it may speak of what is over
+}
 
 // Arrived is the hint that deliveries became heads when events were accepted. It may be lost, late or doubled.
 type Arrived struct{ Heads []store.Head }

@@ -23,6 +23,7 @@ func (c *Core) operate(now time.Time, o Operated) {
 		c.reply(&o, grapnel.Errorf(grapnel.CodeUnavailable, "the server is shutting down"))
 		return
 	}
+	c.seen.add(o.Delivery) // a hint that is still on its way is old news from now on
 	h := ep.window.heads[o.Delivery]
 	switch {
 	case h == nil:

@@ -14,6 +14,7 @@ import (
 // configuration is everything operators have set, at one version. It is never changed: a change makes a new one.
 type configuration struct {
 	version   int64
+	newest    int64               // delivery when it was read
 	endpoints []*grapnel.Endpoint // sorted by id, policies resolved; the deleted ones included until they are forgotten
 	policies  []grapnel.NamedPolicy
 	keys      []grapnel.Key
@@ -25,7 +26,7 @@ type configuration struct {
 // newConfiguration resolves policies and prepares matching.
 func newConfiguration(c store.Config) (*configuration, error) {
 	conf := &configuration{
-		version: c.Version, policies: c.Policies, keys: c.Keys,
+		version: c.Version, newest: c.Newest, policies: c.Policies, keys: c.Keys,
 		byID: make(map[string]*grapnel.Endpoint, len(c.Endpoints)), byHash: make(map[[32]byte]int, len(c.Keys)),
 	}
 	var wanted []grapnel.Endpoint

@@ -38,9 +38,10 @@ func (e *Engine) change(ctx context.Context, write func() (store.Put, error)) (s
 	if err := e.reload(ctx); err != nil {
 		return put, err
 	}
-	for _, ep := range e.config.Load().all() {
+	conf := e.config.Load()
+	for _, ep := range conf.all() {
 		if old := before.byID[ep.ID]; old == nil || changed(old, ep) {
-			if err := e.await(ctx, input{Input: core.Configured{Endpoint: ep}}); err != nil {
+			if err := e.await(ctx, input{Input: core.Configured{Endpoint: ep, Newest: conf.newest}}); err != nil {
 				return put, err
 			}
 		}

@@ -115,8 +115,9 @@ func (e *Engine) Run(ctx context.Context) {
 	for range choreWorkers {
 		helpers.Go(e.chores.run)
 	}
-	for _, ep := range e.config.Load().all() {
-		e.step(core.Configured{Endpoint: ep})
+	conf := e.config.Load()
+	for _, ep := range conf.all() {
+		e.step(core.Configured{Endpoint: ep, Newest: conf.newest})
 	}
 	e.loop(ctx)
 	close(e.over)

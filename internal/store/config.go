@@ -37,6 +37,7 @@ type Config struct {
 	Endpoints []grapnel.Endpoint // sorted by id; those marked as deleted included
 	Policies  []grapnel.NamedPolicy
 	Keys      []grapnel.Key
+	Newest    int64 // the highest number of any delivery so far
 }
 
 // Put is the result of a configuration write.

@@ -1,0 +1,59 @@
+package sim
+
+import (
+	"container/heap"
+	"math/rand/v2"
+	"time"
+)
+
+// agenda is what will happen, by time. What falls on the same instant happens in an order that the seed decides.
+type agenda struct {
+	now   time.Duration
+	rand  *rand.Rand
+	heap  happenings
+	count int
+}
+
+type happening struct {
+	at    time.Duration
+	tie   uint32
+	count int
+	do    func()
+}
+
+// in plans something for later.
+func (a *agenda) in(d time.Duration, do func()) {
+	a.count++
+	heap.Push(&a.heap, happening{at: a.now + max(d, 0), tie: a.rand.Uint32(), count: a.count, do: do})
+}
+
+// until lets everything happen up to a time.
+func (a *agenda) until(end time.Duration) {
+	for len(a.heap) > 0 && a.heap[0].at <= end {
+		next := heap.Pop(&a.heap).(happening)
+		a.now = next.at
+		next.do()
+	}
+	a.now = end
+}
+
+type happenings []happening
+
+func (h happenings) Len() int { return len(h) }
+func (h happenings) Less(i, j int) bool {
+	if h[i].at != h[j].at {
+		return h[i].at < h[j].at
+	}
+	if h[i].tie != h[j].tie {
+		return h[i].tie < h[j].tie
+	}
+	return h[i].count < h[j].count
+}
+func (h happenings) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *happenings) Push(x any)   { *h = append(*h, x.(happening)) }
+func (h *happenings) Pop() any {
+	old := *h
+	x := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return x
+}

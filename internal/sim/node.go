@@ -1,0 +1,220 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/core"
+	"github.com/grapnelhq/grapnel/internal/sim/history"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// node is one life of the server: a core and the simulated shell around it. A crash ends it; what it still had under way
+// comes to nothing, because every happening of a node looks first whether the node is still the living one.
+type node struct {
+	w         *world
+	core      *core.Core
+	queue     []core.Change // to be recorded, in order
+	busy      bool          // a commit is under way
+	wakes     time.Time     // the wake that is planned
+	leaving   bool          // it drains
+	failures  int
+	unplugged bool
+}
+
+// start brings the node up with what the store has.
+func (w *world) start() {
+	n := &node{w: w, core: core.New(w.limits())}
+	w.node = n
+	conf, err := w.model.Config(context.Background())
+	if err != nil {
+		panic(err)
+	}
+	w.trace("start")
+	for i := range conf.Endpoints {
+		n.step(core.Configured{Endpoint: &conf.Endpoints[i], Newest: conf.Newest})
+	}
+}
+
+// later plans something that only happens if this life still lasts.
+func (n *node) later(d time.Duration, do func()) {
+	n.w.agenda.in(d, func() {
+		if n.w.node == n {
+			do()
+		}
+	})
+}
+
+// step gives the core an input and carries the effects out, as package engine does.
+func (n *node) step(in core.Input) {
+	w := n.w
+	w.steps++
+	for _, effect := range n.core.Step(w.now(), in) {
+		switch effect := effect.(type) {
+		case core.Attempt:
+			n.attempt(effect)
+		case core.Record:
+			n.queue = append(n.queue, effect.Change)
+			n.record()
+		case core.Load:
+			n.load(effect)
+		case core.End:
+			n.later(w.between(time.Millisecond, 20*time.Millisecond), func() {
+				count, err := w.store.End(context.Background(), effect.Endpoint, effect.Ending, effect.Limit)
+				n.step(core.Ended{Endpoint: effect.Endpoint, Count: count, Err: err})
+			})
+		case core.Reply:
+			if done := w.orders[effect.Token]; done != nil {
+				delete(w.orders, effect.Token)
+				done(effect.Err)
+			}
+		case core.Disable:
+			n.disable(effect)
+		case core.Forget:
+		}
+	}
+	n.sleep()
+	if running, recording := n.core.Busy(); n.leaving && running == 0 && recording == 0 {
+		w.left(n)
+	}
+}
+
+// sleep plans the next tick.
+func (n *node) sleep() {
+	at := n.core.Wake()
+	if at.IsZero() || !n.wakes.IsZero() && !at.Before(n.wakes) && n.wakes.After(n.w.now()) {
+		return
+	}
+	n.wakes = at
+	n.later(min(at.Sub(n.w.now()), 10*time.Second), func() {
+		n.wakes = time.Time{}
+		n.step(core.Tick{})
+	})
+}
+
+// record commits what has piled up, one page at a time, as package engine's recorder does.
+func (n *node) record() {
+	if n.busy || len(n.queue) == 0 {
+		return
+	}
+	w := n.w
+	n.busy = true
+	took := w.between(200*time.Microsecond, 5*time.Millisecond)
+	if w.chance(w.plan.stall) {
+		took = w.between(time.Second, 15*time.Second)
+		w.trace("the store stalls for %v", took)
+	}
+	n.later(took, func() {
+		page := n.queue[:min(len(n.queue), 1+w.rand.IntN(8))]
+		n.queue = n.queue[len(page):]
+		changes := make([]store.Change, len(page))
+		for i := range page {
+			changes[i] = page[i].Change
+		}
+		results, err := w.store.Record(context.Background(), changes)
+		answer, wait := core.Recorded{Changes: page, Results: results, Err: err}, w.between(0, time.Millisecond)
+		if err != nil {
+			wait = 100 * time.Millisecond
+		}
+		w.trace("record %d changes: %v", len(page), err)
+		n.later(wait, func() {
+			n.busy = false
+			n.step(answer)
+			n.record()
+		})
+	})
+}
+
+// load reads a page now and hands it over later: by then it may be old.
+func (n *node) load(l core.Load) {
+	w := n.w
+	n.later(w.between(0, 2*time.Millisecond), func() {
+		heads, err := w.store.Heads(context.Background(), l.Endpoint, l.Limit)
+		late := w.between(0, 2*time.Millisecond)
+		if w.chance(w.plan.loadLate) {
+			late = w.between(0, 5*time.Second)
+		}
+		n.later(late, func() {
+			n.step(core.Loaded{Endpoint: l.Endpoint, Heads: heads, Limit: l.Limit, Err: err})
+		})
+	})
+}
+
+// hint tells the core of new heads, or fails to.
+func (n *node) hint(heads []store.Head) {
+	w := n.w
+	if len(heads) == 0 || w.chance(w.plan.hintLost) {
+		return
+	}
+	times := 1
+	if w.chance(w.plan.hintDouble) {
+		times = 2
+	}
+	for range times {
+		late := w.between(0, time.Millisecond)
+		if w.chance(w.plan.hintLate) {
+			late = w.between(0, 20*time.Second)
+		}
+		n.later(late, func() { n.step(core.Arrived{Heads: heads}) })
+	}
+}
+
+// disable makes the core's own decision durable.
+func (n *node) disable(d core.Disable) {
+	w := n.w
+	n.later(w.between(time.Millisecond, 10*time.Millisecond), func() {
+		r := w.receiver(d.Endpoint)
+		if r == nil || r.config.Status != grapnel.EndpointEnabled {
+			return
+		}
+		r.act(history.Disable, func(ep *grapnel.Endpoint) {
+			ep.Status, ep.DisabledReason = grapnel.EndpointDisabled, d.Reason
+		})
+	})
+}
+
+// crash kills the node. In a while it comes back.
+func (w *world) crash() {
+	if w.node == nil {
+		return
+	}
+	w.trace("crash")
+	down := w.between(10*time.Millisecond, 10*time.Second)
+	w.history.Faults = append(w.history.Faults, history.Fault{Kind: history.Crash, Start: w.agenda.now, End: w.agenda.now + down})
+	w.gone()
+	w.agenda.in(down, w.start)
+}
+
+// leave stops the node as an operator would: it finishes what is in flight first.
+func (w *world) leave() {
+	if w.node == nil || w.node.leaving {
+		return
+	}
+	w.trace("clean stop")
+	w.node.leaving = true
+	w.history.Faults = append(w.history.Faults, history.Fault{Kind: history.CleanStop, Start: w.agenda.now, End: w.agenda.now})
+	w.node.step(core.Drain{})
+}
+
+func (w *world) left(n *node) {
+	if w.node != n {
+		return
+	}
+	w.trace("stopped")
+	w.gone()
+	w.agenda.in(w.between(time.Millisecond, time.Second), w.start)
+}
+
+// gone ends the node's life and the calls that wait for it.
+func (w *world) gone() {
+	w.node = nil
+	for _, r := range w.endpoints {
+		r.hangUp()
+	}
+	clear(w.orders) // they stay unknown to those who gave them
+}
+
+// errCommit is what a store says that failed or did not hear whether it had succeeded.
+var errCommit = errors.New("sim: the connection to the store broke")

@@ -1,0 +1,46 @@
+package sim
+
+import (
+	"context"
+
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// observed notes when deliveries end, by the harness's clock: the node's own clock jumps.
+type observed struct {
+	store.Store
+	w *world
+}
+
+func (o *observed) Record(ctx context.Context, changes []store.Change) ([]store.Changed, error) {
+	results, err := o.Store.Record(ctx, changes)
+	for i := range changes {
+		o.note(ctx, changes[i].Delivery)
+	}
+	return results, err
+}
+
+func (o *observed) End(ctx context.Context, endpoint string, e store.Ending, limit int) (int, error) {
+	var waiting []int64
+	for _, d := range o.w.deliveries() {
+		if d.EndpointID == endpoint && !d.Status.Final() {
+			waiting = append(waiting, d.Seq)
+		}
+	}
+	n, err := o.Store.End(ctx, endpoint, e, limit)
+	for _, seq := range waiting {
+		o.note(ctx, seq)
+	}
+	return n, err
+}
+
+// note keeps the first moment at which a delivery was seen to be over.
+func (o *observed) note(ctx context.Context, seq int64) {
+	if _, known := o.w.over[seq]; known {
+		return
+	}
+	d, err := o.w.model.Delivery(ctx, store.Everyone(), seq)
+	if err == nil && d.Status.Final() {
+		o.w.over[seq] = o.w.agenda.now
+	}
+}

@@ -1,0 +1,278 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/core"
+	"github.com/grapnelhq/grapnel/internal/sim/history"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// published is an event and the publisher's view of it.
+type published struct {
+	id, key, tenant string
+	poison          bool
+	given           grapnel.Event
+}
+
+// publishers plans who publishes what. Each key has one publisher who waits for its answer before the next event, and now
+// and then a second one who does not coordinate.
+func (w *world) publishers() {
+	keys := 1 + w.rand.IntN(6)
+	for k := range keys {
+		for range 1 + w.rand.IntN(5)/4 {
+			key := fmt.Sprintf("k%d", k)
+			if w.rand.IntN(8) == 0 {
+				key = ""
+			}
+			w.agenda.in(w.between(0, 10*time.Second), func() { w.publish(key, fmt.Sprintf("t%d", k%2), 3+w.rand.IntN(12)) })
+		}
+	}
+}
+
+// publish publishes an event and then, once that has succeeded, the next ones.
+func (w *world) publish(key, tenant string, more int) {
+	if more == 0 {
+		return
+	}
+	p := &published{id: fmt.Sprintf("evt_%d", len(w.byID)), key: key, tenant: tenant, poison: w.chance(w.plan.poison)}
+	w.byID[p.id] = p
+	w.trying++
+	w.try(p, func() {
+		w.trying--
+		if !w.healing {
+			w.agenda.in(w.between(0, 20*time.Second), func() { w.publish(key, tenant, more-1) })
+		}
+	})
+}
+
+// try makes one call and repeats it, with the same id, until its success is known.
+func (w *world) try(p *published, done func()) {
+	call := history.Publish{ID: p.id, Key: p.key, Hash: "data of " + p.id, Invoke: w.agenda.now, Return: w.agenda.now, Result: history.Failed}
+	again := func(result history.Result) {
+		call.Result, call.Return = result, w.agenda.now
+		w.history.Publishes = append(w.history.Publishes, call)
+		if result == history.OK {
+			done()
+			return
+		}
+		w.agenda.in(w.between(50*time.Millisecond, 3*time.Second), func() { w.try(p, done) })
+	}
+	n := w.node
+	if n == nil {
+		again(history.Failed)
+		return
+	}
+	answered := false
+	answer := func(d time.Duration, result history.Result) {
+		w.agenda.in(d, func() {
+			if answered {
+				return
+			}
+			answered = true
+			if w.node != n && result == history.OK {
+				result = history.Unknown // the answer was lost with the node
+			}
+			again(result)
+		})
+	}
+	if w.options.Mutant == AcknowledgesEarly {
+		answer(0, history.OK)
+	}
+	w.agenda.in(w.between(0, 5*time.Millisecond), func() {
+		if w.node != n {
+			answer(0, history.Unknown)
+			return
+		}
+		heads, err := w.append(p)
+		if err != nil {
+			answer(w.between(0, time.Second), history.Unknown)
+			return
+		}
+		n.hint(heads)
+		answer(w.between(0, 3*time.Millisecond), history.OK)
+	})
+}
+
+// append commits an event for the endpoints that exist now.
+func (w *world) append(p *published) ([]store.Head, error) {
+	ctx := context.Background()
+	var targets []store.Target
+	wanted := []string{}
+	for _, r := range w.endpoints {
+		if r.config.DeletedAt.IsZero() && r.config.Tenant == p.tenant {
+			targets = append(targets, store.Target{Endpoint: r.config.ID, Ordered: r.config.Ordering == grapnel.OrderByKey,
+				Trigger: grapnel.TriggerSchedule, Delay: core.FirstDelay(&r.config.Policy), Drop: r.config.DropReason()})
+			wanted = append(wanted, r.config.ID)
+		}
+	}
+	conf, err := w.model.Config(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ev := &grapnel.Event{ID: p.id, Tenant: p.tenant, Type: "sim.event", Key: p.key, Data: []byte("data of " + p.id), AcceptedAt: w.now(), OccurredAt: w.now()}
+	accepted, err := w.store.Append(ctx, store.Batch{Config: conf.Version, Events: []store.Incoming{{Event: ev, Given: true, Targets: targets}}})
+	w.trace("publish %s: %v", p.id, err)
+	if _, known := w.committed[p.id]; !known {
+		if stored, _, lookErr := w.model.Event(ctx, store.Everyone(), p.tenant, p.id); lookErr == nil {
+			w.committed[p.id] = wanted
+			for int64(len(w.events)) < stored.Seq {
+				w.events = append(w.events, nil)
+			}
+			w.events[stored.Seq-1] = p
+		}
+	}
+	return accepted.Heads, err
+}
+
+// misfortunes plans what goes wrong and what operators do.
+func (w *world) misfortunes() {
+	every := func(mean time.Duration, p *float64, do func()) {
+		var next func()
+		next = func() {
+			w.agenda.in(w.between(0, 2*mean), func() {
+				if !w.healing {
+					if w.chance(*p) {
+						do()
+					}
+					next()
+				}
+			})
+		}
+		next()
+	}
+	every(20*time.Second, &w.plan.crash, w.crash)
+	every(40*time.Second, &w.plan.cleanStop, w.leave)
+	every(60*time.Second, &w.plan.clockJump, w.jump)
+	every(5*time.Second, &w.plan.receiverDown, func() { r := w.anyone(); r.down = !r.down })
+	every(5*time.Second, &w.plan.receiverSlow, func() { r := w.anyone(); r.slow = !r.slow })
+	every(5*time.Second, &w.plan.operator, w.operate)
+	every(15*time.Second, &w.plan.operator, w.sample)
+}
+
+func (w *world) anyone() *receiver { return w.endpoints[w.rand.IntN(len(w.endpoints))] }
+
+// jump moves the node's clock, at most an hour away from the truth.
+func (w *world) jump() {
+	to := w.between(-time.Hour, time.Hour)
+	if w.rand.IntN(2) == 0 {
+		to = w.between(-10*time.Second, 10*time.Second)
+	}
+	w.trace("the clock jumps by %v", to-w.skew)
+	w.skew = to
+	w.history.Faults = append(w.history.Faults, history.Fault{Kind: history.ClockJump, Start: w.agenda.now, End: w.agenda.now})
+}
+
+// injure decides the fate of a call of the store.
+func (w *world) injure(method string) (f faultOf) {
+	switch {
+	case method == "Config":
+	case w.chance(w.plan.storeError):
+		f.Err = errCommit
+	case w.chance(w.plan.storeUnknown):
+		f.Err, f.Applied = errCommit, method == "Record" || method == "Append" || method == "End" || method == "Again"
+	}
+	return f
+}
+
+// operate does one of the things that operators do.
+func (w *world) operate() {
+	r := w.anyone()
+	switch w.rand.IntN(8) {
+	case 0, 1:
+		if r.config.Status == grapnel.EndpointEnabled {
+			r.act(history.Pause, func(ep *grapnel.Endpoint) { ep.Status = grapnel.EndpointPaused })
+		} else {
+			r.act(history.Enable, func(ep *grapnel.Endpoint) { ep.Status = grapnel.EndpointEnabled })
+		}
+	case 2:
+		if w.rand.IntN(4) == 0 {
+			r.act(history.Delete, func(ep *grapnel.Endpoint) { ep.DeletedAt = w.now() })
+		}
+	case 3, 4, 5:
+		w.order(core.RetryNow, history.Retry)
+	default:
+		w.order(core.Skip, history.Skip)
+	}
+}
+
+// act changes an endpoint, as package engine does: durable first, then in the core, then answered.
+func (r *receiver) act(kind history.Kind, change func(*grapnel.Endpoint)) {
+	w := r.w
+	if w.node == nil || w.node.leaving || !r.config.DeletedAt.IsZero() {
+		return
+	}
+	invoke := w.agenda.now
+	change(&r.config)
+	put, err := w.model.PutEndpoint(context.Background(), store.Everyone(), r.config, nil)
+	if err != nil {
+		panic(err)
+	}
+	r.config.Revision = put.Revision
+	current := r.config
+	conf, err := w.model.Config(context.Background())
+	if err != nil {
+		panic(err)
+	}
+	w.trace("%s %s", kind, r.config.ID)
+	w.node.step(core.Configured{Endpoint: &current, Newest: conf.Newest})
+	w.history.Actions = append(w.history.Actions, history.Action{Kind: kind, Endpoint: r.config.ID, Invoke: invoke,
+		Return: w.agenda.now + time.Millisecond, Result: history.OK})
+}
+
+// order asks something of a random delivery.
+func (w *world) order(verb core.Verb, kind history.Kind) {
+	all, err := w.model.DeliveryList(context.Background(), store.Everyone(), store.DeliveryQuery{Limit: 30})
+	if err != nil || len(all) == 0 || w.node == nil {
+		return
+	}
+	w.orderOf(&all[w.rand.IntN(len(all))], verb, kind)
+}
+
+func (w *world) orderOf(d *grapnel.Delivery, verb core.Verb, kind history.Kind) {
+	n := w.node
+	action := history.Action{Kind: kind, Endpoint: d.EndpointID, Delivery: d.ID(), Invoke: w.agenda.now, Result: history.Unknown}
+	w.history.Actions = append(w.history.Actions, action)
+	mine := &w.history.Actions[len(w.history.Actions)-1]
+	at := len(w.history.Actions) - 1
+	if d.Status.Final() {
+		if kind != history.Retry || n.leaving {
+			mine.Result, mine.Return = history.Failed, w.agenda.now
+			return
+		}
+		w.again(n, d, at)
+		return
+	}
+	w.token++
+	w.orders[w.token] = func(err error) {
+		w.trace("%s %s: %v", verb, d.ID(), err)
+		done := &w.history.Actions[at]
+		done.Return, done.Result = w.agenda.now, history.OK
+		if err != nil {
+			done.Result = history.Failed
+		}
+	}
+	n.step(core.Operated{Token: w.token, Verb: verb, Endpoint: d.EndpointID, Delivery: d.Seq, Reason: "skipped by the simulation"})
+}
+
+// again makes a new delivery of one that is over.
+func (w *world) again(n *node, d *grapnel.Delivery, at int) {
+	r := w.receiver(d.EndpointID)
+	if !r.config.DeletedAt.IsZero() {
+		w.history.Actions[at].Result = history.Failed
+		return
+	}
+	made, err := w.model.Again(context.Background(), store.Everyone(), store.Redelivery{Of: d.Seq, Trigger: grapnel.TriggerManual,
+		Ordered: r.config.Ordering == grapnel.OrderByKey, At: w.now()})
+	if err != nil {
+		panic(err)
+	}
+	done := &w.history.Actions[at]
+	done.Made, done.Result, done.Return = grapnel.DeliveryID(made.CreatedAt, made.Delivery), history.OK, w.agenda.now
+	if made.Head != nil {
+		n.hint([]store.Head{*made.Head})
+	}
+}

@@ -1,0 +1,280 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/core"
+	"github.com/grapnelhq/grapnel/internal/sim/history"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/policy"
+)
+
+// receiver is an endpoint's other side.
+type receiver struct {
+	w      *world
+	config grapnel.Endpoint
+	open   []*request // being worked on
+	down   bool
+	slow   bool
+}
+
+// request is one POST on its way.
+type request struct {
+	from    *node
+	attempt core.Attempt
+	receipt history.Receipt
+	over    bool
+}
+
+// kind of policy, with what the checker has to know about it.
+type kind struct {
+	json   string
+	limits history.Endpoint
+}
+
+const policyFrame = `{"timeout":"5s",%s,"jitter":0.2,"success":["2xx"],"classify":{"404":"fail","410":"disable","429":"throttle"},
+	"retry_after":"extend","breaker":false,"disable":{"consecutive":null,"after":null,"pending":"%s"},%s}`
+
+func kinds() []kind {
+	s := time.Second
+	return []kind{
+		{fmt.Sprintf(policyFrame, `"schedule":{"mode":"since_previous","delays":["0s","1s","3s","10s","30s"],"tail":"stop"}`,
+			"hold", `"max_attempts":5,"max_age":null,"on_exhausted":"dead_letter","then":"advance"`),
+			history.Endpoint{MaxAttempts: 5, Delays: []time.Duration{s, 3 * s, 10 * s, 30 * s}}},
+		{fmt.Sprintf(policyFrame, `"schedule":{"mode":"since_previous","delays":["0s","2s","5s"],"tail":"repeat"}`,
+			"drop", `"max_attempts":9,"max_age":null,"on_exhausted":"dead_letter","then":"advance"`),
+			history.Endpoint{MaxAttempts: 9, Delays: []time.Duration{2 * s, 5 * s}}},
+		{fmt.Sprintf(policyFrame, `"schedule":{"mode":"since_first","delays":["0s","2s","6s","20s","40s"],"tail":"stop"}`,
+			"hold", `"max_attempts":5,"max_age":"45s","on_exhausted":"dead_letter","then":"advance"`),
+			history.Endpoint{MaxAttempts: 5, MaxAge: 45 * s, SinceFirst: true, Delays: []time.Duration{2 * s, 6 * s, 20 * s, 40 * s}}},
+		{fmt.Sprintf(policyFrame, `"schedule":{"mode":"exponential","base":"1s","factor":2,"max":"20s"}`,
+			"hold", `"max_attempts":7,"max_age":null,"on_exhausted":"discard","then":"advance"`),
+			history.Endpoint{MaxAttempts: 7, Discards: true, Delays: []time.Duration{s, 2 * s, 4 * s, 8 * s, 16 * s, 20 * s}}},
+		{fmt.Sprintf(policyFrame, `"schedule":{"mode":"since_previous","delays":["0s","1s","2s"],"tail":"stop"}`,
+			"hold", `"max_attempts":3,"max_age":null,"on_exhausted":"dead_letter","then":"block"`),
+			history.Endpoint{MaxAttempts: 3, Blocks: true, Delays: []time.Duration{s, 2 * s}}},
+	}
+}
+
+// setUp creates the endpoints and plans everything that people and chance will do.
+func (w *world) setUp() {
+	all := kinds()
+	for i := range 2 + w.rand.IntN(4) {
+		k := all[w.rand.IntN(len(all))]
+		p, err := policy.Parse([]byte(k.json))
+		if err != nil {
+			panic(err)
+		}
+		r := &receiver{w: w, config: grapnel.Endpoint{
+			ID: fmt.Sprintf("ep_%d", i), Tenant: fmt.Sprintf("t%d", i%2), Policy: p, Status: grapnel.EndpointEnabled,
+			Ordering: grapnel.OrderByKey, MaxConcurrency: 1 + w.rand.IntN(4),
+		}}
+		if w.rand.IntN(5) == 0 {
+			r.config.Ordering = grapnel.Unordered
+		}
+		put, err := w.model.PutEndpoint(context.Background(), store.Everyone(), r.config, nil)
+		if err != nil {
+			panic(err)
+		}
+		r.config.Revision = put.Revision
+		w.endpoints = append(w.endpoints, r)
+		k.limits.ID, k.limits.Unordered, k.limits.Timeout = r.config.ID, r.config.Ordering == grapnel.Unordered, 5*time.Second
+		if !k.limits.Blocks {
+			k.limits.Permanent = []int{404, 410}
+		}
+		w.history.Endpoints = append(w.history.Endpoints, k.limits)
+	}
+	w.publishers()
+	w.misfortunes()
+}
+
+func (w *world) receiver(id string) *receiver {
+	at := slices.IndexFunc(w.endpoints, func(r *receiver) bool { return r.config.ID == id })
+	if at < 0 {
+		return nil
+	}
+	return w.endpoints[at]
+}
+
+// attempt sends a request.
+func (n *node) attempt(a core.Attempt) {
+	w := n.w
+	r := w.receiver(a.Config.ID)
+	n.later(w.between(0, time.Millisecond), func() {
+		if r.config.Status != grapnel.EndpointEnabled || !r.config.DeletedAt.IsZero() {
+			// As package engine does: between the core's decision and the request somebody stopped the endpoint.
+			n.finish(a, policy.Outcome{Class: policy.ClassInternal}, w.now())
+			return
+		}
+		started := w.now()
+		if w.chance(0.01) {
+			n.later(w.between(0, 20*time.Millisecond), func() { n.finish(a, policy.Outcome{Class: policy.ClassInternal}, started) })
+			return
+		}
+		times := 1
+		if w.options.Mutant == SendsTwice && w.rand.IntN(20) == 0 {
+			times = 2
+		}
+		for range times {
+			req := &request{from: n, attempt: a}
+			w.agenda.in(w.between(0, 20*time.Millisecond), func() { r.arrive(req, started) })
+			n.later(5*time.Second, func() { r.giveUp(req, started) })
+		}
+	})
+}
+
+func (n *node) finish(a core.Attempt, o policy.Outcome, started time.Time) {
+	if n.w.options.Mutant == CallsFailureSuccess && o.Class == policy.ClassStatus5xx {
+		o = policy.Outcome{Status: 200, Class: policy.ClassNone}
+	}
+	n.step(core.Finished{Endpoint: a.Config.ID, Delivery: a.Head.Delivery, Outcome: o,
+		Attempt: grapnel.Attempt{StartedAt: started, Duration: n.w.now().Sub(started), StatusCode: o.Status, Class: o.Class}})
+}
+
+// arrive is a request reaching its receiver, or the place where the receiver should be.
+func (r *receiver) arrive(req *request, started time.Time) {
+	w := r.w
+	if req.over {
+		return
+	}
+	if r.down {
+		w.agenda.in(w.between(0, 10*time.Millisecond), func() {
+			r.answer(req, policy.Outcome{Class: policy.ClassConnect}, started)
+		})
+		return
+	}
+	ev := w.events[req.attempt.Head.Event-1]
+	req.receipt = history.Receipt{
+		Event: ev.id, Endpoint: r.config.ID, Position: req.attempt.Head.Position,
+		Delivery: grapnel.DeliveryID(req.attempt.Head.CreatedAt, req.attempt.Head.Delivery),
+		Hash:     w.bytes(req), Start: w.agenda.now, Attempt: req.attempt.Number, Trigger: req.attempt.Trigger,
+	}
+	if w.node != req.from {
+		// The sender died with the request on the wire.
+		req.receipt.Status, req.receipt.AnswerLost = 200, true
+		r.close(req)
+		return
+	}
+	r.open = append(r.open, req)
+	work := w.between(0, 30*time.Millisecond)
+	if r.slow {
+		work = w.between(0, 7*time.Second)
+	}
+	w.agenda.in(work, func() {
+		if !req.over {
+			r.reply(req, started)
+		}
+	})
+}
+
+// reply is the receiver answering.
+func (r *receiver) reply(req *request, started time.Time) {
+	w := r.w
+	o := r.verdict(req)
+	req.receipt.Status = o.Status
+	if w.chance(w.plan.answerLost) {
+		req.receipt.AnswerLost = true
+		o = policy.Outcome{Class: policy.ClassReset}
+	}
+	req.receipt.End = w.agenda.now
+	sender := req.from
+	// The request is over for the receiver, but the sender does not know yet.
+	r.open = slices.DeleteFunc(r.open, func(q *request) bool { return q == req })
+	w.history.Receipts = append(w.history.Receipts, req.receipt)
+	at := len(w.history.Receipts) - 1
+	w.trace("%s answers %d to %s", r.config.ID, req.receipt.Status, req.receipt.Delivery)
+	w.agenda.in(w.between(0, 10*time.Millisecond), func() {
+		if req.over {
+			w.history.Receipts[at].AnswerLost = true // the sender had given up
+			return
+		}
+		if w.node != sender {
+			w.history.Receipts[at].AnswerLost = true
+		}
+		r.answer(req, o, started)
+	})
+}
+
+// verdict is what the receiver makes of a request.
+func (r *receiver) verdict(req *request) policy.Outcome {
+	w := r.w
+	ev := w.events[req.attempt.Head.Event-1]
+	switch {
+	case ev.poison && !w.healing:
+		return policy.Outcome{Status: 404, Class: policy.ClassStatus4xx}
+	case !w.chance(w.plan.receiverDown):
+		return policy.Outcome{Status: 200, Class: policy.ClassNone}
+	}
+	switch w.rand.IntN(8) {
+	case 0:
+		return policy.Outcome{Status: 429, Class: policy.ClassStatus429, RetryAfter: w.between(0, 5*time.Second), HasRetryAfter: true}
+	case 1:
+		return policy.Outcome{Status: 422, Class: policy.ClassStatus4xx}
+	case 2:
+		if w.rand.IntN(6) == 0 {
+			return policy.Outcome{Status: 410, Class: policy.ClassStatus4xx}
+		}
+	case 3:
+		return policy.Outcome{Status: 503, Class: policy.ClassStatus5xx, RetryAfter: w.between(0, 5*time.Second), HasRetryAfter: true}
+	}
+	return policy.Outcome{Status: 500, Class: policy.ClassStatus5xx}
+}
+
+// answer reaches the sender, if it still lives.
+func (r *receiver) answer(req *request, o policy.Outcome, started time.Time) {
+	if req.over {
+		return
+	}
+	req.over = true
+	if n := req.from; r.w.node == n {
+		n.finish(req.attempt, o, started)
+	}
+}
+
+// giveUp is the sender's timeout.
+func (r *receiver) giveUp(req *request, started time.Time) {
+	if req.over {
+		return
+	}
+	if slices.Contains(r.open, req) {
+		req.receipt.AnswerLost = true
+		r.close(req)
+	}
+	req.over = true
+	req.from.finish(req.attempt, policy.Outcome{Class: policy.ClassTimeout}, started)
+}
+
+// hangUp is what a receiver sees when the sender dies.
+func (r *receiver) hangUp() {
+	for _, req := range slices.Clone(r.open) {
+		req.receipt.AnswerLost = true
+		if r.w.rand.IntN(2) == 0 {
+			req.receipt.Status = 200 // it had done the work
+		}
+		r.close(req)
+	}
+}
+
+// close ends a request from the receiver's side.
+func (r *receiver) close(req *request) {
+	req.over = true
+	req.receipt.End = r.w.agenda.now
+	r.open = slices.DeleteFunc(r.open, func(q *request) bool { return q == req })
+	r.w.history.Receipts = append(r.w.history.Receipts, req.receipt)
+}
+
+// bytes is the fingerprint of what the receiver got.
+func (w *world) bytes(req *request) string {
+	evs, err := w.model.Events(context.Background(), []int64{req.attempt.Head.Event})
+	if err != nil || evs[0] == nil {
+		return "unreadable"
+	}
+	if w.options.Mutant == ChangesBytes && w.rand.IntN(50) == 0 {
+		return string(evs[0].Data) + " "
+	}
+	return string(evs[0].Data)
+}

@@ -1,0 +1,138 @@
+// Package sim runs whole histories of Grapnel in one goroutine: the real core and the real policy on the model store, with
+// receivers, publishers, operators and a network that are made up and misbehave. A seed decides everything, so a history that
+// breaks a promise is repeated by its seed.
+//
+// A history has two phases. First faults: the node crashes and restarts, commits are lost or applied without an answer, the
+// store stalls, hints are lost, doubled and late, receivers fail, hang, answer slowly or lose their answers, the clock
+// jumps, people pause, delete, retry and skip. Each seed enables its own subset. Then everything heals, and within a deadline
+// every delivery must come to its end. What happened is handed to package history, which knows the promises.
+//
+// What is simulated here and not proved here: the shell around the core (package engine) and the real stores. The end-to-end
+// tests kill the real binary for those, and are held against the same promises.
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/grapnelhq/grapnel/internal/core"
+	"github.com/grapnelhq/grapnel/internal/sim/history"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/memory"
+)
+
+// Options of a run.
+type Options struct {
+	Seed   uint64
+	Mutant Mutant // a bug put into the simulated shell or store; the checker must see it
+	Trace  func(at time.Duration, line string)
+}
+
+// Outcome of a run.
+type Outcome struct {
+	History    history.History
+	Violations []history.Violation
+	Steps      int // of the core
+	Repaired   int // faults injected
+}
+
+// Run plays one history.
+func Run(o Options) Outcome {
+	w := newWorld(o)
+	w.setUp()
+	w.start()
+	w.agenda.until(chaosTime)
+	w.heal()
+	for end := w.agenda.now + healTime; w.agenda.now < end && !w.quiet(); {
+		w.agenda.until(w.agenda.now + time.Minute)
+	}
+	w.collect()
+	return Outcome{History: w.history, Violations: history.Check(w.history), Steps: w.steps, Repaired: len(w.history.Faults)}
+}
+
+const (
+	// chaosTime is how long faults happen, healTime how long everything may take to end after the last one. The longest policy
+	// used here takes about four minutes for one delivery, and lanes are short.
+	chaosTime = 4 * time.Minute
+	healTime  = 3 * time.Hour
+)
+
+// world is everything of one run.
+type world struct {
+	options Options
+	rand    *rand.Rand
+	agenda  agenda
+	base    time.Time     // the wall clock when the run starts
+	skew    time.Duration // of the node's clock since then
+	model   *memory.Store
+	store   store.Store // model, seen through faults and mutants
+	plan    plan
+	healing bool
+
+	node      *node // nil: it is down
+	endpoints []*receiver
+	events    []*published
+	byID      map[string]*published
+	history   history.History
+	committed map[string][]string     // event id → endpoints that were matched when it was committed
+	over      map[int64]time.Duration // when deliveries ended
+	trying    int                     // publishes that are not known to have succeeded
+	steps     int
+	token     int64
+	orders    map[int64]func(error)
+}
+
+// plan is the subset of faults that a seed enables, each with a probability.
+type plan struct {
+	crash, storeError, storeUnknown, stall         float64
+	hintLost, hintDouble, hintLate, loadLate       float64
+	receiverDown, receiverSlow, answerLost, poison float64
+	clockJump, operator, cleanStop                 float64
+}
+
+func newWorld(o Options) *world {
+	w := &world{
+		options: o, rand: rand.New(rand.NewPCG(o.Seed, 0x6772_6170_6e65_6c)),
+		base:  time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC),
+		model: memory.New(), byID: map[string]*published{}, committed: map[string][]string{}, orders: map[int64]func(error){},
+		over: map[int64]time.Duration{},
+	}
+	w.agenda.rand = w.rand
+	w.store = &observed{Store: w.mutate(&memory.Faulty{Store: w.model, Injure: w.injure}), w: w}
+	maybe := func() float64 {
+		if w.rand.IntN(2) == 0 {
+			return 0
+		}
+		return w.rand.Float64() * w.rand.Float64()
+	}
+	w.plan = plan{
+		crash: maybe(), storeError: maybe() / 4, storeUnknown: maybe() / 4, stall: maybe() / 8,
+		hintLost: maybe(), hintDouble: maybe(), hintLate: maybe(), loadLate: maybe(),
+		receiverDown: maybe(), receiverSlow: maybe(), answerLost: maybe() / 2, poison: maybe() / 4,
+		clockJump: maybe(), operator: maybe(), cleanStop: maybe(),
+	}
+	w.history.Limits = history.Limits{Commit: 30 * time.Second, Transit: 50 * time.Millisecond}
+	return w
+}
+
+// now is what the node's clock says.
+func (w *world) now() time.Time { return w.base.Add(w.agenda.now + w.skew) }
+
+func (w *world) chance(p float64) bool { return !w.healing && w.rand.Float64() < p }
+
+// between is a random duration.
+func (w *world) between(a, b time.Duration) time.Duration {
+	return a + time.Duration(w.rand.Int64N(int64(b-a)+1))
+}
+
+func (w *world) trace(format string, args ...any) {
+	if w.options.Trace != nil {
+		w.options.Trace(w.agenda.now, fmt.Sprintf(format, args...))
+	}
+}
+
+// small limits make windows overflow and slots run out within a short history.
+func (w *world) limits() core.Options {
+	return core.Options{Slots: 2 + w.rand.IntN(8), Window: 2 + w.rand.IntN(6), Horizon: w.between(time.Second, time.Minute), Poll: 5 * time.Second}
+}

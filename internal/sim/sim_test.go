@@ -1,0 +1,126 @@
+package sim
+
+import (
+	"bufio"
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+var (
+	seedFlag  = flag.Uint64("seed", 0, "play only this seed, with a trace")
+	seedsFlag = flag.Int("seeds", 0, "how many new seeds to play")
+	firstFlag = flag.Uint64("first", 1, "the first of them")
+)
+
+// TestSeeds plays many histories. A seed that fails is printed with the command that repeats it; put it into
+// testdata/seeds, where it is played for ever.
+func TestSeeds(t *testing.T) {
+	if *seedFlag != 0 {
+		play(t, *seedFlag)
+		return
+	}
+	count := 2000
+	if os.Getenv("GRAPNEL_SOAK") != "" {
+		count = 100_000
+	}
+	if *seedsFlag != 0 {
+		count = *seedsFlag
+	}
+	seeds := kept(t)
+	for i := range count {
+		seeds = append(seeds, *firstFlag+uint64(i))
+	}
+	var next, steps, faults, receipts atomic.Int64
+	var players sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		players.Go(func() {
+			for {
+				at := int(next.Add(1)) - 1
+				if at >= len(seeds) || t.Failed() {
+					return
+				}
+				out := Run(Options{Seed: seeds[at]})
+				steps.Add(int64(out.Steps))
+				faults.Add(int64(out.Repaired))
+				receipts.Add(int64(len(out.History.Receipts)))
+				if len(out.Violations) > 0 {
+					t.Errorf("seed %d breaks a promise:\n  %v\nrepeat it: go test ./internal/sim -run TestSeeds -seed %d",
+						seeds[at], out.Violations[0], seeds[at])
+				}
+			}
+		})
+	}
+	players.Wait()
+	if faults.Load() == 0 || receipts.Load() == 0 {
+		t.Error("the histories were empty: nothing was proved")
+	}
+	t.Logf("%d histories, %d steps of the core, %d faults, %d receipts", len(seeds), steps.Load(), faults.Load(), receipts.Load())
+}
+
+// kept are the seeds that failed once.
+func kept(t *testing.T) (seeds []uint64) {
+	f, err := os.Open("testdata/seeds")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		text, _, _ := strings.Cut(lines.Text(), "#")
+		if text = strings.TrimSpace(text); text == "" {
+			continue
+		}
+		seed, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seeds = append(seeds, seed)
+	}
+	return seeds
+}
+
+func play(t *testing.T, seed uint64) {
+	var trace []string
+	out := Run(Options{Seed: seed, Trace: func(at time.Duration, line string) {
+		trace = append(trace, fmt.Sprintf("%12v  %s", at, line))
+	}})
+	t.Log(strings.Join(trace, "\n"))
+	for _, v := range out.Violations {
+		t.Error(v)
+	}
+}
+
+// TestSameSeedSameHistory: what a seed does must not depend on anything else.
+func TestSameSeedSameHistory(t *testing.T) {
+	for seed := range uint64(20) {
+		a, b := Run(Options{Seed: seed}), Run(Options{Seed: seed})
+		if fmt.Sprint(a.History) != fmt.Sprint(b.History) || a.Steps != b.Steps {
+			t.Fatalf("seed %d gave two histories", seed)
+		}
+	}
+}
+
+// TestMutantsAreCaught: a checker that is never seen to fail proves nothing.
+func TestMutantsAreCaught(t *testing.T) {
+	for _, m := range Mutants() {
+		t.Run(string(m), func(t *testing.T) {
+			t.Parallel()
+			caught := 0
+			for seed := range uint64(60) {
+				if out := Run(Options{Seed: seed, Mutant: m}); len(out.Violations) > 0 {
+					caught++
+				}
+			}
+			if caught < 5 {
+				t.Errorf("caught in %d of 60 histories", caught)
+			}
+		})
+	}
+}

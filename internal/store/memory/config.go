@@ -1,0 +1,202 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// object is what configuration consists of. Its lists are sorted by id.
+type object interface {
+	grapnel.Endpoint | grapnel.NamedPolicy | grapnel.Key
+}
+
+// owned says which object it is and whose.
+func owned[T object](o T) (id, tenant string) {
+	switch o := any(o).(type) {
+	case grapnel.Endpoint:
+		return o.ID, o.Tenant
+	case grapnel.NamedPolicy:
+		return o.ID, o.Tenant
+	case grapnel.Key:
+		return o.ID, o.Tenant
+	}
+	panic("memory: unknown kind of configuration")
+}
+
+func search[T object](list []T, id string) (int, bool) {
+	return slices.BinarySearchFunc(list, id, func(o T, id string) int {
+		at, _ := owned(o)
+		return cmp.Compare(at, id)
+	})
+}
+
+// writable says where o is or belongs, and whether the scope may write it there. An object keeps its tenant: what is there under
+// the same id for another one is not found.
+func writable[T object](scope store.Scope, list []T, o T, what string) (at int, there bool, err error) {
+	id, tenant := owned(o)
+	at, there = search(list, id)
+	if !scope.Allows(tenant) {
+		return at, there, store.ErrNotFound(what)
+	}
+	if there {
+		if _, before := owned(list[at]); before != tenant {
+			return at, there, store.ErrNotFound(what)
+		}
+	}
+	return at, there, nil
+}
+
+func put[T object](list []T, at int, there bool, o T) []T {
+	if there {
+		list[at] = deepCopy(o)
+		return list
+	}
+	return slices.Insert(list, at, deepCopy(o))
+}
+
+// Config returns everything, sorted by id.
+func (s *Store) Config(ctx context.Context) (store.Config, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return store.Config{}, err
+	}
+	defer leave()
+	c := deepCopy(s.config)
+	c.Newest = int64(len(s.deliveries))
+	return c, nil
+}
+
+// changed makes a new version of the configuration.
+func (s *Store) changed(revision int64, once *store.Once) store.Put {
+	s.config.Version++
+	done := store.Put{Revision: revision, Version: s.config.Version}
+	s.remember(once, done)
+	return done
+}
+
+// PutEndpoint gives a new endpoint revision 1.
+func (s *Store) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.Endpoint, once *store.Once) (store.Put, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return store.Put{}, err
+	}
+	defer leave()
+	if then, err := s.recall(once); then != nil || err != nil {
+		return store.Put{Answer: then}, err
+	}
+	at, there, err := writable(scope, s.config.Endpoints, ep, "endpoint")
+	switch {
+	case err != nil:
+		return store.Put{}, err
+	case !there && ep.Revision != 0:
+		return store.Put{}, store.ErrNotFound("endpoint")
+	case there && s.config.Endpoints[at].Revision != ep.Revision:
+		return store.Put{}, grapnel.Errorf(grapnel.CodeConflict, "the endpoint has changed since it was read")
+	}
+	ep.Revision++
+	s.config.Endpoints = put(s.config.Endpoints, at, there, ep)
+	return s.changed(ep.Revision, once), nil
+}
+
+// RemoveEndpoint refuses an endpoint that is not marked as deleted, or for which something waits, with
+// grapnel.CodeConflict. Its deliveries stay in the history.
+func (s *Store) RemoveEndpoint(ctx context.Context, id string) error {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	at, there := search(s.config.Endpoints, id)
+	switch {
+	case !there:
+		return store.ErrNotFound("endpoint")
+	case s.config.Endpoints[at].DeletedAt.IsZero():
+		return grapnel.Errorf(grapnel.CodeConflict, "the endpoint is not deleted")
+	case s.queue(id).pending.size > 0:
+		return grapnel.Errorf(grapnel.CodeConflict, "deliveries wait for the endpoint")
+	}
+	s.config.Endpoints = slices.Delete(s.config.Endpoints, at, at+1)
+	s.changed(0, nil)
+	return nil
+}
+
+// PutPolicy counts revisions but does not ask for one.
+func (s *Store) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, once *store.Once) (store.Put, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return store.Put{}, err
+	}
+	defer leave()
+	if then, err := s.recall(once); then != nil || err != nil {
+		return store.Put{Answer: then}, err
+	}
+	at, there, err := writable(scope, s.config.Policies, p, "policy")
+	if err != nil {
+		return store.Put{}, err
+	}
+	for _, other := range s.config.Policies {
+		if other.Tenant == p.Tenant && other.Name == p.Name && other.ID != p.ID {
+			return store.Put{}, grapnel.Errorf(grapnel.CodeConflict, "there is already a policy of this name")
+		}
+	}
+	p.Revision = 1
+	if there {
+		p.Revision = s.config.Policies[at].Revision + 1
+	}
+	s.config.Policies = put(s.config.Policies, at, there, p)
+	return s.changed(p.Revision, once), nil
+}
+
+// DeletePolicy forgets a policy; endpoints that were made with it have a copy.
+func (s *Store) DeletePolicy(ctx context.Context, scope store.Scope, id string) error {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	at, there := search(s.config.Policies, id)
+	if !there || !scope.Allows(s.config.Policies[at].Tenant) {
+		return store.ErrNotFound("policy")
+	}
+	s.config.Policies = slices.Delete(s.config.Policies, at, at+1)
+	s.changed(0, nil)
+	return nil
+}
+
+// PutKey returns revision 0: keys have none. A key without tenant can only be written by everyone.
+func (s *Store) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, once *store.Once) (store.Put, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return store.Put{}, err
+	}
+	defer leave()
+	if then, err := s.recall(once); then != nil || err != nil {
+		return store.Put{Answer: then}, err
+	}
+	at, there, err := writable(scope, s.config.Keys, k, "key")
+	if err != nil {
+		return store.Put{}, err
+	}
+	s.config.Keys = put(s.config.Keys, at, there, k)
+	return s.changed(0, once), nil
+}
+
+// DeleteKey forgets an API key.
+func (s *Store) DeleteKey(ctx context.Context, scope store.Scope, id string) error {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	at, there := search(s.config.Keys, id)
+	if !there || !scope.Allows(s.config.Keys[at].Tenant) {
+		return store.ErrNotFound("key")
+	}
+	s.config.Keys = slices.Delete(s.config.Keys, at, at+1)
+	s.changed(0, nil)
+	return nil
+}
