@@ -1,0 +1,188 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/sim/history"
+)
+
+// call sends one request to the server and returns the status and body of its answer. It never repeats itself: whether
+// something happened is what the tests are about.
+func (c *child) call(ctx context.Context, method, path string, in any) (int, []byte, error) {
+	var body io.Reader
+	switch in := in.(type) {
+	case nil:
+	case []byte:
+		body = bytes.NewReader(in)
+	default:
+		text, err := json.Marshal(in)
+		if err != nil {
+			return 0, nil, err
+		}
+		body = bytes.NewReader(text)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+c.addr+path, body)
+	if err != nil {
+		return 0, nil, err
+	}
+	req.Header.Set("Authorization", "Bearer "+adminKey)
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	answer, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, answer, err
+}
+
+// must is a call that has to be answered with the status wanted; the answer is decoded into out unless that is nil.
+func (c *child) must(want int, method, path string, in, out any) {
+	c.t.Helper()
+	status, body, err := c.call(context.Background(), method, path, in)
+	if err != nil {
+		c.t.Fatalf("%s %s: %v", method, path, err)
+	}
+	if status != want {
+		c.t.Fatalf("%s %s: answered %d, want %d: %s", method, path, status, want, body)
+	}
+	if out == nil {
+		return
+	}
+	if err := json.Unmarshal(body, out); err != nil {
+		c.t.Fatalf("%s %s: %v in %s", method, path, err, body)
+	}
+}
+
+// endpoint creates an endpoint and returns its id and secret.
+func (c *child) endpoint(address string, create map[string]any) (id, secret string) {
+	c.t.Helper()
+	body := map[string]any{"url": address}
+	for name, value := range create {
+		body[name] = value
+	}
+	var made struct{ ID, Secret string }
+	c.must(http.StatusCreated, http.MethodPost, "/v1/endpoints", body, &made)
+	return made.ID, made.Secret
+}
+
+// newEvent is the body of a publish.
+type newEvent struct {
+	ID   string          `json:"id"`
+	Type string          `json:"type"`
+	Key  string          `json:"key"` // empty: none
+	Data json.RawMessage `json:"data"`
+}
+
+// encode writes the event so that its data keep every byte: encoding/json would compact and escape them.
+func (e newEvent) encode() []byte {
+	return fmt.Appendf(nil, `{"id":%q,"type":%q,"key":%q,"data":%s}`, e.ID, e.Type, e.Key, e.Data)
+}
+
+// publish publishes one event and says what the publisher knows afterwards. refused is the answer when it is a definite no
+// that a publisher would not get by being unlucky.
+func (c *child) publish(ctx context.Context, e newEvent) (result history.Result, refused string) {
+	status, body, err := c.call(ctx, http.MethodPost, "/v1/events", e.encode())
+	return judge(status, body, err)
+}
+
+func judge(status int, body []byte, err error) (result history.Result, refused string) {
+	switch {
+	case neverSent(err):
+		return history.Failed, ""
+	case err != nil, status >= 500:
+		return history.Unknown, ""
+	case status == http.StatusAccepted, status == http.StatusOK:
+		return history.OK, ""
+	case status == http.StatusTooManyRequests:
+		return history.Failed, ""
+	}
+	return history.Failed, fmt.Sprintf("%d %s", status, body)
+}
+
+// neverSent says whether there was not even a connection.
+func neverSent(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}
+
+// row is a delivery as lists show it.
+type row struct {
+	ID         string             `json:"id"`
+	EventID    string             `json:"event_id"`
+	EndpointID string             `json:"endpoint_id"`
+	Sequence   int64              `json:"sequence"`
+	Status     grapnel.Status     `json:"status"`
+	ReasonCode grapnel.ReasonCode `json:"reason_code"`
+	Attempts   int                `json:"attempts_made"`
+	ReplayOf   string             `json:"replay_of"`
+}
+
+// rows reads a whole list of deliveries, page by page.
+func (c *child) rows(query url.Values) []row {
+	c.t.Helper()
+	var all []row
+	query.Set("limit", "500")
+	for {
+		var page struct {
+			Data []row  `json:"data"`
+			Next string `json:"next"`
+		}
+		c.must(http.StatusOK, http.MethodGet, "/v1/deliveries?"+query.Encode(), nil, &page)
+		all = append(all, page.Data...)
+		if page.Next == "" {
+			return all
+		}
+		query.Set("cursor", page.Next)
+	}
+}
+
+// waiting says whether any delivery is not final.
+func (c *child) waiting() bool {
+	c.t.Helper()
+	for _, status := range []string{"pending", "held"} {
+		var page struct{ Data []row }
+		c.must(http.StatusOK, http.MethodGet, "/v1/deliveries?limit=1&status="+status, nil, &page)
+		if len(page.Data) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// quiesce waits until no delivery waits any more. Lists may lag two seconds, so nothing may wait for longer than that.
+func (c *child) quiesce(within time.Duration) bool {
+	c.t.Helper()
+	var since time.Time
+	return poll(context.Background(), within, 200*time.Millisecond, func() bool {
+		if c.waiting() {
+			since = time.Time{}
+			return false
+		}
+		if since.IsZero() {
+			since = time.Now()
+		}
+		return time.Since(since) > 2500*time.Millisecond
+	})
+}
+
+// finals is what the server says about all deliveries.
+func (c *child) finals() []history.Final {
+	c.t.Helper()
+	var all []history.Final
+	for _, r := range c.rows(url.Values{}) {
+		all = append(all, history.Final{Delivery: r.ID, Event: r.EventID, Endpoint: r.EndpointID, Position: r.Sequence, ReplayOf: r.ReplayOf,
+			Status: r.Status, ReasonCode: r.ReasonCode, Attempts: r.Attempts})
+	}
+	return all
+}

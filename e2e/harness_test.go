@@ -1,0 +1,64 @@
+package e2e
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/grapnelhq/grapnel/internal/sim/history"
+)
+
+// A harness that has never been seen to fail proves nothing. It is run against a small server that keeps the promises, and
+// against the same server with one mistake at a time; each mistake must be found, and nothing else may be.
+func TestHarnessTellsGoodFromBad(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		bug  string
+		want history.Rule
+	}{
+		{"none", ""},
+		{"forgets events", history.Lost},
+		{"forgets outcomes", history.Dup},
+		{"lets later ones pass", history.FIFO},
+		{"re-encodes data", history.Corrupt},
+	} {
+		t.Run(test.bug, func(t *testing.T) {
+			t.Parallel()
+			x := newTrial(t, program{path: self, env: []string{fakeVariable + "=" + test.bug}}, func(d *dice) []*target {
+				return []*target{healthy(d), halting(d)}
+			})
+			x.load.batch = false
+			x.under(4, func(ctx context.Context) {
+				for range 3 {
+					x.nemesis(ctx)
+				}
+				pause(ctx, 300*time.Millisecond)
+			})
+			found := x.verdict(20 * time.Second)
+			switch {
+			case test.want == "":
+				x.convict(found)
+			case !slices.ContainsFunc(found, func(v history.Violation) bool { return v.Rule == test.want }):
+				t.Errorf("the harness did not find %s; it found %v", test.want, found)
+			}
+		})
+	}
+}
+
+// halting fails often enough for a lane to have something behind it.
+func halting(d *dice) *target {
+	_, rules := inline(0, 0, time.Second)
+	rules.MaxAge = 0
+	return &target{name: "halting", create: map[string]any{}, rules: rules, behave: func() reply {
+		if d.percent(20) {
+			return reply{status: http.StatusServiceUnavailable}
+		}
+		return reply{status: http.StatusOK}
+	}}
+}

@@ -1,0 +1,102 @@
+package e2e
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/grapnelhq/grapnel/internal/sim/history"
+)
+
+// The server is killed again and again while it works: at random moments, just after a receiver has said 2xx (so between the
+// effect and our record of it), and while it recovers. Nothing that was acknowledged may be lost, no key may be reordered, and
+// each kill may repeat at most one event per key and endpoint.
+func TestKillLoop(t *testing.T) {
+	kills := 20
+	if soak() {
+		kills = 300
+	}
+	x := newTrial(t, program{}, all)
+	x.under(6, func(ctx context.Context) {
+		for n := 0; n < kills && !t.Failed(); n++ {
+			x.nemesis(ctx)
+			switch n {
+			case kills / 4:
+				x.set(ctx, history.Pause, x.named("slow"), "paused")
+			case kills / 3:
+				x.set(ctx, history.Enable, x.named("slow"), "enabled")
+			case kills / 2:
+				x.remove(ctx, x.named("leaver"))
+			}
+		}
+		pause(ctx, time.Second)
+	})
+	x.convict(x.verdict(2 * time.Minute))
+	if x.load.accepted.Load() < int64(kills*10) {
+		t.Errorf("only %d events were accepted over %d kills: the load was too thin to prove anything", x.load.accepted.Load(), kills)
+	}
+}
+
+// Stopping the server as an operator does repeats nothing, however busy it is.
+func TestCleanRestart(t *testing.T) {
+	restarts := 5
+	if soak() {
+		restarts = 50
+	}
+	x := newTrial(t, program{}, all)
+	x.under(6, func(ctx context.Context) {
+		for n := 0; n < restarts && !t.Failed(); n++ {
+			pause(ctx, x.dice.between(300*time.Millisecond, 1500*time.Millisecond))
+			stop := history.Fault{Kind: history.CleanStop, Start: x.ledger.now()}
+			if code := x.child.terminate(40 * time.Second); code != 0 {
+				t.Errorf("after SIGTERM the exit code is %d", code)
+			}
+			stop.End = x.ledger.now()
+			x.ledger.write(entry{Fault: &stop})
+			x.child.start()
+			x.child.ready(30 * time.Second)
+		}
+		pause(ctx, 500*time.Millisecond)
+	})
+	x.convict(x.verdict(2 * time.Minute))
+}
+
+// nemesis kills the server once, in one of three ways, and starts it again.
+func (x *trial) nemesis(ctx context.Context) {
+	x.t.Helper()
+	switch x.dice.n(5) {
+	case 0, 1: // at any moment
+		pause(ctx, x.dice.between(100*time.Millisecond, 1500*time.Millisecond))
+	case 2, 3: // right after a receiver took something
+		pause(ctx, x.dice.between(100*time.Millisecond, 600*time.Millisecond))
+		timer := time.NewTimer(5 * time.Second)
+		defer timer.Stop()
+		select {
+		case <-x.receivers.answered:
+			pause(ctx, x.dice.between(0, 4*time.Millisecond)+1)
+		case <-timer.C:
+			x.t.Log("no receiver was asked anything for five seconds")
+		}
+	case 4: // while it recovers from the kill before
+		pause(ctx, x.dice.between(100*time.Millisecond, 600*time.Millisecond))
+		x.killNow()
+		x.child.start()
+		pause(ctx, x.dice.between(time.Millisecond, 150*time.Millisecond))
+	}
+	if x.child.ended() {
+		x.t.Errorf("the server ended by itself: %v\n%s", x.child.current().err, x.child.words(4000))
+	}
+	x.killNow()
+	x.child.start()
+	x.child.ready(30 * time.Second)
+}
+
+func (x *trial) named(name string) *target {
+	for _, target := range x.targets {
+		if target.name == name {
+			return target
+		}
+	}
+	x.t.Fatalf("there is no target %s", name)
+	return nil
+}

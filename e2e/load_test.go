@@ -1,0 +1,179 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/grapnelhq/grapnel/internal/sim/history"
+)
+
+// load is several publishers, each of which goes on only when it knows that its event was accepted. An unknown or failed
+// publish is repeated with the same event id until the server has answered.
+type load struct {
+	t       testing.TB
+	child   *child
+	ledger  *ledger
+	dice    *dice
+	targets []*target
+	every   time.Duration // between two events of one publisher
+	batch   bool          // the first publisher uses the batch call
+	resolve time.Duration // how long a publisher may need to get an answer in the end
+
+	calls    atomic.Int64
+	accepted atomic.Int64
+	unknown  atomic.Int64
+}
+
+// run publishes until the context ends and every publisher knows what became of its last event.
+func (l *load) run(ctx context.Context, publishers int) {
+	var wg sync.WaitGroup
+	for p := range publishers {
+		wg.Go(func() {
+			ticker := time.NewTicker(l.every)
+			defer ticker.Stop()
+			for n := 0; ; n++ {
+				select {
+				case <-ctx.Done():
+					return
+				case <-ticker.C:
+				}
+				size := 1
+				if l.batch && p == 0 {
+					size = 1 + l.dice.n(8)
+				}
+				var events []newEvent
+				for i := range size {
+					events = append(events, l.event(p, fmt.Sprintf("e-%d-%d-%d", p, n, i)))
+				}
+				if !l.settle(events) {
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// event makes up an event. Most keys belong to one publisher, so that their order is known; some are shared, and some events
+// have no key.
+func (l *load) event(publisher int, id string) newEvent {
+	e := newEvent{ID: id, Type: "note.added"}
+	if l.dice.percent(30) {
+		e.Type = "order.placed"
+	}
+	switch k := l.dice.n(10); {
+	case k < 7:
+		e.Key = fmt.Sprintf("own-%d-%d", publisher, l.dice.n(4))
+	case k < 9:
+		e.Key = fmt.Sprintf("shared-%d", l.dice.n(3))
+	}
+	// Spaces, escapes and number forms that a re-encoding would change.
+	e.Data = json.RawMessage(fmt.Sprintf(`{"id":"%s", "n":1.50,"e":1E3,"text":"\u00e9<&>","pad":"%s"}`, id, strings.Repeat("x", l.dice.n(1500))))
+	return e
+}
+
+// settle publishes until the answer is known. It says false when that took too long, which fails the test.
+func (l *load) settle(events []newEvent) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), l.resolve)
+	defer cancel()
+	done := poll(ctx, l.resolve, 20*time.Millisecond, func() bool {
+		var results []history.Result
+		var refused string
+		if len(events) == 1 {
+			results, refused = l.attempt(events, func() ([]history.Result, string) {
+				r, refused := l.child.publish(ctx, events[0])
+				return []history.Result{r}, refused
+			})
+		} else {
+			results, refused = l.attempt(events, func() ([]history.Result, string) { return l.child.publishBatch(ctx, events) })
+		}
+		if refused != "" {
+			l.t.Errorf("publishing %s was refused: %s", events[0].ID, refused)
+			return true
+		}
+		for _, r := range results {
+			if r == history.Unknown {
+				l.unknown.Add(1)
+			}
+			if r != history.OK {
+				return false
+			}
+		}
+		l.accepted.Add(int64(len(results)))
+		return true
+	})
+	if !done {
+		l.t.Errorf("publishing %s was not answered within %v", events[0].ID, l.resolve)
+	}
+	return done
+}
+
+// attempt makes one call between its lines in the ledger. Both are on the disk before anything follows from them.
+func (l *load) attempt(events []newEvent, call func() ([]history.Result, string)) ([]history.Result, string) {
+	first := int(l.calls.Add(int64(len(events)))) - len(events) + 1
+	for i, e := range events {
+		l.ledger.write(entry{Call: first + i, Intent: &history.Publish{ID: e.ID, Key: e.Key, Hash: fingerprint(e.Data), Invoke: l.ledger.now(),
+			Endpoints: l.wanted(e)}})
+	}
+	l.ledger.sync()
+	results, refused := call()
+	for i, r := range results {
+		l.ledger.write(entry{Call: first + i, Result: &history.Publish{Return: l.ledger.now(), Result: r}})
+	}
+	l.ledger.sync()
+	return results, refused
+}
+
+func (l *load) wanted(e newEvent) []string {
+	var ids []string
+	for _, x := range l.targets {
+		types, _ := x.create["event_types"].([]string)
+		if len(types) == 0 || types[0] == e.Type {
+			ids = append(ids, x.rules.ID)
+		}
+	}
+	return ids
+}
+
+// publishBatch publishes events in one call: they are accepted together or not at all, in this order.
+func (c *child) publishBatch(ctx context.Context, events []newEvent) (results []history.Result, refused string) {
+	results = make([]history.Result, len(events))
+	request := []byte(`{"events":[`)
+	for i, e := range events {
+		if i > 0 {
+			request = append(request, ',')
+		}
+		request = append(request, e.encode()...)
+	}
+	status, body, err := c.call(ctx, http.MethodPost, "/v1/events/batch", append(request, "]}"...))
+	all, refused := judge(status, body, err)
+	for i := range results {
+		results[i] = all
+	}
+	if all != history.OK {
+		return results, refused
+	}
+	var answer struct {
+		Data []struct {
+			ID     string `json:"id"`
+			Status int    `json:"status"`
+			Code   string `json:"code"`
+		} `json:"data"`
+	}
+	if err := json.Unmarshal(body, &answer); err != nil || len(answer.Data) != len(events) {
+		return results, fmt.Sprintf("the answer to a batch of %d cannot be used: %s", len(events), body)
+	}
+	for i, one := range answer.Data {
+		if one.Code != "" || one.ID != events[i].ID {
+			return results, fmt.Sprintf("event %s of a batch: %s", events[i].ID, body)
+		}
+	}
+	return results, ""
+}

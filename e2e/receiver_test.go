@@ -1,0 +1,189 @@
+package e2e
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/sim/history"
+	"github.com/grapnelhq/grapnel/sign"
+)
+
+// reply is what a receiver does with one request, after it has written it down.
+type reply struct {
+	after  time.Duration
+	status int
+	hang   bool // no answer at all, until the sender gives up
+	reset  bool // the connection is reset: without an answer when status is 0, else right behind the answer
+}
+
+// receivers is an HTTP server that plays every endpoint of a trial.
+type receivers struct {
+	t        testing.TB
+	ledger   *ledger
+	server   *http.Server
+	base     string
+	numbers  atomic.Int64
+	healed   atomic.Bool   // every receiver behaves well from now on
+	answered chan struct{} // gets a token after an answer of 2xx has been written, if somebody listens
+
+	mu      sync.Mutex
+	targets map[string]*target // by path
+}
+
+// target is one endpoint: what it is told to the server, what the judge knows of it, and how it behaves.
+type target struct {
+	name   string
+	create map[string]any // the body of POST /v1/endpoints without the URL
+	rules  history.Endpoint
+	behave func() reply
+
+	verifier *sign.Verifier
+	received atomic.Int64
+}
+
+func newReceivers(t testing.TB, l *ledger) *receivers {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &receivers{t: t, ledger: l, base: "http://" + listener.Addr().String(), answered: make(chan struct{}),
+		targets: map[string]*target{}}
+	r.server = &http.Server{Handler: r, ReadHeaderTimeout: 10 * time.Second}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = r.server.Serve(listener)
+	}()
+	t.Cleanup(func() {
+		_ = r.server.Close()
+		<-served
+	})
+	return r
+}
+
+// add makes a target reachable. Its verifier gets the secret that the server gave to the endpoint.
+func (r *receivers) add(x *target, secret string) {
+	v, err := sign.NewVerifier(sign.VerifierOptions{Secrets: []string{secret}})
+	if err != nil {
+		r.t.Fatalf("the secret of endpoint %s: %v", x.name, err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	x.verifier = v
+	r.targets["/"+x.name] = x
+}
+
+func (r *receivers) url(name string) string { return r.base + "/" + name }
+
+func (r *receivers) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	start := r.ledger.now()
+	r.mu.Lock()
+	x := r.targets[req.URL.Path]
+	r.mu.Unlock()
+	if x == nil {
+		http.NotFound(w, req) // created, but the harness does not know its secret yet: nothing was published
+		return
+	}
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		return // the sender died while it wrote: the event has not been received
+	}
+	number := int(r.numbers.Add(1))
+	seen := x.look(req, body)
+	seen.Start = start
+	r.ledger.write(entry{Receipt: number, Begin: &seen})
+	x.received.Add(1)
+	a := reply{status: http.StatusOK}
+	if !r.healed.Load() {
+		a = x.behave()
+	}
+	r.answer(w, req, number, a)
+}
+
+// look reads what a request says about itself and checks its bytes.
+func (x *target) look(req *http.Request, body []byte) history.Receipt {
+	h := req.Header
+	position, _ := strconv.ParseInt(h.Get("grapnel-sequence"), 10, 64)
+	attempt, _ := strconv.Atoi(h.Get("grapnel-attempt"))
+	r := history.Receipt{Event: h.Get("webhook-id"), Endpoint: x.rules.ID, Delivery: h.Get("grapnel-delivery"), Position: position,
+		Attempt: attempt, Trigger: grapnel.Trigger(h.Get("grapnel-trigger")), Body: fingerprint(body)}
+	var envelope struct {
+		ID   string          `json:"id"`
+		Data json.RawMessage `json:"data"`
+	}
+	if err := json.Unmarshal(body, &envelope); err == nil && envelope.ID == r.Event {
+		r.Hash = fingerprint(envelope.Data)
+	}
+	verified, err := x.verifier.Verify(h, body)
+	r.BadSignature = err != nil || verified.ID != r.Event
+	return r
+}
+
+// answer does what the reply says. The end of a request is written down before its answer, so that nothing that follows from
+// the answer can be earlier than it.
+func (r *receivers) answer(w http.ResponseWriter, req *http.Request, number int, a reply) {
+	gone := req.Context().Done()
+	end := func(status int, lost bool) {
+		r.ledger.write(entry{Receipt: number, End: &history.Receipt{End: r.ledger.now(), Status: status, AnswerLost: lost}})
+	}
+	if a.hang {
+		<-gone
+		end(0, false)
+		return
+	}
+	if a.after > 0 {
+		timer := time.NewTimer(a.after)
+		defer timer.Stop()
+		select {
+		case <-gone:
+			end(0, false)
+			return
+		case <-timer.C:
+		}
+	}
+	if a.reset {
+		end(a.status, true)
+		r.cut(w, a.status)
+		return
+	}
+	end(a.status, false)
+	w.WriteHeader(a.status)
+	if a.status >= 200 && a.status < 300 {
+		_ = http.NewResponseController(w).Flush()
+		select {
+		case r.answered <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// cut resets the connection, behind an answer if there is one.
+func (r *receivers) cut(w http.ResponseWriter, status int) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return
+	}
+	if status != 0 {
+		_, _ = io.WriteString(conn, "HTTP/1.1 "+strconv.Itoa(status)+" OK\r\nContent-Length: 0\r\n\r\n")
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+	_ = conn.Close()
+}
+
+func fingerprint(b []byte) string {
+	sum := sha256.Sum256(b)
+	return base64.RawStdEncoding.EncodeToString(sum[:])
+}

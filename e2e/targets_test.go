@@ -1,0 +1,98 @@
+package e2e
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/grapnelhq/grapnel/internal/sim/history"
+)
+
+// inline is a policy as it is sent with an endpoint, together with what the judge has to know of it.
+func inline(timeout time.Duration, most int, waits ...time.Duration) (policy map[string]any, rules history.Endpoint) {
+	delays := []string{"0s"}
+	for _, w := range waits {
+		delays = append(delays, w.String())
+	}
+	policy = map[string]any{"timeout": timeout.String(), "jitter": 0.1, "max_attempts": most, "max_age": "24h", "breaker": false,
+		"schedule": map[string]any{"mode": "since_previous", "delays": delays, "tail": "repeat"},
+		"classify": map[string]string{"400": "fail"}}
+	return policy, history.Endpoint{Timeout: timeout, MaxAttempts: most, Delays: waits, Permanent: []int{http.StatusBadRequest},
+		MaxAge: 24 * time.Hour}
+}
+
+// healthy takes everything at once.
+func healthy(*dice) *target {
+	policy, rules := inline(10*time.Second, 50, time.Second)
+	return &target{name: "healthy", create: map[string]any{"policy": policy}, rules: rules,
+		behave: func() reply { return reply{status: http.StatusOK} }}
+}
+
+// slow takes everything, in its own time.
+func slow(d *dice) *target {
+	policy, rules := inline(10*time.Second, 50, time.Second)
+	return &target{name: "slow", create: map[string]any{"policy": policy}, rules: rules,
+		behave: func() reply {
+			return reply{after: d.between(5*time.Millisecond, 150*time.Millisecond), status: http.StatusNoContent}
+		}}
+}
+
+// flaky fails in every way there is, but takes everything in the end.
+func flaky(d *dice) *target {
+	policy, rules := inline(2*time.Second, 1000, time.Second, time.Second, 2*time.Second)
+	return &target{name: "flaky", create: map[string]any{"policy": policy, "event_types": []string{"order.placed"}}, rules: rules,
+		behave: func() reply {
+			switch n := d.n(100); {
+			case n < 15:
+				return reply{status: http.StatusServiceUnavailable}
+			case n < 20:
+				return reply{status: http.StatusFound}
+			case n < 23:
+				return reply{reset: true}
+			case n < 26:
+				return reply{reset: true, status: http.StatusOK}
+			case n < 27:
+				return reply{hang: true}
+			}
+			return reply{status: http.StatusOK}
+		}}
+}
+
+// brittle gives up soon: its deliveries end exhausted or refused for good.
+func brittle(d *dice) *target {
+	policy, rules := inline(5*time.Second, 3, time.Second)
+	return &target{name: "brittle", create: map[string]any{"policy": policy, "event_types": []string{"order.placed"}}, rules: rules,
+		behave: func() reply {
+			switch n := d.n(100); {
+			case n < 30:
+				return reply{status: http.StatusInternalServerError}
+			case n < 40:
+				return reply{status: http.StatusBadRequest}
+			}
+			return reply{status: http.StatusAccepted}
+		}}
+}
+
+// loose has no order.
+func loose(d *dice) *target {
+	policy, rules := inline(5*time.Second, 1000, time.Second)
+	rules.Unordered = true
+	return &target{name: "loose", create: map[string]any{"policy": policy, "ordering": "none"}, rules: rules,
+		behave: func() reply {
+			if d.percent(10) {
+				return reply{status: http.StatusBadGateway}
+			}
+			return reply{status: http.StatusOK}
+		}}
+}
+
+// leaver is like healthy; it is there to be deleted.
+func leaver(d *dice) *target {
+	x := healthy(d)
+	x.name = "leaver"
+	return x
+}
+
+// all is every kind.
+func all(d *dice) []*target {
+	return []*target{healthy(d), slow(d), flaky(d), brittle(d), loose(d), leaver(d)}
+}

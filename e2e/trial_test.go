@@ -1,0 +1,184 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/grapnelhq/grapnel/internal/sim/history"
+)
+
+// trial is one server with receivers, publishers and a ledger, from the first event to the verdict.
+type trial struct {
+	t         testing.TB
+	dice      *dice
+	ledger    *ledger
+	receivers *receivers
+	child     *child
+	targets   []*target
+	load      *load
+	limits    history.Limits
+	kills     atomic.Int64
+}
+
+// newTrial starts a server and creates the endpoints.
+func newTrial(t testing.TB, p program, targets func(*dice) []*target) *trial {
+	t.Helper()
+	x := &trial{t: t, dice: newDice(t), ledger: newLedger(t),
+		// The machine may be busy: an fsync behind many others, a thread that waits for a core.
+		limits: history.Limits{Commit: time.Second, Transit: 500 * time.Millisecond}}
+	x.receivers = newReceivers(t, x.ledger)
+	x.child = newChild(t, p, t.TempDir())
+	x.targets = targets(x.dice)
+	x.child.start()
+	x.child.ready(30 * time.Second)
+	for _, target := range x.targets {
+		var secret string
+		target.rules.ID, secret = x.child.endpoint(x.receivers.url(target.name), target.create)
+		x.receivers.add(target, secret)
+	}
+	x.load = &load{t: t, child: x.child, ledger: x.ledger, dice: x.dice, targets: x.targets, every: 40 * time.Millisecond, batch: true,
+		resolve: 60 * time.Second}
+	return x
+}
+
+// under runs the scenario while publishers work, and returns when the last of them is done.
+func (x *trial) under(publishers int, scenario func(ctx context.Context)) {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		x.load.run(ctx, publishers)
+	}()
+	scenario(ctx)
+	stop()
+	<-done
+}
+
+// killNow kills the server and notes the fault: from just before the signal until the process was gone.
+func (x *trial) killNow() {
+	fault := history.Fault{Kind: history.Crash, Start: x.ledger.now()}
+	x.child.kill()
+	fault.End = x.ledger.now()
+	x.ledger.write(entry{Fault: &fault})
+	x.kills.Add(1)
+}
+
+// operate makes an operator's call again and again until the server has answered, and notes each.
+func (x *trial) operate(ctx context.Context, kind history.Kind, target *target, want int, call func(context.Context) (int, []byte, error)) {
+	poll(ctx, time.Minute, 50*time.Millisecond, func() bool {
+		a := history.Action{Kind: kind, Endpoint: target.rules.ID, Invoke: x.ledger.now()}
+		status, body, err := call(ctx)
+		a.Return = x.ledger.now()
+		switch {
+		case err == nil && (status == want || kind == history.Delete && status == http.StatusNotFound):
+		case neverSent(err):
+			return false
+		case err != nil || status >= 500:
+			a.Result = history.Unknown
+		default:
+			x.t.Errorf("%s of endpoint %s: %d %s", kind, target.name, status, body)
+		}
+		x.ledger.write(entry{Action: &a})
+		return a.Result == history.OK
+	})
+}
+
+func (x *trial) set(ctx context.Context, kind history.Kind, target *target, status string) {
+	x.operate(ctx, kind, target, http.StatusOK, func(ctx context.Context) (int, []byte, error) {
+		return x.child.call(ctx, http.MethodPatch, "/v1/endpoints/"+target.rules.ID, map[string]any{"status": status})
+	})
+}
+
+func (x *trial) remove(ctx context.Context, target *target) {
+	x.operate(ctx, history.Delete, target, http.StatusNoContent, func(ctx context.Context) (int, []byte, error) {
+		return x.child.call(ctx, http.MethodDelete, "/v1/endpoints/"+target.rules.ID, nil)
+	})
+}
+
+// verdict heals everything, waits until nothing moves, and holds the ledger against what the server says.
+func (x *trial) verdict(within time.Duration) []history.Violation {
+	x.t.Helper()
+	x.receivers.healed.Store(true)
+	start := x.ledger.now()
+	if !x.child.quiesce(within) {
+		x.t.Logf("some deliveries still wait %v after everything was healed", within)
+	}
+	h, err := x.ledger.read()
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	for _, target := range x.targets {
+		h.Endpoints = append(h.Endpoints, target.rules)
+	}
+	h.Finals, h.Limits = x.child.finals(), x.limits
+	leave(&h)
+	found := history.Check(h)
+	x.report(h, x.ledger.now()-start)
+	return found
+}
+
+// convict fails the test for each violation, up to a number that a person can read.
+func (x *trial) convict(found []history.Violation) {
+	x.t.Helper()
+	for i, v := range found {
+		if i == 20 {
+			x.t.Errorf("… and %d more violations", len(found)-i)
+			break
+		}
+		x.t.Error(v)
+	}
+}
+
+// leave takes deleted endpoints out of what events published during or after the deletion must reach.
+func leave(h *history.History) {
+	for _, a := range h.Actions {
+		if a.Kind != history.Delete {
+			continue
+		}
+		for i := range h.Publishes {
+			p := &h.Publishes[i]
+			at := slices.Index(p.Endpoints, a.Endpoint)
+			if p.Result == history.Failed || p.Result == history.OK && p.Return < a.Invoke {
+				continue
+			}
+			if at >= 0 {
+				p.Endpoints = slices.Delete(p.Endpoints, at, at+1)
+				p.Perhaps = append(p.Perhaps, a.Endpoint)
+			}
+			if a.Result == history.OK && p.Invoke > a.Return {
+				p.Perhaps = slices.DeleteFunc(p.Perhaps, func(id string) bool { return id == a.Endpoint })
+			}
+		}
+	}
+}
+
+// report says what the run amounted to: a run in which nothing happened proves nothing.
+func (x *trial) report(h history.History, quiet time.Duration) {
+	x.t.Helper()
+	statuses := map[string]int{}
+	for _, f := range h.Finals {
+		statuses[string(f.Status)]++
+	}
+	took := map[string]int{}
+	repeated := 0
+	for _, r := range h.Receipts {
+		if r.Status/100 == 2 && !r.AnswerLost {
+			if took[r.Delivery]++; took[r.Delivery] == 2 {
+				repeated++
+			}
+		}
+	}
+	text := ""
+	for _, status := range slices.Sorted(maps.Keys(statuses)) {
+		text += fmt.Sprintf(", %d %s", statuses[status], status)
+	}
+	x.t.Logf("%d kills, %d events accepted, %d publishes unknown, %d requests received, %d deliveries repeated after a kill%s; quiet after %v",
+		x.kills.Load(), x.load.accepted.Load(), x.load.unknown.Load(), len(h.Receipts), repeated, text, quiet.Round(time.Millisecond))
+}
