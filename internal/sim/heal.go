@@ -74,7 +74,9 @@ func (w *world) collect() {
 	w.sample()
 	for i := range w.history.Publishes {
 		p := &w.history.Publishes[i]
-		p.Endpoints = w.committed[p.ID]
+		if endpoints, ok := w.committed[p.ID]; ok {
+			p.Endpoints = endpoints
+		}
 	}
 	all := w.deliveries()
 	slices.Reverse(all)

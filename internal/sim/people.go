@@ -51,7 +51,8 @@ func (w *world) publish(key, tenant string, more int) {
 
 // try makes one call and repeats it, with the same id, until its success is known.
 func (w *world) try(p *published, done func()) {
-	call := history.Publish{ID: p.id, Key: p.key, Hash: "data of " + p.id, Invoke: w.agenda.now, Return: w.agenda.now, Result: history.Failed}
+	call := history.Publish{ID: p.id, Key: p.key, Hash: "data of " + p.id, Invoke: w.agenda.now, Return: w.agenda.now,
+		Endpoints: ids(w.subscribers(p.tenant))} // if it is never committed; else what it was committed for
 	again := func(result history.Result) {
 		call.Result, call.Return = result, w.agenda.now
 		w.history.Publishes = append(w.history.Publishes, call)
@@ -97,17 +98,31 @@ func (w *world) try(p *published, done func()) {
 	})
 }
 
+// subscribers are the endpoints that get a tenant's events now.
+func (w *world) subscribers(tenant string) (rs []*receiver) {
+	for _, r := range w.endpoints {
+		if r.config.DeletedAt.IsZero() && r.config.Tenant == tenant {
+			rs = append(rs, r)
+		}
+	}
+	return rs
+}
+
+func ids(rs []*receiver) []string {
+	var list []string
+	for _, r := range rs {
+		list = append(list, r.config.ID)
+	}
+	return list
+}
+
 // append commits an event for the endpoints that exist now.
 func (w *world) append(p *published) ([]store.Head, error) {
 	ctx := context.Background()
 	var targets []store.Target
-	wanted := []string{}
-	for _, r := range w.endpoints {
-		if r.config.DeletedAt.IsZero() && r.config.Tenant == p.tenant {
-			targets = append(targets, store.Target{Endpoint: r.config.ID, Ordered: r.config.Ordering == grapnel.OrderByKey,
-				Trigger: grapnel.TriggerSchedule, Delay: core.FirstDelay(&r.config.Policy), Drop: r.config.DropReason()})
-			wanted = append(wanted, r.config.ID)
-		}
+	for _, r := range w.subscribers(p.tenant) {
+		targets = append(targets, store.Target{Endpoint: r.config.ID, Ordered: r.config.Ordering == grapnel.OrderByKey,
+			Trigger: grapnel.TriggerSchedule, Delay: core.FirstDelay(&r.config.Policy), Drop: r.config.DropReason()})
 	}
 	conf, err := w.model.Config(ctx)
 	if err != nil {
@@ -118,7 +133,7 @@ func (w *world) append(p *published) ([]store.Head, error) {
 	w.trace("publish %s: %v", p.id, err)
 	if _, known := w.committed[p.id]; !known {
 		if stored, _, lookErr := w.model.Event(ctx, store.Everyone(), p.tenant, p.id); lookErr == nil {
-			w.committed[p.id] = wanted
+			w.committed[p.id] = ids(w.subscribers(p.tenant))
 			for int64(len(w.events)) < stored.Seq {
 				w.events = append(w.events, nil)
 			}
