@@ -1,0 +1,99 @@
+package memory
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// Append looks at the idempotency key first, so that a repeated call gets its answer even if the configuration has changed
+// since; then at the version of the configuration.
+//
+// Every id is looked up, Given or not: a batch whose commit was unknown is repeated with the ids it had.
+func (s *Store) Append(ctx context.Context, b store.Batch) (store.Accepted, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return store.Accepted{}, err
+	}
+	defer leave()
+	if then, err := s.recall(b.Once); then != nil || err != nil {
+		return store.Accepted{Answer: then}, err
+	}
+	if b.Config != s.config.Version {
+		return store.Accepted{}, store.ErrStale
+	}
+	var done store.Accepted
+	for _, in := range b.Events {
+		if first := s.byID[in.Event.ID]; first != nil {
+			done.Events = append(done.Events, first.met(in.Event))
+			continue
+		}
+		e, heads := s.accept(in)
+		done.Heads = append(done.Heads, heads...)
+		done.Events = append(done.Events, store.Placed{Seq: e.Seq, AcceptedAt: e.AcceptedAt, Deliveries: e.made})
+	}
+	s.remember(b.Once, done)
+	return done, nil
+}
+
+// met is the answer to an event whose id is taken by e. A conflict tells nothing about e, which may belong to another tenant.
+func (e *event) met(other *grapnel.Event) store.Placed {
+	same := e.Tenant == other.Tenant && e.Type == other.Type && e.Key == other.Key && bytes.Equal(e.Data, other.Data)
+	if !same {
+		return store.Placed{Conflict: true}
+	}
+	return store.Placed{Seq: e.Seq, AcceptedAt: e.AcceptedAt, Deliveries: e.made, Duplicate: true}
+}
+
+func (s *Store) accept(in store.Incoming) (*event, []store.Head) {
+	e := &event{Event: copyEvent(in.Event), made: len(in.Targets)}
+	e.Seq = int64(len(s.events)) + 1
+	s.events = append(s.events, e)
+	s.byID[e.ID] = e
+	var heads []store.Head
+	for _, target := range in.Targets {
+		d := &delivery{trigger: target.Trigger}
+		d.EndpointID, d.CreatedAt = target.Endpoint, e.AcceptedAt
+		s.commit(e, d)
+		if target.Drop != "" {
+			// It was never in line: it has no position, so that those who are in line have them without gaps.
+			d.Status, d.Reason, d.FinishedAt = grapnel.Dropped, target.Drop, e.AcceptedAt
+			continue
+		}
+		if s.wait(d, target.Ordered, target.Delay) {
+			heads = append(heads, *d.place())
+		}
+	}
+	return e, heads
+}
+
+// Again refuses an endpoint that is absent or marked as deleted: unlike Append it carries no version of the configuration, and a
+// delivery that slipped in behind the endpoint's end would wait for ever.
+func (s *Store) Again(ctx context.Context, scope store.Scope, r store.Redelivery) (store.Redelivered, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return store.Redelivered{}, err
+	}
+	defer leave()
+	if then, err := s.recall(r.Once); then != nil || err != nil {
+		return store.Redelivered{Answer: then}, err
+	}
+	of := s.delivery(r.Of)
+	if of == nil || !scope.Allows(of.Tenant) {
+		return store.Redelivered{}, store.ErrNotFound("delivery")
+	}
+	if i, there := search(s.config.Endpoints, of.EndpointID); !there || !s.config.Endpoints[i].DeletedAt.IsZero() {
+		return store.Redelivered{}, store.ErrNotFound("endpoint")
+	}
+	d := &delivery{trigger: r.Trigger}
+	d.EndpointID, d.CreatedAt, d.ReplayOf = of.EndpointID, micro(r.At), of.Seq
+	s.commit(of.event, d)
+	done := store.Redelivered{Delivery: d.Seq, CreatedAt: d.CreatedAt}
+	if s.wait(d, r.Ordered, r.Delay) {
+		done.Head = d.place()
+	}
+	s.remember(r.Once, done)
+	return done, nil
+}

@@ -1,0 +1,71 @@
+package memory
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// copyEvent copies by hand what the hot path copies all the time.
+func copyEvent(e *grapnel.Event) grapnel.Event {
+	c := *e
+	c.Data = slices.Clone(e.Data)
+	c.Metadata = maps.Clone(e.Metadata)
+	c.OccurredAt, c.AcceptedAt = micro(e.OccurredAt), micro(e.AcceptedAt)
+	return c
+}
+
+func copyAttempt(a grapnel.Attempt) grapnel.Attempt {
+	a.ScheduledFor, a.StartedAt, a.NextAttemptAt = micro(a.ScheduledFor), micro(a.StartedAt), micro(a.NextAttemptAt)
+	a.ResponseHeaders = maps.Clone(a.ResponseHeaders)
+	a.ResponseBody = slices.Clone(a.ResponseBody)
+	return a
+}
+
+// deepCopy copies configuration, whose types belong to others and change with them: it follows their exported fields and
+// brings every time to what a store keeps. What a type hides it owns, and is shared.
+func deepCopy[T any](v T) T {
+	c := reflect.New(reflect.TypeFor[T]()).Elem()
+	copyInto(c, reflect.ValueOf(v))
+	return c.Interface().(T)
+}
+
+func copyInto(to, from reflect.Value) {
+	if at, ok := from.Interface().(time.Time); ok {
+		to.Set(reflect.ValueOf(micro(at)))
+		return
+	}
+	to.Set(from)
+	switch from.Kind() {
+	case reflect.Struct:
+		for i := range from.NumField() {
+			if from.Type().Field(i).IsExported() {
+				copyInto(to.Field(i), from.Field(i))
+			}
+		}
+	case reflect.Pointer:
+		if !from.IsNil() {
+			to.Set(reflect.New(from.Type().Elem()))
+			copyInto(to.Elem(), from.Elem())
+		}
+	case reflect.Slice:
+		if !from.IsNil() {
+			to.Set(reflect.MakeSlice(from.Type(), from.Len(), from.Len()))
+			for i := range from.Len() {
+				copyInto(to.Index(i), from.Index(i))
+			}
+		}
+	case reflect.Map:
+		if !from.IsNil() {
+			to.Set(reflect.MakeMapWithSize(from.Type(), from.Len()))
+			for key, value := range from.Seq2() {
+				c := reflect.New(value.Type()).Elem()
+				copyInto(c, value)
+				to.SetMapIndex(key, c)
+			}
+		}
+	}
+}

@@ -1,0 +1,177 @@
+package memory
+
+import (
+	"context"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// Fault is how one call goes wrong. The zero Fault is a call that goes well.
+type Fault struct {
+	Err     error // what the call returns; nil: no fault
+	Applied bool  // the call has its effect all the same: the commit was unknown to its caller
+}
+
+// Faulty is a store whose calls fail as they are told. An error with a code of package grapnel says that nothing was
+// written, so it must not be Applied.
+//
+// Injure is asked before every call, with the name of its method, on the goroutine of the caller; it may also use the occasion
+// to stall or to look. Close does not fail.
+type Faulty struct {
+	Store  store.Store
+	Injure func(method string) Fault
+}
+
+var _ store.Store = (*Faulty)(nil)
+
+// call makes one call, or not, as the fault says.
+func call[T any](f *Faulty, method string, do func() (T, error)) (T, error) {
+	var none T
+	fault := f.Injure(method)
+	if fault.Err == nil {
+		return do()
+	}
+	if fault.Applied {
+		if _, err := do(); err != nil {
+			return none, err // it had no effect, so there is nothing unknown about it
+		}
+	}
+	return none, fault.Err
+}
+
+// Close closes the store.
+func (f *Faulty) Close() error { return f.Store.Close() }
+
+// Append may fail.
+func (f *Faulty) Append(ctx context.Context, b store.Batch) (store.Accepted, error) {
+	return call(f, "Append", func() (store.Accepted, error) { return f.Store.Append(ctx, b) })
+}
+
+// Record may fail.
+func (f *Faulty) Record(ctx context.Context, changes []store.Change) ([]store.Changed, error) {
+	return call(f, "Record", func() ([]store.Changed, error) { return f.Store.Record(ctx, changes) })
+}
+
+// Heads may fail.
+func (f *Faulty) Heads(ctx context.Context, endpoint string, limit int) ([]store.Head, error) {
+	return call(f, "Heads", func() ([]store.Head, error) { return f.Store.Heads(ctx, endpoint, limit) })
+}
+
+// Events may fail.
+func (f *Faulty) Events(ctx context.Context, seqs []int64) ([]*grapnel.Event, error) {
+	return call(f, "Events", func() ([]*grapnel.Event, error) { return f.Store.Events(ctx, seqs) })
+}
+
+// End may fail.
+func (f *Faulty) End(ctx context.Context, endpoint string, e store.Ending, limit int) (int, error) {
+	return call(f, "End", func() (int, error) { return f.Store.End(ctx, endpoint, e, limit) })
+}
+
+// Again may fail.
+func (f *Faulty) Again(ctx context.Context, scope store.Scope, r store.Redelivery) (store.Redelivered, error) {
+	return call(f, "Again", func() (store.Redelivered, error) { return f.Store.Again(ctx, scope, r) })
+}
+
+// Config may fail.
+func (f *Faulty) Config(ctx context.Context) (store.Config, error) {
+	return call(f, "Config", func() (store.Config, error) { return f.Store.Config(ctx) })
+}
+
+// PutEndpoint may fail.
+func (f *Faulty) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.Endpoint, once *store.Once) (store.Put, error) {
+	return call(f, "PutEndpoint", func() (store.Put, error) { return f.Store.PutEndpoint(ctx, scope, ep, once) })
+}
+
+// PutPolicy may fail.
+func (f *Faulty) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, once *store.Once) (store.Put, error) {
+	return call(f, "PutPolicy", func() (store.Put, error) { return f.Store.PutPolicy(ctx, scope, p, once) })
+}
+
+// PutKey may fail.
+func (f *Faulty) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, once *store.Once) (store.Put, error) {
+	return call(f, "PutKey", func() (store.Put, error) { return f.Store.PutKey(ctx, scope, k, once) })
+}
+
+// Recall may fail.
+func (f *Faulty) Recall(ctx context.Context, key string, now time.Time) (*store.Answer, error) {
+	return call(f, "Recall", func() (*store.Answer, error) { return f.Store.Recall(ctx, key, now) })
+}
+
+// Forget may fail.
+func (f *Faulty) Forget(ctx context.Context, now time.Time, limit int) (int, error) {
+	return call(f, "Forget", func() (int, error) { return f.Store.Forget(ctx, now, limit) })
+}
+
+// EventList may fail.
+func (f *Faulty) EventList(ctx context.Context, scope store.Scope, q store.EventQuery) ([]grapnel.Event, error) {
+	return call(f, "EventList", func() ([]grapnel.Event, error) { return f.Store.EventList(ctx, scope, q) })
+}
+
+// Delivery may fail.
+func (f *Faulty) Delivery(ctx context.Context, scope store.Scope, seq int64) (*grapnel.Delivery, error) {
+	return call(f, "Delivery", func() (*grapnel.Delivery, error) { return f.Store.Delivery(ctx, scope, seq) })
+}
+
+// DeliveryList may fail.
+func (f *Faulty) DeliveryList(ctx context.Context, scope store.Scope, q store.DeliveryQuery) ([]grapnel.Delivery, error) {
+	return call(f, "DeliveryList", func() ([]grapnel.Delivery, error) { return f.Store.DeliveryList(ctx, scope, q) })
+}
+
+// Counts may fail.
+func (f *Faulty) Counts(ctx context.Context, scope store.Scope) (map[string]map[grapnel.Status]int64, error) {
+	return call(f, "Counts", func() (map[string]map[grapnel.Status]int64, error) { return f.Store.Counts(ctx, scope) })
+}
+
+// Waiting may fail.
+func (f *Faulty) Waiting(ctx context.Context, endpoint string, limit int) (int, error) {
+	return call(f, "Waiting", func() (int, error) { return f.Store.Waiting(ctx, endpoint, limit) })
+}
+
+// RemoveEndpoint may fail.
+func (f *Faulty) RemoveEndpoint(ctx context.Context, id string) error {
+	_, err := call(f, "RemoveEndpoint", func() (struct{}, error) { return struct{}{}, f.Store.RemoveEndpoint(ctx, id) })
+	return err
+}
+
+// DeletePolicy may fail.
+func (f *Faulty) DeletePolicy(ctx context.Context, scope store.Scope, id string) error {
+	_, err := call(f, "DeletePolicy", func() (struct{}, error) { return struct{}{}, f.Store.DeletePolicy(ctx, scope, id) })
+	return err
+}
+
+// DeleteKey may fail.
+func (f *Faulty) DeleteKey(ctx context.Context, scope store.Scope, id string) error {
+	_, err := call(f, "DeleteKey", func() (struct{}, error) { return struct{}{}, f.Store.DeleteKey(ctx, scope, id) })
+	return err
+}
+
+// Remember may fail.
+func (f *Faulty) Remember(ctx context.Context, once *store.Once) error {
+	_, err := call(f, "Remember", func() (struct{}, error) { return struct{}{}, f.Store.Remember(ctx, once) })
+	return err
+}
+
+// Head may fail.
+func (f *Faulty) Head(ctx context.Context, delivery int64) (head *store.Head, first bool, err error) {
+	head, err = call(f, "Head", func() (*store.Head, error) {
+		var h *store.Head
+		h, first, err = f.Store.Head(ctx, delivery)
+		return h, err
+	})
+	return head, first && err == nil, err
+}
+
+// Event may fail.
+func (f *Faulty) Event(ctx context.Context, scope store.Scope, tenant, id string) (e *grapnel.Event, ds []grapnel.Delivery, err error) {
+	e, err = call(f, "Event", func() (*grapnel.Event, error) {
+		var found *grapnel.Event
+		found, ds, err = f.Store.Event(ctx, scope, tenant, id)
+		return found, err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return e, ds, nil
+}

@@ -1,0 +1,157 @@
+package memory
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// shown is a delivery as history shows it. Its status is the stored one, so pending for a held one too.
+func (d *delivery) shown() grapnel.Delivery {
+	c := d.Delivery
+	c.Attempts = nil
+	c.NextAttemptAt = d.Waiting.Due
+	return c
+}
+
+// Event takes an empty tenant as any that the scope allows.
+func (s *Store) Event(ctx context.Context, scope store.Scope, tenant, id string) (*grapnel.Event, []grapnel.Delivery, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer leave()
+	e := s.byID[id]
+	if e == nil || !scope.Allows(e.Tenant) || tenant != "" && tenant != e.Tenant {
+		return nil, nil, store.ErrNotFound("event")
+	}
+	c := copyEvent(&e.Event)
+	var deliveries []grapnel.Delivery
+	for _, d := range e.deliveries {
+		deliveries = append(deliveries, d.shown())
+	}
+	return &c, deliveries, nil
+}
+
+// newest goes back through what is numbered from 1 in order, from the last one whose number is lower than before (0: the last).
+func newest[T any](all []T, before int64) []T {
+	if before > 0 && before <= int64(len(all)) {
+		all = all[:before-1]
+	}
+	return all
+}
+
+func within(t, from, to time.Time) bool {
+	from, to = micro(from), micro(to)
+	return (from.IsZero() || !t.Before(from)) && (to.IsZero() || t.Before(to))
+}
+
+// either says whether a filter takes a value; an empty one takes all.
+func either(filter, value string) bool { return filter == "" || filter == value }
+
+func typed(pattern, name string) bool { return pattern == "" || grapnel.MatchType(pattern, name) }
+
+// EventList returns at most Limit events; no limit is none.
+func (s *Store) EventList(ctx context.Context, scope store.Scope, q store.EventQuery) ([]grapnel.Event, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	var list []grapnel.Event
+	for _, e := range slices.Backward(newest(s.events, q.Before)) {
+		if len(list) >= q.Limit {
+			break
+		}
+		if scope.Allows(e.Tenant) && either(q.Tenant, e.Tenant) && either(q.Key, e.Key) && typed(q.Type, e.Type) &&
+			within(e.AcceptedAt, q.From, q.To) {
+			list = append(list, copyEvent(&e.Event))
+		}
+	}
+	return list, nil
+}
+
+// Delivery returns attempts in the order in which they were recorded.
+func (s *Store) Delivery(ctx context.Context, scope store.Scope, seq int64) (*grapnel.Delivery, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	d := s.delivery(seq)
+	if d == nil || !scope.Allows(d.Tenant) {
+		return nil, store.ErrNotFound("delivery")
+	}
+	c := d.shown()
+	for _, a := range d.Attempts {
+		c.Attempts = append(c.Attempts, copyAttempt(a))
+	}
+	return &c, nil
+}
+
+// DeliveryList returns at most Limit deliveries; no limit is none. From and To are about the event's acceptance, for a
+// redelivery too.
+func (s *Store) DeliveryList(ctx context.Context, scope store.Scope, q store.DeliveryQuery) ([]grapnel.Delivery, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	var list []grapnel.Delivery
+	for _, d := range slices.Backward(newest(s.deliveries, q.Before)) {
+		if len(list) >= q.Limit {
+			break
+		}
+		if scope.Allows(d.Tenant) && either(q.Tenant, d.Tenant) && either(q.Key, d.Key) && typed(q.Type, d.Type) &&
+			either(q.Endpoint, d.EndpointID) && within(d.event.AcceptedAt, q.From, q.To) && d.listed(q) {
+			list = append(list, d.shown())
+		}
+	}
+	return list, nil
+}
+
+// listed says whether the query wants deliveries of this status, telling held from pending.
+func (d *delivery) listed(q store.DeliveryQuery) bool {
+	if len(q.Status) == 0 {
+		return true
+	}
+	status := d.Status
+	if status == grapnel.Pending &&
+		(!d.Waiting.Head || d.Waiting.Blocked || slices.Contains(q.HeldEndpoints, d.EndpointID)) {
+		status = grapnel.Held
+	}
+	return slices.Contains(q.Status, status)
+}
+
+// Counts counts by the stored status: held deliveries are counted as pending.
+func (s *Store) Counts(ctx context.Context, scope store.Scope) (map[string]map[grapnel.Status]int64, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	counts := make(map[string]map[grapnel.Status]int64)
+	for _, d := range s.deliveries {
+		if !scope.Allows(d.Tenant) {
+			continue
+		}
+		if counts[d.EndpointID] == nil {
+			counts[d.EndpointID] = make(map[grapnel.Status]int64)
+		}
+		counts[d.EndpointID][d.Status]++
+	}
+	return counts, nil
+}
+
+// Waiting counts heads and those behind them.
+func (s *Store) Waiting(ctx context.Context, endpoint string, limit int) (int, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer leave()
+	return min(s.queue(endpoint).pending.size, max(limit, 0)), nil
+}

@@ -1,0 +1,157 @@
+package memory
+
+import (
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// delivery is a delivery with what only the store knows of it.
+type delivery struct {
+	grapnel.Delivery
+	event   *event
+	lane    *lane // nil: it waits for nobody and nobody waits for it
+	trigger grapnel.Trigger
+}
+
+// queue is what is pending at one endpoint.
+type queue struct {
+	pending order // all of it, the oldest first
+	due     order // the heads that are not blocked, the earliest first
+	lanes   map[string]*lane
+}
+
+// lane is one key's line at one endpoint. It outlives what waits in it, because its positions go on.
+type lane struct {
+	last    int64 // position given last
+	pending order // the head first
+}
+
+func byNumber(a, b *delivery) bool { return a.Seq < b.Seq }
+
+func byDue(a, b *delivery) bool {
+	if c := a.Waiting.Due.Compare(b.Waiting.Due); c != 0 {
+		return c < 0
+	}
+	return a.Seq < b.Seq
+}
+
+func (s *Store) queue(endpoint string) *queue {
+	q := s.queues[endpoint]
+	if q == nil {
+		q = &queue{pending: order{before: byNumber}, due: order{before: byDue}, lanes: make(map[string]*lane)}
+		s.queues[endpoint] = q
+	}
+	return q
+}
+
+func (q *queue) lane(key string) *lane {
+	l := q.lanes[key]
+	if l == nil {
+		l = &lane{pending: order{before: byNumber}} // numbers and positions are given together, so they agree
+		q.lanes[key] = l
+	}
+	return l
+}
+
+// commit numbers a new delivery of e and keeps it.
+func (s *Store) commit(e *event, d *delivery) {
+	d.Seq = int64(len(s.deliveries)) + 1
+	d.event, d.EventSeq, d.EventID = e, e.Seq, e.ID
+	d.Tenant, d.Type, d.Key = e.Tenant, e.Type, e.Key
+	s.deliveries = append(s.deliveries, d)
+	e.deliveries = append(e.deliveries, d)
+}
+
+// wait puts a new delivery at the end of its lane, or by itself if it is unordered or has no key, and says whether it became a
+// head, which alone makes use of the delay.
+func (s *Store) wait(d *delivery, ordered bool, delay time.Duration) bool {
+	q := s.queue(d.EndpointID)
+	d.Status = grapnel.Pending
+	q.pending.add(d)
+	if ordered && d.Key != "" {
+		d.lane = q.lane(d.Key)
+		d.lane.last++
+		d.Position = d.lane.last
+		d.lane.pending.add(d)
+		if d.lane.pending.first() != d {
+			return false
+		}
+	}
+	s.lead(d, d.CreatedAt, delay)
+	return true
+}
+
+// lead makes d the head of its lane and starts its policy's clock; not before it existed, though, even if the clock that
+// finished its predecessor was behind.
+func (s *Store) lead(d *delivery, at time.Time, delay time.Duration) {
+	if at.Before(d.CreatedAt) {
+		at = d.CreatedAt
+	}
+	d.Waiting = grapnel.Waiting{Head: true, Due: micro(at.Add(delay)), Anchor: at}
+	s.queue(d.EndpointID).due.add(d)
+}
+
+// finish makes d final. If it was the head of its lane, the next one becomes the head, with this delay.
+func (s *Store) finish(d *delivery, e store.Ending, delay time.Duration) {
+	q, at, led := s.queue(d.EndpointID), micro(e.At), d.Waiting.Head
+	q.pending.take(d)
+	if led && !d.Waiting.Blocked {
+		q.due.take(d)
+	}
+	d.Status, d.ReasonCode, d.Reason, d.FinishedAt = e.Status, e.ReasonCode, e.Reason, at
+	d.Waiting = grapnel.Waiting{}
+	if d.lane == nil {
+		return
+	}
+	d.lane.pending.take(d)
+	if next := d.lane.pending.first(); led && next != nil {
+		s.lead(next, at, delay)
+	}
+}
+
+// plan changes when the head d is attempted next.
+func (s *Store) plan(d *delivery, due time.Time, blocked bool) {
+	q := s.queue(d.EndpointID)
+	if !d.Waiting.Blocked {
+		q.due.take(d)
+	}
+	d.Waiting.Due, d.Waiting.Blocked = micro(due), blocked
+	if blocked {
+		d.Waiting.Due = time.Time{}
+		return
+	}
+	q.due.add(d)
+}
+
+// place is the part of a pending delivery that scheduling needs.
+func (d *delivery) place() *store.Head {
+	h := &store.Head{
+		Delivery:  d.Seq,
+		Event:     d.EventSeq,
+		Endpoint:  d.EndpointID,
+		Position:  d.Position,
+		Due:       d.Waiting.Due,
+		Blocked:   d.Waiting.Blocked,
+		Attempts:  d.AttemptsMade,
+		Anchor:    d.Waiting.Anchor,
+		Trigger:   d.trigger,
+		CreatedAt: d.CreatedAt,
+	}
+	if d.lane != nil {
+		h.Lane = d.Key
+	}
+	return h
+}
+
+// next is the head that the caller of a change goes on with: the lane's, or the delivery itself if it has no lane.
+func (d *delivery) next() *store.Head {
+	if d.lane != nil {
+		d = d.lane.pending.first()
+	}
+	if d == nil || d.Status.Final() {
+		return nil
+	}
+	return d.place()
+}

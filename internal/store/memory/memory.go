@@ -1,0 +1,85 @@
+// Package memory is the model store: the contract of package store in maps and slices. It is the reference for what the
+// contract means, and the store that simulations run on.
+//
+// It is synchronous (every call does its work under one mutex and returns) and deterministic: the same calls give the same
+// answers, and no map order shows. What goes in and what comes out are copies, so nobody can change what is stored from
+// outside. Numbers of events and deliveries are 1, 2, 3 … without gaps, which the contract does not ask of others.
+//
+// It does not promise to survive the process, and it does not verify checksums: nothing below it can corrupt a byte. A crash is
+// simulated by making a new engine on the same store; failing writes by Faulty.
+package memory
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// Store keeps everything in memory.
+type Store struct {
+	mu         sync.Mutex
+	events     []*event // by number, from 1
+	byID       map[string]*event
+	deliveries []*delivery       // by number, from 1
+	queues     map[string]*queue // by endpoint
+	config     store.Config
+	answers    map[string]answer
+}
+
+var _ store.Store = (*Store)(nil)
+
+// event is an event with what was made of it.
+type event struct {
+	grapnel.Event
+	deliveries []*delivery // in the order of their numbers
+	made       int         // how many of them its acceptance made; the others are redeliveries
+}
+
+// New makes an empty store. Its configuration has version 1, so a batch that forgot to say its version is stale.
+func New() *Store {
+	return &Store{
+		byID:    make(map[string]*event),
+		queues:  make(map[string]*queue),
+		config:  store.Config{Version: 1},
+		answers: make(map[string]answer),
+	}
+}
+
+// Close does nothing: a simulated restart goes on with the same store.
+func (s *Store) Close() error { return nil }
+
+// enter begins a call. A call whose context is over must not have an effect that its caller no longer waits for.
+func (s *Store) enter(ctx context.Context) (leave func(), err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	return s.mu.Unlock, nil
+}
+
+// delivery returns the delivery with this number, or nil.
+func (s *Store) delivery(seq int64) *delivery {
+	if seq < 1 || seq > int64(len(s.deliveries)) {
+		return nil
+	}
+	return s.deliveries[seq-1]
+}
+
+// event returns the event with this number, or nil.
+func (s *Store) event(seq int64) *event {
+	if seq < 1 || seq > int64(len(s.events)) {
+		return nil
+	}
+	return s.events[seq-1]
+}
+
+// micro is a time as stores keep it: in UTC, microseconds, without a monotonic part.
+func micro(t time.Time) time.Time {
+	if t.IsZero() {
+		return time.Time{}
+	}
+	return t.UTC().Truncate(time.Microsecond)
+}

@@ -1,0 +1,97 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// answer is a stored answer, valid before it expires and no longer at that instant.
+type answer struct {
+	store.Answer
+	expires time.Time
+}
+
+// live returns a copy of the answer that key has at a time, or nil.
+func (s *Store) live(key string, now time.Time) *store.Answer {
+	a, there := s.answers[key]
+	if !there || !micro(now).Before(a.expires) {
+		return nil
+	}
+	a.Body = slices.Clone(a.Body)
+	return &a.Answer
+}
+
+// recall is the first thing every call with an idempotency key does: a non-nil answer or an error ends the call.
+func (s *Store) recall(once *store.Once) (*store.Answer, error) {
+	if once == nil {
+		return nil, nil
+	}
+	a := s.live(once.Key, once.Now)
+	if a != nil && a.Fingerprint != once.Fingerprint {
+		return nil, grapnel.Errorf(grapnel.CodeMismatch, "the idempotency key was used for another request")
+	}
+	return a, nil
+}
+
+// remember is the last thing such a call does, when nothing can fail any more. The stored fingerprint is the one of the request,
+// whatever the answer says.
+func (s *Store) remember(once *store.Once, done any) {
+	if once == nil {
+		return
+	}
+	a := once.Answer(done)
+	a.Fingerprint, a.Body = once.Fingerprint, slices.Clone(a.Body)
+	s.answers[once.Key] = answer{Answer: a, expires: micro(once.Expires)}
+}
+
+// Recall returns the stored answer of a key.
+func (s *Store) Recall(ctx context.Context, key string, now time.Time) (*store.Answer, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	return s.live(key, now), nil
+}
+
+// Remember keeps the first answer: one that is there already for the same request stays. Answer is called with nil.
+func (s *Store) Remember(ctx context.Context, once *store.Once) error {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if then, err := s.recall(once); then != nil || err != nil {
+		return err
+	}
+	s.remember(once, nil)
+	return nil
+}
+
+// Forget deletes those first that expired first.
+func (s *Store) Forget(ctx context.Context, now time.Time, limit int) (int, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer leave()
+	var expired []string
+	for key, a := range s.answers {
+		if !micro(now).Before(a.expires) {
+			expired = append(expired, key)
+		}
+	}
+	slices.SortFunc(expired, func(a, b string) int {
+		return cmp.Or(s.answers[a].expires.Compare(s.answers[b].expires), cmp.Compare(a, b))
+	})
+	expired = expired[:min(len(expired), max(limit, 0))]
+	for _, key := range expired {
+		delete(s.answers, key)
+	}
+	return len(expired), nil
+}

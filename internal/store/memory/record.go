@@ -1,0 +1,112 @@
+package memory
+
+import (
+	"context"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// Record applies the changes in order; what each reports is the state right after it, not after all of them.
+func (s *Store) Record(ctx context.Context, changes []store.Change) ([]store.Changed, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	done := make([]store.Changed, len(changes))
+	for i, c := range changes {
+		d := s.delivery(c.Delivery)
+		if d == nil {
+			continue
+		}
+		if d.Status == grapnel.Pending && (c.Expect == d.AttemptsMade || c.Expect == store.AnyAttempts) {
+			s.apply(d, c)
+			done[i].Applied = true
+		}
+		done[i].Status, done[i].Next = d.Status, d.next()
+	}
+	return done, nil
+}
+
+func (s *Store) apply(d *delivery, c store.Change) {
+	if c.Attempt != nil {
+		d.Attempts = append(d.Attempts, copyAttempt(*c.Attempt))
+		d.AttemptsMade++
+	}
+	if c.Status.Final() {
+		s.finish(d, store.Ending{Status: c.Status, ReasonCode: c.ReasonCode, Reason: c.Reason, At: c.At}, c.NextDelay)
+		return
+	}
+	d.ReasonCode, d.Reason, d.trigger = c.ReasonCode, c.Reason, c.Trigger
+	if !d.Waiting.Head {
+		return // what waits behind its lane has no schedule to change; it gets one when it becomes the head
+	}
+	if !c.Anchor.IsZero() {
+		d.Waiting.Anchor = micro(c.Anchor)
+	}
+	s.plan(d, c.Due, c.Blocked)
+}
+
+// End takes the oldest first, so in each lane it stops at the lowest position that is left, which is then the head.
+func (s *Store) End(ctx context.Context, endpoint string, e store.Ending, limit int) (int, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer leave()
+	q := s.queue(endpoint)
+	ended := 0
+	for ; ended < limit && q.pending.size > 0; ended++ {
+		s.finish(q.pending.first(), e, 0)
+	}
+	return ended, nil
+}
+
+// Heads leaves out those that are blocked: they have no due time.
+func (s *Store) Heads(ctx context.Context, endpoint string, limit int) ([]store.Head, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	var heads []store.Head
+	for d := range s.queue(endpoint).due.all() {
+		if len(heads) >= limit {
+			break
+		}
+		heads = append(heads, *d.place())
+	}
+	return heads, nil
+}
+
+// Head of a delivery that waits behind its lane has neither due time nor anchor.
+func (s *Store) Head(ctx context.Context, delivery int64) (*store.Head, bool, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	defer leave()
+	d := s.delivery(delivery)
+	if d == nil || d.Status.Final() {
+		return nil, false, nil
+	}
+	return d.place(), d.Waiting.Head, nil
+}
+
+// Events returns copies of the events with these numbers.
+func (s *Store) Events(ctx context.Context, seqs []int64) ([]*grapnel.Event, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	events := make([]*grapnel.Event, len(seqs))
+	for i, seq := range seqs {
+		if e := s.event(seq); e != nil {
+			c := copyEvent(&e.Event)
+			events[i] = &c
+		}
+	}
+	return events, nil
+}

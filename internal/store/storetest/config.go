@@ -1,0 +1,160 @@
+package storetest
+
+import (
+	"crypto/sha256"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/policy"
+)
+
+func named(id, tenant, name string) grapnel.NamedPolicy {
+	p, _ := policy.Preset("standard")
+	return grapnel.NamedPolicy{ID: id, Tenant: tenant, Name: name, Policy: p, CreatedAt: at(1), UpdatedAt: at(2)}
+}
+
+func apiKey(id, tenant string) grapnel.Key {
+	return grapnel.Key{ID: id, Name: "ci", Tenant: tenant, Scopes: []grapnel.Scope{grapnel.ScopePublish, grapnel.ScopeRead},
+		Hash: sha256.Sum256([]byte(id)), CreatedAt: at(1)}
+}
+
+// grown fails unless the configuration has a later version than before, and returns it.
+func (d *desk) grown(before int64, what string) int64 {
+	d.Helper()
+	now := d.config().Version
+	if now <= before {
+		d.Fatalf("%s: the version was %d and is %d", what, before, now)
+	}
+	return now
+}
+
+var configCases = []testCase{
+	{"is empty at first, with a version", func(d *desk) {
+		s := d.harness.Open(d.test)
+		defer func() { d.must(s.Close(), "Close") }()
+		c, err := s.Config(d.ctx)
+		d.must(err, "Config")
+		if c.Version < 1 {
+			d.Fatalf("version %d: a batch that forgets its version would not be stale", c.Version)
+		}
+		c.Version = 0
+		d.same(c, store.Config{}, "configuration")
+	}},
+	{"creates, replaces and returns endpoints whole", func(d *desk) {
+		version := d.config().Version
+		ep := endpoint("ep_0", acme)
+		ep.Filter, ep.Description = `event.data.amount > 5`, "né"
+		p := d.put(ep)
+		d.same(p, store.Put{Revision: 1, Version: d.grown(version, "create")}, "put")
+		ep.Revision = 1
+		c := d.config()
+		d.same(len(c.Endpoints), 4, "endpoints")
+		d.same(c.Endpoints[0], ep, "endpoint, and the first by id")
+
+		ep.Status, ep.DisabledReason, ep.DisabledAt, ep.RateLimit = grapnel.EndpointDisabled, "410", at(50), nil
+		ep.Secrets = append(ep.Secrets, grapnel.Secret{Text: "whsk_x", CreatedAt: at(3)})
+		ep.EventTypes, ep.Headers, ep.DeletedAt = nil, nil, at(51)
+		p2 := d.put(ep)
+		d.same(p2, store.Put{Revision: 2, Version: d.grown(p.Version, "replace")}, "put")
+		ep.Revision = 2
+		d.same(d.config().Endpoints[0], ep, "replaced")
+		d.same(d.config().Version, p2.Version, "reading makes no version")
+	}},
+	{"refuses an endpoint that was changed meanwhile", func(d *desk) {
+		ep := endpoint(epA, acme)
+		before := d.config()
+		for _, revision := range []int64{0, 2, 17, -1} {
+			ep.Revision = revision
+			_, err := d.PutEndpoint(d.ctx, store.Of(acme), ep, nil)
+			d.code(err, grapnel.CodeConflict, "another revision")
+		}
+		ep = endpoint("ep_absent", acme)
+		ep.Revision = 1
+		_, err := d.PutEndpoint(d.ctx, everyone, ep, nil)
+		d.code(err, grapnel.CodeNotFound, "absent")
+		d.same(d.config(), before, "configuration")
+	}},
+	{"removes a deleted endpoint for which nothing waits", func(d *desk) {
+		n := d.lane("k", 1)
+		d.code(d.RemoveEndpoint(d.ctx, "ep_absent"), grapnel.CodeNotFound, "absent")
+		d.code(d.RemoveEndpoint(d.ctx, epA), grapnel.CodeConflict, "not deleted")
+		ep := endpoint(epA, acme)
+		ep.Revision, ep.DeletedAt = 1, at(9)
+		d.put(ep)
+		d.code(d.RemoveEndpoint(d.ctx, epA), grapnel.CodeConflict, "something waits")
+		d.end(epA, ending(10), 10, 1)
+		version := d.config().Version
+		d.must(d.RemoveEndpoint(d.ctx, epA), "RemoveEndpoint")
+		d.grown(version, "remove")
+		d.same(len(d.config().Endpoints), 2, "endpoints left")
+		d.same(d.delivery(n[0]).EndpointID, epA, "its deliveries stay")
+		d.code(d.RemoveEndpoint(d.ctx, epA), grapnel.CodeNotFound, "removed")
+	}},
+	{"keeps policies under names that are a tenant's own", func(d *desk) {
+		put := func(p grapnel.NamedPolicy) store.Put {
+			d.Helper()
+			done, err := d.PutPolicy(d.ctx, store.Of(p.Tenant), p, nil)
+			d.must(err, "PutPolicy")
+			return done
+		}
+		version := d.config().Version
+		second, first := named("pol_2", acme, "fast"), named("pol_1", acme, "slow")
+		d.same(put(second).Revision, int64(1), "revision")
+		d.same(put(first).Version, d.grown(version, "create"), "version")
+		put(named("pol_3", bolt, "fast"))
+		taken := named("pol_4", acme, "fast")
+		_, err := d.PutPolicy(d.ctx, everyone, taken, nil)
+		d.code(err, grapnel.CodeConflict, "a name that is used")
+		taken.ID = "pol_1"
+		_, err = d.PutPolicy(d.ctx, everyone, taken, nil)
+		d.code(err, grapnel.CodeConflict, "renamed to a name that is used")
+
+		second.Name, second.UpdatedAt = "faster", at(9)
+		d.same(put(second).Revision, int64(2), "revision of what was replaced")
+		put(named("pol_4", acme, "fast"))
+		first.Revision, second.Revision = 1, 2
+		d.same(d.config().Policies[:2], []grapnel.NamedPolicy{first, second}, "policies by id")
+
+		version = d.config().Version
+		d.must(d.DeletePolicy(d.ctx, store.Of(acme), "pol_2"), "DeletePolicy")
+		d.grown(version, "delete")
+		d.code(d.DeletePolicy(d.ctx, everyone, "pol_2"), grapnel.CodeNotFound, "deleted")
+		put(named("pol_5", acme, "faster"))
+		d.same(len(d.config().Policies), 4, "policies")
+	}},
+	{"keeps keys", func(d *desk) {
+		put := func(k grapnel.Key) store.Put {
+			d.Helper()
+			done, err := d.PutKey(d.ctx, everyone, k, nil)
+			d.must(err, "PutKey")
+			return done
+		}
+		version := d.config().Version
+		all, one := apiKey("key_2", ""), apiKey("key_1", acme)
+		d.same(put(all).Version, d.grown(version, "create"), "version")
+		version = d.config().Version
+		put(one)
+		d.same(d.config().Keys, []grapnel.Key{one, all}, "keys by id")
+		version = d.grown(version, "create")
+		one.Name, one.Scopes, one.Hash = "renamed", nil, [32]byte{31: 9}
+		put(one)
+		d.same(d.config().Keys[0], one, "replaced")
+		version = d.grown(version, "replace")
+		d.must(d.DeleteKey(d.ctx, store.Of(acme), "key_1"), "DeleteKey")
+		d.grown(version, "delete")
+		d.code(d.DeleteKey(d.ctx, everyone, "key_1"), grapnel.CodeNotFound, "deleted")
+		d.same(d.config().Keys, []grapnel.Key{all}, "keys")
+	}},
+	{"keeps times in microseconds", func(d *desk) {
+		ep := endpoint("ep_0", acme)
+		ep.CreatedAt = at(1).In(time.FixedZone("elsewhere", -3600)).Add(1999)
+		ep.Secrets[0].ExpiresAt = at(2).Add(1999)
+		d.put(ep)
+		kept := d.config().Endpoints[0]
+		d.same(kept.CreatedAt, at(1).Add(time.Microsecond), "created")
+		d.same(kept.CreatedAt.Location().String(), "UTC", "location")
+		d.same(kept.Secrets[0].ExpiresAt, at(2).Add(time.Microsecond), "expires")
+		d.same(kept.DeletedAt.IsZero() && kept.DisabledAt.IsZero(), true, "a zero time stays zero")
+	}},
+}

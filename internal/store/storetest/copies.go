@@ -1,0 +1,103 @@
+package storetest
+
+import (
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/policy"
+)
+
+var copyCases = []testCase{
+	{"of events are the store's own, and the caller's own", func(d *desk) {
+		e := event("a", "k", 1)
+		e.Metadata = map[string]string{"m": "1"}
+		given := *e
+		seq := d.publish(incoming(e, to(epA))).Events[0].Seq
+		d.same(*e, given, "the caller's event is left alone")
+		want := *event("a", "k", 1)
+		want.Seq, want.Metadata = seq, map[string]string{"m": "1"}
+		e.Data[0], e.Metadata["m"] = 'x', "2"
+		spoil := func(e *grapnel.Event) {
+			d.Helper()
+			d.same(*e, want, "event")
+			e.Data[0], e.Metadata["m"], e.Metadata["new"], e.Key = 'y', "3", "3", "z"
+		}
+		for range 2 {
+			one, _, err := d.Event(d.ctx, everyone, acme, "a")
+			d.must(err, "Event")
+			spoil(one)
+			list := d.eventList(store.EventQuery{})
+			spoil(&list[0])
+			some, err := d.Events(d.ctx, []int64{seq, seq})
+			d.must(err, "Events")
+			spoil(some[0])
+			spoil(some[1])
+		}
+	}},
+	{"of attempts and deliveries", func(d *desk) {
+		n := d.lane("k", 1)
+		c := retried(n[0], 0, 4, 9)
+		d.change(c)
+		c.Attempt.ResponseBody[0], c.Attempt.ResponseHeaders["retry-after"], c.Attempt.Error = 'x', "8", "spoilt"
+		for range 2 {
+			x := d.delivery(n[0])
+			d.same(x.Attempts, []grapnel.Attempt{*attempt(1, 4)}, "attempts")
+			x.Attempts[0].ResponseBody[0], x.Attempts[0].ResponseHeaders["retry-after"] = 'y', "9"
+			x.Attempts[0].Number, x.Status = 7, grapnel.Failed
+		}
+		d.heads(epA)[0].Due = at(1000)
+		h, _ := d.head(n[0])
+		h.Due = at(1000)
+		d.same(d.heads(epA)[0].Due, at(9), "due")
+	}},
+	{"of configuration", func(d *desk) {
+		ep, p, k := endpoint("ep_0", acme), named("pol_0", acme, "n"), apiKey("key_0", acme)
+		d.put(ep)
+		_, err := d.PutPolicy(d.ctx, everyone, p, nil)
+		d.must(err, "PutPolicy")
+		_, err = d.PutKey(d.ctx, everyone, k, nil)
+		d.must(err, "PutKey")
+		want := d.config()
+		ep.EventTypes[0], ep.Headers["x-team"], ep.RateLimit.Burst, ep.Secrets[0].Text = "x", "x", 99, "x"
+		k.Scopes[0] = grapnel.ScopeAdmin
+		spoilPolicy(&ep.Policy)
+		spoilPolicy(&p.Policy)
+		got := d.config()
+		d.same(got, want, "after what was given has changed")
+		got.Endpoints[0].EventTypes[0], got.Endpoints[0].Headers["x-team"] = "y", "y"
+		got.Endpoints[0].RateLimit.Burst, got.Endpoints[0].Secrets[0].Text = 98, "y"
+		got.Keys[0].Scopes[0], got.Keys[0].Name = grapnel.ScopeAdmin, "y"
+		spoilPolicy(&got.Endpoints[0].Policy)
+		spoilPolicy(&got.Policies[0].Policy)
+		d.same(d.config(), want, "after what was returned has changed")
+	}},
+	{"of answers", func(d *desk) {
+		body := []byte("made")
+		o := once("key", 1, 0)
+		o.Answer = func(any) store.Answer { return store.Answer{Status: 200, Body: body} }
+		d.must(d.Remember(d.ctx, o), "Remember")
+		body[0] = 'x'
+		for range 2 {
+			a := d.recall("key", 1)
+			d.same(string(a.Body), "made", "body")
+			a.Body[0] = 'y'
+		}
+	}},
+	{"of counts", func(d *desk) {
+		d.lane("k", 1)
+		for range 2 {
+			counts, err := d.Counts(d.ctx, everyone)
+			d.must(err, "Counts")
+			d.same(counts[epA][grapnel.Pending], int64(1), "pending")
+			counts[epA][grapnel.Pending] = 9
+		}
+	}},
+}
+
+// spoilPolicy changes what a policy refers to.
+func spoilPolicy(p *policy.Policy) {
+	p.Schedule.Delays[0] = 99
+	p.Success[0] = "spoilt"
+	for status := range p.Classify {
+		p.Classify[status] = "spoilt"
+	}
+}

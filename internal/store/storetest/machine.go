@@ -1,0 +1,412 @@
+package storetest
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// machine makes random calls of a store and of the model and compares every answer. The names are few, so that calls meet.
+//
+// The model counts from 1 without gaps, a store need not: event and delivery translate the store's numbers to the model's.
+type machine struct {
+	*desk
+	model    *model
+	now      time.Time
+	ids      int
+	event    numbers
+	delivery numbers
+}
+
+// numbers translates between a store's numbers and the model's. Absent ones stay what they are, and absent.
+type numbers struct{ toModel, toStore map[int64]int64 }
+
+func newNumbers() numbers { return numbers{map[int64]int64{}, map[int64]int64{}} }
+
+func (n numbers) pair(ofStore, ofModel int64) {
+	n.toModel[ofStore], n.toStore[ofModel] = ofModel, ofStore
+}
+
+func (n numbers) model(ofStore int64) int64 {
+	if m, there := n.toModel[ofStore]; there || ofStore == 0 {
+		return m
+	}
+	return -ofStore // a number that was never announced
+}
+
+func (n numbers) store(ofModel int64) int64 {
+	if s, there := n.toStore[ofModel]; there || ofModel == 0 {
+		return s
+	}
+	return 1<<40 + ofModel
+}
+
+var (
+	someEndpoints = []string{epA, epB, epX}
+	someTenants   = []string{acme, acme, acme, bolt}
+	someKeys      = []string{"", "k", "l"}
+	someTypes     = []string{"invoice.paid", "invoice.line.added", "user"}
+	somePatterns  = []string{"", "*", "invoice.*", "user", "*.added"}
+	someScopes    = []store.Scope{everyone, store.Of(acme), store.Of(bolt), store.Of("stranger"), {}}
+)
+
+func runModel(t *testing.T, h Harness) {
+	rapid.Check(t, func(rt *rapid.T) {
+		m := &machine{
+			desk:  &desk{TB: rt, Store: h.Open(t), test: t, harness: h, ctx: rt.Context()},
+			model: &model{made: map[string]int{}, answers: map[string]kept{}},
+			now:   at(0), event: newNumbers(), delivery: newNumbers(),
+		}
+		rt.Cleanup(func() {
+			if err := m.Store.Close(); err != nil {
+				rt.Errorf("Close: %v", err)
+			}
+		})
+		m.model.config.Version = m.config().Version
+		for _, ep := range []grapnel.Endpoint{endpoint(epA, acme), endpoint(epB, acme), endpoint(epX, bolt)} {
+			m.putEndpoint(everyone, ep)
+		}
+		actions := map[string]func(*rapid.T){
+			"publish": m.publishes, "publish more": m.publishes, "record": m.records, "record more": m.records, "end": m.ends,
+			"again": m.agains, "configure": m.configures, "remove": m.removes, "answers": m.answers, "query": m.queries,
+			"": m.compare,
+		}
+		if h.Reopen != nil {
+			actions["reopen"] = func(*rapid.T) { m.reopen() }
+		}
+		rt.Repeat(actions)
+		m.sound()
+		m.blind(store.Scope{}, "zero scope")
+		m.blind(store.Of("stranger"), "stranger")
+	})
+}
+
+// pick draws one of a few.
+func pick[T any](t *rapid.T, what string, of ...T) T { return rapid.SampledFrom(of).Draw(t, what) }
+
+func chance(t *rapid.T, what string, oneIn int) bool {
+	return rapid.IntRange(1, oneIn).Draw(t, what) == oneIn
+}
+
+// tick lets some time pass; now and then the clock jumps back.
+func (m *machine) tick(t *rapid.T) time.Time {
+	m.now = m.now.Add(time.Duration(rapid.SampledFrom([]int{0, 0, 1, 1, 2, 5, 60, -30}).Draw(t, "seconds")) * time.Second)
+	return m.now
+}
+
+// once draws an idempotency key, or none. Both sides make the same answer: it tells how many events or deliveries there are
+// in the model, not their numbers.
+func (m *machine) once(t *rapid.T) *store.Once {
+	if !chance(t, "with idempotency key", 4) {
+		return nil
+	}
+	body := fmt.Sprint("answer ", len(m.model.events), len(m.model.rows), m.model.config.Version)
+	return &store.Once{
+		Key: pick(t, "idempotency key", "i1", "i2"), Fingerprint: [32]byte{pick(t, "fingerprint", byte(1), 1, 2)},
+		Now: m.now, Expires: m.now.Add(time.Minute), Answer: func(any) store.Answer { return store.Answer{Status: 202, Body: []byte(body)} },
+	}
+}
+
+// agree compares an answer and the code of an error.
+func (m *machine) agree(got, want any, err, wantErr error, what string) {
+	m.Helper()
+	if code(err) != code(wantErr) || (err == nil) != (wantErr == nil) {
+		m.Fatalf("%s: got error %v, want %v", what, err, wantErr)
+	}
+	if err == nil {
+		m.same(got, want, what)
+	}
+}
+
+func (m *machine) publishes(t *rapid.T) {
+	now := m.tick(t)
+	b := store.Batch{Config: m.model.config.Version, Once: m.once(t)}
+	if chance(t, "stale", 10) {
+		b.Config--
+	}
+	for range rapid.IntRange(1, 4).Draw(t, "events") {
+		m.ids++
+		id := fmt.Sprint("e", m.ids)
+		if chance(t, "an id that was used", 3) {
+			id = fmt.Sprint("e", rapid.IntRange(1, m.ids).Draw(t, "id"))
+		}
+		e := &grapnel.Event{
+			ID: id, Tenant: pick(t, "tenant", someTenants...), Type: pick(t, "type", someTypes...), Key: pick(t, "key", someKeys...),
+			Data: []byte(pick(t, "data", "{}", "{}", "{}", " ")), ContentType: grapnel.JSONType, AcceptedAt: now, OccurredAt: now.Add(-time.Second),
+		}
+		in := store.Incoming{Event: e, Given: rapid.Bool().Draw(t, "given")}
+		for _, ep := range someEndpoints {
+			if (ep == epX) != (e.Tenant == bolt) || chance(t, "not for "+ep, 4) {
+				continue
+			}
+			target := store.Target{Endpoint: ep, Ordered: !chance(t, "unordered", 4), Trigger: pick(t, "trigger", grapnel.TriggerSchedule, grapnel.TriggerTest)}
+			if chance(t, "dropped", 6) {
+				target.Drop = "dropped"
+			} else {
+				target.Delay = pick(t, "delay", 0, 0, time.Second)
+			}
+			in.Targets = append(in.Targets, target)
+		}
+		b.Events = append(b.Events, in)
+	}
+	known := len(m.model.events)
+	want, wantErr := m.model.append(b)
+	got, err := m.Append(m.ctx, b)
+	if err == nil && len(got.Events) == len(want.Events) {
+		for i, placed := range want.Events {
+			if placed.Seq > int64(known) && !placed.Duplicate {
+				m.event.pair(got.Events[i].Seq, placed.Seq)
+				m.learn(m.model.events[placed.Seq-1].ID)
+			}
+			got.Events[i].Seq = m.event.model(got.Events[i].Seq)
+		}
+	}
+	for i := range got.Heads {
+		m.headOf(&got.Heads[i])
+	}
+	m.agree(got, want, err, wantErr, "Append")
+}
+
+// learn pairs the numbers of a new event's deliveries: those of a store and the model have the same order.
+func (m *machine) learn(id string) {
+	m.Helper()
+	got := m.of(id)
+	i := 0
+	for _, r := range m.model.rows {
+		if r.EventID == id && i < len(got) {
+			m.delivery.pair(got[i].Seq, r.Seq)
+			i++
+		}
+	}
+	m.same(len(got), m.model.made[id], "deliveries of "+id)
+}
+
+func (m *machine) headOf(h *store.Head) {
+	if h != nil {
+		h.Delivery, h.Event = m.delivery.model(h.Delivery), m.event.model(h.Event)
+	}
+}
+
+func (m *machine) deliveryOf(d *grapnel.Delivery) {
+	d.Seq, d.EventSeq, d.ReplayOf = m.delivery.model(d.Seq), m.event.model(d.EventSeq), m.delivery.model(d.ReplayOf)
+}
+
+// some draws a delivery's number in the model, now and then one that does not exist. It prefers what is pending.
+func (m *machine) some(t *rapid.T) int64 {
+	var pending []int64
+	for _, r := range m.model.rows {
+		if r.Status == grapnel.Pending {
+			pending = append(pending, r.Seq)
+		}
+	}
+	if len(pending) > 0 && !chance(t, "any delivery", 4) {
+		return pick(t, "pending delivery", pending...)
+	}
+	return int64(rapid.IntRange(0, len(m.model.rows)+1).Draw(t, "delivery"))
+}
+
+func (m *machine) records(t *rapid.T) {
+	now := m.tick(t)
+	var changes, translated []store.Change
+	for range rapid.IntRange(1, 3).Draw(t, "changes") {
+		c := store.Change{
+			Delivery: m.some(t), At: now, Status: pick(t, "status", append(finals(), grapnel.Pending, grapnel.Pending, grapnel.Pending)...),
+			Reason: fmt.Sprint("reason ", rapid.IntRange(1, 3).Draw(t, "reason")), ReasonCode: pick(t, "code", grapnel.ReasonNone, grapnel.ReasonExhausted),
+			Due: now.Add(time.Duration(rapid.IntRange(0, 5).Draw(t, "due")) * time.Second), Blocked: chance(t, "blocked", 4),
+			Trigger: pick(t, "trigger", grapnel.TriggerSchedule, grapnel.TriggerManual), NextDelay: pick(t, "next delay", 0, 0, time.Second),
+			Expect: store.AnyAttempts,
+		}
+		if r := m.model.find(c.Delivery); r != nil && !chance(t, "any attempts", 4) {
+			c.Expect = r.AttemptsMade
+			if chance(t, "wrong attempts", 6) {
+				c.Expect++
+			}
+		}
+		if !chance(t, "no attempt", 3) {
+			c.Attempt = attempt(1+max(c.Expect, 0), now.Sub(at(0)).Seconds())
+			c.Anchor = pick(t, "anchor", time.Time{}, now)
+		}
+		changes = append(changes, c)
+		c.Delivery = m.delivery.store(c.Delivery)
+		translated = append(translated, c)
+	}
+	want := m.model.record(changes)
+	got, err := m.Record(m.ctx, translated)
+	for i := range got {
+		m.headOf(got[i].Next)
+	}
+	m.agree(got, want, err, nil, "Record")
+	for _, c := range changes {
+		m.show(everyone, c.Delivery)
+	}
+}
+
+// show compares one delivery and its place.
+func (m *machine) show(scope store.Scope, number int64) {
+	m.Helper()
+	r := m.model.find(number)
+	got, err := m.Delivery(m.ctx, scope, m.delivery.store(number))
+	if r == nil || !scope.Allows(r.Tenant) {
+		m.agree(nil, nil, err, store.ErrNotFound("delivery"), "Delivery")
+		return
+	}
+	m.must(err, "Delivery")
+	m.deliveryOf(got)
+	m.same(*got, r.shown(), "Delivery")
+	h, first, err := m.Head(m.ctx, m.delivery.store(number))
+	m.must(err, "Head")
+	m.headOf(h)
+	m.same(first, r.Waiting.Head, "whether it leads")
+	if r.Status != grapnel.Pending {
+		m.same(h, (*store.Head)(nil), "place")
+		return
+	}
+	want := r.head()
+	m.same(h, &want, "place")
+}
+
+func (m *machine) ends(t *rapid.T) {
+	e := store.Ending{Status: pick(t, "status", finals()...), Reason: "ended", ReasonCode: grapnel.ReasonEndpointGone, At: m.tick(t)}
+	endpoint, limit := pick(t, "endpoint", someEndpoints...), rapid.IntRange(0, 6).Draw(t, "limit")
+	want := m.model.end(endpoint, e, limit)
+	got, err := m.End(m.ctx, endpoint, e, limit)
+	m.agree(got, want, err, nil, "End")
+}
+
+func (m *machine) agains(t *rapid.T) {
+	r := store.Redelivery{Of: m.some(t), Trigger: grapnel.TriggerReplay, Ordered: !chance(t, "unordered", 4),
+		Delay: pick(t, "delay", 0, time.Second), At: m.tick(t), Once: m.once(t)}
+	scope := pick(t, "scope", append([]store.Scope{everyone, everyone, everyone}, someScopes...)...)
+	want, wantErr := m.model.again(scope, r)
+	r.Of = m.delivery.store(r.Of)
+	got, err := m.Again(m.ctx, scope, r)
+	if err == nil && got.Answer == nil {
+		m.delivery.pair(got.Delivery, want.Delivery)
+		got.Delivery = want.Delivery
+		m.headOf(got.Head)
+	}
+	m.agree(got, want, err, wantErr, "Again")
+}
+
+func (m *machine) putEndpoint(scope store.Scope, ep grapnel.Endpoint) {
+	m.Helper()
+	want, wantErr := m.model.putEndpoint(scope, ep)
+	got, err := m.PutEndpoint(m.ctx, scope, ep, nil)
+	if err == nil && wantErr == nil {
+		if got.Version <= want.Version-1 {
+			m.Fatalf("PutEndpoint: version %d after %d", got.Version, want.Version-1)
+		}
+		want.Version, m.model.config.Version = got.Version, got.Version
+	}
+	m.agree(got, want, err, wantErr, "PutEndpoint")
+}
+
+func (m *machine) configures(t *rapid.T) {
+	id := pick(t, "endpoint", someEndpoints...)
+	ep := endpoint(id, map[string]string{epA: acme, epB: acme, epX: bolt}[id])
+	ep.UpdatedAt, ep.Description = m.tick(t), fmt.Sprint("as of ", m.now)
+	for _, other := range m.model.config.Endpoints {
+		if other.ID == id && !chance(t, "another revision", 5) {
+			ep.Revision = other.Revision
+		}
+	}
+	if chance(t, "deleted", 6) {
+		ep.DeletedAt = m.now
+	}
+	m.putEndpoint(pick(t, "scope", append([]store.Scope{everyone, everyone}, someScopes...)...), ep)
+}
+
+func (m *machine) removes(t *rapid.T) {
+	id := pick(t, "endpoint", someEndpoints...)
+	before := m.model.config.Version
+	wantErr := m.model.removeEndpoint(id)
+	err := m.RemoveEndpoint(m.ctx, id)
+	m.agree(nil, nil, err, wantErr, "RemoveEndpoint")
+	if err == nil {
+		m.model.config.Version = m.grown(before, "RemoveEndpoint")
+	}
+}
+
+func (m *machine) answers(t *rapid.T) {
+	now := m.tick(t)
+	for _, key := range []string{"i1", "i2"} {
+		var want *store.Answer
+		if k, there := m.model.answers[key]; there && k.expires.After(now) {
+			want = &k.Answer
+		}
+		got, err := m.Recall(m.ctx, key, now)
+		m.agree(got, want, err, nil, "Recall")
+	}
+	limit := rapid.IntRange(0, 2).Draw(t, "limit")
+	want := m.model.forget(now, limit)
+	got, err := m.Forget(m.ctx, now, limit)
+	m.agree(got, want, err, nil, "Forget")
+}
+
+func (m *machine) queries(t *rapid.T) {
+	scope := pick(t, "scope", someScopes...)
+	limit := pick(t, "limit", 0, 1, 3, 1000)
+	since := func(what string) time.Time {
+		if chance(t, what, 3) {
+			return at(float64(rapid.IntRange(-30, 90).Draw(t, what)))
+		}
+		return time.Time{}
+	}
+	e := store.EventQuery{Type: pick(t, "type", somePatterns...), Key: pick(t, "key", someKeys...), Tenant: pick(t, "tenant", "", acme, bolt),
+		From: since("from"), To: since("to"), Limit: limit}
+	d := store.DeliveryQuery{Endpoint: pick(t, "endpoint", "", "", epA, epB), Type: e.Type, Key: e.Key, Tenant: e.Tenant, From: e.From, To: e.To,
+		Status: rapid.SliceOfDistinct(rapid.SampledFrom(grapnel.Statuses()), rapid.ID).Draw(t, "status"), Limit: limit}
+	if chance(t, "held", 3) {
+		d.HeldEndpoints = []string{pick(t, "held endpoint", someEndpoints...)}
+	}
+	m.ask(scope, e, d)
+	if chance(t, "before", 2) && len(m.model.rows) > 0 {
+		e.Before = int64(rapid.IntRange(1, len(m.model.events)).Draw(t, "event"))
+		d.Before = int64(rapid.IntRange(1, len(m.model.rows)).Draw(t, "delivery"))
+		m.ask(scope, e, d)
+		m.show(scope, d.Before)
+	}
+}
+
+// ask compares both lists and the counts.
+func (m *machine) ask(scope store.Scope, e store.EventQuery, d store.DeliveryQuery) {
+	m.Helper()
+	wantEvents, wantDeliveries := m.model.eventList(scope, e), m.model.deliveryList(scope, d)
+	e.Before, d.Before = m.event.store(e.Before), m.delivery.store(d.Before)
+	events, err := m.EventList(m.ctx, scope, e)
+	for i := range events {
+		events[i].Seq = m.event.model(events[i].Seq)
+	}
+	m.agree(events, wantEvents, err, nil, "EventList")
+	deliveries, err := m.DeliveryList(m.ctx, scope, d)
+	for i := range deliveries {
+		m.deliveryOf(&deliveries[i])
+	}
+	m.agree(deliveries, wantDeliveries, err, nil, "DeliveryList")
+	counts, err := m.Counts(m.ctx, scope)
+	m.agree(counts, m.model.counts(scope), err, nil, "Counts")
+}
+
+// compare compares all there is but attempts.
+func (m *machine) compare(*rapid.T) {
+	m.Helper()
+	config, want := m.config(), m.model.config
+	config.Newest, want.Newest = m.delivery.model(config.Newest), int64(len(m.model.rows))
+	m.same(config, want, "Config")
+	m.ask(everyone, store.EventQuery{Limit: math.MaxInt32}, store.DeliveryQuery{Limit: math.MaxInt32})
+	for _, ep := range someEndpoints {
+		for _, limit := range []int{2, math.MaxInt32} {
+			got, err := m.Heads(m.ctx, ep, limit)
+			for i := range got {
+				m.headOf(&got[i])
+			}
+			m.agree(got, m.model.heads(ep, limit), err, nil, "Heads")
+		}
+	}
+}

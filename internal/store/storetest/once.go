@@ -1,0 +1,205 @@
+package storetest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// once is an idempotency key used at a time; answers live an hour. Its answer tells what it was asked with.
+func once(key string, fingerprint byte, now float64) *store.Once {
+	return &store.Once{
+		Key: key, Fingerprint: [32]byte{fingerprint}, Now: at(now), Expires: at(now + 3600),
+		Answer: func(done any) store.Answer {
+			return store.Answer{Status: 202, Body: fmt.Appendf(nil, "%T at %v", done, now)}
+		},
+	}
+}
+
+// onceCall is a write that takes an idempotency key.
+type onceCall struct {
+	name   string
+	done   string // the type its answer is made from
+	do     func(*desk, *store.Once) (*store.Answer, error)
+	effect func(*desk) int // grows with every effect
+}
+
+func onceCalls() []onceCall {
+	number := int64(0)
+	return []onceCall{
+		{"Append", "store.Accepted", func(d *desk, o *store.Once) (*store.Answer, error) {
+			number++
+			e := event(fmt.Sprint("e", number), "k", 1)
+			done, err := d.Append(d.ctx, store.Batch{Config: d.config().Version, Events: []store.Incoming{incoming(e, to(epB))}, Once: o})
+			if done.Answer != nil {
+				d.same(done, store.Accepted{Answer: done.Answer}, "what comes with an answer of then")
+			}
+			return done.Answer, err
+		}, func(d *desk) int { return d.waiting(epB) }},
+		{"Again", "store.Redelivered", func(d *desk, o *store.Once) (*store.Answer, error) {
+			list := d.list(store.DeliveryQuery{Endpoint: epA})
+			done, err := d.Again(d.ctx, everyone, store.Redelivery{Of: list[0].Seq, Ordered: true, At: at(9), Once: o})
+			if done.Answer != nil {
+				d.same(done, store.Redelivered{Answer: done.Answer}, "what comes with an answer of then")
+			}
+			return done.Answer, err
+		}, func(d *desk) int { return d.waiting(epA) }},
+		{"PutEndpoint", "store.Put", func(d *desk, o *store.Once) (*store.Answer, error) {
+			number++
+			return putAnswer(d.PutEndpoint(d.ctx, everyone, endpoint(fmt.Sprint("ep_", number), acme), o))
+		}, func(d *desk) int { return len(d.config().Endpoints) }},
+		{"PutPolicy", "store.Put", func(d *desk, o *store.Once) (*store.Answer, error) {
+			number++
+			return putAnswer(d.PutPolicy(d.ctx, everyone, named(fmt.Sprint("pol_", number), acme, fmt.Sprint("name", number)), o))
+		}, func(d *desk) int { return len(d.config().Policies) }},
+		{"PutKey", "store.Put", func(d *desk, o *store.Once) (*store.Answer, error) {
+			number++
+			return putAnswer(d.PutKey(d.ctx, everyone, apiKey(fmt.Sprint("key_", number), acme), o))
+		}, func(d *desk) int { return len(d.config().Keys) }},
+	}
+}
+
+func putAnswer(p store.Put, err error) (*store.Answer, error) { return p.Answer, err }
+
+func (d *desk) waiting(endpoint string) int {
+	d.Helper()
+	n, err := d.Waiting(d.ctx, endpoint, 1000)
+	d.must(err, "Waiting")
+	return n
+}
+
+func (d *desk) recall(key string, now float64) *store.Answer {
+	d.Helper()
+	a, err := d.Recall(d.ctx, key, at(now))
+	d.must(err, "Recall")
+	return a
+}
+
+var onceCases = []testCase{
+	{"makes every call happen once", func(d *desk) {
+		d.lane("k", 1)
+		for _, c := range onceCalls() {
+			step := func(o *store.Once, wantCode grapnel.Code, wantAnswer *store.Answer, wantEffect int, what string) {
+				d.Helper()
+				before := c.effect(d)
+				answer, err := c.do(d, o)
+				d.code(err, wantCode, c.name+", "+what)
+				d.same(answer, wantAnswer, c.name+", "+what)
+				d.same(c.effect(d)-before, wantEffect, "effects of "+c.name+", "+what)
+			}
+			first := &store.Answer{Fingerprint: [32]byte{1}, Status: 202, Body: []byte(c.done + " at 0")}
+			step(nil, "", nil, 1, "without a key")
+			step(nil, "", nil, 1, "without a key again")
+			step(once(c.name, 1, 0), "", nil, 1, "the first time")
+			d.same(d.recall(c.name, 1), first, "recalled")
+			step(once(c.name, 1, 10), "", first, 0, "the second time")
+			step(once(c.name, 2, 20), grapnel.CodeMismatch, nil, 0, "another request")
+			step(once(c.name+" too", 2, 20), "", nil, 1, "another key")
+			step(once(c.name, 1, 3599), "", first, 0, "just before it expires")
+			step(once(c.name, 2, 3600), "", nil, 1, "when it has expired")
+			d.same(d.recall(c.name, 3601),
+				&store.Answer{Fingerprint: [32]byte{2}, Status: 202, Body: []byte(c.done + " at 3600")}, "the answer that replaced it")
+		}
+	}},
+	{"gives the answer what the call returns", func(d *desk) {
+		var seen any
+		o := once("key", 1, 0)
+		o.Answer = func(done any) store.Answer { seen = done; return store.Answer{Status: 200} }
+		done, err := d.Append(d.ctx, store.Batch{Config: d.config().Version, Events: []store.Incoming{incoming(event("a", "k", 1), to(epA))}, Once: o})
+		d.must(err, "Append")
+		d.same(seen, done, "Append")
+		o.Key = "again"
+		again, err := d.Again(d.ctx, everyone, store.Redelivery{Of: d.of("a")[0].Seq, At: at(2), Once: o})
+		d.must(err, "Again")
+		d.same(seen, again, "Again")
+		o.Key = "put"
+		put, err := d.PutEndpoint(d.ctx, everyone, endpoint("ep_new", acme), o)
+		d.must(err, "PutEndpoint")
+		d.same(seen, put, "PutEndpoint")
+	}},
+	{"keeps nothing of a call that failed", func(d *desk) {
+		n := d.lane("k", 1)
+		fail := once("key", 1, 0)
+		fail.Answer = func(any) store.Answer { d.Error("an answer was made for a call that failed"); return store.Answer{} }
+		old := d.config().Version
+		d.put(endpoint("ep_new", acme))
+		_, err := d.Append(d.ctx, store.Batch{Config: old, Events: []store.Incoming{incoming(event("a", "k", 1), to(epA))}, Once: fail})
+		if err == nil {
+			d.Fatal("a stale batch was taken")
+		}
+		_, err = d.Again(d.ctx, store.Of(bolt), store.Redelivery{Of: n[0], At: at(2), Once: fail})
+		d.code(err, grapnel.CodeNotFound, "Again")
+		_, err = d.PutEndpoint(d.ctx, everyone, endpoint(epA, acme), fail)
+		d.code(err, grapnel.CodeConflict, "PutEndpoint")
+		_, err = d.PutPolicy(d.ctx, store.Scope{}, named("pol_1", acme, "n"), fail)
+		d.code(err, grapnel.CodeNotFound, "PutPolicy")
+		_, err = d.PutKey(d.ctx, store.Of(bolt), apiKey("key_1", acme), fail)
+		d.code(err, grapnel.CodeNotFound, "PutKey")
+		d.same(d.recall("key", 1), (*store.Answer)(nil), "recalled")
+	}},
+	{"answers before it looks at the configuration", func(d *desk) {
+		batch := store.Batch{Config: d.config().Version, Events: []store.Incoming{incoming(event("a", "k", 1), to(epA))}, Once: once("key", 1, 0)}
+		_, err := d.Append(d.ctx, batch)
+		d.must(err, "Append")
+		d.put(endpoint("ep_new", acme))
+		done, err := d.Append(d.ctx, batch)
+		d.must(err, "Append with an old version")
+		d.same(done.Answer != nil, true, "answered")
+	}},
+	{"stores the answer of a batch of duplicates", func(d *desk) {
+		d.publish(incoming(event("a", "k", 1), to(epA)))
+		_, err := d.Append(d.ctx, store.Batch{Config: d.config().Version, Events: []store.Incoming{incoming(event("a", "k", 1), to(epA))}, Once: once("key", 1, 0)})
+		d.must(err, "Append")
+		d.same(d.recall("key", 1) != nil, true, "recalled")
+	}},
+	{"remembers an answer on its own", func(d *desk) {
+		d.same(d.recall("key", 0), (*store.Answer)(nil), "before")
+		d.must(d.Remember(d.ctx, once("key", 1, 0)), "Remember")
+		first := &store.Answer{Fingerprint: [32]byte{1}, Status: 202, Body: []byte("<nil> at 0")}
+		d.same(d.recall("key", 1), first, "recalled")
+		d.must(d.Remember(d.ctx, once("key", 1, 5)), "Remember again")
+		d.same(d.recall("key", 6), first, "the first answer stays")
+		d.code(d.Remember(d.ctx, once("key", 2, 7)), grapnel.CodeMismatch, "another request")
+		d.same(d.recall("key", 3599.999), first, "just before it expires")
+		d.same(d.recall("key", 3600), (*store.Answer)(nil), "when it expires")
+		d.must(d.Remember(d.ctx, once("key", 2, 3600)), "Remember after that")
+		d.same(d.recall("key", 3601).Fingerprint, [32]byte{2}, "replaced")
+		d.same(d.recall("other", 1), (*store.Answer)(nil), "another key")
+		version := d.config().Version
+		d.must(d.Remember(d.ctx, once("third", 2, 0)), "Remember")
+		d.same(d.config().Version, version, "answers are no configuration")
+	}},
+	{"forgets what has expired, that first which expired first", func(d *desk) {
+		for i := range 5 {
+			d.must(d.Remember(d.ctx, once(fmt.Sprint("key", i), 1, float64(4-i))), "Remember")
+		}
+		forget := func(now float64, limit, want int) {
+			d.Helper()
+			n, err := d.Forget(d.ctx, at(now), limit)
+			d.must(err, "Forget")
+			d.same(n, want, "forgotten")
+		}
+		forget(3599, 10, 0)
+		forget(3602, 0, 0)
+		forget(3602, 2, 2)
+		d.same(d.recall("key4", 3), (*store.Answer)(nil), "the first to expire is gone, even for one who asks in its time")
+		d.same(d.recall("key3", 3), (*store.Answer)(nil), "the second too")
+		d.same(d.recall("key2", 3) != nil, true, "the third is not")
+		forget(3602, 10, 1)
+		forget(3602, 10, 0)
+		forget(9000, 10, 2)
+	}},
+	{"keeps times in microseconds", func(d *desk) {
+		o := once("key", 1, 0)
+		o.Expires = at(100).Add(1999 * time.Nanosecond)
+		d.must(d.Remember(d.ctx, o), "Remember")
+		a, err := d.Recall(d.ctx, "key", at(100).Add(999*time.Nanosecond))
+		d.must(err, "Recall")
+		d.same(a != nil, true, "before that microsecond")
+		a, err = d.Recall(d.ctx, "key", at(100).Add(1001*time.Nanosecond))
+		d.must(err, "Recall")
+		d.same(a == nil, true, "within that microsecond")
+	}},
+}

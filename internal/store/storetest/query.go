@@ -1,0 +1,68 @@
+package storetest
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// The model's answers to questions about history.
+
+func (m *model) heads(endpoint string, limit int) (heads []store.Head) {
+	for _, r := range m.rows {
+		if r.EndpointID == endpoint && r.Waiting.Head && !r.Waiting.Blocked {
+			heads = append(heads, r.head())
+		}
+	}
+	slices.SortFunc(heads, func(a, b store.Head) int {
+		return cmp.Or(a.Due.Compare(b.Due), cmp.Compare(a.Delivery, b.Delivery))
+	})
+	return heads[:min(limit, len(heads))]
+}
+
+func (m *model) eventList(scope store.Scope, q store.EventQuery) (list []grapnel.Event) {
+	for _, e := range slices.Backward(m.events) {
+		switch {
+		case !scope.Allows(e.Tenant), q.Tenant != "" && q.Tenant != e.Tenant, q.Key != "" && q.Key != e.Key,
+			q.Type != "" && !grapnel.MatchType(q.Type, e.Type), q.Before != 0 && e.Seq >= q.Before, len(list) == q.Limit,
+			!q.From.IsZero() && e.AcceptedAt.Before(q.From), !q.To.IsZero() && !e.AcceptedAt.Before(q.To):
+		default:
+			list = append(list, *e)
+		}
+	}
+	return list
+}
+
+func (m *model) deliveryList(scope store.Scope, q store.DeliveryQuery) (list []grapnel.Delivery) {
+	for _, r := range slices.Backward(m.rows) {
+		accepted, status := m.events[r.EventSeq-1].AcceptedAt, r.Status
+		if status == grapnel.Pending && (r.Waiting.Due.IsZero() || slices.Contains(q.HeldEndpoints, r.EndpointID)) {
+			status = grapnel.Held
+		}
+		switch {
+		case !scope.Allows(r.Tenant), q.Tenant != "" && q.Tenant != r.Tenant, q.Key != "" && q.Key != r.Key,
+			q.Type != "" && !grapnel.MatchType(q.Type, r.Type), q.Before != 0 && r.Seq >= q.Before, len(list) == q.Limit,
+			!q.From.IsZero() && accepted.Before(q.From), !q.To.IsZero() && !accepted.Before(q.To),
+			q.Endpoint != "" && q.Endpoint != r.EndpointID, len(q.Status) > 0 && !slices.Contains(q.Status, status):
+		default:
+			d := r.shown()
+			d.Attempts = nil
+			list = append(list, d)
+		}
+	}
+	return list
+}
+
+func (m *model) counts(scope store.Scope) map[string]map[grapnel.Status]int64 {
+	counts := map[string]map[grapnel.Status]int64{}
+	for _, d := range m.deliveryList(scope, store.DeliveryQuery{Limit: math.MaxInt}) {
+		if counts[d.EndpointID] == nil {
+			counts[d.EndpointID] = map[grapnel.Status]int64{}
+		}
+		counts[d.EndpointID][d.Status]++
+	}
+	return counts
+}

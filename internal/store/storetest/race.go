@@ -1,0 +1,184 @@
+package storetest
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+const (
+	racers    = 16
+	perRacer  = 20
+	raceKeys  = 3
+	recorders = 4
+)
+
+// together runs n calls at once and waits for them.
+func together(n int, call func(i int)) {
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { call(i) })
+	}
+	all.Wait()
+}
+
+// span is when a call began and returned, by a counter that all callers share.
+type span struct{ began, returned int64 }
+
+var raceCases = []testCase{
+	{"publishers to few keys get positions in commit order", func(d *desk) {
+		version := d.config().Version
+		var clock atomic.Int64
+		var mu sync.Mutex
+		spans := map[string]span{}
+		together(racers, func(p int) {
+			for i := range perRacer {
+				id := fmt.Sprintf("e%d_%d", p, i)
+				e := event(id, fmt.Sprint("k", (p+i)%raceKeys), 1)
+				s := span{began: clock.Add(1)}
+				_, err := d.Append(d.ctx, store.Batch{Config: version, Events: []store.Incoming{incoming(e, to(epA), to(epB))}})
+				s.returned = clock.Add(1)
+				if err != nil {
+					d.Errorf("Append: %v", err)
+					return
+				}
+				mu.Lock()
+				spans[id] = s
+				mu.Unlock()
+			}
+		})
+		d.sound()
+		list := d.list(store.DeliveryQuery{})
+		d.same(len(list), racers*perRacer*2, "deliveries")
+		lanes := map[laneOf][]grapnel.Delivery{}
+		for _, x := range list {
+			lane := laneOf{x.EndpointID, x.Key}
+			lanes[lane] = append(lanes[lane], x)
+		}
+		for lane, line := range lanes {
+			for _, a := range line {
+				for _, b := range line {
+					if spans[a.EventID].returned < spans[b.EventID].began && (a.Position > b.Position || a.EventSeq > b.EventSeq) {
+						d.Fatalf("lane %v: %s was committed before %s was sent, but has position %d and number %d after %d and %d",
+							lane, a.EventID, b.EventID, a.Position, a.EventSeq, b.Position, b.EventSeq)
+					}
+				}
+			}
+		}
+	}},
+	{"publishers of one id make one event", func(d *desk) {
+		version := d.config().Version
+		var fresh atomic.Int64
+		together(racers, func(int) {
+			for i := range 5 {
+				done, err := d.Append(d.ctx, store.Batch{Config: version, Events: []store.Incoming{incoming(event(fmt.Sprint("e", i), "k", 1), to(epA))}})
+				if err != nil {
+					d.Errorf("Append: %v", err)
+					return
+				}
+				if !done.Events[0].Duplicate {
+					fresh.Add(1)
+				}
+			}
+		})
+		d.same(fresh.Load(), int64(5), "events that were new")
+		d.same(len(d.list(store.DeliveryQuery{})), 5, "deliveries")
+		d.sound()
+	}},
+	{"callers with one idempotency key have one effect", func(d *desk) {
+		version := d.config().Version
+		var effects atomic.Int64
+		together(racers, func(p int) {
+			done, err := d.Append(d.ctx, store.Batch{Config: version, Once: once("key", 1, 0),
+				Events: []store.Incoming{incoming(event(fmt.Sprint("e", p), "k", 1), to(epA))}})
+			if err != nil {
+				d.Errorf("Append: %v", err)
+			}
+			if done.Answer == nil {
+				effects.Add(1)
+			}
+		})
+		d.same(effects.Load(), int64(1), "effects")
+		d.same(len(d.eventList(store.EventQuery{})), 1, "events")
+	}},
+	{"recorders finish every delivery once, in order, while publishers go on", func(d *desk) {
+		const total = 120
+		version := d.config().Version
+		var mu sync.Mutex
+		var order []store.Head // as finished; heads of one lane in the order in which they were
+		var left atomic.Int64
+		left.Store(total)
+		together(recorders+2, func(p int) {
+			if p < 2 {
+				for i := p; i < total; i += 2 {
+					e := event(fmt.Sprint("e", i), fmt.Sprint("k", i%raceKeys), 1)
+					if _, err := d.Append(d.ctx, store.Batch{Config: version, Events: []store.Incoming{incoming(e, to(epA))}}); err != nil {
+						d.Errorf("Append: %v", err)
+						left.Store(0)
+					}
+				}
+				return
+			}
+			for left.Load() > 0 {
+				heads, err := d.Heads(d.ctx, epA, 10)
+				if err != nil {
+					d.Errorf("Heads: %v", err)
+					left.Store(0)
+				}
+				for _, h := range heads {
+					// One recorder at a time from here, so that the order of the slice is the order of the commits.
+					mu.Lock()
+					done, err := d.Record(d.ctx, []store.Change{delivered(h.Delivery, h.Attempts, 5)})
+					if err != nil {
+						d.Errorf("Record: %v", err)
+						left.Store(0)
+					} else if done[0].Applied {
+						order = append(order, h)
+						left.Add(-1)
+					}
+					mu.Unlock()
+				}
+			}
+		})
+		d.same(len(order), total, "finished")
+		last := map[string]int64{}
+		for _, h := range order {
+			if h.Position != last[h.Lane]+1 {
+				d.Fatalf("lane %s finished position %d after %d", h.Lane, h.Position, last[h.Lane])
+			}
+			last[h.Lane] = h.Position
+		}
+		d.sound()
+	}},
+	{"of many changes to one delivery one applies", func(d *desk) {
+		n := d.lane("k", 2)
+		var applied atomic.Int64
+		together(racers, func(p int) {
+			done, err := d.Record(d.ctx, []store.Change{delivered(n[0], 0, float64(p))})
+			if err != nil {
+				d.Errorf("Record: %v", err)
+			} else if done[0].Applied {
+				applied.Add(1)
+			}
+		})
+		d.same(applied.Load(), int64(1), "applied")
+		d.same(len(d.delivery(n[0]).Attempts), 1, "attempts")
+	}},
+	{"of many writes of one endpoint's revision one succeeds", func(d *desk) {
+		var won, lost atomic.Int64
+		together(racers, func(int) {
+			ep := endpoint(epA, acme)
+			ep.Revision = 1
+			switch _, err := d.PutEndpoint(d.ctx, everyone, ep, nil); grapnel.CodeOf(err) {
+			case "":
+				won.Add(1)
+			case grapnel.CodeConflict:
+				lost.Add(1)
+			}
+		})
+		d.same([]int64{won.Load(), lost.Load()}, []int64{1, racers - 1}, "won and lost")
+	}},
+}

@@ -1,0 +1,95 @@
+package storetest
+
+import (
+	"math"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// everything is all that a store shows of itself.
+type everything struct {
+	Config     store.Config
+	Events     []grapnel.Event
+	Deliveries []grapnel.Delivery // with attempts
+	Heads      map[string][]store.Head
+	Waiting    map[string]int
+	Counts     map[string]map[grapnel.Status]int64
+}
+
+func (d *desk) everything() everything {
+	d.Helper()
+	all := everything{Config: d.config(), Events: d.eventList(store.EventQuery{}), Heads: map[string][]store.Head{}, Waiting: map[string]int{}}
+	for _, x := range d.list(store.DeliveryQuery{}) {
+		all.Deliveries = append(all.Deliveries, d.delivery(x.Seq))
+		all.Heads[x.EndpointID] = d.heads(x.EndpointID)
+		n, err := d.Waiting(d.ctx, x.EndpointID, math.MaxInt32)
+		d.must(err, "Waiting")
+		all.Waiting[x.EndpointID] = n
+	}
+	counts, err := d.Counts(d.ctx, everyone)
+	d.must(err, "Counts")
+	all.Counts = counts
+	return all
+}
+
+// reopen restarts the store, or skips the test if its harness cannot.
+func (d *desk) reopen() {
+	d.Helper()
+	if d.harness.Reopen == nil {
+		d.Skip("this store does not outlive its process")
+	}
+	d.Store = d.harness.Reopen(d.test, d.Store)
+}
+
+var reopenCases = []testCase{
+	{"finds everything as it was", func(d *desk) {
+		d.stock()
+		n := d.lane("q", 4)
+		d.change(retried(n[0], 0, 4, 9))
+		d.change(by(n[2], grapnel.Skipped, 8))
+		blocked := retried(d.lane("blocked", 2)[0], 0, 10, 0)
+		blocked.Blocked = true
+		d.change(blocked)
+		d.change(delivered(d.of("e1")[1].Seq, 0, 11))
+		d.end(epX, ending(12), 10, 1)
+		again := d.redeliver(n[2], 13).Delivery
+		_, err := d.PutPolicy(d.ctx, everyone, named("pol_1", acme, "n"), nil)
+		d.must(err, "PutPolicy")
+		_, err = d.PutKey(d.ctx, everyone, apiKey("key_1", acme), nil)
+		d.must(err, "PutKey")
+		d.must(d.Remember(d.ctx, once("key", 1, 0)), "Remember")
+		before, answer := d.everything(), d.recall("key", 1)
+		for range 2 {
+			d.reopen()
+			d.same(d.everything(), before, "everything")
+			d.same(d.recall("key", 1), answer, "answer")
+		}
+
+		d.same(d.publish(incoming(event("q_1", "q", 50), to(epA))).Events[0].Conflict, false, "conflict")
+		d.same(len(d.of("q_1")), 1, "a duplicate stays one")
+		d.publish(incoming(event("q_new", "q", 50), to(epA)))
+		fresh := d.of("q_new")[0]
+		d.same(fresh.Position, int64(6), "positions go on")
+		if fresh.Seq <= again || fresh.EventSeq <= before.Events[0].Seq {
+			d.Fatalf("numbers start again: %+v", fresh)
+		}
+		d.same(d.change(delivered(n[0], 1, 60)).Next.Delivery, n[1], "next")
+		version := d.config().Version
+		ep := endpoint(epB, acme)
+		ep.Revision = 1
+		d.put(ep)
+		d.grown(version, "put")
+	}},
+	{"gives no number or position twice", func(d *desk) {
+		n := d.lane("k", 1)
+		d.change(delivered(n[0], 0, 9))
+		d.reopen()
+		d.publish(incoming(event("next", "k", 10), to(epA)))
+		x := d.of("next")[0]
+		d.same(x.Position, int64(2), "position in a lane that was empty")
+		if x.Seq <= n[0] {
+			d.Fatalf("number %d after %d", x.Seq, n[0])
+		}
+	}},
+}

@@ -1,0 +1,125 @@
+package storetest
+
+import (
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// blind fails if a scope that covers nothing of what is stored is shown anything. It asks every method that takes a scope.
+func (d *desk) blind(scope store.Scope, what string) {
+	d.Helper()
+	for _, x := range d.list(store.DeliveryQuery{}) {
+		_, err := d.Delivery(d.ctx, scope, x.Seq)
+		d.code(err, grapnel.CodeNotFound, what+": Delivery")
+		for _, tenant := range []string{"", x.Tenant} {
+			_, _, err = d.Event(d.ctx, scope, tenant, x.EventID)
+			d.code(err, grapnel.CodeNotFound, what+": Event")
+			list, err := d.DeliveryList(d.ctx, scope, store.DeliveryQuery{Tenant: tenant, Endpoint: x.EndpointID, Limit: 10})
+			d.must(err, "DeliveryList")
+			d.same(len(list), 0, what+": DeliveryList")
+		}
+		_, err = d.Again(d.ctx, scope, store.Redelivery{Of: x.Seq, At: at(1)})
+		d.code(err, grapnel.CodeNotFound, what+": Again")
+	}
+	for _, tenant := range []string{"", acme, bolt} {
+		events, err := d.EventList(d.ctx, scope, store.EventQuery{Tenant: tenant, Limit: 10})
+		d.must(err, "EventList")
+		d.same(len(events), 0, what+": EventList")
+		list, err := d.DeliveryList(d.ctx, scope, store.DeliveryQuery{Tenant: tenant, Limit: 10})
+		d.must(err, "DeliveryList")
+		d.same(len(list), 0, what+": DeliveryList")
+	}
+	counts, err := d.Counts(d.ctx, scope)
+	d.must(err, "Counts")
+	d.same(len(counts), 0, what+": Counts")
+}
+
+var scopeCases = []testCase{
+	{"of nobody and of a stranger shows nothing", func(d *desk) {
+		d.stock()
+		d.blind(store.Scope{}, "zero scope")
+		d.blind(store.Of(""), "scope of nobody")
+		d.blind(store.Of("stranger"), "stranger")
+	}},
+	{"of a tenant shows what is its own", func(d *desk) {
+		d.stock()
+		for tenant, want := range map[string]int{acme: 5, bolt: 1} {
+			other := map[string]string{acme: bolt, bolt: acme}[tenant]
+			events, err := d.EventList(d.ctx, store.Of(tenant), store.EventQuery{Limit: 100})
+			d.must(err, "EventList")
+			d.same(len(events), want, "events of "+tenant)
+			list, err := d.DeliveryList(d.ctx, store.Of(tenant), store.DeliveryQuery{Limit: 100})
+			d.must(err, "DeliveryList")
+			for _, x := range list {
+				d.same(x.Tenant, tenant, "tenant")
+				_, err = d.Delivery(d.ctx, store.Of(other), x.Seq)
+				d.code(err, grapnel.CodeNotFound, "Delivery of another tenant")
+				_, err = d.Delivery(d.ctx, store.Of(tenant), x.Seq)
+				d.must(err, "Delivery")
+				_, _, err = d.Event(d.ctx, store.Of(tenant), tenant, x.EventID)
+				d.must(err, "Event")
+				for _, asked := range []string{"", tenant, other} {
+					_, _, err = d.Event(d.ctx, store.Of(other), asked, x.EventID)
+					d.code(err, grapnel.CodeNotFound, "Event of another tenant")
+				}
+			}
+			list, err = d.DeliveryList(d.ctx, store.Of(tenant), store.DeliveryQuery{Tenant: other, Limit: 100})
+			d.must(err, "DeliveryList")
+			d.same(len(list), 0, "deliveries of another tenant")
+		}
+	}},
+	{"guards every write of the configuration", func(d *desk) {
+		_, err := d.PutPolicy(d.ctx, everyone, named("pol_a", acme, "fast"), nil)
+		d.must(err, "PutPolicy")
+		_, err = d.PutKey(d.ctx, everyone, apiKey("key_a", acme), nil)
+		d.must(err, "PutKey")
+		_, err = d.PutKey(d.ctx, everyone, apiKey("key_all", ""), nil)
+		d.must(err, "PutKey")
+		before := d.config()
+		for _, scope := range []store.Scope{{}, store.Of(""), store.Of(bolt)} {
+			for _, tenant := range []string{acme, bolt} {
+				if scope.Allows(tenant) {
+					continue
+				}
+				_, err := d.PutEndpoint(d.ctx, scope, endpoint("ep_new", tenant), nil)
+				d.code(err, grapnel.CodeNotFound, "PutEndpoint, new")
+				_, err = d.PutPolicy(d.ctx, scope, named("pol_new", tenant, "new"), nil)
+				d.code(err, grapnel.CodeNotFound, "PutPolicy, new")
+				_, err = d.PutKey(d.ctx, scope, apiKey("key_new", tenant), nil)
+				d.code(err, grapnel.CodeNotFound, "PutKey, new")
+			}
+			for _, tenant := range []string{acme, bolt} { // bolt: taking over what is acme's
+				ep := endpoint(epA, tenant)
+				ep.Revision = 1
+				_, err := d.PutEndpoint(d.ctx, scope, ep, nil)
+				d.code(err, grapnel.CodeNotFound, "PutEndpoint")
+				_, err = d.PutPolicy(d.ctx, scope, named("pol_a", tenant, "fast"), nil)
+				d.code(err, grapnel.CodeNotFound, "PutPolicy")
+				_, err = d.PutKey(d.ctx, scope, apiKey("key_a", tenant), nil)
+				d.code(err, grapnel.CodeNotFound, "PutKey")
+			}
+			_, err := d.PutKey(d.ctx, scope, apiKey("key_all", ""), nil)
+			d.code(err, grapnel.CodeNotFound, "PutKey for every tenant")
+			_, err = d.PutKey(d.ctx, scope, apiKey("key_more", ""), nil)
+			d.code(err, grapnel.CodeNotFound, "PutKey for every tenant, new")
+			d.code(d.DeletePolicy(d.ctx, scope, "pol_a"), grapnel.CodeNotFound, "DeletePolicy")
+			d.code(d.DeleteKey(d.ctx, scope, "key_a"), grapnel.CodeNotFound, "DeleteKey")
+			d.code(d.DeleteKey(d.ctx, scope, "key_all"), grapnel.CodeNotFound, "DeleteKey of every tenant")
+		}
+		d.same(d.config(), before, "configuration")
+	}},
+	{"of everyone moves nothing to another tenant", func(d *desk) {
+		ep := endpoint(epA, bolt)
+		ep.Revision = 1
+		_, err := d.PutEndpoint(d.ctx, everyone, ep, nil)
+		d.code(err, grapnel.CodeNotFound, "PutEndpoint")
+		_, err = d.PutPolicy(d.ctx, everyone, named("pol_a", acme, "fast"), nil)
+		d.must(err, "PutPolicy")
+		_, err = d.PutPolicy(d.ctx, everyone, named("pol_a", bolt, "fast"), nil)
+		d.code(err, grapnel.CodeNotFound, "PutPolicy")
+		_, err = d.PutKey(d.ctx, everyone, apiKey("key_a", acme), nil)
+		d.must(err, "PutKey")
+		_, err = d.PutKey(d.ctx, everyone, apiKey("key_a", ""), nil)
+		d.code(err, grapnel.CodeNotFound, "PutKey")
+	}},
+}

@@ -1,0 +1,77 @@
+package storetest
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// laneOf names a lane.
+type laneOf struct{ endpoint, key string }
+
+// sound checks what must hold of any store at any time, from what the store shows alone.
+func (d *desk) sound() {
+	d.Helper()
+	lanes := map[laneOf][]grapnel.Delivery{}
+	due := map[string][]store.Head{}
+	counts := map[string]map[grapnel.Status]int64{}
+	for _, x := range d.list(store.DeliveryQuery{}) {
+		if counts[x.EndpointID] == nil {
+			counts[x.EndpointID], due[x.EndpointID] = map[grapnel.Status]int64{}, nil
+		}
+		counts[x.EndpointID][x.Status]++
+		if x.Position > 0 {
+			lane := laneOf{x.EndpointID, x.Key}
+			lanes[lane] = append(lanes[lane], x)
+		}
+		switch {
+		case x.Status.Final():
+			if x.Waiting != (grapnel.Waiting{}) || x.FinishedAt.IsZero() || !x.NextAttemptAt.IsZero() {
+				d.Fatalf("a delivery that is over still waits, or has no end: %+v", x)
+			}
+			continue
+		case x.Position == 0 && !x.Waiting.Head:
+			d.Fatalf("a delivery without lane waits behind something: %+v", x)
+		}
+		h, first := d.head(x.Seq)
+		if h == nil || first != x.Waiting.Head || h.Blocked != x.Waiting.Blocked || !h.Due.Equal(x.NextAttemptAt) {
+			d.Fatalf("place and history disagree: %+v, %+v", h, x)
+		}
+		if first && !h.Blocked {
+			due[x.EndpointID] = append(due[x.EndpointID], *h)
+		}
+	}
+	for lane, line := range lanes {
+		d.ordered(lane, line)
+	}
+	for endpoint, heads := range due {
+		slices.SortFunc(heads, func(a, b store.Head) int {
+			return cmp.Or(a.Due.Compare(b.Due), cmp.Compare(a.Delivery, b.Delivery))
+		})
+		d.same(d.heads(endpoint), heads, "heads of "+endpoint)
+	}
+	shown, err := d.Counts(d.ctx, everyone)
+	d.must(err, "Counts")
+	d.same(shown, counts, "counts and what is listed")
+}
+
+// ordered checks one lane: positions without gaps, one head at most, and none before it.
+func (d *desk) ordered(lane laneOf, line []grapnel.Delivery) {
+	d.Helper()
+	slices.SortFunc(line, func(a, b grapnel.Delivery) int { return cmp.Compare(a.Position, b.Position) })
+	led := false
+	for i, x := range line {
+		if x.Position != int64(i+1) {
+			d.Fatalf("lane %v has position %d in place %d", lane, x.Position, i+1)
+		}
+		if x.Status.Final() {
+			continue
+		}
+		if x.Waiting.Head == led {
+			d.Fatalf("lane %v: position %d is head: %v, after a head: %v", lane, x.Position, x.Waiting.Head, led)
+		}
+		led = true
+	}
+}

@@ -1,0 +1,57 @@
+// Package storetest is the suite that every store passes. It says in tests what package store says in words: a case for each
+// rule, random histories compared with a small model of the contract, invariants checked on what the store shows of itself,
+// and publishers and recorders that race.
+//
+// A store's own tests call Run. The suite looks at a store only through the contract, so it cannot see what a store keeps beside
+// it, and it does not pull the plug: that an answered call survives the machine is for the store's own tests to show.
+package storetest
+
+import (
+	"testing"
+
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// Harness makes the stores under test.
+type Harness struct {
+	// Open returns a new, empty store. The suite closes it.
+	Open func(t *testing.T) store.Store
+	// Reopen ends a store without any preparation and returns one on what it had made durable. It may be called many times.
+	// Nil: the suite never restarts the store.
+	Reopen func(t *testing.T, s store.Store) store.Store
+}
+
+// Run runs the whole suite. The number of random histories is -rapid.checks, their length -rapid.steps.
+func Run(t *testing.T, h Harness) {
+	groups := []struct {
+		name  string
+		cases []testCase
+	}{
+		{"Append", appendCases},
+		{"Record", recordCases},
+		{"Heads", headCases},
+		{"End", endCases},
+		{"Again", againCases},
+		{"Once", onceCases},
+		{"Config", configCases},
+		{"History", historyCases},
+		{"Scope", scopeCases},
+		{"Copies", copyCases},
+		{"Reopen", reopenCases},
+		{"Race", raceCases},
+	}
+	for _, group := range groups {
+		t.Run(group.name, func(t *testing.T) {
+			for _, c := range group.cases {
+				t.Run(c.name, func(t *testing.T) { c.run(newDesk(t, h)) })
+			}
+		})
+	}
+	t.Run("Model", func(t *testing.T) { runModel(t, h) })
+}
+
+// testCase is one rule of the contract.
+type testCase struct {
+	name string
+	run  func(*desk)
+}
