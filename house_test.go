@@ -1,0 +1,366 @@
+package grapnel_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// These are the rules of the house. They look at the source as text and syntax only, so they take no time and need nothing.
+
+const module = "github.com/grapnelhq/grapnel"
+
+// floors says how high each room stands. A room imports only rooms below it, so that nothing low ever learns about something
+// high. A new package needs a floor here.
+var floors = map[string]int{
+	"policy": 0, "sign": 0, // pure, on the ground
+	".":              1,                     // the words
+	"client":         2,                     // for users: vocabulary only
+	"internal/match": 2, "internal/core": 2, // decide
+	"internal/store":           2, // the contract
+	"internal/egress":          3, // do
+	"internal/store/storetest": 3,
+	"internal/store/memory":    3,
+	"internal/store/sqlite":    3,
+	"internal/engine":          4, // the shell around the core
+	"internal/sim":             5,
+	"internal/api":             5, // faces
+	"internal/server":          6, // puts them together
+	"internal/cli":             6,
+	"cmd/grapnel":              7,
+}
+
+// longFiles may be longer than the budget, each for the reason given.
+var longFiles = map[string]string{}
+
+const (
+	lineBudget = 500
+	badNames   = "util utils common helper helpers misc manager shared base"
+)
+
+// source is one Go file of the product or its tests.
+type source struct {
+	path  string // with slashes, from the root of the repository
+	dir   string
+	test  bool
+	lines int
+	file  *ast.File
+	text  []byte
+}
+
+// sources are all Go files that are not in a nested module's own dependencies or in test data.
+func sources(t *testing.T) []source {
+	t.Helper()
+	var all []source
+	set := token.NewFileSet()
+	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && name != "." && (strings.HasPrefix(d.Name(), ".") || slices.Contains([]string{"testdata", "bin", "grapnel-data"}, d.Name())) {
+			return filepath.SkipDir
+		}
+		if d.IsDir() || !strings.HasSuffix(name, ".go") {
+			return nil
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		file, err := parser.ParseFile(set, name, text, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		slashed := filepath.ToSlash(name)
+		all = append(all, source{path: slashed, dir: path.Dir(slashed), test: strings.HasSuffix(name, "_test.go"),
+			lines: strings.Count(string(text), "\n"), file: file, text: text})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) < 20 {
+		t.Fatalf("found only %d Go files: the test does not look where it should", len(all))
+	}
+	return all
+}
+
+// product are the sources that are part of what is built.
+func product(t *testing.T) []source {
+	t.Helper()
+	return slices.DeleteFunc(sources(t), func(s source) bool { return s.test })
+}
+
+func TestEveryPackageHasADoorComment(t *testing.T) {
+	door := map[string]string{}
+	packages := map[string]string{}
+	for _, s := range product(t) {
+		packages[s.dir] = s.file.Name.Name
+		if s.file.Doc != nil {
+			door[s.dir] += s.file.Doc.Text()
+		}
+	}
+	for dir, name := range packages {
+		opening := "Package " + name + " "
+		if name == "main" {
+			opening = "Command " + path.Base(dir) + " "
+		}
+		if !strings.HasPrefix(door[dir], opening) {
+			t.Errorf("%s: its doc comment should open with %q and say its job, what holds and what it does not promise", dir, opening)
+		} else if len(door[dir]) < 120 {
+			t.Errorf("%s: its doc comment says next to nothing", dir)
+		}
+	}
+}
+
+func TestImportsGoDownTheFloors(t *testing.T) {
+	seen := map[string]bool{}
+	for _, s := range product(t) {
+		if nested(s.dir) || tool(s.dir) {
+			continue
+		}
+		mine, ok := floors[s.dir]
+		if !ok && !seen[s.dir] {
+			t.Errorf("%s has no floor: give it one in house_test.go", s.dir)
+		}
+		seen[s.dir] = true
+		for _, imported := range s.file.Imports {
+			room, ours := room(strings.Trim(imported.Path.Value, `"`))
+			if !ours || !ok {
+				continue
+			}
+			theirs, known := floors[room]
+			if known && theirs >= mine {
+				t.Errorf("%s: %s (floor %d) imports %s (floor %d), which is not below it", s.path, s.dir, mine, room, theirs)
+			}
+		}
+	}
+	for dir := range floors {
+		if _, err := os.Stat(dir); err != nil {
+			t.Errorf("floors names %s, which does not exist", dir)
+		}
+	}
+}
+
+// Some arrows are forbidden although they would go down.
+func TestImportsThatWouldBeShortcuts(t *testing.T) {
+	const everybodyElse = "*"
+	for _, rule := range []struct{ who, never, why string }{
+		{"internal/core", "internal/store", "the core decides; it never reads"},
+		{"client", "internal", "it is for programs outside this repository"},
+		{"sign", "internal", "it is for programs outside this repository"},
+		{"policy", "internal", "it is for programs outside this repository"},
+		{"internal/store", "internal/core", "what is durable does not depend on who decides"},
+		{"internal/api", "internal/core", "faces talk to the engine"},
+		{"internal/api", "internal/engine", "faces say what they need as interfaces of their own"},
+		{"internal/server", "internal/sim", "what simulates is no part of what runs"},
+		{everybodyElse, "internal/api", "only the server puts a face on"},
+	} {
+		for _, s := range product(t) {
+			if nested(s.dir) || tool(s.dir) {
+				continue
+			}
+			applies := s.dir == rule.who || strings.HasPrefix(s.dir, rule.who+"/")
+			if rule.who == everybodyElse {
+				applies = s.dir != "internal/server" && s.dir != rule.never
+			}
+			if !applies {
+				continue
+			}
+			for _, imported := range s.file.Imports {
+				room, ours := room(strings.Trim(imported.Path.Value, `"`))
+				if ours && (room == rule.never || strings.HasPrefix(room, rule.never+"/")) {
+					t.Errorf("%s imports %s: %s", s.path, room, rule.why)
+				}
+			}
+		}
+	}
+}
+
+// room turns an import path into a directory of this repository.
+func room(imported string) (dir string, ours bool) {
+	if imported == module {
+		return ".", true
+	}
+	return strings.CutPrefix(imported, module+"/")
+}
+
+// nested says whether a directory belongs to a module of its own, which has its own rules and its own dependencies.
+func nested(dir string) bool {
+	for ; dir != "."; dir = path.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// tool says whether a directory holds programs that test or measure the product and are no part of it.
+func tool(dir string) bool {
+	first, _, _ := strings.Cut(dir, "/")
+	return first == "bench" || first == "e2e" || first == "tools"
+}
+
+func TestNoSleepInTheProduct(t *testing.T) {
+	for _, s := range product(t) {
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			call, ok := n.(*ast.SelectorExpr)
+			if !ok || call.Sel.Name != "Sleep" {
+				return true
+			}
+			if pkg, ok := call.X.(*ast.Ident); ok && pkg.Name == "time" {
+				t.Errorf("%s sleeps: wait for what is to happen, with a context", s.path)
+			}
+			return true
+		})
+	}
+}
+
+func TestFilesAreShort(t *testing.T) {
+	for _, s := range product(t) {
+		if _, allowed := longFiles[s.path]; s.lines > lineBudget && !allowed {
+			t.Errorf("%s has %d lines, more than %d: there is a second concept hiding in it", s.path, s.lines, lineBudget)
+		}
+	}
+	for name := range longFiles {
+		if _, err := os.Stat(name); err != nil {
+			t.Errorf("longFiles names %s, which does not exist", name)
+		}
+	}
+}
+
+func TestNamesSayWhatIsInside(t *testing.T) {
+	bad := strings.Fields(badNames)
+	for _, s := range sources(t) {
+		stem := strings.TrimSuffix(strings.TrimSuffix(path.Base(s.path), ".go"), "_test")
+		if slices.Contains(bad, s.file.Name.Name) || slices.Contains(bad, stem) {
+			t.Errorf("%s: a name like that has no home yet; find out what it holds", s.path)
+		}
+	}
+}
+
+func TestModulesAreOurs(t *testing.T) {
+	declared := regexp.MustCompile(`(?m)^module (\S+)$`)
+	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || d.Name() != "go.mod" {
+			return err
+		}
+		want := module
+		if dir := filepath.ToSlash(filepath.Dir(name)); dir != "." {
+			want += "/" + dir
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		if m := declared.FindSubmatch(text); m == nil || string(m[1]) != want {
+			t.Errorf("%s should declare module %s", name, want)
+		}
+		if regexp.MustCompile(`(?m)^(toolchain|replace .* => [./~])`).Match(text) && filepath.Dir(name) == "." {
+			t.Errorf("%s: no toolchain line and no replacement by a directory in the product's module", name)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestLicence(t *testing.T) {
+	text := read(t, "LICENSE")
+	if !strings.Contains(text, "Apache License") || !strings.Contains(text, "Version 2.0, January 2004") {
+		t.Error("LICENSE is not the Apache License, version 2.0")
+	}
+}
+
+func TestReadmeCommandsExist(t *testing.T) {
+	targets := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^([a-z][a-z-]*):`).FindAllStringSubmatch(read(t, "Makefile"), -1) {
+		targets[m[1]] = true
+	}
+	for _, doc := range documents(t) {
+		for _, m := range regexp.MustCompile("(?m)(?:^ *(?:\\$ )?|`)make ([a-z][a-z-]*)").FindAllStringSubmatch(read(t, doc), -1) {
+			if !targets[m[1]] {
+				t.Errorf("%s speaks of make %s, which the Makefile does not have", doc, m[1])
+			}
+		}
+	}
+	for _, needed := range []string{"run", "build", "test", "soak", "bench", "lint"} {
+		if !targets[needed] {
+			t.Errorf("the Makefile has no target %s", needed)
+		}
+	}
+	for _, needed := range []string{"make run", "make test"} {
+		if !strings.Contains(read(t, "README.md"), needed) {
+			t.Errorf("README.md does not mention %s", needed)
+		}
+	}
+}
+
+func TestLinksInDocumentsResolve(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	for _, doc := range documents(t) {
+		for _, m := range link.FindAllStringSubmatch(read(t, doc), -1) {
+			target, fragment, _ := strings.Cut(m[1], "#")
+			if strings.Contains(target, "://") || strings.HasPrefix(target, "mailto:") {
+				continue
+			}
+			there := doc
+			if target != "" {
+				there = path.Join(path.Dir(doc), target)
+			}
+			if _, err := os.Stat(there); err != nil {
+				t.Errorf("%s links to %s, which does not exist", doc, m[1])
+				continue
+			}
+			if fragment != "" && strings.HasSuffix(there, ".md") && !slices.Contains(anchors(read(t, there)), fragment) {
+				t.Errorf("%s links to %s, and there is no such heading", doc, m[1])
+			}
+		}
+	}
+}
+
+// documents are all Markdown files.
+func documents(t *testing.T) []string {
+	t.Helper()
+	var all []string
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, found...)
+	}
+	if !slices.Contains(all, "README.md") {
+		t.Fatal("there is no README.md")
+	}
+	return all
+}
+
+// anchors are the names under which a document's headings can be linked to.
+func anchors(text string) []string {
+	var all []string
+	for _, m := range regexp.MustCompile(`(?m)^#{1,6} (.+)$`).FindAllStringSubmatch(text, -1) {
+		name := strings.ToLower(strings.TrimSpace(m[1]))
+		name = regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(name, "")
+		all = append(all, strings.ReplaceAll(name, " ", "-"))
+	}
+	return all
+}
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

@@ -1,0 +1,187 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/client"
+)
+
+// The exit codes.
+const (
+	ExitOK          = 0
+	ExitFailure     = 1
+	ExitUsage       = 2
+	ExitNotFound    = 3
+	ExitAuth        = 4
+	ExitConflict    = 5
+	ExitUnavailable = 6
+	ExitRateLimited = 7
+	ExitFindings    = 8
+	ExitPartial     = 9
+	ExitTimeout     = 124
+	ExitInterrupted = 130
+)
+
+// Fault is an error that knows what kind of failure it is and what to do about it.
+type Fault struct {
+	Exit int
+	Code string // for programs
+	Text string // what and why
+	Next string // what to do; may be empty
+}
+
+func (f *Fault) Error() string { return f.Text }
+
+// Usagef is the fault of a command that was not called right.
+func Usagef(format string, args ...any) *Fault {
+	return &Fault{Exit: ExitUsage, Code: "usage", Text: fmt.Sprintf(format, args...)}
+}
+
+// Findings is the fault of a check that found something.
+func Findings(format string, args ...any) *Fault {
+	return &Fault{Exit: ExitFindings, Code: "findings", Text: fmt.Sprintf(format, args...)}
+}
+
+// Partial is the fault of a command that did some of its work.
+func Partial(format string, args ...any) *Fault {
+	return &Fault{Exit: ExitPartial, Code: "partial", Text: fmt.Sprintf(format, args...)}
+}
+
+// Explain turns any error into a fault. This is the only place that maps kinds of failure to exit codes.
+func Explain(err error) *Fault {
+	var (
+		fault   *Fault
+		refused *client.Error
+		lost    *client.Unreachable
+		local   *grapnel.Error
+	)
+	switch {
+	case errors.As(err, &fault):
+		return fault
+	case errors.Is(err, context.DeadlineExceeded):
+		return &Fault{ExitTimeout, "timeout", err.Error(), "Give it more time with --timeout, or look whether the server is busy."}
+	case errors.Is(err, context.Canceled):
+		return &Fault{ExitInterrupted, "interrupted", "interrupted", ""}
+	case errors.As(err, &lost):
+		return &Fault{ExitUnavailable, "unavailable", err.Error(),
+			"Is it running? Start one with: grapnel serve. If it is elsewhere: --server URL or GRAPNEL_SERVER."}
+	case errors.As(err, &refused):
+		return explainAnswer(refused)
+	case errors.As(err, &local) && local.Err == nil:
+		text := local.Detail
+		for _, f := range local.Fields {
+			text += fmt.Sprintf("; %s: %s", f.Pointer, f.Detail)
+		}
+		return &Fault{exitOf(local.Code), string(local.Code), text, ""}
+	}
+	return &Fault{ExitFailure, "failure", err.Error(), ""}
+}
+
+func explainAnswer(e *client.Error) *Fault {
+	f := &Fault{Exit: ExitFailure, Code: e.Code, Text: e.Error()}
+	switch e.Status {
+	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType:
+		f.Exit = ExitUsage
+	case http.StatusUnprocessableEntity:
+		f.Exit = ExitUsage
+		if e.Code == string(grapnel.CodeMismatch) {
+			f.Exit = ExitConflict
+		}
+	case http.StatusUnauthorized:
+		f.Exit, f.Next = ExitAuth, "Give an API key with GRAPNEL_KEY or --key; a server's first key is in admin.key beside its database."
+	case http.StatusForbidden:
+		f.Exit, f.Next = ExitAuth, "Use a key that has this scope; make one with: grapnel keys create."
+	case http.StatusNotFound, http.StatusGone:
+		f.Exit = ExitNotFound
+	case http.StatusConflict, http.StatusPreconditionFailed:
+		f.Exit = ExitConflict
+	case http.StatusTooManyRequests:
+		f.Exit = ExitRateLimited
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusInsufficientStorage:
+		f.Exit, f.Next = ExitUnavailable, "Try again in a moment."
+	}
+	if f.Next == "" && e.RequestID != "" && e.Status >= 500 {
+		f.Next = "The server's log has more under request id " + e.RequestID + "."
+	}
+	return f
+}
+
+// exitOf is for errors that were found here, before anything was sent.
+func exitOf(code grapnel.Code) int {
+	switch code {
+	case grapnel.CodeInvalid, grapnel.CodeMalformed, grapnel.CodeTooLarge, grapnel.CodeUnsupported:
+		return ExitUsage
+	case grapnel.CodeNotFound:
+		return ExitNotFound
+	case grapnel.CodeConflict, grapnel.CodeMismatch, grapnel.CodeInFlight:
+		return ExitConflict
+	case grapnel.CodeUnavailable, grapnel.CodeStorageFull:
+		return ExitUnavailable
+	}
+	return ExitFailure
+}
+
+// Report says what went wrong on stderr and, when a program reads stdout, as a problem there too. It returns the exit code.
+func (w *World) Report(err error, machine bool) int {
+	if err == nil {
+		return ExitOK
+	}
+	f := Explain(err)
+	text := "error: " + strings.TrimSuffix(clean(f.Text), ".")
+	if f.Next != "" {
+		text += ". " + f.Next
+	}
+	_, _ = fmt.Fprintln(w.Stderr, text)
+	// A check that found something and a job half done have printed their answer already.
+	if machine && f.Exit != ExitFindings && f.Exit != ExitPartial {
+		_, _ = fmt.Fprintln(w.Stdout, string(problemOf(err, f)))
+	}
+	return f.Exit
+}
+
+// problemOf is the server's own problem when it sent one.
+func problemOf(err error, f *Fault) json.RawMessage {
+	var refused *client.Error
+	if errors.As(err, &refused) && json.Valid(refused.Problem) {
+		return refused.Problem
+	}
+	return Encode(struct {
+		Type   string `json:"type"`
+		Title  string `json:"title"`
+		Detail string `json:"detail"`
+		Code   string `json:"code"`
+		Exit   int    `json:"exit_code"`
+	}{"about:blank", title(f.Exit), f.Text, f.Code, f.Exit})
+}
+
+func title(exit int) string {
+	switch exit {
+	case ExitUsage:
+		return "The command was not called right"
+	case ExitNotFound:
+		return "Not found"
+	case ExitAuth:
+		return "Not allowed"
+	case ExitConflict:
+		return "Conflict"
+	case ExitUnavailable:
+		return "The server cannot be reached"
+	case ExitRateLimited:
+		return "Too many requests"
+	case ExitFindings:
+		return "The check found something"
+	case ExitPartial:
+		return "Only a part was done"
+	case ExitTimeout:
+		return "It took too long"
+	case ExitInterrupted:
+		return "Interrupted"
+	}
+	return "It failed"
+}

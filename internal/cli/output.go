@@ -1,0 +1,199 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/itchyny/gojq"
+)
+
+// The forms of output.
+const (
+	Table = "table"
+	JSON  = "json"
+	Lines = "jsonl"
+	Names = "name"
+)
+
+// View is an answer in every form it can be printed in.
+type View struct {
+	JSON  json.RawMessage // the whole answer
+	Items []Item          // what it is about: one object, or the rows of a list
+	Parts []Part          // for people
+	More  string          // said on stderr after a table, as "more follows"
+}
+
+// Item is one object of an answer.
+type Item struct {
+	Name string
+	JSON json.RawMessage
+}
+
+// Part is a table, or without a head a form of names and values.
+type Part struct {
+	Title string
+	Head  []string
+	Rows  [][]string
+}
+
+// Printer prints views the way the user asked for.
+type Printer struct {
+	world *World
+	form  string
+	query *gojq.Code
+}
+
+// NewPrinter checks the form and compiles the --jq expression, which may be empty.
+func (w *World) NewPrinter(form, jq string) (*Printer, error) {
+	p := &Printer{world: w, form: form}
+	switch form {
+	case Table, JSON, Lines, Names:
+	default:
+		return nil, Usagef("-o %s: the forms of output are table, json, jsonl and name", form)
+	}
+	if jq == "" {
+		return p, nil
+	}
+	query, err := gojq.Parse(jq)
+	if err != nil {
+		return nil, Usagef("--jq: %v", err)
+	}
+	if p.query, err = gojq.Compile(query); err != nil {
+		return nil, Usagef("--jq: %v", err)
+	}
+	return p, nil
+}
+
+// Machine says whether a program reads the output: then errors are problems on stdout too.
+func (p *Printer) Machine() bool { return p.form == JSON || p.form == Lines || p.query != nil }
+
+// Print prints a view.
+func (p *Printer) Print(v View) error {
+	out := &bytes.Buffer{}
+	switch {
+	case p.query != nil:
+		if err := p.filter(out, v.JSON); err != nil {
+			return err
+		}
+	case p.form == JSON:
+		if err := json.Indent(out, v.JSON, "", "  "); err != nil {
+			return fmt.Errorf("the answer is not JSON: %w", err)
+		}
+		out.WriteByte('\n')
+	case p.form == Lines:
+		for _, item := range v.Items {
+			if err := json.Compact(out, item.JSON); err != nil {
+				return fmt.Errorf("the answer is not JSON: %w", err)
+			}
+			out.WriteByte('\n')
+		}
+	case p.form == Names:
+		for _, item := range v.Items {
+			fmt.Fprintln(out, item.Name)
+		}
+	default:
+		layout{colour: p.world.Colour(p.world.Stdout), width: columns(p.world.Stdout)}.write(out, v.Parts)
+	}
+	if _, err := p.world.Stdout.Write(out.Bytes()); err != nil {
+		return fmt.Errorf("the answer cannot be written: %w", err)
+	}
+	if p.form == Table && p.query == nil && v.More != "" {
+		_, _ = fmt.Fprintln(p.world.Stderr, v.More)
+	}
+	return nil
+}
+
+// filter runs the --jq expression. Like jq -r, it prints strings as they are.
+func (p *Printer) filter(out io.Writer, doc json.RawMessage) error {
+	decoder := json.NewDecoder(bytes.NewReader(doc))
+	decoder.UseNumber() // keeps the digits of numbers
+	var in any
+	if err := decoder.Decode(&in); err != nil {
+		return fmt.Errorf("the answer is not JSON: %w", err)
+	}
+	results := p.query.Run(in)
+	for {
+		v, more := results.Next()
+		if !more {
+			return nil
+		}
+		if err, failed := v.(error); failed {
+			return Usagef("--jq: %v", err)
+		}
+		if text, ok := v.(string); ok {
+			_, _ = fmt.Fprintln(out, text)
+			continue
+		}
+		line, err := gojq.Marshal(v)
+		if err != nil {
+			return fmt.Errorf("--jq: the result cannot be printed: %w", err)
+		}
+		_, _ = fmt.Fprintln(out, string(line))
+	}
+}
+
+// Time writes a moment for a table: how far away it is for a person at a terminal, in full for everything else.
+func (p *Printer) Time(at *time.Time) string {
+	if at == nil || at.IsZero() {
+		return ""
+	}
+	if _, ok := terminal(p.world.Stdout); !ok {
+		return at.UTC().Format("2006-01-02T15:04:05.000000Z")
+	}
+	return relative(at.Sub(p.world.Now()))
+}
+
+func relative(away time.Duration) string {
+	text := func(d time.Duration) string {
+		switch {
+		case d < time.Minute:
+			return fmt.Sprintf("%ds", d/time.Second)
+		case d < time.Hour:
+			return fmt.Sprintf("%dm%02ds", d/time.Minute, d%time.Minute/time.Second)
+		case d < 48*time.Hour:
+			return fmt.Sprintf("%dh%02dm", d/time.Hour, d%time.Hour/time.Minute)
+		}
+		return fmt.Sprintf("%dd", d/(24*time.Hour))
+	}
+	switch {
+	case away >= time.Second:
+		return "in " + text(away)
+	case away <= -time.Second:
+		return text(-away) + " ago"
+	}
+	return "now"
+}
+
+// Encode writes a value as JSON without escaping what only HTML needs.
+func Encode(v any) json.RawMessage {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic(err) // what is given here are our own plain structs
+	}
+	return json.RawMessage(strings.TrimSuffix(b.String(), "\n"))
+}
+
+// AskedOutput is the form of output that the arguments or the environment ask for, for when they could not be parsed.
+func (w *World) AskedOutput(otherwise string) string {
+	if form, _ := w.Lookup("GRAPNEL_OUTPUT"); form != "" {
+		otherwise = form
+	}
+	for i, arg := range w.Args {
+		for _, name := range []string{"-o", "--output"} {
+			if rest, ok := strings.CutPrefix(arg, name); ok {
+				if rest != "" {
+					otherwise = strings.TrimPrefix(rest, "=")
+				} else if i+1 < len(w.Args) {
+					otherwise = w.Args[i+1]
+				}
+			}
+		}
+	}
+	return otherwise
+}

@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// The annotations that make a flag a setting.
+const (
+	fromVariable = "grapnel_variable" // its value is the variable's name
+	fromFile     = "grapnel_file"
+	isSecret     = "grapnel_secret"
+)
+
+// configFlag names the config file, on commands that have one.
+const configFlag = "config"
+
+// FromVariable lets a flag come from an environment variable of this name.
+func FromVariable(flags *pflag.FlagSet, flag, variable string) {
+	annotate(flags, flag, fromVariable, variable)
+}
+
+// FromVariables lets flags come from the variables named after them: "drain-timeout" from GRAPNEL_DRAIN_TIMEOUT.
+func FromVariables(flags *pflag.FlagSet, names ...string) {
+	for _, name := range names {
+		FromVariable(flags, name, "GRAPNEL_"+strings.ToUpper(strings.ReplaceAll(name, "-", "_")))
+	}
+}
+
+// FromFile lets flags come from the config file, where their names are written with underscores.
+func FromFile(flags *pflag.FlagSet, names ...string) {
+	for _, name := range names {
+		annotate(flags, name, fromFile, "yes")
+	}
+}
+
+// Secret marks flags whose values are not repeated in errors and may be in a file of their own, which the variable with _FILE
+// at its end names.
+func Secret(flags *pflag.FlagSet, names ...string) {
+	for _, name := range names {
+		annotate(flags, name, isSecret, "yes")
+	}
+}
+
+func annotate(flags *pflag.FlagSet, flag, annotation, value string) {
+	if err := flags.SetAnnotation(flag, annotation, []string{value}); err != nil {
+		panic(err) // there is no such flag: the command's own table is wrong
+	}
+}
+
+func is(f *pflag.Flag, annotation string) bool { return f.Annotations[annotation] != nil }
+
+// Settle gives every setting that no flag was given for its value: from its variable, else from the config file if the command
+// has a flag for one.
+func (w *World) Settle(flags *pflag.FlagSet) error {
+	err := each(flags, fromVariable, func(f *pflag.Flag) error {
+		value, origin, found, err := w.lookup(f.Annotations[fromVariable][0], is(f, isSecret))
+		if err != nil || !found {
+			return err
+		}
+		return set(flags, f, value, origin)
+	})
+	if err != nil {
+		return err
+	}
+	path := flags.Lookup(configFlag)
+	if path == nil || path.Value.String() == "" {
+		return nil
+	}
+	file, err := readConfig(path.Value.String())
+	if err != nil {
+		return err
+	}
+	if err := file.check(flags); err != nil {
+		return err
+	}
+	return each(flags, fromFile, func(f *pflag.Flag) error {
+		v, found := file.values[f.Name]
+		if !found {
+			return nil
+		}
+		return set(flags, f, v.text, fmt.Sprintf("%s, line %d", file.path, v.line))
+	})
+}
+
+// each visits the flags with an annotation that have no value yet, until one fails.
+func each(flags *pflag.FlagSet, annotation string, visit func(*pflag.Flag) error) (err error) {
+	flags.VisitAll(func(f *pflag.Flag) {
+		if err == nil && !f.Changed && is(f, annotation) {
+			err = visit(f)
+		}
+	})
+	return err
+}
+
+func set(flags *pflag.FlagSet, f *pflag.Flag, value, origin string) error {
+	if err := flags.Set(f.Name, value); err != nil {
+		if is(f, isSecret) {
+			return Usagef("%s: the value for %s cannot be used", origin, f.Name)
+		}
+		var invalid *pflag.InvalidValueError
+		if errors.As(err, &invalid) {
+			err = invalid.Unwrap()
+		}
+		return Usagef("%s: %q cannot be used for %s: %v", origin, value, f.Name, err)
+	}
+	return nil
+}
+
+// lookup finds a variable; an empty one counts as not set. The origin is for error messages.
+func (w *World) lookup(name string, secret bool) (value, origin string, found bool, err error) {
+	value, _ = w.Lookup(name)
+	path := ""
+	if secret {
+		path, _ = w.Lookup(name + "_FILE")
+	}
+	switch {
+	case value != "" && path != "":
+		return "", "", false, Usagef("both %s and %s_FILE are set: unset one of them", name, name)
+	case path != "":
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return "", "", false, Usagef("%s_FILE: %v", name, err)
+		}
+		return strings.TrimRight(string(text), "\r\n"), name + "_FILE", true, nil
+	}
+	return value, name, value != "", nil
+}
+
+// SecretVariable is a secret that has no flag, because flags can be seen by everybody on the machine.
+func (w *World) SecretVariable(name string) (string, error) {
+	value, _, _, err := w.lookup(name, true)
+	return value, err
+}

@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"io"
+	"strings"
+
+	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/x/ansi"
+)
+
+const gap = "  "
+
+// layout is how tables are laid out on what they are written to.
+type layout struct {
+	colour bool
+	width  int // lines are cut to it; 0: never
+}
+
+func (l layout) write(out io.Writer, parts []Part) {
+	for i, part := range parts {
+		if i > 0 {
+			l.line(out, "")
+		}
+		if part.Title != "" {
+			l.line(out, l.paint(lipgloss.NewStyle().Bold(true), part.Title))
+		}
+		l.table(out, part)
+	}
+}
+
+func (l layout) table(out io.Writer, part Part) {
+	rows := part.Rows
+	if part.Head != nil {
+		rows = append([][]string{part.Head}, rows...)
+	}
+	var widths []int
+	for _, row := range rows {
+		for c, cell := range row {
+			if c == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[c] = max(widths[c], lipgloss.Width(clean(cell)))
+		}
+	}
+	for r, row := range rows {
+		var line strings.Builder
+		for c, cell := range row {
+			cell = clean(cell)
+			padding := strings.Repeat(" ", widths[c]-lipgloss.Width(cell))
+			switch {
+			case part.Head != nil && r == 0, part.Head == nil && c == 0:
+				cell = l.paint(lipgloss.NewStyle().Faint(true), cell)
+			default:
+				cell = l.tone(cell)
+			}
+			line.WriteString(cell)
+			if c < len(row)-1 {
+				line.WriteString(padding + gap)
+			}
+		}
+		l.line(out, strings.TrimRight(line.String(), " "))
+	}
+}
+
+func (l layout) line(out io.Writer, text string) {
+	if l.width > 0 {
+		text = ansi.Truncate(text, l.width, "…")
+	}
+	_, _ = io.WriteString(out, text+"\n")
+}
+
+// clean keeps a cell on its line and a terminal safe: what is in it may come from a receiver.
+func clean(cell string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f && r < 0xa0 {
+			return ' '
+		}
+		return r
+	}, cell)
+}
+
+// tone colours the words that say how something is.
+func (l layout) tone(cell string) string {
+	switch cell {
+	case "delivered", "enabled", "deliver":
+		return l.paint(lipgloss.NewStyle().Foreground(lipgloss.Green), cell)
+	case "failed", "disabled", "fail", "disable":
+		return l.paint(lipgloss.NewStyle().Foreground(lipgloss.Red), cell)
+	case "pending", "held", "paused", "retry", "throttle":
+		return l.paint(lipgloss.NewStyle().Foreground(lipgloss.Yellow), cell)
+	case "dropped", "discarded", "skipped":
+		return l.paint(lipgloss.NewStyle().Foreground(lipgloss.BrightBlack), cell)
+	}
+	return cell
+}
+
+func (l layout) paint(style lipgloss.Style, text string) string {
+	if !l.colour {
+		return text
+	}
+	return style.Render(text)
+}

@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// Size is a flag for a number of bytes: "262144", "256KiB", "1MiB".
+type Size int64
+
+var sizeUnits = []struct {
+	suffix string
+	bytes  int64
+}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}, {"KB", 1e3}, {"B", 1}, {"", 1}}
+
+// Set reads the text form.
+func (s *Size) Set(text string) error {
+	for _, unit := range sizeUnits {
+		number, ok := strings.CutSuffix(text, unit.suffix)
+		if !ok {
+			continue
+		}
+		n, err := strconv.ParseInt(strings.TrimSpace(number), 10, 64)
+		if err != nil || n <= 0 || n > (1<<62)/unit.bytes {
+			break
+		}
+		*s = Size(n * unit.bytes)
+		return nil
+	}
+	return fmt.Errorf("write a number of bytes, such as 262144 or 256KiB")
+}
+
+func (s *Size) String() string {
+	for _, unit := range sizeUnits[:3] {
+		if n := int64(*s); n >= unit.bytes && n%unit.bytes == 0 {
+			return strconv.FormatInt(n/unit.bytes, 10) + unit.suffix
+		}
+	}
+	return strconv.FormatInt(int64(*s), 10)
+}
+
+// Type names the kind of value in help texts.
+func (*Size) Type() string { return "size" }
+
+// Networks is a flag for address ranges: "10.0.0.0/8,127.0.0.1". Given again, it adds to what was given.
+type Networks []netip.Prefix
+
+// Set reads the text form.
+func (n *Networks) Set(text string) error {
+	for part := range strings.SplitSeq(text, ",") {
+		part = strings.TrimSpace(part)
+		prefix, err := netip.ParsePrefix(part)
+		if err != nil {
+			addr, single := netip.ParseAddr(part)
+			if single != nil {
+				return fmt.Errorf("%q is not a range of addresses such as 10.0.0.0/8", part)
+			}
+			prefix = netip.PrefixFrom(addr, addr.BitLen())
+		}
+		if prefix != prefix.Masked() {
+			return fmt.Errorf("%q has bits behind its mask; did you mean %v?", part, prefix.Masked())
+		}
+		*n = append(*n, prefix)
+	}
+	return nil
+}
+
+func (n *Networks) String() string {
+	parts := make([]string, len(*n))
+	for i, p := range *n {
+		parts[i] = p.String()
+	}
+	return strings.Join(parts, ",")
+}
+
+// Type names the kind of value in help texts.
+func (*Networks) Type() string { return "cidr,…" }
