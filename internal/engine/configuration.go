@@ -1,9 +1,6 @@
 package engine
 
 import (
-	"slices"
-	"strings"
-
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/match"
@@ -14,37 +11,42 @@ import (
 // configuration is everything operators have set, at one version. It is never changed: a change makes a new one.
 type configuration struct {
 	version   int64
-	newest    int64               // delivery when it was read
-	endpoints []*grapnel.Endpoint // sorted by id, policies resolved; the deleted ones included until they are forgotten
+	newest    int64              // delivery when it was read
+	endpoints []grapnel.Endpoint // sorted by id, policies resolved; the deleted ones included until they are forgotten
 	policies  []grapnel.NamedPolicy
 	keys      []grapnel.Key
 	byID      map[string]*grapnel.Endpoint
-	byHash    map[[32]byte]int // into keys
+	byHash    map[[32]byte]int        // into keys
+	targets   map[string]store.Target // what an event makes for each endpoint
 	router    *match.Router
 }
 
-// newConfiguration resolves policies and prepares matching.
-func newConfiguration(c store.Config) (*configuration, error) {
+// newConfiguration resolves policies and prepares matching, reusing what the configuration before has prepared. The error is
+// about filters that do not compile any more; the configuration is complete even so, those endpoints match nothing.
+func newConfiguration(c store.Config, before *configuration) (*configuration, error) {
 	conf := &configuration{
-		version: c.Version, newest: c.Newest, policies: c.Policies, keys: c.Keys,
+		version: c.Version, newest: c.Newest, endpoints: c.Endpoints, policies: c.Policies, keys: c.Keys,
 		byID: make(map[string]*grapnel.Endpoint, len(c.Endpoints)), byHash: make(map[[32]byte]int, len(c.Keys)),
+		targets: make(map[string]store.Target, len(c.Endpoints)),
 	}
-	var wanted []grapnel.Endpoint
 	for i := range c.Endpoints {
 		ep := &c.Endpoints[i]
 		conf.resolve(ep)
-		conf.endpoints = append(conf.endpoints, ep)
 		conf.byID[ep.ID] = ep
-		if ep.DeletedAt.IsZero() {
-			wanted = append(wanted, *ep)
+		conf.targets[ep.ID] = store.Target{
+			Endpoint: ep.ID, Ordered: ep.Ordering == grapnel.OrderByKey, Trigger: grapnel.TriggerSchedule,
+			Delay: core.FirstDelay(&ep.Policy), Drop: ep.DropReason(),
 		}
 	}
-	slices.SortFunc(conf.endpoints, func(a, b *grapnel.Endpoint) int { return strings.Compare(a.ID, b.ID) })
 	for i := range c.Keys {
 		conf.byHash[c.Keys[i].Hash] = i
 	}
 	var err error
-	conf.router, err = match.NewRouter(wanted)
+	if before == nil {
+		conf.router, err = match.NewRouter(conf.endpoints)
+	} else {
+		conf.router, err = before.router.Next(conf.endpoints)
+	}
 	return conf, err
 }
 
@@ -67,8 +69,6 @@ func (c *configuration) resolve(ep *grapnel.Endpoint) {
 	ep.Policy, _ = policy.Preset("standard")
 }
 
-func (c *configuration) all() []*grapnel.Endpoint { return c.endpoints }
-
 // endpoint returns one that is not deleted and in scope, or nil.
 func (c *configuration) endpoint(scope store.Scope, id string) *grapnel.Endpoint {
 	ep := c.byID[id]
@@ -83,10 +83,7 @@ func (c *configuration) match(ev *grapnel.Event) []store.Target {
 	wanted := c.router.Match(ev)
 	targets := make([]store.Target, len(wanted))
 	for i, ep := range wanted {
-		targets[i] = store.Target{
-			Endpoint: ep.ID, Ordered: ep.Ordering == grapnel.OrderByKey, Trigger: grapnel.TriggerSchedule,
-			Delay: core.FirstDelay(&ep.Policy), Drop: ep.DropReason(),
-		}
+		targets[i] = c.targets[ep.ID]
 	}
 	return targets
 }

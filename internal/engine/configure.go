@@ -15,9 +15,9 @@ func (e *Engine) reload(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	conf, err := newConfiguration(c)
-	if err != nil {
-		return err
+	conf, broken := newConfiguration(c, e.config.Load())
+	if broken != nil {
+		e.log.Error("filters that do not compile match nothing", "error", broken)
 	}
 	e.config.Store(conf)
 	return nil
@@ -26,8 +26,10 @@ func (e *Engine) reload(ctx context.Context) error {
 // change writes configuration and makes it current before it returns: the core has taken in every endpoint that changed, so
 // when pausing, disabling or deleting is answered, no further attempt starts.
 func (e *Engine) change(ctx context.Context, write func() (store.Put, error)) (store.Put, error) {
-	e.configuring.Lock()
-	defer e.configuring.Unlock()
+	if err := e.lockConfig(ctx); err != nil {
+		return store.Put{}, err
+	}
+	defer e.unlockConfig()
 	put, err := write()
 	if err != nil || put.Answer != nil {
 		return put, err
@@ -39,7 +41,8 @@ func (e *Engine) change(ctx context.Context, write func() (store.Put, error)) (s
 		return put, err
 	}
 	conf := e.config.Load()
-	for _, ep := range conf.all() {
+	for i := range conf.endpoints {
+		ep := &conf.endpoints[i]
 		if old := before.byID[ep.ID]; old == nil || changed(old, ep) {
 			if err := e.await(ctx, input{Input: core.Configured{Endpoint: ep, Newest: conf.newest}}); err != nil {
 				return put, err
@@ -48,6 +51,19 @@ func (e *Engine) change(ctx context.Context, write func() (store.Put, error)) (s
 	}
 	return put, nil
 }
+
+// lockConfig waits until nobody changes the configuration. It is a channel and not a mutex because what happens under it
+// waits for the store and the core, and a caller may go away meanwhile.
+func (e *Engine) lockConfig(ctx context.Context) error {
+	select {
+	case e.configuring <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (e *Engine) unlockConfig() { <-e.configuring }
 
 // changed says whether the core has to know. A named policy can change under an endpoint that did not.
 func changed(old, ep *grapnel.Endpoint) bool {
@@ -75,8 +91,10 @@ func (e *Engine) DeleteEndpoint(ctx context.Context, scope store.Scope, id strin
 
 // forget removes a deleted endpoint for which nothing waits any more.
 func (e *Engine) forget(ctx context.Context, id string) error {
-	e.configuring.Lock()
-	defer e.configuring.Unlock()
+	if err := e.lockConfig(ctx); err != nil {
+		return err
+	}
+	defer e.unlockConfig()
 	if err := e.store.RemoveEndpoint(ctx, id); err != nil {
 		return err
 	}
@@ -127,9 +145,9 @@ func (e *Engine) Endpoint(scope store.Scope, id string) (grapnel.Endpoint, bool)
 // Endpoints returns those in scope, sorted by id.
 func (e *Engine) Endpoints(scope store.Scope) []grapnel.Endpoint {
 	var eps []grapnel.Endpoint
-	for _, ep := range e.config.Load().all() {
+	for _, ep := range e.config.Load().endpoints {
 		if ep.DeletedAt.IsZero() && scope.Allows(ep.Tenant) {
-			eps = append(eps, *ep)
+			eps = append(eps, ep)
 		}
 	}
 	return eps
@@ -171,7 +189,7 @@ func (e *Engine) KeyByHash(hash [32]byte) (grapnel.Key, bool) {
 // Held returns the ids of endpoints for which nothing is attempted now.
 func (e *Engine) Held() []string {
 	var ids []string
-	for _, ep := range e.config.Load().all() {
+	for _, ep := range e.config.Load().endpoints {
 		if ep.Status != grapnel.EndpointEnabled {
 			ids = append(ids, ep.ID)
 		}

@@ -32,7 +32,10 @@ func (e *Engine) attempt(a core.Attempt) {
 	defer e.attempts.Done()
 	result := core.Finished{Endpoint: a.Config.ID, Delivery: a.Head.Delivery}
 	event, err := e.event(a.Head.Event)
-	switch {
+	switch ep := e.config.Load().byID[a.Config.ID]; {
+	case ep == nil || ep.Status != grapnel.EndpointEnabled || !ep.DeletedAt.IsZero():
+		// It was stopped between the core's decision and this moment, and whoever stopped it may have been told so already.
+		result.Outcome.Class = policy.ClassInternal
 	case err != nil:
 		e.log.Error("an event could not be read", "delivery", deliveryID(a.Head), "error", err)
 		result.Outcome.Class = policy.ClassInternal
@@ -50,6 +53,9 @@ func (e *Engine) attempt(a core.Attempt) {
 			ResponseHeaders: r.Headers, ResponseBody: r.Body,
 		}
 		e.metrics.attempted(a, r)
+		if r.Outcome.Class == policy.ClassInternal && e.sending.Err() == nil {
+			e.log.Error("an attempt could not be made and will be repeated", "delivery", deliveryID(a.Head), "endpoint", a.Config.ID, "error", r.Error)
+		}
 	}
 	e.send(result)
 }

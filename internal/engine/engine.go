@@ -61,7 +61,7 @@ type Engine struct {
 	inputs chan input
 	over   chan struct{} // closed when Run takes no more inputs
 
-	configuring sync.Mutex // held while the configuration changes, in the store and here
+	configuring chan struct{} // holds a token while the configuration changes, in the store and here
 	config      atomic.Pointer[configuration]
 
 	events   *cache
@@ -91,12 +91,13 @@ func New(ctx context.Context, o Options) (*Engine, error) {
 	}
 	e := &Engine{
 		store: o.Store, sender: o.Sender, now: o.Now, random: o.Random, log: o.Log,
-		drain:   cmp.Or(o.DrainTimeout, 30*time.Second),
-		core:    core.New(o.Core),
-		inputs:  make(chan input, 1024),
-		over:    make(chan struct{}),
-		events:  newCache(cmp.Or(o.CacheBytes, 32<<20)),
-		metrics: newMetrics(),
+		drain:       cmp.Or(o.DrainTimeout, 30*time.Second),
+		core:        core.New(o.Core),
+		inputs:      make(chan input, 1024),
+		configuring: make(chan struct{}, 1),
+		over:        make(chan struct{}),
+		events:      newCache(cmp.Or(o.CacheBytes, 32<<20)),
+		metrics:     newMetrics(),
 	}
 	e.recorder = newRecorder(e)
 	e.chores = newChores(e)
@@ -116,8 +117,8 @@ func (e *Engine) Run(ctx context.Context) {
 		helpers.Go(e.chores.run)
 	}
 	conf := e.config.Load()
-	for _, ep := range conf.all() {
-		e.step(core.Configured{Endpoint: ep, Newest: conf.newest})
+	for i := range conf.endpoints {
+		e.step(core.Configured{Endpoint: &conf.endpoints[i], Newest: conf.newest})
 	}
 	e.loop(ctx)
 	close(e.over)

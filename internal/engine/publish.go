@@ -43,11 +43,8 @@ func (e *Engine) append(ctx context.Context, events []store.Incoming, once *stor
 		}
 		accepted, err := e.store.Append(ctx, store.Batch{Config: config.version, Events: events, Once: once})
 		if errors.Is(err, store.ErrStale) {
-			// Somebody is between committing a change and publishing it here; wait for them.
-			e.configuring.Lock()
-			e.configuring.Unlock() //nolint:staticcheck // the wait is all that is wanted
-			if e.config.Load().version == config.version {
-				return accepted, err // another process has changed it: the caller's store is shared, which no store here allows
+			if err := e.refreshed(ctx, config.version); err != nil {
+				return accepted, err
 			}
 			continue
 		}
@@ -70,4 +67,17 @@ func (e *Engine) accepted(events []store.Incoming, accepted store.Accepted) {
 	if len(accepted.Heads) > 0 {
 		e.send(core.Arrived{Heads: accepted.Heads})
 	}
+}
+
+// refreshed returns once the configuration is newer than a version that the store has called stale: somebody is between
+// committing a change and publishing it here.
+func (e *Engine) refreshed(ctx context.Context, version int64) error {
+	if err := e.lockConfig(ctx); err != nil {
+		return err
+	}
+	defer e.unlockConfig()
+	if e.config.Load().version != version {
+		return nil
+	}
+	return e.reload(ctx)
 }
