@@ -15,9 +15,10 @@ type Delivery struct {
 	ID            string             `json:"id"`
 	EventID       string             `json:"event_id"`
 	EndpointID    string             `json:"endpoint_id"`
+	Tenant        string             `json:"tenant"`
 	Type          string             `json:"type"`
 	Key           string             `json:"key"`
-	Sequence      int64              `json:"sequence"`
+	Sequence      int64              `json:"sequence"` // 0: it has no line
 	Status        grapnel.Status     `json:"status"`
 	ReasonCode    grapnel.ReasonCode `json:"reason_code"`
 	Reason        string             `json:"reason"`
@@ -38,13 +39,25 @@ type Attempt struct {
 	ScheduledFor    time.Time         `json:"scheduled_for"`
 	StartedAt       time.Time         `json:"started_at"`
 	Duration        policy.Duration   `json:"duration"`
-	StatusCode      int               `json:"status_code"`
+	Phases          Phases            `json:"phases"`
+	StatusCode      int               `json:"status_code"` // 0: there was no response
 	ErrorClass      policy.Class      `json:"error_class"`
 	Error           string            `json:"error"`
 	ResponseHeaders map[string]string `json:"response_headers"`
 	ResponseBody    string            `json:"response_body"`
 	Decision        policy.Decision   `json:"decision"`
 	NextAttemptAt   *time.Time        `json:"next_attempt_at"`
+	PolicyRevision  int64             `json:"policy_revision"`
+}
+
+// Phases are the parts of an attempt's time; zero is what did not happen.
+type Phases struct {
+	DNS       policy.Duration `json:"dns"`
+	Connect   policy.Duration `json:"connect"`
+	TLS       policy.Duration `json:"tls"`
+	FirstByte policy.Duration `json:"first_byte"`
+	Body      policy.Duration `json:"body"`
+	Reused    bool            `json:"reused"` // on a connection that was open already
 }
 
 // DeliveryFilter selects deliveries; the zero value selects all.

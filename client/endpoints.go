@@ -45,8 +45,28 @@ type Endpoint struct {
 	Status         grapnel.EndpointStatus `json:"status"`
 	DisabledReason string                 `json:"disabled_reason"`
 	DisabledAt     *time.Time             `json:"disabled_at"`
+	Health         Health                 `json:"health"`
+	Secrets        []SecretInfo           `json:"secrets"` // those that sign at present, the newest first
 	CreatedAt      time.Time              `json:"created_at"`
 	UpdatedAt      time.Time              `json:"updated_at"`
+	Revision       int64                  `json:"revision"`
+}
+
+// Health is how an endpoint is doing.
+type Health struct {
+	State         string     `json:"state"`
+	Reason        string     `json:"reason"`
+	Since         *time.Time `json:"since"`
+	InFlight      int        `json:"in_flight"`
+	Waiting       int        `json:"waiting"`
+	NextAttemptAt *time.Time `json:"next_attempt_at"`
+}
+
+// SecretInfo says that a secret signs, not which one it is.
+type SecretInfo struct {
+	CreatedAt time.Time  `json:"created_at"`
+	ExpiresAt *time.Time `json:"expires_at"`
+	PublicKey string     `json:"public_key"` // for receivers, when the secret is an Ed25519 key
 }
 
 // EndpointFilter selects endpoints; the zero value selects all.

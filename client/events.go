@@ -76,16 +76,17 @@ func (r *PublishResult) UnmarshalJSON(text []byte) error {
 // Event is an event as the server keeps it. Data is JSON exactly as it was published.
 type Event struct {
 	Raw
-	ID         string            `json:"id"`
-	Tenant     string            `json:"tenant"`
-	Type       string            `json:"type"`
-	Key        string            `json:"key"`
-	Data       json.RawMessage   `json:"data"`
-	DataBase64 []byte            `json:"data_base64"` // instead of Data, when that is not JSON
-	Metadata   map[string]string `json:"metadata"`
-	OccurredAt time.Time         `json:"occurred_at"`
-	AcceptedAt time.Time         `json:"accepted_at"`
-	Deliveries []Delivery        `json:"deliveries"` // without attempts; only when one event is asked for
+	ID          string            `json:"id"`
+	Tenant      string            `json:"tenant"`
+	Type        string            `json:"type"`
+	Key         string            `json:"key"`
+	Data        json.RawMessage   `json:"data"`
+	DataBase64  []byte            `json:"data_base64"` // instead of Data, when that is not JSON
+	ContentType string            `json:"content_type"`
+	Metadata    map[string]string `json:"metadata"`
+	OccurredAt  time.Time         `json:"occurred_at"`
+	AcceptedAt  time.Time         `json:"accepted_at"`
+	Deliveries  []Delivery        `json:"deliveries"` // without attempts; only when one event is asked for
 }
 
 // EventFilter selects events; the zero value selects all.

@@ -14,6 +14,7 @@ type Policy struct {
 	ID        string    `json:"id"` // empty for a preset
 	Name      string    `json:"name"`
 	Tenant    string    `json:"tenant"`
+	Preset    bool      `json:"preset"`
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
 }
