@@ -12,7 +12,7 @@ type Event struct {
 	Type        string
 	Key         string // the ordering key; empty: no order
 	Data        []byte
-	ContentType string // of Data; JSONType for events published as JSON
+	ContentType string // of Data; JSONType itself promises that Data are one valid JSON value: whoever accepts an event checks it
 	Metadata    map[string]string
 	OccurredAt  time.Time
 	AcceptedAt  time.Time

@@ -150,16 +150,14 @@ func envelope(e *grapnel.Event) []byte {
 	return append(base64.StdEncoding.AppendEncode(append(b, `,"data_base64":"`...), e.Data), `"}`...)
 }
 
-// hasJSON says whether the data can stand in a JSON document as they are. The content type is the publisher's claim, so the
-// bytes are looked at: something else inserted there could forge the fields around it.
+// hasJSON says whether the data can stand in a JSON document as they are. grapnel.JSONType itself is a promise of whoever
+// accepted the event; any other type is the publisher's claim, and bytes inserted on a claim could forge the fields around them.
 func hasJSON(e *grapnel.Event) bool {
-	if e.ContentType != grapnel.JSONType {
-		kind, _, err := mime.ParseMediaType(e.ContentType)
-		if err != nil || kind != grapnel.JSONType && !strings.HasSuffix(kind, "+json") {
-			return false
-		}
+	if e.ContentType == grapnel.JSONType {
+		return true
 	}
-	return json.Valid(e.Data)
+	kind, _, err := mime.ParseMediaType(e.ContentType)
+	return err == nil && (kind == grapnel.JSONType || strings.HasSuffix(kind, "+json")) && json.Valid(e.Data)
 }
 
 // field is a header that is the same for every delivery of an endpoint.

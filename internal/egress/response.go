@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -50,28 +51,34 @@ func fill(r io.Reader, buffer []byte) (n int, err error) {
 
 // keptHeaders returns what is shown of an answer's headers: at most 50, none that could be a credential.
 func keptHeaders(h http.Header) map[string]string {
-	names := make([]string, 0, min(len(h), maxKeptHeaders))
-	for name := range h {
-		if !secretive(name) {
-			names = append(names, name)
+	kept := make(map[string]string, min(len(h), maxKeptHeaders))
+	if len(h) <= maxKeptHeaders {
+		for name, values := range h {
+			keep(kept, name, values)
 		}
+		return kept
 	}
-	if len(names) > maxKeptHeaders {
-		slices.Sort(names) // the same ones every time
-		names = names[:maxKeptHeaders]
-	}
-	kept := make(map[string]string, len(names))
-	for _, name := range names {
-		value := h[name][0]
-		if len(h[name]) > 1 {
-			value = strings.Join(h[name], ", ")
+	for _, name := range slices.Sorted(maps.Keys(h)) { // the same ones every time
+		if len(kept) == maxKeptHeaders {
+			break
 		}
-		if len(value) > maxKeptValue {
-			value = value[:maxKeptValue]
-		}
-		kept[name] = strings.ToValidUTF8(value, "\uFFFD")
+		keep(kept, name, h[name])
 	}
 	return kept
+}
+
+func keep(kept map[string]string, name string, values []string) {
+	if len(values) == 0 || secretive(name) {
+		return
+	}
+	value := values[0]
+	if len(values) > 1 {
+		value = strings.Join(values, ", ")
+	}
+	if len(value) > maxKeptValue {
+		value = value[:maxKeptValue]
+	}
+	kept[strings.ToValidUTF8(name, "\uFFFD")] = strings.ToValidUTF8(value, "\uFFFD")
 }
 
 func secretive(name string) bool {
