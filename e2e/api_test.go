@@ -1,3 +1,5 @@
+//go:build linux
+
 package e2e
 
 import (
@@ -86,7 +88,11 @@ type newEvent struct {
 
 // encode writes the event so that its data keep every byte: encoding/json would compact and escape them.
 func (e newEvent) encode() []byte {
-	return fmt.Appendf(nil, `{"id":%q,"type":%q,"key":%q,"data":%s}`, e.ID, e.Type, e.Key, e.Data)
+	key := ""
+	if e.Key != "" {
+		key = fmt.Sprintf(`"key":%q,`, e.Key)
+	}
+	return fmt.Appendf(nil, `{"id":%q,"type":%q,%s"data":%s}`, e.ID, e.Type, key, e.Data)
 }
 
 // publish publishes one event and says what the publisher knows afterwards. refused is the answer when it is a definite no

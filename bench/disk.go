@@ -1,0 +1,85 @@
+//go:build linux
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// disk is where the database is, and what an fsync costs there.
+type disk struct {
+	kind string
+	sync time.Duration
+}
+
+// Magic numbers of file systems, from statfs(2).
+const (
+	tmpfsMagic = 0x01021994
+	extMagic   = 0xef53
+	xfsMagic   = 0x58465342
+	btrfsMagic = 0x9123683e
+)
+
+var errMemory = errors.New("the database would be in memory (tmpfs), where fsync does nothing; choose another -dir")
+
+// inspect refuses directories where durability would cost nothing, and times fsync.
+func inspect(dir string) (disk, error) {
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(dir, &fs); err != nil {
+		return disk{}, err
+	}
+	d := disk{kind: fmt.Sprintf("file system %#x", fs.Type)}
+	switch int64(fs.Type) {
+	case tmpfsMagic:
+		return d, errMemory
+	case extMagic:
+		d.kind = "ext4"
+	case xfsMagic:
+		d.kind = "xfs"
+	case btrfsMagic:
+		d.kind = "btrfs"
+	}
+	file, err := os.CreateTemp(dir, "sync")
+	if err != nil {
+		return d, err
+	}
+	defer func() { _ = os.Remove(file.Name()) }()
+	const times = 200
+	block := make([]byte, 4096)
+	start := time.Now()
+	for range times {
+		if _, err := file.Write(block); err != nil {
+			return d, errors.Join(err, file.Close())
+		}
+		if err := file.Sync(); err != nil {
+			return d, errors.Join(err, file.Close())
+		}
+	}
+	d.sync = time.Since(start) / times
+	return d, file.Close()
+}
+
+// machine says what the numbers were measured on.
+func machine() string {
+	model := "unknown processor"
+	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		for line := range strings.Lines(string(text)) {
+			if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+				model = strings.TrimSpace(value)
+				break
+			}
+		}
+	}
+	release, err := os.ReadFile(filepath.Join("/proc/sys/kernel", "osrelease"))
+	if err != nil {
+		release = []byte(runtime.GOOS)
+	}
+	return fmt.Sprintf("%d × %s, %s %s/%s, %s", runtime.NumCPU(), model, strings.TrimSpace(string(release)), runtime.GOOS, runtime.GOARCH, runtime.Version())
+}

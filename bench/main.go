@@ -1,0 +1,76 @@
+//go:build linux
+
+// Command bench measures what durability costs. On one machine and in one run it puts Grapnel beside an in-memory relay that does
+// the same HTTP work (read and check the same requests, sign and send the same deliveries) and stores nothing, with the same
+// publisher and the same receiver, in turn, so that whatever else happens on the machine meets both.
+//
+// Throughput: 64 publishers, each with one connection, each of which publishes again as soon as it is answered; what counts is
+// what arrives at the receiver. Latency: events at a fixed rate, timed from the moment at which each should have been sent,
+// so that a stall counts for every event that it delays.
+//
+// Publisher, receiver and relay are this program too, in processes of their own; they are as cheap as they could be made, since
+// they share the machine with what is measured. The report says how much of the machine they took.
+//
+// The numbers are this machine's. Ratios travel better, but not well: with more cores, or a slower disk, they change.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// settings are the flags.
+type settings struct {
+	publishers int
+	workers    int
+	endpoints  int
+	size       int
+	keys       int
+	rounds     int
+	warm       time.Duration
+	window     time.Duration
+	rate       int
+	open       time.Duration
+	dir        string
+	binary     string
+}
+
+func main() {
+	// The server is told to end with the thread that starts it, so that thread has to live as long as the program.
+	runtime.LockOSThread()
+	if len(os.Args) > 1 {
+		roles := map[string]func() verbs{"sink": newSink, "publisher": newPublisher, "relay": newRelay}
+		if role, ok := roles[os.Args[1]]; ok {
+			os.Exit(play(role(), os.Stdin, os.Stdout))
+		}
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	var s settings
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.IntVar(&s.publishers, "publishers", 64, "publishers, one connection each")
+	flags.IntVar(&s.workers, "workers", 64, "requests in flight per endpoint, on both sides")
+	flags.IntVar(&s.endpoints, "endpoints", 1, "endpoints that each event goes to")
+	flags.IntVar(&s.size, "size", 1024, "bytes of one POST")
+	flags.IntVar(&s.keys, "keys", 0, "ordering keys; 0: events without a key")
+	flags.IntVar(&s.rounds, "rounds", 3, "rounds of each side")
+	flags.DurationVar(&s.warm, "warm", 2*time.Second, "time before each throughput window")
+	flags.DurationVar(&s.window, "window", 6*time.Second, "throughput window")
+	flags.IntVar(&s.rate, "rate", 200, "events per second of the latency part")
+	flags.DurationVar(&s.open, "open", 8*time.Second, "latency window")
+	flags.StringVar(&s.dir, "dir", "", "where the database is put; empty: a new directory below the current one")
+	flags.StringVar(&s.binary, "binary", "", "the grapnel binary; empty: it is built")
+	if err := flags.Parse(os.Args[1:]); err != nil {
+		os.Exit(2)
+	}
+	if err := measure(ctx, s, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}

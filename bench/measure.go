@@ -1,0 +1,258 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/grapnelhq/grapnel/sign"
+)
+
+// side is one of the two that are compared.
+type side struct {
+	name string
+	addr string
+	cpu  func() (time.Duration, error)
+
+	windows []window
+	took    []time.Duration
+}
+
+// window is one throughput measurement.
+type window struct {
+	delivered, accepted    float64 // per second
+	own, publisher, sink   float64 // cores used
+	backlog                int64   // accepted, but not delivered when the window closed
+	drained                time.Duration
+	deliveredAll, expected int64
+}
+
+// bench is one run: both sides, the publisher and the sink.
+type bench struct {
+	settings
+	publisher, sink *role
+	sides           []*side
+	out             io.Writer
+}
+
+// measure runs everything and prints the report.
+func measure(ctx context.Context, s settings, out io.Writer) (err error) {
+	if s.publishers < 1 || s.workers < 1 || s.endpoints < 1 || s.rounds < 1 || s.rate < 1 || s.size < 100 {
+		return errors.New("publishers, workers, endpoints, rounds and rate are at least 1, size at least 100")
+	}
+	dir, err := os.MkdirTemp(parent(s.dir), "grapnel-bench-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	d, err := inspect(dir)
+	if err != nil {
+		return err
+	}
+	if s.binary == "" {
+		if s.binary, err = build(ctx, dir); err != nil {
+			return err
+		}
+	}
+	b := &bench{settings: s, out: out}
+	if b.sink, err = startRole("sink"); err != nil {
+		return err
+	}
+	defer b.sink.stop()
+	if b.publisher, err = startRole("publisher"); err != nil {
+		return err
+	}
+	defer b.publisher.stop()
+	var urls []string
+	var at string
+	if err := b.sink.ask("listen", nil, &at); err != nil {
+		return err
+	}
+	for n := range s.endpoints {
+		urls = append(urls, fmt.Sprintf("http://%s/%d", at, n))
+	}
+
+	relay, err := startRole("relay")
+	if err != nil {
+		return err
+	}
+	defer relay.stop()
+	secret, err := sign.NewSecret(rand.Reader)
+	if err != nil {
+		return err
+	}
+	first := &side{name: "relay", cpu: relay.cpu}
+	if err := relay.ask("serve", relayOrder{Bearer: bearer, URLs: urls, Secret: secret, Workers: s.workers}, &first.addr); err != nil {
+		return err
+	}
+	g, err := startServer(ctx, s, dir, urls)
+	if err != nil {
+		return err
+	}
+	defer g.stop()
+	second := &side{name: "Grapnel", addr: g.addr, cpu: g.cpu}
+	b.sides = []*side{first, second}
+
+	b.opening(d)
+	if err := b.throughput(ctx); err != nil {
+		return fmt.Errorf("%w\n%s", err, g.words())
+	}
+	if err := b.latency(ctx); err != nil {
+		return fmt.Errorf("%w\n%s", err, g.words())
+	}
+	return nil
+}
+
+// parent is where the database goes: the current directory unless told otherwise, since temporary directories are often in memory.
+func parent(dir string) string {
+	if dir == "" {
+		return "."
+	}
+	return filepath.Clean(dir)
+}
+
+func (b *bench) order(x *side) order {
+	return order{Addr: x.addr, Bearer: bearer, Connections: b.publishers, Size: b.size, Keys: b.keys, Rate: b.rate, For: b.open}
+}
+
+// throughput measures the sides in turn: A B, A B, …
+func (b *bench) throughput(ctx context.Context) error {
+	for round := range b.rounds {
+		for _, x := range b.sides {
+			w, err := b.window1(ctx, x)
+			if err != nil {
+				return fmt.Errorf("throughput of %s: %w", x.name, err)
+			}
+			x.windows = append(x.windows, w)
+			b.row(round, x, w)
+		}
+	}
+	b.compareThroughput()
+	return nil
+}
+
+// window1 loads one side, lets it settle, and counts what arrives. Afterwards it waits until nothing is left, so that the other
+// side has the machine for itself.
+func (b *bench) window1(ctx context.Context, x *side) (w window, err error) {
+	var before int64
+	if err := b.sink.ask("received", nil, &before); err != nil {
+		return w, err
+	}
+	if err := b.publisher.ask("closed", b.order(x), nil); err != nil {
+		return w, err
+	}
+	if err := wait(ctx, b.warm); err != nil {
+		return w, err
+	}
+	from, err := b.mark(x)
+	if err != nil {
+		return w, err
+	}
+	if err := wait(ctx, b.window); err != nil {
+		return w, err
+	}
+	to, err := b.mark(x)
+	if err != nil {
+		return w, err
+	}
+	var accepted int64
+	if err := b.publisher.ask("stop", nil, &accepted); err != nil {
+		return w, err
+	}
+	seconds := to.at.Sub(from.at).Seconds()
+	w.delivered, w.accepted = float64(to.received-from.received)/seconds, float64(to.accepted-from.accepted)/seconds
+	w.own, w.publisher, w.sink = (to.own-from.own).Seconds()/seconds, (to.publisher-from.publisher).Seconds()/seconds, (to.sink-from.sink).Seconds()/seconds
+	w.backlog = to.accepted*int64(b.endpoints) - (to.received - before)
+	w.expected = accepted * int64(b.endpoints)
+	began := time.Now()
+	err = waitFor(ctx, 2*time.Minute, func() (bool, error) {
+		var now int64
+		err := b.sink.ask("received", nil, &now)
+		w.deliveredAll = now - before
+		return w.deliveredAll >= w.expected, err
+	})
+	w.drained = time.Since(began)
+	if err != nil {
+		err = fmt.Errorf("%d of %d deliveries have arrived: %w", w.deliveredAll, w.expected, err)
+	}
+	return w, err
+}
+
+// mark is where everything stands at one moment.
+type mark struct {
+	at                   time.Time
+	received, accepted   int64
+	own, publisher, sink time.Duration
+}
+
+func (b *bench) mark(x *side) (m mark, err error) {
+	m.at = time.Now()
+	errs := []error{b.sink.ask("received", nil, &m.received), b.publisher.ask("accepted", nil, &m.accepted)}
+	for _, part := range []struct {
+		to   *time.Duration
+		read func() (time.Duration, error)
+	}{{&m.own, x.cpu}, {&m.publisher, b.publisher.cpu}, {&m.sink, b.sink.cpu}} {
+		used, err := part.read()
+		*part.to = used
+		errs = append(errs, err)
+	}
+	return m, errors.Join(errs...)
+}
+
+// latency publishes at a fixed rate to the sides in turn.
+func (b *bench) latency(ctx context.Context) error {
+	for range b.rounds {
+		for _, x := range b.sides {
+			if err := b.sink.ask("time", nil, nil); err != nil {
+				return err
+			}
+			var before, accepted int64
+			if err := b.sink.ask("received", nil, &before); err != nil {
+				return err
+			}
+			if err := b.publisher.ask("open", b.order(x), &accepted); err != nil {
+				return fmt.Errorf("latency of %s: %w", x.name, err)
+			}
+			if err := waitFor(ctx, 30*time.Second, func() (bool, error) {
+				var now int64
+				err := b.sink.ask("received", nil, &now)
+				return now-before >= accepted*int64(b.endpoints), err
+			}); err != nil {
+				return fmt.Errorf("latency of %s: %w", x.name, err)
+			}
+			var took []time.Duration
+			if err := b.sink.ask("times", nil, &took); err != nil {
+				return err
+			}
+			x.took = append(x.took, took...)
+		}
+	}
+	for _, x := range b.sides {
+		slices.Sort(x.took)
+	}
+	b.compareLatency()
+	return nil
+}
+
+// wait is a part of the measurement, not of the program.
+func wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+func cores() float64 { return float64(runtime.NumCPU()) }

@@ -1,0 +1,185 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// publisher publishes over connections of its own, in a closed loop or at a fixed rate.
+type publisher struct {
+	accepted atomic.Int64
+
+	mu   sync.Mutex
+	stop context.CancelFunc
+	done chan struct{}
+	err  error
+}
+
+// order is what the orchestrator asks for.
+type order struct {
+	Addr        string
+	Bearer      string
+	Connections int
+	Size        int
+	Keys        int
+	Rate        int           // of an open loop
+	For         time.Duration // of an open loop
+}
+
+func newPublisher() verbs {
+	p := &publisher{}
+	return verbs{
+		"closed":   p.closed,
+		"accepted": func(json.RawMessage) (any, error) { return p.accepted.Load(), nil },
+		"stop": func(json.RawMessage) (any, error) {
+			p.stop()
+			<-p.done
+			return p.accepted.Load(), p.err
+		},
+		"open": p.open,
+	}
+}
+
+// closed starts publishers that publish again as soon as they are answered, until stop.
+func (p *publisher) closed(in json.RawMessage) (any, error) {
+	var o order
+	if err := json.Unmarshal(in, &o); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	p.stop, p.done, p.err = cancel, make(chan struct{}), nil
+	p.accepted.Store(0)
+	var wg sync.WaitGroup
+	for n := range o.Connections {
+		wg.Go(func() {
+			c, err := o.connect(uint64(n))
+			if err != nil {
+				p.fail(err)
+				return
+			}
+			defer func() { _ = c.conn.Close() }()
+			for ctx.Err() == nil {
+				if err := c.publish(time.Now()); err != nil {
+					p.fail(err)
+					return
+				}
+				p.accepted.Add(1)
+			}
+		})
+	}
+	go func() {
+		defer close(p.done)
+		wg.Wait()
+	}()
+	return nil, nil
+}
+
+func (p *publisher) fail(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.err == nil {
+		p.err = err
+	}
+}
+
+// open publishes at a fixed rate and returns how many events were accepted. Each event carries the time at which it should have
+// been sent: when no connection is free it waits, and that wait is part of its latency.
+func (p *publisher) open(in json.RawMessage) (any, error) {
+	var o order
+	if err := json.Unmarshal(in, &o); err != nil {
+		return nil, err
+	}
+	p.err = nil
+	p.accepted.Store(0)
+	due := make(chan time.Time, o.Rate*int(1+o.For/time.Second))
+	var wg sync.WaitGroup
+	for n := range o.Connections {
+		c, err := o.connect(uint64(n))
+		if err != nil {
+			return nil, err
+		}
+		wg.Go(func() {
+			defer func() { _ = c.conn.Close() }()
+			for at := range due {
+				if err := c.publish(at); err != nil {
+					p.fail(err)
+					return
+				}
+				p.accepted.Add(1)
+			}
+		})
+	}
+	start, every := time.Now(), time.Second/time.Duration(o.Rate)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for at := start; at.Sub(start) < o.For; at = at.Add(every) {
+		timer.Reset(time.Until(at))
+		<-timer.C
+		due <- at
+	}
+	close(due)
+	wg.Wait()
+	return p.accepted.Load(), p.err
+}
+
+// connection is one publisher's.
+type connection struct {
+	conn  net.Conn
+	reply *message
+	order order
+	rng   *rand.Rand
+	body  []byte
+	out   []byte
+	pad   []byte
+}
+
+func (o order) connect(n uint64) (*connection, error) {
+	conn, err := net.Dial("tcp", o.Addr)
+	if err != nil {
+		return nil, err
+	}
+	c := &connection{conn: conn, reply: newMessage(conn), order: o, rng: rand.New(rand.NewPCG(n, uint64(time.Now().UnixNano()))),
+		pad: make([]byte, 4*o.Size)}
+	for i := range c.pad { // 64 letters at random: as hard to compress as data in JSON can be
+		c.pad[i] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"[c.rng.IntN(64)]
+	}
+	return c, nil
+}
+
+// publish sends one event and waits for its answer.
+func (c *connection) publish(due time.Time) error {
+	c.body = append(c.body[:0], `{"type":"bench.tick",`...)
+	if c.order.Keys > 0 {
+		c.body = fmt.Appendf(c.body, `"key":"k%d",`, c.rng.IntN(c.order.Keys))
+	}
+	c.body = fmt.Appendf(c.body, `"data":{%s%d,"pad":"`, sentMark, due.UnixNano())
+	const tail = `"}}`
+	if room := c.order.Size - len(c.body) - len(tail); room > 0 {
+		at := c.rng.IntN(len(c.pad) - room)
+		c.body = append(c.body, c.pad[at:at+room]...)
+	}
+	c.body = append(c.body, tail...)
+	c.out = fmt.Appendf(c.out[:0], "POST /v1/events HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n",
+		c.order.Addr, c.order.Bearer, len(c.body))
+	c.out = append(c.out, c.body...)
+	if _, err := c.conn.Write(c.out); err != nil {
+		return err
+	}
+	if err := c.reply.read(); err != nil {
+		return err
+	}
+	if status := c.reply.status(); status != http.StatusAccepted {
+		return errors.New("publishing was answered " + string(c.reply.head) + " " + string(c.reply.body))
+	}
+	return nil
+}

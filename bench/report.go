@@ -1,0 +1,95 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// The bars that Grapnel has to clear.
+const (
+	leastRatio = 0.65
+	mostAdded  = 10 * time.Millisecond
+)
+
+func (b *bench) say(format string, args ...any) { _, _ = fmt.Fprintf(b.out, format+"\n", args...) }
+
+func (b *bench) opening(d disk) {
+	keys := "no keys"
+	if b.keys > 0 {
+		keys = fmt.Sprintf("%d keys", b.keys)
+	}
+	b.say("machine   %s", machine())
+	b.say("disk      %s, write of 4 KiB and fsync %v; SQLite in WAL mode, synchronous=FULL", d.kind, d.sync.Round(time.Microsecond))
+	b.say("load      %d publishers, single POSTs of %d bytes, %s, %d endpoint(s), %d requests in flight per endpoint", b.publishers, b.size, keys,
+		b.endpoints, b.workers)
+	b.say("")
+	b.say("throughput, closed loop, %v after %v of warming up           cores used by", b.window, b.warm)
+	b.say("round  side     delivered/s  accepted/s  backlog  drained in   itself  publisher  sink")
+}
+
+func (b *bench) row(round int, x *side, w window) {
+	b.say("%5d  %-8s %11.0f  %10.0f  %7d  %10v  %6.2f  %9.2f  %4.2f", round+1, x.name, w.delivered, w.accepted, w.backlog,
+		w.drained.Round(time.Millisecond), w.own, w.publisher, w.sink)
+}
+
+func (b *bench) compareThroughput() {
+	relay, own := b.sides[0], b.sides[1]
+	ratio := median(own.windows, func(w window) float64 { return w.delivered }) / median(relay.windows, func(w window) float64 { return w.delivered })
+	b.say("")
+	b.say("median    relay %.0f/s, Grapnel %.0f/s, ratio %.1f %%  (bar: at least %.0f %%: %s)",
+		median(relay.windows, func(w window) float64 { return w.delivered }), median(own.windows, func(w window) float64 { return w.delivered }),
+		100*ratio, 100*leastRatio, verdict(ratio >= leastRatio))
+	for _, x := range b.sides {
+		client := median(x.windows, func(w window) float64 { return w.publisher + w.sink })
+		used := client + median(x.windows, func(w window) float64 { return w.own })
+		switch {
+		case used < 0.85*cores():
+			b.say("          %s: only %.2f of %.0f cores were busy: the bottleneck is a wait (disk, network, or other programs' use of the machine)",
+				x.name, used, cores())
+		case client > used/2:
+			b.say("          %s: the client is the bottleneck, publisher and sink took %.2f of %.2f cores used: this is a lower bound", x.name, client, used)
+		default:
+			b.say("          %s: all %.0f cores were busy; publisher and sink took %.2f of %.2f", x.name, cores(), client, used)
+		}
+	}
+}
+
+func (b *bench) compareLatency() {
+	b.say("")
+	b.say("latency at %d events/s, open loop, from the intended moment to the receiver", b.rate)
+	b.say("side        events        p50        p90        p99        max")
+	for _, x := range b.sides {
+		b.say("%-8s %9d  %9v  %9v  %9v  %9v", x.name, len(x.took), quantile(x.took, 0.5), quantile(x.took, 0.9), quantile(x.took, 0.99), quantile(x.took, 1))
+	}
+	added := quantile(b.sides[1].took, 0.99) - quantile(b.sides[0].took, 0.99)
+	b.say("added     p50 %v, p99 %v  (bar: less than %v at p99: %s)", quantile(b.sides[1].took, 0.5)-quantile(b.sides[0].took, 0.5), added, mostAdded,
+		verdict(added < mostAdded))
+}
+
+func verdict(met bool) string {
+	if met {
+		return "met"
+	}
+	return "MISSED"
+}
+
+func median[T any](all []T, of func(T) float64) float64 {
+	values := make([]float64, len(all))
+	for i, x := range all {
+		values[i] = of(x)
+	}
+	slices.Sort(values)
+	n := len(values)
+	return (values[(n-1)/2] + values[n/2]) / 2
+}
+
+// quantile of sorted times.
+func quantile(sorted []time.Duration, q float64) time.Duration {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)].Round(10 * time.Microsecond)
+}

@@ -1,0 +1,162 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// bearer is the key of both sides; nothing but loopback ever sees it.
+const bearer = "grp_bench-only-on-loopback"
+
+// server is the real binary at work.
+type server struct {
+	cmd  *exec.Cmd
+	addr string
+	log  *os.File
+}
+
+// build makes the binary as it is released.
+func build(ctx context.Context, dir string) (string, error) {
+	path := filepath.Join(dir, "grapnel")
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", path, "github.com/grapnelhq/grapnel/cmd/grapnel")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building the binary: %w\n%s", err, out)
+	}
+	return path, nil
+}
+
+// startServer runs the binary with a new database in dir, and creates the endpoints.
+func startServer(ctx context.Context, s settings, dir string, urls []string) (*server, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	addr := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		return nil, err
+	}
+	log, err := os.Create(filepath.Join(dir, "server.log"))
+	if err != nil {
+		return nil, err
+	}
+	g := &server{addr: addr, log: log}
+	g.cmd = exec.Command(s.binary, "serve", "--listen", addr, "--store", "sqlite:"+filepath.Join(dir, "grapnel.db"), "--egress-allow", "127.0.0.0/8")
+	g.cmd.Env = append(os.Environ(), "GRAPNEL_ADMIN_KEY="+bearer)
+	g.cmd.Stdout, g.cmd.Stderr = log, log
+	// An interrupt goes to the benchmark, which stops the server; when the benchmark dies the server must not stay behind.
+	g.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	if err := g.cmd.Start(); err != nil {
+		return nil, err
+	}
+	if err := g.prepare(ctx, s, urls); err != nil {
+		g.stop()
+		return nil, fmt.Errorf("%w\n%s", err, g.words())
+	}
+	return g, nil
+}
+
+func (g *server) prepare(ctx context.Context, s settings, urls []string) error {
+	if err := waitFor(ctx, 30*time.Second, func() (bool, error) {
+		resp, err := http.Get("http://" + g.addr + "/readyz")
+		if err != nil {
+			return false, nil // not yet
+		}
+		return resp.StatusCode == http.StatusOK, resp.Body.Close()
+	}); err != nil {
+		return fmt.Errorf("the server does not get ready: %w", err)
+	}
+	for _, url := range urls {
+		body, err := json.Marshal(map[string]any{"url": url, "max_concurrency": s.workers})
+		if err != nil {
+			return err
+		}
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+g.addr+"/v1/endpoints", bytes.NewReader(body))
+		if err != nil {
+			return err
+		}
+		req.Header.Set("Authorization", "Bearer "+bearer)
+		req.Header.Set("Content-Type", "application/json")
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return err
+		}
+		answer, err := io.ReadAll(resp.Body)
+		if err = errors.Join(err, resp.Body.Close()); err != nil {
+			return err
+		}
+		if resp.StatusCode != http.StatusCreated {
+			return fmt.Errorf("creating an endpoint was answered %s: %s", resp.Status, answer)
+		}
+	}
+	return nil
+}
+
+// cpu is the processor time that the server has used, as the kernel counts it.
+func (g *server) cpu() (time.Duration, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", g.cmd.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(string(text), ") ") // the name before it may hold spaces
+	fields := strings.Fields(rest)
+	if len(fields) < 13 {
+		return 0, fmt.Errorf("the kernel says %q", text)
+	}
+	user, err := strconv.Atoi(fields[11])
+	if err != nil {
+		return 0, err
+	}
+	system, err := strconv.Atoi(fields[12])
+	const tick = 10 * time.Millisecond // USER_HZ is 100 on every Linux that Go runs on
+	return time.Duration(user+system) * tick, err
+}
+
+// stop asks the server to end and waits for it.
+func (g *server) stop() {
+	_ = g.cmd.Process.Signal(syscall.SIGTERM)
+	_ = g.cmd.Wait()
+	_ = g.log.Close()
+}
+
+// words is the end of what the server said.
+func (g *server) words() string {
+	text, err := os.ReadFile(g.log.Name())
+	if err != nil {
+		return err.Error()
+	}
+	return string(text[max(0, len(text)-2000):])
+}
+
+// waitFor polls until the condition holds.
+func waitFor(ctx context.Context, within time.Duration, holds func() (bool, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		if ok, err := holds(); ok || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+		}
+	}
+}

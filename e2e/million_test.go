@@ -1,0 +1,253 @@
+//go:build linux
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+)
+
+// memoryLimit is what a server may take with a million deliveries waiting, in MiB.
+const memoryLimit = 300
+
+// A backlog for a dead endpoint costs rows, not memory; another endpoint of the same process does not notice it; and a restart
+// does not have to read it.
+func TestMillionPending(t *testing.T) {
+	pending := 100_000
+	if soak() {
+		pending = 1_000_000
+	}
+	for _, dead := range []struct {
+		name string
+		url  func(t *testing.T) string
+	}{
+		{"refuses", refusing},
+		{"hangs", hanging},
+	} {
+		t.Run(dead.name, func(t *testing.T) {
+			sink := newStopwatch(t)
+			loaded, idle := newChild(t, program{}, t.TempDir()), newChild(t, program{}, t.TempDir())
+			for _, c := range []*child{loaded, idle} {
+				c.start()
+				c.ready(30 * time.Second)
+				c.endpoint(sink.base+"/"+c.addr, map[string]any{"event_types": []string{"live.*"}})
+			}
+			_, _ = loaded.endpoint(dead.url(t), map[string]any{"event_types": []string{"dead.*"}})
+			// The other server has an endpoint that does not answer as well, with a handful of deliveries: the difference shall be the backlog.
+			_, _ = idle.endpoint(dead.url(t), map[string]any{"event_types": []string{"dead.*"}})
+			backlog(t, idle, 10)
+
+			began := time.Now()
+			backlog(t, loaded, pending)
+			filled := time.Since(began)
+			ratio, p99, without := compare(t, sink, loaded, idle)
+			now, peak := loaded.memory()
+			t.Logf("%d pending, published in %v (%.0f/s): resident %.0f MiB, peak %.0f MiB; p99 of another endpoint %v, in a process without backlog %v, ratio %.2f",
+				pending, filled.Round(time.Millisecond), float64(pending)/filled.Seconds(), now, peak, p99, without, ratio)
+			if peak > memoryLimit {
+				t.Errorf("the server took %.0f MiB with %d deliveries waiting, the limit is %d", peak, pending, memoryLimit)
+			}
+			if ratio > 3 {
+				t.Errorf("the p99 of a healthy endpoint is %.1f times what it is without the backlog", ratio)
+			}
+
+			began = time.Now()
+			if code := loaded.terminate(40 * time.Second); code != 0 {
+				t.Errorf("the exit code is %d", code)
+			}
+			stopped := time.Since(began)
+			began = time.Now()
+			loaded.start()
+			loaded.ready(20 * time.Second)
+			restarted := time.Since(began)
+			again, _, _ := compare(t, sink, loaded, idle)
+			now, peak = loaded.memory()
+			t.Logf("stopped in %v, ready again after %v; resident %.0f MiB, peak %.0f MiB, ratio %.2f", stopped.Round(time.Millisecond),
+				restarted.Round(time.Millisecond), now, peak, again)
+			if peak > memoryLimit {
+				t.Errorf("the server took %.0f MiB after a restart with %d deliveries waiting, the limit is %d", peak, pending, memoryLimit)
+			}
+			if status, body, err := loaded.call(t.Context(), http.MethodGet, "/v1/deliveries?status=held&limit=500", nil); err != nil ||
+				status != http.StatusOK || bytes.Count(body, []byte(`"held"`)) < 500 {
+				t.Errorf("the backlog is not there after the restart: %d, %v", status, err)
+			}
+		})
+	}
+}
+
+// backlog publishes so many events for the dead endpoint, in batches, over many keys.
+func backlog(t *testing.T, c *child, n int) {
+	t.Helper()
+	const size = 1000
+	var wg sync.WaitGroup
+	next := make(chan int)
+	for range 4 {
+		wg.Go(func() {
+			for first := range next {
+				body := []byte(`{"events":[`)
+				for i := first; i < min(first+size, n); i++ {
+					if i > first {
+						body = append(body, ',')
+					}
+					body = fmt.Appendf(body, `{"type":"dead.letter","key":"k%d","data":{"n":%d,"pad":"%0200d"}}`, i%50_000, i, i)
+				}
+				status, answer, err := c.call(t.Context(), http.MethodPost, "/v1/events/batch", append(body, "]}"...))
+				if err != nil || status != http.StatusAccepted {
+					t.Errorf("a batch was answered %d, %v: %.300s", status, err, answer)
+				}
+			}
+		})
+	}
+	for first := 0; first < n && !t.Failed(); first += size {
+		next <- first
+	}
+	close(next)
+	wg.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+}
+
+// compare measures both servers in turn and returns how the 99th percentiles of their healthy endpoint's latency relate: the
+// median window of each, so that what else happens on the machine for a moment is not taken for the backlog's doing.
+func compare(t *testing.T, sink *stopwatch, loaded, idle *child) (ratio float64, with, without time.Duration) {
+	t.Helper()
+	var loads, idles []time.Duration
+	for range 5 {
+		idles = append(idles, sink.window(t, idle))
+		loads = append(loads, sink.window(t, loaded))
+	}
+	slices.Sort(loads)
+	slices.Sort(idles)
+	with, without = loads[2], idles[2]
+	return float64(with) / float64(without), with, without
+}
+
+// stopwatch is a receiver that notes how long each event took from the moment its publisher meant to send it.
+type stopwatch struct {
+	base string
+	mu   sync.Mutex
+	took []time.Duration
+	zero time.Time
+}
+
+func newStopwatch(t *testing.T) *stopwatch {
+	t.Helper()
+	s := &stopwatch{zero: time.Now()}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.base = "http://" + listener.Addr().String()
+	server := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = server.Serve(listener)
+	}()
+	t.Cleanup(func() {
+		_ = server.Close()
+		<-served
+	})
+	return s
+}
+
+func (s *stopwatch) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
+	now := time.Since(s.zero)
+	var body bytes.Buffer
+	if _, err := body.ReadFrom(r.Body); err != nil {
+		return
+	}
+	_, rest, _ := bytes.Cut(body.Bytes(), []byte(`"sent":`))
+	digits, _, _ := bytes.Cut(rest, []byte(`}`))
+	sent, err := strconv.ParseInt(string(digits), 10, 64)
+	if err != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.took = append(s.took, now-time.Duration(sent))
+}
+
+// window publishes at a fixed rate, whatever the answers take, and returns the 99th percentile.
+func (s *stopwatch) window(t *testing.T, c *child) time.Duration {
+	t.Helper()
+	const n, every = 300, 5 * time.Millisecond
+	s.mu.Lock()
+	s.took = nil
+	s.mu.Unlock()
+	var wg sync.WaitGroup
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	start := time.Now()
+	for i := range n {
+		due := start.Add(time.Duration(i) * every)
+		pause(ctx, time.Until(due))
+		wg.Go(func() {
+			body := fmt.Appendf(nil, `{"type":"live.tick","key":"k%d","data":{"sent":%d}}`, i%50, due.Sub(s.zero))
+			if status, answer, err := c.call(ctx, http.MethodPost, "/v1/events", body); err != nil || status != http.StatusAccepted {
+				t.Errorf("publishing was answered %d, %v: %.300s", status, err, answer)
+			}
+		})
+	}
+	wg.Wait()
+	eventually(t, 20*time.Second, "every event has arrived", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return len(s.took) >= n || t.Failed()
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	slices.Sort(s.took)
+	return s.took[len(s.took)*99/100]
+}
+
+// refusing is an address where nobody listens.
+func refusing(t *testing.T) string {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	_ = listener.Close()
+	return "http://" + address + "/"
+}
+
+// hanging is an address where connections are accepted and nothing is ever said.
+func hanging(t *testing.T) string {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	var open []net.Conn
+	accepted := make(chan struct{})
+	go func() {
+		defer close(accepted)
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			open = append(open, conn)
+			mu.Unlock()
+		}
+	}()
+	t.Cleanup(func() {
+		_ = listener.Close()
+		<-accepted
+		for _, conn := range open {
+			_ = conn.Close()
+		}
+	})
+	return "http://" + listener.Addr().String() + "/"
+}

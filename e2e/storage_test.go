@@ -1,0 +1,235 @@
+//go:build linux
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/sim/history"
+)
+
+// When the disk says that it could not write, the process must not go on as if it had: what the kernel dropped it will not
+// write later. It ends with a clear message, and what it acknowledged is there after a restart.
+func TestFsyncFailure(t *testing.T) {
+	if _, err := exec.LookPath("strace"); err != nil {
+		t.Fatal("this test needs strace (apt-get install strace)")
+	}
+	for _, after := range []int{1, 20, 60} {
+		t.Run(fmt.Sprintf("number %d of a thread", after), func(t *testing.T) {
+			good := program{}
+			x := newTrial(t, good, func(d *dice) []*target { return []*target{healthy(d), loose(d)} })
+			if code := x.child.terminate(40 * time.Second); code != 0 {
+				t.Fatalf("the exit code is %d", code)
+			}
+			// The tracer is a grandchild (-D), so that the process we watch is the server itself. It counts per thread.
+			calls := filepath.Join(t.TempDir(), "calls")
+			x.child.program.wrap = []string{"strace", "-D", "-f", "-qq", "-ttt", "-o", calls, "-e", "signal=none", "-e", "trace=fsync,fdatasync",
+				"-e", fmt.Sprintf("inject=fsync,fdatasync:error=EIO:when=%d+", after)}
+			x.child.start()
+			x.under(4, func(context.Context) {
+				code := x.child.exit(60 * time.Second)
+				ended := x.ledger.now()
+				failed := x.firstInjected(calls)
+				x.ledger.write(entry{Fault: &history.Fault{Kind: history.Crash, Start: failed, End: ended}})
+				if ended-failed > 5*time.Second {
+					t.Errorf("the process went on for %v after the failed fsync", ended-failed)
+				}
+				x.nothingAccepted(failed, ended)
+				words := x.child.words(2000)
+				if code == 0 || code == 2 && strings.Contains(words, "goroutine ") {
+					t.Errorf("the exit code is %d; the server said:\n%s", code, words)
+				}
+				if said := strings.ToLower(words); !strings.Contains(said, "fsync") && !strings.Contains(said, "disk i/o error") {
+					t.Errorf("no word about the disk:\n%s", words)
+				}
+				x.child.program.wrap = nil
+				x.child.start()
+				x.child.ready(30 * time.Second)
+			})
+			x.convict(x.verdict(time.Minute))
+		})
+	}
+}
+
+// firstInjected is when the first sync failed, by the tracer's notes.
+func (x *trial) firstInjected(calls string) time.Duration {
+	x.t.Helper()
+	text, err := os.ReadFile(calls)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Fields(line) // thread, time, call
+		if len(fields) < 3 || !strings.Contains(line, "(INJECTED)") {
+			continue
+		}
+		seconds, err := strconv.ParseFloat(fields[1], 64)
+		if err != nil {
+			x.t.Fatalf("the tracer wrote %q", line)
+		}
+		return time.UnixMicro(int64(seconds * 1e6)).Sub(x.ledger.epoch.Round(0))
+	}
+	x.t.Fatal("the server ended, but no fsync had failed")
+	return 0
+}
+
+// nothingAccepted checks that no event published between the two moments was acknowledged in that time.
+func (x *trial) nothingAccepted(from, to time.Duration) {
+	x.t.Helper()
+	h, err := x.ledger.read()
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	for _, p := range h.Publishes {
+		if p.Result == history.OK && p.Invoke > from+time.Millisecond && p.Return < to {
+			x.t.Errorf("event %s was published at %v and accepted at %v, after the fsync at %v had failed", p.ID, p.Invoke, p.Return, from)
+		}
+	}
+}
+
+// A server that acknowledges what it has not synced would pass every kill: the kernel still has it. So the calls are counted.
+func TestEveryAcknowledgementIsSynced(t *testing.T) {
+	calls := filepath.Join(t.TempDir(), "calls")
+	c := newChild(t, program{wrap: []string{"strace", "-D", "-f", "-qq", "-o", calls, "-e", "signal=none", "-e", "trace=fsync,fdatasync"}}, t.TempDir())
+	c.start()
+	c.ready(30 * time.Second)
+	count := func() int {
+		text, err := os.ReadFile(calls)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Count(string(text), "sync(")
+	}
+	const events = 50
+	before := count()
+	for i := range events { // one after the other, so that no two can share a sync
+		if r, refused := c.publish(t.Context(), newEvent{ID: fmt.Sprintf("e-%d", i), Type: "note.added", Data: []byte(`1`)}); r != history.OK {
+			t.Fatalf("publishing was not accepted: %v %s", r, refused)
+		}
+	}
+	if made := count() - before; made < events {
+		t.Errorf("%d events were acknowledged one after the other with %d syncs", events, made)
+	}
+}
+
+// When the disk is full, new events are refused with 507 while what is on its way is still recorded, and all is well again as
+// soon as there is room, without anybody's help.
+func TestDiskFull(t *testing.T) {
+	mount, err := exec.LookPath("unshare")
+	if err != nil {
+		t.Fatal("this test needs unshare (util-linux)")
+	}
+	dir := t.TempDir()
+	x := &trial{t: t, dice: newDice(t), ledger: newLedger(t), limits: history.Limits{Commit: time.Second, Transit: 500 * time.Millisecond}}
+	x.receivers = newReceivers(t, x.ledger)
+	// The file system exists only in the mount namespace of the server, so nothing has to be cleaned up, and root is not needed.
+	x.child = newChild(t, program{wrap: []string{mount, "-rm", "sh", "-c",
+		`mount -t tmpfs -o size=24m tmpfs "$HOME" && exec "$@"`, "sh"}}, dir)
+	gate := make(chan struct{})
+	behaved := healthy(x.dice)
+	behaved.behave = func() reply {
+		<-gate
+		return reply{status: http.StatusOK}
+	}
+	x.targets = []*target{behaved}
+	x.child.start()
+	x.child.ready(30 * time.Second)
+	var secret string
+	behaved.rules.ID, secret = x.child.endpoint(x.receivers.url(behaved.name), behaved.create)
+	x.receivers.add(behaved, secret)
+	x.load = &load{t: t, child: x.child, ledger: x.ledger, dice: x.dice, targets: x.targets}
+
+	publish := func(id string) (status int) {
+		e := newEvent{ID: id, Type: "note.added", Data: fmt.Appendf(nil, `{"pad":%q}`, noise(x.dice, 2000))}
+		x.load.attempt([]newEvent{e}, func() ([]history.Result, string) {
+			var body []byte
+			status, body, err = x.child.call(t.Context(), http.MethodPost, "/v1/events", e.encode())
+			result, _ := judge(status, body, err)
+			if status == http.StatusInsufficientStorage {
+				result = history.Failed // a 507 is a definite no
+			}
+			return []history.Result{result}, ""
+		})
+		return status
+	}
+	const early = 20
+	for i := range early {
+		if status := publish(fmt.Sprintf("early-%d", i)); status != http.StatusAccepted {
+			t.Fatalf("publishing was answered %d", status)
+		}
+	}
+	// Something else fills the disk, down to the last block.
+	filler := filepath.Join(fmt.Sprintf("/proc/%d/root", x.child.current().pid), dir, "filler")
+	fill(t, filler)
+	refused := 0
+	for i := 0; refused < 5; i++ {
+		if i == 5000 {
+			t.Fatal("5000 events went onto a disk without room")
+		}
+		switch status := publish(fmt.Sprintf("full-%d", i)); status {
+		case http.StatusAccepted: // there was still room inside the database's own files
+		case http.StatusInsufficientStorage:
+			refused++
+		default:
+			t.Fatalf("publishing onto a full disk was answered %d, want 507", status)
+		}
+	}
+	// Receivers answer only now, so all outcomes have to be recorded on the full disk.
+	close(gate)
+	eventually(t, 30*time.Second, "the outcomes are recorded on a full disk", func() bool {
+		done := 0
+		for _, f := range x.child.finals() {
+			if f.Status == grapnel.Delivered {
+				done++
+			}
+		}
+		return done >= early
+	})
+	if status := publish("still-full"); status != http.StatusInsufficientStorage {
+		t.Errorf("publishing onto the full disk was answered %d after the outcomes had been recorded, want 507", status)
+	}
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	eventually(t, 30*time.Second, "events are accepted again", func() bool {
+		n++
+		return publish(fmt.Sprintf("after-%d", n)) == http.StatusAccepted
+	})
+	t.Logf("%d events refused with 507", refused)
+	x.convict(x.verdict(time.Minute))
+}
+
+// fill writes until nothing more fits, in ever smaller pieces.
+func fill(t *testing.T, path string) {
+	t.Helper()
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	for size := 1 << 20; size > 0; {
+		if _, err := file.Write(make([]byte, size)); err != nil {
+			size /= 4
+		}
+	}
+}
+
+// noise is text that does not compress.
+func noise(d *dice, n int) string {
+	text := make([]byte, n)
+	for i := range text {
+		text[i] = byte('a' + d.n(26))
+	}
+	return string(text)
+}
