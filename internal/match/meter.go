@@ -1,0 +1,139 @@
+package match
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/operators"
+	"cel.dev/cel-go/common/overloads"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/common/types/traits"
+	"cel.dev/cel-go/interpreter"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// Units of cost. One unit is a simple operation, some 40 ns. CEL's own prices take several things for cheap that are not when
+// the data are large (comparing maps, adding strings, counting characters), so that a filter within the limit could run for
+// half a minute. Ours follow the work.
+const (
+	maxCost         = 100_000   // of one evaluation
+	maxRegexWork    = 4_000_000 // characters times program size in one call; some 25 ms
+	regexPerUnit    = 8         // of the same
+	charactersPer   = 100       // touched for one unit
+	timeZoneLoading = 250       // units
+)
+
+// meter prices the calls of one filter. It is not changed once the filter is compiled.
+type meter struct {
+	regexes map[string]int // pattern → program size
+	sizes   *types.SizeCalculator
+}
+
+func newMeter() *meter {
+	return &meter{
+		regexes: map[string]int{},
+		// What is nested deeper or has more parts than this counts as infinite.
+		sizes: types.NewSizeCalculator(types.SizeCalculatorMaxDepth(grapnel.MaxDepth+1), types.SizeCalculatorMaxTraversal(maxCost)),
+	}
+}
+
+// CallCost is what a call has cost. CEL adds what lies between calls.
+func (m *meter) CallCost(function, _ string, args []ref.Val, result ref.Val) *uint64 {
+	cost := uint64(1)
+	switch {
+	case types.IsError(result): // nothing was done, and the error says more than a limit would
+	case function == operators.Equals || function == operators.NotEquals:
+		for _, arg := range args {
+			cost += uint64(m.sizes.AggregateSize(arg))
+		}
+	case function == operators.In:
+		if _, lookUp := args[1].(traits.Mapper); !lookUp {
+			cost += uint64(m.sizes.AggregateSize(args[1]))
+		}
+	case function == overloads.Matches && len(args) == 2:
+		text, _ := args[0].Value().(string)
+		pattern, _ := args[1].Value().(string)
+		cost += uint64(len(text)*m.regexes[pattern]) / regexPerUnit
+	case strings.HasPrefix(function, "get") && len(args) == 2: // getHours(zone) and the like read the zone's file
+		cost += timeZoneLoading
+	default:
+		for _, arg := range args {
+			switch v := arg.(type) {
+			case types.String:
+				cost += uint64(len(v)) / charactersPer
+			case types.Bytes:
+				cost += uint64(len(v)) / charactersPer
+			}
+		}
+	}
+	return &cost
+}
+
+// learn reads the sizes of the regular expressions. It refuses those that are made while the filter runs: nothing could bound
+// what compiling one takes.
+func (m *meter) learn(checked *cel.Ast) error {
+	native := checked.NativeRep()
+	var bad *CompileError
+	ast.PostOrderVisit(native.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		if bad != nil || e.Kind() != ast.CallKind || e.AsCall().FunctionName() != overloads.Matches {
+			return
+		}
+		args := e.AsCall().Args()
+		if detail := m.regex(args[len(args)-1]); detail != "" {
+			at := native.SourceInfo().GetStartLocation(args[len(args)-1].ID())
+			bad = &CompileError{max(at.Line(), 1), max(at.Column(), 0) + 1, detail}
+		}
+	}))
+	if bad != nil {
+		return bad
+	}
+	return nil
+}
+
+func (m *meter) regex(e ast.Expr) (wrong string) {
+	if e.Kind() != ast.LiteralKind {
+		return "the pattern of matches must be written in the filter itself"
+	}
+	pattern, _ := e.AsLiteral().Value().(string)
+	size, err := types.RegexProgramSize(pattern)
+	switch {
+	case err != nil:
+		return err.Error()
+	case size > maxRegexProgram:
+		return fmt.Sprintf("the pattern compiles to %d steps, more than %d", size, maxRegexProgram)
+	}
+	m.regexes[pattern] = size
+	return ""
+}
+
+// matches is how the function matches runs: compiled once, and refused before it would work for too long, because a price can
+// only be charged afterwards.
+func (m *meter) matches() cel.ProgramOption {
+	factory := func(call interpreter.InterpretableCall, pattern string) (interpreter.InterpretableCall, error) {
+		compiled, err := regexp.Compile(pattern)
+		if err != nil {
+			return nil, err
+		}
+		longest := maxRegexWork / max(m.regexes[pattern], 1)
+		run := func(values ...ref.Val) ref.Val {
+			text, ok := values[0].Value().(string)
+			if !ok {
+				return types.MaybeNoSuchOverloadErr(values[0])
+			}
+			if len(text) > longest {
+				return types.NewErr("a text of %d bytes is too long for the pattern %q", len(text), pattern)
+			}
+			return types.Bool(compiled.MatchString(text))
+		}
+		return interpreter.NewCall(call.ID(), call.Function(), call.OverloadID(), call.Args(), run), nil
+	}
+	return cel.OptimizeRegex(
+		&interpreter.RegexOptimization{Function: overloads.Matches, OverloadID: overloads.Matches, RegexIndex: 1, Factory: factory},
+		&interpreter.RegexOptimization{Function: overloads.Matches, OverloadID: overloads.MatchesString, RegexIndex: 1, Factory: factory},
+	)
+}

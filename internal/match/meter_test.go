@@ -1,0 +1,110 @@
+package match
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// bombs are filters that would run for long on large data. The first is nothing but simple steps; it is the measure of the
+// others.
+var bombs = []string{
+	`event.data.l.all(x, event.data.l.all(y, event.data.l.all(z, x + y + z >= 0)))`,
+	`event.data.l.all(x, x in event.data.l || true)`,
+	`event.data.l.all(x, event.data.l == event.data.l)`,
+	`event.data.l.all(x, event.data.m == event.data.m)`,
+	`event.data.l.all(x, event.data.m != event.data.l)`,
+	`event.data.l.all(x, event.data.ll == event.data.ll)`,
+	`event.data.l.all(x, size(event.data.l + event.data.l) > 0)`,
+	`event.data.l.map(x, event.data.l).size() > 0`,
+	`event.data.l.map(x, event.data.l + event.data.l + event.data.l).all(y, y == event.data.l)`,
+	`event.data.l.all(x, !event.data.s.matches("(a*)*(a|b)*(a?){50}$"))`,
+	`event.data.l.all(x, !event.data.t.matches("^(a|a|a)*[ab]{300}c$"))`,
+	`event.data.l.all(x, (event.data.s + event.data.s + event.data.s + event.data.s).size() > 0)`,
+	`event.data.l.all(x, event.data.s < event.data.s + "b")`,
+	`event.data.l.all(x, size(event.data.s) > 0)`,
+	`event.data.l.all(x, event.data.s.endsWith(event.data.s))`,
+	`event.data.l.all(x, !event.data.s.contains(event.data.t + "b"))`,
+	`event.data.l.all(x, bytes(event.data.s) == bytes(event.data.s))`,
+	`event.data.l.all(x, timestamp("2024-01-01T00:00:00Z").getHours("America/New_York") > -1)`,
+	`event.data.l.all(x, string(x) != "q")`,
+	`[[1,2,3,4,5,6,7,8,9,10]].all(a, a.map(b, a.map(c, a.map(d, a.map(e, a.map(f, a.map(g, a)))))).size() > 0)`,
+}
+
+func heavy(t testing.TB) *grapnel.Event {
+	numbers := make([]int, 40_000)
+	lists := make([][]int, 20_000)
+	for i := range lists {
+		lists[i] = []int{1, 2, 3}
+	}
+	data, err := json.Marshal(map[string]any{
+		"l": numbers, "ll": lists, "m": map[string]any{"a": numbers, "b": numbers},
+		"s": strings.Repeat("a", 250_000), "t": strings.Repeat("a", 5_000),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &grapnel.Event{Data: data}
+}
+
+func TestCostBombsAreStopped(t *testing.T) {
+	v := &view{event: heavy(t)}
+	if _, err := v.decode(); err != nil {
+		t.Fatal(err)
+	}
+	var measure time.Duration
+	for i, bomb := range bombs {
+		f, err := Compile(bomb)
+		if err != nil {
+			t.Errorf("%s: %v", bomb, err)
+			continue
+		}
+		began := time.Now()
+		ok, err := f.match(v)
+		took := time.Since(began)
+		if ok || err == nil || !strings.Contains(err.Error(), "limit exceeded") && !strings.Contains(err.Error(), "too long") {
+			t.Errorf("%s is %v: %v", bomb, ok, err)
+		}
+		if i == 0 {
+			measure = took
+		}
+		if took > 50*measure {
+			t.Errorf("%s took %v, a filter of simple steps %v: its price is too low", bomb, took, measure)
+		}
+	}
+}
+
+func TestHonestFiltersOnLargeDataAreWithinTheLimit(t *testing.T) {
+	v := &view{event: heavy(t)}
+	for _, filter := range []string{
+		`event.data.s.size() == 250000`,
+		`event.data.s.startsWith("aaa") && event.data.s.contains("aab") == false`,
+		`event.data.l[39999] == 0 && event.data.l.size() == 40000`,
+		`0 in event.data.l`,
+		`"m" in event.data`,
+		`event.data.t.matches("^a+$")`,
+		`event.data.ll.exists(x, x[1] == 2)`,
+	} {
+		f, err := Compile(filter)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ok, err := f.match(v); !ok || err != nil {
+			t.Errorf("%s is %v: %v", filter, ok, err)
+		}
+	}
+}
+
+func TestDeepDataCanBeCompared(t *testing.T) {
+	deep := strings.Repeat(`{"a":`, grapnel.MaxDepth-1) + `1` + strings.Repeat(`}`, grapnel.MaxDepth-1)
+	f, err := Compile(`event.data == event.data`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ok, err := f.Match(&grapnel.Event{Data: []byte(deep)}); !ok || err != nil {
+		t.Errorf("%v, %v", ok, err)
+	}
+}

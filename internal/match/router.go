@@ -1,0 +1,195 @@
+package match
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// Router knows the endpoints of every tenant as they were when it was built.
+type Router struct {
+	tenants map[string]*table
+	filters map[string]*Filter // by their text, for the next router
+}
+
+// table is the endpoints of one tenant, in the order of their ids. An endpoint can be in both lists.
+type table struct {
+	entries []entry
+	exact   map[string][]int // type → entries that name it
+	open    []int            // entries with a pattern, or that want everything
+}
+
+// entry is one endpoint, prepared.
+type entry struct {
+	endpoint *grapnel.Endpoint
+	all      bool     // wants every type
+	patterns []string // those with a star
+	filter   *Filter  // nil: none
+	broken   error    // the filter does not compile
+}
+
+// NewRouter prepares endpoints for matching. Those marked as deleted are left out; paused and disabled ones are wanted, what
+// becomes of their deliveries is decided elsewhere. The endpoints must not be changed afterwards.
+//
+// A filter that does not compile, which can only be one that an older version accepted, is reported as an error. The
+// router is complete even so: that endpoint matches nothing, and Explain says why.
+func NewRouter(endpoints []grapnel.Endpoint) (*Router, error) {
+	return (&Router{}).Next(endpoints)
+}
+
+// Next prepares a changed set of endpoints. It takes over the filters that this router has compiled already, because
+// compiling the filters of ten thousand endpoints for every change of one of them would take seconds.
+func (r *Router) Next(endpoints []grapnel.Endpoint) (*Router, error) {
+	next := &Router{tenants: map[string]*table{}, filters: map[string]*Filter{}}
+	var broken []error
+	for _, i := range byID(endpoints) {
+		ep := &endpoints[i]
+		e := entry{endpoint: ep}
+		if ep.Filter != "" {
+			e.filter, e.broken = next.compiled(ep.Filter, r)
+		}
+		if e.broken != nil {
+			broken = append(broken, fmt.Errorf("match: the filter of endpoint %s: %w", ep.ID, e.broken))
+		}
+		next.table(ep.Tenant).add(e, ep.EventTypes)
+	}
+	return next, errors.Join(broken...)
+}
+
+// byID lists the endpoints that are not deleted, in the order of their ids.
+func byID(endpoints []grapnel.Endpoint) []int {
+	order := make([]int, 0, len(endpoints))
+	for i := range endpoints {
+		if endpoints[i].DeletedAt.IsZero() {
+			order = append(order, i)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return strings.Compare(endpoints[a].ID, endpoints[b].ID) })
+	return order
+}
+
+// compiled finds a filter in this router or the one before, or compiles it.
+func (r *Router) compiled(filter string, before *Router) (*Filter, error) {
+	f := r.filters[filter]
+	if f == nil {
+		f = before.filters[filter]
+	}
+	if f == nil {
+		var err error
+		if f, err = Compile(filter); err != nil {
+			return nil, err
+		}
+	}
+	r.filters[filter] = f
+	return f, nil
+}
+
+func (r *Router) table(tenant string) *table {
+	t := r.tenants[tenant]
+	if t == nil {
+		t = &table{exact: map[string][]int{}}
+		r.tenants[tenant] = t
+	}
+	return t
+}
+
+func (t *table) add(e entry, eventTypes []string) {
+	n := len(t.entries)
+	e.all = len(eventTypes) == 0 || slices.Contains(eventTypes, "*")
+	for _, pattern := range eventTypes {
+		switch {
+		case e.all:
+		case strings.Contains(pattern, "*"):
+			e.patterns = append(e.patterns, pattern)
+		case !slices.Contains(t.exact[pattern], n):
+			t.exact[pattern] = append(t.exact[pattern], n)
+		}
+	}
+	if e.all || len(e.patterns) > 0 {
+		t.open = append(t.open, n)
+	}
+	t.entries = append(t.entries, e)
+}
+
+// Match returns the endpoints that want the event, in the order of their ids.
+func (r *Router) Match(ev *grapnel.Event) []*grapnel.Endpoint {
+	t := r.tenants[ev.Tenant]
+	if t == nil {
+		return nil
+	}
+	var wanted []*grapnel.Endpoint
+	v := &view{event: ev}
+	for e := range t.subscribers(ev.Type) {
+		if e.passes(v) == nil {
+			wanted = append(wanted, e.endpoint)
+		}
+	}
+	return wanted
+}
+
+// Explain returns the verdict on every endpoint that subscribes to the event's type, in the order of their ids.
+func (r *Router) Explain(ev *grapnel.Event) []Verdict {
+	t := r.tenants[ev.Tenant]
+	if t == nil {
+		return nil
+	}
+	var verdicts []Verdict
+	v := &view{event: ev}
+	for e := range t.subscribers(ev.Type) {
+		verdict := Verdict{Endpoint: e.endpoint, Wanted: true}
+		if err := e.passes(v); err != nil {
+			verdict.Wanted, verdict.Reason = false, err.Error()
+		}
+		verdicts = append(verdicts, verdict)
+	}
+	return verdicts
+}
+
+var errFilteredOut = errors.New("the filter is false")
+
+// passes returns nil if the entry's filter lets the event through, else the reason.
+func (e *entry) passes(v *view) error {
+	if e.broken != nil {
+		return fmt.Errorf("the filter does not compile: %w", e.broken)
+	}
+	if e.filter == nil {
+		return nil
+	}
+	ok, err := e.filter.match(v)
+	if err == nil && !ok {
+		return errFilteredOut
+	}
+	return err
+}
+
+// subscribers merges the two sorted lists: those that name the type and those with a pattern for it.
+func (t *table) subscribers(eventType string) iter.Seq[*entry] {
+	return func(yield func(*entry) bool) {
+		exact, open := t.exact[eventType], t.open
+		for len(exact) > 0 || len(open) > 0 {
+			var n int
+			switch {
+			case len(open) == 0 || len(exact) > 0 && exact[0] < open[0]:
+				n, exact = exact[0], exact[1:]
+			case len(exact) > 0 && exact[0] == open[0]:
+				n, exact, open = exact[0], exact[1:], open[1:]
+			default:
+				n, open = open[0], open[1:]
+				if !t.entries[n].subscribes(eventType) {
+					continue
+				}
+			}
+			if !yield(&t.entries[n]) {
+				return
+			}
+		}
+	}
+}
+
+func (e *entry) subscribes(eventType string) bool {
+	return e.all || slices.ContainsFunc(e.patterns, func(p string) bool { return grapnel.MatchType(p, eventType) })
+}

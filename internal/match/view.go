@@ -1,0 +1,140 @@
+package match
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/types"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// The one variable of a filter, and the name of its type as it appears in error messages.
+const (
+	eventVariable = "event"
+	eventType     = "grapnel.Event"
+)
+
+// view is an event as a filter sees it. All filters that one event meets share a view and with it the decoded data. It
+// belongs to one goroutine.
+type view struct {
+	event   *grapnel.Event
+	decoded bool
+	data    any
+	err     error
+}
+
+// ResolveName makes a view the whole world of a filter.
+func (v *view) ResolveName(name string) (any, bool) { return v, name == eventVariable }
+
+// Parent says that there is no world around it.
+func (v *view) Parent() cel.Activation { return nil }
+
+// decode reads the data at the first use.
+func (v *view) decode() (any, error) {
+	if !v.decoded {
+		v.decoded = true
+		v.data, v.err = decode(v.event.Data)
+	}
+	return v.data, v.err
+}
+
+var errNotJSON = errors.New("the event's data are not JSON")
+
+// decode reads JSON into what CEL calculates with. Whole numbers stay whole: as floats, two ids beyond 2^53 that differ in
+// their last digit would be equal.
+func decode(data []byte) (any, error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	var value any
+	if err := d.Decode(&value); err != nil {
+		return nil, errNotJSON
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, errNotJSON
+	}
+	return numbers(value), nil
+}
+
+func numbers(value any) any {
+	switch v := value.(type) {
+	case json.Number:
+		if i, err := v.Int64(); err == nil {
+			return i
+		}
+		f, _ := v.Float64() // beyond the range of floats: ±Inf, which compares as it should
+		return f
+	case []any:
+		for i := range v {
+			v[i] = numbers(v[i])
+		}
+	case map[string]any:
+		for k := range v {
+			v[k] = numbers(v[k])
+		}
+	}
+	return value
+}
+
+// provider adds the type of event to CEL's own types.
+type provider struct{ *types.Registry }
+
+// FindStructType finds the type of event.
+func (p *provider) FindStructType(name string) (*types.Type, bool) {
+	if name == eventType {
+		return types.NewTypeTypeWithParam(types.NewObjectType(eventType)), true
+	}
+	return p.Registry.FindStructType(name)
+}
+
+// FindStructFieldNames lists what an event has.
+func (p *provider) FindStructFieldNames(name string) ([]string, bool) {
+	if name == eventType {
+		return []string{"type", "key", "data", "metadata"}, true
+	}
+	return p.Registry.FindStructFieldNames(name)
+}
+
+// FindStructFieldType says how a field of event is read.
+func (p *provider) FindStructFieldType(name, field string) (*types.FieldType, bool) {
+	if name != eventType {
+		return p.Registry.FindStructFieldType(name, field)
+	}
+	switch field {
+	case "type":
+		return fieldOf(types.StringType, func(v *view) bool { return true },
+			func(v *view) (any, error) { return v.event.Type, nil }), true
+	case "key":
+		return fieldOf(types.StringType, func(v *view) bool { return v.event.Key != "" },
+			func(v *view) (any, error) { return v.event.Key, nil }), true
+	case "data":
+		return fieldOf(types.DynType, func(v *view) bool { _, err := v.decode(); return err == nil },
+			(*view).decode), true
+	case "metadata":
+		return fieldOf(types.NewMapType(types.StringType, types.StringType), func(v *view) bool { return len(v.event.Metadata) > 0 },
+			func(v *view) (any, error) { return v.event.Metadata, nil }), true
+	}
+	return nil, false
+}
+
+var errNotEvent = errors.New("not an event")
+
+func fieldOf(t *types.Type, isSet func(*view) bool, get func(*view) (any, error)) *types.FieldType {
+	return &types.FieldType{
+		Type: t,
+		IsSet: func(target any) bool {
+			v, ok := target.(*view)
+			return ok && isSet(v)
+		},
+		GetFrom: func(target any) (any, error) {
+			v, ok := target.(*view)
+			if !ok {
+				return nil, errNotEvent
+			}
+			return get(v)
+		},
+	}
+}
