@@ -102,7 +102,8 @@ var historyCases = []testCase{
 	{"goes through events page by page", func(d *desk) {
 		d.stock()
 		var seen []string
-		for q := (store.EventQuery{Type: "*", Limit: 2}); ; {
+		q := store.EventQuery{Type: "*", Limit: 2}
+		for range 10 {
 			page := d.eventList(q)
 			if len(page) == 0 {
 				break
@@ -194,7 +195,8 @@ var historyCases = []testCase{
 	{"goes through deliveries page by page", func(d *desk) {
 		d.stock()
 		var seen []string
-		for q := (store.DeliveryQuery{Limit: 3}); ; {
+		q := store.DeliveryQuery{Limit: 3}
+		for range 20 {
 			page := d.list(q)
 			if len(page) == 0 {
 				break
