@@ -9,8 +9,8 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// attempt is what is noted while a request is under way. Hooks and dials can still write to it after the request is over, on
-// goroutines of net/http, so the fields that they write are atomic and an attempt is never used again.
+// attempt is what is noted while a request is under way. Dials and the goroutines of a connection can still write to it after
+// the request is over, so the fields that they write are atomic and an attempt is never used again.
 type attempt struct {
 	sender   *Sender
 	start    time.Time
@@ -34,13 +34,13 @@ const (
 	stageTLS
 	stageSend
 	stageAnswer
-	stageBody
+	stageRead
 )
 
 func (s stage) String() string {
 	return [...]string{
 		"before a connection was made", "while the name was resolved", "while connecting", "during the TLS handshake",
-		"while the request was sent", "while waiting for the answer", "while the answer's body was read",
+		"while the request was sent", "while waiting for the answer", "while the answer was read",
 	}[s]
 }
 
@@ -52,30 +52,31 @@ func (a *attempt) enter(s stage) { a.stage.Store(int32(s)) }
 
 func (a *attempt) since() int64 { return int64(max(a.sender.opts.Now().Sub(a.start), 1)) }
 
-// watch returns a context that carries the attempt and its hooks.
+// watch returns a context that carries the attempt. Of the hooks of httptrace only GotConn is used: the others fire when a
+// request is in net/http's buffer, and cost an allocation each, while the connection itself sees what is really written.
 func (a *attempt) watch(ctx context.Context) context.Context {
 	a.trace.GotConn = a.gotConn
-	a.trace.WroteRequest = a.wroteRequest
-	a.trace.GotFirstResponseByte = a.gotFirstByte
 	return httptrace.WithClientTrace(context.WithValue(ctx, attemptKey{}, a), &a.trace)
 }
 
 func (a *attempt) gotConn(info httptrace.GotConnInfo) {
 	a.reused = info.Reused
 	a.enter(stageSend)
+	info.Conn.(*conn).attempt.Store(a)
 }
 
-func (a *attempt) wroteRequest(info httptrace.WroteRequestInfo) {
-	if info.Err == nil {
+// wrote notes that bytes of the request went out. From the first of them on the receiver may act on it.
+func (a *attempt) wrote() {
+	if a.wroteAt.Swap(a.since()) == 0 {
 		a.sender.counters.written.Add(1)
-		a.wroteAt.Store(a.since())
-		a.stage.CompareAndSwap(int32(stageSend), int32(stageAnswer))
 	}
+	a.stage.CompareAndSwap(int32(stageSend), int32(stageAnswer))
 }
 
-func (a *attempt) gotFirstByte() {
-	a.answeredAt.Store(a.since())
-	a.enter(stageBody)
+func (a *attempt) answered() {
+	if a.answeredAt.Load() == 0 && a.answeredAt.CompareAndSwap(0, a.since()) {
+		a.enter(stageRead)
+	}
 }
 
 // phases returns what is known of the parts of the attempt's time.

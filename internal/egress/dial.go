@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/grapnelhq/grapnel/policy"
@@ -19,10 +20,32 @@ const (
 	maxAddresses   = 8               // of a name that are tried
 )
 
-// conn is a connection that its sender knows of until it is closed.
+// conn is a connection that its sender knows of until it is closed, and that tells the attempt it serves what goes over it.
 type conn struct {
 	net.Conn
-	sender *Sender
+	sender  *Sender
+	attempt atomic.Pointer[attempt]
+}
+
+func (c *conn) Write(p []byte) (int, error) {
+	a := c.attempt.Load()
+	if a == nil {
+		return c.Conn.Write(p)
+	}
+	a.stage.CompareAndSwap(int32(stageAnswer), int32(stageSend))
+	n, err := c.Conn.Write(p)
+	if n > 0 {
+		a.wrote()
+	}
+	return n, err
+}
+
+func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if a := c.attempt.Load(); n > 0 && a != nil {
+		a.answered()
+	}
+	return n, err
 }
 
 func (s *Sender) track(raw net.Conn) (net.Conn, error) {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"sync"
 	"testing"
 	"time"
 
@@ -76,26 +77,25 @@ func piped(t testing.TB, n *pipenet.Network, o Options) *Sender {
 	return New(o)
 }
 
-// peer serves connections of a host with a function for each.
+// peer serves connections of a host with a function for each; stop waits for them.
 func peer(n *pipenet.Network, host string, serve func(net.Conn)) (stop func()) {
 	l := n.Listen(host)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	var running sync.WaitGroup
+	running.Go(func() {
 		for {
 			c, err := l.Accept()
 			if err != nil {
 				return
 			}
-			go func() {
+			running.Go(func() {
 				defer c.Close()
 				serve(c)
-			}()
+			})
 		}
-	}()
+	})
 	return func() {
 		_ = l.Close()
-		<-done
+		running.Wait()
 	}
 }
 

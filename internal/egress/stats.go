@@ -9,7 +9,7 @@ type Stats struct {
 	Fresh    uint64 // went over a new connection
 	Dialed   uint64 // connections made
 	Blocked  uint64 // refused by the guard, or for their URL
-	Written  uint64 // requests that were written completely, to compare with what receivers count
+	Written  uint64 // requests of which something was written: the most that receivers can have seen
 	InFlight int64
 	Open     int64 // connections
 }
