@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -24,7 +25,6 @@ const (
 	tmpfsMagic = 0x01021994
 	extMagic   = 0xef53
 	xfsMagic   = 0x58465342
-	btrfsMagic = 0x9123683e
 )
 
 var errMemory = errors.New("the database would be in memory (tmpfs), where fsync does nothing; choose another -dir")
@@ -36,15 +36,13 @@ func inspect(dir string) (disk, error) {
 		return disk{}, err
 	}
 	d := disk{kind: fmt.Sprintf("file system %#x", fs.Type)}
-	switch int64(fs.Type) {
+	switch fs.Type {
 	case tmpfsMagic:
 		return d, errMemory
 	case extMagic:
 		d.kind = "ext4"
 	case xfsMagic:
 		d.kind = "xfs"
-	case btrfsMagic:
-		d.kind = "btrfs"
 	}
 	file, err := os.CreateTemp(dir, "sync")
 	if err != nil {
@@ -64,6 +62,31 @@ func inspect(dir string) (disk, error) {
 	}
 	d.sync = time.Since(start) / times
 	return d, file.Close()
+}
+
+// userTick is the kernel's unit of processor time: USER_HZ is 100 on every Linux that Go runs on.
+const userTick = 10 * time.Millisecond
+
+// busy is the processor time that the whole machine has spent on anything but idling and waiting.
+func busy() (time.Duration, error) {
+	text, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return 0, err
+	}
+	first, _, _ := strings.Cut(string(text), "\n")
+	fields := strings.Fields(first) // cpu user nice system idle iowait irq softirq steal …
+	if len(fields) < 9 {
+		return 0, fmt.Errorf("the kernel says %q", first)
+	}
+	ticks := 0
+	for _, i := range []int{1, 2, 3, 6, 7, 8} {
+		n, err := strconv.Atoi(fields[i])
+		if err != nil {
+			return 0, err
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * userTick, nil
 }
 
 // machine says what the numbers were measured on.

@@ -59,11 +59,11 @@ func main() {
 	flags.IntVar(&s.endpoints, "endpoints", 1, "endpoints that each event goes to")
 	flags.IntVar(&s.size, "size", 1024, "bytes of one POST")
 	flags.IntVar(&s.keys, "keys", 0, "ordering keys; 0: events without a key")
-	flags.IntVar(&s.rounds, "rounds", 3, "rounds of each side")
+	flags.IntVar(&s.rounds, "rounds", 5, "rounds of each side")
 	flags.DurationVar(&s.warm, "warm", 2*time.Second, "time before each throughput window")
 	flags.DurationVar(&s.window, "window", 6*time.Second, "throughput window")
 	flags.IntVar(&s.rate, "rate", 200, "events per second of the latency part")
-	flags.DurationVar(&s.open, "open", 8*time.Second, "latency window")
+	flags.DurationVar(&s.open, "open", 4*time.Second, "latency window")
 	flags.StringVar(&s.dir, "dir", "", "where the database is put; empty: a new directory below the current one")
 	flags.StringVar(&s.binary, "binary", "", "the grapnel binary; empty: it is built")
 	if err := flags.Parse(os.Args[1:]); err != nil {

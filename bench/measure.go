@@ -24,13 +24,14 @@ type side struct {
 	cpu  func() (time.Duration, error)
 
 	windows []window
-	took    []time.Duration
+	took    [][]time.Duration // sorted, of each latency window
 }
 
 // window is one throughput measurement.
 type window struct {
 	delivered, accepted    float64 // per second
 	own, publisher, sink   float64 // cores used
+	others                 float64 // cores used by whatever else runs on the machine
 	backlog                int64   // accepted, but not delivered when the window closed
 	drained                time.Duration
 	deliveredAll, expected int64
@@ -192,6 +193,7 @@ type mark struct {
 	at                   time.Time
 	received, accepted   int64
 	own, publisher, sink time.Duration
+	all                  time.Duration // of the whole machine
 }
 
 func (b *bench) mark(x *side) (m mark, err error) {
@@ -200,7 +202,7 @@ func (b *bench) mark(x *side) (m mark, err error) {
 	for _, part := range []struct {
 		to   *time.Duration
 		read func() (time.Duration, error)
-	}{{&m.own, x.cpu}, {&m.publisher, b.publisher.cpu}, {&m.sink, b.sink.cpu}} {
+	}{{&m.own, x.cpu}, {&m.publisher, b.publisher.cpu}, {&m.sink, b.sink.cpu}, {&m.all, busy}} {
 		used, err := part.read()
 		*part.to = used
 		errs = append(errs, err)
@@ -233,11 +235,9 @@ func (b *bench) latency(ctx context.Context) error {
 			if err := b.sink.ask("times", nil, &took); err != nil {
 				return err
 			}
-			x.took = append(x.took, took...)
+			slices.Sort(took)
+			x.took = append(x.took, took)
 		}
-	}
-	for _, x := range b.sides {
-		slices.Sort(x.took)
 	}
 	b.compareLatency()
 	return nil

@@ -27,12 +27,12 @@ func (b *bench) opening(d disk) {
 		b.endpoints, b.workers)
 	b.say("")
 	b.say("throughput, closed loop, %v after %v of warming up           cores used by", b.window, b.warm)
-	b.say("round  side     delivered/s  accepted/s  backlog  drained in   itself  publisher  sink")
+	b.say("round  side     delivered/s  accepted/s  backlog  drained in   itself  publisher  sink  others")
 }
 
 func (b *bench) row(round int, x *side, w window) {
-	b.say("%5d  %-8s %11.0f  %10.0f  %7d  %10v  %6.2f  %9.2f  %4.2f", round+1, x.name, w.delivered, w.accepted, w.backlog,
-		w.drained.Round(time.Millisecond), w.own, w.publisher, w.sink)
+	b.say("%5d  %-8s %11.0f  %10.0f  %7d  %10v  %6.2f  %9.2f  %4.2f  %6.2f", round+1, x.name, w.delivered, w.accepted, w.backlog,
+		w.drained.Round(time.Millisecond), w.own, w.publisher, w.sink, w.others)
 }
 
 func (b *bench) compareThroughput() {
@@ -45,28 +45,34 @@ func (b *bench) compareThroughput() {
 	for _, x := range b.sides {
 		client := median(x.windows, func(w window) float64 { return w.publisher + w.sink })
 		used := client + median(x.windows, func(w window) float64 { return w.own })
+		others := median(x.windows, func(w window) float64 { return w.others })
 		switch {
+		case others > 0.15*cores():
+			b.say("          %s: other programs took %.2f of %.0f cores; repeat this on a quiet machine", x.name, others, cores())
 		case used < 0.85*cores():
-			b.say("          %s: only %.2f of %.0f cores were busy: the bottleneck is a wait (disk, network, or other programs' use of the machine)",
-				x.name, used, cores())
+			b.say("          %s: only %.2f of %.0f cores were busy; the bottleneck is a wait, for the disk or between processes", x.name, used, cores())
 		case client > used/2:
-			b.say("          %s: the client is the bottleneck, publisher and sink took %.2f of %.2f cores used: this is a lower bound", x.name, client, used)
+			b.say("          %s: the client is the bottleneck, publisher and sink took %.2f of %.2f cores used; this is a lower bound", x.name, client, used)
 		default:
 			b.say("          %s: all %.0f cores were busy; publisher and sink took %.2f of %.2f", x.name, cores(), client, used)
 		}
 	}
 }
 
+// compareLatency compares medians over the windows: what another program does to one window is not the system's doing.
 func (b *bench) compareLatency() {
 	b.say("")
-	b.say("latency at %d events/s, open loop, from the intended moment to the receiver", b.rate)
-	b.say("side        events        p50        p90        p99        max")
-	for _, x := range b.sides {
-		b.say("%-8s %9d  %9v  %9v  %9v  %9v", x.name, len(x.took), quantile(x.took, 0.5), quantile(x.took, 0.9), quantile(x.took, 0.99), quantile(x.took, 1))
+	b.say("latency at %d events/s, open loop, from the intended moment to the receiver; medians of %d windows of %v", b.rate, b.rounds, b.open)
+	b.say("side     events/window        p50        p90        p99        max")
+	at := func(x *side, q float64) time.Duration {
+		return time.Duration(median(x.took, func(took []time.Duration) float64 { return float64(quantile(took, q)) }))
 	}
-	added := quantile(b.sides[1].took, 0.99) - quantile(b.sides[0].took, 0.99)
-	b.say("added     p50 %v, p99 %v  (bar: less than %v at p99: %s)", quantile(b.sides[1].took, 0.5)-quantile(b.sides[0].took, 0.5), added, mostAdded,
-		verdict(added < mostAdded))
+	for _, x := range b.sides {
+		b.say("%-8s %13d  %9v  %9v  %9v  %9v", x.name, len(x.took[0]), at(x, 0.5), at(x, 0.9), at(x, 0.99), at(x, 1))
+	}
+	relay, own := b.sides[0], b.sides[1]
+	added := at(own, 0.99) - at(relay, 0.99)
+	b.say("added    p50 %v, p99 %v  (bar: less than %v at p99: %s)", at(own, 0.5)-at(relay, 0.5), added, mostAdded, verdict(added < mostAdded))
 }
 
 func verdict(met bool) string {

@@ -123,8 +123,7 @@ func (g *server) cpu() (time.Duration, error) {
 		return 0, err
 	}
 	system, err := strconv.Atoi(fields[12])
-	const tick = 10 * time.Millisecond // USER_HZ is 100 on every Linux that Go runs on
-	return time.Duration(user+system) * tick, err
+	return time.Duration(user+system) * userTick, err
 }
 
 // stop asks the server to end and waits for it.

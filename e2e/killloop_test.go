@@ -4,6 +4,8 @@ package e2e
 
 import (
 	"context"
+	"fmt"
+	"net/http"
 	"testing"
 	"time"
 
@@ -29,6 +31,8 @@ func TestKillLoop(t *testing.T) {
 				x.set(ctx, history.Enable, x.named("slow"), "enabled")
 			case kills / 2:
 				x.remove(ctx, x.named("leaver"))
+			case 2 * kills / 3:
+				x.retryFailed(10)
 			}
 		}
 		pause(ctx, time.Second)
@@ -91,6 +95,26 @@ func (x *trial) nemesis(ctx context.Context) {
 	x.killNow()
 	x.child.start()
 	x.child.ready(30 * time.Second)
+}
+
+// retryFailed asks for some failed deliveries to be made again.
+func (x *trial) retryFailed(most int) {
+	x.t.Helper()
+	var page struct{ Data []row }
+	x.child.must(http.StatusOK, http.MethodGet, fmt.Sprintf("/v1/deliveries?status=failed&limit=%d", most), nil, &page)
+	for _, failed := range page.Data {
+		a := history.Action{Kind: history.Retry, Endpoint: failed.EndpointID, Delivery: failed.ID, Invoke: x.ledger.now()}
+		var again row
+		x.child.must(http.StatusOK, http.MethodPost, "/v1/deliveries/"+failed.ID+"/retry", nil, &again)
+		a.Return, a.Made = x.ledger.now(), again.ID
+		x.ledger.write(entry{Action: &a})
+		if again.ReplayOf != failed.ID {
+			x.t.Errorf("retrying %s made %s, which says that it repeats %q", failed.ID, again.ID, again.ReplayOf)
+		}
+	}
+	if len(page.Data) == 0 {
+		x.t.Error("nothing has failed so far: there is nothing to retry")
+	}
 }
 
 func (x *trial) named(name string) *target {
