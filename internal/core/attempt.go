@@ -68,9 +68,6 @@ func (c *Core) conclude(now time.Time, ep *endpoint, h *head, in Finished) {
 	switch {
 	case step.Decision == policy.Deliver:
 		ch.Status, ch.Reason = grapnel.Delivered, reasonDelivered(p.Attempts)
-	case len(h.orders) > 0:
-		// A person has given this delivery up while the attempt was in flight.
-		ch.Status, ch.Reason = grapnel.Skipped, h.orders[0].Reason
 	case again:
 		ch.Status, ch.Due = grapnel.Pending, step.Next
 		ch.Reason = reasonRetry(p.Attempts, in)

@@ -124,7 +124,7 @@ func (c *Core) configure(now time.Time, cfg *grapnel.Endpoint, newest int64) {
 	}
 	ep.configure(cfg, c.options)
 	if !ep.open() {
-		ep.window.park()
+		ep.window.park() // and nothing is admitted until it opens
 	} else if opens {
 		ep.window.chill(now) // what waits was not looked at while it was closed, or not ours
 		ep.floor = newest    // and what was ended meanwhile may still be on its way as a hint
@@ -148,7 +148,7 @@ func (c *Core) refresh(now time.Time, ep *endpoint) {
 // runnable says whether an attempt of this endpoint could start now if a slot is free.
 func (c *Core) runnable(now time.Time, ep *endpoint) bool {
 	h := ep.window.first()
-	if h == nil || h.due.After(now) || !ep.open() || c.draining {
+	if h == nil || h.due.After(now) || c.draining {
 		return false
 	}
 	if !ep.gate.admits(now) {

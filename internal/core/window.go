@@ -24,7 +24,7 @@ type head struct {
 	misfires int           // faults of our own in a row; they consume no attempt
 	change   *Change       // while recording
 	order    *Operated     // while recording: what a person asked for, if that is the change
-	orders   []Operated    // what people asked for meanwhile: skips while running, anything while recording
+	orders   []Operated    // what people asked for meanwhile; done once the change in hand is durable
 	charged  time.Duration // what fairness was charged for the running attempt
 	started  time.Time
 }

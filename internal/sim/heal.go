@@ -15,6 +15,7 @@ import (
 func (w *world) heal() {
 	w.trace("heal")
 	w.healing = true
+	w.wellAt = w.now().Add(20 * time.Second)
 	for _, r := range w.endpoints {
 		r.down, r.slow = false, false
 	}

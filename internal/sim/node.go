@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -14,14 +15,13 @@ import (
 // node is one life of the server: a core and the simulated shell around it. A crash ends it; what it still had under way
 // comes to nothing, because every happening of a node looks first whether the node is still the living one.
 type node struct {
-	w         *world
-	core      *core.Core
-	queue     []core.Change // to be recorded, in order
-	busy      bool          // a commit is under way
-	wakes     time.Time     // the wake that is planned
-	leaving   bool          // it drains
-	failures  int
-	unplugged bool
+	w       *world
+	core    *core.Core
+	queue   []core.Change // to be recorded, in order
+	busy    bool          // a commit is under way
+	wakes   time.Time     // the wake that is planned
+	leaving bool          // it drains
+	flying  int           // attempts
 }
 
 // start brings the node up with what the store has.
@@ -54,6 +54,12 @@ func (n *node) step(in core.Input) {
 	for _, effect := range n.core.Step(w.now(), in) {
 		switch effect := effect.(type) {
 		case core.Attempt:
+			if n.flying++; n.flying > n.core.Slots() || n.leaving {
+				w.excesses = append(w.excesses, fmt.Sprintf("%v: attempt %d of %d slots, draining: %v", w.agenda.now, n.flying, n.core.Slots(), n.leaving))
+			}
+			if late := w.now().Sub(effect.ScheduledFor); w.healing && w.plan.clockJump == 0 && effect.ScheduledFor.After(w.wellAt) && late > 2*time.Second {
+				w.excesses = append(w.excesses, fmt.Sprintf("%v: an attempt is %v late", w.agenda.now, late))
+			}
 			n.attempt(effect)
 		case core.Record:
 			n.queue = append(n.queue, effect.Change)

@@ -198,10 +198,20 @@ func (w *world) operate() {
 	r := w.anyone()
 	switch w.rand.IntN(8) {
 	case 0, 1:
-		if r.config.Status == grapnel.EndpointEnabled {
-			r.act(history.Pause, func(ep *grapnel.Endpoint) { ep.Status = grapnel.EndpointPaused })
-		} else {
+		switch {
+		case r.config.Status != grapnel.EndpointEnabled:
 			r.act(history.Enable, func(ep *grapnel.Endpoint) { ep.Status = grapnel.EndpointEnabled })
+		case w.rand.IntN(2) == 0:
+			r.act(history.Pause, func(ep *grapnel.Endpoint) { ep.Status = grapnel.EndpointPaused })
+		default:
+			r.act(history.Disable, func(ep *grapnel.Endpoint) {
+				ep.Status, ep.DisabledReason = grapnel.EndpointDisabled, "a person disabled it"
+			})
+			if w.rand.IntN(2) == 0 {
+				w.agenda.in(w.between(0, 3*time.Second), func() {
+					r.act(history.Enable, func(ep *grapnel.Endpoint) { ep.Status = grapnel.EndpointEnabled })
+				})
+			}
 		}
 	case 2:
 		if w.rand.IntN(4) == 0 {

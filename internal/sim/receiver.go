@@ -131,6 +131,7 @@ func (n *node) finish(a core.Attempt, o policy.Outcome, started time.Time) {
 	if n.w.options.Mutant == CallsFailureSuccess && o.Class == policy.ClassStatus5xx {
 		o = policy.Outcome{Status: 200, Class: policy.ClassNone}
 	}
+	n.flying--
 	n.step(core.Finished{Endpoint: a.Config.ID, Delivery: a.Head.Delivery, Outcome: o,
 		Attempt: grapnel.Attempt{StartedAt: started, Duration: n.w.now().Sub(started), StatusCode: o.Status, Class: o.Class}})
 }
@@ -160,6 +161,9 @@ func (r *receiver) arrive(req *request, started time.Time) {
 		return
 	}
 	r.open = append(r.open, req)
+	if len(r.open) > r.config.MaxConcurrency && w.options.Mutant != SendsTwice {
+		w.excesses = append(w.excesses, fmt.Sprintf("%v: %d requests at once at %s", w.agenda.now, len(r.open), r.config.ID))
+	}
 	work := w.between(0, 30*time.Millisecond)
 	if r.slow {
 		work = w.between(0, 7*time.Second)
@@ -206,6 +210,8 @@ func (r *receiver) verdict(req *request) policy.Outcome {
 	switch {
 	case ev.poison && !w.healing:
 		return policy.Outcome{Status: 404, Class: policy.ClassStatus4xx}
+	case w.healing && w.agenda.now < chaosTime+time.Minute && w.rand.IntN(3) == 0:
+		return policy.Outcome{Status: 500, Class: policy.ClassStatus5xx} // so that there are retries, whose times can be looked at in peace
 	case !w.chance(w.plan.receiverDown):
 		return policy.Outcome{Status: 200, Class: policy.ClassNone}
 	}

@@ -33,8 +33,9 @@ type Options struct {
 type Outcome struct {
 	History    history.History
 	Violations []history.Violation
-	Steps      int // of the core
-	Repaired   int // faults injected
+	Excesses   []string // limits that were not kept
+	Steps      int      // of the core
+	Repaired   int      // faults injected
 }
 
 // Run plays one history.
@@ -48,7 +49,7 @@ func Run(o Options) Outcome {
 		w.agenda.until(w.agenda.now + time.Minute)
 	}
 	w.collect()
-	return Outcome{History: w.history, Violations: history.Check(w.history), Steps: w.steps, Repaired: len(w.history.Faults)}
+	return Outcome{History: w.history, Violations: history.Check(w.history), Excesses: w.excesses, Steps: w.steps, Repaired: len(w.history.Faults)}
 }
 
 const (
@@ -77,7 +78,9 @@ type world struct {
 	history   history.History
 	committed map[string][]string     // event id → endpoints that were matched when it was committed
 	over      map[int64]time.Duration // when deliveries ended
-	trying    int                     // publishes that are not known to have succeeded
+	excesses  []string
+	wellAt    time.Time // when what the faults have piled up should be gone
+	trying    int       // publishes that are not known to have succeeded
 	steps     int
 	token     int64
 	orders    map[int64]func(error)

@@ -51,9 +51,9 @@ func TestSeeds(t *testing.T) {
 				steps.Add(int64(out.Steps))
 				faults.Add(int64(out.Repaired))
 				receipts.Add(int64(len(out.History.Receipts)))
-				if len(out.Violations) > 0 {
-					t.Errorf("seed %d breaks a promise:\n  %v\nrepeat it: go test ./internal/sim -run TestSeeds -seed %d",
-						seeds[at], out.Violations[0], seeds[at])
+				for _, broken := range out.broken() {
+					t.Errorf("seed %d breaks a promise:\n  %s\nrepeat it: go test ./internal/sim -run TestSeeds -seed %d",
+						seeds[at], broken, seeds[at])
 				}
 			}
 		})
@@ -92,9 +92,17 @@ func play(t *testing.T, seed uint64) {
 		trace = append(trace, fmt.Sprintf("%12v  %s", at, line))
 	}})
 	t.Log(strings.Join(trace, "\n"))
-	for _, v := range out.Violations {
-		t.Error(v)
+	for _, broken := range out.broken() {
+		t.Error(broken)
 	}
+}
+
+// broken lists the promises that a history broke.
+func (o *Outcome) broken() (list []string) {
+	for _, v := range o.Violations {
+		list = append(list, v.String())
+	}
+	return append(list, o.Excesses...)
 }
 
 // TestSameSeedSameHistory: what a seed does must not depend on anything else.

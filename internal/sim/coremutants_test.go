@@ -1,0 +1,91 @@
+package sim
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// coreMutants are rules of the core, each with the line that keeps it and what the line becomes when the rule is forgotten.
+// The histories must notice every one of them.
+var coreMutants = []struct{ rule, file, line, mutant string }{
+	{"a page that was read before a change came back must not bring the old state in",
+		"window.go", "w.touched[h.Delivery] = true", ""},
+	{"a doubled hint is not believed",
+		"window.go", "c.seen.add(sh.Delivery)", ""},
+	{"a late hint about what a person ended is not believed",
+		"operate.go", "c.seen.add(o.Delivery)", "_ = c.seen"},
+	{"a late hint about what was ended while the endpoint was closed is not believed",
+		"core.go", "heads[i].Delivery > ep.floor && ", ""},
+	{"a change whose fate is unknown is repeated",
+		"attempt.go", "c.emit(Record{Change: *h.change})\n\t\t\tcontinue", "continue"},
+	{"heads are read now and then although no hint came",
+		"window.go", "polled := !ep.pollAt.After(now)", "polled := false && !ep.pollAt.After(now)"},
+	{"what waits ends only once nothing is in flight",
+		"endpoint.go", "len(ep.window.heads) > 0 || ", ""},
+	{"an endpoint gets no more requests at once than its limit",
+		"gate.go", "g.running < g.limit && ", ""},
+	{"there are no more attempts than slots",
+		"core.go", "for c.running < c.options.Slots && ", "for "},
+	{"a draining node starts nothing",
+		"core.go", "c.draining = true", ""},
+	{"what is left to the store for its time comes back",
+		"window.go", "func (w *window) chill(due time.Time) { w.cold = earliest(w.cold, due) }", "func (w *window) chill(time.Time) {}"},
+	{"the age and the schedule count from the first attempt",
+		"attempt.go", "p.Anchor = a.StartedAt", "p.Anchor = a.StartedAt.Add(-p.Anchor.Sub(p.Anchor) - 20e9)"},
+	{"a closed endpoint starts nothing",
+		"core.go", "ep.window.park() // and", "_ = 0 // and"},
+	{"a closed endpoint admits nothing",
+		"attempt.go", "is.Next != nil && ep.open()", "is.Next != nil"},
+	{"an order on what nobody has in memory keeps pages from starting it",
+		"operate.go", "ep.window.heads[o.Delivery] = h", "ep.window.heads[-o.Delivery] = h"},
+}
+
+// TestCoreMutantsAreCaught builds the core with one rule forgotten at a time and lets the seeds find it.
+func TestCoreMutantsAreCaught(t *testing.T) {
+	for _, m := range coreMutants {
+		t.Run(m.rule, func(t *testing.T) {
+			original, err := filepath.Abs(filepath.Join("..", "core", m.file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			source, err := os.ReadFile(original)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Count(string(source), m.line) != 1 {
+				t.Fatalf("the line is not in %s once: the rule has moved, move the mutant with it", m.file)
+			}
+			dir := t.TempDir()
+			mutated, overlay, binary := filepath.Join(dir, m.file), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "sim.test")
+			write(t, mutated, []byte(strings.Replace(string(source), m.line, m.mutant, 1)))
+			replace, err := json.Marshal(map[string]map[string]string{"Replace": {original: mutated}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			write(t, overlay, replace)
+			if out, err := exec.Command("go", "test", "-c", "-overlay", overlay, "-o", binary, ".").CombinedOutput(); err != nil { //nolint:gosec // our own toolchain
+				t.Fatalf("the mutant does not build: %v\n%s", err, out)
+			}
+			out, err := exec.Command(binary, "-test.run", "^TestSeeds$", "-seeds", "4000").CombinedOutput() //nolint:gosec // just built
+			var exit *exec.ExitError
+			if err == nil || !errors.As(err, &exit) {
+				t.Fatalf("4000 histories did not notice (%v)", err)
+			}
+			_, what, _ := strings.Cut(string(out), "breaks a promise:\n")
+			what, _, _ = strings.Cut(what, "\n")
+			t.Logf("caught: %s", strings.TrimSpace(what))
+		})
+	}
+}
+
+func write(t *testing.T, path string, data []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
