@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -84,7 +83,7 @@ func (r *reader) value(d *json.Decoder, pointer string, depth int) (node, error)
 	}
 	token, err := d.Token()
 	if err != nil {
-		return node{}, unexpected(err)
+		return node{}, err
 	}
 	n := node{pointer: pointer}
 	switch t := token.(type) {
@@ -115,7 +114,7 @@ func (r *reader) array(d *json.Decoder, n node, depth int) (node, error) {
 		n.items = append(n.items, item)
 	}
 	_, err := d.Token()
-	return n, unexpected(err)
+	return n, err
 }
 
 func (r *reader) object(d *json.Decoder, n node, depth int) (node, error) {
@@ -123,7 +122,7 @@ func (r *reader) object(d *json.Decoder, n node, depth int) (node, error) {
 	for d.More() {
 		token, err := d.Token()
 		if err != nil {
-			return node{}, unexpected(err)
+			return node{}, err
 		}
 		name, _ := token.(string)
 		at := n.pointer + "/" + escape(name)
@@ -138,14 +137,7 @@ func (r *reader) object(d *json.Decoder, n node, depth int) (node, error) {
 		n.members = append(n.members, member{name, v})
 	}
 	_, err := d.Token()
-	return n, unexpected(err)
-}
-
-func unexpected(err error) error {
-	if err == io.EOF {
-		return io.ErrUnexpectedEOF
-	}
-	return err
+	return n, err
 }
 
 // escape writes a name as a part of a JSON pointer.

@@ -26,11 +26,13 @@ func (j Jitter) of(wait time.Duration, seed uint64, n int) time.Duration {
 	return time.Duration(unit(seed, uint64(n)) * float64(j.most(wait))).Truncate(time.Microsecond)
 }
 
-// unit draws a number in [0, 1) for the nth draw of a seed: the output function of SplitMix64, which needs no state.
-func unit(seed, n uint64) float64 {
+// unit draws a number in [0, 1) for the nth draw of a seed.
+func unit(seed, n uint64) float64 { return math.Ldexp(float64(mix(seed, n)>>11), -53) }
+
+// mix draws 64 bits for the nth draw of a seed: the output function of SplitMix64, which needs no state.
+func mix(seed, n uint64) uint64 {
 	z := seed + (n+1)*0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
-	z ^= z >> 31
-	return math.Ldexp(float64(z>>11), -53)
+	return z ^ z>>31
 }

@@ -1,0 +1,233 @@
+package policy
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Scenario is a question to Simulate: what does this policy do to these events when the endpoint has this outage?
+type Scenario struct {
+	Policy   Policy   `json:"policy"`
+	Outage   Outage   `json:"outage"`
+	Rate     Rate     `json:"rate"`
+	Duration Duration `json:"duration"` // how long events arrive, evenly spaced
+	Keys     int      `json:"keys"`     // the events take turns with this many keys, each of which waits in line; 0: no order
+	Seed     uint64   `json:"seed"`
+}
+
+// Outage is what is wrong with the endpoint, and when. Outside of it every attempt is delivered at once.
+type Outage struct {
+	Kind      OutageKind `json:"kind"`
+	After     Duration   `json:"after"` // from the first event
+	Duration  Duration   `json:"duration"`
+	ErrorRate float64    `json:"error_rate,omitempty"` // OutageFlaky: the part of the attempts that get a 500
+	Latency   Duration   `json:"latency,omitempty"`    // OutageSlow: how long every answer takes; beyond the timeout there is none
+}
+
+// OutageKind is a kind of outage.
+type OutageKind string
+
+// The kinds.
+const (
+	OutageDown  OutageKind = "down"  // connections are refused
+	OutageFlaky OutageKind = "flaky" // some attempts fail
+	OutageSlow  OutageKind = "slow"  // answers take long
+)
+
+// Rate is how often something happens, per minute.
+type Rate float64
+
+// MarshalJSON writes {"per_minute":4}.
+func (r Rate) MarshalJSON() ([]byte, error) {
+	return json.Marshal(map[string]float64{"per_minute": float64(r)})
+}
+
+// Bounds of a simulation. A larger one says nothing more and would hold up whoever asked.
+const (
+	maxSimulatedEvents   = 100_000
+	maxSimulatedAttempts = 2_000_000
+	maxSimulatedTime     = 366 * 24 * time.Hour
+)
+
+// ParseScenario reads a scenario's JSON form:
+//
+//	{"policy":"paylera" | {…}, "outage":{"kind":"down|flaky|slow","after":"10m","duration":"6h","error_rate":0.3,"latency":"12s"},
+//	 "rate":"4/min" | {"per_minute":4}, "duration":"24h", "keys":10, "seed":1}
+//
+// What is left out: the policy standard, an outage that is down from the start, 4 events per minute until the outage ends,
+// no keys, seed 1. Only the outage's duration is required. named finds a policy by its name; nil knows the presets. What
+// is wrong is returned as Errors.
+func ParseScenario(raw []byte, named func(string) (Policy, bool)) (Scenario, error) {
+	var r reader
+	root, ok := r.document(raw, "a scenario")
+	if !ok {
+		return Scenario{}, r.errs
+	}
+	if named == nil {
+		named = Preset
+	}
+	s := Scenario{Policy: standard(), Outage: Outage{Kind: OutageDown}, Rate: 4, Seed: 1}
+	if !root.has("outage") {
+		r.wrong("/outage/duration", "is required")
+	}
+	for _, m := range root.members {
+		switch {
+		case m.kind == kindNull && slices.Contains([]string{"policy", "outage", "rate", "duration", "keys", "seed"}, m.name):
+		case m.name == "policy":
+			r.policyOrName(m.node, &s.Policy, named)
+		case m.name == "outage":
+			r.outage(m.node, &s.Outage)
+		case m.name == "rate":
+			r.rate(m.node, &s.Rate)
+		case m.name == "duration":
+			r.duration(m.node, &s.Duration)
+		case m.name == "keys":
+			r.integer(m.node, &s.Keys)
+		case m.name == "seed":
+			r.seed(m.node, &s.Seed)
+		default:
+			r.unknown(m.node, "policy, outage, rate, duration, keys, seed")
+		}
+	}
+	if !root.has("duration") {
+		s.Duration = s.Outage.After + s.Outage.Duration
+	}
+	if len(r.errs) == 0 {
+		r.errs = append(r.errs, s.check()...)
+	}
+	if err := r.errs.orNil(); err != nil {
+		return Scenario{}, err
+	}
+	return s, nil
+}
+
+func (r *reader) policyOrName(n node, into *Policy, named func(string) (Policy, bool)) {
+	switch n.kind {
+	case kindString:
+		p, ok := named(n.text)
+		if !ok {
+			r.wrong(n.pointer, "is not the name of a policy")
+			return
+		}
+		*into = p
+	case kindObject:
+		*into = r.policy(n)
+		r.errs = append(r.errs, into.check().Under(n.pointer)...)
+	default:
+		r.wrong(n.pointer, "is %s where a policy or its name was expected", n.kind)
+	}
+}
+
+func (r *reader) outage(n node, into *Outage) {
+	if !r.is(n, kindObject) {
+		return
+	}
+	if !n.has("duration") {
+		r.wrong(n.pointer+"/duration", "is required")
+	}
+	for _, m := range n.members {
+		switch {
+		case m.kind == kindNull && slices.Contains([]string{"kind", "after", "duration", "error_rate", "latency"}, m.name):
+		case m.name == "kind":
+			word(r, m.node, &into.Kind)
+		case m.name == "after":
+			r.duration(m.node, &into.After)
+		case m.name == "duration":
+			r.duration(m.node, &into.Duration)
+		case m.name == "error_rate":
+			r.float(m.node, &into.ErrorRate)
+		case m.name == "latency":
+			r.duration(m.node, &into.Latency)
+		default:
+			r.unknown(m.node, "kind, after, duration, error_rate, latency")
+		}
+	}
+}
+
+// perMinute are the units of a rate.
+func perMinute(unit string) (float64, bool) {
+	switch unit {
+	case "s", "sec", "second", "per_second":
+		return 60, true
+	case "m", "min", "minute", "per_minute":
+		return 1, true
+	case "h", "hour", "per_hour":
+		return 1.0 / 60, true
+	}
+	return 0, false
+}
+
+func (r *reader) rate(n node, into *Rate) {
+	if n.kind == kindObject && len(n.members) == 1 {
+		m := n.members[0]
+		if factor, ok := perMinute(m.name); ok && strings.HasPrefix(m.name, "per_") {
+			var count float64
+			r.float(m.node, &count)
+			*into = Rate(count * factor)
+			return
+		}
+	}
+	if count, unit, ok := strings.Cut(n.text, "/"); n.kind == kindString && ok {
+		f, err := strconv.ParseFloat(count, 64)
+		if factor, known := perMinute(unit); err == nil && known && !math.IsNaN(f) && !math.IsInf(f, 0) {
+			*into = Rate(f * factor)
+			return
+		}
+	}
+	r.wrong(n.pointer, `is not a rate such as "4/min", "10/s" or {"per_minute":4}`)
+}
+
+func (r *reader) seed(n node, into *uint64) {
+	if !r.is(n, kindNumber) {
+		return
+	}
+	seed, err := strconv.ParseUint(n.text, 10, 64)
+	if err != nil {
+		r.wrong(n.pointer, "is not a whole number from 0")
+		return
+	}
+	*into = seed
+}
+
+func (s *Scenario) check() Errors {
+	var c checker
+	oneOf(&c, "/outage/kind", s.Outage.Kind, OutageDown, OutageFlaky, OutageSlow)
+	c.between("/outage/after", s.Outage.After, 0, maxSimulatedTime)
+	c.between("/outage/duration", s.Outage.Duration, time.Millisecond, maxSimulatedTime)
+	if !(s.Outage.ErrorRate >= 0 && s.Outage.ErrorRate <= 1) {
+		c.wrong("/outage/error_rate", "must be from 0 to 1")
+	}
+	if s.Outage.Kind == OutageFlaky && s.Outage.ErrorRate == 0 {
+		c.wrong("/outage/error_rate", "is required for kind %q", OutageFlaky)
+	}
+	c.between("/outage/latency", s.Outage.Latency, 0, time.Hour)
+	if s.Outage.Kind == OutageSlow && s.Outage.Latency == 0 {
+		c.wrong("/outage/latency", "is required for kind %q", OutageSlow)
+	}
+	c.between("/duration", s.Duration, time.Millisecond, maxSimulatedTime)
+	if !(s.Rate > 0 && s.Rate <= 6e6) {
+		c.wrong("/rate", "must be above 0 and at most 100000 per second")
+	}
+	if s.Keys < 0 || s.Keys > maxSimulatedEvents {
+		c.wrong("/keys", "must be from 0, which is no order, to %d", maxSimulatedEvents)
+	}
+	if len(c.errs) > 0 {
+		return c.errs
+	}
+	switch n, each := s.count(), s.Policy.Reach().Attempts; {
+	case n < 1:
+		c.wrong("/rate", "makes no event within %s", s.Duration)
+	case n > maxSimulatedEvents:
+		c.wrong("/rate", "makes %.0f events within %s; a simulation has at most %d", n, s.Duration, maxSimulatedEvents)
+	case each == 0 || n*float64(each) > maxSimulatedAttempts:
+		c.wrong("/rate", "could make more than %d attempts; take fewer events or a policy with fewer attempts", maxSimulatedAttempts)
+	}
+	return c.errs
+}
+
+// count is how many events arrive.
+func (s *Scenario) count() float64 { return math.Floor(float64(s.Rate) * s.Duration.Std().Minutes()) }
