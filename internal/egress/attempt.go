@@ -21,7 +21,7 @@ type attempt struct {
 	reused              bool // written by the goroutine that sends
 	stage               atomic.Int32
 	dns, connect, tls   atomic.Int64 // durations
-	wroteAt, answeredAt atomic.Int64 // since start; 0: not yet
+	wroteAt, answeredAt atomic.Int64 // see since
 }
 
 // stage is how far an attempt has come; a timeout says what it was waiting for.
@@ -50,7 +50,8 @@ func attemptOf(ctx context.Context) *attempt { return ctx.Value(attemptKey{}).(*
 
 func (a *attempt) enter(s stage) { a.stage.Store(int32(s)) }
 
-func (a *attempt) since() int64 { return int64(max(a.sender.opts.Now().Sub(a.start), 1)) }
+// since is the time since the start, plus one nanosecond: 0 stands for never.
+func (a *attempt) since() int64 { return int64(a.sender.opts.Now().Sub(a.start)) + 1 }
 
 // watch returns a context that carries the attempt. Of the hooks of httptrace only GotConn is used: the others fire when a
 // request is in net/http's buffer, and cost an allocation each, while the connection itself sees what is really written.
@@ -91,7 +92,7 @@ func (a *attempt) phases(took time.Duration) grapnel.Phases {
 			wrote = answered
 		}
 		p.FirstByte = time.Duration(answered - wrote)
-		p.Body = max(took-time.Duration(answered), 0)
+		p.Body = max(took-time.Duration(answered-1), 0)
 	}
 	return p
 }

@@ -2,6 +2,8 @@ package egress
 
 import (
 	"context"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -65,6 +67,16 @@ func serveOn(t testing.TB, l net.Listener, h http.HandlerFunc) *httptest.Server 
 	return s
 }
 
+// httptestTLS is a receiver whose certificate nobody trusts. It returns its URL.
+func httptestTLS(t testing.TB) string {
+	t.Helper()
+	s := httptest.NewUnstartedServer(http.HandlerFunc(ok))
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
 // closing answers and ends the connection.
 func closing(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Connection", "close") }
 
@@ -79,7 +91,10 @@ func piped(t testing.TB, n *pipenet.Network, o Options) *Sender {
 
 // peer serves connections of a host with a function for each; stop waits for them.
 func peer(n *pipenet.Network, host string, serve func(net.Conn)) (stop func()) {
-	l := n.Listen(host)
+	return serveConns(n.Listen(host), serve)
+}
+
+func serveConns(l net.Listener, serve func(net.Conn)) (stop func()) {
 	var running sync.WaitGroup
 	running.Go(func() {
 		for {
