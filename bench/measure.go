@@ -172,6 +172,7 @@ func (b *bench) window1(ctx context.Context, x *side) (w window, err error) {
 	seconds := to.at.Sub(from.at).Seconds()
 	w.delivered, w.accepted = float64(to.received-from.received)/seconds, float64(to.accepted-from.accepted)/seconds
 	w.own, w.publisher, w.sink = (to.own-from.own).Seconds()/seconds, (to.publisher-from.publisher).Seconds()/seconds, (to.sink-from.sink).Seconds()/seconds
+	w.others = max(0, (to.all-from.all).Seconds()/seconds-w.own-w.publisher-w.sink)
 	w.backlog = to.accepted*int64(b.endpoints) - (to.received - before)
 	w.expected = accepted * int64(b.endpoints)
 	began := time.Now()
