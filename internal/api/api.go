@@ -1,0 +1,94 @@
+// Package api is the HTTP face: it takes events in, lets operators look and act, and describes itself.
+//
+// A request goes through the same stages whatever it asks for (see through in call.go): whose key is it, may the key do that, is the
+// query known, is the body small and well-formed enough, was it asked before under the same idempotency key; then the route's own
+// handler. All routes are data (routes.go). The multiplexer, the OpenAPI document, the list of allowed methods and the tests
+// that try every route with every wrong key are made from the same table.
+//
+// What holds here:
+//
+//   - Nothing changes unless the whole request is good. Every error is an RFC 9457 problem that names the field at fault.
+//   - What another tenant has looks exactly like what does not exist.
+//   - A 2xx for an event is written after the engine has said that the event and all its deliveries are durable.
+//   - The bytes of an event's data are kept as they came: they are found and bounded in the body, never decoded.
+//   - An internal error is logged once, with the request's id, and shows nothing of itself to the caller.
+//   - A key or secret is shown in the answer that made it and nowhere else; stored answers are sealed with the caller's key.
+//
+// What it does not promise: that a request whose answer was lost did not happen. Callers repeat it with the same
+// Idempotency-Key or the same event id.
+package api
+
+import (
+	"cmp"
+	"crypto/rand"
+	"io"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/egress"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// Options say what the API stands on. Street, History and Idempotency are needed; every other zero value has a meaning.
+type Options struct {
+	Street      Street        // the engine
+	History     store.History // what happened
+	Idempotency Idempotency   // answers given before
+
+	Clock        func() time.Time              // nil: time.Now
+	Random       io.Reader                     // for ids, keys and secrets; safe for concurrent use; nil: crypto/rand
+	MaxEvent     int64                         // bytes of one event's data; 0: DefaultMaxEvent
+	HTTPSOnly    bool                          // refuse endpoints with http:// URLs; for the CheckURL that stands in for none
+	CheckURL     func(string) error            // may an endpoint have this URL; nil: as egress says with nothing allowed
+	CheckHeaders func(map[string]string) error // may an endpoint send these headers; nil: as egress says
+	Log          *slog.Logger                  // nil: nothing is logged
+	Metrics      http.Handler                  // serves /metrics; nil: there are none
+	Ready        func() error                  // why /readyz should say no; nil: always ready
+}
+
+// DefaultMaxEvent is the largest data of an event unless Options say otherwise.
+const DefaultMaxEvent = 256 << 10
+
+// api is what all handlers share. Nothing in it changes after New but the claims.
+type api struct {
+	Options
+	routes   []route
+	claims   claims
+	document []byte // the OpenAPI document
+	manual   []byte // the same, for people
+}
+
+// New makes the handler of the whole API.
+func New(o Options) http.Handler {
+	a, mux := build(o)
+	doc := document(a.routes)
+	a.document = encodeDocument(doc)
+	a.manual = manual(doc, a.routes)
+	return mux
+}
+
+func build(o Options) (*api, *http.ServeMux) {
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	if o.Random == nil {
+		o.Random = rand.Reader
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.CheckURL == nil {
+		o.CheckURL = func(url string) error { return egress.CheckURL(url, egress.URLRules{HTTPSOnly: o.HTTPSOnly}) }
+	}
+	if o.CheckHeaders == nil {
+		o.CheckHeaders = egress.CheckHeaders
+	}
+	o.MaxEvent = cmp.Or(o.MaxEvent, DefaultMaxEvent)
+	a := &api{Options: o, routes: routes(), claims: claims{held: map[string]struct{}{}}}
+	return a, a.mux()
+}
+
+// newID makes an id; it is the only place where the API draws randomness for one.
+func (a *api) newID(prefix string, now time.Time) string { return grapnel.NewID(prefix, now, a.Random) }

@@ -1,0 +1,188 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// newBatch is how several events are published.
+type newBatch struct {
+	Events []newEvent `json:"events" required:"true" minItems:"1" maxItems:"1000" nullable:"false"`
+}
+
+// publishedBatch is the answer: for each event, in order, a published or a Problem.
+type publishedBatch struct {
+	Data []json.RawMessage `json:"data" nullable:"false" doc:"one result or problem per event, in the order given"`
+}
+
+// batch gathers events of which some may be wrong. Those that are right are committed together.
+type batch struct {
+	a        *api
+	c        *call
+	prefix   string // of pointers: where the list of events is in the body
+	incoming []store.Incoming
+	errors   []error // parallel to the events given; nil: the next of incoming
+}
+
+// add takes one event in. raw is the document that object's Index counts in.
+func (b *batch) add(raw []byte, object gjson.Result) {
+	var f faults
+	base := b.prefix + strconv.Itoa(len(b.errors)) + "/"
+	d := readDraft(raw, object, base, &f)
+	in := b.a.event(b.c, &d, base, &f)
+	err := errors.Join(b.a.tooMuchData(d.data), f.err())
+	b.errors = append(b.errors, err)
+	if err == nil {
+		b.incoming = append(b.incoming, in)
+	}
+}
+
+// publishBatch takes many events, in a list or one per line.
+func (a *api) publishBatch(c *call) (answer, error) {
+	b := batch{a: a, c: c}
+	media, err := c.route.body.contentType(c.Header)
+	if err != nil {
+		return answer{}, err
+	}
+	if media == typeNDJSON {
+		b.prefix = "/"
+		err = b.readLines(c.body)
+	} else {
+		b.prefix = "/events/"
+		err = b.readList(c.body)
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	if len(b.incoming) == 0 {
+		return answer{}, b.nothingValid()
+	}
+	done, err := a.Street.Publish(c.Context(), b.incoming, withEffect(c, b.answer))
+	if err == nil {
+		err = first(done.Answer)
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	return b.answer(done), nil
+}
+
+// batchDepth is how deep in the body of a batch an event's data is: document, list, event.
+const batchDepth = 3
+
+func (b *batch) readList(raw []byte) error {
+	if err := checkJSON(raw, grapnel.MaxDepth+batchDepth); err != nil {
+		return err
+	}
+	var f faults
+	var events gjson.Result
+	doc := gjson.ParseBytes(raw)
+	if !doc.IsObject() {
+		f.add("", "must be an object")
+		return f.err()
+	}
+	members(doc, "/", &f, func(v value) bool {
+		if v.name != "events" {
+			return false
+		}
+		events = v.Result
+		return true
+	})
+	switch {
+	case !events.Exists():
+		f.add("/events", "is required")
+	case !events.IsArray():
+		f.add("/events", "must be a list of events")
+	}
+	if err := f.err(); err != nil {
+		return err
+	}
+	var over error
+	events.ForEach(func(_, event gjson.Result) bool {
+		if over = b.full(); over == nil {
+			b.add(raw, event)
+		}
+		return over == nil
+	})
+	return over
+}
+
+// readLines reads one event per line. A line that is not JSON is that line's problem; empty lines are nothing.
+func (b *batch) readLines(raw []byte) error {
+	for line := range bytes.Lines(raw) {
+		line = bytes.TrimSpace(line)
+		if len(line) == 0 {
+			continue
+		}
+		if err := b.full(); err != nil {
+			return err
+		}
+		if err := checkJSON(line, grapnel.MaxDepth+1); err != nil {
+			b.errors = append(b.errors, err)
+			continue
+		}
+		b.add(line, gjson.ParseBytes(line))
+	}
+	return nil
+}
+
+func (b *batch) full() error {
+	if len(b.errors) < batchEvents {
+		return nil
+	}
+	return grapnel.Invalid(strings.TrimSuffix(b.prefix, "/"), "must be at most %d events", batchEvents)
+}
+
+// nothingValid gathers the faults of a batch that has nothing to commit.
+func (b *batch) nothingValid() error {
+	all := &grapnel.Error{Code: grapnel.CodeInvalid, Detail: "The batch has no event that can be accepted."}
+	if len(b.errors) == 0 {
+		all.Fields = []grapnel.Field{{Pointer: "/events", Detail: "must have at least 1 event"}}
+	}
+	for i, err := range b.errors {
+		var e *grapnel.Error
+		if !errors.As(err, &e) || len(all.Fields) >= mostFaults {
+			continue
+		}
+		if len(e.Fields) == 0 {
+			all.Fields = append(all.Fields, grapnel.Field{Pointer: b.prefix + strconv.Itoa(i), Detail: e.Detail})
+		}
+		all.Fields = append(all.Fields, e.Fields...)
+	}
+	return all
+}
+
+// answer lists what became of each event.
+func (b *batch) answer(done store.Accepted) answer {
+	out := make([]byte, 0, 128*len(b.errors)+16)
+	out = append(out, `{"data":[`...)
+	next := 0
+	for i, err := range b.errors {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		id, placed := "", store.Placed{}
+		if err == nil {
+			id, placed = b.incoming[next].Event.ID, done.Events[next]
+			next++
+			if placed.Conflict {
+				err = errOtherContent
+			}
+		}
+		if err != nil {
+			out = append(out, bytes.TrimSpace(encode(problem(err, b.c.id)))...)
+		} else {
+			out = appendResult(out, id, placed)
+		}
+	}
+	return answer{status: http.StatusAccepted, body: append(out, "]}"...)}
+}

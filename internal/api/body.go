@@ -1,0 +1,178 @@
+package api
+
+import (
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// intake says what body a route takes.
+type intake struct {
+	types    []string // content types; the first is the one assumed when the request names none; nil: no body
+	limit    int64    // bytes; 0: managementLimit
+	optional bool     // an empty body is as good as {}
+	depth    int      // levels of JSON around what may be nested grapnel.MaxDepth deep itself
+	verbatim bool     // the handler looks at the body itself
+}
+
+// The content types that are read.
+const (
+	typeNDJSON     = "application/x-ndjson"
+	typeMergePatch = "application/merge-patch+json"
+)
+
+// The limits of bodies. A publish body is its data and what is around it, of which metadata can be most: 32 values of 1 KiB that may
+// be written with escapes.
+const (
+	managementLimit = 256 << 10
+	envelopeLimit   = 256 << 10
+	batchLimit      = 16 << 20
+	batchEvents     = 1000
+)
+
+// readBody reads the body within the route's limit. What the content type and the encoding promise is checked first, so that
+// nothing is read in vain.
+func (a *api) readBody(w http.ResponseWriter, c *call) error {
+	in := c.route.body
+	if in == nil || c.Request.Body == http.NoBody && in.optional {
+		return nil
+	}
+	for _, coding := range c.Header["Content-Encoding"] {
+		if coding != "" && !strings.EqualFold(coding, "identity") {
+			return grapnel.Errorf(grapnel.CodeUnsupported, "Content-Encoding %q is not taken; send the body as it is.", coding)
+		}
+	}
+	if err := in.accepts(c.Header); err != nil {
+		return err
+	}
+	limit := in.limit
+	switch limit {
+	case 0:
+		limit = managementLimit
+	case perEvent:
+		limit = a.MaxEvent + envelopeLimit
+	case perData:
+		limit = a.MaxEvent
+	}
+	if c.ContentLength > limit {
+		return tooLarge(limit)
+	}
+	body, err := readAll(http.MaxBytesReader(w, c.Request.Body, limit), c.ContentLength)
+	var over *http.MaxBytesError
+	switch {
+	case errors.As(err, &over):
+		return tooLarge(limit)
+	case err != nil:
+		// The connection broke or the body did not end as announced; the answer most likely reaches nobody.
+		return grapnel.Errorf(grapnel.CodeMalformed, "The body ended before it was complete.")
+	}
+	c.body = body
+	return nil
+}
+
+// Limits that depend on the setting for the size of an event.
+const (
+	perEvent = -1 // an event with its envelope
+	perData  = -2 // the data alone
+)
+
+func tooLarge(limit int64) error {
+	return grapnel.Errorf(grapnel.CodeTooLarge, "The body is larger than %d bytes.", limit)
+}
+
+// readAll reads into a buffer of the announced size. The buffer is never shared: events keep their data in it.
+func readAll(r io.Reader, announced int64) ([]byte, error) {
+	if announced < 0 {
+		return io.ReadAll(r)
+	}
+	b := make([]byte, announced)
+	_, err := io.ReadFull(r, b)
+	return b, err
+}
+
+// accepts checks the content type. One that is absent is taken to be the route's own.
+func (in *intake) accepts(h http.Header) error {
+	if in.verbatim && len(in.types) == 0 {
+		return nil
+	}
+	_, err := in.contentType(h)
+	return err
+}
+
+func (in *intake) contentType(h http.Header) (string, error) {
+	sent := h.Get("Content-Type")
+	if sent == "" {
+		return in.types[0], nil
+	}
+	name, parameters, err := mime.ParseMediaType(sent)
+	if charset := parameters["charset"]; err == nil && (charset == "" || strings.EqualFold(charset, "utf-8")) {
+		for _, known := range in.types {
+			if name == known {
+				return name, nil
+			}
+		}
+	}
+	return "", grapnel.Errorf(grapnel.CodeUnsupported, "Content-Type %q is not taken here; send %s.", sent, strings.Join(in.types, " or "))
+}
+
+// checkBody checks that a JSON body is JSON. An empty one that may be empty becomes {}.
+func (c *call) checkBody() error {
+	in := c.route.body
+	if in == nil || in.verbatim {
+		return nil
+	}
+	if len(c.body) == 0 && in.optional {
+		c.body = []byte("{}")
+	}
+	return checkJSON(c.body, grapnel.MaxDepth+in.depth)
+}
+
+// checkJSON says whether raw is one JSON document in UTF-8 that is nested at most depth levels deep. The depth comes first: the
+// validator recurses, and a body of brackets alone would exhaust its stack.
+func checkJSON(raw []byte, depth int) error {
+	switch {
+	case len(raw) == 0:
+		return grapnel.Errorf(grapnel.CodeMalformed, "The body is empty; it has to be JSON.")
+	case !utf8.Valid(raw):
+		return grapnel.Errorf(grapnel.CodeMalformed, "The body is not valid UTF-8.")
+	case deeper(raw, depth):
+		return grapnel.Errorf(grapnel.CodeMalformed, "The body is nested more than %d levels deep.", grapnel.MaxDepth)
+	case !gjson.ValidBytes(raw):
+		return grapnel.Errorf(grapnel.CodeMalformed, "The body is not valid JSON, or something follows it.")
+	}
+	return nil
+}
+
+// deeper says whether brackets outside of strings are ever nested more than limit deep.
+func deeper(raw []byte, limit int) bool {
+	depth, quoted := 0, false
+	for i := 0; i < len(raw); i++ {
+		switch raw[i] {
+		case '"':
+			quoted = !quoted
+		case '\\':
+			if quoted {
+				i++
+			}
+		case '{', '[':
+			if quoted {
+				continue
+			}
+			if depth++; depth > limit {
+				return true
+			}
+		case '}', ']':
+			if !quoted {
+				depth--
+			}
+		}
+	}
+	return false
+}

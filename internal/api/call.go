@@ -1,0 +1,103 @@
+package api
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// call is one request on its way: who asks for what, at which instant.
+type call struct {
+	*http.Request
+	route *route
+	id    string      // of the request
+	now   time.Time   // the one instant of everything this request does
+	key   grapnel.Key // whose request it is; empty on routes that need no key
+	scope store.Scope // what that key may touch
+	query query
+	body  []byte
+	allow []string // on the last route: the methods that the path takes
+
+	once   *store.Once // not nil: the request came with an idempotency key
+	seal   func(answer) store.Answer
+	stored atomic.Bool // the engine has asked for the answer, to store it with the effect
+}
+
+// enter makes the http.Handler of a route.
+func (a *api) enter(rt *route) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		c := &call{Request: r, route: rt, now: a.Clock()}
+		c.id = requestID(r.Header)
+		if c.id == "" {
+			c.id = a.newID("req", c.now)
+		}
+		h := w.Header()
+		h["X-Request-Id"] = []string{c.id}
+		h["X-Content-Type-Options"] = []string{"nosniff"}
+		h["Cache-Control"] = []string{"no-store"}
+		defer a.recovered(w, c)
+		ans, err := a.through(w, c)
+		if err != nil {
+			ans = a.refuse(c, err)
+		}
+		ans.write(w, r)
+	}
+}
+
+// through takes a request through the stages that all routes share, in the order in which they may refuse it.
+func (a *api) through(w http.ResponseWriter, c *call) (answer, error) {
+	if err := a.authenticate(c); err != nil {
+		return answer{}, err
+	}
+	if err := c.readQuery(); err != nil {
+		return answer{}, err
+	}
+	if err := a.readBody(w, c); err != nil {
+		return answer{}, err
+	}
+	return a.onlyOnce(c, a.handle)
+}
+
+// handle is what remains once it is known that the request was not answered before.
+func (a *api) handle(c *call) (answer, error) {
+	if err := c.checkBody(); err != nil {
+		return answer{}, err
+	}
+	return c.route.handle(a, c)
+}
+
+// requestID takes over the id that a caller or proxy gave the request, if it is one that can be written into a log.
+func requestID(h http.Header) string {
+	if id := h.Get("X-Request-Id"); grapnel.ValidID(id) {
+		return id
+	}
+	return ""
+}
+
+// recovered keeps a panic in one request from ending the process: what a handler holds is its own, and the stores commit whole
+// transactions or nothing.
+func (a *api) recovered(w http.ResponseWriter, c *call) {
+	v := recover()
+	if v == nil {
+		return
+	}
+	if v == http.ErrAbortHandler {
+		panic(v)
+	}
+	a.Log.Error("panic", slog.String("request_id", c.id), slog.String("route", c.route.path),
+		slog.String("panic", fmt.Sprint(v)), slog.String("stack", string(debug.Stack())))
+	ans := answer{status: http.StatusInternalServerError, body: encode(problem(nil, c.id))}
+	ans.write(w, c.Request)
+}
+
+// jsonAnswer answers with v as JSON.
+func jsonAnswer(status int, v any) answer { return answer{status: status, body: encode(v)} }
+
+// nothing answers that it is done and that there is nothing to say.
+func nothing() answer { return answer{status: http.StatusNoContent} }

@@ -1,0 +1,203 @@
+package api
+
+import (
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/policy"
+)
+
+// deliveryView is a delivery as it is shown.
+type deliveryView struct {
+	ID            string        `json:"id"`
+	EventID       string        `json:"event_id"`
+	EndpointID    string        `json:"endpoint_id"`
+	Tenant        string        `json:"tenant"`
+	Type          string        `json:"type"`
+	Key           *string       `json:"key"`
+	Sequence      *int64        `json:"sequence" doc:"position in the line of its key; null: it has no line"`
+	Status        string        `json:"status" enum:"pending,held,delivered,failed,dropped,discarded,skipped"`
+	ReasonCode    *string       `json:"reason_code" doc:"why it failed: exhausted, permanent, rejected, expired, endpoint_gone"`
+	Reason        string        `json:"reason" doc:"one sentence: why it is where it is"`
+	AttemptsMade  int           `json:"attempts_made"`
+	NextAttemptAt *stamp        `json:"next_attempt_at" nullable:"true"`
+	CreatedAt     stamp         `json:"created_at"`
+	FinishedAt    *stamp        `json:"finished_at" nullable:"true"`
+	ReplayOf      *string       `json:"replay_of" doc:"the delivery that this one repeats"`
+	Attempts      []attemptView `json:"attempts,omitzero" nullable:"false" doc:"only when one delivery is asked for"`
+	Planned       []plannedView `json:"planned,omitzero" nullable:"false" doc:"what comes if every attempt fails; only when one delivery is asked for"`
+}
+
+// attemptView is an attempt as it is shown.
+type attemptView struct {
+	ID              string            `json:"id"`
+	Number          int               `json:"number"`
+	Trigger         string            `json:"trigger" enum:"schedule,manual,replay,probe,test"`
+	ScheduledFor    stamp             `json:"scheduled_for"`
+	StartedAt       stamp             `json:"started_at"`
+	Duration        span              `json:"duration"`
+	Phases          phasesView        `json:"phases"`
+	StatusCode      *int              `json:"status_code" doc:"null: there was no response"`
+	ErrorClass      string            `json:"error_class"`
+	Error           *string           `json:"error"`
+	ResponseHeaders map[string]string `json:"response_headers"`
+	ResponseBody    string            `json:"response_body" doc:"the first 16 KiB"`
+	Decision        string            `json:"decision" enum:"deliver,retry,fail,throttle,disable"`
+	NextAttemptAt   *stamp            `json:"next_attempt_at" nullable:"true"`
+	PolicyRevision  int64             `json:"policy_revision" doc:"the endpoint's revision whose policy decided"`
+}
+
+// phasesView are the parts of an attempt's time; what did not happen is absent.
+type phasesView struct {
+	DNS       span `json:"dns,omitzero"`
+	Connect   span `json:"connect,omitzero"`
+	TLS       span `json:"tls,omitzero"`
+	FirstByte span `json:"first_byte,omitzero" doc:"from the request written to the first byte of the response"`
+	Body      span `json:"body,omitzero"`
+	Reused    bool `json:"reused" doc:"on a connection that was open already"`
+}
+
+// plannedView is an attempt still to come.
+type plannedView struct {
+	Number int   `json:"number"`
+	At     stamp `json:"at"`
+	Latest stamp `json:"latest" doc:"the latest that jitter can put it"`
+}
+
+// mostPlanned is how many attempts a delivery's plan shows.
+const mostPlanned = 20
+
+// look shows deliveries to one caller. It asks for each endpoint's health and each repeated delivery's id once.
+type look struct {
+	a       *api
+	c       *call
+	health  map[string]grapnel.Health
+	repeats map[int64]string
+}
+
+func (a *api) look(c *call) *look {
+	return &look{a: a, c: c, health: map[string]grapnel.Health{}, repeats: map[int64]string{}}
+}
+
+func (l *look) situation(d *grapnel.Delivery) situation {
+	s := situation{delivery: d, now: l.c.now}
+	if ep, ok := l.a.Street.Endpoint(l.c.scope, d.EndpointID); ok {
+		s.endpoint = &ep
+	}
+	if d.Status.Final() || s.endpoint == nil {
+		return s
+	}
+	h, known := l.health[d.EndpointID]
+	if !known {
+		h = l.a.Street.Health(d.EndpointID)
+		l.health[d.EndpointID] = h
+	}
+	s.health = h
+	return s
+}
+
+// view shows a delivery as lists do, without attempts.
+func (l *look) view(d *grapnel.Delivery) (deliveryView, error) {
+	repeats, err := l.repeated(d.ReplayOf)
+	if err != nil {
+		return deliveryView{}, err
+	}
+	return viewDelivery(l.situation(d), repeats), nil
+}
+
+// whole shows a delivery with its attempts and its plan.
+func (l *look) whole(d *grapnel.Delivery) (deliveryView, error) {
+	v, err := l.view(d)
+	if err != nil {
+		return v, err
+	}
+	return v.with(l.situation(d)), nil
+}
+
+// repeated is the id of a delivery known by its number; null when it is gone.
+func (l *look) repeated(seq int64) (*string, error) {
+	if seq == 0 {
+		return nil, nil
+	}
+	id, known := l.repeats[seq]
+	if !known {
+		d, err := l.a.History.Delivery(l.c.Context(), l.c.scope, seq)
+		switch {
+		case err == nil:
+			id = d.ID()
+		case grapnel.CodeOf(err) != grapnel.CodeNotFound:
+			return nil, err
+		}
+		l.repeats[seq] = id
+	}
+	return orNull(id), nil
+}
+
+func viewDelivery(s situation, replayOf *string) deliveryView {
+	d := s.delivery
+	return deliveryView{
+		ID: d.ID(), EventID: d.EventID, EndpointID: d.EndpointID, Tenant: d.Tenant, Type: d.Type, Key: orNull(d.Key),
+		Sequence: numberOrNull(d.Position), Status: string(s.status()), ReasonCode: orNull(d.ReasonCode), Reason: s.reason(),
+		AttemptsMade: d.AttemptsMade, NextAttemptAt: stampOf(s.next()), CreatedAt: stamp(d.CreatedAt), FinishedAt: stampOf(d.FinishedAt),
+		ReplayOf: replayOf,
+	}
+}
+
+// with adds the attempts that were made and those to come.
+func (v deliveryView) with(s situation) deliveryView {
+	v.Attempts, v.Planned = viewAttempts(s.delivery), plan(s)
+	return v
+}
+
+func viewAttempts(d *grapnel.Delivery) []attemptView {
+	views := make([]attemptView, len(d.Attempts))
+	for i := range d.Attempts {
+		at := &d.Attempts[i]
+		views[i] = attemptView{
+			ID: grapnel.AttemptID(d.CreatedAt, d.Seq, at.Number), Number: at.Number, Trigger: string(at.Trigger),
+			ScheduledFor: stamp(at.ScheduledFor), StartedAt: stamp(at.StartedAt), Duration: span(at.Duration),
+			Phases: phasesView{
+				DNS: span(at.Phases.DNS), Connect: span(at.Phases.Connect), TLS: span(at.Phases.TLS),
+				FirstByte: span(at.Phases.FirstByte), Body: span(at.Phases.Body), Reused: at.Phases.Reused,
+			},
+			StatusCode: numberOrNull(at.StatusCode), ErrorClass: string(at.Class), Error: orNull(at.Error),
+			ResponseHeaders: at.ResponseHeaders, ResponseBody: string(at.ResponseBody), Decision: string(at.Decision),
+			NextAttemptAt: stampOf(at.NextAttemptAt), PolicyRevision: at.PolicyRevision,
+		}
+		if views[i].ResponseHeaders == nil {
+			views[i].ResponseHeaders = map[string]string{}
+		}
+	}
+	return views
+}
+
+// plan is what the endpoint's policy would do from here, computed by the very functions that do it.
+func plan(s situation) []plannedView {
+	next := s.next()
+	if next.IsZero() {
+		return []plannedView{}
+	}
+	d := s.delivery
+	progress := policy.Progress{Attempts: d.AttemptsMade, Anchor: d.Waiting.Anchor, Seed: uint64(d.Seq)}
+	planned := s.endpoint.Policy.Plan(progress, next, mostPlanned)
+	views := make([]plannedView, len(planned))
+	for i, p := range planned {
+		views[i] = plannedView{Number: p.Number, At: stamp(p.At), Latest: stamp(p.Latest)}
+	}
+	return views
+}
+
+// delivery finds a delivery by the id in the path. An id whose number exists but whose time is another's was guessed.
+func (a *api) delivery(c *call, id string) (*grapnel.Delivery, error) {
+	notFound := grapnel.Errorf(grapnel.CodeNotFound, "there is no such delivery")
+	seq, millis, err := grapnel.ParseDeliveryID(id)
+	if err != nil {
+		return nil, notFound
+	}
+	d, err := a.History.Delivery(c.Context(), c.scope, seq)
+	if err != nil {
+		return nil, err
+	}
+	if d.CreatedAt.UnixMilli() != millis {
+		return nil, notFound
+	}
+	return d, nil
+}

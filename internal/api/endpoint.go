@@ -1,0 +1,231 @@
+package api
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/tidwall/gjson"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/egress"
+	"github.com/grapnelhq/grapnel/internal/match"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/policy"
+	"github.com/grapnelhq/grapnel/sign"
+)
+
+// EndpointSettings are what can be set on an endpoint, and changed later.
+type EndpointSettings struct {
+	URL            string            `json:"url" required:"true" minLength:"1" maxLength:"2048" doc:"where deliveries are sent as POST requests"`
+	Description    string            `json:"description,omitempty" maxLength:"1000"`
+	EventTypes     []string          `json:"event_types,omitempty" maxItems:"100" nullable:"false" doc:"patterns in which a whole segment may be *; none: every type"`
+	Filter         string            `json:"filter,omitempty" maxLength:"4096" doc:"a CEL expression over event (type, key, data, metadata)"`
+	Policy         policyInput       `json:"policy,omitempty" doc:"the name of a policy, or a policy; none: standard"`
+	Ordering       string            `json:"ordering,omitempty" enum:"key,none" doc:"none: events of one key do not wait for each other; key if not given"`
+	RateLimit      *rateLimit        `json:"rate_limit,omitempty" doc:"none: no limit"`
+	MaxConcurrency int               `json:"max_concurrency,omitempty" minimum:"1" maximum:"1024" doc:"requests at once; 32 if not given"`
+	Headers        map[string]string `json:"headers,omitempty" doc:"sent with every delivery"`
+	Format         string            `json:"format,omitempty" enum:"standard,raw,cloudevents" doc:"the shape of the request; standard if not given"`
+	Status         string            `json:"status,omitempty" enum:"enabled,paused,disabled" doc:"paused: deliveries are held; enabled if not given"`
+}
+
+type rateLimit struct {
+	PerSecond float64 `json:"per_second" required:"true" exclusiveMinimum:"0" maximum:"100000"`
+	Burst     int     `json:"burst,omitempty" minimum:"1" maximum:"100000" doc:"one second's worth if not given"`
+}
+
+// newEndpoint is how an endpoint is created.
+type newEndpoint struct {
+	EndpointSettings
+	Tenant string `json:"tenant,omitempty" doc:"the key's tenant, else default"`
+	Secret string `json:"secret,omitempty" doc:"whsec_… or whsk_…; none: one is made"`
+}
+
+// endpointView is an endpoint as it is shown.
+type endpointView struct {
+	ID             string            `json:"id"`
+	Tenant         string            `json:"tenant"`
+	URL            string            `json:"url"`
+	Description    string            `json:"description"`
+	EventTypes     []string          `json:"event_types" nullable:"false"`
+	Filter         *string           `json:"filter"`
+	Policy         policyRef         `json:"policy"`
+	Ordering       string            `json:"ordering" enum:"key,none"`
+	RateLimit      *rateLimitView    `json:"rate_limit" nullable:"true"`
+	MaxConcurrency int               `json:"max_concurrency"`
+	Headers        map[string]string `json:"headers"`
+	Format         string            `json:"format" enum:"standard,raw,cloudevents"`
+	Secret         string            `json:"secret,omitempty" doc:"shown in the answer that makes it, and never again"`
+	Secrets        []secretView      `json:"secrets" nullable:"false" doc:"those that sign at present, the newest first"`
+	Status         string            `json:"status" enum:"enabled,paused,disabled"`
+	DisabledReason *string           `json:"disabled_reason"`
+	DisabledAt     *stamp            `json:"disabled_at" nullable:"true"`
+	Health         healthView        `json:"health"`
+	CreatedAt      stamp             `json:"created_at"`
+	UpdatedAt      stamp             `json:"updated_at"`
+	Revision       int64             `json:"revision" doc:"grows with every change"`
+}
+
+// rateLimitView is a limit or null.
+type rateLimitView struct {
+	PerSecond float64 `json:"per_second"`
+	Burst     int     `json:"burst"`
+}
+
+// Schema says that it may be null.
+func (rateLimitView) Schema(r huma.Registry) *huma.Schema {
+	return huma.SchemaFromType(r, reflect.TypeFor[struct {
+		PerSecond float64 `json:"per_second"`
+		Burst     int     `json:"burst"`
+	}]())
+}
+
+// secretView is what may be known of a secret.
+type secretView struct {
+	CreatedAt stamp   `json:"created_at"`
+	ExpiresAt *stamp  `json:"expires_at" nullable:"true"`
+	PublicKey *string `json:"public_key" doc:"whpk_…, for receivers, when the secret is an Ed25519 key"`
+}
+
+// healthView is how an endpoint is doing.
+type healthView struct {
+	State         string  `json:"state" doc:"healthy, paused, disabled, throttled; unknown while the server starts"`
+	Reason        *string `json:"reason"`
+	Since         *stamp  `json:"since" nullable:"true"`
+	InFlight      int     `json:"in_flight" doc:"requests on their way"`
+	Waiting       int     `json:"waiting" doc:"heads of lines that are due or scheduled soon"`
+	NextAttemptAt *stamp  `json:"next_attempt_at" nullable:"true"`
+}
+
+func viewEndpoint(ep *grapnel.Endpoint, h grapnel.Health, now time.Time) endpointView {
+	v := endpointView{
+		ID: ep.ID, Tenant: ep.Tenant, URL: ep.URL, Description: ep.Description, EventTypes: ep.EventTypes, Filter: orNull(ep.Filter),
+		Policy: policyRef{ep.PolicyName, ep.Policy}, Ordering: string(ep.Ordering), RateLimit: (*rateLimitView)(ep.RateLimit),
+		MaxConcurrency: ep.MaxConcurrency, Headers: ep.Headers, Format: string(ep.Format), Secrets: []secretView{},
+		Status: string(ep.Status), DisabledReason: orNull(ep.DisabledReason), DisabledAt: stampOf(ep.DisabledAt),
+		Health: healthView{
+			State: cmp.Or(h.State, "unknown"), Reason: orNull(h.Reason), Since: stampOf(h.Since), InFlight: h.InFlight, Waiting: h.Waiting,
+			NextAttemptAt: stampOf(h.NextAttemptAt),
+		},
+		CreatedAt: stamp(ep.CreatedAt), UpdatedAt: stamp(ep.UpdatedAt), Revision: ep.Revision,
+	}
+	if v.EventTypes == nil {
+		v.EventTypes = []string{}
+	}
+	if v.Headers == nil {
+		v.Headers = map[string]string{}
+	}
+	for _, s := range ep.Secrets {
+		if !s.Live(now) {
+			continue
+		}
+		public, _ := sign.PublicKey(s.Text) // a symmetric secret has none
+		v.Secrets = append(v.Secrets, secretView{stamp(s.CreatedAt), stampOf(s.ExpiresAt), orNull(public)})
+	}
+	return v
+}
+
+// settings are an endpoint's settings as they would be given to make one like it.
+func settings(ep *grapnel.Endpoint) EndpointSettings {
+	in := EndpointSettings{
+		URL: ep.URL, Description: ep.Description, EventTypes: ep.EventTypes, Filter: ep.Filter,
+		Policy: encode(policyRef{ep.PolicyName, ep.Policy}), Ordering: string(ep.Ordering), MaxConcurrency: ep.MaxConcurrency,
+		Headers: ep.Headers, Format: string(ep.Format), Status: string(ep.Status),
+	}
+	if ep.RateLimit != nil {
+		in.RateLimit = &rateLimit{ep.RateLimit.PerSecond, ep.RateLimit.Burst}
+	}
+	return in
+}
+
+// set puts settings on an endpoint, or says what is wrong with them. What is left out is the default.
+func (a *api) set(c *call, ep *grapnel.Endpoint, in EndpointSettings, f *faults) {
+	if in.URL != "" {
+		if err := a.CheckURL(in.URL); err != nil {
+			f.add("/url", "%s", err)
+		}
+	}
+	for i, pattern := range in.EventTypes {
+		if !grapnel.ValidPattern(pattern) {
+			f.add("/event_types/"+strconv.Itoa(i), "must be an event type; a whole segment may be *")
+		}
+	}
+	if in.Filter != "" {
+		if _, err := match.Compile(in.Filter); err != nil {
+			f.add("/filter", "%s", err)
+		}
+	}
+	if err := a.CheckHeaders(in.Headers); err != nil {
+		pointer, detail := "/headers", err.Error()
+		if named := (*egress.HeaderError)(nil); errors.As(err, &named) {
+			pointer, detail = "/headers/"+escape(named.Name), named.Detail
+		}
+		f.add(pointer, "%s", detail)
+	}
+	ep.URL, ep.Description, ep.EventTypes, ep.Filter, ep.Headers = in.URL, in.Description, in.EventTypes, in.Filter, in.Headers
+	ep.PolicyName, ep.Policy = a.policy(in.Policy, ep.Tenant, f)
+	ep.Ordering = grapnel.Ordering(cmp.Or(in.Ordering, string(grapnel.OrderByKey)))
+	ep.Format = grapnel.Format(cmp.Or(in.Format, string(grapnel.FormatStandard)))
+	ep.MaxConcurrency = cmp.Or(in.MaxConcurrency, grapnel.DefaultMaxConcurrency)
+	ep.RateLimit = nil
+	if r := in.RateLimit; r != nil {
+		ep.RateLimit = &grapnel.RateLimit{PerSecond: r.PerSecond, Burst: cmp.Or(r.Burst, int(math.Ceil(r.PerSecond)))}
+	}
+	setStatus(ep, grapnel.EndpointStatus(cmp.Or(in.Status, string(grapnel.EndpointEnabled))), c.now)
+}
+
+// policy finds the policy that an endpoint names, or reads the one that it brings.
+func (a *api) policy(raw policyInput, tenant string, f *faults) (string, policy.Policy) {
+	name := "standard"
+	switch v := gjson.ParseBytes(raw); {
+	case len(raw) == 0:
+	case v.IsObject():
+		p, err := policy.Parse(raw)
+		addPolicyErrors(f, "/policy", err)
+		return "", p
+	case v.Type == gjson.String:
+		name = v.Str
+	default:
+		f.add("/policy", "must be the name of a policy, or a policy")
+		return "", policy.Policy{}
+	}
+	own := a.Street.Policies(store.Of(tenant))
+	if i := slices.IndexFunc(own, func(p grapnel.NamedPolicy) bool { return p.Name == name }); i >= 0 {
+		return name, own[i].Policy
+	}
+	p, ok := policy.Preset(name)
+	if !ok {
+		f.add("/policy", "there is no policy of this name")
+	}
+	return name, p
+}
+
+func addPolicyErrors(f *faults, pointer string, err error) {
+	var wrong policy.Errors
+	switch {
+	case err == nil:
+	case errors.As(err, &wrong):
+		for _, e := range wrong.Under(pointer) {
+			f.add(e.Pointer, "%s", e.Detail)
+		}
+	default:
+		f.add(pointer, "%s", err)
+	}
+}
+
+// setStatus notes when and why an endpoint became disabled.
+func setStatus(ep *grapnel.Endpoint, status grapnel.EndpointStatus, now time.Time) {
+	switch {
+	case status != grapnel.EndpointDisabled:
+		ep.DisabledReason, ep.DisabledAt = "", time.Time{}
+	case ep.Status != grapnel.EndpointDisabled:
+		ep.DisabledReason, ep.DisabledAt = "a person disabled it", now
+	}
+	ep.Status = status
+}

@@ -1,0 +1,338 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/sign"
+)
+
+func endpointRoutes() []route {
+	return []route{
+		{method: "POST", path: "/v1/endpoints", scope: grapnel.ScopeManage, handle: (*api).createEndpoint,
+			name: "create-endpoint", tag: "Endpoints", summary: "Create an endpoint",
+			about: "The answer shows the secret; no other answer does.",
+			body:  &intake{types: []string{grapnel.JSONType}}, takes: newEndpoint{},
+			gives: map[int]any{201: endpointView{}}},
+		{method: "GET", path: "/v1/endpoints", scope: grapnel.ScopeRead, handle: (*api).listEndpoints,
+			name: "list-endpoints", tag: "Endpoints", summary: "List endpoints",
+			query: pageOf(tenantParam), gives: map[int]any{200: list[endpointView]{}}},
+		{method: "GET", path: "/v1/endpoints/{id}", scope: grapnel.ScopeRead, handle: (*api).getEndpoint,
+			name: "get-endpoint", tag: "Endpoints", summary: "Get an endpoint", gives: map[int]any{200: endpointView{}}},
+		{method: "PATCH", path: "/v1/endpoints/{id}", scope: grapnel.ScopeManage, handle: (*api).patchEndpoint,
+			name: "update-endpoint", tag: "Endpoints", summary: "Change an endpoint",
+			about: "A JSON merge patch: null sets a field back to its default. When pausing or disabling is answered, no further attempt starts.",
+			body:  &intake{types: []string{typeMergePatch, grapnel.JSONType}}, takes: EndpointSettings{},
+			gives: map[int]any{200: endpointView{}}},
+		{method: "DELETE", path: "/v1/endpoints/{id}", scope: grapnel.ScopeManage, handle: (*api).deleteEndpoint,
+			name: "delete-endpoint", tag: "Endpoints", summary: "Delete an endpoint",
+			about: "What waits for it ends as dropped. Its history stays.", gives: map[int]any{204: nil}},
+		{method: "POST", path: "/v1/endpoints/{id}/rotate-secret", scope: grapnel.ScopeManage, handle: (*api).rotateSecret,
+			name: "rotate-secret", tag: "Endpoints", summary: "Give an endpoint a new secret",
+			about: "Deliveries are signed with the new secret and, until overlap has passed, with those before. At most 5 sign at once.",
+			body:  &intake{types: []string{grapnel.JSONType}, optional: true}, takes: newRotation{},
+			gives: map[int]any{200: endpointView{}}},
+		{method: "POST", path: "/v1/endpoints/{id}/test", also: []string{"/webhooks/{id}/test"}, scope: grapnel.ScopeManage,
+			handle: (*api).testEndpoint,
+			name:   "test-endpoint", tag: "Endpoints", summary: "Send a test event to one endpoint",
+			about: "Makes an event of its own and one delivery of it, whatever the endpoint subscribes to. Never replays anything.",
+			body:  &intake{types: []string{grapnel.JSONType}, limit: perEvent, depth: 1, optional: true}, takes: newTest{},
+			gives: map[int]any{200: deliveryView{}}},
+	}
+}
+
+// createEndpoint makes an endpoint, with a secret that is shown in this answer only.
+func (a *api) createEndpoint(c *call) (answer, error) {
+	var f faults
+	in := decode[newEndpoint](c.body, &f)
+	ep := grapnel.Endpoint{
+		ID: a.newID(grapnel.EndpointPrefix, c.now), CreatedAt: c.now, UpdatedAt: c.now,
+		Tenant: c.tenant(optional{in.Tenant, in.Tenant != ""}, "/tenant", &f),
+	}
+	a.set(c, &ep, in.EndpointSettings, &f)
+	secret, err := a.secret(in.Secret, sign.SymmetricPrefix, &f)
+	if err := errors.Join(err, f.err()); err != nil {
+		return answer{}, err
+	}
+	ep.Secrets = []grapnel.Secret{{Text: secret, CreatedAt: c.now}}
+	reply := func(done store.Put) answer {
+		ep := ep
+		ep.Revision = done.Revision
+		v := viewEndpoint(&ep, stateOf(&ep), c.now)
+		v.Secret = secret
+		return jsonAnswer(http.StatusCreated, v)
+	}
+	done, err := a.Street.PutEndpoint(c.Context(), c.scope, ep, withEffect(c, reply))
+	if err == nil {
+		err = first(done.Answer)
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	return reply(done), nil
+}
+
+// stateOf is the health of an endpoint that nothing was sent to yet.
+func stateOf(ep *grapnel.Endpoint) grapnel.Health {
+	h := grapnel.Health{State: "healthy", Reason: ep.DisabledReason, Since: ep.DisabledAt}
+	if ep.Status != grapnel.EndpointEnabled {
+		h.State = string(ep.Status)
+	}
+	return h
+}
+
+// secret is the one given, if it can sign, or a new one of the same kind.
+func (a *api) secret(given, kind string, f *faults) (string, error) {
+	switch {
+	case given != "":
+		if err := sign.CheckSecret(given); err != nil {
+			f.add("/secret", "%s", err)
+		}
+		return given, nil
+	case kind == sign.PrivatePrefix:
+		return sign.NewPrivateKey(a.Random)
+	}
+	return sign.NewSecret(a.Random)
+}
+
+// listEndpoints lists those in scope, by id, which is by age.
+func (a *api) listEndpoints(c *call) (answer, error) {
+	limit, after, tenant := c.query.limit(), c.position(), c.query.text("tenant")
+	if err := c.query.faults.err(); err != nil {
+		return answer{}, err
+	}
+	found := slices.DeleteFunc(slices.Clone(a.Street.Endpoints(c.scope)), func(ep grapnel.Endpoint) bool {
+		return ep.ID <= after || tenant != "" && ep.Tenant != tenant
+	})
+	part := page(c, found, limit, func(ep *grapnel.Endpoint) string { return ep.ID })
+	out := list[endpointView]{Data: make([]endpointView, len(part.Data)), Next: part.Next}
+	for i := range part.Data {
+		ep := &part.Data[i]
+		out.Data[i] = viewEndpoint(ep, a.Street.Health(ep.ID), c.now)
+	}
+	return jsonAnswer(http.StatusOK, out), nil
+}
+
+// endpoint is the one that the path names.
+func (a *api) endpoint(c *call) (grapnel.Endpoint, error) {
+	ep, ok := a.Street.Endpoint(c.scope, c.PathValue("id"))
+	if !ok {
+		return ep, store.ErrNotFound("endpoint")
+	}
+	return ep, nil
+}
+
+func (a *api) getEndpoint(c *call) (answer, error) {
+	ep, err := a.endpoint(c)
+	if err != nil {
+		return answer{}, err
+	}
+	return jsonAnswer(http.StatusOK, viewEndpoint(&ep, a.Street.Health(ep.ID), c.now)), nil
+}
+
+// changeEndpoint applies edit to the endpoint as it is now, and again if somebody else changed it meanwhile. The slices and maps of
+// what edit gets belong to the engine: it replaces them.
+func (a *api) changeEndpoint(c *call, edit func(*grapnel.Endpoint) error, once func(grapnel.Endpoint) *store.Once) (grapnel.Endpoint, error) {
+	for tries := 1; ; tries++ {
+		ep, err := a.endpoint(c)
+		if err != nil {
+			return ep, err
+		}
+		if err := edit(&ep); err != nil {
+			return ep, err
+		}
+		ep.UpdatedAt = c.now
+		done, err := a.Street.PutEndpoint(c.Context(), c.scope, ep, once(ep))
+		if grapnel.CodeOf(err) == grapnel.CodeConflict && tries < 5 {
+			continue
+		}
+		if err == nil {
+			err = first(done.Answer)
+		}
+		ep.Revision = done.Revision
+		return ep, err
+	}
+}
+
+// patchEndpoint merges a patch into the settings and reads the result as if it had been given as a whole.
+func (a *api) patchEndpoint(c *call) (answer, error) {
+	patch := gjson.ParseBytes(c.body)
+	edit := func(ep *grapnel.Endpoint) error {
+		var f faults
+		checkPatch[EndpointSettings](patch, &f)
+		merged := mergePatch(gjson.ParseBytes(encode(settings(ep))), patch, "/", &f)
+		if err := f.err(); err != nil {
+			return err
+		}
+		in := decode[EndpointSettings](merged, &f)
+		a.set(c, ep, in, &f)
+		return f.err()
+	}
+	ep, err := a.changeEndpoint(c, edit, func(grapnel.Endpoint) *store.Once { return nil })
+	if err != nil {
+		return answer{}, err
+	}
+	return jsonAnswer(http.StatusOK, viewEndpoint(&ep, a.Street.Health(ep.ID), c.now)), nil
+}
+
+// checkPatch refuses what a patch may not name. It looks at the patch and not at what becomes of it, in which a member that is null
+// would not show.
+func checkPatch[T any](patch gjson.Result, f *faults) {
+	if !patch.IsObject() {
+		f.add("", "must be an object")
+		return
+	}
+	fields := jsonFields(reflect.TypeFor[T]())
+	patch.ForEach(func(name, v gjson.Result) bool {
+		if _, known := fields[name.Str]; !known {
+			f.add("/"+escape(name.Str), "is not known here, or cannot be changed")
+		}
+		return !f.full()
+	})
+}
+
+// deleteEndpoint stops an endpoint for good.
+func (a *api) deleteEndpoint(c *call) (answer, error) {
+	if err := a.Street.DeleteEndpoint(c.Context(), c.scope, c.PathValue("id")); err != nil {
+		return answer{}, err
+	}
+	return nothing(), nil
+}
+
+// newRotation is how a secret is rotated.
+type newRotation struct {
+	Overlap *string `json:"overlap,omitempty" doc:"how long the secrets before go on signing: 0s to 720h; 24h if not given"`
+	Secret  string  `json:"secret,omitempty" doc:"whsec_… or whsk_…; none: one is made, of the kind that there is"`
+}
+
+// Limits of rotation.
+const (
+	defaultOverlap = 24 * time.Hour
+	longestOverlap = 720 * time.Hour
+	mostSecrets    = 5
+)
+
+// rotateSecret puts a new secret before those that there are, which go on signing for a while.
+func (a *api) rotateSecret(c *call) (answer, error) {
+	var f faults
+	in := decode[newRotation](c.body, &f)
+	overlap := defaultOverlap
+	if in.Overlap != nil {
+		var err error
+		overlap, err = time.ParseDuration(*in.Overlap)
+		if err != nil || overlap < 0 || overlap > longestOverlap {
+			f.add("/overlap", "must be a duration from 0s to 720h, as in 24h")
+		}
+	}
+	var secret string
+	edit := func(ep *grapnel.Endpoint) error {
+		kind := sign.SymmetricPrefix
+		if len(ep.Secrets) > 0 && strings.HasPrefix(ep.Secrets[0].Text, sign.PrivatePrefix) {
+			kind = sign.PrivatePrefix
+		}
+		var err error
+		secret, err = a.secret(in.Secret, kind, &f)
+		if err := errors.Join(err, f.err()); err != nil {
+			return err
+		}
+		ep.Secrets, err = rotated(ep.Secrets, secret, c.now, overlap)
+		return err
+	}
+	reply := func(ep grapnel.Endpoint, secret string, h grapnel.Health) func(store.Put) answer {
+		return func(done store.Put) answer {
+			ep.Revision = done.Revision
+			v := viewEndpoint(&ep, h, c.now)
+			v.Secret = secret
+			return jsonAnswer(http.StatusOK, v)
+		}
+	}
+	// Asked before the transaction, in which nothing may wait for anything.
+	health := a.Street.Health(c.PathValue("id"))
+	ep, err := a.changeEndpoint(c, edit, func(ep grapnel.Endpoint) *store.Once { return withEffect(c, reply(ep, secret, health)) })
+	if err != nil {
+		return answer{}, err
+	}
+	return reply(ep, secret, health)(store.Put{Revision: ep.Revision}), nil
+}
+
+// rotated are the secrets after a new one was put first. Those before it keep their own end if that is nearer.
+func rotated(before []grapnel.Secret, text string, now time.Time, overlap time.Duration) ([]grapnel.Secret, error) {
+	secrets := []grapnel.Secret{{Text: text, CreatedAt: now}}
+	for _, s := range before {
+		if s.Text == text {
+			return nil, grapnel.Invalid("/secret", "is the endpoint's secret already")
+		}
+		if end := now.Add(overlap); s.ExpiresAt.IsZero() || end.Before(s.ExpiresAt) {
+			s.ExpiresAt = end
+		}
+		if s.Live(now) {
+			secrets = append(secrets, s)
+		}
+	}
+	if len(secrets) > mostSecrets {
+		return nil, grapnel.Errorf(grapnel.CodeConflict, "%d secrets sign already. Wait until one expires, or rotate with overlap 0s.", mostSecrets)
+	}
+	return secrets, nil
+}
+
+// newTest is what a test event carries.
+type newTest struct {
+	Type string          `json:"type,omitempty" minLength:"1" maxLength:"128" doc:"grapnel.test if not given"`
+	Data json.RawMessage `json:"data,omitempty" doc:"any JSON"`
+}
+
+// testEndpoint sends one endpoint an event of its own.
+func (a *api) testEndpoint(c *call) (answer, error) {
+	var f faults
+	in := decode[newTest](c.body, &f)
+	d := draft{kind: optional{in.Type, true}, data: in.Data, hasData: true, contentType: grapnel.JSONType}
+	if in.Type == "" {
+		d.kind.text = "grapnel.test"
+	}
+	if in.Data == nil {
+		d.data = []byte(`{"message":"This is a test of this endpoint."}`)
+	}
+	ep, err := a.endpoint(c)
+	if err != nil {
+		return answer{}, err
+	}
+	if err := a.tooMuchData(d.data); err != nil {
+		return answer{}, err
+	}
+	ev := a.event(c, &d, "/", &f).Event
+	if err := f.err(); err != nil {
+		return answer{}, err
+	}
+	ev.Tenant = ep.Tenant
+	was := situation{endpoint: &ep, health: a.Street.Health(ep.ID), now: c.now}
+	reply := func(done store.Accepted) answer { return tested(was, ev, done) }
+	done, err := a.Street.Test(c.Context(), c.scope, ep.ID, ev, withEffect(c, reply))
+	if err == nil {
+		err = first(done.Answer)
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	return reply(done), nil
+}
+
+// tested shows the delivery of a test event. Without a key it is the head of its own line, so the engine names it.
+func tested(s situation, ev *grapnel.Event, done store.Accepted) answer {
+	d := grapnel.Delivery{
+		EventID: ev.ID, EndpointID: s.endpoint.ID, Tenant: ev.Tenant, Type: ev.Type, Status: grapnel.Pending, CreatedAt: done.Events[0].AcceptedAt,
+	}
+	for _, h := range done.Heads {
+		d.Seq, d.Waiting = h.Delivery, grapnel.Waiting{Head: true, Due: h.Due, Anchor: h.Anchor}
+	}
+	s.delivery = &d
+	return jsonAnswer(http.StatusOK, viewDelivery(s, nil).with(s))
+}

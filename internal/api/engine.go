@@ -1,0 +1,62 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// Street is what the API needs of the engine: the way in, the operator's hand, and the configuration it holds in memory.
+type Street interface {
+	Publisher
+	Operator
+	Registrar
+	Directory
+}
+
+// Publisher takes events in. It returns once they are durable.
+type Publisher interface {
+	// Publish matches events with endpoints and commits them. Targets are filled by it.
+	Publish(ctx context.Context, events []store.Incoming, once *store.Once) (store.Accepted, error)
+	// Test commits one event with one delivery, to the endpoint named, whatever it subscribes to.
+	Test(ctx context.Context, scope store.Scope, endpoint string, ev *grapnel.Event, once *store.Once) (store.Accepted, error)
+}
+
+// Operator does to single deliveries what a person asks for.
+type Operator interface {
+	// Retry makes a waiting delivery due now and answers with it; of one that is final it makes a new delivery.
+	Retry(ctx context.Context, scope store.Scope, delivery int64, once *store.Once) (store.Redelivered, error)
+	// Skip ends a waiting delivery; one that is final already is grapnel.CodeConflict.
+	Skip(ctx context.Context, scope store.Scope, delivery int64, reason string) error
+}
+
+// Registrar changes the configuration.
+type Registrar interface {
+	PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.Endpoint, once *store.Once) (store.Put, error)
+	DeleteEndpoint(ctx context.Context, scope store.Scope, id string) error
+	PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, once *store.Once) (store.Put, error)
+	DeletePolicy(ctx context.Context, scope store.Scope, id string) error
+	PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, once *store.Once) (store.Put, error)
+	DeleteKey(ctx context.Context, scope store.Scope, id string) error
+}
+
+// Directory is the configuration in memory, and what is known there about endpoints. Lists are sorted by id and hold nothing that is
+// deleted; they belong to the engine and are not changed here.
+type Directory interface {
+	Endpoint(scope store.Scope, id string) (grapnel.Endpoint, bool)
+	Endpoints(scope store.Scope) []grapnel.Endpoint
+	Policies(scope store.Scope) []grapnel.NamedPolicy
+	Keys(scope store.Scope) []grapnel.Key
+	KeyByHash(hash [32]byte) (grapnel.Key, bool)
+	Health(endpoint string) grapnel.Health
+	// Held are the ids of endpoints whose deliveries are held now.
+	Held() []string
+}
+
+// Idempotency remembers answers. It is a part of store.Configuration.
+type Idempotency interface {
+	Recall(ctx context.Context, key string, now time.Time) (*store.Answer, error)
+	Remember(ctx context.Context, once *store.Once) error
+}

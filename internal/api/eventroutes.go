@@ -1,0 +1,143 @@
+package api
+
+import (
+	"encoding/json"
+	"mime"
+	"net/http"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+func eventRoutes() []route {
+	return []route{
+		{method: "POST", path: "/v1/events", scope: grapnel.ScopePublish, handle: (*api).publish,
+			name: "publish-event", tag: "Events", summary: "Publish an event",
+			about: "Answers 202 once the event and all its deliveries are durable. An id that was there already with the same type, key, " +
+				"tenant and data answers 200 with duplicate true; with something else, 409.",
+			body:  &intake{types: []string{grapnel.JSONType}, limit: perEvent, depth: 1},
+			takes: newEvent{}, gives: map[int]any{202: published{}, 200: published{}}},
+		{method: "POST", path: "/v1/events/batch", scope: grapnel.ScopePublish, handle: (*api).publishBatch,
+			name: "publish-batch", tag: "Events", summary: "Publish up to 1000 events",
+			about: "The events that are right are committed in one transaction, in the order given; each of the others gets a problem. " +
+				"As application/x-ndjson the body is one event per line.",
+			body:  &intake{types: []string{grapnel.JSONType, typeNDJSON}, limit: batchLimit, verbatim: true},
+			takes: newBatch{}, gives: map[int]any{202: publishedBatch{}}},
+		{method: "POST", path: "/v1/events/raw", scope: grapnel.ScopePublish, handle: (*api).publishRaw,
+			name: "publish-raw", tag: "Events", summary: "Publish the body as it is",
+			about: "The body's bytes are the event's data and keep their Content-Type. All else is in the query.",
+			query: []param{
+				{name: "type", required: true, doc: "the event's type"},
+				{name: "key", doc: "the ordering key"},
+				{name: "aggregate_type", doc: "with aggregate_id instead of key"},
+				{name: "aggregate_id"},
+				{name: "id", doc: "makes publishing idempotent"},
+				{name: "tenant", doc: "whose event it is"},
+				{name: "occurred_at", format: "date-time", doc: "when it happened"},
+			},
+			body:  &intake{limit: perData, verbatim: true},
+			takes: rawBody{}, gives: map[int]any{202: published{}, 200: published{}}},
+		{method: "GET", path: "/v1/events", scope: grapnel.ScopeRead, handle: (*api).listEvents,
+			name: "list-events", tag: "Events", summary: "List events, the newest first",
+			about: "Where events are large a page ends before limit; next says whether there are more.",
+			query: pageOf(typeParam, keyParam, tenantParam, fromParam, toParam),
+			gives: map[int]any{200: list[eventView]{}}},
+		{method: "GET", path: "/v1/events/{id}", scope: grapnel.ScopeRead, handle: (*api).getEvent,
+			name: "get-event", tag: "Events", summary: "Get an event with its deliveries",
+			query: []param{tenantParam},
+			gives: map[int]any{200: eventView{}}},
+	}
+}
+
+// eventView is an event as it is shown.
+type eventView struct {
+	ID          string            `json:"id"`
+	Tenant      string            `json:"tenant"`
+	Type        string            `json:"type"`
+	Key         *string           `json:"key" doc:"null: no order"`
+	Data        json.RawMessage   `json:"data,omitempty" doc:"absent when it is not JSON"`
+	DataBase64  []byte            `json:"data_base64,omitempty" doc:"instead of data, when that is not JSON"`
+	ContentType string            `json:"content_type"`
+	Metadata    map[string]string `json:"metadata"`
+	OccurredAt  stamp             `json:"occurred_at"`
+	AcceptedAt  stamp             `json:"accepted_at"`
+	Deliveries  []deliveryView    `json:"deliveries,omitzero" nullable:"false" doc:"only when one event is asked for; without attempts"`
+}
+
+func viewEvent(ev *grapnel.Event) eventView {
+	v := eventView{
+		ID: ev.ID, Tenant: ev.Tenant, Type: ev.Type, Key: orNull(ev.Key), ContentType: ev.ContentType, Metadata: ev.Metadata,
+		OccurredAt: stamp(ev.OccurredAt), AcceptedAt: stamp(ev.AcceptedAt),
+	}
+	if v.Metadata == nil {
+		v.Metadata = map[string]string{}
+	}
+	if media, _, _ := mime.ParseMediaType(ev.ContentType); media == grapnel.JSONType && utf8.Valid(ev.Data) && json.Valid(ev.Data) {
+		v.Data = ev.Data
+	} else {
+		v.DataBase64 = ev.Data
+	}
+	return v
+}
+
+// What one page of events may hold and one query may read, whatever limit asks for: pages are shorter where events are large.
+const (
+	pageData     = 8 << 20
+	eventsAtOnce = 50
+)
+
+// listEvents lists events, the newest first.
+func (a *api) listEvents(c *call) (answer, error) {
+	q := store.EventQuery{Type: c.query.pattern("type"), Key: c.query.text("key"), Tenant: c.query.text("tenant"), Before: c.before()}
+	q.From, q.To = c.query.span()
+	limit := c.query.limit()
+	if err := c.query.faults.err(); err != nil {
+		return answer{}, err
+	}
+	atOnce := max(1, min(eventsAtOnce, int(pageData/a.MaxEvent)))
+	out := list[eventView]{Data: []eventView{}}
+	for size := 0; len(out.Data) < limit && size < pageData; {
+		q.Limit = min(limit-len(out.Data), atOnce) + 1
+		found, err := a.History.EventList(c.Context(), c.scope, q)
+		if err != nil {
+			return answer{}, err
+		}
+		out.Next = nil
+		if len(found) == q.Limit {
+			found = found[:q.Limit-1]
+			out.Next = c.cursor(strconv.FormatInt(found[len(found)-1].Seq, 10))
+		}
+		for i := range found {
+			out.Data = append(out.Data, viewEvent(&found[i]))
+			size += len(found[i].Data)
+			q.Before = found[i].Seq
+		}
+		if out.Next == nil {
+			break
+		}
+	}
+	return jsonAnswer(http.StatusOK, out), nil
+}
+
+// getEvent shows one event and what became of it at each endpoint.
+func (a *api) getEvent(c *call) (answer, error) {
+	id := c.PathValue("id")
+	if !grapnel.ValidID(id) {
+		return answer{}, store.ErrNotFound("event")
+	}
+	ev, deliveries, err := a.History.Event(c.Context(), c.scope, c.query.text("tenant"), id)
+	if err != nil {
+		return answer{}, err
+	}
+	v := viewEvent(ev)
+	look := a.look(c)
+	v.Deliveries = make([]deliveryView, len(deliveries))
+	for i := range deliveries {
+		if v.Deliveries[i], err = look.view(&deliveries[i]); err != nil {
+			return answer{}, err
+		}
+	}
+	return jsonAnswer(http.StatusOK, v), nil
+}

@@ -1,0 +1,184 @@
+package api
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+func keyRoutes() []route {
+	return []route{
+		{method: "POST", path: "/v1/keys", scope: grapnel.ScopeAdmin, handle: (*api).createKey,
+			name: "create-key", tag: "Keys", summary: "Create an API key",
+			about: "The answer shows the key; the server keeps only its hash. A key bound to a tenant makes keys of that tenant only.",
+			body:  &intake{types: []string{grapnel.JSONType}}, takes: newKey{},
+			gives: map[int]any{201: keyView{}}},
+		{method: "GET", path: "/v1/keys", scope: grapnel.ScopeAdmin, handle: (*api).listKeys,
+			name: "list-keys", tag: "Keys", summary: "List API keys",
+			query: pageOf(), gives: map[int]any{200: list[keyView]{}}},
+		{method: "GET", path: "/v1/keys/{id}", scope: grapnel.ScopeAdmin, handle: (*api).getKey,
+			name: "get-key", tag: "Keys", summary: "Get an API key", gives: map[int]any{200: keyView{}}},
+		{method: "PATCH", path: "/v1/keys/{id}", scope: grapnel.ScopeAdmin, handle: (*api).patchKey,
+			name: "update-key", tag: "Keys", summary: "Change an API key's name or scopes",
+			body: &intake{types: []string{typeMergePatch, grapnel.JSONType}}, takes: KeySettings{},
+			gives: map[int]any{200: keyView{}}},
+		{method: "DELETE", path: "/v1/keys/{id}", scope: grapnel.ScopeAdmin, handle: (*api).deleteKey,
+			name: "delete-key", tag: "Keys", summary: "Revoke an API key",
+			about: "It is refused from now on. A key cannot revoke itself.", gives: map[int]any{204: nil}},
+	}
+}
+
+// KeySettings are what can be set on a key, and changed later.
+type KeySettings struct {
+	Name   string   `json:"name" required:"true" minLength:"1" maxLength:"128"`
+	Scopes []string `json:"scopes" required:"true" minItems:"1" maxItems:"6" enum:"publish,read,manage,replay,consume,admin" nullable:"false" doc:"admin may all"`
+}
+
+// newKey is how a key is created.
+type newKey struct {
+	KeySettings
+	Tenant string `json:"tenant,omitempty" doc:"whose things it sees; none: everybody's"`
+}
+
+// keyView is a key as it is shown.
+type keyView struct {
+	ID        string   `json:"id"`
+	Key       string   `json:"key,omitempty" doc:"shown in the answer that makes it, and never again"`
+	Name      string   `json:"name"`
+	Scopes    []string `json:"scopes" nullable:"false" enum:"publish,read,manage,replay,consume,admin"`
+	Tenant    *string  `json:"tenant" doc:"null: bound to none"`
+	CreatedAt stamp    `json:"created_at"`
+}
+
+func viewKey(k *grapnel.Key) keyView {
+	v := keyView{ID: k.ID, Name: k.Name, Scopes: []string{}, Tenant: orNull(k.Tenant), CreatedAt: stamp(k.CreatedAt)}
+	for _, s := range k.Scopes {
+		v.Scopes = append(v.Scopes, string(s))
+	}
+	return v
+}
+
+// set puts settings on a key.
+func setKey(k *grapnel.Key, in KeySettings, f *faults) {
+	if !printable(in.Name) || strings.TrimSpace(in.Name) != in.Name {
+		f.add("/name", "must not have control characters, nor spaces around it")
+	}
+	k.Name, k.Scopes = in.Name, nil
+	for i, s := range in.Scopes {
+		if slices.Contains(in.Scopes[:i], s) {
+			f.add("/scopes/"+strconv.Itoa(i), "is there twice")
+		}
+		k.Scopes = append(k.Scopes, grapnel.Scope(s))
+	}
+}
+
+// createKey makes a key of 256 random bits, which is shown in this answer only.
+func (a *api) createKey(c *call) (answer, error) {
+	var f faults
+	in := decode[newKey](c.body, &f)
+	k := grapnel.Key{ID: a.newID(grapnel.KeyPrefix, c.now), CreatedAt: c.now}
+	setKey(&k, in.KeySettings, &f)
+	if in.Tenant != "" || c.key.Tenant != "" {
+		k.Tenant = c.tenant(optional{in.Tenant, in.Tenant != ""}, "/tenant", &f)
+	}
+	if err := f.err(); err != nil {
+		return answer{}, err
+	}
+	var secret [32]byte
+	if _, err := io.ReadFull(a.Random, secret[:]); err != nil {
+		return answer{}, err
+	}
+	text := "grp_" + base64.RawURLEncoding.EncodeToString(secret[:])
+	k.Hash = sha256.Sum256([]byte(text))
+	reply := func(store.Put) answer {
+		v := viewKey(&k)
+		v.Key = text
+		return jsonAnswer(http.StatusCreated, v)
+	}
+	done, err := a.Street.PutKey(c.Context(), c.scope, k, withEffect(c, reply))
+	if err == nil {
+		err = first(done.Answer)
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	return reply(done), nil
+}
+
+func (a *api) listKeys(c *call) (answer, error) {
+	limit, after := c.query.limit(), c.position()
+	if err := c.query.faults.err(); err != nil {
+		return answer{}, err
+	}
+	found := slices.DeleteFunc(slices.Clone(a.Street.Keys(c.scope)), func(k grapnel.Key) bool { return k.ID <= after })
+	part := page(c, found, limit, func(k *grapnel.Key) string { return k.ID })
+	out := list[keyView]{Data: make([]keyView, len(part.Data)), Next: part.Next}
+	for i := range part.Data {
+		out.Data[i] = viewKey(&part.Data[i])
+	}
+	return jsonAnswer(http.StatusOK, out), nil
+}
+
+// namedKey is the one that the path names.
+func (a *api) namedKey(c *call) (grapnel.Key, error) {
+	for _, k := range a.Street.Keys(c.scope) {
+		if k.ID == c.PathValue("id") {
+			return k, nil
+		}
+	}
+	return grapnel.Key{}, store.ErrNotFound("key")
+}
+
+func (a *api) getKey(c *call) (answer, error) {
+	k, err := a.namedKey(c)
+	if err != nil {
+		return answer{}, err
+	}
+	return jsonAnswer(http.StatusOK, viewKey(&k)), nil
+}
+
+func (a *api) patchKey(c *call) (answer, error) {
+	k, err := a.namedKey(c)
+	if err != nil {
+		return answer{}, err
+	}
+	var f faults
+	patch := gjson.ParseBytes(c.body)
+	checkPatch[KeySettings](patch, &f)
+	now := KeySettings{Name: k.Name, Scopes: viewKey(&k).Scopes}
+	merged := mergePatch(gjson.ParseBytes(encode(now)), patch, "/", &f)
+	if err := f.err(); err != nil {
+		return answer{}, err
+	}
+	setKey(&k, decode[KeySettings](merged, &f), &f)
+	if k.ID == c.key.ID && !k.May(grapnel.ScopeAdmin) {
+		return answer{}, grapnel.Errorf(grapnel.CodeConflict, "A key cannot take the scope admin from itself.")
+	}
+	if err := f.err(); err != nil {
+		return answer{}, err
+	}
+	if _, err := a.Street.PutKey(c.Context(), c.scope, k, nil); err != nil {
+		return answer{}, err
+	}
+	return jsonAnswer(http.StatusOK, viewKey(&k)), nil
+}
+
+// deleteKey revokes a key. Not the one that asks: the last way in must not be lost by a slip.
+func (a *api) deleteKey(c *call) (answer, error) {
+	if c.PathValue("id") == c.key.ID {
+		return answer{}, grapnel.Errorf(grapnel.CodeConflict, "A key cannot revoke itself. Make another admin key and use that.")
+	}
+	if err := a.Street.DeleteKey(c.Context(), c.scope, c.PathValue("id")); err != nil {
+		return answer{}, err
+	}
+	return nothing(), nil
+}

@@ -1,0 +1,206 @@
+package api
+
+import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// Idempotency keys. The answer of a POST that carries one is stored and given again to every repetition for 48 hours. Where the
+// request changes something the engine stores the answer in the transaction of the change, so there is no instant at which a crash
+// leaves the one without the other. Answers that changed nothing (a 422, a simulation) are stored afterwards. Answers of 500 and
+// above are not stored: the caller shall try again.
+//
+// Two requests with one key at the same time: the second is refused. The claims that show it are in memory; on another node
+// the store's own uniqueness decides instead.
+
+const (
+	idempotencyHeader = "Idempotency-Key"
+	idempotencyFor    = 48 * time.Hour
+	longestIdempotent = 255
+)
+
+// claims are the idempotency keys being worked on.
+type claims struct {
+	mu   sync.Mutex
+	held map[string]struct{}
+}
+
+func (cl *claims) take(key string) bool {
+	cl.mu.Lock()
+	defer cl.mu.Unlock()
+	if _, taken := cl.held[key]; taken {
+		return false
+	}
+	cl.held[key] = struct{}{}
+	return true
+}
+
+func (cl *claims) release(key string) {
+	cl.mu.Lock()
+	defer cl.mu.Unlock()
+	delete(cl.held, key)
+}
+
+// onlyOnce answers a request, or gives the answer that its idempotency key got before.
+func (a *api) onlyOnce(c *call, handle func(*call) (answer, error)) (answer, error) {
+	name, err := idempotencyKey(c)
+	if err != nil {
+		return answer{}, err
+	}
+	if name == "" {
+		return handle(c)
+	}
+	full := c.key.ID + "/" + name
+	if !a.claims.take(full) {
+		return answer{}, grapnel.Errorf(grapnel.CodeInFlight, "A request with this Idempotency-Key is still being worked on.")
+	}
+	defer a.claims.release(full)
+
+	token, _ := bearer(c.Header)
+	c.once = &store.Once{Key: full, Fingerprint: c.fingerprint(), Expires: c.now.Add(idempotencyFor), Now: c.now}
+	sealer, err := newSealer(token, c.once)
+	if err != nil {
+		return answer{}, err
+	}
+	c.seal = func(ans answer) store.Answer {
+		// A nonce of its own for every sealing: the engine may ask more than once, with different results.
+		nonce := make([]byte, sealer.NonceSize(), sealer.NonceSize()+len(ans.body)+sealer.Overhead())
+		if _, err := io.ReadFull(a.Random, nonce); err != nil {
+			panic("api: no randomness for a nonce: " + err.Error()) // crypto/rand never fails
+		}
+		return store.Answer{Fingerprint: c.once.Fingerprint, Status: ans.status,
+			Body: sealer.Seal(nonce, nonce, ans.body, c.once.Fingerprint[:])}
+	}
+
+	given, err := a.Idempotency.Recall(c.Context(), full, c.now)
+	if err != nil {
+		return answer{}, err
+	}
+	if given != nil {
+		return c.again(sealer, given)
+	}
+	ans, err := handle(c)
+	var before *answeredBefore
+	if errors.As(err, &before) {
+		return c.again(sealer, before.answer)
+	}
+	stored := c.stored.Load() && err == nil
+	if err != nil {
+		ans = a.refuse(c, err)
+	}
+	if !stored && ans.status < 500 {
+		err := a.remember(c, ans)
+		if grapnel.CodeOf(err) == grapnel.CodeMismatch {
+			return answer{}, err
+		}
+		if err != nil {
+			a.Log.Error("an answer could not be stored", slog.String("request_id", c.id), slog.Any("error", err))
+		}
+	}
+	return ans, nil
+}
+
+// idempotencyKey is the key that a request came with; empty: none. Methods other than POST are repeatable by themselves, and
+// nothing is stored for somebody without an API key.
+func idempotencyKey(c *call) (string, error) {
+	values := c.Header[idempotencyHeader]
+	if c.Method != http.MethodPost || len(values) == 0 || c.key.ID == "" {
+		return "", nil
+	}
+	if k := values[0]; len(values) > 1 || k == "" || len(k) > longestIdempotent || !printable(k) {
+		return "", grapnel.Invalid(idempotencyHeader, "must be given once, with 1 to %d printable characters", longestIdempotent)
+	}
+	return values[0], nil
+}
+
+// fingerprint tells a repetition from another request.
+func (c *call) fingerprint() (sum [32]byte) {
+	h := sha256.New()
+	for _, part := range []string{c.Method, c.URL.Path, c.URL.RawQuery} {
+		fmt.Fprintf(h, "%d:%s", len(part), part)
+	}
+	_, _ = h.Write(c.body)
+	h.Sum(sum[:0])
+	return sum
+}
+
+// withEffect hands the idempotency key over to the engine, which stores what answerOf makes of the result together with the effect.
+// It is nil when the request has none. An engine that has nothing to store (an effect that is idempotent by itself) does not ask for the
+// answer; then it is stored afterwards.
+func withEffect[Done any](c *call, answerOf func(Done) answer) *store.Once {
+	if c.once == nil {
+		return nil
+	}
+	once := *c.once
+	once.Answer = func(done any) store.Answer {
+		c.stored.Store(true)
+		return c.seal(answerOf(done.(Done)))
+	}
+	return &once
+}
+
+// answeredBefore stops a handler whose effect turned out to have happened already, on another node or before a lost answer.
+type answeredBefore struct{ answer *store.Answer }
+
+func (*answeredBefore) Error() string { return "answered before" }
+
+// first is nil unless the engine found the idempotency key used.
+func first(given *store.Answer) error {
+	if given == nil {
+		return nil
+	}
+	return &answeredBefore{given}
+}
+
+// again gives a stored answer.
+func (c *call) again(sealer cipher.AEAD, given *store.Answer) (answer, error) {
+	if given.Fingerprint != c.once.Fingerprint {
+		return answer{}, grapnel.Errorf(grapnel.CodeMismatch, "This Idempotency-Key was used for another request.")
+	}
+	n := sealer.NonceSize()
+	if len(given.Body) < n {
+		return answer{}, errors.New("api: a stored answer is too short")
+	}
+	body, err := sealer.Open(nil, given.Body[:n], given.Body[n:], given.Fingerprint[:])
+	if err != nil {
+		return answer{}, fmt.Errorf("api: a stored answer cannot be opened: %w", err)
+	}
+	return answer{status: given.Status, body: body, replayed: true}, nil
+}
+
+// remember stores the answer of a request that changed nothing, or whose change does not happen twice anyway. It is not given up when the
+// caller leaves.
+func (a *api) remember(c *call, ans answer) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Context()), 5*time.Second)
+	defer cancel()
+	once := *c.once
+	once.Answer = func(any) store.Answer { return c.seal(ans) }
+	return a.Idempotency.Remember(ctx, &once)
+}
+
+// newSealer makes the cipher for the answers of one idempotency key. Its key comes from the caller's own API key, of which the server
+// keeps only a hash: an answer with a secret in it is readable to nobody but the one who got it first.
+func newSealer(token string, once *store.Once) (cipher.AEAD, error) {
+	key, err := hkdf.Key(sha256.New, []byte(token), []byte(once.Key), "grapnel stored answer", 32)
+	if err != nil {
+		return nil, err
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	return cipher.NewGCM(block)
+}

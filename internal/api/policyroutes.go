@@ -1,0 +1,275 @@
+package api
+
+import (
+	"cmp"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/policy"
+)
+
+func policyRoutes() []route {
+	return []route{
+		{method: "GET", path: "/v1/policies", scope: grapnel.ScopeRead, handle: (*api).listPolicies,
+			name: "list-policies", tag: "Policies", summary: "List policies, presets first",
+			query: pageOf(tenantParam), gives: map[int]any{200: list[policyView]{}}},
+		{method: "GET", path: "/v1/policies/{id}", scope: grapnel.ScopeRead, handle: (*api).getPolicy,
+			name: "get-policy", tag: "Policies", summary: "Get a policy by id, or a preset by name",
+			gives: map[int]any{200: policyView{}}},
+		{method: "POST", path: "/v1/policies", scope: grapnel.ScopeManage, handle: (*api).createPolicy,
+			name: "create-policy", tag: "Policies", summary: "Create a policy that endpoints can name",
+			about: "What it leaves out comes from the preset standard.",
+			body:  &intake{types: []string{grapnel.JSONType}}, takes: newPolicy{},
+			gives: map[int]any{201: policyView{}}},
+		{method: "PATCH", path: "/v1/policies/{id}", scope: grapnel.ScopeManage, handle: (*api).patchPolicy,
+			name: "update-policy", tag: "Policies", summary: "Change a policy",
+			about: "A JSON merge patch. Endpoints that name the policy follow it at once, so its name cannot change while there are any.",
+			body:  &intake{types: []string{typeMergePatch, grapnel.JSONType}}, takes: policyPatch{},
+			gives: map[int]any{200: policyView{}}},
+		{method: "DELETE", path: "/v1/policies/{id}", scope: grapnel.ScopeManage, handle: (*api).deletePolicy,
+			name: "delete-policy", tag: "Policies", summary: "Delete a policy that no endpoint names",
+			gives: map[int]any{204: nil}},
+	}
+}
+
+// policyView is a policy with its name. Presets have no id and belong to nobody.
+type policyView struct {
+	policyHead
+	policy policy.Policy
+}
+
+type policyHead struct {
+	ID        *string `json:"id" doc:"null: a preset"`
+	Name      string  `json:"name"`
+	Tenant    *string `json:"tenant"`
+	Preset    bool    `json:"preset"`
+	CreatedAt *stamp  `json:"created_at" nullable:"true"`
+	UpdatedAt *stamp  `json:"updated_at" nullable:"true"`
+}
+
+// MarshalJSON writes the head and the policy as one object.
+func (v policyView) MarshalJSON() ([]byte, error) {
+	head, err := json.Marshal(v.policyHead)
+	if err != nil {
+		return nil, err
+	}
+	v.policy.Name = "" // the head has it
+	body, err := json.Marshal(v.policy)
+	if err != nil {
+		return nil, err
+	}
+	return append(append(head[:len(head)-1], ','), body[1:]...), nil
+}
+
+func viewPolicy(p *grapnel.NamedPolicy) policyView {
+	return policyView{
+		policyHead{orNull(p.ID), p.Name, orNull(p.Tenant), p.ID == "", stampOf(p.CreatedAt), stampOf(p.UpdatedAt)},
+		p.Policy,
+	}
+}
+
+// presets are the policies that are there from the start, as if they were named by nobody.
+func presets() []grapnel.NamedPolicy {
+	all := policy.Presets()
+	named := make([]grapnel.NamedPolicy, len(all))
+	for i, p := range all {
+		named[i] = grapnel.NamedPolicy{Name: p.Name, Policy: p}
+	}
+	return named
+}
+
+// listPolicies lists presets by name, then own policies by id.
+func (a *api) listPolicies(c *call) (answer, error) {
+	limit, after, tenant := c.query.limit(), c.position(), c.query.text("tenant")
+	if err := c.query.faults.err(); err != nil {
+		return answer{}, err
+	}
+	position := func(p *grapnel.NamedPolicy) string { return cmp.Or(p.ID, "_"+p.Name) } // an underscore comes before any id
+	found := presets()
+	slices.SortFunc(found, func(a, b grapnel.NamedPolicy) int { return strings.Compare(a.Name, b.Name) })
+	for _, p := range a.Street.Policies(c.scope) {
+		if tenant == "" || p.Tenant == tenant {
+			found = append(found, p)
+		}
+	}
+	found = slices.DeleteFunc(found, func(p grapnel.NamedPolicy) bool { return position(&p) <= after })
+	part := page(c, found, limit, position)
+	out := list[policyView]{Data: make([]policyView, len(part.Data)), Next: part.Next}
+	for i := range part.Data {
+		out.Data[i] = viewPolicy(&part.Data[i])
+	}
+	return jsonAnswer(http.StatusOK, out), nil
+}
+
+// namedPolicy is the one that the path names: an own one by its id, a preset by its name.
+func (a *api) namedPolicy(c *call) (grapnel.NamedPolicy, error) {
+	id := c.PathValue("id")
+	for _, p := range a.Street.Policies(c.scope) {
+		if p.ID == id {
+			return p, nil
+		}
+	}
+	for _, p := range presets() {
+		if p.Name == id {
+			return p, nil
+		}
+	}
+	return grapnel.NamedPolicy{}, store.ErrNotFound("policy")
+}
+
+// ownPolicy is one that can be changed.
+func (a *api) ownPolicy(c *call) (grapnel.NamedPolicy, error) {
+	p, err := a.namedPolicy(c)
+	if err == nil && p.ID == "" {
+		return p, grapnel.Errorf(grapnel.CodeConflict, "%s is a preset; presets stay as they are.", p.Name)
+	}
+	return p, err
+}
+
+func (a *api) getPolicy(c *call) (answer, error) {
+	p, err := a.namedPolicy(c)
+	if err != nil {
+		return answer{}, err
+	}
+	return jsonAnswer(http.StatusOK, viewPolicy(&p)), nil
+}
+
+// splitPolicy takes name and tenant out of a policy's document; the rest is for package policy to read.
+func splitPolicy(doc gjson.Result, f *faults) (name, tenant optional, rest []byte) {
+	if !doc.IsObject() {
+		f.add("", "must be an object")
+		return
+	}
+	own := &objectMembers{values: map[string][]byte{}}
+	members(doc, "/", f, func(v value) bool {
+		into := &name
+		switch v.name {
+		case "tenant":
+			into = &tenant
+		case "name":
+		default:
+			own.set(v.name, []byte(v.Raw))
+			return true
+		}
+		if !v.absent() {
+			text, _ := v.text()
+			*into = optional{text, true}
+		}
+		return true
+	})
+	return name, tenant, own.encode()
+}
+
+// readPolicy reads a named policy's document.
+func readPolicy(doc gjson.Result, f *faults) (grapnel.NamedPolicy, optional) {
+	name, tenant, rest := splitPolicy(doc, f)
+	switch {
+	case !name.given:
+		f.add("/name", "is required")
+	case !grapnel.ValidID(name.text):
+		f.add("/name", "must be 1 to 64 characters of [A-Za-z0-9_-]")
+	}
+	np := grapnel.NamedPolicy{Name: name.text}
+	if rest != nil {
+		p, err := policy.Parse(rest)
+		addPolicyErrors(f, "", err)
+		np.Policy = p
+	}
+	np.Policy.Name = name.text
+	return np, tenant
+}
+
+func taken(name string) error {
+	if _, preset := policy.Preset(name); preset {
+		return grapnel.Errorf(grapnel.CodeConflict, "There is a preset called %s.", name)
+	}
+	return nil
+}
+
+// createPolicy makes a policy that endpoints of its tenant can name.
+func (a *api) createPolicy(c *call) (answer, error) {
+	var f faults
+	p, tenant := readPolicy(gjson.ParseBytes(c.body), &f)
+	p.Tenant = c.tenant(tenant, "/tenant", &f)
+	if err := f.err(); err != nil {
+		return answer{}, err
+	}
+	if err := taken(p.Name); err != nil {
+		return answer{}, err
+	}
+	p.ID, p.CreatedAt, p.UpdatedAt = a.newID(grapnel.PolicyPrefix, c.now), c.now, c.now
+	reply := func(store.Put) answer { return jsonAnswer(http.StatusCreated, viewPolicy(&p)) }
+	done, err := a.Street.PutPolicy(c.Context(), c.scope, p, withEffect(c, reply))
+	if err == nil {
+		err = first(done.Answer)
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	return reply(done), nil
+}
+
+// patchPolicy merges a patch into a policy and reads the result as if it had been given as a whole.
+func (a *api) patchPolicy(c *call) (answer, error) {
+	old, err := a.ownPolicy(c)
+	if err != nil {
+		return answer{}, err
+	}
+	var f faults
+	patch := gjson.ParseBytes(c.body)
+	for _, fixed := range []string{"id", "tenant", "preset", "created_at", "updated_at"} {
+		if patch.IsObject() && patch.Get(fixed).Exists() {
+			f.add("/"+fixed, "cannot be changed")
+		}
+	}
+	current := old.Policy
+	current.Name = old.Name
+	merged := mergePatch(gjson.ParseBytes(encode(current)), patch, "/", &f)
+	if err := f.err(); err != nil {
+		return answer{}, err
+	}
+	p, _ := readPolicy(gjson.ParseBytes(merged), &f)
+	if err := f.err(); err != nil {
+		return answer{}, err
+	}
+	if p.Name != old.Name {
+		if err := a.renamable(old); err != nil {
+			return answer{}, err
+		}
+		if err := taken(p.Name); err != nil {
+			return answer{}, err
+		}
+	}
+	p.ID, p.Tenant, p.CreatedAt, p.UpdatedAt, p.Revision = old.ID, old.Tenant, old.CreatedAt, c.now, old.Revision
+	if _, err := a.Street.PutPolicy(c.Context(), c.scope, p, nil); err != nil {
+		return answer{}, err
+	}
+	return jsonAnswer(http.StatusOK, viewPolicy(&p)), nil
+}
+
+// renamable says whether no endpoint knows a policy by its name.
+func (a *api) renamable(p grapnel.NamedPolicy) error {
+	for _, ep := range a.Street.Endpoints(store.Of(p.Tenant)) {
+		if ep.PolicyName == p.Name {
+			return grapnel.Errorf(grapnel.CodeConflict, "Endpoint %s names this policy.", ep.ID)
+		}
+	}
+	return nil
+}
+
+func (a *api) deletePolicy(c *call) (answer, error) {
+	p, err := a.ownPolicy(c)
+	if err == nil {
+		err = a.Street.DeletePolicy(c.Context(), c.scope, p.ID)
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	return nothing(), nil
+}

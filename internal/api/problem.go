@@ -1,0 +1,179 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// Problem is the shape of every error: RFC 9457 with a code for programs, the fields at fault and the request's id.
+type Problem struct {
+	Type      string  `json:"type" doc:"a reference to the description of this kind of problem"`
+	Title     string  `json:"title" doc:"the kind of problem, the same for every one of its code"`
+	Status    int     `json:"status"`
+	Detail    string  `json:"detail" doc:"what is wrong with this request"`
+	Code      string  `json:"code" doc:"the kind of problem, for programs"`
+	Errors    []Fault `json:"errors" nullable:"false" doc:"the fields at fault, if there are any"`
+	RequestID string  `json:"request_id" doc:"also in X-Request-Id; look for it in the server's log"`
+}
+
+// Fault is one field that cannot be used.
+type Fault struct {
+	Pointer string `json:"pointer" doc:"a JSON pointer into the body, ?name for a query parameter, or the name of a header"`
+	Detail  string `json:"detail"`
+}
+
+// Codes that only this face knows.
+const (
+	codeUnauthenticated grapnel.Code = "unauthenticated"
+	codeForbidden       grapnel.Code = "forbidden"
+	codeMethod          grapnel.Code = "method_not_allowed"
+	codeInternal        grapnel.Code = "internal"
+)
+
+// kind is how a code looks from outside.
+type kind struct {
+	code   grapnel.Code
+	status int
+	title  string
+	hint   string // what a caller can do about it, for the manual
+	later  bool   // it makes sense to repeat the request after a moment
+}
+
+// kinds is the one place where codes become statuses.
+var kinds = []kind{
+	{grapnel.CodeMalformed, 400, "The request cannot be parsed", "Send well-formed UTF-8 JSON, nested at most 64 levels deep, and nothing after it.", false},
+	{codeUnauthenticated, 401, "A valid API key is needed", "Send Authorization: Bearer with a key that exists.", false},
+	{codeForbidden, 403, "The API key may not do this", "Use a key that has the scope named in detail.", false},
+	{grapnel.CodeNotFound, 404, "There is no such thing", "It does not exist, or it belongs to another tenant; the two look the same.", false},
+	{codeMethod, 405, "The method is not allowed here", "Allow lists those that are.", false},
+	{grapnel.CodeConflict, 409, "The request contradicts what is there", "Look at the present state and decide again.", false},
+	{grapnel.CodeInFlight, 409, "The same idempotency key is being worked on", "Wait for the first request, or repeat this one after a moment.", true},
+	{grapnel.CodeTooLarge, 413, "The request is too large", "Send less at once.", false},
+	{grapnel.CodeUnsupported, 415, "The content type or encoding is not taken", "Send application/json without Content-Encoding.", false},
+	{grapnel.CodeInvalid, 422, "A field cannot be used", "errors names each field and what is wrong with it.", false},
+	{grapnel.CodeMismatch, 422, "The idempotency key was used for another request", "Use a new key for a new request.", false},
+	{codeInternal, 500, "Something went wrong here", "Repeat the request with the same Idempotency-Key; if it goes on, look for request_id in the server's log.", false},
+	{grapnel.CodeUnavailable, 503, "Not now", "Repeat the request after Retry-After.", true},
+	{grapnel.CodeStorageFull, 507, "The disk is full", "Nothing was accepted. Make room, then repeat the request.", true},
+}
+
+func kindOf(code grapnel.Code) kind {
+	for _, k := range kinds {
+		if k.code == code {
+			return k
+		}
+	}
+	return kindOf(codeInternal)
+}
+
+// problemType is where the manual describes a code.
+func problemType(code grapnel.Code) string { return "/docs#problem-" + string(code) }
+
+// problem says what err looks like from outside. Only a grapnel.Error says anything; of others the caller learns that they happened.
+func problem(err error, requestID string) Problem {
+	p := Problem{Detail: "The server could not finish the request.", Errors: []Fault{}, RequestID: requestID}
+	code := codeInternal
+	var e *grapnel.Error
+	if errors.As(err, &e) {
+		if kindOf(e.Code).code == e.Code {
+			code, p.Detail = e.Code, e.Detail
+		}
+		for _, f := range e.Fields {
+			p.Errors = append(p.Errors, Fault(f))
+		}
+	}
+	k := kindOf(code)
+	p.Type, p.Title, p.Status, p.Code = problemType(code), k.title, k.status, string(code)
+	if p.Detail == "" {
+		p.Detail = k.title + "."
+	}
+	return p
+}
+
+// refuse turns an error into the answer, and logs those that are the server's own fault.
+func (a *api) refuse(c *call, err error) answer {
+	p := problem(err, c.id)
+	ans := answer{status: p.Status, body: encode(p)}
+	switch k := kindOf(grapnel.Code(p.Code)); {
+	case k.later:
+		ans.retryAfter = true
+	case k.code == codeMethod:
+		ans.allow = strings.Join(c.allow, ", ")
+	case k.code == codeUnauthenticated:
+		ans.challenge = true
+	}
+	if p.Status >= 500 && !errors.Is(err, context.Canceled) {
+		a.Log.LogAttrs(c.Context(), slog.LevelError, "request failed",
+			slog.String("request_id", c.id), slog.String("method", c.Method), slog.String("route", c.route.path),
+			slog.String("code", p.Code), slog.Any("error", err))
+	}
+	return ans
+}
+
+// encode writes JSON as people write it: without escaping <, > and &.
+func encode(v any) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic("api: an answer cannot be encoded: " + err.Error()) // all answers are types of this package
+	}
+	return b.Bytes()
+}
+
+// answer is what goes back.
+type answer struct {
+	status      int
+	body        []byte
+	contentType string // empty: JSON, or problem JSON for errors
+	replayed    bool   // it was given before, to the same idempotency key
+	retryAfter  bool
+	challenge   bool
+	allow       string
+	policy      string       // Content-Security-Policy
+	instead     http.Handler // writes the answer itself
+}
+
+func (ans *answer) write(w http.ResponseWriter, r *http.Request) {
+	if ans.instead != nil {
+		ans.instead.ServeHTTP(w, r)
+		return
+	}
+	h := w.Header()
+	set := func(name, value string) {
+		if value != "" {
+			h[name] = []string{value}
+		}
+	}
+	contentType := ans.contentType
+	switch {
+	case contentType != "" || ans.status == http.StatusNoContent:
+	case ans.status >= 400:
+		contentType = "application/problem+json"
+	default:
+		contentType = "application/json"
+	}
+	set("Content-Type", contentType)
+	set("Allow", ans.allow)
+	set("Content-Security-Policy", ans.policy)
+	if ans.replayed {
+		set("Idempotency-Replayed", "true")
+	}
+	if ans.retryAfter {
+		set("Retry-After", "1")
+	}
+	if ans.challenge {
+		set("Www-Authenticate", `Bearer realm="grapnel"`)
+	}
+	w.WriteHeader(ans.status)
+	if len(ans.body) > 0 {
+		_, _ = w.Write(ans.body) // the caller is gone if it fails; what was done stays done
+	}
+}

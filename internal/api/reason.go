@@ -1,0 +1,124 @@
+package api
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// situation is what has to be known to say why a delivery is where it is.
+type situation struct {
+	delivery *grapnel.Delivery
+	endpoint *grapnel.Endpoint // nil: there is none any more
+	health   grapnel.Health
+	now      time.Time
+}
+
+// status tells held from pending, which the store keeps as one.
+func (s situation) status() grapnel.Status {
+	d := s.delivery
+	if !d.Status.Final() && (!d.Waiting.Head || d.Waiting.Blocked || s.closed()) {
+		return grapnel.Held
+	}
+	if d.Status == grapnel.Held {
+		return grapnel.Pending
+	}
+	return d.Status
+}
+
+// closed says whether the endpoint takes nothing at present because a person or its policy wants it so.
+func (s situation) closed() bool {
+	return s.endpoint != nil && s.endpoint.Status != grapnel.EndpointEnabled
+}
+
+// next is when the delivery is attempted next; zero: nobody can say.
+func (s situation) next() time.Time {
+	if s.delivery.Status.Final() || s.status() == grapnel.Held || s.endpoint == nil {
+		return time.Time{}
+	}
+	next := s.delivery.Waiting.Due
+	if s.health.State == throttled && s.health.NextAttemptAt.After(next) {
+		next = s.health.NextAttemptAt
+	}
+	return next
+}
+
+// throttled is the state of an endpoint that asked to be spared.
+const throttled = "throttled"
+
+// reason is one true sentence about why the delivery is where it is.
+func (s situation) reason() string {
+	d := s.delivery
+	if d.Status.Final() {
+		return s.ended()
+	}
+	next := s.next()
+	number := d.AttemptsMade + 1
+	switch {
+	case s.endpoint == nil:
+		return "pending: its endpoint was deleted; it is about to end as dropped"
+	case s.endpoint.Status == grapnel.EndpointPaused:
+		return "held: its endpoint is paused"
+	case s.endpoint.Status == grapnel.EndpointDisabled:
+		return "held: its endpoint is disabled" + because(s.endpoint.DisabledReason)
+	case !d.Waiting.Head:
+		return fmt.Sprintf("held: it waits behind earlier events of the key %q", d.Key)
+	case d.Waiting.Blocked:
+		return "held: its attempts are used up and the policy blocks its key until a person retries or skips it" + after(d.Reason)
+	case next.After(d.Waiting.Due):
+		return "pending: its endpoint asked to be spared until " + clock(next)
+	case !next.After(s.now):
+		return fmt.Sprintf("pending: attempt %d has been due since %s; it is being made or is next in turn", number, clock(next)) + after(d.Reason)
+	case d.AttemptsMade == 0:
+		return "pending: the first attempt is scheduled for " + clock(next)
+	}
+	return fmt.Sprintf("pending: attempt %d is scheduled for %s", number, clock(next)) + after(d.Reason)
+}
+
+// ended is the reason of a final delivery: the one recorded when it ended, or what its status alone says.
+func (s situation) ended() string {
+	d := s.delivery
+	if d.Reason != "" {
+		return d.Reason
+	}
+	switch d.Status {
+	case grapnel.Delivered:
+		return fmt.Sprintf("delivered: attempt %d succeeded", d.AttemptsMade)
+	case grapnel.Failed:
+		return "failed: " + failures[d.ReasonCode]
+	case grapnel.Dropped:
+		return "dropped: its endpoint took nothing when it was due"
+	case grapnel.Discarded:
+		return "discarded: its attempts are used up and the policy keeps no dead letter"
+	case grapnel.Skipped:
+		return "skipped: a person acknowledged it"
+	}
+	return string(d.Status)
+}
+
+// failures says what a reason code means.
+var failures = map[grapnel.ReasonCode]string{
+	grapnel.ReasonNone:         "no reason was recorded",
+	grapnel.ReasonExhausted:    "its attempts are used up",
+	grapnel.ReasonPermanent:    "the policy takes an outcome as permanent",
+	grapnel.ReasonRejected:     "its consumer rejected it",
+	grapnel.ReasonExpired:      "the next attempt would have been later than the policy allows",
+	grapnel.ReasonEndpointGone: "its endpoint is gone",
+}
+
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return " (" + reason + ")"
+}
+
+func after(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return "; " + reason
+}
+
+func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }

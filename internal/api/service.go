@@ -1,0 +1,109 @@
+package api
+
+import (
+	"bytes"
+	_ "embed"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"strings"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+func serviceRoutes() []route {
+	return []route{
+		{method: "GET", path: "/livez", open: anybody, handle: (*api).livez,
+			name: "livez", tag: "Service", summary: "Is the process alive?", gives: map[int]any{200: serviceView{}}},
+		{method: "GET", path: "/readyz", open: anybody, handle: (*api).readyz,
+			name: "readyz", tag: "Service", summary: "Can it take requests?", about: "503 while it cannot.",
+			gives: map[int]any{200: serviceView{}}},
+		{method: "GET", path: "/status", open: anybody, handle: (*api).status,
+			name: "status", tag: "Service", summary: "The public status page", about: "JSON if Accept asks for it.",
+			gives: map[int]any{200: serviceView{}}},
+		{method: "GET", path: "/metrics", open: loopback, scope: grapnel.ScopeRead, handle: (*api).metrics,
+			name: "metrics", tag: "Service", summary: "Prometheus metrics",
+			about: "Needs no key from this machine itself, as long as no proxy passes the request on; else a key with the scope read that is " +
+				"bound to no tenant.",
+			gives: map[int]any{200: plainText{}}},
+		{method: "GET", path: "/openapi.json", open: anybody, handle: (*api).openAPI,
+			name: "openapi", tag: "Service", summary: "This document", gives: map[int]any{200: anything{}}},
+		{method: "GET", path: "/docs", open: anybody, handle: (*api).docs,
+			name: "docs", tag: "Service", summary: "This document, for people", gives: map[int]any{200: webPage{}}},
+	}
+}
+
+// serviceView says how the server is.
+type serviceView struct {
+	Status  string `json:"status" enum:"ok,unavailable"`
+	Version string `json:"version"`
+}
+
+// Bodies that are not JSON objects of a known shape.
+type (
+	plainText struct{}
+	webPage   struct{}
+	anything  struct{}
+	rawBody   struct{}
+)
+
+func (a *api) livez(*call) (answer, error) {
+	return jsonAnswer(http.StatusOK, serviceView{"ok", grapnel.Version}), nil
+}
+
+// ready says whether the server can take requests. Why not is for its log; everybody may ask.
+func (a *api) ready(c *call) bool {
+	if a.Ready == nil {
+		return true
+	}
+	err := a.Ready()
+	if err != nil {
+		a.Log.Warn("not ready", slog.String("request_id", c.id), slog.Any("error", err))
+	}
+	return err == nil
+}
+
+func (a *api) readyz(c *call) (answer, error) {
+	if !a.ready(c) {
+		return answer{}, grapnel.Errorf(grapnel.CodeUnavailable, "The server is starting, stopping, or has lost its store.")
+	}
+	return a.livez(c)
+}
+
+//go:embed status.html
+var statusSource string
+
+var statusPage = template.Must(template.New("status").Parse(statusSource))
+
+// status is for everybody, people first: it tells a program what it tells them.
+func (a *api) status(c *call) (answer, error) {
+	v := serviceView{"ok", grapnel.Version}
+	if !a.ready(c) {
+		v.Status = "unavailable"
+	}
+	if strings.Contains(c.Header.Get("Accept"), grapnel.JSONType) {
+		return jsonAnswer(http.StatusOK, v), nil
+	}
+	var b bytes.Buffer
+	if err := statusPage.Execute(&b, v); err != nil {
+		return answer{}, err
+	}
+	return htmlAnswer(b.Bytes()), nil
+}
+
+// metrics are about all tenants, so a key that is bound to one does not see them.
+func (a *api) metrics(c *call) (answer, error) {
+	if c.key.Tenant != "" {
+		return answer{}, grapnel.Errorf(codeForbidden, "Metrics are about all tenants; the API key is bound to one.")
+	}
+	if a.Metrics == nil {
+		return answer{}, grapnel.Errorf(grapnel.CodeNotFound, "This server keeps no metrics.")
+	}
+	return answer{instead: a.Metrics}, nil
+}
+
+func (a *api) openAPI(*call) (answer, error) {
+	return answer{status: http.StatusOK, body: a.document}, nil
+}
+
+func (a *api) docs(*call) (answer, error) { return htmlAnswer(a.manual), nil }

@@ -1,0 +1,395 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/memory"
+	"github.com/grapnelhq/grapnel/policy"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// street is the engine as the API sees it, on the model store, without anything that delivers: what is published waits until a test
+// moves it.
+type street struct {
+	*memory.Store
+	now    func() time.Time
+	health grapnel.Health
+	broken error         // what every call that changes something answers with
+	enter  chan struct{} // not nil: Publish announces itself here, then waits for leave
+	leave  chan struct{}
+	calls  atomic.Int64 // of Publish
+}
+
+func (s *street) config() store.Config {
+	c, err := s.Config(context.Background())
+	if err != nil {
+		panic(err)
+	}
+	return c
+}
+
+func (s *street) Publish(ctx context.Context, events []store.Incoming, once *store.Once) (store.Accepted, error) {
+	s.calls.Add(1)
+	if s.enter != nil {
+		s.enter <- struct{}{}
+		<-s.leave
+	}
+	if s.broken != nil {
+		return store.Accepted{}, s.broken
+	}
+	c := s.config()
+	for i := range events {
+		for _, ep := range c.Endpoints {
+			if wants(&ep, events[i].Event) {
+				events[i].Targets = append(events[i].Targets, store.Target{Endpoint: ep.ID, Ordered: ep.Ordering == grapnel.OrderByKey,
+					Trigger: grapnel.TriggerSchedule, Drop: ep.DropReason()})
+			}
+		}
+	}
+	return s.Append(ctx, store.Batch{Config: c.Version, Events: events, Once: once})
+}
+
+func wants(ep *grapnel.Endpoint, ev *grapnel.Event) bool {
+	if ep.Tenant != ev.Tenant || !ep.DeletedAt.IsZero() {
+		return false
+	}
+	for _, pattern := range ep.EventTypes {
+		if grapnel.MatchType(pattern, ev.Type) {
+			return true
+		}
+	}
+	return len(ep.EventTypes) == 0
+}
+
+func (s *street) Test(ctx context.Context, scope store.Scope, endpoint string, ev *grapnel.Event, once *store.Once) (store.Accepted, error) {
+	if _, ok := s.Endpoint(scope, endpoint); !ok {
+		return store.Accepted{}, store.ErrNotFound("endpoint")
+	}
+	return s.Append(ctx, store.Batch{Config: s.config().Version, Once: once, Events: []store.Incoming{{
+		Event: ev, Targets: []store.Target{{Endpoint: endpoint, Trigger: grapnel.TriggerTest}},
+	}}})
+}
+
+func (s *street) Retry(ctx context.Context, scope store.Scope, delivery int64, once *store.Once) (store.Redelivered, error) {
+	d, err := s.Delivery(ctx, scope, delivery)
+	if err != nil {
+		return store.Redelivered{}, err
+	}
+	if !d.Status.Final() {
+		_, err := s.Record(ctx, []store.Change{{Delivery: delivery, Expect: store.AnyAttempts, At: s.now(), Status: grapnel.Pending,
+			Due: s.now(), Trigger: grapnel.TriggerManual, Reason: "a person asked for it to be tried now"}})
+		return store.Redelivered{Delivery: delivery, CreatedAt: d.CreatedAt}, err
+	}
+	ep, _ := s.Endpoint(scope, d.EndpointID)
+	return s.Again(ctx, scope, store.Redelivery{Of: delivery, Trigger: grapnel.TriggerManual, Ordered: ep.Ordering == grapnel.OrderByKey, At: s.now(), Once: once})
+}
+
+func (s *street) Skip(ctx context.Context, scope store.Scope, delivery int64, reason string) error {
+	d, err := s.Delivery(ctx, scope, delivery)
+	if err != nil {
+		return err
+	}
+	if d.Status.Final() {
+		return grapnel.Errorf(grapnel.CodeConflict, "the delivery is over: it is %s", d.Status)
+	}
+	return s.finish(ctx, delivery, grapnel.Skipped, grapnel.ReasonNone, reason)
+}
+
+func (s *street) finish(ctx context.Context, delivery int64, status grapnel.Status, code grapnel.ReasonCode, reason string) error {
+	_, err := s.Record(ctx, []store.Change{{Delivery: delivery, Expect: store.AnyAttempts, At: s.now(), Status: status, ReasonCode: code, Reason: reason}})
+	return err
+}
+
+func (s *street) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.Endpoint, once *store.Once) (store.Put, error) {
+	if s.broken != nil {
+		return store.Put{}, s.broken
+	}
+	return s.Store.PutEndpoint(ctx, scope, ep, once)
+}
+
+func (s *street) DeleteEndpoint(ctx context.Context, scope store.Scope, id string) error {
+	ep, ok := s.Endpoint(scope, id)
+	if !ok {
+		return store.ErrNotFound("endpoint")
+	}
+	ep.DeletedAt = s.now()
+	_, err := s.Store.PutEndpoint(ctx, scope, ep, nil)
+	return err
+}
+
+func (s *street) DeletePolicy(ctx context.Context, scope store.Scope, id string) error {
+	for _, p := range s.Policies(scope) {
+		for _, ep := range s.Endpoints(scope) {
+			if p.ID == id && ep.PolicyName == p.Name && ep.Tenant == p.Tenant {
+				return grapnel.Errorf(grapnel.CodeConflict, "the policy is used by endpoint %s", ep.ID)
+			}
+		}
+	}
+	return s.Store.DeletePolicy(ctx, scope, id)
+}
+
+func (s *street) Endpoint(scope store.Scope, id string) (grapnel.Endpoint, bool) {
+	for _, ep := range s.Endpoints(scope) {
+		if ep.ID == id {
+			return ep, true
+		}
+	}
+	return grapnel.Endpoint{}, false
+}
+
+func (s *street) Endpoints(scope store.Scope) (eps []grapnel.Endpoint) {
+	for _, ep := range s.config().Endpoints {
+		if scope.Allows(ep.Tenant) && ep.DeletedAt.IsZero() {
+			eps = append(eps, ep)
+		}
+	}
+	return eps
+}
+
+func (s *street) Policies(scope store.Scope) (ps []grapnel.NamedPolicy) {
+	for _, p := range s.config().Policies {
+		if scope.Allows(p.Tenant) {
+			ps = append(ps, p)
+		}
+	}
+	return ps
+}
+
+func (s *street) Keys(scope store.Scope) (ks []grapnel.Key) {
+	for _, k := range s.config().Keys {
+		if scope.Allows(k.Tenant) {
+			ks = append(ks, k)
+		}
+	}
+	return ks
+}
+
+func (s *street) KeyByHash(hash [32]byte) (grapnel.Key, bool) {
+	for _, k := range s.config().Keys {
+		if k.Hash == hash {
+			return k, true
+		}
+	}
+	return grapnel.Key{}, false
+}
+
+func (s *street) Health(string) grapnel.Health { return s.health }
+
+func (s *street) Held() (ids []string) {
+	for _, ep := range s.config().Endpoints {
+		if ep.Status != grapnel.EndpointEnabled {
+			ids = append(ids, ep.ID)
+		}
+	}
+	return ids
+}
+
+// seeded is randomness that is the same in every run, for any number of goroutines.
+type seeded struct {
+	mu  sync.Mutex
+	src *rand.ChaCha8
+}
+
+func (s *seeded) Read(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.src.Read(b)
+}
+
+// Keys of the test world. "acme-…" are bound to a tenant.
+const (
+	admin     = "grp_test_admin_of_everything"
+	acmeAdmin = "grp_test_admin_of_acme"
+)
+
+// world is the whole API on a model store, at an instant that stands still until a test moves it.
+type world struct {
+	t       testing.TB
+	street  *street
+	options Options
+	handler http.Handler
+	clock   time.Time
+	logged  *bytes.Buffer
+}
+
+func newWorld(t testing.TB, change ...func(*Options)) *world {
+	t.Helper()
+	w := &world{t: t, clock: time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.UTC), logged: &bytes.Buffer{}}
+	now := func() time.Time { return w.clock }
+	w.street = &street{Store: memory.New(), now: now, health: grapnel.Health{State: "healthy"}}
+	w.options = Options{
+		Street: w.street, History: w.street.Store, Idempotency: w.street.Store, Clock: now,
+		Random: &seeded{src: rand.NewChaCha8([32]byte{1})}, Log: slog.New(slog.NewTextHandler(w.logged, nil)),
+	}
+	for _, f := range change {
+		f(&w.options)
+	}
+	w.handler = New(w.options)
+	w.key("key_admin", admin, "", grapnel.ScopeAdmin)
+	w.key("key_acme", acmeAdmin, "acme", grapnel.ScopeAdmin)
+	for _, s := range grapnel.Scopes() {
+		if s != grapnel.ScopeAdmin {
+			w.key("key_"+string(s), scoped(s), "", s)
+			w.key("key_acme_"+string(s), scoped(s)+"_acme", "acme", s)
+		}
+	}
+	return w
+}
+
+func scoped(s grapnel.Scope) string { return "grp_test_only_" + string(s) }
+
+func (w *world) key(id, text, tenant string, scopes ...grapnel.Scope) {
+	w.t.Helper()
+	k := grapnel.Key{ID: id, Name: id, Tenant: tenant, Scopes: scopes, Hash: sha256.Sum256([]byte(text)), CreatedAt: w.clock}
+	if _, err := w.street.PutKey(context.Background(), store.Everyone(), k, nil); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// reply is an answer with its body read.
+type reply struct {
+	*http.Response
+	body []byte
+}
+
+// ask sends a request with a key. header is names and values in turn; a Content-Type is JSON if there is a body and none is given.
+func (w *world) ask(key, method, target, body string, header ...string) reply {
+	w.t.Helper()
+	var content io.Reader
+	if body != "" {
+		content = strings.NewReader(body)
+	}
+	r := httptest.NewRequest(method, target, content)
+	if key != "" {
+		r.Header.Set("Authorization", "Bearer "+key)
+	}
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	return w.send(r)
+}
+
+func (w *world) send(r *http.Request) reply {
+	w.t.Helper()
+	rec := httptest.NewRecorder()
+	w.handler.ServeHTTP(rec, r)
+	resp := rec.Result()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return reply{resp, body}
+}
+
+// must is ask with the admin key, for an answer that has to have this status; its body is returned as a map.
+func (w *world) must(status int, method, target, body string, header ...string) map[string]any {
+	w.t.Helper()
+	return w.as(admin, status, method, target, body, header...)
+}
+
+func (w *world) as(key string, status int, method, target, body string, header ...string) map[string]any {
+	w.t.Helper()
+	r := w.ask(key, method, target, body, header...)
+	if r.StatusCode != status {
+		w.t.Fatalf("%s %s: answered %d, want %d: %s", method, target, r.StatusCode, status, r.body)
+	}
+	return r.object(w.t)
+}
+
+func (r reply) object(t testing.TB) map[string]any {
+	t.Helper()
+	if len(r.body) == 0 {
+		return nil
+	}
+	var m map[string]any
+	if err := json.Unmarshal(r.body, &m); err != nil {
+		t.Fatalf("%v in %s", err, r.body)
+	}
+	return m
+}
+
+// endpoint makes an endpoint and returns its id. settings are members of the body, each with a comma before it.
+func (w *world) endpoint(key, settings string) string {
+	w.t.Helper()
+	return w.as(key, 201, "POST", "/v1/endpoints", `{"url":"https://receiver.example/hook"`+settings+`}`)["id"].(string)
+}
+
+// only is the one delivery that there is.
+func (w *world) only() *grapnel.Delivery {
+	w.t.Helper()
+	all, err := w.street.DeliveryList(context.Background(), store.Everyone(), store.DeliveryQuery{Limit: 2})
+	if err != nil || len(all) != 1 {
+		w.t.Fatalf("there are %d deliveries: %v", len(all), err)
+	}
+	return &all[0]
+}
+
+// finish ends a delivery as the engine would.
+func (w *world) finish(d *grapnel.Delivery, status grapnel.Status, code grapnel.ReasonCode, reason string) {
+	w.t.Helper()
+	if err := w.street.finish(context.Background(), d.Seq, status, code, reason); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// dump is everything that the store holds and that a request could have changed.
+func (w *world) dump() string {
+	w.t.Helper()
+	ctx, everyone := context.Background(), store.Everyone()
+	events, err := w.street.EventList(ctx, everyone, store.EventQuery{Limit: 1 << 20})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	deliveries, err := w.street.DeliveryList(ctx, everyone, store.DeliveryQuery{Limit: 1 << 20})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	config := w.street.config()
+	text := fmt.Sprintf("version %d\n%v\n%v\n", config.Version, events, deliveries)
+	for _, v := range []any{config.Endpoints, config.Policies, config.Keys} {
+		raw, err := json.Marshal(v)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		text += string(raw) + "\n"
+	}
+	return text
+}
+
+// attempt records an attempt that failed with a status, and when the next one is due.
+func (w *world) attempt(d *grapnel.Delivery, number, status int, next time.Time) {
+	w.t.Helper()
+	at := &grapnel.Attempt{
+		Number: number, Trigger: grapnel.TriggerSchedule, ScheduledFor: w.clock, StartedAt: w.clock, Duration: 12 * time.Millisecond,
+		Phases:     grapnel.Phases{DNS: time.Millisecond, Connect: 2 * time.Millisecond, FirstByte: 5 * time.Millisecond},
+		StatusCode: status, Class: policy.ClassStatus5xx, Error: "the endpoint answered 503", ResponseHeaders: map[string]string{"Server": "x"},
+		ResponseBody: []byte("down \xff"), Decision: policy.Retry, NextAttemptAt: next, PolicyRevision: 1,
+	}
+	_, err := w.street.Record(context.Background(), []store.Change{{Delivery: d.Seq, Expect: number - 1, Attempt: at, At: w.clock,
+		Status: grapnel.Pending, Due: next, Trigger: grapnel.TriggerSchedule, Reason: "attempt 1 failed: the endpoint answered 503"}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
