@@ -154,13 +154,17 @@ func (c *checker) attempts(d *delivery) {
 	if most := d.endpoint.MaxAttempts; most > 0 && f.Attempts > most && !c.did(d.id, Retry) {
 		c.report(Conserve, d, f.Finished, "%d attempts recorded, %d allowed", f.Attempts, most)
 	}
+	n := len(d.receipts)
+	if n <= f.Attempts {
+		return
+	}
 	forgotten := 0
 	for i := range c.Faults {
 		if slices.ContainsFunc(d.receipts, func(r *Receipt) bool { return c.explains(&c.Faults[i], r) }) {
 			forgotten++
 		}
 	}
-	if n := len(d.receipts); n > f.Attempts+forgotten {
+	if n > f.Attempts+forgotten {
 		c.report(Conserve, d, d.receipts[n-1].Start, "%d requests received, %d attempts recorded, %d faults to explain the rest",
 			n, f.Attempts, forgotten)
 	}
