@@ -21,21 +21,38 @@ const module = "github.com/grapnelhq/grapnel"
 // floors says how high each room stands. A room imports only rooms below it, so that nothing low ever learns about something
 // high. A new package needs a floor here.
 var floors = map[string]int{
-	"policy": 0, "sign": 0, // pure, on the ground
-	".":              1,                     // the words
-	"client":         2,                     // for users: vocabulary only
-	"internal/match": 2, "internal/core": 2, // decide
-	"internal/store":           2, // the contract
-	"internal/egress":          3, // do
+	// On the ground: pure, known to everybody.
+	"policy": 0,
+	"sign":   0,
+
+	// The words.
+	".": 1,
+
+	// What is kept, what matches, and what users import.
+	"internal/store":                2,
+	"internal/match":                2,
+	"client":                        2,
+	"internal/egress/pipenet":       2,
+	"internal/store/sqlite/sqlite3": 2,
+
+	// Those that decide, and those that do.
+	"internal/core":            3,
+	"internal/egress":          3,
 	"internal/store/storetest": 3,
 	"internal/store/memory":    3,
 	"internal/store/sqlite":    3,
-	"internal/engine":          4, // the shell around the core
-	"internal/sim":             5,
-	"internal/api":             5, // faces
-	"internal/server":          6, // puts them together
-	"internal/cli":             6,
-	"cmd/grapnel":              7,
+	"internal/sim/history":     3,
+	"internal/demo":            3,
+	"internal/cli":             3,
+
+	// The shell around the core, and its rehearsals.
+	"internal/engine": 4,
+	"internal/sim":    5,
+
+	// Faces, what puts everything together, and the binary.
+	"internal/api":    5,
+	"internal/server": 6,
+	"cmd/grapnel":     7,
 }
 
 // longFiles may be longer than the budget, each for the reason given.
@@ -153,8 +170,10 @@ func TestImportsGoDownTheFloors(t *testing.T) {
 // Some arrows are forbidden although they would go down.
 func TestImportsThatWouldBeShortcuts(t *testing.T) {
 	const everybodyElse = "*"
+	// A room to avoid that ends in a slash means what is inside it, not the room itself.
 	for _, rule := range []struct{ who, never, why string }{
-		{"internal/core", "internal/store", "the core decides; it never reads"},
+		{"internal/core", "internal/store/", "the core speaks of what is stored, and knows no store"},
+		{"internal/engine", "internal/store/", "the engine asks for a store; it does not choose one"},
 		{"client", "internal", "it is for programs outside this repository"},
 		{"sign", "internal", "it is for programs outside this repository"},
 		{"policy", "internal", "it is for programs outside this repository"},
@@ -177,7 +196,7 @@ func TestImportsThatWouldBeShortcuts(t *testing.T) {
 			}
 			for _, imported := range s.file.Imports {
 				room, ours := room(strings.Trim(imported.Path.Value, `"`))
-				if ours && (room == rule.never || strings.HasPrefix(room, rule.never+"/")) {
+				if ours && (room == rule.never || strings.HasPrefix(room, strings.TrimSuffix(rule.never, "/")+"/")) {
 					t.Errorf("%s imports %s: %s", s.path, room, rule.why)
 				}
 			}
@@ -239,8 +258,8 @@ func TestFilesAreShort(t *testing.T) {
 
 func TestNamesSayWhatIsInside(t *testing.T) {
 	bad := strings.Fields(badNames)
-	for _, s := range sources(t) {
-		stem := strings.TrimSuffix(strings.TrimSuffix(path.Base(s.path), ".go"), "_test")
+	for _, s := range product(t) {
+		stem := strings.TrimSuffix(path.Base(s.path), ".go")
 		if slices.Contains(bad, s.file.Name.Name) || slices.Contains(bad, stem) {
 			t.Errorf("%s: a name like that has no home yet; find out what it holds", s.path)
 		}
