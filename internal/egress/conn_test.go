@@ -72,7 +72,8 @@ func TestConnectionsEnd(t *testing.T) {
 			}
 			return n.Dials("hooks.example")
 		}
-		if dials() != 1 || dials() != 1 {
+		dials()
+		if dials() != 1 {
 			t.Error("the connection is not kept alive")
 		}
 		time.Sleep(3 * time.Second)
@@ -129,7 +130,7 @@ func TestRoutesAreForgotten(t *testing.T) {
 		n.Handle("hooks.example", http.HandlerFunc(ok))
 		s := piped(t, n, Options{})
 		defer s.Close()
-		for i := range 1000 {
+		for i := range 100 {
 			e := endpoint("http://hooks.example/")
 			e.ID = fmt.Sprint("ep_", i)
 			send(s, delivery(e))
@@ -184,12 +185,12 @@ func TestAnIdleConnectionThatWasClosed(t *testing.T) {
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 		})
 		s := piped(t, n, Options{})
-		for range 10 {
+		for range 50 {
 			if r := send(s, delivery(endpoint("http://hooks.example/"))); r.Outcome.Class != policy.ClassNone {
 				t.Errorf("%+v", r)
 			}
 		}
-		if stats := s.Stats(); stats.Written != 10 {
+		if stats := s.Stats(); stats.Written != 50 {
 			t.Errorf("%+v", stats)
 		}
 		s.Close()

@@ -61,7 +61,7 @@ func server(t testing.TB, h http.HandlerFunc) *httptest.Server {
 // serveOn is server on a listener of the test's choice.
 func serveOn(t testing.TB, l net.Listener, h http.HandlerFunc) *httptest.Server {
 	t.Helper()
-	s := &httptest.Server{Listener: l, Config: &http.Server{Handler: h}} //nolint:gosec // a test's server
+	s := &httptest.Server{Listener: l, Config: &http.Server{Handler: h}}
 	s.Start()
 	t.Cleanup(s.Close)
 	return s

@@ -47,8 +47,7 @@ func (s *Sender) send(outer context.Context, r *route, d Delivery, result *Resul
 		result.fail(policy.ClassInternal, err.Error())
 		return
 	}
-	// RoundTrip and not a Client: there is no redirect to follow, no cookie to keep.
-	resp, err := r.transport.RoundTrip(req)
+	resp, err := s.roundTrip(ctx, r.transport, req, a)
 	if err == nil {
 		err = s.receive(resp, result)
 	}
@@ -60,6 +59,26 @@ func (s *Sender) send(outer context.Context, r *route, d Delivery, result *Resul
 		s.counters.reused.Add(1)
 	} else if a.stage.Load() >= int32(stageSend) {
 		s.counters.fresh.Add(1)
+	}
+}
+
+const maxStale = 3
+
+// roundTrip sends the request: RoundTrip and not a Client, for there is no redirect to follow and no cookie to keep. A
+// receiver may close an idle connection in the moment in which it is chosen. net/http then gives up on a POST even though
+// nothing of it was written; as long as that is so, another connection is tried.
+func (s *Sender) roundTrip(ctx context.Context, t *http.Transport, req *http.Request, a *attempt) (*http.Response, error) {
+	for stale := 0; ; stale++ {
+		resp, err := t.RoundTrip(req)
+		if err == nil || !a.reused || a.wroteAt.Load() != 0 || ctx.Err() != nil || stale == maxStale {
+			return resp, err
+		}
+		a.reused = false
+		if req.GetBody != nil {
+			if req.Body, err = req.GetBody(); err != nil {
+				return nil, err
+			}
+		}
 	}
 }
 

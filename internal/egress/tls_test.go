@@ -102,7 +102,7 @@ func TestTLS(t *testing.T) {
 		"unknown authority":  {secure(with(stranger.issue(t, "hooks.example", day(-10), day(10)))), policy.ClassTLS, "unknown authority"},
 		"self-signed": {secure(with(tls.Certificate{Certificate: [][]byte{stranger.cert.Raw}, PrivateKey: stranger.key})),
 			policy.ClassTLS, "certificate"},
-		"TLS 1.1": {secure(&tls.Config{Certificates: []tls.Certificate{good}, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}), //nolint:gosec // that is the point
+		"TLS 1.1": {secure(&tls.Config{Certificates: []tls.Certificate{good}, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}),
 			policy.ClassTLS, "remote error: tls: protocol version not supported"},
 		"wants a client certificate": {secure(&tls.Config{Certificates: []tls.Certificate{good}, ClientAuth: tls.RequireAnyClientCert, MaxVersion: tls.VersionTLS12}),
 			policy.ClassTLS, "remote error"},
