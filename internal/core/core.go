@@ -154,7 +154,7 @@ func (c *Core) runnable(now time.Time, ep *endpoint) bool {
 	if !ep.gate.admits(now) {
 		return false
 	}
-	if ep.gate.running >= c.options.Slots/4 && c.options.Slots-c.running < c.options.Slots/2 {
+	if ep.gate.running >= max(1, c.options.Slots/4) && c.options.Slots-c.running <= c.options.Slots/2 {
 		// One endpoint may take more than a quarter of the slots only while half of them are free: what hangs cannot
 		// take the place of what works.
 		if !ep.crowded {
@@ -209,7 +209,7 @@ func (c *Core) dispatch(now time.Time) {
 
 // uncrowd gives endpoints that were over their share another look once half of the slots are free.
 func (c *Core) uncrowd(now time.Time) {
-	if len(c.crowded) == 0 || c.options.Slots-c.running < c.options.Slots/2 {
+	if len(c.crowded) == 0 || c.options.Slots-c.running <= c.options.Slots/2 {
 		return
 	}
 	again := c.crowded

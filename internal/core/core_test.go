@@ -1,0 +1,187 @@
+package core
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/policy"
+)
+
+var start = time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)
+
+// TestSeen: whatever was added is always said to be maybe seen; what never was is, among recent numbers, certainly not.
+func TestSeen(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var s seen
+		added := map[int64]bool{}
+		at := int64(1)
+		for range rapid.IntRange(1, 200).Draw(t, "steps") {
+			at = max(1, at+rapid.Int64Range(-2000, 3000).Draw(t, "move"))
+			if rapid.IntRange(0, 30).Draw(t, "leap") == 0 {
+				at += 3 * seenSpan
+			}
+			if !added[at] && s.maybe(at) && s.high-at < seenSpan {
+				t.Fatalf("%d was never added", at)
+			}
+			s.add(at)
+			added[at] = true
+		}
+		for n := range added {
+			if !s.maybe(n) {
+				t.Fatalf("%d was added and is forgotten", n)
+			}
+		}
+	})
+}
+
+// shop is a core whose attempts and changes take a made-up time, for looking at who gets how much.
+type shop struct {
+	core   *Core
+	now    time.Time
+	next   int64
+	agenda []job
+	got    map[string]int
+	held   map[string]time.Duration
+	takes  map[string]time.Duration
+}
+
+type job struct {
+	at time.Time
+	in Input
+}
+
+func newShop(o Options) *shop {
+	return &shop{core: New(o), now: start, got: map[string]int{}, held: map[string]time.Duration{}, takes: map[string]time.Duration{}}
+}
+
+func (s *shop) endpoint(id, tenant string, takes time.Duration, concurrency int) {
+	p, _ := policy.Preset("standard")
+	s.takes[id] = takes
+	s.step(Configured{Endpoint: &grapnel.Endpoint{ID: id, Tenant: tenant, Policy: p, MaxConcurrency: concurrency, Status: grapnel.EndpointEnabled, Revision: 1}})
+}
+
+func (s *shop) arrive(id string, n int) {
+	var heads []store.Head
+	for range n {
+		s.next++
+		heads = append(heads, store.Head{Delivery: s.next, Event: s.next, Endpoint: id, Due: s.now, Anchor: s.now, CreatedAt: s.now, Trigger: grapnel.TriggerSchedule})
+	}
+	s.step(Arrived{Heads: heads})
+}
+
+func (s *shop) step(in Input) {
+	for _, e := range s.core.Step(s.now, in) {
+		switch e := e.(type) {
+		case Attempt:
+			took := s.takes[e.Config.ID]
+			s.got[e.Config.ID]++
+			s.held[e.Config.ID] += took
+			s.agenda = append(s.agenda, job{s.now.Add(took), Finished{Endpoint: e.Config.ID, Delivery: e.Head.Delivery,
+				Outcome: policy.Outcome{Status: 200, Class: policy.ClassNone}, Attempt: grapnel.Attempt{StartedAt: s.now}}})
+		case Record:
+			s.agenda = append(s.agenda, job{s.now.Add(time.Millisecond), Recorded{Changes: []Change{e.Change}, Results: []store.Changed{{Applied: true, Status: e.Change.Status}}}})
+		case Load:
+			s.agenda = append(s.agenda, job{s.now.Add(time.Millisecond), Loaded{Endpoint: e.Endpoint, Limit: e.Limit}})
+		}
+	}
+}
+
+// run lets time pass.
+func (s *shop) run(d time.Duration) {
+	for end := s.now.Add(d); ; {
+		first := -1
+		for i := range s.agenda {
+			if !s.agenda[i].at.After(end) && (first < 0 || s.agenda[i].at.Before(s.agenda[first].at)) {
+				first = i
+			}
+		}
+		if first < 0 {
+			s.now = end
+			return
+		}
+		j := s.agenda[first]
+		s.agenda = append(s.agenda[:first], s.agenda[first+1:]...)
+		s.now = j.at
+		s.step(j.in)
+	}
+}
+
+// TestSlotTimeIsShared: two tenants with more to do than there are slots get the same slot time, though the
+// attempts of one of them take twenty times as long.
+func TestSlotTimeIsShared(t *testing.T) {
+	s := newShop(Options{Slots: 8, Window: 5000})
+	for i := range 3 {
+		s.endpoint(fmt.Sprint("quick", i), "a", 10*time.Millisecond, 100)
+		s.endpoint(fmt.Sprint("slow", i), "b", 200*time.Millisecond, 100)
+	}
+	for i := range 3 {
+		s.arrive(fmt.Sprint("quick", i), 2000)
+		s.arrive(fmt.Sprint("slow", i), 400)
+	}
+	s.run(4 * time.Second)
+	quick := s.held["quick0"] + s.held["quick1"] + s.held["quick2"]
+	slow := s.held["slow0"] + s.held["slow1"] + s.held["slow2"]
+	if ratio := quick.Seconds() / slow.Seconds(); ratio < 0.8 || ratio > 1.25 {
+		t.Errorf("tenant a held slots for %v, tenant b for %v", quick, slow)
+	}
+	for i := range 3 {
+		if share := s.held[fmt.Sprint("slow", i)].Seconds() / slow.Seconds(); share < 0.25 || share > 0.42 {
+			t.Errorf("endpoint %d of three got %.2f of its tenant's time", i, share)
+		}
+	}
+}
+
+// TestHangingEndpointKeepsToItsShare: however much it may have at once, it never takes the slots that others need.
+func TestHangingEndpointKeepsToItsShare(t *testing.T) {
+	s := newShop(Options{Slots: 16})
+	s.endpoint("hang", "a", time.Hour, 1000)
+	s.endpoint("quick", "a", time.Millisecond, 10)
+	s.arrive("hang", 200)
+	s.run(time.Second)
+	if got := s.got["hang"]; got < 4 || got > 8 {
+		t.Errorf("it has %d of 16 slots", got)
+	}
+	s.arrive("quick", 100)
+	s.run(time.Second)
+	if got := s.got["quick"]; got != 100 {
+		t.Errorf("%d of 100 of the other endpoint were attempted", got)
+	}
+}
+
+// TestMemoryFollowsTheWindow: a backlog costs nothing here beyond the window.
+func TestMemoryFollowsTheWindow(t *testing.T) {
+	s := newShop(Options{Slots: 4, Window: 32})
+	s.endpoint("ep", "a", time.Hour, 2)
+	for range 100 {
+		s.arrive("ep", 100)
+	}
+	if n := len(s.core.endpoints["ep"].window.heads); n > 32 {
+		t.Errorf("%d heads in memory", n)
+	}
+	if s.core.endpoints["ep"].window.cold.IsZero() {
+		t.Error("it has forgotten that there is more")
+	}
+}
+
+// BenchmarkStep measures what a delivery costs in the core: arrival, attempt, outcome, record.
+func BenchmarkStep(b *testing.B) {
+	c := New(Options{})
+	p, _ := policy.Preset("standard")
+	ep := &grapnel.Endpoint{ID: "ep", Tenant: "a", Policy: p, MaxConcurrency: 32, Status: grapnel.EndpointEnabled, Revision: 1}
+	c.Step(start, Configured{Endpoint: ep})
+	c.Step(start, Loaded{Endpoint: "ep", Limit: 256})
+	b.ReportAllocs()
+	for i := int64(1); b.Loop(); i++ {
+		c.Step(start, Arrived{Heads: []store.Head{{Delivery: i, Event: i, Endpoint: "ep", Due: start, Anchor: start, Trigger: grapnel.TriggerSchedule}}})
+		var change Change
+		for _, e := range c.Step(start, Finished{Endpoint: "ep", Delivery: i, Outcome: policy.Outcome{Status: 200, Class: policy.ClassNone}}) {
+			change = e.(Record).Change
+		}
+		c.Step(start, Recorded{Changes: []Change{change}, Results: []store.Changed{{Applied: true, Status: grapnel.Delivered}}})
+	}
+}
