@@ -1,0 +1,180 @@
+package sqlite
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// Append looks at the idempotency key first, so that a repeated call gets its answer even if the configuration has changed
+// since; then at the version of the configuration. Every id is looked up, Given or not: the index that keeps ids unique does
+// it anyway, and a batch whose commit was unknown is repeated with the ids it had.
+func (s *Store) Append(ctx context.Context, b store.Batch) (store.Accepted, error) {
+	o := &appending{config: b.Config, once: b.Once, packer: s.packer, events: make([]incoming, len(b.Events))}
+	for i, in := range b.Events {
+		o.events[i] = incoming{Event: *in.Event, frozen: s.packer.freeze(in.Event), targets: in.Targets}
+		o.events[i].Data, o.events[i].Metadata = nil, nil
+	}
+	err := s.write(ctx, o)
+	return o.done, err
+}
+
+// appending is the operation of Append.
+type appending struct {
+	config int64
+	once   *store.Once
+	events []incoming
+	packer *packer
+	done   store.Accepted
+}
+
+// incoming is an event as it goes to the writer: its data and metadata are the frozen ones.
+type incoming struct {
+	grapnel.Event
+	frozen
+	targets []store.Target
+}
+
+func (o *appending) grows() bool { return true }
+
+func (o *appending) apply(t *tx) error {
+	o.done = store.Accepted{}
+	then, err := t.recall(o.once)
+	if then != nil || err != nil {
+		o.done.Answer = then
+		return err
+	}
+	if o.config != t.version {
+		return store.ErrStale
+	}
+	o.done.Events = make([]store.Placed, len(o.events))
+	for i := range o.events {
+		if o.done.Events[i], err = o.accept(t, &o.events[i]); err != nil {
+			return err
+		}
+	}
+	return t.remember(o.once, o.done)
+}
+
+func (o *appending) accept(t *tx, e *incoming) (store.Placed, error) {
+	tenant, err := t.tenant(e.Tenant)
+	if err != nil {
+		return store.Placed{}, err
+	}
+	kind, err := t.kind(e.Tenant, e.Type)
+	if err != nil {
+		return store.Placed{}, err
+	}
+	seq, first, at := t.lastEvent+1, t.lastDelivery+1, micros(e.AcceptedAt)
+	insert := t.q.addEvent.Int(seq).Text(e.ID).Int(kind).Text(e.Key).Int(at).Int(micros(e.OccurredAt)).
+		Int(first).Int(int64(len(e.targets)))
+	if e.ContentType == grapnel.JSONType {
+		insert.Null()
+	} else {
+		insert.Text(e.ContentType)
+	}
+	if err := insert.Blob(e.metadata).Int(e.packed).Int(e.sum).Blob(e.data).Run(); err != nil {
+		return store.Placed{}, err
+	}
+	if t.conn.Changed() == 0 {
+		return o.meet(t, e)
+	}
+	t.lastEvent, t.lastDelivery = seq, t.lastDelivery+int64(len(e.targets))
+	t.accepted(at, seq)
+	for i, target := range e.targets {
+		d := place{seq: first + int64(i), event: seq, tenant: tenant, created: at, trigger: target.Trigger}
+		if d.target, err = t.target(target.Endpoint); err != nil {
+			return store.Placed{}, err
+		}
+		if target.Drop != "" {
+			// It was never in line: it has no position, so that those who are in line have them without gaps.
+			err = t.archive(&d, store.Ending{Status: grapnel.Dropped, Reason: target.Drop, At: e.AcceptedAt}, nil)
+		} else {
+			err = t.wait(&d, target.Ordered, e.Key, target.Delay)
+		}
+		if err != nil {
+			return store.Placed{}, err
+		}
+		if d.head {
+			o.done.Heads = append(o.done.Heads, *d.shown(target.Endpoint))
+		}
+	}
+	return store.Placed{Seq: seq, AcceptedAt: moment(at), Deliveries: len(e.targets)}, nil
+}
+
+// meet is the answer to an event whose id is taken. A conflict tells nothing about the event there, which may belong to another
+// tenant.
+func (o *appending) meet(t *tx, e *incoming) (store.Placed, error) {
+	q := t.q.eventByID.Text(e.ID)
+	found, err := q.Row()
+	if !found {
+		return store.Placed{}, orMangled(err)
+	}
+	defer q.Reset()
+	there := store.Placed{Seq: q.Integer(0), AcceptedAt: moment(q.Integer(1)), Deliveries: int(q.Integer(2)), Duplicate: true}
+	same := q.String(3) == e.Tenant && q.String(4) == e.Type && q.String(5) == e.Key && o.sameData(e, q.Bytes(7), q.Integer(6))
+	if !same {
+		return store.Placed{Conflict: true}, nil
+	}
+	return there, nil
+}
+
+func (o *appending) sameData(e *incoming, data []byte, packed int64) bool {
+	if packed == e.packed && bytes.Equal(data, e.data) {
+		return true
+	}
+	// The same data may be packed differently by another version of the packer.
+	a, err := o.packer.thaw(data, packed)
+	if err != nil {
+		return false
+	}
+	b, err := o.packer.thaw(e.data, e.packed)
+	return err == nil && bytes.Equal(a, b)
+}
+
+// wait puts a new delivery at the end of its lane, or by itself if it is unordered or has no key. Only a head makes use of the
+// delay.
+func (t *tx) wait(d *place, ordered bool, key string, delay time.Duration) error {
+	d.head = true
+	if ordered && key != "" {
+		if err := t.join(d, key); err != nil {
+			return err
+		}
+	}
+	insert := t.q.addPending.Int(d.seq).Int(d.target).Int(d.event).Int(d.tenant).Bool(d.head)
+	if d.head {
+		d.due, d.anchor = moment(d.created).Add(delay), moment(d.created)
+		insert.Int(micros(d.due)).Int(d.created)
+		d.due = moment(micros(d.due))
+	} else {
+		insert.Null().Null()
+	}
+	bindWord(insert.Int(d.position).Int(d.created).Int(d.replayOf), triggers, d.trigger)
+	if d.position > 0 {
+		insert.Text(d.lane)
+	} else {
+		insert.Null()
+	}
+	t.count(d.target, d.tenant, statusPending, 1)
+	return insert.Run()
+}
+
+// join takes the next position in a lane, and looks whether anybody is before it.
+func (t *tx) join(d *place, key string) error {
+	take := t.q.takePosition.Int(d.target).Text(key)
+	taken, err := take.Row()
+	if !taken {
+		return orMangled(err)
+	}
+	d.lane, d.position = key, take.Integer(0)
+	take.Reset()
+	if d.position == 1 {
+		return nil
+	}
+	first, err := t.laneHead(d.target, key)
+	d.head = first == nil
+	return err
+}

@@ -1,0 +1,267 @@
+package sqlite
+
+import (
+	"context"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
+)
+
+// object is what there is of a piece of configuration beside its body.
+type object struct {
+	there    bool
+	tenant   string
+	revision int64
+	deleted  bool
+}
+
+// readObject reads tenant, revision and deleted, as far as the statement returns them.
+func readObject(q *sqlite3.Stmt) (object, error) {
+	found, err := q.Row()
+	if !found {
+		return object{}, err
+	}
+	defer q.Reset()
+	return object{there: true, tenant: q.String(0), revision: q.Integer(1), deleted: q.Integer(2) == 1}, nil
+}
+
+func (t *tx) endpointRow(id string) (object, error) { return readObject(t.q.endpoint.Text(id)) }
+
+// writable says whether a scope may write an object of a tenant where there is one already. An object keeps its tenant: what is
+// there under the same id for another one is not found.
+func writable(scope store.Scope, at object, tenant, what string) error {
+	if !scope.Allows(tenant) || at.there && at.tenant != tenant {
+		return store.ErrNotFound(what)
+	}
+	return nil
+}
+
+// putting is the operation of the calls that put configuration.
+type putting struct {
+	once *store.Once
+	do   func(*tx) (revision int64, err error)
+	done store.Put
+}
+
+func (o *putting) grows() bool { return true }
+
+func (o *putting) apply(t *tx) error {
+	o.done = store.Put{}
+	then, err := t.recall(o.once)
+	if then != nil || err != nil {
+		o.done.Answer = then
+		return err
+	}
+	revision, err := o.do(t)
+	if err != nil {
+		return err
+	}
+	t.version++
+	o.done = store.Put{Revision: revision, Version: t.version}
+	return t.remember(o.once, o.done)
+}
+
+func (s *Store) put(ctx context.Context, once *store.Once, do func(*tx) (int64, error)) (store.Put, error) {
+	o := &putting{once: once, do: do}
+	err := s.write(ctx, o)
+	return o.done, err
+}
+
+// remove is the operation of the calls that delete configuration.
+func (s *Store) remove(ctx context.Context, do func(*tx) error) error {
+	return s.write(ctx, &change{shrinks: true, do: func(t *tx) error {
+		if err := do(t); err != nil {
+			return err
+		}
+		t.version++
+		return nil
+	}})
+}
+
+// PutEndpoint gives a new endpoint revision 1.
+func (s *Store) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.Endpoint, once *store.Once) (store.Put, error) {
+	before := ep.Revision
+	ep.Revision++
+	body, err := encodeEndpoint(ep)
+	if err != nil {
+		return store.Put{}, err
+	}
+	return s.put(ctx, once, func(t *tx) (int64, error) {
+		at, err := t.endpointRow(ep.ID)
+		if err == nil {
+			err = writable(scope, at, ep.Tenant, "endpoint")
+		}
+		switch {
+		case err != nil:
+			return 0, err
+		case !at.there && before != 0:
+			return 0, store.ErrNotFound("endpoint")
+		case at.revision != before:
+			return 0, grapnel.Errorf(grapnel.CodeConflict, "the endpoint has changed since it was read")
+		}
+		return ep.Revision, t.q.setEndpoint.Text(ep.ID).Text(ep.Tenant).Int(ep.Revision).Bool(!ep.DeletedAt.IsZero()).Blob(body).Run()
+	})
+}
+
+// RemoveEndpoint refuses an endpoint that is not marked as deleted, or for which something waits, with
+// grapnel.CodeConflict. Its deliveries stay in the history.
+func (s *Store) RemoveEndpoint(ctx context.Context, id string) error {
+	return s.remove(ctx, func(t *tx) error {
+		at, err := t.endpointRow(id)
+		switch {
+		case err != nil:
+			return err
+		case !at.there:
+			return store.ErrNotFound("endpoint")
+		case !at.deleted:
+			return grapnel.Errorf(grapnel.CodeConflict, "the endpoint is not deleted")
+		}
+		waits, err := t.waits(id)
+		switch {
+		case err != nil:
+			return err
+		case waits:
+			return grapnel.Errorf(grapnel.CodeConflict, "deliveries wait for the endpoint")
+		}
+		return t.q.dropEndpoint.Text(id).Run()
+	})
+}
+
+// waits says whether deliveries are pending at an endpoint. The count in the database lacks what this transaction has done.
+func (t *tx) waits(endpoint string) (bool, error) {
+	target, err := t.target(endpoint)
+	if err != nil {
+		return false, err
+	}
+	q := t.q.waiting.Int(target)
+	found, err := q.Row()
+	if !found {
+		return false, orMangled(err)
+	}
+	defer q.Reset()
+	n := q.Integer(0)
+	for at, by := range t.tallies {
+		if at.target == target && at.status == statusPending {
+			n += by
+		}
+	}
+	return n > 0, nil
+}
+
+// PutPolicy counts revisions but does not ask for one.
+func (s *Store) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, once *store.Once) (store.Put, error) {
+	body, err := encodePolicy(p)
+	if err != nil {
+		return store.Put{}, err
+	}
+	return s.put(ctx, once, func(t *tx) (int64, error) {
+		at, err := readObject(t.q.policy.Text(p.ID))
+		if err == nil {
+			err = writable(scope, at, p.Tenant, "policy")
+		}
+		if err != nil {
+			return 0, err
+		}
+		named := t.q.policyNamed.Text(p.Tenant).Text(p.Name)
+		taken, err := named.Row()
+		if taken {
+			taken = named.String(0) != p.ID
+			named.Reset()
+		}
+		switch {
+		case err != nil:
+			return 0, err
+		case taken:
+			return 0, grapnel.Errorf(grapnel.CodeConflict, "there is already a policy of this name")
+		}
+		return at.revision + 1, t.q.setPolicy.Text(p.ID).Text(p.Tenant).Int(at.revision + 1).Text(p.Name).Blob(body).Run()
+	})
+}
+
+// DeletePolicy forgets a policy; endpoints that were made with it have a copy.
+func (s *Store) DeletePolicy(ctx context.Context, scope store.Scope, id string) error {
+	return s.remove(ctx, func(t *tx) error {
+		at, err := readObject(t.q.policy.Text(id))
+		if err == nil && !(at.there && scope.Allows(at.tenant)) {
+			err = store.ErrNotFound("policy")
+		}
+		if err != nil {
+			return err
+		}
+		return t.q.dropPolicy.Text(id).Run()
+	})
+}
+
+// PutKey returns revision 0: keys have none. A key without tenant can only be written by everyone.
+func (s *Store) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, once *store.Once) (store.Put, error) {
+	body, err := encodeKey(k)
+	if err != nil {
+		return store.Put{}, err
+	}
+	return s.put(ctx, once, func(t *tx) (int64, error) {
+		at, err := readObject(t.q.apiKey.Text(k.ID))
+		if err == nil {
+			err = writable(scope, at, k.Tenant, "key")
+		}
+		if err != nil {
+			return 0, err
+		}
+		return 0, t.q.setAPIKey.Text(k.ID).Text(k.Tenant).Blob(body).Run()
+	})
+}
+
+// DeleteKey forgets an API key.
+func (s *Store) DeleteKey(ctx context.Context, scope store.Scope, id string) error {
+	return s.remove(ctx, func(t *tx) error {
+		at, err := readObject(t.q.apiKey.Text(id))
+		if err == nil && !(at.there && scope.Allows(at.tenant)) {
+			err = store.ErrNotFound("key")
+		}
+		if err != nil {
+			return err
+		}
+		return t.q.dropAPIKey.Text(id).Run()
+	})
+}
+
+// Config returns everything, sorted by id.
+func (s *Store) Config(ctx context.Context) (c store.Config, err error) {
+	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
+		if c.Version, err = one(r, "SELECT version FROM configuration"); err != nil {
+			return err
+		}
+		if c.Newest, err = one(r, newestQuery); err != nil {
+			return err
+		}
+		if c.Endpoints, err = bodies(r, "SELECT revision, body FROM endpoint ORDER BY id", decodeEndpoint); err != nil {
+			return err
+		}
+		if c.Policies, err = bodies(r, "SELECT revision, body FROM policy ORDER BY id", decodePolicy); err != nil {
+			return err
+		}
+		c.Keys, err = bodies(r, "SELECT 0, body FROM api_key ORDER BY id", decodeKey)
+		return err
+	})
+	return c, err
+}
+
+func bodies[T any](r *sqlite3.Conn, query string, decode func(revision int64, body []byte) (T, error)) ([]T, error) {
+	q, err := r.Prepare(query)
+	if err != nil {
+		return nil, err
+	}
+	defer q.Reset()
+	var all []T
+	for {
+		more, err := q.Next()
+		if !more {
+			return all, err
+		}
+		one, err := decode(q.Integer(0), q.Bytes(1))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+}

@@ -1,0 +1,222 @@
+package sqlite
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
+)
+
+const (
+	pendingRowQuery = `SELECT p.seq, p.event, e.id, t.endpoint, k.tenant, k.type, e.key, e.accepted,
+		p.position, p.attempts, p.created, p.replay_of, p.code, p.reason, 1, NULL, p.head, p.blocked, p.due, p.anchor
+		FROM pending p JOIN event e ON e.seq = p.event JOIN kind k ON k.number = e.kind JOIN target t ON t.number = p.target
+		WHERE p.seq = ?`
+	finishedRowQuery = `SELECT f.seq, f.event, e.id, t.endpoint, k.tenant, k.type, e.key, e.accepted,
+		f.position, f.attempts, f.created, f.replay_of, f.code, f.reason, f.status, f.finished, 0, 0, NULL, NULL
+		FROM finished f JOIN event e ON e.seq = f.event JOIN kind k ON k.number = e.kind JOIN target t ON t.number = f.target
+		WHERE f.seq = ?`
+	redeliveriesQuery = "SELECT delivery FROM redelivery WHERE event = ? ORDER BY delivery"
+	attemptsQuery     = "SELECT body FROM attempt WHERE delivery = ? ORDER BY number"
+	lastAttemptQuery  = "SELECT last FROM finished WHERE seq = ?"
+	talliesQuery      = "SELECT t.endpoint, n.name, y.status, y.n FROM tally y JOIN target t ON t.number = y.target JOIN tenant n ON n.number = y.tenant"
+)
+
+// row is a delivery as history shows it, and when its event was accepted.
+type row struct {
+	grapnel.Delivery
+	accepted time.Time
+}
+
+// fetch reads one delivery, or returns nil.
+func fetch(r *sqlite3.Conn, seq int64) (*row, error) {
+	for _, query := range []string{pendingRowQuery, finishedRowQuery} {
+		q, err := r.Prepare(query)
+		if err != nil {
+			return nil, err
+		}
+		found, err := q.Int(seq).Row()
+		if err != nil {
+			return nil, err
+		}
+		if found {
+			defer q.Reset()
+			return readRow(q), nil
+		}
+	}
+	return nil, nil
+}
+
+func readRow(q *sqlite3.Stmt) *row {
+	d := &row{accepted: moment(q.Integer(7)), Delivery: grapnel.Delivery{
+		Seq: q.Integer(0), EventSeq: q.Integer(1), EventID: q.String(2), EndpointID: q.String(3), Tenant: q.String(4),
+		Type: q.String(5), Key: q.String(6), Position: q.Integer(8), AttemptsMade: int(q.Integer(9)), CreatedAt: moment(q.Integer(10)),
+		ReplayOf: q.Integer(11), ReasonCode: readWord(q, 12, reasonCodes), Reason: q.String(13), Status: readWord(q, 14, statuses),
+		FinishedAt: readTime(q, 15),
+		Waiting:    grapnel.Waiting{Head: q.Integer(16) == 1, Blocked: q.Integer(17) == 1, Due: readTime(q, 18), Anchor: readTime(q, 19)},
+	}}
+	d.NextAttemptAt = d.Waiting.Due
+	return d
+}
+
+// deliveriesOf returns the numbers of an event's deliveries: those of its acceptance, then those made later.
+func deliveriesOf(r *sqlite3.Conn, event, first, made int64) ([]int64, error) {
+	var numbers []int64
+	for i := range made {
+		numbers = append(numbers, first+i)
+	}
+	q, err := r.Prepare(redeliveriesQuery)
+	if err != nil {
+		return nil, err
+	}
+	again, err := integers(q.Int(event))
+	return append(numbers, again...), err
+}
+
+// Delivery returns attempts in the order in which they were recorded. The one that ended the delivery is in its row.
+func (s *Store) Delivery(ctx context.Context, scope store.Scope, seq int64) (d *grapnel.Delivery, err error) {
+	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
+		found, err := fetch(r, seq)
+		if err != nil {
+			return err
+		}
+		if found == nil || !scope.Allows(found.Tenant) {
+			return store.ErrNotFound("delivery")
+		}
+		d = &found.Delivery
+		d.Attempts, err = attempts(r, seq)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+func attempts(r *sqlite3.Conn, delivery int64) ([]grapnel.Attempt, error) {
+	var all []grapnel.Attempt
+	for _, query := range []string{attemptsQuery, lastAttemptQuery} {
+		q, err := r.Prepare(query)
+		if err != nil {
+			return nil, err
+		}
+		q.Int(delivery)
+		for {
+			more, err := q.Next()
+			if err != nil {
+				return nil, err
+			}
+			if !more {
+				break
+			}
+			if q.IsNull(0) {
+				continue
+			}
+			a, err := decodeAttempt(q.Bytes(0))
+			if err != nil {
+				q.Reset()
+				return nil, err
+			}
+			all = append(all, a)
+		}
+	}
+	return all, nil
+}
+
+// Counts reads the counts that every transaction keeps. Held deliveries are counted as pending.
+func (s *Store) Counts(ctx context.Context, scope store.Scope) (counts map[string]map[grapnel.Status]int64, err error) {
+	err = s.read(ctx, func(r *sqlite3.Conn) error {
+		counts = make(map[string]map[grapnel.Status]int64)
+		q, err := r.Prepare(talliesQuery)
+		if err != nil {
+			return err
+		}
+		for {
+			more, err := q.Next()
+			if !more {
+				return err
+			}
+			endpoint, n := q.String(0), q.Integer(3)
+			if n == 0 || !scope.Allows(q.String(1)) {
+				continue
+			}
+			if counts[endpoint] == nil {
+				counts[endpoint] = make(map[grapnel.Status]int64)
+			}
+			counts[endpoint][readWord(q, 2, statuses)] += n
+		}
+	})
+	return counts, err
+}
+
+// Waiting counts heads and those behind them.
+func (s *Store) Waiting(ctx context.Context, endpoint string, limit int) (n int, err error) {
+	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
+		_, waiting, err := waitingAt(r, endpoint)
+		n = int(min(waiting, int64(max(limit, 0))))
+		return err
+	})
+	return n, err
+}
+
+// statusFilter is which statuses a query wants, with pending and held told apart.
+type statusFilter struct {
+	wanted []grapnel.Status
+	held   []string // endpoints that hold what waits for them
+}
+
+func (f *statusFilter) takes(d *grapnel.Delivery) bool {
+	if len(f.wanted) == 0 {
+		return true
+	}
+	status := d.Status
+	if status == grapnel.Pending && (!d.Waiting.Head || d.Waiting.Blocked || slices.Contains(f.held, d.EndpointID)) {
+		status = grapnel.Held
+	}
+	return slices.Contains(f.wanted, status)
+}
+
+// finals returns the final statuses that are wanted.
+func (f *statusFilter) finals() (finals []int64) {
+	if len(f.wanted) == 0 {
+		return []int64{statusDelivered} // stands for all: the index that leaves it out is of no use
+	}
+	for _, status := range f.wanted {
+		if n, known := ordinal(statuses, status); known && status.Final() {
+			finals = append(finals, n)
+		}
+	}
+	return finals
+}
+
+// waiting returns which of what waits is wanted; empty: nothing of it.
+func (f *statusFilter) waiting() string {
+	pending, held := slices.Contains(f.wanted, grapnel.Pending), slices.Contains(f.wanted, grapnel.Held)
+	switch {
+	case len(f.wanted) == 0, pending && held, held && len(f.held) > 0:
+		return waitingAny
+	case pending:
+		return waitingFirst
+	case held:
+		return waitingHeld
+	}
+	return ""
+}
+
+// waitingAt is waiting for one endpoint, which may hold everything.
+func (f *statusFilter) waitingAt(endpoint string) string {
+	if len(f.wanted) == 0 {
+		return waitingAny
+	}
+	if slices.Contains(f.held, endpoint) {
+		if slices.Contains(f.wanted, grapnel.Held) {
+			return waitingAny
+		}
+		return ""
+	}
+	alone := statusFilter{wanted: f.wanted}
+	return alone.waiting()
+}

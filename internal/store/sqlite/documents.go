@@ -1,0 +1,94 @@
+package sqlite
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// Configuration is kept as JSON documents. The types are those of package grapnel with some fields replaced, so a field that
+// they get is kept without a change here; policies write and read themselves. Times are cut to what a store keeps.
+
+type endpointDocument struct {
+	grapnel.Endpoint
+	Secrets []secretDocument // in place of the ones that hide their text
+}
+
+type secretDocument struct {
+	Text      string
+	CreatedAt time.Time
+	ExpiresAt time.Time
+}
+
+type keyDocument struct {
+	grapnel.Key
+	Hash []byte // in place of the array, which would be a list of numbers
+}
+
+func encodeEndpoint(ep grapnel.Endpoint) ([]byte, error) {
+	cut(&ep.DisabledAt, &ep.CreatedAt, &ep.UpdatedAt, &ep.DeletedAt)
+	doc := endpointDocument{Endpoint: ep}
+	for _, secret := range ep.Secrets {
+		cut(&secret.CreatedAt, &secret.ExpiresAt)
+		doc.Secrets = append(doc.Secrets, secretDocument(secret))
+	}
+	doc.Endpoint.Secrets = nil
+	return encodeDocument(doc, "endpoint")
+}
+
+func decodeEndpoint(revision int64, body []byte) (grapnel.Endpoint, error) {
+	var doc endpointDocument
+	if err := json.Unmarshal(body, &doc); err != nil {
+		return grapnel.Endpoint{}, fmt.Errorf("sqlite: a stored endpoint cannot be read: %w", err)
+	}
+	ep := doc.Endpoint
+	for _, secret := range doc.Secrets {
+		ep.Secrets = append(ep.Secrets, grapnel.Secret(secret))
+	}
+	ep.Revision = revision
+	return ep, nil
+}
+
+func encodePolicy(p grapnel.NamedPolicy) ([]byte, error) {
+	cut(&p.CreatedAt, &p.UpdatedAt)
+	return encodeDocument(p, "policy")
+}
+
+func decodePolicy(revision int64, body []byte) (grapnel.NamedPolicy, error) {
+	var p grapnel.NamedPolicy
+	if err := json.Unmarshal(body, &p); err != nil {
+		return p, fmt.Errorf("sqlite: a stored policy cannot be read: %w", err)
+	}
+	p.Revision = revision
+	return p, nil
+}
+
+func encodeKey(k grapnel.Key) ([]byte, error) {
+	cut(&k.CreatedAt)
+	return encodeDocument(keyDocument{Key: k, Hash: k.Hash[:]}, "key")
+}
+
+func decodeKey(_ int64, body []byte) (grapnel.Key, error) {
+	var doc keyDocument
+	if err := json.Unmarshal(body, &doc); err != nil {
+		return grapnel.Key{}, fmt.Errorf("sqlite: a stored key cannot be read: %w", err)
+	}
+	copy(doc.Key.Hash[:], doc.Hash)
+	return doc.Key, nil
+}
+
+func encodeDocument(doc any, what string) ([]byte, error) {
+	body, err := json.Marshal(doc)
+	if err != nil {
+		return nil, grapnel.Errorf(grapnel.CodeInvalid, "this %s cannot be stored", what)
+	}
+	return body, nil
+}
+
+func cut(times ...*time.Time) {
+	for _, at := range times {
+		*at = moment(micros(*at))
+	}
+}

@@ -1,0 +1,144 @@
+package sqlite
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
+)
+
+// End takes the oldest first, so in each lane it stops at the lowest position that is left, which is then the head.
+//
+// What is pending has no index by endpoint and number; every delivery would pay for it. The deliveries to end are looked up on
+// a connection for reading, from where the last call for this endpoint stopped, and the writer ends those that still wait.
+func (s *Store) End(ctx context.Context, endpoint string, e store.Ending, limit int) (int, error) {
+	ended := 0
+	for ended < limit {
+		found, err := s.oldest(ctx, endpoint, limit-ended)
+		if err != nil || len(found) == 0 {
+			return ended, err
+		}
+		o := &finishing{deliveries: found, ending: e}
+		if err := s.write(ctx, o); err != nil {
+			return ended, err
+		}
+		ended += o.ended
+		s.drained.upTo(endpoint, found[len(found)-1])
+	}
+	return ended, nil
+}
+
+// finishing is the operation of End.
+type finishing struct {
+	deliveries []int64
+	ending     store.Ending
+	ended      int
+}
+
+func (o *finishing) grows() bool { return false }
+
+func (o *finishing) apply(t *tx) error {
+	o.ended = 0
+	for _, seq := range o.deliveries {
+		d, err := t.place(seq)
+		if err != nil {
+			return err
+		}
+		if d == nil {
+			continue
+		}
+		if _, err := t.finish(d, o.ending, nil, 0); err != nil {
+			return err
+		}
+		o.ended++
+	}
+	return nil
+}
+
+// drained remembers up to which delivery nothing is pending at an endpoint. That stays true: new deliveries have higher numbers.
+type drained struct {
+	mu sync.Mutex
+	to map[string]int64
+}
+
+func (d *drained) upTo(endpoint string, delivery int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.to) >= namesKept {
+		clear(d.to)
+	}
+	d.to[endpoint] = max(d.to[endpoint], delivery)
+}
+
+func (d *drained) from(endpoint string) int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.to[endpoint]
+}
+
+const (
+	targetQuery  = "SELECT number FROM target WHERE endpoint = ?"
+	waitingQuery = "SELECT ifnull(sum(n), 0) FROM tally WHERE target = ? AND status = 1"
+	oldestQuery  = "SELECT seq FROM pending WHERE seq > ? AND target = ? ORDER BY seq LIMIT ?"
+)
+
+// oldest returns the numbers of the oldest deliveries that wait for an endpoint, at most limit.
+func (s *Store) oldest(ctx context.Context, endpoint string, limit int) (found []int64, err error) {
+	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
+		target, waiting, err := waitingAt(r, endpoint)
+		if err != nil || waiting == 0 {
+			return err
+		}
+		if waiting <= mostGathered {
+			found, err = gather(r, target)
+			slices.Sort(found)
+			found = found[:min(len(found), limit)]
+			return err
+		}
+		q, err := r.Prepare(oldestQuery)
+		if err != nil {
+			return err
+		}
+		found, err = integers(q.Int(s.drained.from(endpoint)).Int(target).Int(min(waiting, int64(limit))))
+		return err
+	})
+	return found, err
+}
+
+// waitingAt returns the number that stands for an endpoint, 0 if there is none, and how many deliveries wait for it.
+func waitingAt(r *sqlite3.Conn, endpoint string) (target, waiting int64, err error) {
+	if target, err = integer(r, targetQuery, func(q *sqlite3.Stmt) { q.Text(endpoint) }); err != nil || target == 0 {
+		return 0, 0, err
+	}
+	waiting, err = integer(r, waitingQuery, func(q *sqlite3.Stmt) { q.Int(target) })
+	return target, waiting, err
+}
+
+// integer returns the first column of the first row, or 0 if there is none.
+func integer(r *sqlite3.Conn, query string, bind func(*sqlite3.Stmt)) (int64, error) {
+	q, err := r.Prepare(query)
+	if err != nil {
+		return 0, err
+	}
+	bind(q)
+	found, err := q.Row()
+	if !found {
+		return 0, err
+	}
+	defer q.Reset()
+	return q.Integer(0), nil
+}
+
+// integers returns the first column of all rows.
+func integers(q *sqlite3.Stmt) ([]int64, error) {
+	var all []int64
+	for {
+		more, err := q.Next()
+		if !more {
+			return all, err
+		}
+		all = append(all, q.Integer(0))
+	}
+}

@@ -1,0 +1,190 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
+)
+
+const (
+	eventByIDQuery   = `SELECT ` + eventColumns + `, e.first, e.made FROM event e JOIN kind k ON k.number = e.kind WHERE e.id = ?`
+	eventsQuery      = "SELECT seq FROM event WHERE seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?"
+	eventsKindQuery  = "SELECT seq FROM event WHERE kind = ? AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?"
+	eventsKeyQuery   = "SELECT seq FROM event WHERE key = ? AND key <> '' AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?"
+	kindsQuery       = "SELECT number, tenant, type FROM kind"
+	kindsTenantQuery = "SELECT number, tenant, type FROM kind WHERE tenant = ?"
+	hoursQuery       = "SELECT min(first), max(last) FROM hour WHERE hour BETWEEN ? AND ?"
+)
+
+// eventFilter is what lists of events and of deliveries ask of an event.
+type eventFilter struct {
+	scope    store.Scope
+	tenant   string
+	pattern  string
+	key      string
+	from, to time.Time
+}
+
+func (f *eventFilter) takes(tenant, eventType, key string, accepted time.Time) bool {
+	return f.scope.Allows(tenant) && (f.tenant == "" || f.tenant == tenant) && (f.key == "" || f.key == key) &&
+		(f.pattern == "" || grapnel.MatchType(f.pattern, eventType)) &&
+		(f.from.IsZero() || micros(accepted) >= micros(f.from)) && (f.to.IsZero() || micros(accepted) < micros(f.to))
+}
+
+// oneTenant is the tenant that the filter is limited to, if it is to one.
+func (f *eventFilter) oneTenant() (string, bool) {
+	if tenant, one := f.scope.One(); one {
+		return tenant, true
+	}
+	return f.tenant, f.tenant != ""
+}
+
+// anyTenantOrType says that the filter is not limited to some kinds of events.
+func (f *eventFilter) anyKind() bool {
+	_, one := f.oneTenant()
+	return !one && (f.pattern == "" || f.pattern == "*")
+}
+
+// events returns the numbers that events accepted in the filter's time have.
+func (f *eventFilter) events(r *sqlite3.Conn) (window, error) {
+	all := everything(0)
+	if f.from.IsZero() && f.to.IsZero() {
+		return all, nil
+	}
+	first, last := int64(-1<<62), int64(1<<62)
+	if !f.from.IsZero() {
+		first = hourOf(micros(f.from))
+	}
+	if !f.to.IsZero() {
+		last = hourOf(micros(f.to))
+	}
+	q, err := r.Prepare(hoursQuery)
+	if err != nil {
+		return all, err
+	}
+	found, err := q.Int(first).Int(last).Row()
+	if !found {
+		return all, err
+	}
+	defer q.Reset()
+	if q.IsNull(0) {
+		return window{}, nil
+	}
+	return window{q.Integer(0), q.Integer(1) + 1}, nil
+}
+
+// streams are the numbers of the events in a window that may pass the filter: all that pass are among them.
+func (f *eventFilter) streams(r *sqlite3.Conn, in window) ([]*stream, error) {
+	switch {
+	case f.key != "":
+		return []*stream{columnStream(r, eventsKeyQuery, in, func(q *sqlite3.Stmt) { q.Text(f.key) })}, nil
+	case f.anyKind():
+		return []*stream{columnStream(r, eventsQuery, in, func(*sqlite3.Stmt) {})}, nil
+	}
+	kinds, err := f.kinds(r)
+	var streams []*stream
+	for _, kind := range kinds {
+		streams = append(streams, columnStream(r, eventsKindQuery, in, func(q *sqlite3.Stmt) { q.Int(kind) }))
+	}
+	return streams, err
+}
+
+// kinds are the numbers of the kinds of events that pass the filter.
+func (f *eventFilter) kinds(r *sqlite3.Conn) ([]int64, error) {
+	tenant, one := f.oneTenant()
+	query := kindsQuery
+	if one {
+		query = kindsTenantQuery
+	}
+	q, err := r.Prepare(query)
+	if err != nil {
+		return nil, err
+	}
+	if one {
+		q.Text(tenant)
+	}
+	var kinds []int64
+	for {
+		more, err := q.Next()
+		if !more {
+			return kinds, err
+		}
+		if f.pattern == "" || grapnel.MatchType(f.pattern, q.String(2)) {
+			kinds = append(kinds, q.Integer(0))
+		}
+	}
+}
+
+// EventList returns at most Limit events; no limit is none. What is corrupt is left out.
+func (s *Store) EventList(ctx context.Context, scope store.Scope, q store.EventQuery) (list []grapnel.Event, err error) {
+	f := eventFilter{scope: scope, tenant: q.Tenant, pattern: q.Type, key: q.Key, from: q.From, to: q.To}
+	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
+		list = nil
+		within, err := f.events(r)
+		if err != nil || q.Limit <= 0 {
+			return err
+		}
+		streams, err := f.streams(r, within.and(everything(q.Before)))
+		if err != nil {
+			return err
+		}
+		return merge(streams, func(seq int64) (bool, error) {
+			row, err := r.Prepare(eventQuery)
+			if err != nil {
+				return false, err
+			}
+			found, err := row.Int(seq).Row()
+			if !found {
+				return err == nil, err
+			}
+			defer row.Reset()
+			if f.takes(row.String(2), row.String(3), row.String(4), moment(row.Integer(5))) {
+				if e := s.readEvent(row); e != nil {
+					list = append(list, *e)
+				}
+			}
+			return len(list) < q.Limit, nil
+		})
+	})
+	return list, err
+}
+
+// Event takes an empty tenant as any that the scope allows.
+func (s *Store) Event(ctx context.Context, scope store.Scope, tenant, id string) (e *grapnel.Event, ds []grapnel.Delivery, err error) {
+	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
+		q, err := r.Prepare(eventByIDQuery)
+		if err != nil {
+			return err
+		}
+		found, err := q.Text(id).Row()
+		if err != nil {
+			return err
+		}
+		defer q.Reset()
+		if !found || !scope.Allows(q.String(2)) || tenant != "" && tenant != q.String(2) {
+			return store.ErrNotFound("event")
+		}
+		if e = s.readEvent(q); e == nil {
+			return fmt.Errorf("sqlite: event %s: %w", id, errMangled)
+		}
+		numbers, err := deliveriesOf(r, e.Seq, q.Integer(12), q.Integer(13))
+		for _, seq := range numbers {
+			d, err := fetch(r, seq)
+			if err != nil {
+				return err
+			}
+			if d != nil {
+				ds = append(ds, d.Delivery)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return e, ds, nil
+}

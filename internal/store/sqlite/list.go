@@ -1,0 +1,301 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
+)
+
+const (
+	finishedQuery            = "SELECT seq FROM finished WHERE seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?"
+	finishedTargetQuery      = "SELECT seq FROM finished WHERE target = ? AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?"
+	finishedUndeliveredQuery = "SELECT seq FROM finished WHERE target = ? AND status = ? AND status <> 3 AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?"
+	pendingQuery             = "SELECT seq FROM pending WHERE %s AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?"
+	pendingTargetQuery       = "SELECT seq FROM pending WHERE %s AND target = ? AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?"
+	redeliveredQuery         = "SELECT delivery FROM redelivery WHERE delivery < ? AND delivery >= ? ORDER BY delivery DESC LIMIT ?"
+	// gatherQuery finds everything that waits for one target through the two indexes that there are, in no order.
+	gatherQuery = `SELECT seq FROM pending WHERE head = 1 AND target = ?
+		UNION ALL SELECT seq FROM pending WHERE position > 0 AND target = ? AND head = 0`
+
+	tallyQuery       = "SELECT y.target, t.endpoint, y.status, y.n FROM tally y JOIN target t ON t.number = y.target WHERE y.target = ?"
+	tallyAllQuery    = "SELECT y.target, t.endpoint, y.status, y.n FROM tally y JOIN target t ON t.number = y.target ORDER BY y.target"
+	tallyTenantQuery = `SELECT y.target, t.endpoint, y.status, y.n FROM tally y JOIN target t ON t.number = y.target
+		WHERE y.tenant = (SELECT number FROM tenant WHERE name = ?) ORDER BY y.target`
+
+	firstDeliveryQuery = "SELECT first FROM event WHERE seq >= ? ORDER BY seq LIMIT 1"
+	lastDeliveryQuery  = "SELECT first + made FROM event WHERE seq < ? ORDER BY seq DESC LIMIT 1"
+	madeByQuery        = "SELECT first, made FROM event WHERE seq = ?"
+	newestEventQuery   = `SELECT max(ifnull((SELECT event FROM pending WHERE seq < ? AND replay_of = 0 ORDER BY seq DESC LIMIT 1), 0),
+		ifnull((SELECT event FROM finished WHERE seq < ? AND replay_of = 0 ORDER BY seq DESC LIMIT 1), 0))`
+)
+
+// Which of what waits is looked at: everything, what can be attempted, or what is held by its lane or its policy.
+const (
+	waitingAny   = "true"
+	waitingFirst = "head = 1 AND blocked = 0"
+	waitingHeld  = "(head = 0 OR blocked = 1)"
+)
+
+// Above so many targets a list looks at all deliveries instead of at each target's; above so many deliveries that wait for a
+// target it does not gather them to sort them.
+const (
+	mostTargets  = 4096
+	mostGathered = 5000
+)
+
+// lister makes one list of deliveries.
+type lister struct {
+	r      *sqlite3.Conn
+	query  store.DeliveryQuery
+	events eventFilter
+	status statusFilter
+	within window // of deliveries that acceptance made
+}
+
+// DeliveryList returns at most Limit deliveries; no limit is none. From and To are about the event's acceptance, for a
+// redelivery too.
+//
+// The filter that promises to leave the fewest chooses the index; the others look at what it yields.
+func (s *Store) DeliveryList(ctx context.Context, scope store.Scope, q store.DeliveryQuery) (list []grapnel.Delivery, err error) {
+	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
+		list = nil
+		if q.Limit <= 0 {
+			return nil
+		}
+		l := &lister{
+			r: r, query: q, status: statusFilter{q.Status, q.HeldEndpoints},
+			events: eventFilter{scope: scope, tenant: q.Tenant, pattern: q.Type, key: q.Key, from: q.From, to: q.To},
+		}
+		streams, err := l.streams()
+		if err != nil {
+			return err
+		}
+		return merge(streams, func(seq int64) (bool, error) {
+			d, err := fetch(r, seq)
+			if err != nil || d == nil {
+				return err == nil, err
+			}
+			if l.takes(d) {
+				list = append(list, d.Delivery)
+			}
+			return len(list) < q.Limit, nil
+		})
+	})
+	return list, err
+}
+
+func (l *lister) takes(d *row) bool {
+	return (l.query.Endpoint == "" || l.query.Endpoint == d.EndpointID) && l.status.takes(&d.Delivery) &&
+		l.events.takes(d.Tenant, d.Type, d.Key, d.accepted)
+}
+
+// streams are the numbers of all deliveries that may pass.
+func (l *lister) streams() ([]*stream, error) {
+	within, err := l.events.events(l.r)
+	if err != nil || within.empty() {
+		return nil, err
+	}
+	if l.query.Key != "" || l.query.Type != "" && l.query.Type != "*" {
+		return l.byEvent(within)
+	}
+	if l.within, err = l.deliveries(within); err != nil {
+		return nil, err
+	}
+	streams, err := l.byTarget()
+	if err != nil {
+		return nil, err
+	}
+	// What was delivered again later than that is not in the window, even if its event is.
+	later := window{from: l.within.below, below: everything(l.query.Before).below}
+	if !later.empty() {
+		streams = append(streams, l.column(redeliveredQuery, later))
+	}
+	return streams, nil
+}
+
+func (l *lister) column(query string, in window, values ...int64) *stream {
+	return columnStream(l.r, query, in, func(q *sqlite3.Stmt) {
+		for _, v := range values {
+			q.Int(v)
+		}
+	})
+}
+
+// deliveries are the numbers of the deliveries that were made when events with these numbers were accepted.
+func (l *lister) deliveries(events window) (window, error) {
+	all := everything(l.query.Before)
+	if events == everything(0) {
+		return all, nil
+	}
+	first, err := integer(l.r, firstDeliveryQuery, func(q *sqlite3.Stmt) { q.Int(events.from) })
+	if err != nil {
+		return all, err
+	}
+	below, err := integer(l.r, lastDeliveryQuery, func(q *sqlite3.Stmt) { q.Int(events.below) })
+	return all.and(window{first, below}), err
+}
+
+// byEvent goes from events to their deliveries. Redeliveries have numbers of their own.
+func (l *lister) byEvent(within window) ([]*stream, error) {
+	all := everything(l.query.Before)
+	if l.query.Before > 0 {
+		newest, err := integer(l.r, newestEventQuery, func(q *sqlite3.Stmt) { q.Int(all.below).Int(all.below) })
+		if err != nil {
+			return nil, err
+		}
+		within = within.and(window{below: newest + 1})
+	}
+	streams, err := l.events.streams(l.r, within)
+	if err != nil {
+		return nil, err
+	}
+	for i, events := range streams {
+		streams[i] = l.madeBy(events, all)
+	}
+	return append(streams, l.column(redeliveredQuery, all)), nil
+}
+
+// madeBy turns a stream of events into one of the deliveries that their acceptance made.
+func (l *lister) madeBy(events *stream, in window) *stream {
+	return newStream(in.below, func(int64) ([]int64, error) {
+		for {
+			event, err := events.peek()
+			if err != nil || event == 0 {
+				return nil, err
+			}
+			events.ready = events.ready[1:]
+			made, err := l.made(event)
+			made = slices.DeleteFunc(made, func(n int64) bool { return n >= in.below })
+			if err != nil || len(made) > 0 {
+				return made, err
+			}
+		}
+	})
+}
+
+// made are the numbers of the deliveries that an event's acceptance made, the newest first.
+func (l *lister) made(event int64) ([]int64, error) {
+	q, err := l.r.Prepare(madeByQuery)
+	if err != nil {
+		return nil, err
+	}
+	found, err := q.Int(event).Row()
+	if !found {
+		return nil, err
+	}
+	defer q.Reset()
+	var numbers []int64
+	for n := q.Integer(0) + q.Integer(1) - 1; n >= q.Integer(0); n-- {
+		numbers = append(numbers, n)
+	}
+	return numbers, nil
+}
+
+// byTarget goes through the deliveries of the targets that have any, or through all.
+func (l *lister) byTarget() ([]*stream, error) {
+	finals, waiting := l.status.finals(), l.status.waiting()
+	targets, limited, err := l.targets(finals)
+	if err != nil {
+		return nil, err
+	}
+	var streams []*stream
+	if !limited {
+		if len(finals) > 0 {
+			streams = append(streams, l.column(finishedQuery, l.within))
+		}
+		if waiting != "" {
+			streams = append(streams, l.column(fmt.Sprintf(pendingQuery, waiting), l.within))
+		}
+		return streams, nil
+	}
+	for _, t := range targets {
+		more, err := l.ofTarget(t, finals, l.status.waitingAt(t.endpoint))
+		if err != nil {
+			return nil, err
+		}
+		streams = append(streams, more...)
+	}
+	return streams, nil
+}
+
+// target is an endpoint with how many deliveries of each status it has.
+type target struct {
+	number   int64
+	endpoint string
+	counts   map[int64]int64
+}
+
+// targets returns the endpoints to look at, unless it is better to look at everything.
+func (l *lister) targets(finals []int64) (found []target, limited bool, err error) {
+	tenant, one := l.events.oneTenant()
+	query, bind := tallyAllQuery, func(*sqlite3.Stmt) {}
+	switch {
+	case l.query.Endpoint != "":
+		only, err := integer(l.r, targetQuery, func(q *sqlite3.Stmt) { q.Text(l.query.Endpoint) })
+		if err != nil {
+			return nil, true, err
+		}
+		query, bind = tallyQuery, func(q *sqlite3.Stmt) { q.Int(only) }
+	case one:
+		query, bind = tallyTenantQuery, func(q *sqlite3.Stmt) { q.Text(tenant) }
+	case slices.Contains(finals, statusDelivered):
+		return nil, false, nil
+	}
+	q, err := l.r.Prepare(query)
+	if err != nil {
+		return nil, false, err
+	}
+	bind(q)
+	for {
+		more, err := q.Next()
+		if !more {
+			return found, l.query.Endpoint != "" || len(found) <= mostTargets, err
+		}
+		number, n := q.Integer(0), q.Integer(3)
+		if n == 0 {
+			continue
+		}
+		if len(found) == 0 || found[len(found)-1].number != number {
+			found = append(found, target{number: number, endpoint: q.String(1), counts: make(map[int64]int64)})
+		}
+		found[len(found)-1].counts[q.Integer(2)] += n
+	}
+}
+
+func (l *lister) ofTarget(t target, finals []int64, waiting string) ([]*stream, error) {
+	var streams []*stream
+	if slices.Contains(finals, statusDelivered) {
+		streams = append(streams, l.column(finishedTargetQuery, l.within, t.number))
+	} else {
+		for _, status := range finals {
+			if t.counts[status] > 0 {
+				streams = append(streams, l.column(finishedUndeliveredQuery, l.within, t.number, status))
+			}
+		}
+	}
+	switch n := t.counts[statusPending]; {
+	case waiting == "" || n == 0:
+	case n <= mostGathered:
+		numbers, err := gather(l.r, t.number)
+		if err != nil {
+			return nil, err
+		}
+		streams = append(streams, listStream(numbers, l.within))
+	default:
+		streams = append(streams, l.column(fmt.Sprintf(pendingTargetQuery, waiting), l.within, t.number))
+	}
+	return streams, nil
+}
+
+// gather returns the numbers of all deliveries that wait for a target, in no order.
+func gather(r *sqlite3.Conn, target int64) ([]int64, error) {
+	q, err := r.Prepare(gatherQuery)
+	if err != nil {
+		return nil, err
+	}
+	return integers(q.Int(target).Int(target))
+}

@@ -1,0 +1,20 @@
+//go:build !unix
+
+package sqlite
+
+import (
+	"fmt"
+	"io"
+	"os"
+)
+
+// lock makes this process the only one that uses the database, where a file that is open cannot be removed: the lock is a
+// file that nobody else can make.
+func lock(path string) (io.Closer, error) {
+	_ = os.Remove(path)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("the database is in use by another process: %w", err)
+	}
+	return f, nil
+}

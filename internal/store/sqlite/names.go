@@ -1,0 +1,102 @@
+package sqlite
+
+import (
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
+)
+
+// names are the numbers that stand for names in rows, as far as the writer remembers them. Only the writer gives numbers, so
+// what it remembers is true until a transaction is rolled back.
+type names struct {
+	tenants map[string]int64
+	kinds   map[kind]int64
+	targets map[string]int64 // by endpoint
+	ids     map[int64]string // of endpoints, by target
+}
+
+// kind is what an event's tenant and type are together. Queries ask for both.
+type kind struct{ tenant, eventType string }
+
+// namesKept bounds each map. A type is the publisher's to invent, so there may be any number of them.
+const namesKept = 1 << 14
+
+func (n *names) forget() {
+	n.tenants = make(map[string]int64)
+	n.kinds = make(map[kind]int64)
+	n.targets = make(map[string]int64)
+	n.ids = make(map[int64]string)
+}
+
+func (t *tx) tenant(name string) (int64, error) {
+	return numbered(t.names.tenants, name, func() (int64, error) {
+		return lookOrGive(t.q.tenant.Text(name), func() *sqlite3.Stmt { return t.q.addTenant.Text(name) })
+	})
+}
+
+func (t *tx) kind(tenant, eventType string) (int64, error) {
+	return numbered(t.names.kinds, kind{tenant, eventType}, func() (int64, error) {
+		return lookOrGive(t.q.kind.Text(tenant).Text(eventType), func() *sqlite3.Stmt { return t.q.addKind.Text(tenant).Text(eventType) })
+	})
+}
+
+func (t *tx) target(endpoint string) (int64, error) {
+	return numbered(t.names.targets, endpoint, func() (int64, error) {
+		return lookOrGive(t.q.target.Text(endpoint), func() *sqlite3.Stmt { return t.q.addTarget.Text(endpoint) })
+	})
+}
+
+// endpoint is the id behind a target's number.
+func (t *tx) endpoint(target int64) (string, error) {
+	if id, known := t.names.ids[target]; known {
+		return id, nil
+	}
+	s := t.q.targetID.Int(target)
+	found, err := s.Row()
+	if !found {
+		return "", orMangled(err)
+	}
+	defer s.Reset()
+	keep(t.names.ids, target, s.String(0))
+	return s.String(0), nil
+}
+
+func numbered[K comparable](known map[K]int64, name K, number func() (int64, error)) (int64, error) {
+	if n := known[name]; n != 0 {
+		return n, nil
+	}
+	n, err := number()
+	if err != nil {
+		return 0, err
+	}
+	keep(known, name, n)
+	return n, nil
+}
+
+func keep[K comparable, V any](known map[K]V, name K, value V) {
+	if len(known) >= namesKept {
+		clear(known)
+	}
+	known[name] = value
+}
+
+// lookOrGive returns the number that look finds or that give, an INSERT … RETURNING, makes.
+func lookOrGive(look *sqlite3.Stmt, give func() *sqlite3.Stmt) (int64, error) {
+	s := look
+	found, err := s.Row()
+	if err == nil && !found {
+		s = give()
+		found, err = s.Row()
+	}
+	if !found {
+		return 0, orMangled(err)
+	}
+	defer s.Reset()
+	return s.Integer(0), nil
+}
+
+// orMangled is the error for a row that must be there.
+func orMangled(err error) error {
+	if err != nil {
+		return err
+	}
+	return errMangled
+}

@@ -1,0 +1,95 @@
+package sqlite
+
+import (
+	"context"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
+)
+
+const answerQuery = "SELECT fingerprint, status, body FROM answer WHERE key = ? AND expires > ?"
+
+// live reads the answer that a key has at a time, or returns nil.
+func live(q *sqlite3.Stmt, key string, now time.Time) (*store.Answer, error) {
+	found, err := q.Text(key).Int(micros(now)).Row()
+	if !found {
+		return nil, err
+	}
+	defer q.Reset()
+	a := &store.Answer{Status: int(q.Integer(1)), Body: q.Bytes(2)}
+	copy(a.Fingerprint[:], q.Bytes(0))
+	return a, nil
+}
+
+// recall is the first thing every operation with an idempotency key does: an answer or an error ends the operation.
+func (t *tx) recall(once *store.Once) (*store.Answer, error) {
+	if once == nil {
+		return nil, nil
+	}
+	a, err := live(t.q.answer, once.Key, once.Now)
+	if a != nil && a.Fingerprint != once.Fingerprint {
+		return nil, grapnel.Errorf(grapnel.CodeMismatch, "the idempotency key was used for another request")
+	}
+	return a, err
+}
+
+// remember is the last thing such an operation does, when nothing can fail any more but the transaction. The stored fingerprint
+// is the one of the request, whatever the answer says.
+func (t *tx) remember(once *store.Once, done any) error {
+	if once == nil {
+		return nil
+	}
+	a := once.Answer(done)
+	return t.q.setAnswer.Text(once.Key).Blob(once.Fingerprint[:]).Int(micros(once.Expires)).Int(int64(a.Status)).Blob(a.Body).Run()
+}
+
+// Recall returns the stored answer of a key.
+func (s *Store) Recall(ctx context.Context, key string, now time.Time) (a *store.Answer, err error) {
+	err = s.read(ctx, func(r *sqlite3.Conn) error {
+		q, err := r.Prepare(answerQuery)
+		if err == nil {
+			a, err = live(q, key, now)
+		}
+		return err
+	})
+	return a, err
+}
+
+// Remember keeps the first answer: one that is there already for the same request stays. Answer is called with nil.
+func (s *Store) Remember(ctx context.Context, once *store.Once) error {
+	return s.write(ctx, &change{do: func(t *tx) error {
+		then, err := t.recall(once)
+		if then != nil || err != nil {
+			return err
+		}
+		return t.remember(once, nil)
+	}})
+}
+
+// Forget deletes those first that expired first.
+func (s *Store) Forget(ctx context.Context, now time.Time, limit int) (int, error) {
+	var n int
+	err := s.write(ctx, &change{shrinks: true, do: func(t *tx) error {
+		n = 0
+		if limit <= 0 {
+			return nil
+		}
+		if err := t.q.dropAnswers.Int(micros(now)).Int(int64(limit)).Run(); err != nil {
+			return err
+		}
+		n = t.conn.Changed()
+		return nil
+	}})
+	return n, err
+}
+
+// change is an operation of which there is little to say.
+type change struct {
+	do      func(*tx) error
+	shrinks bool
+}
+
+func (o *change) grows() bool       { return !o.shrinks }
+func (o *change) apply(t *tx) error { return o.do(t) }

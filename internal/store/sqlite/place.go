@@ -1,0 +1,116 @@
+package sqlite
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
+)
+
+// place is a row of pending: where a delivery that is not final is. Its code and reason are only written, by plan and mark.
+type place struct {
+	seq, target, event, tenant int64
+	head, blocked              bool
+	due, anchor                time.Time // zero when they are not set
+	position                   int64
+	attempts                   int
+	created                    int64
+	replayOf                   int64
+	trigger                    grapnel.Trigger
+	lane                       string
+}
+
+// shown is the part that scheduling needs.
+func (d *place) shown(endpoint string) *store.Head {
+	return &store.Head{
+		Delivery:  d.seq,
+		Event:     d.event,
+		Endpoint:  endpoint,
+		Lane:      d.lane,
+		Position:  d.position,
+		Due:       d.due,
+		Blocked:   d.blocked,
+		Attempts:  d.attempts,
+		Anchor:    d.anchor,
+		Trigger:   d.trigger,
+		CreatedAt: moment(d.created),
+	}
+}
+
+// readPlace reads the pendingColumns of one row, or returns nil.
+func readPlace(q *sqlite3.Stmt) (*place, error) {
+	found, err := q.Row()
+	if !found {
+		return nil, err
+	}
+	defer q.Reset()
+	return &place{
+		seq: q.Integer(0), target: q.Integer(1), event: q.Integer(2), tenant: q.Integer(3),
+		head: q.Integer(4) == 1, blocked: q.Integer(5) == 1, due: readTime(q, 6), anchor: readTime(q, 7),
+		position: q.Integer(8), attempts: int(q.Integer(9)), created: q.Integer(10), replayOf: q.Integer(11),
+		trigger: readWord(q, 12, triggers), lane: q.String(13),
+	}, nil
+}
+
+// bindTime writes a time that may be NULL.
+func bindTime(s *sqlite3.Stmt, at time.Time, null bool) {
+	if null {
+		s.Null()
+		return
+	}
+	s.Int(micros(at))
+}
+
+// readTime reads a time that may be NULL.
+func readTime(q *sqlite3.Stmt, column int) time.Time {
+	if q.IsNull(column) {
+		return time.Time{}
+	}
+	return moment(q.Integer(column))
+}
+
+func (t *tx) place(delivery int64) (*place, error) { return readPlace(t.q.pending.Int(delivery)) }
+
+// laneHead is the pending delivery with the lowest position in a lane.
+func (t *tx) laneHead(target int64, lane string) (*place, error) {
+	return readPlace(t.q.laneHead.Int(target).Text(lane))
+}
+
+// lead makes d the head of its lane and starts its policy's clock; not before it existed, though, even if the clock that
+// finished its predecessor was behind.
+func (t *tx) lead(d *place, at time.Time, delay time.Duration) error {
+	d.anchor = moment(max(micros(at), d.created))
+	d.head, d.due = true, moment(micros(d.anchor.Add(delay)))
+	return t.q.lead.Int(micros(d.due)).Int(micros(d.anchor)).Int(d.seq).Run()
+}
+
+// finish makes d final and returns the head of its lane then, if it has one. If d was the head, that is the next one in the lane,
+// which begins with this delay.
+func (t *tx) finish(d *place, e store.Ending, last []byte, delay time.Duration) (*place, error) {
+	if err := t.q.dropPending.Int(d.seq).Run(); err != nil {
+		return nil, err
+	}
+	t.count(d.target, d.tenant, statusPending, -1)
+	if err := t.archive(d, e, last); err != nil || d.position == 0 {
+		return nil, err
+	}
+	next, err := t.laneHead(d.target, d.lane)
+	if err == nil && next != nil && d.head {
+		err = t.lead(next, e.At, delay)
+	}
+	return next, err
+}
+
+// archive writes the row of a delivery that is over.
+func (t *tx) archive(d *place, e store.Ending, last []byte) error {
+	status, known := ordinal(statuses, e.Status)
+	if !known {
+		return fmt.Errorf("sqlite: %q is not a status", e.Status)
+	}
+	t.count(d.target, d.tenant, status, 1)
+	insert := t.q.addFinished.Int(d.seq).Int(d.target).Int(d.event).Int(d.tenant).Int(status).Int(d.position).
+		Int(int64(d.attempts)).Int(d.created).Int(micros(e.At)).Int(d.replayOf)
+	return bindWord(insert, reasonCodes, e.ReasonCode).Text(e.Reason).Blob(last).Run()
+}

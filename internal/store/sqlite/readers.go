@@ -1,0 +1,62 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
+)
+
+// readers is a pool of connections that can only read. A connection that is not used is in the channel.
+type readers chan *sqlite3.Conn
+
+// read lends a connection to do. When ctx ends, what the connection is doing is interrupted.
+func (s *Store) read(ctx context.Context, do func(*sqlite3.Conn) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := s.failed(); err != nil {
+		return err
+	}
+	var conn *sqlite3.Conn
+	select {
+	case conn = <-s.readers:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.closing:
+		return s.gone()
+	}
+	defer func() { s.readers <- conn }()
+
+	interrupted := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(interrupted)
+		conn.Interrupt()
+	})
+	err := do(conn)
+	if !stop() {
+		<-interrupted // it must not hit the next one who borrows the connection
+	}
+	var e *sqlite3.Error
+	switch {
+	case errors.As(err, &e) && e.Interrupted():
+		return ctx.Err()
+	case broken(err):
+		return s.fail(err)
+	}
+	return err
+}
+
+// snapshot is read within one transaction: everything that do reads is of one moment.
+func (s *Store) snapshot(ctx context.Context, do func(*sqlite3.Conn) error) error {
+	return s.read(ctx, func(r *sqlite3.Conn) error {
+		if err := r.Exec("BEGIN"); err != nil {
+			return err
+		}
+		err := do(r)
+		if end := r.Exec("ROLLBACK"); err == nil {
+			err = end
+		}
+		return err
+	})
+}

@@ -1,0 +1,155 @@
+package sqlite
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// Record applies the changes in order; what each reports is the state right after it, not after all of them.
+func (s *Store) Record(ctx context.Context, changes []store.Change) ([]store.Changed, error) {
+	o := &recording{changes: slices.Clone(changes), attempts: make([][]byte, len(changes))}
+	for i := range changes {
+		if a := changes[i].Attempt; a != nil {
+			o.attempts[i] = encodeAttempt(a)
+		}
+		o.changes[i].Attempt = nil
+	}
+	err := s.write(ctx, o)
+	return o.done, err
+}
+
+// recording is the operation of Record.
+type recording struct {
+	changes  []store.Change
+	attempts [][]byte // encoded; nil where there was none
+	done     []store.Changed
+}
+
+func (o *recording) grows() bool { return false }
+
+func (o *recording) apply(t *tx) (err error) {
+	o.done = make([]store.Changed, len(o.changes))
+	for i := range o.changes {
+		if o.done[i], err = t.change(&o.changes[i], o.attempts[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *tx) change(c *store.Change, attempt []byte) (store.Changed, error) {
+	d, err := t.place(c.Delivery)
+	if err != nil {
+		return store.Changed{}, err
+	}
+	if d == nil {
+		return t.over(c.Delivery)
+	}
+	if c.Expect != d.attempts && c.Expect != store.AnyAttempts {
+		next, err := t.next(d)
+		return store.Changed{Status: grapnel.Pending, Next: next}, err
+	}
+	if attempt != nil {
+		d.attempts++
+	}
+	if c.Status.Final() {
+		return t.conclude(d, c, attempt)
+	}
+	return t.postpone(d, c, attempt)
+}
+
+// over reports a delivery that is not pending. Its lane goes on without it, so the caller is told who is its head.
+func (t *tx) over(delivery int64) (store.Changed, error) {
+	q := t.q.finished.Int(delivery)
+	found, err := q.Row()
+	if !found {
+		return store.Changed{}, err
+	}
+	target, event, position := q.Integer(0), q.Integer(1), q.Integer(3)
+	done := store.Changed{Status: readWord(q, 2, statuses)}
+	q.Reset()
+	if position == 0 {
+		return done, nil
+	}
+	q = t.q.eventKey.Int(event)
+	found, err = q.Row()
+	if !found {
+		return done, err
+	}
+	lane := q.String(0)
+	q.Reset()
+	head, err := t.laneHead(target, lane)
+	if err == nil {
+		done.Next, err = t.shown(head)
+	}
+	return done, err
+}
+
+// next is what the caller of a change of d, which is pending, goes on with: the head of d's lane, or d itself if it has no lane.
+func (t *tx) next(d *place) (*store.Head, error) {
+	if d.head {
+		return t.shown(d)
+	}
+	head, err := t.laneHead(d.target, d.lane)
+	if err != nil {
+		return nil, err
+	}
+	return t.shown(head)
+}
+
+func (t *tx) shown(d *place) (*store.Head, error) {
+	if d == nil {
+		return nil, nil
+	}
+	endpoint, err := t.endpoint(d.target)
+	if err != nil {
+		return nil, err
+	}
+	return d.shown(endpoint), nil
+}
+
+// conclude makes d final. The attempt that led here is kept in the finished row, which is one row less for most deliveries.
+func (t *tx) conclude(d *place, c *store.Change, attempt []byte) (store.Changed, error) {
+	ending := store.Ending{Status: c.Status, ReasonCode: c.ReasonCode, Reason: c.Reason, At: c.At}
+	next, err := t.finish(d, ending, attempt, c.NextDelay)
+	done := store.Changed{Applied: true, Status: c.Status}
+	if err == nil {
+		done.Next, err = t.shown(next)
+	}
+	return done, err
+}
+
+// postpone keeps d pending. What waits behind its lane has no schedule to change; it gets one when it becomes the head.
+func (t *tx) postpone(d *place, c *store.Change, attempt []byte) (store.Changed, error) {
+	if attempt != nil {
+		if err := t.q.addAttempt.Int(d.seq).Int(int64(d.attempts)).Blob(attempt).Run(); err != nil {
+			return store.Changed{}, err
+		}
+	}
+	d.trigger = c.Trigger
+	update := t.q.mark
+	if d.head {
+		update = t.q.plan
+	}
+	bindWord(bindWord(update.Int(int64(d.attempts)), triggers, d.trigger), reasonCodes, c.ReasonCode).Text(c.Reason)
+	if d.head {
+		d.blocked, d.due = c.Blocked, moment(micros(c.Due))
+		if d.blocked {
+			d.due = time.Time{}
+		}
+		if !c.Anchor.IsZero() {
+			d.anchor = moment(micros(c.Anchor))
+		}
+		bindTime(update.Bool(d.blocked), d.due, d.blocked)
+		bindTime(update, d.anchor, false)
+	}
+	if err := update.Int(d.seq).Run(); err != nil {
+		return store.Changed{}, err
+	}
+	next, err := t.next(d)
+	return store.Changed{Applied: true, Status: grapnel.Pending, Next: next}, err
+}

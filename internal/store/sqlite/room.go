@@ -1,0 +1,101 @@
+package sqlite
+
+import (
+	"fmt"
+	"os"
+	"time"
+)
+
+// room is the ballast: a file of a fixed size beside the database that is given back to the disk when the disk is full, so
+// that there is room for outcomes. While it is gone nothing new is accepted. When there is room for it again, so there is for
+// events.
+type room struct {
+	path string
+	size int64 // 0: there is none
+	full bool
+}
+
+// block is what the ballast is filled with. It is not all zeros: a file system must not find that it can do without.
+func block() []byte {
+	b := make([]byte, 1<<20)
+	for i := range b {
+		b[i] = byte(i*7 + i>>8)
+	}
+	return b
+}
+
+// keep makes the ballast, or leaves the one that is there.
+func (m *room) keep() error {
+	if info, err := os.Stat(m.path); m.size == 0 || err == nil && info.Size() == m.size {
+		return nil
+	}
+	if err := m.fill(); err != nil {
+		_ = os.Remove(m.path)
+		return fmt.Errorf("sqlite: keeping %d bytes of room: %w", m.size, err)
+	}
+	return nil
+}
+
+func (m *room) fill() (err error) {
+	f, err := os.OpenFile(m.path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if closing := f.Close(); err == nil {
+			err = closing
+		}
+	}()
+	b := block()
+	for left := m.size; left > 0; left -= int64(len(b)) {
+		if _, err := f.Write(b[:min(left, int64(len(b)))]); err != nil {
+			return err
+		}
+	}
+	return f.Sync()
+}
+
+// give gives the room to the disk. Truncating first frees it even where removing cannot.
+func (m *room) give() error {
+	if m.size == 0 {
+		return nil
+	}
+	if err := os.Truncate(m.path, 0); err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	if err := os.Remove(m.path); err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	return nil
+}
+
+// lack is called when there was no room for a transaction.
+func (w *writer) lack(cause error) {
+	if !w.room.full {
+		w.store.log.Error("the disk is full: nothing new is accepted, outcomes are still recorded", "error", cause)
+	}
+	w.room.full = true
+	w.store.stats.full.Store(true)
+	if err := w.room.give(); err != nil {
+		w.store.log.Error("the room that was kept cannot be given back", "error", err)
+	}
+	w.retry.Reset(w.store.retryAfter)
+}
+
+// regain looks whether there is room again.
+func (w *writer) regain() {
+	if err := w.room.keep(); err != nil {
+		w.retry.Reset(w.store.retryAfter)
+		return
+	}
+	w.room.full = false
+	w.store.stats.full.Store(false)
+	w.store.log.Info("the disk has room again: events are accepted")
+}
+
+// stopped is a timer that does not run.
+func stoppedTimer() *time.Timer {
+	t := time.NewTimer(time.Hour)
+	t.Stop()
+	return t
+}

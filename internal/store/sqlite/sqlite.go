@@ -1,0 +1,275 @@
+// Package sqlite keeps everything in one SQLite file: the store of a single machine.
+//
+// There is one connection that writes, and one goroutine that uses it. Operations that arrive while a transaction is being
+// committed make up the next one together, and are synced to the disk together. An operation decides whether it can be done
+// before it writes anything; one that fails in another way is taken out and the transaction is made again without it. Reads have
+// connections of their own and see every write that has returned.
+//
+// What is kept is in migrations/, with the reason for each table. In short: pending is small and changes; events, finished
+// deliveries and attempts only grow; counts of deliveries are kept, not counted. No query that a page of the dashboard makes
+// needs to look at all there is.
+//
+// The disk: synchronous is FULL, and that is read back at the start. When the disk is full, Append and everything else that is new
+// is refused with grapnel.CodeStorageFull, and outcomes go on being recorded in the room that was kept for them (room.go). When
+// the disk fails, in particular when a sync does, nobody knows what is on it: the store refuses all further calls and says so on
+// Fatal; its owner ends the process, and the next start reads what is there.
+//
+// One process at a time may use a database; another one gets an error from Open. What is not promised: that the file can be
+// read by an older version, and that it survives a disk that reports a sync it did not make.
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
+)
+
+// Options are the settings of a store. The zero value is good for most.
+type Options struct {
+	// Ballast is how many bytes of the disk are kept for outcomes when it is full. 0: DefaultBallast; negative: none.
+	Ballast int64
+	// Readers is how many reads can be made at the same time. 0: 4.
+	Readers int
+	// Retry is how often a full disk is looked at again. 0: a second.
+	Retry time.Duration
+	// Logger gets what the owner of the machine should know. nil: nobody does.
+	Logger *slog.Logger
+	// Now is used to measure how long things take, for Stats. nil: time.Now.
+	Now func() time.Time
+}
+
+// DefaultBallast is the size of the ballast file unless Options say otherwise.
+const DefaultBallast = 32 << 20
+
+const pageSize = 8192
+
+// The memory that connections keep pages in, in KiB. Together with what SQLite needs beside it this stays well below 100 MiB.
+const (
+	writerCache = 48 << 10
+	readerCache = 4 << 10
+)
+
+// Store is an open database.
+type Store struct {
+	writer      writer
+	checkpoints checkpoints
+	readers     readers
+	lendable    int // how many readers there are
+	packer      *packer
+	stats       stats
+	drained     drained
+	log         *slog.Logger
+	now         func() time.Time
+	retryAfter  time.Duration
+	lock        io.Closer
+
+	closing chan struct{}
+	once    sync.Once
+	failure atomic.Pointer[error]
+	fatal   chan error
+}
+
+var _ store.Store = (*Store)(nil)
+
+// errClosed is what calls on a closed store return.
+var errClosed = errors.New("sqlite: the store is closed")
+
+// Open opens the database at path, or makes it. The directory must exist.
+func Open(ctx context.Context, path string, o Options) (*Store, error) {
+	s := &Store{
+		log:        cmp.Or(o.Logger, slog.New(slog.DiscardHandler)),
+		now:        o.Now,
+		retryAfter: cmp.Or(o.Retry, time.Second),
+		closing:    make(chan struct{}),
+		fatal:      make(chan error, 1),
+		drained:    drained{to: make(map[string]int64)},
+	}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	if o.Ballast == 0 {
+		o.Ballast = DefaultBallast
+	}
+	s.writer = writer{
+		store: s, requests: make(chan *request, most), quit: make(chan struct{}), stopped: make(chan struct{}),
+		room: &room{path: path + ".ballast", size: max(o.Ballast, 0)}, retry: stoppedTimer(),
+	}
+	if err := s.open(ctx, path, cmp.Or(o.Readers, 4)); err != nil {
+		s.release()
+		return nil, fmt.Errorf("opening the database %s: %w", path, err)
+	}
+	go s.writer.run()
+	go s.checkpoints.run()
+	return s, nil
+}
+
+func (s *Store) open(ctx context.Context, path string, readers int) (err error) {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if s.lock, err = lock(path + ".lock"); err != nil {
+		return err
+	}
+	if err := create(path); err != nil {
+		return err
+	}
+	if s.packer, err = newPacker(); err != nil {
+		return err
+	}
+	conn, err := connect(path, sqlite3.ReadWrite, writerCache)
+	if err != nil {
+		return err
+	}
+	s.writer.tx = &tx{conn: conn}
+	if err := migrate(conn, migrations); err != nil {
+		return err
+	}
+	if s.writer.tx, err = newTx(conn); err != nil {
+		_ = conn.Close()
+		return err
+	}
+	s.checkpoints = checkpoints{store: s, wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
+	if s.checkpoints.conn, err = connect(path, sqlite3.ReadWrite, 64); err != nil {
+		return err
+	}
+	s.readers = make(chan *sqlite3.Conn, readers)
+	for range readers {
+		r, err := connect(path, sqlite3.ReadOnly, readerCache)
+		if err != nil {
+			return err
+		}
+		s.readers <- r
+		s.lendable++
+	}
+	if err := s.writer.room.keep(); err != nil {
+		s.writer.lack(err)
+	}
+	return nil
+}
+
+// create makes an empty file that only its owner may read, and makes sure that its name survives the machine. SQLite gives
+// the files beside it the same mode.
+func create(path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(f.Chmod(0o600), f.Close()); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// connect opens one connection. Checkpoints are made by checkpoints, not by whoever happens to commit the thousandth page.
+func connect(path string, mode sqlite3.Mode, cacheKiB int) (*sqlite3.Conn, error) {
+	conn, err := sqlite3.Open(path, mode)
+	if err != nil {
+		return nil, err
+	}
+	settings := fmt.Sprintf(`PRAGMA busy_timeout = 5000; PRAGMA foreign_keys = OFF; PRAGMA temp_store = MEMORY;
+		PRAGMA cache_size = -%d; PRAGMA trusted_schema = OFF;`, cacheKiB)
+	if mode == sqlite3.ReadWrite {
+		settings += fmt.Sprintf(`PRAGMA page_size = %d; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
+			PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = %d;`, pageSize, 2*checkpointAt*pageSize)
+	}
+	if err = conn.Exec(settings); err == nil && mode == sqlite3.ReadWrite {
+		err = verify(conn)
+	}
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return conn, nil
+}
+
+// verify reads back what durability depends on: a setting that SQLite does not take it ignores without a word.
+func verify(conn *sqlite3.Conn) error {
+	const full = 2
+	synchronous, err := one(conn, "PRAGMA synchronous")
+	if err == nil && synchronous != full {
+		err = fmt.Errorf("synchronous is %d where FULL (%d) was asked for: commits would not be durable", synchronous, full)
+	}
+	if err != nil {
+		return err
+	}
+	wal, err := one(conn, "SELECT journal_mode = 'wal' FROM pragma_journal_mode")
+	if err == nil && wal != 1 {
+		err = errors.New("the file system does not allow a write-ahead log")
+	}
+	return err
+}
+
+// Fatal delivers the error after which the store is of no use any more. Its owner ends the process.
+func (s *Store) Fatal() <-chan error { return s.fatal }
+
+// fail makes err the reason why every call fails from now on, and returns what calls return.
+func (s *Store) fail(err error) error {
+	err = fmt.Errorf("sqlite: the database cannot be trusted any more; it has to be opened anew: %w", err)
+	if s.failure.CompareAndSwap(nil, &err) {
+		s.log.Error("the database has failed", "error", err)
+		s.fatal <- err
+	}
+	return s.failed()
+}
+
+func (s *Store) failed() error {
+	if err := s.failure.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// gone is why a call came too late.
+func (s *Store) gone() error { return cmp.Or(s.failed(), errClosed) }
+
+// Close commits what has been handed in, and closes the database. Calls that come later fail.
+func (s *Store) Close() error {
+	var err error
+	s.once.Do(func() {
+		close(s.closing)
+		close(s.writer.quit)
+		<-s.writer.stopped
+		close(s.checkpoints.quit)
+		<-s.checkpoints.done
+		err = s.release()
+	})
+	return err
+}
+
+// release closes what open has opened. The writer's connection comes last: closing it copies the log into the database.
+func (s *Store) release() error {
+	var errs []error
+	for range s.lendable {
+		errs = append(errs, (<-s.readers).Close())
+	}
+	if s.checkpoints.conn != nil {
+		errs = append(errs, s.checkpoints.conn.Close())
+	}
+	if t := s.writer.tx; t != nil {
+		if s.failed() != nil {
+			t.conn.KeepLog()
+		}
+		errs = append(errs, t.conn.Close())
+	}
+	if s.packer != nil {
+		s.packer.close()
+	}
+	if s.lock != nil {
+		errs = append(errs, s.lock.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,73 @@
+package sqlite3
+
+import (
+	"fmt"
+	"syscall"
+
+	"modernc.org/libc"
+	"modernc.org/sqlite/lib"
+)
+
+// Error is a call that failed.
+type Error struct {
+	Code  int           // SQLite's extended result code
+	Errno syscall.Errno // what the operating system said, if it was an I/O error
+	Text  string
+}
+
+func (e *Error) Error() string {
+	if e.Errno != 0 {
+		return fmt.Sprintf("sqlite: %s (%d, %s)", e.Text, e.Code, e.Errno)
+	}
+	return fmt.Sprintf("sqlite: %s (%d)", e.Text, e.Code)
+}
+
+// Unwrap is the operating system's error.
+func (e *Error) Unwrap() error {
+	if e.Errno == 0 {
+		return nil
+	}
+	return e.Errno
+}
+
+func (e *Error) primary() int { return e.Code & 0xff }
+
+// Full says that there was no room. Nothing of the transaction is there. A sync that fails is something else, whatever it
+// failed for: nobody knows what is on the disk then.
+func (e *Error) Full() bool {
+	if e.primary() == sqlite3.SQLITE_FULL {
+		return true
+	}
+	system := e.primary() == sqlite3.SQLITE_IOERR && !e.sync() || e.primary() == sqlite3.SQLITE_CANTOPEN
+	return system && (e.Errno == syscall.ENOSPC || e.Errno == syscall.EDQUOT)
+}
+
+func (e *Error) sync() bool {
+	return e.Code == sqlite3.SQLITE_IOERR_FSYNC || e.Code == sqlite3.SQLITE_IOERR_DIR_FSYNC
+}
+
+// Broken says that the database, or what it lies on, cannot be trusted any more.
+func (e *Error) Broken() bool {
+	switch e.primary() {
+	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY,
+		sqlite3.SQLITE_PERM, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PROTOCOL:
+		return !e.Full()
+	}
+	return false
+}
+
+// Interrupted says that Interrupt was called.
+func (e *Error) Interrupted() bool { return e.primary() == sqlite3.SQLITE_INTERRUPT }
+
+// Busy says that another connection was in the way.
+func (e *Error) Busy() bool {
+	return e.primary() == sqlite3.SQLITE_BUSY || e.primary() == sqlite3.SQLITE_LOCKED
+}
+
+func (c *Conn) failure(rc int32) error {
+	e := &Error{Code: int(rc), Text: libc.GoString(sqlite3.Xsqlite3_errmsg(c.tls, c.db))}
+	if p := e.primary(); p == sqlite3.SQLITE_IOERR || p == sqlite3.SQLITE_CANTOPEN {
+		e.Errno = syscall.Errno(sqlite3.Xsqlite3_system_errno(c.tls, c.db))
+	}
+	return e
+}

@@ -1,0 +1,104 @@
+package sqlite
+
+import (
+	"fmt"
+
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
+)
+
+// statements are the writer's. A delivery that goes well costs: one row of event with its three index entries, one row of
+// pending with one or two; then the row of pending is deleted and one row of finished with one index entry written. A lane adds
+// its counter and the look for who is next. Attempts that did not end their delivery have a row each; the last one is part
+// of the finished row.
+type statements struct {
+	begin, commit, rollback *sqlite3.Stmt
+
+	tenant, addTenant, kind, addKind, target, addTarget, targetID *sqlite3.Stmt
+
+	addTally, addHour, setVersion *sqlite3.Stmt
+
+	addEvent, eventByID, eventKey, eventOf             *sqlite3.Stmt
+	addPending, pending, dropPending, plan, mark, lead *sqlite3.Stmt
+	laneHead, takePosition, addFinished, finished      *sqlite3.Stmt
+	addAttempt, addRedelivery                          *sqlite3.Stmt
+	answer, setAnswer, dropAnswers                     *sqlite3.Stmt
+	endpoint, setEndpoint, dropEndpoint, waiting       *sqlite3.Stmt
+	policy, policyNamed, setPolicy, dropPolicy         *sqlite3.Stmt
+	apiKey, setAPIKey, dropAPIKey                      *sqlite3.Stmt
+}
+
+// pendingColumns are what readPending reads.
+const pendingColumns = `seq, target, event, tenant, head, blocked, due, anchor, position, attempts, created, replay_of, "trigger", lane`
+
+func prepare(conn *sqlite3.Conn) (*statements, error) {
+	q := new(statements)
+	for _, p := range []struct {
+		into **sqlite3.Stmt
+		sql  string
+	}{
+		{&q.begin, "BEGIN IMMEDIATE"},
+		{&q.commit, "COMMIT"},
+		{&q.rollback, "ROLLBACK"},
+
+		{&q.tenant, "SELECT number FROM tenant WHERE name = ?"},
+		{&q.addTenant, "INSERT INTO tenant (name) VALUES (?) RETURNING number"},
+		{&q.kind, "SELECT number FROM kind WHERE tenant = ? AND type = ?"},
+		{&q.addKind, "INSERT INTO kind (tenant, type) VALUES (?, ?) RETURNING number"},
+		{&q.target, "SELECT number FROM target WHERE endpoint = ?"},
+		{&q.addTarget, "INSERT INTO target (endpoint) VALUES (?) RETURNING number"},
+		{&q.targetID, "SELECT endpoint FROM target WHERE number = ?"},
+
+		{&q.addTally, `INSERT INTO tally (target, tenant, status, n) VALUES (?, ?, ?, ?)
+			ON CONFLICT (target, tenant, status) DO UPDATE SET n = n + excluded.n`},
+		{&q.addHour, `INSERT INTO hour (hour, first, last) VALUES (?, ?, ?)
+			ON CONFLICT (hour) DO UPDATE SET last = excluded.last`},
+		{&q.setVersion, "UPDATE configuration SET version = ?"},
+
+		{&q.addEvent, `INSERT INTO event (seq, id, kind, key, accepted, occurred, first, made, content_type, metadata, packed, sum, data)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`},
+		{&q.eventByID, `SELECT e.seq, e.accepted, e.made, k.tenant, k.type, e.key, e.packed, e.data
+			FROM event e JOIN kind k ON k.number = e.kind WHERE e.id = ?`},
+		{&q.eventKey, "SELECT key FROM event WHERE seq = ?"},
+		{&q.eventOf, `SELECT k.tenant, e.key FROM event e JOIN kind k ON k.number = e.kind WHERE e.seq = ?`},
+
+		{&q.addPending, `INSERT INTO pending (seq, target, event, tenant, head, blocked, due, anchor, position, attempts, created,
+			replay_of, "trigger", code, lane) VALUES (?, ?, ?, ?, ?, 0, ?, ?, ?, 0, ?, ?, ?, 0, ?)`},
+		{&q.pending, "SELECT " + pendingColumns + " FROM pending WHERE seq = ?"},
+		{&q.dropPending, "DELETE FROM pending WHERE seq = ?"},
+		{&q.plan, `UPDATE pending SET attempts = ?, "trigger" = ?, code = ?, reason = ?, blocked = ?, due = ?, anchor = ? WHERE seq = ?`},
+		{&q.mark, `UPDATE pending SET attempts = ?, "trigger" = ?, code = ?, reason = ? WHERE seq = ?`},
+		{&q.lead, "UPDATE pending SET head = 1, blocked = 0, due = ?, anchor = ? WHERE seq = ?"},
+		{&q.laneHead, "SELECT " + pendingColumns + ` FROM pending WHERE target = ? AND lane = ? AND position > 0 ORDER BY position LIMIT 1`},
+		{&q.takePosition, `INSERT INTO lane (target, key, last) VALUES (?, ?, 1)
+			ON CONFLICT (target, key) DO UPDATE SET last = last + 1 RETURNING last`},
+		{&q.addFinished, `INSERT INTO finished (seq, target, event, tenant, status, position, attempts, created, finished, replay_of,
+			code, reason, last) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`},
+		{&q.finished, "SELECT target, event, status, position FROM finished WHERE seq = ?"},
+		{&q.addAttempt, "INSERT INTO attempt (delivery, number, body) VALUES (?, ?, ?)"},
+		{&q.addRedelivery, "INSERT INTO redelivery (delivery, event) VALUES (?, ?)"},
+
+		{&q.answer, answerQuery},
+		{&q.setAnswer, "INSERT OR REPLACE INTO answer (key, fingerprint, expires, status, body) VALUES (?, ?, ?, ?, ?)"},
+		{&q.dropAnswers, `DELETE FROM answer WHERE rowid IN
+			(SELECT rowid FROM answer WHERE expires <= ? ORDER BY expires LIMIT ?)`},
+
+		{&q.endpoint, "SELECT tenant, revision, deleted FROM endpoint WHERE id = ?"},
+		{&q.setEndpoint, "INSERT OR REPLACE INTO endpoint (id, tenant, revision, deleted, body) VALUES (?, ?, ?, ?, ?)"},
+		{&q.dropEndpoint, "DELETE FROM endpoint WHERE id = ?"},
+		{&q.waiting, waitingQuery},
+		{&q.policy, "SELECT tenant, revision FROM policy WHERE id = ?"},
+		{&q.policyNamed, "SELECT id FROM policy WHERE tenant = ? AND name = ?"},
+		{&q.setPolicy, `INSERT INTO policy (id, tenant, revision, name, body) VALUES (?, ?, ?, ?, ?)
+			ON CONFLICT (id) DO UPDATE SET revision = excluded.revision, name = excluded.name, body = excluded.body`},
+		{&q.dropPolicy, "DELETE FROM policy WHERE id = ?"},
+		{&q.apiKey, "SELECT tenant FROM api_key WHERE id = ?"},
+		{&q.setAPIKey, "INSERT OR REPLACE INTO api_key (id, tenant, body) VALUES (?, ?, ?)"},
+		{&q.dropAPIKey, "DELETE FROM api_key WHERE id = ?"},
+	} {
+		var err error
+		if *p.into, err = conn.Prepare(p.sql); err != nil {
+			return nil, fmt.Errorf("sqlite: preparing %q: %w", p.sql, err)
+		}
+	}
+	return q, nil
+}

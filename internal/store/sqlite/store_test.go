@@ -1,0 +1,67 @@
+package sqlite_test
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite"
+	"github.com/grapnelhq/grapnel/internal/store/storetest"
+)
+
+// TestStore runs the suite of the contract. A store ends without any preparation by having its files copied as they are at that
+// moment: that is what a machine finds after the process was killed.
+func TestStore(t *testing.T) {
+	paths := make(map[store.Store]string)
+	start := func(t *testing.T, path string) store.Store {
+		t.Helper()
+		s, err := sqlite.Open(t.Context(), path, sqlite.Options{Ballast: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		paths[s] = path
+		return s
+	}
+	storetest.Run(t, storetest.Harness{
+		Open: func(t *testing.T) store.Store { return start(t, filepath.Join(t.TempDir(), "grapnel.db")) },
+		Reopen: func(t *testing.T, s store.Store) store.Store {
+			path := snapshot(t, paths[s])
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			return start(t, path)
+		},
+	})
+}
+
+// snapshot copies a database with its log, without asking the process that uses it.
+func snapshot(t *testing.T, path string) string {
+	t.Helper()
+	to := filepath.Join(t.TempDir(), filepath.Base(path))
+	for _, suffix := range []string{"", "-wal"} {
+		copyFile(t, path+suffix, to+suffix)
+	}
+	return to
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	in, err := os.Open(from)
+	if os.IsNotExist(err) {
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	out, err := os.Create(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	if _, err := io.Copy(out, in); err != nil {
+		t.Fatal(err)
+	}
+}

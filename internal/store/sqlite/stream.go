@@ -1,0 +1,131 @@
+package sqlite
+
+import (
+	"cmp"
+	"container/heap"
+	"math"
+	"slices"
+
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
+)
+
+// chunk is how many numbers a stream reads at once. Most lists show fifty.
+const chunk = 64
+
+// stream yields numbers of events or deliveries from the newest to the oldest. It asks an index for the next few below the last
+// one it had, so no statement stays open between two calls.
+type stream struct {
+	fill   func(below int64) ([]int64, error) // the next ones in falling order; none: the end
+	ready  []int64
+	below  int64
+	bottom bool
+}
+
+// newStream yields numbers below a limit.
+func newStream(below int64, fill func(below int64) ([]int64, error)) *stream {
+	return &stream{below: below, fill: fill}
+}
+
+// peek returns the next number without taking it, or 0 at the end.
+func (s *stream) peek() (int64, error) {
+	for len(s.ready) == 0 && !s.bottom {
+		var err error
+		if s.ready, err = s.fill(s.below); err != nil {
+			return 0, err
+		}
+		if s.bottom = len(s.ready) == 0; !s.bottom {
+			s.below = s.ready[len(s.ready)-1]
+		}
+	}
+	if s.bottom {
+		return 0, nil
+	}
+	return s.ready[0], nil
+}
+
+// columnStream yields the first column of a query whose last three values are: below, from, limit.
+func columnStream(r *sqlite3.Conn, query string, in window, bind func(*sqlite3.Stmt)) *stream {
+	return newStream(in.below, func(below int64) ([]int64, error) {
+		q, err := r.Prepare(query)
+		if err != nil {
+			return nil, err
+		}
+		bind(q)
+		return integers(q.Int(below).Int(in.from).Int(chunk))
+	})
+}
+
+// listStream yields numbers that are known already.
+func listStream(numbers []int64, in window) *stream {
+	numbers = slices.DeleteFunc(numbers, func(n int64) bool { return n >= in.below || n < in.from })
+	slices.SortFunc(numbers, func(a, b int64) int { return cmp.Compare(b, a) })
+	return newStream(in.below, func(int64) ([]int64, error) {
+		all := numbers
+		numbers = nil
+		return all, nil
+	})
+}
+
+// window is a range of numbers: from inclusive, below exclusive.
+type window struct{ from, below int64 }
+
+// everything is the window of a list that begins with the newest (before 0) or below a number.
+func everything(before int64) window {
+	if before <= 0 {
+		before = math.MaxInt64
+	}
+	return window{below: before}
+}
+
+func (w window) empty() bool { return w.from >= w.below }
+
+func (w window) and(o window) window { return window{max(w.from, o.from), min(w.below, o.below)} }
+
+// merge calls yield with the numbers of all streams, the newest first and each once, until it returns false.
+func merge(streams []*stream, yield func(int64) (bool, error)) error {
+	var h streamHeap
+	for _, s := range streams {
+		if n, err := s.peek(); err != nil {
+			return err
+		} else if n != 0 {
+			h = append(h, s)
+		}
+	}
+	heap.Init(&h)
+	last := int64(0)
+	for len(h) > 0 {
+		s := h[0]
+		n := s.ready[0]
+		s.ready = s.ready[1:]
+		if n != last {
+			if more, err := yield(n); !more || err != nil {
+				return err
+			}
+			last = n
+		}
+		next, err := s.peek()
+		switch {
+		case err != nil:
+			return err
+		case next == 0:
+			heap.Pop(&h)
+		default:
+			heap.Fix(&h, 0)
+		}
+	}
+	return nil
+}
+
+// streamHeap has the stream with the highest number on top. All have one ready.
+type streamHeap []*stream
+
+func (h streamHeap) Len() int           { return len(h) }
+func (h streamHeap) Less(i, j int) bool { return h[i].ready[0] > h[j].ready[0] }
+func (h streamHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *streamHeap) Push(s any)        { *h = append(*h, s.(*stream)) }
+func (h *streamHeap) Pop() any {
+	last := len(*h) - 1
+	s := (*h)[last]
+	*h = (*h)[:last]
+	return s
+}

@@ -1,0 +1,123 @@
+package sqlite
+
+import (
+	"context"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
+)
+
+const (
+	// headsQuery reads the index alone; the row of a head is not looked at.
+	headsQuery = `SELECT seq, event, lane, position, due, blocked, attempts, anchor, "trigger", created FROM pending
+		WHERE head = 1 AND target = ? AND due IS NOT NULL ORDER BY due, seq LIMIT ?`
+	headQuery = `SELECT p.seq, p.event, p.lane, p.position, p.due, p.blocked, p.attempts, p.anchor, p."trigger", p.created,
+		p.head, t.endpoint FROM pending p JOIN target t ON t.number = p.target WHERE p.seq = ?`
+	eventQuery = `SELECT ` + eventColumns + ` FROM event e JOIN kind k ON k.number = e.kind WHERE e.seq = ?`
+	// eventColumns are what readEvent reads.
+	eventColumns = `e.seq, e.id, k.tenant, k.type, e.key, e.accepted, e.occurred, e.content_type, e.metadata, e.packed, e.sum, e.data`
+)
+
+// readHead reads the columns of headsQuery, with which those of headQuery begin.
+func readHead(q *sqlite3.Stmt, endpoint string) store.Head {
+	return store.Head{
+		Delivery: q.Integer(0), Event: q.Integer(1), Endpoint: endpoint, Lane: q.String(2), Position: q.Integer(3),
+		Due: readTime(q, 4), Blocked: q.Integer(5) == 1, Attempts: int(q.Integer(6)), Anchor: readTime(q, 7),
+		Trigger: readWord(q, 8, triggers), CreatedAt: moment(q.Integer(9)),
+	}
+}
+
+// Heads leaves out those that are blocked: they have no due time.
+func (s *Store) Heads(ctx context.Context, endpoint string, limit int) (heads []store.Head, err error) {
+	err = s.read(ctx, func(r *sqlite3.Conn) error {
+		heads = nil
+		target, err := integer(r, targetQuery, func(q *sqlite3.Stmt) { q.Text(endpoint) })
+		if err != nil || target == 0 || limit <= 0 {
+			return err
+		}
+		q, err := r.Prepare(headsQuery)
+		if err != nil {
+			return err
+		}
+		q.Int(target).Int(int64(limit))
+		for {
+			more, err := q.Next()
+			if !more {
+				return err
+			}
+			heads = append(heads, readHead(q, endpoint))
+		}
+	})
+	return heads, err
+}
+
+// Head of a delivery that waits behind its lane has neither due time nor anchor.
+func (s *Store) Head(ctx context.Context, delivery int64) (head *store.Head, first bool, err error) {
+	err = s.read(ctx, func(r *sqlite3.Conn) error {
+		q, err := r.Prepare(headQuery)
+		if err != nil {
+			return err
+		}
+		found, err := q.Int(delivery).Row()
+		if !found {
+			return err
+		}
+		defer q.Reset()
+		h := readHead(q, q.String(11))
+		head, first = &h, q.Integer(10) == 1
+		return nil
+	})
+	return head, first, err
+}
+
+// Events reads each event by itself: they lie where their time was, so one query would do the same.
+func (s *Store) Events(ctx context.Context, seqs []int64) ([]*grapnel.Event, error) {
+	events := make([]*grapnel.Event, len(seqs))
+	look := s.read
+	if len(seqs) > 1 {
+		look = s.snapshot
+	}
+	err := look(ctx, func(r *sqlite3.Conn) error {
+		q, err := r.Prepare(eventQuery)
+		if err != nil {
+			return err
+		}
+		for i, seq := range seqs {
+			found, err := q.Int(seq).Row()
+			if err != nil {
+				return err
+			}
+			if found {
+				events[i] = s.readEvent(q)
+				q.Reset()
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return events, nil
+}
+
+// readEvent reads the eventColumns of a row. It returns nil if the event is not what was published: its checksum differs.
+func (s *Store) readEvent(q *sqlite3.Stmt) *grapnel.Event {
+	e := &grapnel.Event{
+		Seq: q.Integer(0), ID: q.String(1), Tenant: q.String(2), Type: q.String(3), Key: q.String(4),
+		AcceptedAt: moment(q.Integer(5)), OccurredAt: moment(q.Integer(6)), ContentType: grapnel.JSONType,
+	}
+	if !q.IsNull(7) {
+		e.ContentType = q.String(7)
+	}
+	if metadata := q.Bytes(8); metadata != nil {
+		d := decoder{b: metadata}
+		e.Metadata = d.texts()
+	}
+	var err error
+	if e.Data, err = s.packer.thaw(q.Bytes(11), q.Integer(9)); err != nil || sum(e) != q.Integer(10) {
+		s.log.Error("an event in the database is corrupt", "event", e.Seq)
+		return nil
+	}
+	return e
+}

@@ -1,0 +1,148 @@
+package sqlite
+
+import (
+	"errors"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
+)
+
+// tx is one write transaction: the state of the writer that must be forgotten if it does not commit, and what is written once
+// for all operations in it.
+type tx struct {
+	conn    *sqlite3.Conn
+	q       *statements
+	names   names
+	tallies map[tally]int64 // how the counts change
+	hours   map[int64]span  // the events accepted in each hour
+
+	lastEvent    int64 // the highest numbers given; one that was given in vain is not given again
+	lastDelivery int64
+	version      int64 // of the configuration
+	committed    int64 // version, as of the last commit
+}
+
+// tally is one count of deliveries.
+type tally struct{ target, tenant, status int64 }
+
+// span is the first and the last of the events accepted in an hour.
+type span struct{ first, last int64 }
+
+const microsPerHour = 3600 * 1_000_000
+
+// hourOf is the hour since 1970 of a time in microseconds.
+func hourOf(at int64) int64 {
+	hour := at / microsPerHour
+	if at%microsPerHour < 0 {
+		hour--
+	}
+	return hour
+}
+
+// newestQuery is the highest number of any delivery: it is either pending or finished.
+const newestQuery = "SELECT max((SELECT ifnull(max(seq), 0) FROM pending), (SELECT ifnull(max(seq), 0) FROM finished))"
+
+func newTx(conn *sqlite3.Conn) (*tx, error) {
+	q, err := prepare(conn)
+	if err != nil {
+		return nil, err
+	}
+	t := &tx{conn: conn, q: q, tallies: make(map[tally]int64), hours: make(map[int64]span)}
+	t.names.forget()
+	for query, into := range map[string]*int64{
+		"SELECT max(seq) FROM event":        &t.lastEvent,
+		newestQuery:                         &t.lastDelivery,
+		"SELECT version FROM configuration": &t.version,
+	} {
+		if *into, err = one(conn, query); err != nil {
+			return nil, err
+		}
+	}
+	t.committed = t.version
+	return t, nil
+}
+
+// one returns the integer that a query without values has as its answer.
+func one(conn *sqlite3.Conn, query string) (int64, error) {
+	s, err := conn.Prepare(query)
+	if err != nil {
+		return 0, err
+	}
+	found, err := s.Row()
+	if err != nil || !found {
+		return 0, errors.Join(err, errNoAnswer(found))
+	}
+	defer s.Reset()
+	return s.Integer(0), nil
+}
+
+func errNoAnswer(found bool) error {
+	if found {
+		return nil
+	}
+	return errors.New("sqlite: a query has no answer")
+}
+
+func (t *tx) begin() error { return t.q.begin.Run() }
+
+// commit writes what all operations together have changed, and makes everything durable.
+func (t *tx) commit() error {
+	for at, change := range t.tallies {
+		if change == 0 {
+			continue
+		}
+		if err := t.q.addTally.Int(at.target).Int(at.tenant).Int(at.status).Int(change).Run(); err != nil {
+			return err
+		}
+	}
+	for hour, s := range t.hours {
+		if err := t.q.addHour.Int(hour).Int(s.first).Int(s.last).Run(); err != nil {
+			return err
+		}
+	}
+	if t.version != t.committed {
+		if err := t.q.setVersion.Int(t.version).Run(); err != nil {
+			return err
+		}
+	}
+	if err := t.q.commit.Run(); err != nil {
+		return err
+	}
+	t.committed = t.version
+	clear(t.tallies)
+	clear(t.hours)
+	return nil
+}
+
+// rollback forgets the transaction. SQLite may have done so itself already.
+func (t *tx) rollback() error {
+	t.version = t.committed
+	t.names.forget()
+	clear(t.tallies)
+	clear(t.hours)
+	if t.conn.InTransaction() {
+		return t.q.rollback.Run()
+	}
+	return nil
+}
+
+// decided says whether an operation failed by its own decision, before it wrote anything. Whatever else went wrong, the
+// transaction is lost with it.
+func decided(err error) bool {
+	return errors.Is(err, store.ErrStale) || grapnel.CodeOf(err) != ""
+}
+
+func (t *tx) count(target, tenant int64, status int64, by int64) {
+	t.tallies[tally{target, tenant, status}] += by
+}
+
+func (t *tx) accepted(at, seq int64) {
+	hour := hourOf(at)
+	s, known := t.hours[hour]
+	if !known {
+		s.first = seq
+	}
+	s.last = seq
+	t.hours[hour] = s
+}

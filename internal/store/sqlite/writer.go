@@ -1,0 +1,225 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
+)
+
+// operation is one call of a writing method. Its result is valid when the transaction has committed.
+type operation interface {
+	// apply decides whether it can be done, then does it. An error that is decided leaves the transaction as it was. apply may be
+	// called again for another transaction.
+	apply(*tx) error
+	// grows says that it needs room that outcomes need more.
+	grows() bool
+}
+
+// request is an operation on its way to the writer and back.
+type request struct {
+	operation
+	err   error
+	state atomic.Int32
+	done  chan struct{}
+}
+
+// The states of a request. A caller that gives up before its operation was taken has changed nothing.
+const (
+	waits = iota
+	taken
+	abandoned
+)
+
+// most is how many requests one transaction takes: enough that its cost is spread thin, few enough that those who wait for it
+// do not wait long.
+const most = 512
+
+// writer owns the connection that writes. All operations go through its goroutine, which gathers those that have arrived, does
+// them in one transaction and commits once.
+type writer struct {
+	store    *Store
+	tx       *tx
+	requests chan *request
+	quit     chan struct{} // closed to stop
+	stopped  chan struct{} // closed when it has
+
+	batch []*request
+	room  *room
+	retry *time.Timer // while there is no room: when to look again
+}
+
+// write hands an operation to the writer and waits until it is durable or has failed.
+func (s *Store) write(ctx context.Context, o operation) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	r := &request{operation: o, done: make(chan struct{})}
+	select {
+	case s.writer.requests <- r:
+	case <-s.writer.stopped:
+		return s.gone()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case <-r.done:
+		return r.err
+	case <-ctx.Done():
+		r.state.CompareAndSwap(waits, abandoned)
+		return ctx.Err()
+	case <-s.writer.stopped:
+		select {
+		case <-r.done:
+			return r.err
+		default:
+			return s.gone()
+		}
+	}
+}
+
+func (w *writer) run() {
+	defer close(w.stopped)
+	for w.next() {
+		w.commit()
+		clear(w.batch)
+		w.batch = w.batch[:0]
+		w.store.checkpoints.rest(w.tx.conn)
+	}
+}
+
+// next fills the batch: it waits for the first request, then takes what else is there. After quit it takes what is left.
+func (w *writer) next() bool {
+	for len(w.batch) == 0 {
+		select {
+		case r := <-w.requests:
+			w.take(r)
+		case <-w.retry.C:
+			w.regain()
+		case <-w.quit:
+			w.drain()
+			return len(w.batch) > 0
+		}
+	}
+	w.drain()
+	return true
+}
+
+func (w *writer) drain() {
+	for len(w.batch) < most {
+		select {
+		case r := <-w.requests:
+			w.take(r)
+		default:
+			return
+		}
+	}
+}
+
+func (w *writer) take(r *request) {
+	if r.state.CompareAndSwap(waits, taken) {
+		w.batch = append(w.batch, r)
+	}
+}
+
+// commit does the batch in one transaction. When there is no room for it, what grows is refused and the rest is done alone, with
+// the room that was kept for it. An operation that fails in a way of its own is left out and does not take the others with it.
+func (w *writer) commit() {
+	batch, lacked := w.batch, false
+	if w.room.full {
+		batch = w.refuse(batch)
+	}
+	for len(batch) > 0 {
+		culprit, err := w.try(batch)
+		switch {
+		case full(err) && !lacked:
+			w.lack(err)
+			batch, lacked = w.refuse(batch), true
+		case full(err):
+			answer(batch, errFull(err))
+			return
+		case culprit >= 0 && !broken(err):
+			answer(batch[culprit:culprit+1], err)
+			batch = slices.Delete(batch, culprit, culprit+1)
+		default:
+			answer(batch, err)
+			return
+		}
+	}
+}
+
+// answer sends requests back. Without an error of the transaction each has its own decision.
+func answer(batch []*request, err error) {
+	for _, r := range batch {
+		if err != nil {
+			r.err = err
+		}
+		close(r.done)
+	}
+}
+
+// try makes one attempt at a transaction. It returns which request it failed at, or -1.
+func (w *writer) try(batch []*request) (culprit int, err error) {
+	if err := w.store.failed(); err != nil {
+		return -1, err
+	}
+	started := w.store.now()
+	if culprit, err = w.transact(batch); err != nil {
+		if undo := w.tx.rollback(); undo != nil {
+			err, culprit = undo, -1
+		}
+		if broken(err) {
+			err = w.store.fail(err)
+		}
+		return culprit, err
+	}
+	pages := w.tx.conn.PagesWritten()
+	w.store.stats.committed(len(batch), pages, w.store.now().Sub(started))
+	w.store.checkpoints.grown(pages)
+	return -1, nil
+}
+
+func (w *writer) transact(batch []*request) (culprit int, err error) {
+	if err := w.tx.begin(); err != nil {
+		return -1, err
+	}
+	for i, r := range batch {
+		r.err = r.apply(w.tx)
+		if r.err != nil && !decided(r.err) {
+			return i, r.err
+		}
+	}
+	return -1, w.tx.commit()
+}
+
+// refuse answers those requests that must wait for room, and returns the others.
+func (w *writer) refuse(batch []*request) []*request {
+	kept := batch[:0:0]
+	for _, r := range batch {
+		if !r.grows() {
+			kept = append(kept, r)
+			continue
+		}
+		r.err = errFull(nil)
+		close(r.done)
+	}
+	return kept
+}
+
+func errFull(cause error) error {
+	return &grapnel.Error{Code: grapnel.CodeStorageFull, Detail: "the disk that holds the database is full", Err: cause}
+}
+
+func full(err error) bool {
+	var e *sqlite3.Error
+	return errors.As(err, &e) && e.Full()
+}
+
+func broken(err error) bool {
+	var e *sqlite3.Error
+	return errors.As(err, &e) && e.Broken()
+}
