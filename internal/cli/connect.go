@@ -42,3 +42,6 @@ func local(server string) bool {
 	addr, err := netip.ParseAddr(u.Hostname())
 	return u.Hostname() == "localhost" || err == nil && addr.IsLoopback()
 }
+
+// IsKey says whether a text has the form of an API key: its prefix and 256 bits.
+func IsKey(text string) bool { return strings.HasPrefix(text, "grp_") && len(text) == len("grp_")+43 }

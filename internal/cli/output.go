@@ -58,11 +58,8 @@ func (w *World) NewPrinter(form, jq string) (*Printer, error) {
 	if jq == "" {
 		return p, nil
 	}
-	query, err := gojq.Parse(jq)
-	if err != nil {
-		return nil, Usagef("--jq: %v", err)
-	}
-	if p.query, err = gojq.Compile(query); err != nil {
+	var err error
+	if p.query, err = compile(jq); err != nil {
 		return nil, Usagef("--jq: %v", err)
 	}
 	return p, nil
@@ -109,11 +106,9 @@ func (p *Printer) Print(v View) error {
 
 // filter runs the --jq expression. Like jq -r, it prints strings as they are.
 func (p *Printer) filter(out io.Writer, doc json.RawMessage) error {
-	decoder := json.NewDecoder(bytes.NewReader(doc))
-	decoder.UseNumber() // keeps the digits of numbers
-	var in any
-	if err := decoder.Decode(&in); err != nil {
-		return fmt.Errorf("the answer is not JSON: %w", err)
+	in, err := decode(doc)
+	if err != nil {
+		return err
 	}
 	results := p.query.Run(in)
 	for {
@@ -196,4 +191,45 @@ func (w *World) AskedOutput(otherwise string) string {
 		}
 	}
 	return otherwise
+}
+
+// Condition compiles a jq expression that says yes or no about a document; an empty one always says no. As in jq, null and
+// false are no.
+func Condition(expression string) (func(doc json.RawMessage) (bool, error), error) {
+	if expression == "" {
+		return func(json.RawMessage) (bool, error) { return false, nil }, nil
+	}
+	query, err := compile(expression)
+	if err != nil {
+		return nil, err
+	}
+	return func(doc json.RawMessage) (bool, error) {
+		in, err := decode(doc)
+		if err != nil {
+			return false, err
+		}
+		v, _ := query.Run(in).Next()
+		if err, failed := v.(error); failed {
+			return false, err
+		}
+		return v != nil && v != false, nil
+	}, nil
+}
+
+func compile(expression string) (*gojq.Code, error) {
+	query, err := gojq.Parse(expression)
+	if err != nil {
+		return nil, err
+	}
+	return gojq.Compile(query)
+}
+
+// decode keeps the digits of numbers.
+func decode(doc json.RawMessage) (v any, err error) {
+	decoder := json.NewDecoder(bytes.NewReader(doc))
+	decoder.UseNumber()
+	if err := decoder.Decode(&v); err != nil {
+		return nil, fmt.Errorf("the answer is not JSON: %w", err)
+	}
+	return v, nil
 }

@@ -1,0 +1,326 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/grapnelhq/grapnel/internal/cli"
+)
+
+// result is what a call of the program came to.
+type result struct {
+	code      int
+	out, errs string
+}
+
+// invoke runs the program in this process.
+func invoke(t *testing.T, env map[string]string, stdin string, args ...string) result {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code := run(t.Context(), &cli.World{
+		Program: "grapnel", Args: args, Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &errs,
+		Lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
+		Now:    func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) },
+	})
+	return result{code, out.String(), errs.String()}
+}
+
+// request is what a fake server saw.
+type request struct{ Method, Target, Body, Key string }
+
+// fake answers with what a test says, and keeps what it was asked.
+type fake struct {
+	*httptest.Server
+	seen []request
+}
+
+func newFake(t *testing.T, answer func(r *http.Request) (status int, body string)) *fake {
+	t.Helper()
+	f := &fake{}
+	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		f.seen = append(f.seen, request{r.Method, r.URL.RequestURI(), string(body), strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")})
+		status, text := answer(r)
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, text)
+	}))
+	t.Cleanup(f.Close)
+	return f
+}
+
+func always(status int, body string) func(*http.Request) (int, string) {
+	return func(*http.Request) (int, string) { return status, body }
+}
+
+func (f *fake) env() map[string]string {
+	return map[string]string{"GRAPNEL_SERVER": f.URL, "GRAPNEL_KEY": "grp_env"}
+}
+
+// The table says what each command sends.
+func TestRequests(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "doc.json")
+	if err := os.WriteFile(file, []byte(`{ "n": 1.0 }`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		args  string
+		stdin string
+		want  request
+	}{
+		{args: `send a.b`, want: request{"POST", "/v1/events", `{"type":"a.b","data":{}}`, ""}},
+		{args: `send a.b -d {"x":[1,2.0]} --key k --id i --tenant t --metadata m=1`,
+			want: request{"POST", "/v1/events", `{"type":"a.b","key":"k","id":"i","tenant":"t","metadata":{"m":"1"},"data":{"x":[1,2.0]}}`, ""}},
+		{args: `send a.b -d @` + file, want: request{"POST", "/v1/events", `{"type":"a.b","data":{ "n": 1.0 }}`, ""}},
+		{args: `send a.b -d -`, stdin: "[1]", want: request{"POST", "/v1/events", `{"type":"a.b","data":[1]}`, ""}},
+		{args: `send a.b --occurred-at 2026-01-01T00:00:00Z`, want: request{"POST", "/v1/events", `{"type":"a.b","occurred_at":"2026-01-01T00:00:00Z","data":{}}`, ""}},
+		{args: `send a.b -d - --content-type text/csv --key k`, stdin: "a,b", want: request{"POST", "/v1/events/raw?key=k&type=a.b", "a,b", ""}},
+		{args: `events list --type a.* --event-key k --limit 3`, want: request{"GET", "/v1/events?key=k&limit=3&type=a.%2A", "", ""}},
+		{args: `events show evt_1`, want: request{"GET", "/v1/events/evt_1", "", ""}},
+		{args: `deliveries list --endpoint ep_1 --status failed,held --from 2026-01-01T00:00:00Z --cursor c`,
+			want: request{"GET", "/v1/endpoints/ep_1/deliveries?cursor=c&from=2026-01-01T00%3A00%3A00Z&limit=50&status=failed&status=held", "", ""}},
+		{args: `deliveries show dlv_1`, want: request{"GET", "/v1/deliveries/dlv_1", "", ""}},
+		{args: `deliveries retry dlv_1`, want: request{"POST", "/v1/deliveries/dlv_1/retry", "", ""}},
+		{args: `deliveries skip dlv_1 --reason why`, want: request{"POST", "/v1/deliveries/dlv_1/skip", `{"reason":"why"}`, ""}},
+		{args: `endpoints create https://x.test/h`, want: request{"POST", "/v1/endpoints", `{"url":"https://x.test/h"}`, ""}},
+		{args: `endpoints create https://x.test/h --types a.*,b --policy paylera --rate 5/9 --header X-A=1 --max-concurrency 3 --tenant t`,
+			want: request{"POST", "/v1/endpoints", `{"event_types":["a.*","b"],"headers":{"X-A":"1"},"max_concurrency":3,"policy":"paylera",` +
+				`"rate_limit":{"burst":9,"per_second":5},"tenant":"t","url":"https://x.test/h"}`, ""}},
+		{args: `endpoints create https://x.test/h --policy {"timeout":"1s"} --secret -`, stdin: "whsec_x\n",
+			want: request{"POST", "/v1/endpoints", `{"policy":{"timeout":"1s"},"secret":"whsec_x","url":"https://x.test/h"}`, ""}},
+		{args: `endpoints list --tenant t`, want: request{"GET", "/v1/endpoints?limit=50&tenant=t", "", ""}},
+		{args: `endpoints show ep_1`, want: request{"GET", "/v1/endpoints/ep_1", "", ""}},
+		{args: `endpoints update ep_1 --filter= --rate none`, want: request{"PATCH", "/v1/endpoints/ep_1", `{"filter":"","rate_limit":null}`, ""}},
+		{args: `endpoints delete ep_1`, want: request{"DELETE", "/v1/endpoints/ep_1", "", ""}},
+		{args: `endpoints pause ep_1`, want: request{"PATCH", "/v1/endpoints/ep_1", `{"status":"paused"}`, ""}},
+		{args: `endpoints resume ep_1`, want: request{"PATCH", "/v1/endpoints/ep_1", `{"status":"enabled"}`, ""}},
+		{args: `endpoints enable ep_1`, want: request{"PATCH", "/v1/endpoints/ep_1", `{"status":"enabled"}`, ""}},
+		{args: `endpoints rotate-secret ep_1 --overlap 1h`, want: request{"POST", "/v1/endpoints/ep_1/rotate-secret", `{"overlap":"1h0m0s"}`, ""}},
+		{args: `endpoints test ep_1 --type a -d {"x":1}`, want: request{"POST", "/v1/endpoints/ep_1/test", `{"data":{"x":1},"type":"a"}`, ""}},
+		{args: `policies list`, want: request{"GET", "/v1/policies?limit=50", "", ""}},
+		{args: `policies show paylera`, want: request{"GET", "/v1/policies/paylera", "", ""}},
+		{args: `policies create {"timeout":"1s"} --name p`, want: request{"POST", "/v1/policies", `{"name":"p","timeout":"1s"}`, ""}},
+		{args: `policies delete pol_1`, want: request{"DELETE", "/v1/policies/pol_1", "", ""}},
+		{args: `keys create --name ci --scope publish,read --tenant t`, want: request{"POST", "/v1/keys", `{"name":"ci","scopes":["publish","read"],"tenant":"t"}`, ""}},
+		{args: `keys list`, want: request{"GET", "/v1/keys?limit=50", "", ""}},
+		{args: `keys delete key_1`, want: request{"DELETE", "/v1/keys/key_1", "", ""}},
+	} {
+		t.Run(tc.args, func(t *testing.T) {
+			f := newFake(t, always(200, `{"data":[]}`))
+			got := invoke(t, f.env(), tc.stdin, strings.Fields(tc.args)...)
+			if got.code != 0 {
+				t.Fatalf("%+v", got)
+			}
+			tc.want.Key = "grp_env"
+			if d := cmp.Diff([]request{tc.want}, f.seen); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+func TestPreciseAnswers(t *testing.T) {
+	const answer = `{"data":[{"id":"dlv_1","status":"failed","type":"a","key":"k","endpoint_id":"ep_1","attempts_made":9,"next_attempt_at":null,` +
+		`"created_at":"2026-01-02T03:04:05.000000Z","later":1.50}],"next":"c2"}`
+	for _, tc := range []struct {
+		args      string
+		out, errs string
+	}{
+		{"", "DELIVERY  STATUS  TYPE  KEY  ENDPOINT  TRIES  NEXT  CREATED\n" +
+			"dlv_1     failed  a     k    ep_1      9            2026-01-02T03:04:05.000000Z\n", "there is more: --cursor c2\n"},
+		{"-o name", "dlv_1\n", ""},
+		{"-o jsonl", answer[len(`{"data":[`):strings.Index(answer, `],"next"`)] + "\n", ""},
+		{"--jq .data[0].later", "1.50\n", ""},
+	} {
+		f := newFake(t, always(200, answer))
+		got := invoke(t, f.env(), "", append([]string{"deliveries", "list"}, strings.Fields(tc.args)...)...)
+		if d := cmp.Diff(result{0, tc.out, tc.errs}, got, cmp.AllowUnexported(result{})); d != "" {
+			t.Errorf("%s:\n%s", tc.args, d)
+		}
+	}
+	f := newFake(t, always(200, answer))
+	got := invoke(t, f.env(), "", "deliveries", "list", "-o", "json")
+	var want, have any
+	if json.Unmarshal([]byte(answer), &want) != nil || json.Unmarshal([]byte(got.out), &have) != nil || cmp.Diff(want, have) != "" || !strings.Contains(got.out, "1.50") {
+		t.Errorf("-o json is not the server's answer: %s", got.out)
+	}
+}
+
+// A server's refusals, and what is wrong before anything is sent, as exit codes.
+func TestExitCodesOfCommands(t *testing.T) {
+	problem := func(status int, code string) func(*http.Request) (int, string) {
+		text, _ := json.Marshal(map[string]any{"status": status, "code": code, "title": "t", "detail": "d", "request_id": "r"})
+		return always(status, string(text))
+	}
+	ok := always(200, `{"data":[]}`)
+	for _, tc := range []struct {
+		args   string
+		answer func(*http.Request) (int, string)
+		want   int
+	}{
+		{"events list", ok, 0},
+		{"--help", ok, 0},
+		{"endpoints", ok, 0},
+		{"--version", ok, 0},
+		{"events list", problem(500, "internal"), 1},
+		{"events", ok, 0},
+		{"nonsense", ok, 2},
+		{"events nonsense", ok, 2},
+		{"events list extra", ok, 2},
+		{"events show", ok, 2},
+		{"events list --nonsense", ok, 2},
+		{"events list --from yesterday", ok, 2},
+		{"events list -o xml", ok, 2},
+		{"events list --jq .[", ok, 2},
+		{"events list --server nowhere", ok, 2},
+		{"send a -d {", ok, 2},
+		{"send a -d @/nowhere/at-all", ok, 2},
+		{"endpoints update ep_1", ok, 2},
+		{"endpoints create https://x.test --rate fast", ok, 2},
+		{"keys create --name x", ok, 2},
+		{"deliveries skip dlv_1", ok, 2},
+		{"policies create [1]", ok, 2},
+		{"send a", problem(422, "invalid"), 2},
+		{"events show evt_1", problem(404, "not_found"), 3},
+		{"events list", problem(401, "unauthenticated"), 4},
+		{"events list", problem(403, "forbidden"), 4},
+		{"send a --id x", problem(409, "conflict"), 5},
+		{"send a", problem(422, "idempotency_mismatch"), 5},
+		{"send a", problem(507, "storage_full"), 6},
+		{"endpoints delete ep_1", problem(503, "unavailable"), 6},
+		{"endpoints delete ep_1", problem(429, "rate_limited"), 7},
+	} {
+		t.Run(tc.args, func(t *testing.T) {
+			f := newFake(t, tc.answer)
+			got := invoke(t, f.env(), "", strings.Fields(tc.args)...)
+			if got.code != tc.want {
+				t.Errorf("exits %d, want %d\n%s%s", got.code, tc.want, got.out, got.errs)
+			}
+			if tc.want == 2 && !strings.Contains(tc.args, "a") && len(f.seen) > 0 {
+				t.Errorf("a command that was called wrong sent %v", f.seen)
+			}
+			if strings.Contains(tc.args, "--jq") {
+				return // a program reads that, so stdout has a problem
+			}
+			if tc.want != 0 && (!strings.HasPrefix(got.errs, "error: ") || strings.Count(got.errs, "\n") != 1 || got.out != "") {
+				t.Errorf("stderr %q should be one line that starts with error:, stdout %q should be empty", got.errs, got.out)
+			}
+		})
+	}
+}
+
+func TestServerThatIsNotThere(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := map[string]string{"GRAPNEL_SERVER": "http://" + l.Addr().String()}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	got := invoke(t, env, "", "events", "list", "-o", "json")
+	var doc struct{ Code string }
+	if got.code != 6 || json.Unmarshal([]byte(got.out), &doc) != nil || doc.Code != "unavailable" || !strings.Contains(got.errs, "grapnel serve") {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestServerThatDoesNotAnswer(t *testing.T) {
+	release := make(chan struct{})
+	f := newFake(t, func(*http.Request) (int, string) { <-release; return 200, "{}" })
+	defer close(release)
+	if got := invoke(t, f.env(), "", "events", "show", "evt_1", "--timeout", "50ms"); got.code != 124 {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestErrorsAreProblemsForPrograms(t *testing.T) {
+	const text = `{"type":"/docs#problem-not_found","status":404,"code":"not_found","detail":"there is no such event","errors":[],"request_id":"req_1"}`
+	f := newFake(t, always(404, text))
+	for _, form := range []string{"json", "jsonl"} {
+		if got := invoke(t, f.env(), "", "events", "show", "evt_1", "-o", form); got.out != text+"\n" {
+			t.Errorf("-o %s: %+v", form, got)
+		}
+	}
+	for _, args := range []string{"events list --bogus -o json", "events show -o json", "nonsense -o json"} {
+		got := invoke(t, nil, "", strings.Fields(args)...)
+		var doc struct {
+			Code string `json:"code"`
+			Exit int    `json:"exit_code"`
+		}
+		if err := json.Unmarshal([]byte(got.out), &doc); err != nil || doc.Code != "usage" || doc.Exit != 2 {
+			t.Errorf("%s: %+v", args, got)
+		}
+	}
+}
+
+func TestManyIdsAndSomeFail(t *testing.T) {
+	f := newFake(t, func(r *http.Request) (int, string) {
+		if strings.Contains(r.URL.Path, "gone") {
+			return 404, `{"code":"not_found","detail":"there is no such delivery"}`
+		}
+		return 200, `{"id":"dlv_new","status":"pending"}`
+	})
+	got := invoke(t, f.env(), "", "deliveries", "retry", "dlv_1", "gone", "dlv_2", "-o", "name")
+	want := result{9, "dlv_new\ndlv_new\n", "gone: there is no such delivery\nerror: 1 of 3 failed\n"}
+	if d := cmp.Diff(want, got, cmp.AllowUnexported(result{})); d != "" {
+		t.Error(d)
+	}
+	if got := invoke(t, f.env(), "", "deliveries", "retry", "gone"); got.code != 3 {
+		t.Errorf("one id that is gone: %+v", got)
+	}
+}
+
+func TestWhereTheKeyComesFrom(t *testing.T) {
+	t.Chdir(t.TempDir())
+	f := newFake(t, always(200, `{"data":[]}`))
+	last := func(env map[string]string, args ...string) string {
+		t.Helper()
+		env["GRAPNEL_SERVER"] = f.URL
+		if got := invoke(t, env, "", args...); got.code != 0 {
+			t.Fatalf("%v: %+v", args, got)
+		}
+		return f.seen[len(f.seen)-1].Key
+	}
+	keyFile := filepath.Join(t.TempDir(), "key")
+	for path, text := range map[string]string{keyFile: "grp_file\n", cli.KeyFile: "grp_admin\n"} {
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	apiKey := "grp_" + strings.Repeat("x", 43)
+	for _, tc := range []struct {
+		env  map[string]string
+		args []string
+		want string
+	}{
+		{map[string]string{}, []string{"events", "list"}, "grp_admin"},
+		{map[string]string{"GRAPNEL_KEY_FILE": keyFile}, []string{"events", "list"}, "grp_file"},
+		{map[string]string{"GRAPNEL_KEY": "grp_env"}, []string{"events", "list"}, "grp_env"},
+		{map[string]string{"GRAPNEL_KEY": "grp_env"}, []string{"events", "list", "--key", "grp_flag"}, "grp_flag"},
+		{map[string]string{"GRAPNEL_KEY": "grp_env"}, []string{"send", "a", "--key", "inv_1"}, "grp_env"},
+		{map[string]string{"GRAPNEL_KEY": "grp_env"}, []string{"send", "a", "--key", "inv_1", "--api-key", "grp_flag"}, "grp_flag"},
+		{map[string]string{}, []string{"send", "a", "--key", "inv_1"}, "grp_admin"},
+		{map[string]string{}, []string{"send", "a", "--key", apiKey}, apiKey},
+	} {
+		if got := last(tc.env, tc.args...); got != tc.want {
+			t.Errorf("%v %v used %q, want %q", tc.env, tc.args, got, tc.want)
+		}
+		if body := f.seen[len(f.seen)-1].Body; strings.Contains(body, "grp_") {
+			t.Errorf("%v: an API key became a part of the event: %s", tc.args, body)
+		}
+	}
+}

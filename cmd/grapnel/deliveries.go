@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/cli"
+)
+
+func (s *session) deliveries() *cobra.Command {
+	return group("deliveries", "Look at deliveries, retry or skip them",
+		s.deliveriesList(), s.deliveriesShow(), s.deliveriesRetry(), s.deliveriesSkip())
+}
+
+func (s *session) deliveriesList() *cobra.Command {
+	var f client.DeliveryFilter
+	var from, to moment
+	var statuses []string
+	c := paging(&cobra.Command{
+		Use: "list", Short: "List deliveries, the newest first",
+		Example: "grapnel deliveries list --status failed --from 24h\ngrapnel deliveries list --endpoint ep_… -o name",
+		RunE: s.ask(func(ctx context.Context, r reader, _ []string) (cli.View, error) {
+			f.From, f.To = from.Time, to.Time
+			for _, status := range statuses {
+				f.Status = append(f.Status, grapnel.Status(status))
+			}
+			p, err := r.Deliveries(ctx, f)
+			if err != nil {
+				return cli.View{}, err
+			}
+			return page(p, deliveryHead, func(d client.Delivery) []string { return deliveryRow(r, &d) }), nil
+		}),
+	}, &f.Limit, &f.Cursor)
+	selecting(c, &f.Type, &f.Key, &f.Tenant, &from, &to)
+	c.Flags().StringVar(&f.Endpoint, "endpoint", "", "only this endpoint")
+	c.Flags().StringSliceVar(&statuses, "status", nil, "only these: pending, held, delivered, failed, dropped, discarded, skipped")
+	return c
+}
+
+func (s *session) deliveriesShow() *cobra.Command {
+	return &cobra.Command{
+		Use: "show DELIVERY_ID", Short: "Show a delivery, its attempts and what is planned", Args: takes(cobra.ExactArgs(1)),
+		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
+			d, err := r.Delivery(ctx, args[0])
+			if err != nil {
+				return cli.View{}, err
+			}
+			return deliveryView(r, d), nil
+		}),
+	}
+}
+
+func (s *session) deliveriesRetry() *cobra.Command {
+	return &cobra.Command{
+		Use: "retry DELIVERY_ID…", Short: "Try deliveries now; one that is over gets a new delivery", Args: takes(cobra.MinimumNArgs(1)),
+		Example: "grapnel deliveries list --status failed -o name | xargs grapnel deliveries retry",
+		RunE: s.askEach(deliveryHead, func(ctx context.Context, r reader, id string) (json.RawMessage, []string, error) {
+			d, err := r.Retry(ctx, id)
+			if err != nil {
+				return nil, nil, err
+			}
+			return d.JSON(), deliveryRow(r, d), nil
+		}),
+	}
+}
+
+func (s *session) deliveriesSkip() *cobra.Command {
+	var reason string
+	c := &cobra.Command{
+		Use: "skip DELIVERY_ID…", Short: "End waiting deliveries without delivering, so that their keys move on", Args: takes(cobra.MinimumNArgs(1)),
+		Example: "grapnel deliveries skip dlv_… --reason 'fixed by hand at the customer'",
+		RunE: s.askEach(deliveryHead, func(ctx context.Context, r reader, id string) (json.RawMessage, []string, error) {
+			d, err := r.Skip(ctx, id, reason)
+			if err != nil {
+				return nil, nil, err
+			}
+			return d.JSON(), deliveryRow(r, d), nil
+		}),
+	}
+	c.Flags().StringVar(&reason, "reason", "", "why, for whoever reads the history")
+	return needs(c, "reason")
+}
+
+var deliveryHead = []string{"DELIVERY", "STATUS", "TYPE", "KEY", "ENDPOINT", "TRIES", "NEXT", "CREATED"}
+
+func deliveryRow(r reader, d *client.Delivery) []string {
+	return []string{d.ID, string(d.Status), d.Type, d.Key, d.EndpointID, strconv.Itoa(d.AttemptsMade), r.Time(d.NextAttemptAt), r.Time(&d.CreatedAt)}
+}
+
+func deliveryView(r reader, d *client.Delivery) cli.View {
+	form := [][]string{
+		{"delivery", d.ID}, {"event", d.EventID}, {"endpoint", d.EndpointID}, {"type", d.Type},
+		{"key", d.Key}, {"sequence", strconv.FormatInt(d.Sequence, 10)}, {"status", string(d.Status)}, {"why", d.Reason},
+		{"created", r.Time(&d.CreatedAt)}, {"finished", r.Time(d.FinishedAt)},
+	}
+	if d.ReplayOf != nil {
+		form = append(form, []string{"replay of", *d.ReplayOf})
+	}
+	attempts := cli.Part{Title: "Attempts", Head: []string{"N", "TRIGGER", "STARTED", "TOOK", "STATUS", "RESULT", "ERROR"}}
+	for _, a := range d.Attempts {
+		code := ""
+		if a.StatusCode > 0 {
+			code = strconv.Itoa(a.StatusCode)
+		}
+		attempts.Rows = append(attempts.Rows, []string{strconv.Itoa(a.Number), string(a.Trigger), r.Time(&a.StartedAt),
+			a.Duration.Std().Round(time.Millisecond).String(), code, string(a.Decision), a.Error})
+	}
+	parts := []cli.Part{attempts}
+	if len(d.Planned) > 0 {
+		planned := cli.Part{Title: "Planned, if every attempt fails", Head: []string{"N", "AT", "JITTER"}}
+		for _, p := range d.Planned {
+			planned.Rows = append(planned.Rows, []string{strconv.Itoa(p.Number), r.Time(&p.At), fmt.Sprintf("up to %v", p.Latest.Sub(p.At).Round(time.Millisecond))})
+		}
+		parts = append(parts, planned)
+	}
+	return object(d.ID, d.JSON(), form, parts...)
+}

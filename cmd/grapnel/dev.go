@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/cli"
+	"github.com/grapnelhq/grapnel/internal/demo"
+	"github.com/grapnelhq/grapnel/internal/server"
+)
+
+func (s *session) dev() *cobra.Command {
+	var listen, data, level string
+	var fresh bool
+	c := &cobra.Command{
+		Use: "dev", Short: "Run a server with demo receivers, to look at", Args: takes(cobra.NoArgs),
+		Long: "Run a server on loopback with two demo receivers, one healthy and one flaky, and print what to try. " +
+			"Its data are its own: settings of grapnel serve do not apply.",
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			host, _, err := net.SplitHostPort(listen)
+			if addr, bad := netip.ParseAddr(host); err != nil || host != "localhost" && (bad != nil || !addr.IsLoopback()) {
+				return cli.Usagef("--listen %s: dev is for this machine only; use an address such as 127.0.0.1:8420", listen)
+			}
+			if fresh {
+				if data, err = os.MkdirTemp("", "grapnel-dev-"); err != nil {
+					return fmt.Errorf("no place for the data: %w", err)
+				}
+				defer func() { err = errors.Join(err, os.RemoveAll(data)) }()
+			}
+			log, err := s.Logger("text", level)
+			if err != nil {
+				return err
+			}
+			o := server.Options{
+				Listen: listen, Store: "sqlite:" + filepath.Join(data, "grapnel.db"), DrainTimeout: 5 * time.Second, Log: log,
+				EgressAllow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")},
+			}
+			return s.demonstrate(cmd.Context(), o, !cmd.Flags().Changed("listen"))
+		},
+	}
+	c.Flags().StringVar(&listen, "listen", server.DefaultListen, "address to accept requests at; a free port when this one is taken")
+	c.Flags().StringVar(&data, "data", filepath.Join("grapnel-data", "dev"), "directory for its data")
+	c.Flags().BoolVar(&fresh, "fresh", false, "keep the data in a temporary directory and remove them at the end")
+	c.Flags().StringVar(&level, "log-level", "warn", "debug, info, warn or error")
+	return c
+}
+
+// demonstrate runs the server and the receivers.
+func (s *session) demonstrate(ctx context.Context, o server.Options, anyPort bool) (err error) {
+	receivers, err := demo.Open(ctx, func(r demo.Receipt) { s.Note("%s", r) })
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, receivers.Close()) }()
+	started := func(srv *server.Server) error {
+		if err := s.announce(srv); err != nil {
+			return err
+		}
+		key, err := os.ReadFile(srv.AdminKey().Path)
+		if err != nil {
+			return fmt.Errorf("the demo needs the admin key in its file: %w", err)
+		}
+		c, err := client.New(client.Options{Server: srv.URL(), Key: strings.TrimSpace(string(key))})
+		if err != nil {
+			return err
+		}
+		if err := receivers.Install(ctx, c); err != nil {
+			return err
+		}
+		s.example(srv)
+		return nil
+	}
+	err = s.run(ctx, o, started)
+	if anyPort && errors.Is(err, syscall.EADDRINUSE) {
+		o.Listen = "127.0.0.1:0"
+		err = s.run(ctx, o, started)
+	}
+	return err
+}
+
+// example says what to try, ready to paste.
+func (s *session) example(srv *server.Server) {
+	keyFile := srv.AdminKey().Path
+	if path, err := filepath.Abs(keyFile); err == nil {
+		keyFile = path
+	}
+	server := ""
+	if srv.URL() != client.DefaultServer {
+		server = "\n  export GRAPNEL_SERVER=" + srv.URL()
+	}
+	_, _ = fmt.Fprintf(s.Stderr, `
+Two demo receivers listen on loopback, one healthy and one flaky. In another terminal:
+%s
+  export GRAPNEL_KEY_FILE=%s
+  %s send invoice.paid -d '{"amount":100}' --key inv_1
+  %s deliveries list
+
+or with curl:
+
+  curl %s/v1/events -H "Authorization: Bearer $(cat %s)" \
+    -H 'Content-Type: application/json' -d '{"type":"invoice.paid","key":"inv_1","data":{"amount":100}}'
+
+What the receivers get appears here. The API is described at %s/docs; Ctrl-C ends.
+
+`, server, keyFile, s.Program, s.Program, srv.URL(), keyFile, srv.URL())
+}

@@ -1,0 +1,218 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/cli"
+)
+
+func (s *session) endpoints() *cobra.Command {
+	return group("endpoints", "Create, change and look at endpoints",
+		s.endpointsCreate(), s.endpointsList(), s.endpointsShow(), s.endpointsUpdate(), s.endpointsDelete(),
+		s.endpointsStatus("pause", "Hold deliveries to endpoints", grapnel.EndpointPaused),
+		s.endpointsStatus("resume", "Go on delivering to paused endpoints", grapnel.EndpointEnabled),
+		s.endpointsStatus("enable", "Deliver again to endpoints that were disabled", grapnel.EndpointEnabled),
+		s.endpointsRotate(), s.endpointsTest())
+}
+
+func (s *session) endpointsCreate() *cobra.Command {
+	var change endpointFlags
+	var tenant, secret string
+	c := &cobra.Command{
+		Use: "create URL", Short: "Create an endpoint and show its secret, this once", Args: takes(cobra.ExactArgs(1)),
+		Example: "grapnel endpoints create https://example.com/hooks --types 'invoice.*' --policy paylera",
+		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
+			fields, err := change.fields(s)
+			if err != nil {
+				return cli.View{}, err
+			}
+			fields["url"] = args[0]
+			if tenant != "" {
+				fields["tenant"] = tenant
+			}
+			if secret != "" {
+				if fields["secret"], err = s.text("--secret", secret); err != nil {
+					return cli.View{}, err
+				}
+			}
+			e := new(client.Endpoint)
+			if err := r.Do(ctx, "POST", "/v1/endpoints", nil, fields, e); err != nil {
+				return cli.View{}, err
+			}
+			s.Note("The secret is shown only now: give it to whoever receives.")
+			return endpointView(r, e), nil
+		}),
+	}
+	change.add(c)
+	c.Flags().StringVar(&tenant, "tenant", "", "whose endpoint it is")
+	c.Flags().StringVar(&secret, "secret", "", "sign with this whsec_ secret: @FILE or - for standard input; default: a new one")
+	return c
+}
+
+func (s *session) endpointsList() *cobra.Command {
+	var f client.EndpointFilter
+	c := paging(&cobra.Command{
+		Use: "list", Short: "List endpoints",
+		RunE: s.ask(func(ctx context.Context, r reader, _ []string) (cli.View, error) {
+			p, err := r.Endpoints(ctx, f)
+			if err != nil {
+				return cli.View{}, err
+			}
+			return page(p, endpointHead, func(e client.Endpoint) []string { return endpointRow(&e) }), nil
+		}),
+	}, &f.Limit, &f.Cursor)
+	c.Flags().StringVar(&f.Tenant, "tenant", "", "only this tenant")
+	return c
+}
+
+func (s *session) endpointsShow() *cobra.Command {
+	return &cobra.Command{
+		Use: "show ENDPOINT_ID", Short: "Show an endpoint and how it is doing", Args: takes(cobra.ExactArgs(1)),
+		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
+			e, err := r.Endpoint(ctx, args[0])
+			if err != nil {
+				return cli.View{}, err
+			}
+			return endpointView(r, e), nil
+		}),
+	}
+}
+
+func (s *session) endpointsUpdate() *cobra.Command {
+	var change endpointFlags
+	var url string
+	c := &cobra.Command{
+		Use: "update ENDPOINT_ID", Short: "Change an endpoint", Args: takes(cobra.ExactArgs(1)),
+		Example: "grapnel endpoints update ep_… --rate 100/200 --policy standard\ngrapnel endpoints update ep_… --filter ''",
+		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
+			fields, err := change.fields(s)
+			if err != nil {
+				return cli.View{}, err
+			}
+			if url != "" {
+				fields["url"] = url
+			}
+			if len(fields) == 0 {
+				return cli.View{}, cli.Usagef("nothing to change: give a flag that says what")
+			}
+			e, err := r.UpdateEndpoint(ctx, args[0], fields)
+			if err != nil {
+				return cli.View{}, err
+			}
+			return endpointView(r, e), nil
+		}),
+	}
+	change.add(c)
+	c.Flags().StringVar(&url, "url", "", "where its events go")
+	return c
+}
+
+func (s *session) endpointsDelete() *cobra.Command {
+	return &cobra.Command{
+		Use: "delete ENDPOINT_ID…", Short: "Delete endpoints; what waits for them ends as dropped", Args: takes(cobra.MinimumNArgs(1)),
+		RunE: s.askEach(nil, func(ctx context.Context, r reader, id string) (json.RawMessage, []string, error) {
+			return deleted(id, r.DeleteEndpoint(ctx, id))
+		}),
+	}
+}
+
+func (s *session) endpointsStatus(verb, short string, status grapnel.EndpointStatus) *cobra.Command {
+	return &cobra.Command{
+		Use: verb + " ENDPOINT_ID…", Short: short, Args: takes(cobra.MinimumNArgs(1)),
+		RunE: s.askEach(endpointHead, func(ctx context.Context, r reader, id string) (json.RawMessage, []string, error) {
+			e, err := r.UpdateEndpoint(ctx, id, map[string]any{"status": status})
+			if err != nil {
+				return nil, nil, err
+			}
+			return e.JSON(), endpointRow(e), nil
+		}),
+	}
+}
+
+func (s *session) endpointsRotate() *cobra.Command {
+	var overlap time.Duration
+	c := &cobra.Command{
+		Use: "rotate-secret ENDPOINT_ID", Short: "Give an endpoint a new secret and show it, this once", Args: takes(cobra.ExactArgs(1)),
+		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
+			e, err := r.RotateSecret(ctx, args[0], overlap)
+			if err != nil {
+				return cli.View{}, err
+			}
+			s.Note("The secret is shown only now. The old one goes on signing for %v.", overlap)
+			return endpointView(r, e), nil
+		}),
+	}
+	c.Flags().DurationVar(&overlap, "overlap", 24*time.Hour, "how long the old secret goes on signing as well")
+	return c
+}
+
+func (s *session) endpointsTest() *cobra.Command {
+	var eventType, data string
+	c := &cobra.Command{
+		Use: "test ENDPOINT_ID", Short: "Send an event to one endpoint alone", Args: takes(cobra.ExactArgs(1)),
+		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
+			body, err := s.content("-d", data)
+			if err != nil {
+				return cli.View{}, err
+			}
+			if data == "" {
+				body = nil
+			} else if !json.Valid(body) {
+				return cli.View{}, cli.Usagef("-d: the data is not JSON")
+			}
+			d, err := r.TestEndpoint(ctx, args[0], eventType, body)
+			if err != nil {
+				return cli.View{}, err
+			}
+			return deliveryView(r, d), nil
+		}),
+	}
+	c.Flags().StringVar(&eventType, "type", "", "type of the event")
+	c.Flags().StringVarP(&data, "data", "d", "", "its data: JSON, @FILE, or - for standard input")
+	return c
+}
+
+var endpointHead = []string{"ENDPOINT", "STATUS", "URL", "TYPES", "POLICY", "TENANT"}
+
+func endpointRow(e *client.Endpoint) []string {
+	types := "*"
+	if len(e.EventTypes) > 0 {
+		types = strings.Join(e.EventTypes, ",")
+	}
+	return []string{e.ID, string(e.Status), e.URL, types, policyName(e.Policy), e.Tenant}
+}
+
+func policyName(doc json.RawMessage) string {
+	var name string
+	if json.Unmarshal(doc, &name) == nil {
+		return name
+	}
+	return "(its own)"
+}
+
+func endpointView(r reader, e *client.Endpoint) cli.View {
+	rate := "none"
+	if e.RateLimit != nil {
+		rate = strconv.FormatFloat(e.RateLimit.PerSecond, 'f', -1, 64) + "/s, bursts of " + strconv.Itoa(e.RateLimit.Burst)
+	}
+	row := endpointRow(e)
+	form := [][]string{{"endpoint", e.ID}}
+	if e.Secret != "" {
+		form = append(form, []string{"secret", e.Secret})
+	}
+	form = append(form, [][]string{
+		{"status", string(e.Status)}, {"why", e.DisabledReason}, {"url", e.URL}, {"tenant", e.Tenant}, {"description", e.Description},
+		{"types", row[3]}, {"filter", e.Filter}, {"policy", row[4]}, {"ordering", string(e.Ordering)}, {"format", string(e.Format)},
+		{"rate limit", rate}, {"concurrency", strconv.Itoa(e.MaxConcurrency)}, {"headers", compact(cli.Encode(e.Headers))},
+		{"created", r.Time(&e.CreatedAt)},
+	}...)
+	return object(e.ID, e.JSON(), form)
+}

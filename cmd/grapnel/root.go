@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"github.com/charmbracelet/fang"
+	"github.com/spf13/cobra"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/cli"
+)
+
+// run is the whole program; it returns the exit code.
+func run(ctx context.Context, w *cli.World) int {
+	s := &session{World: w}
+	root := s.root()
+	root.SetArgs(w.Args)
+	root.SetIn(w.Stdin)
+	root.SetOut(w.Stdout)
+	root.SetErr(w.Stderr)
+	err := fang.Execute(ctx, root, fang.WithVersion(grapnel.Version),
+		fang.WithErrorHandler(func(io.Writer, fang.Styles, error) {})) // Report says it, once
+	return w.Report(err, s.machine())
+}
+
+func (s *session) root() *cobra.Command {
+	root := group("grapnel", "Reliable webhooks: every event that is accepted arrives",
+		s.serve(), s.dev(), s.send(), s.events(), s.deliveries(), s.endpoints(), s.policies(), s.keys(), s.simulate(), s.version())
+	root.Long = "Grapnel takes events and delivers each to every endpoint that wants it, in order, until it has arrived.\n\n" +
+		"grapnel dev shows how on your own machine, grapnel serve is the server, and the other commands talk to one."
+	root.Example = "grapnel dev\n" +
+		"grapnel send invoice.paid -d '{\"amount\":100}' --key inv_1\n" +
+		"grapnel deliveries list --status failed -o json"
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		s.output = s.AskedOutput(s.output) // the flag may stand behind the one that is wrong
+		return &cli.Fault{Exit: cli.ExitUsage, Code: "usage", Text: err.Error(), Next: "See: " + cmd.CommandPath() + " --help"}
+	})
+	flags := root.PersistentFlags()
+	flags.StringVar(&s.server, "server", client.DefaultServer, "server to talk to")
+	flags.StringVar(&s.key, "key", "", "API key; else the one in "+cli.KeyFile)
+	flags.StringVar(&s.apiKey, "api-key", "", "the same as --key, for commands where that is something else")
+	flags.StringVarP(&s.output, "output", "o", cli.Table, "table, json, jsonl or name")
+	flags.StringVar(&s.jq, "jq", "", "print what this jq expression makes of the JSON")
+	flags.DurationVar(&s.timeout, "timeout", 30*time.Second, "give up after this time")
+	cli.FromVariables(flags, "server", "output", "timeout")
+	cli.FromVariable(flags, "api-key", "GRAPNEL_KEY")
+	cli.Secret(flags, "api-key", "key")
+	// Settings are complete, and known to be right, before any command does anything.
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return s.Settle(cmd.Flags()) }
+	return root
+}
+
+// group is a command that only has commands below it.
+func group(use, short string, commands ...*cobra.Command) *cobra.Command {
+	c := &cobra.Command{
+		Use: use, Short: short,
+		// Without this, an unknown command below a group would be answered with help and success.
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			f := cli.Usagef("%q is not a command of %s", args[0], cmd.CommandPath())
+			f.Next = "See: " + cmd.CommandPath() + " --help"
+			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+				f.Next = "Did you mean " + near[0] + "?"
+			}
+			return f
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	c.AddCommand(commands...)
+	return c
+}
+
+// takes turns cobra's complaint about the number of arguments into a usage error.
+func takes(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return &cli.Fault{Exit: cli.ExitUsage, Code: "usage", Text: cmd.CommandPath() + ": " + err.Error(), Next: "Usage: " + cmd.UseLine()}
+		}
+		return nil
+	}
+}

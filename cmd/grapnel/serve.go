@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/grapnelhq/grapnel/internal/cli"
+	"github.com/grapnelhq/grapnel/internal/server"
+)
+
+func (s *session) serve() *cobra.Command {
+	var f serveFlags
+	c := &cobra.Command{
+		Use: "serve", Short: "Run the server", Args: takes(cobra.NoArgs),
+		Long: "Run the server until it is told to stop (SIGTERM or Ctrl-C), which drains it.\n\n" +
+			"Every flag can also be given as a GRAPNEL_* variable (--drain-timeout is GRAPNEL_DRAIN_TIMEOUT) or in the config file " +
+			"(drain_timeout: 30s). The first start makes an admin key and writes it to admin.key beside the database; " +
+			"GRAPNEL_ADMIN_KEY sets it instead.",
+		Example: "grapnel serve --store sqlite:/var/lib/grapnel/grapnel.db --listen 0.0.0.0:8420\n" +
+			"grapnel serve --egress-allow 127.0.0.0/8",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o, err := f.options(s)
+			if err != nil {
+				return err
+			}
+			return s.run(cmd.Context(), o, s.announce)
+		},
+	}
+	f.add(c.Flags(), server.DefaultListen, server.DefaultStore)
+	return c
+}
+
+// run opens a server and runs it until ctx ends. started is called once it accepts requests.
+func (s *session) run(ctx context.Context, o server.Options, started func(*server.Server) error) error {
+	srv, err := server.Open(ctx, o)
+	if err != nil {
+		return err
+	}
+	var failed error
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	err = srv.Run(running, func() {
+		if failed = started(srv); failed != nil {
+			stop()
+		}
+	})
+	if failed != nil {
+		return failed
+	}
+	return err
+}
+
+// announce prints the one line that says that requests are accepted, and where.
+func (s *session) announce(srv *server.Server) error {
+	if key := srv.AdminKey(); key.Made {
+		s.Note("The admin key is in %s: it opens everything. Keep it safe; commands on this machine find it there.", key.Path)
+	}
+	p, err := s.NewPrinter(s.output, s.jq)
+	if err != nil {
+		return err
+	}
+	doc := cli.Encode(map[string]string{"url": srv.URL()})
+	return p.Print(cli.View{
+		JSON: doc, Items: []cli.Item{{Name: srv.URL(), JSON: doc}},
+		Parts: []cli.Part{{Rows: [][]string{{"Grapnel accepts requests at " + srv.URL()}}}},
+	})
+}
+
+// serveFlags are the settings of a server.
+type serveFlags struct {
+	config, listen, store, logFormat, logLevel string
+	drain, retention                           time.Duration
+	egress                                     cli.Networks
+	httpsOnly                                  bool
+	maxEvent                                   cli.Size
+	maxInFlight                                int
+}
+
+func (f *serveFlags) add(flags *pflag.FlagSet, listen, store string) {
+	f.maxEvent = server.DefaultMaxEvent
+	flags.StringVar(&f.config, "config", "", "YAML file with settings")
+	flags.StringVar(&f.listen, "listen", listen, "address to accept requests at")
+	flags.StringVar(&f.store, "store", store, "where data are kept")
+	flags.DurationVar(&f.drain, "drain-timeout", server.DefaultDrainTimeout, "how long attempts in flight may take after being told to stop")
+	flags.Var(&f.egress, "egress-allow", "addresses that deliveries may reach although they are not public")
+	flags.BoolVar(&f.httpsOnly, "https-only", false, "refuse endpoints with http:// URLs")
+	flags.Var(&f.maxEvent, "max-event", "largest data of one event")
+	flags.IntVar(&f.maxInFlight, "max-in-flight", server.DefaultMaxInFlight, "attempts at once")
+	flags.DurationVar(&f.retention, "retention", server.DefaultRetention, "how long full records are kept")
+	flags.StringVar(&f.logFormat, "log-format", "text", "text or json")
+	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
+	settings := []string{"listen", "store", "drain-timeout", "egress-allow", "https-only", "max-event", "max-in-flight", "retention", "log-format", "log-level"}
+	cli.FromVariables(flags, append(settings, "config")...)
+	cli.FromFile(flags, settings...)
+	cli.Secret(flags, "store") // a database's URL has a password in it
+}
+
+func (f *serveFlags) options(s *session) (server.Options, error) {
+	log, err := s.Logger(f.logFormat, f.logLevel)
+	if err != nil {
+		return server.Options{}, err
+	}
+	switch {
+	case f.drain <= 0:
+		return server.Options{}, cli.Usagef("--drain-timeout %v: it must be longer than nothing", f.drain)
+	case f.retention <= 0:
+		return server.Options{}, cli.Usagef("--retention %v: it must be longer than nothing", f.retention)
+	case f.maxInFlight < 1:
+		return server.Options{}, cli.Usagef("--max-in-flight %d: it must be at least 1", f.maxInFlight)
+	}
+	key, err := s.SecretVariable("GRAPNEL_ADMIN_KEY")
+	if err != nil {
+		return server.Options{}, err
+	}
+	if key != "" && len(key) < server.MinAdminKeyLen {
+		return server.Options{}, cli.Usagef("GRAPNEL_ADMIN_KEY has %d characters; it needs at least %d", len(key), server.MinAdminKeyLen)
+	}
+	return server.Options{
+		Listen: f.listen, Store: f.store, AdminKey: key, DrainTimeout: f.drain, EgressAllow: f.egress, HTTPSOnly: f.httpsOnly,
+		MaxEvent: int64(f.maxEvent), MaxInFlight: f.maxInFlight, Retention: f.retention, Log: log,
+	}, nil
+}

@@ -1,0 +1,212 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/grapnelhq/grapnel/internal/cli"
+	"github.com/grapnelhq/grapnel/policy"
+)
+
+func (s *session) simulate() *cobra.Command {
+	var names []string
+	var outage, after, kind, rate, duration, failIf string
+	var keys int
+	var seed uint64
+	c := &cobra.Command{
+		Use: "simulate", Short: "Show what policies do during an outage", Args: takes(cobra.NoArgs),
+		Long: "Show what policies do to events while their endpoint has an outage. It asks the same rules as the server does, needs no " +
+			"server, and gives the same answer each time.\n\nWith --fail-if it exits with 8 when a jq expression over a report is true.",
+		Example: "grapnel simulate --outage 6h --policy paylera --policy standard\n" +
+			"grapnel simulate --outage 72h --policy @ours.json --fail-if '.dead_letters > 0'\n" +
+			"grapnel simulate --outage 1h --kind flaky:0.3 --rate 10/s --duration 2h --keys 50",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			p, err := s.NewPrinter(s.output, s.jq)
+			if err != nil {
+				return err
+			}
+			failed, err := cli.Condition(failIf)
+			if err != nil {
+				return cli.Usagef("--fail-if: %v", err)
+			}
+			question := scenario{Outage: outageOf(kind, outage, after), Rate: rate, Duration: duration, Keys: keys, Seed: seed}
+			var reports []policy.Report
+			for _, name := range names {
+				report, err := s.simulated(cmd, question, name)
+				if err != nil {
+					return err
+				}
+				reports = append(reports, report)
+			}
+			if err := p.Print(simulationView(reports)); err != nil {
+				return err
+			}
+			var bad []string
+			for _, r := range reports {
+				holds, err := failed(cli.Encode(r))
+				if err != nil {
+					return cli.Usagef("--fail-if: %v", err)
+				}
+				if holds {
+					bad = append(bad, r.Policy)
+				}
+			}
+			if len(bad) > 0 {
+				return cli.Findings("--fail-if is true for %s", strings.Join(bad, ", "))
+			}
+			return nil
+		},
+	}
+	f := c.Flags()
+	f.StringArrayVar(&names, "policy", []string{"standard"}, "name of a policy, a policy as JSON, @FILE or -; may be repeated to compare")
+	f.StringVar(&outage, "outage", "", "how long the outage lasts")
+	f.StringVar(&after, "after", "0s", "how long all is well before it")
+	f.StringVar(&kind, "kind", "down", "down, flaky:0.3 (this part of attempts fails) or slow:12s (answers take this long)")
+	f.StringVar(&rate, "rate", "4/min", "events that arrive, such as 4/min or 10/s")
+	f.StringVar(&duration, "duration", "", "how long events arrive; default: until the outage is over")
+	f.IntVar(&keys, "keys", 0, "ordering keys that the events take turns with; 0: no order")
+	f.Uint64Var(&seed, "seed", 1, "of the jitter")
+	f.StringVar(&failIf, "fail-if", "", "jq expression over a report; when it is true the command exits with 8")
+	return needs(c, "outage")
+}
+
+// scenario is the JSON that the policy package reads a scenario from.
+type scenario struct {
+	Policy   json.RawMessage `json:"policy"`
+	Outage   map[string]any  `json:"outage"`
+	Rate     string          `json:"rate"`
+	Duration string          `json:"duration,omitempty"`
+	Keys     int             `json:"keys"`
+	Seed     uint64          `json:"seed"`
+}
+
+// outageOf reads "flaky:0.3" and "slow:12s".
+func outageOf(kind, duration, after string) map[string]any {
+	name, value, _ := strings.Cut(kind, ":")
+	o := map[string]any{"kind": name, "duration": duration, "after": after}
+	switch policy.OutageKind(name) {
+	case policy.OutageFlaky:
+		o["error_rate"] = json.Number(value)
+		if _, err := strconv.ParseFloat(value, 64); err != nil {
+			o["error_rate"] = value // the reader says what is wrong with it
+		}
+	case policy.OutageSlow:
+		o["latency"] = value
+	}
+	return o
+}
+
+func (s *session) simulated(cmd *cobra.Command, question scenario, name string) (policy.Report, error) {
+	text, err := s.text("--policy", name)
+	if err != nil {
+		return policy.Report{}, err
+	}
+	switch {
+	case strings.HasPrefix(text, "pol_"):
+		r, err := s.reader()
+		if err != nil {
+			return policy.Report{}, err
+		}
+		kept, err := r.Policy(cmd.Context(), text)
+		if err != nil {
+			return policy.Report{}, err
+		}
+		rules, err := rulesOf(kept.JSON())
+		if err != nil {
+			return policy.Report{}, err
+		}
+		question.Policy = cli.Encode(rules)
+	case strings.HasPrefix(text, "{"):
+		if !json.Valid([]byte(text)) {
+			return policy.Report{}, cli.Usagef("--policy: the policy is not JSON")
+		}
+		question.Policy = json.RawMessage(text)
+	default:
+		question.Policy = cli.Encode(text)
+	}
+	sc, err := policy.ParseScenario(cli.Encode(question), nil)
+	if err != nil {
+		return policy.Report{}, fieldErrors("the simulation", err)
+	}
+	report := policy.Simulate(sc)
+	if report.Policy == "" {
+		report.Policy = name
+	}
+	return report, nil
+}
+
+func simulationView(reports []policy.Report) cli.View {
+	var v cli.View
+	table := cli.Part{Head: []string{"POLICY", "EVENTS", "LOST", "TRIES/EVENT", "WAIT P50", "P95", "MAX", "BACKLOG", "DRAINED", "SURVIVES"}}
+	for _, r := range reports {
+		doc := cli.Encode(r)
+		v.Items = append(v.Items, cli.Item{Name: r.Policy, JSON: doc})
+		table.Rows = append(table.Rows, []string{
+			r.Policy, strconv.Itoa(r.Events), lostOf(r), strconv.FormatFloat(r.AttemptsPerEvent, 'f', 1, 64),
+			seconds(r.ExtraWait.P50), seconds(r.ExtraWait.P95), seconds(r.ExtraWait.Max),
+			strconv.Itoa(r.PeakBacklog), seconds(r.DrainedAfter), seconds(r.Survives),
+		})
+	}
+	v.Parts = []cli.Part{table}
+	if len(reports) == 1 {
+		v.JSON = v.Items[0].JSON
+		v.Parts = append(v.Parts, picture(reports[0]))
+	} else {
+		v.JSON = list(v.Items)
+	}
+	return v
+}
+
+// seconds is a duration as people read it: what is below a second does not matter beside hours.
+func seconds(d policy.Duration) string {
+	if d.Std() >= time.Minute {
+		d = policy.Duration(d.Std().Round(time.Second))
+	}
+	return d.String()
+}
+
+// lostOf is what needs a person afterwards.
+func lostOf(r policy.Report) string {
+	lost := r.DeadLetters + r.Discarded
+	text := strconv.Itoa(lost)
+	if r.Events > 0 && lost > 0 {
+		text += fmt.Sprintf(" (%.0f %%)", 100*float64(lost)/float64(r.Events))
+	}
+	if r.Blocked > 0 {
+		text += fmt.Sprintf(", %d blocked", r.Blocked)
+	}
+	return text
+}
+
+// picture draws the time line of a report.
+func picture(r policy.Report) cli.Part {
+	var outage strings.Builder
+	var attempts, backlog []int
+	end := policy.Duration(0)
+	for _, p := range r.Series {
+		outage.WriteString(map[bool]string{true: " ", false: "▒"}[p.Healthy])
+		attempts, backlog, end = append(attempts, p.Attempts), append(backlog, p.Backlog), p.At
+	}
+	return cli.Part{Title: "Over " + seconds(end), Rows: [][]string{
+		{"outage", outage.String()}, {"attempts", bars(attempts)}, {"backlog", bars(backlog)},
+	}}
+}
+
+// bars draws numbers as a line of bars; nothing is a space, the least is the lowest bar.
+func bars(values []int) string {
+	levels := []rune(" ▁▂▃▄▅▆▇█")
+	most := 1
+	for _, v := range values {
+		most = max(most, v)
+	}
+	var line strings.Builder
+	for _, v := range values {
+		line.WriteRune(levels[(v*(len(levels)-1)+most-1)/most])
+	}
+	return line.String()
+}

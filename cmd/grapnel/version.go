@@ -1,0 +1,38 @@
+package main
+
+import (
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/cli"
+)
+
+func (s *session) version() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Say which version this is", Args: takes(cobra.NoArgs),
+		RunE: func(*cobra.Command, []string) error {
+			p, err := s.NewPrinter(s.output, s.jq)
+			if err != nil {
+				return err
+			}
+			commit := ""
+			if info, ok := debug.ReadBuildInfo(); ok {
+				for _, setting := range info.Settings {
+					if setting.Key == "vcs.revision" {
+						commit = setting.Value
+					}
+				}
+			}
+			doc := cli.Encode(struct {
+				Version  string `json:"version"`
+				Commit   string `json:"commit"`
+				Go       string `json:"go"`
+				Platform string `json:"platform"`
+			}{grapnel.Version, commit, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH})
+			return p.Print(object(grapnel.Version, doc, [][]string{{"grapnel", grapnel.Version}, {"commit", commit}, {"go", runtime.Version()}}))
+		},
+	}
+}

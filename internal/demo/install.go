@@ -1,0 +1,63 @@
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/client"
+)
+
+// policyName is the name of the policy that the demo's endpoints have.
+const policyName = "demo"
+
+// rules retry after seconds, so that one can watch.
+const rules = `{"name":"demo","timeout":"5s","max_attempts":8,"jitter":0,
+	"schedule":{"mode":"since_previous","delays":["0s","1s","2s","4s","8s","15s","30s","60s"],"tail":"stop"}}`
+
+// Install makes a policy and an endpoint for each receiver, unless they are there from an earlier run. Receivers have a new
+// address and trust a new secret each time.
+func (r *Receivers) Install(ctx context.Context, c *client.Client) error {
+	var conflict *client.Error
+	_, err := c.CreatePolicy(ctx, json.RawMessage(rules))
+	if err != nil && !(errors.As(err, &conflict) && conflict.Code == string(grapnel.CodeConflict)) {
+		return fmt.Errorf("the demo's policy cannot be made: %w", err)
+	}
+	there, err := c.Endpoints(ctx, client.EndpointFilter{Limit: 500})
+	if err != nil {
+		return fmt.Errorf("the demo's endpoints cannot be looked for: %w", err)
+	}
+	for _, receiver := range []string{Healthy, Flaky} {
+		if err := r.connect(ctx, c, receiver, there.Data); err != nil {
+			return fmt.Errorf("the demo's %s endpoint cannot be made: %w", receiver, err)
+		}
+	}
+	return nil
+}
+
+func (r *Receivers) connect(ctx context.Context, c *client.Client, receiver string, there []client.Endpoint) error {
+	description := "Demo receiver, " + receiver
+	for _, e := range there {
+		if e.Description != description {
+			continue
+		}
+		rotated, err := c.RotateSecret(ctx, e.ID, time.Minute)
+		if err != nil {
+			return err
+		}
+		// The secret comes first: what waits for the endpoint goes out as soon as the address is right.
+		if err := r.trust(receiver, rotated.Secret); err != nil {
+			return err
+		}
+		_, err = c.UpdateEndpoint(ctx, e.ID, map[string]any{"url": r.url(receiver), "status": grapnel.EndpointEnabled})
+		return err
+	}
+	made, err := c.CreateEndpoint(ctx, client.NewEndpoint{URL: r.url(receiver), Description: description, Policy: policyName})
+	if err != nil {
+		return err
+	}
+	return r.trust(receiver, made.Secret)
+}

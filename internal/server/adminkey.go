@@ -1,0 +1,109 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// The admin key has a fixed id, so that giving another key replaces it instead of adding one more that opens everything.
+const (
+	adminKeyID     = "key_admin"
+	adminKeyName   = "admin"
+	adminKeyFile   = "admin.key"
+	MinAdminKeyLen = 16 // characters of an admin key that an operator chooses
+)
+
+// KeyNotice says where the admin key is.
+type KeyNotice struct {
+	Path string // of the file that has it; empty: it was given as an option, or its file was moved away
+	Made bool   // by this start
+}
+
+// ensureAdminKey makes sure that there is an admin key: the one given, else the one in the file, else the one that the store
+// knows already, else a new one.
+func (s *Server) ensureAdminKey(ctx context.Context, dir string) (KeyNotice, error) {
+	if key := s.options.AdminKey; key != "" {
+		if len(key) < MinAdminKeyLen {
+			return KeyNotice{}, grapnel.Errorf(grapnel.CodeInvalid, "the admin key given has fewer than %d characters", MinAdminKeyLen)
+		}
+		return KeyNotice{}, s.setAdminKey(ctx, key)
+	}
+	path := filepath.Join(dir, adminKeyFile)
+	text, err := os.ReadFile(path) //nolint:gosec // beside the database that the operator names
+	switch {
+	case err == nil:
+		key := strings.TrimSpace(string(text))
+		if len(key) < MinAdminKeyLen {
+			return KeyNotice{}, fmt.Errorf("%s has no key in it: delete the file, and the next start makes a new one", path)
+		}
+		return KeyNotice{Path: path}, s.setAdminKey(ctx, key)
+	case !errors.Is(err, fs.ErrNotExist):
+		return KeyNotice{}, fmt.Errorf("the admin key cannot be read: %w", err)
+	case s.adminKey() != nil:
+		return KeyNotice{}, nil // an operator keeps it elsewhere
+	}
+	key, err := newKey()
+	if err != nil {
+		return KeyNotice{}, err
+	}
+	// The file comes first: after a crash in between, the next start takes the key from it.
+	if err := writeKey(path, key); err != nil {
+		return KeyNotice{}, fmt.Errorf("the admin key cannot be kept: %w", err)
+	}
+	return KeyNotice{Path: path, Made: true}, s.setAdminKey(ctx, key)
+}
+
+// adminKey is the key that the store knows.
+func (s *Server) adminKey() *grapnel.Key {
+	keys := s.engine.Keys(store.Everyone())
+	if i := slices.IndexFunc(keys, func(k grapnel.Key) bool { return k.ID == adminKeyID }); i >= 0 {
+		return &keys[i]
+	}
+	return nil
+}
+
+func (s *Server) setAdminKey(ctx context.Context, text string) error {
+	hash := sha256.Sum256([]byte(text))
+	if known := s.adminKey(); known != nil && known.Hash == hash {
+		return nil
+	}
+	_, err := s.engine.PutKey(ctx, store.Everyone(), grapnel.Key{
+		ID: adminKeyID, Name: adminKeyName, Scopes: []grapnel.Scope{grapnel.ScopeAdmin}, Hash: hash, CreatedAt: time.Now().UTC(),
+	}, nil)
+	if err != nil {
+		return fmt.Errorf("the admin key cannot be set: %w", err)
+	}
+	return nil
+}
+
+// newKey makes the text of a key: 256 random bits.
+func newKey() (string, error) {
+	var b [32]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		return "", fmt.Errorf("no randomness for a key: %w", err)
+	}
+	return "grp_" + base64.RawURLEncoding.EncodeToString(b[:]), nil
+}
+
+// writeKey keeps a key where only its owner can read it, durably and not over another one.
+func writeKey(path, key string) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // beside the database that the operator names
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString(key + "\n")
+	return errors.Join(err, file.Sync(), file.Close())
+}

@@ -1,0 +1,213 @@
+// Package server puts the rooms together into one running thing: a store, an engine that delivers from it, egress that sends,
+// and the API in front. It is the only place that knows them all, and it holds no logic of delivering.
+//
+// What it owns is the life of the whole:
+//
+//	Open   takes the address, opens the store, makes or finds the admin key. An error leaves nothing behind but the data.
+//	Run    serves and delivers until its context ends or something breaks that must not go on, such as a store that cannot sync.
+//	       Then it drains: no new connections and no new attempts at once, attempts in flight get the drain timeout, their
+//	       outcomes are recorded, the store is closed. It returns when every goroutine it started has returned.
+//
+// What it does not promise: that draining succeeds. What was cut off by the drain timeout, or by a kill, is attempted
+// again after the next start.
+package server
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/api"
+	"github.com/grapnelhq/grapnel/internal/core"
+	"github.com/grapnelhq/grapnel/internal/egress"
+	"github.com/grapnelhq/grapnel/internal/engine"
+)
+
+// Defaults of the options.
+const (
+	DefaultListen       = "127.0.0.1:8420"
+	DefaultStore        = "sqlite:./grapnel-data/grapnel.db"
+	DefaultDrainTimeout = 30 * time.Second
+	DefaultMaxEvent     = api.DefaultMaxEvent
+	DefaultMaxInFlight  = 512
+	DefaultRetention    = 720 * time.Hour
+)
+
+// Options say what to run. The zero value serves on loopback and keeps its data in ./grapnel-data.
+type Options struct {
+	Listen       string
+	Store        string // sqlite:PATH
+	AdminKey     string // empty: the one in admin.key beside the database, which the first start makes
+	DrainTimeout time.Duration
+	EgressAllow  []netip.Prefix // addresses that deliveries may reach although they are not public
+	HTTPSOnly    bool           // refuse endpoints with http:// URLs
+	MaxEvent     int64          // bytes of one event's data
+	MaxInFlight  int            // attempts at once
+	Retention    time.Duration  // of full records; carried, nothing acts on it yet
+	Log          *slog.Logger   // nil: nothing is logged
+}
+
+// Server is one running Grapnel.
+type Server struct {
+	options  Options
+	listener net.Listener
+	store    keeper
+	engine   *engine.Engine
+	sender   *egress.Sender
+	http     *http.Server
+	log      *slog.Logger
+	stopping atomic.Bool // draining has begun
+	key      KeyNotice
+}
+
+// Open prepares a server. The address is taken first: an address in use must not touch the data of whoever uses it.
+func Open(ctx context.Context, o Options) (_ *Server, err error) {
+	o.Listen = cmp.Or(o.Listen, DefaultListen)
+	o.Store = cmp.Or(o.Store, DefaultStore)
+	o.DrainTimeout = cmp.Or(o.DrainTimeout, DefaultDrainTimeout)
+	o.MaxEvent = cmp.Or(o.MaxEvent, DefaultMaxEvent)
+	o.MaxInFlight = cmp.Or(o.MaxInFlight, DefaultMaxInFlight)
+	o.Retention = cmp.Or(o.Retention, DefaultRetention)
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	place, err := ParseStore(o.Store)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{options: o, log: o.Log}
+	var opened cleanup
+	defer func() {
+		if err != nil {
+			opened.run()
+		}
+	}()
+	if s.listener, err = new(net.ListenConfig).Listen(ctx, "tcp", o.Listen); err != nil {
+		return nil, fmt.Errorf("cannot listen on %s: %w", o.Listen, err)
+	}
+	opened.add(s.listener.Close)
+	measured, err := s.openStore(ctx, place)
+	if err != nil {
+		return nil, err
+	}
+	opened.add(s.store.Close)
+	s.sender = egress.New(egress.Options{Allow: o.EgressAllow, HTTPSOnly: o.HTTPSOnly})
+	opened.add(func() error { s.sender.Close(); return nil })
+	s.engine, err = engine.New(ctx, engine.Options{
+		Store: s.store, Sender: s.sender, Random: rand.Reader, Log: o.Log,
+		Core: core.Options{Slots: o.MaxInFlight}, DrainTimeout: o.DrainTimeout,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("the engine cannot start: %w", err)
+	}
+	if s.key, err = s.ensureAdminKey(ctx, place.dir()); err != nil {
+		return nil, err
+	}
+	s.http = api.Server(api.New(api.Options{
+		Street: s.engine, History: s.store, Idempotency: s.store,
+		MaxEvent: o.MaxEvent, HTTPSOnly: o.HTTPSOnly, Log: o.Log,
+		CheckURL: func(url string) error {
+			return egress.CheckURL(url, egress.URLRules{Allow: o.EgressAllow, HTTPSOnly: o.HTTPSOnly})
+		},
+		CheckHeaders: egress.CheckHeaders,
+		Metrics:      s.metrics(measured...),
+		Ready:        s.ready,
+	}))
+	s.http.ErrorLog = slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug) // callers' broken connections, mostly
+	return s, nil
+}
+
+// URL is where the server is reached.
+func (s *Server) URL() string { return "http://" + s.listener.Addr().String() }
+
+// AdminKey says where the admin key is.
+func (s *Server) AdminKey() KeyNotice { return s.key }
+
+// Run serves until ctx ends, then drains. It returns nil when it ended because it was told to. A server runs once.
+func (s *Server) Run(ctx context.Context, accepting func()) error {
+	delivering, stopDelivering := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopDelivering()
+	delivered := make(chan struct{})
+	go func() {
+		defer close(delivered)
+		s.engine.Run(delivering)
+	}()
+	served := make(chan error, 1)
+	go func() { served <- s.http.Serve(s.listener) }()
+	accepting()
+
+	var broken error
+	select {
+	case <-ctx.Done():
+	case broken = <-s.store.Fatal():
+		// There is nothing to drain into: what the store has not taken by now is lost with this process, and repeated by the
+		// next one. Ending at once is what makes sure that nobody is told otherwise.
+		return errors.Join(broken, s.http.Close())
+	case broken = <-served:
+		broken = fmt.Errorf("the server cannot go on accepting requests: %w", broken)
+	}
+	return errors.Join(broken, s.drain(ctx, stopDelivering, delivered))
+}
+
+// drain brings everything to its end in good order.
+func (s *Server) drain(ctx context.Context, stopDelivering func(), delivered <-chan struct{}) error {
+	s.stopping.Store(true)
+	s.log.Info("draining", "timeout", s.options.DrainTimeout)
+	late := time.NewTimer(s.options.DrainTimeout + recordingTime)
+	defer late.Stop()
+	stopDelivering()
+	if err := s.stopServing(ctx); err != nil {
+		s.log.Warn("requests were cut off", "error", err)
+	}
+	select {
+	case <-delivered:
+	case <-late.C:
+		return errors.New("outcomes could not be recorded before the end; their deliveries will be attempted again")
+	}
+	s.sender.Close()
+	if err := s.store.Close(); err != nil {
+		return fmt.Errorf("the store did not close cleanly: %w", err)
+	}
+	return nil
+}
+
+// recordingTime is how long recording the outcomes of the last attempts may take when the disk is slow or full.
+const recordingTime = 5 * time.Second
+
+// stopServing takes no new requests and lets those being answered finish.
+func (s *Server) stopServing(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.options.DrainTimeout)
+	defer cancel()
+	if err := s.http.Shutdown(ctx); err != nil {
+		return errors.Join(err, s.http.Close())
+	}
+	return nil
+}
+
+// ready is what /readyz asks.
+func (s *Server) ready() error {
+	if s.stopping.Load() {
+		return grapnel.Errorf(grapnel.CodeUnavailable, "the server is shutting down")
+	}
+	return nil
+}
+
+// cleanup undoes what was opened, the last first.
+type cleanup []func() error
+
+func (c *cleanup) add(undo func() error) { *c = append(*c, undo) }
+
+func (c *cleanup) run() {
+	for i := len(*c) - 1; i >= 0; i-- {
+		_ = (*c)[i]() // the error that led here is the one to tell
+	}
+}
