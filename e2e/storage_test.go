@@ -134,7 +134,7 @@ func TestDiskFull(t *testing.T) {
 	x.receivers = newReceivers(t, x.ledger)
 	// The file system exists only in the mount namespace of the server, so nothing has to be cleaned up, and root is not needed.
 	x.child = newChild(t, program{wrap: []string{mount, "-rm", "sh", "-c",
-		`mount -t tmpfs -o size=24m tmpfs "$HOME" && exec "$@"`, "sh"}}, dir)
+		`mount -t tmpfs -o size=64m tmpfs "$HOME" && exec "$@"`, "sh"}}, dir)
 	gate := make(chan struct{})
 	behaved := healthy(x.dice)
 	behaved.behave = func() reply {
