@@ -70,8 +70,9 @@ func (s *Store) Heads(ctx context.Context, endpoint string, limit int) ([]store.
 		return nil, err
 	}
 	defer leave()
-	var heads []store.Head
-	for d := range s.queue(endpoint).due.all() {
+	due := &s.queue(endpoint).due
+	heads := make([]store.Head, 0, min(max(limit, 0), due.size))
+	for d := range due.all() {
 		if len(heads) >= limit {
 			break
 		}

@@ -78,7 +78,9 @@ var configCases = []testCase{
 	{"removes a deleted endpoint for which nothing waits", func(d *desk) {
 		n := d.lane("k", 1)
 		d.code(d.RemoveEndpoint(d.ctx, "ep_absent"), grapnel.CodeNotFound, "absent")
-		d.code(d.RemoveEndpoint(d.ctx, epA), grapnel.CodeConflict, "not deleted")
+		for _, id := range []string{epA, epB} {
+			d.code(d.RemoveEndpoint(d.ctx, id), grapnel.CodeConflict, "not deleted, whether something waits or not")
+		}
 		ep := endpoint(epA, acme)
 		ep.Revision, ep.DeletedAt = 1, at(9)
 		d.put(ep)
@@ -110,10 +112,12 @@ var configCases = []testCase{
 		_, err = d.PutPolicy(d.ctx, everyone, taken, nil)
 		d.code(err, grapnel.CodeConflict, "renamed to a name that is used")
 
+		second.UpdatedAt, second.Revision = at(8), 17
+		d.same(put(second).Revision, int64(2), "revision of what was replaced, whatever was given")
 		second.Name, second.UpdatedAt = "faster", at(9)
-		d.same(put(second).Revision, int64(2), "revision of what was replaced")
+		d.same(put(second).Revision, int64(3), "revision of what was renamed")
 		put(named("pol_4", acme, "fast"))
-		first.Revision, second.Revision = 1, 2
+		first.Revision, second.Revision = 1, 3
 		d.same(d.config().Policies[:2], []grapnel.NamedPolicy{first, second}, "policies by id")
 
 		version = d.config().Version
@@ -145,6 +149,23 @@ var configCases = []testCase{
 		d.grown(version, "delete")
 		d.code(d.DeleteKey(d.ctx, everyone, "key_1"), grapnel.CodeNotFound, "deleted")
 		d.same(d.config().Keys, []grapnel.Key{all}, "keys")
+	}},
+	{"says the highest number of any delivery", func(d *desk) {
+		d.same(d.config().Newest, int64(0), "none yet")
+		n := d.lane("k", 2)
+		d.same(d.config().Newest, n[1], "one that waits")
+		version := d.config().Version
+		d.change(delivered(n[0], 0, 5))
+		d.same(d.config().Newest, n[1], "recording makes none")
+		gone := to(epB)
+		gone.Drop = "disabled"
+		d.publish(incoming(event("dropped", "k", 6), gone))
+		dropped := d.of("dropped")[0].Seq
+		d.same(d.config().Newest, dropped, "one that was dropped at once")
+		again := d.redeliver(dropped, 7).Delivery
+		d.end(epB, ending(8), 10, 1)
+		d.same(d.config().Newest, again, "one that is over")
+		d.same(d.config().Version, version, "deliveries make no version")
 	}},
 	{"keeps times in microseconds", func(d *desk) {
 		ep := endpoint("ep_0", acme)

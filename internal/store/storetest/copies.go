@@ -56,6 +56,13 @@ var copyCases = []testCase{
 		d.must(err, "PutPolicy")
 		_, err = d.PutKey(d.ctx, everyone, k, nil)
 		d.must(err, "PutKey")
+		ep.Revision, k.Name = 1, "replaced"
+		d.put(ep)
+		_, err = d.PutPolicy(d.ctx, everyone, p, nil)
+		d.must(err, "PutPolicy")
+		_, err = d.PutKey(d.ctx, everyone, k, nil)
+		d.must(err, "PutKey")
+		d.put(endpoint("ep_1", acme))
 		want := d.config()
 		ep.EventTypes[0], ep.Headers["x-team"], ep.RateLimit.Burst, ep.Secrets[0].Text = "x", "x", 99, "x"
 		k.Scopes[0] = grapnel.ScopeAdmin

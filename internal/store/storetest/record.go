@@ -267,6 +267,24 @@ var recordCases = []testCase{
 		d.same(x.AttemptsMade, 3, "attempts made")
 		d.same(x.Attempts, []grapnel.Attempt{*attempt(3, 10), *attempt(3, 11), *attempt(1, 12)}, "attempts in the order recorded")
 	}},
+	{"keeps times in microseconds", func(d *desk) {
+		n := d.lane("k", 2)
+		odd := func(when float64) time.Time { return at(when).In(time.FixedZone("elsewhere", 3600)).Add(1999) }
+		even := func(when float64) time.Time { return at(when).Add(time.Microsecond) }
+		c := retried(n[0], 0, 4, 9)
+		c.Attempt.ScheduledFor, c.Attempt.StartedAt, c.Attempt.NextAttemptAt = odd(1), odd(2), odd(3)
+		c.Due, c.Anchor = odd(9), odd(2)
+		d.change(c)
+		x := d.delivery(n[0])
+		want := *attempt(1, 4)
+		want.ScheduledFor, want.StartedAt, want.NextAttemptAt = even(1), even(2), even(3)
+		d.same(x.Attempts, []grapnel.Attempt{want}, "attempt")
+		d.same(x.Waiting, grapnel.Waiting{Head: true, Due: even(9), Anchor: even(2)}, "waiting")
+		c = by(n[0], grapnel.Skipped, 0)
+		c.At = odd(20)
+		d.same(d.change(c).Next.Due, even(20), "due of the next")
+		d.same(d.delivery(n[0]).FinishedAt, even(20), "finished")
+	}},
 	{"keeps an attempt that has nothing but a number", func(d *desk) {
 		n := d.lane("k", 1)
 		c := delivered(n[0], 0, 5)
