@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/netip"
 	"os"
 	"strings"
@@ -25,7 +26,13 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy"} {
+		_ = os.Setenv(name, "http://127.0.0.1:1")
+	}
+	_ = os.Setenv("NO_PROXY", "")
+	goleak.VerifyTestMain(m)
+}
 
 // TestKeepAliveUnderLoad: as many connections as the endpoint takes requests at once, however many requests there are.
 func TestKeepAliveUnderLoad(t *testing.T) {
@@ -175,24 +182,36 @@ func TestNothingIsSentTwice(t *testing.T) {
 	})
 }
 
-// TestAnIdleConnectionThatWasClosed costs no attempt: nothing was written, so the request goes over a new one.
-func TestAnIdleConnectionThatWasClosed(t *testing.T) {
+// TestAnIdleConnectionThatCloses in the very moment in which it is chosen costs no attempt: nothing was written, so the
+// request goes over another one.
+func TestAnIdleConnectionThatCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := pipenet.New()
 		defer n.Close()
+		hangUp := make(chan bool)
 		stop := peer(n, "hooks.example", func(c net.Conn) {
 			readRequest(c)
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+			<-hangUp
 		})
 		s := piped(t, n, Options{})
-		for range 50 {
-			if r := send(s, delivery(endpoint("http://hooks.example/"))); r.Outcome.Class != policy.ClassNone {
+		chosen := 0
+		ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
+			if info.Reused {
+				chosen++
+				hangUp <- true
+				synctest.Wait()
+			}
+		}})
+		for range 5 {
+			if r := s.Send(ctx, delivery(endpoint("http://hooks.example/"))); r.Outcome.Class != policy.ClassNone || r.Phases.Reused {
 				t.Errorf("%+v", r)
 			}
 		}
-		if stats := s.Stats(); stats.Written != 50 {
-			t.Errorf("%+v", stats)
+		if stats := s.Stats(); chosen != 4 || stats.Attempts != 5 || stats.Written != 5 || stats.Dialed != 5 {
+			t.Errorf("%d stale connections, %+v", chosen, stats)
 		}
+		close(hangUp)
 		s.Close()
 		stop()
 	})

@@ -33,7 +33,7 @@ func newGuard(allow []netip.Prefix) *guard {
 // check returns errBlocked for an address that must not be dialled at this port.
 func (g *guard) check(a netip.AddrPort) error {
 	addr := a.Addr()
-	if !addr.IsValid() || addr.Zone() != "" || addr.Is4In6() {
+	if !addr.IsValid() || addr.Zone() != "" {
 		return errBlocked
 	}
 	for _, p := range g.allow {
