@@ -24,7 +24,10 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
+
+	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/egress"
@@ -54,22 +57,15 @@ const DefaultMaxEvent = 256 << 10
 // api is what all handlers share. Nothing in it changes after New but the claims.
 type api struct {
 	Options
-	routes   []route
-	claims   claims
-	document []byte // the OpenAPI document
-	manual   []byte // the same, for people
+	routes      []route
+	claims      claims
+	simulations chan struct{} // one for each that runs
+	document    func() []byte // the OpenAPI document, made when it is first asked for
+	manual      func() []byte // the same, for people
 }
 
 // New makes the handler of the whole API.
 func New(o Options) http.Handler {
-	a, mux := build(o)
-	doc := document(a.routes)
-	a.document = encodeDocument(doc)
-	a.manual = manual(doc, a.routes)
-	return mux
-}
-
-func build(o Options) (*api, *http.ServeMux) {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
@@ -86,8 +82,12 @@ func build(o Options) (*api, *http.ServeMux) {
 		o.CheckHeaders = egress.CheckHeaders
 	}
 	o.MaxEvent = cmp.Or(o.MaxEvent, DefaultMaxEvent)
-	a := &api{Options: o, routes: routes(), claims: claims{held: map[string]struct{}{}}}
-	return a, a.mux()
+	a := &api{Options: o, routes: routes(), claims: claims{held: map[string]struct{}{}},
+		simulations: make(chan struct{}, simulationsAtOnce)}
+	doc := sync.OnceValue(func() *huma.OpenAPI { return document(a.routes) })
+	a.document = sync.OnceValue(func() []byte { return encodeDocument(doc()) })
+	a.manual = sync.OnceValue(func() []byte { return manual(doc(), a.routes) })
+	return a.mux()
 }
 
 // newID makes an id; it is the only place where the API draws randomness for one.

@@ -12,6 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/policy"
 )
 
 // documentVersion is the version of the API, not of the server.
@@ -30,6 +31,8 @@ Every answer has X-Request-Id. What belongs to another tenant looks like what do
 // document describes the routes as OpenAPI 3.1.
 func document(routes []route) *huma.OpenAPI {
 	d := &describer{registry: huma.NewMapRegistry(schemaPrefix, schemaName), taken: map[string]bool{}}
+	// Durations are written by their own method, which reflection does not see.
+	d.registry.RegisterTypeAlias(reflect.TypeFor[policy.Duration](), reflect.TypeFor[span]())
 	doc := &huma.OpenAPI{
 		OpenAPI: "3.1.0",
 		Info:    &huma.Info{Title: "Grapnel", Version: documentVersion, Description: documentAbout},
@@ -135,15 +138,12 @@ func (d *describer) operation(rt *route) *huma.Operation {
 
 // refusals are the statuses of the problems that a route can answer with.
 func (rt *route) refusals() []string {
-	var all []string
+	all := []string{"400", "422", "500", "503"}
 	if rt.scope != "" {
 		all = append(all, "401", "403")
 	}
 	if rt.body != nil {
-		all = append(all, "400", "413", "415")
-	}
-	if rt.body != nil || len(rt.query) > 0 {
-		all = append(all, "422")
+		all = append(all, "413", "415")
 	}
 	if strings.Contains(rt.path, "{") {
 		all = append(all, "404")
@@ -151,7 +151,7 @@ func (rt *route) refusals() []string {
 	if rt.method != http.MethodGet {
 		all = append(all, "409", "507")
 	}
-	return append(all, "500", "503")
+	return all
 }
 
 func (p *param) describe() *huma.Param {

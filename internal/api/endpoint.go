@@ -195,15 +195,20 @@ func (a *api) policy(raw policyInput, tenant string, f *faults) (string, policy.
 		f.add("/policy", "must be the name of a policy, or a policy")
 		return "", policy.Policy{}
 	}
-	own := a.Street.Policies(store.Of(tenant))
-	if i := slices.IndexFunc(own, func(p grapnel.NamedPolicy) bool { return p.Name == name }); i >= 0 {
-		return name, own[i].Policy
-	}
-	p, ok := policy.Preset(name)
+	p, ok := a.policyNamed(tenant, name)
 	if !ok {
 		f.add("/policy", "there is no policy of this name")
 	}
 	return name, p
+}
+
+// policyNamed finds a tenant's own policy, or a preset.
+func (a *api) policyNamed(tenant, name string) (policy.Policy, bool) {
+	own := a.Street.Policies(store.Of(tenant))
+	if i := slices.IndexFunc(own, func(p grapnel.NamedPolicy) bool { return p.Name == name }); i >= 0 {
+		return own[i].Policy, true
+	}
+	return policy.Preset(name)
 }
 
 func addPolicyErrors(f *faults, pointer string, err error) {

@@ -35,6 +35,11 @@ func policyRoutes() []route {
 		{method: "DELETE", path: "/v1/policies/{id}", scope: grapnel.ScopeManage, handle: (*api).deletePolicy,
 			name: "delete-policy", tag: "Policies", summary: "Delete a policy that no endpoint names",
 			gives: map[int]any{204: nil}},
+		{method: "POST", path: "/v1/policies/simulate", scope: grapnel.ScopeRead, handle: (*api).simulate,
+			name: "simulate-policy", tag: "Policies", summary: "What a policy does during an outage",
+			about: "Computed by the functions that decide about deliveries; nothing is sent. A few simulations run at once, others get 503.",
+			body:  &intake{types: []string{grapnel.JSONType}}, takes: newScenario{},
+			gives: map[int]any{200: policy.Report{}}},
 	}
 }
 
@@ -272,4 +277,27 @@ func (a *api) deletePolicy(c *call) (answer, error) {
 		return answer{}, err
 	}
 	return nothing(), nil
+}
+
+// simulationsAtOnce bounds the processors that simulating takes from delivering.
+const simulationsAtOnce = 2
+
+// simulate answers what a policy does during an outage.
+func (a *api) simulate(c *call) (answer, error) {
+	named := func(name string) (policy.Policy, bool) {
+		return a.policyNamed(cmp.Or(c.key.Tenant, grapnel.DefaultTenant), name)
+	}
+	scenario, err := policy.ParseScenario(c.body, named)
+	var f faults
+	addPolicyErrors(&f, "", err)
+	if err := f.err(); err != nil {
+		return answer{}, err
+	}
+	select {
+	case a.simulations <- struct{}{}:
+		defer func() { <-a.simulations }()
+	default:
+		return answer{}, grapnel.Errorf(grapnel.CodeUnavailable, "Other simulations are running.")
+	}
+	return jsonAnswer(http.StatusOK, policy.Simulate(scenario)), nil
 }

@@ -66,6 +66,30 @@ type policyPatch struct{}
 // Schema is that of a policy.
 func (policyPatch) Schema(r huma.Registry) *huma.Schema { return policySchema(r) }
 
+// newScenario is the body that asks for a simulation.
+type newScenario struct{}
+
+// Schema is that of what policy.ParseScenario reads.
+func (newScenario) Schema(r huma.Registry) *huma.Schema {
+	part := 1.0
+	return named(r, "NewScenario", func() *huma.Schema {
+		return object(map[string]*huma.Schema{
+			"policy": policyOrName(r),
+			"outage": object(map[string]*huma.Schema{
+				"kind":       enum(policy.OutageDown, policy.OutageFlaky, policy.OutageSlow),
+				"after":      described(durationSchema(), "from the first event"),
+				"duration":   durationSchema(),
+				"error_rate": {Type: huma.TypeNumber, Maximum: &part, Description: "flaky: the part of the attempts that fail"},
+				"latency":    described(durationSchema(), "slow: how long every answer takes"),
+			}, "duration"),
+			"rate":     {Examples: []any{"4/min"}, Description: `how often events arrive: "4/min", "10/s" or {"per_minute":4}`},
+			"duration": described(durationSchema(), "how long events arrive; until the outage ends if not given"),
+			"keys":     {Type: huma.TypeInteger, Description: "the events take turns with this many keys; 0: no order"},
+			"seed":     {Type: huma.TypeInteger},
+		}, "outage")
+	})
+}
+
 func object(properties map[string]*huma.Schema, required ...string) *huma.Schema {
 	s := &huma.Schema{Type: huma.TypeObject, Properties: properties, AdditionalProperties: false}
 	for _, name := range required {

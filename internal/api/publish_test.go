@@ -112,8 +112,12 @@ func TestBatchAnswersInOrderAndKeepsWhatIsRight(t *testing.T) {
 	}
 	want := []any{"one", 422.0, 409.0, "taken", 422.0, 413.0, "two", "one"}
 	for name, send := range map[string]func(*world) map[string]any{
-		"list":  func(w *world) map[string]any { return w.must(202, "POST", "/v1/events/batch", `{"events":[`+strings.Join(list, ",")+`]}`) },
-		"lines": func(w *world) map[string]any { return w.must(202, "POST", "/v1/events/batch", strings.Join(list, "\n"), "Content-Type", typeNDJSON) },
+		"list": func(w *world) map[string]any {
+			return w.must(202, "POST", "/v1/events/batch", `{"events":[`+strings.Join(list, ",")+`]}`)
+		},
+		"lines": func(w *world) map[string]any {
+			return w.must(202, "POST", "/v1/events/batch", strings.Join(list, "\n"), "Content-Type", typeNDJSON)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

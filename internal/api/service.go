@@ -97,13 +97,13 @@ func (a *api) metrics(c *call) (answer, error) {
 		return answer{}, grapnel.Errorf(codeForbidden, "Metrics are about all tenants; the API key is bound to one.")
 	}
 	if a.Metrics == nil {
-		return answer{}, grapnel.Errorf(grapnel.CodeNotFound, "This server keeps no metrics.")
+		return answer{status: http.StatusOK, contentType: "text/plain; charset=utf-8"}, nil
 	}
 	return answer{instead: a.Metrics}, nil
 }
 
 func (a *api) openAPI(*call) (answer, error) {
-	return answer{status: http.StatusOK, body: a.document}, nil
+	return answer{status: http.StatusOK, body: a.document()}, nil
 }
 
-func (a *api) docs(*call) (answer, error) { return htmlAnswer(a.manual), nil }
+func (a *api) docs(*call) (answer, error) { return htmlAnswer(a.manual()), nil }

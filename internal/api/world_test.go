@@ -300,7 +300,9 @@ func (w *world) send(r *http.Request) reply {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return reply{resp, body}
+	got := reply{resp, body}
+	w.checkAnswer(r, got)
+	return got
 }
 
 // must is ask with the admin key, for an answer that has to have this status; its body is returned as a map.

@@ -1,0 +1,237 @@
+package api
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// bodies are good bodies for the routes that need one, by operation.
+func bodies() map[string]string {
+	return map[string]string{
+		"publish-event": `{"type":"a","data":1}`, "publish-batch": `{"events":[{"type":"a","data":1}]}`, "publish-raw": `1`,
+		"create-endpoint": `{"url":"https://a.example"}`, "update-endpoint": `{"description":"x"}`, "rotate-secret": `{}`, "test-endpoint": `{}`,
+		"skip-delivery": `{"reason":"x"}`, "create-policy": `{"name":"p"}`, "update-policy": `{"timeout":"1s"}`, "simulate-policy": `{"outage":{"duration":"1h"}}`,
+		"create-key": `{"name":"k","scopes":["read"]}`, "update-key": `{"name":"k"}`,
+	}
+}
+
+// fill puts ids into a route's path.
+func fill(path string, endpoint, delivery, event, policy, key string) string {
+	id := endpoint
+	for prefix, other := range map[string]string{"/v1/deliveries/": delivery, "/v1/events/": event, "/v1/policies/": policy, "/v1/keys/": key} {
+		if strings.HasPrefix(path, prefix) {
+			id = other
+		}
+	}
+	path = strings.NewReplacer("{id}", id, "{delivery_id}", delivery).Replace(path)
+	if path == "/v1/events/raw" {
+		path += "?type=a"
+	}
+	return path
+}
+
+func TestEveryRouteWithEveryWrongKey(t *testing.T) {
+	w, names := prepared(t)
+	ids := strings.Split(names.Replace("EP DLV POL KEY"), " ")
+	event := w.must(200, "GET", "/v1/events?limit=1", "")["data"].([]any)[0].(map[string]any)["id"].(string)
+	for _, rt := range routes() {
+		for _, path := range rt.paths() {
+			t.Run(rt.method+" "+path, func(t *testing.T) {
+				if rt.scope == "" {
+					if rt.open == nil {
+						t.Fatal("the route needs neither a scope nor is it open")
+					}
+					return
+				}
+				before := w.dump()
+				body := bodies()[rt.name]
+				there := fill(path, ids[0], ids[1], event, ids[2], ids[3])
+				status := func(key, target string) reply {
+					r := httptest.NewRequest(rt.method, target, strings.NewReader(body))
+					r.RemoteAddr = "192.0.2.1:1"
+					if body != "" {
+						r.Header.Set("Content-Type", "application/json")
+					}
+					if key != "" {
+						r.Header.Set("Authorization", "Bearer "+key)
+					}
+					return w.send(r)
+				}
+				for _, key := range []string{"", "grp_nobodys", admin + "x", strings.ToUpper(admin)} {
+					r := status(key, there)
+					if r.StatusCode != 401 || !strings.HasPrefix(r.Header.Get("WWW-Authenticate"), "Bearer") {
+						t.Errorf("key %q: answered %d %v", key, r.StatusCode, r.Header)
+					}
+				}
+				for _, s := range grapnel.Scopes() {
+					if s != rt.scope && s != grapnel.ScopeAdmin {
+						if r := status(scoped(s), there); r.StatusCode != 403 || !strings.Contains(string(r.body), string(rt.scope)) {
+							t.Errorf("scope %s: answered %d %s", s, r.StatusCode, r.body)
+						}
+					}
+				}
+				if strings.Contains(path, "{") {
+					foreign := status(acmeAdmin, there)
+					absent := status(acmeAdmin, fill(path, "ep_none", grapnel.DeliveryID(w.clock, 99), "evt_none", "pol_none", "key_none"))
+					if foreign.StatusCode != 404 {
+						t.Errorf("another tenant's: answered %d %s", foreign.StatusCode, foreign.body)
+					}
+					if d := cmp.Diff(anonymous(t, absent), anonymous(t, foreign)); d != "" {
+						t.Errorf("another tenant's and absent differ: %s", d)
+					}
+				}
+				if d := cmp.Diff(before, w.dump()); d != "" {
+					t.Errorf("something has changed: %s", d)
+				}
+				// That the request is good is what makes the refusals above mean something.
+				if rt.method == http.MethodGet {
+					if r := status(scoped(rt.scope), there); r.StatusCode != 200 && rt.path != "/metrics" && rt.scope != grapnel.ScopeAdmin {
+						t.Errorf("the right key: answered %d %s", r.StatusCode, r.body)
+					}
+				}
+			})
+		}
+	}
+}
+
+// anonymous is an answer without what is different in every answer.
+func anonymous(t *testing.T, r reply) map[string]any {
+	t.Helper()
+	m := r.object(t)
+	delete(m, "request_id")
+	return m
+}
+
+// The bodies that the refusals above were tried with are good ones.
+func TestBodiesOfTheAccessTestAreGood(t *testing.T) {
+	for _, rt := range routes() {
+		if body := bodies()[rt.name]; body != "" {
+			w, names := prepared(t)
+			ids := strings.Split(names.Replace("EP DLV POL KEY"), " ")
+			target := fill(rt.path, ids[0], ids[1], "", ids[2], ids[3])
+			if r := w.ask(admin, rt.method, target, body); r.StatusCode >= 300 {
+				t.Errorf("%s: answered %d %s", rt.name, r.StatusCode, r.body)
+			}
+		}
+	}
+}
+
+func TestListsShowOnlyTheTenantsOwn(t *testing.T) {
+	w := newWorld(t)
+	w.endpoint(admin, "")
+	w.endpoint(acmeAdmin, "")
+	for _, key := range []string{admin, acmeAdmin} {
+		w.as(key, 202, "POST", "/v1/events", `{"type":"a","data":1}`)
+		w.as(key, 201, "POST", "/v1/policies", `{"name":"mine"}`)
+	}
+	for target, all := range map[string]int{"/v1/endpoints": 2, "/v1/events": 2, "/v1/deliveries": 2, "/v1/keys": 12, "/v1/policies": 2 + len(presets())} {
+		mine, foreign := map[string]int{"/v1/keys": 6, "/v1/policies": 1 + len(presets())}[target], "?tenant=default"
+		if mine == 0 {
+			mine = 1
+		}
+		if n := len(w.must(200, "GET", target, "")["data"].([]any)); n != all {
+			t.Errorf("%s: a key without tenant sees %d, want %d", target, n, all)
+		}
+		if n := len(w.as(acmeAdmin, 200, "GET", target, "")["data"].([]any)); n != mine {
+			t.Errorf("%s: the tenant's key sees %d, want %d", target, n, mine)
+		}
+		if target == "/v1/keys" {
+			continue
+		}
+		if n := len(w.as(acmeAdmin, 200, "GET", target+foreign, "")["data"].([]any)); n != mine-1 {
+			t.Errorf("%s: asked for another tenant's, its key sees %d, want %d", target, n, mine-1)
+		}
+		if n := len(w.must(200, "GET", target+foreign, "")["data"].([]any)); n != all-1 {
+			t.Errorf("%s: asked for one tenant's, a key without tenant sees %d, want %d", target, n, all-1)
+		}
+	}
+}
+
+func TestAuthorizationHeader(t *testing.T) {
+	w := newWorld(t)
+	for header, status := range map[string]int{
+		"Bearer " + admin: 200, "bearer  " + admin: 200, "BEARER " + admin: 200, "Basic " + admin: 401, admin: 401, "Bearer": 401, "Bearer ": 401, "Bearer " + admin + " ": 401,
+	} {
+		if r := w.ask("", "GET", "/v1/keys", "", "Authorization", header); r.StatusCode != status {
+			t.Errorf("%q: answered %d, want %d", header, r.StatusCode, status)
+		}
+	}
+	r := httptest.NewRequest("GET", "/v1/keys", nil)
+	r.Header["Authorization"] = []string{"Bearer " + admin, "Bearer " + acmeAdmin}
+	if got := w.send(r); got.StatusCode != 401 {
+		t.Errorf("two keys: answered %d", got.StatusCode)
+	}
+	r = httptest.NewRequest("GET", "/v1/keys?access_token="+admin, nil)
+	if got := w.send(r); got.StatusCode != 401 {
+		t.Errorf("a key in the query: answered %d", got.StatusCode)
+	}
+}
+
+func TestMetricsAreOpenToThisMachineOnly(t *testing.T) {
+	w := newWorld(t, func(o *Options) {
+		o.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("grapnel_up 1\n")) })
+	})
+	for _, c := range []struct {
+		from, proxy, key string
+		status           int
+	}{
+		{"127.0.0.1:5", "", "", 200}, {"[::1]:5", "", "", 200}, {"[::ffff:127.0.0.1]:5", "", "", 200}, {"192.0.2.1:5", "", "", 401}, {"nonsense", "", "", 401},
+		{"127.0.0.1:5", "X-Forwarded-For", "", 401}, {"127.0.0.1:5", "Forwarded", "", 401}, {"127.0.0.1:5", "Via", "", 401},
+		{"192.0.2.1:5", "", scoped(grapnel.ScopeRead), 200}, {"192.0.2.1:5", "", scoped(grapnel.ScopePublish), 403}, {"192.0.2.1:5", "", acmeAdmin, 403},
+	} {
+		r := httptest.NewRequest("GET", "/metrics", nil)
+		r.RemoteAddr = c.from
+		if c.proxy != "" {
+			r.Header.Set(c.proxy, "192.0.2.1")
+		}
+		if c.key != "" {
+			r.Header.Set("Authorization", "Bearer "+c.key)
+		}
+		if got := w.send(r); got.StatusCode != c.status {
+			t.Errorf("%+v: answered %d", c, got.StatusCode)
+		}
+	}
+}
+
+func TestMethodsThatAreNotThereAreListed(t *testing.T) {
+	w := newWorld(t)
+	for target, allow := range map[string]string{
+		"/v1/endpoints": "GET, HEAD, POST", "/v1/endpoints/x": "GET, HEAD, PATCH, DELETE", "/v1/admin/webhook-endpoints/x": "GET, HEAD, PATCH, DELETE",
+		"/webhooks/x/test": "POST", "/livez": "GET, HEAD",
+	} {
+		if r := w.ask("", "PUT", target, ""); r.StatusCode != 405 || r.Header.Get("Allow") != allow {
+			t.Errorf("%s: answered %d, Allow %q, want %q", target, r.StatusCode, r.Header.Get("Allow"), allow)
+		}
+	}
+}
+
+func TestOtherPathsDoTheSame(t *testing.T) {
+	for _, rt := range routes() {
+		if paths := rt.paths(); strings.HasPrefix(rt.path, "/v1/endpoints") != (len(paths) >= 3) {
+			t.Errorf("%s is found at %v", rt.path, paths)
+		}
+	}
+	w := newWorld(t)
+	id := w.as(admin, 201, "POST", "/v1/webhook-endpoints", `{"url":"https://a.example"}`)["id"].(string)
+	if got := w.must(200, "PATCH", "/v1/admin/webhook-endpoints/"+id, `{"status":"paused"}`); got["status"] != "paused" {
+		t.Errorf("answered %v", got)
+	}
+	w.must(200, "PATCH", "/v1/admin/webhook-endpoints/"+id, `{"status":"enabled"}`)
+	first := w.must(200, "POST", "/webhooks/"+id+"/test", `{"type":"x.y","data":{"n":1}}`)
+	second := w.must(200, "POST", "/v1/endpoints/"+id+"/test", "")
+	var listed []string
+	for _, d := range w.must(200, "GET", "/webhooks/"+id+"/deliveries", "")["data"].([]any) {
+		listed = append(listed, d.(map[string]any)["id"].(string))
+	}
+	if !slices.Equal(listed, []string{second["id"].(string), first["id"].(string)}) {
+		t.Errorf("listed %v, made %v and %v", listed, first["id"], second["id"])
+	}
+	w.must(200, "POST", "/v1/webhook-endpoints/"+id+"/deliveries/"+listed[0]+"/retry", "")
+}
