@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"fmt"
 	"math"
 	"time"
 )
@@ -35,4 +36,16 @@ func mix(seed, n uint64) uint64 {
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
 	return z ^ z>>31
+}
+
+// String says it in words.
+func (j Jitter) String() string {
+	switch {
+	case j.Add > 0:
+		return "up to " + j.Add.String() + " more"
+	case j.Fraction > 0:
+		return fmt.Sprintf("up to %g %% more", j.Fraction*100)
+	default:
+		return "none"
+	}
 }

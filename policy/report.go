@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"math"
 	"slices"
 	"time"
 )
@@ -75,7 +76,7 @@ func (r *simulation) report(events []simulated) Report {
 		}
 	}
 	if rep.Affected > 0 {
-		rep.AttemptsPerEvent = float64(tries) / float64(rep.Affected)
+		rep.AttemptsPerEvent = math.Round(100*float64(tries)/float64(rep.Affected)) / 100
 	}
 	rep.ExtraWait = percentiles(waits)
 	rep.RecoveryPeak = busiest(r.attempts, r.outageEnd())

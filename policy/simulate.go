@@ -3,9 +3,8 @@ package policy
 import "time"
 
 // Simulate answers a scenario that ParseScenario has accepted. It is deterministic and asks After for every decision, so it
-// shows what the engine would do by schedule. It leaves out what the engine does beyond the schedule: breaker, holds of
-// a throttled endpoint, limits of rate and concurrency. All of those can only delay, except the breaker, which after an
-// outage brings attempts forward.
+// shows what the engine would do by schedule. What the engine does beyond the schedule is left out: breaker, holds of a
+// throttled endpoint, limits of rate and concurrency.
 func Simulate(s Scenario) Report {
 	run := simulation{Scenario: s, start: time.Unix(0, 0).UTC()}
 	lanes := max(s.Keys, 1)

@@ -1,0 +1,70 @@
+package policy_test
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/grapnelhq/grapnel/policy"
+)
+
+// A delivery fails, and the policy says when to try again. The receiver's Retry-After lengthens the wait.
+func ExamplePolicy_After() {
+	p, _ := policy.Preset("paylera")
+	start := time.Date(2026, 5, 6, 8, 0, 0, 0, time.UTC)
+	progress := policy.Progress{Attempts: 2, Anchor: start}
+	ended := start.Add(16 * time.Second)
+
+	step := p.After(progress, policy.Outcome{Class: policy.ClassTimeout}, ended)
+	fmt.Println(step.Decision, step.Next.Format(time.TimeOnly))
+
+	step = p.After(progress, policy.Outcome{Status: 429, RetryAfter: 5 * time.Minute, HasRetryAfter: true}, ended)
+	fmt.Println(step.Decision, step.Next.Format(time.TimeOnly))
+
+	step = p.After(progress, policy.Outcome{Status: 410}, ended)
+	fmt.Println(step.Decision, step.Next.IsZero())
+	// Output:
+	// retry 08:01:16
+	// throttle 08:05:16
+	// disable true
+}
+
+// Everything that is wrong with a policy is reported at once.
+func ExampleParse() {
+	_, err := policy.Parse([]byte(`{"timeout":"10", "schedule":{"delays":["0s","-5s"]}, "retries":3}`))
+	fmt.Println(err)
+	// Output:
+	// policy: /timeout: is not a duration such as "90s" or "1h30m"; /retries: is not a field here; the fields are name, timeout, schedule, jitter, max_attempts, max_age, success, classify, retry_after, on_exhausted, then, disable, breaker; /schedule/delays/1: must be from 0s to 720h
+}
+
+// What would six hours of outage do?
+func ExampleSimulate() {
+	scenario, err := policy.ParseScenario([]byte(`{"policy":"parseo", "outage":{"kind":"down","duration":"6h"}, "rate":"4/min"}`), nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	r := policy.Simulate(scenario)
+	fmt.Printf("%d events, %d lost, %.1f attempts each\n", r.Affected, r.DeadLetters+r.Discarded, r.AttemptsPerEvent)
+	fmt.Printf("after the outage: half within %v, all within %v\n",
+		r.ExtraWait.P50.Std().Round(time.Minute), r.DrainedAfter.Std().Round(time.Minute))
+	fmt.Println("survives", r.Survives)
+	// Output:
+	// 1440 events, 0 lost, 7.5 attempts each
+	// after the outage: half within 3h0m0s, all within 6h0m0s
+	// survives 32h35m36s
+}
+
+// A document is compared with itself.
+func ExampleLint() {
+	findings := policy.Lint(policy.Claims{Schedule: policy.ScheduleClaims{
+		Table: []policy.Duration{0, policy.Duration(10 * time.Minute), policy.Duration(time.Hour)},
+		Mode:  policy.SincePrevious, Tail: policy.TailStop, Attempts: 5, Window: policy.Duration(time.Hour), Jitter: "none",
+	}})
+	for _, f := range findings {
+		fmt.Printf("%s: %s\n", f.Code, f.Detail)
+	}
+	// Output:
+	// attempts-differ: 5 in words, 3 in the table
+	// window-differs: 1h in words, 1h10m in the table; 2 of its 3 attempts are within 1h
+	// since-first-fits: as offsets its last attempt is at 1h, the window is 1h
+}

@@ -1,0 +1,47 @@
+package policy
+
+// Finding is one contradiction or gap.
+type Finding struct {
+	Code   string `json:"code"`
+	Rule   string `json:"rule"`   // what is wrong in general
+	Detail string `json:"detail"` // with the figures of this document
+}
+
+// rule finds one kind of contradiction. Its check returns a detail for every case it finds.
+type rule struct {
+	code, text string
+	check      func(c *Claims) []string
+}
+
+// Lint compares claims with each other and returns what does not fit, in the order of the rules. It says nothing about what is
+// merely unwise.
+func Lint(c Claims) []Finding {
+	var findings []Finding
+	for _, rules := range [][]rule{scheduleRules(), promiseRules(), replayRules(), receiverRules(), queueRules()} {
+		for _, r := range rules {
+			for _, detail := range r.check(&c) {
+				findings = append(findings, Finding{r.code, r.text, detail})
+			}
+		}
+	}
+	return findings
+}
+
+// LintCodes lists every code with what it means.
+func LintCodes() [][2]string {
+	var codes [][2]string
+	for _, rules := range [][]rule{scheduleRules(), promiseRules(), replayRules(), receiverRules(), queueRules()} {
+		for _, r := range rules {
+			codes = append(codes, [2]string{r.code, r.text})
+		}
+	}
+	return codes
+}
+
+// when is a detail that holds only under a condition.
+func when(condition bool, detail string) []string {
+	if !condition {
+		return nil
+	}
+	return []string{detail}
+}
