@@ -50,6 +50,12 @@ func heavy(t testing.TB) *grapnel.Event {
 	return &grapnel.Event{Data: data}
 }
 
+func (f *Filter) timed(v *view) (bool, time.Duration, error) {
+	began := time.Now()
+	ok, err := f.match(v)
+	return ok, time.Since(began), err
+}
+
 func TestCostBombsAreStopped(t *testing.T) {
 	v := &view{event: heavy(t)}
 	if _, err := v.decode(); err != nil {
@@ -62,14 +68,16 @@ func TestCostBombsAreStopped(t *testing.T) {
 			t.Errorf("%s: %v", bomb, err)
 			continue
 		}
-		began := time.Now()
-		ok, err := f.match(v)
-		took := time.Since(began)
+		ok, took, err := f.timed(v)
 		if ok || err == nil || !strings.Contains(err.Error(), "limit exceeded") && !strings.Contains(err.Error(), "too long") {
 			t.Errorf("%s is %v: %v", bomb, ok, err)
 		}
 		if i == 0 {
 			measure = took
+		}
+		for retry := 0; took > 50*measure && retry < 3; retry++ { // the machine has other things to do
+			_, again, _ := f.timed(v)
+			took = min(took, again)
 		}
 		if took > 50*measure {
 			t.Errorf("%s took %v, a filter of simple steps %v: its price is too low", bomb, took, measure)
