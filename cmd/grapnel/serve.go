@@ -56,7 +56,7 @@ func (s *session) run(ctx context.Context, o server.Options, started func(*serve
 // announce prints the one line that says that requests are accepted, and where.
 func (s *session) announce(srv *server.Server) error {
 	if key := srv.AdminKey(); key.Made {
-		s.Note("The admin key is in %s: it opens everything. Keep it safe; commands on this machine find it there.", key.Path)
+		s.Note("The admin key, which opens everything, is in %s. Commands find it by GRAPNEL_KEY_FILE.", key.Path)
 	}
 	p, err := s.NewPrinter(s.output, s.jq)
 	if err != nil {

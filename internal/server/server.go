@@ -6,7 +6,8 @@
 //	Open   takes the address, opens the store, makes or finds the admin key. An error leaves nothing behind but the data.
 //	Run    serves and delivers until its context ends or something breaks that must not go on, such as a store that cannot sync.
 //	       Then it drains: no new connections and no new attempts at once, attempts in flight get the drain timeout, their
-//	       outcomes are recorded, the store is closed. It returns when every goroutine it started has returned.
+//	       outcomes are recorded, the store is closed. It returns when every goroutine it started has returned; only after a
+//	       store that cannot be trusted any more it returns at once, because then the process has to end.
 //
 // What it does not promise: that draining succeeds. What was cut off by the drain timeout, or by a kill, is attempted
 // again after the next start.
