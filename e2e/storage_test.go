@@ -134,7 +134,7 @@ func TestDiskFull(t *testing.T) {
 	x.receivers = newReceivers(t, x.ledger)
 	// The file system exists only in the mount namespace of the server, so nothing has to be cleaned up, and root is not needed.
 	x.child = newChild(t, program{wrap: []string{mount, "-rm", "sh", "-c",
-		`mount -t tmpfs -o size=64m tmpfs "$HOME" && exec "$@"`, "sh"}}, dir)
+		`mount -t tmpfs -o size=128m tmpfs "$HOME" && exec "$@"`, "sh"}}, dir)
 	gate := make(chan struct{})
 	behaved := healthy(x.dice)
 	behaved.behave = func() reply {
@@ -162,7 +162,7 @@ func TestDiskFull(t *testing.T) {
 		})
 		return status
 	}
-	const early = 20
+	const early = 500
 	for i := range early {
 		if status := publish(fmt.Sprintf("early-%d", i)); status != http.StatusAccepted {
 			t.Fatalf("publishing was answered %d", status)
@@ -170,6 +170,7 @@ func TestDiskFull(t *testing.T) {
 	}
 	// Something else fills the disk, down to the last block.
 	filler := filepath.Join(fmt.Sprintf("/proc/%d/root", x.child.current().pid), dir, "filler")
+	t.Logf("before the disk is full: %s", listing(filepath.Dir(filler)))
 	fill(t, filler)
 	refused := 0
 	for i := 0; refused < 5; i++ {
@@ -198,6 +199,7 @@ func TestDiskFull(t *testing.T) {
 	if status := publish("still-full"); status != http.StatusInsufficientStorage {
 		t.Errorf("publishing onto the full disk was answered %d after the outcomes had been recorded, want 507", status)
 	}
+	t.Logf("on the full disk: %s", listing(filepath.Dir(filler)))
 	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)
 	}
@@ -223,6 +225,21 @@ func fill(t *testing.T, path string) {
 			size /= 4
 		}
 	}
+}
+
+// listing says how large the files of a directory are.
+func listing(dir string) string {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err.Error()
+	}
+	text := ""
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil {
+			text += fmt.Sprintf("%s %d KiB, ", e.Name(), info.Size()>>10)
+		}
+	}
+	return strings.TrimSuffix(text, ", ")
 }
 
 // noise is text that does not compress.
