@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -247,6 +248,24 @@ var appendCases = []testCase{
 		d.same(deliveries[0].CreatedAt, want, "in the delivery")
 		d.same(deliveries[0].FinishedAt.IsZero(), true, "not finished")
 		d.same(d.heads(epA)[0].Due, want, "due")
+	}},
+	{"returns many events at once", func(d *desk) {
+		var batch []store.Incoming
+		for i := range 2000 {
+			batch = append(batch, incoming(event(fmt.Sprint("e", i), "", 1)))
+		}
+		var seqs []int64
+		for _, placed := range d.publish(batch...).Events {
+			seqs = append(seqs, placed.Seq)
+		}
+		slices.Reverse(seqs)
+		events, err := d.Events(d.ctx, seqs)
+		d.must(err, "Events")
+		for i, e := range events {
+			if e == nil || e.ID != fmt.Sprint("e", 1999-i) {
+				d.Fatalf("entry %d is %+v", i, e)
+			}
+		}
 	}},
 	{"returns events in the order asked for", func(d *desk) {
 		a := d.publish(incoming(event("a", "k", 1))).Events[0].Seq

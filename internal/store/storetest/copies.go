@@ -50,32 +50,32 @@ var copyCases = []testCase{
 		d.same(d.heads(epA)[0].Due, at(9), "due")
 	}},
 	{"of configuration", func(d *desk) {
-		ep, p, k := endpoint("ep_0", acme), named("pol_0", acme, "n"), apiKey("key_0", acme)
-		d.put(ep)
-		_, err := d.PutPolicy(d.ctx, everyone, p, nil)
-		d.must(err, "PutPolicy")
-		_, err = d.PutKey(d.ctx, everyone, k, nil)
-		d.must(err, "PutKey")
-		ep.Revision, k.Name = 1, "replaced"
-		d.put(ep)
-		_, err = d.PutPolicy(d.ctx, everyone, p, nil)
-		d.must(err, "PutPolicy")
-		_, err = d.PutKey(d.ctx, everyone, k, nil)
-		d.must(err, "PutKey")
-		d.put(endpoint("ep_1", acme))
-		want := d.config()
-		ep.EventTypes[0], ep.Headers["x-team"], ep.RateLimit.Burst, ep.Secrets[0].Text = "x", "x", 99, "x"
-		k.Scopes[0] = grapnel.ScopeAdmin
-		spoilPolicy(&ep.Policy)
-		spoilPolicy(&p.Policy)
-		got := d.config()
-		d.same(got, want, "after what was given has changed")
-		got.Endpoints[0].EventTypes[0], got.Endpoints[0].Headers["x-team"] = "y", "y"
-		got.Endpoints[0].RateLimit.Burst, got.Endpoints[0].Secrets[0].Text = 98, "y"
-		got.Keys[0].Scopes[0], got.Keys[0].Name = grapnel.ScopeAdmin, "y"
-		spoilPolicy(&got.Endpoints[0].Policy)
-		spoilPolicy(&got.Policies[0].Policy)
-		d.same(d.config(), want, "after what was returned has changed")
+		// Each round gives fresh values and spoils them: the first creates, the second replaces.
+		for round := range 2 {
+			ep, p, k := endpoint("ep_0", acme), named("pol_0", acme, "n"), apiKey("key_0", acme)
+			ep.Revision = int64(round)
+			d.put(ep)
+			_, err := d.PutPolicy(d.ctx, everyone, p, nil)
+			d.must(err, "PutPolicy")
+			_, err = d.PutKey(d.ctx, everyone, k, nil)
+			d.must(err, "PutKey")
+			spoil := func(ep *grapnel.Endpoint, p *grapnel.NamedPolicy, k *grapnel.Key) {
+				ep.EventTypes[0], ep.Headers["x-team"], ep.RateLimit.Burst, ep.Secrets[0].Text = "x", "x", 99, "x"
+				k.Scopes[0], k.Name, ep.URL = grapnel.ScopeAdmin, "x", "x"
+				spoilPolicy(&ep.Policy)
+				spoilPolicy(&p.Policy)
+			}
+			spoil(&ep, &p, &k)
+			for range 2 {
+				wantEp, wantP := endpoint("ep_0", acme), named("pol_0", acme, "n")
+				wantEp.Revision, wantP.Revision = int64(round+1), int64(round+1)
+				got := d.config()
+				d.same(got.Endpoints[0], wantEp, "endpoint")
+				d.same(got.Policies, []grapnel.NamedPolicy{wantP}, "policies")
+				d.same(got.Keys, []grapnel.Key{apiKey("key_0", acme)}, "keys")
+				spoil(&got.Endpoints[0], &got.Policies[0], &got.Keys[0])
+			}
+		}
 	}},
 	{"of answers", func(d *desk) {
 		body := []byte("made")

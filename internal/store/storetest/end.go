@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"math"
 	"time"
 
@@ -63,6 +64,25 @@ var endCases = []testCase{
 		d.same(d.delivery(n("m")).FinishedAt, at(21), "finished")
 		d.same(d.delivery(n("k3")).Waiting.Due, at(21), "due")
 		d.same(d.change(delivered(n("k3"), 0, 25)).Next, (*store.Head)(nil), "next")
+	}},
+	{"ends many in pages", func(d *desk) {
+		var batch []store.Incoming
+		for i := range 1300 {
+			batch = append(batch, incoming(event(fmt.Sprint("e", i), fmt.Sprint("k", i%7), float64(i)), to(epA), to(epB)))
+		}
+		d.publish(batch...)
+		left := d.list(store.DeliveryQuery{Endpoint: epA}) // the newest first
+		for len(left) > 0 {
+			page := min(500, len(left))
+			d.end(epA, ending(5000), 500, page)
+			left = left[:len(left)-page]
+			var heads []int64
+			for i := range min(7, len(left)) {
+				heads = append(heads, left[len(left)-1-i].Seq)
+			}
+			d.leads(epA, heads...)
+		}
+		d.same(d.waiting(epB), 1000, "the other endpoint, counted to a limit")
 	}},
 	{"can end with any final status", func(d *desk) {
 		for i, status := range finals() {

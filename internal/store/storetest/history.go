@@ -192,6 +192,17 @@ var historyCases = []testCase{
 		d.change(by(n[0], grapnel.Skipped, 20))
 		d.same(labels(d.list(store.DeliveryQuery{Status: []grapnel.Status{grapnel.Pending}, Endpoint: epA})), []string{"k_2>ep_a"}, "after promotion")
 	}},
+	{"takes many held endpoints", func(d *desk) {
+		d.publish(incoming(event("a", "k", 1), to(epA), to(epB)))
+		var closed []string
+		for i := range 2000 {
+			closed = append(closed, fmt.Sprint("ep_closed_", i))
+		}
+		closed = append(closed, epA)
+		for status, want := range map[grapnel.Status]string{grapnel.Held: "a>ep_a", grapnel.Pending: "a>ep_b"} {
+			d.same(labels(d.list(store.DeliveryQuery{Status: []grapnel.Status{status}, HeldEndpoints: closed})), []string{want}, string(status))
+		}
+	}},
 	{"goes through deliveries page by page", func(d *desk) {
 		d.stock()
 		var seen []string
