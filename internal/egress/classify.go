@@ -69,12 +69,33 @@ func classOf(status int) policy.Class {
 func connectError(err error) error {
 	text := "no connection could be made"
 	var errno syscall.Errno
-	if errors.As(err, &errno) {
-		text = "no connection could be made: " + errno.Error() // "connection refused", without the address
-	} else if errors.Is(err, context.DeadlineExceeded) || isTimeout(err) {
-		text = "no connection could be made: no answer in time"
+	switch {
+	case exhausted(err):
+		return &dialError{class: policy.ClassInternal, text: "the server has too many open connections", err: err}
+	case errors.As(err, &errno):
+		text += ": " + errno.Error() // "connection refused", without the address
+	case errors.Is(err, context.DeadlineExceeded) || isTimeout(err):
+		text += ": no answer in time"
 	}
 	return &dialError{class: policy.ClassConnect, text: text, err: err}
+}
+
+// exhausted says whether this machine, not the receiver, is why there is no connection: out of descriptors, ports or memory.
+// Package net keeps only the text of such an error when it happens in a lookup.
+func exhausted(err error) bool {
+	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.EADDRNOTAVAIL, syscall.ENOBUFS, syscall.ENOMEM} {
+		if errors.Is(err, errno) || strings.HasSuffix(err.Error(), ": "+errno.Error()) {
+			return true
+		}
+	}
+	return false
+}
+
+func lookupError(ctx context.Context, err error) error {
+	if exhausted(err) {
+		return connectError(err)
+	}
+	return &dialError{class: policy.ClassDNS, text: dnsText(ctx, err), err: err}
 }
 
 func dnsText(ctx context.Context, err error) string {

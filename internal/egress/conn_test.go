@@ -275,7 +275,11 @@ func TestConnectionsThatCannotBeMade(t *testing.T) {
 		"slow resolver":  {failing{time.Hour, nil}, nil, policy.ClassDNS, "the name could not be resolved in time", 2 * time.Second},
 		"no address":     {&answers{lists: [][]netip.Addr{{}}}, nil, policy.ClassDNS, "the name has no address", 0},
 		"refused":        {nil, refused, policy.ClassConnect, "no connection could be made: connection refused", 0},
-		"unknown":        {nil, errors.New("10.1.2.3 is strange"), policy.ClassConnect, "no connection could be made", 0},
+		"out of files": {nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("socket", syscall.EMFILE)}, policy.ClassInternal,
+			"the server has too many open connections", 0},
+		"out of files for a lookup": {failing{0, &net.DNSError{Err: "dial udp 10.0.0.53:53: socket: too many open files", Name: "hooks.example"}}, nil,
+			policy.ClassInternal, "the server has too many open connections", 0},
+		"unknown": {nil, errors.New("10.1.2.3 is strange"), policy.ClassConnect, "no connection could be made", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

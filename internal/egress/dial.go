@@ -159,7 +159,7 @@ func (s *Sender) addresses(ctx context.Context, host string, port uint16, a *att
 	answers, err := s.opts.Resolver.LookupNetIP(ctx, "ip", host)
 	a.dns.Store(int64(s.opts.Now().Sub(start)))
 	if err != nil {
-		return nil, &dialError{class: policy.ClassDNS, text: dnsText(ctx, err), err: err}
+		return nil, lookupError(ctx, err)
 	}
 	var targets []netip.AddrPort
 	for _, answer := range answers {
