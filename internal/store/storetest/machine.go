@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"fmt"
-	"math"
 	"testing"
 	"time"
 
@@ -14,14 +13,14 @@ import (
 
 // machine makes random calls of a store and of the model and compares every answer. The names are few, so that calls meet.
 //
-// The model counts from 1 without gaps, a store need not: event and delivery translate the store's numbers to the model's.
+// The model counts from 1 without gaps, a store need not: events and deliveries translate the store's numbers to the model's.
 type machine struct {
 	*desk
-	model    *model
-	now      time.Time
-	ids      int
-	event    numbers
-	delivery numbers
+	model      *model
+	now        time.Time
+	ids        int
+	events     numbers
+	deliveries numbers
 }
 
 // numbers translates between a store's numbers and the model's. Absent ones stay what they are, and absent.
@@ -61,7 +60,7 @@ func runModel(t *testing.T, h Harness) {
 		m := &machine{
 			desk:  &desk{TB: rt, Store: h.Open(t), test: t, harness: h, ctx: rt.Context()},
 			model: &model{made: map[string]int{}, answers: map[string]kept{}},
-			now:   at(0), event: newNumbers(), delivery: newNumbers(),
+			now:   at(0), events: newNumbers(), deliveries: newNumbers(),
 		}
 		rt.Cleanup(func() {
 			if err := m.Store.Close(); err != nil {
@@ -74,7 +73,7 @@ func runModel(t *testing.T, h Harness) {
 		}
 		actions := map[string]func(*rapid.T){
 			"publish": m.publishes, "publish more": m.publishes, "record": m.records, "record more": m.records, "end": m.ends,
-			"again": m.agains, "configure": m.configures, "remove": m.removes, "answers": m.answers, "query": m.queries,
+			"again": m.redelivers, "configure": m.configures, "remove": m.removes, "answers": m.answers, "query": m.queries,
 			"": m.compare,
 		}
 		if h.Reopen != nil {
@@ -161,10 +160,10 @@ func (m *machine) publishes(t *rapid.T) {
 	if err == nil && len(got.Events) == len(want.Events) {
 		for i, placed := range want.Events {
 			if placed.Seq > int64(known) && !placed.Duplicate {
-				m.event.pair(got.Events[i].Seq, placed.Seq)
+				m.events.pair(got.Events[i].Seq, placed.Seq)
 				m.learn(m.model.events[placed.Seq-1].ID)
 			}
-			got.Events[i].Seq = m.event.model(got.Events[i].Seq)
+			got.Events[i].Seq = m.events.model(got.Events[i].Seq)
 		}
 	}
 	for i := range got.Heads {
@@ -180,7 +179,7 @@ func (m *machine) learn(id string) {
 	i := 0
 	for _, r := range m.model.rows {
 		if r.EventID == id && i < len(got) {
-			m.delivery.pair(got[i].Seq, r.Seq)
+			m.deliveries.pair(got[i].Seq, r.Seq)
 			i++
 		}
 	}
@@ -189,12 +188,12 @@ func (m *machine) learn(id string) {
 
 func (m *machine) headOf(h *store.Head) {
 	if h != nil {
-		h.Delivery, h.Event = m.delivery.model(h.Delivery), m.event.model(h.Event)
+		h.Delivery, h.Event = m.deliveries.model(h.Delivery), m.events.model(h.Event)
 	}
 }
 
 func (m *machine) deliveryOf(d *grapnel.Delivery) {
-	d.Seq, d.EventSeq, d.ReplayOf = m.delivery.model(d.Seq), m.event.model(d.EventSeq), m.delivery.model(d.ReplayOf)
+	d.Seq, d.EventSeq, d.ReplayOf = m.deliveries.model(d.Seq), m.events.model(d.EventSeq), m.deliveries.model(d.ReplayOf)
 }
 
 // some draws a delivery's number in the model, now and then one that does not exist. It prefers what is pending.
@@ -233,7 +232,7 @@ func (m *machine) records(t *rapid.T) {
 			c.Anchor = pick(t, "anchor", time.Time{}, now)
 		}
 		changes = append(changes, c)
-		c.Delivery = m.delivery.store(c.Delivery)
+		c.Delivery = m.deliveries.store(c.Delivery)
 		translated = append(translated, c)
 	}
 	want := m.model.record(changes)
@@ -247,30 +246,6 @@ func (m *machine) records(t *rapid.T) {
 	}
 }
 
-// show compares one delivery and its place.
-func (m *machine) show(scope store.Scope, number int64) {
-	m.Helper()
-	r := m.model.find(number)
-	got, err := m.Delivery(m.ctx, scope, m.delivery.store(number))
-	if r == nil || !scope.Allows(r.Tenant) {
-		m.agree(nil, nil, err, store.ErrNotFound("delivery"), "Delivery")
-		return
-	}
-	m.must(err, "Delivery")
-	m.deliveryOf(got)
-	m.same(*got, r.shown(), "Delivery")
-	h, first, err := m.Head(m.ctx, m.delivery.store(number))
-	m.must(err, "Head")
-	m.headOf(h)
-	m.same(first, r.Waiting.Head, "whether it leads")
-	if r.Status != grapnel.Pending {
-		m.same(h, (*store.Head)(nil), "place")
-		return
-	}
-	want := r.head()
-	m.same(h, &want, "place")
-}
-
 func (m *machine) ends(t *rapid.T) {
 	e := store.Ending{Status: pick(t, "status", finals()...), Reason: "ended", ReasonCode: grapnel.ReasonEndpointGone, At: m.tick(t)}
 	endpoint, limit := pick(t, "endpoint", someEndpoints...), rapid.IntRange(0, 6).Draw(t, "limit")
@@ -279,15 +254,15 @@ func (m *machine) ends(t *rapid.T) {
 	m.agree(got, want, err, nil, "End")
 }
 
-func (m *machine) agains(t *rapid.T) {
+func (m *machine) redelivers(t *rapid.T) {
 	r := store.Redelivery{Of: m.some(t), Trigger: grapnel.TriggerReplay, Ordered: !chance(t, "unordered", 4),
 		Delay: pick(t, "delay", 0, time.Second), At: m.tick(t), Once: m.once(t)}
 	scope := pick(t, "scope", append([]store.Scope{everyone, everyone, everyone}, someScopes...)...)
 	want, wantErr := m.model.again(scope, r)
-	r.Of = m.delivery.store(r.Of)
+	r.Of = m.deliveries.store(r.Of)
 	got, err := m.Again(m.ctx, scope, r)
 	if err == nil && got.Answer == nil {
-		m.delivery.pair(got.Delivery, want.Delivery)
+		m.deliveries.pair(got.Delivery, want.Delivery)
 		got.Delivery = want.Delivery
 		m.headOf(got.Head)
 	}
@@ -330,83 +305,5 @@ func (m *machine) removes(t *rapid.T) {
 	m.agree(nil, nil, err, wantErr, "RemoveEndpoint")
 	if err == nil {
 		m.model.config.Version = m.grown(before, "RemoveEndpoint")
-	}
-}
-
-func (m *machine) answers(t *rapid.T) {
-	now := m.tick(t)
-	for _, key := range []string{"i1", "i2"} {
-		var want *store.Answer
-		if k, there := m.model.answers[key]; there && k.expires.After(now) {
-			want = &k.Answer
-		}
-		got, err := m.Recall(m.ctx, key, now)
-		m.agree(got, want, err, nil, "Recall")
-	}
-	limit := rapid.IntRange(0, 2).Draw(t, "limit")
-	want := m.model.forget(now, limit)
-	got, err := m.Forget(m.ctx, now, limit)
-	m.agree(got, want, err, nil, "Forget")
-}
-
-func (m *machine) queries(t *rapid.T) {
-	scope := pick(t, "scope", someScopes...)
-	limit := pick(t, "limit", 0, 1, 3, 1000)
-	since := func(what string) time.Time {
-		if chance(t, what, 3) {
-			return at(float64(rapid.IntRange(-30, 90).Draw(t, what)))
-		}
-		return time.Time{}
-	}
-	e := store.EventQuery{Type: pick(t, "type", somePatterns...), Key: pick(t, "key", someKeys...), Tenant: pick(t, "tenant", "", acme, bolt),
-		From: since("from"), To: since("to"), Limit: limit}
-	d := store.DeliveryQuery{Endpoint: pick(t, "endpoint", "", "", epA, epB), Type: e.Type, Key: e.Key, Tenant: e.Tenant, From: e.From, To: e.To,
-		Status: rapid.SliceOfDistinct(rapid.SampledFrom(grapnel.Statuses()), rapid.ID).Draw(t, "status"), Limit: limit}
-	if chance(t, "held", 3) {
-		d.HeldEndpoints = []string{pick(t, "held endpoint", someEndpoints...)}
-	}
-	m.ask(scope, e, d)
-	if chance(t, "before", 2) && len(m.model.rows) > 0 {
-		e.Before = int64(rapid.IntRange(1, len(m.model.events)).Draw(t, "event"))
-		d.Before = int64(rapid.IntRange(1, len(m.model.rows)).Draw(t, "delivery"))
-		m.ask(scope, e, d)
-		m.show(scope, d.Before)
-	}
-}
-
-// ask compares both lists and the counts.
-func (m *machine) ask(scope store.Scope, e store.EventQuery, d store.DeliveryQuery) {
-	m.Helper()
-	wantEvents, wantDeliveries := m.model.eventList(scope, e), m.model.deliveryList(scope, d)
-	e.Before, d.Before = m.event.store(e.Before), m.delivery.store(d.Before)
-	events, err := m.EventList(m.ctx, scope, e)
-	for i := range events {
-		events[i].Seq = m.event.model(events[i].Seq)
-	}
-	m.agree(events, wantEvents, err, nil, "EventList")
-	deliveries, err := m.DeliveryList(m.ctx, scope, d)
-	for i := range deliveries {
-		m.deliveryOf(&deliveries[i])
-	}
-	m.agree(deliveries, wantDeliveries, err, nil, "DeliveryList")
-	counts, err := m.Counts(m.ctx, scope)
-	m.agree(counts, m.model.counts(scope), err, nil, "Counts")
-}
-
-// compare compares all there is but attempts.
-func (m *machine) compare(*rapid.T) {
-	m.Helper()
-	config, want := m.config(), m.model.config
-	config.Newest, want.Newest = m.delivery.model(config.Newest), int64(len(m.model.rows))
-	m.same(config, want, "Config")
-	m.ask(everyone, store.EventQuery{Limit: math.MaxInt32}, store.DeliveryQuery{Limit: math.MaxInt32})
-	for _, ep := range someEndpoints {
-		for _, limit := range []int{2, math.MaxInt32} {
-			got, err := m.Heads(m.ctx, ep, limit)
-			for i := range got {
-				m.headOf(&got[i])
-			}
-			m.agree(got, m.model.heads(ep, limit), err, nil, "Heads")
-		}
 	}
 }

@@ -118,9 +118,9 @@ var recordCases = []testCase{
 			d.same(is.Next.Delivery, n[0], "next")
 		}
 		d.same(d.delivery(n[0]), before, "what was not changed")
-		any := delivered(n[0], store.AnyAttempts, 20)
-		any.Attempt = nil
-		d.same(d.change(any).Next.Delivery, n[1], "any number of attempts")
+		c := delivered(n[0], store.AnyAttempts, 20)
+		c.Attempt = nil
+		d.same(d.change(c).Next.Delivery, n[1], "any number of attempts")
 	}},
 	{"can be repeated when its answer was lost", func(d *desk) {
 		n := d.lane("k", 2)

@@ -1,0 +1,115 @@
+package storetest
+
+import (
+	"math"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// What the machine asks a store without changing it, and forgetting, which changes nothing that anybody may see.
+
+// show compares one delivery and its place.
+func (m *machine) show(scope store.Scope, number int64) {
+	m.Helper()
+	r := m.model.find(number)
+	got, err := m.Delivery(m.ctx, scope, m.deliveries.store(number))
+	if r == nil || !scope.Allows(r.Tenant) {
+		m.agree(nil, nil, err, store.ErrNotFound("delivery"), "Delivery")
+		return
+	}
+	m.must(err, "Delivery")
+	m.deliveryOf(got)
+	m.same(*got, r.shown(), "Delivery")
+	h, first, err := m.Head(m.ctx, m.deliveries.store(number))
+	m.must(err, "Head")
+	m.headOf(h)
+	m.same(first, r.Waiting.Head, "whether it leads")
+	if r.Status != grapnel.Pending {
+		m.same(h, (*store.Head)(nil), "place")
+		return
+	}
+	want := r.head()
+	m.same(h, &want, "place")
+}
+
+func (m *machine) answers(t *rapid.T) {
+	now := m.tick(t)
+	for _, key := range []string{"i1", "i2"} {
+		var want *store.Answer
+		if k, there := m.model.answers[key]; there && k.expires.After(now) {
+			want = &k.Answer
+		}
+		got, err := m.Recall(m.ctx, key, now)
+		m.agree(got, want, err, nil, "Recall")
+	}
+	limit := rapid.IntRange(0, 2).Draw(t, "limit")
+	want := m.model.forget(now, limit)
+	got, err := m.Forget(m.ctx, now, limit)
+	m.agree(got, want, err, nil, "Forget")
+}
+
+func (m *machine) queries(t *rapid.T) {
+	scope := pick(t, "scope", someScopes...)
+	limit := pick(t, "limit", 0, 1, 3, 1000)
+	since := func(what string) time.Time {
+		if chance(t, what, 3) {
+			return at(float64(rapid.IntRange(-30, 90).Draw(t, what)))
+		}
+		return time.Time{}
+	}
+	e := store.EventQuery{Type: pick(t, "type", somePatterns...), Key: pick(t, "key", someKeys...), Tenant: pick(t, "tenant", "", acme, bolt),
+		From: since("from"), To: since("to"), Limit: limit}
+	d := store.DeliveryQuery{Endpoint: pick(t, "endpoint", "", "", epA, epB), Type: e.Type, Key: e.Key, Tenant: e.Tenant, From: e.From, To: e.To,
+		Status: rapid.SliceOfDistinct(rapid.SampledFrom(grapnel.Statuses()), rapid.ID).Draw(t, "status"), Limit: limit}
+	if chance(t, "held", 3) {
+		d.HeldEndpoints = []string{pick(t, "held endpoint", someEndpoints...)}
+	}
+	m.ask(scope, e, d)
+	if chance(t, "before", 2) && len(m.model.rows) > 0 {
+		e.Before = int64(rapid.IntRange(1, len(m.model.events)).Draw(t, "event"))
+		d.Before = int64(rapid.IntRange(1, len(m.model.rows)).Draw(t, "delivery"))
+		m.ask(scope, e, d)
+		m.show(scope, d.Before)
+	}
+}
+
+// ask compares both lists and the counts.
+func (m *machine) ask(scope store.Scope, e store.EventQuery, d store.DeliveryQuery) {
+	m.Helper()
+	wantEvents, wantDeliveries := m.model.eventList(scope, e), m.model.deliveryList(scope, d)
+	e.Before, d.Before = m.events.store(e.Before), m.deliveries.store(d.Before)
+	events, err := m.EventList(m.ctx, scope, e)
+	for i := range events {
+		events[i].Seq = m.events.model(events[i].Seq)
+	}
+	m.agree(events, wantEvents, err, nil, "EventList")
+	deliveries, err := m.DeliveryList(m.ctx, scope, d)
+	for i := range deliveries {
+		m.deliveryOf(&deliveries[i])
+	}
+	m.agree(deliveries, wantDeliveries, err, nil, "DeliveryList")
+	counts, err := m.Counts(m.ctx, scope)
+	m.agree(counts, m.model.counts(scope), err, nil, "Counts")
+}
+
+// compare compares all there is but attempts.
+func (m *machine) compare(*rapid.T) {
+	m.Helper()
+	config, want := m.config(), m.model.config
+	config.Newest, want.Newest = m.deliveries.model(config.Newest), int64(len(m.model.rows))
+	m.same(config, want, "Config")
+	m.ask(everyone, store.EventQuery{Limit: math.MaxInt32}, store.DeliveryQuery{Limit: math.MaxInt32})
+	for _, ep := range someEndpoints {
+		for _, limit := range []int{2, math.MaxInt32} {
+			got, err := m.Heads(m.ctx, ep, limit)
+			for i := range got {
+				m.headOf(&got[i])
+			}
+			m.agree(got, m.model.heads(ep, limit), err, nil, "Heads")
+		}
+	}
+}
