@@ -34,7 +34,7 @@ type Endpoint struct {
 
 // DropReason is why an event accepted while the endpoint is disabled is dropped at once; empty: it is not, it waits.
 func (ep *Endpoint) DropReason() string {
-	if ep.Status != EndpointDisabled || ep.Policy.Disable.Pending != policy.Drop {
+	if ep.Status != EndpointDisabled || ep.Policy.Disable.Pending != policy.PendingDrop {
 		return ""
 	}
 	return "dropped: its endpoint is disabled (" + ep.DisabledReason + ") and its policy drops what would wait"
@@ -100,6 +100,10 @@ func (Secret) GoString() string { return "[redacted]" }
 
 // LogValue keeps the secret out of logs.
 func (Secret) LogValue() slog.Value { return slog.StringValue("[redacted]") }
+
+// MarshalText keeps the secret out of JSON, where it would come from inside of a logged endpoint. What stores secrets names
+// their fields itself.
+func (Secret) MarshalText() ([]byte, error) { return []byte("[redacted]"), nil }
 
 // NamedPolicy is a policy that a tenant keeps under a name of its own.
 type NamedPolicy struct {

@@ -5,7 +5,9 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -173,6 +175,25 @@ func checkNoSecret(t *testing.T, text string, secrets []grapnel.Secret) {
 			}
 		}
 	}
+}
+
+// TestSecretsStayOutOfLogs: whatever somebody logs, an endpoint or all of a sender, in whatever form.
+func TestSecretsStayOutOfLogs(t *testing.T) {
+	d := delivery(endpoint("https://hooks.example/"))
+	s := sender(t, Options{})
+	r := s.prepare(d.Endpoint, time.Now())
+	var text bytes.Buffer
+	for _, h := range []slog.Handler{slog.NewJSONHandler(&text, nil), slog.NewTextHandler(&text, nil)} {
+		log := slog.New(h)
+		log.Info("x", "endpoint", d.Endpoint, "delivery", d, "secret", d.Endpoint.Secrets[0], "secrets", d.Endpoint.Secrets, "signer", r.signer)
+	}
+	for _, v := range []any{d, *d.Endpoint, d.Endpoint.Secrets, r.signer} {
+		fmt.Fprintf(&text, "%v %+v %#v\n", v, v, v)
+	}
+	if !strings.Contains(text.String(), "[redacted]") {
+		t.Error("nothing was logged")
+	}
+	checkNoSecret(t, text.String(), d.Endpoint.Secrets)
 }
 
 // TestSignaturesVerify holds what a receiver gets against the verifier, during and after a rotation.
