@@ -8,16 +8,19 @@ import (
 )
 
 // Configuration is what operators change rarely and the engine keeps in memory. Every write makes a new version of the
-// whole, which Append checks, so that an event is matched against the endpoints that exist when it is committed.
+// whole, which Append checks, so that an event is matched against the endpoints that exist when it is committed. What is
+// written keeps its tenant: under another one it is not found.
 type Configuration interface {
 	// Config returns everything at once.
 	Config(ctx context.Context) (Config, error)
 	// PutEndpoint creates the endpoint (Revision 0) or replaces the one that has this Revision; another revision there is
 	// grapnel.CodeConflict, none in scope grapnel.CodeNotFound. It returns the new revision and configuration version.
 	PutEndpoint(ctx context.Context, scope Scope, ep grapnel.Endpoint, once *Once) (Put, error)
-	// RemoveEndpoint forgets an endpoint that was marked as deleted, once nothing waits for it.
+	// RemoveEndpoint forgets an endpoint that was marked as deleted, once nothing waits for it; before that it is
+	// grapnel.CodeConflict. Its deliveries stay in the history.
 	RemoveEndpoint(ctx context.Context, id string) error
-	// PutPolicy creates or replaces a named policy; a name that the tenant already uses is grapnel.CodeConflict.
+	// PutPolicy creates or replaces a named policy; a name that the tenant already uses is grapnel.CodeConflict. It counts
+	// revisions and asks for none.
 	PutPolicy(ctx context.Context, scope Scope, p grapnel.NamedPolicy, once *Once) (Put, error)
 	DeletePolicy(ctx context.Context, scope Scope, id string) error
 	// PutKey creates an API key or, under the same id, replaces it.
@@ -25,16 +28,16 @@ type Configuration interface {
 	DeleteKey(ctx context.Context, scope Scope, id string) error
 	// Recall returns the stored answer of an idempotency key that has not expired at the given time, or nil.
 	Recall(ctx context.Context, key string, now time.Time) (*Answer, error)
-	// Remember stores an answer on its own, for calls whose effect is idempotent by itself.
+	// Remember stores an answer on its own, for calls whose effect is idempotent by itself. The first answer stays.
 	Remember(ctx context.Context, once *Once) error
-	// Forget deletes at most limit answers that have expired, and returns how many.
+	// Forget deletes at most limit answers that have expired, those first that expired first, and returns how many.
 	Forget(ctx context.Context, now time.Time, limit int) (int, error)
 }
 
-// Config is all configuration at one version.
+// Config is all configuration at one version. Its lists are sorted by id.
 type Config struct {
-	Version   int64
-	Endpoints []grapnel.Endpoint // sorted by id; those marked as deleted included
+	Version   int64              // 1 or more, so a batch that forgot its version is stale
+	Endpoints []grapnel.Endpoint // those marked as deleted included
 	Policies  []grapnel.NamedPolicy
 	Keys      []grapnel.Key
 	Newest    int64 // the highest number of any delivery so far
@@ -51,11 +54,11 @@ type Put struct {
 // A key that is there already with the same fingerprint stops the call, which returns the stored answer; with another
 // fingerprint it is grapnel.CodeMismatch.
 type Once struct {
-	Key         string   // API key id and idempotency key, joined
-	Fingerprint [32]byte // of method, path and body
-	Expires     time.Time
+	Key         string    // API key id and idempotency key, joined
+	Fingerprint [32]byte  // of method, path and body
+	Expires     time.Time // from this instant on the answer does not count
 	// Answer makes the answer to store. It runs inside the transaction, so it must not call the store. done is the result
-	// about to be returned (Accepted, Redelivered or Put).
+	// about to be returned (Accepted, Redelivered or Put); Remember has none. The store sets the answer's Fingerprint.
 	Answer func(done any) Answer
 	Now    time.Time // answers that have expired by now do not count
 }

@@ -9,15 +9,17 @@ import (
 
 // History answers questions about what happened and what waits.
 type History interface {
-	// Event returns an event and its deliveries (without attempts); grapnel.CodeNotFound when it is not in scope.
+	// Event returns an event and its deliveries (without attempts), in the order of their numbers; grapnel.CodeNotFound when it
+	// is not in scope or of another tenant. An empty tenant is any.
 	Event(ctx context.Context, scope Scope, tenant, id string) (*grapnel.Event, []grapnel.Delivery, error)
 	// EventList returns events, the newest first. Data is included.
 	EventList(ctx context.Context, scope Scope, q EventQuery) ([]grapnel.Event, error)
-	// Delivery returns one delivery with its attempts in order; grapnel.CodeNotFound when it is not in scope.
+	// Delivery returns one delivery with its attempts as they were recorded; grapnel.CodeNotFound when it is not in scope.
 	Delivery(ctx context.Context, scope Scope, seq int64) (*grapnel.Delivery, error)
 	// DeliveryList returns deliveries without attempts, the newest first.
 	DeliveryList(ctx context.Context, scope Scope, q DeliveryQuery) ([]grapnel.Delivery, error)
-	// Counts returns how many deliveries there are per endpoint and status; it may count.
+	// Counts returns how many deliveries there are per endpoint and stored status, so held ones are counted as pending; it may
+	// take its time to count.
 	Counts(ctx context.Context, scope Scope) (map[string]map[grapnel.Status]int64, error)
 	// Waiting returns how many pending deliveries an endpoint has, counting at most limit.
 	Waiting(ctx context.Context, endpoint string, limit int) (int, error)
@@ -30,7 +32,7 @@ type EventQuery struct {
 	Tenant   string
 	From, To time.Time // of acceptance; From inclusive, To exclusive; zero: open
 	Before   int64     // only events with a lower number; 0: from the newest
-	Limit    int
+	Limit    int       // at most; 0: none
 }
 
 // DeliveryQuery selects deliveries.
@@ -45,5 +47,5 @@ type DeliveryQuery struct {
 	Tenant        string
 	From, To      time.Time // of its event's acceptance
 	Before        int64
-	Limit         int
+	Limit         int // at most; 0: none
 }

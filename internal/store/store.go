@@ -9,8 +9,8 @@
 //   - Record applies each Change only to a delivery that is still where the change expects it, so repeating a Record whose
 //     answer was lost changes nothing.
 //   - A delivery that is final never changes again.
-//   - A lane has at most one head: the pending delivery with the lowest position. Only Append, Record and End make heads, and
-//     they report every head they make.
+//   - A lane has at most one head: the pending delivery with the lowest position. Only Append, Again, Record and End make heads,
+//     and all but End report every head they make.
 //   - A read that starts after a write has returned sees that write.
 //   - No method can be called without saying whose data it may touch.
 //   - Timestamps are always arguments; a store has no clock. They are kept in microseconds.
@@ -43,15 +43,16 @@ type Street interface {
 	// Heads returns an endpoint's heads that have a due time, the earliest first (by Due, then Delivery), at most limit of them.
 	Heads(ctx context.Context, endpoint string, limit int) ([]Head, error)
 	// Head returns one pending delivery's current place, or nil if it is final or absent. The second result is false
-	// when the delivery is pending but not the head of its lane.
+	// when the delivery is pending but not the head of its lane; its place then has neither Due nor Anchor.
 	Head(ctx context.Context, delivery int64) (*Head, bool, error)
 	// Events returns events by their sequence numbers, in the order asked for, and verifies the checksum of each; the entry of one
 	// that is absent or corrupt is nil.
 	Events(ctx context.Context, seqs []int64) ([]*grapnel.Event, error)
 	// End finishes at most limit pending deliveries of an endpoint with the given final status and reason, heads and waiting
-	// ones alike, and returns how many it ended. The caller makes sure that none of them is being attempted.
+	// ones alike, the oldest first, and returns how many it ended. The caller makes sure that none of them is being attempted.
 	End(ctx context.Context, endpoint string, e Ending, limit int) (int, error)
-	// Again commits a new delivery of the same event to the same endpoint, at the tail of its lane.
+	// Again commits a new delivery of the same event to the same endpoint, at the tail of its lane. It is grapnel.CodeNotFound
+	// when the delivery is not in scope, and when the endpoint is absent or marked as deleted: nobody would end what waits there.
 	Again(ctx context.Context, scope Scope, r Redelivery) (Redelivered, error)
 }
 
@@ -65,7 +66,7 @@ type Batch struct {
 // Incoming is one event with the endpoints that want it.
 type Incoming struct {
 	Event   *grapnel.Event // Seq is ignored
-	Given   bool           // the publisher gave the id, so it may exist already
+	Given   bool           // the publisher gave the id, so it may exist already; another one does when a call is repeated
 	Targets []Target
 }
 
@@ -75,7 +76,7 @@ type Target struct {
 	Ordered  bool            // the delivery joins the lane of its event's key, if it has one
 	Trigger  grapnel.Trigger // of its first attempt
 	Delay    time.Duration   // of its first attempt, if the delivery is a head at once: its Due is AcceptedAt plus Delay
-	Drop     string          // not empty: the delivery is recorded as dropped at once, for this reason
+	Drop     string          // not empty: the delivery is recorded as dropped at once, for this reason, without a position
 }
 
 // Accepted is what Append did.
@@ -89,9 +90,9 @@ type Accepted struct {
 type Placed struct {
 	Seq        int64
 	AcceptedAt time.Time // of the event that is stored, which for a duplicate is the first one
-	Deliveries int
-	Duplicate  bool // the id exists with the same type, key, tenant and data: nothing was written
-	Conflict   bool // the id exists with something else: nothing was written
+	Deliveries int       // that its acceptance made; redeliveries are not counted
+	Duplicate  bool      // the id exists with the same type, key, tenant and data: nothing was written
+	Conflict   bool      // the id exists with something else: nothing was written, and nothing is told of what is there
 }
 
 // Head is the part of a delivery that scheduling needs: a delivery that is first in its lane.
@@ -123,14 +124,15 @@ type Change struct {
 	ReasonCode grapnel.ReasonCode
 	Reason     string
 
-	// For grapnel.Pending. A change of a delivery that is not the head of its lane keeps it waiting.
-	Due     time.Time
+	// For grapnel.Pending. A change of a delivery that is not the head of its lane keeps it waiting: only its Trigger and reason
+	// change.
+	Due     time.Time // not zero, unless Blocked
 	Blocked bool
 	Trigger grapnel.Trigger // of the next attempt
 	Anchor  time.Time       // zero: unchanged
 
 	// NextDelay is the first delay of the delivery that becomes the lane's head by this change: its Due is At plus NextDelay,
-	// its Anchor is At.
+	// its Anchor is At. If At is before it was created, both count from its creation.
 	NextDelay time.Duration
 }
 
