@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"mime"
@@ -152,27 +153,38 @@ func checkJSON(raw []byte, depth int) error {
 
 // deeper says whether brackets outside of strings are ever nested more than limit deep.
 func deeper(raw []byte, limit int) bool {
-	depth, quoted := 0, false
+	depth := 0
 	for i := 0; i < len(raw); i++ {
 		switch raw[i] {
 		case '"':
-			quoted = !quoted
-		case '\\':
-			if quoted {
-				i++
-			}
+			i += endOfString(raw[i+1:])
 		case '{', '[':
-			if quoted {
-				continue
-			}
 			if depth++; depth > limit {
 				return true
 			}
 		case '}', ']':
-			if !quoted {
-				depth--
-			}
+			depth--
 		}
 	}
 	return false
+}
+
+// endOfString is how many bytes follow an opening quote up to and including the closing one, or all if there is none. Most data is in
+// strings, so they are skipped as fast as bytes can be found.
+func endOfString(raw []byte) int {
+	for at := 0; ; {
+		quote := bytes.IndexByte(raw[at:], '"')
+		if quote < 0 {
+			return len(raw)
+		}
+		at += quote
+		slashes := 0
+		for slashes < at && raw[at-1-slashes] == '\\' {
+			slashes++
+		}
+		at++
+		if slashes%2 == 0 {
+			return at
+		}
+	}
 }

@@ -84,7 +84,7 @@ func viewEvent(ev *grapnel.Event) eventView {
 
 // What one page of events may hold and one query may read, whatever limit asks for: pages are shorter where events are large.
 const (
-	pageData     = 8 << 20
+	pageData     = 4 << 20
 	eventsAtOnce = 50
 )
 

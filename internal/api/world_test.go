@@ -37,13 +37,19 @@ type street struct {
 	enter  chan struct{} // not nil: Publish announces itself here, then waits for leave
 	leave  chan struct{}
 	calls  atomic.Int64 // of Publish
+	cached atomic.Pointer[store.Config]
+	t      testing.TB
 }
 
 func (s *street) config() store.Config {
+	if c := s.cached.Load(); c != nil {
+		return *c
+	}
 	c, err := s.Config(context.Background())
 	if err != nil {
 		panic(err)
 	}
+	s.cached.Store(&c)
 	return c
 }
 
@@ -123,7 +129,23 @@ func (s *street) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.
 	if s.broken != nil {
 		return store.Put{}, s.broken
 	}
+	defer s.cached.Store(nil)
 	return s.Store.PutEndpoint(ctx, scope, ep, once)
+}
+
+func (s *street) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, once *store.Once) (store.Put, error) {
+	defer s.cached.Store(nil)
+	return s.Store.PutPolicy(ctx, scope, p, once)
+}
+
+func (s *street) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, once *store.Once) (store.Put, error) {
+	defer s.cached.Store(nil)
+	return s.Store.PutKey(ctx, scope, k, once)
+}
+
+func (s *street) DeleteKey(ctx context.Context, scope store.Scope, id string) error {
+	defer s.cached.Store(nil)
+	return s.Store.DeleteKey(ctx, scope, id)
 }
 
 func (s *street) DeleteEndpoint(ctx context.Context, scope store.Scope, id string) error {
@@ -131,6 +153,7 @@ func (s *street) DeleteEndpoint(ctx context.Context, scope store.Scope, id strin
 	if !ok {
 		return store.ErrNotFound("endpoint")
 	}
+	defer s.cached.Store(nil)
 	ep.DeletedAt = s.now()
 	_, err := s.Store.PutEndpoint(ctx, scope, ep, nil)
 	return err
@@ -144,6 +167,7 @@ func (s *street) DeletePolicy(ctx context.Context, scope store.Scope, id string)
 			}
 		}
 	}
+	defer s.cached.Store(nil)
 	return s.Store.DeletePolicy(ctx, scope, id)
 }
 
@@ -235,7 +259,7 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 	t.Helper()
 	w := &world{t: t, clock: time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.UTC), logged: &bytes.Buffer{}}
 	now := func() time.Time { return w.clock }
-	w.street = &street{Store: memory.New(), now: now, health: grapnel.Health{State: "healthy"}}
+	w.street = &street{t: t, Store: memory.New(), now: now, health: grapnel.Health{State: "healthy"}}
 	w.options = Options{
 		Street: w.street, History: w.street.Store, Idempotency: w.street.Store, Clock: now,
 		Random: &seeded{src: rand.NewChaCha8([32]byte{1})}, Log: slog.New(slog.NewTextHandler(w.logged, nil)),

@@ -1,0 +1,262 @@
+package api
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/sign"
+)
+
+func (w *world) stored(endpoint any) grapnel.Endpoint {
+	w.t.Helper()
+	ep, ok := w.street.Endpoint(store.Everyone(), endpoint.(string))
+	if !ok {
+		w.t.Fatalf("there is no endpoint %v", endpoint)
+	}
+	return ep
+}
+
+func TestDefaultsOfAnEndpoint(t *testing.T) {
+	w := newWorld(t)
+	made := w.must(201, "POST", "/v1/endpoints", `{"url":"https://a.example/x?y=z","event_types":null,"policy":null,"rate_limit":null,"secret":null,"tenant":null}`)
+	want := map[string]any{
+		"url": "https://a.example/x?y=z", "tenant": "default", "description": "", "event_types": []any{}, "filter": nil, "policy": "standard", "ordering": "key", "rate_limit": nil,
+		"max_concurrency": 32.0, "headers": map[string]any{}, "format": "standard", "status": "enabled", "disabled_reason": nil, "disabled_at": nil, "revision": 1.0,
+	}
+	for field, v := range want {
+		if d := cmp.Diff(v, made[field]); d != "" {
+			t.Errorf("%s: %s", field, d)
+		}
+	}
+	if sign.CheckSecret(made["secret"].(string)) != nil {
+		t.Error("the secret that was made cannot sign")
+	}
+	ep := w.stored(made["id"])
+	if ep.PolicyName != "standard" || ep.Policy.MaxAttempts == 0 || len(ep.Secrets) != 1 || ep.Secrets[0].Text != made["secret"] {
+		t.Errorf("stored %+v", ep)
+	}
+	got := w.must(200, "GET", "/v1/endpoints/"+ep.ID, "")
+	if _, shown := got["secret"]; shown {
+		t.Error("the secret came back")
+	}
+	delete(made, "secret")
+	if d := cmp.Diff(made, got); d != "" {
+		t.Errorf("made and got differ: %s", d)
+	}
+}
+
+const everything = `{"url":"https://a.example","tenant":"acme","description":"d\nd","event_types":["invoice.*","*"],"filter":"event.type == \"a\" && event.data.n > 1",
+	"policy":{"timeout":"3s","max_attempts":4},"ordering":"none","rate_limit":{"per_second":2.5},"max_concurrency":7,"headers":{"X-A":"1","x.b":"2"},"format":"raw",
+	"secret":"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw","status":"disabled"}`
+
+func TestEverythingOfAnEndpoint(t *testing.T) {
+	w := newWorld(t)
+	made := w.must(201, "POST", "/v1/endpoints", everything)
+	ep := w.stored(made["id"])
+	if made["secret"] != "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw" || ep.Tenant != "acme" || ep.Description != "d\nd" || !slices.Equal(ep.EventTypes, []string{"invoice.*", "*"}) ||
+		ep.Policy.MaxAttempts != 4 || ep.PolicyName != "" || ep.Ordering != grapnel.Unordered || *ep.RateLimit != (grapnel.RateLimit{PerSecond: 2.5, Burst: 3}) ||
+		ep.MaxConcurrency != 7 || ep.Headers["x.b"] != "2" || ep.Format != grapnel.FormatRaw || ep.Status != grapnel.EndpointDisabled || ep.DisabledAt != w.clock || ep.DisabledReason == "" {
+		t.Errorf("stored %+v", ep)
+	}
+	if p := made["policy"].(map[string]any); p["timeout"] != "3s" || p["jitter"] != 0.1 {
+		t.Errorf("the policy is shown as %v", p)
+	}
+}
+
+func TestMergePatchOfAnEndpoint(t *testing.T) {
+	for _, c := range []struct {
+		patch string
+		check func(grapnel.Endpoint) bool
+	}{
+		{`{"url":"https://b.example"}`, func(ep grapnel.Endpoint) bool { return ep.URL == "https://b.example" && ep.MaxConcurrency == 7 }},
+		{`{"description":null,"filter":null,"ordering":null,"format":null,"max_concurrency":null}`, func(ep grapnel.Endpoint) bool {
+			return ep.Description == "" && ep.Filter == "" && ep.Ordering == grapnel.OrderByKey && ep.Format == grapnel.FormatStandard && ep.MaxConcurrency == 32
+		}},
+		{`{"event_types":["b"]}`, func(ep grapnel.Endpoint) bool { return slices.Equal(ep.EventTypes, []string{"b"}) }},
+		{`{"event_types":null}`, func(ep grapnel.Endpoint) bool { return len(ep.EventTypes) == 0 }},
+		{`{"headers":{"X-A":null,"X-C":"3"}}`, func(ep grapnel.Endpoint) bool {
+			return cmp.Equal(ep.Headers, map[string]string{"x.b": "2", "X-C": "3"})
+		}},
+		{`{"headers":null}`, func(ep grapnel.Endpoint) bool { return len(ep.Headers) == 0 }},
+		{`{"rate_limit":{"burst":9}}`, func(ep grapnel.Endpoint) bool { return *ep.RateLimit == grapnel.RateLimit{PerSecond: 2.5, Burst: 9} }},
+		{`{"rate_limit":null}`, func(ep grapnel.Endpoint) bool { return ep.RateLimit == nil }},
+		{`{"policy":{"timeout":"4s"}}`, func(ep grapnel.Endpoint) bool { return ep.Policy.Timeout.String() == "4s" && ep.Policy.MaxAttempts == 4 }},
+		{`{"policy":{"timeout":null}}`, func(ep grapnel.Endpoint) bool { return ep.Policy.Timeout.String() == "15s" && ep.Policy.MaxAttempts == 4 }},
+		{`{"policy":"paylera"}`, func(ep grapnel.Endpoint) bool { return ep.PolicyName == "paylera" && ep.Policy.Timeout.String() == "10s" }},
+		{`{"policy":null}`, func(ep grapnel.Endpoint) bool { return ep.PolicyName == "standard" }},
+		{`{"status":"enabled"}`, func(ep grapnel.Endpoint) bool { return ep.Status == "enabled" && ep.DisabledReason == "" && ep.DisabledAt.IsZero() }},
+		{`{"status":"disabled","description":"still"}`, func(ep grapnel.Endpoint) bool { return ep.DisabledAt.Year() == 2026 && ep.DisabledAt.Hour() == 3 }},
+		{`{}`, func(ep grapnel.Endpoint) bool { return ep.Description == "d\nd" }},
+	} {
+		t.Run(c.patch, func(t *testing.T) {
+			w := newWorld(t)
+			made := w.must(201, "POST", "/v1/endpoints", everything)
+			id := made["id"].(string)
+			before := w.stored(id)
+			w.clock = w.clock.Add(time.Hour)
+			got := w.must(200, "PATCH", "/v1/endpoints/"+id, c.patch, "Content-Type", typeMergePatch)
+			ep := w.stored(id)
+			if !c.check(ep) {
+				t.Errorf("stored %+v", ep)
+			}
+			if ep.Revision != 2 || !ep.UpdatedAt.Equal(w.clock) || got["revision"] != 2.0 || !cmp.Equal(ep.Secrets, before.Secrets) || ep.Tenant != "acme" || ep.CreatedAt != before.CreatedAt {
+				t.Errorf("what is not a setting has changed: %+v", ep)
+			}
+			if d := cmp.Diff(got, w.must(200, "GET", "/v1/endpoints/"+id, "")); d != "" {
+				t.Errorf("answered and got differ: %s", d)
+			}
+			// The same patch again changes nothing more.
+			again := w.must(200, "PATCH", "/v1/endpoints/"+id, c.patch)
+			delete(again, "revision")
+			delete(got, "revision")
+			if d := cmp.Diff(got, again); d != "" {
+				t.Errorf("twice is not the same as once: %s", d)
+			}
+		})
+	}
+}
+
+// racing changes the endpoint under a patch as often as it is told to.
+type racing struct {
+	*street
+	times int
+}
+
+func (r *racing) Endpoint(scope store.Scope, id string) (grapnel.Endpoint, bool) {
+	ep, ok := r.street.Endpoint(scope, id)
+	if ok && r.times > 0 {
+		r.times--
+		other := ep
+		other.Description = fmt.Sprint("changed ", r.times)
+		if _, err := r.PutEndpoint(r.street.t.Context(), store.Everyone(), other, nil); err != nil {
+			r.street.t.Error(err)
+		}
+	}
+	return ep, ok
+}
+
+func TestPatchesThatMeetLoseNothing(t *testing.T) {
+	for times, status := range map[int]int{0: 200, 3: 200, 9: 409} {
+		w := newWorld(t)
+		id := w.endpoint(admin, "")
+		race := &racing{w.street, times}
+		w.options.Street = race
+		w.handler = New(w.options)
+		w.must(status, "PATCH", "/v1/endpoints/"+id, `{"max_concurrency":5}`)
+		if ep := w.stored(id); status == 200 && (ep.MaxConcurrency != 5 || times > 0 && ep.Description != "changed 0") {
+			t.Errorf("%d races: stored %+v", times, ep)
+		}
+	}
+}
+
+func TestRotation(t *testing.T) {
+	w := newWorld(t)
+	made := w.must(201, "POST", "/v1/endpoints", `{"url":"https://a.example"}`)
+	id := made["id"].(string)
+	rotate := func(status int, body string) map[string]any {
+		t.Helper()
+		return w.must(status, "POST", "/v1/endpoints/"+id+"/rotate-secret", body)
+	}
+	texts := func() (all []string) {
+		for _, s := range w.stored(id).Secrets {
+			all = append(all, s.Text)
+		}
+		return all
+	}
+	first := rotate(200, "")
+	if got := texts(); !slices.Equal(got, []string{first["secret"].(string), made["secret"].(string)}) {
+		t.Fatalf("the secrets are %v", got)
+	}
+	if ends := w.stored(id).Secrets[1].ExpiresAt; !ends.Equal(w.clock.Add(24 * time.Hour)) {
+		t.Errorf("the old one ends at %v", ends)
+	}
+	if s := first["secrets"].([]any); len(s) != 2 || s[0].(map[string]any)["expires_at"] != nil {
+		t.Errorf("shown as %v", s)
+	}
+	// A longer overlap does not lengthen what ends sooner.
+	w.clock = w.clock.Add(time.Hour)
+	rotate(200, `{"overlap":"720h"}`)
+	if s := w.stored(id).Secrets; len(s) != 3 || !s[2].ExpiresAt.Equal(w.clock.Add(23*time.Hour)) {
+		t.Errorf("the secrets are %+v", s)
+	}
+	rotate(200, `{"overlap":"1h"}`)
+	rotate(200, `{"overlap":"1h"}`)
+	if p := rotate(409, `{"overlap":"1h"}`); p["code"] != "conflict" || len(texts()) != 5 {
+		t.Errorf("a sixth: %v", p)
+	}
+	w.clock = w.clock.Add(time.Hour)
+	rotate(200, `{"secret":"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}`)
+	if got := texts(); got[0] != "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw" || len(got) != 2 {
+		t.Errorf("expired ones are kept: %v", got)
+	}
+	rotate(422, `{"secret":"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}`)
+	only := rotate(200, `{"overlap":"0s"}`)
+	if got := texts(); !slices.Equal(got, []string{only["secret"].(string)}) {
+		t.Errorf("after overlap 0 the secrets are %v", got)
+	}
+	if r := w.ask(admin, "GET", "/v1/endpoints", ""); strings.Contains(string(r.body), "whsec_") || strings.Contains(string(r.body), "whsk_") {
+		t.Errorf("a secret came back: %s", r.body)
+	}
+}
+
+func TestAsymmetricSecretsStayOfTheirKind(t *testing.T) {
+	w := newWorld(t)
+	private, err := sign.NewPrivateKey(w.options.Random)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := w.must(201, "POST", "/v1/endpoints", `{"url":"https://a.example","secret":"`+private+`"}`)["id"].(string)
+	rotated := w.must(200, "POST", "/v1/endpoints/"+id+"/rotate-secret", "")
+	public, err := sign.PublicKey(rotated["secret"].(string))
+	if err != nil {
+		t.Fatalf("the new secret is of another kind: %v", err)
+	}
+	if shown := w.must(200, "GET", "/v1/endpoints/"+id, "")["secrets"].([]any)[0].(map[string]any)["public_key"]; shown != public {
+		t.Errorf("the public key is shown as %v, want %s", shown, public)
+	}
+}
+
+func TestTestEventsGoToOneEndpoint(t *testing.T) {
+	w := newWorld(t)
+	id := w.endpoint(acmeAdmin, `,"event_types":["never"]`)
+	w.endpoint(acmeAdmin, "")
+	got := w.must(200, "POST", "/v1/endpoints/"+id+"/test", `{"type":"x.y","data": {"a" : 1.0 }}`)
+	d := w.only()
+	if got["id"] != d.ID() || d.EndpointID != id || got["status"] != "pending" {
+		t.Errorf("answered %v, made %+v", got, d)
+	}
+	if ev := w.event(d.EventID); string(ev.Data) != `{"a" : 1.0 }` || ev.Tenant != "acme" || ev.Type != "x.y" || ev.Key != "" {
+		t.Errorf("the event is %+v", ev)
+	}
+	if d := cmp.Diff(got, w.must(200, "GET", "/v1/deliveries/"+d.ID(), "")); d != "" {
+		t.Errorf("answered and got differ: %s", d)
+	}
+}
+
+func TestDeleteEndpoint(t *testing.T) {
+	w := newWorld(t)
+	id := w.endpoint(admin, "")
+	if r := w.ask(admin, "DELETE", "/v1/endpoints/"+id, ""); r.StatusCode != 204 || len(r.body) != 0 {
+		t.Errorf("answered %d %s", r.StatusCode, r.body)
+	}
+	w.must(404, "DELETE", "/v1/endpoints/"+id, "")
+	w.must(404, "GET", "/v1/endpoints/"+id, "")
+	w.must(404, "GET", "/v1/endpoints/"+id+"/deliveries", "")
+}
+
+func TestHTTPSOnly(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.HTTPSOnly = true })
+	w.must(422, "POST", "/v1/endpoints", `{"url":"http://a.example"}`)
+	w.must(201, "POST", "/v1/endpoints", `{"url":"https://a.example"}`)
+	w = newWorld(t, func(o *Options) { o.CheckURL = func(url string) error { return fmt.Errorf("is not liked") } })
+	if p := w.must(422, "POST", "/v1/endpoints", `{"url":"https://a.example"}`); p["errors"].([]any)[0].(map[string]any)["detail"] != "is not liked" {
+		t.Errorf("answered %v", p)
+	}
+}

@@ -1,0 +1,152 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+func TestEveryCodeHasItsStatus(t *testing.T) {
+	want := map[grapnel.Code]int{
+		grapnel.CodeInvalid: 422, grapnel.CodeMalformed: 400, grapnel.CodeTooLarge: 413, grapnel.CodeNotFound: 404, grapnel.CodeConflict: 409, grapnel.CodeUnsupported: 415,
+		grapnel.CodeUnavailable: 503, grapnel.CodeStorageFull: 507, grapnel.CodeMismatch: 422, grapnel.CodeInFlight: 409,
+		codeUnauthenticated: 401, codeForbidden: 403, codeMethod: 405, codeInternal: 500,
+	}
+	if len(want) != len(kinds) {
+		t.Errorf("there are %d kinds of problems, %d are tested", len(kinds), len(want))
+	}
+	for code, status := range want {
+		if p := problem(fmt.Errorf("wrapped: %w", grapnel.Errorf(code, "why")), "r"); p.Status != status || p.Code != string(code) || p.Detail != "why" {
+			t.Errorf("%s: %+v", code, p)
+		}
+	}
+}
+
+func TestInternalErrorsShowNothingAndAreLoggedOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		err    error
+		status int
+		logged bool
+	}{
+		"any error":      {errors.New("pq: password of 10.0.0.7"), 500, true},
+		"a code unknown": {&grapnel.Error{Code: "strange", Detail: "password of 10.0.0.7"}, 500, true},
+		"with a cause":   {&grapnel.Error{Code: grapnel.CodeUnavailable, Detail: "Try later.", Err: errors.New("password of 10.0.0.7")}, 503, true},
+		"a full disk":    {&grapnel.Error{Code: grapnel.CodeStorageFull, Detail: "No room.", Err: errors.New("password of 10.0.0.7")}, 507, true},
+		"a caller gone":  {context.Canceled, 500, false},
+		"a caller wrong": {&grapnel.Error{Code: grapnel.CodeConflict, Detail: "No.", Err: errors.New("password of 10.0.0.7")}, 409, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.street.broken = c.err
+			r := w.ask(admin, "POST", "/v1/events", `{"type":"a","data":1}`, "X-Request-Id", "mine-1")
+			if r.StatusCode != c.status || strings.Contains(string(r.body), "password") {
+				t.Errorf("answered %d %s", r.StatusCode, r.body)
+			}
+			if later := r.Header.Get("Retry-After") != ""; later != (c.status > 500) {
+				t.Errorf("Retry-After is %q", r.Header.Get("Retry-After"))
+			}
+			if n := strings.Count(w.logged.String(), "request_id=mine-1"); (n == 1) != c.logged || n > 1 {
+				t.Errorf("it was logged %d times: %s", n, w.logged)
+			}
+		})
+	}
+}
+
+func TestPanicsEndOneRequest(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Ready = func() error { panic("boom at /secret") } })
+	r := w.ask("", "GET", "/readyz", "")
+	if r.StatusCode != 500 || strings.Contains(string(r.body), "boom") || !strings.Contains(w.logged.String(), "boom") {
+		t.Errorf("answered %d %s, logged %s", r.StatusCode, r.body, w.logged)
+	}
+	defer func() {
+		if v := recover(); v != http.ErrAbortHandler {
+			t.Errorf("an aborted handler ended with %v", v)
+		}
+	}()
+	w = newWorld(t, func(o *Options) { o.Ready = func() error { panic(http.ErrAbortHandler) } })
+	w.ask("", "GET", "/readyz", "")
+}
+
+func TestReadiness(t *testing.T) {
+	var why error
+	w := newWorld(t, func(o *Options) { o.Ready = func() error { return why } })
+	w.must(200, "GET", "/readyz", "")
+	why = errors.New("the store at /secret/path is gone")
+	p := w.must(503, "GET", "/readyz", "")
+	if strings.Contains(fmt.Sprint(p), "/secret") || !strings.Contains(w.logged.String(), "/secret") {
+		t.Errorf("answered %v, logged %s", p, w.logged)
+	}
+	w.must(200, "GET", "/livez", "")
+	if r := w.ask("", "GET", "/status", "", "Accept", "application/json"); !strings.Contains(string(r.body), `"unavailable"`) {
+		t.Errorf("the status page says %s", r.body)
+	}
+	if r := w.ask("", "GET", "/status", "", "Accept", "text/html"); !strings.Contains(string(r.body), "not taking requests") {
+		t.Errorf("the status page says %s", r.body)
+	}
+}
+
+func TestRequestIDs(t *testing.T) {
+	w := newWorld(t)
+	for given, kept := range map[string]bool{"abc-1": true, "": false, "a b": false, "x\"y": false, strings.Repeat("x", 65): false} {
+		r := w.ask("", "GET", "/livez", "", "X-Request-Id", given)
+		id := r.Header.Get("X-Request-Id")
+		if (id == given) != kept || !grapnel.ValidID(id) {
+			t.Errorf("given %q, the request's id is %q", given, id)
+		}
+	}
+}
+
+// broken is a body that ends in the middle.
+type broken struct{ io.Reader }
+
+func (broken) Close() error { return nil }
+
+func TestBodiesThatBreakOff(t *testing.T) {
+	w := newWorld(t)
+	before := w.dump()
+	for _, length := range []int64{-1, 100} {
+		r := httptest.NewRequest("POST", "/v1/events", broken{io.MultiReader(strings.NewReader(`{"type":"a","data":1}`), failing{})})
+		r.ContentLength = length
+		r.Header.Set("Authorization", "Bearer "+admin)
+		if got := w.send(r); got.StatusCode != 400 {
+			t.Errorf("answered %d %s", got.StatusCode, got.body)
+		}
+	}
+	// Without a length the limit holds as well.
+	r := httptest.NewRequest("POST", "/v1/events", broken{io.LimitReader(spaces{}, 1<<40)})
+	r.ContentLength = -1
+	r.Header.Set("Authorization", "Bearer "+admin)
+	if got := w.send(r); got.StatusCode != 413 {
+		t.Errorf("answered %d %s", got.StatusCode, got.body)
+	}
+	if w.dump() != before {
+		t.Error("something has changed")
+	}
+}
+
+type failing struct{}
+
+func (failing) Read([]byte) (int, error) { return 0, errors.New("connection reset") }
+
+type spaces struct{}
+
+func (spaces) Read(b []byte) (int, error) {
+	for i := range b {
+		b[i] = ' '
+	}
+	return len(b), nil
+}
+
+func TestServerHasLimitsOnEverythingThatCanBeSlow(t *testing.T) {
+	s := Server(http.NotFoundHandler())
+	if s.ReadHeaderTimeout <= 0 || s.ReadTimeout <= 0 || s.WriteTimeout <= 0 || s.IdleTimeout <= 0 || s.MaxHeaderBytes <= 0 || s.MaxHeaderBytes > 64<<10 {
+		t.Errorf("a limit is missing: %+v", s)
+	}
+}

@@ -1,0 +1,70 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// TestShapes keeps the answers that programs outside rely on, byte for byte. Time stands still and randomness is seeded, so ids are
+// always the same.
+func TestShapes(t *testing.T) {
+	w := newWorld(t)
+	var out bytes.Buffer
+	show := func(method, target, body string, header ...string) map[string]any {
+		t.Helper()
+		r := w.ask(admin, method, target, body, header...)
+		fmt.Fprintf(&out, "### %s %s\n", method, target)
+		if body != "" {
+			fmt.Fprintf(&out, "%s\n", body)
+		}
+		fmt.Fprintf(&out, "--> %d %s\n", r.StatusCode, r.Header.Get("Content-Type"))
+		if len(r.body) > 0 {
+			if err := json.Indent(&out, bytes.TrimSpace(r.body), "", "  "); err != nil {
+				t.Fatalf("%v in %s", err, r.body)
+			}
+			out.WriteByte('\n')
+		}
+		out.WriteByte('\n')
+		return r.object(t)
+	}
+	show("POST", "/v1/keys", `{"name":"ci","scopes":["publish","read"],"tenant":"acme"}`)
+	pol := show("POST", "/v1/policies", `{"name":"mine","timeout":"5s","schedule":{"delays":["0s","10s"]}}`)
+	ep := show("POST", "/v1/endpoints", `{"url":"https://receiver.example/hook","policy":"mine","rate_limit":{"per_second":100,"burst":20}}`)
+	show("POST", "/v1/events", `{"type":"invoice.paid","data":{"amount": 1.50},"key":"inv_123","metadata":{"k":"v"},"occurred_at":"2026-01-01T00:00:00Z"}`)
+	show("POST", "/v1/events", `{"id":"mine","type":"invoice.sent","data":1,"key":"inv_123"}`)
+	show("POST", "/v1/events", `{"id":"mine","type":"invoice.sent","data":1,"key":"inv_123"}`)
+	show("POST", "/v1/events/batch", `{"events":[{"type":"a","data":null},{"type":"","data":1},{"id":"mine","type":"other","data":1}]}`)
+	show("POST", "/v1/events/raw?type=scan.done", "\x00\x01", "Content-Type", "application/octet-stream")
+	list := show("GET", "/v1/deliveries?key=inv_123", "")["data"].([]any)
+	first := list[1].(map[string]any)["id"].(string)
+	seq, _, err := grapnel.ParseDeliveryID(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.clock = w.clock.Add(time.Second)
+	w.attempt(&grapnel.Delivery{Seq: seq}, 1, 503, w.clock.Add(10*time.Second))
+	show("GET", "/v1/deliveries/"+first, "")
+	w.finish(&grapnel.Delivery{Seq: seq}, grapnel.Failed, grapnel.ReasonExhausted, "failed: all attempts are used up")
+	show("POST", "/v1/deliveries/"+first+"/retry", "")
+	show("POST", "/v1/deliveries/"+list[0].(map[string]any)["id"].(string)+"/skip", `{"reason":"fixed by hand"}`)
+	show("GET", "/v1/events/mine", "")
+	show("GET", "/v1/events?type=scan.*", "")
+	id := "/v1/endpoints/" + ep["id"].(string)
+	show("PATCH", id, `{"status":"disabled","policy":{"max_attempts":3}}`)
+	show("POST", id+"/rotate-secret", `{"overlap":"1h"}`)
+	show("POST", id+"/test", `{"type":"ping","data":{}}`)
+	show("GET", "/v1/endpoints?limit=1", "")
+	show("GET", "/v1/policies/"+pol["id"].(string), "")
+	show("GET", "/v1/policies/paylera", "")
+	show("GET", "/v1/keys?limit=1", "")
+	show("DELETE", id, "")
+	show("GET", "/v1/endpoints/ep_none", "")
+	show("GET", "/livez", "")
+	show("GET", "/readyz", "")
+	golden(t, "shapes.golden.txt", out.Bytes())
+}
