@@ -242,7 +242,7 @@ func TestEveryLayerRefuses(t *testing.T) {
 }
 
 func haveIPv6() bool {
-	l, err := net.Listen("tcp", "[::1]:0") //nolint:noctx // it is over at once
+	l, err := net.Listen("tcp", "[::1]:0")
 	if err == nil {
 		_ = l.Close()
 	}
