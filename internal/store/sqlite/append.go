@@ -69,8 +69,8 @@ func (o *appending) accept(t *tx, e *incoming) (store.Placed, error) {
 		return store.Placed{}, err
 	}
 	seq, first, at := t.lastEvent+1, t.lastDelivery+1, micros(e.AcceptedAt)
-	insert := t.q.addEvent.Int(seq).Text(e.ID).Int(kind).Text(e.Key).Int(at).Int(micros(e.OccurredAt)).
-		Int(first).Int(int64(len(e.targets)))
+	insert := t.q.addEvent.Int(seq).Text(e.ID).Int(kind).Text(e.Key).Int(keyHash(e.Key)).Int(at).
+		Int(micros(e.OccurredAt)).Int(first).Int(int64(len(e.targets)))
 	if e.ContentType == grapnel.JSONType {
 		insert.Null()
 	} else {
@@ -83,7 +83,9 @@ func (o *appending) accept(t *tx, e *incoming) (store.Placed, error) {
 		return o.meet(t, e)
 	}
 	t.lastEvent, t.lastDelivery = seq, t.lastDelivery+int64(len(e.targets))
-	t.accepted(at, seq)
+	if err := t.accepted(at, seq); err != nil {
+		return store.Placed{}, err
+	}
 	for i, target := range e.targets {
 		d := place{seq: first + int64(i), event: seq, tenant: tenant, created: at, trigger: target.Trigger}
 		if d.target, err = t.target(target.Endpoint); err != nil {

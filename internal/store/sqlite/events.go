@@ -13,8 +13,10 @@ import (
 const (
 	eventByIDQuery   = `SELECT ` + eventColumns + `, e.first, e.made FROM event e JOIN kind k ON k.number = e.kind WHERE e.id = ?`
 	eventsQuery      = "SELECT seq FROM event WHERE seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?"
-	eventsKindQuery  = "SELECT seq FROM event WHERE kind = ? AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?"
-	eventsKeyQuery   = "SELECT seq FROM event WHERE key = ? AND key <> '' AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?"
+	eventsKindQuery  = "SELECT seq FROM event WHERE seq >> 12 = ? AND kind = ?"
+	eventsKindsQuery = "SELECT seq, kind FROM event WHERE seq >> 12 = ?"
+	eventsKeyQuery   = "SELECT seq FROM event WHERE seq >> 12 = ? AND hash = ? AND hash <> 0"
+	newestEventQuery = "SELECT max(seq) FROM event"
 	kindsQuery       = "SELECT number, tenant, type FROM kind"
 	kindsTenantQuery = "SELECT number, tenant, type FROM kind WHERE tenant = ?"
 	hoursQuery       = "SELECT min(first), max(last) FROM hour WHERE hour BETWEEN ? AND ?"
@@ -77,20 +79,22 @@ func (f *eventFilter) events(r *sqlite3.Conn) (window, error) {
 	return window{q.Integer(0), q.Integer(1) + 1}, nil
 }
 
-// streams are the numbers of the events in a window that may pass the filter: all that pass are among them.
-func (f *eventFilter) streams(r *sqlite3.Conn, in window) ([]*stream, error) {
-	switch {
-	case f.key != "":
-		return []*stream{columnStream(r, eventsKeyQuery, in, func(q *sqlite3.Stmt) { q.Text(f.key) })}, nil
-	case f.anyKind():
-		return []*stream{columnStream(r, eventsQuery, in, func(*sqlite3.Stmt) {})}, nil
+// stream is the numbers of the events in a window that may pass the filter: all that pass are among them.
+func (f *eventFilter) stream(ctx context.Context, r *sqlite3.Conn, in window) (*stream, error) {
+	if f.key == "" && f.anyKind() {
+		return columnStream(r, eventsQuery, in, func(*sqlite3.Stmt) {}), nil
 	}
-	kinds, err := f.kinds(r)
-	var streams []*stream
-	for _, kind := range kinds {
-		streams = append(streams, columnStream(r, eventsKindQuery, in, func(q *sqlite3.Stmt) { q.Int(kind) }))
+	newest, err := one(r, newestEventQuery)
+	if err != nil {
+		return nil, err
 	}
-	return streams, err
+	blocks := blocks{ctx: ctx, r: r, in: in.and(everything(newest + 1)), one: eventsKindQuery, all: eventsKindsQuery}
+	if f.key != "" {
+		blocks.one, blocks.wanted = eventsKeyQuery, []int64{keyHash(f.key)}
+	} else if blocks.wanted, err = f.kinds(r); err != nil {
+		return nil, err
+	}
+	return blocks.stream(), nil
 }
 
 // kinds are the numbers of the kinds of events that pass the filter.
@@ -128,11 +132,11 @@ func (s *Store) EventList(ctx context.Context, scope store.Scope, q store.EventQ
 		if err != nil || q.Limit <= 0 {
 			return err
 		}
-		streams, err := f.streams(r, within.and(everything(q.Before)))
+		events, err := f.stream(ctx, r, within.and(everything(q.Before)))
 		if err != nil {
 			return err
 		}
-		return merge(streams, func(seq int64) (bool, error) {
+		return merge(ctx, []*stream{events}, func(seq int64) (bool, error) {
 			row, err := r.Prepare(eventQuery)
 			if err != nil {
 				return false, err

@@ -12,7 +12,9 @@ import (
 
 const (
 	finishedQuery            = "SELECT seq FROM finished WHERE seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?"
-	finishedTargetQuery      = "SELECT seq FROM finished WHERE target = ? AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?"
+	finishedTargetQuery      = "SELECT seq FROM finished WHERE seq >> 12 = ? AND target = ?"
+	finishedTargetsQuery     = "SELECT seq, target FROM finished WHERE seq >> 12 = ?"
+	newestFinishedQuery      = "SELECT max(seq) FROM finished"
 	finishedUndeliveredQuery = "SELECT seq FROM finished WHERE target = ? AND status = ? AND status <> 3 AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?"
 	pendingQuery             = "SELECT seq FROM pending WHERE %s AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?"
 	pendingTargetQuery       = "SELECT seq FROM pending WHERE %s AND target = ? AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?"
@@ -29,7 +31,7 @@ const (
 	firstDeliveryQuery = "SELECT first FROM event WHERE seq >= ? ORDER BY seq LIMIT 1"
 	lastDeliveryQuery  = "SELECT first + made FROM event WHERE seq < ? ORDER BY seq DESC LIMIT 1"
 	madeByQuery        = "SELECT first, made FROM event WHERE seq = ?"
-	newestEventQuery   = `SELECT max(ifnull((SELECT event FROM pending WHERE seq < ? AND replay_of = 0 ORDER BY seq DESC LIMIT 1), 0),
+	newestOriginQuery  = `SELECT max(ifnull((SELECT event FROM pending WHERE seq < ? AND replay_of = 0 ORDER BY seq DESC LIMIT 1), 0),
 		ifnull((SELECT event FROM finished WHERE seq < ? AND replay_of = 0 ORDER BY seq DESC LIMIT 1), 0))`
 )
 
@@ -49,6 +51,7 @@ const (
 
 // lister makes one list of deliveries.
 type lister struct {
+	ctx    context.Context
 	r      *sqlite3.Conn
 	query  store.DeliveryQuery
 	events eventFilter
@@ -67,14 +70,14 @@ func (s *Store) DeliveryList(ctx context.Context, scope store.Scope, q store.Del
 			return nil
 		}
 		l := &lister{
-			r: r, query: q, status: statusFilter{q.Status, q.HeldEndpoints},
+			ctx: ctx, r: r, query: q, status: statusFilter{q.Status, q.HeldEndpoints},
 			events: eventFilter{scope: scope, tenant: q.Tenant, pattern: q.Type, key: q.Key, from: q.From, to: q.To},
 		}
 		streams, err := l.streams()
 		if err != nil {
 			return err
 		}
-		return merge(streams, func(seq int64) (bool, error) {
+		return merge(ctx, streams, func(seq int64) (bool, error) {
 			d, err := fetch(r, seq)
 			if err != nil || d == nil {
 				return err == nil, err
@@ -143,20 +146,17 @@ func (l *lister) deliveries(events window) (window, error) {
 func (l *lister) byEvent(within window) ([]*stream, error) {
 	all := everything(l.query.Before)
 	if l.query.Before > 0 {
-		newest, err := integer(l.r, newestEventQuery, func(q *sqlite3.Stmt) { q.Int(all.below).Int(all.below) })
+		newest, err := integer(l.r, newestOriginQuery, func(q *sqlite3.Stmt) { q.Int(all.below).Int(all.below) })
 		if err != nil {
 			return nil, err
 		}
 		within = within.and(window{below: newest + 1})
 	}
-	streams, err := l.events.streams(l.r, within)
+	events, err := l.events.stream(l.ctx, l.r, within)
 	if err != nil {
 		return nil, err
 	}
-	for i, events := range streams {
-		streams[i] = l.madeBy(events, all)
-	}
-	return append(streams, l.column(redeliveredQuery, all)), nil
+	return []*stream{l.madeBy(events, all), l.column(redeliveredQuery, all)}, nil
 }
 
 // madeBy turns a stream of events into one of the deliveries that their acceptance made.
@@ -212,6 +212,14 @@ func (l *lister) byTarget() ([]*stream, error) {
 		}
 		return streams, nil
 	}
+	if slices.Contains(finals, statusDelivered) {
+		finished, err := l.finished(targets)
+		if err != nil {
+			return nil, err
+		}
+		streams = append(streams, finished)
+		finals = nil
+	}
 	for _, t := range targets {
 		more, err := l.ofTarget(t, finals, l.status.waitingAt(t.endpoint))
 		if err != nil {
@@ -220,6 +228,16 @@ func (l *lister) byTarget() ([]*stream, error) {
 		streams = append(streams, more...)
 	}
 	return streams, nil
+}
+
+// finished is all that is over at some targets.
+func (l *lister) finished(targets []target) (*stream, error) {
+	newest, err := one(l.r, newestFinishedQuery)
+	blocks := blocks{ctx: l.ctx, r: l.r, in: l.within.and(everything(newest + 1)), one: finishedTargetQuery, all: finishedTargetsQuery}
+	for _, t := range targets {
+		blocks.wanted = append(blocks.wanted, t.number)
+	}
+	return blocks.stream(), err
 }
 
 // target is an endpoint with how many deliveries of each status it has.
@@ -266,15 +284,12 @@ func (l *lister) targets(finals []int64) (found []target, limited bool, err erro
 	}
 }
 
+// ofTarget is what waits at a target, and what ended there in one of these statuses, which are not the one of most.
 func (l *lister) ofTarget(t target, finals []int64, waiting string) ([]*stream, error) {
 	var streams []*stream
-	if slices.Contains(finals, statusDelivered) {
-		streams = append(streams, l.column(finishedTargetQuery, l.within, t.number))
-	} else {
-		for _, status := range finals {
-			if t.counts[status] > 0 {
-				streams = append(streams, l.column(finishedUndeliveredQuery, l.within, t.number, status))
-			}
+	for _, status := range finals {
+		if t.counts[status] > 0 {
+			streams = append(streams, l.column(finishedUndeliveredQuery, l.within, t.number, status))
 		}
 	}
 	switch n := t.counts[statusPending]; {

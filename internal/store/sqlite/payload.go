@@ -115,3 +115,11 @@ func sum(e *grapnel.Event) int64 {
 	enc.time(e.AcceptedAt)
 	return int64(crc32.Update(crc, table, enc.b))
 }
+
+// keyHash is what the index of keys holds in place of a key. 0 is no key.
+func keyHash(key string) int64 {
+	if key == "" {
+		return 0
+	}
+	return 1 + int64(crc32.Checksum([]byte(key), crc32.MakeTable(crc32.Castagnoli)))
+}

@@ -54,8 +54,8 @@ func prepare(conn *sqlite3.Conn) (*statements, error) {
 			ON CONFLICT (hour) DO UPDATE SET last = excluded.last`},
 		{&q.setVersion, "UPDATE configuration SET version = ?"},
 
-		{&q.addEvent, `INSERT INTO event (seq, id, kind, key, accepted, occurred, first, made, content_type, metadata, packed, sum, data)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`},
+		{&q.addEvent, `INSERT INTO event (seq, id, kind, key, hash, accepted, occurred, first, made, content_type, metadata,
+			packed, sum, data) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`},
 		{&q.eventByID, `SELECT e.seq, e.accepted, e.made, k.tenant, k.type, e.key, e.packed, e.data
 			FROM event e JOIN kind k ON k.number = e.kind WHERE e.id = ?`},
 		{&q.eventKey, "SELECT key FROM event WHERE seq = ?"},

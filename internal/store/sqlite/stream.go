@@ -3,6 +3,7 @@ package sqlite
 import (
 	"cmp"
 	"container/heap"
+	"context"
 	"math"
 	"slices"
 
@@ -55,14 +56,91 @@ func columnStream(r *sqlite3.Conn, query string, in window, bind func(*sqlite3.S
 	})
 }
 
-// listStream yields numbers that are known already.
-func listStream(numbers []int64, in window) *stream {
+// A block is 4096 numbers: those that are the same but for their last twelve bits. Indexes that begin with it are asked block by
+// block.
+const blockBits = 12
+
+// Above so many wanted values a block is read as a whole: one look for each would take longer.
+const mostWanted = 100
+
+// blocks are the numbers in a window whose value in an index is wanted.
+type blocks struct {
+	ctx    context.Context
+	r      *sqlite3.Conn
+	in     window
+	wanted []int64
+	one    string // the numbers in a block with one value
+	all    string // the numbers in a block, and their values
+}
+
+func (b blocks) stream() *stream {
+	return newStream(b.in.below, func(below int64) ([]int64, error) {
+		if b.in.empty() || len(b.wanted) == 0 {
+			return nil, nil
+		}
+		for block := (below - 1) >> blockBits; block >= b.in.from>>blockBits; block-- {
+			if err := b.ctx.Err(); err != nil {
+				return nil, err
+			}
+			numbers, err := b.block(block)
+			numbers = newestFirst(numbers, window{b.in.from, below})
+			if err != nil || len(numbers) > 0 {
+				return numbers, err
+			}
+		}
+		return nil, nil
+	})
+}
+
+func (b blocks) block(block int64) ([]int64, error) {
+	if len(b.wanted) > mostWanted {
+		return b.sift(block)
+	}
+	q, err := b.r.Prepare(b.one)
+	if err != nil {
+		return nil, err
+	}
+	var numbers []int64
+	for _, value := range b.wanted {
+		more, err := integers(q.Int(block).Int(value))
+		if err != nil {
+			return nil, err
+		}
+		numbers = append(numbers, more...)
+	}
+	return numbers, nil
+}
+
+func (b blocks) sift(block int64) ([]int64, error) {
+	q, err := b.r.Prepare(b.all)
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(b.wanted)
+	var numbers []int64
+	q.Int(block)
+	for {
+		more, err := q.Next()
+		if !more {
+			return numbers, err
+		}
+		if _, wanted := slices.BinarySearch(b.wanted, q.Integer(1)); wanted {
+			numbers = append(numbers, q.Integer(0))
+		}
+	}
+}
+
+// newestFirst cuts numbers to a window and sorts them.
+func newestFirst(numbers []int64, in window) []int64 {
 	numbers = slices.DeleteFunc(numbers, func(n int64) bool { return n >= in.below || n < in.from })
 	slices.SortFunc(numbers, func(a, b int64) int { return cmp.Compare(b, a) })
-	return newStream(in.below, func(int64) ([]int64, error) {
-		all := numbers
-		numbers = nil
-		return all, nil
+	return numbers
+}
+
+// listStream yields numbers that are known already.
+func listStream(numbers []int64, in window) *stream {
+	return newStream(in.below, func(below int64) ([]int64, error) {
+		return newestFirst(slices.Clone(numbers), window{in.from, below}), nil
 	})
 }
 
@@ -82,7 +160,7 @@ func (w window) empty() bool { return w.from >= w.below }
 func (w window) and(o window) window { return window{max(w.from, o.from), min(w.below, o.below)} }
 
 // merge calls yield with the numbers of all streams, the newest first and each once, until it returns false.
-func merge(streams []*stream, yield func(int64) (bool, error)) error {
+func merge(ctx context.Context, streams []*stream, yield func(int64) (bool, error)) error {
 	var h streamHeap
 	for _, s := range streams {
 		if n, err := s.peek(); err != nil {
@@ -94,6 +172,9 @@ func merge(streams []*stream, yield func(int64) (bool, error)) error {
 	heap.Init(&h)
 	last := int64(0)
 	for len(h) > 0 {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		s := h[0]
 		n := s.ready[0]
 		s.ready = s.ready[1:]

@@ -15,7 +15,7 @@ type tx struct {
 	q       *statements
 	names   names
 	tallies map[tally]int64 // how the counts change
-	hours   map[int64]span  // the events accepted in each hour
+	hours   map[int64]int64 // up to which number the events accepted in an hour are known to be
 
 	lastEvent    int64 // the highest numbers given; one that was given in vain is not given again
 	lastDelivery int64
@@ -25,9 +25,6 @@ type tx struct {
 
 // tally is one count of deliveries.
 type tally struct{ target, tenant, status int64 }
-
-// span is the first and the last of the events accepted in an hour.
-type span struct{ first, last int64 }
 
 const microsPerHour = 3600 * 1_000_000
 
@@ -48,7 +45,7 @@ func newTx(conn *sqlite3.Conn) (*tx, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &tx{conn: conn, q: q, tallies: make(map[tally]int64), hours: make(map[int64]span)}
+	t := &tx{conn: conn, q: q, tallies: make(map[tally]int64), hours: make(map[int64]int64)}
 	t.names.forget()
 	for query, into := range map[string]*int64{
 		"SELECT max(seq) FROM event":        &t.lastEvent,
@@ -96,11 +93,6 @@ func (t *tx) commit() error {
 			return err
 		}
 	}
-	for hour, s := range t.hours {
-		if err := t.q.addHour.Int(hour).Int(s.first).Int(s.last).Run(); err != nil {
-			return err
-		}
-	}
 	if t.version != t.committed {
 		if err := t.q.setVersion.Int(t.version).Run(); err != nil {
 			return err
@@ -111,7 +103,6 @@ func (t *tx) commit() error {
 	}
 	t.committed = t.version
 	clear(t.tallies)
-	clear(t.hours)
 	return nil
 }
 
@@ -137,12 +128,14 @@ func (t *tx) count(target, tenant int64, status int64, by int64) {
 	t.tallies[tally{target, tenant, status}] += by
 }
 
-func (t *tx) accepted(at, seq int64) {
+// accepted notes that the event with this number was accepted then. The last number of an hour is kept rounded up, so that it
+// changes once in a while and not with every transaction.
+func (t *tx) accepted(at, seq int64) error {
 	hour := hourOf(at)
-	s, known := t.hours[hour]
-	if !known {
-		s.first = seq
+	if seq <= t.hours[hour] {
+		return nil
 	}
-	s.last = seq
-	t.hours[hour] = s
+	last := seq | (1<<blockBits - 1)
+	keep(t.hours, hour, last)
+	return t.q.addHour.Int(hour).Int(seq).Int(last).Run()
 }
