@@ -87,7 +87,7 @@ func (s *session) text(flag, value string) (string, error) {
 // rateOf reads "100", "100/200" or "none".
 func rateOf(text string) (any, error) {
 	if text == "none" {
-		return nil, nil //nolint:nilnil // null is how a merge patch removes a field
+		return nil, nil // null is how a merge patch removes a field
 	}
 	first, second, both := strings.Cut(text, "/")
 	rate, err := strconv.ParseFloat(first, 64)

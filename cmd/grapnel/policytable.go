@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,16 +15,45 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// rulesOf reads the rules in a policy as the API shows it, which is with fields that say whose it is.
-func rulesOf(doc json.RawMessage) (policy.Policy, error) {
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(doc, &fields); err != nil {
+// policyArgument is the policy that an argument means: a preset by its name, one that the server keeps by its id, or a
+// document as JSON, @FILE or -.
+func (s *session) policyArgument(ctx context.Context, argument string) (policy.Policy, error) {
+	if p, ok := policy.Preset(argument); ok {
+		return p, nil
+	}
+	if strings.HasPrefix(argument, "pol_") {
+		r, err := s.reader()
+		if err != nil {
+			return policy.Policy{}, err
+		}
+		kept, err := r.Policy(ctx, argument)
+		if err != nil {
+			return policy.Policy{}, err
+		}
+		return rulesOf(kept.JSON())
+	}
+	text, err := s.text("the policy", argument)
+	if err != nil {
 		return policy.Policy{}, err
 	}
-	for _, name := range []string{"id", "tenant", "preset", "created_at", "updated_at"} {
-		delete(fields, name)
+	if text == argument && !strings.HasPrefix(text, "{") {
+		f := cli.Usagef("%q is not the name of a preset", argument)
+		f.Next = "Give one of them (grapnel policies list), the id of a policy, or a policy as JSON or @FILE."
+		return policy.Policy{}, f
 	}
-	p, err := policy.Parse(cli.Encode(fields))
+	return rulesOf(json.RawMessage(text))
+}
+
+// rulesOf reads a policy, also in the form in which the API shows it, which is with fields that say whose it is.
+func rulesOf(doc json.RawMessage) (policy.Policy, error) {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(doc, &fields) == nil {
+		for _, name := range []string{"id", "tenant", "preset", "created_at", "updated_at"} {
+			delete(fields, name)
+		}
+		doc = cli.Encode(fields)
+	}
+	p, err := policy.Parse(doc)
 	return p, fieldErrors("the policy", err)
 }
 
@@ -66,18 +96,27 @@ func policyParts(doc json.RawMessage) ([][]string, cli.Part) {
 	if err != nil {
 		return [][]string{{"policy", compact(doc)}}, cli.Part{}
 	}
+	return policyForm(&p), policyTable(&p)
+}
+
+func policyForm(p *policy.Policy) [][]string {
 	r := p.Reach()
-	form := [][]string{
+	return [][]string{
 		{"name", p.Name},
 		{"attempts", attemptsOf(r)},
 		{"reaches", policy.Duration(r.Nominal).String() + ", at most " + policy.Duration(r.Longest).String()},
 		{"timeout", p.Timeout.String()},
-		{"jitter", jitterOf(p.Jitter)},
+		{"jitter", p.Jitter.String()},
 		{"success", strings.Join(p.Success, ", ")},
 		{"classify", compact(cli.Encode(p.Classify))},
 		{"retry after", string(p.RetryAfter)},
 		{"exhausted", string(p.OnExhausted) + ", then " + string(p.Then)},
 	}
+}
+
+// policyTable says when attempts are made if each of them fails at once, without jitter.
+func policyTable(p *policy.Policy) cli.Part {
+	r := p.Reach()
 	table := cli.Part{Title: "If every attempt fails", Head: []string{"ATTEMPT", "WAIT", "SINCE THE FIRST"}}
 	previous := time.Duration(0)
 	for i, at := range r.Table[:min(len(r.Table), mostRows)] {
@@ -87,15 +126,5 @@ func policyParts(doc json.RawMessage) ([][]string, cli.Part) {
 	if more := cmp.Or(r.Attempts, len(r.Table)) - mostRows; more > 0 {
 		table.Rows = append(table.Rows, []string{"…", fmt.Sprintf("%d more", more)})
 	}
-	return form, table
-}
-
-func jitterOf(j policy.Jitter) string {
-	switch {
-	case j.Add > 0:
-		return "up to " + j.Add.String() + " added"
-	case j.Fraction > 0:
-		return "up to " + strconv.FormatFloat(j.Fraction*100, 'f', -1, 64) + " % added"
-	}
-	return "none"
+	return table
 }

@@ -80,7 +80,7 @@ func (s *session) content(flag, value string) ([]byte, error) {
 		}
 		return text, nil
 	case isFile:
-		text, err := os.ReadFile(name) //nolint:gosec // the user names the file
+		text, err := os.ReadFile(name)
 		if err != nil {
 			return nil, cli.Usagef("%s: %v", flag, err)
 		}

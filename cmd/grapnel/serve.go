@@ -47,7 +47,7 @@ func (s *session) run(ctx context.Context, o server.Options, started func(*serve
 			stop()
 		}
 	})
-	if failed != nil {
+	if failed != nil && ctx.Err() == nil { // being told to stop while starting is no failure
 		return failed
 	}
 	return err

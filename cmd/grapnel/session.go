@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -102,8 +103,9 @@ func list(items []cli.Item) json.RawMessage {
 	return cli.Encode(map[string]any{"data": data})
 }
 
-// object is the view of one object: a form of names and values for people, parts after it.
+// object is the view of one object: a form of names and values for people, parts after it. What has no value is left out.
 func object(name string, doc json.RawMessage, form [][]string, more ...cli.Part) cli.View {
+	form = slices.DeleteFunc(form, func(row []string) bool { return row[1] == "" })
 	return cli.View{JSON: doc, Items: []cli.Item{{Name: name, JSON: doc}}, Parts: append([]cli.Part{{Rows: form}}, more...)}
 }
 

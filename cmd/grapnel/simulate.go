@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -37,7 +39,7 @@ func (s *session) simulate() *cobra.Command {
 			question := scenario{Outage: outageOf(kind, outage, after), Rate: rate, Duration: duration, Keys: keys, Seed: seed}
 			var reports []policy.Report
 			for _, name := range names {
-				report, err := s.simulated(cmd, question, name)
+				report, err := s.simulated(cmd.Context(), question, name)
 				if err != nil {
 					return err
 				}
@@ -77,12 +79,12 @@ func (s *session) simulate() *cobra.Command {
 
 // scenario is the JSON that the policy package reads a scenario from.
 type scenario struct {
-	Policy   json.RawMessage `json:"policy"`
-	Outage   map[string]any  `json:"outage"`
-	Rate     string          `json:"rate"`
-	Duration string          `json:"duration,omitempty"`
-	Keys     int             `json:"keys"`
-	Seed     uint64          `json:"seed"`
+	Policy   policy.Policy  `json:"policy"`
+	Outage   map[string]any `json:"outage"`
+	Rate     string         `json:"rate"`
+	Duration string         `json:"duration,omitempty"`
+	Keys     int            `json:"keys"`
+	Seed     uint64         `json:"seed"`
 }
 
 // outageOf reads "flaky:0.3" and "slow:12s".
@@ -101,42 +103,18 @@ func outageOf(kind, duration, after string) map[string]any {
 	return o
 }
 
-func (s *session) simulated(cmd *cobra.Command, question scenario, name string) (policy.Report, error) {
-	text, err := s.text("--policy", name)
+func (s *session) simulated(ctx context.Context, question scenario, argument string) (policy.Report, error) {
+	p, err := s.policyArgument(ctx, argument)
 	if err != nil {
 		return policy.Report{}, err
 	}
-	switch {
-	case strings.HasPrefix(text, "pol_"):
-		r, err := s.reader()
-		if err != nil {
-			return policy.Report{}, err
-		}
-		kept, err := r.Policy(cmd.Context(), text)
-		if err != nil {
-			return policy.Report{}, err
-		}
-		rules, err := rulesOf(kept.JSON())
-		if err != nil {
-			return policy.Report{}, err
-		}
-		question.Policy = cli.Encode(rules)
-	case strings.HasPrefix(text, "{"):
-		if !json.Valid([]byte(text)) {
-			return policy.Report{}, cli.Usagef("--policy: the policy is not JSON")
-		}
-		question.Policy = json.RawMessage(text)
-	default:
-		question.Policy = cli.Encode(text)
-	}
+	question.Policy = p
 	sc, err := policy.ParseScenario(cli.Encode(question), nil)
 	if err != nil {
 		return policy.Report{}, fieldErrors("the simulation", err)
 	}
 	report := policy.Simulate(sc)
-	if report.Policy == "" {
-		report.Policy = name
-	}
+	report.Policy = cmp.Or(report.Policy, argument)
 	return report, nil
 }
 

@@ -27,7 +27,7 @@ type configValue struct {
 // readConfig reads a YAML file with one setting per line. A list is for settings that take several values.
 func readConfig(path string) (config, error) {
 	c := config{path: path, values: map[string]configValue{}}
-	file, err := os.Open(path) //nolint:gosec // the operator names the file
+	file, err := os.Open(path)
 	if err != nil {
 		return c, Usagef("the config file cannot be read: %v", err)
 	}

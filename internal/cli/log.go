@@ -19,7 +19,7 @@ func (w *World) Logger(format, level string) (*slog.Logger, error) {
 		return slog.New(slog.NewJSONHandler(w.Stderr, options)), nil
 	case "text":
 		if w.Colour(w.Stderr) {
-			return slog.New(tint.NewHandler(w.Stderr, &tint.Options{Level: least, TimeFormat: "15:04:05.000"})), nil
+			return slog.New(tint.NewTextHandler(w.Stderr, &tint.Options{Level: least, TimeFormat: "15:04:05.000"})), nil
 		}
 		return slog.New(slog.NewTextHandler(w.Stderr, options)), nil
 	}

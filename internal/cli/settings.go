@@ -13,7 +13,7 @@ import (
 const (
 	fromVariable = "grapnel_variable" // its value is the variable's name
 	fromFile     = "grapnel_file"
-	isSecret     = "grapnel_secret"
+	keptQuiet    = "grapnel_quiet"
 )
 
 // configFlag names the config file, on commands that have one.
@@ -42,7 +42,7 @@ func FromFile(flags *pflag.FlagSet, names ...string) {
 // at its end names.
 func Secret(flags *pflag.FlagSet, names ...string) {
 	for _, name := range names {
-		annotate(flags, name, isSecret, "yes")
+		annotate(flags, name, keptQuiet, "yes")
 	}
 }
 
@@ -58,7 +58,7 @@ func is(f *pflag.Flag, annotation string) bool { return f.Annotations[annotation
 // has a flag for one.
 func (w *World) Settle(flags *pflag.FlagSet) error {
 	err := each(flags, fromVariable, func(f *pflag.Flag) error {
-		value, origin, found, err := w.lookup(f.Annotations[fromVariable][0], is(f, isSecret))
+		value, origin, found, err := w.lookup(f.Annotations[fromVariable][0], is(f, keptQuiet))
 		if err != nil || !found {
 			return err
 		}
@@ -99,7 +99,7 @@ func each(flags *pflag.FlagSet, annotation string, visit func(*pflag.Flag) error
 
 func set(flags *pflag.FlagSet, f *pflag.Flag, value, origin string) error {
 	if err := flags.Set(f.Name, value); err != nil {
-		if is(f, isSecret) {
+		if is(f, keptQuiet) {
 			return Usagef("%s: the value for %s cannot be used", origin, f.Name)
 		}
 		var invalid *pflag.InvalidValueError

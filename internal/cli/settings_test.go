@@ -119,7 +119,7 @@ func TestSettingsThatAreWrong(t *testing.T) {
 		{"a secret twice", map[string]string{"GRAPNEL_SECRET": "a", "GRAPNEL_SECRET_FILE": "b"}, "", "both GRAPNEL_SECRET and GRAPNEL_SECRET_FILE are set"},
 		{"a secret's file that is absent", map[string]string{"GRAPNEL_SECRET_FILE": "/nowhere/at-all"}, "", "GRAPNEL_SECRET_FILE: "},
 		{"a file that is absent", map[string]string{"GRAPNEL_CONFIG": "/nowhere/at-all"}, "", "the config file cannot be read"},
-		{"a name that is misspelt", nil, "wait: 1s\nsome_nmae: x\n", `line 2: there is no setting "some_nmae". Did you mean "some_name"?`},
+		{"a name that is not quite right", nil, "wait: 1s\nsome_nam: x\n", `line 2: there is no setting "some_nam". Did you mean "some_name"?`},
 		{"a name that is nothing like it", nil, "colour: blue\n", `there is no setting "colour". Settings: many, secret, some_name, wait`},
 		{"a flag that is no setting", nil, "plain: x\n", `there is no setting "plain"`},
 		{"a value in the file", nil, "\nwait: soon\n", `line 2: "soon" cannot be used for wait`},

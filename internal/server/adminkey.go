@@ -42,7 +42,7 @@ func (s *Server) ensureAdminKey(ctx context.Context, dir string) (KeyNotice, err
 		return KeyNotice{}, s.setAdminKey(ctx, key)
 	}
 	path := filepath.Join(dir, adminKeyFile)
-	text, err := os.ReadFile(path) //nolint:gosec // beside the database that the operator names
+	text, err := os.ReadFile(path)
 	switch {
 	case err == nil:
 		key := strings.TrimSpace(string(text))
@@ -100,7 +100,7 @@ func newKey() (string, error) {
 
 // writeKey keeps a key where only its owner can read it, durably and not over another one.
 func writeKey(path, key string) error {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // beside the database that the operator names
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}

@@ -322,9 +322,9 @@ func TestStoreThatFailsEndsTheServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	broken, real := errors.New("the disk did not sync"), s.store
+	broken, working := errors.New("the disk did not sync"), s.store
 	fatal := make(chan error, 1)
-	s.store = failing{real, fatal}
+	s.store = failing{working, fatal}
 	ended := make(chan error, 1)
 	delivering, stop := context.WithCancel(t.Context())
 	go func() { ended <- s.Run(delivering, func() {}) }()
@@ -334,7 +334,7 @@ func TestStoreThatFailsEndsTheServer(t *testing.T) {
 	}
 	stop()
 	s.sender.Close()
-	if err := real.Close(); err != nil {
+	if err := working.Close(); err != nil {
 		t.Error(err)
 	}
 }
@@ -359,7 +359,7 @@ func TestServiceRoutes(t *testing.T) {
 		if err != nil || resp.Body.Close() != nil {
 			t.Fatal(err)
 		}
-		if resp.StatusCode != 200 || !strings.Contains(string(body), want) {
+		if resp.StatusCode != http.StatusOK || !strings.Contains(string(body), want) {
 			t.Errorf("%s answers %d without %q: %.200s", path, resp.StatusCode, want, body)
 		}
 		if path == "/metrics" {

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Twice over the same data: the second time everything is there already, at other addresses and with other secrets.
+func TestDevHasSomethingToLookAt(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "dev")
+	for _, round := range []string{"first", "second"} {
+		p := launch(t, nil, "dev", "--listen", "127.0.0.1:0", "--data", data)
+		env := map[string]string{"GRAPNEL_SERVER": p.url, "GRAPNEL_KEY_FILE": filepath.Join(data, "admin.key")}
+		poll(t, "the demo is installed", func() bool { return strings.Contains(p.errs.String(), "Ctrl-C ends") })
+		endpoints := invoke(t, env, "", "endpoints", "list", "--jq", ".data[].description")
+		if endpoints.out != "Demo receiver, healthy\nDemo receiver, flaky\n" {
+			t.Errorf("%s: %+v", round, endpoints)
+		}
+		sent := invoke(t, env, "", "send", "invoice.paid", "-o", "name")
+		poll(t, "the event is delivered to both, to the flaky one at the third attempt", func() bool {
+			got := invoke(t, env, "", "events", "show", strings.TrimSpace(sent.out), "--jq", `[.deliveries[] | .status, .attempts_made] | sort`)
+			return got.out == `[1,3,"delivered","delivered"]`+"\n"
+		})
+		got := p.stop()
+		if got.code != 0 || strings.Count(got.out, "\n") != 1 {
+			t.Errorf("%s: %+v", round, got)
+		}
+		for _, want := range []string{"export GRAPNEL_KEY_FILE=" + data, "grapnel send invoice.paid", "curl " + p.url, "healthy got evt_", "flaky   answered 503", "flaky   got evt_"} {
+			if !strings.Contains(got.errs, want) {
+				t.Errorf("%s: stderr lacks %q:\n%s", round, want, got.errs)
+			}
+		}
+		if strings.Contains(got.errs, "answered 401") {
+			t.Errorf("%s: a signature did not fit:\n%s", round, got.errs)
+		}
+	}
+}
+
+func TestDevTakesAnotherPortWhenItsOwnIsTaken(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:8420")
+	if err == nil {
+		defer func() { _ = l.Close() }()
+	} // else somebody else has it, which is as good
+	p := launch(t, nil, "dev", "--fresh")
+	if p.url == "http://127.0.0.1:8420" || !strings.HasPrefix(p.url, "http://127.0.0.1:") {
+		t.Errorf("listens at %s", p.url)
+	}
+	if got := p.stop(); got.code != 0 {
+		t.Errorf("%+v", got)
+	}
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/grapnelhq/grapnel/internal/cli"
+	"github.com/grapnelhq/grapnel/policy"
+)
+
+func (s *session) policiesLint() *cobra.Command {
+	var promise promises
+	var claimsFile string
+	c := &cobra.Command{
+		Use: "lint [NAME|POLICY_ID|@FILE|-|JSON]", Short: "Find contradictions between a policy and what is promised about it",
+		Args: takes(cobra.MaximumNArgs(1)),
+		Long: "Print when a policy attempts, and find what contradicts itself: in the policy, and between it and what its users are told. " +
+			"With --claims and no policy, find what a document contradicts itself in. Exits with 8 when there is something.",
+		Example: "grapnel policies lint @ours.json --says-attempts 8 --says-window 36h\n" +
+			"grapnel policies lint standard --dedupe-window 72h\n" +
+			"grapnel policies lint --claims @document.json",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			printer, err := s.NewPrinter(s.output, s.jq)
+			if err != nil {
+				return err
+			}
+			result, parts, err := s.lint(cmd.Context(), args, claimsFile, promise)
+			if err != nil {
+				return err
+			}
+			view := cli.View{JSON: cli.Encode(result), Parts: parts}
+			table := cli.Part{Title: fmt.Sprintf("Findings: %d", len(result.Findings)), Head: []string{"CODE", "WHAT", "HERE"}}
+			for _, f := range result.Findings {
+				view.Items = append(view.Items, cli.Item{Name: f.Code, JSON: cli.Encode(f)})
+				table.Rows = append(table.Rows, []string{f.Code, f.Rule, f.Detail})
+			}
+			if len(table.Rows) == 0 {
+				table.Head = nil
+			}
+			view.Parts = append(view.Parts, table)
+			if err := printer.Print(view); err != nil {
+				return err
+			}
+			if n := len(result.Findings); n > 0 {
+				return cli.Findings("the check found %d", n)
+			}
+			return nil
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&claimsFile, "claims", "", "what a document says, as JSON, @FILE or -")
+	f.IntVar(&promise.attempts, "says-attempts", 0, "how many attempts users are told of")
+	f.DurationVar(&promise.window, "says-window", 0, "how long users are told that it tries")
+	f.DurationVar(&promise.dedupe, "dedupe-window", 0, "how long receivers remember what they have had")
+	f.DurationVar(&promise.kept, "dead-letters-kept", 0, "how long dead letters are kept, from acceptance on")
+	return c
+}
+
+// promises are what users are told about a policy, besides the policy.
+type promises struct {
+	attempts             int
+	window, dedupe, kept time.Duration
+}
+
+// linted is what lint found, for programs.
+type linted struct {
+	Policy   string            `json:"policy,omitempty"`
+	Attempts int               `json:"attempts,omitempty"`
+	Reaches  policy.Duration   `json:"reaches,omitempty"`
+	Longest  policy.Duration   `json:"longest,omitempty"`
+	Table    []policy.Duration `json:"table,omitempty"` // since the first attempt
+	Findings []policy.Finding  `json:"findings"`
+}
+
+func (s *session) lint(ctx context.Context, args []string, claimsFile string, promise promises) (linted, []cli.Part, error) {
+	result := linted{Findings: []policy.Finding{}}
+	var parts []cli.Part
+	switch {
+	case len(args) == 1:
+		p, err := s.policyArgument(ctx, args[0])
+		if err != nil {
+			return result, nil, err
+		}
+		r := p.Reach()
+		result.Policy, result.Attempts, result.Reaches, result.Longest = p.Name, r.Attempts, policy.Duration(r.Nominal), policy.Duration(r.Longest)
+		for _, at := range r.Table {
+			result.Table = append(result.Table, policy.Duration(at))
+		}
+		parts = []cli.Part{{Rows: policyForm(&p)}, policyTable(&p)}
+		result.Findings = append(result.Findings, policy.Lint(promise.added(p.Claims()))...)
+	case claimsFile == "":
+		return result, nil, cli.Usagef("there is nothing to check: give a policy, or what a document says with --claims")
+	}
+	if claimsFile != "" {
+		doc, err := s.content("--claims", claimsFile)
+		if err != nil {
+			return result, nil, err
+		}
+		claims, err := policy.ParseClaims(doc)
+		if err != nil {
+			return result, nil, cli.Usagef("--claims: %v", err)
+		}
+		result.Findings = append(result.Findings, policy.Lint(claims)...)
+	}
+	return result, parts, nil
+}
+
+// added puts what users are told beside what the policy does.
+func (p promises) added(c policy.Claims) policy.Claims {
+	if p.attempts > 0 {
+		c.Schedule.Attempts = p.attempts
+	}
+	if p.window > 0 {
+		c.Schedule.Window = policy.Duration(p.window)
+	}
+	if p.dedupe > 0 {
+		c.Receive = append(c.Receive, policy.ReceiveClaims{Name: "receivers", Window: policy.Duration(p.dedupe)})
+	}
+	if p.kept > 0 {
+		c.Keeping = policy.KeepingClaims{DeadLetters: policy.Duration(p.kept), From: "dispatch"}
+	}
+	return c
+}
