@@ -173,6 +173,8 @@ func badInputs() []bad {
 		endpoint("status unknown", `,"status":"on"`, "/status"),
 		endpoint("secret too short", `,"secret":"whsec_c2hvcnQ="`, "/secret"),
 		endpoint("secret of another kind", `,"secret":"hunter2"`, "/secret"),
+		endpoint("tenant empty", `,"tenant":""`, "/tenant"),
+		endpoint("secret empty", `,"secret":""`, "/secret"),
 		endpoint("tenant that is no name", `,"tenant":"../x"`, "/tenant"),
 		{name: "endpoint: another's tenant", method: "POST", target: "/v1/endpoints", body: `{"url":"https://a.example","tenant":"other"}`, key: acmeAdmin, status: 422, code: invalid, pointer: "/tenant"},
 		{name: "event: another's tenant", method: "POST", target: "/v1/events", body: `{"type":"a","data":1,"tenant":"other"}`, key: acmeAdmin, status: 422, code: invalid, pointer: "/tenant"},

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -130,6 +131,7 @@ func (b *batch) readLines(raw []byte) error {
 			b.errors = append(b.errors, err)
 			continue
 		}
+		line = slices.Clone(line) // so that the event keeps its line in memory, and not the whole batch
 		b.add(line, gjson.ParseBytes(line))
 	}
 	return nil

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -17,7 +18,7 @@ type call struct {
 	*http.Request
 	route *route
 	id    string      // of the request
-	now   time.Time   // the one instant of everything this request does
+	now   time.Time   // the one instant of everything this request does: when it had come in as a whole
 	key   grapnel.Key // whose request it is; empty on routes that need no key
 	scope store.Scope // what that key may touch
 	query query
@@ -61,6 +62,7 @@ func (a *api) through(w http.ResponseWriter, c *call) (answer, error) {
 	if err := a.readBody(w, c); err != nil {
 		return answer{}, err
 	}
+	c.now = a.Clock()
 	return a.onlyOnce(c, a.handle)
 }
 
@@ -87,7 +89,7 @@ func (a *api) recovered(w http.ResponseWriter, c *call) {
 	if v == nil {
 		return
 	}
-	if v == http.ErrAbortHandler {
+	if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 		panic(v)
 	}
 	a.Log.Error("panic", slog.String("request_id", c.id), slog.String("route", c.route.path),

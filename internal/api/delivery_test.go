@@ -92,7 +92,7 @@ func TestSkip(t *testing.T) {
 	w.must(202, "POST", "/v1/events", `{"type":"a","data":1,"key":"k"}`)
 	d := w.only()
 	got := w.must(200, "POST", "/v1/deliveries/"+d.ID()+"/skip", `{"reason":"known bad, fixed by hand"}`)
-	if got["status"] != "skipped" || got["reason"] != "known bad, fixed by hand" || got["finished_at"] == nil {
+	if got["status"] != "skipped" || got["reason"] != "skipped: known bad, fixed by hand" || got["finished_at"] == nil {
 		t.Errorf("answered %v", got)
 	}
 	if p := w.must(409, "POST", "/v1/deliveries/"+d.ID()+"/skip", `{"reason":"again"}`); p["code"] != "conflict" {

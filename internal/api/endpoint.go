@@ -43,8 +43,8 @@ type rateLimit struct {
 // newEndpoint is how an endpoint is created.
 type newEndpoint struct {
 	EndpointSettings
-	Tenant string `json:"tenant,omitempty" doc:"the key's tenant, else default"`
-	Secret string `json:"secret,omitempty" doc:"whsec_… or whsk_…; none: one is made"`
+	Tenant string `json:"tenant,omitempty" minLength:"1" doc:"the key's tenant, else default"`
+	Secret string `json:"secret,omitempty" minLength:"1" doc:"whsec_… or whsk_…; none: one is made"`
 }
 
 // endpointView is an endpoint as it is shown.

@@ -87,11 +87,19 @@ func TestMergePatchOfAnEndpoint(t *testing.T) {
 		{`{"headers":null}`, func(ep grapnel.Endpoint) bool { return len(ep.Headers) == 0 }},
 		{`{"rate_limit":{"burst":9}}`, func(ep grapnel.Endpoint) bool { return *ep.RateLimit == grapnel.RateLimit{PerSecond: 2.5, Burst: 9} }},
 		{`{"rate_limit":null}`, func(ep grapnel.Endpoint) bool { return ep.RateLimit == nil }},
-		{`{"policy":{"timeout":"4s"}}`, func(ep grapnel.Endpoint) bool { return ep.Policy.Timeout.String() == "4s" && ep.Policy.MaxAttempts == 4 }},
-		{`{"policy":{"timeout":null}}`, func(ep grapnel.Endpoint) bool { return ep.Policy.Timeout.String() == "15s" && ep.Policy.MaxAttempts == 4 }},
-		{`{"policy":"paylera"}`, func(ep grapnel.Endpoint) bool { return ep.PolicyName == "paylera" && ep.Policy.Timeout.String() == "10s" }},
+		{`{"policy":{"timeout":"4s"}}`, func(ep grapnel.Endpoint) bool {
+			return ep.Policy.Timeout.String() == "4s" && ep.Policy.MaxAttempts == 4
+		}},
+		{`{"policy":{"timeout":null}}`, func(ep grapnel.Endpoint) bool {
+			return ep.Policy.Timeout.String() == "15s" && ep.Policy.MaxAttempts == 4
+		}},
+		{`{"policy":"paylera"}`, func(ep grapnel.Endpoint) bool {
+			return ep.PolicyName == "paylera" && ep.Policy.Timeout.String() == "10s"
+		}},
 		{`{"policy":null}`, func(ep grapnel.Endpoint) bool { return ep.PolicyName == "standard" }},
-		{`{"status":"enabled"}`, func(ep grapnel.Endpoint) bool { return ep.Status == "enabled" && ep.DisabledReason == "" && ep.DisabledAt.IsZero() }},
+		{`{"status":"enabled"}`, func(ep grapnel.Endpoint) bool {
+			return ep.Status == "enabled" && ep.DisabledReason == "" && ep.DisabledAt.IsZero()
+		}},
 		{`{"status":"disabled","description":"still"}`, func(ep grapnel.Endpoint) bool { return ep.DisabledAt.Year() == 2026 && ep.DisabledAt.Hour() == 3 }},
 		{`{}`, func(ep grapnel.Endpoint) bool { return ep.Description == "d\nd" }},
 	} {

@@ -211,7 +211,7 @@ func (a *api) deleteEndpoint(c *call) (answer, error) {
 // newRotation is how a secret is rotated.
 type newRotation struct {
 	Overlap *string `json:"overlap,omitempty" doc:"how long the secrets before go on signing: 0s to 720h; 24h if not given"`
-	Secret  string  `json:"secret,omitempty" doc:"whsec_… or whsk_…; none: one is made, of the kind that there is"`
+	Secret  string  `json:"secret,omitempty" minLength:"1" doc:"whsec_… or whsk_…; none: one is made, of the kind that there is"`
 }
 
 // Limits of rotation.

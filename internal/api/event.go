@@ -1,6 +1,7 @@
 package api
 
 import (
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -73,7 +74,7 @@ func readDraft(raw []byte, object gjson.Result, base string, f *faults) (d draft
 			return true
 		case "data":
 			// The bytes themselves, null included.
-			d.data, d.hasData = raw[v.Index:v.Index+len(v.Raw):v.Index+len(v.Raw)], true
+			d.data, d.hasData = own(raw, v.Index, v.Index+len(v.Raw)), true
 			return true
 		default:
 			return false
@@ -88,6 +89,16 @@ func readDraft(raw []byte, object gjson.Result, base string, f *faults) (d draft
 		return true
 	})
 	return d
+}
+
+// own is a part of a document as bytes that do not keep much more than themselves in memory: an event lives on in the engine when its
+// request is long over, and in a batch it may be the only one that does.
+func own(raw []byte, from, to int) []byte {
+	part := raw[from:to:to]
+	if len(raw)-len(part) > 1<<10 {
+		return slices.Clone(part)
+	}
+	return part
 }
 
 // event makes an event of a draft, or says what is wrong with it. Pointers are base and the field's name.

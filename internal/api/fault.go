@@ -26,9 +26,10 @@ func (f *faults) err() error {
 	if len(f.fields) == 0 {
 		return nil
 	}
-	detail := "A field cannot be used."
-	if len(f.fields) > 1 {
-		detail = "Several fields cannot be used."
+	first := f.fields[0]
+	detail := strings.TrimPrefix(first.Pointer+": "+first.Detail, ": ")
+	if more := len(f.fields) - 1; more > 0 {
+		detail += fmt.Sprintf(" (and %d more)", more)
 	}
 	return &grapnel.Error{Code: grapnel.CodeInvalid, Detail: detail, Fields: f.fields}
 }

@@ -46,7 +46,7 @@ type KeySettings struct {
 // newKey is how a key is created.
 type newKey struct {
 	KeySettings
-	Tenant string `json:"tenant,omitempty" doc:"whose things it sees; none: everybody's"`
+	Tenant string `json:"tenant,omitempty" minLength:"1" doc:"whose things it sees; none: everybody's"`
 }
 
 // keyView is a key as it is shown.

@@ -22,7 +22,7 @@ func (v value) wrong(format string, args ...any) { v.faults.add(v.pointer(), for
 // absent says whether the value is null, which everywhere means the same as leaving it out.
 func (v value) absent() bool { return v.Type == gjson.Null }
 
-// text is the value as a string.
+// text is the value as a string. It is a copy: a part of the document would keep all of it in memory for as long as an event lives.
 func (v value) text() (string, bool) {
 	if v.Type != gjson.String {
 		v.wrong("must be a string")
@@ -32,7 +32,7 @@ func (v value) text() (string, bool) {
 		v.wrong("must not contain half of a surrogate pair")
 		return "", false
 	}
-	return v.Str, true
+	return strings.Clone(v.Str), true
 }
 
 // mostMembers bounds objects and lists that have no limit of their own, and the work of finding what is given twice.
@@ -88,7 +88,7 @@ func (v value) texts(most, longest int) map[string]string {
 		case strings.ContainsRune(text, 0):
 			m.wrong("must not contain the character NUL")
 		default:
-			out[m.name] = text
+			out[strings.Clone(m.name)] = text
 		}
 		return !v.faults.full()
 	})

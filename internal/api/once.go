@@ -130,7 +130,7 @@ func idempotencyKey(c *call) (string, error) {
 func (c *call) fingerprint() (sum [32]byte) {
 	h := sha256.New()
 	for _, part := range []string{c.Method, c.URL.Path, c.URL.RawQuery} {
-		fmt.Fprintf(h, "%d:%s", len(part), part)
+		_, _ = fmt.Fprintf(h, "%d:%s", len(part), part)
 	}
 	_, _ = h.Write(c.body)
 	h.Sum(sum[:0])

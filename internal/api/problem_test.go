@@ -66,8 +66,8 @@ func TestPanicsEndOneRequest(t *testing.T) {
 		t.Errorf("answered %d %s, logged %s", r.StatusCode, r.body, w.logged)
 	}
 	defer func() {
-		if v := recover(); v != http.ErrAbortHandler {
-			t.Errorf("an aborted handler ended with %v", v)
+		if err, _ := recover().(error); !errors.Is(err, http.ErrAbortHandler) {
+			t.Errorf("an aborted handler ended with %v", err)
 		}
 	}()
 	w = newWorld(t, func(o *Options) { o.Ready = func() error { panic(http.ErrAbortHandler) } })

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
@@ -179,6 +181,21 @@ func TestRawTakesBytesAsTheyAre(t *testing.T) {
 	w.must(202, "POST", "/v1/events/raw?type=a&id=empty", "", "Content-Type", "text/plain")
 	if ev := w.event("empty"); len(ev.Data) != 0 {
 		t.Errorf("stored %+v", ev)
+	}
+}
+
+func TestEventsKeepLittleMoreThanThemselves(t *testing.T) {
+	padding := strings.Repeat(" ", 8<<10)
+	for _, body := range []string{`{"type":"a","data":{"n":1},` + padding + `"key":"k"}`, padding + `{"type":"a","data":1}`} {
+		raw := []byte(body)
+		var f faults
+		d := readDraft(raw, gjson.ParseBytes(raw), "/", &f)
+		for i := range raw {
+			raw[i] = 'x' // whoever still sees this keeps the whole body
+		}
+		if strings.Contains(string(d.data), "x") || d.kind.text != "a" {
+			t.Errorf("the data is a part of a body that is %d times as large", len(raw)/len(d.data))
+		}
 	}
 }
 

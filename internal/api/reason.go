@@ -79,7 +79,10 @@ func (s situation) reason() string {
 // ended is the reason of a final delivery: the one recorded when it ended, or what its status alone says.
 func (s situation) ended() string {
 	d := s.delivery
-	if d.Reason != "" {
+	switch {
+	case d.Reason != "" && d.Status == grapnel.Skipped:
+		return "skipped: " + d.Reason // a person's own words
+	case d.Reason != "":
 		return d.Reason
 	}
 	switch d.Status {

@@ -57,6 +57,7 @@ func TestReasons(t *testing.T) {
 		{"failed for nothing", grapnel.Delivery{Status: grapnel.Failed}, nil, grapnel.Health{}, grapnel.Failed, "failed: no reason was recorded", time.Time{}},
 		{"dropped", grapnel.Delivery{Status: grapnel.Dropped}, paused, grapnel.Health{}, grapnel.Dropped, "dropped: its endpoint took nothing when it was due", time.Time{}},
 		{"discarded", grapnel.Delivery{Status: grapnel.Discarded}, enabled, grapnel.Health{}, grapnel.Discarded, "discarded: its attempts are used up and the policy keeps no dead letter", time.Time{}},
+		{"skipped as recorded", grapnel.Delivery{Status: grapnel.Skipped, Reason: "fixed by hand"}, enabled, grapnel.Health{}, grapnel.Skipped, "skipped: fixed by hand", time.Time{}},
 		{"skipped", grapnel.Delivery{Status: grapnel.Skipped}, enabled, grapnel.Health{}, grapnel.Skipped, "skipped: a person acknowledged it", time.Time{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -57,9 +57,9 @@ func (s schemas) check(schema, v any, where string) (wrong []string) {
 		return []string{where + ": there is no schema"}
 	}
 	fail := func(format string, args ...any) { wrong = append(wrong, where+": "+fmt.Sprintf(format, args...)) }
-	if any, ok := m["anyOf"].([]any); ok {
-		if !slices.ContainsFunc(any, func(one interface{}) bool { return len(s.check(one, v, where)) == 0 }) {
-			fail("%v is none of the %d that are possible", v, len(any))
+	if some, ok := m["anyOf"].([]any); ok {
+		if !slices.ContainsFunc(some, func(one any) bool { return len(s.check(one, v, where)) == 0 }) {
+			fail("%v is none of the %d that are possible", v, len(some))
 		}
 	}
 	if types := several(m["type"]); len(types) > 0 && !slices.ContainsFunc(types, func(t any) bool { return isType(v, t.(string)) }) {
