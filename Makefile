@@ -2,8 +2,8 @@
 
 GO      ?= go
 BIN     := bin/grapnel
-VERSION := $(shell git describe --tags --dirty --always 2>/dev/null || echo dev)
-LDFLAGS := -s -w -X github.com/grapnelhq/grapnel.Version=$(VERSION)
+VERSION := $(shell git describe --tags --dirty 2>/dev/null)
+LDFLAGS := -s -w $(if $(VERSION),-X github.com/grapnelhq/grapnel.Version=$(VERSION))
 LINT    := $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
 
 # Modules inside this one: oracles and tools whose dependencies have no place in the binary.
