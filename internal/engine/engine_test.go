@@ -90,10 +90,18 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.mu.Lock()
 	n := len(r.seen)
 	r.seen = append(r.seen, request{req.Header.Get("webhook-id"), req.Header.Get("grapnel-attempt"), req.Header.Get("grapnel-trigger"), time.Now()})
+	then := r.then
 	r.mu.Unlock()
-	if r.then != nil {
-		r.then(n, w, req)
+	if then != nil {
+		then(n, w, req)
 	}
+}
+
+// answer changes what the receiver says from now on.
+func (r *receiver) answer(then func(int, http.ResponseWriter, *http.Request)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.then = then
 }
 
 func (r *receiver) log() []request {
@@ -329,7 +337,7 @@ func TestPauseDisableDelete(t *testing.T) {
 		if n := len(r.log()); n != 3 {
 			t.Fatalf("%d requests after resuming", n)
 		}
-		r.then = status(500)
+		r.answer(status(500))
 		b.publish("k", 3)
 		time.Sleep(time.Second)
 		if err := b.engine.DeleteEndpoint(context.Background(), store.Everyone(), "ep"); err != nil {
@@ -402,7 +410,7 @@ func TestRetryAndSkip(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		r.then = nil
+		r.answer(nil)
 		time.Sleep(time.Minute)
 		ds = b.deliveries("ep")
 		if ds[0].Status != grapnel.Skipped || ds[0].Reason != "a person says so" || ds[1].Status != grapnel.Skipped || ds[2].Status != grapnel.Delivered {
