@@ -29,6 +29,10 @@ Idempotency-Replayed: true; another request with that key gets 422, one that com
 Every answer has X-Request-Id. What belongs to another tenant looks like what does not exist.`
 
 // document describes the routes as OpenAPI 3.1.
+//
+// huma makes schemas of Go types and writes the document. It does not route, decode or validate here: it reports a missing field at
+// the object and not at the field, takes a field that is given twice, and encodes an answer after the handler, when ours may have to
+// be stored in the transaction that it reports. decode reads the same tags instead.
 func document(routes []route) *huma.OpenAPI {
 	d := &describer{registry: huma.NewMapRegistry(schemaPrefix, schemaName), taken: map[string]bool{}}
 	// Durations are written by their own method, which reflection does not see.

@@ -12,7 +12,7 @@ const (
 	readTimeout       = 30 * time.Second // of a whole request; a batch of 16 MiB needs 5 Mbit/s
 	writeTimeout      = 60 * time.Second
 	idleTimeout       = 2 * time.Minute
-	maxHeaderBytes    = 32 << 10
+	maxHeaderBytes    = 64 << 10
 )
 
 // Server makes the http.Server that serves the API: hardened against callers who are slow or send endless headers.
