@@ -110,7 +110,7 @@ func deliveryView(r reader, d *client.Delivery) cli.View {
 			code = strconv.Itoa(a.StatusCode)
 		}
 		attempts.Rows = append(attempts.Rows, []string{strconv.Itoa(a.Number), string(a.Trigger), r.Time(&a.StartedAt),
-			a.Duration.Std().Round(time.Millisecond).String(), code, string(a.Decision), a.Error})
+			a.Duration.Std().Round(100 * time.Microsecond).String(), code, string(a.Decision), a.Error})
 	}
 	parts := []cli.Part{attempts}
 	if len(d.Planned) > 0 {

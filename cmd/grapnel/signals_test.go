@@ -1,0 +1,130 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// asProgram makes this test binary the program itself: signals need a process of its own.
+const asProgram = "GRAPNEL_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// child starts the program as a process and waits for its line.
+func child(t *testing.T, args ...string) (cmd *exec.Cmd, url string) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd = exec.CommandContext(t.Context(), self, args...)
+	cmd.Env = []string{asProgram + "=1", "GRAPNEL_ADMIN_KEY=" + adminKey, "GRAPNEL_EGRESS_ALLOW=127.0.0.0/8", "GOCOVERDIR=" + t.TempDir()}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("the program said nothing: %v", err)
+	}
+	_, url, _ = strings.Cut(strings.TrimSpace(line), " at ")
+	return cmd, url
+}
+
+// ended waits for a process and says how it ended: its exit code, or the signal.
+func ended(t *testing.T, cmd *exec.Cmd) (code int, by os.Signal) {
+	t.Helper()
+	err := cmd.Wait()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if ok && status.Signaled() {
+		return -1, status.Signal()
+	}
+	return cmd.ProcessState.ExitCode(), nil
+}
+
+func TestFirstSignalDrainsAndASecondOneEnds(t *testing.T) {
+	arrived, release := make(chan struct{}, 8), make(chan struct{})
+	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		arrived <- struct{}{}
+		<-release
+	}))
+	defer receiver.Close()
+	defer close(release)
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		store := "sqlite:" + filepath.Join(t.TempDir(), "grapnel.db")
+		cmd, _ := child(t, "serve", "--listen", "127.0.0.1:0", "--store", store)
+		if err := cmd.Process.Signal(signal); err != nil {
+			t.Fatal(err)
+		}
+		if code, by := ended(t, cmd); code != 0 || by != nil {
+			t.Errorf("%v on an idle server: exit %d, signal %v", signal, code, by)
+		}
+
+		cmd, url := child(t, "serve", "--listen", "127.0.0.1:0", "--store", store, "--drain-timeout", "1h")
+		env := map[string]string{"GRAPNEL_SERVER": url, "GRAPNEL_KEY": adminKey}
+		for _, args := range []string{"endpoints create " + receiver.URL, "send a.b"} {
+			if got := invoke(t, env, "", strings.Fields(args)...); got.code != 0 {
+				t.Fatalf("%+v", got)
+			}
+		}
+		<-arrived
+		if err := cmd.Process.Signal(signal); err != nil {
+			t.Fatal(err)
+		}
+		poll(t, "the server drains", func() bool { return invoke(t, env, "", "keys", "list").code == 6 })
+		if err := cmd.Process.Signal(signal); err != nil {
+			t.Fatal(err)
+		}
+		if code, by := ended(t, cmd); by != signal {
+			t.Errorf("a second %v while draining: exit %d, signal %v", signal, code, by)
+		}
+	}
+}
+
+func TestCommandThatIsInterruptedSaysSo(t *testing.T) {
+	asked := make(chan struct{}, 1)
+	slow := newFake(t, func(r *http.Request) (int, string) {
+		asked <- struct{}{}
+		<-r.Context().Done()
+		return http.StatusOK, "{}"
+	})
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), self, "events", "list")
+	cmd.Env = []string{asProgram + "=1", "GRAPNEL_SERVER=" + slow.URL, "GOCOVERDIR=" + t.TempDir()}
+	cmd.Stdout = io.Discard
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	<-asked
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if code, _ := ended(t, cmd); code != 130 {
+		t.Errorf("exits %d", code)
+	}
+}
