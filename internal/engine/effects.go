@@ -15,8 +15,7 @@ func (e *Engine) step(in core.Input) {
 	for _, effect := range e.core.Step(e.now(), in) {
 		switch effect := effect.(type) {
 		case core.Attempt:
-			e.attempts.Add(1)
-			go e.attempt(effect)
+			e.begin(effect)
 		case core.Record:
 			e.recorder.add(effect.Change)
 		case core.Reply:
@@ -27,9 +26,27 @@ func (e *Engine) step(in core.Input) {
 	}
 }
 
+// begin hands an attempt to a goroutine that has nothing to do, or starts one more. There are never more than slots. They are
+// kept because a request needs a deep stack, and to grow it anew for each costs more than the core's whole decision.
+func (e *Engine) begin(a core.Attempt) {
+	select {
+	case e.idle <- a:
+	default:
+		e.attempts.Go(func() {
+			for {
+				e.attempt(a)
+				select {
+				case a = <-e.idle:
+				case <-e.over:
+					return
+				}
+			}
+		})
+	}
+}
+
 // attempt sends one request and tells the core how it went.
 func (e *Engine) attempt(a core.Attempt) {
-	defer e.attempts.Done()
 	result := core.Finished{Endpoint: a.Config.ID, Delivery: a.Head.Delivery}
 	event, err := e.event(a.Head.Event)
 	switch ep := e.config.Load().byID[a.Config.ID]; {

@@ -1,8 +1,8 @@
 // Package engine is the shell around the core: it runs the core's effects against the real store, the real network and the
 // real clock, and brings their results back. It decides nothing about deliveries; it owns the goroutines.
 //
-// One goroutine (Run) owns the core and is the only one to call it. Attempts run in goroutines of their own, one per slot in
-// use. One goroutine records: it gathers the changes that have piled up and commits them together, in the order in which
+// One goroutine (Run) owns the core and is the only one to call it. Attempts run in goroutines of their own, at most one per
+// slot. One goroutine records: it gathers the changes that have piled up and commits them together, in the order in which
 // the core asked for them. A few more do chores: pages, ends, configuration that the core asks for. Run waits for all of them.
 //
 // Publishing does not pass through Run: Publish matches an event against the current configuration, appends it to the store
@@ -67,8 +67,9 @@ type Engine struct {
 	events   *cache
 	recorder *recorder
 	chores   *chores
-	attempts sync.WaitGroup
-	sending  context.Context // of attempts; cancelled when draining takes too long
+	idle     chan core.Attempt // taken by goroutines that wait for an attempt to make
+	attempts sync.WaitGroup    // those goroutines
+	sending  context.Context   // of attempts; cancelled when draining takes too long
 	abandon  context.CancelFunc
 
 	tokens  atomic.Int64
@@ -96,6 +97,7 @@ func New(ctx context.Context, o Options) (*Engine, error) {
 		inputs:      make(chan input, 1024),
 		configuring: make(chan struct{}, 1),
 		over:        make(chan struct{}),
+		idle:        make(chan core.Attempt),
 		events:      newCache(cmp.Or(o.CacheBytes, 32<<20)),
 		metrics:     newMetrics(),
 	}
