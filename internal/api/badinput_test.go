@@ -126,7 +126,7 @@ func badInputs() []bad {
 		{name: "raw: says JSON and is not", method: "POST", target: "/v1/events/raw?type=a", body: "x", status: 400, code: malformed, pointer: "-"},
 		{name: "raw: no media type", method: "POST", target: "/v1/events/raw?type=a", body: "x", header: []string{"Content-Type", "text"}, status: 415, code: grapnel.CodeUnsupported, pointer: "-"},
 		// content types and encodings
-		{name: "type: a form", method: "POST", target: "/v1/events", body: `{"type":"a","data":1}`, header: []string{"Content-Type", "application/x-www-form-urlencoded"}, status: 415, code: grapnel.CodeUnsupported, pointer: "-"},
+		{name: "type: a form", method: "POST", target: "/v1/events", body: `{"type":"a","data":1}`, header: []string{"Content-Type", "multipart/form-data; boundary=x"}, status: 415, code: grapnel.CodeUnsupported, pointer: "-"},
 		{name: "type: NDJSON where one is wanted", method: "POST", target: "/v1/events", body: `{"type":"a","data":1}`, header: []string{"Content-Type", typeNDJSON}, status: 415, code: grapnel.CodeUnsupported, pointer: "-"},
 		{name: "type: another charset", method: "POST", target: "/v1/events", body: `{"type":"a","data":1}`, header: []string{"Content-Type", "application/json; charset=utf-16"}, status: 415, code: grapnel.CodeUnsupported, pointer: "-"},
 		{name: "type: nonsense", method: "POST", target: "/v1/endpoints", body: `{}`, header: []string{"Content-Type", ";;"}, status: 415, code: grapnel.CodeUnsupported, pointer: "-"},

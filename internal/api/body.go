@@ -27,6 +27,9 @@ type intake struct {
 const (
 	typeNDJSON     = "application/x-ndjson"
 	typeMergePatch = "application/merge-patch+json"
+	// typeForm is what curl -d and several libraries say of any body when they were told nothing. No route takes forms, so it is
+	// read as if nothing had been said.
+	typeForm = "application/x-www-form-urlencoded"
 )
 
 // The limits of bodies. A publish body is its data and what is around it, of which metadata can be most: 32 values of 1 KiB that may
@@ -109,10 +112,13 @@ func (in *intake) accepts(h http.Header) error {
 
 func (in *intake) contentType(h http.Header) (string, error) {
 	sent := h.Get("Content-Type")
-	if sent == "" {
+	if sent == "" || sent == in.types[0] {
 		return in.types[0], nil
 	}
 	name, parameters, err := mime.ParseMediaType(sent)
+	if name == typeForm {
+		return in.types[0], nil
+	}
 	if charset := parameters["charset"]; err == nil && (charset == "" || strings.EqualFold(charset, "utf-8")) {
 		for _, known := range in.types {
 			if name == known {

@@ -212,3 +212,13 @@ func TestDocumentedFieldsOfEventsAreThoseThatAreRead(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatCurlSaysOnItsOwnIsTaken: -d without a header calls every body a form.
+func TestWhatCurlSaysOnItsOwnIsTaken(t *testing.T) {
+	w := newWorld(t)
+	w.must(202, "POST", "/v1/events", `{"type":"a","id":"x1","data":1}`, "Content-Type", "application/x-www-form-urlencoded")
+	if got := w.event("x1"); got.ContentType != grapnel.JSONType || string(got.Data) != "1" {
+		t.Errorf("stored as %s: %s", got.ContentType, got.Data)
+	}
+	w.must(400, "POST", "/v1/events", `type=a&data=1`, "Content-Type", "application/x-www-form-urlencoded")
+}
