@@ -102,12 +102,13 @@ func object(properties map[string]*huma.Schema, required ...string) *huma.Schema
 
 func policyProperties() map[string]*huma.Schema {
 	least, none, all := 1.0, 0.0, 1.0
+	jitter := []*huma.Schema{{Type: huma.TypeNumber, Minimum: &none}, object(map[string]*huma.Schema{"add": durationSchema()}, "add")}
 	decisions := enum(policy.Deliver, policy.Retry, policy.Fail, policy.Throttle, policy.DisableEndpoint)
 	return map[string]*huma.Schema{
 		"name":         {Type: huma.TypeString},
 		"timeout":      described(durationSchema(), "of one attempt: connecting, sending, the whole answer"),
 		"schedule":     scheduleSchema(),
-		"jitter":       {Description: "added to each wait, never subtracted: a fraction of it, or up to a fixed time", AnyOf: []*huma.Schema{{Type: huma.TypeNumber, Minimum: &none}, object(map[string]*huma.Schema{"add": durationSchema()}, "add")}},
+		"jitter":       {AnyOf: jitter, Description: "added to each wait, never subtracted: a fraction of it, or up to a fixed time"},
 		"max_attempts": {Type: huma.TypeInteger, Nullable: true, Minimum: &least, Description: "null: no limit"},
 		"max_age":      {Type: huma.TypeString, Nullable: true, Description: "from the first attempt; null: no limit"},
 		"success":      {Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString}, Examples: []any{[]string{"2xx"}}},

@@ -142,6 +142,28 @@ func isType(v any, name string) bool {
 	return name == "object" && reflect.TypeOf(v).Kind() == reflect.Map
 }
 
+func TestSchemaCheckFindsWhatIsWrong(t *testing.T) {
+	s := published31()
+	schema := s.at(s.doc, "components", "schemas", "Published")
+	for text, good := range map[string]bool{
+		`{"id":"x","accepted_at":"2026-01-02T03:04:05.678901Z","deliveries":1,"duplicate":false}`:            true,
+		`{"id":"x","accepted_at":"2026-01-02T03:04:05.678901Z","deliveries":1}`:                              false,
+		`{"id":"x","accepted_at":"2026-01-02T03:04:05Z","deliveries":1,"duplicate":false}`:                   false,
+		`{"id":1,"accepted_at":"2026-01-02T03:04:05.678901Z","deliveries":1,"duplicate":false}`:              false,
+		`{"id":"x","accepted_at":"2026-01-02T03:04:05.678901Z","deliveries":1.5,"duplicate":false}`:          false,
+		`{"id":"x","accepted_at":"2026-01-02T03:04:05.678901Z","deliveries":1,"duplicate":null}`:             false,
+		`{"id":"x","accepted_at":"2026-01-02T03:04:05.678901Z","deliveries":1,"duplicate":false,"more":"x"}`: false,
+	} {
+		var v any
+		if err := json.Unmarshal([]byte(text), &v); err != nil {
+			t.Fatal(err)
+		}
+		if wrong := s.check(schema, v, "here"); (len(wrong) == 0) != good {
+			t.Errorf("%s: %v", text, wrong)
+		}
+	}
+}
+
 // checkAnswer holds every answer that a test gets against the document.
 func (w *world) checkAnswer(r *http.Request, got reply) {
 	w.t.Helper()

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Limits on connections. A caller that is slow to send or to read holds one connection and nothing else, and not for ever. Handlers that are
-// slow on purpose (a long poll, a stream) lengthen their own deadline with http.ResponseController.
+// Limits on connections. A caller that is slow to send or to read holds one connection and nothing else, and not for ever.
+// Handlers that are slow on purpose (a long poll, a stream) lengthen their own deadline with http.ResponseController.
 const (
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 30 * time.Second // of a whole request; a batch of 16 MiB needs 5 Mbit/s
