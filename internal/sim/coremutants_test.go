@@ -71,7 +71,7 @@ func TestCoreMutantsAreCaught(t *testing.T) {
 			if out, err := exec.Command("go", "test", "-c", "-overlay", overlay, "-o", binary, ".").CombinedOutput(); err != nil { //nolint:gosec // our own toolchain
 				t.Fatalf("the mutant does not build: %v\n%s", err, out)
 			}
-			out, err := exec.Command(binary, "-test.run", "^TestSeeds$", "-seeds", "4000").CombinedOutput() //nolint:gosec // just built
+			out, err := exec.Command(binary, "-test.run", "^TestSeeds$", "-seeds", "4000", "-keep=false").CombinedOutput() //nolint:gosec // just built
 			var exit *exec.ExitError
 			if err == nil || !errors.As(err, &exit) {
 				t.Fatalf("4000 histories did not notice (%v)", err)

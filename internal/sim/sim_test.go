@@ -18,10 +18,11 @@ var (
 	seedFlag  = flag.Uint64("seed", 0, "play only this seed, with a trace")
 	seedsFlag = flag.Int("seeds", 0, "how many new seeds to play")
 	firstFlag = flag.Uint64("first", 1, "the first of them")
+	keepFlag  = flag.Bool("keep", true, "write a seed that fails into testdata/seeds")
 )
 
-// TestSeeds plays many histories. A seed that fails is printed with the command that repeats it; put it into
-// testdata/seeds, where it is played for ever.
+// TestSeeds plays many histories. A seed that fails is printed with the command that repeats it, and written into
+// testdata/seeds, which is to be committed: it is played first from then on.
 func TestSeeds(t *testing.T) {
 	if *seedFlag != 0 {
 		play(t, *seedFlag)
@@ -40,6 +41,7 @@ func TestSeeds(t *testing.T) {
 	}
 	var next, steps, faults, receipts atomic.Int64
 	var players sync.WaitGroup
+	var keeping sync.Mutex
 	for range runtime.GOMAXPROCS(0) {
 		players.Go(func() {
 			for {
@@ -51,7 +53,13 @@ func TestSeeds(t *testing.T) {
 				steps.Add(int64(out.Steps))
 				faults.Add(int64(out.Repaired))
 				receipts.Add(int64(len(out.History.Receipts)))
-				for _, broken := range out.broken() {
+				broken := out.broken()
+				if len(broken) > 0 && *keepFlag {
+					keeping.Lock()
+					keep(t, seeds[at], broken[0])
+					keeping.Unlock()
+				}
+				for _, broken := range broken {
 					t.Errorf("seed %d breaks a promise:\n  %s\nrepeat it: go test ./internal/sim -run TestSeeds -seed %d",
 						seeds[at], broken, seeds[at])
 				}
@@ -69,7 +77,8 @@ func TestSeeds(t *testing.T) {
 func kept(t *testing.T) (seeds []uint64) {
 	f, err := os.Open("testdata/seeds")
 	if err != nil {
-		t.Fatal(err)
+		t.Error(err)
+		return nil
 	}
 	defer func() { _ = f.Close() }()
 	for lines := bufio.NewScanner(f); lines.Scan(); {
@@ -79,11 +88,30 @@ func kept(t *testing.T) (seeds []uint64) {
 		}
 		seed, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
-			t.Fatal(err)
+			t.Error(err)
+			continue
 		}
 		seeds = append(seeds, seed)
 	}
 	return seeds
+}
+
+// keep adds a seed to the kept ones.
+func keep(t *testing.T, seed uint64, broken string) {
+	for _, known := range kept(t) {
+		if known == seed {
+			return
+		}
+	}
+	f, err := os.OpenFile("testdata/seeds", os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer func() { _ = f.Close() }()
+	if _, err := fmt.Fprintf(f, "%d # %s\n", seed, broken); err != nil {
+		t.Error(err)
+	}
 }
 
 func play(t *testing.T, seed uint64) {
