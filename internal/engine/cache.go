@@ -16,8 +16,14 @@ type cache struct {
 	queue []int64 // the order of arrival
 }
 
-// eventOverhead is about what an event costs besides its data.
-const eventOverhead = 512
+// cost is about what an event takes in memory.
+func cost(ev *grapnel.Event) int64 {
+	n := 512 + len(ev.Data) + len(ev.Key)
+	for name, value := range ev.Metadata {
+		n += 64 + len(name) + len(value)
+	}
+	return int64(n)
+}
 
 func newCache(limit int64) *cache {
 	return &cache{limit: limit, byseq: map[int64]*grapnel.Event{}}
@@ -31,11 +37,11 @@ func (c *cache) put(seq int64, ev *grapnel.Event) {
 	}
 	c.byseq[seq] = ev
 	c.queue = append(c.queue, seq)
-	c.bytes += eventOverhead + int64(len(ev.Data))
+	c.bytes += cost(ev)
 	for c.bytes > c.limit && len(c.queue) > 1 {
 		old := c.queue[0]
 		c.queue = c.queue[1:]
-		c.bytes -= eventOverhead + int64(len(c.byseq[old].Data))
+		c.bytes -= cost(c.byseq[old])
 		delete(c.byseq, old)
 	}
 }

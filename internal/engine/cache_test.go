@@ -1,0 +1,30 @@
+package engine
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+func TestCacheKeepsToItsBound(t *testing.T) {
+	c := newCache(100 << 10)
+	for seq := range int64(1000) {
+		c.put(seq, &grapnel.Event{Data: make([]byte, 1<<10), Metadata: map[string]string{"a": strings.Repeat("x", 1<<10)}})
+	}
+	kept := 0
+	for seq := range int64(1000) {
+		if c.get(seq) != nil {
+			kept++
+		}
+	}
+	if kept < 20 || kept > 45 || c.get(999) == nil || c.get(0) != nil {
+		t.Errorf("%d events of 2.6 KiB are kept in 100 KiB", kept)
+	}
+	for range 1000 {
+		c.put(999, c.get(999)) // again and again: it counts once
+	}
+	if c.bytes > 100<<10 || len(c.queue) != len(c.byseq) {
+		t.Errorf("%d bytes, %d in line, %d kept", c.bytes, len(c.queue), len(c.byseq))
+	}
+}
