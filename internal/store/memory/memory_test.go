@@ -10,7 +10,8 @@ import (
 
 func TestStore(t *testing.T) {
 	storetest.Run(t, storetest.Harness{
-		Open:   func(*testing.T) store.Store { return memory.New() },
-		Reopen: func(_ *testing.T, s store.Store) store.Store { return s },
+		Open:      func(*testing.T) store.Store { return memory.New() },
+		Reopen:    func(_ *testing.T, s store.Store) store.Store { return s },
+		Histories: 300,
 	})
 }

@@ -1,7 +1,9 @@
 package storetest
 
 import (
+	"flag"
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -55,7 +57,24 @@ var (
 	someScopes    = []store.Scope{everyone, store.Of(acme), store.Of(bolt), store.Of("stranger"), {}}
 )
 
+// histories sets how many histories rapid plays, which it only takes from a flag.
+func histories(t *testing.T, n int) {
+	t.Helper()
+	checks := flag.Lookup("rapid.checks")
+	if n == 0 || checks.Value.String() != checks.DefValue {
+		return
+	}
+	set := func(value string) {
+		if err := checks.Value.Set(value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(strconv.Itoa(n))
+	t.Cleanup(func() { set(checks.DefValue) })
+}
+
 func runModel(t *testing.T, h Harness) {
+	histories(t, h.Histories)
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &machine{
 			desk:  &desk{TB: rt, Store: h.Open(t), test: t, harness: h, ctx: rt.Context()},
@@ -74,12 +93,13 @@ func runModel(t *testing.T, h Harness) {
 		actions := map[string]func(*rapid.T){
 			"publish": m.publishes, "publish more": m.publishes, "record": m.records, "record more": m.records, "end": m.ends,
 			"again": m.redelivers, "configure": m.configures, "remove": m.removes, "answers": m.answers, "query": m.queries,
-			"": m.compare,
+			"compare": m.compare,
 		}
 		if h.Reopen != nil {
 			actions["reopen"] = func(*rapid.T) { m.reopen() }
 		}
 		rt.Repeat(actions)
+		m.compare(rt)
 		m.sound()
 		m.blind(store.Scope{}, "zero scope")
 		m.blind(store.Of("stranger"), "stranger")

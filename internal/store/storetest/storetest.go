@@ -19,9 +19,12 @@ type Harness struct {
 	// Reopen ends a store without any preparation and returns one on what it had made durable. It may be called many times.
 	// Nil: the suite never restarts the store.
 	Reopen func(t *testing.T, s store.Store) store.Store
+	// Histories is how many random histories are played, unless -rapid.checks says it. Zero: rapid's default, 100.
+	Histories int
 }
 
-// Run runs the whole suite. The number of random histories is -rapid.checks, their length -rapid.steps.
+// Run runs the whole suite. -rapid.checks=N plays that many random histories, -rapid.steps sets their length, and a failure
+// prints how to play it again. Nothing here needs a disk: a harness may keep its files in memory.
 func Run(t *testing.T, h Harness) {
 	groups := []struct {
 		name  string
