@@ -42,6 +42,16 @@ func (b *bench) compareThroughput() {
 	b.say("median    relay %.0f/s, Grapnel %.0f/s, ratio %.1f %%  (bar: at least %.0f %%: %s)",
 		median(relay.windows, func(w window) float64 { return w.delivered }), median(own.windows, func(w window) float64 { return w.delivered }),
 		100*ratio, 100*leastRatio, verdict(ratio >= leastRatio))
+	// Other programs slow both sides down, but hardly change what a delivery costs.
+	cost := func(x *side) (own, all float64) {
+		const micro = 1e6
+		return micro * median(x.windows, func(w window) float64 { return w.own / w.delivered }),
+			micro * median(x.windows, func(w window) float64 { return (w.own + w.publisher + w.sink) / w.delivered })
+	}
+	relayOwn, relayAll := cost(relay)
+	ownOwn, ownAll := cost(own)
+	b.say("          processor time per delivery: relay %.0f µs, Grapnel %.0f µs; with publisher and sink %.0f µs and %.0f µs (%.1f %%)",
+		relayOwn, ownOwn, relayAll, ownAll, 100*relayAll/ownAll)
 	for _, x := range b.sides {
 		client := median(x.windows, func(w window) float64 { return w.publisher + w.sink })
 		used := client + median(x.windows, func(w window) float64 { return w.own })
