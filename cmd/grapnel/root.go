@@ -46,8 +46,6 @@ func (s *session) root() *cobra.Command {
 	flags.StringVar(&s.jq, "jq", "", "print what this jq expression makes of the JSON")
 	flags.DurationVar(&s.timeout, "timeout", 30*time.Second, "give up after this time")
 	cli.FromVariables(flags, "server", "output", "timeout")
-	cli.FromVariable(flags, "api-key", "GRAPNEL_KEY")
-	cli.Secret(flags, "api-key", "key")
 	// Settings are complete, and known to be right, before any command does anything.
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return s.Settle(cmd.Flags()) }
 	return root

@@ -38,7 +38,14 @@ func (s *session) reader() (reader, error) {
 	if err != nil {
 		return reader{}, err
 	}
-	c, err := s.Connect(s.server, cmp.Or(s.key, s.apiKey), s.timeout)
+	key := cmp.Or(s.key, s.apiKey)
+	if key == "" {
+		// Only here: a command that needs no key does not care whether the one in the environment is there.
+		if key, err = s.SecretVariable("GRAPNEL_KEY"); err != nil {
+			return reader{}, err
+		}
+	}
+	c, err := s.Connect(s.server, key, s.timeout)
 	return reader{c, p}, err
 }
 

@@ -115,6 +115,7 @@ func New(ctx context.Context, o Options) (*Engine, error) {
 func (e *Engine) Run(ctx context.Context) {
 	var helpers sync.WaitGroup
 	helpers.Go(e.recorder.run)
+	helpers.Go(e.keepHouse)
 	for range choreWorkers {
 		helpers.Go(e.chores.run)
 	}

@@ -493,3 +493,24 @@ func TestSlowEndpointCostsOthersNothing(t *testing.T) {
 		}
 	})
 }
+
+// TestExpiredAnswersAreForgotten: idempotency keys do not pile up.
+func TestExpiredAnswersAreForgotten(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		ctx := context.Background()
+		once := &store.Once{Key: "key_1/a", Now: time.Now(), Expires: time.Now().Add(48 * time.Hour), Answer: func(any) store.Answer { return store.Answer{Status: 200} }}
+		if err := b.store.Remember(ctx, once); err != nil {
+			t.Fatal(err)
+		}
+		for _, step := range []struct {
+			wait time.Duration
+			kept bool
+		}{{47 * time.Hour, true}, {2 * time.Hour, false}} {
+			time.Sleep(step.wait)
+			answer, err := b.store.Recall(ctx, once.Key, time.Time{}) // as of long ago, so that only deletion counts
+			if err != nil || (answer != nil) != step.kept {
+				t.Fatalf("after %v more: kept %v, %v", step.wait, answer != nil, err)
+			}
+		}
+	})
+}

@@ -53,7 +53,7 @@ func sendingNumbers(sender *egress.Sender) []prometheus.Collector {
 			func(s egress.Stats) float64 { return float64(s.Reused) }},
 		{"grapnel_egress_requests_fresh_total", "Attempts that went over a new connection.", false,
 			func(s egress.Stats) float64 { return float64(s.Fresh) }},
-		{"grapnel_egress_requests_written_total", "Requests that were written completely.", false,
+		{"grapnel_egress_requests_written_total", "Requests of which something was written to the network.", false,
 			func(s egress.Stats) float64 { return float64(s.Written) }},
 		{"grapnel_egress_blocked_total", "Attempts refused because of where they would have gone.", false,
 			func(s egress.Stats) float64 { return float64(s.Blocked) }},

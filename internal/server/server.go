@@ -101,7 +101,9 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 		return nil, err
 	}
 	opened.add(s.store.Close)
-	s.sender = egress.New(egress.Options{Allow: o.EgressAllow, HTTPSOnly: o.HTTPSOnly})
+	// The node's name is new at each start and says nothing about the machine: receivers see it.
+	node := grapnel.NewID("node", time.Now(), rand.Reader)
+	s.sender = egress.New(egress.Options{Allow: o.EgressAllow, HTTPSOnly: o.HTTPSOnly, Node: node})
 	opened.add(func() error { s.sender.Close(); return nil })
 	s.engine, err = engine.New(ctx, engine.Options{
 		Store: s.store, Sender: s.sender, Random: rand.Reader, Log: o.Log,
