@@ -67,7 +67,7 @@ func serveRelay(o relayOrder) (string, error) {
 		}
 		e := relayEndpoint{url: url, signer: signer, work: make(chan *grapnel.Event, relayRoom)}
 		r.endpoints = append(r.endpoints, e)
-		client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: o.Workers, DisableCompression: true}}
+		client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: o.Workers, DisableCompression: true}}
 		for range o.Workers {
 			go e.deliver(client)
 		}
