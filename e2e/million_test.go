@@ -21,7 +21,7 @@ const memoryLimit = 300
 // A backlog for a dead endpoint costs rows, not memory; another endpoint of the same process does not notice it; and a restart
 // does not have to read it.
 func TestMillionPending(t *testing.T) {
-	pending, windows := 100_000, 3
+	pending, windows := 100_000, 5
 	if soak() {
 		pending, windows = 1_000_000, 7
 	}
