@@ -23,10 +23,10 @@ build: ## Build the static binary, bin/grapnel
 test: compiler ## Run every test, under the race detector
 	$(GO) vet ./...
 	$(GO) test -count=1 .
-	$(GO) test -race -timeout 14m ./...
+	CGO_ENABLED=1 $(GO) test -race -timeout 14m ./...
 	@set -e; for dir in $(NESTED); do \
 		echo "cd $$dir && $(GO) vet ./... && $(GO) test -race ./..."; \
-		(cd $$dir && $(GO) vet ./... && $(GO) test -race -timeout 5m ./...); \
+		(cd $$dir && $(GO) vet ./... && CGO_ENABLED=1 $(GO) test -race -timeout 5m ./...); \
 	done
 
 soak: compiler ## Run the long forms of the tests: hours of seeds and kills

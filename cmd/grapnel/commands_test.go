@@ -324,3 +324,13 @@ func TestWhereTheKeyComesFrom(t *testing.T) {
 		}
 	}
 }
+
+func TestKeyThatIsNotNeededIsNotMissed(t *testing.T) {
+	env := map[string]string{"GRAPNEL_KEY_FILE": "/nowhere/at-all"}
+	if got := invoke(t, env, "", "simulate", "--outage", "1h"); got.code != 0 {
+		t.Errorf("%+v", got)
+	}
+	if got := invoke(t, env, "", "events", "list"); got.code != 2 || !strings.Contains(got.errs, "GRAPNEL_KEY_FILE") {
+		t.Errorf("%+v", got)
+	}
+}

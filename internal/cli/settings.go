@@ -19,15 +19,10 @@ const (
 // configFlag names the config file, on commands that have one.
 const configFlag = "config"
 
-// FromVariable lets a flag come from an environment variable of this name.
-func FromVariable(flags *pflag.FlagSet, flag, variable string) {
-	annotate(flags, flag, fromVariable, variable)
-}
-
 // FromVariables lets flags come from the variables named after them: "drain-timeout" from GRAPNEL_DRAIN_TIMEOUT.
 func FromVariables(flags *pflag.FlagSet, names ...string) {
 	for _, name := range names {
-		FromVariable(flags, name, "GRAPNEL_"+strings.ToUpper(strings.ReplaceAll(name, "-", "_")))
+		annotate(flags, name, fromVariable, "GRAPNEL_"+strings.ToUpper(strings.ReplaceAll(name, "-", "_")))
 	}
 }
 

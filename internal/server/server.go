@@ -146,6 +146,7 @@ func (s *Server) Run(ctx context.Context, accepting func()) error {
 	}()
 	served := make(chan error, 1)
 	go func() { served <- s.http.Serve(s.listener) }()
+	s.log.Info("accepting requests", "url", s.URL(), "version", grapnel.Version)
 	accepting()
 
 	var broken error
