@@ -15,6 +15,7 @@ const checkpointAt = 4096
 type checkpoints struct {
 	store *Store
 	conn  *sqlite3.Conn
+	at    int64        // how many pages in the log are enough; before anything is written
 	pages atomic.Int64 // in the log
 	due   atomic.Bool  // the writer shall copy the rest
 	wake  chan struct{}
@@ -24,7 +25,7 @@ type checkpoints struct {
 
 // grown is called by the writer after every commit.
 func (c *checkpoints) grown(pages int) {
-	if c.pages.Add(int64(pages)) < checkpointAt {
+	if c.pages.Add(int64(pages)) < c.at {
 		return
 	}
 	select {
@@ -40,7 +41,7 @@ func (c *checkpoints) run() {
 		case <-c.quit:
 			return
 		case <-c.wake:
-			if !c.due.Load() && c.pages.Load() >= checkpointAt {
+			if !c.due.Load() && c.pages.Load() >= c.at {
 				c.copy(c.conn)
 				c.due.Store(true)
 			}

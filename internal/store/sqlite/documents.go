@@ -35,7 +35,7 @@ func encodeEndpoint(ep grapnel.Endpoint) ([]byte, error) {
 		doc.Secrets = append(doc.Secrets, secretDocument(secret))
 	}
 	doc.Endpoint.Secrets = nil
-	return encodeDocument(doc, "endpoint")
+	return encodeDocument(doc, "endpoint", decodeEndpoint)
 }
 
 func decodeEndpoint(revision int64, body []byte) (grapnel.Endpoint, error) {
@@ -53,7 +53,7 @@ func decodeEndpoint(revision int64, body []byte) (grapnel.Endpoint, error) {
 
 func encodePolicy(p grapnel.NamedPolicy) ([]byte, error) {
 	cut(&p.CreatedAt, &p.UpdatedAt)
-	return encodeDocument(p, "policy")
+	return encodeDocument(p, "policy", decodePolicy)
 }
 
 func decodePolicy(revision int64, body []byte) (grapnel.NamedPolicy, error) {
@@ -67,7 +67,7 @@ func decodePolicy(revision int64, body []byte) (grapnel.NamedPolicy, error) {
 
 func encodeKey(k grapnel.Key) ([]byte, error) {
 	cut(&k.CreatedAt)
-	return encodeDocument(keyDocument{Key: k, Hash: k.Hash[:]}, "key")
+	return encodeDocument(keyDocument{Key: k, Hash: k.Hash[:]}, "key", decodeKey)
 }
 
 func decodeKey(_ int64, body []byte) (grapnel.Key, error) {
@@ -79,10 +79,14 @@ func decodeKey(_ int64, body []byte) (grapnel.Key, error) {
 	return doc.Key, nil
 }
 
-func encodeDocument(doc any, what string) ([]byte, error) {
+// encodeDocument also reads what it has written: a document that cannot be read would keep the server from starting.
+func encodeDocument[T any](doc any, what string, decode func(int64, []byte) (T, error)) ([]byte, error) {
 	body, err := json.Marshal(doc)
+	if err == nil {
+		_, err = decode(0, body)
+	}
 	if err != nil {
-		return nil, grapnel.Errorf(grapnel.CodeInvalid, "this %s cannot be stored", what)
+		return nil, &grapnel.Error{Code: grapnel.CodeInvalid, Detail: "this " + what + " cannot be stored", Err: err}
 	}
 	return body, nil
 }

@@ -35,10 +35,11 @@ const (
 		ifnull((SELECT event FROM finished WHERE seq < ? AND replay_of = 0 ORDER BY seq DESC LIMIT 1), 0))`
 )
 
-// Which of what waits is looked at: everything, what can be attempted, or what is held by its lane or its policy.
+// Which of what waits is looked at: everything, what can be attempted, or what is held by its lane or its policy. The plus keeps
+// SQLite from taking all heads out of an index to sort them.
 const (
 	waitingAny   = "true"
-	waitingFirst = "head = 1 AND blocked = 0"
+	waitingFirst = "+head = 1 AND blocked = 0"
 	waitingHeld  = "(head = 0 OR blocked = 1)"
 )
 

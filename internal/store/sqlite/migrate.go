@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 
@@ -17,13 +18,22 @@ var migrations embed.FS
 // applicationID is "grpn".
 const applicationID = 0x6772706e
 
+// owned says whether a database is Grapnel's or empty. It is asked before anything is set that would change the file.
+func owned(conn *sqlite3.Conn) error {
+	owner, err := one(conn, "PRAGMA application_id")
+	if err != nil || owner == applicationID {
+		return err
+	}
+	tables, err := one(conn, "SELECT count(*) FROM sqlite_schema")
+	if err == nil && tables > 0 {
+		err = errors.New("the file is a database of another program")
+	}
+	return err
+}
+
 // migrate brings a database to the schema that this program knows. Each step commits together with its number.
 func migrate(conn *sqlite3.Conn, steps fs.FS) error {
 	files, err := fs.Glob(steps, "migrations/*.sql") // sorted
-	if err != nil {
-		return err
-	}
-	owner, err := one(conn, "PRAGMA application_id")
 	if err != nil {
 		return err
 	}
@@ -31,13 +41,7 @@ func migrate(conn *sqlite3.Conn, steps fs.FS) error {
 	if err != nil {
 		return err
 	}
-	tables, err := one(conn, "SELECT count(*) FROM sqlite_schema")
-	switch {
-	case err != nil:
-		return err
-	case owner != applicationID && tables > 0:
-		return fmt.Errorf("the file is a database of another program")
-	case version > int64(len(files)):
+	if version > int64(len(files)) {
 		return fmt.Errorf("the database was written by a newer Grapnel: its schema is number %d, this program knows %d", version, len(files))
 	}
 	for i, name := range files[version:] {

@@ -79,6 +79,9 @@ func (w *writer) lack(cause error) {
 	if err := w.room.give(); err != nil {
 		w.store.log.Error("the room that was kept cannot be given back", "error", err)
 	}
+	if w.tx != nil {
+		w.store.checkpoints.copy(w.tx.conn) // then the log can be written from its beginning and need not grow
+	}
 	w.retry.Reset(w.store.retryAfter)
 }
 

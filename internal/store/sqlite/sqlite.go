@@ -106,7 +106,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 		room: &room{path: path + ".ballast", size: max(o.Ballast, 0)}, retry: stoppedTimer(),
 	}
 	if err := s.open(ctx, path, cmp.Or(o.Readers, 4)); err != nil {
-		s.release()
+		_ = s.release()
 		return nil, fmt.Errorf("opening the database %s: %w", path, err)
 	}
 	go s.writer.run()
@@ -127,6 +127,22 @@ func (s *Store) open(ctx context.Context, path string, readers int) (err error) 
 	if s.packer, err = newPacker(); err != nil {
 		return err
 	}
+	err = s.connect(path, readers)
+	if full(err) && s.writer.room.give() == nil {
+		// Even opening needs a little room. Nothing new is accepted until the ballast can be made again.
+		err = errors.Join(s.disconnect(), s.connect(path, readers))
+	}
+	if err != nil {
+		return err
+	}
+	if err := s.writer.room.keep(); err != nil {
+		s.writer.lack(err)
+	}
+	return nil
+}
+
+// connect opens all connections.
+func (s *Store) connect(path string, readers int) error {
 	conn, err := connect(path, sqlite3.ReadWrite, writerCache)
 	if err != nil {
 		return err
@@ -135,11 +151,10 @@ func (s *Store) open(ctx context.Context, path string, readers int) (err error) 
 	if err := migrate(conn, migrations); err != nil {
 		return err
 	}
-	if s.writer.tx, err = newTx(conn); err != nil {
-		_ = conn.Close()
+	if err := s.writer.tx.prepare(); err != nil {
 		return err
 	}
-	s.checkpoints = checkpoints{store: s, wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
+	s.checkpoints = checkpoints{store: s, at: checkpointAt, wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
 	if s.checkpoints.conn, err = connect(path, sqlite3.ReadWrite, 64); err != nil {
 		return err
 	}
@@ -152,10 +167,28 @@ func (s *Store) open(ctx context.Context, path string, readers int) (err error) 
 		s.readers <- r
 		s.lendable++
 	}
-	if err := s.writer.room.keep(); err != nil {
-		s.writer.lack(err)
-	}
 	return nil
+}
+
+// disconnect closes the connections that there are, once they are all back. The writer's comes last: closing it copies the log
+// into the database.
+func (s *Store) disconnect() error {
+	var errs []error
+	for ; s.lendable > 0; s.lendable-- {
+		errs = append(errs, (<-s.readers).Close())
+	}
+	if s.checkpoints.conn != nil {
+		errs = append(errs, s.checkpoints.conn.Close())
+		s.checkpoints.conn = nil
+	}
+	if t := s.writer.tx; t != nil {
+		if s.failed() != nil {
+			t.conn.KeepLog()
+		}
+		errs = append(errs, t.conn.Close())
+		s.writer.tx = nil
+	}
+	return errors.Join(errs...)
 }
 
 // create makes an empty file that only its owner may read, and makes sure that its name survives the machine. SQLite gives
@@ -187,7 +220,10 @@ func connect(path string, mode sqlite3.Mode, cacheKiB int) (*sqlite3.Conn, error
 		settings += fmt.Sprintf(`PRAGMA page_size = %d; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
 			PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = %d;`, pageSize, 2*checkpointAt*pageSize)
 	}
-	if err = conn.Exec(settings); err == nil && mode == sqlite3.ReadWrite {
+	if err = owned(conn); err == nil {
+		err = conn.Exec(settings)
+	}
+	if err == nil && mode == sqlite3.ReadWrite {
 		err = verify(conn)
 	}
 	if err != nil {
@@ -250,26 +286,14 @@ func (s *Store) Close() error {
 	return err
 }
 
-// release closes what open has opened. The writer's connection comes last: closing it copies the log into the database.
+// release gives back what open has taken.
 func (s *Store) release() error {
-	var errs []error
-	for range s.lendable {
-		errs = append(errs, (<-s.readers).Close())
-	}
-	if s.checkpoints.conn != nil {
-		errs = append(errs, s.checkpoints.conn.Close())
-	}
-	if t := s.writer.tx; t != nil {
-		if s.failed() != nil {
-			t.conn.KeepLog()
-		}
-		errs = append(errs, t.conn.Close())
-	}
+	err := s.disconnect()
 	if s.packer != nil {
 		s.packer.close()
 	}
 	if s.lock != nil {
-		errs = append(errs, s.lock.Close())
+		err = errors.Join(err, s.lock.Close())
 	}
-	return errors.Join(errs...)
+	return err
 }

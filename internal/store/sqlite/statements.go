@@ -32,10 +32,23 @@ const pendingColumns = `seq, target, event, tenant, head, blocked, due, anchor, 
 
 func prepare(conn *sqlite3.Conn) (*statements, error) {
 	q := new(statements)
-	for _, p := range []struct {
-		into **sqlite3.Stmt
-		sql  string
-	}{
+	for _, p := range q.all() {
+		var err error
+		if *p.into, err = conn.Prepare(p.sql); err != nil {
+			return nil, fmt.Errorf("sqlite: preparing %q: %w", p.sql, err)
+		}
+	}
+	return q, nil
+}
+
+// text is the SQL of a statement.
+type text struct {
+	into **sqlite3.Stmt
+	sql  string
+}
+
+func (q *statements) all() []text {
+	return []text{
 		{&q.begin, "BEGIN IMMEDIATE"},
 		{&q.commit, "COMMIT"},
 		{&q.rollback, "ROLLBACK"},
@@ -94,11 +107,5 @@ func prepare(conn *sqlite3.Conn) (*statements, error) {
 		{&q.apiKey, "SELECT tenant FROM api_key WHERE id = ?"},
 		{&q.setAPIKey, "INSERT OR REPLACE INTO api_key (id, tenant, body) VALUES (?, ?, ?)"},
 		{&q.dropAPIKey, "DELETE FROM api_key WHERE id = ?"},
-	} {
-		var err error
-		if *p.into, err = conn.Prepare(p.sql); err != nil {
-			return nil, fmt.Errorf("sqlite: preparing %q: %w", p.sql, err)
-		}
 	}
-	return q, nil
 }

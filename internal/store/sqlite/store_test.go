@@ -25,7 +25,7 @@ func TestStore(t *testing.T) {
 		return s
 	}
 	storetest.Run(t, storetest.Harness{
-		Open: func(t *testing.T) store.Store { return start(t, filepath.Join(t.TempDir(), "grapnel.db")) },
+		Open: func(t *testing.T) store.Store { return start(t, filepath.Join(fast(t), "grapnel.db")) },
 		Reopen: func(t *testing.T, s store.Store) store.Store {
 			path := snapshot(t, paths[s])
 			if err := s.Close(); err != nil {
@@ -36,10 +36,41 @@ func TestStore(t *testing.T) {
 	})
 }
 
+// open opens a store in a directory and closes it when the test ends.
+func open(t *testing.T, dir string) *sqlite.Store {
+	t.Helper()
+	s, err := sqlite.Open(t.Context(), filepath.Join(dir, "grapnel.db"), sqlite.Options{Ballast: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// fast is a directory in memory where there is one. What tests of many small transactions wait for is the disk, and they are not
+// about the disk.
+func fast(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "grapnel")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
 // snapshot copies a database with its log, without asking the process that uses it.
 func snapshot(t *testing.T, path string) string {
 	t.Helper()
-	to := filepath.Join(t.TempDir(), filepath.Base(path))
+	to := filepath.Join(fast(t), filepath.Base(path))
 	for _, suffix := range []string{"", "-wal"} {
 		copyFile(t, path+suffix, to+suffix)
 	}

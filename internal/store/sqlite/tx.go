@@ -40,24 +40,24 @@ func hourOf(at int64) int64 {
 // newestQuery is the highest number of any delivery: it is either pending or finished.
 const newestQuery = "SELECT max((SELECT ifnull(max(seq), 0) FROM pending), (SELECT ifnull(max(seq), 0) FROM finished))"
 
-func newTx(conn *sqlite3.Conn) (*tx, error) {
-	q, err := prepare(conn)
-	if err != nil {
-		return nil, err
+// prepare makes a tx that has only its connection ready for its first transaction.
+func (t *tx) prepare() (err error) {
+	if t.q, err = prepare(t.conn); err != nil {
+		return err
 	}
-	t := &tx{conn: conn, q: q, tallies: make(map[tally]int64), hours: make(map[int64]int64)}
+	t.tallies, t.hours = make(map[tally]int64), make(map[int64]int64)
 	t.names.forget()
 	for query, into := range map[string]*int64{
-		"SELECT max(seq) FROM event":        &t.lastEvent,
-		newestQuery:                         &t.lastDelivery,
-		"SELECT version FROM configuration": &t.version,
+		"SELECT ifnull(max(seq), 0) FROM event": &t.lastEvent,
+		newestQuery:                             &t.lastDelivery,
+		"SELECT version FROM configuration":     &t.version,
 	} {
-		if *into, err = one(conn, query); err != nil {
-			return nil, err
+		if *into, err = one(t.conn, query); err != nil {
+			return err
 		}
 	}
 	t.committed = t.version
-	return t, nil
+	return nil
 }
 
 // one returns the integer that a query without values has as its answer.
@@ -67,18 +67,11 @@ func one(conn *sqlite3.Conn, query string) (int64, error) {
 		return 0, err
 	}
 	found, err := s.Row()
-	if err != nil || !found {
-		return 0, errors.Join(err, errNoAnswer(found))
+	if !found {
+		return 0, orMangled(err)
 	}
 	defer s.Reset()
 	return s.Integer(0), nil
-}
-
-func errNoAnswer(found bool) error {
-	if found {
-		return nil
-	}
-	return errors.New("sqlite: a query has no answer")
 }
 
 func (t *tx) begin() error { return t.q.begin.Run() }

@@ -188,11 +188,9 @@ func (w *writer) try(batch []*request) (culprit int, err error) {
 	}
 	started := w.store.now()
 	if culprit, err = w.transact(batch); err != nil {
-		if undo := w.tx.rollback(); undo != nil {
-			err, culprit = undo, -1
-		}
-		if broken(err) {
-			err = w.store.fail(err)
+		// A transaction that cannot be rolled back would be part of the next one.
+		if undo := w.tx.rollback(); undo != nil || broken(err) {
+			return -1, w.store.fail(errors.Join(err, undo))
 		}
 		return culprit, err
 	}

@@ -1,0 +1,146 @@
+package sqlite_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite"
+)
+
+// TestCopiedInTheMiddle copies the files while publishers and a recorder write, as a process that is killed leaves them: the log
+// ends somewhere in a transaction. Everything that was answered before the copy began is in it, lanes have no gaps and one head
+// each, and counts agree with what is there.
+func TestCopiedInTheMiddle(t *testing.T) {
+	dir := fast(t)
+	s := open(t, dir)
+	var answered [4]atomic.Int64 // events of each publisher that were accepted
+	var recorded sync.Map        // deliveries whose outcome was answered
+	ctx, stop := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	heads := make(chan store.Head, 100_000)
+	for p := range answered {
+		all.Go(func() {
+			for i := 0; ctx.Err() == nil; i++ {
+				e := &grapnel.Event{ID: fmt.Sprintf("evt_%d_%d", p, i), Tenant: "acme", Type: "a.b", Key: fmt.Sprint("k", i%3), Data: make([]byte, 200),
+					AcceptedAt: time.UnixMicro(int64(i))}
+				done, err := s.Append(t.Context(), store.Batch{Config: 1, Events: []store.Incoming{{Event: e, Targets: []store.Target{
+					{Endpoint: fmt.Sprint("ep_", p), Ordered: true}}}}})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				answered[p].Store(int64(i) + 1)
+				for _, h := range done.Heads {
+					heads <- h
+				}
+			}
+		})
+	}
+	all.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case h := <-heads:
+				done, err := s.Record(t.Context(), []store.Change{{Delivery: h.Delivery, Status: grapnel.Delivered, At: h.Due}})
+				if err != nil || !done[0].Applied {
+					t.Errorf("record: %+v, %v", done, err)
+					return
+				}
+				recorded.Store(h.Delivery, true)
+				if done[0].Next != nil {
+					heads <- *done[0].Next
+				}
+			}
+		}
+	})
+
+	for range 5 {
+		began := answered[0].Load()
+		for answered[0].Load() < began+40 && !t.Failed() {
+			select {
+			case <-time.After(time.Millisecond):
+			case <-t.Context().Done():
+			}
+		}
+		var before [len(answered)]int64
+		for p := range before {
+			before[p] = answered[p].Load()
+		}
+		finished := make(map[int64]bool)
+		recorded.Range(func(d, _ any) bool { finished[d.(int64)] = true; return true })
+		inspect(t, snapshot(t, filepath.Join(dir, "grapnel.db")), before[:], finished)
+	}
+	stop()
+	all.Wait()
+}
+
+func inspect(t *testing.T, path string, answered []int64, finished map[int64]bool) {
+	t.Helper()
+	s, err := sqlite.Open(t.Context(), path, sqlite.Options{Ballast: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for p, n := range answered {
+		for i := range n {
+			if _, ds, err := s.Event(t.Context(), store.Everyone(), "", fmt.Sprintf("evt_%d_%d", p, i)); err != nil || len(ds) != 1 {
+				t.Fatalf("event %d of publisher %d was accepted: %v", i, p, err)
+			}
+		}
+	}
+	counts, err := s.Counts(t.Context(), store.Everyone())
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := s.DeliveryList(t.Context(), store.Everyone(), store.DeliveryQuery{Limit: 1 << 30})
+	if err != nil {
+		t.Fatal(err)
+	}
+	positions, leads := make(map[string]map[int64]bool), make(map[string]int64)
+	pending := make(map[string]int64) // the lowest position that waits
+	for _, d := range all {
+		lane := d.EndpointID + " " + d.Key
+		if positions[lane] == nil {
+			positions[lane] = make(map[int64]bool)
+		}
+		positions[lane][d.Position] = true
+		counts[d.EndpointID][d.Status]--
+		if d.Status == grapnel.Pending && (pending[lane] == 0 || d.Position < pending[lane]) {
+			pending[lane] = d.Position
+		}
+		if d.Waiting.Head && leads[lane] != 0 {
+			t.Errorf("lane %s has two heads", lane)
+		}
+		if d.Waiting.Head {
+			leads[lane] = d.Position
+		}
+		if finished[d.Seq] && d.Status != grapnel.Delivered {
+			t.Errorf("delivery %d was recorded as delivered and is %s", d.Seq, d.Status)
+		}
+	}
+	for lane, taken := range positions {
+		for p := range int64(len(taken)) {
+			if !taken[p+1] {
+				t.Errorf("lane %s has no position %d", lane, p+1)
+			}
+		}
+		if leads[lane] != pending[lane] {
+			t.Errorf("the head of lane %s has position %d where %d is the lowest", lane, leads[lane], pending[lane])
+		}
+	}
+	for endpoint, statuses := range counts {
+		for status, n := range statuses {
+			if n != 0 {
+				t.Errorf("%s: the count of %s is off by %d", endpoint, status, n)
+			}
+		}
+	}
+}

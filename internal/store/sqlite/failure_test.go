@@ -1,0 +1,272 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
+)
+
+// failed fails unless the store has said that it is of no use any more, and says so to every call.
+func failed(t *testing.T, s *Store) {
+	t.Helper()
+	select {
+	case err := <-s.Fatal():
+		if !strings.Contains(err.Error(), "cannot be trusted") {
+			t.Errorf("the owner is told %v", err)
+		}
+	default:
+		t.Error("the owner is not told")
+	}
+	scope := store.Everyone()
+	calls := map[string]func() error{
+		"Append": func() error { _, err := s.Append(t.Context(), store.Batch{Config: 1}); return err },
+		"Record": func() error { _, err := s.Record(t.Context(), nil); return err },
+		"Heads":  func() error { _, err := s.Heads(t.Context(), "ep", 1); return err },
+		"Head":   func() error { _, _, err := s.Head(t.Context(), 1); return err },
+		"Events": func() error { _, err := s.Events(t.Context(), []int64{1}); return err },
+		"End":    func() error { _, err := s.End(t.Context(), "ep", store.Ending{Status: grapnel.Skipped}, 1); return err },
+		"Again":  func() error { _, err := s.Again(t.Context(), scope, store.Redelivery{Of: 1}); return err },
+		"Config": func() error { _, err := s.Config(t.Context()); return err },
+		"Counts": func() error { _, err := s.Counts(t.Context(), scope); return err },
+		"Forget": func() error { _, err := s.Forget(t.Context(), time.Time{}, 1); return err },
+	}
+	for name, call := range calls {
+		if err := call(); err == nil || grapnel.CodeOf(err) != "" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestCorruptDatabase scribbles over the database: whoever meets that says so, and the store ends.
+func TestCorruptDatabase(t *testing.T) {
+	for name, call := range map[string]func(*Store) error{
+		"a reader": func(s *Store) error { _, err := s.Counts(t.Context(), store.Everyone()); return err },
+		"the writer": func(s *Store) error {
+			_, err := s.Append(t.Context(), store.Batch{Config: 1, Events: []store.Incoming{{Event: &grapnel.Event{ID: "evt_another"}}}})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(fastDir(t), "grapnel.db")
+			s, err := Open(t.Context(), path, Options{Ballast: -1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := publish(t, s, "evt_1", 10); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			s, err = Open(t.Context(), path, Options{Ballast: -1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := read(t, path)
+			for i := 2 * pageSize; i < len(b); i++ { // but for the schema
+				b[i] = byte(i * 31)
+			}
+			if err := os.WriteFile(path, b, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := call(s); err == nil {
+				t.Error("nothing was noticed")
+			}
+			failed(t, s)
+			if err := s.Close(); err != nil {
+				t.Errorf("Close: %v", err)
+			}
+		})
+	}
+}
+
+// TestCorruptEvent flips a bit where SQLite has no checksum.
+func TestCorruptEvent(t *testing.T) {
+	s, path := openInternal(t)
+	a, err := publish(t, s, "evt_1", 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := publish(t, s, "evt_2", 5000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := connect(path, sqlite3.ReadWrite, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for _, damage := range []string{
+		"UPDATE event SET data = substr(data, 1, 50) || x'00' || substr(data, 52) WHERE seq = %d", "UPDATE event SET accepted = accepted + 1 WHERE seq = %d",
+		"UPDATE event SET key = 'other' WHERE seq = %d", "UPDATE event SET packed = 1 WHERE seq = %d", "UPDATE event SET metadata = x'05' WHERE seq = %d",
+	} {
+		if err := conn.Exec("BEGIN; " + fmt.Sprintf(damage, a.Event) + "; COMMIT"); err != nil {
+			t.Fatal(err)
+		}
+		events, err := s.Events(t.Context(), []int64{a.Event, b.Event})
+		if err != nil || events[0] != nil || events[1] == nil {
+			t.Errorf("%s: got %v, %v", damage, events, err)
+		}
+		if err := conn.Exec(fmt.Sprintf("UPDATE event SET (accepted, key, packed, metadata) = (SELECT accepted, key, packed, NULL FROM event WHERE seq = %d) WHERE seq = %d",
+			b.Event, a.Event)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, err := s.EventList(t.Context(), store.Everyone(), store.EventQuery{Limit: 10})
+	if err != nil || len(list) != 1 || list[0].Seq != b.Event {
+		t.Errorf("a list: %v, %v", list, err)
+	}
+	if _, _, err := s.Event(t.Context(), store.Everyone(), "", "evt_1"); err == nil || grapnel.CodeOf(err) != "" {
+		t.Errorf("the event itself: %v", err)
+	}
+}
+
+// TestPoison has an operation that fails in a way of its own: it alone gets the error, and those beside it are done.
+func TestPoison(t *testing.T) {
+	s, _ := openInternal(t)
+	release := hold(t, s)
+	poison := errors.New("poison")
+	results := make(chan error)
+	for i := range 9 {
+		go func() {
+			if i != 4 {
+				_, err := publish(t, s, fmt.Sprint("evt_", i), 10)
+				results <- err
+				return
+			}
+			err := s.write(t.Context(), &change{do: func(tx *tx) error {
+				if _, err := tx.kind("acme", "half written"); err != nil {
+					return err
+				}
+				return poison
+			}})
+			if !errors.Is(err, poison) {
+				t.Errorf("the one that failed: %v", err)
+			}
+			results <- nil
+		}()
+	}
+	until(t, "all of them", func() bool { return s.Stats().Queued == 9 })
+	release()
+	for range 9 {
+		if err := <-results; err != nil {
+			t.Error(err)
+		}
+	}
+	if n, err := s.Waiting(t.Context(), "ep", 100); err != nil || n != 8 {
+		t.Errorf("%d of 8 are there: %v", n, err)
+	}
+	err := s.read(t.Context(), func(r *sqlite3.Conn) error {
+		n, err := one(r, "SELECT count(*) FROM kind")
+		if n != 1 {
+			t.Errorf("what was half written is there: %d kinds", n)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestGivingUp: a caller that no longer waits gets its context's error; what had not begun is not done.
+func TestGivingUp(t *testing.T) {
+	s, _ := openInternal(t)
+	release := hold(t, s)
+	ctx, cancel := context.WithCancel(t.Context())
+	result := make(chan error)
+	go func() {
+		_, err := s.Append(ctx, store.Batch{Config: 1, Events: []store.Incoming{{Event: &grapnel.Event{ID: "evt_given_up"}}}})
+		result <- err
+	}()
+	until(t, "the append", func() bool { return s.Stats().Queued == 1 })
+	cancel()
+	if err := <-result; !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	release()
+	if _, err := publish(t, s, "evt_next", 10); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.Event(t.Context(), store.Everyone(), "", "evt_given_up"); grapnel.CodeOf(err) != grapnel.CodeNotFound {
+		t.Errorf("what was given up was done: %v", err)
+	}
+	if _, err := s.Append(ctx, store.Batch{Config: 1}); !errors.Is(err, context.Canceled) {
+		t.Errorf("a write whose context is over: %v", err)
+	}
+	if _, err := s.Counts(ctx, store.Everyone()); !errors.Is(err, context.Canceled) {
+		t.Errorf("a read whose context is over: %v", err)
+	}
+}
+
+// TestLongRead interrupts a read in its middle; the connection goes back and is good.
+func TestLongRead(t *testing.T) {
+	s, _ := openInternal(t)
+	for range 2 * cap(s.readers) {
+		ctx, cancel := context.WithCancel(t.Context())
+		err := s.read(ctx, func(r *sqlite3.Conn) error {
+			cancel()
+			q, err := r.Prepare("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n")
+			if err != nil {
+				return err
+			}
+			for err == nil { // the interruption may come before the statement has begun, and then it is for nobody
+				select {
+				case <-ctx.Done():
+					return ctx.Err()
+				default:
+					err = q.Run()
+				}
+			}
+			return err
+		})
+		if !errors.Is(err, context.Canceled) {
+			t.Fatalf("got %v", err)
+		}
+		if _, err := s.Counts(t.Context(), store.Everyone()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestClosed(t *testing.T) {
+	s, _ := openInternal(t)
+	h, err := publish(t, s, "evt_1", 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Errorf("again: %v", err)
+	}
+	if _, err := s.Record(t.Context(), []store.Change{{Delivery: h.Delivery, Status: grapnel.Skipped}}); !errors.Is(err, errClosed) {
+		t.Errorf("a write: %v", err)
+	}
+	if _, err := s.Counts(t.Context(), store.Everyone()); !errors.Is(err, errClosed) {
+		t.Errorf("a read: %v", err)
+	}
+	if len(s.Fatal()) != 0 {
+		t.Error("closing is not a failure")
+	}
+}
+
+// fastDir is a directory in memory where there is one.
+func fastDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "grapnel")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}

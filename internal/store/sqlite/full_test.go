@@ -1,0 +1,263 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// publish appends one event with one delivery and returns the head that it makes. Its data cannot be compressed.
+func publish(t *testing.T, s *Store, id string, size int) (store.Head, error) {
+	t.Helper()
+	data := make([]byte, size)
+	_, _ = rand.NewChaCha8([32]byte([]byte(fmt.Sprintf("%-32s", id)))).Read(data)
+	e := &grapnel.Event{ID: id, Tenant: "acme", Type: "invoice.paid", Data: data, AcceptedAt: time.Unix(1_700_000_000, 0)}
+	c, err := s.Config(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	done, err := s.Append(t.Context(), store.Batch{Config: c.Version, Events: []store.Incoming{{Event: e, Targets: []store.Target{{Endpoint: "ep"}}}}})
+	if err != nil {
+		return store.Head{}, err
+	}
+	return done.Heads[0], nil
+}
+
+// settle records that a delivery was delivered, with an attempt of some size.
+func settle(t *testing.T, s *Store, h store.Head, size int) error {
+	t.Helper()
+	done, err := s.Record(t.Context(), []store.Change{{Delivery: h.Delivery, Status: grapnel.Delivered, At: time.Unix(1_700_000_001, 0),
+		Attempt: &grapnel.Attempt{Number: 1, ResponseBody: make([]byte, size)}}})
+	if err == nil && !done[0].Applied {
+		t.Fatalf("the change of %d did not apply", h.Delivery)
+	}
+	return err
+}
+
+// until calls do until it says that it is done, and fails after a while. What it waits for is real: a file system, a timer.
+func until(t *testing.T, what string, do func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
+		if do() {
+			return
+		}
+		select {
+		case <-t.Context().Done():
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	t.Fatalf("waited too long for %s", what)
+}
+
+// hold makes the writer wait in a transaction until release is called, so that what is handed in meanwhile goes together.
+func hold(t *testing.T, s *Store) (release func()) {
+	t.Helper()
+	holding, end := make(chan struct{}), make(chan struct{})
+	done := make(chan error)
+	go func() {
+		done <- s.write(t.Context(), &change{shrinks: true, do: func(*tx) error {
+			close(holding)
+			<-end
+			return nil
+		}})
+	}()
+	<-holding
+	return func() {
+		close(end)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// fillUp publishes until there is no room, and returns the heads of what was accepted.
+func fillUp(t *testing.T, s *Store, size int) []store.Head {
+	t.Helper()
+	var heads []store.Head
+	for {
+		h, err := publish(t, s, fmt.Sprint("evt_", len(heads)), size)
+		if err != nil {
+			if grapnel.CodeOf(err) != grapnel.CodeStorageFull {
+				t.Fatalf("after %d events: %v", len(heads), err)
+			}
+			return heads
+		}
+		if heads = append(heads, h); len(heads) > 100_000 {
+			t.Fatal("the disk is not getting full")
+		}
+	}
+}
+
+// accepted fails unless exactly what was accepted is stored.
+func accepted(t *testing.T, s *Store, heads []store.Head) {
+	t.Helper()
+	if n, err := s.Waiting(t.Context(), "ep", 1<<30); err != nil || n != len(heads) {
+		t.Fatalf("%d deliveries wait, %d were accepted: %v", n, len(heads), err)
+	}
+	for i, h := range heads {
+		if e, _, err := s.Event(t.Context(), store.Everyone(), "", fmt.Sprint("evt_", i)); err != nil || e.Seq != h.Event {
+			t.Fatalf("event %d: %v", i, err)
+		}
+	}
+	if _, _, err := s.Event(t.Context(), store.Everyone(), "", fmt.Sprint("evt_", len(heads))); grapnel.CodeOf(err) != grapnel.CodeNotFound {
+		t.Fatalf("what was refused is there: %v", err)
+	}
+}
+
+// TestDatabaseFull needs no rights: the database itself may not grow. There is no ballast that would help, so outcomes have
+// only the room that is left in pages.
+func TestDatabaseFull(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "grapnel.db")
+	s, err := Open(t.Context(), path, Options{Ballast: 1 << 20, Retry: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	limit := func(pages int) {
+		t.Helper()
+		err := s.write(t.Context(), &change{shrinks: true, do: func(tx *tx) error {
+			return tx.conn.Exec(fmt.Sprintf("PRAGMA max_page_count = %d", pages))
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	limit(100)
+	heads := fillUp(t, s, 3000)
+	if len(heads) < 100 {
+		t.Fatalf("only %d events before it was full", len(heads))
+	}
+	until(t, "the ballast", func() bool { return !s.Stats().Full })
+	accepted(t, s, heads)
+	if _, err := publish(t, s, "evt_more", 3000); grapnel.CodeOf(err) != grapnel.CodeStorageFull {
+		t.Fatalf("got %v", err)
+	}
+
+	// One transaction with an append and an outcome: the outcome is recorded, the append refused.
+	until(t, "the ballast", func() bool { return !s.Stats().Full })
+	commits := s.Stats().Commits
+	release := hold(t, s)
+	results := make(chan error)
+	go func() {
+		_, err := publish(t, s, "evt_beside", 50_000)
+		results <- err
+	}()
+	until(t, "the append", func() bool { return s.Stats().Queued == 1 })
+	go func() { results <- settle(t, s, heads[0], 10) }()
+	until(t, "the outcome", func() bool { return s.Stats().Queued == 2 })
+	release()
+	one, other := <-results, <-results
+	if one == nil {
+		one, other = other, one
+	}
+	if grapnel.CodeOf(one) != grapnel.CodeStorageFull || other != nil {
+		t.Errorf("got %v and %v", one, other)
+	}
+	if n := s.Stats().Commits - commits; n != 2 {
+		t.Errorf("%d commits where the holding one and one other were expected", n)
+	}
+
+	limit(1 << 30)
+	until(t, "room", func() bool {
+		_, err := publish(t, s, "evt_again", 3000)
+		if err != nil && grapnel.CodeOf(err) != grapnel.CodeStorageFull {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
+	for _, h := range heads[1:] {
+		if err := settle(t, s, h, 10); err != nil {
+			t.Fatal(err)
+		}
+	}
+	select {
+	case err := <-s.Fatal():
+		t.Errorf("a full disk is not the end: %v", err)
+	default:
+	}
+}
+
+// TestDiskFull fills a small file system: what was accepted is there, outcomes are recorded in the room of the ballast, and
+// when there is room again everything goes on by itself.
+func TestDiskFull(t *testing.T) {
+	dir := t.TempDir()
+	mountSmall(t, dir, 20<<20)
+	path := filepath.Join(dir, "grapnel.db")
+	s, err := Open(t.Context(), path, Options{Ballast: 2 << 20, Retry: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	// Somebody else's file takes most of the disk and is removed later.
+	other := filepath.Join(dir, "other")
+	if err := os.WriteFile(other, make([]byte, 2<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	heads := fillUp(t, s, 2000)
+	if len(heads) < 100 {
+		t.Fatalf("only %d events before the disk was full", len(heads))
+	}
+	if _, err := os.Stat(path + ".ballast"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the ballast was not given up: %v", err)
+	}
+	accepted(t, s, heads)
+	half := len(heads) / 2
+	for _, h := range heads[:half] {
+		if err := settle(t, s, h, 300); err != nil {
+			t.Fatalf("an outcome on a full disk: %v", err)
+		}
+	}
+	if _, err := publish(t, s, "evt_refused", 2000); grapnel.CodeOf(err) != grapnel.CodeStorageFull {
+		t.Errorf("got %v", err)
+	}
+	if !s.Stats().Full {
+		t.Error("nobody is told that the disk is full")
+	}
+
+	if err := os.Remove(other); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "room", func() bool {
+		_, err := publish(t, s, "evt_after", 2000)
+		if err != nil && grapnel.CodeOf(err) != grapnel.CodeStorageFull {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
+	if info, err := os.Stat(path + ".ballast"); err != nil || info.Size() != 2<<20 {
+		t.Errorf("the ballast is not back: %v", err)
+	}
+	if n, err := s.Waiting(t.Context(), "ep", 1<<30); err != nil || n != len(heads)-half+1 {
+		t.Errorf("%d wait: %v", n, err)
+	}
+
+	// A start on a full disk gives the ballast up as well, and still knows everything.
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for size := 4 << 20; size > 0; size /= 2 {
+		f, err := os.OpenFile(other, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for err == nil {
+			_, err = f.Write(make([]byte, size))
+		}
+		_ = f.Close()
+	}
+	if s, err = Open(t.Context(), path, Options{Ballast: 2 << 20, Retry: time.Hour}); err != nil {
+		t.Fatalf("opening on a full disk: %v", err)
+	}
+	for _, h := range heads[half:] {
+		if err := settle(t, s, h, 10); err != nil {
+			t.Fatalf("an outcome after a start on a full disk: %v", err)
+		}
+	}
+}

@@ -1,0 +1,184 @@
+package sqlite
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
+)
+
+func TestCommitsAreSynced(t *testing.T) {
+	s, path := openInternal(t)
+	for name, conn := range map[string]*sqlite3.Conn{"writer": s.writer.tx.conn, "checkpoints": s.checkpoints.conn} {
+		if level, err := one(conn, "PRAGMA synchronous"); err != nil || level != 2 {
+			t.Errorf("%s: synchronous is %d: %v", name, level, err)
+		}
+		if err := verify(conn); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	conn, err := connect(path, sqlite3.ReadWrite, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for _, level := range []string{"OFF", "NORMAL"} {
+		if err := conn.Exec("PRAGMA synchronous = " + level); err != nil {
+			t.Fatal(err)
+		}
+		if err := verify(conn); err == nil {
+			t.Errorf("synchronous = %s was taken for FULL", level)
+		}
+	}
+}
+
+func TestTheLogIsAskedFor(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "test.db")
+	if err := create(path); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := sqlite3.Open(path, sqlite3.ReadWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := verify(conn); err == nil {
+		t.Error("a database without a write-ahead log was taken")
+	}
+}
+
+func TestOneProcessAtATime(t *testing.T) {
+	s, path := openInternal(t)
+	_, err := Open(t.Context(), path, Options{Ballast: -1})
+	if err == nil {
+		t.Fatal("the database was opened twice")
+	}
+	if want := fmt.Sprintf("in use by another process (number %d", os.Getpid()); !strings.Contains(err.Error(), want) {
+		t.Errorf("%v does not say %q", err, want)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Open(t.Context(), path, Options{Ballast: -1})
+	if err != nil {
+		t.Fatalf("after it was closed: %v", err)
+	}
+	if err := again.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOnlyTheOwnerMayRead(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "grapnel.db")
+	if err := os.WriteFile(path, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(t.Context(), path, Options{Ballast: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	seen := 0
+	err = filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil && info.Mode().Perm() != 0o600 {
+			t.Errorf("%s has mode %v", name, info.Mode())
+		}
+		seen++
+		return err
+	})
+	if err != nil || seen < 5 { // the database, its log, the log's index, the lock, the ballast
+		t.Errorf("saw %d files: %v", seen, err)
+	}
+}
+
+func TestSchemaGoesForward(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "test.db")
+	if err := create(path); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := connect(path, sqlite3.ReadWrite, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	steps := fstest.MapFS{"migrations/0001_a.sql": {Data: []byte("CREATE TABLE a (i)")}}
+	if err := migrate(conn, steps); err != nil {
+		t.Fatal(err)
+	}
+	if err := migrate(conn, steps); err != nil {
+		t.Fatalf("again: %v", err)
+	}
+	steps["migrations/0002_b.sql"] = &fstest.MapFile{Data: []byte("CREATE TABLE b (i); INSERT INTO b VALUES (1); CREATE TABLE a (i)")}
+	if err := migrate(conn, steps); err == nil {
+		t.Fatal("a step that fails was taken")
+	}
+	if n, err := one(conn, "SELECT count(*) FROM sqlite_schema"); err != nil || n != 1 {
+		t.Errorf("a part of a step is there: %d tables, %v", n, err)
+	}
+	steps["migrations/0002_b.sql"] = &fstest.MapFile{Data: []byte("CREATE TABLE b (i)")}
+	if err := migrate(conn, steps); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := one(conn, "PRAGMA user_version"); err != nil || v != 2 {
+		t.Errorf("version %d, %v", v, err)
+	}
+	delete(steps, "migrations/0002_b.sql")
+	if err := migrate(conn, steps); err == nil || !strings.Contains(err.Error(), "newer Grapnel") {
+		t.Errorf("a newer schema: %v", err)
+	}
+}
+
+func TestOtherFilesAreLeftAlone(t *testing.T) {
+	dir := t.TempDir()
+	other := filepath.Join(dir, "other.db")
+	if err := create(other); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := sqlite3.Open(other, sqlite3.ReadWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Exec("CREATE TABLE theirs (i)"); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Close(); err != nil {
+		t.Fatal(err)
+	}
+	before := read(t, other)
+	if _, err := Open(t.Context(), other, Options{Ballast: -1}); err == nil || !strings.Contains(err.Error(), "another program") {
+		t.Errorf("a database of another program: %v", err)
+	}
+	if !bytes.Equal(before, read(t, other)) {
+		t.Error("a database of another program was changed")
+	}
+	text := filepath.Join(dir, "text")
+	if err := os.WriteFile(text, []byte(strings.Repeat("this is no database\n", 1000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), text, Options{Ballast: -1}); err == nil {
+		t.Error("a text was opened")
+	}
+	if _, err := Open(t.Context(), filepath.Join(dir, "absent", "grapnel.db"), Options{}); err == nil {
+		t.Error("a directory was made")
+	}
+}
+
+func read(t *testing.T, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}

@@ -1,0 +1,132 @@
+package sqlite
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
+)
+
+// plan is what SQLite says how it will answer a query, one step a line.
+func plan(t *testing.T, conn *sqlite3.Conn, query string) string {
+	t.Helper()
+	s, err := conn.Prepare("EXPLAIN QUERY PLAN " + query)
+	if err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	var lines []string
+	for {
+		more, err := s.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !more {
+			return strings.Join(lines, "\n")
+		}
+		lines = append(lines, s.String(3))
+	}
+}
+
+func openInternal(t *testing.T) (*Store, string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "grapnel.db")
+	s, err := Open(t.Context(), path, Options{Ballast: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s, path
+}
+
+// TestPlans pins how the queries that meet millions of rows find theirs: by an index or by their number, in the order that is
+// wanted. A step that looks at every row or sorts shows as SCAN or as TEMP B-TREE.
+func TestPlans(t *testing.T) {
+	_, path := openInternal(t)
+	conn, err := connect(path, sqlite3.ReadOnly, readerCache)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for _, c := range []struct {
+		query string
+		want  []string // one step each
+	}{
+		{headsQuery, []string{"SEARCH pending USING COVERING INDEX pending_due (target=? AND due>?)"}},
+		{headQuery, []string{"SEARCH p USING INTEGER PRIMARY KEY (rowid=?)", "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)"}},
+		{eventQuery, []string{"SEARCH e USING INTEGER PRIMARY KEY (rowid=?)", "SEARCH k USING INTEGER PRIMARY KEY (rowid=?)"}},
+		{eventByIDQuery, []string{"SEARCH e USING INDEX event_id (id=?)", "SEARCH k USING INTEGER PRIMARY KEY (rowid=?)"}},
+		{targetQuery, []string{"SEARCH target USING COVERING INDEX sqlite_autoindex_target_1 (endpoint=?)"}},
+		{waitingQuery, []string{"SEARCH tally USING PRIMARY KEY (target=?)"}},
+		{oldestQuery, []string{"SEARCH pending USING INTEGER PRIMARY KEY (rowid>?)"}},
+		{gatherQuery, []string{"COMPOUND QUERY", "LEFT-MOST SUBQUERY",
+			"SEARCH pending USING COVERING INDEX pending_due (target=?)", "UNION ALL",
+			"SEARCH pending USING INDEX pending_lane (target=?)"}},
+
+		{eventsQuery, []string{"SEARCH event USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"}},
+		{eventsKindQuery, []string{"SEARCH event USING COVERING INDEX event_kind (<expr>=? AND kind=?)"}},
+		{eventsKindsQuery, []string{"SEARCH event USING COVERING INDEX event_kind (<expr>=?)"}},
+		{eventsKeyQuery, []string{"SEARCH event USING COVERING INDEX event_key (<expr>=? AND hash=?)"}},
+		{newestEventQuery, []string{"SEARCH event"}}, // max of the primary key: its last entry
+		{kindsTenantQuery, []string{"SEARCH kind USING COVERING INDEX sqlite_autoindex_kind_1 (tenant=?)"}},
+		{hoursQuery, []string{"SEARCH hour USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"}},
+
+		{pendingRowQuery, []string{"SEARCH p USING INTEGER PRIMARY KEY (rowid=?)", "SEARCH e USING INTEGER PRIMARY KEY (rowid=?)",
+			"SEARCH k USING INTEGER PRIMARY KEY (rowid=?)", "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)"}},
+		{finishedRowQuery, []string{"SEARCH f USING INTEGER PRIMARY KEY (rowid=?)", "SEARCH e USING INTEGER PRIMARY KEY (rowid=?)",
+			"SEARCH k USING INTEGER PRIMARY KEY (rowid=?)", "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)"}},
+		{redeliveriesQuery, []string{"SEARCH redelivery USING COVERING INDEX redelivery_event (event=?)"}},
+		{attemptsQuery, []string{"SEARCH attempt USING PRIMARY KEY (delivery=?)"}},
+		{lastAttemptQuery, []string{"SEARCH finished USING INTEGER PRIMARY KEY (rowid=?)"}},
+
+		{finishedQuery, []string{"SEARCH finished USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"}},
+		{finishedTargetQuery, []string{"SEARCH finished USING COVERING INDEX finished_target (<expr>=? AND target=?)"}},
+		{finishedTargetsQuery, []string{"SEARCH finished USING COVERING INDEX finished_target (<expr>=?)"}},
+		{finishedUndeliveredQuery, []string{"SEARCH finished USING COVERING INDEX finished_undelivered (target=? AND status=? AND rowid>? AND rowid<?)"}},
+		{fmt.Sprintf(pendingQuery, waitingAny), []string{"SEARCH pending USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"}},
+		{fmt.Sprintf(pendingTargetQuery, waitingFirst), []string{"SEARCH pending USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"}},
+		{fmt.Sprintf(pendingTargetQuery, waitingHeld), []string{"SEARCH pending USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"}},
+		{redeliveredQuery, []string{"SEARCH redelivery USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"}},
+		{firstDeliveryQuery, []string{"SEARCH event USING INTEGER PRIMARY KEY (rowid>?)"}},
+		{lastDeliveryQuery, []string{"SEARCH event USING INTEGER PRIMARY KEY (rowid<?)"}},
+		{answerQuery, []string{"SEARCH answer USING INDEX sqlite_autoindex_answer_1 (key=?)"}},
+	} {
+		if got := strings.Split(plan(t, conn, c.query), "\n"); !slices.Equal(got, c.want) {
+			t.Errorf("%s\n got  %q\n want %q", c.query, got, c.want)
+		}
+	}
+}
+
+// TestWriterPlans looks at every statement of the writer: none may look at a whole table.
+func TestWriterPlans(t *testing.T) {
+	_, path := openInternal(t)
+	conn, err := connect(path, sqlite3.ReadWrite, readerCache)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	seen := 0
+	for _, p := range new(statements).all() {
+		sql := p.sql
+		if strings.HasPrefix(sql, "BEGIN") || sql == "COMMIT" || sql == "ROLLBACK" {
+			continue
+		}
+		seen++
+		got := plan(t, conn, sql)
+		if whole := "SCAN configuration"; strings.Contains(got, whole) && strings.HasPrefix(sql, "UPDATE configuration") {
+			continue // one row
+		}
+		if strings.Contains(got, "SCAN") || strings.Contains(got, "TEMP B-TREE") {
+			t.Errorf("%s\n%s", sql, got)
+		}
+	}
+	if seen < 30 {
+		t.Errorf("only %d statements were looked at", seen)
+	}
+}

@@ -1,0 +1,66 @@
+package sqlite
+
+import (
+	"testing"
+	"time"
+
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// TestOneCommitForMany: what is handed in while a transaction is committed makes up the next one.
+func TestOneCommitForMany(t *testing.T) {
+	s, _ := openInternal(t)
+	before := s.Stats()
+	release := hold(t, s)
+	const n = 100
+	results := make(chan error)
+	for range n {
+		go func() {
+			_, err := s.Record(t.Context(), []store.Change{{Delivery: 1}})
+			results <- err
+		}()
+	}
+	until(t, "all of them", func() bool { return s.Stats().Queued == n })
+	release()
+	for range n {
+		if err := <-results; err != nil {
+			t.Error(err)
+		}
+	}
+	after := s.Stats()
+	if commits, operations := after.Commits-before.Commits, after.Operations-before.Operations; commits != 2 || operations != n+1 {
+		t.Errorf("%d operations in %d commits, want %d in 2", operations, commits, n+1)
+	}
+	inBuckets := int64(0)
+	for _, n := range after.CommitBuckets {
+		inBuckets += n
+	}
+	if inBuckets != after.Commits || len(after.CommitBuckets) != len(CommitBounds())+1 {
+		t.Errorf("%d commits are in buckets, %d were made", inBuckets, after.Commits)
+	}
+}
+
+// TestLogIsBegunAnew: the log is copied into the database beside the commits, and does not grow for ever.
+func TestLogIsBegunAnew(t *testing.T) {
+	s, path := openInternal(t)
+	s.checkpoints.at = 40
+	wrote := int64(0)
+	for i := 0; s.Stats().Checkpoints < 10; i++ {
+		if _, err := publish(t, s, time.Unix(int64(i), 0).Format("evt_20060102150405"), 5000); err != nil {
+			t.Fatal(err)
+		}
+		wrote = s.Stats().Bytes
+		if wrote > 10_000*frame {
+			t.Fatalf("%+v", s.Stats())
+		}
+	}
+	if size := int64(len(read(t, path+"-wal"))); size == 0 || size > wrote/2 {
+		t.Errorf("the log has %d bytes after %d were written to it", size, wrote)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), path, Options{Ballast: -1}); err != nil {
+		t.Fatal(err)
+	}
+}
