@@ -14,10 +14,14 @@ import (
 // TestStore runs the suite of the contract. A store ends without any preparation by having its files copied as they are at that
 // moment: that is what a machine finds after the process was killed.
 func TestStore(t *testing.T) {
+	histories := 60
+	if slow {
+		histories = 6
+	}
 	paths := make(map[store.Store]string)
 	start := func(t *testing.T, path string) store.Store {
 		t.Helper()
-		s, err := sqlite.Open(t.Context(), path, sqlite.Options{Ballast: -1})
+		s, err := sqlite.Open(t.Context(), path, sqlite.Options{Ballast: -1, Readers: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -25,7 +29,8 @@ func TestStore(t *testing.T) {
 		return s
 	}
 	storetest.Run(t, storetest.Harness{
-		Open: func(t *testing.T) store.Store { return start(t, filepath.Join(fast(t), "grapnel.db")) },
+		Histories: histories,
+		Open:      func(t *testing.T) store.Store { return start(t, filepath.Join(fast(t), "grapnel.db")) },
 		Reopen: func(t *testing.T, s store.Store) store.Store {
 			path := snapshot(t, paths[s])
 			if err := s.Close(); err != nil {
