@@ -1,27 +1,25 @@
 package egress
 
 import (
-	"context"
-	"net/http/httptrace"
 	"sync/atomic"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
 )
 
-// attempt is what is noted while a request is under way. Dials and the goroutines of a connection can still write to it after
-// the request is over, so the fields that they write are atomic and an attempt is never used again.
+// attempt is what is noted while a request is under way. A long body is written by a goroutine of its own, so what writing
+// notes is atomic.
 type attempt struct {
 	sender   *Sender
 	start    time.Time
 	deadline time.Time
-	trace    httptrace.ClientTrace
 	headers  [7]string
 
-	reused              bool // written by the goroutine that sends
-	stage               atomic.Int32
-	dns, connect, tls   atomic.Int64 // durations
-	wroteAt, answeredAt atomic.Int64 // see since
+	reused            bool
+	stage             atomic.Int32
+	dns, connect, tls time.Duration
+	wroteAt           atomic.Int64 // see since
+	answeredAt        int64
 }
 
 // stage is how far an attempt has come; a timeout says what it was waiting for.
@@ -44,27 +42,10 @@ func (s stage) String() string {
 	}[s]
 }
 
-type attemptKey struct{}
-
-func attemptOf(ctx context.Context) *attempt { return ctx.Value(attemptKey{}).(*attempt) }
-
 func (a *attempt) enter(s stage) { a.stage.Store(int32(s)) }
 
 // since is the time since the start, plus one nanosecond: 0 stands for never.
 func (a *attempt) since() int64 { return int64(a.sender.opts.Now().Sub(a.start)) + 1 }
-
-// watch returns a context that carries the attempt. Of the hooks of httptrace only GotConn is used: the others fire when a
-// request is in net/http's buffer, and cost an allocation each, while the connection itself sees what is really written.
-func (a *attempt) watch(ctx context.Context) context.Context {
-	a.trace.GotConn = a.gotConn
-	return httptrace.WithClientTrace(context.WithValue(ctx, attemptKey{}, a), &a.trace)
-}
-
-func (a *attempt) gotConn(info httptrace.GotConnInfo) {
-	a.reused = info.Reused
-	a.enter(stageSend)
-	info.Conn.(*conn).attempt.Store(a)
-}
 
 // wrote notes that bytes of the request went out. From the first of them on the receiver may act on it.
 func (a *attempt) wrote() {
@@ -75,7 +56,8 @@ func (a *attempt) wrote() {
 }
 
 func (a *attempt) answered() {
-	if a.answeredAt.Load() == 0 && a.answeredAt.CompareAndSwap(0, a.since()) {
+	if a.answeredAt == 0 {
+		a.answeredAt = a.since()
 		a.enter(stageRead)
 	}
 }
@@ -84,9 +66,9 @@ func (a *attempt) answered() {
 func (a *attempt) phases(took time.Duration) grapnel.Phases {
 	p := grapnel.Phases{Reused: a.reused}
 	if !a.reused {
-		p.DNS, p.Connect, p.TLS = time.Duration(a.dns.Load()), time.Duration(a.connect.Load()), time.Duration(a.tls.Load())
+		p.DNS, p.Connect, p.TLS = a.dns, a.connect, a.tls
 	}
-	if answered := a.answeredAt.Load(); answered > 0 {
+	if answered := a.answeredAt; answered > 0 {
 		wrote := a.wroteAt.Load()
 		if wrote == 0 || wrote > answered { // it answered before it had read the whole request
 			wrote = answered

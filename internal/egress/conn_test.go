@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptrace"
 	"net/netip"
 	"os"
 	"strings"
@@ -182,8 +181,8 @@ func TestNothingIsSentTwice(t *testing.T) {
 	})
 }
 
-// TestAnIdleConnectionThatCloses in the very moment in which it is chosen costs no attempt: nothing was written, so the
-// request goes over another one.
+// TestAnIdleConnectionThatCloses just before it is used, unnoticed, costs no attempt: nothing was written, so the request goes
+// over another one.
 func TestAnIdleConnectionThatCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := pipenet.New()
@@ -195,21 +194,17 @@ func TestAnIdleConnectionThatCloses(t *testing.T) {
 			<-hangUp
 		})
 		s := piped(t, n, Options{})
-		chosen := 0
-		ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
-			if info.Reused {
-				chosen++
-				hangUp <- true
+		for i := range 5 {
+			if i > 0 {
+				hangUp <- true // a pipe does not tell who looks whether it is closed
 				synctest.Wait()
 			}
-		}})
-		for range 5 {
-			if r := s.Send(ctx, delivery(endpoint("http://hooks.example/"))); r.Outcome.Class != policy.ClassNone || r.Phases.Reused {
+			if r := s.Send(t.Context(), delivery(endpoint("http://hooks.example/"))); r.Outcome.Class != policy.ClassNone || r.Phases.Reused {
 				t.Errorf("%+v", r)
 			}
 		}
-		if stats := s.Stats(); chosen != 4 || stats.Attempts != 5 || stats.Written != 5 || stats.Dialed != 5 {
-			t.Errorf("%d stale connections, %+v", chosen, stats)
+		if stats := s.Stats(); stats.Attempts != 5 || stats.Written != 5 || stats.Dialed != 5 {
+			t.Errorf("%+v", stats)
 		}
 		close(hangUp)
 		s.Close()

@@ -1,14 +1,15 @@
 package egress
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"errors"
+	"math"
 	"net"
 	"net/netip"
 	"slices"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/grapnelhq/grapnel/policy"
@@ -22,34 +23,49 @@ const (
 
 // conn is a connection that its sender knows of until it is closed, and that tells the attempt it serves what goes over it.
 type conn struct {
-	net.Conn
-	sender  *Sender
-	attempt atomic.Pointer[attempt]
+	net.Conn          // TLS included
+	below    net.Conn // the connection that TLS is spoken over, or the same
+	sender   *Sender
+	reader   *bufio.Reader
+	writer   *bufio.Writer
+
+	attempt    *attempt
+	headerLeft int // bytes that may still be read while headers are read
+	idleSince  time.Time
 }
 
+// noLimit as headerLeft: a body is being read, which has a limit of its own.
+const noLimit = math.MaxInt
+
+// serve gives a connection to an attempt, or takes it away.
+func (c *conn) serve(a *attempt) { c.attempt = a }
+
 func (c *conn) Write(p []byte) (int, error) {
-	a := c.attempt.Load()
-	if a == nil {
-		return c.Conn.Write(p)
-	}
-	a.stage.CompareAndSwap(int32(stageAnswer), int32(stageSend))
 	n, err := c.Conn.Write(p)
 	if n > 0 {
-		a.wrote()
+		c.attempt.wrote()
 	}
 	return n, err
 }
 
 func (c *conn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	if a := c.attempt.Load(); n > 0 && a != nil {
-		a.answered()
+	if c.headerLeft <= 0 {
+		return 0, errLongHeader
+	}
+	n, err := c.Conn.Read(p[:min(len(p), c.headerLeft)])
+	if c.headerLeft != noLimit {
+		c.headerLeft -= n
+	}
+	if n > 0 {
+		c.attempt.answered()
 	}
 	return n, err
 }
 
-func (s *Sender) track(raw net.Conn) (net.Conn, error) {
-	c := &conn{Conn: raw, sender: s}
+// track makes a connection one that the sender knows of.
+func (s *Sender) track(secure, below net.Conn) (*conn, error) {
+	c := &conn{Conn: secure, below: below, sender: s, headerLeft: noLimit}
+	c.reader, c.writer = bufio.NewReaderSize(c, readAhead), bufio.NewWriterSize(c, readAhead)
 	s.connsMu.Lock()
 	s.conns[c] = struct{}{}
 	s.connsMu.Unlock()
@@ -78,42 +94,28 @@ func (c *conn) Close() error {
 	return err
 }
 
-// dial makes a connection for net/http. Its context is not that of the attempt, only its values are: net/http lets a dial
-// live on when the attempt found another connection, and cancels it when nobody wants it.
-func (s *Sender) dial(ctx context.Context, _, addr string) (net.Conn, error) {
+// dial makes a connection to a route's receiver, and speaks TLS on it where the URL says so.
+func (s *Sender) dial(ctx context.Context, r *route, a *attempt) (*conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.closing, cancel)()
-	raw, err := s.connect(ctx, addr, attemptOf(ctx))
+	raw, err := s.connect(ctx, r.address, a)
 	if err != nil {
 		return nil, err
 	}
-	return s.track(raw)
-}
-
-// dialTLS returns a function that makes a connection and speaks TLS on it.
-func (s *Sender) dialTLS(config *tls.Config) func(context.Context, string, string) (net.Conn, error) {
-	return func(ctx context.Context, _, addr string) (net.Conn, error) {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		defer context.AfterFunc(s.closing, cancel)()
-		a := attemptOf(ctx)
-		raw, err := s.connect(ctx, addr, a)
-		if err != nil {
-			return nil, err
-		}
-		start := s.opts.Now()
-		a.enter(stageTLS)
-		secure := tls.Client(raw, config)
-		err = secure.HandshakeContext(ctx)
-		a.tls.Store(int64(s.opts.Now().Sub(start)))
-		if err != nil {
-			_ = raw.Close() // the handshake's error is the one that matters
-			return nil, &dialError{class: policy.ClassTLS, text: tlsText(err), err: err}
-		}
-		a.enter(stageSend)
-		return s.track(secure)
+	if r.tls == nil {
+		return s.track(raw, raw)
 	}
+	start := s.opts.Now()
+	a.enter(stageTLS)
+	secure := tls.Client(raw, r.tls)
+	err = secure.HandshakeContext(ctx)
+	a.tls = s.opts.Now().Sub(start)
+	if err != nil {
+		_ = raw.Close() // the handshake's error is the one that matters
+		return nil, &dialError{class: policy.ClassTLS, text: tlsText(err), err: err}
+	}
+	return s.track(secure, raw)
 }
 
 // connect resolves and connects.
@@ -122,7 +124,7 @@ func (s *Sender) connect(ctx context.Context, addr string, a *attempt) (net.Conn
 		a.enter(stageConnect)
 		start := s.opts.Now()
 		raw, err := s.opts.Dial(ctx, "tcp", addr)
-		a.connect.Store(int64(s.opts.Now().Sub(start)))
+		a.connect = s.opts.Now().Sub(start)
 		if err != nil {
 			return nil, connectError(err)
 		}
@@ -142,7 +144,7 @@ func (s *Sender) connect(ctx context.Context, addr string, a *attempt) (net.Conn
 	}
 	a.enter(stageConnect)
 	start := s.opts.Now()
-	defer func() { a.connect.Store(int64(s.opts.Now().Sub(start))) }()
+	defer func() { a.connect = s.opts.Now().Sub(start) }()
 	return s.connectAny(ctx, addrs, a.deadline)
 }
 
@@ -157,7 +159,7 @@ func (s *Sender) addresses(ctx context.Context, host string, port uint16, a *att
 	ctx, cancel := context.WithTimeout(ctx, lookupBudget)
 	defer cancel()
 	answers, err := s.opts.Resolver.LookupNetIP(ctx, "ip", host)
-	a.dns.Store(int64(s.opts.Now().Sub(start)))
+	a.dns = s.opts.Now().Sub(start)
 	if err != nil {
 		return nil, lookupError(ctx, err)
 	}

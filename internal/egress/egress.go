@@ -144,7 +144,7 @@ func (s *Sender) Close() {
 	s.closeConns()
 	s.sends.Wait()
 	for _, r := range routes {
-		r.transport.CloseIdleConnections()
+		r.pool.close()
 	}
 	s.connsMu.Lock()
 	for len(s.conns) > 0 {

@@ -33,6 +33,7 @@ func exchange(t *testing.T, d Delivery, serve func(w io.Writer, c net.Conn)) (r 
 		})
 		s := piped(t, n, Options{})
 		r = send(s, d)
+		time.Sleep(defaultIdleTimeout) // what is still open then would stay
 		synctest.Wait()
 		if open := s.Stats().Open; r.Outcome.Class != policy.ClassNone && open != 0 {
 			t.Errorf("%d connections stay open after %s", open, r.Outcome.Class)

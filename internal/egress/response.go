@@ -18,24 +18,24 @@ const (
 	maxKeptValue      = 1 << 10
 )
 
-// readBody reads an answer's body to its end, or up to the limit, and returns the part that is kept. A body that goes on after
-// the limit is no error: what matters of it has been read, and closing it closes the connection.
-func (s *Sender) readBody(body io.ReadCloser) ([]byte, error) {
-	defer body.Close() //nolint:errcheck // nothing can be done about it, and nothing depends on it
+// readBody reads an answer's body to its end, or up to the limit, and returns the part that is kept and whether the end was
+// met. A body that goes on after the limit is no error: what matters of it has been read. The body is not closed: that would
+// read the rest of it.
+func (s *Sender) readBody(body io.Reader) (kept []byte, ended bool, err error) {
 	if body == http.NoBody {
-		return nil, nil
+		return nil, true, nil
 	}
 	buffer := s.buffers.Get().(*[maxKeptBody]byte)
 	defer s.buffers.Put(buffer)
 	n, err := fill(body, buffer[:])
-	kept := bytes.Clone(buffer[:n])
+	kept = bytes.Clone(buffer[:n])
 	for total := n; err == nil && total < maxReadBody; total += n {
 		n, err = fill(body, buffer[:])
 	}
 	if errors.Is(err, io.EOF) {
-		err = nil
+		return kept, true, nil
 	}
-	return kept, err
+	return kept, false, err
 }
 
 // fill reads until the buffer is full or the body has ended, which is io.EOF even when bytes came with it. Unlike

@@ -1,9 +1,12 @@
 package egress
 
 import (
+	"cmp"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"net/http"
 	"slices"
 	"time"
@@ -16,14 +19,16 @@ import (
 // route is what is prepared once for an endpoint: its URL, its signer, its connections. It lives until the endpoint changes,
 // one of its secrets expires, or its connections are too old.
 type route struct {
-	endpoint  *grapnel.Endpoint
-	until     time.Time
-	format    grapnel.Format
-	timeout   time.Duration
-	template  *http.Request
-	static    []field
-	signer    *sign.Signer
-	transport *http.Transport
+	endpoint *grapnel.Endpoint
+	until    time.Time
+	format   grapnel.Format
+	timeout  time.Duration
+	template *http.Request
+	static   []field
+	signer   *sign.Signer
+	address  string      // host:port
+	tls      *tls.Config // nil: plain HTTP
+	pool     pool
 
 	class   policy.Class // why no attempt can be made; empty: it can
 	problem string
@@ -69,7 +74,7 @@ func (s *Sender) renew(e *grapnel.Endpoint, now time.Time) *route {
 		stale = append(stale, old)
 	}
 	for _, r := range stale {
-		r.transport.CloseIdleConnections()
+		r.pool.close()
 	}
 	return fresh
 }
@@ -95,23 +100,17 @@ func (s *Sender) prepare(e *grapnel.Endpoint, now time.Time) *route {
 	if r.format == "" {
 		r.format = grapnel.FormatStandard
 	}
-	config := s.tls.Clone()
-	r.transport = &http.Transport{ // Proxy stays nil: the environment has no say
-		DialContext:            s.dial,
-		DialTLSContext:         s.dialTLS(config),
-		DisableCompression:     true,
-		MaxResponseHeaderBytes: maxResponseHeader,
-		MaxIdleConnsPerHost:    max(e.MaxConcurrency, grapnel.DefaultMaxConcurrency),
-		IdleConnTimeout:        s.opts.IdleTimeout,
-		Protocols:              new(http.Protocols),
-	}
-	r.transport.Protocols.SetHTTP1(true)
-
+	r.pool.most, r.pool.timeout = max(e.MaxConcurrency, grapnel.DefaultMaxConcurrency), s.opts.IdleTimeout
 	u, err := parseURL(e.URL, s.opts.HTTPSOnly, s.guard)
 	if err != nil {
 		return r.unusable(policy.ClassBlocked, "the endpoint's URL "+err.Error())
 	}
-	config.ServerName = u.Hostname()
+	r.address = net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "80"))
+	if u.Scheme == "https" {
+		r.address = net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "443"))
+		r.tls = s.tls.Clone()
+		r.tls.ServerName = u.Hostname()
+	}
 	r.template = &http.Request{Method: http.MethodPost, URL: u, Host: u.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 	if err := r.prepareSigner(e, now); err != nil {
 		return r.unusable(policy.ClassInternal, err.Error())

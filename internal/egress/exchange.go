@@ -1,0 +1,144 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+)
+
+// An exchange is one request and its answer over one connection. It is written here and not left to http.Transport, which has
+// two goroutines for each connection that hand every request and answer on: a third of what a delivery costs. What is read
+// and written is still net/http's code (Request.Write, ReadResponse); what is ours is who waits for whom, and one deadline on
+// the connection for everything.
+
+// maxStale is how many connections in a row may turn out to have been closed while they were idle.
+const maxStale = 3
+
+// longBody is from where on a body is written while the answer is already being read. A shorter one fits into the buffers
+// between us and the receiver, so that a receiver who answers before it has read everything cannot block us.
+const longBody = 16 << 10
+
+// perform sends the request and reads the answer. A receiver may close an idle connection in the moment in which it is
+// chosen; as long as nothing of the request was written, another connection is tried.
+func (s *Sender) perform(ctx context.Context, r *route, a *attempt, req *http.Request, result *Result) error {
+	for stale := 0; ; stale++ {
+		c, err := s.connection(ctx, r, a)
+		if err != nil {
+			return err
+		}
+		err = s.exchange(ctx, r, c, a, req, result)
+		if err == nil || !a.reused || a.wroteAt.Load() != 0 || ctx.Err() != nil || stale == maxStale {
+			return err
+		}
+		if req.GetBody != nil {
+			if req.Body, err = req.GetBody(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// connection returns an idle connection that still lives, or a new one.
+func (s *Sender) connection(ctx context.Context, r *route, a *attempt) (*conn, error) {
+	for {
+		c := r.pool.take()
+		if c == nil {
+			break
+		}
+		if c.SetDeadline(a.deadline) == nil && c.alive() {
+			a.reused = true
+			c.serve(a)
+			return c, nil
+		}
+		_ = c.Close() // the receiver has closed it already
+	}
+	a.reused = false
+	ctx, cancel := context.WithDeadline(ctx, a.deadline)
+	defer cancel()
+	c, err := s.dial(ctx, r, a)
+	if err != nil {
+		return nil, err
+	}
+	c.serve(a)
+	if err := c.SetDeadline(a.deadline); err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// longAgo as a deadline ends whatever waits for a connection.
+var longAgo = time.Unix(1, 0)
+
+// exchange makes one request over a connection and decides what becomes of the connection.
+func (s *Sender) exchange(ctx context.Context, r *route, c *conn, a *attempt, req *http.Request, result *Result) error {
+	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(longAgo) })
+	reusable, err := s.converse(c, a, req, result)
+	if stop() && reusable && c.SetDeadline(time.Time{}) == nil {
+		c.serve(nil)
+		r.pool.put(c)
+	} else {
+		_ = c.Close() // what is left on it belongs to nobody
+	}
+	return err
+}
+
+// converse writes the request and reads the answer. The connection is reusable when both are complete and nothing follows.
+func (s *Sender) converse(c *conn, a *attempt, req *http.Request, result *Result) (reusable bool, err error) {
+	a.enter(stageSend)
+	if req.ContentLength <= longBody {
+		wrote := c.send(req)
+		if wrote != nil && a.wroteAt.Load() == 0 {
+			return false, wrote
+		}
+		// A receiver may refuse a request before it has read all of it, so an answer is looked for even then.
+		ended, err := s.receive(c, req, result)
+		if wrote != nil {
+			if err != nil {
+				err = wrote
+			}
+			return false, err
+		}
+		return ended, err
+	}
+	wrote := make(chan error, 1)
+	go func() { wrote <- c.send(req) }()
+	ended, err := s.receive(c, req, result)
+	select {
+	case failed := <-wrote:
+		return ended && failed == nil, err
+	default:
+		_ = c.Close() // it answered before it had read everything; nobody will read the rest
+		<-wrote
+		return false, err
+	}
+}
+
+// send writes a request.
+func (c *conn) send(req *http.Request) error {
+	if err := req.Write(c.writer); err != nil {
+		return err
+	}
+	return c.writer.Flush()
+}
+
+var errLongHeader = errors.New("its headers exceeded 32 KiB")
+
+// readAhead is what may be read together with the end of the headers.
+const readAhead = 4 << 10
+
+// answer reads an answer up to its body. Interim answers (1xx) are passed over; their headers count, so that there is an end of them.
+func (c *conn) answer(req *http.Request) (*http.Response, error) {
+	c.headerLeft = maxResponseHeader + readAhead
+	defer func() { c.headerLeft = noLimit }()
+	for {
+		resp, err := http.ReadResponse(c.reader, req)
+		if c.headerLeft <= 0 && err != nil {
+			err = errLongHeader // net/http may have made something else of the end that it met
+		}
+		if err != nil || resp.StatusCode/100 != 1 || resp.StatusCode == http.StatusSwitchingProtocols {
+			return resp, err
+		}
+	}
+}
