@@ -1,6 +1,6 @@
 //go:build unix
 
-package sqlite_test
+package sqlite
 
 import (
 	"context"
@@ -16,7 +16,6 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
-	"github.com/grapnelhq/grapnel/internal/store/sqlite"
 	"github.com/grapnelhq/grapnel/policy"
 )
 
@@ -59,7 +58,7 @@ func (l load) spin() {
 
 func benchmark(b *testing.B, l load) {
 	keys, targets, publishers := l.keys, l.targets, l.publishers
-	s, err := sqlite.Open(b.Context(), filepath.Join(b.TempDir(), "grapnel.db"), sqlite.Options{Ballast: -1})
+	s, err := Open(b.Context(), filepath.Join(b.TempDir(), "grapnel.db"), Options{Ballast: -1})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -119,7 +118,7 @@ func benchmark(b *testing.B, l load) {
 }
 
 // record makes everything delivered, and what becomes a head by that as well.
-func record(b *testing.B, s *sqlite.Store, heads <-chan []store.Head) {
+func record(b *testing.B, s *Store, heads <-chan []store.Head) {
 	var changes []store.Change
 	add := func(hs ...store.Head) {
 		for _, h := range hs {

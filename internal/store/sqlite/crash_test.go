@@ -1,9 +1,8 @@
-package sqlite_test
+package sqlite
 
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -11,15 +10,14 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
-	"github.com/grapnelhq/grapnel/internal/store/sqlite"
 )
 
 // TestCopiedInTheMiddle copies the files while publishers and a recorder write, as a process that is killed leaves them: the log
 // ends somewhere in a transaction. Everything that was answered before the copy began is in it, lanes have no gaps and one head
 // each, and counts agree with what is there.
 func TestCopiedInTheMiddle(t *testing.T) {
-	dir := fast(t)
-	s := open(t, dir)
+	s, path := openNew(t)
+	s.checkpoints.at = 1 << 40   // a copy of two files while one goes into the other is not what a kill leaves
 	var answered [4]atomic.Int64 // events of each publisher that were accepted
 	var recorded sync.Map        // deliveries whose outcome was answered
 	ctx, stop := context.WithCancel(t.Context())
@@ -62,11 +60,13 @@ func TestCopiedInTheMiddle(t *testing.T) {
 		}
 	})
 
-	copies := 5
-	if slow {
-		copies = 1
+	type copied struct {
+		path     string
+		answered []int64
+		finished map[int64]bool
 	}
-	for range copies {
+	var copies []copied
+	for range 5 {
 		began := answered[0].Load()
 		for answered[0].Load() < began+40 && !t.Failed() {
 			select {
@@ -80,15 +80,21 @@ func TestCopiedInTheMiddle(t *testing.T) {
 		}
 		finished := make(map[int64]bool)
 		recorded.Range(func(d, _ any) bool { finished[d.(int64)] = true; return true })
-		inspect(t, snapshot(t, filepath.Join(dir, "grapnel.db")), before[:], finished)
+		copies = append(copies, copied{snapshot(t, path), before[:], finished})
 	}
 	stop()
 	all.Wait()
+	if slow {
+		copies = copies[3:]
+	}
+	for _, c := range copies {
+		inspect(t, c.path, c.answered, c.finished)
+	}
 }
 
 func inspect(t *testing.T, path string, answered []int64, finished map[int64]bool) {
 	t.Helper()
-	s, err := sqlite.Open(t.Context(), path, sqlite.Options{Ballast: -1})
+	s, err := Open(t.Context(), path, Options{Ballast: -1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -56,7 +56,7 @@ func TestCorruptDatabase(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(fastDir(t), "grapnel.db")
+			path := filepath.Join(fast(t), "grapnel.db")
 			s, err := Open(t.Context(), path, Options{Ballast: -1})
 			if err != nil {
 				t.Fatal(err)
@@ -91,7 +91,7 @@ func TestCorruptDatabase(t *testing.T) {
 
 // TestCorruptEvent flips a bit where SQLite has no checksum.
 func TestCorruptEvent(t *testing.T) {
-	s, path := openInternal(t)
+	s, path := openNew(t)
 	a, err := publish(t, s, "evt_1", 100)
 	if err != nil {
 		t.Fatal(err)
@@ -132,7 +132,7 @@ func TestCorruptEvent(t *testing.T) {
 
 // TestPoison has an operation that fails in a way of its own: it alone gets the error, and those beside it are done.
 func TestPoison(t *testing.T) {
-	s, _ := openInternal(t)
+	s, _ := openNew(t)
 	release := hold(t, s)
 	poison := errors.New("poison")
 	results := make(chan error)
@@ -179,7 +179,7 @@ func TestPoison(t *testing.T) {
 
 // TestGivingUp: a caller that no longer waits gets its context's error; what had not begun is not done.
 func TestGivingUp(t *testing.T) {
-	s, _ := openInternal(t)
+	s, _ := openNew(t)
 	release := hold(t, s)
 	ctx, cancel := context.WithCancel(t.Context())
 	result := make(chan error)
@@ -209,7 +209,7 @@ func TestGivingUp(t *testing.T) {
 
 // TestLongRead interrupts a read in its middle; the connection goes back and is good.
 func TestLongRead(t *testing.T) {
-	s, _ := openInternal(t)
+	s, _ := openNew(t)
 	for range 2 * cap(s.readers) {
 		ctx, cancel := context.WithCancel(t.Context())
 		err := s.read(ctx, func(r *sqlite3.Conn) error {
@@ -238,7 +238,7 @@ func TestLongRead(t *testing.T) {
 }
 
 func TestClosed(t *testing.T) {
-	s, _ := openInternal(t)
+	s, _ := openNew(t)
 	h, err := publish(t, s, "evt_1", 10)
 	if err != nil {
 		t.Fatal(err)
@@ -258,15 +258,4 @@ func TestClosed(t *testing.T) {
 	if len(s.Fatal()) != 0 {
 		t.Error("closing is not a failure")
 	}
-}
-
-// fastDir is a directory in memory where there is one.
-func fastDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "grapnel")
-	if err != nil {
-		return t.TempDir()
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
 }

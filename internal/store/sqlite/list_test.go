@@ -1,4 +1,4 @@
-package sqlite_test
+package sqlite
 
 import (
 	"fmt"
@@ -23,7 +23,8 @@ func TestListsOfManyBlocks(t *testing.T) {
 		rounds, queries = 6, 15
 	}
 	random := rand.New(rand.NewPCG(1, 2))
-	ours, model := open(t, fast(t)), memory.New()
+	ours, _ := openNew(t)
+	model := memory.New()
 	both := func(do func(s store.Store) (any, error)) any {
 		t.Helper()
 		a, err := do(ours)

@@ -14,7 +14,7 @@ import (
 )
 
 func TestCommitsAreSynced(t *testing.T) {
-	s, path := openInternal(t)
+	s, path := openNew(t)
 	for name, conn := range map[string]*sqlite3.Conn{"writer": s.writer.tx.conn, "checkpoints": s.checkpoints.conn} {
 		if level, err := one(conn, "PRAGMA synchronous"); err != nil || level != 2 {
 			t.Errorf("%s: synchronous is %d: %v", name, level, err)
@@ -54,7 +54,7 @@ func TestTheLogIsAskedFor(t *testing.T) {
 }
 
 func TestOneProcessAtATime(t *testing.T) {
-	s, path := openInternal(t)
+	s, path := openNew(t)
 	_, err := Open(t.Context(), path, Options{Ballast: -1})
 	if err == nil {
 		t.Fatal("the database was opened twice")

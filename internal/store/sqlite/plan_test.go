@@ -30,9 +30,9 @@ func plan(t *testing.T, conn *sqlite3.Conn, query string) string {
 	}
 }
 
-func openInternal(t *testing.T) (*Store, string) {
+func openNew(t *testing.T) (*Store, string) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "grapnel.db")
+	path := filepath.Join(fast(t), "grapnel.db")
 	s, err := Open(t.Context(), path, Options{Ballast: -1})
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +48,7 @@ func openInternal(t *testing.T) (*Store, string) {
 // TestPlans pins how the queries that meet millions of rows find theirs: by an index or by their number, in the order that is
 // wanted. A step that looks at every row or sorts shows as SCAN or as TEMP B-TREE.
 func TestPlans(t *testing.T) {
-	_, path := openInternal(t)
+	_, path := openNew(t)
 	conn, err := connect(path, sqlite3.ReadOnly, readerCache)
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +105,7 @@ func TestPlans(t *testing.T) {
 
 // TestWriterPlans looks at every statement of the writer: none may look at a whole table.
 func TestWriterPlans(t *testing.T) {
-	_, path := openInternal(t)
+	_, path := openNew(t)
 	conn, err := connect(path, sqlite3.ReadWrite, readerCache)
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 
 // TestOneCommitForMany: what is handed in while a transaction is committed makes up the next one.
 func TestOneCommitForMany(t *testing.T) {
-	s, _ := openInternal(t)
+	s, _ := openNew(t)
 	before := s.Stats()
 	release := hold(t, s)
 	const n = 100
@@ -42,7 +42,7 @@ func TestOneCommitForMany(t *testing.T) {
 
 // TestLogIsBegunAnew: the log is copied into the database beside the commits, and does not grow for ever.
 func TestLogIsBegunAnew(t *testing.T) {
-	s, path := openInternal(t)
+	s, path := openNew(t)
 	s.checkpoints.at = 40
 	wrote := int64(0)
 	for i := 0; s.Stats().Checkpoints < 10; i++ {

@@ -1,4 +1,4 @@
-package sqlite_test
+package sqlite
 
 import (
 	"io"
@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/grapnelhq/grapnel/internal/store"
-	"github.com/grapnelhq/grapnel/internal/store/sqlite"
 	"github.com/grapnelhq/grapnel/internal/store/storetest"
 )
 
@@ -21,7 +20,7 @@ func TestStore(t *testing.T) {
 	paths := make(map[store.Store]string)
 	start := func(t *testing.T, path string) store.Store {
 		t.Helper()
-		s, err := sqlite.Open(t.Context(), path, sqlite.Options{Ballast: -1, Readers: 2})
+		s, err := Open(t.Context(), path, Options{Ballast: -1, Readers: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,21 +38,6 @@ func TestStore(t *testing.T) {
 			return start(t, path)
 		},
 	})
-}
-
-// open opens a store in a directory and closes it when the test ends.
-func open(t *testing.T, dir string) *sqlite.Store {
-	t.Helper()
-	s, err := sqlite.Open(t.Context(), filepath.Join(dir, "grapnel.db"), sqlite.Options{Ballast: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
 }
 
 // fast is a directory in memory where there is one. What tests of many small transactions wait for is the disk, and they are not
