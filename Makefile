@@ -9,7 +9,7 @@ LINT    := $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
 # Modules inside this one: oracles and tools whose dependencies have no place in the binary.
 NESTED  := $(shell find . -mindepth 2 -name go.mod -not -path './tools/*' -not -path '*/testdata/*' -exec dirname {} \;)
 
-.PHONY: help run build test soak bench lint compiler clean
+.PHONY: help run build test soak bench lint needs clean
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' Makefile
@@ -20,7 +20,7 @@ run: build ## Build, and start the server with something to look at
 build: ## Build the static binary, bin/grapnel
 	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/grapnel
 
-test: compiler ## Run every test, under the race detector
+test: needs ## Run every test, under the race detector
 	$(GO) vet ./...
 	$(GO) test -count=1 .
 	CGO_ENABLED=1 $(GO) test -race -timeout 14m ./...
@@ -29,7 +29,7 @@ test: compiler ## Run every test, under the race detector
 		(cd $$dir && $(GO) vet ./... && CGO_ENABLED=1 $(GO) test -race -timeout 5m ./...); \
 	done
 
-soak: compiler ## Run the long forms of the tests: hours of seeds and kills
+soak: needs ## Run the long forms of the tests: hours of seeds and kills
 	GRAPNEL_SOAK=1 $(GO) test -count=1 -timeout 0 ./internal/sim/... ./internal/store/... ./e2e/...
 
 bench: ## Measure, beside a relay that stores nothing
@@ -38,14 +38,19 @@ bench: ## Measure, beside a relay that stores nothing
 lint: ## Look for what a machine can see
 	$(LINT) run ./...
 
-# The race detector needs a C compiler. Go alone builds and runs everything else.
-compiler:
-	@command -v "$$($(GO) env CC)" >/dev/null 2>&1 && exit 0; \
+# What the tests need besides Go: a C compiler for the race detector, strace and unshare to make disks fail. Building and running
+# need none of them.
+needs:
+	@missing=; \
+	command -v "$$($(GO) env CC)" >/dev/null 2>&1 || missing="$$missing gcc libc6-dev"; \
+	command -v strace >/dev/null 2>&1 || missing="$$missing strace"; \
+	command -v unshare >/dev/null 2>&1 || missing="$$missing util-linux"; \
+	if [ -z "$$missing" ]; then exit 0; fi; \
 	if command -v apt-get >/dev/null 2>&1 && [ "$$(id -u)" = 0 ]; then \
-		echo "the race detector needs a C compiler: installing gcc"; \
-		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq gcc libc6-dev >/dev/null; \
+		echo "the tests need$$missing: installing"; \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing >/dev/null; \
 	else \
-		echo "the race detector needs a C compiler: install gcc (or clang, and set CC), then run make test again" >&2; exit 1; \
+		echo "the tests need$$missing: install them, then run make test again" >&2; exit 1; \
 	fi
 
 clean: ## Remove what was built; data stay
