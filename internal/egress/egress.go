@@ -8,8 +8,7 @@
 //   - One deadline covers name resolution, connect, TLS, headers and body.
 //   - At most 64 KiB of a response are read and 16 KiB kept, nothing is ever inflated, headers are limited; a connection with more
 //     to come is closed.
-//   - At most one request reaches the receiver. net/http resends a POST only when nothing of it was written; it would resend
-//     more if the request carried an Idempotency-Key, so no request ever does.
+//   - At most one request reaches the receiver: another connection is tried only when nothing was written to the one before.
 //   - Error texts are written here. They contain nothing of the network inside: no resolved address, no name server.
 //   - The classification of what went wrong is made here and nowhere else.
 //

@@ -19,6 +19,9 @@ const maxStale = 3
 // between us and the receiver, so that a receiver who answers before it has read everything cannot block us.
 const longBody = 16 << 10
 
+// writerPatience is how long the writer of a long body may take to notice that it has finished, once the answer is there.
+const writerPatience = 50 * time.Millisecond
+
 // perform sends the request and reads the answer. A receiver may close an idle connection in the moment in which it is
 // chosen; as long as nothing of the request was written, another connection is tried.
 func (s *Sender) perform(ctx context.Context, r *route, a *attempt, req *http.Request, result *Result) error {
@@ -105,10 +108,12 @@ func (s *Sender) converse(c *conn, a *attempt, req *http.Request, result *Result
 	wrote := make(chan error, 1)
 	go func() { wrote <- c.send(req) }()
 	ended, err := s.receive(c, req, result)
+	patience := time.NewTimer(writerPatience)
+	defer patience.Stop()
 	select {
 	case failed := <-wrote:
 		return ended && failed == nil, err
-	default:
+	case <-patience.C:
 		_ = c.Close() // it answered before it had read everything; nobody will read the rest
 		<-wrote
 		return false, err
