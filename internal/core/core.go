@@ -108,7 +108,7 @@ func (c *Core) emit(e Effect) { c.out = append(c.out, e) }
 // configure takes in an endpoint that is new or has changed.
 func (c *Core) configure(now time.Time, cfg *grapnel.Endpoint, newest int64) {
 	ep := c.endpoints[cfg.ID]
-	opens := false
+	var opens bool
 	switch {
 	case ep == nil:
 		ep = newEndpoint(c.count, c.options)

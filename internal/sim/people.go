@@ -15,7 +15,6 @@ import (
 type published struct {
 	id, key, tenant string
 	poison          bool
-	given           grapnel.Event
 }
 
 // publishers plans who publishes what. Each key has one publisher who waits for its answer before the next event, and now
