@@ -115,7 +115,7 @@ func (s *Sender) converse(c *conn, a *attempt, req *http.Request, result *Result
 		return ended && failed == nil, err
 	case <-patience.C:
 		_ = c.Close() // it answered before it had read everything; nobody will read the rest
-		_ = <-wrote   // it fails now, for our own reason
+		<-wrote       //nolint:errcheck // it fails now, for our own reason
 		return false, err
 	}
 }
