@@ -118,18 +118,20 @@ func backlog(t *testing.T, c *child, n int) {
 }
 
 // compare measures both servers in turn and returns how the 99th percentiles of their healthy endpoint's latency relate: the
-// median window of each, so that what else happens on the machine for a moment is not taken for the backlog's doing.
+// median over pairs of neighbouring windows, so that what else happens on the machine is not taken for the backlog's doing.
 func compare(t *testing.T, sink *stopwatch, loaded, idle *child, windows int) (ratio float64, with, without time.Duration) {
 	t.Helper()
 	var loads, idles []time.Duration
-	for range windows {
+	var ratios []float64
+	for n := range windows {
 		idles = append(idles, sink.window(t, idle))
 		loads = append(loads, sink.window(t, loaded))
+		ratios = append(ratios, float64(loads[n])/float64(idles[n]))
 	}
 	slices.Sort(loads)
 	slices.Sort(idles)
-	with, without = loads[windows/2], idles[windows/2]
-	return float64(with) / float64(without), with, without
+	slices.Sort(ratios)
+	return ratios[windows/2], loads[windows/2], idles[windows/2]
 }
 
 // stopwatch is a receiver that notes how long each event took from the moment its publisher meant to send it.
