@@ -18,10 +18,9 @@ type endpoint struct {
 	floor  int64         // hints about deliveries up to this number are not trusted
 	delay  time.Duration // before the first attempt of a delivery that becomes a head
 
-	share    share // of the slots; see fairness
-	crowded  bool  // is in Core.crowded
-	alarmAt  time.Time
-	alarmPos int // in alarms, plus one; 0: not there
+	share   share // of the slots; see fairness
+	crowded bool  // is in Core.crowded
+	alarm   alarm
 
 	ending bool      // an End is on its way
 	endAt  time.Time // not before this, after an End that failed

@@ -1,16 +1,13 @@
 package core
 
-import (
-	"container/heap"
-	"time"
-)
+import "time"
 
 // fairness hands out slots: first to the tenant whose attempts have held slots for the least time, then to the endpoint of
 // that tenant for which the same is true. Time held is the measure, not the number of attempts, so an endpoint that hangs
 // pays for its slots. (Start-time fair queueing: whoever comes back after a pause starts at the present, not at zero.)
 type fairness struct {
 	tenants map[string]*share
-	ready   shares // of tenants that have a ready endpoint
+	ready   line[*share] // tenants that have a ready endpoint
 	present time.Duration
 }
 
@@ -18,11 +15,20 @@ type fairness struct {
 type share struct {
 	used    time.Duration
 	number  int // breaks ties
-	pos     int // in the heap it is in, plus one; 0: in none
-	ready   shares
+	pos     int
+	ready   line[*share]  // a tenant's: its endpoints
 	present time.Duration // a tenant's: the account of the endpoint served last
 	ep      *endpoint     // an endpoint's
 	average time.Duration // an endpoint's: of its attempts lately, the estimate for the next
+}
+
+func (s *share) place() *int { return &s.pos }
+
+func (s *share) before(other *share) bool {
+	if s.used != other.used {
+		return s.used < other.used
+	}
+	return s.number < other.number
 }
 
 // minCharge keeps attempts that take no time from being free.
@@ -47,10 +53,10 @@ func (f *fairness) add(ep *endpoint) {
 	t := f.tenant(ep)
 	ep.share.ep, ep.share.number = ep, ep.number
 	ep.share.used = max(ep.share.used, t.present)
-	heap.Push(&t.ready, &ep.share)
+	t.ready.put(&ep.share)
 	if t.pos == 0 {
 		t.used = max(t.used, f.present)
-		heap.Push(&f.ready, t)
+		f.ready.put(t)
 	}
 }
 
@@ -60,21 +66,21 @@ func (f *fairness) remove(ep *endpoint) {
 		return
 	}
 	t := f.tenant(ep)
-	heap.Remove(&t.ready, ep.share.pos-1)
-	if len(t.ready) == 0 {
-		heap.Remove(&f.ready, t.pos-1)
+	t.ready.leave(&ep.share)
+	if t.ready.empty() {
+		f.ready.leave(t)
 	}
 }
 
 // next is the endpoint to serve now, or nil. It stays ready.
 func (f *fairness) next() *endpoint {
-	if len(f.ready) == 0 {
+	t, ok := f.ready.first()
+	if !ok {
 		return nil
 	}
-	t := f.ready[0]
-	f.present = t.used
-	t.present = t.ready[0].used
-	return t.ready[0].ep
+	first, _ := t.ready.first() // a tenant is in line only with a ready endpoint
+	f.present, t.present = t.used, first.used
+	return first.ep
 }
 
 // charge puts slot time on the accounts of an endpoint and its tenant; negative time corrects an estimate.
@@ -83,14 +89,14 @@ func (f *fairness) charge(ep *endpoint, d time.Duration) {
 	ep.share.used += d
 	t.used += d
 	if ep.share.pos != 0 {
-		heap.Fix(&t.ready, ep.share.pos-1)
+		t.ready.put(&ep.share)
 	}
 	if t.pos != 0 {
-		heap.Fix(&f.ready, t.pos-1)
+		f.ready.put(t)
 	}
 }
 
-// estimate is what an attempt of this endpoint is charged when it starts; finish corrects it.
+// start charges an attempt that begins with what the endpoint's attempts take lately; finish corrects it.
 func (f *fairness) start(ep *endpoint) time.Duration {
 	d := max(ep.share.average, minCharge)
 	f.charge(ep, d)
@@ -101,32 +107,4 @@ func (f *fairness) finish(ep *endpoint, charged, took time.Duration) {
 	took = max(took, minCharge)
 	f.charge(ep, took-charged)
 	ep.share.average += (took - ep.share.average) / 8
-}
-
-// shares is a heap of accounts, the least used first.
-type shares []*share
-
-func (s shares) Len() int { return len(s) }
-func (s shares) Less(i, j int) bool {
-	if s[i].used != s[j].used {
-		return s[i].used < s[j].used
-	}
-	return s[i].number < s[j].number
-}
-func (s shares) Swap(i, j int) {
-	s[i], s[j] = s[j], s[i]
-	s[i].pos, s[j].pos = i+1, j+1
-}
-func (s *shares) Push(x any) {
-	e := x.(*share)
-	*s = append(*s, e)
-	e.pos = len(*s)
-}
-func (s *shares) Pop() any {
-	old := *s
-	e := old[len(old)-1]
-	old[len(old)-1] = nil
-	*s = old[:len(old)-1]
-	e.pos = 0
-	return e
 }
