@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"runtime"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -35,7 +36,7 @@ func (s *session) serve() *cobra.Command {
 
 // run opens a server and runs it until ctx ends. started is called once it accepts requests.
 func (s *session) run(ctx context.Context, o server.Options, started func(*server.Server) error) error {
-	settle()
+	defer runtime.KeepAlive(settle())
 	srv, err := server.Open(ctx, o)
 	if err != nil {
 		return err

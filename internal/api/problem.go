@@ -97,7 +97,8 @@ func problem(err error, requestID string) Problem {
 	return p
 }
 
-// refuse turns an error into the answer, and logs those that are the server's own fault.
+// refuse turns an error into the answer, and logs those that are the server's own fault. A full disk is not logged for every
+// request that meets it: the store says when it begins and when it ends.
 func (a *api) refuse(c *call, err error) answer {
 	p := problem(err, c.id)
 	ans := answer{status: p.Status, body: encode(p)}
@@ -109,7 +110,7 @@ func (a *api) refuse(c *call, err error) answer {
 	case k.code == codeUnauthenticated:
 		ans.challenge = true
 	}
-	if p.Status >= 500 && !errors.Is(err, context.Canceled) {
+	if p.Status >= 500 && grapnel.Code(p.Code) != grapnel.CodeStorageFull && !errors.Is(err, context.Canceled) {
 		a.Log.LogAttrs(c.Context(), slog.LevelError, "request failed",
 			slog.String("request_id", c.id), slog.String("method", c.Method), slog.String("route", c.route.path),
 			slog.String("code", p.Code), slog.Any("error", err))

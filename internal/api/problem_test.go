@@ -38,7 +38,7 @@ func TestInternalErrorsShowNothingAndAreLoggedOnce(t *testing.T) {
 		"any error":      {errors.New("pq: password of 10.0.0.7"), 500, true},
 		"a code unknown": {&grapnel.Error{Code: "strange", Detail: "password of 10.0.0.7"}, 500, true},
 		"with a cause":   {&grapnel.Error{Code: grapnel.CodeUnavailable, Detail: "Try later.", Err: errors.New("password of 10.0.0.7")}, 503, true},
-		"a full disk":    {&grapnel.Error{Code: grapnel.CodeStorageFull, Detail: "No room.", Err: errors.New("password of 10.0.0.7")}, 507, true},
+		"a full disk":    {&grapnel.Error{Code: grapnel.CodeStorageFull, Detail: "No room.", Err: errors.New("password of 10.0.0.7")}, 507, false},
 		"a caller gone":  {context.Canceled, 500, false},
 		"a caller wrong": {&grapnel.Error{Code: grapnel.CodeConflict, Detail: "No.", Err: errors.New("password of 10.0.0.7")}, 409, false},
 	} {
