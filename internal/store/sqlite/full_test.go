@@ -197,7 +197,7 @@ func TestDiskFull(t *testing.T) {
 	defer func() { _ = s.Close() }()
 	// Somebody else's file takes most of the disk and is removed later.
 	other := filepath.Join(dir, "other")
-	if err := os.WriteFile(other, make([]byte, 2<<20), 0o600); err != nil {
+	if err := os.WriteFile(other, make([]byte, 6<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	heads := fillUp(t, s, 2000)

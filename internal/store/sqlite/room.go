@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -26,18 +27,35 @@ func block() []byte {
 
 // keep makes the ballast, or leaves the one that is there.
 func (m *room) keep() error {
+	_ = os.Remove(m.beside()) // of a process that was killed
 	if info, err := os.Stat(m.path); m.size == 0 || err == nil && info.Size() == m.size {
 		return nil
 	}
-	if err := m.fill(); err != nil {
+	if err := m.fill(m.path); err != nil {
 		_ = os.Remove(m.path)
 		return fmt.Errorf("sqlite: keeping %d bytes of room: %w", m.size, err)
 	}
 	return nil
 }
 
-func (m *room) fill() (err error) {
-	f, err := os.OpenFile(m.path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+// again makes the ballast anew once there is room for as much beside it. Without that the disk would be full again at once, and so
+// on in turns.
+func (m *room) again() error {
+	if err := m.keep(); err != nil || m.size == 0 {
+		return err
+	}
+	err := m.fill(m.beside())
+	if removed := os.Remove(m.beside()); err == nil {
+		return removed
+	}
+	return errors.Join(err, m.give())
+}
+
+// beside is the file that again makes and removes.
+func (m *room) beside() string { return m.path + ".try" }
+
+func (m *room) fill(path string) (err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
@@ -87,7 +105,7 @@ func (w *writer) lack(cause error) {
 
 // regain looks whether there is room again.
 func (w *writer) regain() {
-	if err := w.room.keep(); err != nil {
+	if err := w.room.again(); err != nil {
 		w.retry.Reset(w.store.retryAfter)
 		return
 	}
@@ -96,7 +114,7 @@ func (w *writer) regain() {
 	w.store.log.Info("the disk has room again: events are accepted")
 }
 
-// stopped is a timer that does not run.
+// stoppedTimer is a timer that does not run.
 func stoppedTimer() *time.Timer {
 	t := time.NewTimer(time.Hour)
 	t.Stop()

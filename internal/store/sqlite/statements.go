@@ -6,10 +6,16 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// statements are the writer's. A delivery that goes well costs: one row of event with its three index entries, one row of
-// pending with one or two; then the row of pending is deleted and one row of finished with one index entry written. A lane adds
-// its counter and the look for who is next. Attempts that did not end their delivery have a row each; the last one is part
-// of the finished row.
+// statements are the writer's. They are the cost of a delivery that goes well at the first attempt:
+//
+//   - accepted: one row of event with the entry of its id and of its kind, one row of pending with its entry among the heads. A key
+//     adds one entry to the event, one to what is pending, and the lane's counter.
+//   - recorded: one row of pending read and deleted with its entries, one row of finished with one entry. A lane adds one look
+//     for who is next.
+//   - for all in one transaction together: the counts, a row each for the endpoints and statuses that changed.
+//
+// There is no row for the attempt that ends a delivery: it is in the finished row. An attempt that does not has a row, and
+// pending is updated with its entry among the heads.
 type statements struct {
 	begin, commit, rollback *sqlite3.Stmt
 

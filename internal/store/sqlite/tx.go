@@ -8,8 +8,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// tx is one write transaction: the state of the writer that must be forgotten if it does not commit, and what is written once
-// for all operations in it.
+// tx is one write transaction: what the writer knows that must be forgotten if it does not commit, and what is written once for all
+// operations in it.
 type tx struct {
 	conn    *sqlite3.Conn
 	q       *statements
@@ -40,7 +40,8 @@ func hourOf(at int64) int64 {
 // newestQuery is the highest number of any delivery: it is either pending or finished.
 const newestQuery = "SELECT max((SELECT ifnull(max(seq), 0) FROM pending), (SELECT ifnull(max(seq), 0) FROM finished))"
 
-// prepare makes a tx that has only its connection ready for its first transaction.
+// prepare makes a tx that has only its connection ready for its first transaction. Numbers go on from the highest that is there,
+// so whoever removes history leaves the newest event and the newest delivery.
 func (t *tx) prepare() (err error) {
 	if t.q, err = prepare(t.conn); err != nil {
 		return err
