@@ -20,7 +20,7 @@ import (
 func TestListsOfManyBlocks(t *testing.T) {
 	rounds, queries := 20, 400
 	if slow {
-		rounds, queries = 6, 15
+		rounds, queries = 5, 8
 	}
 	random := rand.New(rand.NewPCG(1, 2))
 	ours, _ := openNew(t)

@@ -13,14 +13,14 @@ import (
 // TestStore runs the suite of the contract. A store ends without any preparation by having its files copied as they are at that
 // moment: that is what a machine finds after the process was killed.
 func TestStore(t *testing.T) {
-	histories := 60
+	histories, readers := 60, 4
 	if slow {
-		histories = 6
+		histories, readers = 3, 2
 	}
 	paths := make(map[store.Store]string)
 	start := func(t *testing.T, path string) store.Store {
 		t.Helper()
-		s, err := Open(t.Context(), path, Options{Ballast: -1, Readers: 2})
+		s, err := Open(t.Context(), path, Options{Ballast: -1, Readers: readers})
 		if err != nil {
 			t.Fatal(err)
 		}
