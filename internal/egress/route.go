@@ -51,7 +51,9 @@ func (s *Sender) route(e *grapnel.Endpoint, now time.Time) (r *route, ok bool) {
 }
 
 func (r *route) serves(e *grapnel.Endpoint, now time.Time) bool {
-	return r != nil && now.Before(r.until) && (r.endpoint == e || r.endpoint.Revision == e.Revision && e.Revision != 0)
+	// A named policy can change under an endpoint that did not.
+	return r != nil && now.Before(r.until) && r.timeout == timeoutOf(e) &&
+		(r.endpoint == e || r.endpoint.Revision == e.Revision && e.Revision != 0)
 }
 
 // renew puts a new route in the place of one that no longer serves. Requests under way on the old one's connections finish;

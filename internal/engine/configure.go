@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -15,36 +16,49 @@ func (e *Engine) reload(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	conf, broken := newConfiguration(c, e.config.Load())
+	conf, broken := newConfiguration(c)
+	e.use(conf, broken)
+	return nil
+}
+
+// use makes a configuration the current one.
+func (e *Engine) use(conf *configuration, broken error) {
 	if broken != nil {
 		e.log.Error("filters that do not compile match nothing", "error", broken)
 	}
 	e.config.Store(conf)
-	return nil
 }
 
-// change writes configuration and makes it current before it returns: the core has taken in every endpoint that changed, so
-// when pausing, disabling or deleting is answered, no further attempt starts.
-func (e *Engine) change(ctx context.Context, write func() (store.Put, error)) (store.Put, error) {
+// change is one change of the configuration: write makes it durable, apply makes it in a copy of the current configuration and
+// returns the endpoints of which the core has to know.
+type change struct {
+	write func() (store.Put, error)
+	apply func(*configuration, store.Put) (changed []string, err error)
+}
+
+// change makes a change and returns once it has taken effect: the core has taken in every endpoint that changed, so when
+// pausing, disabling or deleting is answered, no further attempt starts.
+func (e *Engine) change(ctx context.Context, c change) (store.Put, error) {
 	if err := e.lockConfig(ctx); err != nil {
 		return store.Put{}, err
 	}
 	defer e.unlockConfig()
-	put, err := write()
+	put, err := c.write()
 	if err != nil || put.Answer != nil {
 		return put, err
 	}
-	before := e.config.Load()
 	// The change is durable: a caller that has gone away must not keep it from taking effect.
 	ctx = context.WithoutCancel(ctx)
-	if err := e.reload(ctx); err != nil {
+	version, newest, err := e.store.Version(ctx)
+	if err != nil {
 		return put, err
 	}
-	conf := e.config.Load()
-	for i := range conf.endpoints {
-		ep := &conf.endpoints[i]
-		if old := before.byID[ep.ID]; old == nil || changed(old, ep) {
-			if err := e.await(ctx, input{Input: core.Configured{Endpoint: ep, Newest: conf.newest}}); err != nil {
+	conf := e.config.Load().next(version, newest)
+	changed, broken := c.apply(conf, put)
+	e.use(conf, broken)
+	for _, id := range changed {
+		if ep := conf.at(id); ep != nil {
+			if err := e.await(ctx, input{Input: core.Configured{Endpoint: ep, Newest: newest}}); err != nil {
 				return put, err
 			}
 		}
@@ -65,71 +79,105 @@ func (e *Engine) lockConfig(ctx context.Context) error {
 
 func (e *Engine) unlockConfig() { <-e.configuring }
 
-// changed says whether the core has to know. A named policy can change under an endpoint that did not.
-func changed(old, ep *grapnel.Endpoint) bool {
-	return old.Revision != ep.Revision || ep.PolicyName != ""
-}
-
 // PutEndpoint creates an endpoint or replaces the revision it carries.
 func (e *Engine) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.Endpoint, once *store.Once) (store.Put, error) {
-	return e.change(ctx, func() (store.Put, error) { return e.store.PutEndpoint(ctx, scope, ep, once) })
+	return e.change(ctx, change{
+		write: func() (store.Put, error) { return e.store.PutEndpoint(ctx, scope, ep, once) },
+		apply: func(c *configuration, put store.Put) ([]string, error) {
+			ep.Revision = put.Revision
+			return []string{ep.ID}, c.setEndpoints(with(c.endpoints, ep, endpointID), ep.ID)
+		},
+	})
 }
 
 // DeleteEndpoint stops an endpoint for good. What waits for it ends as dropped, a page at a time.
 func (e *Engine) DeleteEndpoint(ctx context.Context, scope store.Scope, id string) error {
-	_, err := e.change(ctx, func() (store.Put, error) {
-		ep := e.config.Load().endpoint(scope, id)
-		if ep == nil {
-			return store.Put{}, store.ErrNotFound("endpoint")
+	for {
+		ep, ok := e.Endpoint(scope, id)
+		if !ok {
+			return store.ErrNotFound("endpoint")
 		}
-		gone := *ep
-		gone.DeletedAt, gone.UpdatedAt = e.now(), e.now()
-		return e.store.PutEndpoint(ctx, scope, gone, nil)
-	})
-	return err
+		ep.DeletedAt, ep.UpdatedAt = e.now(), e.now()
+		// Somebody may change it at the same moment; then it is the newer one that goes.
+		if _, err := e.PutEndpoint(ctx, scope, ep, nil); grapnel.CodeOf(err) != grapnel.CodeConflict {
+			return err
+		}
+	}
 }
 
 // forget removes a deleted endpoint for which nothing waits any more.
 func (e *Engine) forget(ctx context.Context, id string) error {
-	if err := e.lockConfig(ctx); err != nil {
-		return err
-	}
-	defer e.unlockConfig()
-	if err := e.store.RemoveEndpoint(ctx, id); err != nil {
-		return err
-	}
-	return e.reload(ctx)
-}
-
-// PutPolicy creates or replaces a named policy. Endpoints that name it follow it from now on.
-func (e *Engine) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, once *store.Once) (store.Put, error) {
-	return e.change(ctx, func() (store.Put, error) { return e.store.PutPolicy(ctx, scope, p, once) })
-}
-
-// DeletePolicy removes a named policy that no endpoint uses.
-func (e *Engine) DeletePolicy(ctx context.Context, scope store.Scope, id string) error {
-	_, err := e.change(ctx, func() (store.Put, error) {
-		conf := e.config.Load()
-		for _, p := range conf.policies {
-			for _, ep := range conf.endpoints {
-				if p.ID == id && ep.PolicyName == p.Name && ep.Tenant == p.Tenant && ep.DeletedAt.IsZero() {
-					return store.Put{}, grapnel.Errorf(grapnel.CodeConflict, "the policy is used by endpoint %s", ep.ID)
-				}
-			}
-		}
-		return store.Put{}, e.store.DeletePolicy(ctx, scope, id)
+	_, err := e.change(ctx, change{
+		write: func() (store.Put, error) { return store.Put{}, e.store.RemoveEndpoint(ctx, id) },
+		apply: func(c *configuration, _ store.Put) ([]string, error) {
+			return nil, c.setEndpoints(without(c.endpoints, id, endpointID), "")
+		},
 	})
 	return err
 }
 
+// PutPolicy creates or replaces a named policy. Endpoints that name it follow it from now on.
+func (e *Engine) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, once *store.Once) (store.Put, error) {
+	return e.change(ctx, change{
+		write: func() (store.Put, error) { return e.store.PutPolicy(ctx, scope, p, once) },
+		apply: func(c *configuration, put store.Put) ([]string, error) {
+			p.Revision = put.Revision
+			return c.setPolicies(with(c.policies, p, policyID), p)
+		},
+	})
+}
+
+// DeletePolicy removes a named policy that no endpoint uses.
+func (e *Engine) DeletePolicy(ctx context.Context, scope store.Scope, id string) error {
+	_, err := e.change(ctx, change{
+		write: func() (store.Put, error) {
+			if user := e.config.Load().userOf(id); user != "" {
+				return store.Put{}, grapnel.Errorf(grapnel.CodeConflict, "the policy is used by endpoint %s", user)
+			}
+			return store.Put{}, e.store.DeletePolicy(ctx, scope, id)
+		},
+		apply: func(c *configuration, _ store.Put) ([]string, error) {
+			c.policies = without(c.policies, id, policyID)
+			return nil, nil
+		},
+	})
+	return err
+}
+
+// userOf is the id of an endpoint that names a policy; empty: none does.
+func (c *configuration) userOf(policy string) string {
+	at, there := slices.BinarySearchFunc(c.policies, policy, byID(policyID))
+	if !there {
+		return ""
+	}
+	for i := range c.endpoints {
+		if ep := &c.endpoints[i]; ep.PolicyName == c.policies[at].Name && ep.Tenant == c.policies[at].Tenant && ep.DeletedAt.IsZero() {
+			return ep.ID
+		}
+	}
+	return ""
+}
+
 // PutKey creates or replaces an API key.
 func (e *Engine) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, once *store.Once) (store.Put, error) {
-	return e.change(ctx, func() (store.Put, error) { return e.store.PutKey(ctx, scope, k, once) })
+	return e.change(ctx, change{
+		write: func() (store.Put, error) { return e.store.PutKey(ctx, scope, k, once) },
+		apply: func(c *configuration, _ store.Put) ([]string, error) {
+			c.setKeys(with(c.keys, k, keyID))
+			return nil, nil
+		},
+	})
 }
 
 // DeleteKey revokes an API key at once.
 func (e *Engine) DeleteKey(ctx context.Context, scope store.Scope, id string) error {
-	_, err := e.change(ctx, func() (store.Put, error) { return store.Put{}, e.store.DeleteKey(ctx, scope, id) })
+	_, err := e.change(ctx, change{
+		write: func() (store.Put, error) { return store.Put{}, e.store.DeleteKey(ctx, scope, id) },
+		apply: func(c *configuration, _ store.Put) ([]string, error) {
+			c.setKeys(without(c.keys, id, keyID))
+			return nil, nil
+		},
+	})
 	return err
 }
 

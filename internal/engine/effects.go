@@ -49,7 +49,7 @@ func (e *Engine) begin(a core.Attempt) {
 func (e *Engine) attempt(a core.Attempt) {
 	result := core.Finished{Endpoint: a.Config.ID, Delivery: a.Head.Delivery}
 	event, err := e.event(a.Head.Event)
-	switch ep := e.config.Load().byID[a.Config.ID]; {
+	switch ep := e.config.Load().at(a.Config.ID); {
 	case ep == nil || ep.Status != grapnel.EndpointEnabled || !ep.DeletedAt.IsZero():
 		// It was stopped between the core's decision and this moment, and whoever stopped it may have been told so already.
 		result.Outcome.Class = policy.ClassInternal

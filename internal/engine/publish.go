@@ -69,8 +69,8 @@ func (e *Engine) accepted(events []store.Incoming, accepted store.Accepted) {
 	}
 }
 
-// refreshed returns once the configuration is newer than a version that the store has called stale: somebody is between
-// committing a change and publishing it here.
+// refreshed returns once the configuration is newer than a version that the store has called stale. Mostly somebody is between
+// committing a change and publishing it here; if nobody is, a change was committed whose answer was lost.
 func (e *Engine) refreshed(ctx context.Context, version int64) error {
 	if err := e.lockConfig(ctx); err != nil {
 		return err
@@ -79,5 +79,14 @@ func (e *Engine) refreshed(ctx context.Context, version int64) error {
 	if e.config.Load().version != version {
 		return nil
 	}
-	return e.reload(ctx)
+	if err := e.reload(ctx); err != nil {
+		return err
+	}
+	conf := e.config.Load()
+	for i := range conf.endpoints {
+		if err := e.await(ctx, input{Input: core.Configured{Endpoint: &conf.endpoints[i], Newest: conf.newest}}); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -13,6 +13,8 @@ import (
 type Configuration interface {
 	// Config returns everything at once.
 	Config(ctx context.Context) (Config, error)
+	// Version returns what Config says of its age, at little cost: whoever knows what a write has changed need not read all.
+	Version(ctx context.Context) (version, newest int64, err error)
 	// PutEndpoint creates the endpoint (Revision 0) or replaces the one that has this Revision; another revision there is
 	// grapnel.CodeConflict, none in scope grapnel.CodeNotFound. It returns the new revision and configuration version.
 	PutEndpoint(ctx context.Context, scope Scope, ep grapnel.Endpoint, once *Once) (Put, error)

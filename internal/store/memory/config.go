@@ -70,6 +70,16 @@ func (s *Store) Config(ctx context.Context) (store.Config, error) {
 	return c, nil
 }
 
+// Version is that of Config.
+func (s *Store) Version(ctx context.Context) (version, newest int64, err error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer leave()
+	return s.config.Version, int64(len(s.deliveries)), nil
+}
+
 // changed makes a new version of the configuration.
 func (s *Store) changed(revision int64, once *store.Once) store.Put {
 	s.config.Version++

@@ -79,6 +79,15 @@ func (f *Faulty) Config(ctx context.Context) (store.Config, error) {
 	return call(f, "Config", func() (store.Config, error) { return f.Store.Config(ctx) })
 }
 
+// Version may fail.
+func (f *Faulty) Version(ctx context.Context) (version, newest int64, err error) {
+	version, err = call(f, "Version", func() (v int64, err error) {
+		v, newest, err = f.Store.Version(ctx)
+		return v, err
+	})
+	return version, newest, err
+}
+
 // PutEndpoint may fail.
 func (f *Faulty) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.Endpoint, once *store.Once) (store.Put, error) {
 	return call(f, "PutEndpoint", func() (store.Put, error) { return f.Store.PutEndpoint(ctx, scope, ep, once) })

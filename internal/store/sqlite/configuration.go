@@ -225,13 +225,27 @@ func (s *Store) DeleteKey(ctx context.Context, scope store.Scope, id string) err
 	})
 }
 
+// Version is that of Config.
+func (s *Store) Version(ctx context.Context) (version, newest int64, err error) {
+	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
+		version, newest, err = age(r)
+		return err
+	})
+	return version, newest, err
+}
+
+func age(r *sqlite3.Conn) (version, newest int64, err error) {
+	if version, err = one(r, "SELECT version FROM configuration"); err != nil {
+		return 0, 0, err
+	}
+	newest, err = one(r, newestQuery)
+	return version, newest, err
+}
+
 // Config returns everything, sorted by id.
 func (s *Store) Config(ctx context.Context) (c store.Config, err error) {
 	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
-		if c.Version, err = one(r, "SELECT version FROM configuration"); err != nil {
-			return err
-		}
-		if c.Newest, err = one(r, newestQuery); err != nil {
+		if c.Version, c.Newest, err = age(r); err != nil {
 			return err
 		}
 		if c.Endpoints, err = bodies(r, "SELECT revision, body FROM endpoint ORDER BY id", decodeEndpoint); err != nil {

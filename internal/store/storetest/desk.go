@@ -138,6 +138,10 @@ func (d *desk) config() store.Config {
 	d.Helper()
 	c, err := d.Config(d.ctx)
 	d.must(err, "Config")
+	version, newest, err := d.Version(d.ctx)
+	if d.must(err, "Version"); version != c.Version || newest != c.Newest {
+		d.Fatalf("Version is %d with newest %d, Config has %d with %d", version, newest, c.Version, c.Newest)
+	}
 	return c
 }
 
