@@ -33,7 +33,7 @@ type Options struct {
 	Slots   int           // attempts in flight on this node at once; 512
 	Window  int           // heads of one endpoint in memory; 256, or twice the endpoint's concurrency if that is more
 	Horizon time.Duration // heads due later than this stay in the store; 1 min
-	Poll    time.Duration // how often an endpoint's heads are read even though no hint came; 10 s
+	Poll    time.Duration // how often an endpoint's heads are read even though no hint came; 30 s
 }
 
 // Core is the state machine. It is not safe for concurrent use: one goroutine owns it.
@@ -56,7 +56,7 @@ func New(o Options) *Core {
 	o.Slots = cmp.Or(o.Slots, 512)
 	o.Window = cmp.Or(o.Window, 256)
 	o.Horizon = cmp.Or(o.Horizon, time.Minute)
-	o.Poll = cmp.Or(o.Poll, 10*time.Second)
+	o.Poll = cmp.Or(o.Poll, 30*time.Second)
 	return &Core{options: o, endpoints: map[string]*endpoint{}, fair: newFairness()}
 }
 
@@ -147,11 +147,11 @@ func (c *Core) refresh(now time.Time, ep *endpoint) {
 
 // runnable says whether an attempt of this endpoint could start now if a slot is free.
 func (c *Core) runnable(now time.Time, ep *endpoint) bool {
-	h := ep.window.first()
+	h := ep.window.next(now)
 	if h == nil || h.due.After(now) || c.draining {
 		return false
 	}
-	if !ep.gate.admits(now) {
+	if !ep.gate.admits(now, h.urgent()) {
 		return false
 	}
 	if ep.gate.running >= max(1, c.options.Slots/4) && c.options.Slots-c.running <= c.options.Slots/2 {
@@ -181,8 +181,10 @@ func (c *Core) alarm(now time.Time, ep *endpoint) time.Time {
 		soonest(ep.endAt)
 	default:
 		soonest(ep.gate.holdUntil)
-		if h := ep.window.first(); h != nil {
-			soonest(h.due)
+		for _, h := range ep.window.waiting {
+			if soonest(h.due); !h.urgent() {
+				break // the others are due later
+			}
 		}
 		if !ep.window.loading {
 			soonest(ep.pollAt)
@@ -202,7 +204,9 @@ func (c *Core) dispatch(now time.Time) {
 		if ep == nil {
 			return
 		}
-		c.attempt(now, ep, ep.window.pop())
+		h := ep.window.next(now)
+		ep.window.unline(h)
+		c.attempt(now, ep, h)
 		c.refresh(now, ep)
 	}
 }

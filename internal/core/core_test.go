@@ -100,6 +100,11 @@ func (s *shop) run(d time.Duration) {
 				first = i
 			}
 		}
+		if wake := s.core.Wake(); !wake.IsZero() && !wake.After(end) && (first < 0 || wake.Before(s.agenda[first].at)) {
+			s.now = wake
+			s.step(Tick{})
+			continue
+		}
 		if first < 0 {
 			s.now = end
 			return
@@ -183,5 +188,22 @@ func BenchmarkStep(b *testing.B) {
 			change = e.(Record).Change
 		}
 		c.Step(start, Recorded{Changes: []Change{change}, Results: []store.Changed{{Applied: true, Status: grapnel.Delivered}}})
+	}
+}
+
+// TestUrgentHeadThatIsNotDueHoldsNobodyUp: what a person asked for goes first, but only when it may go.
+func TestUrgentHeadThatIsNotDueHoldsNobodyUp(t *testing.T) {
+	s := newShop(Options{})
+	s.endpoint("ep", "a", time.Millisecond, 1)
+	s.arrive("ep", 3)
+	later := store.Head{Delivery: 100, Event: 100, Endpoint: "ep", Due: start.Add(10 * time.Second), Anchor: start, CreatedAt: start, Trigger: grapnel.TriggerManual}
+	s.step(Arrived{Heads: []store.Head{later}})
+	s.run(time.Second)
+	if got := s.got["ep"]; got != 3 {
+		t.Errorf("%d of 3 were attempted", got)
+	}
+	s.run(10 * time.Second)
+	if got := s.got["ep"]; got != 4 {
+		t.Errorf("%d of 4 were attempted once the urgent one was due", got)
 	}
 }

@@ -14,9 +14,9 @@ type gate struct {
 	holdUntil time.Time // the endpoint asked to be spared until then
 }
 
-// admits says whether one more attempt may start.
-func (g *gate) admits(now time.Time) bool {
-	return g.running < g.limit && !g.holdUntil.After(now)
+// admits says whether one more attempt may start. What a person asks for does not wait until the endpoint wants to be asked.
+func (g *gate) admits(now time.Time, urgent bool) bool {
+	return g.running < g.limit && (urgent || !g.holdUntil.After(now))
 }
 
 // observe learns from what the policy made of an attempt.

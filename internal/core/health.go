@@ -22,7 +22,7 @@ func (c *Core) Health(now time.Time, id string) grapnel.Health {
 		h.State, h.Reason = "throttled", "the endpoint asked to be spared until "+ep.gate.holdUntil.UTC().Format(time.RFC3339)
 		h.NextAttemptAt = ep.gate.holdUntil
 	}
-	if first := ep.window.first(); first != nil && ep.open() {
+	if first := ep.window.next(now); first != nil && ep.open() {
 		h.NextAttemptAt = latest(first.due, h.NextAttemptAt)
 	} else if ep.open() && h.NextAttemptAt.IsZero() {
 		h.NextAttemptAt = ep.window.cold

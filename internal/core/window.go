@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -49,18 +50,14 @@ type window struct {
 	touched map[int64]bool
 }
 
-func (w *window) first() *head {
-	if len(w.waiting) == 0 {
-		return nil
+// next is the head to attempt first: an urgent one that is due, else the one that is due earliest. nil: nobody is idle.
+func (w *window) next(now time.Time) *head {
+	for i, h := range w.waiting {
+		if !h.due.After(now) || !h.urgent() || i == len(w.waiting)-1 {
+			return h
+		}
 	}
-	return w.waiting[0]
-}
-
-// pop takes the first idle head out of the line; it stays in the window.
-func (w *window) pop() *head {
-	h := w.waiting[0]
-	w.waiting = slices.Delete(w.waiting, 0, 1)
-	return h
+	return nil
 }
 
 // chill notes that a head with this due time is in the store only.
@@ -125,7 +122,18 @@ func (w *window) pageAt() time.Time {
 	return at
 }
 
+// urgent says whether a person waits for the attempt.
+func (h *head) urgent() bool {
+	return h.Trigger == grapnel.TriggerManual || h.Trigger == grapnel.TriggerTest
+}
+
 func compareHeads(a, b *head) int {
+	if a.urgent() != b.urgent() {
+		if a.urgent() {
+			return -1
+		}
+		return 1
+	}
 	if c := a.due.Compare(b.due); c != 0 {
 		return c
 	}

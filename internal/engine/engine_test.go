@@ -607,3 +607,37 @@ func TestConfigurationIsWhatTheStoreHas(t *testing.T) {
 		}
 	})
 }
+
+// TestThrottledEndpointIsSpared: 429 with Retry-After holds all of an endpoint's deliveries until then, but not what a person
+// asks for.
+func TestThrottledEndpointIsSpared(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		r := &receiver{then: func(_ int, w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "600")
+			w.WriteHeader(http.StatusTooManyRequests)
+		}}
+		b.endpoint("ep", r, nil)
+		b.publish("a", 1)
+		time.Sleep(time.Second)
+		b.publish("b", 1)
+		time.Sleep(9 * time.Minute)
+		if n := len(r.log()); n != 1 {
+			t.Fatalf("%d requests while it wants to be spared", n)
+		}
+		if h := b.engine.Health("ep"); h.State != "throttled" {
+			t.Errorf("health: %+v", h)
+		}
+		r.answer(nil)
+		if _, err := b.engine.Retry(context.Background(), store.Everyone(), b.deliveries("ep")[1].Seq, nil); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if got := r.log(); len(got) != 2 || got[1].trigger != "manual" {
+			t.Errorf("%d requests after a person asked for one", len(got))
+		}
+		time.Sleep(2 * time.Minute)
+		if n := len(r.log()); n != 3 {
+			t.Errorf("%d requests after the wait", n)
+		}
+	})
+}
