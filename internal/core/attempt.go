@@ -13,7 +13,7 @@ func (c *Core) attempt(now time.Time, ep *endpoint, h *head) {
 	h.phase = running
 	h.started = now
 	h.charged = c.fair.start(ep)
-	ep.gate.running++
+	ep.gate.begin(now)
 	c.running++
 	c.emit(Attempt{Config: ep.config, Head: h.Head, Number: h.Attempts + 1, Trigger: h.Trigger, ScheduledFor: h.due})
 }
@@ -28,7 +28,7 @@ func (c *Core) finished(now time.Time, in Finished) {
 	if h == nil || h.phase != running {
 		return
 	}
-	ep.gate.running--
+	ep.gate.end()
 	c.running--
 	c.fair.finish(ep, h.charged, now.Sub(h.started))
 	switch {

@@ -122,7 +122,7 @@ func (c *Core) configure(now time.Time, cfg *grapnel.Endpoint, newest int64) {
 	default:
 		opens = !ep.open()
 	}
-	ep.configure(cfg, c.options)
+	ep.configure(now, cfg, c.options)
 	if !ep.open() {
 		ep.window.park() // and nothing is admitted until it opens
 	} else if opens {
@@ -181,6 +181,7 @@ func (c *Core) alarm(now time.Time, ep *endpoint) time.Time {
 		soonest(ep.endAt)
 	default:
 		soonest(ep.gate.holdUntil)
+		soonest(ep.gate.affordable(now))
 		for _, h := range ep.window.waiting {
 			if soonest(h.due); !h.urgent() {
 				break // the others are due later

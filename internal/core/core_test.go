@@ -207,3 +207,34 @@ func TestUrgentHeadThatIsNotDueHoldsNobodyUp(t *testing.T) {
 		t.Errorf("%d of 4 were attempted once the urgent one was due", got)
 	}
 }
+
+// TestRateLimit: after a start the bucket has one token; a pause fills it up to the burst; over time the rate is kept exactly.
+func TestRateLimit(t *testing.T) {
+	s := newShop(Options{})
+	s.endpoint("ep", "a", time.Millisecond, 100)
+	limited := *s.core.endpoints["ep"].config
+	limited.RateLimit, limited.Revision = &grapnel.RateLimit{PerSecond: 10, Burst: 5}, 2
+	s.step(Configured{Endpoint: &limited})
+	s.arrive("ep", 200)
+	for _, step := range []struct {
+		wait time.Duration
+		want int
+	}{{50 * time.Millisecond, 1}, {time.Second, 11}, {10 * time.Second, 111}} {
+		s.run(step.wait)
+		if got := s.got["ep"]; got != step.want {
+			t.Fatalf("after %v more: %d attempts, want %d", step.wait, got, step.want)
+		}
+	}
+	s.run(time.Minute) // all are gone, and the bucket is full
+	s.arrive("ep", 50)
+	s.run(time.Millisecond)
+	if got := s.got["ep"]; got != 205 {
+		t.Errorf("a burst of %d, want 5", got-200)
+	}
+	s.now = s.now.Add(-time.Hour) // the clock is set back: what was paid for must not hold up what comes now
+	s.arrive("ep", 50)
+	s.run(2 * time.Second)
+	if got := s.got["ep"]; got < 215 {
+		t.Errorf("after the clock was set back only %d attempts", got-205)
+	}
+}

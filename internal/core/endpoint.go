@@ -34,10 +34,10 @@ func newEndpoint(number int, o Options) *endpoint {
 	}
 }
 
-func (ep *endpoint) configure(cfg *grapnel.Endpoint, o Options) {
+func (ep *endpoint) configure(now time.Time, cfg *grapnel.Endpoint, o Options) {
 	ep.config = cfg
 	ep.delay = FirstDelay(&cfg.Policy)
-	ep.gate.limit = max(1, cfg.MaxConcurrency)
+	ep.gate.configure(now, cfg)
 	ep.window.size = max(o.Window, 2*ep.gate.limit)
 	ep.over = false
 }

@@ -29,6 +29,8 @@ var coreMutants = []struct{ rule, file, line, mutant string }{
 		"endpoint.go", "len(ep.window.heads) > 0 || ", ""},
 	{"an endpoint gets no more requests at once than its limit",
 		"gate.go", "g.running < g.limit && ", ""},
+	{"an endpoint gets no more attempts in a second than its rate limit",
+		"gate.go", "g.paid = latest(g.paid, now).Add(g.interval)", "_ = now"},
 	{"there are no more attempts than slots",
 		"core.go", "for c.running < c.options.Slots && ", "for "},
 	{"a draining node starts nothing",

@@ -57,7 +57,7 @@ func (n *node) step(in core.Input) {
 			if n.flying++; n.flying > n.core.Slots() || n.leaving {
 				w.excesses = append(w.excesses, fmt.Sprintf("%v: attempt %d of %d slots, draining: %v", w.agenda.now, n.flying, n.core.Slots(), n.leaving))
 			}
-			if late := w.now().Sub(effect.ScheduledFor); w.healing && w.plan.clockJump == 0 && effect.ScheduledFor.After(w.wellAt) && late > 2*time.Second {
+			if late := w.now().Sub(effect.ScheduledFor); w.healing && w.plan.clockJump == 0 && effect.Config.RateLimit == nil && effect.ScheduledFor.After(w.wellAt) && late > 2*time.Second {
 				w.excesses = append(w.excesses, fmt.Sprintf("%v: an attempt is %v late", w.agenda.now, late))
 			}
 			n.attempt(effect)

@@ -20,6 +20,29 @@ type receiver struct {
 	open   []*request // being worked on
 	down   bool
 	slow   bool
+	begun  []time.Duration // when attempts of the last second began
+}
+
+// began watches an endpoint's rate limit: in any second there may be a burst and what the rate gives, and one more for each start
+// of the node, which does not know what was there before.
+func (r *receiver) began(at time.Duration) {
+	for len(r.begun) > 0 && r.begun[0] < at-time.Second {
+		r.begun = r.begun[1:]
+	}
+	r.begun = append(r.begun, at)
+	w, limit := r.w, r.config.RateLimit
+	if limit == nil || w.plan.clockJump > 0 {
+		return
+	}
+	starts := 0
+	for _, f := range w.history.Faults {
+		if f.End >= at-2*time.Second {
+			starts++
+		}
+	}
+	if most := float64(limit.Burst) + limit.PerSecond + 1 + float64(starts); float64(len(r.begun)) > most {
+		w.excesses = append(w.excesses, fmt.Sprintf("%v: %d attempts of %s in a second, limit %+v", at, len(r.begun), r.config.ID, *limit))
+	}
 }
 
 // request is one POST on its way.
@@ -76,6 +99,9 @@ func (w *world) setUp() {
 		if w.rand.IntN(5) == 0 {
 			r.config.Ordering = grapnel.Unordered
 		}
+		if w.rand.IntN(3) == 0 {
+			r.config.RateLimit = &grapnel.RateLimit{PerSecond: 0.5 + 10*w.rand.Float64(), Burst: 1 + w.rand.IntN(4)}
+		}
 		put, err := w.model.PutEndpoint(context.Background(), store.Everyone(), r.config, nil)
 		if err != nil {
 			panic(err)
@@ -104,6 +130,7 @@ func (w *world) receiver(id string) *receiver {
 func (n *node) attempt(a core.Attempt) {
 	w := n.w
 	r := w.receiver(a.Config.ID)
+	r.began(w.agenda.now)
 	n.later(w.between(0, time.Millisecond), func() {
 		if r.config.Status != grapnel.EndpointEnabled || !r.config.DeletedAt.IsZero() {
 			// As package engine does: between the core's decision and the request somebody stopped the endpoint.
