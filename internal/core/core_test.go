@@ -238,3 +238,22 @@ func TestRateLimit(t *testing.T) {
 		t.Errorf("after the clock was set back only %d attempts", got-205)
 	}
 }
+
+// TestPageThatWasOvertaken: a page is read, then the endpoint is closed, what waits is ended, and it is opened again. The page,
+// arriving only now, shows deliveries that are over.
+func TestPageThatWasOvertaken(t *testing.T) {
+	c := New(Options{})
+	p, _ := policy.Preset("standard")
+	ep := grapnel.Endpoint{ID: "ep", Tenant: "a", Policy: p, MaxConcurrency: 32, Status: grapnel.EndpointEnabled, Revision: 1}
+	load := c.Step(start, Configured{Endpoint: &ep})[0].(Load)
+	closed, opened := ep, ep
+	closed.Status, closed.Revision, opened.Revision = grapnel.EndpointDisabled, 2, 3
+	c.Step(start, Configured{Endpoint: &closed})
+	c.Step(start, Configured{Endpoint: &opened, Newest: 1})
+	old := store.Head{Delivery: 1, Event: 1, Endpoint: "ep", Due: start, Anchor: start, Trigger: grapnel.TriggerSchedule}
+	for _, e := range c.Step(start, Loaded{Endpoint: "ep", Heads: []store.Head{old}, Limit: load.Limit}) {
+		if _, again := e.(Load); !again {
+			t.Errorf("it led to %T", e)
+		}
+	}
+}

@@ -45,6 +45,7 @@ type window struct {
 	cold    time.Time // the earliest due time of a head known to be in the store only; zero: none is
 
 	loading bool
+	stale   bool      // the page on its way was read before what waits may have been ended: it is worth nothing
 	retryAt time.Time // not before this, after a failed load
 	// touched holds the deliveries that left the window while a page was on its way: what the page says about them may be old.
 	touched map[int64]bool
@@ -101,8 +102,9 @@ func (w *window) unline(h *head) {
 	}
 }
 
-// park leaves all idle heads to the store.
+// park leaves all idle heads to the store. A page on its way may be overtaken by the end of what it shows.
 func (w *window) park() {
+	w.stale = w.loading
 	for _, h := range w.waiting {
 		w.drop(h)
 	}
@@ -173,11 +175,15 @@ func (c *Core) loaded(now time.Time, in Loaded) {
 		return
 	}
 	w := &ep.window
-	w.loading = false
-	if in.Err != nil {
+	stale := w.stale
+	w.loading, w.stale = false, false
+	switch {
+	case in.Err != nil:
 		w.chill(now)
 		w.retryAt = now.Add(pageRetry)
-	} else if ep.open() {
+	case stale || !ep.open():
+		w.chill(now)
+	default:
 		for _, h := range in.Heads {
 			if w.heads[h.Delivery] != nil || w.touched[h.Delivery] {
 				continue
@@ -191,8 +197,6 @@ func (c *Core) loaded(now time.Time, in Loaded) {
 		if n := len(in.Heads); n >= in.Limit && n > 0 {
 			w.chill(in.Heads[n-1].Due) // there may be more behind a full page
 		}
-	} else {
-		w.chill(now)
 	}
 	c.refresh(now, ep)
 }
