@@ -92,7 +92,7 @@ func (c *Core) conclude(now time.Time, ep *endpoint, h *head, in Finished) {
 func (c *Core) disable(now time.Time, ep *endpoint, reason string) {
 	closed := *ep.config
 	closed.Status, closed.DisabledReason, closed.DisabledAt = grapnel.EndpointDisabled, reason, now
-	ep.config = &closed
+	ep.config, ep.confirmed = &closed, false
 	ep.window.park()
 	c.emit(Disable{Endpoint: closed.ID, Reason: reason})
 }

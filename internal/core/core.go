@@ -122,12 +122,11 @@ func (c *Core) configure(now time.Time, cfg *grapnel.Endpoint, newest int64) {
 	default:
 		opens = !ep.open()
 	}
-	ep.configure(now, cfg, c.options)
+	ep.configure(now, cfg, newest, c.options)
 	if !ep.open() {
 		ep.window.park() // and nothing is admitted until it opens
 	} else if opens {
-		ep.window.chill(now) // what waits was not looked at while it was closed, or not ours
-		ep.floor = newest    // and what was ended meanwhile may still be on its way as a hint
+		ep.opened(now)
 	}
 	c.refresh(now, ep)
 }

@@ -257,3 +257,31 @@ func TestPageThatWasOvertaken(t *testing.T) {
 		}
 	}
 }
+
+// TestOpenedWhileEnding: an endpoint is enabled again while what waited is still being dropped. Until that is done nothing
+// starts, and what was accepted since then is not dropped.
+func TestOpenedWhileEnding(t *testing.T) {
+	c := New(Options{})
+	p, _ := policy.Preset("paylera")
+	ep := grapnel.Endpoint{ID: "ep", Tenant: "a", Policy: p, MaxConcurrency: 32, Status: grapnel.EndpointEnabled, Revision: 1}
+	c.Step(start, Configured{Endpoint: &ep})
+	c.Step(start, Loaded{Endpoint: "ep", Limit: 256})
+	closed, opened := ep, ep
+	closed.Status, closed.Revision, opened.Revision = grapnel.EndpointDisabled, 2, 3
+	end, ok := c.Step(start, Configured{Endpoint: &closed, Newest: 7})[0].(End)
+	if !ok || end.Ending.UpTo != 7 {
+		t.Fatalf("it does not end what waits: %+v", end)
+	}
+	c.Step(start, Configured{Endpoint: &opened, Newest: 8})
+	head := func(n int64) store.Head {
+		return store.Head{Delivery: n, Event: n, Endpoint: "ep", Due: start, Anchor: start, Trigger: grapnel.TriggerSchedule}
+	}
+	if out := c.Step(start, Arrived{Heads: []store.Head{head(7), head(9)}}); len(out) != 0 {
+		t.Fatalf("it starts while the ending is under way: %+v", out)
+	}
+	load := c.Step(start, Ended{Endpoint: "ep", Count: 3})[0].(Load)
+	out := c.Step(start, Loaded{Endpoint: "ep", Limit: load.Limit, Heads: []store.Head{head(9)}})
+	if len(out) != 1 || out[0].(Attempt).Head.Delivery != 9 {
+		t.Errorf("what came later is not attempted: %+v", out)
+	}
+}

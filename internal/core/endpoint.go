@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -22,9 +23,11 @@ type endpoint struct {
 	crowded bool  // is in Core.crowded
 	alarm   alarm
 
-	ending bool      // an End is on its way
-	endAt  time.Time // not before this, after an End that failed
-	over   bool      // everything that waited has been ended
+	newest    int64     // delivery when config was read
+	confirmed bool      // config is what the store has; not so between the core's own disabling and its confirmation
+	ending    bool      // an End is on its way
+	endAt     time.Time // not before this, after an End that failed
+	over      bool      // everything that waited has been ended
 }
 
 func newEndpoint(number int, o Options) *endpoint {
@@ -34,8 +37,8 @@ func newEndpoint(number int, o Options) *endpoint {
 	}
 }
 
-func (ep *endpoint) configure(now time.Time, cfg *grapnel.Endpoint, o Options) {
-	ep.config = cfg
+func (ep *endpoint) configure(now time.Time, cfg *grapnel.Endpoint, newest int64, o Options) {
+	ep.config, ep.newest, ep.confirmed = cfg, newest, true
 	ep.delay = FirstDelay(&cfg.Policy)
 	ep.gate.configure(now, cfg)
 	ep.window.size = max(o.Window, 2*ep.gate.limit)
@@ -48,9 +51,17 @@ func FirstDelay(p *policy.Policy) time.Duration {
 	return p.First(policy.Progress{Anchor: start}).At.Sub(start)
 }
 
-// open says whether deliveries of this endpoint are attempted at all.
+// open says whether deliveries of this endpoint are attempted at all. While what waited before is being ended they are not,
+// even if somebody has enabled the endpoint meanwhile.
 func (ep *endpoint) open() bool {
-	return ep.config.Status == grapnel.EndpointEnabled && ep.config.DeletedAt.IsZero()
+	return ep.config.Status == grapnel.EndpointEnabled && ep.config.DeletedAt.IsZero() && !ep.ending
+}
+
+// opened looks at the store anew: what waits was not looked at while the endpoint was closed, or not ours, and what was ended
+// meanwhile may still be on its way as a hint.
+func (ep *endpoint) opened(now time.Time) {
+	ep.window.chill(now)
+	ep.floor = ep.newest
 }
 
 // endPage is how many deliveries one End finishes: few enough that the commit it shares stays short.
@@ -60,22 +71,23 @@ const endPage = 500
 func (ep *endpoint) ends(now time.Time) (store.Ending, bool) {
 	switch {
 	case !ep.config.DeletedAt.IsZero():
-		return store.Ending{Status: grapnel.Dropped, ReasonCode: grapnel.ReasonEndpointGone,
+		return store.Ending{UpTo: cmp.Or(ep.newest, -1), Status: grapnel.Dropped, ReasonCode: grapnel.ReasonEndpointGone,
 			Reason: "dropped: its endpoint was deleted", At: now}, true
 	case ep.config.DropReason() != "":
-		return store.Ending{Status: grapnel.Dropped, Reason: ep.config.DropReason(), At: now}, true
+		return store.Ending{UpTo: cmp.Or(ep.newest, -1), Status: grapnel.Dropped, Reason: ep.config.DropReason(), At: now}, true
 	}
 	return store.Ending{}, false
 }
 
 // end finishes what waits for an endpoint that is deleted, or disabled under a policy that drops. It waits until
-// nothing of the endpoint is in flight or being recorded, so that no attempt's outcome is lost.
+// nothing of the endpoint is in flight or being recorded, so that no attempt's outcome is lost. What is accepted after the endpoint
+// was closed has a higher number and is not its business: the endpoint may be open again by then.
 func (c *Core) end(now time.Time, ep *endpoint) {
 	if ep.over || ep.ending || ep.endAt.After(now) || len(ep.window.heads) > 0 || c.draining {
 		return
 	}
 	ending, ends := ep.ends(now)
-	if !ends {
+	if !ends || !ep.confirmed {
 		return
 	}
 	ep.ending = true
@@ -91,6 +103,8 @@ func (c *Core) ended(now time.Time, in Ended) {
 	ep.ending, ep.endAt = false, time.Time{}
 	_, ends := ep.ends(now)
 	switch {
+	case ep.open():
+		ep.opened(now)
 	case in.Err != nil:
 		ep.endAt = now.Add(pageRetry)
 	case ends && in.Count < endPage:

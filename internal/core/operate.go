@@ -16,7 +16,7 @@ func (c *Core) operate(now time.Time, o Operated) {
 		return
 	}
 	if o.Verb == RetryNow && !ep.open() {
-		c.reply(&o, grapnel.Errorf(grapnel.CodeConflict, "the endpoint is %s: enable it first", ep.config.Status))
+		c.reply(&o, grapnel.Errorf(grapnel.CodeConflict, "the endpoint is closed (%s), or what waited for it is being ended", ep.config.Status))
 		return
 	}
 	if c.draining {

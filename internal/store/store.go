@@ -143,8 +143,9 @@ type Changed struct {
 	Next    *Head          // the head of the delivery's lane now; for a pending delivery without lane, itself; else nil
 }
 
-// Ending is how End finishes deliveries.
+// Ending is how End finishes deliveries, and which.
 type Ending struct {
+	UpTo       int64 // only those with at most this number; 0: all
 	Status     grapnel.Status
 	ReasonCode grapnel.ReasonCode
 	Reason     string

@@ -58,7 +58,11 @@ func (s *Store) End(ctx context.Context, endpoint string, e store.Ending, limit 
 	q := s.queue(endpoint)
 	ended := 0
 	for ; ended < limit && q.pending.size > 0; ended++ {
-		s.finish(q.pending.first(), e, 0)
+		oldest := q.pending.first()
+		if e.UpTo != 0 && oldest.Seq > e.UpTo {
+			break
+		}
+		s.finish(oldest, e, 0)
 	}
 	return ended, nil
 }

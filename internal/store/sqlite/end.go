@@ -17,6 +17,10 @@ func (s *Store) End(ctx context.Context, endpoint string, e store.Ending, limit 
 	ended := 0
 	for ended < limit {
 		found, err := s.oldest(ctx, endpoint, limit-ended)
+		if e.UpTo != 0 {
+			within, _ := slices.BinarySearch(found, e.UpTo+1)
+			found = found[:within]
+		}
 		if err != nil || len(found) == 0 {
 			return ended, err
 		}

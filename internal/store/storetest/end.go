@@ -51,6 +51,19 @@ var endCases = []testCase{
 		done := d.publish(incoming(event("after", "k", 40), to(epA)))
 		d.same(done.Heads[0].Position, int64(4), "positions go on")
 	}},
+	{"leaves what is younger than it was told", func(d *desk) {
+		k := d.lane("k", 4)
+		d.publish(incoming(event("loose", "", 9), to(epA)))
+		bounded := ending(20)
+		bounded.UpTo = -1
+		d.end(epA, bounded, 10, 0)
+		bounded.UpTo = k[1]
+		d.end(epA, bounded, 10, 2)
+		d.leads(epA, k[2], d.of("loose")[0].Seq)
+		d.end(epA, bounded, 10, 0)
+		bounded.UpTo = d.of("loose")[0].Seq
+		d.end(epA, bounded, 10, 3)
+	}},
 	{"takes the oldest first and leaves lanes whole", func(d *desk) {
 		d.publish(incoming(event("k1", "k", 1), to(epA)), incoming(event("l1", "l", 2), to(epA)), incoming(event("k2", "k", 3), to(epA)),
 			incoming(event("m", "", 4), to(epA)), incoming(event("k3", "k", 5), to(epA)), incoming(event("l2", "l", 6), to(epA)))
