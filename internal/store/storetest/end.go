@@ -59,7 +59,7 @@ var endCases = []testCase{
 		d.end(epA, bounded, 10, 0)
 		bounded.UpTo = k[1]
 		d.end(epA, bounded, 10, 2)
-		d.leads(epA, k[2], d.of("loose")[0].Seq)
+		d.leads(epA, d.of("loose")[0].Seq, k[2]) // which became a head only now
 		d.end(epA, bounded, 10, 0)
 		bounded.UpTo = d.of("loose")[0].Seq
 		d.end(epA, bounded, 10, 3)
