@@ -72,7 +72,7 @@ func (c *checker) schedule(d *delivery) {
 		if slices.ContainsFunc(c.actions[d.id], func(a *Action) bool { return a.Kind == Retry && a.Invoke > since && a.Invoke < r.Start }) {
 			continue // an attempt that a person asked for may lie in between without having reached anybody
 		}
-		jumped := slices.ContainsFunc(c.Faults, func(f Fault) bool { return f.Kind == ClockJump && f.overlaps(since, r.Start) })
+		jumped := slices.ContainsFunc(c.Faults, func(f Fault) bool { return f.Kind == ClockJump && f.overlaps(since-c.Limits.Transit, r.Start) })
 		if r.Start-since+c.Limits.Transit < wait && !jumped {
 			c.report(Schedule, d, r.Start, "attempt %d after %v, not before %v was configured", r.Attempt, r.Start-since, wait)
 		}
