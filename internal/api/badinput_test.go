@@ -64,7 +64,7 @@ func badInputs() []bad {
 		event("a control character in a string", "{\"type\":\"a\",\"data\":\"\x01\"}", 400, malformed, "-"),
 		event("not UTF-8", "{\"type\":\"a\",\"data\":\"\xc3\x28\"}", 400, malformed, "-"),
 		event("UTF-16", "\xff\xfe{\x00}\x00", 400, malformed, "-"),
-		event("data nested too deep", `{"type":"a","data":`+deep(65)+`}`, 400, malformed, "-"),
+		event("data nested too deep", `{"type":"a","data":`+deep(65)+`}`, 422, invalid, "/data"),
 		event("brackets without end", strings.Repeat("[", 200_000), 400, malformed, "-"),
 		event("a list", `[]`, 422, invalid, ""),
 		event("a string", `"x"`, 422, invalid, ""),

@@ -77,11 +77,8 @@ func (a *api) publishBatch(c *call) (answer, error) {
 	return b.answer(done), nil
 }
 
-// batchDepth is how deep in the body of a batch an event's data is: document, list, event.
-const batchDepth = 3
-
 func (b *batch) readList(raw []byte) error {
-	if err := checkJSON(raw, grapnel.MaxDepth+batchDepth); err != nil {
+	if err := checkJSON(raw, deepest); err != nil {
 		return err
 	}
 	var f faults
@@ -127,7 +124,7 @@ func (b *batch) readLines(raw []byte) error {
 		if err := b.full(); err != nil {
 			return err
 		}
-		if err := checkJSON(line, grapnel.MaxDepth+1); err != nil {
+		if err := checkJSON(line, deepest); err != nil {
 			b.errors = append(b.errors, err)
 			continue
 		}

@@ -7,6 +7,7 @@ import (
 	"mime"
 	"net/http"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
@@ -19,7 +20,7 @@ type intake struct {
 	types    []string // content types; the first is the one assumed when the request names none; nil: no body
 	limit    int64    // bytes; 0: managementLimit
 	optional bool     // an empty body is as good as {}
-	depth    int      // levels of JSON around what may be nested grapnel.MaxDepth deep itself
+	deep     bool     // the parts of the body that may be deep are checked on their own
 	verbatim bool     // the handler looks at the body itself
 }
 
@@ -66,12 +67,14 @@ func (a *api) readBody(w http.ResponseWriter, c *call) error {
 		limit = a.MaxEvent
 	}
 	if c.ContentLength > limit {
+		discard(w, c.Request.Body)
 		return tooLarge(limit)
 	}
 	body, err := readAll(http.MaxBytesReader(w, c.Request.Body, limit), c.ContentLength)
 	var over *http.MaxBytesError
 	switch {
 	case errors.As(err, &over):
+		discard(w, c.Request.Body)
 		return tooLarge(limit)
 	case err != nil:
 		// The connection broke or the body did not end as announced; the answer most likely reaches nobody.
@@ -86,6 +89,17 @@ const (
 	perEvent = -1 // an event with its envelope
 	perData  = -2 // the data alone
 )
+
+// What is still read of a body that is too large, so that a caller who writes all of it before reading anything gets the answer.
+const (
+	discardLimit = 64 << 20
+	discardTime  = 5 * time.Second
+)
+
+func discard(w http.ResponseWriter, body io.Reader) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(discardTime)) // a caller that is slower does without
+	_, _ = io.CopyN(io.Discard, body, discardLimit)
+}
 
 func tooLarge(limit int64) error {
 	return grapnel.Errorf(grapnel.CodeTooLarge, "The body is larger than %d bytes.", limit)
@@ -138,8 +152,14 @@ func (c *call) checkBody() error {
 	if len(c.body) == 0 && in.optional {
 		c.body = []byte("{}")
 	}
-	return checkJSON(c.body, grapnel.MaxDepth+in.depth)
+	if in.deep {
+		return checkJSON(c.body, deepest)
+	}
+	return checkJSON(c.body, grapnel.MaxDepth)
 }
+
+// deepest is how deep a document may be nested for the validator to look at it at all.
+const deepest = 512
 
 // checkJSON says whether raw is one JSON document in UTF-8 that is nested at most depth levels deep. The depth comes first: the
 // validator recurses, and a body of brackets alone would exhaust its stack.
@@ -150,7 +170,7 @@ func checkJSON(raw []byte, depth int) error {
 	case !utf8.Valid(raw):
 		return grapnel.Errorf(grapnel.CodeMalformed, "The body is not valid UTF-8.")
 	case deeper(raw, depth):
-		return grapnel.Errorf(grapnel.CodeMalformed, "The body is nested more than %d levels deep.", grapnel.MaxDepth)
+		return grapnel.Errorf(grapnel.CodeMalformed, "The body is nested more than %d levels deep.", depth)
 	case !gjson.ValidBytes(raw):
 		return grapnel.Errorf(grapnel.CodeMalformed, "The body is not valid JSON, or something follows it.")
 	}

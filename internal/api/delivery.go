@@ -63,7 +63,7 @@ type plannedView struct {
 }
 
 // mostPlanned is how many attempts a delivery's plan shows.
-const mostPlanned = 20
+const mostPlanned = 50
 
 // look shows deliveries to one caller. It asks for each endpoint's health and each repeated delivery's id once.
 type look struct {

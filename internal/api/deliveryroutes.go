@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"strconv"
@@ -65,7 +66,11 @@ func (a *api) listDeliveries(c *call) (answer, error) {
 	endpoint := c.PathValue("id")
 	if endpoint != "" {
 		if _, ok := a.Street.Endpoint(c.scope, endpoint); !ok {
-			return answer{}, store.ErrNotFound("endpoint")
+			// The history of an endpoint outlives it.
+			past, err := a.History.DeliveryList(c.Context(), c.scope, store.DeliveryQuery{Endpoint: endpoint, Limit: 1})
+			if err != nil || len(past) == 0 {
+				return answer{}, cmp.Or(err, store.ErrNotFound("endpoint"))
+			}
 		}
 	} else {
 		endpoint = c.query.text("endpoint")

@@ -45,7 +45,7 @@ func endpointRoutes() []route {
 			handle: (*api).testEndpoint,
 			name:   "test-endpoint", tag: "Endpoints", summary: "Send a test event to one endpoint",
 			about: "Makes an event of its own and one delivery of it, whatever the endpoint subscribes to. Never replays anything.",
-			body:  &intake{types: []string{grapnel.JSONType}, limit: perEvent, depth: 1, optional: true}, takes: newTest{},
+			body:  &intake{types: []string{grapnel.JSONType}, limit: perEvent, deep: true, optional: true}, takes: newTest{},
 			gives: map[int]any{200: deliveryView{}}},
 	}
 }

@@ -115,6 +115,8 @@ func (a *api) event(c *call, d *draft, base string, f *faults) store.Incoming {
 	}
 	if !d.hasData {
 		f.add(base+"data", "is required")
+	} else if d.contentType == grapnel.JSONType && deeper(d.data, grapnel.MaxDepth) {
+		f.add(base+"data", "is nested more than %d levels deep", grapnel.MaxDepth)
 	}
 	if d.key.given {
 		checkKey(ev.Key, base+"key", f)

@@ -17,7 +17,7 @@ func eventRoutes() []route {
 			name: "publish-event", tag: "Events", summary: "Publish an event",
 			about: "Answers 202 once the event and all its deliveries are durable. An id that was there already with the same type, key, " +
 				"tenant and data answers 200 with duplicate true; with something else, 409.",
-			body:  &intake{types: []string{grapnel.JSONType}, limit: perEvent, depth: 1},
+			body:  &intake{types: []string{grapnel.JSONType}, limit: perEvent, deep: true},
 			takes: newEvent{}, gives: map[int]any{202: published{}, 200: published{}}},
 		{method: "POST", path: "/v1/events/batch", scope: grapnel.ScopePublish, handle: (*api).publishBatch,
 			name: "publish-batch", tag: "Events", summary: "Publish up to 1000 events",

@@ -1,8 +1,12 @@
 package api
 
 import (
+	"bufio"
 	"context"
 	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"reflect"
 	"strings"
 	"testing"
@@ -221,4 +225,63 @@ func TestWhatCurlSaysOnItsOwnIsTaken(t *testing.T) {
 		t.Errorf("stored as %s: %s", got.ContentType, got.Data)
 	}
 	w.must(400, "POST", "/v1/events", `type=a&data=1`, "Content-Type", "application/x-www-form-urlencoded")
+}
+
+// TestDeepDataFailAlone: an event of a batch whose data are nested too deep is that event's problem.
+func TestDeepDataFailAlone(t *testing.T) {
+	w := newWorld(t)
+	deep := strings.Repeat("[", 65) + strings.Repeat("]", 65)
+	got := w.must(202, "POST", "/v1/events/batch", `{"events":[{"type":"a","id":"x1","data":1},{"type":"a","data":`+deep+`}]}`)
+	problems := got["data"].([]any)
+	if w.event("x1") == nil || fmt.Sprint(problems[1].(map[string]any)["errors"]) != "[map[detail:is nested more than 64 levels deep pointer:/events/1/data]]" {
+		t.Errorf("answered %v", problems)
+	}
+}
+
+// TestTooLargeIsAnsweredToThoseWhoWriteFirst: a caller that writes its whole body before it reads anything gets the answer too.
+func TestTooLargeIsAnsweredToThoseWhoWriteFirst(t *testing.T) {
+	w := newWorld(t)
+	srv := httptest.NewServer(w.handler)
+	defer srv.Close()
+	c, err := net.Dial("tcp", srv.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	const size = 20 << 20
+	body := append([]byte(fmt.Sprintf("POST /v1/events/batch HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n", admin, size)), make([]byte, size)...)
+	if _, err := c.Write(body); err != nil {
+		t.Fatalf("it was not read: %v", err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusRequestEntityTooLarge {
+		t.Errorf("answered %d", resp.StatusCode)
+	}
+}
+
+// TestProbesMayAddParameters: what selects nothing cannot be misspelt.
+func TestProbesMayAddParameters(t *testing.T) {
+	w := newWorld(t)
+	for _, path := range []string{"/livez?x", "/readyz?verbose=1", "/openapi.json?_=1", "/status?a=b"} {
+		if r := w.ask("", "GET", path, ""); r.StatusCode != 200 {
+			t.Errorf("%s: %d", path, r.StatusCode)
+		}
+	}
+}
+
+// TestTheHistoryOfAnEndpointOutlivesIt: its deliveries are listed after it is gone, to those who may see them.
+func TestTheHistoryOfAnEndpointOutlivesIt(t *testing.T) {
+	w := newWorld(t)
+	id := w.endpoint(admin, `,"tenant":"acme"`)
+	w.must(202, "POST", "/v1/events", `{"type":"a","data":1,"tenant":"acme"}`)
+	w.must(204, "DELETE", "/v1/endpoints/"+id, "")
+	if got := w.must(200, "GET", "/v1/endpoints/"+id+"/deliveries", ""); len(got["data"].([]any)) != 1 {
+		t.Errorf("listed %v", got)
+	}
+	w.key("key_beta", "grp_of_beta_0123456789", "beta", grapnel.ScopeRead)
+	w.as("grp_of_beta_0123456789", 404, "GET", "/v1/endpoints/"+id+"/deliveries", "")
 }

@@ -26,9 +26,10 @@ type query struct {
 	faults faults
 }
 
-// readQuery refuses what the route does not know: a filter that is misspelt must not select everything.
+// readQuery refuses what the route does not know: a filter that is misspelt must not select everything. What is asked by probes
+// and scrapers selects nothing, and they add parameters of their own.
 func (c *call) readQuery() error {
-	if c.URL.RawQuery == "" && !slices.ContainsFunc(c.route.query, func(p param) bool { return p.required }) {
+	if c.route.tag == serviceTag || c.URL.RawQuery == "" && !slices.ContainsFunc(c.route.query, func(p param) bool { return p.required }) {
 		return nil
 	}
 	values, err := url.ParseQuery(c.URL.RawQuery)
@@ -100,7 +101,8 @@ func (q *query) time(name string) time.Time {
 	if text == "" {
 		return time.Time{}
 	}
-	t, err := time.Parse(time.RFC3339, text)
+	// A plus sign that somebody forgot to escape arrives as a space.
+	t, err := time.Parse(time.RFC3339, strings.Replace(text, " ", "+", 1))
 	if err != nil {
 		q.faults.add("?"+name, "must be a time as in 2026-01-31T12:00:00Z")
 	}

@@ -65,7 +65,7 @@ func (s situation) reason() string {
 	case !d.Waiting.Head:
 		return fmt.Sprintf("held: it waits behind earlier events of the key %q", d.Key)
 	case d.Waiting.Blocked:
-		return "held: its attempts are used up and the policy blocks its key until a person retries or skips it" + after(d.Reason)
+		return "held: the policy blocks its key until a person retries it with success or skips it" + after(d.Reason)
 	case next.After(d.Waiting.Due):
 		return "pending: its endpoint asked to be spared until " + clock(next)
 	case !next.After(s.now):

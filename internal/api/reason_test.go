@@ -43,7 +43,7 @@ func TestReasons(t *testing.T) {
 		{"behind its key", grapnel.Delivery{Status: grapnel.Pending, Key: `k"1`}, enabled, grapnel.Health{}, grapnel.Held,
 			`held: it waits behind earlier events of the key "k\"1"`, time.Time{}},
 		{"blocked", grapnel.Delivery{Status: grapnel.Pending, Key: "k", Reason: "failed: all attempts are used up", Waiting: grapnel.Waiting{Head: true, Blocked: true}}, enabled, grapnel.Health{}, grapnel.Held,
-			"held: its attempts are used up and the policy blocks its key until a person retries or skips it; failed: all attempts are used up", time.Time{}},
+			"held: the policy blocks its key until a person retries it with success or skips it; failed: all attempts are used up", time.Time{}},
 		{"paused", grapnel.Delivery{Status: grapnel.Pending, Waiting: head}, paused, grapnel.Health{}, grapnel.Held, "held: its endpoint is paused", time.Time{}},
 		{"disabled", grapnel.Delivery{Status: grapnel.Pending, Waiting: head}, disabled, grapnel.Health{}, grapnel.Held, "held: its endpoint is disabled (it answered 410)", time.Time{}},
 		{"deleted", grapnel.Delivery{Status: grapnel.Pending, Waiting: head}, nil, grapnel.Health{}, grapnel.Pending, "pending: its endpoint was deleted; it is about to end as dropped", time.Time{}},

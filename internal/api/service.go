@@ -11,25 +11,28 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
+// serviceTag marks the routes that are for operating the server.
+const serviceTag = "Service"
+
 func serviceRoutes() []route {
 	return []route{
 		{method: "GET", path: "/livez", open: anybody, handle: (*api).livez,
-			name: "livez", tag: "Service", summary: "Is the process alive?", gives: map[int]any{200: serviceView{}}},
+			name: "livez", tag: serviceTag, summary: "Is the process alive?", gives: map[int]any{200: serviceView{}}},
 		{method: "GET", path: "/readyz", open: anybody, handle: (*api).readyz,
-			name: "readyz", tag: "Service", summary: "Can it take requests?", about: "503 while it cannot.",
+			name: "readyz", tag: serviceTag, summary: "Can it take requests?", about: "503 while it cannot.",
 			gives: map[int]any{200: serviceView{}}},
 		{method: "GET", path: "/status", open: anybody, handle: (*api).status,
-			name: "status", tag: "Service", summary: "The public status page", about: "JSON if Accept asks for it.",
+			name: "status", tag: serviceTag, summary: "The public status page", about: "JSON if Accept asks for it.",
 			gives: map[int]any{200: serviceView{}}},
 		{method: "GET", path: "/metrics", open: loopback, scope: grapnel.ScopeRead, handle: (*api).metrics,
-			name: "metrics", tag: "Service", summary: "Prometheus metrics",
+			name: "metrics", tag: serviceTag, summary: "Prometheus metrics",
 			about: "Needs no key from this machine itself, as long as no proxy passes the request on; else a key with the scope read that is " +
 				"bound to no tenant.",
 			gives: map[int]any{200: plainText{}}},
 		{method: "GET", path: "/openapi.json", open: anybody, handle: (*api).openAPI,
-			name: "openapi", tag: "Service", summary: "This document", gives: map[int]any{200: anything{}}},
+			name: "openapi", tag: serviceTag, summary: "This document", gives: map[int]any{200: anything{}}},
 		{method: "GET", path: "/docs", open: anybody, handle: (*api).docs,
-			name: "docs", tag: "Service", summary: "This document, for people", gives: map[int]any{200: webPage{}}},
+			name: "docs", tag: serviceTag, summary: "This document, for people", gives: map[int]any{200: webPage{}}},
 	}
 }
 

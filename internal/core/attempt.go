@@ -75,11 +75,15 @@ func (c *Core) conclude(now time.Time, ep *endpoint, h *head, in Finished) {
 	default:
 		ch.Status, ch.ReasonCode = grapnel.Failed, failureCode(step)
 		ch.Reason = reasonFailed(p, step, in, now)
-		if ep.config.Policy.Then == policy.Block {
-			ch.Status, ch.ReasonCode, ch.Blocked = grapnel.Pending, grapnel.ReasonNone, true
-			ch.Reason += "; its key waits until it is retried with success, skipped or discarded"
-		} else if step.Exhausted && ep.config.Policy.OnExhausted == policy.Discard {
-			ch.Status, ch.ReasonCode = grapnel.Discarded, grapnel.ReasonNone
+		if step.Exhausted {
+			a.Decision = policy.Fail // retrying would have been right, but there is no further attempt
+		}
+		switch {
+		case step.Exhausted && ep.config.Policy.OnExhausted == policy.Discard:
+			// What is discarded blocks nobody, whatever the policy says: there is nothing left to wait for.
+			ch.Status, ch.ReasonCode, ch.Reason = grapnel.Discarded, grapnel.ReasonNone, reasonDiscarded(p, in, now)
+		case ep.config.Policy.Then == policy.Block:
+			ch.Status, ch.Blocked = grapnel.Pending, true
 		}
 	}
 	c.record(ep, h, ch)

@@ -32,6 +32,11 @@ func reasonFailed(p policy.Progress, s policy.Step, in Finished, now time.Time) 
 	return fmt.Sprintf("failed: the policy takes the outcome of attempt %d as permanent: %s", p.Attempts, whatHappened(in))
 }
 
+func reasonDiscarded(p policy.Progress, in Finished, now time.Time) string {
+	return fmt.Sprintf("discarded: %d attempts in %s did not reach it and the policy keeps no dead letter; last: %s",
+		p.Attempts, age(p, now), whatHappened(in))
+}
+
 func reasonDisabled(in Finished) string {
 	return "a delivery ended with an outcome for which the policy disables: " + whatHappened(in)
 }

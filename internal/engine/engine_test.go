@@ -641,3 +641,41 @@ func TestThrottledEndpointIsSpared(t *testing.T) {
 		}
 	})
 }
+
+// TestExhaustion: what is discarded blocks nobody; what blocks says why; the last attempt's decision is to give up.
+func TestExhaustion(t *testing.T) {
+	for name, c := range map[string]struct {
+		onExhausted, then string
+		status            grapnel.Status
+		code              grapnel.ReasonCode
+		arrives           bool // the next event of the key
+	}{
+		"dead letter, advance": {"dead_letter", "advance", grapnel.Failed, grapnel.ReasonExhausted, true},
+		"dead letter, block":   {"dead_letter", "block", grapnel.Pending, grapnel.ReasonExhausted, false},
+		"discard, block":       {"discard", "block", grapnel.Discarded, grapnel.ReasonNone, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, b *bench) {
+				r := &receiver{then: func(n int, w http.ResponseWriter, _ *http.Request) {
+					if n < 2 {
+						w.WriteHeader(500)
+					}
+				}}
+				p := parsed(t, fmt.Sprintf(`{"schedule":{"mode":"since_previous","delays":["0s","1s"]},"jitter":0,"max_attempts":2,"on_exhausted":%q,"then":%q}`, c.onExhausted, c.then))
+				b.endpoint("ep", r, func(ep *grapnel.Endpoint) { ep.PolicyName, ep.Policy = "", p })
+				ids := b.publish("k", 2)
+				time.Sleep(time.Hour)
+				d := b.deliveries("ep")[0]
+				if d.Status != c.status || d.ReasonCode != c.code || d.Waiting.Blocked != (c.status == grapnel.Pending) {
+					t.Errorf("it is %s (%s), blocked %v: %s", d.Status, d.ReasonCode, d.Waiting.Blocked, d.Reason)
+				}
+				if got := d.Attempts; got[0].Decision != policy.Retry || got[1].Decision != policy.Fail {
+					t.Errorf("decisions: %s, %s", got[0].Decision, got[1].Decision)
+				}
+				if arrived := slices.Contains(r.ids(), ids[1]); arrived != c.arrives {
+					t.Errorf("the next of its key arrived: %v", arrived)
+				}
+			})
+		})
+	}
+}

@@ -15,7 +15,7 @@ import (
 func (w *world) heal() {
 	w.trace("heal")
 	w.healing = true
-	w.wellAt = w.now().Add(20 * time.Second)
+	w.wellAt = w.now().Add(time.Minute) // a node that is down now is tended to half a minute later
 	for _, r := range w.endpoints {
 		r.down, r.slow = false, false
 	}

@@ -237,7 +237,7 @@ func (r *receiver) verdict(req *request) policy.Outcome {
 	switch {
 	case ev.poison && !w.healing:
 		return policy.Outcome{Status: 404, Class: policy.ClassStatus4xx}
-	case w.healing && w.agenda.now < chaosTime+time.Minute && w.rand.IntN(3) == 0:
+	case w.healing && w.agenda.now < chaosTime+100*time.Second && w.rand.IntN(3) == 0:
 		return policy.Outcome{Status: 500, Class: policy.ClassStatus5xx} // so that there are retries, whose times can be looked at in peace
 	case !w.chance(w.plan.receiverDown):
 		return policy.Outcome{Status: 200, Class: policy.ClassNone}
