@@ -230,7 +230,7 @@ func TestServerThatIsNotThere(t *testing.T) {
 	}
 	got := invoke(t, env, "", "events", "list", "-o", "json")
 	var doc struct{ Code string }
-	if got.code != 6 || json.Unmarshal([]byte(got.out), &doc) != nil || doc.Code != "unavailable" || !strings.Contains(got.errs, "grapnel serve") {
+	if got.code != 6 || json.Unmarshal([]byte(got.problem()), &doc) != nil || doc.Code != "unavailable" || !strings.Contains(got.errs, "grapnel serve") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -244,11 +244,17 @@ func TestServerThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
+// problem is the line of stderr that a program reads.
+func (r result) problem() string {
+	_, rest, _ := strings.Cut(r.errs, "\n")
+	return strings.TrimSuffix(rest, "\n")
+}
+
 func TestErrorsAreProblemsForPrograms(t *testing.T) {
 	const text = `{"type":"/docs#problem-not_found","status":404,"code":"not_found","detail":"there is no such event","errors":[],"request_id":"req_1"}`
 	f := newFake(t, always(404, text))
 	for _, form := range []string{"json", "jsonl"} {
-		if got := invoke(t, f.env(), "", "events", "show", "evt_1", "-o", form); got.out != text+"\n" {
+		if got := invoke(t, f.env(), "", "events", "show", "evt_1", "-o", form); got.problem() != text || got.out != "" {
 			t.Errorf("-o %s: %+v", form, got)
 		}
 	}
@@ -258,7 +264,7 @@ func TestErrorsAreProblemsForPrograms(t *testing.T) {
 			Code string `json:"code"`
 			Exit int    `json:"exit_code"`
 		}
-		if err := json.Unmarshal([]byte(got.out), &doc); err != nil || doc.Code != "usage" || doc.Exit != 2 {
+		if err := json.Unmarshal([]byte(got.problem()), &doc); err != nil || doc.Code != "usage" || doc.Exit != 2 || got.out != "" {
 			t.Errorf("%s: %+v", args, got)
 		}
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -127,7 +128,8 @@ func exitOf(code grapnel.Code) int {
 	return ExitFailure
 }
 
-// Report says what went wrong on stderr and, when a program reads stdout, as a problem there too. It returns the exit code.
+// Report says what went wrong on stderr, in a sentence and, when a program reads the output, as a problem on a line of its own. Stdout
+// is for data alone. It returns the exit code.
 func (w *World) Report(err error, machine bool) int {
 	if err == nil {
 		return ExitOK
@@ -140,9 +142,18 @@ func (w *World) Report(err error, machine bool) int {
 	_, _ = fmt.Fprintln(w.Stderr, text)
 	// A check that found something and a job half done have printed their answer already.
 	if machine && f.Exit != ExitFindings && f.Exit != ExitPartial {
-		_, _ = fmt.Fprintln(w.Stdout, string(problemOf(err, f)))
+		_, _ = fmt.Fprintln(w.Stderr, string(oneLine(problemOf(err, f))))
 	}
 	return f.Exit
+}
+
+// oneLine takes the line breaks out of a document.
+func oneLine(doc json.RawMessage) json.RawMessage {
+	var line bytes.Buffer
+	if json.Compact(&line, doc) != nil {
+		return doc
+	}
+	return line.Bytes()
 }
 
 // problemOf is the server's own problem when it sent one.

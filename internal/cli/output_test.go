@@ -112,7 +112,7 @@ func TestReport(t *testing.T) {
 	w, out, errs := pipes()
 	problem := `{"type":"/docs#x","title":"t","status":404,"detail":"there is no such endpoint","code":"not_found","errors":[],"request_id":"r"}`
 	w.Report(&client.Error{Status: 404, Code: "not_found", Detail: "there is no such endpoint", Problem: []byte(problem)}, true)
-	if out.String() != problem+"\n" || errs.String() != "error: there is no such endpoint\n" {
+	if out.Len() > 0 || errs.String() != "error: there is no such endpoint\n"+problem+"\n" {
 		t.Errorf("stdout %q, stderr %q", out, errs)
 	}
 
@@ -122,16 +122,17 @@ func TestReport(t *testing.T) {
 		Code string `json:"code"`
 		Exit int    `json:"exit_code"`
 	}
-	if err := json.Unmarshal(out.Bytes(), &doc); err != nil || doc.Code != "unavailable" || doc.Exit != 6 {
-		t.Errorf("stdout %q, %v", out, err)
+	sentence, rest, _ := strings.Cut(errs.String(), "\n")
+	if err := json.Unmarshal([]byte(rest), &doc); err != nil || doc.Code != "unavailable" || doc.Exit != 6 || out.Len() > 0 {
+		t.Errorf("stdout %q, stderr %q, %v", out, errs, err)
 	}
-	if !strings.Contains(errs.String(), "grapnel serve") || strings.Count(errs.String(), "\n") != 1 {
-		t.Errorf("stderr %q does not say what to do next, in one line", errs)
+	if !strings.Contains(sentence, "grapnel serve") {
+		t.Errorf("%q does not say what to do next", sentence)
 	}
 
 	// Then stdout has the findings already.
-	w, out, _ = pipes()
-	if w.Report(cli.Findings("2 contradictions"), true); out.Len() > 0 {
+	w, out, errs = pipes()
+	if w.Report(cli.Findings("2 contradictions"), true); out.Len() > 0 || strings.Contains(errs.String(), "{") {
 		t.Errorf("stdout %q", out)
 	}
 }
