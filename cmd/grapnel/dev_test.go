@@ -18,6 +18,10 @@ func TestDevHasSomethingToLookAt(t *testing.T) {
 		if endpoints.out != "Demo receiver, healthy\nDemo receiver, flaky\n" {
 			t.Errorf("%s: %+v", round, endpoints)
 		}
+		poll(t, "the demo's own events have arrived, in their order", func() bool {
+			got := invoke(t, env, "", "events", "show", "evt_demo_3", "--jq", `[.deliveries[] | .status, .attempts_made] | sort`)
+			return got.out == `[1,1,"delivered","delivered"]`+"\n"
+		})
 		sent := invoke(t, env, "", "send", "invoice.paid", "-o", "name")
 		poll(t, "the event is delivered to both, to the flaky one at the third attempt", func() bool {
 			got := invoke(t, env, "", "events", "show", strings.TrimSpace(sent.out), "--jq", `[.deliveries[] | .status, .attempts_made] | sort`)

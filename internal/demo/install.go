@@ -18,8 +18,8 @@ const policyName = "demo"
 const rules = `{"name":"demo","timeout":"5s","max_attempts":8,"jitter":0,
 	"schedule":{"mode":"since_previous","delays":["0s","1s","2s","4s","8s","15s","30s","60s"],"tail":"stop"}}`
 
-// Install makes a policy and an endpoint for each receiver, unless they are there from an earlier run. Receivers have a new
-// address and trust a new secret each time.
+// Install makes a policy, an endpoint for each receiver and a few events, unless they are there from an earlier run. Receivers
+// have a new address and trust a new secret each time.
 func (r *Receivers) Install(ctx context.Context, c *client.Client) error {
 	var conflict *client.Error
 	_, err := c.CreatePolicy(ctx, json.RawMessage(rules))
@@ -33,6 +33,24 @@ func (r *Receivers) Install(ctx context.Context, c *client.Client) error {
 	for _, receiver := range []string{Healthy, Flaky} {
 		if err := r.connect(ctx, c, receiver, there.Data); err != nil {
 			return fmt.Errorf("the demo's %s endpoint cannot be made: %w", receiver, err)
+		}
+	}
+	if err := publish(ctx, c); err != nil {
+		return fmt.Errorf("the demo's events cannot be published: %w", err)
+	}
+	return nil
+}
+
+// publish publishes the life of one order, so that whoever opens the demo finds something. The ids make it happen once.
+func publish(ctx context.Context, c *client.Client) error {
+	for i, e := range []client.NewEvent{
+		{Type: "order.placed", Data: json.RawMessage(`{"order":"ord_1","total":129.90,"currency":"EUR"}`)},
+		{Type: "order.paid", Data: json.RawMessage(`{"order":"ord_1","method":"card"}`)},
+		{Type: "order.shipped", Data: json.RawMessage(`{"order":"ord_1","carrier":"post"}`)},
+	} {
+		e.ID, e.Key = fmt.Sprintf("evt_demo_%d", i+1), "ord_1"
+		if _, err := c.Publish(ctx, e); err != nil {
+			return err
 		}
 	}
 	return nil

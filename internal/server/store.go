@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -46,7 +45,7 @@ type keeper interface {
 // openStore opens the store, and returns what measures it.
 func (s *Server) openStore(ctx context.Context, place Place) ([]prometheus.Collector, error) {
 	if err := os.MkdirAll(place.dir(), 0o700); err != nil {
-		return nil, fmt.Errorf("the data directory cannot be made: %w", err)
+		return nil, grapnel.Errorf(grapnel.CodeInvalid, "--store: the data directory cannot be made: %v", err)
 	}
 	db, err := sqlite.Open(ctx, place.path, sqlite.Options{Logger: s.log})
 	if err != nil {
