@@ -92,13 +92,37 @@ func (c *Core) conclude(now time.Time, ep *endpoint, h *head, in Finished) {
 	}
 }
 
-// disable closes an endpoint at once; the durable change of its configuration comes back as Configured.
+// disable closes an endpoint at once and has that made durable, which comes back as Configured.
 func (c *Core) disable(now time.Time, ep *endpoint, reason string) {
 	closed := *ep.config
 	closed.Status, closed.DisabledReason, closed.DisabledAt = grapnel.EndpointDisabled, reason, now
 	ep.config, ep.confirmed = &closed, false
 	ep.window.park()
-	c.emit(Disable{Endpoint: closed.ID, Reason: reason})
+	c.confirm(now, ep)
+}
+
+// confirm asks for the core's own disabling to be made durable, again if that has failed.
+func (c *Core) confirm(now time.Time, ep *endpoint) {
+	if ep.confirmed || ep.confirming || ep.endAt.After(now) || c.draining {
+		return
+	}
+	ep.confirming = true
+	c.emit(Disable{Endpoint: ep.config.ID, Reason: ep.config.DisabledReason})
+}
+
+// disabled takes in how that went. If it went well, Configured has come or is about to.
+func (c *Core) disabled(now time.Time, in Disabled) {
+	ep := c.endpoints[in.Endpoint]
+	if ep == nil {
+		return
+	}
+	ep.confirming = false
+	if in.Err != nil {
+		ep.endAt = now.Add(pageRetry)
+	} else {
+		ep.confirmed = true
+	}
+	c.refresh(now, ep)
 }
 
 func failureCode(s policy.Step) grapnel.ReasonCode {

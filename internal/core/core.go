@@ -77,6 +77,8 @@ func (c *Core) Step(now time.Time, in Input) []Effect {
 		c.recorded(now, in)
 	case Ended:
 		c.ended(now, in)
+	case Disabled:
+		c.disabled(now, in)
 	case Operated:
 		c.operate(now, in)
 	case Drain:
@@ -134,6 +136,7 @@ func (c *Core) configure(now time.Time, cfg *grapnel.Endpoint, newest int64) {
 // refresh brings everything that is derived from an endpoint's state up to date: a page to load, its place in
 // the fair queue, its alarm. Whoever changes an endpoint calls it last.
 func (c *Core) refresh(now time.Time, ep *endpoint) {
+	c.confirm(now, ep)
 	c.end(now, ep)
 	c.load(now, ep)
 	if c.runnable(now, ep) {

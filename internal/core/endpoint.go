@@ -23,11 +23,12 @@ type endpoint struct {
 	crowded bool  // is in Core.crowded
 	alarm   alarm
 
-	newest    int64     // delivery when config was read
-	confirmed bool      // config is what the store has; not so between the core's own disabling and its confirmation
-	ending    bool      // an End is on its way
-	endAt     time.Time // not before this, after an End that failed
-	over      bool      // everything that waited has been ended
+	newest     int64     // delivery when config was read
+	confirmed  bool      // config is what the store has; not so between the core's own disabling and its confirmation
+	confirming bool      // a Disable is on its way
+	ending     bool      // an End is on its way
+	endAt      time.Time // neither before this, after one that failed
+	over       bool      // everything that waited has been ended
 }
 
 func newEndpoint(number int, o Options) *endpoint {
@@ -107,7 +108,7 @@ func (c *Core) ended(now time.Time, in Ended) {
 		ep.opened(now)
 	case in.Err != nil:
 		ep.endAt = now.Add(pageRetry)
-	case ends && in.Count < endPage:
+	case ends && in.Count < endPage && len(ep.window.heads) == 0:
 		ep.over = true
 		if !ep.config.DeletedAt.IsZero() {
 			c.emit(Forget{Endpoint: ep.config.ID})

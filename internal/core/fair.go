@@ -31,8 +31,11 @@ func (s *share) before(other *share) bool {
 	return s.number < other.number
 }
 
-// minCharge keeps attempts that take no time from being free.
-const minCharge = 100 * time.Microsecond
+// minCharge keeps attempts that take no time from being free, maxCharge a jump of the clock from ruining an account.
+const (
+	minCharge = 100 * time.Microsecond
+	maxCharge = 10 * time.Minute
+)
 
 func newFairness() fairness { return fairness{tenants: map[string]*share{}} }
 
@@ -104,7 +107,7 @@ func (f *fairness) start(ep *endpoint) time.Duration {
 }
 
 func (f *fairness) finish(ep *endpoint, charged, took time.Duration) {
-	took = max(took, minCharge)
+	took = min(max(took, minCharge), maxCharge)
 	f.charge(ep, took-charged)
 	ep.share.average += (took - ep.share.average) / 8
 }

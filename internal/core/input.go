@@ -8,7 +8,7 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// Input is something that happened: Configured, Arrived, Loaded, Finished, Recorded, Ended, Operated, Drain or Tick.
+// Input is something that happened: Configured, Arrived, Loaded, Finished, Recorded, Ended, Disabled, Operated, Drain or Tick.
 type Input interface{ input() }
 
 // Configured says how an endpoint is now. The core keeps the pointer and never writes through it.
@@ -51,6 +51,12 @@ type Ended struct {
 	Err      error
 }
 
+// Disabled answers Disable. When it went well, the endpoint as it is now comes as Configured as well.
+type Disabled struct {
+	Endpoint string
+	Err      error
+}
+
 // Operated is what a person asks of one delivery. It is answered by Reply with the same Token.
 type Operated struct {
 	Token    int64
@@ -72,6 +78,7 @@ func (Loaded) input()     {}
 func (Finished) input()   {}
 func (Recorded) input()   {}
 func (Ended) input()      {}
+func (Disabled) input()   {}
 func (Operated) input()   {}
 func (Drain) input()      {}
 func (Tick) input()       {}
@@ -123,7 +130,7 @@ type End struct {
 // Forget says that nothing waits any more for an endpoint that was deleted.
 type Forget struct{ Endpoint string }
 
-// Disable asks for an endpoint to be disabled durably. The core already treats it so.
+// Disable asks for an endpoint to be disabled durably. The core already treats it so. It is answered by Disabled.
 type Disable struct {
 	Endpoint string
 	Reason   string

@@ -45,7 +45,8 @@ func age(p policy.Progress, now time.Time) time.Duration { return now.Sub(p.Anch
 
 // whatHappened says what an attempt met, for a sentence.
 func whatHappened(in Finished) string {
-	if in.Outcome.Status != 0 && in.Outcome.Class != policy.ClassTimeout {
+	switch in.Outcome.Class {
+	case policy.ClassStatus4xx, policy.ClassStatus429, policy.ClassStatus5xx, policy.ClassRedirect:
 		return fmt.Sprintf("the endpoint answered %d", in.Outcome.Status)
 	}
 	if in.Attempt.Error != "" {

@@ -113,7 +113,18 @@ func (w *window) park() {
 
 // wantsPage says whether a page should be read once pageAt is reached.
 func (w *window) wantsPage() bool {
-	return !w.loading && !w.cold.IsZero() && len(w.heads) <= w.size/2
+	return !w.loading && !w.cold.IsZero() && w.before(w.cold) <= w.size/2
+}
+
+// before is how many heads are in the window that would not give way to one due then.
+func (w *window) before(due time.Time) int {
+	at, _ := slices.BinarySearchFunc(w.waiting, due, func(h *head, due time.Time) int {
+		if h.urgent() || !h.due.After(due) {
+			return -1
+		}
+		return 1
+	})
+	return len(w.heads) - len(w.waiting) + at
 }
 
 func (w *window) pageAt() time.Time {
@@ -188,7 +199,7 @@ func (c *Core) loaded(now time.Time, in Loaded) {
 			if w.heads[h.Delivery] != nil || w.touched[h.Delivery] {
 				continue
 			}
-			if h.Due.After(now.Add(w.horizon)) || len(w.heads) >= w.size {
+			if h.Due.After(now.Add(w.horizon)) || w.before(h.Due) >= w.size {
 				w.chill(h.Due) // pages are sorted, so this is the earliest of the rest
 				break
 			}

@@ -80,7 +80,7 @@ func (s *Sender) track(secure, below net.Conn) (*conn, error) {
 
 // Close closes the connection; only the first call counts.
 func (c *conn) Close() error {
-	err := c.Conn.Close()
+	err := c.below.Close() // not c.Conn: TLS would wait up to 5 s to say goodbye to a receiver that does not read
 	s := c.sender
 	s.connsMu.Lock()
 	defer s.connsMu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"os"
 	"time"
 )
 
@@ -49,7 +50,7 @@ func (s *Sender) connection(ctx context.Context, r *route, a *attempt) (*conn, e
 		if c == nil {
 			break
 		}
-		if c.SetDeadline(a.deadline) == nil && c.alive() {
+		if c.quiet() && c.SetDeadline(a.deadline) == nil && c.alive() {
 			a.reused = true
 			c.serve(a)
 			return c, nil
@@ -146,4 +147,17 @@ func (c *conn) answer(req *http.Request) (*http.Response, error) {
 			return resp, err
 		}
 	}
+}
+
+// quiet says that TLS holds nothing back that was received already: alive sees only what is still in the socket.
+func (c *conn) quiet() bool {
+	if c.Conn == c.below {
+		return true
+	}
+	if c.SetReadDeadline(longAgo) != nil {
+		return false
+	}
+	var b [1]byte
+	n, err := c.Conn.Read(b[:])
+	return n == 0 && errors.Is(err, os.ErrDeadlineExceeded)
 }

@@ -74,11 +74,13 @@ func (e *Engine) chore(effect core.Effect) {
 	case core.Forget:
 		e.complain("forget a deleted endpoint", effect.Endpoint, e.forget(ctx, effect.Endpoint))
 	case core.Disable:
-		e.complain("disable", effect.Endpoint, e.disable(ctx, effect))
+		err := e.disable(ctx, effect)
+		e.complain("disable", effect.Endpoint, err)
+		e.send(core.Disabled{Endpoint: effect.Endpoint, Err: err})
 	}
 }
 
-// complain logs a chore's failure. The core tries again, or the next start does.
+// complain logs a chore's failure. The core tries again; what is to be forgotten is at the next start.
 func (e *Engine) complain(what, endpoint string, err error) {
 	if err != nil && e.sending.Err() == nil {
 		e.log.Error("could not "+what, "endpoint", endpoint, "error", err)

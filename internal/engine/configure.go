@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -44,12 +45,20 @@ func (e *Engine) change(ctx context.Context, c change) (store.Put, error) {
 	}
 	defer e.unlockConfig()
 	put, err := c.write()
-	if err != nil || put.Answer != nil {
+	if put.Answer != nil {
 		return put, err
 	}
-	// The change is durable: a caller that has gone away must not keep it from taking effect.
+	// The change may be durable: a caller that has gone away must not keep it from taking effect.
 	ctx = context.WithoutCancel(ctx)
-	version, newest, err := e.store.Version(ctx)
+	version, newest, unread := e.store.Version(ctx)
+	expected := e.config.Load().version
+	if err == nil {
+		expected++
+	}
+	if unread != nil || version != expected {
+		// A change was made whose answer was lost, this one or one before it.
+		return put, errors.Join(err, unread, e.resync(ctx))
+	}
 	if err != nil {
 		return put, err
 	}

@@ -90,8 +90,11 @@ func New(ctx context.Context, o Options) (*Engine, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	// The core compares times with those of the store, which are of the wall clock. A time that still has a reading of the
+	// monotonic clock would compare by that with its like and by the wall with others, which after a jump is no order at all.
+	wall := func() time.Time { return o.Now().Round(0) }
 	e := &Engine{
-		store: o.Store, sender: o.Sender, now: o.Now, random: o.Random, log: o.Log,
+		store: o.Store, sender: o.Sender, now: wall, random: o.Random, log: o.Log,
 		drain:       cmp.Or(o.DrainTimeout, 30*time.Second),
 		core:        core.New(o.Core),
 		inputs:      make(chan input, 1024),

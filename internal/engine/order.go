@@ -22,6 +22,9 @@ func (e *Engine) Retry(ctx context.Context, scope store.Scope, delivery int64, o
 	if ep == nil {
 		return store.Redelivered{}, grapnel.Errorf(grapnel.CodeConflict, "the delivery's endpoint is gone")
 	}
+	if ep.DropReason() != "" {
+		return store.Redelivered{}, errDrops
+	}
 	again, err := e.store.Again(ctx, scope, store.Redelivery{
 		Of: delivery, Trigger: grapnel.TriggerManual, Ordered: ep.Ordering == grapnel.OrderByKey, At: e.now(), Once: once,
 	})
@@ -30,6 +33,9 @@ func (e *Engine) Retry(ctx context.Context, scope store.Scope, delivery int64, o
 	}
 	return again, err
 }
+
+// errDrops refuses a delivery that would have to wait where nothing waits.
+var errDrops = grapnel.Errorf(grapnel.CodeConflict, "the endpoint is disabled and its policy drops what would wait: enable it first")
 
 // Skip ends a waiting delivery because a person says so; its key moves on.
 func (e *Engine) Skip(ctx context.Context, scope store.Scope, delivery int64, reason string) error {

@@ -28,6 +28,9 @@ func (e *Engine) Test(ctx context.Context, scope store.Scope, endpoint string, e
 		if ep == nil {
 			return store.ErrNotFound("endpoint")
 		}
+		if ep.DropReason() != "" {
+			return errDrops
+		}
 		ev.Tenant = ep.Tenant
 		events[0].Targets = []store.Target{{Endpoint: ep.ID, Trigger: grapnel.TriggerTest}}
 		return nil
@@ -79,6 +82,11 @@ func (e *Engine) refreshed(ctx context.Context, version int64) error {
 	if e.config.Load().version != version {
 		return nil
 	}
+	return e.resync(context.WithoutCancel(ctx))
+}
+
+// resync reads the whole configuration and tells the core; the caller has locked it.
+func (e *Engine) resync(ctx context.Context) error {
 	if err := e.reload(ctx); err != nil {
 		return err
 	}

@@ -172,12 +172,17 @@ func (n *node) disable(d core.Disable) {
 	w := n.w
 	n.later(w.between(time.Millisecond, 10*time.Millisecond), func() {
 		r := w.receiver(d.Endpoint)
-		if r == nil || r.config.Status != grapnel.EndpointEnabled {
-			return
+		var err error
+		switch {
+		case r.config.Status == grapnel.EndpointDisabled:
+		case w.chance(w.plan.storeError):
+			err = errCommit
+		default:
+			r.act(history.Disable, func(ep *grapnel.Endpoint) {
+				ep.Status, ep.DisabledReason = grapnel.EndpointDisabled, d.Reason
+			})
 		}
-		r.act(history.Disable, func(ep *grapnel.Endpoint) {
-			ep.Status, ep.DisabledReason = grapnel.EndpointDisabled, d.Reason
-		})
+		n.step(core.Disabled{Endpoint: d.Endpoint, Err: err})
 	})
 }
 

@@ -37,6 +37,10 @@ func (s *Store) read(ctx context.Context, do func(*sqlite3.Conn) error) error {
 	if !stop() {
 		<-interrupted // it must not hit the next one who borrows the connection
 	}
+	if conn.InTransaction() {
+		// The interruption hit the end of a snapshot. Whoever borrows the connection next would see the past for ever.
+		_ = conn.Exec("ROLLBACK")
+	}
 	var e *sqlite3.Error
 	switch {
 	case errors.As(err, &e) && e.Interrupted():

@@ -74,8 +74,20 @@ func (s *Store) write(ctx context.Context, o operation) error {
 	case <-r.done:
 		return r.err
 	case <-ctx.Done():
-		r.state.CompareAndSwap(waits, abandoned)
-		return ctx.Err()
+		if r.state.CompareAndSwap(waits, abandoned) {
+			return ctx.Err()
+		}
+		select {
+		case <-r.done:
+			return r.err
+		case <-s.writer.stopped:
+			select {
+			case <-r.done:
+				return r.err
+			default:
+				return s.gone()
+			}
+		}
 	case <-s.writer.stopped:
 		select {
 		case <-r.done:
