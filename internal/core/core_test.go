@@ -48,6 +48,11 @@ type shop struct {
 	got    map[string]int
 	held   map[string]time.Duration
 	takes  map[string]time.Duration
+
+	// What happens, if not that all is well at the first attempt and nothing is in the store.
+	outcome  func(Attempt) policy.Outcome
+	recorded func(store.Change) store.Changed
+	page     func(limit int) []store.Head
 }
 
 type job struct {
@@ -56,7 +61,11 @@ type job struct {
 }
 
 func newShop(o Options) *shop {
-	return &shop{core: New(o), now: start, got: map[string]int{}, held: map[string]time.Duration{}, takes: map[string]time.Duration{}}
+	return &shop{core: New(o), now: start, got: map[string]int{}, held: map[string]time.Duration{}, takes: map[string]time.Duration{},
+		outcome:  func(Attempt) policy.Outcome { return policy.Outcome{Status: 200, Class: policy.ClassNone} },
+		recorded: func(c store.Change) store.Changed { return store.Changed{Applied: true, Status: c.Status} },
+		page:     func(int) []store.Head { return nil },
+	}
 }
 
 func (s *shop) endpoint(id, tenant string, takes time.Duration, concurrency int) {
@@ -82,11 +91,11 @@ func (s *shop) step(in Input) {
 			s.got[e.Config.ID]++
 			s.held[e.Config.ID] += took
 			s.agenda = append(s.agenda, job{s.now.Add(took), Finished{Endpoint: e.Config.ID, Delivery: e.Head.Delivery,
-				Outcome: policy.Outcome{Status: 200, Class: policy.ClassNone}, Attempt: grapnel.Attempt{StartedAt: s.now}}})
+				Outcome: s.outcome(e), Attempt: grapnel.Attempt{StartedAt: s.now}}})
 		case Record:
-			s.agenda = append(s.agenda, job{s.now.Add(time.Millisecond), Recorded{Changes: []Change{e.Change}, Results: []store.Changed{{Applied: true, Status: e.Change.Status}}}})
+			s.agenda = append(s.agenda, job{s.now.Add(time.Millisecond), Recorded{Changes: []Change{e.Change}, Results: []store.Changed{s.recorded(e.Change.Change)}}})
 		case Load:
-			s.agenda = append(s.agenda, job{s.now.Add(time.Millisecond), Loaded{Endpoint: e.Endpoint, Limit: e.Limit}})
+			s.agenda = append(s.agenda, job{s.now.Add(time.Millisecond), Loaded{Endpoint: e.Endpoint, Limit: e.Limit, Heads: s.page(e.Limit)}})
 		}
 	}
 }

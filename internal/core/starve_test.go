@@ -1,0 +1,82 @@
+package core
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/policy"
+)
+
+// TestKeysThatFailDoNotStarveOthers: as many keys as the window holds fail again and again, and are due again before the window's
+// horizon; keys that arrived behind them must get their turn all the same.
+func TestKeysThatFailDoNotStarveOthers(t *testing.T) {
+	p, _ := policy.Preset("standard")
+	p.Schedule = policy.Schedule{Mode: policy.SincePrevious, Delays: []policy.Duration{0, policy.Duration(10 * time.Second)}, Tail: policy.TailRepeat}
+	p.MaxAttempts, p.Jitter = 0, policy.Jitter{}
+	const poison, good = 256, 100
+	s := newShop(Options{})
+	pending := map[int64]*store.Head{}
+	arrived := 0
+	s.outcome = func(a Attempt) policy.Outcome {
+		if a.Head.Delivery <= poison {
+			return policy.Outcome{Status: 500, Class: policy.ClassStatus5xx}
+		}
+		return policy.Outcome{Status: 200, Class: policy.ClassNone}
+	}
+	s.recorded = func(ch store.Change) store.Changed {
+		h := pending[ch.Delivery]
+		if ch.Status.Final() {
+			delete(pending, ch.Delivery)
+			arrived++
+			return store.Changed{Applied: true, Status: ch.Status}
+		}
+		h.Due, h.Attempts = ch.Due, h.Attempts+1
+		next := *h
+		return store.Changed{Applied: true, Status: ch.Status, Next: &next}
+	}
+	s.page = func(limit int) (heads []store.Head) {
+		for _, h := range pending {
+			heads = append(heads, *h)
+		}
+		slices.SortFunc(heads, func(a, b store.Head) int { return compareHeads(&head{Head: a, due: a.Due}, &head{Head: b, due: b.Due}) })
+		return heads[:min(limit, len(heads))]
+	}
+	s.takes["ep"] = 5 * time.Millisecond
+	s.step(Configured{Endpoint: &grapnel.Endpoint{ID: "ep", Tenant: "a", Policy: p, MaxConcurrency: 32, Status: grapnel.EndpointEnabled, Revision: 1}})
+	s.run(time.Second)
+	for n := int64(1); n <= poison+good; n++ {
+		h := store.Head{Delivery: n, Event: n, Endpoint: "ep", Due: s.now, Anchor: s.now, CreatedAt: s.now, Trigger: grapnel.TriggerSchedule}
+		pending[n] = &h
+		s.step(Arrived{Heads: []store.Head{h}})
+	}
+	s.run(5 * time.Minute)
+	if arrived != good {
+		t.Errorf("%d of %d arrived", arrived, good)
+	}
+}
+
+// TestSkipWhileADeletedEndpointEnds: whoever asked is answered, and nothing is left over that draining would wait for.
+func TestSkipWhileADeletedEndpointEnds(t *testing.T) {
+	c := New(Options{})
+	p, _ := policy.Preset("standard")
+	ep := grapnel.Endpoint{ID: "ep", Tenant: "a", Policy: p, MaxConcurrency: 32, Status: grapnel.EndpointEnabled, Revision: 1}
+	c.Step(start, Configured{Endpoint: &ep, Newest: 9})
+	c.Step(start, Loaded{Endpoint: "ep", Limit: 256})
+	gone := ep
+	gone.DeletedAt, gone.Revision = start, 2
+	c.Step(start, Configured{Endpoint: &gone, Newest: 9})
+	change := c.Step(start, Operated{Token: 1, Verb: Skip, Endpoint: "ep", Delivery: 5})[0].(Record).Change
+	c.Step(start, Ended{Endpoint: "ep", Count: 1})
+	answered := false
+	for _, e := range c.Step(start, Recorded{Changes: []Change{change}, Results: []store.Changed{{Status: grapnel.Dropped}}}) {
+		if _, ok := e.(Reply); ok {
+			answered = true
+		}
+	}
+	if _, recording := c.Busy(); !answered || recording != 0 {
+		t.Errorf("answered: %v; still recording: %d", answered, recording)
+	}
+}
