@@ -1,6 +1,8 @@
 package egress
 
 import (
+	"bufio"
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -10,6 +12,7 @@ import (
 	"io"
 	"math/big"
 	"net"
+	"net/http"
 	"net/netip"
 	"strings"
 	"testing"
@@ -157,4 +160,43 @@ func TestTLSIsNeverSkipped(t *testing.T) {
 	if r := s.prepare(e, time.Now()); r.class != "" || s.tls.InsecureSkipVerify || s.tls.MinVersion < tls.VersionTLS12 || s.tls.VerifyConnection != nil {
 		t.Errorf("%+v", s.tls)
 	}
+}
+
+// TestBytesHeldBackByTLSAreNoAnswer: a receiver sends more than its answer in one record. What TLS has read ahead belongs to nobody,
+// so the connection is not used again.
+func TestBytesHeldBackByTLSAreNoAnswer(t *testing.T) {
+	a := newAuthority(t)
+	cert := a.issue(t, "hooks.example", day(-10), day(10))
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := serveConns(l, func(raw net.Conn) {
+		c := tls.Server(raw, &tls.Config{Certificates: []tls.Certificate{cert}, DynamicRecordSizingDisabled: true})
+		in := bufio.NewReader(c)
+		for {
+			req, err := http.ReadRequest(in)
+			if err != nil {
+				return
+			}
+			_, _ = io.Copy(io.Discard, req.Body)
+			_, _ = io.WriteString(c, "HTTP/1.1 500 Oops\r\nContent-Length: 9000\r\n\r\n"+strings.Repeat("y", 9000)+"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+		}
+	})
+	defer stop()
+	s := sender(t, Options{RootCAs: a.pool, Allow: loopback(), Resolver: here{}})
+	defer s.Close()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	for range 3 {
+		if r := send(s, delivery(endpoint("https://hooks.example:"+port+"/"))); r.Outcome.Status != 500 || r.Phases.Reused {
+			t.Errorf("%+v, reused %v: %s", r.Outcome, r.Phases.Reused, r.Error)
+		}
+	}
+}
+
+// here resolves every name to this machine.
+type here struct{}
+
+func (here) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
+	return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
 }
