@@ -42,8 +42,6 @@ func classify(err error) (policy.Class, string) {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe), op != nil,
 		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, net.ErrClosed):
 		return policy.ClassReset, "the receiver closed the connection before its answer was complete"
-	case strings.Contains(err.Error(), "server closed idle connection"):
-		return policy.ClassReset, "the receiver closed the connection while the request was sent"
 	default:
 		return policy.ClassProtocol, protocolText(err)
 	}

@@ -52,8 +52,8 @@ func CheckHeaders(h map[string]string) error {
 	return nil
 }
 
-// reserved headers belong to the connection, or say what only Grapnel knows. Any Idempotency-Key would make net/http resend
-// requests on its own.
+// reserved headers belong to the connection, or say what only Grapnel knows. An Idempotency-Key would invite whatever lies between
+// us and the receiver to resend requests on its own.
 func reserved(canonical string) bool {
 	switch canonical {
 	case "Host", "Content-Length", "Transfer-Encoding", "Connection", "Keep-Alive", "Upgrade", "Trailer", "Te", "Expect", "Http2-Settings",

@@ -47,7 +47,7 @@ func (r *route) request(ctx context.Context, a *attempt, d Delivery) (*http.Requ
 		return req, nil
 	}
 	req.Body = reader(body)
-	// A kept-alive connection may turn out to be closed before anything was written; only then does net/http ask for the body again.
+	// A kept-alive connection may turn out to be closed before anything was written; only then is the body asked for again.
 	req.GetBody = func() (io.ReadCloser, error) { return reader(body), nil }
 	return req, nil
 }

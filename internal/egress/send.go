@@ -66,8 +66,8 @@ func (s *Sender) receive(c *conn, req *http.Request, result *Result) (ended bool
 	result.Outcome.Status = resp.StatusCode
 	result.Outcome.Class = classOf(resp.StatusCode)
 	result.Headers = keptHeaders(resp.Header)
-	if resp.StatusCode < 200 { // 101: what follows is not HTTP
-		result.Error = "the answer is not valid HTTP: it switches to another protocol"
+	if resp.StatusCode < 200 { // 101, after which follows something else than HTTP, or no status at all
+		result.Error = "the answer is not valid HTTP: status " + strconv.Itoa(resp.StatusCode) + " switches to another protocol or means nothing"
 		return false, nil
 	}
 	body, complete, err := s.readBody(resp.Body)

@@ -26,7 +26,7 @@ func (e *Engine) step(in core.Input) {
 	}
 }
 
-// begin hands an attempt to a goroutine that has nothing to do, or starts one more. There are never more than slots. They are
+// begin hands an attempt to a goroutine that has nothing to do, or starts one more. There are about as many as slots. They are
 // kept because a request needs a deep stack, and to grow it anew for each costs more than the core's whole decision.
 func (e *Engine) begin(a core.Attempt) {
 	select {

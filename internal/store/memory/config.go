@@ -161,7 +161,7 @@ func (s *Store) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.Name
 	return s.changed(p.Revision, once), nil
 }
 
-// DeletePolicy forgets a policy; endpoints that were made with it have a copy.
+// DeletePolicy forgets a policy. Whether an endpoint still names it is not asked here.
 func (s *Store) DeletePolicy(ctx context.Context, scope store.Scope, id string) error {
 	leave, err := s.enter(ctx)
 	if err != nil {

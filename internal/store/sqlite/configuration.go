@@ -179,7 +179,7 @@ func (s *Store) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.Name
 	})
 }
 
-// DeletePolicy forgets a policy; endpoints that were made with it have a copy.
+// DeletePolicy forgets a policy. Whether an endpoint still names it is not asked here.
 func (s *Store) DeletePolicy(ctx context.Context, scope store.Scope, id string) error {
 	return s.remove(ctx, func(t *tx) error {
 		at, err := readObject(t.q.policy.Text(id))

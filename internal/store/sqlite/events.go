@@ -45,7 +45,7 @@ func (f *eventFilter) oneTenant() (string, bool) {
 	return f.tenant, f.tenant != ""
 }
 
-// anyTenantOrType says that the filter is not limited to some kinds of events.
+// anyKind says that the filter is not limited to some kinds of events.
 func (f *eventFilter) anyKind() bool {
 	_, one := f.oneTenant()
 	return !one && (f.pattern == "" || f.pattern == "*")

@@ -33,7 +33,7 @@ type statements struct {
 	apiKey, setAPIKey, dropAPIKey                      *sqlite3.Stmt
 }
 
-// pendingColumns are what readPending reads.
+// pendingColumns are what readPlace reads.
 const pendingColumns = `seq, target, event, tenant, head, blocked, due, anchor, position, attempts, created, replay_of, "trigger", lane`
 
 func prepare(conn *sqlite3.Conn) (*statements, error) {
