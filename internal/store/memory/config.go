@@ -163,16 +163,25 @@ func (s *Store) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.Name
 
 // DeletePolicy forgets a policy. Whether an endpoint still names it is not asked here.
 func (s *Store) DeletePolicy(ctx context.Context, scope store.Scope, id string) error {
+	return remove(ctx, s, scope, &s.config.Policies, id, "policy")
+}
+
+// remove takes a policy or a key out of its list.
+func remove[T object](ctx context.Context, s *Store, scope store.Scope, list *[]T, id, what string) error {
 	leave, err := s.enter(ctx)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	at, there := search(s.config.Policies, id)
-	if !there || !scope.Allows(s.config.Policies[at].Tenant) {
-		return store.ErrNotFound("policy")
+	at, there := search(*list, id)
+	if there {
+		_, tenant := owned((*list)[at])
+		there = scope.Allows(tenant)
 	}
-	s.config.Policies = slices.Delete(s.config.Policies, at, at+1)
+	if !there {
+		return store.ErrNotFound(what)
+	}
+	*list = slices.Delete(*list, at, at+1)
 	s.changed(0, nil)
 	return nil
 }
@@ -197,16 +206,5 @@ func (s *Store) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, on
 
 // DeleteKey forgets an API key.
 func (s *Store) DeleteKey(ctx context.Context, scope store.Scope, id string) error {
-	leave, err := s.enter(ctx)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	at, there := search(s.config.Keys, id)
-	if !there || !scope.Allows(s.config.Keys[at].Tenant) {
-		return store.ErrNotFound("key")
-	}
-	s.config.Keys = slices.Delete(s.config.Keys, at, at+1)
-	s.changed(0, nil)
-	return nil
+	return remove(ctx, s, scope, &s.config.Keys, id, "key")
 }
