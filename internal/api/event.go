@@ -138,7 +138,7 @@ func (a *api) event(c *call, d *draft, base string, f *faults) store.Incoming {
 		}
 		ev.OccurredAt = at.UTC()
 	}
-	return store.Incoming{Event: ev, Given: d.id.given}
+	return store.Incoming{Event: ev}
 }
 
 func checkKey(key, pointer string, f *faults) {

@@ -8,7 +8,7 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// attempt starts the next attempt of a head that was just popped.
+// attempt starts the next attempt of a head that was just taken out of line.
 func (c *Core) attempt(now time.Time, ep *endpoint, h *head) {
 	h.phase = running
 	h.started = now
@@ -159,7 +159,7 @@ func (c *Core) recorded(now time.Time, in Recorded) {
 			continue
 		}
 		h := ep.window.heads[ch.Delivery]
-		if h == nil || h.phase != recording || h.change == nil {
+		if h == nil || h.phase != recording {
 			continue
 		}
 		if in.Err != nil {

@@ -15,9 +15,11 @@
 //   - A delivery is attempted only while it is in the window as idle; from the attempt's start until its outcome is durable it
 //     is running or recording and cannot start again.
 //   - A lane's next delivery enters the window only as the answer to a durable change (Recorded) or from a page read after it.
-//   - A page that was read before a change came back cannot bring the old state in: see window.touched.
-//   - A hint is trusted only if it is about a delivery that was certainly never seen before; any other one, late or doubled,
-//     only causes a page to be read.
+//   - A page that was read before a change came back cannot bring the old state in (window.touched), and one that was read before
+//     its endpoint closed is thrown away (window.stale).
+//   - A hint is trusted only if it is about a delivery that was certainly never seen before (seen) and is younger than the
+//     endpoint's last opening (endpoint.floor); any other one, late or doubled, only causes a page to be read.
+//   - While what waited for an endpoint is being ended nothing of it starts, and only what was there when it closed is ended.
 package core
 
 import (
@@ -245,6 +247,14 @@ func (c *Core) arrive(now time.Time, heads []store.Head) {
 	}
 }
 
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// earliest of two times, of which zero means none.
 func earliest(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

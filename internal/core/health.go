@@ -29,10 +29,3 @@ func (c *Core) Health(now time.Time, id string) grapnel.Health {
 	}
 	return h
 }
-
-func latest(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
-}

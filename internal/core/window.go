@@ -41,7 +41,7 @@ type window struct {
 	size    int
 	horizon time.Duration
 	heads   map[int64]*head
-	waiting []*head   // the idle ones, sorted by (due, delivery)
+	waiting []*head   // the idle ones, sorted by compareHeads: urgent ones first, then by (due, delivery)
 	cold    time.Time // the earliest due time of a head known to be in the store only; zero: none is
 
 	loading bool

@@ -12,7 +12,6 @@ package engine
 import (
 	"cmp"
 	"context"
-	"io"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -36,12 +35,11 @@ type Sender interface {
 	Send(ctx context.Context, d egress.Delivery) egress.Result
 }
 
-// Options are what an engine is made of. Store, Sender, Random and Log are required.
+// Options are what an engine is made of. Store, Sender and Log are required.
 type Options struct {
 	Store        Store
 	Sender       Sender
 	Now          func() time.Time // time.Now
-	Random       io.Reader        // for ids
 	Log          *slog.Logger
 	Core         core.Options
 	DrainTimeout time.Duration // how long attempts in flight may take once Run is told to stop; 30 s
@@ -53,7 +51,6 @@ type Engine struct {
 	store  Store
 	sender Sender
 	now    func() time.Time
-	random io.Reader
 	log    *slog.Logger
 	drain  time.Duration
 
@@ -94,7 +91,7 @@ func New(ctx context.Context, o Options) (*Engine, error) {
 	// monotonic clock would compare by that with its like and by the wall with others, which after a jump is no order at all.
 	wall := func() time.Time { return o.Now().Round(0) }
 	e := &Engine{
-		store: o.Store, sender: o.Sender, now: wall, random: o.Random, log: o.Log,
+		store: o.Store, sender: o.Sender, now: wall, log: o.Log,
 		drain:       cmp.Or(o.DrainTimeout, 30*time.Second),
 		core:        core.New(o.Core),
 		inputs:      make(chan input, 1024),

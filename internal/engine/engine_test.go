@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"io"
 	"log/slog"
@@ -47,7 +46,7 @@ func newBench(t *testing.T, s store.Store) *bench {
 func (b *bench) start(o core.Options) {
 	b.sender = egress.New(egress.Options{Dial: b.net.Dial, Node: "n1"})
 	e, err := New(context.Background(), Options{
-		Store: b.store, Sender: b.sender, Random: rand.Reader, Log: slog.New(slog.NewTextHandler(b.t.Output(), nil)), Core: o,
+		Store: b.store, Sender: b.sender, Log: slog.New(slog.NewTextHandler(b.t.Output(), nil)), Core: o,
 	})
 	if err != nil {
 		b.t.Fatal(err)
@@ -155,7 +154,7 @@ func (b *bench) publish(key string, n int) (ids []string) {
 		b.count++
 		ev := &grapnel.Event{ID: fmt.Sprintf("evt_%d", b.count), Tenant: "default", Type: "test.event", Key: key, Data: []byte(`{"a":1}`),
 			ContentType: grapnel.JSONType, OccurredAt: time.Now(), AcceptedAt: time.Now()}
-		if _, err := b.engine.Publish(context.Background(), []store.Incoming{{Event: ev, Given: true}}, nil); err != nil {
+		if _, err := b.engine.Publish(context.Background(), []store.Incoming{{Event: ev}}, nil); err != nil {
 			b.t.Fatal(err)
 		}
 		ids = append(ids, ev.ID)

@@ -106,7 +106,7 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	s.sender = egress.New(egress.Options{Allow: o.EgressAllow, HTTPSOnly: o.HTTPSOnly, Node: node})
 	opened.add(func() error { s.sender.Close(); return nil })
 	s.engine, err = engine.New(ctx, engine.Options{
-		Store: s.store, Sender: s.sender, Random: rand.Reader, Log: o.Log,
+		Store: s.store, Sender: s.sender, Log: o.Log,
 		Core: core.Options{Slots: o.MaxInFlight}, DrainTimeout: o.DrainTimeout,
 	})
 	if err != nil {

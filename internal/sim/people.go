@@ -128,7 +128,7 @@ func (w *world) append(p *published) ([]store.Head, error) {
 		return nil, err
 	}
 	ev := &grapnel.Event{ID: p.id, Tenant: p.tenant, Type: "sim.event", Key: p.key, Data: []byte("data of " + p.id), AcceptedAt: w.now(), OccurredAt: w.now()}
-	accepted, err := w.store.Append(ctx, store.Batch{Config: conf.Version, Events: []store.Incoming{{Event: ev, Given: true, Targets: targets}}})
+	accepted, err := w.store.Append(ctx, store.Batch{Config: conf.Version, Events: []store.Incoming{{Event: ev, Targets: targets}}})
 	w.trace("publish %s: %v", p.id, err)
 	if _, known := w.committed[p.id]; !known {
 		if stored, _, lookErr := w.model.Event(ctx, store.Everyone(), p.tenant, p.id); lookErr == nil {

@@ -66,7 +66,6 @@ type Batch struct {
 // Incoming is one event with the endpoints that want it.
 type Incoming struct {
 	Event   *grapnel.Event // Seq is ignored
-	Given   bool           // the publisher gave the id, so it may exist already; another one does when a call is repeated
 	Targets []Target
 }
 

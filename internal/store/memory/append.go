@@ -11,7 +11,7 @@ import (
 // Append looks at the idempotency key first, so that a repeated call gets its answer even if the configuration has changed
 // since; then at the version of the configuration.
 //
-// Every id is looked up, Given or not: a batch whose commit was unknown is repeated with the ids it had.
+// Every id is looked up, whoever gave it: a batch whose commit was unknown is repeated with the ids it had.
 func (s *Store) Append(ctx context.Context, b store.Batch) (store.Accepted, error) {
 	leave, err := s.enter(ctx)
 	if err != nil {

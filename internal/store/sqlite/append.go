@@ -10,7 +10,7 @@ import (
 )
 
 // Append looks at the idempotency key first, so that a repeated call gets its answer even if the configuration has changed
-// since; then at the version of the configuration. Every id is looked up, Given or not: the index that keeps ids unique does
+// since; then at the version of the configuration. Every id is looked up, whoever gave it: the index that keeps ids unique does
 // it anyway, and a batch whose commit was unknown is repeated with the ids it had.
 func (s *Store) Append(ctx context.Context, b store.Batch) (store.Accepted, error) {
 	o := &appending{config: b.Config, once: b.Once, packer: s.packer, events: make([]incoming, len(b.Events))}

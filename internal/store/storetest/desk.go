@@ -81,7 +81,7 @@ func to(endpoint string) store.Target {
 }
 
 func incoming(e *grapnel.Event, targets ...store.Target) store.Incoming {
-	return store.Incoming{Event: e, Given: true, Targets: targets}
+	return store.Incoming{Event: e, Targets: targets}
 }
 
 func (d *desk) must(err error, what string) {

@@ -159,7 +159,7 @@ func (m *machine) publishes(t *rapid.T) {
 			ID: id, Tenant: pick(t, "tenant", someTenants...), Type: pick(t, "type", someTypes...), Key: pick(t, "key", someKeys...),
 			Data: []byte(pick(t, "data", "{}", "{}", "{}", " ")), ContentType: grapnel.JSONType, AcceptedAt: now, OccurredAt: now.Add(-time.Second),
 		}
-		in := store.Incoming{Event: e, Given: rapid.Bool().Draw(t, "given")}
+		in := store.Incoming{Event: e}
 		for _, ep := range someEndpoints {
 			if (ep == epX) != (e.Tenant == bolt) || chance(t, "not for "+ep, 4) {
 				continue
