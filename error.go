@@ -3,6 +3,7 @@ package grapnel
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Code says what kind of error it is. Faces translate it once: the API to a status, the command line to an exit code.
@@ -18,6 +19,8 @@ const (
 	CodeUnsupported Code = "unsupported" // a content type or encoding that is not taken
 	CodeUnavailable Code = "unavailable" // try again later
 	CodeStorageFull Code = "storage_full"
+	CodeOverloaded  Code = "overloaded" // the server sheds load; RetryAfter says when to try again
+	CodeQuota       Code = "quota"      // the tenant has too much waiting; RetryAfter says when to try again
 	CodeMismatch    Code = "idempotency_mismatch" // the same Idempotency-Key with another body
 	CodeInFlight    Code = "idempotency_in_flight"
 )
@@ -28,6 +31,8 @@ type Error struct {
 	Detail string
 	Fields []Field
 	Err    error // the cause, for logs; never shown to a caller
+
+	RetryAfter time.Duration // when it makes sense to try again; 0: not said
 }
 
 // Field is one thing that is wrong with an input.

@@ -142,7 +142,7 @@ func (a *api) retryDelivery(c *call) (answer, error) {
 	}
 	was := a.look(c).situation(old)
 	reply := func(done store.Redelivered) answer { return retried(was, done) }
-	done, err := a.Street.Retry(c.Context(), c.scope, old.Seq, withEffect(c, reply))
+	done, err := a.Street.Retry(c.Context(), c.scope, old.Seq, grapnel.By{Actor: c.key.ID}, withEffect(c, reply))
 	if err == nil {
 		err = first(done.Answer)
 	}
@@ -183,7 +183,7 @@ func (a *api) skipDelivery(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if err := a.Street.Skip(c.Context(), c.scope, d.Seq, in.Reason); err != nil {
+	if err := a.Street.Skip(c.Context(), c.scope, d.Seq, grapnel.By{Actor: c.key.ID, Reason: in.Reason}); err != nil {
 		return answer{}, err
 	}
 	after, err := a.delivery(c, c.PathValue("id"))

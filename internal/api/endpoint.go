@@ -110,7 +110,7 @@ func viewEndpoint(ep *grapnel.Endpoint, h grapnel.Health, now time.Time) endpoin
 		MaxConcurrency: ep.MaxConcurrency, Headers: ep.Headers, Format: string(ep.Format), Secrets: []secretView{},
 		Status: string(ep.Status), DisabledReason: orNull(ep.DisabledReason), DisabledAt: stampOf(ep.DisabledAt),
 		Health: healthView{
-			State: cmp.Or(h.State, "unknown"), Reason: orNull(h.Reason), Since: stampOf(h.Since), InFlight: h.InFlight, Waiting: h.Waiting,
+			State: string(cmp.Or(h.State, "unknown")), Reason: orNull(h.Reason), Since: stampOf(h.Since), InFlight: h.InFlight, Waiting: h.Waiting,
 			NextAttemptAt: stampOf(h.NextAttemptAt),
 		},
 		CreatedAt: stamp(ep.CreatedAt), UpdatedAt: stamp(ep.UpdatedAt), Revision: ep.Revision,

@@ -143,7 +143,7 @@ func (r *racing) Endpoint(scope store.Scope, id string) (grapnel.Endpoint, bool)
 		r.times--
 		other := ep
 		other.Description = fmt.Sprint("changed ", r.times)
-		if _, err := r.PutEndpoint(r.street.t.Context(), store.Everyone(), other, nil); err != nil {
+		if _, err := r.PutEndpoint(r.street.t.Context(), store.Everyone(), other, store.With{}); err != nil {
 			r.street.t.Error(err)
 		}
 	}

@@ -71,7 +71,7 @@ func (a *api) createEndpoint(c *call) (answer, error) {
 		v.Secret = secret
 		return jsonAnswer(http.StatusCreated, v)
 	}
-	done, err := a.Street.PutEndpoint(c.Context(), c.scope, ep, withEffect(c, reply))
+	done, err := a.Street.PutEndpoint(c.Context(), c.scope, ep, store.With{Once: withEffect(c, reply)})
 	if err == nil {
 		err = first(done.Answer)
 	}
@@ -85,7 +85,7 @@ func (a *api) createEndpoint(c *call) (answer, error) {
 func stateOf(ep *grapnel.Endpoint) grapnel.Health {
 	h := grapnel.Health{State: "healthy", Reason: ep.DisabledReason, Since: ep.DisabledAt}
 	if ep.Status != grapnel.EndpointEnabled {
-		h.State = string(ep.Status)
+		h.State = grapnel.HealthState(ep.Status)
 	}
 	return h
 }
@@ -151,7 +151,7 @@ func (a *api) changeEndpoint(c *call, edit func(*grapnel.Endpoint) error, once f
 			return ep, err
 		}
 		ep.UpdatedAt = c.now
-		done, err := a.Street.PutEndpoint(c.Context(), c.scope, ep, once(ep))
+		done, err := a.Street.PutEndpoint(c.Context(), c.scope, ep, store.With{Once: once(ep)})
 		if grapnel.CodeOf(err) == grapnel.CodeConflict && tries < 5 {
 			continue
 		}
@@ -202,7 +202,7 @@ func checkPatch[T any](patch gjson.Result, f *faults) {
 
 // deleteEndpoint stops an endpoint for good.
 func (a *api) deleteEndpoint(c *call) (answer, error) {
-	if err := a.Street.DeleteEndpoint(c.Context(), c.scope, c.PathValue("id")); err != nil {
+	if err := a.Street.DeleteEndpoint(c.Context(), c.scope, c.PathValue("id"), grapnel.By{Actor: c.key.ID}); err != nil {
 		return answer{}, err
 	}
 	return nothing(), nil

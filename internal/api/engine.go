@@ -27,15 +27,17 @@ type Publisher interface {
 // Operator does to single deliveries what a person asks for.
 type Operator interface {
 	// Retry makes a waiting delivery due now and answers with it; of one that is final it makes a new delivery.
-	Retry(ctx context.Context, scope store.Scope, delivery int64, once *store.Once) (store.Redelivered, error)
+	Retry(ctx context.Context, scope store.Scope, delivery int64, by grapnel.By, once *store.Once) (store.Redelivered, error)
 	// Skip ends a waiting delivery; one that is final already is grapnel.CodeConflict.
-	Skip(ctx context.Context, scope store.Scope, delivery int64, reason string) error
+	Skip(ctx context.Context, scope store.Scope, delivery int64, by grapnel.By) error
+	// Probe tries an endpoint whose breaker is open at once; one that is not open, or for which nothing waits, is grapnel.CodeConflict.
+	Probe(ctx context.Context, scope store.Scope, endpoint string, by grapnel.By) error
 }
 
 // Registrar changes the configuration.
 type Registrar interface {
-	PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.Endpoint, once *store.Once) (store.Put, error)
-	DeleteEndpoint(ctx context.Context, scope store.Scope, id string) error
+	PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.Endpoint, with store.With) (store.Put, error)
+	DeleteEndpoint(ctx context.Context, scope store.Scope, id string, by grapnel.By) error
 	PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, once *store.Once) (store.Put, error)
 	DeletePolicy(ctx context.Context, scope store.Scope, id string) error
 	PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, once *store.Once) (store.Put, error)

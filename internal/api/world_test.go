@@ -95,7 +95,7 @@ func (s *street) Test(ctx context.Context, scope store.Scope, endpoint string, e
 	}}})
 }
 
-func (s *street) Retry(ctx context.Context, scope store.Scope, delivery int64, once *store.Once) (store.Redelivered, error) {
+func (s *street) Retry(ctx context.Context, scope store.Scope, delivery int64, _ grapnel.By, once *store.Once) (store.Redelivered, error) {
 	d, err := s.Delivery(ctx, scope, delivery)
 	if err != nil {
 		return store.Redelivered{}, err
@@ -109,7 +109,14 @@ func (s *street) Retry(ctx context.Context, scope store.Scope, delivery int64, o
 	return s.Again(ctx, scope, store.Redelivery{Of: delivery, Trigger: grapnel.TriggerManual, Ordered: ep.Ordering == grapnel.OrderByKey, At: s.now(), Once: once})
 }
 
-func (s *street) Skip(ctx context.Context, scope store.Scope, delivery int64, reason string) error {
+func (s *street) Probe(_ context.Context, scope store.Scope, endpoint string, _ grapnel.By) error {
+	if _, ok := s.Endpoint(scope, endpoint); !ok {
+		return store.ErrNotFound("endpoint")
+	}
+	return grapnel.Errorf(grapnel.CodeConflict, "its breaker is not open")
+}
+
+func (s *street) Skip(ctx context.Context, scope store.Scope, delivery int64, by grapnel.By) error {
 	d, err := s.Delivery(ctx, scope, delivery)
 	if err != nil {
 		return err
@@ -117,7 +124,7 @@ func (s *street) Skip(ctx context.Context, scope store.Scope, delivery int64, re
 	if d.Status.Final() {
 		return grapnel.Errorf(grapnel.CodeConflict, "the delivery is over: it is %s", d.Status)
 	}
-	return s.finish(ctx, delivery, grapnel.Skipped, grapnel.ReasonNone, reason)
+	return s.finish(ctx, delivery, grapnel.Skipped, grapnel.ReasonNone, by.Reason)
 }
 
 func (s *street) finish(ctx context.Context, delivery int64, status grapnel.Status, code grapnel.ReasonCode, reason string) error {
@@ -125,12 +132,12 @@ func (s *street) finish(ctx context.Context, delivery int64, status grapnel.Stat
 	return err
 }
 
-func (s *street) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.Endpoint, once *store.Once) (store.Put, error) {
+func (s *street) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.Endpoint, with store.With) (store.Put, error) {
 	if s.broken != nil {
 		return store.Put{}, s.broken
 	}
 	defer s.cached.Store(nil)
-	return s.Store.PutEndpoint(ctx, scope, ep, once)
+	return s.Store.PutEndpoint(ctx, scope, ep, with)
 }
 
 func (s *street) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, once *store.Once) (store.Put, error) {
@@ -148,14 +155,14 @@ func (s *street) DeleteKey(ctx context.Context, scope store.Scope, id string) er
 	return s.Store.DeleteKey(ctx, scope, id)
 }
 
-func (s *street) DeleteEndpoint(ctx context.Context, scope store.Scope, id string) error {
+func (s *street) DeleteEndpoint(ctx context.Context, scope store.Scope, id string, _ grapnel.By) error {
 	ep, ok := s.Endpoint(scope, id)
 	if !ok {
 		return store.ErrNotFound("endpoint")
 	}
 	defer s.cached.Store(nil)
 	ep.DeletedAt = s.now()
-	_, err := s.Store.PutEndpoint(ctx, scope, ep, nil)
+	_, err := s.Store.PutEndpoint(ctx, scope, ep, store.With{})
 	return err
 }
 

@@ -8,13 +8,16 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// Input is something that happened: Configured, Arrived, Loaded, Finished, Recorded, Ended, Disabled, Operated, Drain or Tick.
+// Input is something that happened: Configured, Arrived, Loaded, Finished, Recorded, Ended, Disabled, Hastened, Operated, Drain or Tick.
 type Input interface{ input() }
 
 // Configured says how an endpoint is now. The core keeps the pointer and never writes through it.
 type Configured struct {
 	Endpoint *grapnel.Endpoint
 	Newest   int64 // the highest delivery number when this was read: hints up to it may speak of what is over
+	// Standing is what the store has of the endpoint. It counts only when the core sees the endpoint for the first time; from then on
+	// the core knows better.
+	Standing store.Standing
 }
 
 // Arrived is the hint that deliveries became heads when events were accepted. It may be lost, late or doubled.
@@ -35,6 +38,7 @@ type Finished struct {
 	Outcome  policy.Outcome
 	Attempt  grapnel.Attempt // number, trigger, decision and next time are filled in by the core
 	Damaged  bool            // the payload is absent or fails its checksum, so nothing was sent and nothing ever can be
+	News     bool            // the event is an operational one: see grapnel.Operational
 }
 
 // Recorded answers Record.
@@ -57,13 +61,21 @@ type Disabled struct {
 	Err      error
 }
 
-// Operated is what a person asks of one delivery. It is answered by Reply with the same Token.
+// Hastened answers Hasten.
+type Hastened struct {
+	Endpoint string
+	Count    int
+	Err      error
+}
+
+// Operated is what a person asks of one delivery or, for Probe, of an endpoint. It is answered by Reply with the same Token.
 type Operated struct {
 	Token    int64
 	Verb     Verb
 	Endpoint string
 	Delivery int64
 	Reason   string
+	Audit    *grapnel.AuditEntry // kept with the change that the order makes
 }
 
 // Drain stops new attempts for good. What is in flight finishes and is recorded.
@@ -79,6 +91,7 @@ func (Finished) input()   {}
 func (Recorded) input()   {}
 func (Ended) input()      {}
 func (Disabled) input()   {}
+func (Hastened) input()   {}
 func (Operated) input()   {}
 func (Drain) input()      {}
 func (Tick) input()       {}
@@ -90,9 +103,10 @@ type Verb string
 const (
 	RetryNow Verb = "retry"
 	Skip     Verb = "skip"
+	Probe    Verb = "probe"
 )
 
-// Effect is something to be done: Attempt, Record, Load, End, Forget, Disable or Reply.
+// Effect is something to be done: Attempt, Record, Load, End, Hasten, Forget, Disable or Reply.
 type Effect interface{ effect() }
 
 // Attempt is one request to be made. It is answered by Finished.
@@ -111,7 +125,17 @@ type Record struct{ Change Change }
 // Change is a change of the store with the endpoint it belongs to.
 type Change struct {
 	Endpoint string
+	Event    int64 // of the delivery
 	store.Change
+	News []News // to be told with it
+}
+
+// News is something to tell a tenant's other endpoints.
+type News struct {
+	Type    string // grapnel.EventDeliveryFailed, …
+	Reason  string // one sentence
+	Percent int    // EventEndpointFailing: how far the endpoint is on its way to being disabled
+	Blocked bool   // EventDeliveryFailed: the key waits for a person
 }
 
 // Load asks for an endpoint's heads. It is answered by Loaded, read after everything that was Recorded before.
@@ -125,6 +149,13 @@ type End struct {
 	Endpoint string
 	Ending   store.Ending
 	Limit    int
+}
+
+// Hasten asks to make due at once what waits longer because of an endpoint that is back. It is answered by Hastened.
+type Hasten struct {
+	Endpoint  string
+	Hastening store.Hastening
+	Limit     int
 }
 
 // Forget says that nothing waits any more for an endpoint that was deleted.
@@ -146,6 +177,7 @@ func (Attempt) effect() {}
 func (Record) effect()  {}
 func (Load) effect()    {}
 func (End) effect()     {}
+func (Hasten) effect()  {}
 func (Forget) effect()  {}
 func (Disable) effect() {}
 func (Reply) effect()   {}

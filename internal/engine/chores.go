@@ -96,7 +96,7 @@ func (e *Engine) disable(ctx context.Context, d core.Disable) error {
 			return nil
 		}
 		ep.Status, ep.DisabledReason, ep.DisabledAt, ep.UpdatedAt = grapnel.EndpointDisabled, d.Reason, e.now(), e.now()
-		_, err := e.PutEndpoint(ctx, store.Everyone(), ep, nil)
+		_, err := e.PutEndpoint(ctx, store.Everyone(), ep, store.With{})
 		if grapnel.CodeOf(err) != grapnel.CodeConflict {
 			return err
 		}

@@ -89,9 +89,9 @@ func (e *Engine) lockConfig(ctx context.Context) error {
 func (e *Engine) unlockConfig() { <-e.configuring }
 
 // PutEndpoint creates an endpoint or replaces the revision it carries.
-func (e *Engine) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.Endpoint, once *store.Once) (store.Put, error) {
+func (e *Engine) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.Endpoint, along store.With) (store.Put, error) {
 	return e.change(ctx, change{
-		write: func() (store.Put, error) { return e.store.PutEndpoint(ctx, scope, ep, once) },
+		write: func() (store.Put, error) { return e.store.PutEndpoint(ctx, scope, ep, along) },
 		apply: func(c *configuration, put store.Put) ([]string, error) {
 			ep.Revision = put.Revision
 			return []string{ep.ID}, c.setEndpoints(with(c.endpoints, ep, endpointID), ep.ID)
@@ -100,7 +100,7 @@ func (e *Engine) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.
 }
 
 // DeleteEndpoint stops an endpoint for good. What waits for it ends as dropped, a page at a time.
-func (e *Engine) DeleteEndpoint(ctx context.Context, scope store.Scope, id string) error {
+func (e *Engine) DeleteEndpoint(ctx context.Context, scope store.Scope, id string, by grapnel.By) error {
 	for {
 		ep, ok := e.Endpoint(scope, id)
 		if !ok {
@@ -108,7 +108,9 @@ func (e *Engine) DeleteEndpoint(ctx context.Context, scope store.Scope, id strin
 		}
 		ep.DeletedAt, ep.UpdatedAt = e.now(), e.now()
 		// Somebody may change it at the same moment; then it is the newer one that goes.
-		if _, err := e.PutEndpoint(ctx, scope, ep, nil); grapnel.CodeOf(err) != grapnel.CodeConflict {
+		_, err := e.PutEndpoint(ctx, scope, ep, store.With{Audit: &grapnel.AuditEntry{At: ep.UpdatedAt, Tenant: ep.Tenant,
+			Actor: by.Actor, Verb: grapnel.VerbDelete, Endpoint: id, Reason: by.Reason}})
+		if grapnel.CodeOf(err) != grapnel.CodeConflict {
 			return err
 		}
 	}

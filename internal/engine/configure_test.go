@@ -64,7 +64,7 @@ func losingBubble(t *testing.T, test func(t *testing.T, b *bench, l *losing)) {
 func (b *bench) unheard(id string, r *receiver) {
 	b.net.Handle(id+".test", r)
 	_, err := b.engine.PutEndpoint(context.Background(), store.Everyone(), grapnel.Endpoint{ID: id, Tenant: "default", URL: "http://" + id + ".test/",
-		PolicyName: "standard", MaxConcurrency: 4, Status: grapnel.EndpointEnabled, Format: grapnel.FormatStandard, Secrets: []grapnel.Secret{{Text: testSecret}}}, nil)
+		PolicyName: "standard", MaxConcurrency: 4, Status: grapnel.EndpointEnabled, Format: grapnel.FormatStandard, Secrets: []grapnel.Secret{{Text: testSecret}}}, store.With{})
 	if err == nil {
 		b.t.Error("the answer was not lost")
 	}
@@ -92,14 +92,14 @@ func TestDeletingAfterALostChange(t *testing.T) {
 		ep, _ := b.engine.Endpoint(store.Everyone(), "ep")
 		ep.Status = grapnel.EndpointPaused
 		l.set(true, false)
-		if _, err := b.engine.PutEndpoint(context.Background(), store.Everyone(), ep, nil); err == nil {
+		if _, err := b.engine.PutEndpoint(context.Background(), store.Everyone(), ep, store.With{}); err == nil {
 			t.Error("the answer was not lost")
 		}
 		if held := b.engine.Held(); len(held) != 1 {
 			t.Errorf("a pause that is committed is not in effect: %v", held)
 		}
 		l.set(false, false)
-		if err := b.engine.DeleteEndpoint(context.Background(), store.Everyone(), "ep"); err != nil || l.puts > 2 {
+		if err := b.engine.DeleteEndpoint(context.Background(), store.Everyone(), "ep", grapnel.By{}); err != nil || l.puts > 2 {
 			t.Errorf("%v after %d writes", err, l.puts)
 		}
 	})
@@ -140,7 +140,7 @@ func TestNothingIsMadeThatWouldWaitWhereNothingWaits(t *testing.T) {
 		b.publish("", 1)
 		time.Sleep(time.Minute)
 		b.update("ep", func(ep *grapnel.Endpoint) { ep.Status = grapnel.EndpointDisabled })
-		if _, err := b.engine.Retry(context.Background(), store.Everyone(), b.only("ep").Seq, nil); grapnel.CodeOf(err) != grapnel.CodeConflict {
+		if _, err := b.engine.Retry(context.Background(), store.Everyone(), b.only("ep").Seq, grapnel.By{}, nil); grapnel.CodeOf(err) != grapnel.CodeConflict {
 			t.Errorf("retry: %v", err)
 		}
 		ev := &grapnel.Event{ID: "evt_test", Type: "a", Data: []byte("1"), ContentType: grapnel.JSONType, AcceptedAt: time.Now(), OccurredAt: time.Now()}

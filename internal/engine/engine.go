@@ -27,6 +27,7 @@ import (
 type Store interface {
 	store.Street
 	store.Configuration
+	store.Journal
 	Delivery(ctx context.Context, scope store.Scope, seq int64) (*grapnel.Delivery, error)
 }
 

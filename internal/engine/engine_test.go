@@ -130,7 +130,7 @@ func (b *bench) endpoint(id string, r *receiver, change func(*grapnel.Endpoint))
 	if change != nil {
 		change(&ep)
 	}
-	if _, err := b.engine.PutEndpoint(context.Background(), store.Everyone(), ep, nil); err != nil {
+	if _, err := b.engine.PutEndpoint(context.Background(), store.Everyone(), ep, store.With{}); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -142,7 +142,7 @@ func (b *bench) update(id string, change func(*grapnel.Endpoint)) {
 		b.t.Fatalf("no endpoint %s", id)
 	}
 	change(&ep)
-	if _, err := b.engine.PutEndpoint(context.Background(), store.Everyone(), ep, nil); err != nil {
+	if _, err := b.engine.PutEndpoint(context.Background(), store.Everyone(), ep, store.With{}); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -339,7 +339,7 @@ func TestPauseDisableDelete(t *testing.T) {
 		r.answer(status(500))
 		b.publish("k", 3)
 		time.Sleep(time.Second)
-		if err := b.engine.DeleteEndpoint(context.Background(), store.Everyone(), "ep"); err != nil {
+		if err := b.engine.DeleteEndpoint(context.Background(), store.Everyone(), "ep", grapnel.By{}); err != nil {
 			t.Fatal(err)
 		}
 		before := len(r.log())
@@ -394,18 +394,18 @@ func TestRetryAndSkip(t *testing.T) {
 		time.Sleep(time.Minute)
 		ds := b.deliveries("ep")
 		before := len(r.log())
-		if _, err := b.engine.Retry(ctx, all, ds[0].Seq, nil); err != nil {
+		if _, err := b.engine.Retry(ctx, all, ds[0].Seq, grapnel.By{}, nil); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
 		if got := r.log(); len(got) != before+1 || got[before].trigger != "manual" {
 			t.Fatalf("retry now made %d requests", len(got)-before)
 		}
-		if _, err := b.engine.Retry(ctx, all, ds[1].Seq, nil); grapnel.CodeOf(err) != grapnel.CodeConflict {
+		if _, err := b.engine.Retry(ctx, all, ds[1].Seq, grapnel.By{}, nil); grapnel.CodeOf(err) != grapnel.CodeConflict {
 			t.Errorf("retrying one that waits behind its key: %v", err)
 		}
 		for _, d := range []int{1, 0} {
-			if err := b.engine.Skip(ctx, all, ds[d].Seq, "a person says so"); err != nil {
+			if err := b.engine.Skip(ctx, all, ds[d].Seq, grapnel.By{Reason: "a person says so"}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -415,10 +415,10 @@ func TestRetryAndSkip(t *testing.T) {
 		if ds[0].Status != grapnel.Skipped || ds[0].Reason != "a person says so" || ds[1].Status != grapnel.Skipped || ds[2].Status != grapnel.Delivered {
 			t.Errorf("they are %s (%s), %s, %s", ds[0].Status, ds[0].Reason, ds[1].Status, ds[2].Status)
 		}
-		if err := b.engine.Skip(ctx, all, ds[2].Seq, "x"); grapnel.CodeOf(err) != grapnel.CodeConflict {
+		if err := b.engine.Skip(ctx, all, ds[2].Seq, grapnel.By{Reason: "x"}); grapnel.CodeOf(err) != grapnel.CodeConflict {
 			t.Errorf("skipping what is over: %v", err)
 		}
-		again, err := b.engine.Retry(ctx, all, ds[2].Seq, nil)
+		again, err := b.engine.Retry(ctx, all, ds[2].Seq, grapnel.By{}, nil)
 		if err != nil || again.Delivery == ds[2].Seq {
 			t.Fatalf("delivering again: %v", err)
 		}
@@ -596,7 +596,7 @@ func TestConfigurationIsWhatTheStoreHas(t *testing.T) {
 			t.Fatal(err)
 		}
 		same("deleting the key")
-		if err := b.engine.DeleteEndpoint(ctx, all, "a"); err != nil {
+		if err := b.engine.DeleteEndpoint(ctx, all, "a", grapnel.By{}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute) // until it is forgotten
@@ -627,7 +627,7 @@ func TestThrottledEndpointIsSpared(t *testing.T) {
 			t.Errorf("health: %+v", h)
 		}
 		r.answer(nil)
-		if _, err := b.engine.Retry(context.Background(), store.Everyone(), b.deliveries("ep")[1].Seq, nil); err != nil {
+		if _, err := b.engine.Retry(context.Background(), store.Everyone(), b.deliveries("ep")[1].Seq, grapnel.By{}, nil); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)

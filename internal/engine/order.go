@@ -9,13 +9,13 @@ import (
 )
 
 // Retry tries a waiting delivery now; one that is over is delivered again, as a new delivery at the end of its lane.
-func (e *Engine) Retry(ctx context.Context, scope store.Scope, delivery int64, once *store.Once) (store.Redelivered, error) {
+func (e *Engine) Retry(ctx context.Context, scope store.Scope, delivery int64, by grapnel.By, once *store.Once) (store.Redelivered, error) {
 	d, err := e.store.Delivery(ctx, scope, delivery)
 	if err != nil {
 		return store.Redelivered{}, err
 	}
 	if !d.Status.Final() {
-		err := e.order(ctx, core.Operated{Verb: core.RetryNow, Endpoint: d.EndpointID, Delivery: delivery})
+		err := e.order(ctx, core.Operated{Verb: core.RetryNow, Endpoint: d.EndpointID, Delivery: delivery, Audit: e.entry(grapnel.VerbRetry, d, by)})
 		return store.Redelivered{Delivery: delivery, CreatedAt: d.CreatedAt}, err
 	}
 	ep := e.config.Load().endpoint(scope, d.EndpointID)
@@ -27,6 +27,7 @@ func (e *Engine) Retry(ctx context.Context, scope store.Scope, delivery int64, o
 	}
 	again, err := e.store.Again(ctx, scope, store.Redelivery{
 		Of: delivery, Trigger: grapnel.TriggerManual, Ordered: ep.Ordering == grapnel.OrderByKey, At: e.now(), Once: once,
+		Audit: e.entry(grapnel.VerbRetry, d, by),
 	})
 	if err == nil && again.Head != nil {
 		e.send(core.Arrived{Heads: []store.Head{*again.Head}})
@@ -38,7 +39,7 @@ func (e *Engine) Retry(ctx context.Context, scope store.Scope, delivery int64, o
 var errDrops = grapnel.Errorf(grapnel.CodeConflict, "the endpoint is disabled and its policy drops what would wait: enable it first")
 
 // Skip ends a waiting delivery because a person says so; its key moves on.
-func (e *Engine) Skip(ctx context.Context, scope store.Scope, delivery int64, reason string) error {
+func (e *Engine) Skip(ctx context.Context, scope store.Scope, delivery int64, by grapnel.By) error {
 	d, err := e.store.Delivery(ctx, scope, delivery)
 	if err != nil {
 		return err
@@ -46,7 +47,28 @@ func (e *Engine) Skip(ctx context.Context, scope store.Scope, delivery int64, re
 	if d.Status.Final() {
 		return grapnel.Errorf(grapnel.CodeConflict, "the delivery is over: it is %s", d.Status)
 	}
-	return e.order(ctx, core.Operated{Verb: core.Skip, Endpoint: d.EndpointID, Delivery: delivery, Reason: reason})
+	return e.order(ctx, core.Operated{Verb: core.Skip, Endpoint: d.EndpointID, Delivery: delivery, Reason: by.Reason,
+		Audit: e.entry(grapnel.VerbSkip, d, by)})
+}
+
+// Probe tries an endpoint whose breaker is open without waiting for the time of the next probe.
+func (e *Engine) Probe(ctx context.Context, scope store.Scope, endpoint string, by grapnel.By) error {
+	ep := e.config.Load().endpoint(scope, endpoint)
+	if ep == nil {
+		return store.ErrNotFound("endpoint")
+	}
+	if err := e.order(ctx, core.Operated{Verb: core.Probe, Endpoint: endpoint}); err != nil {
+		return err
+	}
+	// What an order to probe leaves behind is an attempt; who wanted it is kept here.
+	return e.store.Note(ctx, grapnel.AuditEntry{At: e.now(), Tenant: ep.Tenant, Actor: by.Actor, Verb: grapnel.VerbProbe,
+		Endpoint: endpoint, Reason: by.Reason})
+}
+
+// entry is the audit entry of an order about a delivery.
+func (e *Engine) entry(verb grapnel.Verb, d *grapnel.Delivery, by grapnel.By) *grapnel.AuditEntry {
+	return &grapnel.AuditEntry{At: e.now(), Tenant: d.Tenant, Actor: by.Actor, Verb: verb, Endpoint: d.EndpointID, Delivery: d.ID(),
+		Reason: by.Reason}
 }
 
 // order gives the core an order and waits for its answer.

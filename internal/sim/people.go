@@ -231,7 +231,7 @@ func (r *receiver) act(kind history.Kind, change func(*grapnel.Endpoint)) {
 	}
 	invoke := w.agenda.now
 	change(&r.config)
-	put, err := w.model.PutEndpoint(context.Background(), store.Everyone(), r.config, nil)
+	put, err := w.model.PutEndpoint(context.Background(), store.Everyone(), r.config, store.With{})
 	if err != nil {
 		panic(err)
 	}

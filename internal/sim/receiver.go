@@ -102,7 +102,7 @@ func (w *world) setUp() {
 		if w.rand.IntN(3) == 0 {
 			r.config.RateLimit = &grapnel.RateLimit{PerSecond: 0.5 + 10*w.rand.Float64(), Burst: 1 + w.rand.IntN(4)}
 		}
-		put, err := w.model.PutEndpoint(context.Background(), store.Everyone(), r.config, nil)
+		put, err := w.model.PutEndpoint(context.Background(), store.Everyone(), r.config, store.With{})
 		if err != nil {
 			panic(err)
 		}

@@ -17,7 +17,7 @@ type Configuration interface {
 	Version(ctx context.Context) (version, newest int64, err error)
 	// PutEndpoint creates the endpoint (Revision 0) or replaces the one that has this Revision; another revision there is
 	// grapnel.CodeConflict, none in scope grapnel.CodeNotFound. It returns the new revision and configuration version.
-	PutEndpoint(ctx context.Context, scope Scope, ep grapnel.Endpoint, once *Once) (Put, error)
+	PutEndpoint(ctx context.Context, scope Scope, ep grapnel.Endpoint, with With) (Put, error)
 	// RemoveEndpoint forgets an endpoint that was marked as deleted, once nothing waits for it; before that it is
 	// grapnel.CodeConflict. Its deliveries stay in the history.
 	RemoveEndpoint(ctx context.Context, id string) error
@@ -45,11 +45,19 @@ type Config struct {
 	Newest    int64 // the highest number of any delivery so far
 }
 
+// With is what is committed together with a write.
+type With struct {
+	Once  *Once
+	Tell  *Batch              // events; its Config is the version before the write, another one is ErrStale. Its Once means nothing
+	Audit *grapnel.AuditEntry //
+}
+
 // Put is the result of a configuration write.
 type Put struct {
 	Revision int64
 	Version  int64
-	Answer   *Answer // see Accepted.Answer
+	Answer   *Answer   // see Accepted.Answer
+	Told     *Accepted // what With.Tell did
 }
 
 // Once makes a call happen once for an idempotency key: the answer is stored in the same transaction as the effect.

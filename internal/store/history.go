@@ -21,6 +21,9 @@ type History interface {
 	// Counts returns how many deliveries there are per endpoint and stored status, so held ones are counted as pending; it may
 	// take its time to count.
 	Counts(ctx context.Context, scope Scope) (map[string]map[grapnel.Status]int64, error)
+	// StuckLanes returns lanes whose head has failed at least once or is blocked, by the numbers of the heads, the oldest first. How many
+	// wait behind a head is counted up to MaxWaiting.
+	StuckLanes(ctx context.Context, scope Scope, q LaneQuery) ([]grapnel.Lane, error)
 	// Waiting returns how many pending deliveries an endpoint has, counting at most limit.
 	Waiting(ctx context.Context, endpoint string, limit int) (int, error)
 }
@@ -49,3 +52,13 @@ type DeliveryQuery struct {
 	Before        int64
 	Limit         int // at most; 0: none
 }
+
+// LaneQuery selects lanes.
+type LaneQuery struct {
+	Endpoint string // one; empty finds nothing
+	After    int64  // only lanes whose head has a higher number
+	Limit    int    // at most; 0: none
+}
+
+// MaxWaiting is as far as StuckLanes counts.
+const MaxWaiting = 10_000

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/policy"
 )
 
 // Store is everything an implementation provides. Users of a store ask for the part they need.
@@ -31,6 +32,7 @@ type Store interface {
 	Street
 	Configuration
 	History
+	Journal
 	Close() error
 }
 
@@ -45,6 +47,11 @@ type Street interface {
 	// Head returns one pending delivery's current place, or nil if it is final or absent. The second result is false
 	// when the delivery is pending but not the head of its lane; its place then has neither Due nor Anchor.
 	Head(ctx context.Context, delivery int64) (*Head, bool, error)
+	// Hasten makes heads due at h.At that wait longer because of their endpoint (Change.EndpointWide) and were recorded so before
+	// h.Before: their schedules were made for an endpoint that was away. At most limit; fewer than that means that none is left.
+	Hasten(ctx context.Context, endpoint string, h Hastening, limit int) (int, error)
+	// Standings returns what is kept of every endpoint of which a Standing was recorded.
+	Standings(ctx context.Context) ([]Standing, error)
 	// Events returns events by their sequence numbers, in the order asked for, and verifies the checksum of each; the entry of one
 	// that is absent or corrupt is nil.
 	Events(ctx context.Context, seqs []int64) ([]*grapnel.Event, error)
@@ -130,6 +137,14 @@ type Change struct {
 	Trigger grapnel.Trigger // of the next attempt
 	Anchor  time.Time       // zero: unchanged
 
+	// EndpointWide says that the delivery waits because of its endpoint and not because of what it is; see Hasten. A change without
+	// attempt leaves it as it was.
+	EndpointWide bool
+
+	Standing *Standing           // of the endpoint from now on; kept whether the change is applied or not, unless a newer one is there
+	Tell     *Batch              // events accepted with the change if it is applied. If its Config is stale, Record returns ErrStale
+	Audit    *grapnel.AuditEntry // kept if the change is applied
+
 	// NextDelay is the first delay of the delivery that becomes the lane's head by this change: its Due is At plus NextDelay,
 	// its Anchor is At. If At is before it was created, both count from its creation.
 	NextDelay time.Duration
@@ -140,6 +155,20 @@ type Changed struct {
 	Applied bool
 	Status  grapnel.Status // of the delivery now; empty if there is no such delivery
 	Next    *Head          // the head of the delivery's lane now; for a pending delivery without lane, itself; else nil
+	Told    *Accepted      // what Tell did; nil if it was not applied
+}
+
+// Standing is an endpoint's standing with the number that orders it: only a higher one replaces another.
+type Standing struct {
+	Endpoint string
+	Number   int64
+	policy.Standing
+}
+
+// Hastening says which heads become due, and when.
+type Hastening struct {
+	Before time.Time // the attempt that put them off was recorded (Change.At) before this
+	At     time.Time // those that are due later than this become due at this
 }
 
 // Ending is how End finishes deliveries, and which.
@@ -159,6 +188,7 @@ type Redelivery struct {
 	Delay   time.Duration // see Target.Delay
 	At      time.Time
 	Once    *Once
+	Audit   *grapnel.AuditEntry // kept with it
 }
 
 // Redelivered is the new delivery.

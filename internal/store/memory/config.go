@@ -89,7 +89,8 @@ func (s *Store) changed(revision int64, once *store.Once) store.Put {
 }
 
 // PutEndpoint gives a new endpoint revision 1.
-func (s *Store) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.Endpoint, once *store.Once) (store.Put, error) {
+func (s *Store) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.Endpoint, with store.With) (store.Put, error) {
+	once := with.Once
 	leave, err := s.enter(ctx)
 	if err != nil {
 		return store.Put{}, err

@@ -89,8 +89,8 @@ func (f *Faulty) Version(ctx context.Context) (version, newest int64, err error)
 }
 
 // PutEndpoint may fail.
-func (f *Faulty) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.Endpoint, once *store.Once) (store.Put, error) {
-	return call(f, "PutEndpoint", func() (store.Put, error) { return f.Store.PutEndpoint(ctx, scope, ep, once) })
+func (f *Faulty) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.Endpoint, with store.With) (store.Put, error) {
+	return call(f, "PutEndpoint", func() (store.Put, error) { return f.Store.PutEndpoint(ctx, scope, ep, with) })
 }
 
 // PutPolicy may fail.
@@ -183,4 +183,30 @@ func (f *Faulty) Event(ctx context.Context, scope store.Scope, tenant, id string
 		return nil, nil, err
 	}
 	return e, ds, nil
+}
+
+// Note may fail.
+func (f *Faulty) Note(ctx context.Context, e grapnel.AuditEntry) error {
+	_, err := call(f, "Note", func() (struct{}, error) { return struct{}{}, f.Store.Note(ctx, e) })
+	return err
+}
+
+// AuditList may fail.
+func (f *Faulty) AuditList(ctx context.Context, scope store.Scope, q store.AuditQuery) ([]grapnel.AuditEntry, error) {
+	return call(f, "AuditList", func() ([]grapnel.AuditEntry, error) { return f.Store.AuditList(ctx, scope, q) })
+}
+
+// StuckLanes may fail.
+func (f *Faulty) StuckLanes(ctx context.Context, scope store.Scope, q store.LaneQuery) ([]grapnel.Lane, error) {
+	return call(f, "StuckLanes", func() ([]grapnel.Lane, error) { return f.Store.StuckLanes(ctx, scope, q) })
+}
+
+// Hasten may fail.
+func (f *Faulty) Hasten(ctx context.Context, endpoint string, h store.Hastening, limit int) (int, error) {
+	return call(f, "Hasten", func() (int, error) { return f.Store.Hasten(ctx, endpoint, h, limit) })
+}
+
+// Standings may fail.
+func (f *Faulty) Standings(ctx context.Context) ([]store.Standing, error) {
+	return call(f, "Standings", func() ([]store.Standing, error) { return f.Store.Standings(ctx) })
 }

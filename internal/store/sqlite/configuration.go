@@ -80,7 +80,8 @@ func (s *Store) remove(ctx context.Context, do func(*tx) error) error {
 }
 
 // PutEndpoint gives a new endpoint revision 1.
-func (s *Store) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.Endpoint, once *store.Once) (store.Put, error) {
+func (s *Store) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.Endpoint, with store.With) (store.Put, error) {
+	once := with.Once
 	before := ep.Revision
 	ep.Revision++
 	body, err := encodeEndpoint(ep)

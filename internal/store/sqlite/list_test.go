@@ -45,7 +45,7 @@ func TestListsOfManyBlocks(t *testing.T) {
 	tenants := []string{"acme", "bolt", "rare"}
 	for i := range 9 {
 		both(func(s store.Store) (any, error) {
-			return s.PutEndpoint(t.Context(), store.Everyone(), grapnel.Endpoint{ID: fmt.Sprint("ep_", i), Tenant: tenants[i%3], Policy: p}, nil)
+			return s.PutEndpoint(t.Context(), store.Everyone(), grapnel.Endpoint{ID: fmt.Sprint("ep_", i), Tenant: tenants[i%3], Policy: p}, store.With{})
 		})
 	}
 	start := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)

@@ -66,12 +66,12 @@ var configCases = []testCase{
 		before := d.config()
 		for _, revision := range []int64{0, 2, 17, -1} {
 			ep.Revision = revision
-			_, err := d.PutEndpoint(d.ctx, store.Of(acme), ep, nil)
+			_, err := d.PutEndpoint(d.ctx, store.Of(acme), ep, store.With{})
 			d.code(err, grapnel.CodeConflict, "another revision")
 		}
 		ep = endpoint("ep_absent", acme)
 		ep.Revision = 1
-		_, err := d.PutEndpoint(d.ctx, everyone, ep, nil)
+		_, err := d.PutEndpoint(d.ctx, everyone, ep, store.With{})
 		d.code(err, grapnel.CodeNotFound, "absent")
 		d.same(d.config(), before, "configuration")
 	}},

@@ -129,7 +129,7 @@ func sameSecret(a, b grapnel.Secret) bool {
 
 func (d *desk) put(ep grapnel.Endpoint) store.Put {
 	d.Helper()
-	p, err := d.PutEndpoint(d.ctx, store.Of(ep.Tenant), ep, nil)
+	p, err := d.PutEndpoint(d.ctx, store.Of(ep.Tenant), ep, store.With{})
 	d.must(err, "PutEndpoint")
 	return p
 }

@@ -292,7 +292,7 @@ func (m *machine) redelivers(t *rapid.T) {
 func (m *machine) putEndpoint(scope store.Scope, ep grapnel.Endpoint) {
 	m.Helper()
 	want, wantErr := m.model.putEndpoint(scope, ep)
-	got, err := m.PutEndpoint(m.ctx, scope, ep, nil)
+	got, err := m.PutEndpoint(m.ctx, scope, ep, store.With{})
 	if err == nil && wantErr == nil {
 		if got.Version <= want.Version-1 {
 			m.Fatalf("PutEndpoint: version %d after %d", got.Version, want.Version-1)

@@ -48,7 +48,7 @@ func onceCalls() []onceCall {
 		}, func(d *desk) int { return d.waiting(epA) }},
 		{"PutEndpoint", "store.Put", func(d *desk, o *store.Once) (*store.Answer, error) {
 			number++
-			return putAnswer(d.PutEndpoint(d.ctx, everyone, endpoint(fmt.Sprint("ep_", number), acme), o))
+			return putAnswer(d.PutEndpoint(d.ctx, everyone, endpoint(fmt.Sprint("ep_", number), acme), store.With{Once: o}))
 		}, func(d *desk) int { return len(d.config().Endpoints) }},
 		{"PutPolicy", "store.Put", func(d *desk, o *store.Once) (*store.Answer, error) {
 			number++
@@ -115,7 +115,7 @@ var onceCases = []testCase{
 		d.must(err, "Again")
 		d.same(seen, again, "Again")
 		o.Key = "put"
-		put, err := d.PutEndpoint(d.ctx, everyone, endpoint("ep_new", acme), o)
+		put, err := d.PutEndpoint(d.ctx, everyone, endpoint("ep_new", acme), store.With{Once: o})
 		d.must(err, "PutEndpoint")
 		d.same(seen, put, "PutEndpoint")
 	}},
@@ -131,7 +131,7 @@ var onceCases = []testCase{
 		}
 		_, err = d.Again(d.ctx, store.Of(bolt), store.Redelivery{Of: n[0], At: at(2), Once: fail})
 		d.code(err, grapnel.CodeNotFound, "Again")
-		_, err = d.PutEndpoint(d.ctx, everyone, endpoint(epA, acme), fail)
+		_, err = d.PutEndpoint(d.ctx, everyone, endpoint(epA, acme), store.With{Once: fail})
 		d.code(err, grapnel.CodeConflict, "PutEndpoint")
 		_, err = d.PutPolicy(d.ctx, store.Scope{}, named("pol_1", acme, "n"), fail)
 		d.code(err, grapnel.CodeNotFound, "PutPolicy")

@@ -177,7 +177,7 @@ var raceCases = []testCase{
 		together(racers, func(int) {
 			ep := endpoint(epA, acme)
 			ep.Revision = 1
-			switch _, err := d.PutEndpoint(d.ctx, everyone, ep, nil); grapnel.CodeOf(err) {
+			switch _, err := d.PutEndpoint(d.ctx, everyone, ep, store.With{}); grapnel.CodeOf(err) {
 			case "":
 				won.Add(1)
 			case grapnel.CodeConflict:

@@ -81,7 +81,7 @@ var scopeCases = []testCase{
 				if scope.Allows(tenant) {
 					continue
 				}
-				_, err := d.PutEndpoint(d.ctx, scope, endpoint("ep_new", tenant), nil)
+				_, err := d.PutEndpoint(d.ctx, scope, endpoint("ep_new", tenant), store.With{})
 				d.code(err, grapnel.CodeNotFound, "PutEndpoint, new")
 				_, err = d.PutPolicy(d.ctx, scope, named("pol_new", tenant, "new"), nil)
 				d.code(err, grapnel.CodeNotFound, "PutPolicy, new")
@@ -91,7 +91,7 @@ var scopeCases = []testCase{
 			for _, tenant := range []string{acme, bolt} { // bolt: taking over what is acme's
 				ep := endpoint(epA, tenant)
 				ep.Revision = 1
-				_, err := d.PutEndpoint(d.ctx, scope, ep, nil)
+				_, err := d.PutEndpoint(d.ctx, scope, ep, store.With{})
 				d.code(err, grapnel.CodeNotFound, "PutEndpoint")
 				_, err = d.PutPolicy(d.ctx, scope, named("pol_a", tenant, "fast"), nil)
 				d.code(err, grapnel.CodeNotFound, "PutPolicy")
@@ -111,7 +111,7 @@ var scopeCases = []testCase{
 	{"of everyone moves nothing to another tenant", func(d *desk) {
 		ep := endpoint(epA, bolt)
 		ep.Revision = 1
-		_, err := d.PutEndpoint(d.ctx, everyone, ep, nil)
+		_, err := d.PutEndpoint(d.ctx, everyone, ep, store.With{})
 		d.code(err, grapnel.CodeNotFound, "PutEndpoint")
 		_, err = d.PutPolicy(d.ctx, everyone, named("pol_a", acme, "fast"), nil)
 		d.must(err, "PutPolicy")

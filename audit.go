@@ -1,0 +1,43 @@
+package grapnel
+
+import "time"
+
+// AuditEntry says who did what to which endpoint or delivery, when and why. Entries are written with what they tell of, and never change.
+type AuditEntry struct {
+	Seq      int64 // given by the store; orders entries
+	At       time.Time
+	Tenant   string
+	Actor    string // the id of the API key, or Grapnel itself
+	Verb     Verb
+	Endpoint string // id; empty: it is not about one
+	Delivery string // id; empty: it is not about one
+	Reason   string // the actor's own words; may be empty
+}
+
+// ActorItself is the actor of what Grapnel decides by itself.
+const ActorItself = "grapnel"
+
+// Verb is what was done.
+type Verb string
+
+// The verbs.
+const (
+	VerbCreate  Verb = "create"
+	VerbChange  Verb = "change"
+	VerbPause   Verb = "pause"
+	VerbResume  Verb = "resume"
+	VerbDisable Verb = "disable"
+	VerbEnable  Verb = "enable"
+	VerbDelete  Verb = "delete"
+	VerbRotate  Verb = "rotate_secret"
+	VerbTest    Verb = "test"
+	VerbProbe   Verb = "probe"
+	VerbRetry   Verb = "retry"
+	VerbSkip    Verb = "skip"
+)
+
+// By says who asks for something, and why.
+type By struct {
+	Actor  string
+	Reason string
+}

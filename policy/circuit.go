@@ -1,0 +1,118 @@
+package policy
+
+import "time"
+
+// Circuit is the breaker of one endpoint: it counts what it sees and decides when the endpoint is left alone, when it is probed and
+// when it is back. What it decided is in the Standing; what it counts towards the next opening begins anew after a restart.
+type Circuit struct {
+	failures int // endpoint-wide, in a row
+	recent   [circuitParts]part
+}
+
+// part is a part of the window over which the ratio is measured.
+type part struct {
+	number int64 // which part of all time this is
+	wide   int
+	all    int
+}
+
+const (
+	circuitParts = 10
+	// fewest is how many attempts a ratio needs to mean anything.
+	fewest = 20
+)
+
+// Shift is what an outcome did to the breaker.
+type Shift int
+
+// The shifts.
+const (
+	NoShift Shift = iota
+	Opened        // from now on only probes
+	Probed        // a probe failed; there is a time for the next
+	Closed        // the endpoint is back
+)
+
+// Observe takes an outcome in. Only what began after the last shift says something about now: what was in flight when the breaker
+// opened neither closes it nor, once it is closed again, opens it.
+func (c *Circuit) Observe(st *Standing, rules Breaker, s Sighting) Shift {
+	if rules.Off {
+		return NoShift
+	}
+	if st.Open() {
+		return c.observeOpen(st, rules, s)
+	}
+	wide := s.Outcome.EndpointWide() && s.Decision != Throttle
+	if s.Started.Before(st.RecoveredAt) || !wide && !s.Outcome.alive() {
+		return NoShift
+	}
+	total, failed := c.count(rules, s.Ended, wide)
+	if !wide {
+		c.failures = 0
+		return NoShift
+	}
+	c.failures++
+	if c.failures < rules.Failures && (total < fewest || float64(failed) < rules.Ratio*float64(total)) {
+		return NoShift
+	}
+	st.OpenedAt, st.Cause, st.Probes = s.Ended, s.Cause, 0
+	st.ProbeAt = s.Ended.Add(rules.wait(0, 0, s.Seed))
+	return Opened
+}
+
+func (c *Circuit) observeOpen(st *Standing, rules Breaker, s Sighting) Shift {
+	switch {
+	case s.Started.Before(st.OpenedAt):
+		return NoShift
+	case s.Outcome.alive():
+		c.Close(st, s.Ended)
+		return Closed
+	case !s.Probe:
+		return NoShift // a person tried; the probes keep their own pace
+	}
+	st.Probes++
+	st.Cause = s.Cause
+	st.ProbeAt = s.Ended.Add(rules.wait(st.Probes, s.Ended.Sub(st.OpenedAt), s.Seed))
+	if s.Hold.After(st.ProbeAt) {
+		st.ProbeAt = s.Hold
+	}
+	return Probed
+}
+
+// Close closes an open breaker.
+func (c *Circuit) Close(st *Standing, now time.Time) {
+	st.OpenedAt, st.Cause, st.ProbeAt, st.Probes, st.RecoveredAt = time.Time{}, "", time.Time{}, 0, now
+	*c = Circuit{}
+}
+
+// count adds an outcome to the window and returns what is in it.
+func (c *Circuit) count(rules Breaker, now time.Time, wide bool) (total, failed int) {
+	number := now.UnixNano() / max(int64(rules.Window)/circuitParts, 1)
+	p := &c.recent[number%circuitParts]
+	if p.number != number {
+		*p = part{number: number}
+	}
+	p.all++
+	if wide {
+		p.wide++
+	}
+	for _, p := range c.recent {
+		if age := number - p.number; age >= 0 && age < circuitParts {
+			total, failed = total+p.all, failed+p.wide
+		}
+	}
+	return total, failed
+}
+
+// wait is the time from a failed probe to the next. It grows by half with each, up to two and a half times the first; from then on it
+// is a thirtieth of the outage so far. Doubling, as breakers mostly do, would let an endpoint wait for as long again as it
+// was down. A little is added at random, so that endpoints that failed together are not probed together.
+func (b Breaker) wait(probes int, outage time.Duration, seed uint64) time.Duration {
+	first, most := b.Probe.Std(), b.ProbeMax.Std()
+	wait := first
+	for range min(probes, 3) {
+		wait = min(wait*3/2, first*5/2)
+	}
+	wait = min(max(wait, outage/30), most)
+	return wait + time.Duration(unit(seed, uint64(probes))*float64(wait)/20)
+}

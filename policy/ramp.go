@@ -1,0 +1,122 @@
+package policy
+
+import (
+	"math"
+	"time"
+)
+
+// Ramp is how much an endpoint gets at once, as its answers have taught. It starts at the most that is allowed. A 429, a timeout
+// or a refused connection halves it, successes win it back: one more for as many successes as it is.
+//
+// After an outage what waited is let go more carefully: one request at a time and few in a second, both doubling for as long as all
+// goes well, then, after the first setback, growing evenly.
+type Ramp struct {
+	most    int
+	limit   int
+	credit  int       // successes since the limit grew
+	cutAt   time.Time // what began before says nothing about the limit that followed
+	doubles bool      // nothing has gone wrong since the recovery
+
+	rate float64   // releases in a second while recovering; 0: no bound
+	at   time.Time // when rate was right
+	next time.Time // release
+}
+
+const (
+	firstRate  = 20.0 // releases in the first second of a recovery
+	enoughRate = firstRate * 1024
+)
+
+// Allow sets the most that the endpoint's configuration allows.
+func (r *Ramp) Allow(most int) {
+	if r.limit == r.most || r.limit > most {
+		r.limit = most
+	}
+	r.most = most
+}
+
+// Begin starts a recovery.
+func (r *Ramp) Begin(now time.Time) {
+	r.limit, r.credit, r.cutAt, r.doubles = 1, 0, now, true
+	r.rate, r.at, r.next = firstRate, now, now
+}
+
+// Recovering says whether releases are paced.
+func (r *Ramp) Recovering() bool { return r.rate > 0 }
+
+// End says that nothing waits any more: there is nothing left to pace.
+func (r *Ramp) End() { r.rate = 0 }
+
+// Limit is how many requests may be in flight.
+func (r *Ramp) Limit() int { return r.limit }
+
+// Next is when the pace allows the next attempt.
+func (r *Ramp) Next(now time.Time) time.Time {
+	if r.rate == 0 {
+		return time.Time{}
+	}
+	if r.at.After(now) { // the clock has been set back
+		r.at, r.next = now, now
+	}
+	return r.next
+}
+
+// Start counts an attempt that begins.
+func (r *Ramp) Start(now time.Time) {
+	if r.rate == 0 {
+		return
+	}
+	if since := now.Sub(r.at).Seconds(); r.doubles {
+		r.rate *= exp2(since)
+	} else {
+		r.rate += firstRate * since
+	}
+	r.at = now
+	if r.rate >= enoughRate {
+		r.rate = 0
+		return
+	}
+	// What was not used is not saved up, but for a moment in which the machine was busy with others.
+	if lag := now.Add(-100 * time.Millisecond); r.next.Before(lag) {
+		r.next = lag
+	}
+	r.next = r.next.Add(time.Duration(float64(time.Second) / r.rate))
+}
+
+// Observe learns from an outcome.
+func (r *Ramp) Observe(s Sighting) {
+	switch {
+	case s.Decision == Deliver:
+		r.credit++
+		if r.limit < r.most && (r.doubles || r.credit >= r.limit) {
+			r.limit, r.credit = r.limit+1, 0
+		}
+	case s.Started.Before(r.cutAt):
+	case s.Decision == Throttle, s.Outcome.Class == ClassTimeout, s.Outcome.Class == ClassConnect:
+		r.limit, r.credit, r.cutAt, r.doubles = max(r.limit/2, 1), 0, s.Ended, false
+		r.rate = max(r.rate/2, min(r.rate, 1))
+	}
+}
+
+// DrainTime estimates how long a recovery needs for so many deliveries, if the endpoint then takes perSecond of them.
+func DrainTime(waiting int, perSecond float64) time.Duration {
+	var took float64
+	left := float64(waiting)
+	for rate := firstRate; left > 0; rate *= 2 {
+		now := rate
+		if perSecond > 0 {
+			now = min(now, perSecond)
+		}
+		part := min(left/now, 1)
+		took += part
+		left -= now * part
+		if part == 1 && (now == perSecond || now >= enoughRate) {
+			took += left / now
+			break
+		}
+	}
+	return time.Duration(took * float64(time.Second))
+}
+
+// exp2 is 2 to the power of x.
+func exp2(x float64) float64 { return math.Exp2(min(max(x, 0), 10)) }
