@@ -19,8 +19,8 @@ const (
 	CodeUnsupported Code = "unsupported" // a content type or encoding that is not taken
 	CodeUnavailable Code = "unavailable" // try again later
 	CodeStorageFull Code = "storage_full"
-	CodeOverloaded  Code = "overloaded" // the server sheds load; RetryAfter says when to try again
-	CodeQuota       Code = "quota"      // the tenant has too much waiting; RetryAfter says when to try again
+	CodeOverloaded  Code = "overloaded"           // the server sheds load; RetryAfter says when to try again
+	CodeQuota       Code = "quota"                // the tenant has too much waiting; RetryAfter says when to try again
 	CodeMismatch    Code = "idempotency_mismatch" // the same Idempotency-Key with another body
 	CodeInFlight    Code = "idempotency_in_flight"
 )
