@@ -39,6 +39,10 @@ func (c *Circuit) Observe(st *Standing, rules Breaker, s Sighting) Shift {
 	if rules.Off {
 		return NoShift
 	}
+	if st.OpenedAt.After(s.Ended) || st.RecoveredAt.After(s.Ended) {
+		// The clock has been set back. It must not make everything that happens look older than the last shift.
+		st.OpenedAt, st.RecoveredAt = earlier(st.OpenedAt, s.Started), earlier(st.RecoveredAt, s.Started)
+	}
 	if st.Open() {
 		return c.observeOpen(st, rules, s)
 	}

@@ -91,7 +91,7 @@ func (r *Ramp) Observe(s Sighting) {
 		if r.limit < r.most && (r.doubles || r.credit >= r.limit) {
 			r.limit, r.credit = r.limit+1, 0
 		}
-	case s.Started.Before(r.cutAt):
+	case s.Started.Before(r.cutAt) && !r.cutAt.After(s.Ended):
 	case s.Decision == Throttle, s.Outcome.Class == ClassTimeout, s.Outcome.Class == ClassConnect:
 		r.limit, r.credit, r.cutAt, r.doubles = max(r.limit/2, 1), 0, s.Ended, false
 		r.rate = max(r.rate/2, min(r.rate, 1))

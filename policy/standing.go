@@ -12,6 +12,8 @@ type Standing struct {
 	Probes      int       `json:"probes,omitempty"`      // while open: how many have failed
 	RecoveredAt time.Time `json:"recovered_at,omitzero"` // when it was closed last: what failed before has been due since
 
+	HoldUntil time.Time `json:"hold_until,omitzero"` // the endpoint asked to be spared until then
+
 	// The way to being disabled.
 	Strikes      int       `json:"strikes,omitempty"`      // deliveries in a row whose first attempt ended in the class that disables
 	FailingSince time.Time `json:"failing_since,omitzero"` // the first failure since the last success
