@@ -21,10 +21,23 @@ func (s *Store) Append(ctx context.Context, b store.Batch) (store.Accepted, erro
 	if then, err := s.recall(b.Once); then != nil || err != nil {
 		return store.Accepted{Answer: then}, err
 	}
-	if b.Config != s.config.Version {
+	if s.stale(&b) {
 		return store.Accepted{}, store.ErrStale
 	}
-	var done store.Accepted
+	done := s.take(&b)
+	s.remember(b.Once, *done)
+	return *done, nil
+}
+
+// stale says whether a batch, if there is one, was matched against another configuration than the one there is.
+func (s *Store) stale(b *store.Batch) bool { return b != nil && b.Config != s.config.Version }
+
+// take accepts the events of a batch, if there is one.
+func (s *Store) take(b *store.Batch) *store.Accepted {
+	if b == nil {
+		return nil
+	}
+	done := new(store.Accepted)
 	for _, in := range b.Events {
 		if first := s.byID[in.Event.ID]; first != nil {
 			done.Events = append(done.Events, first.met(in.Event))
@@ -34,8 +47,7 @@ func (s *Store) Append(ctx context.Context, b store.Batch) (store.Accepted, erro
 		done.Heads = append(done.Heads, heads...)
 		done.Events = append(done.Events, store.Placed{Seq: e.Seq, AcceptedAt: e.AcceptedAt, Deliveries: e.made})
 	}
-	s.remember(b.Once, done)
-	return done, nil
+	return done
 }
 
 // met is the answer to an event whose id is taken by e. A conflict tells nothing about e, which may belong to another tenant.
@@ -94,6 +106,7 @@ func (s *Store) Again(ctx context.Context, scope store.Scope, r store.Redelivery
 	if s.wait(d, r.Ordered, r.Delay) {
 		done.Head = d.place()
 	}
+	s.note(r.Audit)
 	s.remember(r.Once, done)
 	return done, nil
 }

@@ -81,23 +81,26 @@ func (s *Store) Version(ctx context.Context) (version, newest int64, err error) 
 }
 
 // changed makes a new version of the configuration.
-func (s *Store) changed(revision int64, once *store.Once) store.Put {
+func (s *Store) changed(revision int64, with store.With) store.Put {
 	s.config.Version++
-	done := store.Put{Revision: revision, Version: s.config.Version}
-	s.remember(once, done)
+	done := store.Put{Revision: revision, Version: s.config.Version, Told: s.take(with.Tell)}
+	s.note(with.Audit)
+	s.remember(with.Once, done)
 	return done
 }
 
 // PutEndpoint gives a new endpoint revision 1.
 func (s *Store) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.Endpoint, with store.With) (store.Put, error) {
-	once := with.Once
 	leave, err := s.enter(ctx)
 	if err != nil {
 		return store.Put{}, err
 	}
 	defer leave()
-	if then, err := s.recall(once); then != nil || err != nil {
+	if then, err := s.recall(with.Once); then != nil || err != nil {
 		return store.Put{Answer: then}, err
+	}
+	if s.stale(with.Tell) {
+		return store.Put{}, store.ErrStale
 	}
 	at, there, err := writable(scope, s.config.Endpoints, ep, "endpoint")
 	switch {
@@ -110,7 +113,7 @@ func (s *Store) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.E
 	}
 	ep.Revision++
 	s.config.Endpoints = put(s.config.Endpoints, at, there, ep)
-	return s.changed(ep.Revision, once), nil
+	return s.changed(ep.Revision, with), nil
 }
 
 // RemoveEndpoint refuses an endpoint that is not marked as deleted, or for which something waits, with
@@ -131,7 +134,8 @@ func (s *Store) RemoveEndpoint(ctx context.Context, id string) error {
 		return grapnel.Errorf(grapnel.CodeConflict, "deliveries wait for the endpoint")
 	}
 	s.config.Endpoints = slices.Delete(s.config.Endpoints, at, at+1)
-	s.changed(0, nil)
+	delete(s.standings, id)
+	s.changed(0, store.With{})
 	return nil
 }
 
@@ -159,7 +163,7 @@ func (s *Store) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.Name
 		p.Revision = s.config.Policies[at].Revision + 1
 	}
 	s.config.Policies = put(s.config.Policies, at, there, p)
-	return s.changed(p.Revision, once), nil
+	return s.changed(p.Revision, store.With{Once: once}), nil
 }
 
 // DeletePolicy forgets a policy. Whether an endpoint still names it is not asked here.
@@ -183,7 +187,7 @@ func remove[T object](ctx context.Context, s *Store, scope store.Scope, list *[]
 		return store.ErrNotFound(what)
 	}
 	*list = slices.Delete(*list, at, at+1)
-	s.changed(0, nil)
+	s.changed(0, store.With{})
 	return nil
 }
 
@@ -202,7 +206,7 @@ func (s *Store) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, on
 		return store.Put{}, err
 	}
 	s.config.Keys = put(s.config.Keys, at, there, k)
-	return s.changed(0, once), nil
+	return s.changed(0, store.With{Once: once}), nil
 }
 
 // DeleteKey forgets an API key.

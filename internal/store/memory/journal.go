@@ -2,26 +2,48 @@ package memory
 
 import (
 	"context"
+	"slices"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
+// note numbers an entry, if there is one, and keeps it.
+func (s *Store) note(e *grapnel.AuditEntry) {
+	if e == nil {
+		return
+	}
+	kept := *e
+	kept.Seq, kept.At = int64(len(s.audit))+1, micro(e.At)
+	s.audit = append(s.audit, kept)
+}
+
 // Note keeps an entry.
-func (s *Store) Note(context.Context, grapnel.AuditEntry) error { return nil }
-
-// AuditList returns entries, the newest first.
-func (s *Store) AuditList(context.Context, store.Scope, store.AuditQuery) ([]grapnel.AuditEntry, error) {
-	return nil, nil
+func (s *Store) Note(ctx context.Context, e grapnel.AuditEntry) error {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	s.note(&e)
+	return nil
 }
 
-// StuckLanes returns lanes whose head is stuck.
-func (s *Store) StuckLanes(context.Context, store.Scope, store.LaneQuery) ([]grapnel.Lane, error) {
-	return nil, nil
+// AuditList returns at most Limit entries; no limit is none.
+func (s *Store) AuditList(ctx context.Context, scope store.Scope, q store.AuditQuery) ([]grapnel.AuditEntry, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	var list []grapnel.AuditEntry
+	for _, e := range slices.Backward(newest(s.audit, q.Before)) {
+		if len(list) >= q.Limit {
+			break
+		}
+		if scope.Allows(e.Tenant) && either(q.Tenant, e.Tenant) && either(q.Endpoint, e.Endpoint) && either(q.Delivery, e.Delivery) {
+			list = append(list, e)
+		}
+	}
+	return list, nil
 }
-
-// Hasten makes heads due.
-func (s *Store) Hasten(context.Context, string, store.Hastening, int) (int, error) { return 0, nil }
-
-// Standings returns what is kept of endpoints.
-func (s *Store) Standings(context.Context) ([]store.Standing, error) { return nil, nil }

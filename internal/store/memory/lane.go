@@ -13,6 +13,7 @@ type delivery struct {
 	event   *event
 	lane    *lane // nil: it waits for nobody and nobody waits for it
 	trigger grapnel.Trigger
+	wide    time.Time // when the last attempt, which failed because of the endpoint, was recorded; zero: it did not
 }
 
 // queue is what is pending at one endpoint.

@@ -3,7 +3,7 @@
 //
 // It is synchronous (every call does its work under one mutex and returns) and deterministic: the same calls give the same
 // answers, and no map order shows. What goes in and what comes out are copies, so nobody can change what is stored from
-// outside. Numbers of events and deliveries are 1, 2, 3 … without gaps, which the contract does not ask of others.
+// outside. Numbers of events, deliveries and audit entries are 1, 2, 3 … without gaps, which the contract does not ask of others.
 //
 // It does not promise to survive the process, and it does not verify checksums: nothing below it can corrupt a byte. A crash is
 // simulated by making a new engine on the same store; failing writes by Faulty.
@@ -26,6 +26,8 @@ type Store struct {
 	deliveries []*delivery       // by number, from 1
 	queues     map[string]*queue // by endpoint
 	config     store.Config
+	standings  map[string]store.Standing // by endpoint
+	audit      []grapnel.AuditEntry      // by number, from 1
 	answers    map[string]answer
 }
 
@@ -41,10 +43,11 @@ type event struct {
 // New makes an empty store. Its configuration has version 1, so a batch that forgot to say its version is stale.
 func New() *Store {
 	return &Store{
-		byID:    make(map[string]*event),
-		queues:  make(map[string]*queue),
-		config:  store.Config{Version: 1},
-		answers: make(map[string]answer),
+		byID:      make(map[string]*event),
+		queues:    make(map[string]*queue),
+		config:    store.Config{Version: 1},
+		standings: make(map[string]store.Standing),
+		answers:   make(map[string]answer),
 	}
 }
 

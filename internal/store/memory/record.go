@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -14,22 +15,33 @@ func (s *Store) Record(ctx context.Context, changes []store.Change) ([]store.Cha
 		return nil, err
 	}
 	defer leave()
+	for i := range changes {
+		if s.stale(changes[i].Tell) {
+			return nil, store.ErrStale
+		}
+	}
 	done := make([]store.Changed, len(changes))
-	for i, c := range changes {
+	for i := range changes {
+		c := &changes[i]
+		s.stand(c.Standing)
 		d := s.delivery(c.Delivery)
 		if d == nil {
 			continue
 		}
-		if d.Status == grapnel.Pending && (c.Expect == d.AttemptsMade || c.Expect == store.AnyAttempts) {
+		applies := d.Status == grapnel.Pending && (c.Expect == d.AttemptsMade || c.Expect == store.AnyAttempts)
+		if applies {
 			s.apply(d, c)
-			done[i].Applied = true
 		}
-		done[i].Status, done[i].Next = d.Status, d.next()
+		done[i] = store.Changed{Applied: applies, Status: d.Status, Next: d.next()}
+		if applies {
+			done[i].Told = s.take(c.Tell)
+			s.note(c.Audit)
+		}
 	}
 	return done, nil
 }
 
-func (s *Store) apply(d *delivery, c store.Change) {
+func (s *Store) apply(d *delivery, c *store.Change) {
 	if c.Attempt != nil {
 		d.Attempts = append(d.Attempts, copyAttempt(*c.Attempt))
 		d.AttemptsMade++
@@ -41,6 +53,12 @@ func (s *Store) apply(d *delivery, c store.Change) {
 	d.ReasonCode, d.Reason, d.trigger = c.ReasonCode, c.Reason, c.Trigger
 	if !d.Waiting.Head {
 		return // what waits behind its lane has no schedule to change; it gets one when it becomes the head
+	}
+	if c.Attempt != nil {
+		d.wide = time.Time{}
+		if c.EndpointWide {
+			d.wide = micro(c.At)
+		}
 	}
 	if !c.Anchor.IsZero() {
 		d.Waiting.Anchor = micro(c.Anchor)

@@ -1,0 +1,86 @@
+package memory
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// stand keeps the standing that a change brings along, unless a newer one is there. Of an endpoint that was removed nothing is kept:
+// nobody would ever forget it.
+func (s *Store) stand(st *store.Standing) {
+	if st == nil {
+		return
+	}
+	if _, there := search(s.config.Endpoints, st.Endpoint); !there {
+		return
+	}
+	if kept, there := s.standings[st.Endpoint]; there && kept.Number >= st.Number {
+		return
+	}
+	s.standings[st.Endpoint] = deepCopy(*st)
+}
+
+// Standings are sorted by endpoint.
+func (s *Store) Standings(ctx context.Context) ([]store.Standing, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	var all []store.Standing
+	for _, endpoint := range slices.Sorted(maps.Keys(s.standings)) {
+		all = append(all, deepCopy(s.standings[endpoint]))
+	}
+	return all, nil
+}
+
+// Hasten takes the earliest first.
+func (s *Store) Hasten(ctx context.Context, endpoint string, h store.Hastening, limit int) (int, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer leave()
+	before, at := micro(h.Before), micro(h.At)
+	var late []*delivery
+	for d := range s.queue(endpoint).due.all() {
+		if len(late) >= limit {
+			break
+		}
+		if d.Waiting.Due.After(at) && !d.wide.IsZero() && d.wide.Before(before) {
+			late = append(late, d)
+		}
+	}
+	for _, d := range late {
+		d.wide = time.Time{}
+		s.plan(d, at, false)
+	}
+	return len(late), nil
+}
+
+// StuckLanes goes through what waits, the oldest first.
+func (s *Store) StuckLanes(ctx context.Context, scope store.Scope, q store.LaneQuery) ([]grapnel.Lane, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	var lanes []grapnel.Lane
+	for d := range s.queue(q.Endpoint).pending.all() {
+		if len(lanes) >= q.Limit {
+			break
+		}
+		stuck := d.lane != nil && d.Waiting.Head && (d.AttemptsMade > 0 || d.Waiting.Blocked)
+		if stuck && d.Seq > q.After && scope.Allows(d.Tenant) {
+			lanes = append(lanes, grapnel.Lane{
+				Endpoint: d.EndpointID, Key: d.Key, Head: d.shown(), Waiting: min(d.lane.pending.size-1, store.MaxWaiting),
+			})
+		}
+	}
+	return lanes, nil
+}
