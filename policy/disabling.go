@@ -21,15 +21,17 @@ func warnings() []int { return []int{50, 90} }
 // whoever enables the endpoint again begins anew.
 func (s *Standing) Strike(rules Disable, o Sighting) Verdict {
 	if o.Decision == Deliver {
-		v := Verdict{Changed: s.Strikes > 0 || !s.FailingSince.IsZero(), Recovered: s.Warned > 0}
-		s.pardon()
-		return v
+		recovered := s.Warned > 0
+		return Verdict{Changed: s.Pardon(), Recovered: recovered}
+	}
+	if o.Decision == DisableEndpoint {
+		return s.condemn("a delivery ended with an outcome for which the policy disables: "+o.Cause, o.Ended)
 	}
 	if !o.Counts || o.Outcome.Class == ClassInternal || o.Outcome.Class == ClassBlocked {
 		return Verdict{}
 	}
 	var v Verdict
-	if s.FailingSince.IsZero() && rules.After > 0 {
+	if s.FailingSince.IsZero() {
 		s.FailingSince, v.Changed = o.Ended, true
 	}
 	if o.First && rules.Consecutive > 0 && rules.strikes(o.Outcome) {
@@ -37,10 +39,8 @@ func (s *Standing) Strike(rules Disable, o Sighting) Verdict {
 		v.Changed = true
 	}
 	way := s.way(rules, o.Ended)
-	if way >= 100 || o.Decision == DisableEndpoint {
-		v.Changed, v.Disable = true, s.because(rules, o)
-		s.pardon()
-		return v
+	if way >= 100 {
+		return s.condemn(s.because(rules, o), o.Ended)
 	}
 	for _, at := range warnings() {
 		if way >= at && s.Warned < at {
@@ -50,13 +50,18 @@ func (s *Standing) Strike(rules Disable, o Sighting) Verdict {
 	return v
 }
 
-func (s *Standing) pardon() { s.Strikes, s.FailingSince, s.Warned = 0, time.Time{}, 0 }
-
-// Pardon forgets what counted towards disabling. It says whether there was anything.
+// Pardon wipes the slate. It says whether there was anything on it.
 func (s *Standing) Pardon() bool {
-	was := s.Strikes > 0 || !s.FailingSince.IsZero() || s.Warned > 0
-	s.pardon()
+	was := s.Strikes > 0 || !s.FailingSince.IsZero() || s.Warned > 0 || !s.SentencedAt.IsZero()
+	s.Strikes, s.FailingSince, s.Warned, s.SentencedAt, s.Sentence = 0, time.Time{}, 0, time.Time{}, ""
 	return was
+}
+
+// condemn wipes the slate and keeps the sentence, so that it is carried out even if the process dies before it is.
+func (s *Standing) condemn(why string, now time.Time) Verdict {
+	s.Pardon()
+	s.SentencedAt, s.Sentence = now, why
+	return Verdict{Changed: true, Disable: why}
 }
 
 // strikes says whether an outcome is of the class that disables. Of the 4xx some are about the moment and not about the endpoint,
@@ -78,17 +83,18 @@ func (s *Standing) way(rules Disable, now time.Time) int {
 	if rules.Consecutive > 0 {
 		way = 100 * s.Strikes / rules.Consecutive
 	}
-	if rules.After > 0 && !s.FailingSince.IsZero() {
-		way = max(way, int(100*now.Sub(s.FailingSince)/rules.After.Std()))
+	switch failing := now.Sub(s.FailingSince); {
+	case rules.After <= 0 || s.FailingSince.IsZero():
+		return way
+	case failing >= rules.After.Std(): // said apart, because a hundred times the years that a clock can jump does not fit
+		return 100
+	default:
+		return max(way, int(100*failing/rules.After.Std()))
 	}
-	return way
 }
 
 func (s *Standing) because(rules Disable, o Sighting) string {
-	switch {
-	case o.Decision == DisableEndpoint:
-		return "a delivery ended with an outcome for which the policy disables: " + o.Cause
-	case rules.Consecutive > 0 && s.Strikes >= rules.Consecutive:
+	if rules.Consecutive > 0 && s.Strikes >= rules.Consecutive {
 		return fmt.Sprintf("%d deliveries in a row failed at their first attempt; last: %s", s.Strikes, o.Cause)
 	}
 	return fmt.Sprintf("no attempt has succeeded for %s; last: %s", Duration(rules.After), o.Cause)

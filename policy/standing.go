@@ -18,6 +18,8 @@ type Standing struct {
 	Strikes      int       `json:"strikes,omitempty"`      // deliveries in a row whose first attempt ended in the class that disables
 	FailingSince time.Time `json:"failing_since,omitzero"` // the first failure since the last success
 	Warned       int       `json:"warned,omitempty"`       // how far, in percent, the last warning said it was
+	SentencedAt  time.Time `json:"sentenced_at,omitzero"`  // when it was decided that the endpoint is to be disabled
+	Sentence     string    `json:"sentence,omitempty"`     // why
 }
 
 // Open says whether the breaker is open.

@@ -12,10 +12,11 @@ import (
 func (c *Core) attempt(now time.Time, ep *endpoint, h *head) {
 	h.phase = running
 	h.started = now
+	h.probe = ep.gate.tripped() && !h.urgent()
 	h.charged = c.fair.start(ep)
-	ep.gate.begin(now)
-	c.running++
-	c.emit(Attempt{Config: ep.config, Head: h.Head, Number: h.Attempts + 1, Trigger: h.Trigger, ScheduledFor: h.due})
+	c.occupy(now, ep, h)
+	ep.gate.begin(now, h.probe)
+	c.emit(Attempt{Config: ep.config, Head: h.Head, Number: h.Attempts + 1, Trigger: h.trigger(), ScheduledFor: h.due})
 }
 
 // finished turns an attempt's outcome into what the delivery becomes, and has that recorded.
@@ -28,21 +29,22 @@ func (c *Core) finished(now time.Time, in Finished) {
 	if h == nil || h.phase != running {
 		return
 	}
-	ep.gate.end()
-	c.running--
+	ep.gate.end(h.probe)
+	c.vacate(now, ep, h)
 	c.fair.finish(ep, h.charged, now.Sub(h.started))
 	switch {
 	case in.Damaged:
-		c.record(ep, h, store.Change{Status: grapnel.Failed, ReasonCode: grapnel.ReasonPermanent, Reason: reasonDamaged, At: now})
+		ch := store.Change{Status: grapnel.Failed, ReasonCode: grapnel.ReasonPermanent, Reason: reasonDamaged, At: now}
+		c.record(ep, h, ch, []News{{Type: grapnel.EventDeliveryFailed, Reason: reasonDamaged}})
 	case in.Outcome.Class == policy.ClassInternal:
 		// Our own fault is no attempt: nothing is recorded, the same attempt is tried again soon.
 		h.misfires++
-		h.due = now.Add(misfireDelay(h.misfires))
+		h.due, h.probe = now.Add(misfireDelay(h.misfires)), false
 		c.settle(now, ep, h)
 	default:
 		c.conclude(now, ep, h, in)
 	}
-	c.uncrowd(now)
+	c.readmit(now, h)
 	c.refresh(now, ep)
 }
 
@@ -54,41 +56,44 @@ func misfireDelay(n int) time.Duration {
 // conclude applies the policy to an attempt that reached its endpoint or failed to.
 func (c *Core) conclude(now time.Time, ep *endpoint, h *head, in Finished) {
 	a := in.Attempt
-	a.Number, a.Trigger, a.ScheduledFor, a.PolicyRevision = h.Attempts+1, h.Trigger, h.due, ep.config.Revision
+	a.Number, a.Trigger, a.ScheduledFor, a.PolicyRevision = h.Attempts+1, h.trigger(), h.due, ep.config.Revision
 	p := progress(h.Head)
 	p.Attempts++
 	if h.Attempts == 0 {
 		p.Anchor = a.StartedAt
 	}
 	step := ep.config.Policy.After(p, in.Outcome, now)
-	ep.gate.observe(step)
+	var news []News
+	disable := c.judge(now, ep, h, in, step, &news)
 	a.Decision = step.Decision
-	ch := store.Change{Attempt: &a, At: now, Anchor: p.Anchor, Trigger: grapnel.TriggerSchedule}
+	ch := store.Change{Status: grapnel.Pending, Due: step.Next, At: now, Trigger: grapnel.TriggerSchedule}
 	again := (step.Decision == policy.Retry || step.Decision == policy.Throttle) && !step.Exhausted
 	switch {
 	case step.Decision == policy.Deliver:
 		ch.Status, ch.Reason = grapnel.Delivered, reasonDelivered(p.Attempts)
 	case again:
-		ch.Status, ch.Due = grapnel.Pending, step.Next
-		ch.Reason = reasonRetry(p.Attempts, in)
-		a.NextAttemptAt = step.Next
-	default:
-		ch.Status, ch.ReasonCode = grapnel.Failed, failureCode(step)
-		ch.Reason = reasonFailed(p, step, in, now)
-		if step.Exhausted {
-			a.Decision = policy.Fail // retrying would have been right, but there is no further attempt
+		ch.EndpointWide = in.Outcome.EndpointWide() || step.Decision == policy.Throttle
+		if ch.EndpointWide && ep.belated(h.started) {
+			ch.Due = now // the outage that it met is over
 		}
-		switch {
-		case step.Exhausted && ep.config.Policy.OnExhausted == policy.Discard:
-			// What is discarded blocks nobody, whatever the policy says: there is nothing left to wait for.
-			ch.Status, ch.ReasonCode, ch.Reason = grapnel.Discarded, grapnel.ReasonNone, reasonDiscarded(p, in, now)
-		case ep.config.Policy.Then == policy.Block:
+		ch.Reason = reasonRetry(p.Attempts, in)
+		a.NextAttemptAt = ch.Due
+	case step.Exhausted:
+		var told []News
+		ch, told = c.spent(ep, h, failureCode(step), reasonExhausted(p, step, in, now), now)
+		news = append(news, told...)
+		a.Decision = policy.Fail // retrying would have been right, but there is no further attempt
+	default:
+		ch.Status, ch.ReasonCode, ch.Reason = grapnel.Failed, grapnel.ReasonPermanent, reasonPermanent(p, in)
+		if ep.config.Policy.Then == policy.Block {
 			ch.Status, ch.Blocked = grapnel.Pending, true
 		}
+		news = append(news, News{Type: grapnel.EventDeliveryFailed, Reason: ch.Reason, Blocked: ch.Blocked})
 	}
-	c.record(ep, h, ch)
-	if step.Decision == policy.DisableEndpoint && ep.config.Status == grapnel.EndpointEnabled {
-		c.disable(now, ep, reasonDisabled(in))
+	ch.Attempt, ch.Anchor = &a, p.Anchor
+	c.record(ep, h, ch, news)
+	if disable != "" && ep.config.Status == grapnel.EndpointEnabled {
+		c.disable(now, ep, disable)
 	}
 }
 
@@ -99,6 +104,20 @@ func (c *Core) disable(now time.Time, ep *endpoint, reason string) {
 	ep.config, ep.confirmed = &closed, false
 	ep.window.park()
 	c.confirm(now, ep)
+}
+
+// carryOut disables an endpoint that the outcomes on record have sentenced, if the process died before that was done. Whoever has
+// changed the endpoint since has seen it enabled and left it so.
+func (c *Core) carryOut(now time.Time, ep *endpoint) {
+	st := &ep.gate.standing
+	if st.SentencedAt.IsZero() || ep.config.Status != grapnel.EndpointEnabled || !ep.config.DeletedAt.IsZero() {
+		return
+	}
+	if ep.config.UpdatedAt.After(st.SentencedAt) {
+		ep.gate.dirty = st.Pardon()
+		return
+	}
+	c.disable(now, ep, st.Sentence)
 }
 
 // confirm asks for the core's own disabling to be made durable, again if that has failed.
@@ -135,9 +154,14 @@ func failureCode(s policy.Step) grapnel.ReasonCode {
 	return grapnel.ReasonPermanent
 }
 
-// record has a change made durable. Until it is, the head can't be attempted.
-func (c *Core) record(ep *endpoint, h *head, ch store.Change) {
+// record has a change made durable, with the endpoint's standing if that has changed. Until it is, the head can't be attempted.
+func (c *Core) record(ep *endpoint, h *head, ch store.Change, news []News) {
 	ch.Delivery = h.Delivery
+	if ep.gate.dirty {
+		ep.gate.dirty = false
+		ep.gate.number++
+		ch.Standing = &store.Standing{Endpoint: ep.config.ID, Number: ep.gate.number, Standing: ep.gate.standing}
+	}
 	if ch.Attempt != nil {
 		ch.Expect = h.Attempts
 	} else {
@@ -145,7 +169,7 @@ func (c *Core) record(ep *endpoint, h *head, ch store.Change) {
 	}
 	ch.NextDelay = ep.delay
 	h.phase = recording
-	h.change = &Change{Endpoint: ep.config.ID, Change: ch}
+	h.change = &Change{Endpoint: ep.config.ID, Event: h.Event, Change: ch, News: news}
 	c.recording++
 	c.emit(Record{Change: *h.change})
 }
@@ -176,6 +200,9 @@ func (c *Core) recorded(now time.Time, in Recorded) {
 // durable takes the answer to a change in: this head leaves the window, the head that its lane has now enters it.
 func (c *Core) durable(now time.Time, ep *endpoint, h *head, is store.Changed) {
 	ep.window.remove(h)
+	if h.change.EndpointWide && ep.belated(h.change.At) {
+		ep.hasten = true // it was on its way to the store while what is there was made due
+	}
 	if is.Next != nil && ep.open() {
 		c.admit(now, ep, *is.Next)
 	}

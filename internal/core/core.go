@@ -8,7 +8,9 @@
 //   - A window: the heads of lanes that are due soon, at most Options.Window of them. A delivery that waits behind its lane's
 //     head, or whose time is far, is in the store and costs nothing here.
 //   - cold: the earliest due time among heads that it knows to be in the store but not in the window. Reaching it loads a page.
-//   - A gate: whether the endpoint may be attempted now, and how often at once.
+//   - A gate: whether the endpoint may be attempted now, and how often at once: its limits, its breaker, its ramp.
+//
+// And for all of them together: the slots, with what keeps some attempts from taking the slots of others (quota.go, fair.go).
 //
 // Invariants, each guarded by the simulation:
 //
@@ -20,13 +22,14 @@
 //   - A hint is trusted only if it is about a delivery that was certainly never seen before (seen) and is younger than the
 //     endpoint's last opening (endpoint.floor); any other one, late or doubled, only causes a page to be read.
 //   - While what waited for an endpoint is being ended nothing of it starts, and only what was there when it closed is ended.
+//   - While an endpoint's breaker is open nothing of it starts but one probe at a time, and what people ask for.
+//   - An endpoint's standing is recorded with the outcome that changed it, so a restart finds what the outcomes on record have led to.
 package core
 
 import (
 	"cmp"
 	"time"
 
-	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -36,6 +39,7 @@ type Options struct {
 	Window  int           // heads of one endpoint in memory; 256, or twice the endpoint's concurrency if that is more
 	Horizon time.Duration // heads due later than this stay in the store; 1 min
 	Poll    time.Duration // how often an endpoint's heads are read even though no hint came; 30 s
+	PerHost int           // attempts in flight at one destination host, whoever's endpoints are there; half of the slots
 }
 
 // Core is the state machine. It is not safe for concurrent use: one goroutine owns it.
@@ -46,7 +50,7 @@ type Core struct {
 	fair      fairness
 	alarms    alarms
 	seen      seen
-	crowded   []*endpoint // over their share of the slots; looked at again when slots become free
+	quotas    quotas
 	running   int
 	recording int
 	draining  bool
@@ -59,7 +63,8 @@ func New(o Options) *Core {
 	o.Window = cmp.Or(o.Window, 256)
 	o.Horizon = cmp.Or(o.Horizon, time.Minute)
 	o.Poll = cmp.Or(o.Poll, 30*time.Second)
-	return &Core{options: o, endpoints: map[string]*endpoint{}, fair: newFairness()}
+	o.PerHost = cmp.Or(o.PerHost, max(o.Slots/2, 1))
+	return &Core{options: o, endpoints: map[string]*endpoint{}, fair: newFairness(), quotas: quotas{perHost: map[string]*quota{}}}
 }
 
 // Step takes one input in at the given time and returns what has to be done. The slice is valid until the next Step.
@@ -68,7 +73,7 @@ func (c *Core) Step(now time.Time, in Input) []Effect {
 	c.out = c.out[:0]
 	switch in := in.(type) {
 	case Configured:
-		c.configure(now, in.Endpoint, in.Newest)
+		c.configure(now, in)
 	case Arrived:
 		c.arrive(now, in.Heads)
 	case Loaded:
@@ -81,6 +86,8 @@ func (c *Core) Step(now time.Time, in Input) []Effect {
 		c.ended(now, in)
 	case Disabled:
 		c.disabled(now, in)
+	case Hastened:
+		c.hastened(now, in)
 	case Operated:
 		c.operate(now, in)
 	case Drain:
@@ -110,9 +117,10 @@ func (c *Core) Slots() int { return c.options.Slots }
 func (c *Core) emit(e Effect) { c.out = append(c.out, e) }
 
 // configure takes in an endpoint that is new or has changed.
-func (c *Core) configure(now time.Time, cfg *grapnel.Endpoint, newest int64) {
+func (c *Core) configure(now time.Time, in Configured) {
+	cfg := in.Endpoint
 	ep := c.endpoints[cfg.ID]
-	var opens bool
+	var opens, fresh bool
 	switch {
 	case ep == nil:
 		ep = newEndpoint(c.count, c.options)
@@ -120,13 +128,17 @@ func (c *Core) configure(now time.Time, cfg *grapnel.Endpoint, newest int64) {
 		c.endpoints[cfg.ID] = ep
 		// Spread the polls, so that many endpoints that start together are not read together for ever.
 		ep.pollAt = now.Add(c.options.Poll + c.options.Poll*time.Duration(ep.number%16)/16)
-		opens = true
+		ep.remember(now, in.Standing)
+		opens, fresh = true, true
 	case cfg.Revision < ep.config.Revision:
 		return // a late copy of an older revision
 	default:
 		opens = !ep.open()
 	}
-	ep.configure(now, cfg, newest, c.options)
+	ep.configure(now, cfg, in.Newest, c.options)
+	if fresh {
+		c.carryOut(now, ep)
+	}
 	if !ep.open() {
 		ep.window.park() // and nothing is admitted until it opens
 	} else if opens {
@@ -140,34 +152,15 @@ func (c *Core) configure(now time.Time, cfg *grapnel.Endpoint, newest int64) {
 func (c *Core) refresh(now time.Time, ep *endpoint) {
 	c.confirm(now, ep)
 	c.end(now, ep)
+	c.hurry(now, ep)
+	c.expire(now, ep)
 	c.load(now, ep)
-	if c.runnable(now, ep) {
+	if c.pick(now, ep) != nil {
 		c.fair.add(ep)
 	} else {
 		c.fair.remove(ep)
 	}
 	c.alarms.set(ep, c.alarm(now, ep))
-}
-
-// runnable says whether an attempt of this endpoint could start now if a slot is free.
-func (c *Core) runnable(now time.Time, ep *endpoint) bool {
-	h := ep.window.next(now)
-	if h == nil || h.due.After(now) || c.draining {
-		return false
-	}
-	if !ep.gate.admits(now, h.urgent()) {
-		return false
-	}
-	if ep.gate.running >= max(1, c.options.Slots/4) && c.options.Slots-c.running <= c.options.Slots/2 {
-		// One endpoint may take more than a quarter of the slots only while half of them are free: what hangs cannot
-		// take the place of what works.
-		if !ep.crowded {
-			ep.crowded = true
-			c.crowded = append(c.crowded, ep)
-		}
-		return false
-	}
-	return true
 }
 
 // alarm is when an endpoint has to be refreshed though nothing happens; zero: never. What refresh could have done at once is
@@ -184,8 +177,11 @@ func (c *Core) alarm(now time.Time, ep *endpoint) time.Time {
 	case !ep.open():
 		soonest(ep.endAt)
 	default:
-		soonest(ep.gate.holdUntil)
-		soonest(ep.gate.affordable(now))
+		ep.gate.opensAt(now, soonest)
+		soonest(ep.hastenAt)
+		if longest := ep.config.Policy.MaxAge.Std(); longest > 0 && !ep.window.oldest.IsZero() && ep.gate.barred(now) {
+			soonest(ep.window.oldest.Add(longest + time.Nanosecond))
+		}
 		for _, h := range ep.window.waiting {
 			if soonest(h.due); !h.urgent() {
 				break // the others are due later
@@ -209,25 +205,11 @@ func (c *Core) dispatch(now time.Time) {
 		if ep == nil {
 			return
 		}
-		h := ep.window.next(now)
-		ep.window.unline(h)
-		c.attempt(now, ep, h)
-		c.refresh(now, ep)
-	}
-}
-
-// uncrowd gives endpoints that were over their share another look once half of the slots are free.
-func (c *Core) uncrowd(now time.Time) {
-	if len(c.crowded) == 0 || c.options.Slots-c.running <= c.options.Slots/2 {
-		return
-	}
-	again := c.crowded
-	c.crowded = nil
-	for _, ep := range again {
-		ep.crowded = false
-		if c.endpoints[ep.config.ID] == ep {
-			c.refresh(now, ep)
+		if h := c.pick(now, ep); h != nil {
+			ep.window.unline(h)
+			c.attempt(now, ep, h)
 		}
+		c.refresh(now, ep) // without a head: others have taken the places that it was to share
 	}
 }
 

@@ -71,7 +71,7 @@ func newShop(o Options) *shop {
 func (s *shop) endpoint(id, tenant string, takes time.Duration, concurrency int) {
 	p, _ := policy.Preset("standard")
 	s.takes[id] = takes
-	s.step(Configured{Endpoint: &grapnel.Endpoint{ID: id, Tenant: tenant, Policy: p, MaxConcurrency: concurrency, Status: grapnel.EndpointEnabled, Revision: 1}})
+	s.step(Configured{Endpoint: &grapnel.Endpoint{ID: id, Tenant: tenant, URL: "https://" + id + ".test/", Policy: p, MaxConcurrency: concurrency, Status: grapnel.EndpointEnabled, Revision: 1}})
 }
 
 func (s *shop) arrive(id string, n int) {
@@ -128,7 +128,7 @@ func (s *shop) run(d time.Duration) {
 // TestSlotTimeIsShared: two tenants with more to do than there are slots get the same slot time, though the
 // attempts of one of them take twenty times as long.
 func TestSlotTimeIsShared(t *testing.T) {
-	s := newShop(Options{Slots: 8, Window: 5000})
+	s := newShop(Options{Slots: 8, Window: 5000, PerHost: 100})
 	for i := range 3 {
 		s.endpoint(fmt.Sprint("quick", i), "a", 10*time.Millisecond, 100)
 		s.endpoint(fmt.Sprint("slow", i), "b", 200*time.Millisecond, 100)
@@ -288,7 +288,7 @@ func TestOpenedWhileEnding(t *testing.T) {
 	if out := c.Step(start, Arrived{Heads: []store.Head{head(7), head(9)}}); len(out) != 0 {
 		t.Fatalf("it starts while the ending is under way: %+v", out)
 	}
-	load := c.Step(start, Ended{Endpoint: "ep", Count: 3})[0].(Load)
+	load := c.Step(start, Ended{Endpoint: "ep", Count: 3})[1].(Load) // after a Hasten
 	out := c.Step(start, Loaded{Endpoint: "ep", Limit: load.Limit, Heads: []store.Head{head(9)}})
 	if len(out) != 1 || out[0].(Attempt).Head.Delivery != 9 {
 		t.Errorf("what came later is not attempted: %+v", out)

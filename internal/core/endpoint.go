@@ -19,9 +19,15 @@ type endpoint struct {
 	floor  int64         // hints about deliveries up to this number are not trusted
 	delay  time.Duration // before the first attempt of a delivery that becomes a head
 
-	share   share // of the slots; see fairness
-	crowded bool  // is in Core.crowded
+	share   share     // of the slots; see fairness
+	refused bool      // is in the line of a quota
+	heard   time.Time // when an attempt came back last, or the first of those in flight began
 	alarm   alarm
+
+	since     time.Time // when its status became what it is
+	hasten    bool      // what waited because of it is to be made due
+	hastening bool      // that is on its way
+	hastenAt  time.Time // neither before this, after one that failed
 
 	newest     int64     // delivery when config was read
 	confirmed  bool      // config is what the store has; not so between the core's own disabling and its confirmation
@@ -38,12 +44,57 @@ func newEndpoint(number int, o Options) *endpoint {
 	}
 }
 
+// remember takes over what the store has of an endpoint that the core sees for the first time. If it has come back shortly before,
+// what waited may still be there.
+func (ep *endpoint) remember(now time.Time, st store.Standing) {
+	g := &ep.gate
+	g.standing, g.number = st.Standing, st.Number
+	if back := g.standing.RecoveredAt; !g.tripped() && !back.IsZero() {
+		ep.hasten = true
+		if now.Sub(back) < rampsFor {
+			g.ramp.Begin(now)
+		}
+	}
+}
+
+// rampsFor is how long after an endpoint's return a restart still lets what waited go bit by bit.
+const rampsFor = 10 * time.Minute
+
 func (ep *endpoint) configure(now time.Time, cfg *grapnel.Endpoint, newest int64, o Options) {
+	before := ep.config
 	ep.config, ep.newest, ep.confirmed = cfg, newest, true
 	ep.delay = FirstDelay(&cfg.Policy)
 	ep.gate.configure(now, cfg)
+	if before == nil {
+		ep.since = cfg.UpdatedAt
+	} else {
+		ep.changed(now, before)
+	}
 	ep.window.size = max(o.Window, 2*ep.gate.limit)
 	ep.over = false
+}
+
+// changed draws the conclusions from a change that a person made.
+func (ep *endpoint) changed(now time.Time, before *grapnel.Endpoint) {
+	g, cfg := &ep.gate, ep.config
+	if before.Status != cfg.Status {
+		ep.since = now
+	}
+	switch enabled := cfg.Status == grapnel.EndpointEnabled; {
+	case enabled && before.Status == grapnel.EndpointDisabled:
+		// Whoever enables it says that it is well: the slate is clean, and what waited for it goes out bit by bit.
+		g.restart(now)
+		ep.hasten = true
+	case g.tripped() && g.rules.Off:
+		g.restart(now)
+		ep.hasten = true
+	case enabled && before.Status == grapnel.EndpointPaused:
+		g.standing.FailingSince, g.dirty = time.Time{}, true // while it was paused it could not succeed
+		g.ramp.Begin(now)
+	}
+	if g.tripped() && before.URL != cfg.URL {
+		g.standing.ProbeAt = now // somebody has repaired it, maybe
+	}
 }
 
 // FirstDelay is how long a delivery waits once it is the head of its lane.

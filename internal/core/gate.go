@@ -1,30 +1,48 @@
 package core
 
 import (
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// gate says whether and how often an endpoint may be attempted right now. It is the place for everything that an endpoint wants
-// or its behaviour teaches: today its limits and the pauses it asks for; breaker, probe and ramp belong here too.
+// gate says whether and how often an endpoint may be attempted right now: what its configuration allows, what it asked for, and what
+// its answers have taught. The rules themselves are in package policy, where the simulator uses them too.
 type gate struct {
-	limit     int // attempts at once
-	running   int
-	holdUntil time.Time // the endpoint asked to be spared until then
+	limit   int // attempts at once that the configuration allows
+	running int
+	host    string // where the endpoint is
 
 	// The rate limit is a token bucket, kept as a time: every attempt pays for one interval, and paid may run ahead of now by
 	// slack, which is what a burst is.
 	interval time.Duration // between attempts at the allowed rate; 0: no limit
 	slack    time.Duration // one interval less than the burst takes at the allowed rate
 	paid     time.Time
+
+	rules    policy.Breaker
+	circuit  policy.Circuit
+	ramp     policy.Ramp
+	standing policy.Standing
+	number   int64 // of the standing that was recorded last
+	dirty    bool  // the standing has changed since
+	probing  bool  // a probe is in flight
+
+	heldSince time.Time     // when the endpoint asked to be spared
+	took      time.Duration // a delivery that went well, lately
 }
 
 // configure takes an endpoint's limits over. A rate limit starts with one attempt to spend and not with a whole burst: the
 // endpoint may have had that just before this process began.
 func (g *gate) configure(now time.Time, cfg *grapnel.Endpoint) {
 	g.limit = max(1, cfg.MaxConcurrency)
+	g.ramp.Allow(g.limit)
+	g.rules = cfg.Policy.BreakerRules()
+	if at, err := url.Parse(cfg.URL); err == nil {
+		g.host = strings.ToLower(at.Hostname())
+	}
 	interval, slack := time.Duration(0), time.Duration(0)
 	if r := cfg.RateLimit; r != nil && r.PerSecond > 0 {
 		interval = time.Duration(float64(time.Second) / r.PerSecond)
@@ -35,10 +53,26 @@ func (g *gate) configure(now time.Time, cfg *grapnel.Endpoint) {
 	}
 }
 
-// admits says whether one more attempt may start. What a person asks for does not wait until the endpoint wants to be asked,
-// but it keeps to the limits.
+// tripped says whether the breaker is open: nothing is sent but probes.
+func (g *gate) tripped() bool { return g.standing.Open() }
+
+// barred says whether what waits does so because of the endpoint, and not because it is not its turn.
+func (g *gate) barred(now time.Time) bool { return g.tripped() || g.standing.HoldUntil.After(now) }
+
+// admits says whether one more attempt may start. What a person asks for does not wait until the endpoint is well or wants to be
+// asked, but it keeps to the limits.
 func (g *gate) admits(now time.Time, urgent bool) bool {
-	return g.running < g.limit && (urgent || !g.holdUntil.After(now)) && !g.affordable(now).After(now)
+	switch {
+	case g.running >= g.limit || g.affordable(now).After(now):
+		return false
+	case urgent:
+		return true
+	case g.running >= g.ramp.Limit() || g.standing.HoldUntil.After(now):
+		return false
+	case g.tripped():
+		return !g.probing && !g.standing.ProbeAt.After(now)
+	}
+	return !g.ramp.Next(now).After(now)
 }
 
 // affordable is when the rate limit allows the next attempt.
@@ -49,20 +83,61 @@ func (g *gate) affordable(now time.Time) time.Time {
 	return g.paid.Add(-g.slack)
 }
 
+// opensAt tells soonest when time alone may let the next attempt pass.
+func (g *gate) opensAt(now time.Time, soonest func(time.Time)) {
+	soonest(g.affordable(now))
+	soonest(g.standing.HoldUntil)
+	if g.tripped() {
+		soonest(g.standing.ProbeAt)
+	} else {
+		soonest(g.ramp.Next(now))
+	}
+}
+
 // begin counts an attempt that starts.
-func (g *gate) begin(now time.Time) {
+func (g *gate) begin(now time.Time, probe bool) {
 	g.running++
+	g.probing = g.probing || probe
 	if g.interval > 0 {
 		g.paid = latest(g.paid, now).Add(g.interval)
+	}
+	if !g.tripped() {
+		g.ramp.Start(now)
 	}
 }
 
 // end counts an attempt that is over.
-func (g *gate) end() { g.running-- }
-
-// observe learns from what the policy made of an attempt.
-func (g *gate) observe(s policy.Step) {
-	if s.Decision == policy.Throttle && s.Hold.After(g.holdUntil) {
-		g.holdUntil = s.Hold
+func (g *gate) end(probe bool) {
+	g.running--
+	if probe {
+		g.probing = false
 	}
+}
+
+// observe learns from an outcome. changed says that the standing is another one now.
+func (g *gate) observe(s policy.Sighting) (shift policy.Shift, changed bool) {
+	g.ramp.Observe(s)
+	if s.Decision == policy.Deliver {
+		g.took += (s.Ended.Sub(s.Started) - g.took) / 8
+	}
+	if s.Decision == policy.Throttle && s.Hold.After(g.standing.HoldUntil) {
+		if !g.standing.HoldUntil.After(s.Ended) {
+			g.heldSince = s.Ended
+		}
+		g.standing.HoldUntil, changed = s.Hold, true
+	}
+	shift = g.circuit.Observe(&g.standing, g.rules, s)
+	if shift == policy.Closed {
+		g.ramp.Begin(s.Ended)
+	}
+	return shift, changed || shift != policy.NoShift
+}
+
+// restart forgets what the endpoint's answers have taught, because a person says that it is well.
+func (g *gate) restart(now time.Time) {
+	g.circuit.Close(&g.standing, now)
+	g.standing.Pardon()
+	g.standing.HoldUntil = time.Time{}
+	g.ramp.Begin(now)
+	g.dirty = true
 }

@@ -1,6 +1,8 @@
 package core
 
 import (
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -12,20 +14,72 @@ func (c *Core) Health(now time.Time, id string) grapnel.Health {
 	if ep == nil {
 		return grapnel.Health{}
 	}
-	h := grapnel.Health{State: grapnel.HealthHealthy, InFlight: ep.gate.running, Waiting: len(ep.window.waiting)}
+	g := &ep.gate
+	st := &g.standing
+	h := grapnel.Health{
+		State: grapnel.HealthHealthy, Since: latest(ep.config.CreatedAt, latest(st.RecoveredAt, ep.since)),
+		InFlight: g.running, Waiting: len(ep.window.waiting), PerSecond: g.perSecond(), Strikes: st.Strikes, FailingSince: st.FailingSince,
+	}
 	switch {
 	case ep.config.Status == grapnel.EndpointPaused:
-		h.State, h.Reason = grapnel.HealthPaused, "a person has paused it; deliveries are held"
+		h.State, h.Reason, h.Since = grapnel.HealthPaused, "a person has paused it; deliveries are held", ep.since
 	case ep.config.Status == grapnel.EndpointDisabled:
 		h.State, h.Reason, h.Since = grapnel.HealthDisabled, ep.config.DisabledReason, ep.config.DisabledAt
-	case ep.gate.holdUntil.After(now):
-		h.State, h.Reason = grapnel.HealthThrottled, "the endpoint asked to be spared until "+ep.gate.holdUntil.UTC().Format(time.RFC3339)
-		h.NextAttemptAt = ep.gate.holdUntil
+	case g.tripped():
+		h.State, h.Since, h.NextProbeAt = grapnel.HealthOpen, st.OpenedAt, latest(st.ProbeAt, st.HoldUntil)
+		h.Reason = fmt.Sprintf("the endpoint has failed since %s (%s); only probes are sent", clock(st.OpenedAt), st.Cause)
+	case st.HoldUntil.After(now):
+		h.State, h.Reason, h.Since = grapnel.HealthThrottled, "the endpoint asked to be spared until "+clock(st.HoldUntil), g.heldSince
+		h.NextAttemptAt = st.HoldUntil
+	case g.ramp.Recovering():
+		h.State, h.Since = grapnel.HealthRecovering, latest(st.RecoveredAt, ep.since)
+		h.Reason = "the endpoint is back; what waited for it is let go bit by bit"
 	}
-	if first := ep.window.next(now); first != nil && ep.open() {
-		h.NextAttemptAt = latest(first.due, h.NextAttemptAt)
-	} else if ep.open() && h.NextAttemptAt.IsZero() {
-		h.NextAttemptAt = ep.window.cold
+	if !ep.open() {
+		return h
+	}
+	first := ep.window.next(now)
+	switch {
+	case first != nil:
+		h.NextAttemptAt = latest(latest(first.due, h.NextAttemptAt), h.NextProbeAt)
+	case !ep.window.cold.IsZero():
+		h.NextAttemptAt = latest(latest(ep.window.cold, h.NextAttemptAt), h.NextProbeAt)
 	}
 	return h
 }
+
+// perSecond is how many deliveries the endpoint takes in a second when it is well: what its last successes and its limits say. 0:
+// it has not taken any yet.
+func (g *gate) perSecond() float64 {
+	if g.took <= 0 {
+		return 0
+	}
+	most := float64(g.limit) / max(g.took, time.Millisecond).Seconds()
+	if g.interval > 0 {
+		most = min(most, 1/g.interval.Seconds())
+	}
+	return most
+}
+
+// Open lists the endpoints whose breaker is open, sorted by id.
+func (c *Core) Open() []string {
+	var ids []string
+	for id, ep := range c.endpoints {
+		if ep.open() && ep.gate.tripped() {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// States counts endpoints by how they are doing.
+func (c *Core) States(now time.Time) map[grapnel.HealthState]int {
+	states := map[grapnel.HealthState]int{}
+	for id := range c.endpoints {
+		states[c.Health(now, id).State]++
+	}
+	return states
+}
+
+func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -68,7 +68,7 @@ type Hastened struct {
 	Err      error
 }
 
-// Operated is what a person asks of one delivery or, for Probe, of an endpoint. It is answered by Reply with the same Token.
+// Operated is what a person asks of one delivery; for Probe it stands for its endpoint. It is answered by Reply with the same Token.
 type Operated struct {
 	Token    int64
 	Verb     Verb

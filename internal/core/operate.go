@@ -7,7 +7,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// operate does what a person asks of a delivery that waits. Both verbs are durable changes like any other: the delivery
+// operate does what a person asks of a delivery that waits. All verbs are durable changes like any other: the delivery
 // enters the window as recording, so that nothing can attempt it until the store has answered.
 func (c *Core) operate(now time.Time, o Operated) {
 	ep := c.endpoints[o.Endpoint]
@@ -15,8 +15,12 @@ func (c *Core) operate(now time.Time, o Operated) {
 		c.reply(&o, grapnel.Errorf(grapnel.CodeConflict, "the delivery's endpoint is gone"))
 		return
 	}
-	if o.Verb == RetryNow && !ep.open() {
+	if o.Verb != Skip && !ep.open() {
 		c.reply(&o, grapnel.Errorf(grapnel.CodeConflict, "the endpoint is closed (%s), or what waited for it is being ended", ep.config.Status))
+		return
+	}
+	if o.Verb == Probe && !ep.gate.barred(now) {
+		c.reply(&o, grapnel.Errorf(grapnel.CodeConflict, "there is nothing to find out: the endpoint is attempted as it is"))
 		return
 	}
 	if c.draining {
@@ -32,7 +36,7 @@ func (c *Core) operate(now time.Time, o Operated) {
 		ep.window.heads[o.Delivery] = h
 	case h.phase == idle:
 		ep.window.unline(h)
-	case h.phase == running && o.Verb == RetryNow:
+	case h.phase == running && o.Verb != Skip:
 		c.reply(&o, nil) // it is being tried right now
 		return
 	default:
@@ -40,15 +44,18 @@ func (c *Core) operate(now time.Time, o Operated) {
 		return
 	}
 	h.order = &o
-	ch := store.Change{At: now}
+	ch := store.Change{At: now, Audit: o.Audit}
 	switch o.Verb {
 	case Skip:
 		ch.Status, ch.Reason = grapnel.Skipped, o.Reason
 	case RetryNow:
 		ch.Status, ch.Due, ch.Trigger = grapnel.Pending, now, grapnel.TriggerManual
 		ch.Reason = "a person asked for it to be tried now"
+	case Probe:
+		ch.Status, ch.Due, ch.Trigger = grapnel.Pending, now, grapnel.TriggerProbe
+		ch.Reason = "a person asked whether its endpoint is back"
 	}
-	c.record(ep, h, ch)
+	c.record(ep, h, ch, nil)
 	c.refresh(now, ep)
 }
 

@@ -21,24 +21,28 @@ func reasonRetry(attempts int, in Finished) string {
 	return fmt.Sprintf("attempt %d failed: %s", attempts, whatHappened(in))
 }
 
-func reasonFailed(p policy.Progress, s policy.Step, in Finished, now time.Time) string {
-	switch {
-	case s.Expired:
-		return fmt.Sprintf("failed: the next attempt would have been later than the policy allows, %s after the first; last: %s",
-			age(p, now), whatHappened(in))
-	case s.Exhausted:
-		return fmt.Sprintf("failed: all attempts are used up, %d in %s; last: %s", p.Attempts, age(p, now), whatHappened(in))
-	}
+func reasonPermanent(p policy.Progress, in Finished) string {
 	return fmt.Sprintf("failed: the policy takes the outcome of attempt %d as permanent: %s", p.Attempts, whatHappened(in))
 }
 
-func reasonDiscarded(p policy.Progress, in Finished, now time.Time) string {
-	return fmt.Sprintf("discarded: %d attempts in %s did not reach it and the policy keeps no dead letter; last: %s",
-		p.Attempts, age(p, now), whatHappened(in))
+func reasonExhausted(p policy.Progress, s policy.Step, in Finished, now time.Time) string {
+	if s.Expired {
+		return fmt.Sprintf("the next attempt would have been later than the policy allows, %s after the first; last: %s",
+			age(p, now), whatHappened(in))
+	}
+	return fmt.Sprintf("all attempts are used up, %d in %s; last: %s", p.Attempts, age(p, now), whatHappened(in))
 }
 
-func reasonDisabled(in Finished) string {
-	return "a delivery ended with an outcome for which the policy disables: " + whatHappened(in)
+// reasonExpired is why a delivery ends that has waited for its endpoint for too long.
+func reasonExpired(ep *endpoint, h *head) string {
+	waited := fmt.Sprintf("its endpoint was not well for longer than the policy lets a delivery wait, %s", ep.config.Policy.MaxAge)
+	if h.Attempts == 0 {
+		waited += "; it was never attempted"
+	}
+	if cause := ep.gate.standing.Cause; cause != "" {
+		waited += "; last: " + cause
+	}
+	return waited
 }
 
 func age(p policy.Progress, now time.Time) time.Duration { return now.Sub(p.Anchor).Round(time.Second) }

@@ -15,7 +15,7 @@ import (
 func TestKeysThatFailDoNotStarveOthers(t *testing.T) {
 	p, _ := policy.Preset("standard")
 	p.Schedule = policy.Schedule{Mode: policy.SincePrevious, Delays: []policy.Duration{0, policy.Duration(10 * time.Second)}, Tail: policy.TailRepeat}
-	p.MaxAttempts, p.Jitter = 0, policy.Jitter{}
+	p.MaxAttempts, p.Jitter, p.Breaker = 0, policy.Jitter{}, &policy.Breaker{Off: true}
 	const poison, good = 256, 100
 	s := newShop(Options{})
 	pending := map[int64]*store.Head{}

@@ -23,6 +23,9 @@ type head struct {
 	due      time.Time // when it may be attempted: Head.Due, or later after a fault of our own
 	phase    phase
 	misfires int           // faults of our own in a row; they consume no attempt
+	probe    bool          // running, to find out whether the endpoint is back
+	slow     bool          // running, at an endpoint whose attempts take long
+	host     string        // running, at this host
 	change   *Change       // while recording
 	order    *Operated     // while recording: what a person asked for, if that is the change
 	orders   []Operated    // what people asked for meanwhile; done once the change in hand is durable
@@ -43,6 +46,7 @@ type window struct {
 	heads   map[int64]*head
 	waiting []*head   // the idle ones, sorted by compareHeads: urgent ones first, then by (due, delivery)
 	cold    time.Time // the earliest due time of a head known to be in the store only; zero: none is
+	oldest  time.Time // no idle head's anchor is before this; zero: nobody knows
 
 	loading bool
 	stale   bool      // the page on its way was read before what waits may have been ended: it is worth nothing
@@ -51,10 +55,24 @@ type window struct {
 	touched map[int64]bool
 }
 
-// next is the head to attempt first: an urgent one that is due, else the one that is due earliest. nil: nobody is idle.
+// next is the head to attempt first: an urgent one that is due, else the one that is due earliest, which is the one that has waited
+// longest. nil: nobody is idle.
 func (w *window) next(now time.Time) *head {
 	for i, h := range w.waiting {
 		if !h.due.After(now) || !h.urgent() || i == len(w.waiting)-1 {
+			return h
+		}
+	}
+	return nil
+}
+
+// fresh is the head to attempt first of those that were never attempted, if one is due.
+func (w *window) fresh(now time.Time) *head {
+	for _, h := range w.waiting {
+		if h.due.After(now) {
+			break
+		}
+		if h.Attempts == 0 {
 			return h
 		}
 	}
@@ -71,6 +89,7 @@ func (w *window) put(now time.Time, h *head) {
 		return
 	}
 	h.phase = idle
+	w.oldest = earliest(w.oldest, h.Anchor)
 	w.heads[h.Delivery] = h
 	at, _ := slices.BinarySearchFunc(w.waiting, h, compareHeads)
 	w.waiting = slices.Insert(w.waiting, at, h)
@@ -111,6 +130,19 @@ func (w *window) park() {
 	w.waiting = w.waiting[:0]
 }
 
+// forgetPlans leaves idle heads that are due later to the store, where their times have changed, and has them read again.
+func (w *window) forgetPlans(now time.Time) {
+	w.stale = w.loading
+	w.waiting = slices.DeleteFunc(w.waiting, func(h *head) bool {
+		later := h.due.After(now) && !h.urgent()
+		if later {
+			w.drop(h)
+		}
+		return later
+	})
+	w.chill(now)
+}
+
 // wantsPage says whether a page should be read once pageAt is reached.
 func (w *window) wantsPage() bool {
 	return !w.loading && !w.cold.IsZero() && w.before(w.cold) <= w.size/2
@@ -135,9 +167,18 @@ func (w *window) pageAt() time.Time {
 	return at
 }
 
-// urgent says whether a person waits for the attempt.
+// urgent says whether a person waits for the attempt. A probe that the gate decided on is not urgent; one that a person ordered has
+// its trigger from the store.
 func (h *head) urgent() bool {
-	return h.Trigger == grapnel.TriggerManual || h.Trigger == grapnel.TriggerTest
+	return h.Trigger == grapnel.TriggerManual || h.Trigger == grapnel.TriggerTest || h.Trigger == grapnel.TriggerProbe
+}
+
+// trigger is what starts the head's next attempt, or has started the one in flight.
+func (h *head) trigger() grapnel.Trigger {
+	if h.probe {
+		return grapnel.TriggerProbe
+	}
+	return h.Trigger
 }
 
 func compareHeads(a, b *head) int {

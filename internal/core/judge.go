@@ -1,0 +1,109 @@
+package core
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/policy"
+)
+
+// judge takes an attempt's outcome in for its endpoint: breaker, ramp, the way to being disabled. It adds to the change what is to be
+// told, and returns why the endpoint is to be disabled, if it is.
+func (c *Core) judge(now time.Time, ep *endpoint, h *head, in Finished, step policy.Step, news *[]News) (disable string) {
+	s := policy.Sighting{
+		Outcome: in.Outcome, Decision: step.Decision, Hold: step.Hold, Cause: whatHappened(in), Started: h.started, Ended: now,
+		Probe: h.trigger() == grapnel.TriggerProbe, First: h.Attempts == 0, Seed: uint64(h.Delivery),
+		Counts: h.Trigger != grapnel.TriggerManual && h.Trigger != grapnel.TriggerTest && h.Trigger != grapnel.TriggerReplay && !in.News,
+	}
+	shift, changed := ep.gate.observe(s)
+	if shift == policy.Closed {
+		ep.hasten = true
+	}
+	verdict := ep.gate.standing.Strike(ep.config.Policy.Disable, s)
+	ep.gate.dirty = ep.gate.dirty || changed || verdict.Changed
+	switch {
+	case verdict.Recovered:
+		*news = append(*news, News{Type: grapnel.EventEndpointRecovered, Reason: "an attempt has succeeded again"})
+	case verdict.Warning > 0:
+		*news = append(*news, News{Type: grapnel.EventEndpointFailing, Percent: verdict.Warning,
+			Reason: fmt.Sprintf("it is %d %% of the way to being disabled; last: %s", verdict.Warning, s.Cause)})
+	}
+	return verdict.Disable
+}
+
+// hastenPage is how many heads one Hasten makes due: few enough that the commit it shares stays short.
+const hastenPage = 500
+
+// hurry has made due what waited because of an endpoint that is back: its next times were made for one that was away.
+func (c *Core) hurry(now time.Time, ep *endpoint) {
+	if !ep.hasten || ep.hastening || ep.hastenAt.After(now) || !ep.open() || ep.gate.tripped() || c.draining {
+		return
+	}
+	ep.hasten, ep.hastening = false, true
+	back := ep.gate.standing.RecoveredAt
+	c.emit(Hasten{Endpoint: ep.config.ID, Hastening: store.Hastening{Before: back, At: back}, Limit: hastenPage})
+}
+
+// hastened has the new times read.
+func (c *Core) hastened(now time.Time, in Hastened) {
+	ep := c.endpoints[in.Endpoint]
+	if ep == nil {
+		return
+	}
+	ep.hastening = false
+	switch {
+	case in.Err != nil:
+		ep.hasten, ep.hastenAt = true, now.Add(pageRetry)
+	case in.Count > 0:
+		ep.hasten = ep.hasten || in.Count >= hastenPage
+		if ep.open() {
+			ep.window.forgetPlans(now)
+		}
+	}
+	c.refresh(now, ep)
+}
+
+// belated says whether an outcome that is only now being recorded, or has only now become known, belongs to an outage that is over.
+func (ep *endpoint) belated(at time.Time) bool {
+	return !ep.gate.tripped() && at.Before(ep.gate.standing.RecoveredAt)
+}
+
+// expire ends what waits because of its endpoint for longer than its policy allows. An attempt would find that out by itself, but there
+// is none.
+func (c *Core) expire(now time.Time, ep *endpoint) {
+	longest := ep.config.Policy.MaxAge.Std()
+	w := &ep.window
+	if longest == 0 || !ep.open() || !ep.gate.barred(now) || c.draining || w.oldest.IsZero() || !now.After(w.oldest.Add(longest)) {
+		return
+	}
+	w.oldest = time.Time{}
+	var over []*head
+	for _, h := range w.waiting {
+		if !h.urgent() && now.After(h.Anchor.Add(longest)) {
+			over = append(over, h)
+		} else {
+			w.oldest = earliest(w.oldest, h.Anchor)
+		}
+	}
+	for _, h := range over {
+		w.unline(h)
+		ch, news := c.spent(ep, h, grapnel.ReasonExpired, reasonExpired(ep, h), now)
+		c.record(ep, h, ch, news)
+	}
+}
+
+// spent is what becomes of a delivery whose attempts or time are used up.
+func (c *Core) spent(ep *endpoint, h *head, code grapnel.ReasonCode, reason string, now time.Time) (store.Change, []News) {
+	ch := store.Change{Status: grapnel.Failed, ReasonCode: code, Reason: "failed: " + reason, At: now}
+	switch p := &ep.config.Policy; {
+	case p.OnExhausted == policy.Discard:
+		// What is discarded blocks nobody, whatever the policy says: there is nothing left to wait for.
+		ch.Status, ch.ReasonCode, ch.Reason = grapnel.Discarded, grapnel.ReasonNone, "discarded, because the policy keeps no dead letter: "+reason
+		return ch, nil
+	case p.Then == policy.Block:
+		ch.Status, ch.Blocked = grapnel.Pending, true
+	}
+	return ch, []News{{Type: grapnel.EventDeliveryFailed, Reason: ch.Reason, Blocked: ch.Blocked}}
+}

@@ -1,0 +1,167 @@
+package core
+
+import "time"
+
+// quota is a number of slots that some of the attempts have to share. An endpoint that is refused waits in its line, and gets another look
+// when a place becomes free.
+type quota struct {
+	used    int
+	slow    int // a host's: of them, those of endpoints whose attempts take long
+	refused []*endpoint
+}
+
+// quotas keep what hangs, what comes back and what is popular from taking the slots of all others. Each is a share of all slots.
+//
+// An endpoint that has nothing in flight is only bound by the limit of its host and by the half that is kept for first attempts, so
+// whatever the others do, it gets on. Of a host's places one endpoint gets at most a half, and so do all that are slow.
+type quotas struct {
+	again   quota             // attempts that are not the first: at most a half
+	slow    quota             // of endpoints whose attempts take long: a quarter, when slots are scarce
+	greedy  quota             // of an endpoint that holds a quarter already: none, when slots are scarce
+	last    quota             // the last eighth is for endpoints that have nothing in flight; its used is that of all slots
+	perHost map[string]*quota // of one destination, whoever's endpoint it is
+}
+
+// tooSlow is what makes an endpoint slow: so long its attempts take, or so long none has come back.
+const tooSlow = 2 * time.Second
+
+func (ep *endpoint) slow(now time.Time) bool {
+	return ep.share.average > tooSlow || ep.gate.running > 0 && now.Sub(ep.heard) > tooSlow
+}
+
+func (q *quotas) host(name string) *quota {
+	h := q.perHost[name]
+	if h == nil {
+		h = &quota{}
+		q.perHost[name] = h
+	}
+	return h
+}
+
+// part is at least one of the slots, else one of so many.
+func (c *Core) part(of int) int { return max(1, c.options.Slots/of) }
+
+// scarce says whether fewer than half of the slots are free.
+func (c *Core) scarce() bool { return c.options.Slots-c.running <= c.options.Slots/2 }
+
+// pick is the head of an endpoint whose attempt could start now if a slot is free; nil: none.
+func (c *Core) pick(now time.Time, ep *endpoint) *head {
+	h := ep.window.next(now)
+	if h == nil || h.due.After(now) || c.draining || !ep.gate.admits(now, h.urgent()) {
+		return nil
+	}
+	q := &c.quotas
+	var full *quota
+	host := q.host(ep.gate.host)
+	switch {
+	case host.used >= c.options.PerHost, max(ep.gate.running, slowAt(now, ep, host)) >= max(1, c.options.PerHost/2):
+		full = host
+	case h.urgent():
+		return h
+	case h.Attempts > 0 && q.again.used >= c.part(2):
+		if h = ep.window.fresh(now); h == nil {
+			full = &q.again
+		}
+	}
+	switch {
+	case full != nil || ep.gate.running == 0:
+	case c.options.Slots-c.running <= c.options.Slots/8:
+		full = &q.last
+	case c.scarce() && ep.gate.running >= c.part(4):
+		full = &q.greedy
+	case c.scarce() && ep.slow(now) && q.slow.used >= c.part(4):
+		full = &q.slow
+	}
+	if full == nil {
+		return h
+	}
+	if !ep.refused {
+		ep.refused = true
+		full.refused = append(full.refused, ep)
+	}
+	return nil
+}
+
+// slowAt is how many places of its host are taken by slow endpoints, as far as that concerns this one.
+func slowAt(now time.Time, ep *endpoint, host *quota) int {
+	if ep.slow(now) {
+		return host.slow
+	}
+	return 0
+}
+
+// occupy counts an attempt that starts.
+func (c *Core) occupy(now time.Time, ep *endpoint, h *head) {
+	c.running++
+	c.quotas.last.used++
+	if ep.gate.running == 0 {
+		ep.heard = now
+	}
+	h.slow, h.host = ep.slow(now), ep.gate.host
+	c.quotas.host(h.host).used++
+	if h.Attempts > 0 {
+		c.quotas.again.used++
+	}
+	if h.slow {
+		c.quotas.slow.used++
+		c.quotas.host(h.host).slow++
+	}
+}
+
+// vacate counts an attempt that is over.
+func (c *Core) vacate(now time.Time, ep *endpoint, h *head) {
+	q := &c.quotas
+	c.running--
+	q.last.used--
+	ep.heard = now
+	host := q.host(h.host)
+	host.used--
+	if h.Attempts > 0 {
+		q.again.used--
+	}
+	if h.slow {
+		q.slow.used--
+		host.slow--
+	}
+}
+
+// readmit gives endpoints that were refused another look, as far as the attempt that is over has made room for them.
+func (c *Core) readmit(now time.Time, h *head) {
+	q := &c.quotas
+	host := q.host(h.host)
+	c.look(now, host)
+	if host.used == 0 && len(host.refused) == 0 {
+		delete(q.perHost, h.host)
+	}
+	if h.Attempts > 0 {
+		c.look(now, &q.again)
+	}
+	if h.slow {
+		c.look(now, &q.slow)
+	}
+	c.look(now, &q.last)
+	if !c.scarce() {
+		for len(q.greedy.refused)+len(q.slow.refused) > 0 {
+			c.look(now, &q.greedy)
+			c.look(now, &q.slow)
+		}
+	}
+}
+
+// look takes endpoints out of a quota's line until one of them can be attempted that could not be before, or is refused again. Whoever
+// has the quota's places then wakes the next; when nobody has any, all get a look.
+func (c *Core) look(now time.Time, q *quota) {
+	for len(q.refused) > 0 {
+		ep := q.refused[0]
+		q.refused = q.refused[1:]
+		ep.refused = false
+		if c.endpoints[ep.config.ID] != ep {
+			continue
+		}
+		ready, left := ep.share.pos != 0, len(q.refused)
+		c.refresh(now, ep)
+		if len(q.refused) > left || !ready && ep.share.pos != 0 && q.used > 0 {
+			return
+		}
+	}
+}
