@@ -51,18 +51,22 @@ func (e *Engine) Skip(ctx context.Context, scope store.Scope, delivery int64, by
 		Audit: e.entry(grapnel.VerbSkip, d, by)})
 }
 
-// Probe tries an endpoint whose breaker is open without waiting for the time of the next probe.
+// Probe tries an endpoint that is left alone without waiting for the time of the next probe, with the head that is due first.
 func (e *Engine) Probe(ctx context.Context, scope store.Scope, endpoint string, by grapnel.By) error {
 	ep := e.config.Load().endpoint(scope, endpoint)
 	if ep == nil {
 		return store.ErrNotFound("endpoint")
 	}
-	if err := e.order(ctx, core.Operated{Verb: core.Probe, Endpoint: endpoint}); err != nil {
+	heads, err := e.store.Heads(ctx, endpoint, 1)
+	if err != nil {
 		return err
 	}
-	// What an order to probe leaves behind is an attempt; who wanted it is kept here.
-	return e.store.Note(ctx, grapnel.AuditEntry{At: e.now(), Tenant: ep.Tenant, Actor: by.Actor, Verb: grapnel.VerbProbe,
-		Endpoint: endpoint, Reason: by.Reason})
+	if len(heads) == 0 {
+		return grapnel.Errorf(grapnel.CodeConflict, "nothing waits for the endpoint, so there is nothing to probe it with: send it a test")
+	}
+	entry := grapnel.AuditEntry{At: e.now(), Tenant: ep.Tenant, Actor: by.Actor, Verb: grapnel.VerbProbe, Endpoint: endpoint,
+		Delivery: deliveryID(heads[0]), Reason: by.Reason}
+	return e.order(ctx, core.Operated{Verb: core.Probe, Endpoint: endpoint, Delivery: heads[0].Delivery, Audit: &entry})
 }
 
 // entry is the audit entry of an order about a delivery.
