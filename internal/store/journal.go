@@ -7,7 +7,8 @@ import (
 )
 
 // Journal keeps the audit: who did what, when and why. What changes something durable brings its entry along (Change.Audit, With.Audit,
-// Redelivery.Audit) and both are kept or neither.
+// Redelivery.Audit) and both are kept or neither. An entry that is there already, word for word and to the microsecond, is kept
+// once: what a person asked for can be recorded again when the answer was lost.
 type Journal interface {
 	// Note keeps an entry about something that leaves no other trace in the store.
 	Note(ctx context.Context, e grapnel.AuditEntry) error

@@ -9,8 +9,8 @@
 //   - Record applies each Change only to a delivery that is still where the change expects it, so repeating a Record whose
 //     answer was lost changes nothing.
 //   - A delivery that is final never changes again.
-//   - A lane has at most one head: the pending delivery with the lowest position. Only Append, Again, Record and End make heads,
-//     and all but End report every head they make.
+//   - A lane has at most one head: the pending delivery with the lowest position. Only Append, Again, Record, End and what is told
+//     with PutEndpoint make heads, and all but End report every head they make.
 //   - A read that starts after a write has returned sees that write.
 //   - No method can be called without saying whose data it may touch.
 //   - Timestamps are always arguments; a store has no clock. They are kept in microseconds.
@@ -48,9 +48,10 @@ type Street interface {
 	// when the delivery is pending but not the head of its lane; its place then has neither Due nor Anchor.
 	Head(ctx context.Context, delivery int64) (*Head, bool, error)
 	// Hasten makes heads due at h.At that wait longer because of their endpoint (Change.EndpointWide) and were recorded so before
-	// h.Before: their schedules were made for an endpoint that was away. At most limit; fewer than that means that none is left.
+	// h.Before: their schedules were made for an endpoint that was away. At most limit, the earliest first; fewer than that means
+	// that none is left.
 	Hasten(ctx context.Context, endpoint string, h Hastening, limit int) (int, error)
-	// Standings returns what is kept of every endpoint of which a Standing was recorded.
+	// Standings returns what is kept of every endpoint of which a Standing was recorded, sorted by endpoint.
 	Standings(ctx context.Context) ([]Standing, error)
 	// Events returns events by their sequence numbers, in the order asked for, and verifies the checksum of each; the entry of one
 	// that is absent or corrupt is nil.
@@ -141,7 +142,9 @@ type Change struct {
 	// attempt leaves it as it was.
 	EndpointWide bool
 
-	Standing *Standing           // of the endpoint from now on; kept whether the change is applied or not, unless a newer one is there
+	// Standing is that of the endpoint from now on. It is kept whether the change is applied or not, unless a newer one is there or
+	// the endpoint was removed, which forgets it.
+	Standing *Standing
 	Tell     *Batch              // events accepted with the change if it is applied. If its Config is stale, Record returns ErrStale
 	Audit    *grapnel.AuditEntry // kept if the change is applied
 
@@ -154,7 +157,7 @@ type Change struct {
 type Changed struct {
 	Applied bool
 	Status  grapnel.Status // of the delivery now; empty if there is no such delivery
-	Next    *Head          // the head of the delivery's lane now; for a pending delivery without lane, itself; else nil
+	Next    *Head          // the head of the delivery's lane before Tell; for a pending delivery without lane, itself; else nil
 	Told    *Accepted      // what Tell did; nil if it was not applied
 }
 

@@ -8,13 +8,18 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// note numbers an entry, if there is one, and keeps it.
+// note numbers an entry, if there is one, and keeps it, unless it is there.
 func (s *Store) note(e *grapnel.AuditEntry) {
 	if e == nil {
 		return
 	}
 	kept := *e
-	kept.Seq, kept.At = int64(len(s.audit))+1, micro(e.At)
+	kept.Seq, kept.At = 0, micro(e.At)
+	if s.noted[kept] {
+		return
+	}
+	s.noted[kept] = true
+	kept.Seq = int64(len(s.audit)) + 1
 	s.audit = append(s.audit, kept)
 }
 

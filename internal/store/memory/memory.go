@@ -28,6 +28,7 @@ type Store struct {
 	config     store.Config
 	standings  map[string]store.Standing // by endpoint
 	audit      []grapnel.AuditEntry      // by number, from 1
+	noted      map[grapnel.AuditEntry]bool
 	answers    map[string]answer
 }
 
@@ -47,6 +48,7 @@ func New() *Store {
 		queues:    make(map[string]*queue),
 		config:    store.Config{Version: 1},
 		standings: make(map[string]store.Standing),
+		noted:     make(map[grapnel.AuditEntry]bool),
 		answers:   make(map[string]answer),
 	}
 }
