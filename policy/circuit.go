@@ -92,7 +92,7 @@ func (c *Circuit) Close(st *Standing, now time.Time) {
 // count adds an outcome to the window and returns what is in it.
 func (c *Circuit) count(rules Breaker, now time.Time, wide bool) (total, failed int) {
 	number := now.UnixNano() / max(int64(rules.Window)/circuitParts, 1)
-	p := &c.recent[number%circuitParts]
+	p := &c.recent[uint64(number)%circuitParts] // a clock may be before 1970
 	if p.number != number {
 		*p = part{number: number}
 	}

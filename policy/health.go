@@ -22,18 +22,19 @@ const (
 // Breaker says when an endpoint that fails is left alone for a while, and how it is probed.
 type Breaker struct {
 	Off      bool     `json:"-"`         // no breaker; the other fields mean nothing
-	Failures int      `json:"failures"`  // in a row
-	Ratio    float64  `json:"ratio"`     // of failures within Window
+	Failures int      `json:"failures"`  // in a row that open it
+	Ratio    float64  `json:"ratio"`     // of failures within Window that opens it
 	Window   Duration `json:"window"`    // over which Ratio is measured
-	Probe    Duration `json:"probe"`     // the wait before the first probe; it doubles
-	ProbeMax Duration `json:"probe_max"` // up to this
+	Probe    Duration `json:"probe"`     // the wait before the first probe; later ones are longer, see Breaker.wait
+	ProbeMax Duration `json:"probe_max"` // no wait is longer, but for a little at random
 }
 
-// DefaultBreaker is the breaker of a policy that says nothing about it.
+// DefaultBreaker is the breaker of a policy that says nothing about it. Its probes begin early, because what waits for an endpoint
+// that is back waits for the next probe.
 func DefaultBreaker() Breaker {
 	return Breaker{
 		Failures: 5, Ratio: 0.5, Window: Duration(30 * time.Second),
-		Probe: Duration(10 * time.Second), ProbeMax: Duration(5 * time.Minute),
+		Probe: Duration(5 * time.Second), ProbeMax: Duration(5 * time.Minute),
 	}
 }
 

@@ -27,9 +27,10 @@ const (
 	enoughRate = firstRate * 1024
 )
 
-// Allow sets the most that the endpoint's configuration allows.
+// Allow sets the most that the endpoint's configuration allows. Who had all there was has all there is now, unless it is recovering:
+// then more has to be earned.
 func (r *Ramp) Allow(most int) {
-	if r.limit == r.most || r.limit > most {
+	if r.limit > most || r.limit == r.most && !r.Recovering() {
 		r.limit = most
 	}
 	r.most = most
@@ -66,12 +67,7 @@ func (r *Ramp) Start(now time.Time) {
 	if r.rate == 0 {
 		return
 	}
-	if since := now.Sub(r.at).Seconds(); r.doubles {
-		r.rate *= exp2(since)
-	} else {
-		r.rate += firstRate * since
-	}
-	r.at = now
+	r.grow(now)
 	if r.rate >= enoughRate {
 		r.rate = 0
 		return
@@ -81,6 +77,16 @@ func (r *Ramp) Start(now time.Time) {
 		r.next = lag
 	}
 	r.next = r.next.Add(time.Duration(float64(time.Second) / r.rate))
+}
+
+// grow brings the rate up to date.
+func (r *Ramp) grow(now time.Time) {
+	if since := max(now.Sub(r.at).Seconds(), 0); r.doubles {
+		r.rate *= math.Exp2(min(since, 10)) // beyond that it is enough, whatever it was
+	} else if r.rate > 0 {
+		r.rate += firstRate * since
+	}
+	r.at = now
 }
 
 // Observe learns from an outcome.
@@ -93,30 +99,28 @@ func (r *Ramp) Observe(s Sighting) {
 		}
 	case s.Started.Before(r.cutAt) && !r.cutAt.After(s.Ended):
 	case s.Decision == Throttle, s.Outcome.Class == ClassTimeout, s.Outcome.Class == ClassConnect:
+		r.grow(s.Ended)
 		r.limit, r.credit, r.cutAt, r.doubles = max(r.limit/2, 1), 0, s.Ended, false
 		r.rate = max(r.rate/2, min(r.rate, 1))
 	}
 }
 
-// DrainTime estimates how long a recovery needs for so many deliveries, if the endpoint then takes perSecond of them.
+// DrainTime estimates how long a recovery needs for so many deliveries if all goes well and the endpoint takes perSecond of them in
+// the end; 0: as many as it is given.
 func DrainTime(waiting int, perSecond float64) time.Duration {
-	var took float64
-	left := float64(waiting)
-	for rate := firstRate; left > 0; rate *= 2 {
-		now := rate
-		if perSecond > 0 {
-			now = min(now, perSecond)
-		}
-		part := min(left/now, 1)
-		took += part
-		left -= now * part
-		if part == 1 && (now == perSecond || now >= enoughRate) {
-			took += left / now
-			break
-		}
+	n, top := float64(waiting), enoughRate
+	if perSecond > 0 {
+		top = min(top, perSecond)
 	}
-	return time.Duration(took * float64(time.Second))
+	// A rate that doubles every second has let go (rate - firstRate) / ln 2 when it has become rate.
+	var took float64
+	switch doubling := max(top-firstRate, 0) / math.Ln2; {
+	case n <= doubling:
+		took = math.Log2(1 + n*math.Ln2/firstRate)
+	case doubling > 0:
+		took = math.Log2(top/firstRate) + (n-doubling)/max(top, perSecond)
+	default:
+		took = n / top
+	}
+	return time.Duration(min(took, math.MaxInt32) * float64(time.Second))
 }
-
-// exp2 is 2 to the power of x.
-func exp2(x float64) float64 { return math.Exp2(min(max(x, 0), 10)) }
