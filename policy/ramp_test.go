@@ -1,0 +1,290 @@
+package policy
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+var dawn = time.Date(2026, 5, 6, 8, 0, 0, 0, time.UTC)
+
+// success and setback are attempts that began and ended at those times.
+func success(started, ended time.Time) Sighting {
+	return Sighting{Outcome: fine, Decision: Deliver, Started: started, Ended: ended}
+}
+
+func setback(class Class, started, ended time.Time) Sighting {
+	return Sighting{Outcome: Outcome{Class: class}, Decision: Retry, Started: started, Ended: ended}
+}
+
+func ramp(most int) *Ramp {
+	r := &Ramp{}
+	r.Allow(most)
+	return r
+}
+
+// released is how many attempts a ramp lets go until then, when more than enough wait.
+func released(r *Ramp, from, until time.Time) (n int) {
+	for now := from; n < 1_000_000; n++ {
+		if at := r.Next(now); at.After(now) {
+			now = at
+		}
+		if !now.Before(until) {
+			break
+		}
+		r.Start(now)
+	}
+	return n
+}
+
+func TestItStartsAtTheMost(t *testing.T) {
+	r := ramp(32)
+	if r.Limit() != 32 || r.Recovering() || r.Next(dawn).After(dawn) {
+		t.Errorf("%+v", r)
+	}
+	if n := released(r, dawn, dawn.Add(time.Second)); n != 1_000_000 {
+		t.Errorf("without a recovery the pace is bound to %d", n)
+	}
+	r.Allow(8)
+	if r.Limit() != 8 {
+		t.Errorf("allowed 8, it is %d", r.Limit())
+	}
+	if r.Allow(64); r.Limit() != 64 {
+		t.Errorf("what was at the most goes on at the most, and not at %d", r.Limit())
+	}
+	r.Observe(setback(ClassTimeout, dawn, dawn))
+	if r.Allow(128); r.Limit() != 32 {
+		t.Errorf("what was halved is not given back for nothing: %d", r.Limit())
+	}
+}
+
+func TestMoreIsEarnedDuringARecovery(t *testing.T) {
+	r := ramp(1)
+	r.Begin(dawn)
+	if r.Allow(32); r.Limit() != 1 {
+		t.Errorf("allowed more while it recovers, it takes %d at once", r.Limit())
+	}
+}
+
+func TestOneSetbackHalvesOnce(t *testing.T) {
+	for _, s := range []Sighting{
+		setback(ClassTimeout, dawn, dawn), setback(ClassConnect, dawn, dawn),
+		{Outcome: Outcome{Status: 429, Class: ClassStatus429}, Decision: Throttle, Started: dawn, Ended: dawn},
+	} {
+		r := ramp(32)
+		s.Ended = dawn.Add(10 * time.Second)
+		for range 32 { // all that were in flight fail in the same way
+			r.Observe(s)
+			s.Ended = s.Ended.Add(time.Millisecond)
+		}
+		if r.Limit() != 16 {
+			t.Errorf("%+v: 32 in one flight make it %d", s.Outcome, r.Limit())
+		}
+		s.Started = dawn.Add(time.Minute)
+		s.Ended = s.Started.Add(time.Second)
+		if r.Observe(s); r.Limit() != 8 {
+			t.Errorf("%+v: the next flight makes it %d", s.Outcome, r.Limit())
+		}
+		for range 10 {
+			s.Started, s.Ended = s.Started.Add(time.Minute), s.Ended.Add(time.Minute)
+			r.Observe(s)
+		}
+		if r.Limit() != 1 {
+			t.Errorf("it goes down to %d", r.Limit())
+		}
+	}
+	for _, s := range []Sighting{
+		setback(ClassDNS, dawn, dawn), {Outcome: Outcome{Status: 500, Class: ClassStatus5xx}, Decision: Retry}, {Outcome: Outcome{Status: 422, Class: ClassStatus4xx}, Decision: Fail},
+	} {
+		r := ramp(32)
+		if r.Observe(s); r.Limit() != 32 {
+			t.Errorf("%+v is taken for too much", s.Outcome)
+		}
+	}
+}
+
+func TestARecoveryDoublesUntilTheFirstSetback(t *testing.T) {
+	r := ramp(32)
+	r.Begin(dawn)
+	now := dawn
+	for _, want := range []int{1, 2, 4, 8, 16, 32, 32} {
+		if r.Limit() != want {
+			t.Fatalf("%d at once, want %d", r.Limit(), want)
+		}
+		for range r.Limit() { // as many succeed as may be in flight
+			now = now.Add(time.Millisecond)
+			r.Observe(success(now, now))
+		}
+	}
+	now = now.Add(time.Second)
+	r.Observe(setback(ClassTimeout, now, now))
+	for _, want := range []int{16, 17, 18, 19} { // from then on one more for as many as it is
+		if r.Limit() != want {
+			t.Fatalf("%d at once, want %d", r.Limit(), want)
+		}
+		for range r.Limit() {
+			r.Observe(success(now, now))
+		}
+	}
+}
+
+func TestASetbackBeforeTheRecoverySaysNothing(t *testing.T) {
+	r := ramp(32)
+	r.Begin(dawn)
+	r.Observe(success(dawn, dawn))
+	if r.Observe(setback(ClassTimeout, dawn.Add(-time.Second), dawn.Add(time.Second))); r.Limit() != 2 {
+		t.Errorf("what began during the outage makes it %d", r.Limit())
+	}
+}
+
+// TestThePaceDoublesEverySecond: of a rate of 20 that doubles every second 20(2^t-1)/ln2 are gone after t seconds.
+func TestThePaceDoublesEverySecond(t *testing.T) {
+	for seconds := 1.0; seconds < 9.5; seconds += 0.5 {
+		r := ramp(32)
+		r.Begin(dawn)
+		got := released(r, dawn, dawn.Add(time.Duration(seconds*float64(time.Second))))
+		near(t, "released", float64(got), 20*(math.Exp2(seconds)-1)/math.Ln2, 0.1)
+	}
+	r := ramp(32)
+	r.Begin(dawn)
+	released(r, dawn, dawn.Add(12*time.Second))
+	if r.Recovering() {
+		t.Error("it is still paced when the pace has no meaning any more")
+	}
+}
+
+func TestAfterASetbackThePaceGrowsEvenly(t *testing.T) {
+	r := ramp(32)
+	r.Begin(dawn)
+	now := dawn.Add(4 * time.Second)
+	released(r, dawn, now) // at 320 in a second by now
+	r.Observe(setback(ClassTimeout, now, now))
+	n := released(r, now, now.Add(time.Second))
+	near(t, "released in the second after a setback at 320/s", float64(n), 160+10, 0.1)
+	n = released(r, now.Add(time.Second), now.Add(5*time.Second))
+	near(t, "released in the next four seconds", float64(n), 4*180+20*4*4/2, 0.1)
+
+	for range 20 {
+		now = now.Add(time.Minute)
+		r.Observe(setback(ClassTimeout, now, now))
+		now = now.Add(time.Millisecond)
+		r.Observe(setback(ClassTimeout, now, now))
+	}
+	for range 20 { // without pause the pace comes down, but not to a stop
+		now = now.Add(time.Microsecond)
+		r.Observe(setback(ClassTimeout, now, now))
+	}
+	if n := released(r, now, now.Add(2*time.Second)); n < 2 || n > 60 {
+		t.Errorf("after many setbacks %d are let go in two seconds", n)
+	}
+}
+
+func TestWhatWasNotUsedIsNotSavedUp(t *testing.T) {
+	r := ramp(32)
+	r.Begin(dawn)
+	now := dawn.Add(3 * time.Second) // 160 in a second
+	burst := 0
+	for !r.Next(now).After(now) {
+		r.Start(now)
+		burst++
+	}
+	if burst > 0.1*160+2 {
+		t.Errorf("after a rest of three seconds %d go at once", burst)
+	}
+}
+
+func TestARecoveryCanEnd(t *testing.T) {
+	r := ramp(32)
+	r.Begin(dawn)
+	r.End()
+	if r.Recovering() || r.Next(dawn).After(dawn) || r.Limit() != 1 {
+		t.Errorf("%+v", r) // the limit is still to be earned
+	}
+}
+
+// TestAnyRamp: whatever happens, in any order and with any clock, it stays within what is allowed, lets somebody through, and does not
+// ask for a wait of more than two seconds.
+func TestAnyRamp(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r, most := &Ramp{}, 0
+		allow := func() {
+			most = rapid.IntRange(1, 256).Draw(t, "most")
+			r.Allow(most)
+		}
+		allow()
+		now := dawn
+		for range rapid.IntRange(1, 100).Draw(t, "steps") {
+			now = now.Add(time.Duration(rapid.Int64Range(int64(-time.Minute), int64(time.Minute)).Draw(t, "pass")))
+			started := now.Add(-time.Duration(rapid.Int64Range(0, int64(10*time.Second)).Draw(t, "took")))
+			before := r.Limit()
+			switch rapid.IntRange(0, 5).Draw(t, "what") {
+			case 0:
+				allow()
+				before = most
+			case 1:
+				r.Begin(now)
+			case 2:
+				r.Observe(setback(rapid.SampledFrom(Classes()).Draw(t, "class"), started, now))
+			case 3, 4:
+				r.Observe(success(started, now))
+				before++
+			case 5:
+				if !r.Next(now).After(now) {
+					r.Start(now)
+				}
+			}
+			if r.Limit() < 1 || r.Limit() > most || r.Limit() > max(before, 1) {
+				t.Fatalf("%d at once, before it was %d, %d are allowed", r.Limit(), before, most)
+			}
+			if wait := r.Next(now).Sub(now); wait > 2*time.Second {
+				t.Fatalf("the next waits %v", wait)
+			}
+		}
+	})
+}
+
+// TestDrainTime holds the estimate against a recovery step by step, at an endpoint that takes so many in a second and no more.
+func TestDrainTime(t *testing.T) {
+	step := func(waiting int, perSecond float64) time.Duration {
+		r := ramp(32)
+		r.Begin(dawn)
+		now, free := dawn, dawn
+		for range waiting {
+			for _, at := range []time.Time{r.Next(now), free} {
+				if at.After(now) {
+					now = at
+				}
+			}
+			r.Start(now)
+			if perSecond > 0 {
+				free = now.Add(time.Duration(float64(time.Second) / perSecond))
+			}
+		}
+		return now.Sub(dawn)
+	}
+	for _, perSecond := range []float64{0, 2, 20, 21, 50, 333, 5000} {
+		for _, waiting := range []int{1, 10, 100, 1000, 10_000, 25_000} {
+			want, got := step(waiting, perSecond), DrainTime(waiting, perSecond)
+			// One more or less is a matter of when counting begins.
+			slack := time.Second / time.Duration(min(max(perSecond, 1), 20)) * 2
+			if diff := (got - want).Abs(); diff > want/10+slack {
+				t.Errorf("%d at %v/s: %v estimated, %v step by step", waiting, perSecond, got, want)
+			}
+		}
+	}
+	for _, waiting := range []int{0, 1, math.MaxInt32} {
+		for _, perSecond := range []float64{0, 1e-9, 1, 1e9} {
+			if d := DrainTime(waiting, perSecond); d < 0 || waiting == 0 && d != 0 {
+				t.Errorf("%d at %v/s take %v", waiting, perSecond, d)
+			}
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		n, rate := rapid.IntRange(0, 1e6).Draw(t, "waiting"), rapid.Float64Range(0.1, 1e5).Draw(t, "rate")
+		if DrainTime(n+1, rate) < DrainTime(n, rate) || DrainTime(n, rate) < DrainTime(n, rate+1) || DrainTime(n, rate) < DrainTime(n, 0)-time.Microsecond && rate < 20_000 {
+			t.Fatal("more to do, or less that is taken, takes less time")
+		}
+	})
+}
