@@ -97,5 +97,5 @@ func (s *Standing) because(rules Disable, o Sighting) string {
 	if rules.Consecutive > 0 && s.Strikes >= rules.Consecutive {
 		return fmt.Sprintf("%d deliveries in a row failed at their first attempt; last: %s", s.Strikes, o.Cause)
 	}
-	return fmt.Sprintf("no attempt has succeeded for %s; last: %s", Duration(rules.After), o.Cause)
+	return fmt.Sprintf("no attempt has succeeded for %s; last: %s", rules.After, o.Cause)
 }

@@ -56,8 +56,8 @@ func (r *Ramp) Next(now time.Time) time.Time {
 	if r.rate == 0 {
 		return time.Time{}
 	}
-	if r.at.After(now) { // the clock has been set back
-		r.at, r.next = now, now
+	if r.next.After(now.Add(time.Second)) { // no pace is that slow: the clock has been set back
+		r.next = now
 	}
 	return r.next
 }
