@@ -11,7 +11,7 @@ import (
 // attempt starts the next attempt of a head that was just taken out of line.
 func (c *Core) attempt(now time.Time, ep *endpoint, h *head) {
 	h.phase = running
-	h.started = now
+	h.started, h.returns = now, ep.gate.returns
 	h.probe = ep.gate.tripped() && !h.urgent()
 	h.charged = c.fair.start(ep)
 	c.occupy(now, ep, h)
@@ -73,7 +73,7 @@ func (c *Core) conclude(now time.Time, ep *endpoint, h *head, in Finished) {
 		ch.Status, ch.Reason = grapnel.Delivered, reasonDelivered(p.Attempts)
 	case again:
 		ch.EndpointWide = in.Outcome.EndpointWide() || step.Decision == policy.Throttle
-		if ch.EndpointWide && ep.belated(h.started) {
+		if ep.belated(h) && ch.EndpointWide {
 			ch.Due = now // the outage that it met is over
 		}
 		ch.Reason = reasonRetry(p.Attempts, in)
@@ -157,11 +157,7 @@ func failureCode(s policy.Step) grapnel.ReasonCode {
 // record has a change made durable, with the endpoint's standing if that has changed. Until it is, the head can't be attempted.
 func (c *Core) record(ep *endpoint, h *head, ch store.Change, news []News) {
 	ch.Delivery = h.Delivery
-	if ep.gate.dirty {
-		ep.gate.dirty = false
-		ep.gate.number++
-		ch.Standing = &store.Standing{Endpoint: ep.config.ID, Number: ep.gate.number, Standing: ep.gate.standing}
-	}
+	ch.Standing = ep.standing()
 	if ch.Attempt != nil {
 		ch.Expect = h.Attempts
 	} else {
@@ -174,10 +170,40 @@ func (c *Core) record(ep *endpoint, h *head, ch store.Change, news []News) {
 	c.emit(Record{Change: *h.change})
 }
 
+// standing is the endpoint's standing if it has to be recorded, and counts it as recorded.
+func (ep *endpoint) standing() *store.Standing {
+	if !ep.gate.dirty {
+		return nil
+	}
+	ep.gate.dirty = false
+	ep.gate.number++
+	return &store.Standing{Endpoint: ep.config.ID, Number: ep.gate.number, Standing: ep.gate.standing}
+}
+
+// keep has a standing recorded that no outcome led to but a person. It goes as a change of no delivery.
+func (c *Core) keep(now time.Time, ep *endpoint) {
+	if c.draining {
+		return
+	}
+	if st := ep.standing(); st != nil {
+		c.recording++
+		c.emit(Record{Change: Change{Endpoint: ep.config.ID, Change: store.Change{Expect: store.AnyAttempts, At: now, Standing: st}}})
+	}
+}
+
 // recorded goes on after changes became durable, or repeats those whose fate is unknown.
 func (c *Core) recorded(now time.Time, in Recorded) {
 	for i := range in.Changes {
 		ch := &in.Changes[i]
+		switch {
+		case ch.Delivery != 0:
+		case in.Err != nil:
+			c.emit(Record{Change: *ch})
+			continue
+		default:
+			c.recording--
+			continue
+		}
 		ep := c.endpoints[ch.Endpoint]
 		if ep == nil {
 			continue
@@ -200,7 +226,7 @@ func (c *Core) recorded(now time.Time, in Recorded) {
 // durable takes the answer to a change in: this head leaves the window, the head that its lane has now enters it.
 func (c *Core) durable(now time.Time, ep *endpoint, h *head, is store.Changed) {
 	ep.window.remove(h)
-	if h.change.EndpointWide && ep.belated(h.change.At) {
+	if ep.belated(h) && h.change.EndpointWide {
 		ep.hasten = true // it was on its way to the store while what is there was made due
 	}
 	if is.Next != nil && ep.open() {

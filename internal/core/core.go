@@ -139,6 +139,7 @@ func (c *Core) configure(now time.Time, in Configured) {
 	if fresh {
 		c.carryOut(now, ep)
 	}
+	c.keep(now, ep)
 	if !ep.open() {
 		ep.window.park() // and nothing is admitted until it opens
 	} else if opens {

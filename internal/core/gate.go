@@ -29,6 +29,7 @@ type gate struct {
 	number   int64 // of the standing that was recorded last
 	dirty    bool  // the standing has changed since
 	probing  bool  // a probe is in flight
+	returns  int   // how often the endpoint has come back
 
 	heldSince time.Time     // when the endpoint asked to be spared
 	took      time.Duration // a delivery that went well, lately
@@ -128,6 +129,7 @@ func (g *gate) observe(s policy.Sighting) (shift policy.Shift, changed bool) {
 	}
 	shift = g.circuit.Observe(&g.standing, g.rules, s)
 	if shift == policy.Closed {
+		g.returns++
 		g.ramp.Begin(s.Ended)
 	}
 	return shift, changed || shift != policy.NoShift
@@ -138,6 +140,7 @@ func (g *gate) restart(now time.Time) {
 	g.circuit.Close(&g.standing, now)
 	g.standing.Pardon()
 	g.standing.HoldUntil = time.Time{}
+	g.returns++
 	g.ramp.Begin(now)
 	g.dirty = true
 }

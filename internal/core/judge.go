@@ -65,9 +65,12 @@ func (c *Core) hastened(now time.Time, in Hastened) {
 	c.refresh(now, ep)
 }
 
-// belated says whether an outcome that is only now being recorded, or has only now become known, belongs to an outage that is over.
-func (ep *endpoint) belated(at time.Time) bool {
-	return !ep.gate.tripped() && at.Before(ep.gate.standing.RecoveredAt)
+// belated says whether what happens to a head only now (its outcome becomes known, or durable) belongs to an outage that is over. It
+// is counted and not timed: a clock that is set back must not make everything look like that.
+func (ep *endpoint) belated(h *head) bool {
+	was := h.returns
+	h.returns = ep.gate.returns
+	return h.returns > was && !ep.gate.tripped()
 }
 
 // expire ends what waits because of its endpoint for longer than its policy allows. An attempt would find that out by itself, but there

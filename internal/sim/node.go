@@ -3,7 +3,7 @@ package sim
 import (
 	"context"
 	"errors"
-	"fmt"
+	"slices"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -21,20 +21,34 @@ type node struct {
 	busy    bool          // a commit is under way
 	wakes   time.Time     // the wake that is planned
 	leaving bool          // it drains
-	flying  int           // attempts
+	born    time.Duration
+	flying  int            // attempts
+	again   int            // of them, those that are not the first
+	hosts   map[string]int // of them, by destination
+	perHost int
 }
 
 // start brings the node up with what the store has.
 func (w *world) start() {
-	n := &node{w: w, core: core.New(w.limits())}
+	limits := w.limits()
+	n := &node{w: w, core: core.New(limits), perHost: limits.PerHost, born: w.agenda.now, hosts: map[string]int{}}
 	w.node = n
+	w.restarted()
+	standings, err := w.model.Standings(context.Background())
+	if err != nil {
+		panic(err)
+	}
 	conf, err := w.model.Config(context.Background())
 	if err != nil {
 		panic(err)
 	}
 	w.trace("start")
 	for i := range conf.Endpoints {
-		n.step(core.Configured{Endpoint: &conf.Endpoints[i], Newest: conf.Newest})
+		in := core.Configured{Endpoint: &conf.Endpoints[i], Newest: conf.Newest}
+		if at := slices.IndexFunc(standings, func(s store.Standing) bool { return s.Endpoint == in.Endpoint.ID }); at >= 0 {
+			in.Standing = standings[at]
+		}
+		n.step(in)
 	}
 }
 
@@ -54,11 +68,11 @@ func (n *node) step(in core.Input) {
 	for _, effect := range n.core.Step(w.now(), in) {
 		switch effect := effect.(type) {
 		case core.Attempt:
-			if n.flying++; n.flying > n.core.Slots() || n.leaving {
-				w.excesses = append(w.excesses, fmt.Sprintf("%v: attempt %d of %d slots, draining: %v", w.agenda.now, n.flying, n.core.Slots(), n.leaving))
-			}
-			if late := w.now().Sub(effect.ScheduledFor); w.healing && w.plan.clockJump == 0 && effect.Config.RateLimit == nil && effect.ScheduledFor.After(w.wellAt) && late > 2*time.Second {
-				w.excesses = append(w.excesses, fmt.Sprintf("%v: an attempt is %v late", w.agenda.now, late))
+			n.occupy(effect)
+			late := w.now().Sub(effect.ScheduledFor)
+			if w.healing && w.plan.clockJump == 0 && effect.Config.RateLimit == nil && effect.Config.Policy.BreakerRules().Off &&
+				effect.ScheduledFor.After(w.wellAt) && late > 2*time.Second {
+				w.excess("an attempt is %v late", late)
 			}
 			n.attempt(effect)
 		case core.Record:
@@ -70,6 +84,16 @@ func (n *node) step(in core.Input) {
 			n.later(w.between(time.Millisecond, 20*time.Millisecond), func() {
 				count, err := w.store.End(context.Background(), effect.Endpoint, effect.Ending, effect.Limit)
 				n.step(core.Ended{Endpoint: effect.Endpoint, Count: count, Err: err})
+			})
+		case core.Hasten:
+			n.later(w.between(time.Millisecond, 20*time.Millisecond), func() {
+				count, err := w.store.Hasten(context.Background(), effect.Endpoint, effect.Hastening, 1+w.rand.IntN(3))
+				if count > 0 {
+					count = max(count, effect.Limit) // pages here are small, so there may be more
+				}
+				n.later(w.between(0, 5*time.Millisecond), func() {
+					n.step(core.Hastened{Endpoint: effect.Endpoint, Count: count, Err: err})
+				})
 			})
 		case core.Reply:
 			if done := w.orders[effect.Token]; done != nil {
@@ -84,6 +108,32 @@ func (n *node) step(in core.Input) {
 	n.sleep()
 	if running, recording := n.core.Busy(); n.leaving && running == 0 && recording == 0 {
 		w.left(n)
+	}
+}
+
+// occupy counts an attempt against the slots.
+func (n *node) occupy(a core.Attempt) {
+	w, host := n.w, a.Config.URL
+	if n.flying++; n.flying > n.core.Slots() || n.leaving {
+		w.excess("attempt %d of %d slots, draining: %v", n.flying, n.core.Slots(), n.leaving)
+	}
+	if n.hosts[host]++; n.hosts[host] > n.perHost {
+		w.excess("%d attempts at %s", n.hosts[host], host)
+	}
+	asked := a.Head.Trigger == grapnel.TriggerManual || a.Head.Trigger == grapnel.TriggerProbe
+	if a.Number > 1 {
+		if n.again++; n.again > max(1, n.core.Slots()/2) && !asked {
+			w.excess("%d of %d slots are taken by what is not the first attempt", n.again, n.core.Slots())
+		}
+	}
+}
+
+// vacate counts an attempt that is over.
+func (n *node) vacate(a core.Attempt) {
+	n.flying--
+	n.hosts[a.Config.URL]--
+	if a.Number > 1 {
+		n.again--
 	}
 }
 
@@ -170,8 +220,12 @@ func (n *node) hint(heads []store.Head) {
 // disable makes the core's own decision durable.
 func (n *node) disable(d core.Disable) {
 	w := n.w
+	r := w.receiver(d.Endpoint)
+	r.sentenced(d.Reason)
+	if w.chance(w.plan.crash / 2) {
+		w.agenda.in(500*time.Microsecond, w.crash) // the decision is on record, or not, and is not carried out
+	}
 	n.later(w.between(time.Millisecond, 10*time.Millisecond), func() {
-		r := w.receiver(d.Endpoint)
 		var err error
 		switch {
 		case r.config.Status == grapnel.EndpointDisabled:
@@ -214,6 +268,7 @@ func (w *world) left(n *node) {
 		return
 	}
 	w.trace("stopped")
+	w.remembered()
 	w.gone()
 	w.agenda.in(w.between(time.Millisecond, time.Second), w.start)
 }

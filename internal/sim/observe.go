@@ -16,6 +16,11 @@ func (o *observed) Record(ctx context.Context, changes []store.Change) ([]store.
 	results, err := o.Store.Record(ctx, changes)
 	for i := range changes {
 		o.note(ctx, changes[i].Delivery)
+		if err == nil && results[i].Applied && changes[i].Attempt != nil {
+			if d, err := o.w.model.Delivery(ctx, store.Everyone(), changes[i].Delivery); err == nil {
+				o.w.receiver(d.EndpointID).recorded(changes[i].Attempt)
+			}
+		}
 	}
 	return results, err
 }

@@ -187,7 +187,7 @@ func (w *world) injure(method string) (f faultOf) {
 	case w.chance(w.plan.storeError):
 		f.Err = errCommit
 	case w.chance(w.plan.storeUnknown):
-		f.Err, f.Applied = errCommit, method == "Record" || method == "Append" || method == "End" || method == "Again"
+		f.Err, f.Applied = errCommit, method == "Record" || method == "Append" || method == "End" || method == "Again" || method == "Hasten"
 	}
 	return f
 }
@@ -216,8 +216,10 @@ func (w *world) operate() {
 		if w.rand.IntN(4) == 0 {
 			r.act(history.Delete, func(ep *grapnel.Endpoint) { ep.DeletedAt = w.now() })
 		}
-	case 3, 4, 5:
+	case 3, 4:
 		w.order(core.RetryNow, history.Retry)
+	case 5:
+		w.probe(r)
 	default:
 		w.order(core.Skip, history.Skip)
 	}
@@ -230,7 +232,10 @@ func (r *receiver) act(kind history.Kind, change func(*grapnel.Endpoint)) {
 		return
 	}
 	invoke := w.agenda.now
+	before := r.config.Status
 	change(&r.config)
+	r.config.UpdatedAt = w.now()
+	r.stopped(before)
 	put, err := w.model.PutEndpoint(context.Background(), store.Everyone(), r.config, store.With{})
 	if err != nil {
 		panic(err)
@@ -254,6 +259,22 @@ func (w *world) order(verb core.Verb, kind history.Kind) {
 		return
 	}
 	w.orderOf(&all[w.rand.IntN(len(all))], verb, kind)
+}
+
+// probe asks whether an endpoint is back, as package engine does: with the head that is due first.
+func (w *world) probe(r *receiver) {
+	heads, err := w.model.Heads(context.Background(), r.config.ID, 1)
+	if err != nil {
+		panic(err)
+	}
+	if len(heads) == 0 || w.node == nil {
+		return
+	}
+	d, err := w.model.Delivery(context.Background(), store.Everyone(), heads[0].Delivery)
+	if err != nil {
+		panic(err)
+	}
+	w.orderOf(d, core.Probe, history.Retry)
 }
 
 func (w *world) orderOf(d *grapnel.Delivery, verb core.Verb, kind history.Kind) {

@@ -15,12 +15,14 @@ import (
 
 // receiver is an endpoint's other side.
 type receiver struct {
-	w      *world
-	config grapnel.Endpoint
-	open   []*request // being worked on
-	down   bool
-	slow   bool
-	begun  []time.Duration // when attempts of the last second began
+	w       *world
+	config  grapnel.Endpoint
+	open    []*request // being worked on
+	down    bool
+	slow    bool
+	begun   []time.Duration // when attempts of the last second began
+	watch   watch
+	enabled time.Duration // last
 }
 
 // began watches an endpoint's rate limit: in any second there may be a burst and what the rate gives, and one more for each start
@@ -41,7 +43,7 @@ func (r *receiver) began(at time.Duration) {
 		}
 	}
 	if most := float64(limit.Burst) + limit.PerSecond + 1 + float64(starts); float64(len(r.begun)) > most {
-		w.excesses = append(w.excesses, fmt.Sprintf("%v: %d attempts of %s in a second, limit %+v", at, len(r.begun), r.config.ID, *limit))
+		w.excess("%d attempts of %s in a second, limit %+v", len(r.begun), r.config.ID, *limit)
 	}
 }
 
@@ -62,6 +64,11 @@ type kind struct {
 const policyFrame = `{"timeout":"5s",%s,"jitter":0.2,"success":["2xx"],"classify":{"404":"fail","410":"disable","429":"throttle"},
 	"retry_after":"extend","breaker":false,"disable":{"consecutive":null,"after":null,"pending":"%s"},%s}`
 
+// healthFrame is a policy with a breaker, and with rules for disabling.
+const healthFrame = `{"timeout":"5s","schedule":{"mode":"since_previous","delays":[%s],"tail":"repeat"},"jitter":0.2,"success":["2xx"],
+	"classify":{"404":"fail","410":"disable","429":"throttle"},"retry_after":"extend","max_attempts":%d,
+	"breaker":{"failures":%d,"ratio":1,"window":"5s","probe":"1s","probe_max":"4s"},"disable":%s,%s}`
+
 func kinds() []kind {
 	s := time.Second
 	return []kind{
@@ -80,6 +87,18 @@ func kinds() []kind {
 		{fmt.Sprintf(policyFrame, `"schedule":{"mode":"since_previous","delays":["0s","1s","2s"],"tail":"stop"}`,
 			"hold", `"max_attempts":3,"max_age":null,"on_exhausted":"dead_letter","then":"block"`),
 			history.Endpoint{MaxAttempts: 3, Blocks: true, Delays: []time.Duration{s, 2 * s}}},
+		{fmt.Sprintf(healthFrame, `"0s","1s","15m"`, 9, 3, `{"consecutive":null,"after":null,"pending":"hold"}`,
+			`"max_age":null,"on_exhausted":"dead_letter","then":"advance"`),
+			history.Endpoint{MaxAttempts: 9, Breaker: true, Delays: []time.Duration{s, 15 * time.Minute}}},
+		{fmt.Sprintf(healthFrame, `"0s","1s","10s"`, 9, 2, `{"consecutive":null,"after":null,"pending":"hold"}`,
+			`"max_age":"30s","on_exhausted":"dead_letter","then":"advance"`),
+			history.Endpoint{MaxAttempts: 9, MaxAge: 30 * s, Breaker: true, Delays: []time.Duration{s, 10 * s}}},
+		{fmt.Sprintf(healthFrame, `"0s","1s","4s"`, 9, 4, `{"consecutive":3,"of":"status_4xx","after":null,"pending":"drop"}`,
+			`"max_age":null,"on_exhausted":"discard","then":"advance"`),
+			history.Endpoint{MaxAttempts: 9, Discards: true, Breaker: true, Delays: []time.Duration{s, 4 * s}}},
+		{fmt.Sprintf(healthFrame, `"0s","1s","20s"`, 9, 2, `{"consecutive":4,"of":"status_4xx","after":"25s","pending":"hold"}`,
+			`"max_age":null,"on_exhausted":"dead_letter","then":"block"`),
+			history.Endpoint{MaxAttempts: 9, Blocks: true, Breaker: true, Delays: []time.Duration{s, 20 * s}}},
 	}
 }
 
@@ -94,8 +113,9 @@ func (w *world) setUp() {
 		}
 		r := &receiver{w: w, config: grapnel.Endpoint{
 			ID: fmt.Sprintf("ep_%d", i), Tenant: fmt.Sprintf("t%d", i%2), Policy: p, Status: grapnel.EndpointEnabled,
-			Ordering: grapnel.OrderByKey, MaxConcurrency: 1 + w.rand.IntN(4),
+			Ordering: grapnel.OrderByKey, MaxConcurrency: 1 + w.rand.IntN(4), URL: fmt.Sprintf("http://host%d.test/", w.rand.IntN(2)),
 		}}
+		r.watch = watch{rules: p.BreakerRules(), began: map[int64]int{}}
 		if w.rand.IntN(5) == 0 {
 			r.config.Ordering = grapnel.Unordered
 		}
@@ -116,6 +136,7 @@ func (w *world) setUp() {
 	}
 	w.publishers()
 	w.misfortunes()
+	w.aged()
 }
 
 func (w *world) receiver(id string) *receiver {
@@ -131,6 +152,7 @@ func (n *node) attempt(a core.Attempt) {
 	w := n.w
 	r := w.receiver(a.Config.ID)
 	r.began(w.agenda.now)
+	r.starts(a)
 	n.later(w.between(0, time.Millisecond), func() {
 		if r.config.Status != grapnel.EndpointEnabled || !r.config.DeletedAt.IsZero() {
 			// As package engine does: between the core's decision and the request somebody stopped the endpoint.
@@ -158,7 +180,8 @@ func (n *node) finish(a core.Attempt, o policy.Outcome, started time.Time) {
 	if n.w.options.Mutant == CallsFailureSuccess && o.Class == policy.ClassStatus5xx {
 		o = policy.Outcome{Status: 200, Class: policy.ClassNone}
 	}
-	n.flying--
+	n.vacate(a)
+	n.w.receiver(a.Config.ID).ends(a, o)
 	n.step(core.Finished{Endpoint: a.Config.ID, Delivery: a.Head.Delivery, Outcome: o,
 		Attempt: grapnel.Attempt{StartedAt: started, Duration: n.w.now().Sub(started), StatusCode: o.Status, Class: o.Class}})
 }
@@ -189,7 +212,7 @@ func (r *receiver) arrive(req *request, started time.Time) {
 	}
 	r.open = append(r.open, req)
 	if len(r.open) > r.config.MaxConcurrency && w.options.Mutant != SendsTwice {
-		w.excesses = append(w.excesses, fmt.Sprintf("%v: %d requests at once at %s", w.agenda.now, len(r.open), r.config.ID))
+		w.excess("%d requests at once at %s", len(r.open), r.config.ID)
 	}
 	work := w.between(0, 30*time.Millisecond)
 	if r.slow {

@@ -79,15 +79,16 @@ type checker struct {
 	endpoint   map[string]*Endpoint
 	byID       map[string]*event
 	byDelivery map[string]*delivery
-	actions    map[string][]*Action // by delivery, of Skip and Retry
-	stopping   map[string][]*Action // by endpoint, of the others, in the order of their calls
+	actions    map[string][]*Action          // by delivery, of Skip and Retry
+	stopping   map[string][]*Action          // by endpoint, of the others, in the order of their calls
+	lived      map[*Endpoint][]time.Duration // when the endpoint was heard to be alive, in order
 	found      []Violation
 }
 
 func index(h History) *checker {
 	c := &checker{History: h,
 		originals: map[pair][]*delivery{}, endpoint: map[string]*Endpoint{}, byID: map[string]*event{},
-		byDelivery: map[string]*delivery{}, actions: map[string][]*Action{}, stopping: map[string][]*Action{}}
+		byDelivery: map[string]*delivery{}, actions: map[string][]*Action{}, stopping: map[string][]*Action{}, lived: map[*Endpoint][]time.Duration{}}
 	c.Faults = slices.Clone(h.Faults)
 	slices.SortStableFunc(c.Faults, func(a, b Fault) int { return cmp.Compare(a.End, b.End) })
 	for i := range h.Endpoints {
@@ -114,6 +115,14 @@ func index(h History) *checker {
 		}
 	}
 	c.addLanes()
+	for _, r := range h.Receipts {
+		if ep := c.endpoint[r.Endpoint]; ep.Breaker && r.Status >= 200 && r.Status < 500 && !c.unheard(&r, ep) {
+			c.lived[ep] = append(c.lived[ep], r.End)
+		}
+	}
+	for _, ends := range c.lived {
+		slices.Sort(ends)
+	}
 	return c
 }
 

@@ -129,8 +129,12 @@ func (c *checker) dead(d *delivery, at time.Duration) {
 			c.report(EarlyDead, d, at, "exhausted after %d of %d attempts", f.Attempts, ep.MaxAttempts)
 		}
 	case grapnel.ReasonExpired:
-		if ep.MaxAge == 0 {
+		jumped := slices.ContainsFunc(c.Faults, func(f Fault) bool { return f.Kind == ClockJump })
+		switch {
+		case ep.MaxAge == 0:
 			c.report(EarlyDead, d, at, "expired without a greatest age")
+		case f.Attempts == 0 && f.Finished > 0 && d.event != nil && f.Finished+c.Limits.Transit < d.event.invoke+ep.MaxAge && !jumped:
+			c.report(EarlyDead, d, at, "expired without an attempt before it was %v old", ep.MaxAge)
 		}
 	case grapnel.ReasonPermanent:
 		if !slices.ContainsFunc(d.receipts, func(r *Receipt) bool { return slices.Contains(ep.Permanent, r.Status) }) {

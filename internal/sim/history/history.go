@@ -60,6 +60,9 @@ type Endpoint struct {
 	// the end of the former or, with SinceFirst, from the start of the first attempt. The last repeats. Empty: not checked.
 	Delays     []time.Duration
 	SinceFirst bool
+	// Breaker says that what failed because of the endpoint is tried again as soon as the endpoint shows that it is back, or a person
+	// enables it.
+	Breaker bool
 }
 
 // Result is what a caller knows about a call.

@@ -72,9 +72,29 @@ func (c *checker) schedule(d *delivery) {
 		if slices.ContainsFunc(c.actions[d.id], func(a *Action) bool { return a.Kind == Retry && a.Invoke > since && a.Invoke < r.Start }) {
 			continue // an attempt that a person asked for may lie in between without having reached anybody
 		}
+		if c.hastened(d.endpoint, before, r) {
+			continue
+		}
 		jumped := slices.ContainsFunc(c.Faults, func(f Fault) bool { return f.Kind == ClockJump && f.overlaps(since-c.Limits.Transit, r.Start) })
 		if r.Start-since+c.Limits.Transit < wait && !jumped {
 			c.report(Schedule, d, r.Start, "attempt %d after %v, not before %v was configured", r.Attempt, r.Start-since, wait)
 		}
 	}
+}
+
+// hastened says whether an attempt may come early because its endpoint is back: the one before failed because of the endpoint, or
+// reached nobody, and meanwhile the endpoint has answered anybody with a sign of life, or a person has enabled it.
+func (c *checker) hastened(ep *Endpoint, before, r *Receipt) bool {
+	refused := before.Status > 0 && before.Status < 500 && before.Status != 429 && !c.unheard(before, ep)
+	if refused && r.Attempt == before.Attempt+1 && !c.excused(before) { // else it was made once more, and may have met nobody
+		return false
+	}
+	if slices.ContainsFunc(c.stopping[ep.ID], func(a *Action) bool {
+		return a.Kind == Enable && a.Invoke > before.Start && a.Invoke < r.Start
+	}) {
+		return true
+	}
+	lived := c.lived[ep] // empty without a breaker
+	at, _ := slices.BinarySearchFunc(lived, before.Start, func(end, from time.Duration) int { return cmp.Compare(end, from) })
+	return at < len(lived) && lived[at] <= r.Start
 }

@@ -1,0 +1,256 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/core"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/policy"
+)
+
+// watch is a second opinion about one endpoint's health, made from what its sender saw and from nothing of what the core thinks. It knows
+// a breaker that opens by failures in a row, which is what the policies here have.
+type watch struct {
+	rules policy.Breaker
+	bad   int  // endpoint-wide failures in a row
+	open  bool // nothing may be sent but probes
+	era   int  // grows with every opening and closing: what began in an earlier one says nothing
+	began map[int64]int
+
+	probing  int
+	probedAt time.Duration // when the breaker opened, or a probe failed
+	hold     time.Duration // the endpoint asked to be spared until then
+	back     bool          // it has come back, and no outcome has come since
+	fresh    int           // attempts begun since then
+
+	strikes int           // of outcomes on record: see observed
+	earned  bool          // being disabled
+	since   time.Duration // the end of the last success on record, or the last time a person enabled it
+	stops   int           // how often it was disabled
+}
+
+// starts holds an attempt that begins against what the watch knows.
+func (r *receiver) starts(a core.Attempt) {
+	h, w := &r.watch, r.w
+	h.began[a.Head.Delivery] = h.era
+	asked := a.Head.Trigger == grapnel.TriggerManual || a.Head.Trigger == grapnel.TriggerTest || a.Head.Trigger == grapnel.TriggerProbe
+	if asked {
+		return
+	}
+	if w.agenda.now < h.hold && w.plan.clockJump == 0 {
+		w.excess("%s is attempted although it is to be spared until %v", r.config.ID, h.hold)
+	}
+	if a.Trigger != grapnel.TriggerProbe {
+		if h.open {
+			w.excess("%s is attempted although its breaker is open", r.config.ID)
+		}
+		if h.fresh++; h.back && h.fresh > 1 {
+			w.excess("%s gets %d attempts at once right after its return", r.config.ID, h.fresh)
+		}
+		return
+	}
+	h.probing++
+	switch {
+	case !h.open:
+		w.excess("%s is probed although its breaker is closed", r.config.ID)
+	case h.probing > 1:
+		w.excess("%s gets %d probes at once", r.config.ID, h.probing)
+	case w.plan.clockJump == 0 && w.agenda.now < h.probedAt+h.rules.Probe.Std():
+		w.excess("%s is probed %v after the last failure", r.config.ID, w.agenda.now-h.probedAt)
+	}
+}
+
+// ends takes an outcome in, as the sender saw it.
+func (r *receiver) ends(a core.Attempt, o policy.Outcome) {
+	h, w := &r.watch, r.w
+	current := h.began[a.Head.Delivery] == h.era
+	delete(h.began, a.Head.Delivery)
+	probe := a.Trigger == grapnel.TriggerProbe && a.Head.Trigger != grapnel.TriggerProbe
+	if probe {
+		h.probing--
+	}
+	if o.Class == policy.ClassInternal {
+		h.fresh--
+		return
+	}
+	throttled := o.Status == 429 || o.Status == 503 && o.HasRetryAfter
+	if throttled && o.HasRetryAfter {
+		h.hold = max(h.hold, w.agenda.now+o.RetryAfter)
+	}
+	h.back = false
+	if h.rules.Off {
+		return
+	}
+	alive := o.Status > 0 && o.Status < 500
+	switch {
+	case !current:
+	case h.open && alive:
+		r.returned()
+	case h.open && (probe || a.Trigger == grapnel.TriggerProbe):
+		h.probedAt = w.agenda.now
+	case h.open:
+	case alive:
+		h.bad = 0
+	case !throttled:
+		if h.bad++; h.bad >= h.rules.Failures {
+			w.trace("%s must be left alone now", r.config.ID)
+			h.open, h.probedAt = true, w.agenda.now
+			h.era++
+		}
+	}
+}
+
+// returned is the endpoint's return. What waited because of it must be due soon.
+func (r *receiver) returned() {
+	h, w := &r.watch, r.w
+	h.open, h.bad, h.back, h.fresh = false, 0, true, 0
+	h.era++
+	w.trace("%s is back", r.config.ID)
+	back, n := w.now(), w.node
+	w.agenda.in(30*time.Second, func() {
+		if w.node == n && n != nil && w.plan.clockJump == 0 && r.config.Status == grapnel.EndpointEnabled && !h.open {
+			r.hastened(back)
+		}
+	})
+}
+
+// hastened looks for deliveries that still wait for a time that was made while the endpoint was away.
+func (r *receiver) hastened(back time.Time) {
+	w := r.w
+	for _, d := range w.deliveries() {
+		if d.EndpointID != r.config.ID || d.Status.Final() || !d.Waiting.Head || d.Waiting.Blocked || d.AttemptsMade == 0 || !d.Waiting.Due.After(w.now()) {
+			continue
+		}
+		whole, err := w.model.Delivery(context.Background(), store.Everyone(), d.Seq)
+		if err != nil {
+			panic(err)
+		}
+		last := whole.Attempts[len(whole.Attempts)-1]
+		if last.StartedAt.Before(back) && (policy.Outcome{Class: last.Class}).EndpointWide() {
+			w.excess("%s waits until %v although %s has been back for half a minute", d.ID(), d.Waiting.Due.Sub(w.base), r.config.ID)
+		}
+	}
+}
+
+// stopped takes a change of the endpoint's status in.
+func (r *receiver) stopped(before grapnel.EndpointStatus) {
+	h, w := &r.watch, r.w
+	switch now := r.config.Status; {
+	case now == before:
+	case now == grapnel.EndpointDisabled:
+		h.stops++
+		h.strikes, h.earned = 0, false
+	case now == grapnel.EndpointEnabled:
+		r.enabled, h.since = w.agenda.now, w.agenda.now
+		if before == grapnel.EndpointDisabled {
+			h.strikes, h.earned, h.hold = 0, false, 0
+			r.returned()
+		} else if !h.open {
+			h.back, h.fresh = true, 0
+		}
+	}
+}
+
+// restarted is what a new life of the node must know: what is on record.
+func (w *world) restarted() {
+	all, err := w.model.Standings(context.Background())
+	if err != nil {
+		panic(err)
+	}
+	for _, r := range w.endpoints {
+		h := &r.watch
+		clear(h.began)
+		h.probing, h.bad, h.back, h.fresh, h.probedAt, h.hold = 0, 0, false, 0, 0, 0
+		h.era++
+		at := slices.IndexFunc(all, func(s store.Standing) bool { return s.Endpoint == r.config.ID })
+		h.open = at >= 0 && all[at].Open()
+		if at >= 0 {
+			h.hold = all[at].HoldUntil.Sub(w.base) - w.skew
+		}
+	}
+}
+
+// remembered checks, when the node has stopped cleanly, that what the outcomes have led to is on record.
+func (w *world) remembered() {
+	all, err := w.model.Standings(context.Background())
+	if err != nil {
+		panic(err)
+	}
+	for _, r := range w.endpoints {
+		at := slices.IndexFunc(all, func(s store.Standing) bool { return s.Endpoint == r.config.ID })
+		if open := at >= 0 && all[at].Open(); open != r.watch.open && !r.watch.rules.Off && r.config.DeletedAt.IsZero() {
+			w.excess("the breaker of %s is open: %v; on record: %v", r.config.ID, r.watch.open, open)
+		}
+	}
+}
+
+// recorded takes in an attempt that is on record now, for the way to being disabled.
+func (r *receiver) recorded(a *grapnel.Attempt) {
+	h, w, rules := &r.watch, r.w, r.config.Policy.Disable
+	if a.Decision == policy.Deliver {
+		h.strikes, h.earned, h.since = 0, false, max(h.since, a.StartedAt.Add(a.Duration).Sub(w.base))
+		return
+	}
+	counts := a.Trigger == grapnel.TriggerSchedule || a.Trigger == grapnel.TriggerProbe
+	if rules.Consecutive == 0 || a.Number != 1 || !counts || a.Class != policy.ClassStatus4xx || a.StatusCode == 410 ||
+		r.config.Status == grapnel.EndpointDisabled {
+		return
+	}
+	if h.strikes++; h.strikes < rules.Consecutive || h.earned || w.plan.storeError+w.plan.storeUnknown > 0 {
+		return
+	}
+	h.earned = true
+	stops := h.stops
+	w.agenda.in(40*time.Second, func() {
+		if h.stops == stops && r.config.DeletedAt.IsZero() && h.earned && w.node != nil {
+			w.excess("%s is not disabled although %d deliveries in a row were refused", r.config.ID, rules.Consecutive)
+		}
+	})
+}
+
+// sentenced checks that the core has a reason to disable an endpoint.
+func (r *receiver) sentenced(why string) {
+	h, w, n := &r.watch, r.w, r.w.node
+	if w.plan.storeError+w.plan.storeUnknown > 0 || w.plan.clockJump > 0 {
+		return
+	}
+	if after := r.config.Policy.Disable.After.Std(); strings.HasPrefix(why, "no attempt has succeeded") && w.agenda.now-h.since < after {
+		w.excess("%s is disabled %v after its last success", r.config.ID, w.agenda.now-h.since)
+	}
+	if !strings.Contains(why, "deliveries in a row") {
+		return
+	}
+	strikes, earned := &h.strikes, &h.earned
+	w.agenda.in(20*time.Second, func() {
+		if w.node == n && !*earned && *strikes > 0 && *strikes < r.config.Policy.Disable.Consecutive {
+			w.excess("%s is disabled after %d refused deliveries in a row", r.config.ID, *strikes)
+		}
+	})
+}
+
+// aged looks for what waits for an endpoint that is left alone although its policy has given it up.
+func (w *world) aged() {
+	n := w.node
+	if n != nil && w.agenda.now-n.born > 30*time.Second && w.plan.clockJump == 0 {
+		for _, d := range w.deliveries() {
+			r := w.receiver(d.EndpointID)
+			longest := r.config.Policy.MaxAge.Std()
+			late := w.now().Sub(d.Waiting.Anchor.Add(longest))
+			if longest > 0 && r.watch.open && r.config.Status == grapnel.EndpointEnabled && !d.Status.Final() && d.Waiting.Head &&
+				!d.Waiting.Blocked && late > 30*time.Second && w.agenda.now-r.enabled > 30*time.Second {
+				w.excess("%s still waits for %s, %v too long", d.ID(), r.config.ID, late)
+			}
+		}
+	}
+	w.agenda.in(10*time.Second, w.aged)
+}
+
+// excess notes that a limit was not kept.
+func (w *world) excess(format string, args ...any) {
+	w.excesses = append(w.excesses, fmt.Sprintf("%v: ", w.agenda.now)+fmt.Sprintf(format, args...))
+}
