@@ -28,3 +28,8 @@ const (
 	HealthPaused     HealthState = "paused"
 	HealthDisabled   HealthState = "disabled"
 )
+
+// HealthStates lists all of them.
+func HealthStates() []HealthState {
+	return []HealthState{HealthHealthy, HealthOpen, HealthRecovering, HealthThrottled, HealthPaused, HealthDisabled}
+}

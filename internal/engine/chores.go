@@ -68,9 +68,13 @@ func (e *Engine) chore(effect core.Effect) {
 		e.complain("read what waits", effect.Endpoint, err)
 		e.send(core.Loaded{Endpoint: effect.Endpoint, Heads: heads, Limit: effect.Limit, Err: err})
 	case core.End:
-		n, err := e.store.End(ctx, effect.Endpoint, effect.Ending, effect.Limit)
+		n, err := e.end(ctx, effect)
 		e.complain("end what waits", effect.Endpoint, err)
 		e.send(core.Ended{Endpoint: effect.Endpoint, Count: n, Err: err})
+	case core.Hasten:
+		n, err := e.store.Hasten(ctx, effect.Endpoint, effect.Hastening, effect.Limit)
+		e.complain("make due what waited", effect.Endpoint, err)
+		e.send(core.Hastened{Endpoint: effect.Endpoint, Count: n, Err: err})
 	case core.Forget:
 		e.complain("forget a deleted endpoint", effect.Endpoint, e.forget(ctx, effect.Endpoint))
 	case core.Disable:
@@ -78,6 +82,18 @@ func (e *Engine) chore(effect core.Effect) {
 		e.complain("disable", effect.Endpoint, err)
 		e.send(core.Disabled{Endpoint: effect.Endpoint, Err: err})
 	}
+}
+
+// end finishes what waits for an endpoint.
+func (e *Engine) end(ctx context.Context, d core.End) (ended int, err error) {
+	e.pending.begin()
+	ended, err = e.store.End(ctx, d.Endpoint, d.Ending, d.Limit)
+	var gone []share
+	if ep := e.config.Load().at(d.Endpoint); ep != nil {
+		gone = plus(nil, ep.Tenant, -int64(ended))
+	}
+	e.pending.end(nil, gone, err)
+	return ended, err
 }
 
 // complain logs a chore's failure. The core tries again; what is to be forgotten is at the next start.
@@ -95,8 +111,11 @@ func (e *Engine) disable(ctx context.Context, d core.Disable) error {
 		if !ok || ep.Status == grapnel.EndpointDisabled {
 			return nil
 		}
-		ep.Status, ep.DisabledReason, ep.DisabledAt, ep.UpdatedAt = grapnel.EndpointDisabled, d.Reason, e.now(), e.now()
-		_, err := e.PutEndpoint(ctx, store.Everyone(), ep, store.With{})
+		now := e.now()
+		ep.Status, ep.DisabledReason, ep.DisabledAt, ep.UpdatedAt = grapnel.EndpointDisabled, d.Reason, now, now
+		_, err := e.PutEndpoint(ctx, store.Everyone(), ep, store.With{Audit: &grapnel.AuditEntry{
+			At: ep.UpdatedAt, Tenant: ep.Tenant, Actor: grapnel.ActorItself, Verb: grapnel.VerbDisable, Endpoint: ep.ID, Reason: d.Reason,
+		}})
 		if grapnel.CodeOf(err) != grapnel.CodeConflict {
 			return err
 		}

@@ -22,6 +22,7 @@ type configuration struct {
 	keys      []grapnel.Key
 	byHash    map[[32]byte]int // into keys
 	router    *match.Router
+	enabled   map[string]int // by tenant: endpoints that are
 }
 
 // newConfiguration makes the first one. The error is about filters that do not compile any more; the configuration is
@@ -45,6 +46,12 @@ func (c *configuration) next(version, newest int64) *configuration {
 
 // route prepares matching once the endpoints are as they shall be, reusing what was prepared before.
 func (c *configuration) route() (err error) {
+	c.enabled = map[string]int{}
+	for i := range c.endpoints {
+		if ep := &c.endpoints[i]; ep.Status == grapnel.EndpointEnabled && ep.DeletedAt.IsZero() {
+			c.enabled[ep.Tenant]++
+		}
+	}
 	c.router, err = c.router.Next(c.endpoints)
 	return err
 }
@@ -156,11 +163,14 @@ func (c *configuration) endpoint(scope store.Scope, id string) *grapnel.Endpoint
 	return ep
 }
 
-// match returns the deliveries that an event makes.
-func (c *configuration) match(ev *grapnel.Event) []store.Target {
+// match returns the deliveries that an event makes at the endpoints that want it and may have it; nil: all may.
+func (c *configuration) match(ev *grapnel.Event, may func(*grapnel.Endpoint) bool) []store.Target {
 	wanted := c.router.Match(ev)
 	targets := make([]store.Target, 0, len(wanted))
 	for _, ep := range wanted {
+		if may != nil && !may(ep) {
+			continue
+		}
 		if at, there := slices.BinarySearchFunc(c.endpoints, ep.ID, byID(endpointID)); there {
 			targets = append(targets, c.targets[at])
 		}

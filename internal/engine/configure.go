@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -57,7 +58,11 @@ func (e *Engine) change(ctx context.Context, c change) (store.Put, error) {
 	}
 	if unread != nil || version != expected {
 		// A change was made whose answer was lost, this one or one before it.
-		return put, errors.Join(err, unread, e.resync(ctx))
+		if lost := e.resync(ctx); lost != nil {
+			// This error and no other: who tries again at a conflict, or at something stale, would find the same one for ever.
+			return put, fmt.Errorf("the configuration could not be read again: %w", errors.Join(lost, hidden(err)))
+		}
+		return put, err
 	}
 	if err != nil {
 		return put, err
@@ -75,6 +80,14 @@ func (e *Engine) change(ctx context.Context, c change) (store.Put, error) {
 	return put, nil
 }
 
+// hidden is an error of which only the words are left, so that nobody acts on what it was.
+func hidden(err error) error {
+	if err == nil {
+		return nil
+	}
+	return errors.New(err.Error())
+}
+
 // lockConfig waits until nobody changes the configuration. It is a channel and not a mutex because what happens under it
 // waits for the store and the core, and a caller may go away meanwhile.
 func (e *Engine) lockConfig(ctx context.Context) error {
@@ -88,15 +101,38 @@ func (e *Engine) lockConfig(ctx context.Context) error {
 
 func (e *Engine) unlockConfig() { <-e.configuring }
 
-// PutEndpoint creates an endpoint or replaces the revision it carries.
+// PutEndpoint creates an endpoint or replaces the revision it carries. That it was disabled, or is no longer, is told to others in the same
+// transaction.
 func (e *Engine) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.Endpoint, along store.With) (store.Put, error) {
-	return e.change(ctx, change{
-		write: func() (store.Put, error) { return e.store.PutEndpoint(ctx, scope, ep, along) },
-		apply: func(c *configuration, put store.Put) ([]string, error) {
-			ep.Revision = put.Revision
-			return []string{ep.ID}, c.setEndpoints(with(c.endpoints, ep, endpointID), ep.ID)
-		},
-	})
+	at := e.now()
+	for {
+		put, err := e.change(ctx, change{
+			write: func() (store.Put, error) {
+				along.Tell = e.config.Load().tellStatus(&ep, at, along.Audit)
+				return e.putEndpoint(ctx, scope, ep, along)
+			},
+			apply: func(c *configuration, put store.Put) ([]string, error) {
+				ep.Revision = put.Revision
+				return []string{ep.ID}, c.setEndpoints(with(c.endpoints, ep, endpointID), ep.ID)
+			},
+		})
+		if !errors.Is(err, store.ErrStale) {
+			e.told(along.Tell, put.Told)
+			return put, err
+		}
+	}
+}
+
+// putEndpoint makes the change durable, and counts what was told with it.
+func (e *Engine) putEndpoint(ctx context.Context, scope store.Scope, ep grapnel.Endpoint, along store.With) (store.Put, error) {
+	e.pending.begin()
+	put, err := e.store.PutEndpoint(ctx, scope, ep, along)
+	var told []share
+	if put.Told != nil {
+		told = made(nil, along.Tell.Events, *put.Told)
+	}
+	e.pending.end(nil, told, err)
+	return put, err
 }
 
 // DeleteEndpoint stops an endpoint for good. What waits for it ends as dropped, a page at a time.
@@ -245,22 +281,33 @@ func (e *Engine) KeyByHash(hash [32]byte) (grapnel.Key, bool) {
 	return conf.keys[at], true
 }
 
-// Held returns the ids of endpoints for which nothing is attempted now.
+// Held returns the ids of endpoints for which nothing is attempted now but what people ask for and probes, sorted.
 func (e *Engine) Held() []string {
 	var ids []string
+	// Without an answer the engine does not run, and nothing is attempted at all.
+	_ = e.await(context.Background(), input{ask: func(c *core.Core, _ time.Time) { ids = c.Open() }})
 	for _, ep := range e.config.Load().endpoints {
 		if ep.Status != grapnel.EndpointEnabled {
 			ids = append(ids, ep.ID)
 		}
 	}
-	return ids
+	slices.Sort(ids)
+	return slices.Compact(ids)
 }
 
 // Health says how an endpoint is doing; the zero Health when the engine does not run.
-func (e *Engine) Health(id string) (h grapnel.Health) {
-	asked := input{ask: func(c *core.Core, now time.Time) { h = c.Health(now, id) }}
+func (e *Engine) Health(id string) grapnel.Health { return e.Healths([]string{id})[0] }
+
+// Healths is Health of several endpoints at one instant. The core is asked once for all of them.
+func (e *Engine) Healths(ids []string) []grapnel.Health {
+	all := make([]grapnel.Health, len(ids))
+	asked := input{ask: func(c *core.Core, now time.Time) {
+		for i, id := range ids {
+			all[i] = c.Health(now, id)
+		}
+	}}
 	if e.await(context.Background(), asked) != nil {
-		return grapnel.Health{}
+		return make([]grapnel.Health, len(ids))
 	}
-	return h
+	return all
 }

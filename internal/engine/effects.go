@@ -60,6 +60,7 @@ func (e *Engine) attempt(a core.Attempt) {
 		e.log.Error("an event is missing or damaged", "delivery", deliveryID(a.Head), "event_seq", a.Head.Event)
 		result.Damaged = true
 	default:
+		result.News = grapnel.Operational(event.Type)
 		r := e.sender.Send(e.sending, egress.Delivery{
 			Endpoint: a.Config, Event: event, ID: deliveryID(a.Head), Position: a.Head.Position, Number: a.Number, Trigger: a.Trigger,
 		})

@@ -6,7 +6,8 @@
 // the core asked for them. A few more do chores: pages, ends, configuration that the core asks for. Run waits for all of them.
 //
 // Publishing does not pass through Run: Publish matches an event against the current configuration, appends it to the store
-// and, once it is durable, hints at the new heads.
+// and, once it is durable, hints at the new heads. It is refused before the store suffers (admission.go), and a tenant may have only so
+// much waiting (pending.go). What happens to endpoints is told to others in the transaction of what it is about (tell.go).
 package engine
 
 import (
@@ -27,8 +28,8 @@ import (
 type Store interface {
 	store.Street
 	store.Configuration
-	store.Journal
 	Delivery(ctx context.Context, scope store.Scope, seq int64) (*grapnel.Delivery, error)
+	Counts(ctx context.Context, scope store.Scope) (map[string]map[grapnel.Status]int64, error)
 }
 
 // Sender makes one attempt.
@@ -45,6 +46,12 @@ type Options struct {
 	Core         core.Options
 	DrainTimeout time.Duration // how long attempts in flight may take once Run is told to stop; 30 s
 	CacheBytes   int64         // of event data kept for attempts soon to come; 32 MiB
+
+	// When new work is refused: see admission.go.
+	MaxPublishing int                  // publishes on their way to the store at once; 1024
+	MaxPending    int64                // deliveries of one tenant that wait; 0: no limit
+	Disk          func() (Room, error) // how much room there is where the store is; nil: nobody looks
+	Random        func() float64       // from 0 up to 1, safe for use by many; spreads those who are to come again. math/rand's
 }
 
 // Engine moves events from the store to their endpoints.
@@ -61,6 +68,10 @@ type Engine struct {
 
 	configuring chan struct{} // holds a token while the configuration changes, in the store and here
 	config      atomic.Pointer[configuration]
+
+	standings map[string]store.Standing // of endpoints when the engine was made; the core knows better from then on
+	admission *admission
+	pending   *pending
 
 	events   *cache
 	recorder *recorder
@@ -100,15 +111,39 @@ func New(ctx context.Context, o Options) (*Engine, error) {
 		over:        make(chan struct{}),
 		idle:        make(chan core.Attempt),
 		events:      newCache(cmp.Or(o.CacheBytes, 32<<20)),
-		metrics:     newMetrics(),
+		pending:     newPending(o.MaxPending),
 	}
+	e.metrics = newMetrics(e)
+	e.admission = newAdmission(o, e.metrics.refused)
 	e.recorder = newRecorder(e)
 	e.chores = newChores(e)
 	e.sending, e.abandon = context.WithCancel(context.Background())
-	if err := e.reload(ctx); err != nil {
+	if err := e.remember(ctx); err != nil {
 		return nil, err
 	}
 	return e, nil
+}
+
+// remember reads what the store has before anything moves.
+func (e *Engine) remember(ctx context.Context) error {
+	if err := e.reload(ctx); err != nil {
+		return err
+	}
+	standings, err := e.store.Standings(ctx)
+	if err != nil {
+		return err
+	}
+	e.standings = make(map[string]store.Standing, len(standings))
+	for i := range standings {
+		e.standings[standings[i].Endpoint] = standings[i]
+		e.metrics.stands(&standings[i])
+	}
+	counted, err := e.countPending(ctx)
+	if err != nil {
+		return err
+	}
+	e.pending.set(counted)
+	return nil
 }
 
 // Run moves deliveries until ctx ends. Then it starts no more attempts, lets those in flight finish within the drain
@@ -122,8 +157,10 @@ func (e *Engine) Run(ctx context.Context) {
 	}
 	conf := e.config.Load()
 	for i := range conf.endpoints {
-		e.step(core.Configured{Endpoint: &conf.endpoints[i], Newest: conf.newest})
+		ep := &conf.endpoints[i]
+		e.step(core.Configured{Endpoint: ep, Newest: conf.newest, Standing: e.standings[ep.ID]})
 	}
+	e.standings = nil
 	e.loop(ctx)
 	close(e.over)
 	e.abandon()

@@ -4,21 +4,25 @@ import (
 	"time"
 )
 
-// forgetEvery is how often answers of idempotency keys that have expired are deleted, forgetPage how many in one transaction.
+// tidyEvery is how often the house is kept, forgetPage how many answers of idempotency keys that have expired are deleted in one transaction.
 const (
-	forgetEvery = time.Minute
-	forgetPage  = 1000
+	tidyEvery  = time.Minute
+	forgetPage = 1000
 )
 
-// keepHouse deletes what has expired, until the engine stops.
+// keepHouse deletes what has expired and counts what is in doubt, until the engine stops.
 func (e *Engine) keepHouse() {
-	tick := time.NewTicker(forgetEvery)
+	tick := time.NewTicker(tidyEvery)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
 		case <-e.over:
 			return
+		}
+		err := e.pending.recount(func() ([]share, error) { return e.countPending(e.sending) })
+		if err != nil && e.sending.Err() == nil {
+			e.log.Error("what waits could not be counted", "error", err)
 		}
 		for {
 			n, err := e.store.Forget(e.sending, e.now(), forgetPage)

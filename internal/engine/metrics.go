@@ -1,6 +1,9 @@
 package engine
 
 import (
+	"context"
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/grapnelhq/grapnel"
@@ -19,11 +22,15 @@ type Metrics struct {
 	seconds        prometheus.Histogram
 	lag            prometheus.Histogram
 	recordFailures prometheus.Counter
+	shed           *prometheus.CounterVec
+	breakers       *prometheus.CounterVec
+	more           []prometheus.Collector // that ask the engine
 
+	open    map[string]bool                     // endpoints whose breaker is on record as open; the recorder's
 	byClass map[policy.Class]prometheus.Counter // of scheduled attempts, the hot path's short cut into attempts
 }
 
-func newMetrics() *Metrics {
+func newMetrics(e *Engine) *Metrics {
 	buckets := []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2, 5, 10, 30}
 	m := &Metrics{
 		events: prometheus.NewCounter(prometheus.CounterOpts{Name: "grapnel_events_accepted_total",
@@ -40,6 +47,19 @@ func newMetrics() *Metrics {
 			Help: "From an event's acceptance to the start of its first attempt.", Buckets: buckets}),
 		recordFailures: prometheus.NewCounter(prometheus.CounterOpts{Name: "grapnel_record_failures_total",
 			Help: "Commits of outcomes that failed and were repeated."}),
+		shed: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "grapnel_shed_total",
+			Help: "Calls refused because there was too much to do, by what they wanted and why."}, []string{"what", "why"}),
+		breakers: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "grapnel_breaker_transitions_total",
+			Help: "How often endpoints' breakers opened and closed."}, []string{"to"}),
+		more: []prometheus.Collector{
+			prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "grapnel_pending",
+				Help: "Deliveries that are not over."}, func() float64 { return float64(e.pending.all()) }),
+			prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "grapnel_commit_average_seconds",
+				Help: "How long a commit takes, as publishes and outcomes wait for it, averaged over five seconds. New work is refused by it."},
+				func() float64 { return e.admission.commit().Seconds() }),
+			states{e, prometheus.NewDesc("grapnel_endpoints", "Endpoints, by how they are doing.", []string{"state"}, nil)},
+		},
+		open:    map[string]bool{},
 		byClass: map[policy.Class]prometheus.Counter{},
 	}
 	for _, class := range policy.Classes() {
@@ -50,7 +70,8 @@ func newMetrics() *Metrics {
 
 // Collectors are what a registry registers.
 func (m *Metrics) Collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.events, m.duplicates, m.deliveries, m.attempts, m.seconds, m.lag, m.recordFailures}
+	return append([]prometheus.Collector{m.events, m.duplicates, m.deliveries, m.attempts, m.seconds, m.lag, m.recordFailures, m.shed,
+		m.breakers}, m.more...)
 }
 
 // Metrics returns the engine's numbers.
@@ -82,5 +103,55 @@ func (m *Metrics) recorded(page []core.Change, results []store.Changed) {
 		if results[i].Applied && page[i].Status.Final() {
 			m.deliveries.WithLabelValues(string(page[i].Status)).Inc()
 		}
+		if st := page[i].Standing; st != nil {
+			switch m.stands(st) {
+			case policy.Opened:
+				m.breakers.WithLabelValues("open").Inc()
+			case policy.Closed:
+				m.breakers.WithLabelValues("closed").Inc()
+			}
+		}
 	}
 }
+
+// stands takes in how an endpoint's breaker is on record, and says whether that is another way than before.
+func (m *Metrics) stands(st *store.Standing) policy.Shift {
+	switch was, is := m.open[st.Endpoint], st.Open(); {
+	case is && !was:
+		m.open[st.Endpoint] = true
+		return policy.Opened
+	case was && !is:
+		delete(m.open, st.Endpoint)
+		return policy.Closed
+	}
+	return policy.NoShift
+}
+
+func (m *Metrics) refused(what work, why cause) {
+	m.shed.WithLabelValues(string(what), string(why)).Inc()
+}
+
+// states counts endpoints by how they are doing. The core is asked when somebody wants to know.
+type states struct {
+	e    *Engine
+	desc *prometheus.Desc
+}
+
+// Describe says what Collect will give.
+func (s states) Describe(to chan<- *prometheus.Desc) { to <- s.desc }
+
+// Collect gives the counts of now; none when the engine does not run or has no time to answer.
+func (s states) Collect(to chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), statesWithin)
+	defer cancel()
+	var counts map[grapnel.HealthState]int
+	if s.e.await(ctx, input{ask: func(c *core.Core, now time.Time) { counts = c.States(now) }}) != nil {
+		return
+	}
+	for _, state := range grapnel.HealthStates() {
+		to <- prometheus.MustNewConstMetric(s.desc, prometheus.GaugeValue, float64(counts[state]), string(state))
+	}
+}
+
+// statesWithin is how long whoever wants numbers waits for the core.
+const statesWithin = time.Second

@@ -25,10 +25,29 @@ func (e *Engine) Retry(ctx context.Context, scope store.Scope, delivery int64, b
 	if ep.DropReason() != "" {
 		return store.Redelivered{}, errDrops
 	}
-	again, err := e.store.Again(ctx, scope, store.Redelivery{
+	return e.again(ctx, scope, ep.Tenant, store.Redelivery{
 		Of: delivery, Trigger: grapnel.TriggerManual, Ordered: ep.Ordering == grapnel.OrderByKey, At: e.now(), Once: once,
 		Audit: e.entry(grapnel.VerbRetry, d, by),
 	})
+}
+
+// again makes a delivery once more. It is the first thing to be refused when there is more to do than the store can take: what is
+// delivered again has waited before.
+func (e *Engine) again(ctx context.Context, scope store.Scope, tenant string, r store.Redelivery) (store.Redelivered, error) {
+	if err := e.admission.enter(replay); err != nil {
+		return store.Redelivered{}, err
+	}
+	defer e.admission.leave()
+	one := share{tenant, 1}
+	if err := e.announce(replay, one); err != nil {
+		return store.Redelivered{}, err
+	}
+	again, err := e.store.Again(ctx, scope, r)
+	var made []share
+	if err == nil && again.Answer == nil {
+		made = append(made, one)
+	}
+	e.pending.end([]share{one}, made, err)
 	if err == nil && again.Head != nil {
 		e.send(core.Arrived{Heads: []store.Head{*again.Head}})
 	}

@@ -10,20 +10,44 @@ import (
 )
 
 // Publish matches events against the endpoints of their tenants and commits them with their deliveries. When it returns
-// without error all of it is durable. Events carry their id and acceptance time; Targets are filled in here.
+// without error all of it is durable. Events carry their id and acceptance time; Targets are filled in here. When there is more to do than
+// the store can take, or a tenant has too much waiting, nothing is written and the error says when to come again.
 func (e *Engine) Publish(ctx context.Context, events []store.Incoming, once *store.Once) (store.Accepted, error) {
-	return e.append(ctx, events, once, func(c *configuration) error {
+	kind := single
+	if len(events) > 1 {
+		kind = batch
+	}
+	if err := e.admission.enter(kind); err != nil {
+		return store.Accepted{}, err
+	}
+	defer e.admission.leave()
+	return e.append(ctx, kind, events, once, func(c *configuration) error {
 		for i := range events {
-			events[i].Targets = c.match(events[i].Event)
+			events[i].Targets = c.match(events[i].Event, nil)
 		}
 		return nil
 	})
 }
 
+// announce announces deliveries that are about to wait, or refuses them.
+func (e *Engine) announce(kind work, expected ...share) error {
+	if kind == asked {
+		e.pending.begin(expected...)
+		return nil
+	}
+	err := e.pending.reserve(expected)
+	if err == nil {
+		return nil
+	}
+	refusal := e.admission.refusal(kind, overQuota)
+	refusal.Detail = err.Error()
+	return refusal
+}
+
 // Test sends one event to one endpoint, whatever that subscribes to.
 func (e *Engine) Test(ctx context.Context, scope store.Scope, endpoint string, ev *grapnel.Event, once *store.Once) (store.Accepted, error) {
 	events := []store.Incoming{{Event: ev}}
-	return e.append(ctx, events, once, func(c *configuration) error {
+	return e.append(ctx, asked, events, once, func(c *configuration) error {
 		ep := c.endpoint(scope, endpoint)
 		if ep == nil {
 			return store.ErrNotFound("endpoint")
@@ -38,13 +62,21 @@ func (e *Engine) Test(ctx context.Context, scope store.Scope, endpoint string, e
 }
 
 // append commits events with the targets that match gives them, again if the configuration changes in between.
-func (e *Engine) append(ctx context.Context, events []store.Incoming, once *store.Once, match func(*configuration) error) (store.Accepted, error) {
+func (e *Engine) append(ctx context.Context, kind work, events []store.Incoming, once *store.Once,
+	match func(*configuration) error) (store.Accepted, error) {
 	for {
 		config := e.config.Load()
 		if err := match(config); err != nil {
 			return store.Accepted{}, err
 		}
+		expected := expecting(events)
+		if err := e.announce(kind, expected...); err != nil {
+			return store.Accepted{}, err
+		}
+		began := e.admission.begin()
 		accepted, err := e.store.Append(ctx, store.Batch{Config: config.version, Events: events, Once: once})
+		e.admission.end(began, err)
+		e.pending.end(expected, made(nil, events, accepted), err)
 		if errors.Is(err, store.ErrStale) {
 			if err := e.refreshed(ctx, config.version); err != nil {
 				return accepted, err

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -76,12 +77,7 @@ func (r *recorder) take() (page []core.Change, closed bool) {
 
 // commit records one page and tells the core. It returns how many commits have failed in a row.
 func (r *recorder) commit(page []core.Change, failures int) int {
-	changes := make([]store.Change, len(page))
-	for i := range page {
-		changes[i] = page[i].Change
-	}
-	// No deadline: whether an outcome is durable must be known, and a cancelled commit would leave it open.
-	results, err := r.e.store.Record(context.Background(), changes)
+	changes, results, err := r.e.record(page, failures)
 	if err != nil {
 		failures++
 		r.e.log.Error("outcomes could not be recorded; they will be again", "changes", len(page), "error", err)
@@ -92,7 +88,63 @@ func (r *recorder) commit(page []core.Change, failures int) int {
 	}
 	r.e.metrics.recorded(page, results)
 	r.e.send(core.Recorded{Changes: page, Results: results})
+	for i := range results {
+		r.e.told(changes[i].Tell, results[i].Told)
+	}
 	return 0
+}
+
+// mute is how many commits in a row may fail until news that cannot be put together is left out: outcomes are worth more.
+const mute = 10
+
+// record makes changes durable, with what is to be told of them. If the configuration changes in between, who is told is found anew.
+// There is no deadline: whether an outcome is durable must be known, and a cancelled commit would leave it open.
+func (e *Engine) record(page []core.Change, failures int) ([]store.Change, []store.Changed, error) {
+	ctx := context.Background()
+	for {
+		conf := e.config.Load()
+		changes := make([]store.Change, len(page))
+		for i := range page {
+			changes[i] = page[i].Change
+			if len(page[i].News) == 0 {
+				continue
+			}
+			var err error
+			if changes[i].Tell, err = e.tell(conf, &page[i]); err != nil {
+				if failures < mute {
+					return nil, nil, err
+				}
+				e.log.Error("what happened to an endpoint cannot be told", "endpoint", page[i].Endpoint, "error", err)
+			}
+		}
+		e.pending.begin()
+		began := e.admission.begin()
+		results, err := e.store.Record(ctx, changes)
+		e.admission.end(began, err)
+		e.pending.end(nil, conf.settled(page, changes, results), err)
+		if errors.Is(err, store.ErrStale) {
+			if err = e.refreshed(ctx, conf.version); err == nil {
+				continue
+			}
+		}
+		return changes, results, err
+	}
+}
+
+// settled is by how much fewer deliveries wait after changes, or more where something was told.
+func (c *configuration) settled(page []core.Change, changes []store.Change, results []store.Changed) (shares []share) {
+	for i := range results {
+		if !results[i].Applied {
+			continue
+		}
+		if ep := c.at(page[i].Endpoint); ep != nil && page[i].Status.Final() {
+			shares = plus(shares, ep.Tenant, -1)
+		}
+		if told := results[i].Told; told != nil {
+			shares = made(shares, changes[i].Tell.Events, *told)
+		}
+	}
+	return shares
 }
 
 // wait lets time pass, unless the engine stops.
