@@ -186,8 +186,8 @@ func TestRepeating(t *testing.T) {
 	refused := &net.OpError{Op: "dial", Err: errors.New("connection refused")}
 	reset := &net.OpError{Op: "read", Err: errors.New("connection reset")}
 	get := func(ctx context.Context, c *client.Client) error { _, err := c.Endpoint(ctx, "e"); return err }
-	post := func(ctx context.Context, c *client.Client) error { _, err := c.Retry(ctx, "d"); return err }
-	del := func(ctx context.Context, c *client.Client) error { return c.DeleteEndpoint(ctx, "e") }
+	post := func(ctx context.Context, c *client.Client) error { _, err := c.Retry(ctx, "d", ""); return err }
+	del := func(ctx context.Context, c *client.Client) error { return c.DeleteEndpoint(ctx, "e", "") }
 	for _, tc := range []struct {
 		name  string
 		do    func(context.Context, *client.Client) error
@@ -201,6 +201,11 @@ func TestRepeating(t *testing.T) {
 		{"GET, 503", get, func() (*http.Response, error) { return answer(503, "{}"), nil }, 3},
 		{"DELETE, 503", del, func() (*http.Response, error) { return answer(503, "{}"), nil }, 1},
 		{"DELETE, 429", del, func() (*http.Response, error) { return answer(429, "{}"), nil }, 3},
+		{"DELETE, quota that asks for an hour", del, func() (*http.Response, error) { return answer(429, `{"code":"quota"}`, "Retry-After", "3600"), nil }, 1},
+		{"POST, overloaded", post, func() (*http.Response, error) { return answer(503, `{"code":"overloaded"}`, "Retry-After", "1"), nil }, 3},
+		{"POST, overloaded for an hour", post, func() (*http.Response, error) {
+			return answer(503, `{"code":"overloaded"}`, "Retry-After", "3600"), nil
+		}, 1},
 		{"POST, 429 that asks for an hour", post, func() (*http.Response, error) { return answer(429, "{}", "Retry-After", "3600"), nil }, 1},
 		{"POST, in flight", post, func() (*http.Response, error) { return answer(409, `{"code":"idempotency_in_flight"}`), nil }, 3},
 		{"POST, conflict", post, func() (*http.Response, error) { return answer(409, `{"code":"conflict"}`), nil }, 1},
@@ -231,23 +236,82 @@ func TestRepeating(t *testing.T) {
 }
 
 func TestRepetitionSucceedsAndHonoursRetryAfter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := 0
-		c := with(t, func(*http.Request) (*http.Response, error) {
-			if n++; n == 1 {
-				return answer(503, "{}", "Retry-After", "2"), nil
+	for _, status := range []int{429, 503} {
+		synctest.Test(t, func(t *testing.T) {
+			n := 0
+			c := with(t, func(*http.Request) (*http.Response, error) {
+				if n++; n == 1 {
+					return answer(status, "{}", "Retry-After", "2"), nil
+				}
+				return answer(202, `{"id":"evt_1"}`), nil
+			})
+			start := time.Now()
+			p, err := c.Publish(t.Context(), client.NewEvent{Type: "a", Data: json.RawMessage("1")})
+			if err != nil || p.ID != "evt_1" {
+				t.Fatal(p, err)
 			}
-			return answer(202, `{"id":"evt_1"}`), nil
+			if waited := time.Since(start); waited != 2*time.Second {
+				t.Errorf("%d: waited %v, the server asked for 2s", status, waited)
+			}
 		})
-		start := time.Now()
-		p, err := c.Publish(t.Context(), client.NewEvent{Type: "a", Data: json.RawMessage("1")})
-		if err != nil || p.ID != "evt_1" {
-			t.Fatal(p, err)
-		}
-		if waited := time.Since(start); waited != 2*time.Second {
-			t.Errorf("waited %v, the server asked for 2s", waited)
-		}
+	}
+}
+
+// What a person asks for carries their reason if they gave one, and nothing if they did not.
+func TestReasonsAreCarried(t *testing.T) {
+	var got []string
+	c := with(t, func(r *http.Request) (*http.Response, error) {
+		s := look(r)
+		got = append(got, s.Method+" "+s.Target+" "+s.Body)
+		return answer(200, `{"id":"x","health":{"state":"open","held":3,"drain_estimate":"1.5s"}}`), nil
 	})
+	ctx := t.Context()
+	for _, reason := range []string{"", "a & b"} {
+		e, err := c.PauseEndpoint(ctx, "ep_1", reason)
+		if err != nil || e.Health.State != grapnel.HealthOpen || e.Health.Held != 3 || e.Health.DrainEstimate.Std() != 1500*time.Millisecond {
+			t.Fatalf("read %+v: %v", e, err)
+		}
+		_, resume := c.ResumeEndpoint(ctx, "ep_1", reason)
+		_, probe := c.ProbeEndpoint(ctx, "ep_1", reason)
+		_, enable := c.EnableEndpoint(ctx, "ep_1", reason)
+		_, retry := c.Retry(ctx, "dlv_1", reason)
+		if err := errors.Join(resume, probe, enable, retry, c.DeleteEndpoint(ctx, "ep_1", reason)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []string{
+		"POST /v1/endpoints/ep_1/pause ", "POST /v1/endpoints/ep_1/resume ", "POST /v1/endpoints/ep_1/probe ",
+		`PATCH /v1/endpoints/ep_1 {"status":"enabled"}`, "POST /v1/deliveries/dlv_1/retry ", "DELETE /v1/endpoints/ep_1 ",
+		`POST /v1/endpoints/ep_1/pause {"reason":"a \u0026 b"}`, `POST /v1/endpoints/ep_1/resume {"reason":"a \u0026 b"}`,
+		`POST /v1/endpoints/ep_1/probe {"reason":"a \u0026 b"}`, `PATCH /v1/endpoints/ep_1?reason=a+%26+b {"status":"enabled"}`,
+		`POST /v1/deliveries/dlv_1/retry {"reason":"a \u0026 b"}`, "DELETE /v1/endpoints/ep_1?reason=a+%26+b ",
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestLanesAndAudit(t *testing.T) {
+	var got []string
+	c := with(t, func(r *http.Request) (*http.Response, error) {
+		got = append(got, r.URL.RequestURI())
+		if strings.Contains(r.URL.Path, "lanes") {
+			return answer(200, `{"data":[{"key":"k","since":null,"waiting":10000,"waiting_more":true,"head":{"id":"dlv_1","status":"held"}}],"next":null}`), nil
+		}
+		return answer(200, `{"data":[{"number":7,"at":"2026-01-02T03:04:05.000000Z","actor":"key_1","verb":"pause","endpoint_id":"ep_1","delivery_id":null,"reason":"r"}],"next":"c2"}`), nil
+	})
+	lanes, err := c.Lanes(t.Context(), "ep_1", 3, "c")
+	if err != nil || len(lanes.Data) != 1 || lanes.Data[0].Head.Status != grapnel.Held || !lanes.Data[0].WaitingMore {
+		t.Fatalf("read %+v: %v", lanes, err)
+	}
+	audit, err := c.Audit(t.Context(), client.AuditFilter{Endpoint: "ep_1", Delivery: "dlv_1", Tenant: "t", Limit: 2, Cursor: "c1"})
+	if err != nil || len(audit.Data) != 1 || audit.Data[0].Verb != grapnel.VerbPause || audit.Data[0].DeliveryID != "" || audit.Next != "c2" {
+		t.Fatalf("read %+v: %v", audit, err)
+	}
+	want := []string{"/v1/endpoints/ep_1/lanes?cursor=c&limit=3", "/v1/audit?cursor=c1&delivery=dlv_1&endpoint=ep_1&limit=2&tenant=t"}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
 }
 
 func TestBudgetEndsRepeating(t *testing.T) {

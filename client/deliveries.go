@@ -97,9 +97,10 @@ func (c *Client) Deliveries(ctx context.Context, f DeliveryFilter) (*Page[Delive
 	return get[Page[Delivery]](ctx, c, path, f.query())
 }
 
-// Retry tries a waiting delivery now. For one that is over it makes a new delivery, which is the one returned.
-func (c *Client) Retry(ctx context.Context, id string) (*Delivery, error) {
-	return post[Delivery](ctx, c, deliveryPath(id)+"/retry", nil)
+// Retry tries a waiting delivery now. For one that is over it makes a new delivery, which is the one returned. The reason is for
+// the audit; it may be empty.
+func (c *Client) Retry(ctx context.Context, id, reason string) (*Delivery, error) {
+	return post[Delivery](ctx, c, deliveryPath(id)+"/retry", because(reason))
 }
 
 // Skip ends a waiting delivery without delivering it, so that its key moves on.

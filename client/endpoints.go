@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/policy"
 )
 
 // NewEndpoint is an endpoint to be created. Only URL is required; the server says what the rest is when left out.
@@ -52,14 +53,23 @@ type Endpoint struct {
 	Revision       int64                  `json:"revision"`
 }
 
+// HealthUnknown is the state of an endpoint of which the server does not know how it is doing, because it starts or stops.
+const HealthUnknown grapnel.HealthState = "unknown"
+
 // Health is how an endpoint is doing.
 type Health struct {
-	State         string     `json:"state"`
-	Reason        string     `json:"reason"`
-	Since         *time.Time `json:"since"`
-	InFlight      int        `json:"in_flight"`
-	Waiting       int        `json:"waiting"`
-	NextAttemptAt *time.Time `json:"next_attempt_at"`
+	State         grapnel.HealthState `json:"state"`
+	Reason        string              `json:"reason"` // one sentence; empty: there is nothing to say
+	Since         *time.Time          `json:"since"`
+	InFlight      int                 `json:"in_flight"` // requests on their way
+	Waiting       int                 `json:"waiting"`   // heads of lines that are due or scheduled soon
+	Held          int                 `json:"held"`      // deliveries that wait for the endpoint while it is not healthy
+	HeldMore      bool                `json:"held_more"` // there are more than were counted
+	NextAttemptAt *time.Time          `json:"next_attempt_at"`
+	NextProbeAt   *time.Time          `json:"next_probe_at"`  // while its breaker is open: not before this
+	DrainEstimate *policy.Duration    `json:"drain_estimate"` // how long what is held takes once the endpoint works; nil: unknown
+	Strikes       int                 `json:"strikes"`        // deliveries in a row that count towards disabling
+	FailingSince  *time.Time          `json:"failing_since"`
 }
 
 // SecretInfo says that a secret signs, not which one it is.
@@ -95,12 +105,17 @@ func (c *Client) Endpoints(ctx context.Context, f EndpointFilter) (*Page[Endpoin
 
 // UpdateEndpoint changes the fields given, by JSON merge patch: a nil value removes one.
 func (c *Client) UpdateEndpoint(ctx context.Context, id string, changes map[string]any) (*Endpoint, error) {
-	return patch[Endpoint](ctx, c, endpointPath(id), changes)
+	return patch[Endpoint](ctx, c, endpointPath(id), nil, changes)
 }
 
-// DeleteEndpoint deletes an endpoint; what waits for it ends as dropped.
-func (c *Client) DeleteEndpoint(ctx context.Context, id string) error {
-	return c.remove(ctx, endpointPath(id))
+// EnableEndpoint delivers again to an endpoint that was disabled; the reason is for the audit.
+func (c *Client) EnableEndpoint(ctx context.Context, id, reason string) (*Endpoint, error) {
+	return patch[Endpoint](ctx, c, endpointPath(id), why(reason), map[string]any{"status": grapnel.EndpointEnabled})
+}
+
+// DeleteEndpoint deletes an endpoint; what waits for it ends as dropped. The reason is for the audit.
+func (c *Client) DeleteEndpoint(ctx context.Context, id, reason string) error {
+	return c.remove(ctx, endpointPath(id), why(reason))
 }
 
 // RotateSecret gives the endpoint a new secret, shown only in this answer. The old one goes on signing for overlap; 0 leaves

@@ -38,5 +38,5 @@ func (c *Client) Keys(ctx context.Context, limit int, cursor string) (*Page[Key]
 
 // DeleteKey revokes a key.
 func (c *Client) DeleteKey(ctx context.Context, id string) error {
-	return c.remove(ctx, "/v1/keys/"+url.PathEscape(id))
+	return c.remove(ctx, "/v1/keys/"+url.PathEscape(id), nil)
 }

@@ -36,12 +36,12 @@ func (c *Client) CreatePolicy(ctx context.Context, doc json.RawMessage) (*Policy
 
 // UpdatePolicy changes the fields given, by JSON merge patch.
 func (c *Client) UpdatePolicy(ctx context.Context, id string, changes json.RawMessage) (*Policy, error) {
-	return patch[Policy](ctx, c, policyPath(id), changes)
+	return patch[Policy](ctx, c, policyPath(id), nil, changes)
 }
 
 // DeletePolicy deletes a policy that no endpoint uses.
 func (c *Client) DeletePolicy(ctx context.Context, id string) error {
-	return c.remove(ctx, policyPath(id))
+	return c.remove(ctx, policyPath(id), nil)
 }
 
 // SimulatePolicy asks the server what a policy does during an outage; question and answer are JSON as the API describes them.

@@ -18,13 +18,13 @@ func post[T any](ctx context.Context, c *Client, path string, in any) (*T, error
 	return orNil(out, c.Do(ctx, http.MethodPost, path, nil, in, out))
 }
 
-func patch[T any](ctx context.Context, c *Client, path string, changes any) (*T, error) {
+func patch[T any](ctx context.Context, c *Client, path string, q url.Values, changes any) (*T, error) {
 	out := new(T)
-	return orNil(out, c.Do(ctx, http.MethodPatch, path, nil, changes, out))
+	return orNil(out, c.Do(ctx, http.MethodPatch, path, q, changes, out))
 }
 
-func (c *Client) remove(ctx context.Context, path string) error {
-	return c.Do(ctx, http.MethodDelete, path, nil, nil, nil)
+func (c *Client) remove(ctx context.Context, path string, q url.Values) error {
+	return c.Do(ctx, http.MethodDelete, path, q, nil, nil)
 }
 
 func orNil[T any](out *T, err error) (*T, error) {

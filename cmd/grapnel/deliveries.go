@@ -58,17 +58,20 @@ func (s *session) deliveriesShow() *cobra.Command {
 }
 
 func (s *session) deliveriesRetry() *cobra.Command {
-	return &cobra.Command{
+	var reason string
+	c := &cobra.Command{
 		Use: "retry DELIVERY_ID…", Short: "Try deliveries now; one that is over gets a new delivery", Args: takes(cobra.MinimumNArgs(1)),
 		Example: "grapnel deliveries list --status failed -o name | xargs grapnel deliveries retry",
 		RunE: s.askEach(deliveryHead, func(ctx context.Context, r reader, id string) (json.RawMessage, []string, error) {
-			d, err := r.Retry(ctx, id)
+			d, err := r.Retry(ctx, id, reason)
 			if err != nil {
 				return nil, nil, err
 			}
 			return d.JSON(), deliveryRow(r, d), nil
 		}),
 	}
+	reasoned(c, &reason)
+	return c
 }
 
 func (s *session) deliveriesSkip() *cobra.Command {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/cli"
 )
@@ -17,9 +16,7 @@ import (
 func (s *session) endpoints() *cobra.Command {
 	return group("endpoints", "Create, change and look at endpoints",
 		s.endpointsCreate(), s.endpointsList(), s.endpointsShow(), s.endpointsUpdate(), s.endpointsDelete(),
-		s.endpointsStatus("pause", "Hold deliveries to endpoints", grapnel.EndpointPaused),
-		s.endpointsStatus("resume", "Go on delivering to paused endpoints", grapnel.EndpointEnabled),
-		s.endpointsStatus("enable", "Deliver again to endpoints that were disabled", grapnel.EndpointEnabled),
+		s.endpointsPause(), s.endpointsResume(), s.endpointsEnable(), s.endpointsProbe(), s.endpointsLanes(),
 		s.endpointsRotate(), s.endpointsTest())
 }
 
@@ -75,7 +72,7 @@ func (s *session) endpointsList() *cobra.Command {
 
 func (s *session) endpointsShow() *cobra.Command {
 	return &cobra.Command{
-		Use: "show ENDPOINT_ID", Short: "Show an endpoint and how it is doing", Args: takes(cobra.ExactArgs(1)),
+		Use: "show ENDPOINT_ID", Aliases: []string{"get"}, Short: "Show how an endpoint is doing, and what it is", Args: takes(cobra.ExactArgs(1)),
 		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
 			e, err := r.Endpoint(ctx, args[0])
 			if err != nil {
@@ -116,25 +113,15 @@ func (s *session) endpointsUpdate() *cobra.Command {
 }
 
 func (s *session) endpointsDelete() *cobra.Command {
-	return &cobra.Command{
+	var reason string
+	c := &cobra.Command{
 		Use: "delete ENDPOINT_ID…", Short: "Delete endpoints; what waits for them ends as dropped", Args: takes(cobra.MinimumNArgs(1)),
 		RunE: s.askEach(nil, func(ctx context.Context, r reader, id string) (json.RawMessage, []string, error) {
-			return deleted(id, r.DeleteEndpoint(ctx, id))
+			return deleted(id, r.DeleteEndpoint(ctx, id, reason))
 		}),
 	}
-}
-
-func (s *session) endpointsStatus(verb, short string, status grapnel.EndpointStatus) *cobra.Command {
-	return &cobra.Command{
-		Use: verb + " ENDPOINT_ID…", Short: short, Args: takes(cobra.MinimumNArgs(1)),
-		RunE: s.askEach(endpointHead, func(ctx context.Context, r reader, id string) (json.RawMessage, []string, error) {
-			e, err := r.UpdateEndpoint(ctx, id, map[string]any{"status": status})
-			if err != nil {
-				return nil, nil, err
-			}
-			return e.JSON(), endpointRow(e), nil
-		}),
-	}
+	reasoned(c, &reason)
+	return c
 }
 
 func (s *session) endpointsRotate() *cobra.Command {
@@ -180,14 +167,14 @@ func (s *session) endpointsTest() *cobra.Command {
 	return c
 }
 
-var endpointHead = []string{"ENDPOINT", "STATUS", "URL", "TYPES", "POLICY", "TENANT"}
+var endpointHead = []string{"ENDPOINT", "STATUS", "HEALTH", "HELD", "URL", "TYPES", "POLICY", "TENANT"}
 
 func endpointRow(e *client.Endpoint) []string {
 	types := "*"
 	if len(e.EventTypes) > 0 {
 		types = strings.Join(e.EventTypes, ",")
 	}
-	return []string{e.ID, string(e.Status), e.URL, types, policyName(e.Policy), e.Tenant}
+	return []string{e.ID, string(e.Status), string(e.Health.State), count(e.Health.Held, e.Health.HeldMore), e.URL, types, policyName(e.Policy), e.Tenant}
 }
 
 func policyName(doc json.RawMessage) string {
@@ -204,15 +191,29 @@ func endpointView(r reader, e *client.Endpoint) cli.View {
 		rate = strconv.FormatFloat(e.RateLimit.PerSecond, 'f', -1, 64) + "/s, bursts of " + strconv.Itoa(e.RateLimit.Burst)
 	}
 	row := endpointRow(e)
+	h := &e.Health
 	form := [][]string{{"endpoint", e.ID}}
 	if e.Secret != "" {
 		form = append(form, []string{"secret", e.Secret})
 	}
 	form = append(form, [][]string{
-		{"status", string(e.Status)}, {"why", e.DisabledReason}, {"url", e.URL}, {"tenant", e.Tenant}, {"description", e.Description},
-		{"types", row[3]}, {"filter", e.Filter}, {"policy", row[4]}, {"ordering", string(e.Ordering)}, {"format", string(e.Format)},
+		{"status", string(e.Status)}, {"why", e.DisabledReason}, {"disabled", r.Time(e.DisabledAt)},
+		{"held", holding(h)}, {"next probe", r.Time(h.NextProbeAt)}, {"next attempt", r.Time(h.NextAttemptAt)},
+		{"in flight", positive(h.InFlight)}, {"strikes", positive(h.Strikes)}, {"failing since", r.Time(h.FailingSince)},
+		{"url", e.URL}, {"tenant", e.Tenant}, {"description", e.Description},
+		{"types", row[5]}, {"filter", e.Filter}, {"policy", row[6]}, {"ordering", string(e.Ordering)}, {"format", string(e.Format)},
 		{"rate limit", rate}, {"concurrency", strconv.Itoa(e.MaxConcurrency)}, {"headers", compact(cli.Encode(e.Headers))},
 		{"created", r.Time(&e.CreatedAt)},
 	}...)
-	return object(e.ID, e.JSON(), form)
+	v := object(e.ID, e.JSON(), form)
+	v.Parts = append([]cli.Part{{Title: headline(r, h)}}, v.Parts...)
+	return v
+}
+
+// positive is a number that is only worth showing when there is one.
+func positive(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
 }

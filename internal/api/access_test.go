@@ -17,7 +17,9 @@ func bodies() map[string]string {
 	return map[string]string{
 		"publish-event": `{"type":"a","data":1}`, "publish-batch": `{"events":[{"type":"a","data":1}]}`, "publish-raw": `1`,
 		"create-endpoint": `{"url":"https://a.example"}`, "update-endpoint": `{"description":"x"}`, "rotate-secret": `{}`, "test-endpoint": `{}`,
-		"skip-delivery": `{"reason":"x"}`, "create-policy": `{"name":"p"}`, "update-policy": `{"timeout":"1s"}`, "simulate-policy": `{"outage":{"duration":"1h"}}`,
+		"pause-endpoint": `{"reason":"x"}`, "resume-endpoint": `{"reason":"x"}`, "probe-endpoint": `{"reason":"x"}`, "retry-delivery": `{"reason":"x"}`,
+		"retry-endpoint-delivery": `{"reason":"x"}`,
+		"skip-delivery":           `{"reason":"x"}`, "create-policy": `{"name":"p"}`, "update-policy": `{"timeout":"1s"}`, "simulate-policy": `{"outage":{"duration":"1h"}}`,
 		"create-key": `{"name":"k","scopes":["read"]}`, "update-key": `{"name":"k"}`,
 	}
 }

@@ -31,14 +31,13 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/egress"
-	"github.com/grapnelhq/grapnel/internal/store"
 )
 
 // Options say what the API stands on. Street, History and Idempotency are needed; every other zero value has a meaning.
 type Options struct {
-	Street      Street        // the engine
-	History     store.History // what happened
-	Idempotency Idempotency   // answers given before
+	Street      Street      // the engine
+	History     History     // what happened
+	Idempotency Idempotency // answers given before
 
 	Clock        func() time.Time              // nil: time.Now
 	Random       io.Reader                     // for ids, keys and secrets; safe for concurrent use; nil: crypto/rand

@@ -12,7 +12,7 @@ import (
 )
 
 // bad is one kind of bad input. Targets may name things of the prepared world: EP (an endpoint), DLV (a delivery that waits), DONE (one that is
-// over), POL (a policy in use), FREE (one that is not), KEY (an API key), CURSOR (of /v1/events?limit=1).
+// over), OFF (an endpoint that is disabled), POL (a policy in use), FREE (one that is not), KEY (an API key), CURSOR (of /v1/events?limit=1).
 type bad struct {
 	name    string
 	method  string
@@ -45,6 +45,9 @@ func badInputs() []bad {
 	}
 	get := func(name, target, pointer string) bad {
 		return bad{name: "query: " + name, method: "GET", target: target, status: 422, code: invalid, pointer: pointer}
+	}
+	reason := func(verb, target, name, value string) bad {
+		return post(verb+": reason "+name, target, `{"reason":`+value+`}`, 422, invalid, "/reason")
 	}
 	policy := func(name, body, pointer string) bad {
 		return post("policy: "+name, "/v1/policies", `{"name":"mine",`+body+`}`, 422, invalid, pointer)
@@ -216,6 +219,52 @@ func badInputs() []bad {
 		post("retry: a body that means something", "/v1/deliveries/DLV/retry", `{"at":"now"}`, 422, invalid, "/at"),
 		post("retry: not an id", "/v1/deliveries/1/retry", ``, 404, grapnel.CodeNotFound, "-"),
 		post("retry: of another endpoint", "/v1/endpoints/ep_other/deliveries/DLV/retry", ``, 404, grapnel.CodeNotFound, "-"),
+		post("skip: reason too long", "/v1/deliveries/DLV/skip", `{"reason":"`+strings.Repeat("x", 501)+`"}`, 422, invalid, "/reason"),
+		reason("retry", "/v1/deliveries/DLV/retry", "empty", `""`),
+		reason("retry", "/v1/deliveries/DLV/retry", "a number", `1`),
+		reason("retry", "/v1/endpoints/EP/deliveries/DLV/retry", "too long", `"`+strings.Repeat("x", 501)+`"`),
+		// levers
+		reason("rotate", "/v1/endpoints/EP/rotate-secret", "a list", `["x"]`),
+		reason("rotate", "/v1/endpoints/EP/rotate-secret", "too long", `"`+strings.Repeat("é", 501)+`"`),
+		reason("pause", "/v1/endpoints/EP/pause", "empty", `""`),
+		reason("pause", "/v1/endpoints/EP/pause", "with NUL", `"a\u0000"`),
+		reason("pause", "/v1/endpoints/EP/pause", "too long", `"`+strings.Repeat("x", 501)+`"`),
+		reason("resume", "/v1/endpoints/EP/resume", "an object", `{"x":"y"}`),
+		reason("resume", "/v1/endpoints/EP/resume", "given twice", `"a","reason":"b"`),
+		reason("probe", "/v1/endpoints/EP/probe", "with half a surrogate pair", `"\ud83d"`),
+		reason("probe", "/v1/webhook-endpoints/EP/probe", "true", `true`),
+		post("pause: a field unknown", "/v1/endpoints/EP/pause", `{"until":"tomorrow"}`, 422, invalid, "/until"),
+		post("pause: a list", "/v1/endpoints/EP/pause", `[]`, 422, invalid, ""),
+		post("pause: not JSON", "/v1/endpoints/EP/pause", `{"reason"`, 400, malformed, "-"),
+		post("pause: disabled", "/v1/endpoints/OFF/pause", ``, 409, grapnel.CodeConflict, "-"),
+		post("resume: disabled", "/v1/endpoints/OFF/resume", `{"reason":"x"}`, 409, grapnel.CodeConflict, "-"),
+		post("resume: no such endpoint", "/v1/endpoints/ep_none/resume", ``, 404, grapnel.CodeNotFound, "-"),
+		post("resume: in the query", "/v1/endpoints/EP/resume?reason=x", ``, 422, invalid, "?reason"),
+		post("probe: no such endpoint", "/v1/endpoints/ep_none/probe", ``, 404, grapnel.CodeNotFound, "-"),
+		post("probe: a field unknown", "/v1/endpoints/EP/probe", `{"delivery":"DLV"}`, 422, invalid, "/delivery"),
+		{name: "pause: a form", method: "POST", target: "/v1/endpoints/EP/pause", body: `reason=x`, header: []string{"Content-Type", "text/plain"}, status: 415, code: grapnel.CodeUnsupported, pointer: "-"},
+		{name: "pause: put", method: "PUT", target: "/v1/endpoints/EP/pause", status: 405, code: codeMethod, pointer: "-"},
+		{name: "patch: reason in the body", method: "PATCH", target: "/v1/endpoints/EP", body: `{"reason":"x"}`, status: 422, code: invalid, pointer: "/reason"},
+		{name: "patch: reason empty", method: "PATCH", target: "/v1/endpoints/EP?reason=", body: `{"status":"paused"}`, status: 422, code: invalid, pointer: "?reason"},
+		{name: "patch: reason twice", method: "PATCH", target: "/v1/endpoints/EP?reason=a&reason=b", body: `{"status":"paused"}`, status: 422, code: invalid, pointer: "?reason"},
+		{name: "patch: reason too long", method: "PATCH", target: "/v1/endpoints/EP?reason=" + strings.Repeat("x", 501), body: `{"status":"paused"}`, status: 422, code: invalid, pointer: "?reason"},
+		{name: "delete: reason with a line break", method: "DELETE", target: "/v1/endpoints/EP?reason=a%0Ab", status: 422, code: invalid, pointer: "?reason"},
+		{name: "delete: reason too long", method: "DELETE", target: "/v1/endpoints/EP?reason=" + strings.Repeat("x", 501), status: 422, code: invalid, pointer: "?reason"},
+		get("lanes: unknown", "/v1/endpoints/EP/lanes?key=k", "?key"),
+		get("lanes: limit 0", "/v1/endpoints/EP/lanes?limit=0", "?limit"),
+		get("lanes: cursor made up", "/v1/endpoints/EP/lanes?cursor=AAAAAAAAAAAxMjM", "?cursor"),
+		get("lanes: cursor of another list", "/v1/endpoints/EP/lanes?cursor=CURSOR", "?cursor"),
+		{name: "lanes: no such endpoint", method: "GET", target: "/v1/endpoints/ep_none/lanes", status: 404, code: grapnel.CodeNotFound, pointer: "-"},
+		{name: "lanes: post", method: "POST", target: "/v1/endpoints/EP/lanes", status: 405, code: codeMethod, pointer: "-"},
+		// audit
+		get("audit: unknown", "/v1/audit?actor=key_admin", "?actor"),
+		get("audit: endpoint empty", "/v1/audit?endpoint=", "?endpoint"),
+		get("audit: endpoint twice", "/v1/audit?endpoint=EP&endpoint=OFF", "?endpoint"),
+		get("audit: delivery with a control character", "/v1/audit?delivery=%00", "?delivery"),
+		get("audit: tenant not UTF-8", "/v1/audit?tenant=%ff", "?tenant"),
+		get("audit: limit too high", "/v1/audit?limit=501", "?limit"),
+		get("audit: cursor of another list", "/v1/audit?cursor=CURSOR", "?cursor"),
+		{name: "audit: delete", method: "DELETE", target: "/v1/audit", status: 405, code: codeMethod, pointer: "-"},
 		// queries and cursors
 		get("unknown", "/v1/events?tpye=a", "?tpye"),
 		get("limit 0", "/v1/events?limit=0", "?limit"),
@@ -312,7 +361,8 @@ func prepared(t *testing.T) (*world, *strings.Replacer) {
 	w.must(202, "POST", "/v1/events", `{"type":"a","data":1,"key":"k"}`)
 	waits := w.must(200, "GET", "/v1/deliveries?status=pending", "")["data"].([]any)[0].(map[string]any)["id"].(string)
 	cursor := w.must(200, "GET", "/v1/events?limit=1", "")["next"].(string)
-	return w, strings.NewReplacer("EP", ep, "DLV", waits, "DONE", done.ID(), "POL", used, "FREE", free, "KEY", key, "CURSOR", cursor,
+	off := w.endpoint(admin, `,"status":"disabled"`)
+	return w, strings.NewReplacer("EP", ep, "OFF", off, "DLV", waits, "DONE", done.ID(), "POL", used, "FREE", free, "KEY", key, "CURSOR", cursor,
 		"GUESS", grapnel.DeliveryID(w.clock.Add(1e9), done.Seq))
 }
 

@@ -37,8 +37,8 @@ func (c *call) position() string {
 	return ""
 }
 
-// before is the position in a list that is ordered by number.
-func (c *call) before() int64 {
+// number is the position in a list that is ordered by number; 0: its beginning.
+func (c *call) number() int64 {
 	position := c.position()
 	if position == "" {
 		return 0

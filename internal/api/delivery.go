@@ -1,6 +1,8 @@
 package api
 
 import (
+	"slices"
+
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/policy"
 )
@@ -65,7 +67,7 @@ type plannedView struct {
 // mostPlanned is how many attempts a delivery's plan shows.
 const mostPlanned = 50
 
-// look shows deliveries to one caller. It asks for each endpoint's health and each repeated delivery's id once.
+// look shows deliveries to one caller. It asks for each endpoint's health and each repeated delivery's id only once.
 type look struct {
 	a       *api
 	c       *call
@@ -85,13 +87,29 @@ func (l *look) situation(d *grapnel.Delivery) situation {
 	if d.Status.Final() || s.endpoint == nil {
 		return s
 	}
-	h, known := l.health[d.EndpointID]
-	if !known {
-		h = l.a.Street.Health(d.EndpointID)
-		l.health[d.EndpointID] = h
+	if _, known := l.health[d.EndpointID]; !known {
+		l.ask([]grapnel.Delivery{*d})
 	}
-	s.health = h
+	s.health = l.health[d.EndpointID]
 	return s
+}
+
+// ask learns at once how all endpoints are doing for which something of a list waits.
+func (l *look) ask(list []grapnel.Delivery) {
+	var ids []string
+	for i := range list {
+		if d := &list[i]; !d.Status.Final() {
+			ids = append(ids, d.EndpointID)
+		}
+	}
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	if len(ids) == 0 {
+		return
+	}
+	for i, h := range l.a.Street.Healths(ids) {
+		l.health[ids[i]] = h
+	}
 }
 
 // view shows a delivery as lists do, without attempts.
@@ -169,9 +187,13 @@ func viewAttempts(d *grapnel.Delivery) []attemptView {
 	return views
 }
 
-// plan is what the endpoint's policy would do from here, computed by the very functions that do it.
+// plan is what the endpoint's policy would do from here, computed by the very functions that do it. A breaker that is open changes
+// nothing about it.
 func plan(s situation) []plannedView {
 	next := s.next()
+	if s.tripped() {
+		next = s.scheduled()
+	}
 	if next.IsZero() {
 		return []plannedView{}
 	}

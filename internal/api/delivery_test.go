@@ -111,7 +111,7 @@ func TestPagesHoldEverythingOnce(t *testing.T) {
 		w.must(202, "POST", "/v1/events", fmt.Sprintf(`{"type":"a.%d","data":%d}`, i%2, i))
 	}
 	for list, want := range map[string]int{
-		"/v1/events?type=a.0": 12, "/v1/events": n, "/v1/deliveries?type=a.*": len(w.all("/v1/deliveries", 500)), "/v1/endpoints": 7, "/v1/keys": 12,
+		"/v1/events?type=a.0": 12, "/v1/events": n, "/v1/deliveries?type=a.*": len(w.all("/v1/deliveries", 500)), "/v1/endpoints": 7, "/v1/keys": 12, "/v1/audit": 7,
 		"/v1/policies": 7 + len(presets()),
 	} {
 		whole := w.all(list, 500)
@@ -141,11 +141,15 @@ func (w *world) all(list string, limit int) (names []string) {
 		}
 		for _, one := range data {
 			m := one.(map[string]any)
-			name, _ := m["id"].(string)
-			if name == "" {
-				name = m["name"].(string)
+			if head, lane := m["head"].(map[string]any); lane {
+				m = head
 			}
-			names = append(names, name)
+			for _, member := range []string{"id", "name", "number"} {
+				if name, there := m[member]; there && name != nil {
+					names = append(names, fmt.Sprint(name))
+					break
+				}
+			}
 		}
 		next, more := page["next"].(string)
 		if !more {

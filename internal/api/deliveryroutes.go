@@ -27,12 +27,12 @@ func deliveryRoutes() []route {
 		{method: "POST", path: "/v1/deliveries/{id}/retry", scope: grapnel.ScopeReplay, handle: (*api).retryDelivery,
 			name: "retry-delivery", tag: "Deliveries", summary: "Try a delivery now",
 			about: "A delivery that waits is tried now and is the answer. For one that is over a new delivery is made, at the end of its key's " +
-				"line; that is the answer, with replay_of. Neither counts towards disabling.",
-			body: &intake{types: []string{grapnel.JSONType}, optional: true}, takes: noBody{},
+				"line; that is the answer, with replay_of. Neither counts towards disabling, and neither waits for a breaker that is open.",
+			body: &intake{types: []string{grapnel.JSONType}, optional: true}, takes: newReason{},
 			gives: map[int]any{200: deliveryView{}}},
 		{method: "POST", path: "/v1/endpoints/{id}/deliveries/{delivery_id}/retry", scope: grapnel.ScopeReplay, handle: (*api).retryDelivery,
 			name: "retry-endpoint-delivery", tag: "Deliveries", summary: "Try a delivery of an endpoint now",
-			body: &intake{types: []string{grapnel.JSONType}, optional: true}, takes: noBody{},
+			body: &intake{types: []string{grapnel.JSONType}, optional: true}, takes: newReason{},
 			gives: map[int]any{200: deliveryView{}}},
 		{method: "POST", path: "/v1/deliveries/{id}/skip", scope: grapnel.ScopeReplay, handle: (*api).skipDelivery,
 			name: "skip-delivery", tag: "Deliveries", summary: "Give up a waiting delivery",
@@ -53,12 +53,9 @@ func deliveryFilter() []param {
 	}
 }
 
-// noBody is a body without fields.
-type noBody struct{}
-
 // newSkip is how a delivery is skipped.
 type newSkip struct {
-	Reason string `json:"reason" required:"true" minLength:"1" maxLength:"500" doc:"kept as the delivery's reason"`
+	Reason string `json:"reason" required:"true" minLength:"1" maxLength:"500" doc:"kept as the delivery's reason, and in the audit"`
 }
 
 // listDeliveries lists those of one endpoint or of all.
@@ -78,7 +75,7 @@ func (a *api) listDeliveries(c *call) (answer, error) {
 	limit := c.query.limit()
 	q := store.DeliveryQuery{
 		Endpoint: endpoint, Type: c.query.pattern("type"), Key: c.query.text("key"), Tenant: c.query.text("tenant"),
-		Before: c.before(), Limit: limit + 1,
+		Before: c.number(), Limit: limit + 1,
 	}
 	q.From, q.To = c.query.span()
 	for _, s := range c.query.all("status") {
@@ -97,6 +94,7 @@ func (a *api) listDeliveries(c *call) (answer, error) {
 	part := page(c, found, limit, func(d *grapnel.Delivery) string { return strconv.FormatInt(d.Seq, 10) })
 	out := list[deliveryView]{Data: make([]deliveryView, len(part.Data)), Next: part.Next}
 	look := a.look(c)
+	look.ask(part.Data)
 	for i := range part.Data {
 		if out.Data[i], err = look.view(&part.Data[i]); err != nil {
 			return answer{}, err
@@ -124,9 +122,8 @@ func (a *api) showDelivery(c *call, d *grapnel.Delivery) (answer, error) {
 
 // retryDelivery tries a waiting delivery now, or makes a new one of one that is over.
 func (a *api) retryDelivery(c *call) (answer, error) {
-	var f faults
-	decode[noBody](c.body, &f)
-	if err := f.err(); err != nil {
+	by, err := c.by()
+	if err != nil {
 		return answer{}, err
 	}
 	id, endpoint := c.PathValue("id"), ""
@@ -141,8 +138,9 @@ func (a *api) retryDelivery(c *call) (answer, error) {
 		return answer{}, store.ErrNotFound("delivery")
 	}
 	was := a.look(c).situation(old)
+	was.urgent = true
 	reply := func(done store.Redelivered) answer { return retried(was, done) }
-	done, err := a.Street.Retry(c.Context(), c.scope, old.Seq, grapnel.By{Actor: c.key.ID}, withEffect(c, reply))
+	done, err := a.Street.Retry(c.Context(), c.scope, old.Seq, by, withEffect(c, reply))
 	if err == nil {
 		err = first(done.Answer)
 	}

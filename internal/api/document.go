@@ -152,6 +152,9 @@ func (rt *route) refusals() []string {
 	if strings.Contains(rt.path, "{") {
 		all = append(all, "404")
 	}
+	if rt.scope == grapnel.ScopePublish || rt.scope == grapnel.ScopeReplay {
+		all = append(all, "429")
+	}
 	if rt.method != http.MethodGet {
 		all = append(all, "409", "507")
 	}

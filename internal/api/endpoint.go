@@ -93,27 +93,13 @@ type secretView struct {
 	PublicKey *string `json:"public_key" doc:"whpk_…, for receivers, when the secret is an Ed25519 key"`
 }
 
-// healthView is how an endpoint is doing.
-type healthView struct {
-	State         string  `json:"state" doc:"healthy, paused, disabled, throttled; unknown while the server starts"`
-	Reason        *string `json:"reason"`
-	Since         *stamp  `json:"since" nullable:"true"`
-	InFlight      int     `json:"in_flight" doc:"requests on their way"`
-	Waiting       int     `json:"waiting" doc:"heads of lines that are due or scheduled soon"`
-	NextAttemptAt *stamp  `json:"next_attempt_at" nullable:"true"`
-}
-
-func viewEndpoint(ep *grapnel.Endpoint, h grapnel.Health, now time.Time) endpointView {
+func viewEndpoint(ep *grapnel.Endpoint, h healthView, now time.Time) endpointView {
 	v := endpointView{
 		ID: ep.ID, Tenant: ep.Tenant, URL: ep.URL, Description: ep.Description, EventTypes: ep.EventTypes, Filter: orNull(ep.Filter),
 		Policy: policyRef{ep.PolicyName, ep.Policy}, Ordering: string(ep.Ordering), RateLimit: (*rateLimitView)(ep.RateLimit),
 		MaxConcurrency: ep.MaxConcurrency, Headers: ep.Headers, Format: string(ep.Format), Secrets: []secretView{},
 		Status: string(ep.Status), DisabledReason: orNull(ep.DisabledReason), DisabledAt: stampOf(ep.DisabledAt),
-		Health: healthView{
-			State: string(cmp.Or(h.State, "unknown")), Reason: orNull(h.Reason), Since: stampOf(h.Since), InFlight: h.InFlight, Waiting: h.Waiting,
-			NextAttemptAt: stampOf(h.NextAttemptAt),
-		},
-		CreatedAt: stamp(ep.CreatedAt), UpdatedAt: stamp(ep.UpdatedAt), Revision: ep.Revision,
+		Health: h, CreatedAt: stamp(ep.CreatedAt), UpdatedAt: stamp(ep.UpdatedAt), Revision: ep.Revision,
 	}
 	if v.EventTypes == nil {
 		v.EventTypes = []string{}
@@ -177,7 +163,7 @@ func (a *api) set(c *call, ep *grapnel.Endpoint, in EndpointSettings, f *faults)
 	if r := in.RateLimit; r != nil {
 		ep.RateLimit = &grapnel.RateLimit{PerSecond: r.PerSecond, Burst: cmp.Or(r.Burst, int(math.Ceil(r.PerSecond)))}
 	}
-	setStatus(ep, grapnel.EndpointStatus(cmp.Or(in.Status, string(grapnel.EndpointEnabled))), c.now)
+	setStatus(ep, grapnel.EndpointStatus(cmp.Or(in.Status, string(grapnel.EndpointEnabled))), c)
 }
 
 // policy finds the policy that an endpoint names, or reads the one that it brings.
@@ -225,12 +211,15 @@ func addPolicyErrors(f *faults, pointer string, err error) {
 }
 
 // setStatus notes when and why an endpoint became disabled.
-func setStatus(ep *grapnel.Endpoint, status grapnel.EndpointStatus, now time.Time) {
+func setStatus(ep *grapnel.Endpoint, status grapnel.EndpointStatus, c *call) {
 	switch {
 	case status != grapnel.EndpointDisabled:
 		ep.DisabledReason, ep.DisabledAt = "", time.Time{}
 	case ep.Status != grapnel.EndpointDisabled:
-		ep.DisabledReason, ep.DisabledAt = "a person disabled it", now
+		ep.DisabledReason, ep.DisabledAt = "a person disabled it", c.now
+		if why := c.query.text(reasonParam.name); why != "" {
+			ep.DisabledReason += ": " + why
+		}
 	}
 	ep.Status = status
 }

@@ -30,12 +30,14 @@ func endpointRoutes() []route {
 			name: "get-endpoint", tag: "Endpoints", summary: "Get an endpoint", gives: map[int]any{200: endpointView{}}},
 		{method: "PATCH", path: "/v1/endpoints/{id}", scope: grapnel.ScopeManage, handle: (*api).patchEndpoint,
 			name: "update-endpoint", tag: "Endpoints", summary: "Change an endpoint",
-			about: "A JSON merge patch: null sets a field back to its default. When pausing or disabling is answered, no further attempt starts.",
+			about: "A JSON merge patch: null sets a field back to its default. When pausing or disabling is answered, no further attempt starts. " +
+				"Enabling a disabled endpoint forgets what counted towards disabling it, and what was held is delivered.",
+			query: []param{reasonParam},
 			body:  &intake{types: []string{typeMergePatch, grapnel.JSONType}}, takes: EndpointSettings{},
 			gives: map[int]any{200: endpointView{}}},
 		{method: "DELETE", path: "/v1/endpoints/{id}", scope: grapnel.ScopeManage, handle: (*api).deleteEndpoint,
 			name: "delete-endpoint", tag: "Endpoints", summary: "Delete an endpoint",
-			about: "What waits for it ends as dropped. Its history stays.", gives: map[int]any{204: nil}},
+			about: "What waits for it ends as dropped. Its history stays.", query: []param{reasonParam}, gives: map[int]any{204: nil}},
 		{method: "POST", path: "/v1/endpoints/{id}/rotate-secret", scope: grapnel.ScopeManage, handle: (*api).rotateSecret,
 			name: "rotate-secret", tag: "Endpoints", summary: "Give an endpoint a new secret",
 			about: "Deliveries are signed with the new secret and, until overlap has passed, with those before. At most 5 sign at once.",
@@ -67,11 +69,12 @@ func (a *api) createEndpoint(c *call) (answer, error) {
 	reply := func(done store.Put) answer {
 		ep := ep
 		ep.Revision = done.Revision
-		v := viewEndpoint(&ep, stateOf(&ep), c.now)
+		v := viewEndpoint(&ep, viewHealth(stateOf(&ep), 0, c.now), c.now)
 		v.Secret = secret
 		return jsonAnswer(http.StatusCreated, v)
 	}
-	done, err := a.Street.PutEndpoint(c.Context(), c.scope, ep, store.With{Once: withEffect(c, reply)})
+	done, err := a.Street.PutEndpoint(c.Context(), c.scope, ep,
+		store.With{Once: withEffect(c, reply), Audit: c.entry(grapnel.VerbCreate, &ep, "")})
 	if err == nil {
 		err = first(done.Answer)
 	}
@@ -114,10 +117,13 @@ func (a *api) listEndpoints(c *call) (answer, error) {
 		return ep.ID <= after || tenant != "" && ep.Tenant != tenant
 	})
 	part := page(c, found, limit, func(ep *grapnel.Endpoint) string { return ep.ID })
+	health, err := a.health(c, mostHeldListed, part.Data...)
+	if err != nil {
+		return answer{}, err
+	}
 	out := list[endpointView]{Data: make([]endpointView, len(part.Data)), Next: part.Next}
 	for i := range part.Data {
-		ep := &part.Data[i]
-		out.Data[i] = viewEndpoint(ep, a.Street.Health(ep.ID), c.now)
+		out.Data[i] = viewEndpoint(&part.Data[i], health[i], c.now)
 	}
 	return jsonAnswer(http.StatusOK, out), nil
 }
@@ -136,22 +142,35 @@ func (a *api) getEndpoint(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return jsonAnswer(http.StatusOK, viewEndpoint(&ep, a.Street.Health(ep.ID), c.now)), nil
+	return a.showEndpoint(c, ep)
 }
 
+func (a *api) showEndpoint(c *call, ep grapnel.Endpoint) (answer, error) {
+	health, err := a.health(c, mostHeld, ep)
+	if err != nil {
+		return answer{}, err
+	}
+	return jsonAnswer(http.StatusOK, viewEndpoint(&ep, health[0], c.now)), nil
+}
+
+// notOnce is for changes that come to the same however often they are made.
+func notOnce(grapnel.Endpoint) *store.Once { return nil }
+
 // changeEndpoint applies edit to the endpoint as it is now, and again if somebody else changed it meanwhile. The slices and maps of
-// what edit gets belong to the engine: it replaces them.
-func (a *api) changeEndpoint(c *call, edit func(*grapnel.Endpoint) error, once func(grapnel.Endpoint) *store.Once) (grapnel.Endpoint, error) {
+// what edit gets belong to the engine: it replaces them. What was changed is told to the audit, with the caller's words about it.
+func (a *api) changeEndpoint(c *call, reason string, edit func(*grapnel.Endpoint) error, once func(grapnel.Endpoint) *store.Once) (grapnel.Endpoint, error) {
 	for tries := 1; ; tries++ {
 		ep, err := a.endpoint(c)
 		if err != nil {
 			return ep, err
 		}
+		before := ep
 		if err := edit(&ep); err != nil {
 			return ep, err
 		}
 		ep.UpdatedAt = c.now
-		done, err := a.Street.PutEndpoint(c.Context(), c.scope, ep, store.With{Once: once(ep)})
+		with := store.With{Once: once(ep), Audit: c.entry(verbOf(&before, &ep), &ep, reason)}
+		done, err := a.Street.PutEndpoint(c.Context(), c.scope, ep, with)
 		if grapnel.CodeOf(err) == grapnel.CodeConflict && tries < 5 {
 			continue
 		}
@@ -166,6 +185,10 @@ func (a *api) changeEndpoint(c *call, edit func(*grapnel.Endpoint) error, once f
 // patchEndpoint merges a patch into the settings and reads the result as if it had been given as a whole.
 func (a *api) patchEndpoint(c *call) (answer, error) {
 	patch := gjson.ParseBytes(c.body)
+	reason, err := c.reason()
+	if err != nil {
+		return answer{}, err
+	}
 	edit := func(ep *grapnel.Endpoint) error {
 		var f faults
 		checkPatch[EndpointSettings](patch, &f)
@@ -177,11 +200,11 @@ func (a *api) patchEndpoint(c *call) (answer, error) {
 		a.set(c, ep, in, &f)
 		return f.err()
 	}
-	ep, err := a.changeEndpoint(c, edit, func(grapnel.Endpoint) *store.Once { return nil })
+	ep, err := a.changeEndpoint(c, reason, edit, notOnce)
 	if err != nil {
 		return answer{}, err
 	}
-	return jsonAnswer(http.StatusOK, viewEndpoint(&ep, a.Street.Health(ep.ID), c.now)), nil
+	return a.showEndpoint(c, ep)
 }
 
 // checkPatch refuses what a patch may not name. It looks at the patch and not at what becomes of it, in which a member that is null
@@ -202,7 +225,12 @@ func checkPatch[T any](patch gjson.Result, f *faults) {
 
 // deleteEndpoint stops an endpoint for good.
 func (a *api) deleteEndpoint(c *call) (answer, error) {
-	if err := a.Street.DeleteEndpoint(c.Context(), c.scope, c.PathValue("id"), grapnel.By{Actor: c.key.ID}); err != nil {
+	reason, err := c.reason()
+	if err != nil {
+		return answer{}, err
+	}
+	by := grapnel.By{Actor: c.key.ID, Reason: reason}
+	if err := a.Street.DeleteEndpoint(c.Context(), c.scope, c.PathValue("id"), by); err != nil {
 		return answer{}, err
 	}
 	return nothing(), nil
@@ -212,6 +240,7 @@ func (a *api) deleteEndpoint(c *call) (answer, error) {
 type newRotation struct {
 	Overlap *string `json:"overlap,omitempty" doc:"how long the secrets before go on signing: 0s to 720h; 24h if not given"`
 	Secret  string  `json:"secret,omitempty" minLength:"1" doc:"whsec_… or whsk_…; none: one is made, of the kind that there is"`
+	Reason  string  `json:"reason,omitempty" minLength:"1" maxLength:"500" doc:"why; kept in the audit"`
 }
 
 // Limits of rotation.
@@ -247,7 +276,7 @@ func (a *api) rotateSecret(c *call) (answer, error) {
 		ep.Secrets, err = rotated(ep.Secrets, secret, c.now, overlap)
 		return err
 	}
-	reply := func(ep grapnel.Endpoint, secret string, h grapnel.Health) func(store.Put) answer {
+	reply := func(ep grapnel.Endpoint, secret string, h healthView) func(store.Put) answer {
 		return func(done store.Put) answer {
 			ep.Revision = done.Revision
 			v := viewEndpoint(&ep, h, c.now)
@@ -255,13 +284,20 @@ func (a *api) rotateSecret(c *call) (answer, error) {
 			return jsonAnswer(http.StatusOK, v)
 		}
 	}
-	// Asked before the transaction, in which nothing may wait for anything.
-	health := a.Street.Health(c.PathValue("id"))
-	ep, err := a.changeEndpoint(c, edit, func(ep grapnel.Endpoint) *store.Once { return withEffect(c, reply(ep, secret, health)) })
+	ep, err := a.endpoint(c)
 	if err != nil {
 		return answer{}, err
 	}
-	return reply(ep, secret, health)(store.Put{Revision: ep.Revision}), nil
+	// Asked before the transaction, in which nothing may wait for anything.
+	health, err := a.health(c, mostHeld, ep)
+	if err != nil {
+		return answer{}, err
+	}
+	once := func(ep grapnel.Endpoint) *store.Once { return withEffect(c, reply(ep, secret, health[0])) }
+	if ep, err = a.changeEndpoint(c, in.Reason, edit, once); err != nil {
+		return answer{}, err
+	}
+	return reply(ep, secret, health[0])(store.Put{Revision: ep.Revision}), nil
 }
 
 // rotated are the secrets after a new one was put first. Those before it keep their own end if that is nearer.
@@ -313,7 +349,7 @@ func (a *api) testEndpoint(c *call) (answer, error) {
 		return answer{}, err
 	}
 	ev.Tenant = ep.Tenant
-	was := situation{endpoint: &ep, health: a.Street.Health(ep.ID), now: c.now}
+	was := situation{endpoint: &ep, now: c.now, urgent: true}
 	reply := func(done store.Accepted) answer { return tested(was, ev, done) }
 	done, err := a.Street.Test(c.Context(), c.scope, ep.ID, ev, withEffect(c, reply))
 	if err == nil {
@@ -322,6 +358,7 @@ func (a *api) testEndpoint(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	a.noteTest(c, &ep, done)
 	return reply(done), nil
 }
 

@@ -52,9 +52,16 @@ type Directory interface {
 	Policies(scope store.Scope) []grapnel.NamedPolicy
 	Keys(scope store.Scope) []grapnel.Key
 	KeyByHash(hash [32]byte) (grapnel.Key, bool)
-	Health(endpoint string) grapnel.Health
-	// Held are the ids of endpoints whose deliveries are held now.
+	// Healths says how endpoints are doing, in the order asked for, all at one instant. One that is not known has the zero Health.
+	Healths(endpoints []string) []grapnel.Health
+	// Held are the ids of endpoints whose deliveries are held now: they are paused, disabled, or their breaker is open.
 	Held() []string
+}
+
+// History is what the API asks of a store: what happened, what waits, and who did what.
+type History interface {
+	store.History
+	store.Journal
 }
 
 // Idempotency remembers answers. It is a part of store.Configuration.

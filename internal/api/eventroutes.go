@@ -90,7 +90,7 @@ const (
 
 // listEvents lists events, the newest first.
 func (a *api) listEvents(c *call) (answer, error) {
-	q := store.EventQuery{Type: c.query.pattern("type"), Key: c.query.text("key"), Tenant: c.query.text("tenant"), Before: c.before()}
+	q := store.EventQuery{Type: c.query.pattern("type"), Key: c.query.text("key"), Tenant: c.query.text("tenant"), Before: c.number()}
 	q.From, q.To = c.query.span()
 	limit := c.query.limit()
 	if err := c.query.faults.err(); err != nil {
@@ -133,6 +133,7 @@ func (a *api) getEvent(c *call) (answer, error) {
 	}
 	v := viewEvent(ev)
 	look := a.look(c)
+	look.ask(deliveries)
 	v.Deliveries = make([]deliveryView, len(deliveries))
 	for i := range deliveries {
 		if v.Deliveries[i], err = look.view(&deliveries[i]); err != nil {

@@ -21,7 +21,7 @@ import (
 // Idempotency keys. The answer of a POST that carries one is stored and given again to every repetition for 48 hours. Where the
 // request changes something the engine stores the answer in the transaction of the change, so there is no instant at which a crash
 // leaves the one without the other. Answers that changed nothing (a 422, a simulation) are stored afterwards. Answers of 500 and
-// above are not stored: the caller shall try again.
+// above are not stored, and neither is 429: the caller shall try again.
 //
 // Two requests with one key at the same time: the second is refused. The claims that show it are in memory; on another node
 // the store's own uniqueness decides instead.
@@ -101,7 +101,7 @@ func (a *api) onlyOnce(c *call, handle func(*call) (answer, error)) (answer, err
 	if err != nil {
 		ans = a.refuse(c, err)
 	}
-	if !stored && ans.status < 500 {
+	if !stored && ans.status < 500 && ans.status != http.StatusTooManyRequests {
 		err := a.remember(c, ans)
 		if grapnel.CodeOf(err) == grapnel.CodeMismatch {
 			return answer{}, err

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/grapnelhq/grapnel"
 )
@@ -59,8 +61,10 @@ var kinds = []kind{
 	{grapnel.CodeUnsupported, 415, "The content type or encoding is not taken", "Send application/json without Content-Encoding.", false},
 	{grapnel.CodeInvalid, 422, "A field cannot be used", "errors names each field and what is wrong with it.", false},
 	{grapnel.CodeMismatch, 422, "The idempotency key was used for another request", "Use a new key for a new request.", false},
+	{grapnel.CodeQuota, 429, "Too much is waiting", "The tenant has more waiting than it may. Repeat the request after Retry-After, with the same Idempotency-Key or event id.", true},
 	{codeInternal, 500, "Something went wrong here", "Repeat the request with the same Idempotency-Key; if it goes on, look for request_id in the server's log.", false},
 	{grapnel.CodeUnavailable, 503, "Not now", "Repeat the request after Retry-After.", true},
+	{grapnel.CodeOverloaded, 503, "The server has more to do than it can", "Nothing was accepted. Repeat the request after Retry-After, with the same Idempotency-Key or event id.", true},
 	{grapnel.CodeStorageFull, 507, "The disk is full", "Nothing was accepted. Make room, then repeat the request.", true},
 }
 
@@ -97,25 +101,35 @@ func problem(err error, requestID string) Problem {
 	return p
 }
 
-// refuse turns an error into the answer, and logs those that are the server's own fault. A full disk is not logged for every
-// request that meets it: the store says when it begins and when it ends.
+// refuse turns an error into the answer, and logs those that are the server's own fault. A full disk and an overload are not logged
+// for every request that meets them: who finds them says when they begin and when they end.
 func (a *api) refuse(c *call, err error) answer {
 	p := problem(err, c.id)
 	ans := answer{status: p.Status, body: encode(p)}
 	switch k := kindOf(grapnel.Code(p.Code)); {
 	case k.later:
-		ans.retryAfter = true
+		ans.retryAfter = secondsUntilRetry(err)
 	case k.code == codeMethod:
 		ans.allow = strings.Join(c.allow, ", ")
 	case k.code == codeUnauthenticated:
 		ans.challenge = true
 	}
-	if p.Status >= 500 && grapnel.Code(p.Code) != grapnel.CodeStorageFull && !errors.Is(err, context.Canceled) {
+	known := grapnel.Code(p.Code) == grapnel.CodeStorageFull || grapnel.Code(p.Code) == grapnel.CodeOverloaded
+	if p.Status >= 500 && !known && !errors.Is(err, context.Canceled) {
 		a.Log.LogAttrs(c.Context(), slog.LevelError, "request failed",
 			slog.String("request_id", c.id), slog.String("method", c.Method), slog.String("route", c.route.path),
 			slog.String("code", p.Code), slog.Any("error", err))
 	}
 	return ans
+}
+
+// secondsUntilRetry is what Retry-After says: whole seconds, never too few, at least one.
+func secondsUntilRetry(err error) int {
+	var e *grapnel.Error
+	if !errors.As(err, &e) {
+		return 1
+	}
+	return max(1, int((e.RetryAfter+time.Second-1)/time.Second))
 }
 
 // encode writes JSON as people write it: without escaping <, > and &.
@@ -135,7 +149,7 @@ type answer struct {
 	body        []byte
 	contentType string // empty: JSON, or problem JSON for errors
 	replayed    bool   // it was given before, to the same idempotency key
-	retryAfter  bool
+	retryAfter  int    // seconds; 0: not said
 	challenge   bool
 	allow       string
 	policy      string       // Content-Security-Policy
@@ -167,8 +181,8 @@ func (ans *answer) write(w http.ResponseWriter, r *http.Request) {
 	if ans.replayed {
 		set("Idempotency-Replayed", "true")
 	}
-	if ans.retryAfter {
-		set("Retry-After", "1")
+	if ans.retryAfter > 0 {
+		set("Retry-After", strconv.Itoa(ans.retryAfter))
 	}
 	if ans.challenge {
 		set("Www-Authenticate", `Bearer realm="grapnel"`)

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/grapnelhq/grapnel"
 )
@@ -16,7 +18,7 @@ import (
 func TestEveryCodeHasItsStatus(t *testing.T) {
 	want := map[grapnel.Code]int{
 		grapnel.CodeInvalid: 422, grapnel.CodeMalformed: 400, grapnel.CodeTooLarge: 413, grapnel.CodeNotFound: 404, grapnel.CodeConflict: 409, grapnel.CodeUnsupported: 415,
-		grapnel.CodeUnavailable: 503, grapnel.CodeStorageFull: 507, grapnel.CodeMismatch: 422, grapnel.CodeInFlight: 409,
+		grapnel.CodeUnavailable: 503, grapnel.CodeOverloaded: 503, grapnel.CodeQuota: 429, grapnel.CodeStorageFull: 507, grapnel.CodeMismatch: 422, grapnel.CodeInFlight: 409,
 		codeUnauthenticated: 401, codeForbidden: 403, codeMethod: 405, codeInternal: 500,
 	}
 	if len(want) != len(kinds) {
@@ -38,6 +40,8 @@ func TestInternalErrorsShowNothingAndAreLoggedOnce(t *testing.T) {
 		"any error":      {errors.New("pq: password of 10.0.0.7"), 500, true},
 		"a code unknown": {&grapnel.Error{Code: "strange", Detail: "password of 10.0.0.7"}, 500, true},
 		"with a cause":   {&grapnel.Error{Code: grapnel.CodeUnavailable, Detail: "Try later.", Err: errors.New("password of 10.0.0.7")}, 503, true},
+		"an overload":    {&grapnel.Error{Code: grapnel.CodeOverloaded, Detail: "Too much.", Err: errors.New("password of 10.0.0.7")}, 503, false},
+		"a quota":        {&grapnel.Error{Code: grapnel.CodeQuota, Detail: "Too much.", Err: errors.New("password of 10.0.0.7")}, 429, false},
 		"a full disk":    {&grapnel.Error{Code: grapnel.CodeStorageFull, Detail: "No room.", Err: errors.New("password of 10.0.0.7")}, 507, false},
 		"a caller gone":  {context.Canceled, 500, false},
 		"a caller wrong": {&grapnel.Error{Code: grapnel.CodeConflict, Detail: "No.", Err: errors.New("password of 10.0.0.7")}, 409, false},
@@ -49,13 +53,46 @@ func TestInternalErrorsShowNothingAndAreLoggedOnce(t *testing.T) {
 			if r.StatusCode != c.status || strings.Contains(string(r.body), "password") {
 				t.Errorf("answered %d %s", r.StatusCode, r.body)
 			}
-			if later := r.Header.Get("Retry-After") != ""; later != (c.status > 500) {
+			if later := r.Header.Get("Retry-After") != ""; later != (c.status > 500 || c.status == 429) {
 				t.Errorf("Retry-After is %q", r.Header.Get("Retry-After"))
 			}
 			if n := strings.Count(w.logged.String(), "request_id=mine-1"); (n == 1) != c.logged || n > 1 {
 				t.Errorf("it was logged %d times: %s", n, w.logged)
 			}
 		})
+	}
+}
+
+// When to try again is said in whole seconds that are never too few.
+func TestRetryAfterIsRoundedUp(t *testing.T) {
+	for after, want := range map[time.Duration]string{0: "1", time.Millisecond: "1", time.Second: "1", time.Second + 1: "2", 90 * time.Second: "90", -time.Hour: "1"} {
+		for _, code := range []grapnel.Code{grapnel.CodeOverloaded, grapnel.CodeQuota} {
+			w := newWorld(t)
+			w.street.broken = fmt.Errorf("wrapped: %w", &grapnel.Error{Code: code, Detail: "Too much.", RetryAfter: after})
+			for _, target := range []string{"/v1/events", "/v1/events/batch", "/v1/events/raw?type=a"} {
+				body := map[string]string{"/v1/events": `{"type":"a","data":1}`, "/v1/events/batch": `{"events":[{"type":"a","data":1}]}`}[target]
+				r := w.ask(admin, "POST", target, cmp.Or(body, "1"), "Idempotency-Key", "k"+target)
+				if r.Header.Get("Retry-After") != want || r.object(t)["code"] != string(code) {
+					t.Errorf("%s %s after %s: answered %d %v %s", code, target, after, r.StatusCode, r.Header, r.body)
+				}
+			}
+		}
+	}
+}
+
+// Being turned away is not an answer for ever: with the same key the request is tried again.
+func TestOverloadIsNotRemembered(t *testing.T) {
+	for _, code := range []grapnel.Code{grapnel.CodeOverloaded, grapnel.CodeQuota} {
+		w := newWorld(t)
+		ask := func() reply {
+			return w.ask(admin, "POST", "/v1/events", `{"type":"a","data":1}`, "Idempotency-Key", "k")
+		}
+		w.street.broken = grapnel.Errorf(code, "Too much.")
+		first := ask()
+		w.street.broken = nil
+		if again := ask(); first.StatusCode < 429 || again.StatusCode != 202 || again.Header.Get("Idempotency-Replayed") != "" {
+			t.Errorf("%s: answered %d, then %d %s", code, first.StatusCode, again.StatusCode, again.body)
+		}
 	}
 }
 

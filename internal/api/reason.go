@@ -13,12 +13,13 @@ type situation struct {
 	endpoint *grapnel.Endpoint // nil: there is none any more
 	health   grapnel.Health
 	now      time.Time
+	urgent   bool // a person has just asked for it: a breaker that is open does not hold it
 }
 
 // status tells held from pending, which the store keeps as one.
 func (s situation) status() grapnel.Status {
 	d := s.delivery
-	if !d.Status.Final() && (!d.Waiting.Head || d.Waiting.Blocked || s.closed()) {
+	if !d.Status.Final() && (!d.Waiting.Head || d.Waiting.Blocked || s.closed() || s.tripped()) {
 		return grapnel.Held
 	}
 	if d.Status == grapnel.Held {
@@ -32,20 +33,42 @@ func (s situation) closed() bool {
 	return s.endpoint != nil && s.endpoint.Status != grapnel.EndpointEnabled
 }
 
-// next is when the delivery is attempted next; zero: nobody can say.
+// tripped says whether the endpoint's breaker is open. Then every head is held, due or not, running or not: it is what lists find as
+// held, which cannot know more.
+func (s situation) tripped() bool {
+	return s.endpoint != nil && !s.closed() && !s.urgent && s.health.State == grapnel.HealthOpen
+}
+
+// next is when the delivery is attempted next, at the earliest; zero: nobody can say.
 func (s situation) next() time.Time {
-	if s.delivery.Status.Final() || s.status() == grapnel.Held || s.endpoint == nil {
-		return time.Time{}
-	}
-	next := s.delivery.Waiting.Due
-	if s.health.State == throttled && s.health.NextAttemptAt.After(next) {
-		next = s.health.NextAttemptAt
+	next := s.scheduled()
+	switch {
+	case next.IsZero(), s.urgent:
+	case s.tripped() && !s.health.NextProbeAt.After(s.now):
+		return time.Time{} // it depends on a probe that is on its way or about to be
+	case s.tripped():
+		return latest(next, s.health.NextProbeAt)
+	case s.health.State == grapnel.HealthThrottled:
+		return latest(next, s.health.NextAttemptAt)
 	}
 	return next
 }
 
-// throttled is the state of an endpoint that asked to be spared.
-const throttled = "throttled"
+// scheduled is when the delivery's own schedule has its next attempt, whatever its endpoint is like; zero: it has none.
+func (s situation) scheduled() time.Time {
+	w := s.delivery.Waiting
+	if s.delivery.Status.Final() || s.endpoint == nil || s.closed() || !w.Head || w.Blocked {
+		return time.Time{}
+	}
+	return w.Due
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
 
 // reason is one true sentence about why the delivery is where it is.
 func (s situation) reason() string {
@@ -66,8 +89,12 @@ func (s situation) reason() string {
 		return fmt.Sprintf("held: it waits behind earlier events of the key %q", d.Key)
 	case d.Waiting.Blocked:
 		return "held: the policy blocks its key until a person retries it with success or skips it" + after(d.Reason)
+	case s.tripped():
+		return "held: " + explain(s.health, s.now)
 	case next.After(d.Waiting.Due):
-		return "pending: its endpoint asked to be spared until " + clock(next)
+		return "pending: " + explain(s.health, s.now)
+	case !next.After(s.now) && s.health.State == grapnel.HealthRecovering:
+		return fmt.Sprintf("pending: attempt %d has been due since %s; %s", number, clock(next), explain(s.health, s.now))
 	case !next.After(s.now):
 		return fmt.Sprintf("pending: attempt %d has been due since %s; it is being made or is next in turn", number, clock(next)) + after(d.Reason)
 	case d.AttemptsMade == 0:

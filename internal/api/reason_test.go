@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/grapnelhq/grapnel"
 )
 
@@ -17,6 +19,13 @@ func TestReasons(t *testing.T) {
 	disabled := &grapnel.Endpoint{Status: grapnel.EndpointDisabled, DisabledReason: "it answered 410"}
 	head := grapnel.Waiting{Head: true, Due: now}
 	scheduled := grapnel.Waiting{Head: true, Due: later}
+	probe := now.Add(time.Minute)
+	spared := grapnel.Health{State: grapnel.HealthThrottled, Reason: "the endpoint asked to be spared until 2026-01-02T04:04:05Z", NextAttemptAt: later}
+	open := grapnel.Health{State: grapnel.HealthOpen, NextProbeAt: probe,
+		Reason: "the endpoint has failed since 2026-01-02T02:59:05Z (connection refused); only probes are sent"}
+	probed, idle := open, open
+	probed.InFlight, probed.NextProbeAt, idle.NextProbeAt = 1, now, now
+	recovering := grapnel.Health{State: grapnel.HealthRecovering, Reason: "the endpoint is back; what waited for it is let go bit by bit"}
 	for _, c := range []struct {
 		name     string
 		delivery grapnel.Delivery
@@ -36,8 +45,25 @@ func TestReasons(t *testing.T) {
 			"pending: attempt 2 has been due since 2026-01-02T03:04:05Z; it is being made or is next in turn; attempt 1 failed: timeout", now},
 		{"kept as held", grapnel.Delivery{Status: grapnel.Held, Waiting: head}, enabled, grapnel.Health{}, grapnel.Pending,
 			"pending: attempt 1 has been due since 2026-01-02T03:04:05Z; it is being made or is next in turn", now},
-		{"throttled", grapnel.Delivery{Status: grapnel.Pending, Waiting: head}, enabled, grapnel.Health{State: "throttled", NextAttemptAt: later}, grapnel.Pending,
-			"pending: its endpoint asked to be spared until 2026-01-02T04:04:05Z", later},
+		{"throttled", grapnel.Delivery{Status: grapnel.Pending, Waiting: head}, enabled, spared, grapnel.Pending,
+			"pending: the endpoint asked to be spared until 2026-01-02T04:04:05Z", later},
+		{"open, the next probe later", grapnel.Delivery{Status: grapnel.Pending, Waiting: head, AttemptsMade: 1, Reason: "attempt 1 failed: connection refused"}, enabled, open, grapnel.Held,
+			"held: the endpoint has failed since 2026-01-02T02:59:05Z (connection refused); only probes are sent; the next probe is not before 2026-01-02T03:05:05Z", probe},
+		{"open, its own time after the probe's", grapnel.Delivery{Status: grapnel.Pending, Waiting: scheduled}, enabled, open, grapnel.Held,
+			"held: the endpoint has failed since 2026-01-02T02:59:05Z (connection refused); only probes are sent; the next probe is not before 2026-01-02T03:05:05Z", later},
+		{"open, a probe on its way", grapnel.Delivery{Status: grapnel.Pending, Waiting: head}, enabled, probed, grapnel.Held,
+			"held: the endpoint has failed since 2026-01-02T02:59:05Z (connection refused); only probes are sent; an attempt is on its way", time.Time{}},
+		{"open, a probe due", grapnel.Delivery{Status: grapnel.Pending, Waiting: scheduled}, enabled, idle, grapnel.Held,
+			"held: the endpoint has failed since 2026-01-02T02:59:05Z (connection refused); only probes are sent; the next probe is the next delivery that is due", time.Time{}},
+		{"open, behind its key", grapnel.Delivery{Status: grapnel.Pending, Key: "k"}, enabled, open, grapnel.Held, `held: it waits behind earlier events of the key "k"`, time.Time{}},
+		{"open, blocked", grapnel.Delivery{Status: grapnel.Pending, Key: "k", Waiting: grapnel.Waiting{Head: true, Blocked: true}}, enabled, open, grapnel.Held,
+			"held: the policy blocks its key until a person retries it with success or skips it", time.Time{}},
+		{"open and paused", grapnel.Delivery{Status: grapnel.Pending, Waiting: head}, paused, open, grapnel.Held, "held: its endpoint is paused", time.Time{}},
+		{"recovering", grapnel.Delivery{Status: grapnel.Pending, Waiting: head, AttemptsMade: 2}, enabled, recovering, grapnel.Pending,
+			"pending: attempt 3 has been due since 2026-01-02T03:04:05Z; the endpoint is back; what waited for it is let go bit by bit", now},
+		{"recovering, scheduled", grapnel.Delivery{Status: grapnel.Pending, Waiting: scheduled}, enabled, recovering, grapnel.Pending,
+			"pending: the first attempt is scheduled for 2026-01-02T04:04:05Z", later},
+		{"open and delivered before", grapnel.Delivery{Status: grapnel.Delivered, AttemptsMade: 1}, enabled, open, grapnel.Delivered, "delivered: attempt 1 succeeded", time.Time{}},
 		{"throttled for less than it waits", grapnel.Delivery{Status: grapnel.Pending, Waiting: scheduled}, enabled, grapnel.Health{State: "throttled", NextAttemptAt: now}, grapnel.Pending,
 			"pending: the first attempt is scheduled for 2026-01-02T04:04:05Z", later},
 		{"behind its key", grapnel.Delivery{Status: grapnel.Pending, Key: `k"1`}, enabled, grapnel.Health{}, grapnel.Held,
@@ -86,19 +112,31 @@ func TestStatusFiltersAgreeWithWhatIsShown(t *testing.T) {
 		w.must(202, "POST", "/v1/events", `{"type":"a","data":1,"key":"k"}`)
 	}
 	w.must(202, "POST", "/v1/events", `{"type":"a","data":1}`)
-	for _, state := range []string{"enabled", "paused", "disabled"} {
-		w.must(200, "PATCH", "/v1/endpoints/"+ep, `{"status":"`+state+`"}`)
+	for _, state := range []string{"enabled", "open", "recovering", "throttled", "paused", "disabled"} {
+		switch state {
+		case "enabled", "paused", "disabled":
+			w.must(200, "PATCH", "/v1/endpoints/"+ep, `{"status":"`+state+`"}`)
+			delete(w.street.health, ep)
+		default:
+			w.street.health[ep] = grapnel.Health{State: grapnel.HealthState(state), Reason: "why", NextProbeAt: w.clock.Add(time.Minute)}
+		}
 		total := 0
 		for _, s := range grapnel.Statuses() {
 			for _, d := range w.must(200, "GET", "/v1/deliveries?status="+string(s), "")["data"].([]any) {
 				total++
-				if got := d.(map[string]any)["status"]; got != string(s) {
-					t.Errorf("%s: found as %s, shown as %v", state, s, got)
+				found := d.(map[string]any)
+				single := w.must(200, "GET", "/v1/deliveries/"+found["id"].(string), "")
+				if found["status"] != string(s) || single["status"] != string(s) || single["reason"] != found["reason"] {
+					t.Errorf("%s: found as %s, shown as %v and by itself as %v", state, s, found, single)
 				}
 			}
 		}
 		if total != 8 {
 			t.Errorf("%s: all statuses together find %d of 8", state, total)
+		}
+		held := len(w.must(200, "GET", "/v1/endpoints/"+ep+"/deliveries?status=held", "")["data"].([]any))
+		if want := map[string]int{"open": 4, "paused": 4, "disabled": 4}[state]; held != max(want, 2) { // two wait behind their key anyway
+			t.Errorf("%s: %d are held", state, held)
 		}
 	}
 	for _, q := range []string{"status=held&status=pending", "status=held,pending", "endpoint=" + ep + "&endpoint=" + ep} {
@@ -109,5 +147,31 @@ func TestStatusFiltersAgreeWithWhatIsShown(t *testing.T) {
 	}
 	if n := len(w.must(200, "GET", "/v1/deliveries?endpoint="+other, "")["data"].([]any)); n != 4 {
 		t.Errorf("the other endpoint has %d deliveries", n)
+	}
+}
+
+// A breaker that is open changes when a delivery is attempted, and nothing about the schedule of its policy.
+func TestOpenBreakerLeavesThePlan(t *testing.T) {
+	w := newWorld(t)
+	ep := w.endpoint(admin, "")
+	w.must(202, "POST", "/v1/events", `{"type":"a","data":1}`)
+	d := w.only()
+	w.attempt(d, 1, 503, w.clock.Add(10*time.Second))
+	target := "/v1/deliveries/" + d.ID()
+	before := w.must(200, "GET", target, "")
+	probe := w.clock.Add(time.Minute)
+	w.street.health[ep] = grapnel.Health{State: grapnel.HealthOpen, Reason: "why", NextProbeAt: probe}
+	got := w.must(200, "GET", target, "")
+	if dif := cmp.Diff(before["planned"], got["planned"]); dif != "" || len(got["planned"].([]any)) == 0 {
+		t.Errorf("what is planned has changed: %s", dif)
+	}
+	if got["status"] != "held" || got["next_attempt_at"] != probe.Format(stampLayout) {
+		t.Errorf("shown as %v", got)
+	}
+	// What a person asks for is sent all the same, and the answer says so.
+	for _, got := range []map[string]any{w.must(200, "POST", target+"/retry", ""), w.must(200, "POST", "/v1/endpoints/"+ep+"/test", "")} {
+		if got["status"] != "pending" || got["next_attempt_at"] != w.clock.Format(stampLayout) || strings.Contains(got["reason"].(string), "probe") {
+			t.Errorf("answered %v", got)
+		}
 	}
 }

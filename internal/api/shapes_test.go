@@ -51,7 +51,7 @@ func TestShapes(t *testing.T) {
 	w.attempt(&grapnel.Delivery{Seq: seq}, 1, 503, w.clock.Add(10*time.Second))
 	show("GET", "/v1/deliveries/"+first, "")
 	w.finish(&grapnel.Delivery{Seq: seq}, grapnel.Failed, grapnel.ReasonExhausted, "failed: all attempts are used up")
-	show("POST", "/v1/deliveries/"+first+"/retry", "")
+	again := show("POST", "/v1/deliveries/"+first+"/retry", `{"reason":"their database is back"}`)["id"].(string)
 	show("POST", "/v1/deliveries/"+list[0].(map[string]any)["id"].(string)+"/skip", `{"reason":"fixed by hand"}`)
 	show("GET", "/v1/events/mine", "")
 	show("GET", "/v1/events?type=scan.*", "")
@@ -60,6 +60,22 @@ func TestShapes(t *testing.T) {
 	show("POST", id+"/rotate-secret", `{"overlap":"1h"}`)
 	show("POST", id+"/test", `{"type":"ping","data":{}}`)
 	show("GET", "/v1/endpoints?limit=1", "")
+	show("PATCH", id+"?reason=they+fixed+it", `{"status":"enabled"}`)
+	show("POST", id+"/pause", `{"reason":"they deploy"}`)
+	show("POST", id+"/resume", "")
+	w.street.health[ep["id"].(string)] = grapnel.Health{State: grapnel.HealthOpen, Since: w.clock.Add(-8 * time.Minute), PerSecond: 20,
+		Reason: "the endpoint has failed since 2026-01-02T02:56:06Z (connection refused); only probes are sent", NextProbeAt: w.clock.Add(12 * time.Second)}
+	show("POST", id+"/probe", `{"reason":"they say it is back"}`)
+	show("GET", "/v1/deliveries?status=held&limit=1", "")
+	if seq, _, err = grapnel.ParseDeliveryID(again); err != nil {
+		t.Fatal(err)
+	}
+	w.attempt(&grapnel.Delivery{Seq: seq}, 1, 503, w.clock.Add(10*time.Second))
+	show("GET", id+"/lanes", "")
+	show("GET", "/v1/audit?limit=3", "")
+	w.street.broken = &grapnel.Error{Code: grapnel.CodeQuota, Detail: "The tenant default has more than 1000000 deliveries waiting.", RetryAfter: 5 * time.Second}
+	show("POST", "/v1/events", `{"type":"invoice.paid","data":1}`)
+	w.street.broken = nil
 	show("GET", "/v1/policies/"+pol["id"].(string), "")
 	show("GET", "/v1/policies/paylera", "")
 	show("GET", "/v1/keys?limit=1", "")

@@ -32,11 +32,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type street struct {
 	*memory.Store
 	now    func() time.Time
-	health grapnel.Health
-	broken error         // what every call that changes something answers with
-	enter  chan struct{} // not nil: Publish announces itself here, then waits for leave
+	health map[string]grapnel.Health // of endpoints that are not just healthy
+	broken error                     // what every call that changes something answers with
+	still  error                     // why there is nothing to probe
+	enter  chan struct{}             // not nil: Publish announces itself here, then waits for leave
 	leave  chan struct{}
 	calls  atomic.Int64 // of Publish
+	asked  atomic.Int64 // calls of Healths
 	cached atomic.Pointer[store.Config]
 	t      testing.TB
 }
@@ -95,25 +97,35 @@ func (s *street) Test(ctx context.Context, scope store.Scope, endpoint string, e
 	}}})
 }
 
-func (s *street) Retry(ctx context.Context, scope store.Scope, delivery int64, _ grapnel.By, once *store.Once) (store.Redelivered, error) {
+func (s *street) Retry(ctx context.Context, scope store.Scope, delivery int64, by grapnel.By, once *store.Once) (store.Redelivered, error) {
 	d, err := s.Delivery(ctx, scope, delivery)
 	if err != nil {
 		return store.Redelivered{}, err
 	}
 	if !d.Status.Final() {
 		_, err := s.Record(ctx, []store.Change{{Delivery: delivery, Expect: store.AnyAttempts, At: s.now(), Status: grapnel.Pending,
-			Due: s.now(), Trigger: grapnel.TriggerManual, Reason: "a person asked for it to be tried now"}})
+			Due: s.now(), Trigger: grapnel.TriggerManual, Reason: "a person asked for it to be tried now", Audit: s.entry(grapnel.VerbRetry, d, by)}})
 		return store.Redelivered{Delivery: delivery, CreatedAt: d.CreatedAt}, err
 	}
 	ep, _ := s.Endpoint(scope, d.EndpointID)
-	return s.Again(ctx, scope, store.Redelivery{Of: delivery, Trigger: grapnel.TriggerManual, Ordered: ep.Ordering == grapnel.OrderByKey, At: s.now(), Once: once})
+	return s.Again(ctx, scope, store.Redelivery{Of: delivery, Trigger: grapnel.TriggerManual, Ordered: ep.Ordering == grapnel.OrderByKey, At: s.now(), Once: once,
+		Audit: s.entry(grapnel.VerbRetry, d, by)})
 }
 
-func (s *street) Probe(_ context.Context, scope store.Scope, endpoint string, _ grapnel.By) error {
-	if _, ok := s.Endpoint(scope, endpoint); !ok {
+func (s *street) Probe(ctx context.Context, scope store.Scope, endpoint string, by grapnel.By) error {
+	ep, ok := s.Endpoint(scope, endpoint)
+	if !ok {
 		return store.ErrNotFound("endpoint")
 	}
-	return grapnel.Errorf(grapnel.CodeConflict, "its breaker is not open")
+	if s.still != nil {
+		return s.still
+	}
+	return s.Note(ctx, grapnel.AuditEntry{At: s.now(), Tenant: ep.Tenant, Actor: by.Actor, Verb: grapnel.VerbProbe, Endpoint: endpoint, Reason: by.Reason})
+}
+
+// entry is what the audit says of an order.
+func (s *street) entry(verb grapnel.Verb, d *grapnel.Delivery, by grapnel.By) *grapnel.AuditEntry {
+	return &grapnel.AuditEntry{At: s.now(), Tenant: d.Tenant, Actor: by.Actor, Verb: verb, Endpoint: d.EndpointID, Delivery: d.ID(), Reason: by.Reason}
 }
 
 func (s *street) Skip(ctx context.Context, scope store.Scope, delivery int64, by grapnel.By) error {
@@ -124,11 +136,8 @@ func (s *street) Skip(ctx context.Context, scope store.Scope, delivery int64, by
 	if d.Status.Final() {
 		return grapnel.Errorf(grapnel.CodeConflict, "the delivery is over: it is %s", d.Status)
 	}
-	return s.finish(ctx, delivery, grapnel.Skipped, grapnel.ReasonNone, by.Reason)
-}
-
-func (s *street) finish(ctx context.Context, delivery int64, status grapnel.Status, code grapnel.ReasonCode, reason string) error {
-	_, err := s.Record(ctx, []store.Change{{Delivery: delivery, Expect: store.AnyAttempts, At: s.now(), Status: status, ReasonCode: code, Reason: reason}})
+	_, err = s.Record(ctx, []store.Change{{Delivery: delivery, Expect: store.AnyAttempts, At: s.now(), Status: grapnel.Skipped, Reason: by.Reason,
+		Audit: s.entry(grapnel.VerbSkip, d, by)}})
 	return err
 }
 
@@ -155,14 +164,15 @@ func (s *street) DeleteKey(ctx context.Context, scope store.Scope, id string) er
 	return s.Store.DeleteKey(ctx, scope, id)
 }
 
-func (s *street) DeleteEndpoint(ctx context.Context, scope store.Scope, id string, _ grapnel.By) error {
+func (s *street) DeleteEndpoint(ctx context.Context, scope store.Scope, id string, by grapnel.By) error {
 	ep, ok := s.Endpoint(scope, id)
 	if !ok {
 		return store.ErrNotFound("endpoint")
 	}
 	defer s.cached.Store(nil)
 	ep.DeletedAt = s.now()
-	_, err := s.Store.PutEndpoint(ctx, scope, ep, store.With{})
+	_, err := s.Store.PutEndpoint(ctx, scope, ep, store.With{Audit: &grapnel.AuditEntry{At: s.now(), Tenant: ep.Tenant, Actor: by.Actor,
+		Verb: grapnel.VerbDelete, Endpoint: id, Reason: by.Reason}})
 	return err
 }
 
@@ -223,11 +233,23 @@ func (s *street) KeyByHash(hash [32]byte) (grapnel.Key, bool) {
 	return grapnel.Key{}, false
 }
 
-func (s *street) Health(string) grapnel.Health { return s.health }
+func (s *street) Healths(ids []string) []grapnel.Health {
+	s.asked.Add(1)
+	all := make([]grapnel.Health, len(ids))
+	for i, id := range ids {
+		all[i].State = grapnel.HealthHealthy
+		if ep, _ := s.Endpoint(store.Everyone(), id); ep.ID != "" && ep.Status != grapnel.EndpointEnabled {
+			all[i].State = grapnel.HealthState(ep.Status)
+		} else if h, known := s.health[id]; known {
+			all[i] = h
+		}
+	}
+	return all
+}
 
 func (s *street) Held() (ids []string) {
 	for _, ep := range s.config().Endpoints {
-		if ep.Status != grapnel.EndpointEnabled {
+		if ep.Status != grapnel.EndpointEnabled || s.health[ep.ID].State == grapnel.HealthOpen {
 			ids = append(ids, ep.ID)
 		}
 	}
@@ -266,7 +288,7 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 	t.Helper()
 	w := &world{t: t, clock: time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.UTC), logged: &bytes.Buffer{}}
 	now := func() time.Time { return w.clock }
-	w.street = &street{t: t, Store: memory.New(), now: now, health: grapnel.Health{State: "healthy"}}
+	w.street = &street{t: t, Store: memory.New(), now: now, health: map[string]grapnel.Health{}}
 	w.options = Options{
 		Street: w.street, History: w.street.Store, Idempotency: w.street.Store, Clock: now,
 		Random: &seeded{src: rand.NewChaCha8([32]byte{1})}, Log: slog.New(slog.NewTextHandler(w.logged, nil)),
@@ -382,7 +404,8 @@ func (w *world) only() *grapnel.Delivery {
 // finish ends a delivery as the engine would.
 func (w *world) finish(d *grapnel.Delivery, status grapnel.Status, code grapnel.ReasonCode, reason string) {
 	w.t.Helper()
-	if err := w.street.finish(context.Background(), d.Seq, status, code, reason); err != nil {
+	if _, err := w.street.Record(context.Background(), []store.Change{{Delivery: d.Seq, Expect: store.AnyAttempts, At: w.clock, Status: status,
+		ReasonCode: code, Reason: reason}}); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -399,8 +422,12 @@ func (w *world) dump() string {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	audit, err := w.street.AuditList(ctx, everyone, store.AuditQuery{Limit: 1 << 20})
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	config := w.street.config()
-	text := fmt.Sprintf("version %d\n%v\n%v\n", config.Version, events, deliveries)
+	text := fmt.Sprintf("version %d\n%v\n%v\n%v\n", config.Version, events, deliveries, audit)
 	for _, v := range []any{config.Endpoints, config.Policies, config.Keys} {
 		raw, err := json.Marshal(v)
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
@@ -103,14 +104,22 @@ func explainAnswer(e *client.Error) *Fault {
 	case http.StatusConflict, http.StatusPreconditionFailed:
 		f.Exit = ExitConflict
 	case http.StatusTooManyRequests:
-		f.Exit = ExitRateLimited
+		f.Exit, f.Next = ExitRateLimited, tryAgain(e.RetryAfter)
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusInsufficientStorage:
-		f.Exit, f.Next = ExitUnavailable, "Try again in a moment."
+		f.Exit, f.Next = ExitUnavailable, tryAgain(e.RetryAfter)
 	}
 	if f.Next == "" && e.RequestID != "" && e.Status >= 500 {
 		f.Next = "The server's log has more under request id " + e.RequestID + "."
 	}
 	return f
+}
+
+// tryAgain says when, if the server said so.
+func tryAgain(after time.Duration) string {
+	if after <= time.Second {
+		return "Try again in a moment."
+	}
+	return fmt.Sprintf("Try again in %v.", after)
 }
 
 // exitOf is for errors that were found here, before anything was sent.
@@ -122,8 +131,10 @@ func exitOf(code grapnel.Code) int {
 		return ExitNotFound
 	case grapnel.CodeConflict, grapnel.CodeMismatch, grapnel.CodeInFlight:
 		return ExitConflict
-	case grapnel.CodeUnavailable, grapnel.CodeStorageFull:
+	case grapnel.CodeUnavailable, grapnel.CodeOverloaded, grapnel.CodeStorageFull:
 		return ExitUnavailable
+	case grapnel.CodeQuota:
+		return ExitRateLimited
 	}
 	return ExitFailure
 }

@@ -95,6 +95,8 @@ func TestExitCodes(t *testing.T) {
 		{&client.Error{Status: 503}, 6},
 		{&client.Error{Status: 507}, 6},
 		{&client.Error{Status: 429}, 7},
+		{grapnel.Errorf(grapnel.CodeOverloaded, "x"), 6},
+		{grapnel.Errorf(grapnel.CodeQuota, "x"), 7},
 		{cli.Findings("x"), 8},
 		{cli.Partial("x"), 9},
 		{&client.Unreachable{Err: context.DeadlineExceeded}, 124},
@@ -128,6 +130,16 @@ func TestReport(t *testing.T) {
 	}
 	if !strings.Contains(sentence, "grapnel serve") {
 		t.Errorf("%q does not say what to do next", sentence)
+	}
+
+	// When to try again is what the server says.
+	for after, want := range map[time.Duration]string{0: "in a moment.", time.Second: "in a moment.", 90 * time.Second: "in 1m30s."} {
+		for _, status := range []int{429, 503} {
+			w, _, errs = pipes()
+			if w.Report(&client.Error{Status: status, Detail: "too much", RetryAfter: after}, false); errs.String() != "error: too much. Try again "+want+"\n" {
+				t.Errorf("%d after %v: %q", status, after, errs)
+			}
+		}
 	}
 
 	// Then stdout has the findings already.

@@ -22,9 +22,19 @@ func (l layout) write(out io.Writer, parts []Part) {
 			l.line(out, "")
 		}
 		if part.Title != "" {
-			l.line(out, l.paint(lipgloss.NewStyle().Bold(true), part.Title))
+			l.title(out, clean(part.Title))
 		}
 		l.table(out, part)
+	}
+}
+
+// title may be a sentence, so it goes on in the next line instead of being cut.
+func (l layout) title(out io.Writer, text string) {
+	if l.width > 0 {
+		text = ansi.Wordwrap(text, l.width, "")
+	}
+	for line := range strings.SplitSeq(text, "\n") {
+		l.line(out, l.paint(lipgloss.NewStyle().Bold(true), line))
 	}
 }
 
@@ -82,11 +92,11 @@ func clean(cell string) string {
 // tone colours the words that say how something is.
 func (l layout) tone(cell string) string {
 	switch cell {
-	case "delivered", "enabled", "deliver":
+	case "delivered", "enabled", "healthy", "deliver":
 		return l.paint(lipgloss.NewStyle().Foreground(lipgloss.Green), cell)
-	case "failed", "disabled", "fail", "disable":
+	case "failed", "disabled", "open", "fail", "disable":
 		return l.paint(lipgloss.NewStyle().Foreground(lipgloss.Red), cell)
-	case "pending", "held", "paused", "retry", "throttle":
+	case "pending", "held", "paused", "recovering", "throttled", "retry", "throttle":
 		return l.paint(lipgloss.NewStyle().Foreground(lipgloss.Yellow), cell)
 	case "dropped", "discarded", "skipped":
 		return l.paint(lipgloss.NewStyle().Foreground(lipgloss.BrightBlack), cell)

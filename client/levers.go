@@ -1,0 +1,83 @@
+package client
+
+import (
+	"context"
+	"net/url"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// PauseEndpoint holds what waits for an endpoint. The reason is for the audit; it may be empty, here and below.
+func (c *Client) PauseEndpoint(ctx context.Context, id, reason string) (*Endpoint, error) {
+	return post[Endpoint](ctx, c, endpointPath(id)+"/pause", because(reason))
+}
+
+// ResumeEndpoint goes on delivering to a paused endpoint.
+func (c *Client) ResumeEndpoint(ctx context.Context, id, reason string) (*Endpoint, error) {
+	return post[Endpoint](ctx, c, endpointPath(id)+"/resume", because(reason))
+}
+
+// ProbeEndpoint has an endpoint that is left alone tried at once; when there is nothing to find out, that is a conflict.
+func (c *Client) ProbeEndpoint(ctx context.Context, id, reason string) (*Endpoint, error) {
+	return post[Endpoint](ctx, c, endpointPath(id)+"/probe", because(reason))
+}
+
+// because is the body of a call that says no more than why; nil: not even that.
+func because(reason string) any {
+	if reason == "" {
+		return nil
+	}
+	return map[string]string{"reason": reason}
+}
+
+// Lane is a key that is stuck at an endpoint: its first delivery has failed, and the others wait for it.
+type Lane struct {
+	Raw
+	Key         string     `json:"key"`
+	Since       *time.Time `json:"since"`        // when the first delivery was first attempted
+	Waiting     int        `json:"waiting"`      // deliveries behind it
+	WaitingMore bool       `json:"waiting_more"` // there may be more than were counted
+	Head        Delivery   `json:"head"`         // without attempts
+}
+
+// Lanes lists the keys that are stuck at an endpoint, the oldest first.
+func (c *Client) Lanes(ctx context.Context, endpoint string, limit int, cursor string) (*Page[Lane], error) {
+	return get[Page[Lane]](ctx, c, endpointPath(endpoint)+"/lanes", window(limit, cursor))
+}
+
+// AuditEntry says who did what to which endpoint or delivery, when and why.
+type AuditEntry struct {
+	Raw
+	Number     int64        `json:"number"`
+	At         time.Time    `json:"at"`
+	Tenant     string       `json:"tenant"`
+	Actor      string       `json:"actor"` // the id of an API key, or grapnel.ActorItself
+	Verb       grapnel.Verb `json:"verb"`
+	EndpointID string       `json:"endpoint_id"`
+	DeliveryID string       `json:"delivery_id"`
+	Reason     string       `json:"reason"`
+}
+
+// AuditFilter selects entries; the zero value selects all.
+type AuditFilter struct {
+	Endpoint, Delivery, Tenant string
+	Limit                      int
+	Cursor                     string
+}
+
+// Audit lists who did what, the newest first.
+func (c *Client) Audit(ctx context.Context, f AuditFilter) (*Page[AuditEntry], error) {
+	q := window(f.Limit, f.Cursor)
+	put(q, "endpoint", f.Endpoint)
+	put(q, "delivery", f.Delivery)
+	put(q, "tenant", f.Tenant)
+	return get[Page[AuditEntry]](ctx, c, "/v1/audit", q)
+}
+
+// why is the reason as a query, for calls whose body is something else.
+func why(reason string) url.Values {
+	q := url.Values{}
+	put(q, "reason", reason)
+	return q
+}

@@ -1,0 +1,119 @@
+package api
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// The audit is read with the scope read and not with admin: it tells nothing about an endpoint or a delivery that its reader could not see
+// there, and who asks why an endpoint is paused is mostly not who may make keys. A key that is bound to a tenant finds what
+// was done to that tenant's things, whoever did it.
+func auditRoutes() []route {
+	return []route{
+		{method: "GET", path: "/v1/audit", scope: grapnel.ScopeRead, handle: (*api).listAudit,
+			name: "list-audit", tag: "Audit", summary: "List who did what to endpoints and deliveries, the newest first",
+			about: "A change and its entry are kept together or not at all.",
+			query: pageOf(param{name: "endpoint", doc: "an endpoint's id"}, param{name: "delivery", doc: "a delivery's id"}, tenantParam),
+			gives: map[int]any{200: list[auditView]{}}},
+	}
+}
+
+// auditView is an entry as it is shown.
+type auditView struct {
+	Number     int64   `json:"number" doc:"of the entry; a later entry has a higher one"`
+	At         stamp   `json:"at"`
+	Tenant     string  `json:"tenant" doc:"whose endpoint it is about"`
+	Actor      string  `json:"actor" doc:"the id of an API key; grapnel: the server by itself"`
+	Verb       string  `json:"verb" enum:"create,change,pause,resume,disable,enable,delete,rotate_secret,test,probe,retry,skip"`
+	EndpointID *string `json:"endpoint_id"`
+	DeliveryID *string `json:"delivery_id"`
+	Reason     *string `json:"reason" doc:"the actor's own words"`
+}
+
+func (a *api) listAudit(c *call) (answer, error) {
+	limit := c.query.limit()
+	q := store.AuditQuery{Tenant: c.query.text("tenant"), Endpoint: c.query.text("endpoint"), Delivery: c.query.text("delivery"),
+		Before: c.number(), Limit: limit + 1}
+	if err := c.query.faults.err(); err != nil {
+		return answer{}, err
+	}
+	found, err := a.History.AuditList(c.Context(), c.scope, q)
+	if err != nil {
+		return answer{}, err
+	}
+	part := page(c, found, limit, func(e *grapnel.AuditEntry) string { return strconv.FormatInt(e.Seq, 10) })
+	out := list[auditView]{Data: make([]auditView, len(part.Data)), Next: part.Next}
+	for i := range part.Data {
+		e := &part.Data[i]
+		out.Data[i] = auditView{Number: e.Seq, At: stamp(e.At), Tenant: e.Tenant, Actor: e.Actor, Verb: string(e.Verb),
+			EndpointID: orNull(e.Endpoint), DeliveryID: orNull(e.Delivery), Reason: orNull(e.Reason)}
+	}
+	return jsonAnswer(http.StatusOK, out), nil
+}
+
+// newReason is the body of what a person does without saying more than why.
+type newReason struct {
+	Reason string `json:"reason,omitempty" minLength:"1" maxLength:"500" doc:"why; kept in the audit"`
+}
+
+// reasonParam is the same for requests whose body is something else, or that have none.
+var reasonParam = param{name: "reason", doc: "why; kept in the audit; at most 500 characters"}
+
+const longestReason = 500
+
+// by is who asks, and why, from a body that says nothing else.
+func (c *call) by() (grapnel.By, error) {
+	var f faults
+	in := decode[newReason](c.body, &f)
+	return grapnel.By{Actor: c.key.ID, Reason: in.Reason}, f.err()
+}
+
+// reason is why, from the query.
+func (c *call) reason() (string, error) {
+	text := c.query.text(reasonParam.name)
+	if utf8.RuneCountInString(text) > longestReason {
+		return "", grapnel.Invalid("?"+reasonParam.name, "must have at most %d characters", longestReason)
+	}
+	return text, nil
+}
+
+// entry tells the audit what the caller does to an endpoint.
+func (c *call) entry(verb grapnel.Verb, ep *grapnel.Endpoint, reason string) *grapnel.AuditEntry {
+	return &grapnel.AuditEntry{At: c.now, Tenant: ep.Tenant, Actor: c.key.ID, Verb: verb, Endpoint: ep.ID, Reason: reason}
+}
+
+// verbOf is what a change of an endpoint is called. One that does several things at once has the name of what matters most.
+func verbOf(before, after *grapnel.Endpoint) grapnel.Verb {
+	switch {
+	case before.Status == after.Status:
+	case after.Status == grapnel.EndpointPaused:
+		return grapnel.VerbPause
+	case after.Status == grapnel.EndpointDisabled:
+		return grapnel.VerbDisable
+	case before.Status == grapnel.EndpointPaused:
+		return grapnel.VerbResume
+	default:
+		return grapnel.VerbEnable
+	}
+	if len(before.Secrets) > 0 && len(after.Secrets) > 0 && before.Secrets[0].Text != after.Secrets[0].Text {
+		return grapnel.VerbRotate
+	}
+	return grapnel.VerbChange
+}
+
+// noteTest tells the audit of a test event. That was accepted before, so that an entry that cannot be kept is no reason to refuse it.
+func (a *api) noteTest(c *call, ep *grapnel.Endpoint, done store.Accepted) {
+	e := c.entry(grapnel.VerbTest, ep, "")
+	for _, h := range done.Heads {
+		e.Delivery = grapnel.DeliveryID(h.CreatedAt, h.Delivery)
+	}
+	if err := a.History.Note(context.WithoutCancel(c.Context()), *e); err != nil {
+		a.Log.Error("an audit entry could not be kept", slog.String("request_id", c.id), slog.String("verb", string(e.Verb)), slog.Any("error", err))
+	}
+}

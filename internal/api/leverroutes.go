@@ -1,0 +1,130 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// Levers are what a person does to an endpoint without changing what it is: hold it, let it go, ask whether it is back, see which keys
+// are stuck at it. All of them come to the same when they are repeated.
+
+func leverRoutes() []route {
+	lever := func(verb, summary, about string, handle func(*api, *call) (answer, error)) route {
+		return route{method: "POST", path: "/v1/endpoints/{id}/" + verb, scope: grapnel.ScopeManage, handle: handle,
+			name: verb + "-endpoint", tag: "Endpoints", summary: summary, about: about,
+			body: &intake{types: []string{grapnel.JSONType}, optional: true}, takes: newReason{},
+			gives: map[int]any{200: endpointView{}}}
+	}
+	return []route{
+		lever("pause", "Hold what waits for an endpoint", "Once it is answered, no further attempt starts. One that is paused already stays so; a disabled "+
+			"one answers 409.", (*api).pauseEndpoint),
+		lever("resume", "Deliver to a paused endpoint again", "What was held goes out in order. One that is not paused stays as it is; a disabled one answers "+
+			"409: it is enabled by a PATCH of its status.", (*api).resumeEndpoint),
+		lever("probe", "Find out now whether an endpoint is back", "Sends the delivery that has waited longest without waiting for the time of the next probe. "+
+			"It is an attempt like any other. 409 when there is nothing to find out, or nothing to find it out with.", (*api).probeEndpoint),
+		{method: "GET", path: "/v1/endpoints/{id}/lanes", scope: grapnel.ScopeRead, handle: (*api).listLanes,
+			name: "list-endpoint-lanes", tag: "Endpoints", summary: "List the keys that are stuck at an endpoint",
+			about: "A key is stuck when its first delivery has failed at least once, or waits for a person; what follows it waits behind it. Those come first " +
+				"that were accepted first.",
+			query: pageOf(), gives: map[int]any{200: list[laneView]{}}},
+	}
+}
+
+// errAsItIs stops a change of something that is that way already.
+var errAsItIs = errors.New("api: it is so already")
+
+func (a *api) pauseEndpoint(c *call) (answer, error) {
+	return a.steer(c, func(ep *grapnel.Endpoint) error {
+		switch ep.Status {
+		case grapnel.EndpointDisabled:
+			return grapnel.Errorf(grapnel.CodeConflict, "The endpoint is disabled: nothing is sent to it anyway.")
+		case grapnel.EndpointPaused:
+			return errAsItIs
+		}
+		setStatus(ep, grapnel.EndpointPaused, c)
+		return nil
+	})
+}
+
+func (a *api) resumeEndpoint(c *call) (answer, error) {
+	return a.steer(c, func(ep *grapnel.Endpoint) error {
+		switch ep.Status {
+		case grapnel.EndpointDisabled:
+			return grapnel.Errorf(grapnel.CodeConflict, `The endpoint is disabled%s, not paused. Enable it with PATCH {"status":"enabled"}.`,
+				because(ep.DisabledReason))
+		case grapnel.EndpointEnabled:
+			return errAsItIs
+		}
+		setStatus(ep, grapnel.EndpointEnabled, c)
+		return nil
+	})
+}
+
+// steer changes an endpoint's status for the reason in the body, and shows how the endpoint is then.
+func (a *api) steer(c *call, edit func(*grapnel.Endpoint) error) (answer, error) {
+	by, err := c.by()
+	if err != nil {
+		return answer{}, err
+	}
+	ep, err := a.changeEndpoint(c, by.Reason, edit, notOnce)
+	if err != nil && !errors.Is(err, errAsItIs) {
+		return answer{}, err
+	}
+	return a.showEndpoint(c, ep)
+}
+
+// probeEndpoint tries an endpoint that is left alone at present.
+func (a *api) probeEndpoint(c *call) (answer, error) {
+	by, err := c.by()
+	if err != nil {
+		return answer{}, err
+	}
+	ep, err := a.endpoint(c)
+	if err != nil {
+		return answer{}, err
+	}
+	if err := a.Street.Probe(c.Context(), c.scope, ep.ID, by); err != nil {
+		return answer{}, err
+	}
+	return a.showEndpoint(c, ep)
+}
+
+// laneView is a key that is stuck at an endpoint.
+type laneView struct {
+	Key         string       `json:"key"`
+	Since       *stamp       `json:"since" nullable:"true" doc:"when its first delivery was attempted for the first time, or came to be the first"`
+	Waiting     int          `json:"waiting" doc:"deliveries behind the first; at most 10000 are counted"`
+	WaitingMore bool         `json:"waiting_more" doc:"there may be more than were counted"`
+	Head        deliveryView `json:"head" doc:"its first delivery, which the others wait for"`
+}
+
+func (a *api) listLanes(c *call) (answer, error) {
+	limit, after := c.query.limit(), c.number()
+	if err := c.query.faults.err(); err != nil {
+		return answer{}, err
+	}
+	ep, err := a.endpoint(c)
+	if err != nil {
+		return answer{}, err
+	}
+	found, err := a.History.StuckLanes(c.Context(), c.scope, store.LaneQuery{Endpoint: ep.ID, After: after, Limit: limit + 1})
+	if err != nil {
+		return answer{}, err
+	}
+	part := page(c, found, limit, func(l *grapnel.Lane) string { return strconv.FormatInt(l.Head.Seq, 10) })
+	out := list[laneView]{Data: make([]laneView, len(part.Data)), Next: part.Next}
+	look := a.look(c)
+	for i := range part.Data {
+		l := &part.Data[i]
+		head, err := look.view(&l.Head)
+		if err != nil {
+			return answer{}, err
+		}
+		out.Data[i] = laneView{Key: l.Key, Since: stampOf(l.Head.Waiting.Anchor), Waiting: l.Waiting, WaitingMore: l.Waiting >= store.MaxWaiting, Head: head}
+	}
+	return jsonAnswer(http.StatusOK, out), nil
+}
