@@ -120,3 +120,9 @@ func (b Breaker) wait(probes int, outage time.Duration, seed uint64) time.Durati
 	wait = min(max(wait, outage/30), most)
 	return wait + time.Duration(unit(seed, uint64(probes))*float64(wait)/20)
 }
+
+// most is the longest wait between two probes in an outage of that length.
+func (b Breaker) most(outage time.Duration) time.Duration {
+	wait := min(max(b.Probe.Std()*5/2, outage/30), b.ProbeMax.Std())
+	return wait + wait/20
+}

@@ -44,13 +44,16 @@ func ExampleSimulate() {
 		return
 	}
 	r := policy.Simulate(scenario)
-	fmt.Printf("%d events, %d lost, %.1f attempts each\n", r.Affected, r.DeadLetters+r.Discarded, r.AttemptsPerEvent)
-	fmt.Printf("after the outage: half within %v, all within %v\n",
-		r.ExtraWait.P50.Std().Round(time.Minute), r.DrainedAfter.Std().Round(time.Minute))
+	fmt.Printf("%d events, %d lost, %.1f attempts each, %d probes\n", r.Affected, r.DeadLetters+r.Discarded, r.AttemptsPerEvent, r.Probes)
+	fmt.Printf("its return is noticed after %v, all are delivered after %v\n",
+		r.NoticedAfter.Std().Round(time.Second), r.DrainedAfter.Std().Round(time.Second))
+	fmt.Printf("by schedule alone: %.1f attempts each, half within %v, all within %v\n", r.BySchedule.AttemptsPerEvent,
+		r.BySchedule.ExtraWait.P50.Std().Round(time.Minute), r.BySchedule.DrainedAfter.Std().Round(time.Minute))
 	fmt.Println("survives", r.Survives)
 	// Output:
-	// 1440 events, 0 lost, 7.5 attempts each
-	// after the outage: half within 3h0m0s, all within 6h0m0s
+	// 1440 events, 0 lost, 1.1 attempts each, 166 probes
+	// its return is noticed after 2m41s, all are delivered after 2m47s
+	// by schedule alone: 7.5 attempts each, half within 3h0m0s, all within 6h0m0s
 	// survives 32h35m36s
 }
 

@@ -1,19 +1,22 @@
 package policy
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
 )
 
-// Report is what Simulate found. Durations are counted from the first event.
+// Report is what Simulate found. Durations are counted from the first event, unless it says otherwise.
 type Report struct {
 	Policy      string `json:"policy"`
 	Events      int    `json:"events"`
 	Delivered   int    `json:"delivered"`
 	DeadLetters int    `json:"dead_letters"`
 	Discarded   int    `json:"discarded"`
+	Dropped     int    `json:"dropped"` // ended when the endpoint was disabled
 	Blocked     int    `json:"blocked"` // wait behind a dead letter of their key, for a person
+	Held        int    `json:"held"`    // wait at a disabled endpoint, for a person
 	Attempts    int    `json:"attempts"`
 
 	// Affected are the events that arrived during the outage or waited because of it. The next two are about them.
@@ -21,11 +24,33 @@ type Report struct {
 	AttemptsPerEvent float64 `json:"attempts_per_event"`
 	ExtraWait        Wait    `json:"extra_wait"` // of those that were delivered
 
+	Opened        int      `json:"opened"`         // how often the breaker opened
+	Probes        int      `json:"probes"`         // the attempts that were made while it was open
+	NoticedAfter  Duration `json:"noticed_after"`  // from the end of the outage until the breaker closed; 0s: it was closed by then
+	DisabledAfter Duration `json:"disabled_after"` // when the endpoint was disabled; 0s: it was not
+
 	PeakBacklog  int      `json:"peak_backlog"`
 	DrainedAfter Duration `json:"drained_after"` // from the end of the outage until the last affected event was over
 	RecoveryPeak int      `json:"recovery_peak"` // most attempts within one minute after the outage
-	Survives     Duration `json:"survives"`      // the longest complete outage in which no event is lost
-	Series       []Point  `json:"series"`
+	Survives     Duration `json:"survives"`      // whatever arrives: the longest complete outage in which no event is lost
+
+	BySchedule Comparison `json:"by_schedule"`
+	Series     []Point    `json:"series"`
+}
+
+// Comparison is what would happen if every delivery only followed its schedule: no breaker, no probes, nothing due earlier because the
+// endpoint is back, and no disabling.
+type Comparison struct {
+	DeadLetters      int      `json:"dead_letters"`
+	Discarded        int      `json:"discarded"`
+	Attempts         int      `json:"attempts"`
+	AttemptsPerEvent float64  `json:"attempts_per_event"`
+	ExtraWait        Wait     `json:"extra_wait"`
+	DrainedAfter     Duration `json:"drained_after"`
+}
+
+func (r *Report) comparison() Comparison {
+	return Comparison{r.DeadLetters, r.Discarded, r.Attempts, r.AttemptsPerEvent, r.ExtraWait, r.DrainedAfter}
 }
 
 // Wait is how long events waited beyond what the outage made inevitable: while an endpoint is down nothing can be delivered, so
@@ -48,48 +73,65 @@ type Point struct {
 // points is how many parts a series has.
 const points = 60
 
-func (r *simulation) report(events []simulated) Report {
-	rep := Report{Policy: r.Policy.Name, Events: len(events), Attempts: len(r.attempts), Survives: r.survives()}
+func (r *simulation) report() *Report {
+	rep := &Report{
+		Policy: r.Policy.Name, Events: len(r.events), Attempts: len(r.attempts), Opened: r.opened, Probes: r.probes,
+		NoticedAfter: Duration(max(r.closed-r.Outage.end(), 0)), DisabledAfter: Duration(r.disabled), Survives: r.survives(),
+	}
 	var waits []time.Duration
 	tries := 0
-	for i := range events {
-		e := &events[i]
-		switch {
-		case e.end == deliveredEvent:
+	for i := range r.events {
+		e := &r.events[i]
+		switch e.phase {
+		case deliveredEvent:
 			rep.Delivered++
-		case e.end == blockedEvent:
+		case blockedEvent:
 			rep.Blocked++
-			continue
-		case e.end == exhaustedEvent && r.Policy.OnExhausted == Discard:
-			rep.Discarded++
+		case heldEvent:
+			rep.Held++
+		case droppedEvent:
+			rep.Dropped++
 		default:
-			rep.DeadLetters++
+			if e.phase == exhaustedEvent && r.Policy.OnExhausted == Discard {
+				rep.Discarded++
+			} else {
+				rep.DeadLetters++
+			}
 		}
 		if !e.affected {
 			continue
 		}
 		rep.Affected++
 		tries += e.attempts
-		rep.DrainedAfter = max(rep.DrainedAfter, Duration(e.over.Sub(r.outageEnd())))
-		if e.end == deliveredEvent {
-			waits = append(waits, max(e.over.Sub(r.possible(e.arrived)), 0))
+		rep.DrainedAfter = max(rep.DrainedAfter, Duration(e.over-r.Outage.end()))
+		if e.phase == deliveredEvent {
+			waits = append(waits, max(e.over-r.possible(e.arrived), 0))
 		}
 	}
 	if rep.Affected > 0 {
 		rep.AttemptsPerEvent = math.Round(100*float64(tries)/float64(rep.Affected)) / 100
 	}
 	rep.ExtraWait = percentiles(waits)
-	rep.RecoveryPeak = busiest(r.attempts, r.outageEnd())
-	rep.Series, rep.PeakBacklog = r.series(events)
+	rep.RecoveryPeak = busiest(r.attempts, r.Outage.end())
+	rep.Series, rep.PeakBacklog = r.series()
 	return rep
 }
 
-// survives is the policy's reach, unless it gives up at the first refused connection.
+// survives is how long every event is tried at the least, whatever else waits: the policy's reach, which a delay does not shorten. With
+// max_age it does: an attempt that was made late may leave no time for the next, and what waits for a probe may get none in time.
 func (r *simulation) survives() Duration {
 	if d := r.Policy.Decide(Outcome{Class: ClassConnect}); d != Retry && d != Throttle {
 		return 0
 	}
-	return Duration(r.Policy.Reach().Nominal)
+	reach := r.Policy.Reach()
+	survives, age := reach.Nominal, r.Policy.MaxAge.Std()
+	if age > 0 && (r.gated || r.Policy.Jitter != Jitter{}) {
+		survives = min(survives, age-r.Policy.Schedule.longestGap(len(reach.Table)))
+	}
+	if age > 0 && r.gated {
+		survives = min(survives, age-r.rules.most(age)-r.Policy.firstWait())
+	}
+	return Duration(max(survives, 0))
 }
 
 func percentiles(waits []time.Duration) Wait {
@@ -104,11 +146,11 @@ func percentiles(waits []time.Duration) Wait {
 }
 
 // busiest is the most attempts in one minute, counted from the given time.
-func busiest(attempts []time.Time, from time.Time) int {
+func busiest(attempts []time.Duration, from time.Duration) int {
 	perMinute := map[int64]int{}
 	most := 0
 	for _, at := range attempts {
-		if since := at.Sub(from); since >= 0 {
+		if since := at - from; since >= 0 {
 			minute := int64(since / time.Minute)
 			perMinute[minute]++
 			most = max(most, perMinute[minute])
@@ -118,37 +160,33 @@ func busiest(attempts []time.Time, from time.Time) int {
 }
 
 // series cuts the time from the first event to the last thing that happened into equal parts.
-func (r *simulation) series(events []simulated) (series []Point, peak int) {
-	last := r.Duration.Std()
-	for _, at := range r.attempts {
-		last = max(last, at.Sub(r.start))
-	}
-	step := max(last/points+1, time.Millisecond)
+func (r *simulation) series() (series []Point, peak int) {
+	step := max(max(r.Duration.Std(), r.now)/points+1, time.Millisecond)
 	series = make([]Point, points)
 	for i := range series {
 		end := step * time.Duration(i+1)
 		series[i].At = Duration(end.Truncate(time.Millisecond))
-		series[i].Healthy = !r.out(r.start.Add(end - step/2))
+		series[i].Healthy = !r.Outage.on(end - step/2)
 	}
-	part := func(at time.Time) int { return min(int(at.Sub(r.start)/step), points-1) }
+	part := func(at time.Duration) int { return min(int(at/step), points-1) }
 	for _, at := range r.attempts {
 		series[part(at)].Attempts++
 	}
 	type change struct {
-		at time.Time
+		at time.Duration
 		by int
 	}
 	var changes []change
-	for i := range events {
-		e := &events[i]
+	for i := range r.events {
+		e := &r.events[i]
 		series[part(e.arrived)].Arrived++
 		changes = append(changes, change{e.arrived, 1})
-		if e.end != blockedEvent {
+		if e.phase != blockedEvent && e.phase != heldEvent {
 			changes = append(changes, change{e.over, -1})
 		}
 	}
 	// At one instant what ends goes before what arrives, and an event that ends at the instant it arrives was never a backlog.
-	slices.SortStableFunc(changes, func(a, b change) int { return a.at.Compare(b.at) })
+	slices.SortStableFunc(changes, func(a, b change) int { return cmp.Compare(a.at, b.at) })
 	backlog, at := 0, 0
 	for i, c := range changes {
 		for at < part(c.at) {
@@ -156,7 +194,7 @@ func (r *simulation) series(events []simulated) (series []Point, peak int) {
 			at++
 		}
 		backlog += c.by
-		if i == len(changes)-1 || changes[i+1].at.After(c.at) {
+		if i == len(changes)-1 || changes[i+1].at > c.at {
 			peak = max(peak, backlog)
 		}
 	}

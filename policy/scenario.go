@@ -19,25 +19,6 @@ type Scenario struct {
 	Seed     uint64   `json:"seed"`
 }
 
-// Outage is what is wrong with the endpoint, and when. Outside of it every attempt is delivered at once.
-type Outage struct {
-	Kind      OutageKind `json:"kind"`
-	After     Duration   `json:"after"` // from the first event
-	Duration  Duration   `json:"duration"`
-	ErrorRate float64    `json:"error_rate,omitempty"` // OutageFlaky: the part of the attempts that get a 500
-	Latency   Duration   `json:"latency,omitempty"`    // OutageSlow: how long every answer takes; beyond the timeout there is none
-}
-
-// OutageKind is a kind of outage.
-type OutageKind string
-
-// The kinds.
-const (
-	OutageDown  OutageKind = "down"  // connections are refused
-	OutageFlaky OutageKind = "flaky" // some attempts fail
-	OutageSlow  OutageKind = "slow"  // answers take long
-)
-
 // Rate is how often something happens, per minute.
 type Rate float64
 

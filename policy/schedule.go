@@ -91,3 +91,19 @@ func (s *Schedule) power(n int) time.Duration {
 	}
 	return time.Duration(wait).Round(time.Microsecond)
 }
+
+// longestGap is the longest wait before one of the first attempts that counts from the attempt before.
+func (s *Schedule) longestGap(attempts int) time.Duration {
+	var longest time.Duration
+	for n := 2; n <= attempts; n++ {
+		switch {
+		case s.Mode == Exponential:
+			longest = max(longest, s.power(n))
+		case s.Mode == SincePrevious:
+			longest = max(longest, s.row(n))
+		case n > len(s.Delays):
+			longest = max(longest, s.gap(n))
+		}
+	}
+	return longest
+}

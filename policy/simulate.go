@@ -2,127 +2,353 @@ package policy
 
 import "time"
 
-// Simulate answers a scenario that ParseScenario has accepted. It is deterministic and asks After for every decision, so it
-// shows what the engine would do by schedule. What the engine does beyond the schedule is left out: breaker, holds of a
-// throttled endpoint, limits of rate and concurrency.
+// Simulate answers a scenario that ParseScenario has accepted. It is deterministic. Every decision is asked of the functions that
+// decide in the engine as well: After for a delivery; Circuit, Ramp and Strike for its endpoint.
+//
+// It plays one endpoint with the default concurrency and nobody beside it. It leaves out rate limits, slots that others hold, and the
+// milliseconds that a network and a store take. A policy without a breaker is played by its schedule, as if the endpoint took
+// everything at once.
 func Simulate(s Scenario) Report {
-	run := simulation{Scenario: s, start: time.Unix(0, 0).UTC()}
-	lanes := max(s.Keys, 1)
-	free := make([]time.Time, lanes) // when the lane's event before was over
-	blocked := make([]bool, lanes)   // a dead letter blocks the lane
-	events := make([]simulated, int(s.count()))
-	for i := range events {
-		e := &events[i]
-		e.arrived = run.arrival(i)
-		lane := i % lanes
-		if blocked[lane] {
-			e.end = blockedEvent
-			continue
-		}
-		from := e.arrived
-		if s.Keys > 0 && free[lane].After(from) {
-			from = free[lane]
-		}
-		run.deliver(e, from, mix(s.Seed, uint64(i)))
-		free[lane] = e.over
-		blocked[lane] = s.Keys > 0 && e.end == exhaustedEvent && s.Policy.Then == Block
-	}
-	return run.report(events)
+	alone := play(s, true)
+	report := play(s, false).report()
+	report.BySchedule = alone.report().comparison()
+	return *report
 }
 
+// usualConcurrency is how many requests an endpoint gets at once if nobody says otherwise.
+const usualConcurrency = 32
+
+// simulation is one run. Times are counted from its start.
 type simulation struct {
 	Scenario
-	start    time.Time
-	attempts []time.Time
+	alone bool // by schedule alone: no breaker, no holds, no limit, no disabling
+	gated bool // the endpoint is spared and probed
+	rules Breaker
+
+	now    time.Duration
+	events []simulated
+	stuck  []bool // lanes that wait behind a dead letter
+
+	due     agenda // heads, by when their next attempt is due
+	spared  agenda // those that are put off because of the endpoint, which become due when it is back
+	tooOld  agenda // heads, by when max_age ends them
+	landing agenda // attempts on their way, by when they end
+	flying  int
+	probing bool
+
+	circuit  Circuit
+	ramp     Ramp
+	standing Standing
+
+	attempts []time.Duration
+	probes   int
+	opened   int
+	closed   time.Duration // the last time
+	disabled time.Duration // 0: it was not
 }
 
-// simulated is what became of one event.
+// simulated is one event.
 type simulated struct {
-	arrived, over time.Time
-	attempts      int
-	end           ending
-	affected      bool
+	arrived  time.Duration
+	anchor   time.Duration
+	due      time.Duration
+	started  time.Duration // its last attempt
+	over     time.Duration
+	outcome  Outcome // of its last attempt
+	attempts int
+	phase    phase
+	probe    bool // its last attempt is one
+	affected bool
 }
 
-type ending int
+// phase is how far an event is.
+type phase int
 
 const (
-	deliveredEvent ending = iota
-	failedEvent           // a decision ended it
-	exhaustedEvent        // its attempts or its age
-	blockedEvent          // never attempted
+	queuedEvent    phase = iota // not yet the head of its lane
+	waitingEvent                // the head, with a time for its next attempt
+	flyingEvent                 // being attempted
+	deliveredEvent              // this and what follows is the end
+	failedEvent                 // a decision ended it
+	exhaustedEvent              // its attempts or its age
+	blockedEvent                // never attempted, behind a dead letter
+	heldEvent                   // waits at a disabled endpoint
+	droppedEvent                // was ended by the disabling
 )
 
-// arrival spaces the events evenly, the first half a gap from the start.
-func (r *simulation) arrival(i int) time.Time {
-	return r.start.Add(time.Duration((float64(i) + 0.5) / float64(r.Rate) * float64(time.Minute)))
+// moment and elapsed translate between a simulation's times and those of the functions that it asks.
+func moment(d time.Duration) time.Time  { return time.Unix(0, int64(d)).UTC() }
+func elapsed(t time.Time) time.Duration { return t.Sub(time.Unix(0, 0)) }
+
+// play runs a scenario to its end.
+func play(s Scenario, alone bool) *simulation {
+	r := &simulation{Scenario: s, alone: alone, rules: s.Policy.BreakerRules()}
+	r.gated = !alone && !r.rules.Off
+	r.ramp.Allow(usualConcurrency)
+	r.events = make([]simulated, int(s.count()))
+	for i := range r.events {
+		r.events[i].arrived = time.Duration((float64(i) + 0.5) / float64(s.Rate) * float64(time.Minute))
+	}
+	lanes := len(r.events)
+	if s.Keys > 0 {
+		lanes = min(lanes, s.Keys)
+		r.stuck = make([]bool, s.Keys)
+	}
+	for i := range lanes {
+		r.lead(i, 0)
+	}
+	for r.step() {
+	}
+	r.settle()
+	return r
 }
 
-func (r *simulation) deliver(e *simulated, from time.Time, seed uint64) {
-	pr := Progress{Anchor: from, Seed: seed}
-	at := r.Policy.First(pr).At
-	pr.Anchor = at
-	for {
-		r.attempts = append(r.attempts, at)
-		pr.Attempts++
-		e.attempts++
-		o, took := r.attempt(at, unit(^seed, uint64(pr.Attempts)))
-		e.over = at.Add(took)
-		step := r.Policy.After(pr, o, e.over)
-		switch {
-		case step.Decision == Deliver:
-			e.end = deliveredEvent
-		case step.Exhausted:
-			e.end = exhaustedEvent
-		case step.Next.IsZero():
-			e.end = failedEvent
-		default:
-			at = step.Next
-			continue
-		}
-		e.affected = e.attempts > 1 || r.out(e.arrived) || at.After(e.arrived.Add(r.Policy.firstWait()))
-		return
+// step does the next thing that happens. At one time what ends goes before what begins, and both before giving up.
+func (r *simulation) step() bool {
+	const never = time.Duration(1<<63 - 1)
+	lands, starts, expires := never, never, never
+	if len(r.landing) > 0 {
+		lands = r.landing[0].at
+	}
+	head, from, ok := r.next()
+	if ok {
+		starts = from
+	}
+	old, ok := r.oldest()
+	if ok {
+		expires = max(r.now, old.at)
+	}
+	switch next := min(lands, starts, expires); {
+	case next == never:
+		return false
+	case lands == next:
+		r.now = next
+		i := r.landing[0].event
+		r.landing.take()
+		r.flying--
+		r.land(i)
+	case starts == next:
+		r.now = next
+		r.start(head)
+	default:
+		r.now = next
+		e := &r.events[old.event]
+		e.phase, e.over = exhaustedEvent, r.now
+		r.leave(old.event)
+	}
+	return true
+}
+
+// lead makes an event the head of its lane, now or when it arrives.
+func (r *simulation) lead(i int, from time.Duration) {
+	e := &r.events[i]
+	e.anchor = max(e.arrived, from)
+	first := r.Policy.First(r.progress(i))
+	r.wait(&r.due, i, elapsed(first.At))
+}
+
+// wait puts a head into line.
+func (r *simulation) wait(line *agenda, i int, until time.Duration) {
+	e := &r.events[i]
+	e.phase, e.due = waitingEvent, until
+	line.put(appointment{until, i})
+	if r.gated && r.Policy.MaxAge > 0 {
+		r.tooOld.put(appointment{e.anchor + r.Policy.MaxAge.Std(), i})
 	}
 }
 
-// out says whether the outage is on.
-func (r *simulation) out(at time.Time) bool {
-	since := at.Sub(r.start) - r.Outage.After.Std()
-	return since >= 0 && since < r.Outage.Duration.Std()
+// waits says whether an entry of due or spared is true.
+func (r *simulation) waits(p appointment) bool {
+	e := &r.events[p.event]
+	return e.phase == waitingEvent && e.due == p.at
+}
+
+// next is the head that is attempted next, the one that is due earliest, and when that is if nothing else happens before.
+func (r *simulation) next() (i int, from time.Duration, ok bool) {
+	if r.disabled > 0 {
+		return 0, 0, false
+	}
+	head, ok := r.due.first(r.waits)
+	if other, there := r.spared.first(r.waits); there && (!ok || other.before(head)) {
+		head, ok = other, true
+	}
+	from = max(r.now, head.at)
+	if !ok || !r.gated {
+		return head.event, from, ok
+	}
+	from = max(from, elapsed(r.standing.HoldUntil))
+	switch {
+	case r.flying >= r.ramp.Limit(), r.standing.Open() && r.probing:
+		return 0, 0, false
+	case r.standing.Open():
+		return head.event, max(from, elapsed(r.standing.ProbeAt)), true
+	}
+	return head.event, max(from, elapsed(r.ramp.Next(moment(from)))), true
+}
+
+// oldest is the head that is too old first, if what waits is given up for that: while the endpoint is spared.
+func (r *simulation) oldest() (appointment, bool) {
+	p, ok := r.tooOld.first(func(p appointment) bool {
+		e := &r.events[p.event]
+		return e.phase == waitingEvent && e.anchor+r.Policy.MaxAge.Std() == p.at
+	})
+	spared := r.standing.Open() || r.standing.HoldUntil.After(moment(max(r.now, p.at)))
+	return p, ok && spared && r.disabled == 0
+}
+
+// start begins an attempt.
+func (r *simulation) start(i int) {
+	e := &r.events[i]
+	if e.attempts == 0 {
+		e.anchor = r.now
+	}
+	e.attempts++
+	e.phase, e.started, e.probe = flyingEvent, r.now, r.standing.Open()
+	r.attempts = append(r.attempts, r.now)
+	if e.probe {
+		r.probes++
+		r.probing = true
+	} else if r.gated {
+		r.ramp.Start(moment(r.now))
+	}
+	outcome, took := r.Outage.meet(r.now, r.Policy.Timeout, unit(^r.seed(i), uint64(e.attempts)))
+	e.outcome = outcome
+	if took == 0 {
+		r.land(i)
+		return
+	}
+	r.flying++
+	r.landing.put(appointment{r.now + took, i})
+}
+
+// land ends an attempt.
+func (r *simulation) land(i int) {
+	e := &r.events[i]
+	e.over = r.now
+	step := r.Policy.After(r.progress(i), e.outcome, moment(r.now))
+	r.judge(i, step)
+	switch {
+	case step.Decision == Deliver:
+		e.phase = deliveredEvent
+	case step.Exhausted:
+		e.phase = exhaustedEvent
+	case step.Next.IsZero():
+		e.phase = failedEvent
+	default:
+		r.putOff(i, step)
+		return
+	}
+	r.leave(i)
+}
+
+// putOff lets a head wait for its next attempt.
+func (r *simulation) putOff(i int, step Step) {
+	e := &r.events[i]
+	next := elapsed(step.Next)
+	line := &r.due
+	if r.gated && (e.outcome.EndpointWide() || step.Decision == Throttle) {
+		line = &r.spared
+		if !r.standing.Open() && moment(e.started).Before(r.standing.RecoveredAt) {
+			next, line = r.now, &r.due // the outage that it met is over
+		}
+	}
+	r.wait(line, i, next)
+}
+
+// judge takes an outcome in for the endpoint.
+func (r *simulation) judge(i int, step Step) {
+	e := &r.events[i]
+	if e.probe {
+		r.probing = false
+	}
+	if r.alone {
+		return
+	}
+	s := Sighting{
+		Outcome: e.outcome, Decision: step.Decision, Hold: step.Hold, Started: moment(e.started), Ended: moment(r.now),
+		Probe: e.probe, First: e.attempts == 1, Counts: true, Seed: r.seed(i),
+	}
+	if r.gated {
+		r.ramp.Observe(s)
+		if s.Hold.After(r.standing.HoldUntil) {
+			r.standing.HoldUntil = s.Hold
+		}
+		switch r.circuit.Observe(&r.standing, r.rules, s) {
+		case Opened:
+			r.opened++
+		case Closed:
+			r.closed = r.now
+			r.ramp.Begin(moment(r.now))
+			r.hasten()
+		case NoShift, Probed:
+		}
+	}
+	if r.standing.Strike(r.Policy.Disable, s).Disable != "" && r.disabled == 0 {
+		r.disabled = r.now
+	}
+}
+
+// hasten makes due what was put off because of an endpoint that is back.
+func (r *simulation) hasten() {
+	for _, p := range r.spared {
+		if r.waits(p) {
+			e := &r.events[p.event]
+			e.due = min(e.due, r.now)
+			r.due.put(appointment{e.due, p.event})
+		}
+	}
+	r.spared = r.spared[:0]
+}
+
+// leave takes an event that is over out of its lane.
+func (r *simulation) leave(i int) {
+	e := &r.events[i]
+	begun := e.over
+	if e.attempts > 0 {
+		begun = e.started
+	}
+	e.affected = e.attempts > 1 || r.Outage.on(e.arrived) || begun > e.arrived+r.Policy.firstWait()
+	if r.Keys == 0 {
+		return
+	}
+	// What is discarded blocks nobody: there is nothing left to wait for.
+	dead := e.phase == failedEvent || e.phase == exhaustedEvent && r.Policy.OnExhausted != Discard
+	if dead && r.Policy.Then == Block {
+		r.stuck[i%r.Keys] = true
+	} else if i+r.Keys < len(r.events) {
+		r.lead(i+r.Keys, r.now)
+	}
+}
+
+// settle says what is with the events that are not over.
+func (r *simulation) settle() {
+	for i := range r.events {
+		e := &r.events[i]
+		switch {
+		case e.phase >= deliveredEvent:
+		case r.disabled > 0 && r.Policy.Disable.Pending == PendingDrop:
+			e.phase, e.over, e.affected = droppedEvent, max(r.disabled, e.arrived), true
+		case r.Keys > 0 && r.stuck[i%r.Keys]:
+			e.phase = blockedEvent
+		default:
+			e.phase = heldEvent
+		}
+	}
+}
+
+func (r *simulation) seed(i int) uint64 { return mix(r.Seed, uint64(i)) }
+
+func (r *simulation) progress(i int) Progress {
+	e := &r.events[i]
+	return Progress{Attempts: e.attempts, Anchor: moment(e.anchor), Seed: r.seed(i)}
 }
 
 // possible is when an event could have been delivered at the earliest.
-func (r *simulation) possible(arrived time.Time) time.Time {
-	if r.Outage.Kind == OutageDown && r.out(arrived) {
-		return r.outageEnd()
+func (r *simulation) possible(arrived time.Duration) time.Duration {
+	if r.Outage.Kind == OutageDown && r.Outage.on(arrived) {
+		return r.Outage.end()
 	}
-	return arrived.Add(r.Policy.firstWait())
-}
-
-func (r *simulation) outageEnd() time.Time {
-	return r.start.Add(r.Outage.After.Std() + r.Outage.Duration.Std())
-}
-
-// attempt says what an attempt at that time comes to and how long it takes. luck is in [0, 1).
-func (r *simulation) attempt(at time.Time, luck float64) (Outcome, time.Duration) {
-	fine := Outcome{Status: 200, Class: ClassNone}
-	if !r.out(at) {
-		return fine, 0
-	}
-	switch r.Outage.Kind {
-	case OutageFlaky:
-		if luck < r.Outage.ErrorRate {
-			return Outcome{Status: 500, Class: ClassStatus5xx}, 0
-		}
-		return fine, 0
-	case OutageSlow:
-		if r.Outage.Latency > r.Policy.Timeout {
-			return Outcome{Class: ClassTimeout}, r.Policy.Timeout.Std()
-		}
-		return fine, r.Outage.Latency.Std()
-	default:
-		return Outcome{Class: ClassConnect}, 0
-	}
+	return arrived + r.Policy.firstWait()
 }
 
 // firstWait is the longest that a healthy event waits for its first attempt.

@@ -22,7 +22,13 @@ func scenario(t *testing.T, raw string) Scenario {
 	return s
 }
 
-// TestSimulatedPresets compares with figures that were computed by another program, with 10 % of jitter to both sides:
+// bySchedule takes the breaker out of a scenario.
+func bySchedule(s Scenario) Scenario {
+	s.Policy.Breaker = &Breaker{Off: true}
+	return s
+}
+
+// TestSimulatedPresets compares schedules alone with figures that were computed by another program, with 10 % of jitter to both sides:
 // 4,000 events spread over an outage in which connections are refused.
 func TestSimulatedPresets(t *testing.T) {
 	hours := func(h float64) time.Duration { return time.Duration(h * float64(time.Hour)) }
@@ -45,8 +51,9 @@ func TestSimulatedPresets(t *testing.T) {
 		{72, "sent", 0.67, 31 * time.Minute, 58 * time.Minute, 24.4},
 		{72, "standard", 0.001, hours(8), hours(20.6), 8.5},
 	} {
-		r := Simulate(scenario(t, fmt.Sprintf(`{"policy":%q,"outage":{"duration":"%dh"},"rate":{"per_minute":%v}}`,
-			c.policy, c.outage, 4000/60.0/float64(c.outage))))
+		s := scenario(t, fmt.Sprintf(`{"policy":%q,"outage":{"duration":"%dh"},"rate":{"per_minute":%v}}`,
+			c.policy, c.outage, 4000/60.0/float64(c.outage)))
+		r := Simulate(bySchedule(s))
 		lost := float64(r.DeadLetters+r.Discarded) / float64(r.Events)
 		if r.Affected != r.Events || math.Abs(lost-c.lost) > 0.03 {
 			t.Errorf("%s, %d h: %d of %d events affected, %.3f lost, want %.3f", c.policy, c.outage, r.Affected, r.Events, lost, c.lost)
@@ -57,6 +64,9 @@ func TestSimulatedPresets(t *testing.T) {
 		p, _ := Preset(c.policy)
 		if r.Survives.Std() != p.Reach().Nominal {
 			t.Errorf("%s survives %v, its reach is %v", c.policy, r.Survives, p.Reach().Nominal)
+		}
+		if with := Simulate(s); with.BySchedule != r.BySchedule || r.BySchedule != r.comparison() {
+			t.Errorf("%s by schedule: %+v without a breaker, %+v beside one", c.policy, r.BySchedule, with.BySchedule)
 		}
 		if discards := c.policy == "sent"; discards && r.DeadLetters > 0 || !discards && r.Discarded > 0 {
 			t.Errorf("%s: %d dead letters, %d discarded", c.policy, r.DeadLetters, r.Discarded)
@@ -72,7 +82,7 @@ func near(t *testing.T, what string, got, want, part float64) {
 }
 
 func TestSurvivesExactlyItsReach(t *testing.T) {
-	const policy = `"policy":{"schedule":{"delays":["0s","1h","2h"]},"jitter":0},"rate":"1/min"`
+	const policy = `"policy":{"schedule":{"delays":["0s","1h","2h"]},"jitter":0,"breaker":false},"rate":"1/min"`
 	if r := Simulate(scenario(t, `{`+policy+`,"outage":{"duration":"3h"}}`)); r.DeadLetters != 0 || r.Survives != 3*hour {
 		t.Errorf("%d dead letters in an outage as long as the reach %v", r.DeadLetters, r.Survives)
 	}
@@ -87,7 +97,7 @@ func TestSurvivesExactlyItsReach(t *testing.T) {
 
 func TestEventsOfAKeyWaitForEachOther(t *testing.T) {
 	// One event a minute at 0:30, 1:30 …; the endpoint is down for the first two minutes; retries every ten minutes.
-	const rest = `,"policy":{"schedule":{"delays":["0s","10m"],"tail":"repeat"},"jitter":0},"outage":{"duration":"2m"},"rate":"1/min","duration":"20m"}`
+	const rest = `,"policy":{"schedule":{"delays":["0s","10m"],"tail":"repeat"},"jitter":0,"breaker":false},"outage":{"duration":"2m"},"rate":"1/min","duration":"20m"}`
 	free := Simulate(scenario(t, `{"keys":0`+rest))
 	if free.Affected != 2 || free.ExtraWait.Max.Std() != 9*time.Minute+30*time.Second || free.PeakBacklog != 2 {
 		t.Errorf("without keys: %+v", free)
@@ -115,7 +125,7 @@ func TestABlockedKeyWaitsForAPerson(t *testing.T) {
 }
 
 func TestFlakyEndpoint(t *testing.T) {
-	r := Simulate(scenario(t, `{"policy":"svix","outage":{"kind":"flaky","error_rate":0.3,"duration":"24h"},"rate":"4/min"}`))
+	r := Simulate(bySchedule(scenario(t, `{"policy":"svix","outage":{"kind":"flaky","error_rate":0.3,"duration":"24h"},"rate":"4/min"}`)))
 	// Each attempt fails with 0.3, so an event takes 1/0.7 of them.
 	near(t, "attempts per event", r.AttemptsPerEvent, 1/0.7, 0.03)
 	if r.DeadLetters > 2 || r.ExtraWait.P50 != 0 {
@@ -128,7 +138,7 @@ func TestSlowEndpoint(t *testing.T) {
 	if slow.AttemptsPerEvent != 1 || slow.ExtraWait.Max.Std() != 9*time.Second {
 		t.Errorf("slower but within the timeout: %+v", slow)
 	}
-	hanging := Simulate(scenario(t, `{"policy":"paylera","outage":{"kind":"slow","latency":"12s","duration":"1h"}}`))
+	hanging := Simulate(bySchedule(scenario(t, `{"policy":"paylera","outage":{"kind":"slow","latency":"12s","duration":"1h"}}`)))
 	if hanging.AttemptsPerEvent < 4 || hanging.DeadLetters != 0 {
 		t.Errorf("slower than the timeout: %+v", hanging)
 	}
@@ -155,14 +165,16 @@ func TestSimulationAddsUp(t *testing.T) {
 			arrived, attempts, highest = arrived+p.Arrived, attempts+p.Attempts, max(highest, p.Backlog)
 		}
 		switch {
-		case r.Delivered+r.DeadLetters+r.Discarded+r.Blocked != r.Events || r.Events != int(s.count()):
+		case r.Delivered+r.DeadLetters+r.Discarded+r.Dropped+r.Blocked+r.Held != r.Events || r.Events != int(s.count()):
 			t.Fatalf("events went missing: %+v", r)
 		case arrived != r.Events || attempts != r.Attempts:
 			t.Fatalf("the series has %d arrivals and %d attempts, the report %d and %d", arrived, attempts, r.Events, r.Attempts)
-		case r.Series[points-1].Backlog != r.Blocked || highest > r.PeakBacklog:
+		case r.Series[points-1].Backlog != r.Blocked+r.Held || highest > r.PeakBacklog:
 			t.Fatalf("the backlog ends at %d with %d blocked; peak %d, highest %d", r.Series[points-1].Backlog, r.Blocked, r.PeakBacklog, highest)
 		case r.ExtraWait.P50 > r.ExtraWait.P95 || r.ExtraWait.P95 > r.ExtraWait.Max:
 			t.Fatalf("%+v", r.ExtraWait)
+		case (r.Held+r.Dropped > 0) && r.DisabledAfter == 0 || r.Probes > r.Attempts || r.Probes > 0 && r.Opened == 0:
+			t.Fatalf("%+v", r)
 		case !reflect.DeepEqual(r, Simulate(s)):
 			t.Fatal("the same scenario gave another report")
 		}
@@ -258,7 +270,7 @@ func FuzzParseScenario(f *testing.F) {
 		if err != nil || s.count() > 1000 {
 			return
 		}
-		if r := Simulate(s); r.Delivered+r.DeadLetters+r.Discarded+r.Blocked != r.Events {
+		if r := Simulate(s); r.Delivered+r.DeadLetters+r.Discarded+r.Dropped+r.Blocked+r.Held != r.Events {
 			t.Fatalf("%s: %+v", raw, r)
 		}
 	})
