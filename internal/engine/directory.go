@@ -1,0 +1,97 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/core"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// What is in memory is answered from there: the configuration, and what the core knows of endpoints.
+
+// Endpoint returns one that exists and is in scope.
+func (e *Engine) Endpoint(scope store.Scope, id string) (grapnel.Endpoint, bool) {
+	ep := e.config.Load().endpoint(scope, id)
+	if ep == nil {
+		return grapnel.Endpoint{}, false
+	}
+	return *ep, true
+}
+
+// Endpoints returns those in scope, sorted by id.
+func (e *Engine) Endpoints(scope store.Scope) []grapnel.Endpoint {
+	var eps []grapnel.Endpoint
+	for _, ep := range e.config.Load().endpoints {
+		if ep.DeletedAt.IsZero() && scope.Allows(ep.Tenant) {
+			eps = append(eps, ep)
+		}
+	}
+	return eps
+}
+
+// Policies returns the named policies in scope.
+func (e *Engine) Policies(scope store.Scope) []grapnel.NamedPolicy {
+	var ps []grapnel.NamedPolicy
+	for _, p := range e.config.Load().policies {
+		if scope.Allows(p.Tenant) {
+			ps = append(ps, p)
+		}
+	}
+	return ps
+}
+
+// Keys returns the API keys in scope.
+func (e *Engine) Keys(scope store.Scope) []grapnel.Key {
+	_, one := scope.One()
+	var ks []grapnel.Key
+	for _, k := range e.config.Load().keys {
+		if !one || scope.Allows(k.Tenant) {
+			ks = append(ks, k)
+		}
+	}
+	return ks
+}
+
+// KeyByHash finds a key by the hash of its text.
+func (e *Engine) KeyByHash(hash [32]byte) (grapnel.Key, bool) {
+	conf := e.config.Load()
+	at, ok := conf.byHash[hash]
+	if !ok {
+		return grapnel.Key{}, false
+	}
+	return conf.keys[at], true
+}
+
+// Held returns the ids of endpoints for which nothing is attempted now but what people ask for and probes, sorted.
+func (e *Engine) Held() []string {
+	var ids []string
+	// Without an answer the engine does not run, and nothing is attempted at all.
+	_ = e.await(context.Background(), input{ask: func(c *core.Core, _ time.Time) { ids = c.Open() }})
+	for _, ep := range e.config.Load().endpoints {
+		if ep.Status != grapnel.EndpointEnabled {
+			ids = append(ids, ep.ID)
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// Health says how an endpoint is doing; the zero Health when the engine does not run.
+func (e *Engine) Health(id string) grapnel.Health { return e.Healths([]string{id})[0] }
+
+// Healths is Health of several endpoints at one instant. The core is asked once for all of them.
+func (e *Engine) Healths(ids []string) []grapnel.Health {
+	all := make([]grapnel.Health, len(ids))
+	asked := input{ask: func(c *core.Core, now time.Time) {
+		for i, id := range ids {
+			all[i] = c.Health(now, id)
+		}
+	}}
+	if e.await(context.Background(), asked) != nil {
+		return make([]grapnel.Health, len(ids))
+	}
+	return all
+}

@@ -1,0 +1,124 @@
+package engine
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// TestPauseDisableDelete: when the call returns no further attempt starts; what waits is held, or ends as dropped.
+func TestPauseDisableDelete(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		r := &receiver{}
+		b.endpoint("ep", r, nil)
+		b.update("ep", func(ep *grapnel.Endpoint) { ep.Status = grapnel.EndpointPaused })
+		b.publish("k", 3)
+		time.Sleep(time.Hour)
+		if n := len(r.log()); n != 0 {
+			t.Fatalf("%d requests to a paused endpoint", n)
+		}
+		if got := b.engine.Held(); !slices.Equal(got, []string{"ep"}) {
+			t.Errorf("held: %v", got)
+		}
+		b.update("ep", func(ep *grapnel.Endpoint) { ep.Status = grapnel.EndpointEnabled })
+		time.Sleep(time.Second)
+		if n := len(r.log()); n != 3 {
+			t.Fatalf("%d requests after resuming", n)
+		}
+		r.answer(status(500))
+		b.publish("k", 3)
+		time.Sleep(time.Second)
+		if err := b.engine.DeleteEndpoint(context.Background(), store.Everyone(), "ep", grapnel.By{}); err != nil {
+			t.Fatal(err)
+		}
+		before := len(r.log())
+		time.Sleep(24 * time.Hour)
+		if n := len(r.log()); n != before {
+			t.Errorf("%d requests after the endpoint was deleted", n-before)
+		}
+		for _, d := range b.deliveries("ep")[3:] {
+			if d.Status != grapnel.Dropped || d.ReasonCode != grapnel.ReasonEndpointGone {
+				t.Errorf("%s is %s (%s)", d.EventID, d.Status, d.ReasonCode)
+			}
+		}
+		if _, ok := b.engine.Endpoint(store.Everyone(), "ep"); ok {
+			t.Error("the endpoint is still there")
+		}
+	})
+}
+
+// TestGoneDisables: 410 ends the delivery and closes the endpoint; enabling it again drains what waited.
+func TestGoneDisables(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		r := &receiver{then: func(n int, w http.ResponseWriter, _ *http.Request) {
+			if n == 0 {
+				w.WriteHeader(http.StatusGone)
+			}
+		}}
+		b.endpoint("ep", r, nil)
+		b.publish("k", 2)
+		time.Sleep(time.Minute)
+		ep, _ := b.engine.Endpoint(store.Everyone(), "ep")
+		if ep.Status != grapnel.EndpointDisabled || ep.DisabledReason == "" || len(r.log()) != 1 {
+			t.Fatalf("status %s, reason %q, %d requests", ep.Status, ep.DisabledReason, len(r.log()))
+		}
+		if d := b.deliveries("ep")[0]; d.Status != grapnel.Failed || d.ReasonCode != grapnel.ReasonPermanent {
+			t.Errorf("the delivery is %s (%s)", d.Status, d.ReasonCode)
+		}
+		b.update("ep", func(ep *grapnel.Endpoint) { ep.Status = grapnel.EndpointEnabled })
+		time.Sleep(time.Minute)
+		if d := b.deliveries("ep")[1]; d.Status != grapnel.Delivered {
+			t.Errorf("the one that waited is %s", d.Status)
+		}
+	})
+}
+
+// TestRetryAndSkip: what people do to single deliveries.
+func TestRetryAndSkip(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		ctx, all := context.Background(), store.Everyone()
+		r := &receiver{then: status(500)}
+		b.endpoint("ep", r, func(ep *grapnel.Endpoint) { ep.PolicyName = "paylera" })
+		b.publish("k", 3)
+		time.Sleep(time.Minute)
+		ds := b.deliveries("ep")
+		before := len(r.log())
+		if _, err := b.engine.Retry(ctx, all, ds[0].Seq, grapnel.By{}, nil); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if got := r.log(); len(got) != before+1 || got[before].trigger != "manual" {
+			t.Fatalf("retry now made %d requests", len(got)-before)
+		}
+		if _, err := b.engine.Retry(ctx, all, ds[1].Seq, grapnel.By{}, nil); grapnel.CodeOf(err) != grapnel.CodeConflict {
+			t.Errorf("retrying one that waits behind its key: %v", err)
+		}
+		for _, d := range []int{1, 0} {
+			if err := b.engine.Skip(ctx, all, ds[d].Seq, grapnel.By{Reason: "a person says so"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.answer(nil)
+		time.Sleep(time.Minute)
+		ds = b.deliveries("ep")
+		if ds[0].Status != grapnel.Skipped || ds[0].Reason != "a person says so" || ds[1].Status != grapnel.Skipped || ds[2].Status != grapnel.Delivered {
+			t.Errorf("they are %s (%s), %s, %s", ds[0].Status, ds[0].Reason, ds[1].Status, ds[2].Status)
+		}
+		if err := b.engine.Skip(ctx, all, ds[2].Seq, grapnel.By{Reason: "x"}); grapnel.CodeOf(err) != grapnel.CodeConflict {
+			t.Errorf("skipping what is over: %v", err)
+		}
+		again, err := b.engine.Retry(ctx, all, ds[2].Seq, grapnel.By{}, nil)
+		if err != nil || again.Delivery == ds[2].Seq {
+			t.Fatalf("delivering again: %v", err)
+		}
+		time.Sleep(time.Second)
+		if ds := b.deliveries("ep"); ds[3].ReplayOf != ds[2].Seq || ds[3].Status != grapnel.Delivered || ds[3].EventID != ds[2].EventID {
+			t.Errorf("the new delivery is %+v", ds[3])
+		}
+	})
+}

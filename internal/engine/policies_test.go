@@ -1,0 +1,106 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/policy"
+)
+
+// TestPoliciesAreFollowed: endpoints that name a policy follow its changes at once, and keep it from being deleted.
+func TestPoliciesAreFollowed(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		ctx, all := context.Background(), store.Everyone()
+		p := grapnel.NamedPolicy{ID: "pol_1", Tenant: "default", Name: "mine", Policy: parsed(t, `{"schedule":{"mode":"since_previous","delays":["0s","10s"],"tail":"repeat"},"jitter":0,"timeout":"3s"}`)}
+		if _, err := b.engine.PutPolicy(ctx, all, p, nil); err != nil {
+			t.Fatal(err)
+		}
+		r := &receiver{then: status(500)}
+		b.endpoint("ep", r, func(ep *grapnel.Endpoint) { ep.PolicyName = "mine" })
+		b.endpoint("other", &receiver{}, nil)
+		b.publish("k", 1)
+		time.Sleep(25 * time.Second)
+		p.Policy = parsed(t, `{"schedule":{"mode":"since_previous","delays":["0s","60s"],"tail":"repeat"},"jitter":0,"timeout":"3s"}`)
+		p.Revision = 1
+		if _, err := b.engine.PutPolicy(ctx, all, p, nil); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute)
+		var gaps []string
+		log := r.log()
+		for i := range log[1:] {
+			gaps = append(gaps, log[i+1].at.Sub(log[i].at).Round(time.Second).String())
+		}
+		if !slices.Equal(gaps, []string{"10s", "10s", "10s", "1m0s"}) {
+			t.Errorf("waits: %v", gaps)
+		}
+		if err := b.engine.DeletePolicy(ctx, all, "pol_1"); grapnel.CodeOf(err) != grapnel.CodeConflict {
+			t.Errorf("deleting a policy in use: %v", err)
+		}
+		b.update("ep", func(ep *grapnel.Endpoint) { ep.PolicyName = "standard" })
+		if err := b.engine.DeletePolicy(ctx, all, "pol_1"); err != nil || len(b.engine.Policies(all)) != 0 {
+			t.Errorf("deleting it: %v, left %d", err, len(b.engine.Policies(all)))
+		}
+	})
+}
+
+func parsed(t *testing.T, json string) policy.Policy {
+	t.Helper()
+	p, err := policy.Parse([]byte(json))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// TestConfigurationIsWhatTheStoreHas: what changes are applied to in memory never differs from what a restart would read.
+func TestConfigurationIsWhatTheStoreHas(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		ctx, all := context.Background(), store.Everyone()
+		same := func(what string) {
+			t.Helper()
+			c, err := b.store.Config(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			read, err := newConfiguration(c)
+			have := b.engine.config.Load()
+			if err != nil || fmt.Sprint(read.endpoints, read.targets, read.policies, read.byHash, read.version, read.newest) !=
+				fmt.Sprint(have.endpoints, have.targets, have.policies, have.byHash, have.version, have.newest) {
+				t.Errorf("after %s the engine has\n%v\nand the store\n%v", what, have, read)
+			}
+		}
+		for _, id := range []string{"c", "a", "b"} {
+			b.endpoint(id, &receiver{}, nil)
+			same("creating " + id)
+		}
+		b.update("b", func(ep *grapnel.Endpoint) { ep.Status, ep.EventTypes = grapnel.EndpointPaused, []string{"a.*"} })
+		same("changing")
+		b.publish("k", 1)
+		k := grapnel.Key{ID: "key_1", Hash: [32]byte{1}, Scopes: []grapnel.Scope{grapnel.ScopeRead}}
+		if _, err := b.engine.PutKey(ctx, all, k, nil); err != nil {
+			t.Fatal(err)
+		}
+		same("a key")
+		if _, ok := b.engine.KeyByHash(k.Hash); !ok {
+			t.Error("the key is not found")
+		}
+		if err := b.engine.DeleteKey(ctx, all, "key_1"); err != nil {
+			t.Fatal(err)
+		}
+		same("deleting the key")
+		if err := b.engine.DeleteEndpoint(ctx, all, "a", grapnel.By{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute) // until it is forgotten
+		same("deleting an endpoint")
+		if n := len(b.engine.config.Load().endpoints); n != 2 {
+			t.Errorf("%d endpoints are left", n)
+		}
+	})
+}
