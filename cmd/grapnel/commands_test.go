@@ -165,66 +165,6 @@ func TestPreciseAnswers(t *testing.T) {
 	}
 }
 
-// How an endpoint is doing is a sentence before anything else.
-func TestEndpointAsAPersonWantsIt(t *testing.T) {
-	show := func(health string) (first string, rest string) {
-		t.Helper()
-		f := newFake(t, always(200, `{"id":"ep_1","status":"enabled","url":"https://x.test/h","policy":"standard","health":{`+health+`}}`))
-		got := invoke(t, f.env(), "", "endpoints", "show", "ep_1")
-		if got.code != 0 {
-			t.Fatalf("%+v", got)
-		}
-		first, rest, _ = strings.Cut(got.out, "\n")
-		return first, rest
-	}
-	for _, tc := range []struct {
-		health, first string
-		rest          []string
-	}{
-		{`"state":"healthy","held":0`, "healthy", nil},
-		{`"state":"unknown"`, "unknown: the server is starting or stopping", nil},
-		{`"state":"open","since":"2026-01-02T02:56:00.000000Z","reason":"the endpoint has failed since 02:56 (connection refused); only probes are sent","held":412,` +
-			`"next_probe_at":"2026-01-02T03:04:30.000000Z","drain_estimate":"20.6s","strikes":3,"in_flight":1`,
-			"open since 2026-01-02T02:56:00.000000Z: the endpoint has failed since 02:56 (connection refused); only probes are sent",
-			[]string{"held         412 deliveries, delivered in about 20.6s once it works\n", "next probe   2026-01-02T03:04:30.000000Z\n", "strikes      3\n", "in flight    1\n"}},
-		{`"state":"paused","reason":"\u001b[31mred\n","held":1000000,"held_more":true,"drain_estimate":"1h0m0s"`, "paused:  [31mred",
-			[]string{"held         1000000+ deliveries, delivered in at least 1h once it works\n"}},
-		{`"state":"disabled","held":2`, "disabled", []string{"held         2\n"}},
-	} {
-		first, rest := show(tc.health)
-		if strings.TrimRight(first, " ") != tc.first {
-			t.Errorf("the first line is %q, want %q", first, tc.first)
-		}
-		for _, want := range tc.rest {
-			if !strings.Contains(rest, want) {
-				t.Errorf("%q is missing in\n%s", want, rest)
-			}
-		}
-	}
-}
-
-func TestTablesOfLevers(t *testing.T) {
-	for _, tc := range []struct{ args, answer, table, names string }{
-		{"endpoints lanes ep_1", `{"data":[{"key":"inv_1","since":"2026-01-02T03:00:00.000000Z","waiting":10000,"waiting_more":true,` +
-			`"head":{"id":"dlv_1","status":"pending","attempts_made":2,"next_attempt_at":null,"reason":"pending: why"}}],"next":null}`,
-			"DELIVERY  KEY    STATUS   TRIES  BEHIND  SINCE                        NEXT  WHY\n" +
-				"dlv_1     inv_1  pending  2      10000+  2026-01-02T03:00:00.000000Z        pending: why\n", "dlv_1\n"},
-		{"audit", `{"data":[{"number":7,"at":"2026-01-02T03:00:00.000000Z","tenant":"t","actor":"key_1","verb":"pause","endpoint_id":"ep_1","delivery_id":null,"reason":"they deploy"}],"next":null}`,
-			"N  WHEN                         WHO    WHAT   ENDPOINT  DELIVERY  WHY\n" +
-				"7  2026-01-02T03:00:00.000000Z  key_1  pause  ep_1                they deploy\n", "7\n"},
-		{"endpoints list", `{"data":[{"id":"ep_1","status":"enabled","url":"u","policy":"standard","tenant":"t","health":{"state":"open","held":10000,"held_more":true}}],"next":null}`,
-			"ENDPOINT  STATUS   HEALTH  HELD    URL  TYPES  POLICY    TENANT\n" +
-				"ep_1      enabled  open    10000+  u    *      standard  t\n", "ep_1\n"},
-	} {
-		for form, want := range map[string]string{"table": tc.table, "name": tc.names} {
-			f := newFake(t, always(200, tc.answer))
-			if got := invoke(t, f.env(), "", append(strings.Fields(tc.args), "-o", form)...); got.out != want {
-				t.Errorf("%s -o %s:\n%s\nwant:\n%s", tc.args, form, got.out, want)
-			}
-		}
-	}
-}
-
 // A server's refusals, and what is wrong before anything is sent, as exit codes.
 func TestExitCodesOfCommands(t *testing.T) {
 	problem := func(status int, code string) func(*http.Request) (int, string) {

@@ -197,7 +197,7 @@ func endpointView(r reader, e *client.Endpoint) cli.View {
 		form = append(form, []string{"secret", e.Secret})
 	}
 	form = append(form, [][]string{
-		{"status", string(e.Status)}, {"why", e.DisabledReason}, {"disabled", r.Time(e.DisabledAt)},
+		{"status", string(e.Status)}, {"why", e.DisabledReason},
 		{"held", holding(h)}, {"next probe", r.Time(h.NextProbeAt)}, {"next attempt", r.Time(h.NextAttemptAt)},
 		{"in flight", positive(h.InFlight)}, {"strikes", positive(h.Strikes)}, {"failing since", r.Time(h.FailingSince)},
 		{"url", e.URL}, {"tenant", e.Tenant}, {"description", e.Description},

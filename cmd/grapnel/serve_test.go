@@ -362,7 +362,9 @@ func TestClientKnowsEveryFieldOfTheServer(t *testing.T) {
 	for path, into := range map[string]any{
 		"/v1/deliveries/" + deliveries.Data[0].ID:  new(client.Delivery),
 		"/v1/events/" + deliveries.Data[0].EventID: new(client.Event),
-		"/v1/endpoints":  new(strictPage[client.Endpoint]),
+		"/v1/endpoints": new(strictPage[client.Endpoint]),
+		"/v1/audit":     new(strictPage[client.AuditEntry]),
+		"/v1/endpoints/" + deliveries.Data[0].EndpointID + "/lanes": new(strictPage[client.Lane]),
 		"/v1/deliveries": new(strictPage[client.Delivery]),
 		"/v1/events":     new(strictPage[client.Event]),
 		"/v1/keys":       new(strictPage[client.Key]),

@@ -54,8 +54,7 @@ func (a *api) resumeEndpoint(c *call) (answer, error) {
 	return a.steer(c, func(ep *grapnel.Endpoint) error {
 		switch ep.Status {
 		case grapnel.EndpointDisabled:
-			return grapnel.Errorf(grapnel.CodeConflict, `The endpoint is disabled%s, not paused. Enable it with PATCH {"status":"enabled"}.`,
-				because(ep.DisabledReason))
+			return grapnel.Errorf(grapnel.CodeConflict, "The endpoint is disabled%s, not paused: enable it instead.", because(ep.DisabledReason))
 		case grapnel.EndpointEnabled:
 			return errAsItIs
 		}
