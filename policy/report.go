@@ -76,7 +76,7 @@ const points = 60
 func (r *simulation) report() *Report {
 	rep := &Report{
 		Policy: r.Policy.Name, Events: len(r.events), Attempts: len(r.attempts), Opened: r.opened, Probes: r.probes,
-		NoticedAfter: Duration(max(r.closed-r.Outage.end(), 0)), DisabledAfter: Duration(r.disabled), Survives: r.survives(),
+		NoticedAfter: rounded(max(r.closed-r.Outage.end(), 0)), DisabledAfter: rounded(r.disabled), Survives: r.survives(),
 	}
 	var waits []time.Duration
 	tries := 0
@@ -103,7 +103,7 @@ func (r *simulation) report() *Report {
 		}
 		rep.Affected++
 		tries += e.attempts
-		rep.DrainedAfter = max(rep.DrainedAfter, Duration(e.over-r.Outage.end()))
+		rep.DrainedAfter = max(rep.DrainedAfter, rounded(e.over-r.Outage.end()))
 		if e.phase == deliveredEvent {
 			waits = append(waits, max(e.over-r.possible(e.arrived), 0))
 		}
@@ -134,13 +134,16 @@ func (r *simulation) survives() Duration {
 	return Duration(max(survives, 0))
 }
 
+// rounded is a time as precise as it means something.
+func rounded(d time.Duration) Duration { return Duration(d.Truncate(time.Millisecond)) }
+
 func percentiles(waits []time.Duration) Wait {
 	if len(waits) == 0 {
 		return Wait{}
 	}
 	slices.Sort(waits)
 	rank := func(part float64) Duration {
-		return Duration(waits[min(int(part*float64(len(waits))), len(waits)-1)].Truncate(time.Millisecond))
+		return rounded(waits[min(int(part*float64(len(waits))), len(waits)-1)])
 	}
 	return Wait{P50: rank(0.5), P95: rank(0.95), Max: rank(1)}
 }
@@ -165,7 +168,7 @@ func (r *simulation) series() (series []Point, peak int) {
 	series = make([]Point, points)
 	for i := range series {
 		end := step * time.Duration(i+1)
-		series[i].At = Duration(end.Truncate(time.Millisecond))
+		series[i].At = rounded(end)
 		series[i].Healthy = !r.Outage.on(end - step/2)
 	}
 	part := func(at time.Duration) int { return min(int(at/step), points-1) }

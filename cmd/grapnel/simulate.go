@@ -22,8 +22,8 @@ func (s *session) simulate() *cobra.Command {
 	var seed uint64
 	c := &cobra.Command{
 		Use: "simulate", Short: "Show what policies do during an outage", Args: takes(cobra.NoArgs),
-		Long: "Show what policies do to events while their endpoint has an outage. It asks the same rules as the server does, needs no " +
-			"server, and gives the same answer each time.\n\nWith --fail-if it exits with 8 when a jq expression over a report is true.",
+		Long: "Show what policies do to events while their endpoint has an outage, and below each what its schedule alone would do. It asks " +
+			"the same rules as the server does, needs no server, and gives the same answer each time.\n\nWith --fail-if it exits with 8 when a jq expression over a report is true.",
 		Example: "grapnel simulate --outage 6h --policy paylera --policy standard\n" +
 			"grapnel simulate --outage 72h --policy @ours.json --fail-if '.dead_letters > 0'\n" +
 			"grapnel simulate --outage 1h --kind flaky:0.3 --rate 10/s --duration 2h --keys 50",
@@ -120,15 +120,25 @@ func (s *session) simulated(ctx context.Context, question scenario, argument str
 
 func simulationView(reports []policy.Report) cli.View {
 	var v cli.View
-	table := cli.Part{Head: []string{"POLICY", "EVENTS", "LOST", "TRIES/EVENT", "WAIT P50", "P95", "MAX", "BACKLOG", "DRAINED", "SURVIVES"}}
+	table := cli.Part{Head: []string{"POLICY", "EVENTS", "LOST", "TRIES/EVENT", "WAIT P50", "P95", "MAX", "DRAINED", "NOTICED", "PROBES", "BACKLOG", "SURVIVES"}}
 	for _, r := range reports {
 		doc := cli.Encode(r)
 		v.Items = append(v.Items, cli.Item{Name: r.Policy, JSON: doc})
+		noticed := seconds(r.NoticedAfter)
+		if r.NoticedAfter == 0 {
+			noticed = "-"
+		}
 		table.Rows = append(table.Rows, []string{
-			r.Policy, strconv.Itoa(r.Events), lostOf(r), strconv.FormatFloat(r.AttemptsPerEvent, 'f', 1, 64),
-			seconds(r.ExtraWait.P50), seconds(r.ExtraWait.P95), seconds(r.ExtraWait.Max),
-			strconv.Itoa(r.PeakBacklog), seconds(r.DrainedAfter), seconds(r.Survives),
+			r.Policy, strconv.Itoa(r.Events), lostOf(r), tries(r.AttemptsPerEvent),
+			seconds(r.ExtraWait.P50), seconds(r.ExtraWait.P95), seconds(r.ExtraWait.Max), seconds(r.DrainedAfter),
+			noticed, strconv.Itoa(r.Probes), strconv.Itoa(r.PeakBacklog), seconds(r.Survives),
 		})
+		if s := r.BySchedule; r.Opened > 0 || r.DisabledAfter > 0 {
+			table.Rows = append(table.Rows, []string{
+				"  by schedule alone", "", part(s.DeadLetters+s.Discarded, r.Events), tries(s.AttemptsPerEvent),
+				seconds(s.ExtraWait.P50), seconds(s.ExtraWait.P95), seconds(s.ExtraWait.Max), seconds(s.DrainedAfter),
+			})
+		}
 	}
 	v.Parts = []cli.Part{table}
 	if len(reports) == 1 {
@@ -142,23 +152,33 @@ func simulationView(reports []policy.Report) cli.View {
 
 // seconds is a duration as people read it: what is below a second does not matter beside hours.
 func seconds(d policy.Duration) string {
-	if d.Std() >= time.Minute {
-		d = policy.Duration(d.Std().Round(time.Second))
+	unit := time.Second
+	if d.Std() < time.Minute {
+		unit /= 10
 	}
-	return d.String()
+	return policy.Duration(d.Std().Round(unit)).String()
 }
+
+func tries(each float64) string { return strconv.FormatFloat(each, 'f', 1, 64) }
 
 // lostOf is what needs a person afterwards.
 func lostOf(r policy.Report) string {
-	lost := r.DeadLetters + r.Discarded
-	text := strconv.Itoa(lost)
-	if r.Events > 0 && lost > 0 {
-		text += fmt.Sprintf(" (%.0f %%)", 100*float64(lost)/float64(r.Events))
-	}
+	text := part(r.DeadLetters+r.Discarded, r.Events)
 	if r.Blocked > 0 {
 		text += fmt.Sprintf(", %d blocked", r.Blocked)
 	}
+	if r.DisabledAfter > 0 {
+		text += fmt.Sprintf(", disabled after %s: %d held, %d dropped", seconds(r.DisabledAfter), r.Held, r.Dropped)
+	}
 	return text
+}
+
+// part is a number with what it is of the whole.
+func part(n, of int) string {
+	if n == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("%d (%.0f %%)", n, 100*float64(n)/float64(of))
 }
 
 // picture draws the time line of a report.

@@ -64,7 +64,7 @@ func TestSimulate(t *testing.T) {
 		t.Error("the same question has another answer")
 	}
 	people := sim("--outage", "6h", "--policy", "paylera")
-	for _, want := range []string{"POLICY", "paylera", "▒", "backlog", "█"} {
+	for _, want := range []string{"POLICY", "paylera", "by schedule alone", "PROBES", "▒", "backlog", "█"} {
 		if !strings.Contains(people.out, want) {
 			t.Errorf("the picture lacks %q:\n%s", want, people.out)
 		}
@@ -73,7 +73,15 @@ func TestSimulate(t *testing.T) {
 		t.Errorf("%+v", two)
 	}
 
-	lossy := sim("--outage", "72h", "--policy", "paylera", "--policy", "standard", "--fail-if", ".dead_letters > 0", "-o", "json")
+	if calm := sim("--outage", "6h", "--policy", `{"name":"calm","breaker":false}`); strings.Contains(calm.out, "alone") || !strings.Contains(calm.out, "calm") {
+		t.Errorf("without a breaker there is nothing to compare with:\n%s", calm.out)
+	}
+	if dead := sim("--outage", "130h", "--rate", "1/min"); !strings.Contains(dead.out, "disabled after 120h") {
+		t.Errorf("a dead endpoint:\n%s", dead.out)
+	}
+
+	const lost = ".by_schedule.dead_letters > 0 and .dead_letters == 0"
+	lossy := sim("--outage", "72h", "--policy", "paylera", "--policy", "standard", "--fail-if", lost, "-o", "json")
 	if lossy.code != 8 || !strings.Contains(lossy.errs, "is true for paylera") || strings.Contains(lossy.errs, "standard") || !json.Valid([]byte(lossy.out)) {
 		t.Errorf("%+v", lossy)
 	}
