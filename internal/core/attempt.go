@@ -11,7 +11,7 @@ import (
 // attempt starts the next attempt of a head that was just taken out of line.
 func (c *Core) attempt(now time.Time, ep *endpoint, h *head) {
 	h.phase = running
-	h.started, h.returns = now, ep.gate.returns
+	h.started, h.shifts, h.returns = now, ep.gate.shifts, ep.gate.returns
 	h.probe = ep.gate.tripped() && !h.urgent()
 	h.charged = c.fair.start(ep)
 	c.occupy(now, ep, h)

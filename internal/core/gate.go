@@ -29,6 +29,7 @@ type gate struct {
 	number   int64 // of the standing that was recorded last
 	dirty    bool  // the standing has changed since
 	probing  bool  // a probe is in flight
+	shifts   int   // how often the breaker was opened or closed
 	returns  int   // how often the endpoint has come back
 
 	heldSince time.Time     // when the endpoint asked to be spared
@@ -115,8 +116,9 @@ func (g *gate) end(probe bool) {
 	}
 }
 
-// observe learns from an outcome. changed says that the standing is another one now.
-func (g *gate) observe(s policy.Sighting) (shift policy.Shift, changed bool) {
+// observe learns from the outcome of an attempt that began when there had been so many shifts. changed says that the standing is another
+// one now.
+func (g *gate) observe(s policy.Sighting, shifts int) (shift policy.Shift, changed bool) {
 	g.ramp.Observe(s)
 	if s.Decision == policy.Deliver {
 		g.took += (s.Ended.Sub(s.Started) - g.took) / 8
@@ -127,7 +129,14 @@ func (g *gate) observe(s policy.Sighting) (shift policy.Shift, changed bool) {
 		}
 		g.standing.HoldUntil, changed = s.Hold, true
 	}
+	// Whether the attempt began before the last shift is counted: the clock may have been set back since.
+	if s.Started = s.Ended; shifts < g.shifts {
+		s.Started = time.Time{}
+	}
 	shift = g.circuit.Observe(&g.standing, g.rules, s)
+	if shift == policy.Opened || shift == policy.Closed {
+		g.shifts++
+	}
 	if shift == policy.Closed {
 		g.returns++
 		g.ramp.Begin(s.Ended)
@@ -140,6 +149,7 @@ func (g *gate) restart(now time.Time) {
 	g.circuit.Close(&g.standing, now)
 	g.standing.Pardon()
 	g.standing.HoldUntil = time.Time{}
+	g.shifts++
 	g.returns++
 	g.ramp.Begin(now)
 	g.dirty = true

@@ -17,9 +17,10 @@ func (c *Core) judge(now time.Time, ep *endpoint, h *head, in Finished, step pol
 		Probe: h.trigger() == grapnel.TriggerProbe, First: h.Attempts == 0, Seed: uint64(h.Delivery),
 		Counts: h.Trigger != grapnel.TriggerManual && h.Trigger != grapnel.TriggerTest && h.Trigger != grapnel.TriggerReplay && !in.News,
 	}
-	shift, changed := ep.gate.observe(s)
+	shift, changed := ep.gate.observe(s, h.shifts)
 	if shift == policy.Closed {
 		ep.hasten = true
+		h.returns = ep.gate.returns // what showed that the endpoint is back did not fail before
 	}
 	verdict := ep.gate.standing.Strike(ep.config.Policy.Disable, s)
 	ep.gate.dirty = ep.gate.dirty || changed || verdict.Changed

@@ -31,6 +31,7 @@ type head struct {
 	orders   []Operated    // what people asked for meanwhile; done once the change in hand is durable
 	charged  time.Duration // what fairness was charged for the running attempt
 	started  time.Time
+	shifts   int // of the endpoint, when the running attempt began
 	returns  int // of the endpoint, when this was looked at last
 }
 

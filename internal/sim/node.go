@@ -223,7 +223,7 @@ func (n *node) disable(d core.Disable) {
 	r := w.receiver(d.Endpoint)
 	r.sentenced(d.Reason)
 	if w.chance(w.plan.crash / 2) {
-		w.agenda.in(500*time.Microsecond, w.crash) // the decision is on record, or not, and is not carried out
+		w.agenda.in(w.between(0, 8*time.Millisecond), w.crash) // the decision is on record, or not, and is not carried out
 	}
 	n.later(w.between(time.Millisecond, 10*time.Millisecond), func() {
 		var err error

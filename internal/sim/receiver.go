@@ -96,9 +96,9 @@ func kinds() []kind {
 		{fmt.Sprintf(healthFrame, `"0s","1s","4s"`, 9, 4, `{"consecutive":3,"of":"status_4xx","after":null,"pending":"drop"}`,
 			`"max_age":null,"on_exhausted":"discard","then":"advance"`),
 			history.Endpoint{MaxAttempts: 9, Discards: true, Breaker: true, Delays: []time.Duration{s, 4 * s}}},
-		{fmt.Sprintf(healthFrame, `"0s","1s","20s"`, 9, 2, `{"consecutive":4,"of":"status_4xx","after":"25s","pending":"hold"}`,
+		{fmt.Sprintf(healthFrame, `"0s","1s","8m"`, 9, 2, `{"consecutive":4,"of":"status_4xx","after":"25s","pending":"hold"}`,
 			`"max_age":null,"on_exhausted":"dead_letter","then":"block"`),
-			history.Endpoint{MaxAttempts: 9, Blocks: true, Breaker: true, Delays: []time.Duration{s, 20 * s}}},
+			history.Endpoint{MaxAttempts: 9, Blocks: true, Breaker: true, Delays: []time.Duration{s, 8 * time.Minute}}},
 	}
 }
 

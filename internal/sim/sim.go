@@ -137,5 +137,5 @@ func (w *world) trace(format string, args ...any) {
 
 // small limits make windows overflow and slots run out within a short history.
 func (w *world) limits() core.Options {
-	return core.Options{Slots: 2 + w.rand.IntN(8), PerHost: 1 + w.rand.IntN(8), Window: 2 + w.rand.IntN(6), Horizon: w.between(time.Second, time.Minute), Poll: 5 * time.Second}
+	return core.Options{Slots: 2 + w.rand.IntN(8), PerHost: 1 + w.rand.IntN(8), Window: 2 + w.rand.IntN(6), Horizon: w.between(time.Second, time.Minute), Poll: w.between(5*time.Second, time.Minute)}
 }

@@ -122,8 +122,16 @@ func (r *receiver) returned() {
 // hastened looks for deliveries that still wait for a time that was made while the endpoint was away.
 func (r *receiver) hastened(back time.Time) {
 	w := r.w
+	// Where nothing else holds attempts up, what is due must have been attempted by now.
+	prompt := w.plan.receiverSlow == 0 && w.plan.stall == 0 && r.config.RateLimit == nil && w.agenda.now > r.watch.hold+5*time.Second
 	for _, d := range w.deliveries() {
-		if d.EndpointID != r.config.ID || d.Status.Final() || !d.Waiting.Head || d.Waiting.Blocked || d.AttemptsMade == 0 || !d.Waiting.Due.After(w.now()) {
+		if d.EndpointID != r.config.ID || d.Status.Final() || !d.Waiting.Head || d.Waiting.Blocked {
+			continue
+		}
+		if prompt && d.Waiting.Due.Before(back) {
+			w.excess("%s has been due since %v and %s has been back for half a minute", d.ID(), d.Waiting.Due.Sub(w.base), r.config.ID)
+		}
+		if d.AttemptsMade == 0 || !d.Waiting.Due.After(w.now()) {
 			continue
 		}
 		whole, err := w.model.Delivery(context.Background(), store.Everyone(), d.Seq)
