@@ -156,6 +156,7 @@ func (c *Core) refresh(now time.Time, ep *endpoint) {
 	c.hurry(now, ep)
 	c.expire(now, ep)
 	c.load(now, ep)
+	c.settled(now, ep)
 	if c.pick(now, ep) != nil {
 		c.fair.add(ep)
 	} else {

@@ -69,16 +69,28 @@ func newShop(o Options) *shop {
 }
 
 func (s *shop) endpoint(id, tenant string, takes time.Duration, concurrency int) {
-	p, _ := policy.Preset("standard")
-	s.takes[id] = takes
-	s.step(Configured{Endpoint: &grapnel.Endpoint{ID: id, Tenant: tenant, URL: "https://" + id + ".test/", Policy: p, MaxConcurrency: concurrency, Status: grapnel.EndpointEnabled, Revision: 1}})
+	s.place("https://"+id+".test/", id, tenant, takes, concurrency)
 }
 
-func (s *shop) arrive(id string, n int) {
+// at makes an endpoint at a URL of its own choice.
+func (s *shop) at(url, id, tenant string, takes time.Duration) { s.place(url, id, tenant, takes, 32) }
+
+func (s *shop) place(url, id, tenant string, takes time.Duration, concurrency int) {
+	p, _ := policy.Preset("standard")
+	s.takes[id] = takes
+	s.step(Configured{Endpoint: &grapnel.Endpoint{ID: id, Tenant: tenant, URL: url, Policy: p, MaxConcurrency: concurrency, Status: grapnel.EndpointEnabled, Revision: 1}})
+}
+
+func (s *shop) arrive(id string, n int) { s.heads(id, n, 0) }
+
+// again is like arrive with deliveries that have been attempted before.
+func (s *shop) again(id string, n int) { s.heads(id, n, 1) }
+
+func (s *shop) heads(id string, n, attempts int) {
 	var heads []store.Head
 	for range n {
 		s.next++
-		heads = append(heads, store.Head{Delivery: s.next, Event: s.next, Endpoint: id, Due: s.now, Anchor: s.now, CreatedAt: s.now, Trigger: grapnel.TriggerSchedule})
+		heads = append(heads, store.Head{Delivery: s.next, Event: s.next, Endpoint: id, Attempts: attempts, Due: s.now, Anchor: s.now, CreatedAt: s.now, Trigger: grapnel.TriggerSchedule})
 	}
 	s.step(Arrived{Heads: heads})
 }

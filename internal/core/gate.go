@@ -69,12 +69,12 @@ func (g *gate) admits(now time.Time, urgent bool) bool {
 		return false
 	case urgent:
 		return true
-	case g.running >= g.ramp.Limit() || g.standing.HoldUntil.After(now):
+	case g.standing.HoldUntil.After(now):
 		return false
 	case g.tripped():
-		return !g.probing && !g.standing.ProbeAt.After(now)
+		return !g.probing && !g.standing.ProbeAt.After(now) // whatever is still in flight from before
 	}
-	return !g.ramp.Next(now).After(now)
+	return g.running < g.ramp.Limit() && !g.ramp.Next(now).After(now)
 }
 
 // affordable is when the rate limit allows the next attempt.

@@ -25,7 +25,7 @@ func (c *Core) Health(now time.Time, id string) grapnel.Health {
 		h.State, h.Reason, h.Since = grapnel.HealthPaused, "a person has paused it; deliveries are held", ep.since
 	case ep.config.Status == grapnel.EndpointDisabled:
 		h.State, h.Reason, h.Since = grapnel.HealthDisabled, ep.config.DisabledReason, ep.config.DisabledAt
-	case g.tripped():
+	case g.tripped() && ep.open():
 		h.State, h.Since, h.NextProbeAt = grapnel.HealthOpen, st.OpenedAt, latest(st.ProbeAt, st.HoldUntil)
 		h.Reason = fmt.Sprintf("the endpoint has failed since %s (%s); only probes are sent", clock(st.OpenedAt), st.Cause)
 	case st.HoldUntil.After(now):

@@ -66,6 +66,17 @@ func (c *Core) hastened(now time.Time, in Hastened) {
 	c.refresh(now, ep)
 }
 
+// settled ends an endpoint's recovery once nothing waits for it any more.
+func (c *Core) settled(now time.Time, ep *endpoint) {
+	w := &ep.window
+	if !ep.gate.ramp.Recovering() || !ep.open() || ep.hasten || ep.hastening || w.loading || !w.cold.IsZero() && !w.cold.After(now) {
+		return
+	}
+	if h := w.next(now); h == nil || h.due.After(now) {
+		ep.gate.ramp.End()
+	}
+}
+
 // belated says whether what happens to a head only now (its outcome becomes known, or durable) belongs to an outage that is over. It
 // is counted and not timed: a clock that is set back must not make everything look like that.
 func (ep *endpoint) belated(h *head) bool {

@@ -16,7 +16,7 @@ type quota struct {
 // whatever the others do, it gets on. Of a host's places one endpoint gets at most a half, and so do all that are slow.
 type quotas struct {
 	again   quota             // attempts that are not the first: at most a half
-	slow    quota             // of endpoints whose attempts take long: a quarter, when slots are scarce
+	slow    quota             // of endpoints whose attempts take long: a quarter, when slots are scarce; nothing more for who has never answered
 	greedy  quota             // of an endpoint that holds a quarter already: none, when slots are scarce
 	last    quota             // the last eighth is for endpoints that have nothing in flight; its used is that of all slots
 	perHost map[string]*quota // of one destination, whoever's endpoint it is
@@ -69,8 +69,8 @@ func (c *Core) pick(now time.Time, ep *endpoint) *head {
 		full = &q.last
 	case c.scarce() && ep.gate.running >= c.part(4):
 		full = &q.greedy
-	case c.scarce() && ep.slow(now) && q.slow.used >= c.part(4):
-		full = &q.slow
+	case c.scarce() && (ep.slow(now) && q.slow.used >= c.part(4) || ep.share.average == 0):
+		full = &q.slow // as slow as nobody knows yet
 	}
 	if full == nil {
 		return h

@@ -68,7 +68,7 @@ var coreMutants = []struct{ rule, file, line, mutant string }{
 	{"an endpoint that is back gets one request first",
 		"gate.go", "		g.ramp.Begin(s.Ended)\n", ""},
 	{"an endpoint that asked to be spared is spared",
-		"gate.go", "|| g.standing.HoldUntil.After(now):\n\t\treturn false", ":\n\t\treturn false"},
+		"gate.go", "case g.standing.HoldUntil.After(now):", "case false:"},
 	{"what waits for a broken endpoint ends with its age",
 		"core.go", "	c.expire(now, ep)\n", ""},
 	{"what waits ends no earlier",

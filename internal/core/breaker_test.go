@@ -1,0 +1,405 @@
+package core
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/policy"
+)
+
+// ward is a core with one endpoint, whose effects a test looks at one by one.
+type ward struct {
+	t    *testing.T
+	core *Core
+	now  time.Time
+	cfg  grapnel.Endpoint
+	out  []Effect
+	next int64
+}
+
+func newWard(t *testing.T, change func(*grapnel.Endpoint)) *ward {
+	t.Helper()
+	p, _ := policy.Preset("standard")
+	p.Breaker = &policy.Breaker{Failures: 3, Ratio: 1, Window: policy.Duration(time.Minute), Probe: policy.Duration(time.Second),
+		ProbeMax: policy.Duration(10 * time.Second)}
+	w := &ward{t: t, core: New(Options{}), now: start, cfg: grapnel.Endpoint{ID: "ep", Tenant: "a", URL: "https://ep.test/", Policy: p,
+		MaxConcurrency: 8, Status: grapnel.EndpointEnabled, Revision: 1}}
+	if change != nil {
+		change(&w.cfg)
+	}
+	cfg := w.cfg
+	w.step(Configured{Endpoint: &cfg})
+	w.step(Loaded{Endpoint: "ep", Limit: 256})
+	return w
+}
+
+func (w *ward) step(in Input) { w.out = append(w.out[:0:0], w.core.Step(w.now, in)...) }
+
+// reconfigure makes a change as a person would.
+func (w *ward) reconfigure(change func(*grapnel.Endpoint)) {
+	change(&w.cfg)
+	w.cfg.Revision++
+	cfg := w.cfg
+	w.step(Configured{Endpoint: &cfg})
+}
+
+// arrive accepts deliveries and returns the attempts that begin.
+func (w *ward) arrive(n int) []Attempt {
+	var heads []store.Head
+	for range n {
+		w.next++
+		heads = append(heads, store.Head{Delivery: w.next, Event: w.next, Endpoint: "ep", Due: w.now, Anchor: w.now, CreatedAt: w.now,
+			Trigger: grapnel.TriggerSchedule})
+	}
+	w.step(Arrived{Heads: heads})
+	return of[Attempt](w.out)
+}
+
+// end finishes an attempt; what is to be recorded is in the returned change.
+func (w *ward) end(a Attempt, status int) Change {
+	w.t.Helper()
+	in := Finished{Endpoint: "ep", Delivery: a.Head.Delivery, Outcome: outcome(status), Attempt: grapnel.Attempt{StartedAt: w.now}}
+	w.step(in)
+	records := of[Record](w.out)
+	if len(records) != 1 {
+		w.t.Fatalf("an attempt that ended with %d made %d records", status, len(records))
+	}
+	return records[0].Change
+}
+
+// pass lets time pass and returns the attempts that begin.
+func (w *ward) pass(d time.Duration) (all []Attempt) {
+	for end := w.now.Add(d); ; {
+		wake := w.core.Wake()
+		if wake.IsZero() || wake.After(end) {
+			w.now = end
+			return all
+		}
+		w.now = wake
+		w.step(Tick{})
+		all = append(all, of[Attempt](w.out)...)
+	}
+}
+
+func of[T Effect](effects []Effect) (list []T) {
+	for _, e := range effects {
+		if one, ok := e.(T); ok {
+			list = append(list, one)
+		}
+	}
+	return list
+}
+
+// outcome is an answer; 0: the connection was refused, 1: there was none in time.
+func outcome(status int) policy.Outcome {
+	o := policy.Outcome{Status: status, Class: policy.ClassNone}
+	switch {
+	case status == 0:
+		o.Class = policy.ClassConnect
+	case status == 1:
+		o = policy.Outcome{Class: policy.ClassTimeout}
+	case status == 429:
+		o.Class = policy.ClassStatus429
+	case status >= 500:
+		o.Class = policy.ClassStatus5xx
+	case status >= 400:
+		o.Class = policy.ClassStatus4xx
+	}
+	return o
+}
+
+// open makes the breaker open, with some deliveries waiting.
+func (w *ward) open() {
+	w.t.Helper()
+	begun := w.arrive(20)
+	for _, a := range begun[:3] {
+		w.end(a, 0)
+	}
+	for _, a := range begun[3:] {
+		w.end(a, 0)
+	}
+	if h := w.core.Health(w.now, "ep"); h.State != grapnel.HealthOpen {
+		w.t.Fatalf("after eight refused connections its state is %q", h.State)
+	}
+}
+
+func TestOpenBreakerSendsOnlyProbes(t *testing.T) {
+	w := newWard(t, nil)
+	w.open()
+	if begun := w.arrive(5); len(begun) > 0 {
+		t.Errorf("%d attempts begin", len(begun))
+	}
+	if begun := w.pass(900 * time.Millisecond); len(begun) > 0 {
+		t.Errorf("%d attempts begin before the first probe", len(begun))
+	}
+	begun := w.pass(200 * time.Millisecond)
+	if len(begun) != 1 || begun[0].Trigger != grapnel.TriggerProbe || begun[0].Number != 1 || begun[0].Head.Delivery != 9 {
+		t.Fatalf("the probe is %+v, not the ninth delivery, which has waited longest", begun)
+	}
+	if more := w.pass(time.Minute); len(more) > 0 {
+		t.Errorf("%d attempts while a probe is in flight", len(more))
+	}
+	ch := w.end(begun[0], 0)
+	if ch.Attempt.Trigger != grapnel.TriggerProbe || ch.Trigger != grapnel.TriggerSchedule || !ch.EndpointWide || ch.Standing == nil || ch.Standing.Probes != 1 {
+		t.Errorf("recorded: %+v, standing %+v", ch.Change, ch.Standing)
+	}
+	h := w.core.Health(w.now, "ep")
+	if wait := h.NextProbeAt.Sub(w.now); wait < 1500*time.Millisecond || !strings.Contains(h.Reason, "only probes are sent") {
+		t.Errorf("after a failed probe the next is in %v: %q", wait, h.Reason)
+	}
+	if ids := w.core.Open(); len(ids) != 1 || ids[0] != "ep" {
+		t.Errorf("open are %v", ids)
+	}
+}
+
+func TestReturnHastensAndRamps(t *testing.T) {
+	w := newWard(t, nil)
+	w.open()
+	probe := w.pass(1100 * time.Millisecond)
+	w.end(probe[0], 200)
+	hasten := of[Hasten](w.out)
+	if len(hasten) != 1 || !hasten[0].Hastening.Before.Equal(w.now) {
+		t.Fatalf("what waited is not made due: %+v", w.out)
+	}
+	begun := of[Attempt](w.out)
+	if len(begun) != 1 || begun[0].Trigger != grapnel.TriggerSchedule {
+		t.Fatalf("%d attempts begin at once after the return", len(begun))
+	}
+	if h := w.core.Health(w.now, "ep"); h.State != grapnel.HealthRecovering {
+		t.Errorf("it is %q", h.State)
+	}
+	// While the one is in flight nothing else is; with every success one more may be.
+	if more := w.pass(time.Second); len(more) > 0 {
+		t.Errorf("%d more before the first has come back", len(more))
+	}
+	inFlight, most := []Attempt{begun[0]}, 1
+	for len(inFlight) > 0 {
+		a := inFlight[0]
+		inFlight = inFlight[1:]
+		w.end(a, 200)
+		inFlight = append(inFlight, of[Attempt](w.out)...)
+		inFlight = append(inFlight, w.pass(100*time.Millisecond)...)
+		most = max(most, len(inFlight))
+	}
+	if most > 8 {
+		t.Errorf("%d requests at once, 8 are allowed", most)
+	}
+	if w.next != 20 || len(w.core.endpoints["ep"].window.waiting) != 0 {
+		t.Errorf("%d still wait", len(w.core.endpoints["ep"].window.waiting))
+	}
+	// An answer to Hasten makes the core look at the new times.
+	w.step(Hastened{Endpoint: "ep", Count: 7})
+	if len(of[Load](w.out)) != 1 {
+		t.Error("the new times are not read")
+	}
+}
+
+// What was in flight when the endpoint returned and fails now has met the outage, unless it was refused for what it is.
+func TestBelatedFailures(t *testing.T) {
+	for status, at := range map[int]bool{1: true, 503: true, 422: false} {
+		w := newWard(t, nil)
+		begun := w.arrive(10)
+		for _, a := range begun[:3] {
+			w.end(a, 0)
+		}
+		probe := w.pass(1100 * time.Millisecond)
+		w.end(probe[0], 200)
+		ch := w.end(begun[3], status)
+		if due := ch.Due.Equal(w.now); due != at {
+			t.Errorf("after %d it is due in %v", status, ch.Due.Sub(w.now))
+		}
+	}
+}
+
+func TestPersonsAttemptGoesThroughAnOpenBreaker(t *testing.T) {
+	w := newWard(t, nil)
+	w.open()
+	w.step(Operated{Token: 1, Verb: RetryNow, Endpoint: "ep", Delivery: 15})
+	ch := of[Record](w.out)[0].Change
+	head := store.Head{Delivery: 15, Event: 15, Endpoint: "ep", Due: w.now, Anchor: w.now, Trigger: grapnel.TriggerManual}
+	w.step(Recorded{Changes: []Change{ch}, Results: []store.Changed{{Applied: true, Status: grapnel.Pending, Next: &head}}})
+	begun := of[Attempt](w.out)
+	if len(begun) != 1 || begun[0].Trigger != grapnel.TriggerManual {
+		t.Fatalf("it is not tried: %+v", w.out)
+	}
+	w.end(begun[0], 204)
+	if h := w.core.Health(w.now, "ep"); h.State != grapnel.HealthRecovering {
+		t.Errorf("a person has reached it, and it is %q", h.State)
+	}
+}
+
+func TestProbeOrder(t *testing.T) {
+	w := newWard(t, nil)
+	w.arrive(1)
+	w.step(Operated{Token: 1, Verb: Probe, Endpoint: "ep", Delivery: 1})
+	if r := of[Reply](w.out); len(r) != 1 || grapnel.CodeOf(r[0].Err) != grapnel.CodeConflict {
+		t.Errorf("probing what is well is answered %+v", w.out)
+	}
+	w = newWard(t, nil)
+	w.open()
+	w.step(Operated{Token: 2, Verb: Probe, Endpoint: "ep", Delivery: 9, Audit: &grapnel.AuditEntry{Verb: grapnel.VerbProbe}})
+	ch := of[Record](w.out)[0].Change
+	if ch.Trigger != grapnel.TriggerProbe || !ch.Due.Equal(w.now) || ch.Audit == nil {
+		t.Errorf("recorded: %+v", ch.Change)
+	}
+}
+
+func TestSpareUntil(t *testing.T) {
+	w := newWard(t, nil)
+	begun := w.arrive(12)
+	in := Finished{Endpoint: "ep", Delivery: begun[0].Head.Delivery, Attempt: grapnel.Attempt{StartedAt: w.now},
+		Outcome: policy.Outcome{Status: 503, Class: policy.ClassStatus5xx, RetryAfter: time.Minute, HasRetryAfter: true}}
+	w.step(in)
+	ch := of[Record](w.out)[0].Change
+	if ch.Standing == nil || !ch.Standing.HoldUntil.Equal(w.now.Add(time.Minute)) || len(of[Attempt](w.out)) > 0 {
+		t.Fatalf("it is not spared: %+v", w.out)
+	}
+	if h := w.core.Health(w.now, "ep"); h.State != grapnel.HealthThrottled || !h.Since.Equal(w.now) {
+		t.Errorf("it is %q since %v", h.State, h.Since)
+	}
+	for _, a := range begun[1:] {
+		w.end(a, 200)
+		if len(of[Attempt](w.out)) > 0 {
+			t.Fatal("it is attempted")
+		}
+	}
+	if begun := w.pass(59 * time.Second); len(begun) > 0 {
+		t.Error("it is attempted too soon")
+	}
+	if begun := w.pass(2 * time.Second); len(begun) == 0 {
+		t.Error("it is not attempted again")
+	}
+}
+
+func TestRefusalsDisable(t *testing.T) {
+	few := func(ep *grapnel.Endpoint) {
+		ep.Policy.Disable = policy.Disable{Consecutive: 4, Of: policy.ClassStatus4xx, Pending: policy.PendingHold}
+		ep.MaxConcurrency = 1
+	}
+	w := newWard(t, few)
+	next := w.arrive(20)
+	var types []string
+	for i := range 3 {
+		ch := w.end(next[0], 422)
+		if ch.Standing == nil || ch.Standing.Strikes != i+1 {
+			t.Fatalf("refusal %d: standing %+v", i+1, ch.Standing)
+		}
+		for _, n := range ch.News {
+			types = append(types, n.Type)
+		}
+		next = of[Attempt](w.out)
+	}
+	ch := w.end(next[0], 422)
+	disable := of[Disable](w.out)
+	if len(disable) != 1 || !strings.Contains(disable[0].Reason, "4 deliveries in a row") || ch.Standing.SentencedAt.IsZero() {
+		t.Fatalf("it is not disabled: %+v", w.out)
+	}
+	if len(types) != 1 || types[0] != grapnel.EventEndpointFailing {
+		t.Errorf("told on the way: %v", types)
+	}
+	if h := w.core.Health(w.now, "ep"); h.State != grapnel.HealthDisabled || w.core.Wake().IsZero() == false && len(w.pass(time.Minute)) > 0 {
+		t.Errorf("it is %q and attempted", h.State)
+	}
+
+	// The process dies before that is durable: the next one carries it out, unless a person has changed the endpoint since.
+	for _, since := range []time.Duration{-time.Hour, time.Hour} {
+		again := New(Options{})
+		cfg := w.cfg
+		cfg.UpdatedAt = w.now.Add(since)
+		out := again.Step(w.now, Configured{Endpoint: &cfg, Standing: *ch.Standing})
+		if carried := len(of[Disable](out)) == 1; carried != (since < 0) {
+			t.Errorf("changed %v after the sentence; carried out: %v", since, carried)
+		}
+	}
+
+	w.cfg.Status = grapnel.EndpointDisabled
+	w.reconfigure(func(*grapnel.Endpoint) {})
+	w.reconfigure(func(ep *grapnel.Endpoint) { ep.Status = grapnel.EndpointEnabled })
+	if st := of[Record](w.out); len(st) != 1 || st[0].Change.Delivery != 0 || st[0].Change.Standing.Strikes != 0 || !st[0].Change.Standing.SentencedAt.IsZero() {
+		t.Errorf("after it was enabled the slate is not clean: %+v", w.out)
+	}
+	if len(of[Hasten](w.out)) != 1 {
+		t.Error("after it was enabled what waited is not made due")
+	}
+}
+
+func TestWhatDoesNotCountTowardsDisabling(t *testing.T) {
+	strict := func(ep *grapnel.Endpoint) {
+		ep.Policy.Disable = policy.Disable{Consecutive: 2, Of: policy.ClassStatus4xx, Pending: policy.PendingHold}
+	}
+	for _, trigger := range []grapnel.Trigger{grapnel.TriggerManual, grapnel.TriggerTest, grapnel.TriggerReplay} {
+		w := newWard(t, strict)
+		for n := range int64(5) {
+			w.step(Arrived{Heads: []store.Head{{Delivery: n + 1, Event: n + 1, Endpoint: "ep", Due: w.now, Anchor: w.now, Trigger: trigger}}})
+			if ch := w.end(of[Attempt](w.out)[0], 422); ch.Standing != nil || len(of[Disable](w.out)) > 0 {
+				t.Errorf("%s: attempt %d counts", trigger, n+1)
+			}
+		}
+	}
+	w := newWard(t, strict)
+	for n := range 5 {
+		a := w.arrive(1)[0]
+		w.step(Finished{Endpoint: "ep", Delivery: a.Head.Delivery, Outcome: outcome(422), Attempt: grapnel.Attempt{StartedAt: w.now}, News: true})
+		if len(of[Disable](w.out)) > 0 {
+			t.Errorf("operational event %d counts", n+1)
+		}
+	}
+}
+
+func TestAgeEndsWhatWaitsForABrokenEndpoint(t *testing.T) {
+	w := newWard(t, func(ep *grapnel.Endpoint) { ep.Policy.MaxAge = policy.Duration(30 * time.Second) })
+	w.open()
+	w.arrive(20)
+	var ended []Change
+	for end := w.now.Add(40 * time.Second); w.now.Before(end); {
+		wake := w.core.Wake()
+		if wake.IsZero() || wake.After(end) {
+			break
+		}
+		w.now = wake
+		w.step(Tick{})
+		for _, r := range of[Record](w.out) {
+			ended = append(ended, r.Change)
+		}
+		for _, a := range of[Attempt](w.out) {
+			w.end(a, 0)
+		}
+	}
+	if len(ended) < 5 {
+		t.Fatalf("%d deliveries ended", len(ended))
+	}
+	for _, ch := range ended {
+		if ch.Status != grapnel.Failed || ch.ReasonCode != grapnel.ReasonExpired || ch.Attempt != nil || !ch.At.After(start.Add(30*time.Second)) ||
+			len(ch.News) != 1 || ch.News[0].Type != grapnel.EventDeliveryFailed || !strings.Contains(ch.Reason, "never attempted") {
+			t.Errorf("ended as %+v", ch)
+		}
+	}
+}
+
+func TestResumedEndpointGetsWhatWaitedBitByBit(t *testing.T) {
+	w := newWard(t, nil)
+	w.reconfigure(func(ep *grapnel.Endpoint) { ep.Status = grapnel.EndpointPaused })
+	w.reconfigure(func(ep *grapnel.Endpoint) { ep.Status = grapnel.EndpointEnabled })
+	load := of[Load](w.out)[0]
+	var heads []store.Head
+	for n := range int64(50) {
+		heads = append(heads, store.Head{Delivery: n + 1, Event: n + 1, Endpoint: "ep", Due: w.now, Anchor: w.now, Trigger: grapnel.TriggerSchedule})
+	}
+	w.step(Loaded{Endpoint: "ep", Heads: heads, Limit: load.Limit})
+	if begun := of[Attempt](w.out); len(begun) != 1 {
+		t.Errorf("%d attempts at once", len(begun))
+	}
+}
+
+// A URL that is changed while the breaker is open may be the repair.
+func TestNewURLIsProbedAtOnce(t *testing.T) {
+	w := newWard(t, nil)
+	w.open()
+	w.reconfigure(func(ep *grapnel.Endpoint) { ep.URL = "https://new.test/" })
+	if begun := of[Attempt](w.out); len(begun) != 1 || begun[0].Trigger != grapnel.TriggerProbe {
+		t.Errorf("begun: %+v", begun)
+	}
+}

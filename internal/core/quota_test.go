@@ -1,0 +1,116 @@
+package core
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// TestManySlowEndpoints: fifty endpoints hang, with more to do than there are slots. A healthy one still gets on at once, before and after
+// it is known that they hang.
+func TestManySlowEndpoints(t *testing.T) {
+	s := newShop(Options{Slots: 64})
+	for i := range 50 {
+		s.endpoint(fmt.Sprint("hang", i), "a", 10*time.Second, 32)
+		s.arrive(fmt.Sprint("hang", i), 100)
+	}
+	s.endpoint("quick", "a", time.Millisecond, 32)
+	s.run(time.Second)
+	for _, wait := range []time.Duration{0, 5 * time.Second, 20 * time.Second, 20 * time.Second} {
+		s.run(wait)
+		before := s.got["quick"]
+		s.arrive("quick", 50)
+		s.run(200 * time.Millisecond)
+		if got := s.got["quick"] - before; got != 50 {
+			t.Errorf("after %v: %d of 50 were attempted within 200 ms", wait, got)
+		}
+	}
+	slow := 0
+	for i := range 50 {
+		slow += s.core.endpoints[fmt.Sprint("hang", i)].gate.running
+	}
+	// Each may have one whatever the others have; together with more they get a quarter of the slots.
+	if slow > 50 {
+		t.Errorf("the slow ones have %d of 64 slots", slow)
+	}
+	if n := s.core.quotas.slow.used; n != slow {
+		t.Errorf("%d are counted as slow, %d are in flight", n, slow)
+	}
+}
+
+// TestRetriesLeaveHalfOfTheSlots: whatever has failed before, new events find slots.
+func TestRetriesLeaveHalfOfTheSlots(t *testing.T) {
+	s := newShop(Options{Slots: 16, PerHost: 100})
+	for i := range 4 {
+		s.endpoint(fmt.Sprint("ep", i), "a", time.Hour, 100)
+	}
+	for i := range 4 {
+		s.again(fmt.Sprint("ep", i), 100)
+	}
+	s.run(time.Second)
+	if n := s.core.running; n != 8 {
+		t.Errorf("%d of 16 slots are taken by retries", n)
+	}
+	s.endpoint("new", "b", time.Hour, 100)
+	s.arrive("new", 100)
+	s.arrive("ep0", 1)
+	s.run(time.Second)
+	if got := s.got["new"]; got < 3 {
+		t.Errorf("new events got %d slots", got)
+	}
+}
+
+// TestHostLimit: endpoints of different tenants at one host share its limit, and none of them takes it all.
+func TestHostLimit(t *testing.T) {
+	s := newShop(Options{Slots: 64, PerHost: 6})
+	for i := range 4 {
+		s.at("https://shared.test/"+fmt.Sprint(i), fmt.Sprint("ep", i), fmt.Sprint("tenant", i), 100*time.Millisecond)
+		s.arrive(fmt.Sprint("ep", i), 30)
+	}
+	s.endpoint("elsewhere", "a", 100*time.Millisecond, 32)
+	s.arrive("elsewhere", 30)
+	most := 0
+	for range 200 {
+		s.run(10 * time.Millisecond)
+		at := 0
+		for i := range 4 {
+			at += s.core.endpoints[fmt.Sprint("ep", i)].gate.running
+		}
+		most = max(most, at)
+	}
+	if most != 6 {
+		t.Errorf("%d requests at once at a host with a limit of 6", most)
+	}
+	for i := range 4 {
+		if got := s.got[fmt.Sprint("ep", i)]; got < 20 {
+			t.Errorf("endpoint %d of 4 got %d of 30 attempts in the time for %d", i, got, 20*6/4)
+		}
+	}
+	if got := s.got["elsewhere"]; got != 30 {
+		t.Errorf("elsewhere %d of 30", got)
+	}
+	s.run(time.Minute)
+	if len(s.core.quotas.perHost) > 0 {
+		t.Errorf("%d hosts are remembered with nothing in flight", len(s.core.quotas.perHost))
+	}
+}
+
+// TestRefusedOnesGetTheirTurn: with quotas of one each, everybody gets on in the end.
+func TestRefusedOnesGetTheirTurn(t *testing.T) {
+	for slots := 1; slots <= 9; slots++ {
+		for perHost := 1; perHost <= 4; perHost++ {
+			s := newShop(Options{Slots: slots, PerHost: perHost})
+			for i := range 6 {
+				s.at(fmt.Sprintf("https://host%d.test/", i%2), fmt.Sprint("ep", i), "a", time.Duration(1+i*700)*time.Millisecond)
+				s.arrive(fmt.Sprint("ep", i), 7)
+				s.again(fmt.Sprint("ep", i), 7)
+			}
+			s.run(10 * time.Minute)
+			for i := range 6 {
+				if got := s.got[fmt.Sprint("ep", i)]; got != 14 {
+					t.Errorf("%d slots, %d for each host: endpoint %d got %d of 14 attempts", slots, perHost, i, got)
+				}
+			}
+		}
+	}
+}
