@@ -63,6 +63,11 @@ func (o *repeating) apply(t *tx) error {
 	if d.head {
 		o.done.Head = d.shown(endpoint)
 	}
+	if r.Audit != nil {
+		if err := t.note(r.Audit); err != nil {
+			return err
+		}
+	}
 	return t.remember(r.Once, o.done)
 }
 

@@ -13,29 +13,16 @@ import (
 // since; then at the version of the configuration. Every id is looked up, whoever gave it: the index that keeps ids unique does
 // it anyway, and a batch whose commit was unknown is repeated with the ids it had.
 func (s *Store) Append(ctx context.Context, b store.Batch) (store.Accepted, error) {
-	o := &appending{config: b.Config, once: b.Once, packer: s.packer, events: make([]incoming, len(b.Events))}
-	for i, in := range b.Events {
-		o.events[i] = incoming{Event: *in.Event, frozen: s.packer.freeze(in.Event), targets: in.Targets}
-		o.events[i].Data, o.events[i].Metadata = nil, nil
-	}
+	o := &appending{batch: s.batch(&b), once: b.Once}
 	err := s.write(ctx, o)
 	return o.done, err
 }
 
 // appending is the operation of Append.
 type appending struct {
-	config int64
-	once   *store.Once
-	events []incoming
-	packer *packer
-	done   store.Accepted
-}
-
-// incoming is an event as it goes to the writer: its data and metadata are the frozen ones.
-type incoming struct {
-	grapnel.Event
-	frozen
-	targets []store.Target
+	batch *batch
+	once  *store.Once
+	done  store.Accepted
 }
 
 func (o *appending) grows() bool { return true }
@@ -47,19 +34,64 @@ func (o *appending) apply(t *tx) error {
 		o.done.Answer = then
 		return err
 	}
-	if o.config != t.version {
+	if o.batch.stale(t) {
 		return store.ErrStale
 	}
-	o.done.Events = make([]store.Placed, len(o.events))
-	for i := range o.events {
-		if o.done.Events[i], err = o.accept(t, &o.events[i]); err != nil {
-			return err
-		}
+	done, err := o.batch.accept(t)
+	if err != nil {
+		return err
 	}
+	o.done = *done
 	return t.remember(o.once, o.done)
 }
 
-func (o *appending) accept(t *tx, e *incoming) (store.Placed, error) {
+// batch is a store.Batch as it goes to the writer. A nil one is none: it is never stale, and accepting it does nothing.
+type batch struct {
+	config int64
+	events []incoming
+	packer *packer
+}
+
+// incoming is an event as it goes to the writer: its data and metadata are the frozen ones.
+type incoming struct {
+	grapnel.Event
+	frozen
+	targets []store.Target
+}
+
+// batch encodes the events of a batch, on the goroutine of the caller.
+func (s *Store) batch(b *store.Batch) *batch {
+	if b == nil {
+		return nil
+	}
+	frozen := &batch{config: b.Config, packer: s.packer, events: make([]incoming, len(b.Events))}
+	for i, in := range b.Events {
+		frozen.events[i] = incoming{Event: *in.Event, frozen: s.packer.freeze(in.Event), targets: in.Targets}
+		frozen.events[i].Data, frozen.events[i].Metadata = nil, nil
+	}
+	return frozen
+}
+
+// stale says whether the batch was matched against another configuration than the one there is.
+func (b *batch) stale(t *tx) bool { return b != nil && b.config != t.version }
+
+// accept commits the events of a batch.
+func (b *batch) accept(t *tx) (*store.Accepted, error) {
+	if b == nil {
+		return nil, nil
+	}
+	done := &store.Accepted{Events: make([]store.Placed, len(b.events))}
+	for i := range b.events {
+		var err error
+		if done.Events[i], err = b.place(t, &b.events[i], done); err != nil {
+			return nil, err
+		}
+	}
+	return done, nil
+}
+
+// place commits one event, and adds the heads that it makes.
+func (b *batch) place(t *tx, e *incoming, done *store.Accepted) (store.Placed, error) {
 	tenant, err := t.tenant(e.Tenant)
 	if err != nil {
 		return store.Placed{}, err
@@ -80,7 +112,7 @@ func (o *appending) accept(t *tx, e *incoming) (store.Placed, error) {
 		return store.Placed{}, err
 	}
 	if t.conn.Changed() == 0 {
-		return o.meet(t, e)
+		return b.meet(t, e)
 	}
 	t.lastEvent, t.lastDelivery = seq, t.lastDelivery+int64(len(e.targets))
 	if err := t.accepted(at, seq); err != nil {
@@ -101,7 +133,7 @@ func (o *appending) accept(t *tx, e *incoming) (store.Placed, error) {
 			return store.Placed{}, err
 		}
 		if d.head {
-			o.done.Heads = append(o.done.Heads, *d.shown(target.Endpoint))
+			done.Heads = append(done.Heads, *d.shown(target.Endpoint))
 		}
 	}
 	return store.Placed{Seq: seq, AcceptedAt: moment(at), Deliveries: len(e.targets)}, nil
@@ -109,7 +141,7 @@ func (o *appending) accept(t *tx, e *incoming) (store.Placed, error) {
 
 // meet is the answer to an event whose id is taken. A conflict tells nothing about the event there, which may belong to another
 // tenant.
-func (o *appending) meet(t *tx, e *incoming) (store.Placed, error) {
+func (b *batch) meet(t *tx, e *incoming) (store.Placed, error) {
 	q := t.q.eventByID.Text(e.ID)
 	found, err := q.Row()
 	if !found {
@@ -117,24 +149,24 @@ func (o *appending) meet(t *tx, e *incoming) (store.Placed, error) {
 	}
 	defer q.Reset()
 	there := store.Placed{Seq: q.Integer(0), AcceptedAt: moment(q.Integer(1)), Deliveries: int(q.Integer(2)), Duplicate: true}
-	same := q.String(3) == e.Tenant && q.String(4) == e.Type && q.String(5) == e.Key && o.sameData(e, q.Bytes(7), q.Integer(6))
+	same := q.String(3) == e.Tenant && q.String(4) == e.Type && q.String(5) == e.Key && b.sameData(e, q.Bytes(7), q.Integer(6))
 	if !same {
 		return store.Placed{Conflict: true}, nil
 	}
 	return there, nil
 }
 
-func (o *appending) sameData(e *incoming, data []byte, packed int64) bool {
+func (b *batch) sameData(e *incoming, data []byte, packed int64) bool {
 	if packed == e.packed && bytes.Equal(data, e.data) {
 		return true
 	}
 	// The same data may be packed differently by another version of the packer.
-	a, err := o.packer.thaw(data, packed)
+	there, err := b.packer.thaw(data, packed)
 	if err != nil {
 		return false
 	}
-	b, err := o.packer.thaw(e.data, e.packed)
-	return err == nil && bytes.Equal(a, b)
+	here, err := b.packer.thaw(e.data, e.packed)
+	return err == nil && bytes.Equal(there, here)
 }
 
 // wait puts a new delivery at the end of its lane, or by itself if it is unordered or has no key. Only a head makes use of the

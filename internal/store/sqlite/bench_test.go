@@ -165,6 +165,63 @@ func record(b *testing.B, s *Store, heads <-chan []store.Head) {
 	}
 }
 
+// BenchmarkRecord is what recording costs: a hundred changes in one call, each of which puts a head off once more or ends it.
+// One iteration is one change.
+//
+//	go test ./internal/store/sqlite -run '^$' -bench Record -benchtime 100000x
+func BenchmarkRecord(b *testing.B) {
+	for _, c := range []struct {
+		name    string
+		attempt func(*store.Change)
+	}{
+		{"retried", func(c *store.Change) {
+			c.Status, c.Due, c.Reason = grapnel.Pending, c.At.Add(time.Minute), "status 503"
+		}},
+		{"delivered", func(c *store.Change) { c.Status = grapnel.Delivered }},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			const batch, changed = 1000, 100
+			s, err := Open(b.Context(), filepath.Join(b.TempDir(), "grapnel.db"), Options{Ballast: -1})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer s.Close()
+			now := time.Now()
+			var heads []store.Head
+			for len(heads) < b.N {
+				var events []store.Incoming
+				for i := range batch {
+					id := fmt.Sprint("evt_", len(heads)+i)
+					events = append(events, store.Incoming{Targets: []store.Target{{Endpoint: "ep", Ordered: true}},
+						Event: &grapnel.Event{ID: id, Tenant: "acme", Type: "invoice.paid", Key: id, Data: make([]byte, 64), AcceptedAt: now}})
+				}
+				done, err := s.Append(b.Context(), store.Batch{Config: 1, Events: events})
+				if err != nil {
+					b.Fatal(err)
+				}
+				heads = append(heads, done.Heads...)
+			}
+			before, cpu := s.Stats(), cpuSeconds()
+			b.ResetTimer()
+			for left := heads[:b.N]; len(left) > 0; left = left[min(changed, len(left)):] {
+				changes := make([]store.Change, min(changed, len(left)))
+				for i := range changes {
+					changes[i] = store.Change{Delivery: left[i].Delivery, At: now, Trigger: grapnel.TriggerSchedule, Attempt: &grapnel.Attempt{
+						Number: 1, StartedAt: now, StatusCode: 503, Class: policy.ClassStatus5xx, Decision: policy.Retry, ResponseBody: []byte("busy")}}
+					c.attempt(&changes[i])
+				}
+				done, err := s.Record(b.Context(), changes)
+				if err != nil || !done[0].Applied {
+					b.Fatal(done, err)
+				}
+			}
+			b.StopTimer()
+			b.ReportMetric((cpuSeconds()-cpu)*1e6/float64(b.N), "cpu-µs/change")
+			b.ReportMetric(float64(s.Stats().Bytes-before.Bytes)/float64(b.N), "log-B/change")
+		})
+	}
+}
+
 // cpuSeconds is the time that this process has used on all processors so far.
 func cpuSeconds() float64 {
 	var u syscall.Rusage

@@ -39,7 +39,8 @@ func writable(scope store.Scope, at object, tenant, what string) error {
 
 // putting is the operation of the calls that put configuration.
 type putting struct {
-	once *store.Once
+	with store.With
+	tell *batch // in place of with.Tell
 	do   func(*tx) (revision int64, err error)
 	done store.Put
 }
@@ -48,22 +49,32 @@ func (o *putting) grows() bool { return true }
 
 func (o *putting) apply(t *tx) error {
 	o.done = store.Put{}
-	then, err := t.recall(o.once)
+	then, err := t.recall(o.with.Once)
 	if then != nil || err != nil {
 		o.done.Answer = then
 		return err
+	}
+	if o.tell.stale(t) {
+		return store.ErrStale
 	}
 	revision, err := o.do(t)
 	if err != nil {
 		return err
 	}
+	told, err := o.tell.accept(t)
+	if err == nil && o.with.Audit != nil {
+		err = t.note(o.with.Audit)
+	}
+	if err != nil {
+		return err
+	}
 	t.version++
-	o.done = store.Put{Revision: revision, Version: t.version}
-	return t.remember(o.once, o.done)
+	o.done = store.Put{Revision: revision, Version: t.version, Told: told}
+	return t.remember(o.with.Once, o.done)
 }
 
-func (s *Store) put(ctx context.Context, once *store.Once, do func(*tx) (int64, error)) (store.Put, error) {
-	o := &putting{once: once, do: do}
+func (s *Store) put(ctx context.Context, with store.With, do func(*tx) (int64, error)) (store.Put, error) {
+	o := &putting{with: with, tell: s.batch(with.Tell), do: do}
 	err := s.write(ctx, o)
 	return o.done, err
 }
@@ -81,14 +92,13 @@ func (s *Store) remove(ctx context.Context, do func(*tx) error) error {
 
 // PutEndpoint gives a new endpoint revision 1.
 func (s *Store) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.Endpoint, with store.With) (store.Put, error) {
-	once := with.Once
 	before := ep.Revision
 	ep.Revision++
 	body, err := encodeEndpoint(ep)
 	if err != nil {
 		return store.Put{}, err
 	}
-	return s.put(ctx, once, func(t *tx) (int64, error) {
+	return s.put(ctx, with, func(t *tx) (int64, error) {
 		at, err := t.endpointRow(ep.ID)
 		if err == nil {
 			err = writable(scope, at, ep.Tenant, "endpoint")
@@ -125,6 +135,9 @@ func (s *Store) RemoveEndpoint(ctx context.Context, id string) error {
 		case waits:
 			return grapnel.Errorf(grapnel.CodeConflict, "deliveries wait for the endpoint")
 		}
+		if err := t.q.dropStanding.Text(id).Run(); err != nil {
+			return err
+		}
 		return t.q.dropEndpoint.Text(id).Run()
 	})
 }
@@ -156,7 +169,7 @@ func (s *Store) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.Name
 	if err != nil {
 		return store.Put{}, err
 	}
-	return s.put(ctx, once, func(t *tx) (int64, error) {
+	return s.put(ctx, store.With{Once: once}, func(t *tx) (int64, error) {
 		at, err := readObject(t.q.policy.Text(p.ID))
 		if err == nil {
 			err = writable(scope, at, p.Tenant, "policy")
@@ -200,7 +213,7 @@ func (s *Store) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, on
 	if err != nil {
 		return store.Put{}, err
 	}
-	return s.put(ctx, once, func(t *tx) (int64, error) {
+	return s.put(ctx, store.With{Once: once}, func(t *tx) (int64, error) {
 		at, err := readObject(t.q.apiKey.Text(k.ID))
 		if err == nil {
 			err = writable(scope, at, k.Tenant, "key")

@@ -3,12 +3,14 @@ package sqlite
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/policy"
 )
 
-// Configuration is kept as JSON documents. The types are those of package grapnel with some fields replaced, so a field that
+// Configuration and standings are kept as JSON documents. The types are those of package grapnel with some fields replaced, so a field that
 // they get is kept without a change here; policies write and read themselves. Times are cut to what a store keeps.
 
 type endpointDocument struct {
@@ -77,6 +79,24 @@ func decodeKey(_ int64, body []byte) (grapnel.Key, error) {
 	}
 	copy(doc.Key.Hash[:], doc.Hash)
 	return doc.Key, nil
+}
+
+// A standing's number is kept beside it. What it consists of is the policy's affair, so its times are found, not named.
+func encodeStanding(s policy.Standing) ([]byte, error) {
+	fields := reflect.ValueOf(&s).Elem()
+	for i := range fields.NumField() {
+		if at, is := fields.Field(i).Addr().Interface().(*time.Time); is {
+			cut(at)
+		}
+	}
+	return encodeDocument(s, "standing", decodeStanding)
+}
+
+func decodeStanding(_ int64, body []byte) (s policy.Standing, err error) {
+	if err := json.Unmarshal(body, &s); err != nil {
+		return s, fmt.Errorf("sqlite: a stored standing cannot be read: %w", err)
+	}
+	return s, nil
 }
 
 // encodeDocument also reads what it has written: a document that cannot be read would keep the server from starting.

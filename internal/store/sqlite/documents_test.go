@@ -74,10 +74,35 @@ func fillValue(t *testing.T, v reflect.Value, n *int64) {
 	}
 }
 
-func TestEveryFieldOfTheConfigurationIsKept(t *testing.T) {
+func TestEveryFieldOfDocumentsIsKept(t *testing.T) {
 	roundTrip(t, encodeEndpoint, decodeEndpoint, func(ep *grapnel.Endpoint) int64 { return ep.Revision })
 	roundTrip(t, encodePolicy, decodePolicy, func(p *grapnel.NamedPolicy) int64 { return p.Revision })
 	roundTrip(t, encodeKey, decodeKey, func(*grapnel.Key) int64 { return 0 })
+	roundTrip(t, encodeStanding, decodeStanding, func(*policy.Standing) int64 { return 0 })
+}
+
+func TestTimesOfStandingsAreCut(t *testing.T) {
+	var given policy.Standing
+	fill(t, &given)
+	want, v := given, reflect.ValueOf(&given).Elem()
+	times := 0
+	for i := range v.NumField() {
+		if at, is := v.Field(i).Interface().(time.Time); is {
+			v.Field(i).Set(reflect.ValueOf(at.Add(999).In(time.FixedZone("elsewhere", -3600))))
+			times++
+		}
+	}
+	body, err := encodeStanding(given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	came, err := decodeStanding(0, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if came != want || times < 4 {
+		t.Errorf("of %d times, came %+v\nwant %+v", times, came, want)
+	}
 }
 
 func roundTrip[T any](t *testing.T, encode func(T) ([]byte, error), decode func(int64, []byte) (T, error), revision func(*T) int64) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/policy"
 )
 
 // publish appends one event with one delivery and returns the head that it makes. Its data cannot be compressed.
@@ -181,6 +182,73 @@ func TestDatabaseFull(t *testing.T) {
 	case err := <-s.Fatal():
 		t.Errorf("a full disk is not the end: %v", err)
 	default:
+	}
+}
+
+// TestWhatOutcomesBringAlongOnAFullDisk: it is part of the outcome, so it is written in the room that was kept. What a person asks
+// for is new and is refused.
+func TestWhatOutcomesBringAlongOnAFullDisk(t *testing.T) {
+	s, err := Open(t.Context(), filepath.Join(t.TempDir(), "grapnel.db"), Options{Ballast: 1 << 20, Retry: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	ctx := t.Context()
+	standard, _ := policy.Preset("standard")
+	ep := grapnel.Endpoint{ID: "ep", Tenant: "acme", Policy: standard}
+	if _, err := s.PutEndpoint(ctx, store.Everyone(), ep, store.With{}); err != nil {
+		t.Fatal(err)
+	}
+	pages := func(n int) {
+		t.Helper()
+		err := s.write(ctx, &change{shrinks: true, do: func(tx *tx) error {
+			return tx.conn.Exec(fmt.Sprintf("PRAGMA max_page_count = %d", n))
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	pages(100)
+	heads := fillUp(t, s, 3000)
+	pages(200) // what giving the ballast to the disk is good for
+	if !s.Stats().Full {
+		t.Fatal("the disk is not full")
+	}
+	now := time.Unix(1_700_000_100, 0)
+	tell := &store.Batch{Config: 2, Events: []store.Incoming{{Targets: []store.Target{{Endpoint: "ep_other"}},
+		Event: &grapnel.Event{ID: "news", Tenant: "acme", Type: grapnel.EventDeliveryFailed, Data: []byte("{}"), AcceptedAt: now}}}}
+	entry := &grapnel.AuditEntry{At: now, Tenant: "acme", Actor: grapnel.ActorItself, Verb: grapnel.VerbDisable}
+	done, err := s.Record(ctx, []store.Change{
+		{Delivery: heads[0].Delivery, At: now, Status: grapnel.Failed, Tell: tell, Audit: entry, Standing: &store.Standing{Endpoint: "ep", Number: 1}},
+		{Delivery: heads[1].Delivery, At: now, Status: grapnel.Pending, Due: now.Add(time.Hour), Attempt: &grapnel.Attempt{}, EndpointWide: true},
+	})
+	if err != nil || !done[0].Applied || done[0].Told == nil || len(done[0].Told.Heads) != 1 {
+		t.Fatalf("got %+v, %v", done, err)
+	}
+	if n, err := s.Hasten(ctx, "ep", store.Hastening{Before: now.Add(1e9), At: now.Add(1e9)}, 10); n != 1 || err != nil {
+		t.Errorf("hastened %d, %v", n, err)
+	}
+	if all, err := s.Standings(ctx); err != nil || len(all) != 1 {
+		t.Errorf("standings %v, %v", all, err)
+	}
+	if list, err := s.AuditList(ctx, store.Everyone(), store.AuditQuery{Limit: 10}); err != nil || len(list) != 1 {
+		t.Errorf("entries %v, %v", list, err)
+	}
+	if _, _, err := s.Event(ctx, store.Everyone(), "acme", "news"); err != nil {
+		t.Error(err)
+	}
+
+	if err := s.Note(ctx, *entry); grapnel.CodeOf(err) != grapnel.CodeStorageFull {
+		t.Errorf("Note: %v", err)
+	}
+	ep.Revision = 1
+	_, err = s.PutEndpoint(ctx, store.Everyone(), ep, store.With{Tell: tell, Audit: entry})
+	if grapnel.CodeOf(err) != grapnel.CodeStorageFull {
+		t.Errorf("PutEndpoint: %v", err)
+	}
+	_, err = s.Again(ctx, store.Everyone(), store.Redelivery{Of: heads[0].Delivery, At: now, Audit: entry})
+	if grapnel.CodeOf(err) != grapnel.CodeStorageFull {
+		t.Errorf("Again: %v", err)
 	}
 }
 

@@ -2,26 +2,93 @@ package sqlite
 
 import (
 	"context"
+	"math"
+	"strings"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
+// note keeps an entry, unless it is there.
+func (t *tx) note(e *grapnel.AuditEntry) error {
+	bind := func(s *sqlite3.Stmt) *sqlite3.Stmt {
+		s.Int(micros(e.At)).Text(e.Tenant).Text(e.Actor).Text(string(e.Verb))
+		return bindName(bindName(s, e.Endpoint), e.Delivery).Text(e.Reason)
+	}
+	there, err := bind(t.q.noted).Row()
+	if err != nil {
+		return err
+	}
+	if there {
+		t.q.noted.Reset()
+		return nil
+	}
+	return bind(t.q.addNote).Run()
+}
+
+// bindName writes a name that is NULL when it is empty.
+func bindName(s *sqlite3.Stmt, name string) *sqlite3.Stmt {
+	if name == "" {
+		return s.Null()
+	}
+	return s.Text(name)
+}
+
 // Note keeps an entry.
-func (s *Store) Note(context.Context, grapnel.AuditEntry) error { return nil }
-
-// AuditList returns entries, the newest first.
-func (s *Store) AuditList(context.Context, store.Scope, store.AuditQuery) ([]grapnel.AuditEntry, error) {
-	return nil, nil
+func (s *Store) Note(ctx context.Context, e grapnel.AuditEntry) error {
+	return s.write(ctx, &change{do: func(t *tx) error { return t.note(&e) }})
 }
 
-// StuckLanes returns lanes whose head is stuck.
-func (s *Store) StuckLanes(context.Context, store.Scope, store.LaneQuery) ([]grapnel.Lane, error) {
-	return nil, nil
+// AuditList returns at most Limit entries; no limit is none.
+func (s *Store) AuditList(ctx context.Context, scope store.Scope, q store.AuditQuery) (list []grapnel.AuditEntry, err error) {
+	err = s.read(ctx, func(r *sqlite3.Conn) error {
+		list = nil
+		if tenant, one := scope.One(); one {
+			if q.Tenant == "" {
+				q.Tenant = tenant
+			}
+			if !scope.Allows(q.Tenant) {
+				return nil
+			}
+		}
+		sql, values := auditQuery(q)
+		entries, err := r.Prepare(sql)
+		if err != nil {
+			return err
+		}
+		for _, v := range values {
+			entries.Text(v)
+		}
+		entries.Int(everything(q.Before).below).Int(int64(min(max(q.Limit, 0), math.MaxInt32)))
+		for {
+			more, err := entries.Next()
+			if !more {
+				return err
+			}
+			list = append(list, grapnel.AuditEntry{
+				Seq: entries.Integer(0), At: moment(entries.Integer(1)), Tenant: entries.String(2), Actor: entries.String(3),
+				Verb: grapnel.Verb(entries.String(4)), Endpoint: entries.String(5), Delivery: entries.String(6), Reason: entries.String(7),
+			})
+		}
+	})
+	return list, err
 }
 
-// Hasten makes heads due.
-func (s *Store) Hasten(context.Context, string, store.Hastening, int) (int, error) { return 0, nil }
-
-// Standings returns what is kept of endpoints.
-func (s *Store) Standings(context.Context) ([]store.Standing, error) { return nil, nil }
+// auditQuery is the SQL of a list with the values of its filters; the last two values are: below, limit. The filter that leaves the
+// fewest chooses the index, and the plus keeps SQLite from choosing another.
+func auditQuery(q store.AuditQuery) (sql string, values []string) {
+	var where strings.Builder
+	for _, filter := range []struct{ column, value string }{{"delivery", q.Delivery}, {"endpoint", q.Endpoint}, {"tenant", q.Tenant}} {
+		if filter.value == "" {
+			continue
+		}
+		if len(values) > 0 {
+			where.WriteByte('+')
+		}
+		where.WriteString(filter.column + " = ? AND ")
+		values = append(values, filter.value)
+	}
+	return "SELECT seq, at, tenant, actor, verb, endpoint, delivery, reason FROM audit WHERE " + where.String() +
+		"seq < ? ORDER BY seq DESC LIMIT ?", values
+}

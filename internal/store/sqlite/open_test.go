@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -9,7 +10,10 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -136,6 +140,49 @@ func TestSchemaGoesForward(t *testing.T) {
 	delete(steps, "migrations/0002_b.sql")
 	if err := migrate(conn, steps); err == nil || !strings.Contains(err.Error(), "newer Grapnel") {
 		t.Errorf("a newer schema: %v", err)
+	}
+}
+
+// TestDatabasesOfTheFirstSchemaAreOpened makes one in which a head waits, as the first Grapnel wrote it.
+func TestDatabasesOfTheFirstSchemaAreOpened(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "test.db")
+	if err := create(path); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := connect(path, sqlite3.ReadWrite, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := fs.ReadFile(migrations, "migrations/0001_main_street.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := migrate(conn, fstest.MapFS{"migrations/0001_main_street.sql": {Data: first}}); err != nil {
+		t.Fatal(err)
+	}
+	err = conn.Exec(`INSERT INTO tenant VALUES (1, 'acme'); INSERT INTO kind VALUES (1, 'acme', 'invoice.paid'); INSERT INTO target VALUES (1, 'ep');
+		INSERT INTO event VALUES (1, 'evt_1', 1, '', 0, 5000000, 5000000, 1, 1, NULL, NULL, 0, 0, NULL);
+		INSERT INTO pending VALUES (1, 1, 1, 1, 1, 0, 5000000, 5000000, 0, 0, 5000000, 0, 1, 0, NULL, NULL);
+		INSERT INTO tally VALUES (1, 1, 1, 1)`)
+	if err = errors.Join(err, conn.Close()); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(t.Context(), path, Options{Ballast: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	h := store.Hastening{Before: time.Unix(20, 0), At: time.Unix(4, 0)}
+	if n, err := s.Hasten(t.Context(), "ep", h, 10); n != 0 || err != nil {
+		t.Errorf("hastened %d whose endpoint is not known to have failed: %v", n, err)
+	}
+	done, err := s.Record(t.Context(), []store.Change{{Delivery: 1, At: time.Unix(10, 0), Status: grapnel.Pending, Due: time.Unix(100, 0),
+		Attempt: &grapnel.Attempt{Number: 1}, EndpointWide: true}})
+	if err != nil || !done[0].Applied {
+		t.Fatalf("got %+v, %v", done, err)
+	}
+	if n, err := s.Hasten(t.Context(), "ep", h, 10); n != 1 || err != nil {
+		t.Errorf("hastened %d: %v", n, err)
 	}
 }
 

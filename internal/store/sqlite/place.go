@@ -20,6 +20,7 @@ type place struct {
 	replayOf                   int64
 	trigger                    grapnel.Trigger
 	lane                       string
+	wide                       time.Time // zero when it is not set
 }
 
 // shown is the part that scheduling needs.
@@ -50,7 +51,7 @@ func readPlace(q *sqlite3.Stmt) (*place, error) {
 		seq: q.Integer(0), target: q.Integer(1), event: q.Integer(2), tenant: q.Integer(3),
 		head: q.Integer(4) == 1, blocked: q.Integer(5) == 1, due: readTime(q, 6), anchor: readTime(q, 7),
 		position: q.Integer(8), attempts: int(q.Integer(9)), created: q.Integer(10), replayOf: q.Integer(11),
-		trigger: readWord(q, 12, triggers), lane: q.String(13),
+		trigger: readWord(q, 12, triggers), lane: q.String(13), wide: readTime(q, 14),
 	}, nil
 }
 

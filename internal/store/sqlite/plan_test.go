@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -28,6 +29,12 @@ func plan(t *testing.T, conn *sqlite3.Conn, query string) string {
 		}
 		lines = append(lines, s.String(3))
 	}
+}
+
+// audited is the SQL of a list of entries.
+func audited(q store.AuditQuery) string {
+	sql, _ := auditQuery(q)
+	return sql
 }
 
 func openNew(t *testing.T) (*Store, string) {
@@ -95,6 +102,16 @@ func TestPlans(t *testing.T) {
 		{redeliveredQuery, []string{"SEARCH redelivery USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"}},
 		{firstDeliveryQuery, []string{"SEARCH event USING INTEGER PRIMARY KEY (rowid>?)"}},
 		{lastDeliveryQuery, []string{"SEARCH event USING INTEGER PRIMARY KEY (rowid<?)"}},
+		{lateQuery, []string{"SEARCH pending USING INDEX pending_due (target=? AND due>?)"}},
+		{stuckQuery, []string{"SEARCH pending USING INDEX pending_due (target=?)", "SCALAR SUBQUERY 1",
+			"SEARCH tenant USING COVERING INDEX sqlite_autoindex_tenant_1 (name=?)", "USE TEMP B-TREE FOR ORDER BY"}},
+		{behindQuery, []string{"CO-ROUTINE (subquery-1)",
+			"SEARCH pending USING COVERING INDEX pending_lane (target=? AND lane=? AND position>?)", "SCAN (subquery-1)"}},
+		{audited(store.AuditQuery{}), []string{"SEARCH audit USING INTEGER PRIMARY KEY (rowid<?)"}},
+		{audited(store.AuditQuery{Tenant: "a"}), []string{"SEARCH audit USING INDEX audit_tenant (tenant=? AND rowid<?)"}},
+		{audited(store.AuditQuery{Tenant: "a", Endpoint: "b"}), []string{"SEARCH audit USING INDEX audit_endpoint (endpoint=? AND rowid<?)"}},
+		{audited(store.AuditQuery{Tenant: "a", Endpoint: "b", Delivery: "c"}),
+			[]string{"SEARCH audit USING INDEX audit_delivery (delivery=? AND rowid<?)"}},
 		{answerQuery, []string{"SEARCH answer USING INDEX sqlite_autoindex_answer_1 (key=?)"}},
 	} {
 		if got := strings.Split(plan(t, conn, c.query), "\n"); !slices.Equal(got, c.want) {

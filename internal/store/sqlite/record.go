@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -11,34 +10,78 @@ import (
 
 // Record applies the changes in order; what each reports is the state right after it, not after all of them.
 func (s *Store) Record(ctx context.Context, changes []store.Change) ([]store.Changed, error) {
-	o := &recording{changes: slices.Clone(changes), attempts: make([][]byte, len(changes))}
+	o := &recording{turns: make([]turn, len(changes))}
 	for i := range changes {
-		if a := changes[i].Attempt; a != nil {
-			o.attempts[i] = encodeAttempt(a)
+		var err error
+		if o.turns[i], err = s.turn(&changes[i]); err != nil {
+			return nil, err
 		}
-		o.changes[i].Attempt = nil
 	}
 	err := s.write(ctx, o)
 	return o.done, err
 }
 
-// recording is the operation of Record.
+// turn is a change as it goes to the writer: what can be encoded is. Most changes bring nothing but an attempt.
+type turn struct {
+	store.Change
+	attempt  []byte // in place of Attempt
+	standing []byte // in place of what is in Standing
+	tell     *batch // in place of Tell
+}
+
+func (s *Store) turn(c *store.Change) (turn, error) {
+	r := turn{Change: *c, tell: s.batch(c.Tell)}
+	r.Attempt, r.Tell = nil, nil
+	if c.Attempt != nil {
+		r.attempt = encodeAttempt(c.Attempt)
+	}
+	var err error
+	if c.Standing != nil {
+		r.standing, err = encodeStanding(c.Standing.Standing)
+	}
+	return r, err
+}
+
+// recording is the operation of Record. It goes on when the disk is full, with all that changes bring along: what is told is told
+// with its outcome or never.
 type recording struct {
-	changes  []store.Change
-	attempts [][]byte // encoded; nil where there was none
-	done     []store.Changed
+	turns []turn
+	done  []store.Changed
 }
 
 func (o *recording) grows() bool { return false }
 
 func (o *recording) apply(t *tx) (err error) {
-	o.done = make([]store.Changed, len(o.changes))
-	for i := range o.changes {
-		if o.done[i], err = t.change(&o.changes[i], o.attempts[i]); err != nil {
+	o.done = nil
+	for i := range o.turns {
+		if o.turns[i].tell.stale(t) {
+			return store.ErrStale
+		}
+	}
+	o.done = make([]store.Changed, len(o.turns))
+	for i := range o.turns {
+		if o.done[i], err = t.turn(&o.turns[i]); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// turn makes a change with all that it brings along.
+func (t *tx) turn(c *turn) (store.Changed, error) {
+	if c.Standing != nil {
+		if err := t.stand(c.Standing, c.standing); err != nil {
+			return store.Changed{}, err
+		}
+	}
+	done, err := t.change(&c.Change, c.attempt)
+	if err != nil || !done.Applied {
+		return done, err
+	}
+	if done.Told, err = c.tell.accept(t); err == nil && c.Audit != nil {
+		err = t.note(c.Audit)
+	}
+	return done, err
 }
 
 func (t *tx) change(c *store.Change, attempt []byte) (store.Changed, error) {
@@ -144,8 +187,15 @@ func (t *tx) postpone(d *place, c *store.Change, attempt []byte) (store.Changed,
 		if !c.Anchor.IsZero() {
 			d.anchor = moment(micros(c.Anchor))
 		}
+		if attempt != nil {
+			d.wide = time.Time{}
+			if c.EndpointWide {
+				d.wide = moment(micros(c.At))
+			}
+		}
 		bindTime(update.Bool(d.blocked), d.due, d.blocked)
 		bindTime(update, d.anchor, false)
+		bindTime(update, d.wide, d.wide.IsZero())
 	}
 	if err := update.Int(d.seq).Run(); err != nil {
 		return store.Changed{}, err

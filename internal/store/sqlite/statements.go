@@ -26,7 +26,8 @@ type statements struct {
 	addEvent, eventByID, eventKey, eventOf             *sqlite3.Stmt
 	addPending, pending, dropPending, plan, mark, lead *sqlite3.Stmt
 	laneHead, takePosition, addFinished, finished      *sqlite3.Stmt
-	addAttempt, addRedelivery                          *sqlite3.Stmt
+	addAttempt, addRedelivery, hasten                  *sqlite3.Stmt
+	setStanding, dropStanding, noted, addNote          *sqlite3.Stmt
 	answer, setAnswer, dropAnswers                     *sqlite3.Stmt
 	endpoint, setEndpoint, dropEndpoint, waiting       *sqlite3.Stmt
 	policy, policyNamed, setPolicy, dropPolicy         *sqlite3.Stmt
@@ -34,7 +35,7 @@ type statements struct {
 }
 
 // pendingColumns are what readPlace reads.
-const pendingColumns = `seq, target, event, tenant, head, blocked, due, anchor, position, attempts, created, replay_of, "trigger", lane`
+const pendingColumns = `seq, target, event, tenant, head, blocked, due, anchor, position, attempts, created, replay_of, "trigger", lane, wide`
 
 func prepare(conn *sqlite3.Conn) (*statements, error) {
 	q := new(statements)
@@ -84,8 +85,10 @@ func (q *statements) all() []text {
 			replay_of, "trigger", code, lane) VALUES (?, ?, ?, ?, ?, 0, ?, ?, ?, 0, ?, ?, ?, 0, ?)`},
 		{&q.pending, "SELECT " + pendingColumns + " FROM pending WHERE seq = ?"},
 		{&q.dropPending, "DELETE FROM pending WHERE seq = ?"},
-		{&q.plan, `UPDATE pending SET attempts = ?, "trigger" = ?, code = ?, reason = ?, blocked = ?, due = ?, anchor = ? WHERE seq = ?`},
+		{&q.plan, `UPDATE pending SET attempts = ?, "trigger" = ?, code = ?, reason = ?, blocked = ?, due = ?, anchor = ?, wide = ?
+			WHERE seq = ?`},
 		{&q.mark, `UPDATE pending SET attempts = ?, "trigger" = ?, code = ?, reason = ? WHERE seq = ?`},
+		{&q.hasten, "UPDATE pending SET due = ?, wide = NULL WHERE seq = ? AND head = 1 AND due > ? AND wide < ?"},
 		{&q.lead, "UPDATE pending SET head = 1, blocked = 0, due = ?, anchor = ? WHERE seq = ?"},
 		{&q.laneHead, "SELECT " + pendingColumns + ` FROM pending WHERE target = ? AND lane = ? AND position > 0 ORDER BY position LIMIT 1`},
 		{&q.takePosition, `INSERT INTO lane (target, key, last) VALUES (?, ?, 1)
@@ -95,6 +98,13 @@ func (q *statements) all() []text {
 		{&q.finished, "SELECT target, event, status, position FROM finished WHERE seq = ?"},
 		{&q.addAttempt, "INSERT INTO attempt (delivery, number, body) VALUES (?, ?, ?)"},
 		{&q.addRedelivery, "INSERT INTO redelivery (delivery, event) VALUES (?, ?)"},
+
+		{&q.setStanding, `INSERT INTO standing (endpoint, number, body) VALUES (?, ?, ?)
+			ON CONFLICT (endpoint) DO UPDATE SET number = excluded.number, body = excluded.body WHERE excluded.number > number`},
+		{&q.dropStanding, "DELETE FROM standing WHERE endpoint = ?"},
+		{&q.noted, `SELECT 1 FROM audit WHERE at = ? AND +tenant = ? AND actor = ? AND verb = ? AND +endpoint IS ? AND +delivery IS ?
+			AND reason = ? LIMIT 1`},
+		{&q.addNote, "INSERT INTO audit (at, tenant, actor, verb, endpoint, delivery, reason) VALUES (?, ?, ?, ?, ?, ?, ?)"},
 
 		{&q.answer, answerQuery},
 		{&q.setAnswer, "INSERT OR REPLACE INTO answer (key, fingerprint, expires, status, body) VALUES (?, ?, ?, ?, ?)"},

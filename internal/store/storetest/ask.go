@@ -77,6 +77,44 @@ func (m *machine) queries(t *rapid.T) {
 	}
 }
 
+// journals asks for entries and for stuck lanes.
+func (m *machine) journals(t *rapid.T) {
+	m.learnEntries()
+	scope := pick(t, "scope", someScopes...)
+	limit := pick(t, "limit", 0, 1, 3, 1000)
+	a := store.AuditQuery{Tenant: pick(t, "tenant", "", acme, bolt), Endpoint: pick(t, "endpoint", "", epA, epX),
+		Delivery: pick(t, "delivery", "", "dlv_1", "dlv_2"), Limit: limit}
+	l := store.LaneQuery{Endpoint: pick(t, "endpoint of lanes", someEndpoints...), Limit: limit}
+	if chance(t, "pages", 2) && len(m.model.rows) > 0 && len(m.model.entries) > 0 {
+		a.Before = int64(rapid.IntRange(1, len(m.model.entries)).Draw(t, "entry"))
+		l.After = int64(rapid.IntRange(1, len(m.model.rows)).Draw(t, "delivery"))
+	}
+	wantEntries, wantLanes := m.model.audit(scope, a), m.model.lanes(scope, l)
+	a.Before, l.After = m.entries.store(a.Before), m.deliveries.store(l.After)
+	entries, err := m.AuditList(m.ctx, scope, a)
+	for i := range entries {
+		entries[i].Seq = m.entries.model(entries[i].Seq)
+	}
+	m.agree(entries, wantEntries, err, nil, "AuditList")
+	lanes, err := m.StuckLanes(m.ctx, scope, l)
+	for i := range lanes {
+		m.deliveryOf(&lanes[i].Head)
+	}
+	m.agree(lanes, wantLanes, err, nil, "StuckLanes")
+}
+
+// learnEntries pairs the numbers of all entries: a store and the model list them in the same order.
+func (m *machine) learnEntries() {
+	m.Helper()
+	want := m.model.audit(everyone, store.AuditQuery{Limit: math.MaxInt32})
+	got := m.audit(store.AuditQuery{})
+	for i := range min(len(got), len(want)) {
+		m.entries.pair(got[i].Seq, want[i].Seq)
+		got[i].Seq = want[i].Seq
+	}
+	m.same(got, want, "all entries")
+}
+
 // ask compares both lists and the counts.
 func (m *machine) ask(scope store.Scope, e store.EventQuery, d store.DeliveryQuery) {
 	m.Helper()
@@ -103,6 +141,8 @@ func (m *machine) compare(*rapid.T) {
 	config.Newest, want.Newest = m.deliveries.model(config.Newest), int64(len(m.model.rows))
 	m.same(config, want, "Config")
 	m.ask(everyone, store.EventQuery{Limit: math.MaxInt32}, store.DeliveryQuery{Limit: math.MaxInt32})
+	m.same(m.standings(), m.model.standings, "Standings")
+	m.learnEntries()
 	for _, ep := range someEndpoints {
 		for _, limit := range []int{2, math.MaxInt32} {
 			got, err := m.Heads(m.ctx, ep, limit)

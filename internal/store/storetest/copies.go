@@ -49,6 +49,34 @@ var copyCases = []testCase{
 		h.Due = at(1000)
 		d.same(d.heads(epA)[0].Due, at(9), "due")
 	}},
+	{"of standings and entries", func(d *desk) {
+		n := d.lane("k", 1)
+		c := retried(n[0], 0, 4, 9)
+		c.Standing, c.Audit = standing(epA, 1), entry(acme, epA, grapnel.VerbRetry, 4)
+		d.change(c)
+		c.Standing.Strikes, c.Standing.Cause, c.Audit.Reason = 99, "spoilt", "spoilt"
+		for range 2 {
+			standings, entries := d.standings(), d.audit(store.AuditQuery{})
+			d.same(standings, []store.Standing{*standing(epA, 1)}, "standings")
+			want := *entry(acme, epA, grapnel.VerbRetry, 4)
+			want.Seq = entries[0].Seq
+			d.same(entries, []grapnel.AuditEntry{want}, "entries")
+			standings[0].Strikes, entries[0].Reason = 99, "spoilt"
+		}
+	}},
+	{"of what is told", func(d *desk) {
+		n := d.lane("k", 1)
+		e := event("news", "", 4)
+		c := retried(n[0], 0, 4, 9)
+		c.Tell = &store.Batch{Config: d.config().Version, Events: []store.Incoming{incoming(e, to(epB))}}
+		given := *e
+		d.change(c)
+		d.same(*e, given, "the caller's event is left alone")
+		e.Data[0] = 'x'
+		kept, _, err := d.Event(d.ctx, everyone, acme, "news")
+		d.must(err, "Event")
+		d.same(string(kept.Data), string(event("news", "", 4).Data), "data")
+	}},
 	{"of configuration", func(d *desk) {
 		// Each round gives fresh values and spoils them: the first creates, the second replaces.
 		for round := range 2 {

@@ -15,7 +15,8 @@ import (
 
 // machine makes random calls of a store and of the model and compares every answer. The names are few, so that calls meet.
 //
-// The model counts from 1 without gaps, a store need not: events and deliveries translate the store's numbers to the model's.
+// The model counts from 1 without gaps, a store need not: events, deliveries and entries translate the store's numbers to the
+// model's.
 type machine struct {
 	*desk
 	model      *model
@@ -23,6 +24,7 @@ type machine struct {
 	ids        int
 	events     numbers
 	deliveries numbers
+	entries    numbers
 }
 
 // numbers translates between a store's numbers and the model's. Absent ones stay what they are, and absent.
@@ -79,7 +81,7 @@ func runModel(t *testing.T, h Harness) {
 		m := &machine{
 			desk:  &desk{TB: rt, Store: h.Open(t), test: t, harness: h, ctx: rt.Context()},
 			model: &model{made: map[string]int{}, answers: map[string]kept{}},
-			now:   at(0), events: newNumbers(), deliveries: newNumbers(),
+			now:   at(0), events: newNumbers(), deliveries: newNumbers(), entries: newNumbers(),
 		}
 		rt.Cleanup(func() {
 			if err := m.Store.Close(); err != nil {
@@ -88,12 +90,12 @@ func runModel(t *testing.T, h Harness) {
 		})
 		m.model.config.Version = m.config().Version
 		for _, ep := range []grapnel.Endpoint{endpoint(epA, acme), endpoint(epB, acme), endpoint(epX, bolt)} {
-			m.putEndpoint(everyone, ep)
+			m.putEndpoint(everyone, ep, store.With{})
 		}
 		actions := map[string]func(*rapid.T){
 			"publish": m.publishes, "publish more": m.publishes, "record": m.records, "record more": m.records, "end": m.ends,
 			"again": m.redelivers, "configure": m.configures, "remove": m.removes, "answers": m.answers, "query": m.queries,
-			"compare": m.compare,
+			"compare": m.compare, "hasten": m.hastens, "note": m.notes, "journal": m.journals,
 		}
 		if h.Reopen != nil {
 			actions["reopen"] = func(*rapid.T) { m.reopen() }
@@ -145,11 +147,24 @@ func (m *machine) agree(got, want any, err, wantErr error, what string) {
 
 func (m *machine) publishes(t *rapid.T) {
 	now := m.tick(t)
-	b := store.Batch{Config: m.model.config.Version, Once: m.once(t)}
+	b := m.batch(t, now, 4)
+	b.Once = m.once(t)
+	known := len(m.model.events)
+	want, wantErr := m.model.append(b)
+	got, err := m.Append(m.ctx, b)
+	if err == nil {
+		m.acceptedOf(known, &got, &want)
+	}
+	m.agree(got, want, err, wantErr, "Append")
+}
+
+// batch draws some events with their targets, now and then for another configuration than the one there is.
+func (m *machine) batch(t *rapid.T, now time.Time, most int) store.Batch {
+	b := store.Batch{Config: m.model.config.Version}
 	if chance(t, "stale", 10) {
 		b.Config--
 	}
-	for range rapid.IntRange(1, 4).Draw(t, "events") {
+	for range rapid.IntRange(1, most).Draw(t, "events") {
 		m.ids++
 		id := fmt.Sprint("e", m.ids)
 		if chance(t, "an id that was used", 3) {
@@ -174,22 +189,26 @@ func (m *machine) publishes(t *rapid.T) {
 		}
 		b.Events = append(b.Events, in)
 	}
-	known := len(m.model.events)
-	want, wantErr := m.model.append(b)
-	got, err := m.Append(m.ctx, b)
-	if err == nil && len(got.Events) == len(want.Events) {
-		for i, placed := range want.Events {
-			if placed.Seq > int64(known) && !placed.Duplicate {
-				m.events.pair(got.Events[i].Seq, placed.Seq)
-				m.learn(m.model.events[placed.Seq-1].ID)
-			}
-			got.Events[i].Seq = m.events.model(got.Events[i].Seq)
+	return b
+}
+
+// acceptedOf pairs the numbers of new events and of their deliveries, and translates what a store says of them. known is how
+// many events the model had before.
+func (m *machine) acceptedOf(known int, got, want *store.Accepted) {
+	m.Helper()
+	if got == nil || want == nil || len(got.Events) != len(want.Events) {
+		return // which will show
+	}
+	for i, placed := range want.Events {
+		if placed.Seq > int64(known) && !placed.Duplicate {
+			m.events.pair(got.Events[i].Seq, placed.Seq)
+			m.learn(m.model.events[placed.Seq-1].ID)
 		}
+		got.Events[i].Seq = m.events.model(got.Events[i].Seq)
 	}
 	for i := range got.Heads {
 		m.headOf(&got.Heads[i])
 	}
-	m.agree(got, want, err, wantErr, "Append")
 }
 
 // learn pairs the numbers of a new event's deliveries: those of a store and the model have the same order.
@@ -227,7 +246,11 @@ func (m *machine) some(t *rapid.T) int64 {
 	if len(pending) > 0 && !chance(t, "any delivery", 4) {
 		return pick(t, "pending delivery", pending...)
 	}
-	return int64(rapid.IntRange(0, len(m.model.rows)+1).Draw(t, "delivery"))
+	number := rapid.IntRange(0, len(m.model.rows)+1).Draw(t, "delivery")
+	if number > len(m.model.rows) {
+		return 1 << 30 // which the call itself will not make either
+	}
+	return int64(number)
 }
 
 func (m *machine) records(t *rapid.T) {
@@ -251,16 +274,31 @@ func (m *machine) records(t *rapid.T) {
 			c.Attempt = attempt(1+max(c.Expect, 0), now.Sub(at(0)).Seconds())
 			c.Anchor = pick(t, "anchor", time.Time{}, now)
 		}
+		c.EndpointWide = chance(t, "endpoint-wide", 2)
+		if chance(t, "with standing", 4) {
+			c.Standing = standing(pick(t, "endpoint", someEndpoints...), int64(rapid.IntRange(0, 20).Draw(t, "number")))
+		}
+		if chance(t, "with news", 4) {
+			b := m.batch(t, now, 2)
+			c.Tell = &b
+		}
+		if chance(t, "with entry", 4) {
+			c.Audit = m.entry(t)
+		}
 		changes = append(changes, c)
 		c.Delivery = m.deliveries.store(c.Delivery)
 		translated = append(translated, c)
 	}
-	want := m.model.record(changes)
+	known := len(m.model.events)
+	want, wantErr := m.model.record(changes)
 	got, err := m.Record(m.ctx, translated)
+	for i := range min(len(got), len(want)) {
+		m.acceptedOf(known, got[i].Told, want[i].Told)
+	}
 	for i := range got {
 		m.headOf(got[i].Next)
 	}
-	m.agree(got, want, err, nil, "Record")
+	m.agree(got, want, err, wantErr, "Record")
 	for _, c := range changes {
 		m.show(everyone, c.Delivery)
 	}
@@ -277,6 +315,9 @@ func (m *machine) ends(t *rapid.T) {
 func (m *machine) redelivers(t *rapid.T) {
 	r := store.Redelivery{Of: m.some(t), Trigger: grapnel.TriggerReplay, Ordered: !chance(t, "unordered", 4),
 		Delay: pick(t, "delay", 0, time.Second), At: m.tick(t), Once: m.once(t)}
+	if chance(t, "with entry", 2) {
+		r.Audit = m.entry(t)
+	}
 	scope := pick(t, "scope", append([]store.Scope{everyone, everyone, everyone}, someScopes...)...)
 	want, wantErr := m.model.again(scope, r)
 	r.Of = m.deliveries.store(r.Of)
@@ -289,11 +330,13 @@ func (m *machine) redelivers(t *rapid.T) {
 	m.agree(got, want, err, wantErr, "Again")
 }
 
-func (m *machine) putEndpoint(scope store.Scope, ep grapnel.Endpoint) {
+func (m *machine) putEndpoint(scope store.Scope, ep grapnel.Endpoint, with store.With) {
 	m.Helper()
-	want, wantErr := m.model.putEndpoint(scope, ep)
-	got, err := m.PutEndpoint(m.ctx, scope, ep, store.With{})
-	if err == nil && wantErr == nil {
+	known := len(m.model.events)
+	want, wantErr := m.model.putEndpoint(scope, ep, with)
+	got, err := m.PutEndpoint(m.ctx, scope, ep, with)
+	if err == nil && wantErr == nil && want.Answer == nil {
+		m.acceptedOf(known, got.Told, want.Told)
 		if got.Version <= want.Version-1 {
 			m.Fatalf("PutEndpoint: version %d after %d", got.Version, want.Version-1)
 		}
@@ -314,7 +357,15 @@ func (m *machine) configures(t *rapid.T) {
 	if chance(t, "deleted", 6) {
 		ep.DeletedAt = m.now
 	}
-	m.putEndpoint(pick(t, "scope", append([]store.Scope{everyone, everyone}, someScopes...)...), ep)
+	with := store.With{Once: m.once(t)}
+	if chance(t, "with news", 2) {
+		b := m.batch(t, m.now, 2)
+		with.Tell = &b
+	}
+	if chance(t, "with entry", 2) {
+		with.Audit = m.entry(t)
+	}
+	m.putEndpoint(pick(t, "scope", append([]store.Scope{everyone, everyone}, someScopes...)...), ep, with)
 }
 
 func (m *machine) removes(t *rapid.T) {
@@ -326,4 +377,27 @@ func (m *machine) removes(t *rapid.T) {
 	if err == nil {
 		m.model.config.Version = m.grown(before, "RemoveEndpoint")
 	}
+}
+
+// entry draws an entry. Two of the same moment may be the same.
+func (m *machine) entry(t *rapid.T) *grapnel.AuditEntry {
+	e := entry(pick(t, "tenant", "", acme, bolt), pick(t, "endpoint", "", epA, epX), pick(t, "verb", grapnel.VerbRetry, grapnel.VerbSkip),
+		m.now.Sub(at(0)).Seconds())
+	e.Delivery = pick(t, "delivery", "", "dlv_1", "dlv_2")
+	return e
+}
+
+func (m *machine) notes(t *rapid.T) {
+	e := m.entry(t)
+	m.model.note(e)
+	m.must(m.Note(m.ctx, *e), "Note")
+}
+
+func (m *machine) hastens(t *rapid.T) {
+	now := m.tick(t)
+	h := store.Hastening{Before: now.Add(-time.Duration(rapid.IntRange(-2, 5).Draw(t, "before")) * time.Second), At: now}
+	endpoint, limit := pick(t, "endpoint", someEndpoints...), pick(t, "limit", 0, 1, 2, 1000)
+	want := m.model.hasten(endpoint, h, limit)
+	got, err := m.Hasten(m.ctx, endpoint, h, limit)
+	m.agree(got, want, err, nil, "Hasten")
 }

@@ -11,18 +11,21 @@ import (
 )
 
 // model is the contract once more, in lists that are searched from end to end: nothing is kept that can be found by looking. It
-// shares no code with any store, so that a mistake would have to be made twice. It numbers events and deliveries from 1.
+// shares no code with any store, so that a mistake would have to be made twice. It numbers events, deliveries and entries from 1.
 type model struct {
-	events  []*grapnel.Event
-	made    map[string]int // deliveries that an event's acceptance made
-	rows    []*row
-	config  store.Config
-	answers map[string]kept
+	events    []*grapnel.Event
+	made      map[string]int // deliveries that an event's acceptance made
+	rows      []*row
+	config    store.Config
+	answers   map[string]kept
+	standings []store.Standing
+	entries   []grapnel.AuditEntry
 }
 
 type row struct {
 	grapnel.Delivery
 	trigger grapnel.Trigger
+	wide    *time.Time // when its last attempt was recorded, if that failed because of the endpoint
 }
 
 type kept struct {
@@ -104,7 +107,12 @@ func (m *model) append(b store.Batch) (store.Accepted, error) {
 	if b.Config != m.config.Version {
 		return store.Accepted{}, store.ErrStale
 	}
-	var done store.Accepted
+	done := m.accept(b)
+	m.remember(b.Once, done)
+	return done, nil
+}
+
+func (m *model) accept(b store.Batch) (done store.Accepted) {
 	for _, in := range b.Events {
 		i := slices.IndexFunc(m.events, func(e *grapnel.Event) bool { return e.ID == in.Event.ID })
 		if i < 0 {
@@ -129,12 +137,26 @@ func (m *model) append(b store.Batch) (store.Accepted, error) {
 		}
 		done.Events = append(done.Events, placed)
 	}
-	m.remember(b.Once, done)
-	return done, nil
+	return done
 }
 
-func (m *model) record(changes []store.Change) (done []store.Changed) {
+// tell is what a call does with what it was told to tell.
+func (m *model) tell(b *store.Batch) *store.Accepted {
+	if b == nil {
+		return nil
+	}
+	done := m.accept(*b)
+	return &done
+}
+
+func (m *model) record(changes []store.Change) (done []store.Changed, err error) {
 	for _, c := range changes {
+		if c.Tell != nil && c.Tell.Config != m.config.Version {
+			return nil, store.ErrStale
+		}
+	}
+	for _, c := range changes {
+		m.stand(c.Standing)
 		var is store.Changed
 		if r := m.find(c.Delivery); r != nil {
 			if is.Applied = r.Status == grapnel.Pending && (c.Expect == store.AnyAttempts || c.Expect == r.AttemptsMade); is.Applied {
@@ -150,15 +172,24 @@ func (m *model) record(changes []store.Change) (done []store.Changed) {
 				is.Next = &h
 			}
 		}
+		if is.Applied {
+			is.Told = m.tell(c.Tell)
+			m.note(c.Audit)
+		}
 		done = append(done, is)
 	}
-	return done
+	return done, nil
 }
 
 func (m *model) apply(r *row, c store.Change) {
 	if c.Attempt != nil {
 		r.AttemptsMade++
 		r.Attempts = append(slices.Clone(r.Attempts), *c.Attempt)
+	}
+	if c.Attempt != nil && r.Waiting.Head {
+		if r.wide = nil; c.EndpointWide {
+			r.wide = &c.At
+		}
 	}
 	r.Status, r.ReasonCode, r.Reason = c.Status, c.ReasonCode, c.Reason
 	switch {
@@ -206,6 +237,7 @@ func (m *model) again(scope store.Scope, q store.Redelivery) (store.Redelivered,
 	if len(heads) > 0 {
 		done.Head = &heads[0]
 	}
+	m.note(q.Audit)
 	m.remember(q.Once, done)
 	return done, nil
 }
@@ -249,7 +281,13 @@ func (m *model) forget(now time.Time, limit int) int {
 	return n
 }
 
-func (m *model) putEndpoint(scope store.Scope, ep grapnel.Endpoint) (store.Put, error) {
+func (m *model) putEndpoint(scope store.Scope, ep grapnel.Endpoint, with store.With) (store.Put, error) {
+	if then, err := m.recall(with.Once); then != nil || err != nil {
+		return store.Put{Answer: then}, err
+	}
+	if with.Tell != nil && with.Tell.Config != m.config.Version {
+		return store.Put{}, store.ErrStale
+	}
 	i := slices.IndexFunc(m.config.Endpoints, func(other grapnel.Endpoint) bool { return other.ID == ep.ID })
 	switch {
 	case !scope.Allows(ep.Tenant), i < 0 && ep.Revision != 0, i >= 0 && m.config.Endpoints[i].Tenant != ep.Tenant:
@@ -265,7 +303,10 @@ func (m *model) putEndpoint(scope store.Scope, ep grapnel.Endpoint) (store.Put, 
 		slices.SortFunc(m.config.Endpoints, func(a, b grapnel.Endpoint) int { return cmp.Compare(a.ID, b.ID) })
 	}
 	m.config.Version++
-	return store.Put{Revision: ep.Revision, Version: m.config.Version}, nil
+	done := store.Put{Revision: ep.Revision, Version: m.config.Version, Told: m.tell(with.Tell)}
+	m.note(with.Audit)
+	m.remember(with.Once, done)
+	return done, nil
 }
 
 func (m *model) removeEndpoint(id string) error {
@@ -278,6 +319,7 @@ func (m *model) removeEndpoint(id string) error {
 		return grapnel.Errorf(grapnel.CodeConflict, "not yet")
 	}
 	m.config.Endpoints = slices.Delete(m.config.Endpoints, i, i+1)
+	m.standings = slices.DeleteFunc(m.standings, func(s store.Standing) bool { return s.Endpoint == id })
 	m.config.Version++
 	return nil
 }

@@ -56,6 +56,24 @@ func (m *model) deliveryList(scope store.Scope, q store.DeliveryQuery) (list []g
 	return list
 }
 
+func (m *model) lanes(scope store.Scope, q store.LaneQuery) (lanes []grapnel.Lane) {
+	for _, r := range m.rows {
+		if r.EndpointID != q.Endpoint || r.Position == 0 || !r.Waiting.Head || r.AttemptsMade == 0 && !r.Waiting.Blocked ||
+			r.Seq <= q.After || len(lanes) == q.Limit || !scope.Allows(r.Tenant) {
+			continue
+		}
+		l := grapnel.Lane{Endpoint: r.EndpointID, Key: r.Key, Head: r.shown()}
+		l.Head.Attempts = nil
+		for _, other := range m.rows {
+			if other.EndpointID == r.EndpointID && other.Key == r.Key && other.Position > r.Position && other.Status == grapnel.Pending {
+				l.Waiting++
+			}
+		}
+		lanes = append(lanes, l)
+	}
+	return lanes
+}
+
 func (m *model) counts(scope store.Scope) map[string]map[grapnel.Status]int64 {
 	counts := map[string]map[grapnel.Status]int64{}
 	for _, d := range m.deliveryList(scope, store.DeliveryQuery{Limit: math.MaxInt}) {

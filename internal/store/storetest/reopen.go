@@ -15,14 +15,18 @@ type everything struct {
 	Heads      map[string][]store.Head
 	Waiting    map[string]int
 	Counts     map[string]map[grapnel.Status]int64
+	Standings  []store.Standing
+	Audit      []grapnel.AuditEntry
+	Lanes      map[string][]grapnel.Lane // that are stuck
 }
 
 func (d *desk) everything() everything {
 	d.Helper()
-	all := everything{Config: d.config(), Events: d.eventList(store.EventQuery{}), Heads: map[string][]store.Head{}, Waiting: map[string]int{}}
+	all := everything{Config: d.config(), Events: d.eventList(store.EventQuery{}), Heads: map[string][]store.Head{}, Waiting: map[string]int{},
+		Standings: d.standings(), Audit: d.audit(store.AuditQuery{}), Lanes: map[string][]grapnel.Lane{}}
 	for _, x := range d.list(store.DeliveryQuery{}) {
 		all.Deliveries = append(all.Deliveries, d.delivery(x.Seq))
-		all.Heads[x.EndpointID] = d.heads(x.EndpointID)
+		all.Heads[x.EndpointID], all.Lanes[x.EndpointID] = d.heads(x.EndpointID), d.stuck(x.EndpointID)
 		n, err := d.Waiting(d.ctx, x.EndpointID, math.MaxInt32)
 		d.must(err, "Waiting")
 		all.Waiting[x.EndpointID] = n
@@ -46,7 +50,9 @@ var reopenCases = []testCase{
 	{"finds everything as it was", func(d *desk) {
 		d.stock()
 		n := d.lane("q", 4)
-		d.change(retried(n[0], 0, 4, 9))
+		wide := retried(n[0], 0, 4, 9)
+		wide.EndpointWide, wide.Standing, wide.Audit = true, standing(epA, 3), entry(acme, epA, grapnel.VerbDisable, 4)
+		d.change(wide)
 		d.change(by(n[2], grapnel.Skipped, 8))
 		blocked := retried(d.lane("blocked", 2)[0], 0, 10, 0)
 		blocked.Blocked = true
@@ -64,6 +70,18 @@ var reopenCases = []testCase{
 			d.reopen()
 			d.same(d.everything(), before, "everything")
 			d.same(d.recall("key", 1), answer, "answer")
+		}
+
+		d.hasten(epA, store.Hastening{Before: at(5), At: at(7)}, 10, 1)
+		d.same(d.delivery(n[0]).Waiting.Due, at(7), "due, once its endpoint is back")
+		old := by(n[0], grapnel.Pending, 14)
+		old.Due, old.Standing, old.Audit = at(7), standing(epA, 2), entry(acme, epA, grapnel.VerbRetry, 14)
+		d.change(old)
+		d.same(d.standings(), before.Standings, "an older standing")
+		list := d.audit(store.AuditQuery{})
+		d.same(list[1:], before.Audit, "entries of before")
+		if list[0].Seq <= list[1].Seq {
+			d.Fatalf("entries are numbered anew: %+v", list)
 		}
 
 		d.same(d.publish(incoming(event("q_1", "q", 50), to(epA))).Events[0].Conflict, false, "conflict")

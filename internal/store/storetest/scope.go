@@ -29,6 +29,19 @@ func (d *desk) blind(scope store.Scope, what string) {
 		d.must(err, "DeliveryList")
 		d.same(len(list), 0, what+": DeliveryList")
 	}
+	for _, endpoint := range []string{epA, epB, epX} {
+		lanes, err := d.StuckLanes(d.ctx, scope, store.LaneQuery{Endpoint: endpoint, Limit: 10})
+		d.must(err, "StuckLanes")
+		d.same(len(lanes), 0, what+": StuckLanes")
+		entries, err := d.AuditList(d.ctx, scope, store.AuditQuery{Endpoint: endpoint, Limit: 10})
+		d.must(err, "AuditList")
+		d.same(len(entries), 0, what+": AuditList")
+	}
+	for _, tenant := range []string{"", acme, bolt} {
+		entries, err := d.AuditList(d.ctx, scope, store.AuditQuery{Tenant: tenant, Limit: 10})
+		d.must(err, "AuditList")
+		d.same(len(entries), 0, what+": AuditList")
+	}
 	counts, err := d.Counts(d.ctx, scope)
 	d.must(err, "Counts")
 	d.same(len(counts), 0, what+": Counts")
@@ -37,6 +50,12 @@ func (d *desk) blind(scope store.Scope, what string) {
 var scopeCases = []testCase{
 	{"of nobody and of a stranger shows nothing", func(d *desk) {
 		d.stock()
+		for _, id := range []string{"e1", "e5"} {
+			x := d.of(id)[0]
+			c := retried(x.Seq, 0, 10, 20)
+			c.Audit = entry(x.Tenant, x.EndpointID, grapnel.VerbRetry, 10)
+			d.change(c)
+		}
 		d.blind(store.Scope{}, "zero scope")
 		d.blind(store.Of(""), "scope of nobody")
 		d.blind(store.Of("stranger"), "stranger")

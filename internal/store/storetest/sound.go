@@ -43,10 +43,16 @@ func (d *desk) sound() {
 			due[x.EndpointID] = append(due[x.EndpointID], *h)
 		}
 	}
+	stuck := map[string][]grapnel.Lane{}
 	for lane, line := range lanes {
-		d.ordered(lane, line)
+		if head, behind := d.ordered(lane, line); head != nil && (head.AttemptsMade > 0 || head.Waiting.Blocked) {
+			stuck[lane.endpoint] = append(stuck[lane.endpoint], grapnel.Lane{
+				Endpoint: lane.endpoint, Key: lane.key, Head: *head, Waiting: min(behind, store.MaxWaiting)})
+		}
 	}
 	for endpoint, heads := range due {
+		slices.SortFunc(stuck[endpoint], func(a, b grapnel.Lane) int { return cmp.Compare(a.Head.Seq, b.Head.Seq) })
+		d.same(d.stuck(endpoint), stuck[endpoint], "stuck lanes of "+endpoint)
 		slices.SortFunc(heads, func(a, b store.Head) int {
 			return cmp.Or(a.Due.Compare(b.Due), cmp.Compare(a.Delivery, b.Delivery))
 		})
@@ -57,11 +63,11 @@ func (d *desk) sound() {
 	d.same(shown, counts, "counts and what is listed")
 }
 
-// ordered checks one lane: positions without gaps, one head at most, and none before it.
-func (d *desk) ordered(lane laneOf, line []grapnel.Delivery) {
+// ordered checks one lane: positions without gaps, one head at most, and none before it. It returns the head and how many wait
+// behind it.
+func (d *desk) ordered(lane laneOf, line []grapnel.Delivery) (head *grapnel.Delivery, behind int) {
 	d.Helper()
 	slices.SortFunc(line, func(a, b grapnel.Delivery) int { return cmp.Compare(a.Position, b.Position) })
-	led := false
 	for i, x := range line {
 		if x.Position != int64(i+1) {
 			d.Fatalf("lane %v has position %d in place %d", lane, x.Position, i+1)
@@ -69,9 +75,14 @@ func (d *desk) ordered(lane laneOf, line []grapnel.Delivery) {
 		if x.Status.Final() {
 			continue
 		}
-		if x.Waiting.Head == led {
-			d.Fatalf("lane %v: position %d is head: %v, after a head: %v", lane, x.Position, x.Waiting.Head, led)
+		if x.Waiting.Head != (head == nil) {
+			d.Fatalf("lane %v: position %d is head: %v, after a head: %v", lane, x.Position, x.Waiting.Head, head != nil)
 		}
-		led = true
+		if head == nil {
+			head = &line[i]
+			continue
+		}
+		behind++
 	}
+	return head, behind
 }

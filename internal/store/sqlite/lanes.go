@@ -1,0 +1,65 @@
+package sqlite
+
+import (
+	"context"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
+)
+
+const (
+	// stuckQuery looks at all heads of an endpoint, in their index: a tenth of a second for a million. An index of those that are
+	// stuck would have to be written with every attempt that fails. The plus keeps SQLite from looking at what waits behind them.
+	stuckQuery = `SELECT seq FROM pending WHERE head = 1 AND target = ? AND +position > 0 AND (attempts > 0 OR blocked = 1)
+		AND seq > ? AND (? OR tenant = (SELECT number FROM tenant WHERE name = ?)) ORDER BY seq LIMIT ?`
+	behindQuery = `SELECT count(*) FROM
+		(SELECT 1 FROM pending WHERE target = ? AND lane = ? AND position > ? AND position > 0 LIMIT ?)`
+)
+
+// StuckLanes returns at most Limit lanes; no limit is none.
+func (s *Store) StuckLanes(ctx context.Context, scope store.Scope, q store.LaneQuery) (lanes []grapnel.Lane, err error) {
+	tenant, one := scope.One()
+	if q.Limit <= 0 || one && !scope.Allows(tenant) {
+		return nil, ctx.Err()
+	}
+	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
+		lanes = nil
+		target, err := integer(r, targetQuery, func(s *sqlite3.Stmt) { s.Text(q.Endpoint) })
+		if err != nil || target == 0 {
+			return err
+		}
+		stuck, err := r.Prepare(stuckQuery)
+		if err != nil {
+			return err
+		}
+		heads, err := integers(stuck.Int(target).Int(q.After).Bool(!one).Text(tenant).Int(int64(q.Limit)))
+		if err != nil {
+			return err
+		}
+		for _, seq := range heads {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			l, err := readLane(r, target, seq)
+			if err != nil {
+				return err
+			}
+			lanes = append(lanes, l)
+		}
+		return nil
+	})
+	return lanes, err
+}
+
+// readLane reads the lane whose head has this number.
+func readLane(r *sqlite3.Conn, target, head int64) (grapnel.Lane, error) {
+	d, err := fetch(r, head)
+	if d == nil {
+		return grapnel.Lane{}, orMangled(err)
+	}
+	behind, err := integer(r, behindQuery, func(q *sqlite3.Stmt) {
+		q.Int(target).Text(d.Key).Int(d.Position).Int(store.MaxWaiting)
+	})
+	return grapnel.Lane{Endpoint: d.EndpointID, Key: d.Key, Head: d.Delivery, Waiting: int(behind)}, err
+}

@@ -1,0 +1,67 @@
+package storetest
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// The model of endpoints' standings and of the audit.
+
+func (m *model) stand(s *store.Standing) {
+	if s == nil || !slices.ContainsFunc(m.config.Endpoints, func(ep grapnel.Endpoint) bool { return ep.ID == s.Endpoint }) {
+		return
+	}
+	i := slices.IndexFunc(m.standings, func(other store.Standing) bool { return other.Endpoint == s.Endpoint })
+	switch {
+	case i < 0:
+		m.standings = append(m.standings, *s)
+		slices.SortFunc(m.standings, func(a, b store.Standing) int { return cmp.Compare(a.Endpoint, b.Endpoint) })
+	case m.standings[i].Number < s.Number:
+		m.standings[i] = *s
+	}
+}
+
+func (m *model) hasten(endpoint string, h store.Hastening, limit int) int {
+	var late []*row
+	for _, r := range m.rows {
+		if r.EndpointID == endpoint && r.Waiting.Head && !r.Waiting.Blocked && r.wide != nil && r.wide.Before(h.Before) &&
+			r.Waiting.Due.After(h.At) {
+			late = append(late, r)
+		}
+	}
+	slices.SortFunc(late, func(a, b *row) int { return cmp.Or(a.Waiting.Due.Compare(b.Waiting.Due), cmp.Compare(a.Seq, b.Seq)) })
+	late = late[:min(limit, len(late))]
+	for _, r := range late {
+		r.Waiting.Due, r.wide = h.At, nil
+	}
+	return len(late)
+}
+
+func (m *model) note(e *grapnel.AuditEntry) {
+	if e == nil {
+		return
+	}
+	kept := *e
+	for _, there := range m.entries {
+		if kept.Seq = there.Seq; kept == there {
+			return
+		}
+	}
+	kept.Seq = int64(len(m.entries) + 1)
+	m.entries = append(m.entries, kept)
+}
+
+func (m *model) audit(scope store.Scope, q store.AuditQuery) (list []grapnel.AuditEntry) {
+	for _, e := range slices.Backward(m.entries) {
+		switch {
+		case !scope.Allows(e.Tenant), q.Tenant != "" && q.Tenant != e.Tenant, q.Endpoint != "" && q.Endpoint != e.Endpoint,
+			q.Delivery != "" && q.Delivery != e.Delivery, q.Before != 0 && e.Seq >= q.Before, len(list) == q.Limit:
+		default:
+			list = append(list, e)
+		}
+	}
+	return list
+}
