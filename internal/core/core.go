@@ -51,6 +51,7 @@ type Core struct {
 	alarms    alarms
 	seen      seen
 	quotas    quotas
+	newcomers []*endpoint // those that could be attempted and had nothing in flight; some have by now
 	running   int
 	recording int
 	draining  bool
@@ -158,7 +159,12 @@ func (c *Core) refresh(now time.Time, ep *endpoint) {
 	c.load(now, ep)
 	c.settled(now, ep)
 	if c.pick(now, ep) != nil {
-		c.fair.add(ep)
+		c.fair.add(ep, ep.waited)
+		ep.waited = false
+		if ep.gate.running == 0 && !ep.newcomer {
+			ep.newcomer = true
+			c.newcomers = append(c.newcomers, ep)
+		}
 	} else {
 		c.fair.remove(ep)
 	}
@@ -204,6 +210,9 @@ func (c *Core) alarm(now time.Time, ep *endpoint) time.Time {
 func (c *Core) dispatch(now time.Time) {
 	for c.running < c.options.Slots && !c.draining {
 		ep := c.fair.next()
+		if c.options.Slots-c.running <= c.options.Slots/8 {
+			ep = c.newcomer()
+		}
 		if ep == nil {
 			return
 		}
@@ -213,6 +222,19 @@ func (c *Core) dispatch(now time.Time) {
 		}
 		c.refresh(now, ep) // without a head: others have taken the places that it was to share
 	}
+}
+
+// newcomer is the next endpoint that could be attempted and has nothing in flight.
+func (c *Core) newcomer() *endpoint {
+	for len(c.newcomers) > 0 {
+		ep := c.newcomers[0]
+		c.newcomers = c.newcomers[1:]
+		ep.newcomer = false
+		if ep.share.pos != 0 && ep.gate.running == 0 {
+			return ep
+		}
+	}
+	return nil
 }
 
 // arrive takes in hints: deliveries that became heads when an event was accepted.

@@ -140,14 +140,14 @@ func (s *shop) run(d time.Duration) {
 // TestSlotTimeIsShared: two tenants with more to do than there are slots get the same slot time, though the
 // attempts of one of them take twenty times as long.
 func TestSlotTimeIsShared(t *testing.T) {
-	s := newShop(Options{Slots: 8, Window: 5000, PerHost: 100})
+	s := newShop(Options{Slots: 64, Window: 5000, PerHost: 100})
 	for i := range 3 {
 		s.endpoint(fmt.Sprint("quick", i), "a", 10*time.Millisecond, 100)
 		s.endpoint(fmt.Sprint("slow", i), "b", 200*time.Millisecond, 100)
 	}
 	for i := range 3 {
-		s.arrive(fmt.Sprint("quick", i), 2000)
-		s.arrive(fmt.Sprint("slow", i), 400)
+		s.arrive(fmt.Sprint("quick", i), 5000)
+		s.arrive(fmt.Sprint("slow", i), 800)
 	}
 	s.run(4 * time.Second)
 	quick := s.held["quick0"] + s.held["quick1"] + s.held["quick2"]

@@ -19,10 +19,12 @@ type endpoint struct {
 	floor  int64         // hints about deliveries up to this number are not trusted
 	delay  time.Duration // before the first attempt of a delivery that becomes a head
 
-	share   share     // of the slots; see fairness
-	refused bool      // is in the line of a quota
-	heard   time.Time // when an attempt came back last, or the first of those in flight began
-	alarm   alarm
+	share     share     // of the slots; see fairness
+	refusedBy *quota    // in whose line it stands; nil: none
+	waited    bool      // was there, and has not been ready since
+	newcomer  bool      // is in Core.newcomers
+	heard     time.Time // when an attempt came back last, or the first of those in flight began
+	alarm     alarm
 
 	since     time.Time // when its status became what it is
 	hasten    bool      // what waited because of it is to be made due

@@ -48,17 +48,22 @@ func (f *fairness) tenant(ep *endpoint) *share {
 	return t
 }
 
-// add makes an endpoint ready.
-func (f *fairness) add(ep *endpoint) {
+// add makes an endpoint ready. Who had nothing to do starts at the present; who was refused by a quota has had something to do all the
+// time, and keeps what is due to it.
+func (f *fairness) add(ep *endpoint, wasRefused bool) {
 	if ep.share.pos != 0 {
 		return
 	}
 	t := f.tenant(ep)
 	ep.share.ep, ep.share.number = ep, ep.number
-	ep.share.used = max(ep.share.used, t.present)
+	if !wasRefused {
+		ep.share.used = max(ep.share.used, t.present)
+	}
 	t.ready.put(&ep.share)
 	if t.pos == 0 {
-		t.used = max(t.used, f.present)
+		if !wasRefused {
+			t.used = max(t.used, f.present)
+		}
 		f.ready.put(t)
 	}
 }

@@ -1,6 +1,9 @@
 package core
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // quota is a number of slots that some of the attempts have to share. An endpoint that is refused waits in its line, and gets another look
 // when a place becomes free.
@@ -12,13 +15,12 @@ type quota struct {
 
 // quotas keep what hangs, what comes back and what is popular from taking the slots of all others. Each is a share of all slots.
 //
-// An endpoint that has nothing in flight is only bound by the limit of its host and by the half that is kept for first attempts, so
-// whatever the others do, it gets on. Of a host's places one endpoint gets at most a half, and so do all that are slow.
+// An endpoint that has nothing in flight is only bound by the limit of its host and by the half that is kept for first attempts, and
+// the last eighth of the slots is for such endpoints (Core.dispatch). So whatever the others do, it gets on. Of a host's places one endpoint gets at most a half, and so do all that are slow.
 type quotas struct {
 	again   quota             // attempts that are not the first: at most a half
 	slow    quota             // of endpoints whose attempts take long: a quarter, when slots are scarce; nothing more for who has never answered
 	greedy  quota             // of an endpoint that holds a quarter already: none, when slots are scarce
-	last    quota             // the last eighth is for endpoints that have nothing in flight; its used is that of all slots
 	perHost map[string]*quota // of one destination, whoever's endpoint it is
 }
 
@@ -65,8 +67,6 @@ func (c *Core) pick(now time.Time, ep *endpoint) *head {
 	}
 	switch {
 	case full != nil || ep.gate.running == 0:
-	case c.options.Slots-c.running <= c.options.Slots/8:
-		full = &q.last
 	case c.scarce() && ep.gate.running >= c.part(4):
 		full = &q.greedy
 	case c.scarce() && (ep.slow(now) && q.slow.used >= c.part(4) || ep.share.average == 0):
@@ -75,9 +75,12 @@ func (c *Core) pick(now time.Time, ep *endpoint) *head {
 	if full == nil {
 		return h
 	}
-	if !ep.refused {
-		ep.refused = true
-		full.refused = append(full.refused, ep)
+	ep.waited = true
+	if ep.refusedBy != full {
+		ep.refusedBy = full // the line that it stood in before, if any, will find it gone
+		if full.refused = append(full.refused, ep); len(full.refused) > 2*len(c.endpoints) {
+			full.refused = slices.DeleteFunc(full.refused, func(ep *endpoint) bool { return ep.refusedBy != full })
+		}
 	}
 	return nil
 }
@@ -93,7 +96,6 @@ func slowAt(now time.Time, ep *endpoint, host *quota) int {
 // occupy counts an attempt that starts.
 func (c *Core) occupy(now time.Time, ep *endpoint, h *head) {
 	c.running++
-	c.quotas.last.used++
 	if ep.gate.running == 0 {
 		ep.heard = now
 	}
@@ -112,7 +114,6 @@ func (c *Core) occupy(now time.Time, ep *endpoint, h *head) {
 func (c *Core) vacate(now time.Time, ep *endpoint, h *head) {
 	q := &c.quotas
 	c.running--
-	q.last.used--
 	ep.heard = now
 	host := q.host(h.host)
 	host.used--
@@ -139,7 +140,6 @@ func (c *Core) readmit(now time.Time, h *head) {
 	if h.slow {
 		c.look(now, &q.slow)
 	}
-	c.look(now, &q.last)
 	if !c.scarce() {
 		for len(q.greedy.refused)+len(q.slow.refused) > 0 {
 			c.look(now, &q.greedy)
@@ -154,10 +154,10 @@ func (c *Core) look(now time.Time, q *quota) {
 	for len(q.refused) > 0 {
 		ep := q.refused[0]
 		q.refused = q.refused[1:]
-		ep.refused = false
-		if c.endpoints[ep.config.ID] != ep {
+		if ep.refusedBy != q || c.endpoints[ep.config.ID] != ep {
 			continue
 		}
+		ep.refusedBy = nil
 		ready, left := ep.share.pos != 0, len(q.refused)
 		c.refresh(now, ep)
 		if len(q.refused) > left || !ready && ep.share.pos != 0 && q.used > 0 {
