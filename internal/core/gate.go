@@ -129,10 +129,10 @@ func (g *gate) observe(s policy.Sighting, shifts int) (shift policy.Shift, chang
 		}
 		g.standing.HoldUntil, changed = s.Hold, true
 	}
-	// Whether the attempt began before the last shift is counted: the clock may have been set back since.
-	if s.Started = s.Ended; shifts < g.shifts {
-		s.Started = time.Time{}
+	if shifts < g.shifts {
+		return policy.NoShift, changed // counted, because by the clock, which may have been set back, it could seem to have begun since
 	}
+	s.Started = s.Ended
 	shift = g.circuit.Observe(&g.standing, g.rules, s)
 	if shift == policy.Opened || shift == policy.Closed {
 		g.shifts++
