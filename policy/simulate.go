@@ -103,7 +103,8 @@ func play(s Scenario, alone bool) *simulation {
 	return r
 }
 
-// step does the next thing that happens. At one time what ends goes before what begins, and both before giving up.
+// step does the next thing that happens. At one time all that may begin does so before anything ends, as it would if an answer took
+// its millisecond, and what is too old is given up last.
 func (r *simulation) step() bool {
 	const never = time.Duration(1<<63 - 1)
 	lands, starts, expires := never, never, never
@@ -121,15 +122,15 @@ func (r *simulation) step() bool {
 	switch next := min(lands, starts, expires); {
 	case next == never:
 		return false
+	case starts == next:
+		r.now = next
+		r.start(head)
 	case lands == next:
 		r.now = next
 		i := r.landing[0].event
 		r.landing.take()
 		r.flying--
 		r.land(i)
-	case starts == next:
-		r.now = next
-		r.start(head)
 	default:
 		r.now = next
 		e := &r.events[old.event]
@@ -213,8 +214,8 @@ func (r *simulation) start(i int) {
 	}
 	outcome, took := r.Outage.meet(r.now, r.Policy.Timeout, unit(^r.seed(i), uint64(e.attempts)))
 	e.outcome = outcome
-	if took == 0 {
-		r.land(i)
+	if took == 0 && !r.gated {
+		r.land(i) // nobody's business but its own lane's
 		return
 	}
 	r.flying++
