@@ -78,7 +78,8 @@ type serveFlags struct {
 	egress                                     cli.Networks
 	httpsOnly                                  bool
 	maxEvent                                   cli.Size
-	maxInFlight                                int
+	maxInFlight, maxPerHost                    int
+	maxPending                                 int64
 }
 
 func (f *serveFlags) add(flags *pflag.FlagSet, listen, store string) {
@@ -91,10 +92,13 @@ func (f *serveFlags) add(flags *pflag.FlagSet, listen, store string) {
 	flags.BoolVar(&f.httpsOnly, "https-only", false, "refuse endpoints with http:// URLs")
 	flags.Var(&f.maxEvent, "max-event", "largest data of one event")
 	flags.IntVar(&f.maxInFlight, "max-in-flight", server.DefaultMaxInFlight, "attempts at once")
+	flags.IntVar(&f.maxPerHost, "max-per-host", 0, "attempts at once at one destination host; 0: half of --max-in-flight")
+	flags.Int64Var(&f.maxPending, "max-pending", server.DefaultMaxPending, "deliveries of one tenant that may wait; 0: no limit")
 	flags.DurationVar(&f.retention, "retention", server.DefaultRetention, "how long full records are kept")
 	flags.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
-	settings := []string{"listen", "store", "drain-timeout", "egress-allow", "https-only", "max-event", "max-in-flight", "retention", "log-format", "log-level"}
+	settings := []string{"listen", "store", "drain-timeout", "egress-allow", "https-only", "max-event", "max-in-flight", "max-per-host",
+		"max-pending", "retention", "log-format", "log-level"}
 	cli.FromVariables(flags, append(settings, "config")...)
 	cli.FromFile(flags, settings...)
 	cli.Secret(flags, "store") // a database's URL has a password in it
@@ -112,6 +116,10 @@ func (f *serveFlags) options(s *session) (server.Options, error) {
 		return server.Options{}, cli.Usagef("--retention %v: it must be longer than nothing", f.retention)
 	case f.maxInFlight < 1:
 		return server.Options{}, cli.Usagef("--max-in-flight %d: it must be at least 1", f.maxInFlight)
+	case f.maxPerHost < 0:
+		return server.Options{}, cli.Usagef("--max-per-host %d: it must not be negative; 0 is half of --max-in-flight", f.maxPerHost)
+	case f.maxPending < 0:
+		return server.Options{}, cli.Usagef("--max-pending %d: it must not be negative; 0 is no limit", f.maxPending)
 	}
 	key, err := s.SecretVariable("GRAPNEL_ADMIN_KEY")
 	if err != nil {
@@ -122,6 +130,7 @@ func (f *serveFlags) options(s *session) (server.Options, error) {
 	}
 	return server.Options{
 		Listen: f.listen, Store: f.store, AdminKey: key, DrainTimeout: f.drain, EgressAllow: f.egress, HTTPSOnly: f.httpsOnly,
-		MaxEvent: int64(f.maxEvent), MaxInFlight: f.maxInFlight, Retention: f.retention, Log: log,
+		MaxEvent: int64(f.maxEvent), MaxInFlight: f.maxInFlight, MaxPerHost: f.maxPerHost, MaxPending: f.maxPending,
+		Retention: f.retention, Log: log,
 	}, nil
 }

@@ -33,20 +33,25 @@ type bench struct {
 	stop   context.CancelFunc
 	done   sync.WaitGroup
 	sender *egress.Sender
+	tune   func(*Options) // nil, or changes what the engine is made of
 	count  int
 }
 
-func newBench(t *testing.T, s store.Store) *bench {
-	b := &bench{t: t, store: s, net: pipenet.New()}
+func newBench(t *testing.T, s store.Store) *bench { return newTunedBench(t, s, nil) }
+
+func newTunedBench(t *testing.T, s store.Store, tune func(*Options)) *bench {
+	b := &bench{t: t, store: s, net: pipenet.New(), tune: tune}
 	b.start(core.Options{})
 	return b
 }
 
 func (b *bench) start(o core.Options) {
 	b.sender = egress.New(egress.Options{Dial: b.net.Dial, Node: "n1"})
-	e, err := New(context.Background(), Options{
-		Store: b.store, Sender: b.sender, Log: slog.New(slog.NewTextHandler(b.t.Output(), nil)), Core: o,
-	})
+	options := Options{Store: b.store, Sender: b.sender, Log: slog.New(slog.NewTextHandler(b.t.Output(), nil)), Core: o}
+	if b.tune != nil {
+		b.tune(&options)
+	}
+	e, err := New(context.Background(), options)
 	if err != nil {
 		b.t.Fatal(err)
 	}

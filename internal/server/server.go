@@ -40,6 +40,7 @@ const (
 	DefaultDrainTimeout = 30 * time.Second
 	DefaultMaxEvent     = api.DefaultMaxEvent
 	DefaultMaxInFlight  = 512
+	DefaultMaxPending   = 10_000_000
 	DefaultRetention    = 720 * time.Hour
 )
 
@@ -53,6 +54,8 @@ type Options struct {
 	HTTPSOnly    bool           // refuse endpoints with http:// URLs
 	MaxEvent     int64          // bytes of one event's data
 	MaxInFlight  int            // attempts at once
+	MaxPerHost   int            // of those at one destination host, whoever's endpoints are there; 0: the core's default
+	MaxPending   int64          // deliveries of one tenant that wait; 0: no limit
 	Retention    time.Duration  // of full records; carried, nothing acts on it yet
 	Log          *slog.Logger   // nil: nothing is logged
 }
@@ -107,7 +110,8 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	opened.add(func() error { s.sender.Close(); return nil })
 	s.engine, err = engine.New(ctx, engine.Options{
 		Store: s.store, Sender: s.sender, Log: o.Log,
-		Core: core.Options{Slots: o.MaxInFlight}, DrainTimeout: o.DrainTimeout,
+		Core: core.Options{Slots: o.MaxInFlight, PerHost: o.MaxPerHost}, DrainTimeout: o.DrainTimeout, MaxPending: o.MaxPending,
+		Disk: func() (engine.Room, error) { return roomAt(place.dir()) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("the engine cannot start: %w", err)

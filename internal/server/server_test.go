@@ -339,6 +339,33 @@ func TestStoreThatFailsEndsTheServer(t *testing.T) {
 	}
 }
 
+// A tenant who has as much waiting as it may hears so, and when to come again; after a restart as before.
+func TestQuotaIsAnswered(t *testing.T) {
+	o := options(t.TempDir())
+	o.AdminKey, o.MaxPending = testKey, 1
+	for n := range 2 {
+		s := start(t, o)
+		c := s.client(t, testKey)
+		if n == 0 {
+			if _, err := c.CreateEndpoint(t.Context(), client.NewEndpoint{URL: "http://127.0.0.1:9", Status: grapnel.EndpointPaused}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := c.Publish(t.Context(), client.NewEvent{Type: "a.b", Data: []byte("1")}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err := c.Publish(t.Context(), client.NewEvent{Type: "a.b", Data: []byte("1")})
+		var refused *client.Error
+		if !errors.As(err, &refused) || refused.Status != http.StatusTooManyRequests || refused.Code != string(grapnel.CodeQuota) ||
+			refused.RetryAfter < time.Second || refused.RetryAfter > 5*time.Second {
+			t.Errorf("the second is answered %+v", err)
+		}
+		if err := s.stop(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestServiceRoutes(t *testing.T) {
 	s := start(t, options(t.TempDir()))
 	transport := &http.Transport{}
@@ -363,7 +390,8 @@ func TestServiceRoutes(t *testing.T) {
 			t.Errorf("%s answers %d without %q: %.200s", path, resp.StatusCode, want, body)
 		}
 		if path == "/metrics" {
-			for _, name := range []string{"grapnel_store_commit_seconds_count", "grapnel_egress_in_flight", "grapnel_build_info", "go_goroutines"} {
+			for _, name := range []string{"grapnel_store_commit_seconds_count", "grapnel_egress_in_flight", "grapnel_build_info", "go_goroutines",
+				"grapnel_pending", `grapnel_endpoints{state="open"} 0`, "grapnel_commit_average_seconds"} {
 				if !strings.Contains(string(body), name) {
 					t.Errorf("/metrics lacks %s", name)
 				}

@@ -1,0 +1,209 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/core"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/memory"
+)
+
+// exact compares what the engine has counted with what the store counts, by tenant.
+func (b *bench) exact(when string) {
+	b.t.Helper()
+	counted, err := b.engine.countPending(context.Background())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	want := newPending(0)
+	want.set(counted)
+	p := b.engine.pending
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if fmt.Sprint(p.waiting) != fmt.Sprint(want.waiting) || p.total != want.total || len(p.expected) != 0 || p.calls != 0 {
+		b.t.Errorf("%s the engine counts %v (%d in all, %v expected, %d calls on their way), the store %v", when, p.waiting, p.total, p.expected,
+			p.calls, want.waiting)
+	}
+}
+
+// TestATenantMayHaveSoMuchWaiting and no more, however many publish at once, before and after a restart; others are not concerned, and what
+// is over makes room.
+func TestATenantMayHaveSoMuchWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newTunedBench(t, memory.New(), func(o *Options) { o.MaxPending = 100 })
+		defer b.close()
+		r := &receiver{then: status(500)}
+		b.endpoint("one", r, nil)
+		b.endpoint("two", r, nil)
+		b.endpoint("quiet", r, func(ep *grapnel.Endpoint) { ep.EventTypes = []string{"order.*"} })
+		b.endpoint("foreign", &receiver{}, func(ep *grapnel.Endpoint) { ep.Tenant = "other" })
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		taken, refused := 0, 0
+		for i := range 80 {
+			ev := &grapnel.Event{ID: fmt.Sprintf("evt_%d", i), Tenant: "default", Type: "test.event", Data: []byte("1"), ContentType: grapnel.JSONType,
+				OccurredAt: time.Now(), AcceptedAt: time.Now()}
+			wg.Go(func() {
+				_, err := b.engine.Publish(context.Background(), []store.Incoming{{Event: ev}}, nil)
+				mu.Lock()
+				defer mu.Unlock()
+				if err == nil {
+					taken++
+					return
+				}
+				refused++
+				b.refused(err, grapnel.CodeQuota, "too much")
+			})
+		}
+		wg.Wait()
+		b.count = 80
+		if taken != 50 || refused != 30 {
+			t.Errorf("%d taken, %d refused", taken, refused)
+		}
+		if got := b.shed(); got[" single quota"] != 30 || len(got) != 1 {
+			t.Errorf("counted: %v", got)
+		}
+		b.exact("when it is full")
+		for range 2 {
+			b.refused(b.try(1), grapnel.CodeQuota, "one more")
+			b.refused(b.try(2), grapnel.CodeQuota, "two more")
+			b.halt()
+			b.start(core.Options{})
+			b.exact("after a restart")
+		}
+		other := &grapnel.Event{ID: "evt_other", Tenant: "other", Type: "test.event", Data: []byte("1"), ContentType: grapnel.JSONType, OccurredAt: time.Now(), AcceptedAt: time.Now()}
+		if _, err := b.engine.Publish(context.Background(), []store.Incoming{{Event: other}}, nil); err != nil {
+			t.Errorf("another tenant: %v", err)
+		}
+		unwanted := &grapnel.Event{ID: "evt_unwanted", Tenant: "nobody", Type: "a", Data: []byte("1"), ContentType: grapnel.JSONType, OccurredAt: time.Now(), AcceptedAt: time.Now()}
+		if _, err := b.engine.Publish(context.Background(), []store.Incoming{{Event: unwanted}}, nil); err != nil {
+			t.Errorf("what nobody wants: %v", err)
+		}
+		for _, d := range b.deliveries("one")[:2] {
+			if err := b.engine.Skip(context.Background(), store.Everyone(), d.Seq, grapnel.By{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := b.try(1); err != nil {
+			t.Errorf("two were skipped: %v", err)
+		}
+		b.refused(b.try(1), grapnel.CodeQuota, "full again")
+		skipped := b.deliveries("one")[0].Seq
+		_, err := b.engine.Retry(context.Background(), store.Everyone(), skipped, grapnel.By{}, nil)
+		b.refused(err, grapnel.CodeQuota, "delivering again")
+		if err := b.engine.DeleteEndpoint(context.Background(), store.Everyone(), "two", grapnel.By{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		b.exact("after an endpoint was deleted")
+		if err := b.try(1); err != nil {
+			t.Errorf("an endpoint's were ended: %v", err)
+		}
+		if _, err := b.engine.Retry(context.Background(), store.Everyone(), skipped, grapnel.By{}, nil); err != nil {
+			t.Errorf("delivering again: %v", err)
+		}
+		b.exact("at last")
+	})
+}
+
+// TestWhatTheDisabledDropIsNotWaiting.
+func TestWhatTheDisabledDropIsNotWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newTunedBench(t, memory.New(), func(o *Options) { o.MaxPending = 1 })
+		defer b.close()
+		p := parsed(t, `{"disable":{"pending":"drop"}}`)
+		b.endpoint("ep", &receiver{}, func(ep *grapnel.Endpoint) { ep.PolicyName, ep.Policy, ep.Status = "", p, grapnel.EndpointDisabled })
+		if err := b.try(10); err != nil {
+			t.Error(err)
+		}
+		b.exact("afterwards")
+	})
+}
+
+// TestTheCountFollows everything that happens: deliveries, dead letters, what is told of them, redeliveries, duplicates, ends. Where answers
+// are lost it is right again a quiet while later.
+func TestTheCountFollows(t *testing.T) {
+	for name, loses := range map[string]bool{"all is well": false, "answers are lost": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				dice := rand.New(rand.NewPCG(1, 2))
+				var mu sync.Mutex
+				broken, lost := false, 0
+				b := newBench(t, &memory.Faulty{Store: memory.New(), Injure: func(string) memory.Fault {
+					mu.Lock()
+					defer mu.Unlock()
+					if !broken || dice.IntN(4) > 0 {
+						return memory.Fault{}
+					}
+					lost++
+					return memory.Fault{Err: errors.New("the answer is lost"), Applied: dice.IntN(2) == 0}
+				}})
+				defer b.close()
+				b.endpoint("bad", &receiver{then: status(422)}, brief(t))
+				b.endpoint("good", &receiver{}, nil)
+				b.endpoint("gone", &receiver{then: status(500)}, nil)
+				ctx, all := context.Background(), store.Everyone()
+				mu.Lock()
+				broken = loses
+				mu.Unlock()
+				for i := range 100 {
+					_ = b.try(1 + i%3) // errors are what this is about
+					if i%5 == 0 {
+						b.count -= 2 // those ids again
+					}
+					_, _ = b.engine.Retry(ctx, all, int64(1+i), grapnel.By{}, nil)
+					_ = b.engine.Skip(ctx, all, int64(3*i), grapnel.By{Reason: "x"})
+					time.Sleep(300 * time.Millisecond)
+				}
+				_ = b.engine.DeleteEndpoint(ctx, all, "gone", grapnel.By{})
+				time.Sleep(20 * time.Second)
+				mu.Lock()
+				broken = false
+				mu.Unlock()
+				if loses {
+					time.Sleep(2 * tidyEvery)
+				}
+				if loses != (lost > 20) {
+					t.Errorf("%d answers were lost", lost)
+				}
+				if b.kinds("good")["delivery_failed"] == 0 {
+					t.Error("nothing was told")
+				}
+				b.exact("at the end")
+				if got := read(t, b.engine, "grapnel_pending")[""]; int64(got) != b.engine.pending.all() {
+					t.Errorf("the metric says %d", got)
+				}
+			})
+		})
+	}
+}
+
+// TestRecountWhileBusy: a count that was made while others wrote is taken, and made again.
+func TestRecountWhileBusy(t *testing.T) {
+	p := newPending(0)
+	p.begin(share{"t", 3})
+	p.end([]share{{"t", 3}}, nil, errors.New("lost"))
+	counting := func(n int64, meanwhile func()) func() ([]share, error) {
+		return func() ([]share, error) { meanwhile(); return []share{{"t", n}}, nil }
+	}
+	if err := p.recount(func() ([]share, error) { return nil, errors.New("no") }); err == nil || !p.doubtful {
+		t.Error("a count that failed counts")
+	}
+	_ = p.recount(counting(3, func() { p.begin(share{"t", 1}); p.end([]share{{"t", 1}}, []share{{"t", 1}}, nil) }))
+	if p.all() != 3 || !p.doubtful {
+		t.Errorf("%d, in doubt: %v", p.all(), p.doubtful)
+	}
+	_ = p.recount(counting(4, func() {}))
+	if p.all() != 4 || p.doubtful {
+		t.Errorf("%d, in doubt: %v", p.all(), p.doubtful)
+	}
+	_ = p.recount(counting(9, func() { t.Error("what is not in doubt is counted") }))
+}

@@ -1,0 +1,66 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/core"
+)
+
+// TestABrokenEndpointIsRememberedAndDrained: its breaker opens; a restart does not forget that; once it is back what waited is there within
+// one probe and a ramp, not after what the schedules say.
+func TestABrokenEndpointIsRememberedAndDrained(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		r := &receiver{then: status(500)}
+		b.endpoint("ep", r, nil)
+		b.endpoint("fine", &receiver{}, nil)
+		for i := range 100 {
+			b.publish(fmt.Sprintf("k%d", i), 1)
+		}
+		time.Sleep(3 * time.Hour)
+		open := func(when string) {
+			t.Helper()
+			if h := b.engine.Health("ep"); h.State != grapnel.HealthOpen {
+				t.Errorf("%s its health is %+v", when, h)
+			}
+			if held := b.engine.Held(); !slices.Equal(held, []string{"ep"}) {
+				t.Errorf("%s held: %v", when, held)
+			}
+			if got := read(t, b.engine, "grapnel_endpoints"); got[" open"] != 1 || got[" healthy"] != 1 || got[" disabled"] != 0 || len(got) != len(grapnel.HealthStates()) {
+				t.Errorf("%s counted: %v", when, got)
+			}
+		}
+		open("while it is away")
+		if got := read(t, b.engine, "grapnel_breaker_transitions_total"); got[" open"] != 1 || got[" closed"] != 0 {
+			t.Errorf("counted: %v", got)
+		}
+		before := b.engine.Health("ep").Since
+		b.halt()
+		b.start(core.Options{})
+		time.Sleep(time.Second)
+		open("after a restart")
+		if since := b.engine.Health("ep").Since; !since.Equal(before) {
+			t.Errorf("open since %v, and since %v after a restart", before, since)
+		}
+		requests := len(r.log())
+		r.answer(nil)
+		time.Sleep(5*time.Minute + 30*time.Second)
+		for _, d := range b.deliveries("ep") {
+			if d.Status != grapnel.Delivered {
+				t.Fatalf("%s is %s: %s", d.EventID, d.Status, d.Reason)
+			}
+		}
+		if n := len(r.log()) - requests; n != 100 {
+			t.Errorf("%d requests for 100 deliveries after its return", n)
+		}
+		if got := read(t, b.engine, "grapnel_breaker_transitions_total"); got[" open"] != 0 || got[" closed"] != 1 {
+			t.Errorf("counted after the restart: %v", got)
+		}
+		if held := b.engine.Held(); len(held) != 0 {
+			t.Errorf("held: %v", held)
+		}
+	})
+}

@@ -1,0 +1,440 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/core"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/memory"
+)
+
+// telling is an operational event as its receiver gets it.
+type telling struct {
+	kind string
+	id   string
+	data map[string]any
+}
+
+// told returns what an endpoint was told about others, in the order of acceptance.
+func (b *bench) told(endpoint string) (all []telling) {
+	b.t.Helper()
+	for _, d := range b.deliveries(endpoint) {
+		if !grapnel.Operational(d.Type) {
+			continue
+		}
+		ev, _, err := b.store.Event(context.Background(), store.Everyone(), "", d.EventID)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		one := telling{kind: d.Type, id: d.EventID}
+		if err := json.Unmarshal(ev.Data, &one.data); err != nil || ev.ContentType != grapnel.JSONType || ev.Key != "" {
+			b.t.Fatalf("%+v: %v", ev, err)
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// kinds counts what an endpoint was told.
+func (b *bench) kinds(endpoint string) map[string]int {
+	b.t.Helper()
+	counts := map[string]int{}
+	for _, one := range b.told(endpoint) {
+		counts[strings.TrimPrefix(one.kind, "webhook_endpoint.")]++
+	}
+	return counts
+}
+
+func (b *bench) knows(endpoint string, want map[string]int) {
+	b.t.Helper()
+	if got := b.kinds(endpoint); fmt.Sprint(got) != fmt.Sprint(want) {
+		b.t.Errorf("%s was told %v, not %v", endpoint, got, want)
+	}
+}
+
+// watcher makes an endpoint that wants only what is told about others.
+func (b *bench) watcher(id string, change func(*grapnel.Endpoint)) *receiver {
+	b.t.Helper()
+	r := &receiver{}
+	b.endpoint(id, r, func(ep *grapnel.Endpoint) {
+		ep.EventTypes = []string{"webhook_endpoint.*"}
+		if change != nil {
+			change(ep)
+		}
+	})
+	return r
+}
+
+// brief is a policy that gives up after two attempts.
+func brief(t *testing.T) func(*grapnel.Endpoint) {
+	p := parsed(t, `{"schedule":{"mode":"since_previous","delays":["0s","1s"]},"jitter":0,"max_attempts":2,"breaker":false}`)
+	return func(ep *grapnel.Endpoint) { ep.PolicyName, ep.Policy = "", p }
+}
+
+// TestADeadLetterIsTold once, to those who may hear of it and want to, with what they need to find it.
+func TestADeadLetterIsTold(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		b.endpoint("ep", &receiver{then: status(http.StatusUnprocessableEntity)}, brief(t))
+		wants := b.watcher("wants", nil)
+		b.endpoint("takes_all", &receiver{}, nil)
+		b.watcher("picky", func(ep *grapnel.Endpoint) { ep.EventTypes = []string{"order.*"} })
+		b.watcher("filters", func(ep *grapnel.Endpoint) { ep.Filter = `event.data.key == "another"` })
+		b.watcher("paused", func(ep *grapnel.Endpoint) { ep.Status = grapnel.EndpointPaused })
+		b.watcher("disabled", func(ep *grapnel.Endpoint) { ep.Status = grapnel.EndpointDisabled })
+		b.watcher("foreign", func(ep *grapnel.Endpoint) { ep.Tenant = "other" })
+		b.publish("inv_1", 1)
+		time.Sleep(time.Hour)
+
+		d := b.only("ep")
+		if d.Status != grapnel.Failed {
+			t.Fatalf("it is %s", d.Status)
+		}
+		got := b.told("wants")
+		if len(got) != 1 || got[0].kind != grapnel.EventDeliveryFailed {
+			t.Fatalf("told: %+v", got)
+		}
+		want := map[string]any{"endpoint_id": "ep", "tenant": "default", "reason": d.Reason, "delivery_id": d.ID(), "event_id": "evt_1",
+			"event_type": "test.event", "key": "inv_1", "attempts": 2.0, "reason_code": "exhausted"}
+		if fmt.Sprint(got[0].data) != fmt.Sprint(want) {
+			t.Errorf("it says %v, not %v", got[0].data, want)
+		}
+		if ids := wants.ids(); !slices.Equal(ids, []string{got[0].id}) || !grapnel.ValidID(got[0].id) {
+			t.Errorf("the receiver got %v", ids)
+		}
+		b.knows("takes_all", map[string]int{"delivery_failed": 1})
+		for _, id := range []string{"ep", "picky", "filters", "paused", "disabled", "foreign"} {
+			b.knows(id, map[string]int{})
+		}
+	})
+}
+
+// TestABlockedKeyIsTold: it is no dead letter yet, but somebody has to come.
+func TestABlockedKeyIsTold(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		p := parsed(t, `{"schedule":{"mode":"since_previous","delays":["0s"]},"jitter":0,"max_attempts":1,"then":"block","breaker":false}`)
+		r := &receiver{then: status(422)}
+		b.endpoint("ep", r, func(ep *grapnel.Endpoint) { ep.PolicyName, ep.Policy = "", p })
+		b.watcher("w", nil)
+		b.publish("k", 1)
+		time.Sleep(time.Minute)
+		if _, err := b.engine.Retry(context.Background(), store.Everyone(), b.only("ep").Seq, grapnel.By{}, nil); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		got := b.told("w")
+		if len(got) != 2 || got[0].data["blocked"] != true || got[1].data["attempts"] != 2.0 {
+			t.Errorf("told: %v", got)
+		}
+	})
+}
+
+// TestNobodyThereMeansNoEvent: without anybody to tell nothing is stored, and nothing is read for it.
+func TestNobodyThereMeansNoEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		reads := 0
+		b := newBench(t, &memory.Faulty{Store: memory.New(), Injure: func(method string) memory.Fault {
+			mu.Lock()
+			defer mu.Unlock()
+			if method == "Delivery" {
+				reads++
+			}
+			return memory.Fault{}
+		}})
+		defer b.close()
+		b.endpoint("ep", &receiver{then: status(422)}, brief(t))
+		b.watcher("foreign", func(ep *grapnel.Endpoint) { ep.Tenant = "other" })
+		b.publish("k", 3)
+		time.Sleep(time.Minute)
+		evs, err := b.store.EventList(context.Background(), store.Everyone(), store.EventQuery{Limit: 10})
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil || len(evs) != 3 || reads != 0 {
+			t.Errorf("%d events, %d reads, %v", len(evs), reads, err)
+		}
+	})
+}
+
+// TestTwoThatFailDoNotTalkForEver: each is told of the other's dead letters and fails on them, of which nobody is told.
+func TestTwoThatFailDoNotTalkForEver(t *testing.T) {
+	for name, c := range map[string]struct {
+		policy func(*grapnel.Endpoint)
+		told   map[string]int
+	}{
+		"two attempts":       {brief(t), map[string]int{"delivery_failed": 5}},
+		"the default policy": {nil, map[string]int{"delivery_failed": 5, "failing": 1}}, // half of five days went by without a success
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, b *bench) {
+				for _, id := range []string{"a", "b"} {
+					b.endpoint(id, &receiver{then: status(500)}, c.policy)
+				}
+				b.publish("", 5)
+				time.Sleep(200 * time.Hour) // twice as long as the default policy tries
+				for _, id := range []string{"a", "b"} {
+					b.knows(id, c.told)
+					for _, d := range b.deliveries(id) {
+						if d.Status != grapnel.Failed {
+							t.Errorf("%s is %s", d.Type, d.Status)
+						}
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestTellingSurvivesLostAnswers: commits fail before or after they happened, reads fail, the engine is restarted in between; every dead
+// letter is told exactly once.
+func TestTellingSurvivesLostAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		calls := map[string]int{}
+		well := false
+		faulty := &memory.Faulty{Store: memory.New(), Injure: func(method string) memory.Fault {
+			mu.Lock()
+			defer mu.Unlock()
+			calls[method]++
+			n := calls[method]
+			switch {
+			case well:
+			case method == "Record" && n%3 == 0:
+				return memory.Fault{Err: errors.New("the answer is lost"), Applied: true}
+			case method == "Record" && n%3 == 1, method == "Delivery" && n%9 == 0:
+				return memory.Fault{Err: errors.New("no")}
+			}
+			return memory.Fault{}
+		}}
+		b := newBench(t, faulty)
+		defer b.close()
+		b.endpoint("ep", &receiver{then: status(422)}, brief(t))
+		watcher := b.watcher("w", nil)
+		const n = 40
+		for i := range n {
+			b.publish(fmt.Sprintf("k%d", i%7), 1)
+			if i%10 == 9 {
+				time.Sleep(time.Second)
+				b.halt()
+				b.start(core.Options{})
+			}
+		}
+		time.Sleep(time.Hour)
+		mu.Lock()
+		well = true // from here on for the questions of the test
+		if calls["Record"] < 20 || calls["Delivery"] < n {
+			t.Errorf("only %v calls", calls)
+		}
+		mu.Unlock()
+		b.knows("w", map[string]int{"delivery_failed": n})
+		about := map[any]int{}
+		for _, one := range b.told("w") {
+			about[one.data["delivery_id"]]++
+		}
+		got := watcher.ids()
+		slices.Sort(got)
+		if len(about) != n || len(slices.Compact(got)) != n {
+			t.Errorf("they are about %d deliveries, %d of them arrived", len(about), len(got))
+		}
+	})
+}
+
+// TestNewsThatCannotBeReadDoesNotStopOutcomes: with no hope to find out what to tell, the outcome alone is recorded.
+func TestNewsThatCannotBeReadDoesNotStopOutcomes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var broken sync.Map
+		b := newBench(t, &memory.Faulty{Store: memory.New(), Injure: func(method string) memory.Fault {
+			if _, is := broken.Load(method); is {
+				return memory.Fault{Err: errors.New("this row is damaged")}
+			}
+			return memory.Fault{}
+		}})
+		defer b.close()
+		b.endpoint("ep", &receiver{then: status(422)}, brief(t))
+		b.watcher("w", nil)
+		broken.Store("Delivery", true)
+		b.publish("k", 1)
+		time.Sleep(10 * time.Minute)
+		broken.Delete("Delivery")
+		if d := b.only("ep"); d.Status != grapnel.Failed {
+			t.Errorf("it is %s", d.Status)
+		}
+		b.publish("k", 1)
+		time.Sleep(time.Minute)
+		b.knows("w", map[string]int{"delivery_failed": 1})
+	})
+}
+
+// TestTellingFollowsTheConfiguration: an endpoint that was committed behind the engine's back, just before a dead letter is, is told of it,
+// and what comes after stays after.
+func TestTellingFollowsTheConfiguration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const most = 5
+		inner := memory.New()
+		var mu sync.Mutex
+		var like grapnel.Endpoint
+		late := most // endpoints that were made so
+		b := newBench(t, &memory.Faulty{Store: inner, Injure: func(method string) memory.Fault {
+			mu.Lock()
+			defer mu.Unlock()
+			if method == "Record" && late < most {
+				late++
+				ep := like
+				ep.ID, ep.URL = fmt.Sprintf("late%d", late), fmt.Sprintf("http://late%d.test/", late)
+				if _, err := inner.PutEndpoint(context.Background(), store.Everyone(), ep, store.With{}); err != nil {
+					t.Error(err)
+				}
+			}
+			return memory.Fault{}
+		}})
+		defer b.close()
+		b.endpoint("ep", &receiver{then: status(422)}, brief(t))
+		watcher := b.watcher("w", func(ep *grapnel.Endpoint) { like = *ep })
+		receivers := map[string]*receiver{}
+		for n := range most {
+			id := fmt.Sprintf("late%d", n+1)
+			receivers[id] = &receiver{}
+			b.net.Handle(id+".test", receivers[id])
+		}
+		b.publish("k", 2)
+		time.Sleep(500 * time.Millisecond)
+		mu.Lock()
+		late = 0
+		mu.Unlock()
+		b.publish("k", 1)
+		time.Sleep(time.Minute)
+		mu.Lock()
+		made := late
+		mu.Unlock()
+		if made != most {
+			t.Fatalf("%d endpoints were made behind the engine's back", made)
+		}
+		b.knows("w", map[string]int{"delivery_failed": 3})
+		if n := len(watcher.log()); n != 3 {
+			t.Errorf("%d arrived", n)
+		}
+		var failed []any
+		for _, one := range b.told("w") {
+			failed = append(failed, one.data["event_id"])
+		}
+		if fmt.Sprint(failed) != "[evt_1 evt_2 evt_3]" {
+			t.Errorf("told in the order %v", failed)
+		}
+		if got := b.kinds("late1"); got["delivery_failed"] == 0 || len(receivers["late1"].log()) != got["delivery_failed"] {
+			t.Errorf("the one that was there before the first dead letter was told %v and got %d", got, len(receivers["late1"].log()))
+		}
+	})
+}
+
+// TestStatusIsTold: being disabled and being enabled again are told once each, other changes are not.
+func TestStatusIsTold(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		set := func(s grapnel.EndpointStatus, reason string) func(*grapnel.Endpoint) {
+			return func(ep *grapnel.Endpoint) { ep.Status, ep.DisabledReason = s, reason }
+		}
+		b.endpoint("ep", &receiver{}, set(grapnel.EndpointDisabled, "made so"))
+		b.watcher("w", nil)
+		b.update("ep", set(grapnel.EndpointDisabled, "for another reason"))
+		b.knows("w", map[string]int{})
+		b.update("ep", set(grapnel.EndpointPaused, ""))
+		b.knows("w", map[string]int{"enabled": 1})
+		b.update("ep", set(grapnel.EndpointEnabled, ""))
+		b.update("ep", set(grapnel.EndpointPaused, ""))
+		b.knows("w", map[string]int{"enabled": 1})
+		b.update("ep", set(grapnel.EndpointDisabled, "it is of no use"))
+		ep, _ := b.engine.Endpoint(store.Everyone(), "ep")
+		ep.Status = grapnel.EndpointEnabled
+		if _, err := b.engine.PutEndpoint(context.Background(), store.Everyone(), ep, store.With{Audit: &grapnel.AuditEntry{
+			At: time.Now(), Tenant: "default", Actor: "key_1", Verb: grapnel.VerbEnable, Endpoint: "ep", Reason: "repaired"}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.engine.DeleteEndpoint(context.Background(), store.Everyone(), "ep", grapnel.By{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		b.knows("w", map[string]int{"enabled": 2, "disabled": 1})
+		got := b.told("w")
+		if got[1].data["reason"] != "it is of no use" || got[1].data["endpoint_id"] != "ep" || !strings.Contains(got[2].data["reason"].(string), "repaired") {
+			t.Errorf("told: %v", got)
+		}
+		b.knows("ep", map[string]int{})
+	})
+}
+
+// TestDisablingIsToldOnce although its answers are lost, it is refused, and the configuration changes behind the engine's back; and Grapnel
+// itself is on record for it.
+func TestDisablingIsToldOnce(t *testing.T) {
+	for name, disturb := range map[string]func(b *bench, l *losing){
+		"undisturbed":        func(*bench, *losing) {},
+		"the answer is lost": func(_ *bench, l *losing) { l.set(true, false) },
+		"refused at first": func(_ *bench, l *losing) {
+			l.set(false, true)
+			time.AfterFunc(20*time.Second, func() { l.set(true, false) })
+		},
+		"stale": func(b *bench, l *losing) {
+			ep, _ := b.engine.Endpoint(store.Everyone(), "w")
+			ep.Description = "changed by somebody else"
+			if _, err := l.Store.PutEndpoint(context.Background(), store.Everyone(), ep, store.With{}); err != nil {
+				b.t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			losingBubble(t, func(t *testing.T, b *bench, l *losing) {
+				r := &receiver{then: status(http.StatusGone)}
+				b.endpoint("ep", r, nil)
+				watcher := b.watcher("w", nil)
+				disturb(b, l)
+				b.publish("", 3)
+				time.Sleep(5 * time.Minute)
+				ep, _ := b.engine.Endpoint(store.Everyone(), "ep")
+				if ep.Status != grapnel.EndpointDisabled {
+					t.Fatalf("it is %s", ep.Status)
+				}
+				told := b.kinds("w")
+				if told["disabled"] != 1 || len(watcher.log()) != told["disabled"]+told["delivery_failed"] {
+					t.Errorf("told %v, of which %d arrived", told, len(watcher.log()))
+				}
+				entries, err := b.store.AuditList(context.Background(), store.Everyone(), store.AuditQuery{Endpoint: "ep", Limit: 10})
+				if err != nil || len(entries) != 1 || entries[0].Actor != grapnel.ActorItself || entries[0].Verb != grapnel.VerbDisable ||
+					entries[0].Reason != ep.DisabledReason {
+					t.Errorf("on record: %+v, %v", entries, err)
+				}
+			})
+		})
+	}
+}
+
+// TestWarningsAreTold: on the way to being disabled at half and shortly before the end, and when it is over.
+func TestWarningsAreTold(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		p := parsed(t, `{"schedule":{"mode":"since_previous","delays":["0s"]},"jitter":0,"max_attempts":1,"disable":{"consecutive":10},"breaker":false}`)
+		r := &receiver{then: status(404)}
+		b.endpoint("ep", r, func(ep *grapnel.Endpoint) { ep.PolicyName, ep.Policy = "", p })
+		b.watcher("w", func(ep *grapnel.Endpoint) {
+			ep.EventTypes = []string{grapnel.EventEndpointFailing, grapnel.EventEndpointRecovered, grapnel.EventEndpointDisabled}
+		})
+		b.publish("", 9)
+		time.Sleep(time.Minute)
+		r.answer(nil)
+		b.publish("", 1)
+		time.Sleep(time.Minute)
+		var got []string
+		for _, one := range b.told("w") {
+			got = append(got, fmt.Sprint(one.kind, one.data["percent"]))
+		}
+		if want := "[webhook_endpoint.failing50 webhook_endpoint.failing90 webhook_endpoint.recovered<nil>]"; fmt.Sprint(got) != want {
+			t.Errorf("told %v", got)
+		}
+	})
+}

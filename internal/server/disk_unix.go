@@ -1,0 +1,20 @@
+//go:build linux || darwin
+
+package server
+
+import (
+	"syscall"
+
+	"github.com/grapnelhq/grapnel/internal/engine"
+)
+
+// roomAt says how much room there is on the disk of a directory. What is kept for root is not counted: it is not for us.
+func roomAt(dir string) (engine.Room, error) {
+	var s syscall.Statfs_t
+	if err := syscall.Statfs(dir, &s); err != nil {
+		return engine.Room{}, err
+	}
+	block := uint64(s.Bsize)
+	used := s.Blocks - s.Bfree
+	return engine.Room{Free: s.Bavail * block, Total: (used + s.Bavail) * block}, nil
+}
