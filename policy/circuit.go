@@ -108,21 +108,26 @@ func (c *Circuit) count(rules Breaker, now time.Time, wide bool) (total, failed 
 	return total, failed
 }
 
-// wait is the time from a failed probe to the next. It grows by half with each, up to two and a half times the first; from then on it
-// is a thirtieth of the outage so far. Doubling, as breakers mostly do, would let an endpoint wait for as long again as it
-// was down. A little is added at random, so that endpoints that failed together are not probed together.
+// wait is the time from a failed probe to the next. A little is added at random, so that endpoints that failed together are not probed
+// together.
 func (b Breaker) wait(probes int, outage time.Duration, seed uint64) time.Duration {
-	first, most := b.Probe.Std(), b.ProbeMax.Std()
+	wait := b.interval(probes, outage)
+	return wait + time.Duration(unit(seed, uint64(probes))*float64(wait)/20)
+}
+
+// interval grows by half with each probe, up to two and a half times the first; from then on it is a thirtieth of the outage so far.
+// Doubling, as breakers mostly do, can let an endpoint wait for as long again as it was down.
+func (b Breaker) interval(probes int, outage time.Duration) time.Duration {
+	first := b.Probe.Std()
 	wait := first
 	for range min(probes, 3) {
 		wait = min(wait*3/2, first*5/2)
 	}
-	wait = min(max(wait, outage/30), most)
-	return wait + time.Duration(unit(seed, uint64(probes))*float64(wait)/20)
+	return min(max(wait, outage/30), b.ProbeMax.Std())
 }
 
 // most is the longest wait between two probes in an outage of that length.
 func (b Breaker) most(outage time.Duration) time.Duration {
-	wait := min(max(b.Probe.Std()*5/2, outage/30), b.ProbeMax.Std())
+	wait := b.interval(3, outage)
 	return wait + wait/20
 }

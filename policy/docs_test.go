@@ -16,7 +16,7 @@ func TestThePageShowsWhatIsDone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]string{"presets": presetTable(), "times": timesTable(), "findings": findingsTable()} {
+	for name, want := range map[string]string{"presets": presetTable(), "times": timesTable(), "findings": findingsTable(), "probes": probesTable()} {
 		_, rest, ok := strings.Cut(string(raw), "<!-- "+name+" -->\n")
 		got, _, closed := strings.Cut(rest, "<!-- /"+name+" -->")
 		if !ok || !closed || got != want {
@@ -68,6 +68,21 @@ func timesTable() string {
 			text = strings.Trim(fmt.Sprint(table[:8]), "[]") + " … " + strings.Trim(fmt.Sprint(slices.Clone(table[len(table)-2:])), "[]")
 		}
 		fmt.Fprintf(&b, "| `%s` | %s |\n", p.Name, text)
+	}
+	return b.String()
+}
+
+// probesTable is about the default breaker, with nothing random.
+func probesTable() string {
+	var b strings.Builder
+	b.WriteString("| away for | probes by then | the next one comes within |\n|---|---|---|\n")
+	for _, outage := range []Duration{10 * sec, mins, 10 * mins, hour, 6 * hour, 24 * hour} {
+		rules, at, probes := DefaultBreaker(), DefaultBreaker().interval(0, 0), 0
+		for at < outage.Std() {
+			probes++
+			at += rules.interval(probes, at)
+		}
+		fmt.Fprintf(&b, "| %s | %d | %s |\n", outage, probes, Duration(rules.interval(probes, outage.Std())))
 	}
 	return b.String()
 }

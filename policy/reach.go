@@ -8,10 +8,11 @@ type Reach struct {
 	// Table is the time of each attempt, counted from the first, without jitter and with attempts that take no time. It ends
 	// after maxShown of them.
 	Table []time.Duration
-	// Nominal is the time of the last attempt in that table: the documented span, and the longest outage that loses nothing.
+	// Nominal is the time of the last attempt in that table: the documented span. No complete outage up to that long loses anything, if
+	// there is no max_age; with one see Report.Survives.
 	Nominal time.Duration
-	// Longest is how late the last attempt can start: with the most jitter, and with every attempt taking its whole timeout. A
-	// Retry-After, a hold, a pause or a replay can move it further; only max_age bounds those.
+	// Longest is how late the last attempt can start by schedule: with the most jitter, and with every attempt taking its whole timeout.
+	// An open breaker, a Retry-After, a hold, a pause or a replay can move it further; only max_age bounds those.
 	Longest time.Duration
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"os"
 	"strings"
 	"testing"
 
@@ -71,6 +72,17 @@ func TestSimulate(t *testing.T) {
 	}
 	if two := sim("--outage", "72h", "--policy", "paylera", "--policy", "standard", "-o", "name"); two.out != "paylera\nstandard\n" {
 		t.Errorf("%+v", two)
+	}
+
+	page, err := os.ReadFile("../../docs/policies.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, shown, _ := strings.Cut(string(page), "<!-- simulate -->\n\n    $ grapnel simulate ")
+	shown, _, _ = strings.Cut(shown, "\n\n<!-- /simulate -->")
+	asked, table, _ := strings.Cut(strings.ReplaceAll(shown, "\n    ", "\n"), "\n")
+	if got := sim(strings.Fields(asked)...); strings.TrimSpace(got.out) != table || table == "" {
+		t.Errorf("docs/policies.md should show for %q:\n%s", asked, got.out)
 	}
 
 	if calm := sim("--outage", "6h", "--policy", `{"name":"calm","breaker":false}`); strings.Contains(calm.out, "alone") || !strings.Contains(calm.out, "calm") {
