@@ -214,6 +214,26 @@ func TestBelatedFailures(t *testing.T) {
 	}
 }
 
+// A probe that is refused shows that the endpoint is back, and keeps its own time: it has not failed in the outage.
+func TestRefusedProbeKeepsItsOwnTime(t *testing.T) {
+	for _, status := range []int{422, 429} {
+		w := newWard(t, func(ep *grapnel.Endpoint) { ep.Policy.Jitter = policy.Jitter{} })
+		w.open()
+		probe := w.pass(1100 * time.Millisecond)
+		ch := w.end(probe[0], status)
+		if wait := ch.Due.Sub(w.now); wait != 5*time.Second {
+			t.Errorf("after %d the probe's delivery is due in %v", status, wait)
+		}
+		if h := w.core.Health(w.now, "ep"); h.State == grapnel.HealthOpen {
+			t.Errorf("after %d the breaker is still open", status)
+		}
+		w.step(Recorded{Changes: []Change{ch}, Results: []store.Changed{{Applied: true, Status: grapnel.Pending}}})
+		if w.step(Hastened{Endpoint: "ep"}); len(of[Hasten](w.out)) > 0 {
+			t.Errorf("after %d it is made due although it was refused", status)
+		}
+	}
+}
+
 func TestPersonsAttemptGoesThroughAnOpenBreaker(t *testing.T) {
 	w := newWard(t, nil)
 	w.open()

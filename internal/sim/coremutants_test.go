@@ -63,8 +63,6 @@ var coreMutants = []struct{ rule, file, line, mutant string }{
 		"judge.go", "			ep.window.forgetPlans(now)\n", ""},
 	{"what failed in an outage that is over does not wait for the next one",
 		"attempt.go", "ch.Due = now // the outage", "_ = 0 // the outage"},
-	{"what showed that an endpoint is back keeps its own time",
-		"judge.go", "		h.returns = ep.gate.returns //", "		_ = 0 //"},
 	{"an endpoint that is back gets one request first",
 		"gate.go", "		g.ramp.Begin(s.Ended)\n", ""},
 	{"an endpoint that asked to be spared is spared",

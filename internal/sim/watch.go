@@ -179,8 +179,23 @@ func (w *world) restarted() {
 		h.open = at >= 0 && all[at].Open()
 		if at >= 0 {
 			h.hold = all[at].HoldUntil.Sub(w.base) - w.skew
+			r.mustCarryOut(&all[at])
 		}
 	}
+}
+
+// mustCarryOut checks that what was decided in the life before is done in this one.
+func (r *receiver) mustCarryOut(st *store.Standing) {
+	w := r.w
+	if st.SentencedAt.IsZero() || r.config.Status != grapnel.EndpointEnabled || !r.config.DeletedAt.IsZero() || r.config.UpdatedAt.After(st.SentencedAt) {
+		return
+	}
+	stops, life := r.watch.stops, w.node
+	w.agenda.in(10*time.Second, func() {
+		if w.node == life && r.watch.stops == stops && r.config.DeletedAt.IsZero() {
+			w.excess("%s is not disabled although that was decided before the restart", r.config.ID)
+		}
+	})
 }
 
 // remembered checks, when the node has stopped cleanly, that what the outcomes have led to is on record.
