@@ -34,7 +34,7 @@ type ScheduleClaims struct {
 	Window      Duration      `json:"window,omitempty"`       // in words: "retry window", "total budget"
 	MaxAge      Duration      `json:"max_age,omitempty"`      // a rule that ends the retries
 	MaxAttempts int           `json:"max_attempts,omitempty"` // a rule that ends the retries
-	Longest     Duration      `json:"longest,omitempty"`      // how late an attempt can start, if that is known
+	Longest     Duration      `json:"longest,omitempty"`      // how late an attempt can start by schedule, if that is known
 	Jitter      string        `json:"jitter,omitempty"`       // whatever is said about it, even that there is none
 }
 

@@ -109,7 +109,8 @@ func dedupeTooShort(c *Claims) []string {
 	last := max(c.Schedule.Longest, Duration(reach.Nominal))
 	return each(func(r *ReceiveClaims) (bool, string) {
 		return r.Window > 0 && r.Window < last,
-			fmt.Sprintf("remembered for %s, the last retry comes up to %s after the first attempt", r.Window, last)
+			fmt.Sprintf("remembered for %s, the last retry comes up to %s after the first attempt by its schedule, later if the endpoint was away",
+				r.Window, last)
 	})(c)
 }
 

@@ -9,9 +9,13 @@ import "time"
 // milliseconds that a network and a store take. A policy without a breaker is played by its schedule, as if the endpoint took
 // everything at once.
 func Simulate(s Scenario) Report {
-	alone := play(s, true)
-	report := play(s, false).report()
-	report.BySchedule = alone.report().comparison()
+	run := play(s, false)
+	report := run.report()
+	alone := report
+	if run.gated || run.disabled > 0 {
+		alone = play(s, true).report()
+	}
+	report.BySchedule = alone.comparison()
 	return *report
 }
 
