@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"math"
 	"net/http"
 	"strconv"
@@ -47,6 +48,23 @@ func TestSimulatePredictsTheEngine(t *testing.T) {
 				compare(t, &s, &predicted, lived)
 			})
 		})
+	}
+}
+
+// TestSimulateHasTheUsualConcurrency: package policy stands below the word for it, so it has a number of its own.
+func TestSimulateHasTheUsualConcurrency(t *testing.T) {
+	backlog := func(perTenSeconds int) int {
+		s, err := policy.ParseScenario(fmt.Appendf(nil, `{"outage":{"kind":"slow","latency":"10s","duration":"1h"},"rate":"%d/min"}`, 6*perTenSeconds), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return policy.Simulate(s).PeakBacklog
+	}
+	if n := backlog(grapnel.DefaultMaxConcurrency); n > grapnel.DefaultMaxConcurrency+1 { // one comes as another ends
+		t.Errorf("%d wait or are on their way although all have room", n)
+	}
+	if n := backlog(grapnel.DefaultMaxConcurrency + 1); n < 350 { // one each ten seconds, for an hour
+		t.Errorf("only %d wait although there is no room for one in %d", n, grapnel.DefaultMaxConcurrency+1)
 	}
 }
 
