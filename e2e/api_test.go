@@ -21,6 +21,12 @@ import (
 // call sends one request to the server and returns the status and body of its answer. It never repeats itself: whether
 // something happened is what the tests are about.
 func (c *child) call(ctx context.Context, method, path string, in any) (int, []byte, error) {
+	status, answer, _, err := c.as(ctx, adminKey, method, path, in)
+	return status, answer, err
+}
+
+// as is a call with the key given, whose answer comes with its header.
+func (c *child) as(ctx context.Context, key, method, path string, in any) (int, []byte, http.Header, error) {
 	var body io.Reader
 	switch in := in.(type) {
 	case nil:
@@ -29,23 +35,23 @@ func (c *child) call(ctx context.Context, method, path string, in any) (int, []b
 	default:
 		text, err := json.Marshal(in)
 		if err != nil {
-			return 0, nil, err
+			return 0, nil, nil, err
 		}
 		body = bytes.NewReader(text)
 	}
 	req, err := http.NewRequestWithContext(ctx, method, "http://"+c.addr+path, body)
 	if err != nil {
-		return 0, nil, err
+		return 0, nil, nil, err
 	}
-	req.Header.Set("Authorization", "Bearer "+adminKey)
+	req.Header.Set("Authorization", "Bearer "+key)
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return 0, nil, err
+		return 0, nil, nil, err
 	}
 	defer func() { _ = resp.Body.Close() }()
 	answer, err := io.ReadAll(resp.Body)
-	return resp.StatusCode, answer, err
+	return resp.StatusCode, answer, resp.Header, err
 }
 
 // must is a call that has to be answered with the status wanted; the answer is decoded into out unless that is nil.
@@ -80,19 +86,23 @@ func (c *child) endpoint(address string, create map[string]any) (id, secret stri
 
 // newEvent is the body of a publish.
 type newEvent struct {
-	ID   string          `json:"id"`
-	Type string          `json:"type"`
-	Key  string          `json:"key"` // empty: none
-	Data json.RawMessage `json:"data"`
+	ID     string          `json:"id"`
+	Type   string          `json:"type"`
+	Key    string          `json:"key"` // empty: none
+	Data   json.RawMessage `json:"data"`
+	Tenant string          `json:"tenant"` // empty: the default
 }
 
 // encode writes the event so that its data keep every byte: encoding/json would compact and escape them.
 func (e newEvent) encode() []byte {
-	key := ""
+	more := ""
 	if e.Key != "" {
-		key = fmt.Sprintf(`"key":%q,`, e.Key)
+		more = fmt.Sprintf(`"key":%q,`, e.Key)
 	}
-	return fmt.Appendf(nil, `{"id":%q,"type":%q,%s"data":%s}`, e.ID, e.Type, key, e.Data)
+	if e.Tenant != "" {
+		more += fmt.Sprintf(`"tenant":%q,`, e.Tenant)
+	}
+	return fmt.Appendf(nil, `{"id":%q,"type":%q,%s"data":%s}`, e.ID, e.Type, more, e.Data)
 }
 
 // publish publishes one event and says what the publisher knows afterwards. refused is the answer when it is a definite no

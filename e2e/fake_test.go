@@ -112,6 +112,8 @@ func (f *fake) open(path string) error {
 			f.finish(l.Delivered)
 		}
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.wake()
 	return lines.Err()
 }
@@ -167,7 +169,7 @@ func (f *fake) publish(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusAccepted)
 }
 
-// wake gives every lane that has work a goroutine. The caller holds mu, or nobody else is there yet.
+// wake gives every lane that has work a goroutine. The caller holds mu.
 func (f *fake) wake() {
 	for lane, waiting := range f.lanes {
 		if len(waiting) > 0 && !f.working[lane] {
@@ -181,7 +183,7 @@ func (f *fake) wake() {
 func (f *fake) place(e newEvent) {
 	f.events[e.ID] = true
 	for _, ep := range f.endpoints {
-		if len(ep.EventTypes) > 0 && ep.EventTypes[0] != e.Type {
+		if len(ep.EventTypes) > 0 && !slices.Contains(ep.EventTypes, e.Type) {
 			continue
 		}
 		d := &fakeRow{Event: e, at: ep, row: row{ID: fmt.Sprintf("dlv_%d", len(f.rows)+1), EventID: e.ID, EndpointID: ep.ID, Status: grapnel.Pending}}

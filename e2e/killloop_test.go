@@ -13,14 +13,16 @@ import (
 )
 
 // The server is killed again and again while it works: at random moments, just after a receiver has said 2xx (so between the
-// effect and our record of it), and while it recovers. Nothing that was acknowledged may be lost, no key may be reordered, and
-// each kill may repeat at most one event per key and endpoint.
+// effect and our record of it), and while it recovers. One of its endpoints is away again and again, so that its breaker opens and closes.
+// Nothing that was acknowledged may be lost, no key may be reordered, each kill may repeat at most one event per key and endpoint, and of every
+// dead letter the tenant's other endpoint is told by exactly one event.
 func TestKillLoop(t *testing.T) {
 	kills := 20
 	if soak() {
 		kills = 300
 	}
 	x := newTrial(t, program{}, all)
+	x.watch()
 	x.under(6, func(ctx context.Context) {
 		for n := 0; n < kills && !t.Failed(); n++ {
 			x.nemesis(ctx)
@@ -38,6 +40,9 @@ func TestKillLoop(t *testing.T) {
 		pause(ctx, time.Second)
 	})
 	x.convict(x.verdict(2 * time.Minute))
+	if n := x.named("moody").probed.Load(); n < int64(kills/4) {
+		t.Errorf("only %d probes arrived over %d kills: breakers were hardly ever open", n, kills)
+	}
 	if x.load.accepted.Load() < int64(kills*10) {
 		t.Errorf("only %d events were accepted over %d kills: the load was too thin to prove anything", x.load.accepted.Load(), kills)
 	}
@@ -50,6 +55,7 @@ func TestCleanRestart(t *testing.T) {
 		restarts = 50
 	}
 	x := newTrial(t, program{}, all)
+	x.watch()
 	x.under(6, func(ctx context.Context) {
 		for n := 0; n < restarts && !t.Failed(); n++ {
 			pause(ctx, x.dice.between(300*time.Millisecond, 1500*time.Millisecond))

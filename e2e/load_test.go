@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -137,7 +138,7 @@ func (l *load) wanted(e newEvent) []string {
 	var ids []string
 	for _, x := range l.targets {
 		types, _ := x.create["event_types"].([]string)
-		if len(types) == 0 || types[0] == e.Type {
+		if len(types) == 0 || slices.Contains(types, e.Type) {
 			ids = append(ids, x.rules.ID)
 		}
 	}

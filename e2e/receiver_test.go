@@ -51,6 +51,7 @@ type target struct {
 
 	verifier *sign.Verifier
 	received atomic.Int64
+	probed   atomic.Int64
 }
 
 func newReceivers(t testing.TB, l *ledger) *receivers {
@@ -106,6 +107,9 @@ func (r *receivers) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	seen.Start = start
 	r.ledger.write(entry{Receipt: number, Begin: &seen})
 	x.received.Add(1)
+	if seen.Trigger == grapnel.TriggerProbe {
+		x.probed.Add(1)
+	}
 	a := reply{status: http.StatusOK}
 	if !r.healed.Load() {
 		a = x.behave()

@@ -22,17 +22,20 @@ func inline(timeout time.Duration, most int, waits ...time.Duration) (policy map
 		MaxAge: 24 * time.Hour}
 }
 
+// everything is what publishers publish. News about endpoints is not among it.
+func everything() []string { return []string{"note.added", "order.placed"} }
+
 // healthy takes everything at once.
 func healthy(*dice) *target {
 	policy, rules := inline(10*time.Second, 50, time.Second)
-	return &target{name: "healthy", create: map[string]any{"policy": policy}, rules: rules,
+	return &target{name: "healthy", create: map[string]any{"policy": policy, "event_types": everything()}, rules: rules,
 		behave: func() reply { return reply{status: http.StatusOK} }}
 }
 
 // slow takes everything, in its own time.
 func slow(d *dice) *target {
 	policy, rules := inline(10*time.Second, 50, time.Second)
-	return &target{name: "slow", create: map[string]any{"policy": policy}, rules: rules,
+	return &target{name: "slow", create: map[string]any{"policy": policy, "event_types": everything()}, rules: rules,
 		behave: func() reply {
 			return reply{after: d.between(5*time.Millisecond, 150*time.Millisecond), status: http.StatusNoContent}
 		}}
@@ -78,12 +81,33 @@ func brittle(d *dice) *target {
 func loose(d *dice) *target {
 	policy, rules := inline(5*time.Second, 1000, time.Second)
 	rules.Unordered = true
-	return &target{name: "loose", create: map[string]any{"policy": policy, "ordering": "none"}, rules: rules,
+	return &target{name: "loose", create: map[string]any{"policy": policy, "ordering": "none", "event_types": everything()}, rules: rules,
 		behave: func() reply {
 			if d.percent(10) {
 				return reply{status: http.StatusBadGateway}
 			}
 			return reply{status: http.StatusOK}
+		}}
+}
+
+// moody is away for more than a second in every three, in several ways, and has a breaker.
+func moody(d *dice) *target {
+	policy, rules := inline(time.Second, 1000, 2*time.Second, 10*time.Second)
+	policy["breaker"] = map[string]any{"failures": 3, "ratio": 0.5, "window": "2s", "probe": "200ms", "probe_max": "1s"}
+	rules.Breaker = true
+	began := time.Now()
+	return &target{name: "moody", create: map[string]any{"policy": policy, "max_concurrency": 8, "event_types": everything()}, rules: rules,
+		behave: func() reply {
+			if time.Since(began)%(3*time.Second) < 1800*time.Millisecond {
+				return reply{after: 3 * time.Millisecond, status: http.StatusOK}
+			}
+			switch n := d.n(10); {
+			case n < 7:
+				return reply{status: http.StatusServiceUnavailable}
+			case n < 9:
+				return reply{reset: true}
+			}
+			return reply{hang: true}
 		}}
 }
 
@@ -96,5 +120,5 @@ func leaver(d *dice) *target {
 
 // all is every kind.
 func all(d *dice) []*target {
-	return []*target{healthy(d), slow(d), flaky(d), brittle(d), loose(d), leaver(d)}
+	return []*target{healthy(d), slow(d), flaky(d), brittle(d), loose(d), moody(d), leaver(d)}
 }

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/sim/history"
 )
 
@@ -26,6 +28,8 @@ type trial struct {
 	load      *load
 	limits    history.Limits
 	kills     atomic.Int64
+	watcher   *site  // is told what happens to the others; nil: there is none
+	watching  string // its endpoint
 }
 
 // newTrial starts a server and creates the endpoints.
@@ -47,6 +51,49 @@ func newTrial(t testing.TB, p program, targets func(*dice) []*target) *trial {
 	x.load = &load{t: t, child: x.child, ledger: x.ledger, dice: x.dice, targets: x.targets, every: 40 * time.Millisecond, batch: true,
 		resolve: 60 * time.Second}
 	return x
+}
+
+// watch adds an endpoint that is told of dead letters.
+func (x *trial) watch() {
+	x.t.Helper()
+	x.watcher = newSite()
+	x.watcher.keeps = true
+	x.watching, _ = x.child.endpoint("http://"+newDoor(x.t, "127.0.13.1", x.watcher).addr+"/", map[string]any{"event_types": []string{"webhook_endpoint.*"}})
+}
+
+// heard checks that the watcher was told of every dead letter, by one event each, and of nothing else.
+func (x *trial) heard(finals []history.Final) {
+	x.t.Helper()
+	told := map[string]map[string]bool{} // the events about a delivery
+	for _, v := range x.watcher.seen(0) {
+		var e struct {
+			ID, Type string
+			Data     struct {
+				DeliveryID string `json:"delivery_id"`
+			}
+		}
+		if err := json.Unmarshal(v.body, &e); err != nil || e.Type != grapnel.EventDeliveryFailed {
+			x.t.Errorf("the watcher was sent %s", v.body)
+			continue
+		}
+		if told[e.Data.DeliveryID] == nil {
+			told[e.Data.DeliveryID] = map[string]bool{}
+		}
+		told[e.Data.DeliveryID][e.ID] = true
+	}
+	dead := 0
+	for _, f := range finals {
+		if f.Status == grapnel.Failed {
+			dead++
+			if n := len(told[f.Delivery]); n != 1 {
+				x.t.Errorf("of the dead letter %s the watcher was told by %d events", f.Delivery, n)
+			}
+		}
+	}
+	if len(told) != dead {
+		x.t.Errorf("there are %d dead letters; the watcher was told of %d", dead, len(told))
+	}
+	x.t.Logf("the watcher was told of each of %d dead letters", dead)
 }
 
 // under runs the scenario while publishers work, and returns when the last of them is done.
@@ -120,6 +167,10 @@ func (x *trial) verdict(within time.Duration) []history.Violation {
 		h.Endpoints = append(h.Endpoints, target.rules)
 	}
 	h.Finals, h.Limits = x.child.finals(), x.limits
+	if x.watcher != nil {
+		h.Finals = slices.DeleteFunc(h.Finals, func(f history.Final) bool { return f.Endpoint == x.watching })
+		x.heard(h.Finals)
+	}
 	leave(&h)
 	found := history.Check(h)
 	x.report(h, x.ledger.now()-start)

@@ -1,0 +1,119 @@
+//go:build linux
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Many endpoints come back at the same moment, and for each of them much is waiting. New events to endpoints that were never away
+// arrive as they did before, and none of those that are back gets more than its limits, or anything out of order.
+func TestManyComeBackAtOnce(t *testing.T) {
+	// In the short form all of them together may have less than what the machine can do, in the long form they want far more.
+	endpoints, each, topics, perSecond := 50, 240, 10, 30
+	if soak() {
+		endpoints, each, topics, perSecond = 1000, 1000, 100, 100
+	}
+	const burst, concurrency, hosts, keys = 5, 4, 250, 40
+	c := newChild(t, program{flag: []string{"--max-pending", "0"}}, t.TempDir())
+	c.start()
+	c.ready(30 * time.Second)
+	b := newBeat(t, c, "127.0.5", 5, 200)
+	const length = time.Second
+	measured := func(windows int) (travels, lags []time.Duration) {
+		for range windows {
+			travel, lag := b.window(length, b.sites)
+			travels, lags = append(travels, travel), append(lags, lag)
+		}
+		return travels, lags
+	}
+	measured(1) // everything is warm from here on
+	quiet, quietLag := measured(5)
+	var idle, crowded float64 // MiB
+	idle, _ = c.memory()
+
+	// Several endpoints share a host, as those of a hosting service do.
+	sites, doors := make([]*site, endpoints), make([]*door, min(hosts, endpoints))
+	muxes := make([]*http.ServeMux, len(doors))
+	for i := range doors {
+		muxes[i] = http.NewServeMux()
+		doors[i] = newDoor(t, fmt.Sprintf("127.0.6.%d", i+1), muxes[i])
+		doors[i].shut()
+	}
+	for i := range sites {
+		sites[i] = newSite()
+		path := fmt.Sprintf("/%d", i)
+		muxes[i%len(doors)].Handle(path, sites[i])
+		c.endpoint("http://"+doors[i%len(doors)].addr+path, map[string]any{"event_types": []string{fmt.Sprintf("herd%d.*", i%topics)},
+			"rate_limit": map[string]any{"per_second": perSecond, "burst": burst}, "max_concurrency": concurrency,
+			"policy": map[string]any{"breaker": map[string]any{"failures": 5, "ratio": 0.5, "window": "30s", "probe": "1s", "probe_max": "2s"}}})
+	}
+	var wg sync.WaitGroup
+	for topic := range topics {
+		wg.Go(func() {
+			if err := c.publishMany(context.Background(), numbered(fmt.Sprintf("herd%d", topic), "k", keys, 1, each/keys)); err != nil {
+				t.Error(err)
+			}
+		})
+		if topic%4 == 3 {
+			wg.Wait()
+		}
+	}
+	wg.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+
+	away, _ := measured(3)
+	crowded, _ = c.memory()
+	back := time.Now()
+	for _, d := range doors {
+		d.open()
+	}
+	taken := func() int {
+		n := 0
+		for _, s := range sites {
+			n += s.taken()
+		}
+		return n
+	}
+	var busy, busyLag []time.Duration
+	for len(busy) < 3 || taken() < endpoints*each && time.Since(back) < 30*time.Minute && !t.Failed() {
+		travel, lag := b.window(length, b.sites)
+		busy, busyLag = append(busy, travel), append(busyLag, lag)
+	}
+	took := time.Since(back)
+	if n := taken(); n != endpoints*each {
+		t.Errorf("%v after their return %d of %d deliveries are there", took, n, endpoints*each)
+	}
+	most, fastest, attempts := 0, 0, 0
+	for i, s := range sites {
+		all := s.seen(0)
+		most, fastest, attempts = max(most, crowd(all, 15*time.Second)), max(fastest, busiest(all, time.Second)), attempts+len(all)
+		for _, wrong := range s.disorder(0) {
+			t.Fatalf("endpoint %d: %s", i, wrong)
+		}
+	}
+	if most > concurrency || fastest > perSecond+burst+perSecond/10 {
+		t.Errorf("an endpoint got %d requests at once and %d in a second; %d, %d and bursts of %d are allowed", most, fastest, concurrency, perSecond, burst)
+	}
+	a, z := median(quiet), median(busy)
+	ratio := float64(z) / float64(a)
+	_, peak := c.memory()
+	t.Logf("%d endpoints with %d deliveries, all taken %v after their return (%.0f/s); p99 of healthy endpoints from acceptance to arrival %v before, %v "+
+		"while they were away and %v meanwhile, ratio %.2f; from when they should have been published %v and %v; at most %d at once and %d in a second for each; "+
+		"%d requests for %d deliveries; resident %.0f MiB before, %.0f MiB with what waits, peak %.0f MiB", endpoints, endpoints*each, took.Round(time.Millisecond),
+		float64(endpoints*each)/took.Seconds(), a, median(away), z, ratio, median(quietLag), median(busyLag), most, fastest, attempts, endpoints*each, idle, crowded, peak)
+	if ratio > 3 {
+		t.Errorf("the p99 of healthy endpoints is %.2f times what it was: %v against %v", ratio, busy, quiet)
+	}
+	if failed := c.rows(url.Values{"status": {"failed"}}); len(failed) > 0 {
+		t.Errorf("%d deliveries failed", len(failed))
+	}
+}
