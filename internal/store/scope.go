@@ -27,7 +27,8 @@ func (s Scope) Allows(tenant string) bool {
 // One returns the tenant of a scope that covers only one. A zero Scope covers only the tenant "", which nobody is.
 func (s Scope) One() (tenant string, one bool) { return s.tenant, !s.everyone }
 
-// ErrStale is returned by Append when the configuration has changed since the batch was matched. Nothing was written.
+// ErrStale is returned by Append, Record and PutEndpoint when the configuration has changed since a batch was matched. Nothing was
+// written.
 var ErrStale = errors.New("store: the configuration has changed")
 
 // ErrNotFound makes the error for something that is absent or out of scope; the two cannot be told apart.

@@ -7,7 +7,7 @@
 //     error everything is durable.
 //   - Positions in a lane are 1, 2, 3 … in commit order, without gaps.
 //   - Record applies each Change only to a delivery that is still where the change expects it, so repeating a Record whose
-//     answer was lost changes nothing.
+//     answer was lost changes nothing: what it tells has its ids already, and no audit entry is kept twice.
 //   - A delivery that is final never changes again.
 //   - A lane has at most one head: the pending delivery with the lowest position. Only Append, Again, Record, End and what is told
 //     with PutEndpoint make heads, and all but End report every head they make.

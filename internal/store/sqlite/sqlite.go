@@ -7,12 +7,12 @@
 //
 // What is kept is in migrations/, with the reason for each table. In short: pending is small and changes; events, finished
 // deliveries and attempts only grow; counts of deliveries are kept, not counted. No query that a page of the dashboard makes
-// needs to look at all there is.
+// needs to look at all there is; the one for stuck lanes looks at all heads of its endpoint.
 //
 // The disk: synchronous is FULL, and that is read back at the start. When the disk is full, Append and everything else that is new
-// is refused with grapnel.CodeStorageFull, and outcomes go on being recorded in the room that was kept for them (room.go). When
-// the disk fails, in particular when a sync does, nobody knows what is on it: the store refuses all further calls and says so on
-// Fatal; its owner ends the process, and the next start reads what is there.
+// is refused with grapnel.CodeStorageFull, and outcomes, with what they bring along, go on being recorded in the room that was kept
+// for them (room.go). When the disk fails, in particular when a sync does, nobody knows what is on it: the store refuses all further
+// calls and says so on Fatal; its owner ends the process, and the next start reads what is there.
 //
 // One process at a time may use a database; another one gets an error from Open. What is not promised: that the file can be
 // read by an older version, and that it survives a disk that reports a sync it did not make.

@@ -378,26 +378,3 @@ func (m *machine) removes(t *rapid.T) {
 		m.model.config.Version = m.grown(before, "RemoveEndpoint")
 	}
 }
-
-// entry draws an entry. Two of the same moment may be the same.
-func (m *machine) entry(t *rapid.T) *grapnel.AuditEntry {
-	e := entry(pick(t, "tenant", "", acme, bolt), pick(t, "endpoint", "", epA, epX), pick(t, "verb", grapnel.VerbRetry, grapnel.VerbSkip),
-		m.now.Sub(at(0)).Seconds())
-	e.Delivery = pick(t, "delivery", "", "dlv_1", "dlv_2")
-	return e
-}
-
-func (m *machine) notes(t *rapid.T) {
-	e := m.entry(t)
-	m.model.note(e)
-	m.must(m.Note(m.ctx, *e), "Note")
-}
-
-func (m *machine) hastens(t *rapid.T) {
-	now := m.tick(t)
-	h := store.Hastening{Before: now.Add(-time.Duration(rapid.IntRange(-2, 5).Draw(t, "before")) * time.Second), At: now}
-	endpoint, limit := pick(t, "endpoint", someEndpoints...), pick(t, "limit", 0, 1, 2, 1000)
-	want := m.model.hasten(endpoint, h, limit)
-	got, err := m.Hasten(m.ctx, endpoint, h, limit)
-	m.agree(got, want, err, nil, "Hasten")
-}
