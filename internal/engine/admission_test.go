@@ -105,7 +105,6 @@ func TestPace(t *testing.T) {
 		"hangs, and whoever waited goes away": {func(p *pace, now *time.Time) {
 			began := *now
 			p.begin(began)
-			p.begin(began)
 			*now = now.Add(4 * time.Second)
 			p.end(*now, began, false)
 		}, longCommit, time.Minute},

@@ -107,10 +107,30 @@ func TestATenantMayHaveSoMuchWaiting(t *testing.T) {
 		if err := b.try(1); err != nil {
 			t.Errorf("an endpoint's were ended: %v", err)
 		}
-		if _, err := b.engine.Retry(context.Background(), store.Everyone(), skipped, grapnel.By{}, nil); err != nil {
-			t.Errorf("delivering again: %v", err)
+		once := &store.Once{Key: "key_1/a", Now: time.Now(), Expires: time.Now().Add(time.Hour), Answer: func(any) store.Answer { return store.Answer{Status: 200} }}
+		for range 2 {
+			if _, err := b.engine.Retry(context.Background(), store.Everyone(), skipped, grapnel.By{}, once); err != nil {
+				t.Errorf("delivering again: %v", err)
+			}
 		}
 		b.exact("at last")
+	})
+}
+
+// TestOnlyWhatWasAppliedIsOver: a change that was not is counted by whoever made the delivery final.
+func TestOnlyWhatWasAppliedIsOver(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		b.endpoint("ep", &receiver{}, nil)
+		page := []core.Change{{Endpoint: "ep", Change: store.Change{Status: grapnel.Delivered}}, {Endpoint: "ep", Change: store.Change{Status: grapnel.Pending}},
+			{Endpoint: "unknown", Change: store.Change{Status: grapnel.Delivered}}}
+		results := []store.Changed{{Applied: true}, {Applied: true}, {Applied: true}}
+		conf := b.engine.config.Load()
+		if got := conf.settled(page, nil, results); len(got) != 1 || got[0] != (share{"default", -1}) {
+			t.Errorf("applied: %v", got)
+		}
+		if got := conf.settled(page, nil, make([]store.Changed, 3)); len(got) != 0 {
+			t.Errorf("not applied: %v", got)
+		}
 	})
 }
 

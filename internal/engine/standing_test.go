@@ -8,7 +8,24 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/core"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/policy"
 )
+
+func TestBreakersAreCountedWhenTheyChange(t *testing.T) {
+	m := newMetrics(nil)
+	at := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	got := ""
+	for _, opened := range []time.Time{{}, at, at, at.Add(time.Hour), {}, {}, at, {}} {
+		got += fmt.Sprint(m.stands(&store.Standing{Endpoint: "ep", Standing: policy.Standing{OpenedAt: opened}}), " ")
+	}
+	if want := fmt.Sprint(policy.NoShift, policy.Opened, policy.NoShift, policy.NoShift, policy.Closed, policy.NoShift, policy.Opened, policy.Closed); got != want+" " {
+		t.Errorf("shifts: %s, not %s", got, want)
+	}
+	if len(m.open) != 0 {
+		t.Errorf("it remembers %v", m.open)
+	}
+}
 
 // TestABrokenEndpointIsRememberedAndDrained: its breaker opens; a restart does not forget that; once it is back what waited is there within
 // one probe and a ramp, not after what the schedules say.

@@ -41,14 +41,14 @@ type loss struct {
 
 // event is a notice for those who want it: the tenant's other enabled endpoints, by what they subscribe to. false: nobody does.
 //
-// about is what makes this notice one of its kind. The endpoint's id is part of it and known to nobody but its tenant, so that nobody else
-// can take the event's id first.
+// The event's id is made of the time, which a change keeps when it is recorded again, and of what the notice is about. The endpoint's id is
+// part of it and known to nobody but its tenant, so that nobody else can take the event's id first.
 func (c *configuration) event(kind string, at time.Time, n notice, about string) (store.Incoming, bool) {
 	data, err := json.Marshal(n)
 	if err != nil {
 		panic("engine: a notice cannot be encoded: " + err.Error()) // it has strings and numbers
 	}
-	unique := sha256.Sum256(fmt.Appendf(nil, "%s %s %s", kind, n.EndpointID, about))
+	unique := sha256.Sum256(fmt.Appendf(nil, "%s %s %d %s", kind, n.EndpointID, at.UnixMicro(), about))
 	ev := &grapnel.Event{
 		ID: grapnel.NewID(grapnel.EventPrefix, at, bytes.NewReader(unique[:])), Tenant: n.Tenant, Type: kind,
 		Data: data, ContentType: grapnel.JSONType, OccurredAt: at, AcceptedAt: at,
@@ -84,10 +84,9 @@ func (e *Engine) tell(conf *configuration, ch *core.Change) (*store.Batch, error
 	case grapnel.Operational(d.Type):
 		return nil, nil
 	}
-	// A change applies once. It is told apart from others of the same delivery by its attempt or, without one, by its time.
-	attempts, which := d.AttemptsMade, fmt.Sprint("at ", ch.At.UnixMicro())
+	attempts := d.AttemptsMade
 	if ch.Attempt != nil {
-		attempts, which = ch.Attempt.Number, fmt.Sprint("attempt ", ch.Attempt.Number)
+		attempts = ch.Attempt.Number
 	}
 	told := &store.Batch{Config: conf.version}
 	for _, news := range ch.News {
@@ -96,7 +95,7 @@ func (e *Engine) tell(conf *configuration, ch *core.Change) (*store.Batch, error
 			n.loss = &loss{DeliveryID: d.ID(), EventID: d.EventID, EventType: d.Type, Key: d.Key, Attempts: attempts,
 				ReasonCode: ch.ReasonCode, Blocked: news.Blocked}
 		}
-		if in, wanted := conf.event(news.Type, ch.At, n, fmt.Sprint(d.Seq, " ", which, " ", news.Percent)); wanted {
+		if in, wanted := conf.event(news.Type, ch.At, n, fmt.Sprint(d.Seq, " ", news.Percent)); wanted {
 			told.Events = append(told.Events, in)
 		}
 	}
@@ -109,7 +108,7 @@ func (e *Engine) tell(conf *configuration, ch *core.Change) (*store.Batch, error
 // tellStatus makes an event of a change that disables an endpoint or ends that; nil: it does neither, or nobody wants to know.
 func (c *configuration) tellStatus(ep *grapnel.Endpoint, at time.Time, by *grapnel.AuditEntry) *store.Batch {
 	before := c.at(ep.ID)
-	if before == nil || !ep.DeletedAt.IsZero() {
+	if before == nil {
 		return nil
 	}
 	var kind string

@@ -110,7 +110,10 @@ func TestADeadLetterIsTold(t *testing.T) {
 			t.Errorf("it says %v, not %v", got[0].data, want)
 		}
 		if ids := wants.ids(); !slices.Equal(ids, []string{got[0].id}) || !grapnel.ValidID(got[0].id) {
-			t.Errorf("the receiver got %v", ids)
+			t.Fatalf("the receiver got %v", ids)
+		}
+		if late := wants.log()[0].at.Sub(d.FinishedAt); late > time.Second {
+			t.Errorf("it was told %v later", late)
 		}
 		b.knows("takes_all", map[string]int{"delivery_failed": 1})
 		for _, id := range []string{"ep", "picky", "filters", "paused", "disabled", "foreign"} {
@@ -368,6 +371,30 @@ func TestStatusIsTold(t *testing.T) {
 			t.Errorf("told: %v", got)
 		}
 		b.knows("ep", map[string]int{})
+	})
+}
+
+// TestStatusIsToldAboutTheConfigurationThatIsThere: one that was committed behind the engine's back is found, and the change is made all the
+// same.
+func TestStatusIsToldAboutTheConfigurationThatIsThere(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		b.endpoint("ep", &receiver{}, nil)
+		var like grapnel.Endpoint
+		b.watcher("w", func(ep *grapnel.Endpoint) { like = *ep })
+		like.ID, like.URL = "late", "http://late.test/"
+		late := &receiver{}
+		b.net.Handle("late.test", late)
+		if _, err := b.store.PutEndpoint(context.Background(), store.Everyone(), like, store.With{}); err != nil {
+			t.Fatal(err)
+		}
+		b.update("ep", func(ep *grapnel.Endpoint) { ep.Status = grapnel.EndpointDisabled })
+		time.Sleep(time.Second)
+		b.knows("w", map[string]int{"disabled": 1})
+		b.knows("late", map[string]int{"disabled": 1})
+		if len(late.log()) != 1 {
+			t.Errorf("the new one got %d", len(late.log()))
+		}
+		b.exact("afterwards")
 	})
 }
 
