@@ -1,6 +1,10 @@
 package policy
 
-import "time"
+import (
+	"cmp"
+	"slices"
+	"time"
+)
 
 // Simulate answers a scenario that ParseScenario has accepted. It is deterministic. Every decision is asked of the functions that
 // decide in the engine as well: After for a delivery; Circuit, Ramp and Strike for its endpoint.
@@ -42,12 +46,14 @@ type simulation struct {
 
 	circuit  Circuit
 	ramp     Ramp
+	trust    Trust
 	standing Standing
 
 	attempts []time.Duration
 	probes   int
 	opened   int
 	closed   time.Duration // the last time
+	putBack  bool          // what was put off until then may become due, bit by bit
 	disabled time.Duration // 0: it was not
 }
 
@@ -241,9 +247,11 @@ func (r *simulation) land(i int) {
 		e.phase = failedEvent
 	default:
 		r.putOff(i, step)
+		r.hasten()
 		return
 	}
 	r.leave(i)
+	r.hasten()
 }
 
 // putOff lets a head wait for its next attempt.
@@ -278,13 +286,14 @@ func (r *simulation) judge(i int, step Step) {
 		if s.Hold.After(r.standing.HoldUntil) {
 			r.standing.HoldUntil = s.Hold
 		}
+		r.trust.Observe(s.Outcome)
 		switch r.circuit.Observe(&r.standing, r.rules, s) {
 		case Opened:
 			r.opened++
 		case Closed:
-			r.closed = r.now
+			r.closed, r.putBack = r.now, true
+			r.trust.Return()
 			r.ramp.Begin(moment(r.now))
-			r.hasten()
 		case NoShift, Probed:
 		}
 	}
@@ -293,16 +302,31 @@ func (r *simulation) judge(i int, step Step) {
 	}
 }
 
-// hasten makes due what was put off because of an endpoint that is back.
+// hasten makes due what was put off because of an endpoint that is back, as much of it as it is trusted with.
 func (r *simulation) hasten() {
+	if !r.putBack || r.standing.Open() {
+		return
+	}
+	head, ok := r.due.first(r.waits)
+	most := r.trust.Hasten(r.flying == 0 && (!ok || head.at > r.now))
+	if most == 0 {
+		return
+	}
+	kept := r.spared[:0:0]
+	slices.SortFunc(r.spared, func(a, b appointment) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.event, b.event)) })
 	for _, p := range r.spared {
-		if r.waits(p) {
-			e := &r.events[p.event]
-			e.due = min(e.due, r.now)
+		switch e := &r.events[p.event]; {
+		case !r.waits(p):
+		case most > 0 && e.over < r.closed:
+			e.due = min(e.due, r.closed)
 			r.due.put(appointment{e.due, p.event})
+			most--
+		default:
+			kept = append(kept, p)
 		}
 	}
-	r.spared = r.spared[:0]
+	r.spared = kept // sorted, which is as good as any order of a heap
+	r.putBack = most == 0
 }
 
 // leave takes an event that is over out of its lane.

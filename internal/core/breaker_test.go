@@ -58,7 +58,7 @@ func (w *ward) arrive(n int) []Attempt {
 	return of[Attempt](w.out)
 }
 
-// end finishes an attempt; what is to be recorded is in the returned change.
+// end finishes an attempt and has its change recorded, which is returned.
 func (w *ward) end(a Attempt, status int) Change {
 	w.t.Helper()
 	in := Finished{Endpoint: "ep", Delivery: a.Head.Delivery, Outcome: outcome(status), Attempt: grapnel.Attempt{StartedAt: w.now}}
@@ -67,7 +67,10 @@ func (w *ward) end(a Attempt, status int) Change {
 	if len(records) != 1 {
 		w.t.Fatalf("an attempt that ended with %d made %d records", status, len(records))
 	}
-	return records[0].Change
+	ch, out := records[0].Change, w.out
+	w.step(Recorded{Changes: []Change{ch}, Results: []store.Changed{{Applied: true, Status: ch.Status}}})
+	w.out = append(out, w.out...)
+	return ch
 }
 
 // pass lets time pass and returns the attempts that begin.
@@ -160,10 +163,7 @@ func TestReturnHastensAndRamps(t *testing.T) {
 	w.open()
 	probe := w.pass(1100 * time.Millisecond)
 	w.end(probe[0], 200)
-	hasten := of[Hasten](w.out)
-	if len(hasten) != 1 || !hasten[0].Hastening.Before.Equal(w.now) {
-		t.Fatalf("what waited is not made due: %+v", w.out)
-	}
+	back := w.now
 	begun := of[Attempt](w.out)
 	if len(begun) != 1 || begun[0].Trigger != grapnel.TriggerSchedule {
 		t.Fatalf("%d attempts begin at once after the return", len(begun))
@@ -175,11 +175,12 @@ func TestReturnHastensAndRamps(t *testing.T) {
 	if more := w.pass(time.Second); len(more) > 0 {
 		t.Errorf("%d more before the first has come back", len(more))
 	}
-	inFlight, most := []Attempt{begun[0]}, 1
+	inFlight, most, hasten := []Attempt{begun[0]}, 1, []Hasten(nil)
 	for len(inFlight) > 0 {
 		a := inFlight[0]
 		inFlight = inFlight[1:]
 		w.end(a, 200)
+		hasten = append(hasten, of[Hasten](w.out)...)
 		inFlight = append(inFlight, of[Attempt](w.out)...)
 		inFlight = append(inFlight, w.pass(100*time.Millisecond)...)
 		most = max(most, len(inFlight))
@@ -190,8 +191,11 @@ func TestReturnHastensAndRamps(t *testing.T) {
 	if w.next != 20 || len(w.core.endpoints["ep"].window.waiting) != 0 {
 		t.Errorf("%d still wait", len(w.core.endpoints["ep"].window.waiting))
 	}
-	// An answer to Hasten makes the core look at the new times.
-	w.step(Hastened{Endpoint: "ep", Count: 7})
+	// Twelve have arrived in a row, and nothing else is due: as many of those that failed are tried again.
+	if len(hasten) != 1 || hasten[0].Hastening.Before != back || hasten[0].Hastening.At != back || hasten[0].Limit != 12 {
+		t.Fatalf("what waited is not made due: %+v", hasten)
+	}
+	w.step(Hastened{Endpoint: "ep", Count: 8})
 	if len(of[Load](w.out)) != 1 {
 		t.Error("the new times are not read")
 	}
@@ -226,10 +230,6 @@ func TestRefusedProbeKeepsItsOwnTime(t *testing.T) {
 		}
 		if h := w.core.Health(w.now, "ep"); h.State == grapnel.HealthOpen {
 			t.Errorf("after %d the breaker is still open", status)
-		}
-		w.step(Recorded{Changes: []Change{ch}, Results: []store.Changed{{Applied: true, Status: grapnel.Pending}}})
-		if w.step(Hastened{Endpoint: "ep"}); len(of[Hasten](w.out)) > 0 {
-			t.Errorf("after %d it is made due although it was refused", status)
 		}
 	}
 }
@@ -341,7 +341,8 @@ func TestRefusalsDisable(t *testing.T) {
 	if st := of[Record](w.out); len(st) != 1 || st[0].Change.Delivery != 0 || st[0].Change.Standing.Strikes != 0 || !st[0].Change.Standing.SentencedAt.IsZero() {
 		t.Errorf("after it was enabled the slate is not clean: %+v", w.out)
 	}
-	if len(of[Hasten](w.out)) != 1 {
+	load := of[Load](w.out)[0]
+	if w.step(Loaded{Endpoint: "ep", Limit: load.Limit}); len(of[Hasten](w.out)) != 1 {
 		t.Error("after it was enabled what waited is not made due")
 	}
 }

@@ -300,7 +300,7 @@ func TestOpenedWhileEnding(t *testing.T) {
 	if out := c.Step(start, Arrived{Heads: []store.Head{head(7), head(9)}}); len(out) != 0 {
 		t.Fatalf("it starts while the ending is under way: %+v", out)
 	}
-	load := c.Step(start, Ended{Endpoint: "ep", Count: 3})[1].(Load) // after a Hasten
+	load := c.Step(start, Ended{Endpoint: "ep", Count: 3})[0].(Load)
 	out := c.Step(start, Loaded{Endpoint: "ep", Limit: load.Limit, Heads: []store.Head{head(9)}})
 	if len(out) != 1 || out[0].(Attempt).Head.Delivery != 9 {
 		t.Errorf("what came later is not attempted: %+v", out)

@@ -29,6 +29,7 @@ type endpoint struct {
 	since     time.Time // when its status became what it is
 	hasten    bool      // what waited because of it is to be made due
 	hastening bool      // that is on its way
+	hastened  int       // how many of it were asked for at most
 	hastenAt  time.Time // neither before this, after one that failed
 
 	newest     int64     // delivery when config was read
@@ -54,6 +55,7 @@ func (ep *endpoint) remember(now time.Time, st store.Standing) {
 	if back := g.standing.RecoveredAt; !g.tripped() && !back.IsZero() {
 		ep.hasten = true
 		if now.Sub(back) < rampsFor {
+			g.trust.Return()
 			g.ramp.Begin(now)
 		}
 	}

@@ -25,6 +25,7 @@ type gate struct {
 	rules    policy.Breaker
 	circuit  policy.Circuit
 	ramp     policy.Ramp
+	trust    policy.Trust
 	standing policy.Standing
 	number   int64 // of the standing that was recorded last
 	dirty    bool  // the standing has changed since
@@ -129,6 +130,7 @@ func (g *gate) observe(s policy.Sighting, shifts int) (shift policy.Shift, chang
 		}
 		g.standing.HoldUntil, changed = s.Hold, true
 	}
+	g.trust.Observe(s.Outcome)
 	if shifts < g.shifts {
 		return policy.NoShift, changed // counted, because by the clock, which may have been set back, it could seem to have begun since
 	}
@@ -139,6 +141,7 @@ func (g *gate) observe(s policy.Sighting, shifts int) (shift policy.Shift, chang
 	}
 	if shift == policy.Closed {
 		g.returns++
+		g.trust.Return()
 		g.ramp.Begin(s.Ended)
 	}
 	return shift, changed || shift != policy.NoShift
@@ -151,6 +154,7 @@ func (g *gate) restart(now time.Time) {
 	g.standing.HoldUntil = time.Time{}
 	g.shifts++
 	g.returns++
+	g.trust.Return()
 	g.ramp.Begin(now)
 	g.dirty = true
 }

@@ -37,14 +37,29 @@ func (c *Core) judge(now time.Time, ep *endpoint, h *head, in Finished, step pol
 // hastenPage is how many heads one Hasten makes due: few enough that the commit it shares stays short.
 const hastenPage = 500
 
-// hurry has made due what waited because of an endpoint that is back: its next times were made for one that was away.
+// hurry has made due what waited because of an endpoint that is back: its next times were made for one that was away. How much of it
+// depends on how much the endpoint can be trusted.
 func (c *Core) hurry(now time.Time, ep *endpoint) {
 	if !ep.hasten || ep.hastening || ep.hastenAt.After(now) || !ep.open() || ep.gate.tripped() || c.draining {
 		return
 	}
-	ep.hasten, ep.hastening = false, true
+	most := min(ep.gate.trust.Hasten(ep.quiet(now)), hastenPage)
+	if most == 0 {
+		return
+	}
+	ep.hasten, ep.hastening, ep.hastened = false, true, most
 	back := ep.gate.standing.RecoveredAt
-	c.emit(Hasten{Endpoint: ep.config.ID, Hastening: store.Hastening{Before: back, At: back}, Limit: hastenPage})
+	c.emit(Hasten{Endpoint: ep.config.ID, Hastening: store.Hastening{Before: back, At: back}, Limit: most})
+}
+
+// quiet says whether nothing of an endpoint is due or under way.
+func (ep *endpoint) quiet(now time.Time) bool {
+	w := &ep.window
+	if ep.hastening || w.loading || len(w.heads) > len(w.waiting) || !w.cold.IsZero() && !w.cold.After(now) {
+		return false
+	}
+	h := w.next(now)
+	return h == nil || h.due.After(now)
 }
 
 // hastened has the new times read.
@@ -58,7 +73,7 @@ func (c *Core) hastened(now time.Time, in Hastened) {
 	case in.Err != nil:
 		ep.hasten, ep.hastenAt = true, now.Add(pageRetry)
 	case in.Count > 0:
-		ep.hasten = ep.hasten || in.Count >= hastenPage
+		ep.hasten = ep.hasten || in.Count >= ep.hastened
 		if ep.open() {
 			ep.window.forgetPlans(now)
 		}
@@ -68,11 +83,7 @@ func (c *Core) hastened(now time.Time, in Hastened) {
 
 // settled ends an endpoint's recovery once nothing waits for it any more.
 func (c *Core) settled(now time.Time, ep *endpoint) {
-	w := &ep.window
-	if !ep.gate.ramp.Recovering() || !ep.open() || ep.hasten || ep.hastening || w.loading || !w.cold.IsZero() && !w.cold.After(now) {
-		return
-	}
-	if h := w.next(now); h == nil || h.due.After(now) {
+	if ep.gate.ramp.Recovering() && ep.open() && !ep.hasten && ep.quiet(now) {
 		ep.gate.ramp.End()
 	}
 }

@@ -26,6 +26,7 @@ type watch struct {
 	probedAt time.Duration // when the breaker opened, or a probe failed
 	hold     time.Duration // the endpoint asked to be spared until then
 	back     bool          // it has come back, and no outcome has come since
+	steady   bool          // it has not failed since it came back
 	fresh    int           // attempts begun since then
 
 	strikes int           // of outcomes on record: see observed
@@ -88,6 +89,8 @@ func (r *receiver) ends(a core.Attempt, o policy.Outcome) {
 	}
 	alive := o.Status > 0 && o.Status < 500
 	switch {
+	case !current && !alive && !throttled:
+		h.steady = false
 	case !current:
 	case h.open && alive:
 		r.returned()
@@ -97,6 +100,7 @@ func (r *receiver) ends(a core.Attempt, o policy.Outcome) {
 	case alive:
 		h.bad = 0
 	case !throttled:
+		h.steady = false
 		if h.bad++; h.bad >= h.rules.Failures {
 			w.trace("%s must be left alone now", r.config.ID)
 			h.open, h.probedAt = true, w.agenda.now
@@ -108,12 +112,12 @@ func (r *receiver) ends(a core.Attempt, o policy.Outcome) {
 // returned is the endpoint's return. What waited because of it must be due soon.
 func (r *receiver) returned() {
 	h, w := &r.watch, r.w
-	h.open, h.bad, h.back, h.fresh = false, 0, true, 0
+	h.open, h.bad, h.back, h.fresh, h.steady = false, 0, true, 0, true
 	h.era++
 	w.trace("%s is back", r.config.ID)
 	back, n := w.now(), w.node
 	w.agenda.in(30*time.Second, func() {
-		if w.node == n && n != nil && w.plan.clockJump == 0 && r.config.Status == grapnel.EndpointEnabled && !h.open {
+		if w.node == n && n != nil && w.plan.clockJump == 0 && r.config.Status == grapnel.EndpointEnabled && !h.open && h.steady {
 			r.hastened(back)
 		}
 	})
