@@ -83,14 +83,12 @@ func (r *receiver) ends(a core.Attempt, o policy.Outcome) {
 	if throttled && o.HasRetryAfter {
 		h.hold = max(h.hold, w.agenda.now+o.RetryAfter)
 	}
-	h.back = false
+	h.back, h.steady = false, h.steady && !o.EndpointWide()
 	if h.rules.Off {
 		return
 	}
 	alive := o.Status > 0 && o.Status < 500
 	switch {
-	case !current && !alive && !throttled:
-		h.steady = false
 	case !current:
 	case h.open && alive:
 		r.returned()
@@ -100,7 +98,6 @@ func (r *receiver) ends(a core.Attempt, o policy.Outcome) {
 	case alive:
 		h.bad = 0
 	case !throttled:
-		h.steady = false
 		if h.bad++; h.bad >= h.rules.Failures {
 			w.trace("%s must be left alone now", r.config.ID)
 			h.open, h.probedAt = true, w.agenda.now
@@ -115,9 +112,9 @@ func (r *receiver) returned() {
 	h.open, h.bad, h.back, h.fresh, h.steady = false, 0, true, 0, true
 	h.era++
 	w.trace("%s is back", r.config.ID)
-	back, n := w.now(), w.node
+	back, n, era := w.now(), w.node, h.era
 	w.agenda.in(30*time.Second, func() {
-		if w.node == n && n != nil && w.plan.clockJump == 0 && r.config.Status == grapnel.EndpointEnabled && !h.open && h.steady {
+		if w.node == n && n != nil && w.plan.clockJump == 0 && r.config.Status == grapnel.EndpointEnabled && h.era == era && h.steady {
 			r.hastened(back)
 		}
 	})
@@ -260,7 +257,8 @@ func (r *receiver) sentenced(why string) {
 	})
 }
 
-// aged looks for what waits for an endpoint that is left alone although its policy has given it up.
+// aged looks for what waits for an endpoint that is left alone although its policy has given it up. What is not in the window may be late by
+// its age once more: those in the window go first, and end with their own.
 func (w *world) aged() {
 	n := w.node
 	if n != nil && w.agenda.now-n.born > 30*time.Second && w.plan.clockJump == 0 {
@@ -269,7 +267,7 @@ func (w *world) aged() {
 			longest := r.config.Policy.MaxAge.Std()
 			late := w.now().Sub(d.Waiting.Anchor.Add(longest))
 			if longest > 0 && r.watch.open && r.config.Status == grapnel.EndpointEnabled && !d.Status.Final() && d.Waiting.Head &&
-				!d.Waiting.Blocked && late > 30*time.Second && w.agenda.now-r.enabled > 30*time.Second {
+				!d.Waiting.Blocked && late > longest+30*time.Second && w.agenda.now-r.enabled > 30*time.Second {
 				w.excess("%s still waits for %s, %v too long", d.ID(), r.config.ID, late)
 			}
 		}
