@@ -106,7 +106,8 @@ func (r *receiver) ends(a core.Attempt, o policy.Outcome) {
 	}
 }
 
-// returned is the endpoint's return. What waited because of it must be due soon.
+// returned is the endpoint's return. What waited because of it must be due soon, if it goes on to answer, and quickly: trust grows with
+// answers.
 func (r *receiver) returned() {
 	h, w := &r.watch, r.w
 	h.open, h.bad, h.back, h.fresh, h.steady = false, 0, true, 0, true
@@ -114,7 +115,7 @@ func (r *receiver) returned() {
 	w.trace("%s is back", r.config.ID)
 	back, n, era := w.now(), w.node, h.era
 	w.agenda.in(30*time.Second, func() {
-		if w.node == n && n != nil && w.plan.clockJump == 0 && r.config.Status == grapnel.EndpointEnabled && h.era == era && h.steady {
+		if w.node == n && n != nil && w.plan.clockJump == 0 && w.plan.receiverSlow == 0 && r.config.Status == grapnel.EndpointEnabled && h.era == era && h.steady {
 			r.hastened(back)
 		}
 	})
@@ -124,7 +125,7 @@ func (r *receiver) returned() {
 func (r *receiver) hastened(back time.Time) {
 	w := r.w
 	// Where nothing else holds attempts up, what is due must have been attempted by now.
-	prompt := w.plan.receiverSlow == 0 && w.plan.stall == 0 && r.config.RateLimit == nil && w.agenda.now > r.watch.hold+5*time.Second
+	prompt := w.plan.stall == 0 && r.config.RateLimit == nil && w.agenda.now > r.watch.hold+5*time.Second
 	for _, d := range w.deliveries() {
 		if d.EndpointID != r.config.ID || d.Status.Final() || !d.Waiting.Head || d.Waiting.Blocked {
 			continue
