@@ -26,6 +26,15 @@ type Delivery struct {
 	ReplayOf      int64 // the delivery that this one repeats; 0: none
 	Attempts      []Attempt
 	NextAttemptAt time.Time // zero: none is planned
+	Last          Last      // its last attempt, in lists too
+	Mark          Mark      // when it is over
+}
+
+// Last is what a list tells of a delivery's last attempt; zero: there was none.
+type Last struct {
+	StatusCode int
+	Class      policy.Class
+	Duration   time.Duration
 }
 
 // ID is the delivery's id.

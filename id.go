@@ -16,6 +16,7 @@ const (
 	AttemptPrefix  = "att"
 	KeyPrefix      = "key"
 	PolicyPrefix   = "pol"
+	ReplayPrefix   = "rpl"
 )
 
 // alphabet is Crockford's base 32 in lower case: no i, l, o or u, and its order is the order of the bytes it stands for.

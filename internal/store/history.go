@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/policy"
 )
 
 // History answers questions about what happened and what waits.
@@ -18,6 +19,9 @@ type History interface {
 	Delivery(ctx context.Context, scope Scope, seq int64) (*grapnel.Delivery, error)
 	// DeliveryList returns deliveries without attempts, the newest first.
 	DeliveryList(ctx context.Context, scope Scope, q DeliveryQuery) ([]grapnel.Delivery, error)
+	// DeliverySearch is a DeliveryList of those whose event's data contain a text. No index can find them, so it looks at so much and no
+	// more; then it returns what it has found and, as resume, the number before which to go on; 0 when there is nothing more.
+	DeliverySearch(ctx context.Context, scope Scope, q DeliveryQuery, text string) (list []grapnel.Delivery, resume int64, err error)
 	// Counts returns how many deliveries there are per endpoint and stored status, so held ones are counted as pending; it may
 	// take its time to count.
 	Counts(ctx context.Context, scope Scope) (map[string]map[grapnel.Status]int64, error)
@@ -48,7 +52,11 @@ type DeliveryQuery struct {
 	Type          string // a pattern; empty: any
 	Key           string
 	Tenant        string
-	From, To      time.Time // of its event's acceptance
+	From, To      time.Time          // of its event's acceptance
+	Class         policy.Class       // of the last attempt; empty: any
+	StatusCode    int                // of the last attempt; 0: any
+	ReasonCode    grapnel.ReasonCode // empty: any
+	DeadLetters   bool               // only what failed and was not discarded since
 	Before        int64
 	Limit         int // at most; 0: none
 }

@@ -33,6 +33,8 @@ type Store interface {
 	Configuration
 	History
 	Journal
+	Archive
+	Replays
 	Close() error
 }
 

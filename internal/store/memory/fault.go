@@ -210,3 +210,69 @@ func (f *Faulty) Hasten(ctx context.Context, endpoint string, h store.Hastening,
 func (f *Faulty) Standings(ctx context.Context) ([]store.Standing, error) {
 	return call(f, "Standings", func() ([]store.Standing, error) { return f.Store.Standings(ctx) })
 }
+
+// Totals may fail.
+func (f *Faulty) Totals(ctx context.Context, scope store.Scope, q store.TotalsQuery) ([]grapnel.Bucket, error) {
+	return call(f, "Totals", func() ([]grapnel.Bucket, error) { return f.Store.Totals(ctx, scope, q) })
+}
+
+// Purge may fail.
+func (f *Faulty) Purge(ctx context.Context, keep store.Keep, limit int) (int, error) {
+	return call(f, "Purge", func() (int, error) { return f.Store.Purge(ctx, keep, limit) })
+}
+
+// Imbalance may fail.
+func (f *Faulty) Imbalance(ctx context.Context) (int64, error) {
+	return call(f, "Imbalance", func() (int64, error) { return f.Store.Imbalance(ctx) })
+}
+
+// PutReplay may fail.
+func (f *Faulty) PutReplay(ctx context.Context, scope store.Scope, r grapnel.Replay, with store.With) (store.Put, error) {
+	return call(f, "PutReplay", func() (store.Put, error) { return f.Store.PutReplay(ctx, scope, r, with) })
+}
+
+// Replay may fail.
+func (f *Faulty) Replay(ctx context.Context, scope store.Scope, id string) (grapnel.Replay, error) {
+	return call(f, "Replay", func() (grapnel.Replay, error) { return f.Store.Replay(ctx, scope, id) })
+}
+
+// ReplayList may fail.
+func (f *Faulty) ReplayList(ctx context.Context, scope store.Scope, q store.ReplayQuery) ([]grapnel.Replay, error) {
+	return call(f, "ReplayList", func() ([]grapnel.Replay, error) { return f.Store.ReplayList(ctx, scope, q) })
+}
+
+// Advance may fail.
+func (f *Faulty) Advance(ctx context.Context, step store.ReplayStep) ([]store.Redelivered, error) {
+	return call(f, "Advance", func() ([]store.Redelivered, error) { return f.Store.Advance(ctx, step) })
+}
+
+// ReplayItems may fail.
+func (f *Faulty) ReplayItems(ctx context.Context, scope store.Scope, id string, after int64, limit int) ([]grapnel.ReplayItem, error) {
+	return call(f, "ReplayItems", func() ([]grapnel.ReplayItem, error) { return f.Store.ReplayItems(ctx, scope, id, after, limit) })
+}
+
+// Annotate may fail.
+func (f *Faulty) Annotate(ctx context.Context, scope store.Scope, a store.Annotation) error {
+	_, err := call(f, "Annotate", func() (struct{}, error) { return struct{}{}, f.Store.Annotate(ctx, scope, a) })
+	return err
+}
+
+// DeliverySearch may fail.
+func (f *Faulty) DeliverySearch(ctx context.Context, scope store.Scope, q store.DeliveryQuery, text string) (list []grapnel.Delivery, resume int64, err error) {
+	_, err = call(f, "DeliverySearch", func() (struct{}, error) {
+		var err error
+		list, resume, err = f.Store.DeliverySearch(ctx, scope, q, text)
+		return struct{}{}, err
+	})
+	return list, resume, err
+}
+
+// Candidates may fail.
+func (f *Faulty) Candidates(ctx context.Context, scope store.Scope, q store.CandidateQuery) (list []grapnel.Delivery, resume int64, err error) {
+	_, err = call(f, "Candidates", func() (struct{}, error) {
+		var err error
+		list, resume, err = f.Store.Candidates(ctx, scope, q)
+		return struct{}{}, err
+	})
+	return list, resume, err
+}
