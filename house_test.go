@@ -47,6 +47,7 @@ var floors = map[string]int{
 
 	// The shell around the core, and its rehearsals.
 	"internal/engine": 4,
+	"internal/replay": 4,
 	"internal/sim":    5,
 
 	// Faces, what puts everything together, and the binary.
