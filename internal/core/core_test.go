@@ -81,16 +81,19 @@ func (s *shop) place(url, id, tenant string, takes time.Duration, concurrency in
 	s.step(Configured{Endpoint: &grapnel.Endpoint{ID: id, Tenant: tenant, URL: url, Policy: p, MaxConcurrency: concurrency, Status: grapnel.EndpointEnabled, Revision: 1}})
 }
 
-func (s *shop) arrive(id string, n int) { s.heads(id, n, 0) }
+func (s *shop) arrive(id string, n int) { s.heads(id, n, 0, grapnel.TriggerSchedule) }
 
 // again is like arrive with deliveries that have been attempted before.
-func (s *shop) again(id string, n int) { s.heads(id, n, 1) }
+func (s *shop) again(id string, n int) { s.heads(id, n, 1, grapnel.TriggerSchedule) }
 
-func (s *shop) heads(id string, n, attempts int) {
+// replay is like arrive with deliveries that a replay has made.
+func (s *shop) replay(id string, n int) { s.heads(id, n, 0, grapnel.TriggerReplay) }
+
+func (s *shop) heads(id string, n, attempts int, trigger grapnel.Trigger) {
 	var heads []store.Head
 	for range n {
 		s.next++
-		heads = append(heads, store.Head{Delivery: s.next, Event: s.next, Endpoint: id, Attempts: attempts, Due: s.now, Anchor: s.now, CreatedAt: s.now, Trigger: grapnel.TriggerSchedule})
+		heads = append(heads, store.Head{Delivery: s.next, Event: s.next, Endpoint: id, Attempts: attempts, Due: s.now, Anchor: s.now, CreatedAt: s.now, Trigger: trigger})
 	}
 	s.step(Arrived{Heads: heads})
 }

@@ -15,10 +15,10 @@ type quota struct {
 
 // quotas keep what hangs, what comes back and what is popular from taking the slots of all others. Each is a share of all slots.
 //
-// An endpoint that has nothing in flight is only bound by the limit of its host and by the half that is kept for first attempts, and
+// An endpoint that has nothing in flight is only bound by the limit of its host and by the half that is kept for what is new, and
 // the last eighth of the slots is for such endpoints (Core.dispatch). So whatever the others do, it gets on. Of a host's places one endpoint gets at most a half, and so do all that are slow.
 type quotas struct {
-	again   quota             // attempts that are not the first: at most a half
+	again   quota             // attempts that are not the first, and what a replay has made: at most a half
 	slow    quota             // of endpoints whose attempts take long: a quarter, when slots are scarce; nothing more for who has never answered
 	greedy  quota             // of an endpoint that holds a quarter already: none, when slots are scarce
 	perHost map[string]*quota // of one destination, whoever's endpoint it is
@@ -60,7 +60,7 @@ func (c *Core) pick(now time.Time, ep *endpoint) *head {
 		full = host
 	case h.urgent():
 		return h
-	case h.Attempts > 0 && q.again.used >= c.part(2):
+	case h.again() && q.again.used >= c.part(2):
 		if h = ep.window.fresh(now); h == nil {
 			full = &q.again
 		}
@@ -101,7 +101,7 @@ func (c *Core) occupy(now time.Time, ep *endpoint, h *head) {
 	}
 	h.slow, h.host = ep.slow(now), ep.gate.host
 	c.quotas.host(h.host).used++
-	if h.Attempts > 0 {
+	if h.again() {
 		c.quotas.again.used++
 	}
 	if h.slow {
@@ -117,7 +117,7 @@ func (c *Core) vacate(now time.Time, ep *endpoint, h *head) {
 	ep.heard = now
 	host := q.host(h.host)
 	host.used--
-	if h.Attempts > 0 {
+	if h.again() {
 		q.again.used--
 	}
 	if h.slow {
@@ -134,7 +134,7 @@ func (c *Core) readmit(now time.Time, h *head) {
 	if host.used == 0 && len(host.refused) == 0 {
 		delete(q.perHost, h.host)
 	}
-	if h.Attempts > 0 {
+	if h.again() {
 		c.look(now, &q.again)
 	}
 	if h.slow {

@@ -60,6 +60,26 @@ func TestRetriesLeaveHalfOfTheSlots(t *testing.T) {
 	}
 }
 
+// TestReplaysLeaveHalfOfTheSlots: what a replay makes counts like retries, at the endpoint that it is for as well.
+func TestReplaysLeaveHalfOfTheSlots(t *testing.T) {
+	s := newShop(Options{Slots: 16, PerHost: 100})
+	for i := range 4 {
+		s.endpoint(fmt.Sprint("ep", i), "a", time.Hour, 100)
+		s.replay(fmt.Sprint("ep", i), 100)
+	}
+	s.run(time.Second)
+	if n := s.core.running; n != 8 {
+		t.Errorf("%d of 16 slots are taken by replays", n)
+	}
+	s.endpoint("new", "b", 10*time.Millisecond, 100)
+	s.replay("new", 100)
+	s.arrive("new", 100)
+	s.run(time.Second)
+	if got := s.got["new"]; got != 100 {
+		t.Errorf("%d attempts of an endpoint with 100 new events, behind 100 that are replayed, found a slot", got)
+	}
+}
+
 // TestHostLimit: endpoints of different tenants at one host share its limit, and none of them takes it all.
 func TestHostLimit(t *testing.T) {
 	s := newShop(Options{Slots: 64, PerHost: 6})

@@ -68,13 +68,13 @@ func (w *window) next(now time.Time) *head {
 	return nil
 }
 
-// fresh is the head to attempt first of those that were never attempted, if one is due.
+// fresh is the head to attempt first of those that are new, if one is due.
 func (w *window) fresh(now time.Time) *head {
 	for _, h := range w.waiting {
 		if h.due.After(now) {
 			break
 		}
-		if h.Attempts == 0 {
+		if !h.again() {
 			return h
 		}
 	}
@@ -174,6 +174,10 @@ func (w *window) pageAt() time.Time {
 func (h *head) urgent() bool {
 	return h.Trigger == grapnel.TriggerManual || h.Trigger == grapnel.TriggerTest || h.Trigger == grapnel.TriggerProbe
 }
+
+// again says whether the delivery's event was sent to its endpoint before, as this delivery or as one that a replay repeats. New events
+// do not wait for such ones.
+func (h *head) again() bool { return h.Attempts > 0 || h.Trigger == grapnel.TriggerReplay }
 
 // trigger is what starts the head's next attempt, or has started the one in flight.
 func (h *head) trigger() grapnel.Trigger {
