@@ -424,3 +424,25 @@ func TestNewURLIsProbedAtOnce(t *testing.T) {
 		t.Errorf("begun: %+v", begun)
 	}
 }
+
+// TestBreakerOnRecordThatIsOff: the breaker was open when the process died, and by the time the next one begins the policy has none.
+func TestBreakerOnRecordThatIsOff(t *testing.T) {
+	w := newWard(t, nil)
+	w.core = New(Options{})
+	cfg, was := w.cfg, store.Standing{Endpoint: "ep", Number: 3}
+	cfg.Policy.Breaker = &policy.Breaker{Off: true}
+	was.OpenedAt, was.ProbeAt, was.Strikes = w.now.Add(-time.Hour), w.now.Add(-time.Minute), 7
+	w.step(Configured{Endpoint: &cfg, Standing: was})
+	if kept := of[Record](w.out); len(kept) != 1 || kept[0].Change.Standing.Open() || kept[0].Change.Standing.Strikes != 7 {
+		t.Errorf("recorded: %+v", kept)
+	}
+	w.step(Loaded{Endpoint: "ep", Limit: 256})
+	for _, a := range w.arrive(2) {
+		if a.Trigger != grapnel.TriggerSchedule {
+			t.Errorf("an attempt's trigger is %s", a.Trigger)
+		}
+	}
+	if h := w.core.Health(w.now, "ep"); h.State == grapnel.HealthOpen {
+		t.Errorf("it is %s: %s", h.State, h.Reason)
+	}
+}

@@ -74,6 +74,11 @@ func (ep *endpoint) configure(now time.Time, cfg *grapnel.Endpoint, newest int64
 	} else {
 		ep.changed(now, before)
 	}
+	if g := &ep.gate; g.tripped() && g.rules.Off {
+		// Nothing would ever close it: without a breaker no outcome does. It may have been on record when this process began.
+		g.resume(now)
+		ep.hasten = true
+	}
 	ep.window.size = max(o.Window, 2*ep.gate.limit)
 	ep.over = false
 }
@@ -87,9 +92,6 @@ func (ep *endpoint) changed(now time.Time, before *grapnel.Endpoint) {
 	switch enabled := cfg.Status == grapnel.EndpointEnabled; {
 	case enabled && before.Status == grapnel.EndpointDisabled:
 		// Whoever enables it says that it is well: the slate is clean, and what waited for it goes out bit by bit.
-		g.restart(now)
-		ep.hasten = true
-	case g.tripped() && g.rules.Off:
 		g.restart(now)
 		ep.hasten = true
 	case enabled && before.Status == grapnel.EndpointPaused:

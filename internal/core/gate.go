@@ -149,9 +149,14 @@ func (g *gate) observe(s policy.Sighting, shifts int) (shift policy.Shift, chang
 
 // restart forgets what the endpoint's answers have taught, because a person says that it is well.
 func (g *gate) restart(now time.Time) {
-	g.circuit.Close(&g.standing, now)
+	g.resume(now)
 	g.standing.Pardon()
 	g.standing.HoldUntil = time.Time{}
+}
+
+// resume closes the breaker though no answer has shown that the endpoint is back. What waited is let go bit by bit.
+func (g *gate) resume(now time.Time) {
+	g.circuit.Close(&g.standing, now)
 	g.shifts++
 	g.returns++
 	g.trust.Return()

@@ -74,7 +74,7 @@ var coreMutants = []struct{ rule, file, line, mutant string }{
 	{"a sentence that was not carried out is carried out after the restart",
 		"core.go", "		c.carryOut(now, ep)\n", ""},
 	{"whoever enables an endpoint begins anew",
-		"endpoint.go", "		g.restart(now)\n		ep.hasten = true\n	case g.tripped()", "		ep.hasten = true\n	case g.tripped()"},
+		"endpoint.go", "		g.restart(now)\n", ""},
 	{"half of the slots are kept for first attempts",
 		"quota.go", "case h.Attempts > 0 && q.again.used >= c.part(2):", "case false:"},
 	{"a host gets no more requests at once than its limit",
