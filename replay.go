@@ -16,6 +16,7 @@ type Replay struct {
 
 	Status     ReplayStatus
 	Reason     string // why it is paused, cancelled or stopped
+	UpTo       int64  // the number of the newest delivery when it was made: nothing newer is meant
 	Cursor     int64  // the number of the last delivery that was looked at
 	Total      int    // deliveries to be made, as counted when it was made
 	Started    int    // made so far
@@ -37,7 +38,7 @@ type Selection struct {
 	To         time.Time `json:"to,omitzero"`          // exclusive
 	Types      []string  `json:"types,omitempty"`      // patterns; empty: any
 	Keys       []string  `json:"keys,omitempty"`       // empty: any
-	Status     []Status  `json:"status,omitempty"`     // final ones
+	Status     []Status  `json:"status,omitempty"`     // final ones; empty: failed
 	Again      bool      `json:"again,omitempty"`      // also those that were replayed with success already
 }
 

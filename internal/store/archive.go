@@ -12,24 +12,30 @@ import (
 // Totals are written in the transaction of what they count, so they agree with it to the unit, and they outlive it.
 type Archive interface {
 	// Totals returns the totals of an endpoint, or of all in scope, by hour or by day (UTC), the oldest first; parts without any are left
-	// out. What ended counts when it ended, an attempt when it was recorded. After some time hours are kept as days only.
+	// out, and a part into which From or To falls is taken whole. What ended counts when it ended, an attempt when it was recorded. Hours
+	// that are older than HoursKept at a Purge are kept as days from then on; such a day stands at its beginning among hours, too.
 	Totals(ctx context.Context, scope Scope, q TotalsQuery) ([]grapnel.Bucket, error)
-	// Purge removes finished deliveries that have been over for longer than they are kept, with their attempts and marks, and events of
-	// which no delivery is left and that are as old; at most limit deliveries. What is not final is never removed, nor is an event that it
-	// belongs to. Their bytes are gone from the files when it returns. It says how many it removed; fewer than limit: nothing is left.
+	// Purge removes what is older than it is kept: deliveries that have been over for longer, with their attempts and marks, and events
+	// that were accepted longer ago and of which no delivery is left. No delivery of an event that is still young is removed. What
+	// is not final is never removed, nor is an event that it belongs to. The oldest events go first, at most limit deliveries; an event that
+	// had none counts as one. It says how many it removed; fewer than limit: nothing is left. Their bytes are gone from the files when it
+	// returns without error. Numbers that were given are not given again.
 	Purge(ctx context.Context, keep Keep, limit int) (int, error)
 	// Imbalance is how many deliveries were made minus those that wait, ended and were purged. Anything but 0 is a defect.
 	Imbalance(ctx context.Context) (int64, error)
-	// Annotate puts a note on a delivery that is over, or marks it as discarded; grapnel.CodeNotFound out of scope, grapnel.CodeConflict when
-	// it is not over or, for a discard, no dead letter.
+	// Annotate puts a note on a delivery that is over, or marks it as discarded, which replaces what was noted before;
+	// grapnel.CodeNotFound out of scope, grapnel.CodeConflict when it is not over or, for a discard, did not fail.
 	Annotate(ctx context.Context, scope Scope, a Annotation) error
 }
 
+// HoursKept is for how long totals are kept by the hour.
+const HoursKept = 90 * 24 * time.Hour
+
 // TotalsQuery selects totals.
 type TotalsQuery struct {
-	Endpoint string // empty: all in scope together
-	Tenant   string // empty: any
-	From, To time.Time
+	Endpoint string    // empty: all in scope together
+	Tenant   string    // empty: any
+	From, To time.Time // To exclusive; zero: open
 	Daily    bool
 }
 
@@ -54,4 +60,14 @@ type Annotation struct {
 	Discard  string  // why; empty: it is not discarded
 	At       time.Time
 	Audit    *grapnel.AuditEntry
+}
+
+// Of is how long deliveries of a tenant and type are kept.
+func (k *Keep) Of(tenant, eventType string) time.Duration {
+	for _, r := range k.Rules {
+		if (r.Tenant == "" || r.Tenant == tenant) && (r.Type == "" || grapnel.MatchType(r.Type, eventType)) {
+			return r.For
+		}
+	}
+	return k.For
 }

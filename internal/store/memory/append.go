@@ -61,7 +61,8 @@ func (e *event) met(other *grapnel.Event) store.Placed {
 
 func (s *Store) accept(in store.Incoming) (*event, []store.Head) {
 	e := &event{Event: copyEvent(in.Event), made: len(in.Targets)}
-	e.Seq = int64(len(s.events)) + 1
+	s.accepted++
+	e.Seq = s.accepted
 	s.events = append(s.events, e)
 	s.byID[e.ID] = e
 	var heads []store.Head
@@ -72,6 +73,7 @@ func (s *Store) accept(in store.Incoming) (*event, []store.Head) {
 		if target.Drop != "" {
 			// It was never in line: it has no position, so that those who are in line have them without gaps.
 			d.Status, d.Reason, d.FinishedAt = grapnel.Dropped, target.Drop, e.AcceptedAt
+			s.ended(d)
 			continue
 		}
 		if s.wait(d, target.Ordered, target.Delay) {
@@ -99,13 +101,7 @@ func (s *Store) Again(ctx context.Context, scope store.Scope, r store.Redelivery
 	if i, there := search(s.config.Endpoints, of.EndpointID); !there || !s.config.Endpoints[i].DeletedAt.IsZero() {
 		return store.Redelivered{}, store.ErrNotFound("endpoint")
 	}
-	d := &delivery{trigger: r.Trigger}
-	d.EndpointID, d.CreatedAt, d.ReplayOf = of.EndpointID, micro(r.At), of.Seq
-	s.commit(of.event, d)
-	done := store.Redelivered{Delivery: d.Seq, CreatedAt: d.CreatedAt}
-	if s.wait(d, r.Ordered, r.Delay) {
-		done.Head = d.place()
-	}
+	done := s.again(of, &delivery{trigger: r.Trigger}, r.Ordered, r.Delay, r.At, "")
 	s.note(r.Audit)
 	s.remember(r.Once, done)
 	return done, nil

@@ -66,7 +66,7 @@ func (s *Store) Config(ctx context.Context) (store.Config, error) {
 	}
 	defer leave()
 	c := deepCopy(s.config)
-	c.Newest = int64(len(s.deliveries))
+	c.Newest = s.made
 	return c, nil
 }
 
@@ -77,7 +77,7 @@ func (s *Store) Version(ctx context.Context) (version, newest int64, err error) 
 		return 0, 0, err
 	}
 	defer leave()
-	return s.config.Version, int64(len(s.deliveries)), nil
+	return s.config.Version, s.made, nil
 }
 
 // changed makes a new version of the configuration.

@@ -36,10 +36,11 @@ func (s *Store) Event(ctx context.Context, scope store.Scope, tenant, id string)
 	return &c, deliveries, nil
 }
 
-// newest goes back through what is numbered from 1 in order, from the last one whose number is lower than before (0: the last).
-func newest[T any](all []T, before int64) []T {
-	if before > 0 && before <= int64(len(all)) {
-		all = all[:before-1]
+// newest is what has a number lower than before (0: all).
+func newest[T interface{ number() int64 }](all []T, before int64) []T {
+	if before > 0 {
+		i, _ := locate(all, before)
+		return all[:i]
 	}
 	return all
 }

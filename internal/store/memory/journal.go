@@ -42,7 +42,11 @@ func (s *Store) AuditList(ctx context.Context, scope store.Scope, q store.AuditQ
 	}
 	defer leave()
 	var list []grapnel.AuditEntry
-	for _, e := range slices.Backward(newest(s.audit, q.Before)) {
+	older := s.audit
+	if q.Before > 0 {
+		older = older[:min(q.Before-1, int64(len(older)))]
+	}
+	for _, e := range slices.Backward(older) {
 		if len(list) >= q.Limit {
 			break
 		}

@@ -13,6 +13,7 @@ type delivery struct {
 	event   *event
 	lane    *lane // nil: it waits for nobody and nobody waits for it
 	trigger grapnel.Trigger
+	item    *item     // nil: no replay made it
 	wide    time.Time // when the last attempt, which failed because of the endpoint, was recorded; zero: it did not
 }
 
@@ -58,7 +59,8 @@ func (q *queue) lane(key string) *lane {
 
 // commit numbers a new delivery of e and keeps it.
 func (s *Store) commit(e *event, d *delivery) {
-	d.Seq = int64(len(s.deliveries)) + 1
+	s.made++
+	d.Seq = s.made
 	d.event, d.EventSeq, d.EventID = e, e.Seq, e.ID
 	d.Tenant, d.Type, d.Key = e.Tenant, e.Type, e.Key
 	s.deliveries = append(s.deliveries, d)
@@ -103,6 +105,8 @@ func (s *Store) finish(d *delivery, e store.Ending, delay time.Duration) {
 	}
 	d.Status, d.ReasonCode, d.Reason, d.FinishedAt = e.Status, e.ReasonCode, e.Reason, at
 	d.Waiting = grapnel.Waiting{}
+	s.ended(d)
+	s.tally(d)
 	if d.lane == nil {
 		return
 	}

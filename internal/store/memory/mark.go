@@ -3,8 +3,32 @@ package memory
 import (
 	"context"
 
+	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// Annotate notes something on a delivery.
-func (s *Store) Annotate(context.Context, store.Scope, store.Annotation) error { return nil }
+// Annotate changes the mark and nothing else.
+func (s *Store) Annotate(ctx context.Context, scope store.Scope, a store.Annotation) error {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	d := s.delivery(a.Delivery)
+	switch {
+	case d == nil || !scope.Allows(d.Tenant):
+		return store.ErrNotFound("delivery")
+	case !d.Status.Final():
+		return grapnel.Errorf(grapnel.CodeConflict, "the delivery is not over")
+	case a.Discard != "" && d.Status != grapnel.Failed:
+		return grapnel.Errorf(grapnel.CodeConflict, "the delivery is not a dead letter")
+	}
+	if a.Note != nil {
+		d.Mark.Note = *a.Note
+	}
+	if a.Discard != "" {
+		d.Mark.DiscardedAt, d.Mark.DiscardReason = micro(a.At), a.Discard
+	}
+	s.note(a.Audit)
+	return nil
+}

@@ -3,14 +3,16 @@
 //
 // It is synchronous (every call does its work under one mutex and returns) and deterministic: the same calls give the same
 // answers, and no map order shows. What goes in and what comes out are copies, so nobody can change what is stored from
-// outside. Numbers of events, deliveries and audit entries are 1, 2, 3 … without gaps, which the contract does not ask of others.
+// outside. Numbers are given as 1, 2, 3 … without gaps, which the contract does not ask of others.
 //
 // It does not promise to survive the process, and it does not verify checksums: nothing below it can corrupt a byte. A crash is
 // simulated by making a new engine on the same store; failing writes by Faulty.
 package memory
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,15 +23,20 @@ import (
 // Store keeps everything in memory.
 type Store struct {
 	mu         sync.Mutex
-	events     []*event // by number, from 1
+	events     []*event // in the order of their numbers
 	byID       map[string]*event
-	deliveries []*delivery       // by number, from 1
+	deliveries []*delivery       // in the order of their numbers
 	queues     map[string]*queue // by endpoint
 	config     store.Config
 	standings  map[string]store.Standing // by endpoint
 	audit      []grapnel.AuditEntry      // by number, from 1
 	noted      map[grapnel.AuditEntry]bool
 	answers    map[string]answer
+	totals     map[part]*grapnel.Totals
+
+	accepted, made, purged int64 // events and deliveries that there ever were; deliveries that are gone
+
+	replays []*replay // by id
 }
 
 var _ store.Store = (*Store)(nil)
@@ -50,6 +57,7 @@ func New() *Store {
 		standings: make(map[string]store.Standing),
 		noted:     make(map[grapnel.AuditEntry]bool),
 		answers:   make(map[string]answer),
+		totals:    make(map[part]*grapnel.Totals),
 	}
 }
 
@@ -65,20 +73,31 @@ func (s *Store) enter(ctx context.Context) (leave func(), err error) {
 	return s.mu.Unlock, nil
 }
 
+func (e *event) number() int64    { return e.Seq }
+func (d *delivery) number() int64 { return d.Seq }
+
+// locate returns where the one with this number is, or belongs. Until something is removed, that is at its number's place.
+func locate[T interface{ number() int64 }](all []T, seq int64) (int, bool) {
+	if seq >= 1 && seq <= int64(len(all)) && all[seq-1].number() == seq {
+		return int(seq - 1), true
+	}
+	return slices.BinarySearchFunc(all, seq, func(x T, seq int64) int { return cmp.Compare(x.number(), seq) })
+}
+
 // delivery returns the delivery with this number, or nil.
 func (s *Store) delivery(seq int64) *delivery {
-	if seq < 1 || seq > int64(len(s.deliveries)) {
-		return nil
+	if i, there := locate(s.deliveries, seq); there {
+		return s.deliveries[i]
 	}
-	return s.deliveries[seq-1]
+	return nil
 }
 
 // event returns the event with this number, or nil.
 func (s *Store) event(seq int64) *event {
-	if seq < 1 || seq > int64(len(s.events)) {
-		return nil
+	if i, there := locate(s.events, seq); there {
+		return s.events[i]
 	}
-	return s.events[seq-1]
+	return nil
 }
 
 // micro is a time as stores keep it: in UTC, microseconds, without a monotonic part.

@@ -2,12 +2,67 @@ package memory
 
 import (
 	"context"
+	"slices"
 
+	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// Purge removes what is old.
-func (s *Store) Purge(context.Context, store.Keep, int) (int, error) { return 0, nil }
+// Purge goes through the events in the order in which they were accepted.
+func (s *Store) Purge(ctx context.Context, keep store.Keep, limit int) (int, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer leave()
+	now, removed := micro(keep.Now), 0
+	s.merge(now)
+	gone := make(map[*delivery]bool)
+	s.events = slices.DeleteFunc(s.events, func(e *event) bool {
+		before := now.Add(-keep.Of(e.Tenant, e.Type))
+		if removed >= limit || !e.AcceptedAt.Before(before) {
+			return false
+		}
+		had := len(e.deliveries)
+		e.deliveries = slices.DeleteFunc(e.deliveries, func(d *delivery) bool {
+			gone[d] = removed < limit && d.Status.Final() && d.FinishedAt.Before(before)
+			if gone[d] {
+				removed++
+			}
+			return gone[d]
+		})
+		if had == 0 {
+			removed++
+		}
+		if len(e.deliveries) > 0 {
+			return false
+		}
+		delete(s.byID, e.ID)
+		return true
+	})
+	s.deliveries = slices.DeleteFunc(s.deliveries, func(d *delivery) bool {
+		if gone[d] {
+			s.purged++
+		}
+		return gone[d]
+	})
+	return removed, nil
+}
 
-// Imbalance is how far the counts are from each other.
-func (s *Store) Imbalance(context.Context) (int64, error) { return 0, nil }
+// Imbalance compares how many were made, and removed, with those that are here.
+func (s *Store) Imbalance(ctx context.Context) (int64, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer leave()
+	here := make(map[grapnel.Status]int64)
+	for _, d := range s.deliveries {
+		here[d.Status]++
+	}
+	balance := s.made - s.purged
+	for _, status := range grapnel.Statuses() {
+		balance -= here[status]
+	}
+	return balance, nil
+}

@@ -2,37 +2,241 @@ package memory
 
 import (
 	"context"
+	"slices"
+	"sort"
+	"strings"
+	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// PutReplay keeps a replay.
-func (s *Store) PutReplay(context.Context, store.Scope, grapnel.Replay, store.With) (store.Put, error) {
-	return store.Put{}, nil
+// replay is a replay with what it has made.
+type replay struct {
+	grapnel.Replay
+	items []*item // by the numbers of the originals
+}
+
+// item is one delivery of a replay.
+type item struct {
+	grapnel.ReplayItem
+	of *replay
+}
+
+// lookedAt is how many deliveries Candidates and DeliverySearch look at in one call. It is little, so that those who call them meet
+// the end of it.
+const lookedAt = 1000
+
+func (s *Store) replay(id string) (at int, there bool) {
+	return slices.BinarySearchFunc(s.replays, id, func(r *replay, id string) int { return strings.Compare(r.ID, id) })
+}
+
+// PutReplay keeps the replay, or what may change of it.
+func (s *Store) PutReplay(ctx context.Context, scope store.Scope, r grapnel.Replay, with store.With) (store.Put, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return store.Put{}, err
+	}
+	defer leave()
+	if then, err := s.recall(with.Once); then != nil || err != nil {
+		return store.Put{Answer: then}, err
+	}
+	if s.stale(with.Tell) {
+		return store.Put{}, store.ErrStale
+	}
+	at, there := s.replay(r.ID)
+	switch {
+	case !scope.Allows(r.Tenant), !there && r.Revision != 0, there && s.replays[at].Tenant != r.Tenant:
+		return store.Put{}, store.ErrNotFound("replay")
+	case there && s.replays[at].Revision != r.Revision:
+		return store.Put{}, grapnel.Errorf(grapnel.CodeConflict, "the replay has changed since it was read")
+	case there && s.replays[at].Status.Final():
+		return store.Put{}, grapnel.Errorf(grapnel.CodeConflict, "the replay is over")
+	}
+	if !there {
+		kept := deepCopy(r)
+		kept.UpTo, kept.Cursor = int64(len(s.deliveries)), 0
+		kept.Started, kept.Done, kept.Delivered, kept.Failed, kept.Row = 0, 0, 0, 0, 0
+		s.replays = slices.Insert(s.replays, at, &replay{Replay: kept})
+	}
+	kept := s.replays[at]
+	kept.Status, kept.Reason, kept.Rate = r.Status, r.Reason, r.Rate
+	kept.UpdatedAt, kept.FinishedAt = micro(r.UpdatedAt), micro(r.FinishedAt)
+	kept.Revision++
+	done := store.Put{Revision: kept.Revision, Version: s.config.Version, Told: s.take(with.Tell)}
+	s.note(with.Audit)
+	s.remember(with.Once, done)
+	return done, nil
 }
 
 // Replay returns one.
-func (s *Store) Replay(context.Context, store.Scope, string) (grapnel.Replay, error) {
-	return grapnel.Replay{}, store.ErrNotFound("replay")
+func (s *Store) Replay(ctx context.Context, scope store.Scope, id string) (grapnel.Replay, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return grapnel.Replay{}, err
+	}
+	defer leave()
+	at, there := s.replay(id)
+	if !there || !scope.Allows(s.replays[at].Tenant) {
+		return grapnel.Replay{}, store.ErrNotFound("replay")
+	}
+	return deepCopy(s.replays[at].Replay), nil
 }
 
-// ReplayList returns replays.
-func (s *Store) ReplayList(context.Context, store.Scope, store.ReplayQuery) ([]grapnel.Replay, error) {
-	return nil, nil
+// ReplayList returns at most Limit replays; no limit is none.
+func (s *Store) ReplayList(ctx context.Context, scope store.Scope, q store.ReplayQuery) ([]grapnel.Replay, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	var list []grapnel.Replay
+	for _, r := range slices.Backward(s.replays) {
+		if len(list) >= q.Limit {
+			break
+		}
+		if scope.Allows(r.Tenant) && either(q.Tenant, r.Tenant) && either(q.Endpoint, r.Endpoint) && !(q.Active && r.Status.Final()) &&
+			(q.Before == "" || r.ID < q.Before) {
+			list = append(list, deepCopy(r.Replay))
+		}
+	}
+	return list, nil
 }
 
-// Candidates returns what a replay is about.
-func (s *Store) Candidates(context.Context, store.Scope, store.CandidateQuery) ([]grapnel.Delivery, int64, error) {
-	return nil, 0, nil
+// Candidates looks at so many deliveries and no more.
+func (s *Store) Candidates(ctx context.Context, scope store.Scope, q store.CandidateQuery) (list []grapnel.Delivery, resume int64, err error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer leave()
+	if q.Limit <= 0 {
+		return nil, 0, nil
+	}
+	for n := max(q.After, 0) + 1; n <= int64(len(s.deliveries)); n++ {
+		if n > q.After+lookedAt || len(list) >= q.Limit {
+			return list, n - 1, nil
+		}
+		if d := s.delivery(n); d != nil && scope.Allows(d.Tenant) && d.meant(q) {
+			list = append(list, d.shown())
+		}
+	}
+	return list, 0, nil
 }
 
-// Advance makes a step of a replay.
-func (s *Store) Advance(context.Context, store.ReplayStep) ([]store.Redelivered, error) {
-	return nil, nil
+// meant says whether the query is about d.
+func (d *delivery) meant(q store.CandidateQuery) bool {
+	if d.EndpointID != q.Endpoint || !d.Status.Final() || d.FinishedAt.After(micro(q.OverBy)) || q.UpTo != 0 && d.Seq > q.UpTo {
+		return false
+	}
+	sel := &q.Selection
+	if len(sel.Deliveries) > 0 {
+		return slices.Contains(sel.Deliveries, d.Seq)
+	}
+	wanted := sel.Status
+	if len(wanted) == 0 {
+		wanted = []grapnel.Status{grapnel.Failed}
+	}
+	ofType := func(pattern string) bool { return typed(pattern, d.Type) }
+	return slices.Contains(wanted, d.Status) && (len(sel.Keys) == 0 || slices.Contains(sel.Keys, d.Key)) &&
+		(len(sel.Types) == 0 || slices.ContainsFunc(sel.Types, ofType)) && within(d.event.AcceptedAt, sel.From, sel.To)
 }
 
-// ReplayItems returns what a replay has made.
-func (s *Store) ReplayItems(context.Context, store.Scope, string, int64, int) ([]grapnel.ReplayItem, error) {
-	return nil, nil
+// Advance makes what comes next.
+func (s *Store) Advance(ctx context.Context, step store.ReplayStep) ([]store.Redelivered, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	at, there := s.replay(step.Replay)
+	if !there {
+		return nil, store.ErrNotFound("replay")
+	}
+	r := s.replays[at]
+	if r.Status != grapnel.ReplayRunning || r.Cursor != step.From {
+		return nil, grapnel.Errorf(grapnel.CodeConflict, "the replay is not running, or not there any more")
+	}
+	last := step.From
+	for _, i := range step.Items {
+		if i.Of <= last || i.Of > step.To {
+			return nil, grapnel.Errorf(grapnel.CodeInvalid, "the step goes back, or farther than it says")
+		}
+		last = i.Of
+	}
+	if step.To < step.From {
+		return nil, grapnel.Errorf(grapnel.CodeInvalid, "the step goes back")
+	}
+	if i, there := search(s.config.Endpoints, r.Endpoint); !there || !s.config.Endpoints[i].DeletedAt.IsZero() {
+		return nil, store.ErrNotFound("endpoint")
+	}
+	done := make([]store.Redelivered, len(step.Items))
+	for i, one := range step.Items {
+		of := s.delivery(one.Of)
+		if of == nil || !of.Status.Final() || of.EndpointID != r.Endpoint {
+			continue
+		}
+		d := &delivery{trigger: grapnel.TriggerReplay}
+		done[i] = s.again(of, d, one.Ordered, one.Delay, step.At, r.ID)
+		d.item = &item{of: r, ReplayItem: grapnel.ReplayItem{
+			Original: of.Seq, CreatedAt: of.CreatedAt, Made: d.Seq, MadeAt: d.CreatedAt, Status: grapnel.Pending,
+		}}
+		r.items = append(r.items, d.item)
+		r.Started++
+	}
+	r.Cursor = step.To
+	return done, nil
+}
+
+// again makes d, which repeats another delivery by hand or by a replay, and notes that on the other.
+func (s *Store) again(of, d *delivery, ordered bool, delay time.Duration, at time.Time, by string) store.Redelivered {
+	d.EndpointID, d.CreatedAt, d.ReplayOf = of.EndpointID, micro(at), of.Seq
+	s.commit(of.event, d)
+	done := store.Redelivered{Delivery: d.Seq, CreatedAt: d.CreatedAt}
+	if s.wait(d, ordered, delay) {
+		done.Head = d.place()
+	}
+	of.Mark.ReplayedAt, of.Mark.ReplayedBy, of.Mark.ReplayedAs, of.Mark.ReplayResult = d.CreatedAt, by, d.Seq, grapnel.Pending
+	return done
+}
+
+// tally counts for its replay a delivery that has ended, and notes on the one that it repeats what became of it, unless that was
+// repeated once more since.
+func (s *Store) tally(d *delivery) {
+	if of := s.delivery(d.ReplayOf); of != nil && of.Mark.ReplayedAs == d.Seq {
+		of.Mark.ReplayResult = d.Status
+	}
+	if d.item == nil {
+		return
+	}
+	d.item.Status = d.Status
+	r := d.item.of
+	r.Done++
+	if d.Status == grapnel.Delivered {
+		r.Delivered++
+		r.Row = 0
+		return
+	}
+	r.Failed++
+	r.Row++
+}
+
+// ReplayItems returns at most limit; no limit is none.
+func (s *Store) ReplayItems(ctx context.Context, scope store.Scope, id string, after int64, limit int) ([]grapnel.ReplayItem, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	at, there := s.replay(id)
+	if !there || !scope.Allows(s.replays[at].Tenant) {
+		return nil, store.ErrNotFound("replay")
+	}
+	items := s.replays[at].items
+	items = items[sort.Search(len(items), func(i int) bool { return items[i].Original > after }):]
+	var list []grapnel.ReplayItem
+	for _, i := range items[:min(len(items), max(limit, 0))] {
+		list = append(list, i.ReplayItem)
+	}
+	return list, nil
 }
