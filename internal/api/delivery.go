@@ -3,29 +3,62 @@ package api
 import (
 	"slices"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/policy"
 )
 
 // deliveryView is a delivery as it is shown.
 type deliveryView struct {
-	ID            string        `json:"id"`
-	EventID       string        `json:"event_id"`
-	EndpointID    string        `json:"endpoint_id"`
-	Tenant        string        `json:"tenant"`
-	Type          string        `json:"type"`
-	Key           *string       `json:"key"`
-	Sequence      *int64        `json:"sequence" doc:"position in the line of its key; null: it has no line, or joined it a moment ago"`
-	Status        string        `json:"status" enum:"pending,held,delivered,failed,dropped,discarded,skipped"`
-	ReasonCode    *string       `json:"reason_code" doc:"why it failed: exhausted, permanent, rejected, expired, endpoint_gone"`
-	Reason        string        `json:"reason" doc:"one sentence: why it is where it is"`
-	AttemptsMade  int           `json:"attempts_made"`
-	NextAttemptAt *stamp        `json:"next_attempt_at" nullable:"true"`
-	CreatedAt     stamp         `json:"created_at"`
-	FinishedAt    *stamp        `json:"finished_at" nullable:"true"`
-	ReplayOf      *string       `json:"replay_of" doc:"the delivery that this one repeats"`
-	Attempts      []attemptView `json:"attempts,omitzero" nullable:"false" doc:"only when one delivery is asked for"`
-	Planned       []plannedView `json:"planned,omitzero" nullable:"false" doc:"what comes if every attempt fails; only when one delivery is asked for"`
+	ID            string    `json:"id"`
+	EventID       string    `json:"event_id"`
+	EndpointID    string    `json:"endpoint_id"`
+	Tenant        string    `json:"tenant"`
+	Type          string    `json:"type"`
+	Key           *string   `json:"key"`
+	Sequence      *int64    `json:"sequence" doc:"position in the line of its key; null: it has no line, or joined it a moment ago"`
+	Status        string    `json:"status" enum:"pending,held,delivered,failed,dropped,discarded,skipped"`
+	ReasonCode    *string   `json:"reason_code" doc:"why it failed: exhausted, permanent, rejected, expired, endpoint_gone"`
+	Reason        string    `json:"reason" doc:"one sentence: why it is where it is"`
+	AttemptsMade  int       `json:"attempts_made"`
+	NextAttemptAt *stamp    `json:"next_attempt_at" nullable:"true"`
+	CreatedAt     stamp     `json:"created_at"`
+	FinishedAt    *stamp    `json:"finished_at" nullable:"true"`
+	ReplayOf      *string   `json:"replay_of" doc:"the delivery that this one repeats"`
+	Last          *lastView `json:"last" nullable:"true" doc:"its last attempt; null: there was none"`
+	Marks
+	Attempts []attemptView `json:"attempts,omitzero" nullable:"false" doc:"only when one delivery is asked for"`
+	Planned  []plannedView `json:"planned,omitzero" nullable:"false" doc:"what comes if every attempt fails; only when one delivery is asked for"`
+}
+
+// lastView is what lists tell of a delivery's last attempt.
+type lastView struct {
+	StatusCode *int   `json:"status_code" doc:"null: there was no response"`
+	ErrorClass string `json:"error_class"`
+	Duration   span   `json:"duration"`
+}
+
+// Schema says how it looks; a reference could not say that it may be null.
+func (lastView) Schema(huma.Registry) *huma.Schema {
+	s := object(map[string]*huma.Schema{
+		"status_code": {Type: huma.TypeInteger, Nullable: true, Description: "null: there was no response"},
+		"error_class": {Type: huma.TypeString},
+		"duration":    durationSchema(),
+	}, "status_code", "error_class", "duration")
+	s.AdditionalProperties = nil
+	return s
+}
+
+// Marks is what was noted on a delivery since it was over. It changes nothing about what became of it.
+type Marks struct {
+	Note          *string `json:"note"`
+	DiscardedAt   *stamp  `json:"discarded_at" nullable:"true" doc:"it is no dead letter any more since then: somebody has looked at it"`
+	DiscardReason *string `json:"discard_reason"`
+	ReplayedAt    *stamp  `json:"replayed_at" nullable:"true" doc:"when it was last delivered again"`
+	ReplayedBy    *string `json:"replayed_by" doc:"the replay; null: by hand"`
+	ReplayedAs    *string `json:"replayed_as" doc:"the new delivery; null: there is none, or it is not kept any more"`
+	ReplayResult  *string `json:"replay_result" doc:"what became of the new delivery; pending: it is not over"`
 }
 
 // attemptView is an attempt as it is shown.
@@ -69,14 +102,14 @@ const mostPlanned = 50
 
 // look shows deliveries to one caller. It asks for each endpoint's health and each repeated delivery's id only once.
 type look struct {
-	a       *api
-	c       *call
-	health  map[string]grapnel.Health
-	repeats map[int64]string
+	a      *api
+	c      *call
+	health map[string]grapnel.Health
+	ids    map[int64]string
 }
 
 func (a *api) look(c *call) *look {
-	return &look{a: a, c: c, health: map[string]grapnel.Health{}, repeats: map[int64]string{}}
+	return &look{a: a, c: c, health: map[string]grapnel.Health{}, ids: map[int64]string{}}
 }
 
 func (l *look) situation(d *grapnel.Delivery) situation {
@@ -114,11 +147,21 @@ func (l *look) ask(list []grapnel.Delivery) {
 
 // view shows a delivery as lists do, without attempts.
 func (l *look) view(d *grapnel.Delivery) (deliveryView, error) {
-	repeats, err := l.repeated(d.ReplayOf)
+	repeats, err := l.numbered(d.ReplayOf)
 	if err != nil {
 		return deliveryView{}, err
 	}
-	return viewDelivery(l.situation(d), repeats), nil
+	v := viewDelivery(l.situation(d), repeats)
+	v.Marks, err = l.mark(&d.Mark)
+	return v, err
+}
+
+func (l *look) mark(m *grapnel.Mark) (Marks, error) {
+	as, err := l.numbered(m.ReplayedAs)
+	return Marks{
+		Note: orNull(m.Note), DiscardedAt: stampOf(m.DiscardedAt), DiscardReason: orNull(m.DiscardReason),
+		ReplayedAt: stampOf(m.ReplayedAt), ReplayedBy: orNull(m.ReplayedBy), ReplayedAs: as, ReplayResult: orNull(m.ReplayResult),
+	}, err
 }
 
 // whole shows a delivery with its attempts and its plan.
@@ -130,12 +173,12 @@ func (l *look) whole(d *grapnel.Delivery) (deliveryView, error) {
 	return v.with(l.situation(d)), nil
 }
 
-// repeated is the id of a delivery known by its number; null when it is gone.
-func (l *look) repeated(seq int64) (*string, error) {
+// numbered is the id of a delivery known by its number; null when it is gone.
+func (l *look) numbered(seq int64) (*string, error) {
 	if seq == 0 {
 		return nil, nil
 	}
-	id, known := l.repeats[seq]
+	id, known := l.ids[seq]
 	if !known {
 		d, err := l.a.History.Delivery(l.c.Context(), l.c.scope, seq)
 		switch {
@@ -144,7 +187,7 @@ func (l *look) repeated(seq int64) (*string, error) {
 		case grapnel.CodeOf(err) != grapnel.CodeNotFound:
 			return nil, err
 		}
-		l.repeats[seq] = id
+		l.ids[seq] = id
 	}
 	return orNull(id), nil
 }
@@ -155,8 +198,15 @@ func viewDelivery(s situation, replayOf *string) deliveryView {
 		ID: d.ID(), EventID: d.EventID, EndpointID: d.EndpointID, Tenant: d.Tenant, Type: d.Type, Key: orNull(d.Key),
 		Sequence: numberOrNull(d.Position), Status: string(s.status()), ReasonCode: orNull(d.ReasonCode), Reason: s.reason(),
 		AttemptsMade: d.AttemptsMade, NextAttemptAt: stampOf(s.next()), CreatedAt: stamp(d.CreatedAt), FinishedAt: stampOf(d.FinishedAt),
-		ReplayOf: replayOf,
+		ReplayOf: replayOf, Last: viewLast(&d.Last),
 	}
+}
+
+func viewLast(l *grapnel.Last) *lastView {
+	if l.Class == "" {
+		return nil
+	}
+	return &lastView{StatusCode: numberOrNull(l.StatusCode), ErrorClass: string(l.Class), Duration: span(l.Duration)}
 }
 
 // with adds the attempts that were made and those to come.

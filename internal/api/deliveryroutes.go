@@ -1,10 +1,7 @@
 package api
 
 import (
-	"cmp"
 	"net/http"
-	"slices"
-	"strconv"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -14,7 +11,7 @@ func deliveryRoutes() []route {
 	return []route{
 		{method: "GET", path: "/v1/deliveries", scope: grapnel.ScopeRead, handle: (*api).listDeliveries,
 			name: "list-deliveries", tag: "Deliveries", summary: "List deliveries, the newest first",
-			query: pageOf(append(deliveryFilter(), param{name: "endpoint", doc: "an endpoint's id"})...),
+			query: pageOf(append(deliveryFilter(), endpointParam)...),
 			gives: map[int]any{200: list[deliveryView]{}}},
 		{method: "GET", path: "/v1/endpoints/{id}/deliveries", also: []string{"/webhooks/{id}/deliveries"}, scope: grapnel.ScopeRead,
 			handle: (*api).listDeliveries,
@@ -42,17 +39,6 @@ func deliveryRoutes() []route {
 	}
 }
 
-func deliveryFilter() []param {
-	var names []string
-	for _, s := range grapnel.Statuses() {
-		names = append(names, string(s))
-	}
-	return []param{
-		{name: "status", repeat: true, one: names, doc: "one or more statuses, repeated or separated by commas"},
-		typeParam, keyParam, tenantParam, fromParam, toParam,
-	}
-}
-
 // newSkip is how a delivery is skipped.
 type newSkip struct {
 	Reason string `json:"reason" required:"true" minLength:"1" maxLength:"500" doc:"kept as the delivery's reason, and in the audit"`
@@ -62,43 +48,17 @@ type newSkip struct {
 func (a *api) listDeliveries(c *call) (answer, error) {
 	endpoint := c.PathValue("id")
 	if endpoint != "" {
-		if _, ok := a.Street.Endpoint(c.scope, endpoint); !ok {
-			// The history of an endpoint outlives it.
-			past, err := a.History.DeliveryList(c.Context(), c.scope, store.DeliveryQuery{Endpoint: endpoint, Limit: 1})
-			if err != nil || len(past) == 0 {
-				return answer{}, cmp.Or(err, store.ErrNotFound("endpoint"))
-			}
+		if err := a.known(c, endpoint); err != nil {
+			return answer{}, err
 		}
-	} else {
-		endpoint = c.query.text("endpoint")
 	}
-	limit := c.query.limit()
-	q := store.DeliveryQuery{
-		Endpoint: endpoint, Type: c.query.pattern("type"), Key: c.query.text("key"), Tenant: c.query.text("tenant"),
-		Before: c.number(), Limit: limit + 1,
-	}
-	q.From, q.To = c.query.span()
-	for _, s := range c.query.all("status") {
-		q.Status = append(q.Status, grapnel.Status(s))
-	}
-	if slices.Contains(q.Status, grapnel.Held) || slices.Contains(q.Status, grapnel.Pending) {
-		q.HeldEndpoints = a.Street.Held()
-	}
+	s, limit, before := a.selection(c, endpoint), c.query.limit(), c.number()
 	if err := c.query.faults.err(); err != nil {
 		return answer{}, err
 	}
-	found, err := a.History.DeliveryList(c.Context(), c.scope, q)
+	out, err := some(a, c, s, before, limit, (*look).view)
 	if err != nil {
 		return answer{}, err
-	}
-	part := page(c, found, limit, func(d *grapnel.Delivery) string { return strconv.FormatInt(d.Seq, 10) })
-	out := list[deliveryView]{Data: make([]deliveryView, len(part.Data)), Next: part.Next}
-	look := a.look(c)
-	look.ask(part.Data)
-	for i := range part.Data {
-		if out.Data[i], err = look.view(&part.Data[i]); err != nil {
-			return answer{}, err
-		}
 	}
 	return jsonAnswer(http.StatusOK, out), nil
 }

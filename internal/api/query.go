@@ -124,14 +124,17 @@ const (
 	mostLimit    = 500
 )
 
-func (q *query) limit() int {
-	text := q.text("limit")
+func (q *query) limit() int { return q.number("limit", 1, mostLimit, defaultLimit) }
+
+// number is a whole number within bounds, or what stands for none.
+func (q *query) number(name string, least, most, otherwise int) int {
+	text := q.text(name)
 	if text == "" {
-		return defaultLimit
+		return otherwise
 	}
 	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > mostLimit {
-		q.faults.add("?limit", "must be a whole number from 1 to %d", mostLimit)
+	if err != nil || n < least || n > most {
+		q.faults.add("?"+name, "must be a whole number from %d to %d", least, most)
 	}
 	return n
 }
