@@ -99,11 +99,16 @@ func (c *Core) conclude(now time.Time, ep *endpoint, h *head, in Finished) {
 
 // disable closes an endpoint at once and has that made durable, which comes back as Configured.
 func (c *Core) disable(now time.Time, ep *endpoint, reason string) {
-	closed := *ep.config
-	closed.Status, closed.DisabledReason, closed.DisabledAt = grapnel.EndpointDisabled, reason, now
-	ep.config, ep.confirmed = &closed, false
+	ep.config, ep.confirmed = closed(ep.config, reason, now), false
 	ep.window.park()
 	c.confirm(now, ep)
+}
+
+// closed is an endpoint as it is once it has been disabled.
+func closed(cfg *grapnel.Endpoint, reason string, at time.Time) *grapnel.Endpoint {
+	is := *cfg
+	is.Status, is.DisabledReason, is.DisabledAt = grapnel.EndpointDisabled, reason, at
+	return &is
 }
 
 // carryOut disables an endpoint that the outcomes on record have sentenced, if the process died before that was done. Whoever has

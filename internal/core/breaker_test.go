@@ -1,6 +1,7 @@
 package core
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -444,5 +445,34 @@ func TestBreakerOnRecordThatIsOff(t *testing.T) {
 	}
 	if h := w.core.Health(w.now, "ep"); h.State == grapnel.HealthOpen {
 		t.Errorf("it is %s: %s", h.State, h.Reason)
+	}
+}
+
+// TestDisablingOutlivesAPolicyChange: the endpoint itself is the same, so what its outcomes have led to still stands, and is made durable.
+func TestDisablingOutlivesAPolicyChange(t *testing.T) {
+	for _, failed := range []bool{false, true} {
+		w := newWard(t, nil)
+		begun := w.arrive(9)
+		w.end(begun[0], 410)
+		asked := len(of[Disable](w.out))
+		if failed {
+			w.step(Disabled{Endpoint: "ep", Err: errors.New("the disk is full")})
+		}
+		cfg := w.cfg
+		cfg.Policy.MaxAttempts = 3
+		w.step(Configured{Endpoint: &cfg})
+		if more := of[Attempt](w.out); len(more) > 0 || w.core.Health(w.now, "ep").State != grapnel.HealthDisabled {
+			t.Errorf("failed: %v: it is %s and %d attempts begin", failed, w.core.Health(w.now, "ep").State, len(more))
+		}
+		w.now = w.now.Add(2 * time.Second)
+		w.step(Tick{})
+		if asked += len(of[Disable](w.out)); asked != 1 && !failed || asked != 2 && failed {
+			t.Errorf("failed: %v: disabled %d times", failed, asked)
+		}
+		w.step(Disabled{Endpoint: "ep"})
+		w.reconfigure(func(*grapnel.Endpoint) {})
+		if state := w.core.Health(w.now, "ep").State; state == grapnel.HealthDisabled {
+			t.Error("a person cannot enable it")
+		}
 	}
 }

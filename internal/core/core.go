@@ -121,7 +121,7 @@ func (c *Core) emit(e Effect) { c.out = append(c.out, e) }
 func (c *Core) configure(now time.Time, in Configured) {
 	cfg := in.Endpoint
 	ep := c.endpoints[cfg.ID]
-	var opens, fresh bool
+	var opens, fresh, stands bool
 	switch {
 	case ep == nil:
 		ep = newEndpoint(c.count, c.options)
@@ -133,10 +133,14 @@ func (c *Core) configure(now time.Time, in Configured) {
 		opens, fresh = true, true
 	case cfg.Revision < ep.config.Revision:
 		return // a late copy of an older revision
+	case cfg.Revision == ep.config.Revision && !ep.confirmed:
+		// Nobody has changed the endpoint since the core disabled it: its policy is another one, or everything was read again.
+		cfg, stands = closed(cfg, ep.config.DisabledReason, ep.config.DisabledAt), true
 	default:
 		opens = !ep.open()
 	}
 	ep.configure(now, cfg, in.Newest, c.options)
+	ep.confirmed = !stands
 	if fresh {
 		c.carryOut(now, ep)
 	}

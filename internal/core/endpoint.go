@@ -66,7 +66,7 @@ const rampsFor = 10 * time.Minute
 
 func (ep *endpoint) configure(now time.Time, cfg *grapnel.Endpoint, newest int64, o Options) {
 	before := ep.config
-	ep.config, ep.newest, ep.confirmed = cfg, newest, true
+	ep.config, ep.newest = cfg, newest
 	ep.delay = FirstDelay(&cfg.Policy)
 	ep.gate.configure(now, cfg)
 	if before == nil {
