@@ -141,6 +141,16 @@ func (a *admission) enter(w work) error {
 	return nil
 }
 
+// calm says whether there is so little to do that work which nobody waits for, and which needs no room, is not in the way.
+func (a *admission) calm() bool {
+	now := a.clock()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	seen := a.seen
+	seen.commit, seen.room = a.pace.current(now), Room{}
+	return seen.refuses(replay) == admitted
+}
+
 func (a *admission) leave() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -7,7 +7,7 @@
 //
 // Publishing does not pass through Run: Publish matches an event against the current configuration, appends it to the store
 // and, once it is durable, hints at the new heads. It is refused before the store suffers (admission.go), and a tenant may have only so
-// much waiting (pending.go). What happens to endpoints is told to others in the transaction of what it is about (tell.go).
+// much waiting (pending.go). What has been over for long enough is purged (retention.go). What happens to endpoints is told to others in the transaction of what it is about (tell.go).
 package engine
 
 import (
@@ -30,6 +30,10 @@ type Store interface {
 	store.Configuration
 	Delivery(ctx context.Context, scope store.Scope, seq int64) (*grapnel.Delivery, error)
 	Counts(ctx context.Context, scope store.Scope) (map[string]map[grapnel.Status]int64, error)
+	Purge(ctx context.Context, keep store.Keep, limit int) (int, error)
+	Imbalance(ctx context.Context) (int64, error)
+	PutReplay(ctx context.Context, scope store.Scope, r grapnel.Replay, with store.With) (store.Put, error)
+	Advance(ctx context.Context, s store.ReplayStep) ([]store.Redelivered, error)
 }
 
 // Sender makes one attempt.
@@ -46,6 +50,9 @@ type Options struct {
 	Core         core.Options
 	DrainTimeout time.Duration // how long attempts in flight may take once Run is told to stop; 30 s
 	CacheBytes   int64         // of event data kept for attempts soon to come; 32 MiB
+	Keep         Retention     // of what is over
+
+	Replayed func(endpoint string) // nil, or told now and then that deliveries which a replay has made are over; it must not wait
 
 	// When new work is refused: see admission.go.
 	MaxPublishing int                  // publishes on their way to the store at once; 1024
@@ -61,6 +68,9 @@ type Engine struct {
 	now    func() time.Time
 	log    *slog.Logger
 	drain  time.Duration
+	keep   Retention
+
+	replayed func(endpoint string)
 
 	core   *core.Core
 	inputs chan input
@@ -104,7 +114,7 @@ func New(ctx context.Context, o Options) (*Engine, error) {
 	wall := func() time.Time { return o.Now().Round(0) }
 	e := &Engine{
 		store: o.Store, sender: o.Sender, now: wall, log: o.Log,
-		drain:       cmp.Or(o.DrainTimeout, 30*time.Second),
+		drain: cmp.Or(o.DrainTimeout, 30*time.Second), keep: o.Keep, replayed: o.Replayed,
 		core:        core.New(o.Core),
 		inputs:      make(chan input, 1024),
 		configuring: make(chan struct{}, 1),
@@ -152,6 +162,7 @@ func (e *Engine) Run(ctx context.Context) {
 	var helpers sync.WaitGroup
 	helpers.Go(e.recorder.run)
 	helpers.Go(e.keepHouse)
+	helpers.Go(e.purge)
 	for range choreWorkers {
 		helpers.Go(e.chores.run)
 	}

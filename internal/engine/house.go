@@ -10,7 +10,7 @@ const (
 	forgetPage = 1000
 )
 
-// keepHouse deletes what has expired and counts what is in doubt, until the engine stops.
+// keepHouse deletes answers that have expired, counts what is in doubt, and balances the books, until the engine stops.
 func (e *Engine) keepHouse() {
 	tick := time.NewTicker(tidyEvery)
 	defer tick.Stop()
@@ -32,6 +32,22 @@ func (e *Engine) keepHouse() {
 			if err != nil || n < forgetPage {
 				break
 			}
+		}
+		e.balance()
+	}
+}
+
+// balance asks whether every delivery that was made is still accounted for.
+func (e *Engine) balance() {
+	off, err := e.store.Imbalance(e.sending)
+	switch {
+	case err != nil && e.sending.Err() == nil:
+		e.log.Error("the deliveries' counts could not be compared", "error", err)
+	case err != nil:
+	default:
+		e.metrics.imbalance.Set(float64(off))
+		if off != 0 {
+			e.log.Error("deliveries are missing or too many: those made are not those that wait, ended and were purged", "difference", off)
 		}
 	}
 }

@@ -24,6 +24,8 @@ type Metrics struct {
 	recordFailures prometheus.Counter
 	shed           *prometheus.CounterVec
 	breakers       *prometheus.CounterVec
+	purged         prometheus.Counter
+	imbalance      prometheus.Gauge
 	more           []prometheus.Collector // that ask the engine
 
 	open    map[string]bool                     // endpoints whose breaker is on record as open; the recorder's
@@ -51,6 +53,10 @@ func newMetrics(e *Engine) *Metrics {
 			Help: "Calls refused because there was too much to do, by what they wanted and why."}, []string{"what", "why"}),
 		breakers: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "grapnel_breaker_transitions_total",
 			Help: "How often endpoints' breakers opened and closed."}, []string{"to"}),
+		purged: prometheus.NewCounter(prometheus.CounterOpts{Name: "grapnel_purged_total",
+			Help: "Deliveries that were removed because they had been over for as long as they are kept."}),
+		imbalance: prometheus.NewGauge(prometheus.GaugeOpts{Name: "grapnel_audit_imbalance",
+			Help: "Deliveries made, less those that wait, ended and were purged. Anything but 0 is a defect."}),
 		more: []prometheus.Collector{
 			prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "grapnel_pending",
 				Help: "Deliveries that are not over."}, func() float64 { return float64(e.pending.all()) }),
@@ -71,7 +77,7 @@ func newMetrics(e *Engine) *Metrics {
 // Collectors are what a registry registers.
 func (m *Metrics) Collectors() []prometheus.Collector {
 	return append([]prometheus.Collector{m.events, m.duplicates, m.deliveries, m.attempts, m.seconds, m.lag, m.recordFailures, m.shed,
-		m.breakers}, m.more...)
+		m.breakers, m.purged, m.imbalance}, m.more...)
 }
 
 // Metrics returns the engine's numbers.

@@ -88,6 +88,7 @@ func (r *recorder) commit(page []core.Change, failures int) int {
 	}
 	r.e.metrics.recorded(page, results)
 	r.e.send(core.Recorded{Changes: page, Results: results})
+	r.e.ended(page, results)
 	for i := range results {
 		r.e.told(changes[i].Tell, results[i].Told)
 	}
