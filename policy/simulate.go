@@ -286,7 +286,9 @@ func (r *simulation) judge(i int, step Step) {
 		if s.Hold.After(r.standing.HoldUntil) {
 			r.standing.HoldUntil = s.Hold
 		}
-		r.trust.Observe(s.Outcome)
+		if !s.Started.Before(r.standing.RecoveredAt) {
+			r.trust.Observe(s.Outcome)
+		}
 		switch r.circuit.Observe(&r.standing, r.rules, s) {
 		case Opened:
 			r.opened++

@@ -476,3 +476,21 @@ func TestDisablingOutlivesAPolicyChange(t *testing.T) {
 		}
 	}
 }
+
+// TestOldFailureLeavesTrust: what was in flight when the endpoint returned says nothing about how far it can be trusted now.
+func TestOldFailureLeavesTrust(t *testing.T) {
+	w := newWard(t, nil)
+	begun := w.arrive(8)
+	w.core.endpoints["ep"].window.heads[begun[7].Head.Delivery].Attempts = 99 // it fails for good, so nothing of it is tried again
+	for _, a := range begun[:7] {
+		w.end(a, 0)
+	}
+	w.arrive(1)
+	w.end(w.pass(1100 * time.Millisecond)[0], 200)
+	if ch := w.end(begun[7], 1); ch.Status != grapnel.Failed {
+		t.Fatalf("recorded: %+v", ch.Change)
+	}
+	if hasten := of[Hasten](w.out); len(hasten) != 1 || hasten[0].Limit != 1 {
+		t.Errorf("what waited is not made due: %+v", w.out)
+	}
+}

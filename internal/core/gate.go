@@ -130,10 +130,10 @@ func (g *gate) observe(s policy.Sighting, shifts int) (shift policy.Shift, chang
 		}
 		g.standing.HoldUntil, changed = s.Hold, true
 	}
-	g.trust.Observe(s.Outcome)
 	if shifts < g.shifts {
 		return policy.NoShift, changed // counted, because by the clock, which may have been set back, it could seem to have begun since
 	}
+	g.trust.Observe(s.Outcome)
 	s.Started = s.Ended
 	shift = g.circuit.Observe(&g.standing, g.rules, s)
 	if shift == policy.Opened || shift == policy.Closed {
