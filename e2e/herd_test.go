@@ -114,6 +114,9 @@ func TestManyComeBackAtOnce(t *testing.T) {
 	if ratio > 3 {
 		t.Errorf("the p99 of healthy endpoints is %.2f times what it was: %v against %v", ratio, busy, quiet)
 	}
+	if peak > memoryLimit {
+		t.Errorf("the server took %.0f MiB, %.0f of them with %d endpoints waiting; the limit is %d", peak, crowded, endpoints, memoryLimit)
+	}
 	if failed := c.rows(url.Values{"status": {"failed"}}); len(failed) > 0 {
 		t.Errorf("%d deliveries failed", len(failed))
 	}
