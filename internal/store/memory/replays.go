@@ -55,7 +55,7 @@ func (s *Store) PutReplay(ctx context.Context, scope store.Scope, r grapnel.Repl
 	}
 	if !there {
 		kept := deepCopy(r)
-		kept.UpTo, kept.Cursor = int64(len(s.deliveries)), 0
+		kept.UpTo, kept.Cursor = s.made, 0
 		kept.Started, kept.Done, kept.Delivered, kept.Failed, kept.Row = 0, 0, 0, 0, 0
 		s.replays = slices.Insert(s.replays, at, &replay{Replay: kept})
 	}
@@ -113,11 +113,12 @@ func (s *Store) Candidates(ctx context.Context, scope store.Scope, q store.Candi
 	if q.Limit <= 0 {
 		return nil, 0, nil
 	}
-	for n := max(q.After, 0) + 1; n <= int64(len(s.deliveries)); n++ {
-		if n > q.After+lookedAt || len(list) >= q.Limit {
-			return list, n - 1, nil
+	first, _ := locate(s.deliveries, q.After+1)
+	for i, d := range s.deliveries[first:] {
+		if i == lookedAt || len(list) >= q.Limit {
+			return list, d.Seq - 1, nil
 		}
-		if d := s.delivery(n); d != nil && scope.Allows(d.Tenant) && d.meant(q) {
+		if scope.Allows(d.Tenant) && d.meant(q) {
 			list = append(list, d.shown())
 		}
 	}
