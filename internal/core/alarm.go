@@ -1,6 +1,11 @@
 package core
 
-import "time"
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+)
 
 // alarms says which endpoint needs a look next though nothing happens.
 type alarms struct{ line line[*alarm] }
@@ -47,4 +52,25 @@ func (a *alarms) due(now time.Time) *endpoint {
 	}
 	a.line.leave(first)
 	return first.ep
+}
+
+// setBack is by how much a clock goes back when somebody sets it and does not only correct it.
+const setBack = time.Second
+
+// rewind keeps what waits for a time from waiting longer when the clock has been set back: what was a second away still is. It is about
+// the core's own waits; the times of deliveries are promises about the clock.
+func (c *Core) rewind(now time.Time, by time.Duration) {
+	byNumber := func(a, b *endpoint) int { return cmp.Compare(a.number, b.number) }
+	for _, ep := range slices.SortedFunc(maps.Values(c.endpoints), byNumber) {
+		st := &ep.gate.standing
+		for _, at := range []*time.Time{&ep.pollAt, &ep.hastenAt, &ep.endAt, &ep.window.retryAt, &st.HoldUntil, &st.ProbeAt} {
+			if at.After(now) {
+				*at = latest(at.Add(-by), now)
+			}
+		}
+		if slices.ContainsFunc(ep.window.waiting, func(h *head) bool { return h.misfires > 0 }) {
+			ep.window.forgetPlans(now) // the store knows when they are due
+		}
+		c.refresh(now, ep)
+	}
 }

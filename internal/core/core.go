@@ -55,6 +55,7 @@ type Core struct {
 	running   int
 	recording int
 	draining  bool
+	last      time.Time // of the last Step
 	out       []Effect
 }
 
@@ -72,6 +73,10 @@ func New(o Options) *Core {
 func (c *Core) Step(now time.Time, in Input) []Effect {
 	clear(c.out)
 	c.out = c.out[:0]
+	if c.last.Sub(now) > setBack {
+		c.rewind(now, c.last.Sub(now))
+	}
+	c.last = now
 	switch in := in.(type) {
 	case Configured:
 		c.configure(now, in)

@@ -52,6 +52,12 @@ func newEndpoint(number int, o Options) *endpoint {
 func (ep *endpoint) remember(now time.Time, st store.Standing) {
 	g := &ep.gate
 	g.standing, g.number = st.Standing, st.Number
+	// What is further away than any wait is long was written by a clock that has been set back since.
+	for _, at := range []*time.Time{&g.standing.HoldUntil, &g.standing.ProbeAt} {
+		if at.After(now.Add(longestWait)) {
+			*at = now
+		}
+	}
 	if back := g.standing.RecoveredAt; !g.tripped() && !back.IsZero() {
 		ep.hasten = true
 		if now.Sub(back) < rampsFor {
@@ -60,6 +66,9 @@ func (ep *endpoint) remember(now time.Time, st store.Standing) {
 		}
 	}
 }
+
+// longestWait is a little more than any hold and any wait between two probes.
+const longestWait = 26 * time.Hour
 
 // rampsFor is how long after an endpoint's return a restart still lets what waited go bit by bit.
 const rampsFor = 10 * time.Minute
