@@ -2,6 +2,7 @@ package core
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -180,6 +181,9 @@ func (c *Core) ended(now time.Time, in Ended) {
 			c.emit(Forget{Endpoint: ep.config.ID})
 			c.fair.remove(ep)
 			c.alarms.set(ep, time.Time{})
+			if ep.newcomer {
+				c.newcomers = slices.DeleteFunc(c.newcomers, func(one *endpoint) bool { return one == ep })
+			}
 			delete(c.endpoints, ep.config.ID)
 			return
 		}
