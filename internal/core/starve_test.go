@@ -1,6 +1,7 @@
 package core
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -78,5 +79,40 @@ func TestSkipWhileADeletedEndpointEnds(t *testing.T) {
 	}
 	if _, recording := c.Busy(); !answered || recording != 0 {
 		t.Errorf("answered: %v; still recording: %d", answered, recording)
+	}
+}
+
+// TestFreshBehindUrgent: what a person asked for stands first in line, and when it waits after a fault of our own, those behind it do not
+// wait with it for a place among the retries.
+func TestFreshBehindUrgent(t *testing.T) {
+	s := newShop(Options{Slots: 4, PerHost: 100})
+	s.endpoint("other", "b", time.Hour, 100)
+	s.again("other", 10)
+	s.endpoint("ep", "a", time.Millisecond, 8)
+	s.run(time.Millisecond)
+	asked := store.Head{Delivery: 900, Endpoint: "ep", Trigger: grapnel.TriggerManual}
+	s.core.endpoints["ep"].window.put(s.now, &head{Head: asked, due: s.now.Add(30 * time.Second)})
+	s.again("ep", 1)
+	s.arrive("ep", 1)
+	if s.run(time.Second); s.got["ep"] != 1 {
+		t.Errorf("%d attempts begin", s.got["ep"])
+	}
+}
+
+// TestDeletedAreForgotten: whoever makes and deletes endpoints all day must not fill the memory.
+func TestDeletedAreForgotten(t *testing.T) {
+	s := newShop(Options{})
+	for i := range 50 {
+		id := fmt.Sprint("ep", i)
+		s.endpoint(id, "a", time.Millisecond, 8)
+		s.arrive(id, 1)
+		s.run(10 * time.Millisecond)
+		gone := *s.core.endpoints[id].config
+		gone.DeletedAt, gone.Revision = s.now, 2
+		s.step(Configured{Endpoint: &gone})
+		s.step(Ended{Endpoint: id})
+	}
+	if c := s.core; len(c.endpoints)+len(c.newcomers)+len(c.quotas.perHost) > 0 {
+		t.Errorf("%d endpoints, %d newcomers and %d hosts are kept", len(c.endpoints), len(c.newcomers), len(c.quotas.perHost))
 	}
 }

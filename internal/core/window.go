@@ -72,6 +72,9 @@ func (w *window) next(now time.Time) *head {
 func (w *window) fresh(now time.Time) *head {
 	for _, h := range w.waiting {
 		if h.due.After(now) {
+			if h.urgent() {
+				continue // it waits after a fault of our own; the others may be due
+			}
 			break
 		}
 		if !h.again() {
