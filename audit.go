@@ -34,6 +34,14 @@ const (
 	VerbProbe   Verb = "probe"
 	VerbRetry   Verb = "retry"
 	VerbSkip    Verb = "skip"
+	VerbNote    Verb = "note"
+	VerbDiscard Verb = "discard"
+
+	VerbReplay       Verb = "replay"
+	VerbPauseReplay  Verb = "pause_replay"
+	VerbResumeReplay Verb = "resume_replay"
+	VerbCancelReplay Verb = "cancel_replay"
+	VerbStopReplay   Verb = "stop_replay" // after too many failures; Grapnel itself
 )
 
 // By says who asks for something, and why.

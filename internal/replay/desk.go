@@ -75,6 +75,7 @@ type Plan struct {
 	LongestChain    int  // most deliveries of one key, which arrive one after the other
 	AlreadyReplayed int  // left out: a replay has delivered them already
 	Discarded       int  // left out: somebody has looked at them and put them away
+	OnItsWay        int  // left out: it is being delivered again already
 	Partial         bool // counting took too long: there are at least as many
 }
 

@@ -1,0 +1,65 @@
+package replay
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// Metrics are the runner's numbers, as prometheus collects them. What is active is as old as the last look at the store, seconds.
+type Metrics struct {
+	runner                     *Runner
+	replays, ended, deliveries *prometheus.Desc
+}
+
+// Metrics returns the runner's numbers.
+func (r *Runner) Metrics() Metrics {
+	return Metrics{
+		runner:  r,
+		replays: prometheus.NewDesc("grapnel_replays", "Replays that are not over, by status.", []string{"status"}, nil),
+		ended:   prometheus.NewDesc("grapnel_replays_ended_total", "Replays that are over, by how.", []string{"status"}, nil),
+		deliveries: prometheus.NewDesc("grapnel_replay_deliveries",
+			"Deliveries of the replays that are not over: to be made, made and on their way, over.", []string{"state"}, nil),
+	}
+}
+
+// Describe says what Collect will give.
+func (m Metrics) Describe(to chan<- *prometheus.Desc) {
+	to <- m.replays
+	to <- m.ended
+	to <- m.deliveries
+}
+
+// Collect gives the numbers of now.
+func (m Metrics) Collect(to chan<- prometheus.Metric) {
+	m.runner.mu.Lock()
+	defer m.runner.mu.Unlock()
+	gauge := func(desc *prometheus.Desc, n int, label string) {
+		to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(n), label)
+	}
+	statuses := map[grapnel.ReplayStatus]int{}
+	left, underWay, over := 0, 0, 0
+	for i := range m.runner.active {
+		r := &m.runner.active[i]
+		statuses[r.Status]++
+		left += max(r.Total-r.Started, 0)
+		underWay += r.Started - r.Done
+		over += r.Done
+	}
+	for _, status := range []grapnel.ReplayStatus{grapnel.ReplayRunning, grapnel.ReplayPaused} {
+		gauge(m.replays, statuses[status], string(status))
+	}
+	for _, status := range []grapnel.ReplayStatus{grapnel.ReplayCompleted, grapnel.ReplayCancelled, grapnel.ReplayStopped} {
+		to <- prometheus.MustNewConstMetric(m.ended, prometheus.CounterValue, float64(m.runner.ended[status]), string(status))
+	}
+	gauge(m.deliveries, left, "left")
+	gauge(m.deliveries, underWay, "under_way")
+	gauge(m.deliveries, over, "over")
+}
+
+// closed counts a replay that is over.
+func (r *Runner) closed(status grapnel.ReplayStatus) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ended[status]++
+}

@@ -1,0 +1,160 @@
+package replay
+
+import (
+	"context"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// Start counts what the replay will be about and makes it.
+func (r *Runner) Start(ctx context.Context, scope store.Scope, o Order) (Started, error) {
+	ep, err := r.check(scope, &o.Request)
+	if err != nil {
+		return Started{}, err
+	}
+	// What is over by now is meant. A store keeps microseconds, so what ends in the rest of this one is not.
+	now := r.now().Round(0).UTC().Truncate(time.Microsecond)
+	plan, err := r.count(ctx, &ep, &o.Request, now)
+	if err != nil {
+		return Started{}, err
+	}
+	made := grapnel.Replay{
+		ID: grapnel.NewID(grapnel.ReplayPrefix, now, r.random), Tenant: ep.Tenant, Endpoint: ep.ID, Selection: o.Selection,
+		Rate: o.Rate, StopAfter: o.StopAfter, Canary: o.Canary, Status: grapnel.ReplayRunning, Total: plan.Total,
+		CreatedAt: now, UpdatedAt: now, Actor: o.By.Actor,
+	}
+	with := store.With{Audit: entry(&made, grapnel.VerbReplay, o.By, now)}
+	if o.Once != nil {
+		with.Once = o.Once(made)
+	}
+	put, err := r.street.PutReplay(ctx, scope, made, with)
+	token(r.appeared) // with an error too: it may be there
+	if err != nil || put.Answer != nil {
+		return Started{Answer: put.Answer}, err
+	}
+	made.Revision = put.Revision
+	return Started{Replay: made}, nil
+}
+
+// Get returns a replay.
+func (r *Runner) Get(ctx context.Context, scope store.Scope, id string) (Progress, error) {
+	one, err := r.store.Replay(ctx, scope, id)
+	if err != nil {
+		return Progress{}, err
+	}
+	return r.progress(one), nil
+}
+
+// List returns replays.
+func (r *Runner) List(ctx context.Context, scope store.Scope, q store.ReplayQuery) ([]Progress, error) {
+	list, err := r.store.ReplayList(ctx, scope, q)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Progress, len(list))
+	for i := range list {
+		all[i] = r.progress(list[i])
+	}
+	return all, nil
+}
+
+// Items returns what a replay has made.
+func (r *Runner) Items(ctx context.Context, scope store.Scope, id string, after int64, limit int) ([]grapnel.ReplayItem, error) {
+	return r.store.ReplayItems(ctx, scope, id, after, limit)
+}
+
+// Pause keeps a replay from making more until it is resumed.
+func (r *Runner) Pause(ctx context.Context, scope store.Scope, id string, by grapnel.By) (Progress, error) {
+	return r.set(ctx, scope, id, grapnel.ReplayPaused, by)
+}
+
+// Resume lets it go on.
+func (r *Runner) Resume(ctx context.Context, scope store.Scope, id string, by grapnel.By) (Progress, error) {
+	return r.set(ctx, scope, id, grapnel.ReplayRunning, by)
+}
+
+// Cancel ends it.
+func (r *Runner) Cancel(ctx context.Context, scope store.Scope, id string, by grapnel.By) (Progress, error) {
+	return r.set(ctx, scope, id, grapnel.ReplayCancelled, by)
+}
+
+// set makes durable that a replay has another status. Its own goroutine may end it at the same moment; then that is what counts.
+func (r *Runner) set(ctx context.Context, scope store.Scope, id string, status grapnel.ReplayStatus, by grapnel.By) (Progress, error) {
+	for {
+		one, err := r.store.Replay(ctx, scope, id)
+		if err != nil {
+			return Progress{}, err
+		}
+		if one.Status == status {
+			return r.progress(one), nil
+		}
+		if one.Status.Final() {
+			return Progress{}, grapnel.Errorf(grapnel.CodeConflict, "the replay is over: it is %s", one.Status)
+		}
+		now := r.now()
+		one.Status, one.Reason, one.UpdatedAt = status, by.Reason, now
+		if status == grapnel.ReplayRunning {
+			one.Reason = ""
+		}
+		if status.Final() {
+			one.FinishedAt = now
+		}
+		put, err := r.street.PutReplay(ctx, scope, one, store.With{Audit: entry(&one, verbOf(status), by, now)})
+		r.changed(id) // with an error too: it may be so
+		if grapnel.CodeOf(err) == grapnel.CodeConflict && ctx.Err() == nil {
+			continue
+		}
+		if err != nil {
+			return Progress{}, err
+		}
+		if status.Final() {
+			r.closed(status)
+		}
+		one.Revision = put.Revision
+		return r.progress(one), nil
+	}
+}
+
+// verbOf is what somebody does who gives a replay a status.
+func verbOf(status grapnel.ReplayStatus) grapnel.Verb {
+	switch status {
+	case grapnel.ReplayPaused:
+		return grapnel.VerbPauseReplay
+	case grapnel.ReplayRunning:
+		return grapnel.VerbResumeReplay
+	case grapnel.ReplayStopped:
+		return grapnel.VerbStopReplay
+	default:
+		return grapnel.VerbCancelReplay
+	}
+}
+
+// entry is the audit entry of an order. Entries know endpoints and deliveries only, so which replay it was stands before the reason.
+func entry(r *grapnel.Replay, verb grapnel.Verb, by grapnel.By, at time.Time) *grapnel.AuditEntry {
+	reason := r.ID
+	if by.Reason != "" {
+		reason += ": " + by.Reason
+	}
+	return &grapnel.AuditEntry{At: at, Tenant: r.Tenant, Actor: by.Actor, Verb: verb, Endpoint: r.Endpoint, Reason: reason}
+}
+
+// progress adds what only the job knows.
+func (r *Runner) progress(one grapnel.Replay) Progress {
+	p := Progress{Replay: one}
+	if one.Status != grapnel.ReplayRunning {
+		return p
+	}
+	now, perSecond := r.now(), -1.0
+	if j := r.job(one.ID); j != nil {
+		p.Reason, perSecond = j.standing(now)
+	}
+	if perSecond < 0 {
+		perSecond = one.Rate // as it begins, it may be as fast as it is meant to be
+	}
+	if left := max(one.Total, one.Started) - one.Done; perSecond > 0 {
+		p.ETA = now.Add(cost(perSecond, max(left, 0))).Truncate(time.Second).Add(time.Second)
+	}
+	return p
+}

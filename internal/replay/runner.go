@@ -1,0 +1,192 @@
+package replay
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// Street is the part of the engine that the runner needs: what it writes passes there, because only the engine knows how much there is to
+// do, and it is the engine that has to hear of new heads.
+type Street interface {
+	Endpoint(scope store.Scope, id string) (grapnel.Endpoint, bool)
+	PutReplay(ctx context.Context, scope store.Scope, r grapnel.Replay, with store.With) (store.Put, error)
+	Advance(ctx context.Context, tenant string, step store.ReplayStep) ([]store.Redelivered, error)
+}
+
+// Store is the part of a store that is read.
+type Store interface {
+	Replay(ctx context.Context, scope store.Scope, id string) (grapnel.Replay, error)
+	ReplayList(ctx context.Context, scope store.Scope, q store.ReplayQuery) ([]grapnel.Replay, error)
+	Candidates(ctx context.Context, scope store.Scope, q store.CandidateQuery) (list []grapnel.Delivery, resume int64, err error)
+	ReplayItems(ctx context.Context, scope store.Scope, id string, after int64, limit int) ([]grapnel.ReplayItem, error)
+}
+
+// Options are what a runner is made of. Street, Store and Log are required.
+type Options struct {
+	Street Street
+	Store  Store
+	Log    *slog.Logger
+	Now    func() time.Time // time.Now
+	Random io.Reader        // for ids; crypto/rand's
+}
+
+// Runner owns the replays of one process.
+type Runner struct {
+	street Street
+	store  Store
+	log    *slog.Logger
+	now    func() time.Time
+	random io.Reader
+
+	mu     sync.Mutex
+	jobs   map[string]*job // those that have a goroutine
+	active []grapnel.Replay
+	ended  map[grapnel.ReplayStatus]int64
+	work   sync.WaitGroup
+	ctx    context.Context // of Run; nil before and after
+
+	appeared chan struct{} // holds a token when there may be a job without a goroutine
+}
+
+var _ Desk = (*Runner)(nil)
+
+// New makes a runner. Nothing moves before Run; orders are taken before as well.
+func New(o Options) *Runner {
+	r := &Runner{
+		street: o.Street, store: o.Store, log: o.Log, now: o.Now, random: o.Random,
+		jobs: map[string]*job{}, ended: map[grapnel.ReplayStatus]int64{}, appeared: make(chan struct{}, 1),
+	}
+	if r.now == nil {
+		r.now = time.Now
+	}
+	r.random = cmp.Or(r.random, rand.Reader)
+	return r
+}
+
+// sweepEvery is how often the store is asked which replays are active. It is the truth behind what orders say.
+const sweepEvery = 10 * time.Second
+
+// Run carries out replays until ctx ends, and returns when all that it started has returned. What is in the middle goes on with the next Run.
+func (r *Runner) Run(ctx context.Context) {
+	r.mu.Lock()
+	r.ctx = ctx
+	r.mu.Unlock()
+	for failures := 0; ctx.Err() == nil; {
+		rest := sweepEvery
+		if err := r.sweep(ctx); err != nil && ctx.Err() == nil {
+			r.log.Error("which replays are active could not be read", "error", err)
+			failures++
+			rest = pause(failures)
+		} else {
+			failures = 0
+		}
+		wait(ctx, rest, r.appeared)
+	}
+	r.mu.Lock()
+	r.ctx = nil
+	r.mu.Unlock()
+	r.work.Wait()
+}
+
+// activePage is how many replays are read at once.
+const activePage = 100
+
+// sweep gives every running replay a goroutine.
+func (r *Runner) sweep(ctx context.Context) error {
+	var active []grapnel.Replay
+	for q := (store.ReplayQuery{Active: true, Limit: activePage}); ; {
+		page, err := r.store.ReplayList(ctx, store.Everyone(), q)
+		if err != nil {
+			return err
+		}
+		active = append(active, page...)
+		if len(page) < activePage {
+			break
+		}
+		q.Before = page[len(page)-1].ID
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.active = active
+	for i := range active {
+		if active[i].Status == grapnel.ReplayRunning {
+			r.begin(active[i].ID, active[i].Endpoint)
+		}
+	}
+	return nil
+}
+
+// begin starts a job's goroutine if there is none; the caller holds the lock.
+func (r *Runner) begin(id, endpoint string) {
+	if r.ctx == nil || r.ctx.Err() != nil || r.jobs[id] != nil {
+		return
+	}
+	j := &job{runner: r, id: id, endpoint: endpoint, ctx: r.ctx, nudged: make(chan struct{}, 1), ended: make(chan struct{}, 1)}
+	r.jobs[id] = j
+	r.work.Go(func() {
+		j.run()
+		r.mu.Lock()
+		delete(r.jobs, id)
+		r.mu.Unlock()
+		// It may have been resumed between its last look at itself and this moment.
+		token(r.appeared)
+	})
+}
+
+// Ended hints that deliveries which a replay has made are over at an endpoint. It never waits.
+func (r *Runner) Ended(endpoint string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, j := range r.jobs {
+		if j.endpoint == endpoint {
+			token(j.ended)
+		}
+	}
+}
+
+// changed makes a job look at itself, or get a goroutine.
+func (r *Runner) changed(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if j := r.jobs[id]; j != nil {
+		token(j.nudged)
+		return
+	}
+	token(r.appeared)
+}
+
+// job returns the goroutine of a replay, or nil.
+func (r *Runner) job(id string) *job {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.jobs[id]
+}
+
+func token(to chan struct{}) {
+	select {
+	case to <- struct{}{}:
+	default:
+	}
+}
+
+// wait lets time pass, unless ctx ends or a token comes.
+func wait(ctx context.Context, d time.Duration, tokens <-chan struct{}) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-tokens:
+	case <-ctx.Done():
+	}
+}
+
+// pause is how long the n-th failure in a row of talking to the store is waited out.
+func pause(n int) time.Duration { return min(50*time.Millisecond<<min(n, 7), 5*time.Second) }
