@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -27,8 +28,28 @@ type Delivery struct {
 	CreatedAt     time.Time          `json:"created_at"`
 	FinishedAt    *time.Time         `json:"finished_at"`
 	ReplayOf      *string            `json:"replay_of"`
+	Last          *Last              `json:"last"` // its last attempt; nil: there was none
+	Marks
 	Attempts      []Attempt          `json:"attempts"` // only when one delivery is asked for
 	Planned       []policy.Planned   `json:"planned"`  // what comes if every attempt fails
+}
+
+// Last is what is told of a delivery's last attempt, in lists too.
+type Last struct {
+	StatusCode int             `json:"status_code"` // 0: there was no response
+	ErrorClass policy.Class    `json:"error_class"`
+	Duration   policy.Duration `json:"duration"`
+}
+
+// Marks are what was noted on a delivery since it was over.
+type Marks struct {
+	Note          string         `json:"note"`
+	DiscardedAt   *time.Time     `json:"discarded_at"` // it is no dead letter any more since then
+	DiscardReason string         `json:"discard_reason"`
+	ReplayedAt    *time.Time     `json:"replayed_at"` // when it was last delivered again
+	ReplayedBy    string         `json:"replayed_by"` // the replay; empty: by hand
+	ReplayedAs    string         `json:"replayed_as"` // the new delivery
+	ReplayResult  grapnel.Status `json:"replay_result"`
 }
 
 // Attempt is one try of a delivery.
@@ -66,12 +87,22 @@ type DeliveryFilter struct {
 	Status            []grapnel.Status
 	Type, Key, Tenant string
 	From, To          time.Time // of the event's acceptance; From inclusive, To exclusive
+	ReasonCode        grapnel.ReasonCode
+	ErrorClass        policy.Class // of the last attempt
+	StatusCode        int          // of the last attempt
+	Text              string       // in the event's data; pages may be short while Next is not empty
 	Limit             int
 	Cursor            string
 }
 
 func (f DeliveryFilter) query() url.Values {
 	q := window(f.Limit, f.Cursor)
+	put(q, "reason_code", string(f.ReasonCode))
+	put(q, "error_class", string(f.ErrorClass))
+	put(q, "text", f.Text)
+	if f.StatusCode != 0 {
+		q.Set("status_code", strconv.Itoa(f.StatusCode))
+	}
 	for _, s := range f.Status {
 		q.Add("status", string(s))
 	}

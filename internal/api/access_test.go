@@ -19,9 +19,18 @@ func bodies() map[string]string {
 		"create-endpoint": `{"url":"https://a.example"}`, "update-endpoint": `{"description":"x"}`, "rotate-secret": `{}`, "test-endpoint": `{}`,
 		"pause-endpoint": `{"reason":"x"}`, "resume-endpoint": `{"reason":"x"}`, "probe-endpoint": `{"reason":"x"}`, "retry-delivery": `{"reason":"x"}`,
 		"retry-endpoint-delivery": `{"reason":"x"}`,
-		"skip-delivery":           `{"reason":"x"}`, "create-policy": `{"name":"p"}`, "update-policy": `{"timeout":"1s"}`, "simulate-policy": `{"outage":{"duration":"1h"}}`,
+		"skip-delivery":           `{"reason":"x"}`, "note-delivery": `{"note":"x"}`, "discard-delivery": `{"reason":"x"}`, "create-policy": `{"name":"p"}`, "update-policy": `{"timeout":"1s"}`, "simulate-policy": `{"outage":{"duration":"1h"}}`,
 		"create-key": `{"name":"k","scopes":["read"]}`, "update-key": `{"name":"k"}`,
 	}
+}
+
+// things are an endpoint, a delivery that the route can do something about, a policy and a key.
+func things(names *strings.Replacer, rt *route) []string {
+	delivery := "DLV"
+	if rt.name == "note-delivery" || rt.name == "discard-delivery" {
+		delivery = "DONE"
+	}
+	return strings.Split(names.Replace("EP "+delivery+" POL KEY"), " ")
 }
 
 // fill puts ids into a route's path.
@@ -116,7 +125,7 @@ func TestBodiesOfTheAccessTestAreGood(t *testing.T) {
 	for _, rt := range routes() {
 		if body := bodies()[rt.name]; body != "" {
 			w, names := prepared(t)
-			ids := strings.Split(names.Replace("EP DLV POL KEY"), " ")
+			ids := things(names, &rt)
 			target := fill(rt.path, ids[0], ids[1], "", ids[2], ids[3])
 			if r := w.ask(admin, rt.method, target, body); r.StatusCode >= 300 {
 				t.Errorf("%s: answered %d %s", rt.name, r.StatusCode, r.body)

@@ -31,6 +31,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/egress"
+	"github.com/grapnelhq/grapnel/internal/store"
 )
 
 // Options say what the API stands on. Street, History and Idempotency are needed; every other zero value has a meaning.
@@ -45,6 +46,7 @@ type Options struct {
 	HTTPSOnly    bool                          // refuse endpoints with http:// URLs; for the CheckURL that stands in for none
 	CheckURL     func(string) error            // may an endpoint have this URL; nil: as egress says with nothing allowed
 	CheckHeaders func(map[string]string) error // may an endpoint send these headers; nil: as egress says
+	Keep         store.Keep                    // how long what is over is kept, to say when a dead letter will be gone; zero: for ever
 	Log          *slog.Logger                  // nil: nothing is logged
 	Metrics      http.Handler                  // serves /metrics; nil: there are none
 	Ready        func() error                  // why /readyz should say no; nil: always ready

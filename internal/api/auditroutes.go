@@ -30,7 +30,7 @@ type auditView struct {
 	At         stamp   `json:"at"`
 	Tenant     string  `json:"tenant" doc:"whose endpoint it is about"`
 	Actor      string  `json:"actor" doc:"the id of an API key; grapnel: the server by itself"`
-	Verb       string  `json:"verb" enum:"create,change,pause,resume,disable,enable,delete,rotate_secret,test,probe,retry,skip"`
+	Verb       string  `json:"verb" enum:"create,change,pause,resume,disable,enable,delete,rotate_secret,test,probe,retry,skip,note,discard,replay,pause_replay,resume_replay,cancel_replay,stop_replay"`
 	EndpointID *string `json:"endpoint_id"`
 	DeliveryID *string `json:"delivery_id"`
 	Reason     *string `json:"reason" doc:"the actor's own words"`
@@ -66,6 +66,11 @@ type newReason struct {
 var reasonParam = param{name: "reason", doc: "why; kept in the audit; at most 500 characters"}
 
 const longestReason = 500
+
+// about is an audit entry of what the caller does to a delivery.
+func (c *call) about(verb grapnel.Verb, d *grapnel.Delivery, reason string) *grapnel.AuditEntry {
+	return &grapnel.AuditEntry{At: c.now, Tenant: d.Tenant, Actor: c.key.ID, Verb: verb, Endpoint: d.EndpointID, Delivery: d.ID(), Reason: reason}
+}
 
 // by is who asks, and why, from a body that says nothing else.
 func (c *call) by() (grapnel.By, error) {

@@ -28,6 +28,8 @@ type deliveryView struct {
 	ReplayOf      *string   `json:"replay_of" doc:"the delivery that this one repeats"`
 	Last          *lastView `json:"last" nullable:"true" doc:"its last attempt; null: there was none"`
 	Marks
+	PurgeAt  *stamp        `json:"purge_at" nullable:"true" doc:"not kept after this; null: it is not over, or is kept for ever"`
+	DaysLeft *int          `json:"days_left" nullable:"true" doc:"whole days until then"`
 	Attempts []attemptView `json:"attempts,omitzero" nullable:"false" doc:"only when one delivery is asked for"`
 	Planned  []plannedView `json:"planned,omitzero" nullable:"false" doc:"what comes if every attempt fails; only when one delivery is asked for"`
 }
@@ -153,6 +155,11 @@ func (l *look) view(d *grapnel.Delivery) (deliveryView, error) {
 	}
 	v := viewDelivery(l.situation(d), repeats)
 	v.Marks, err = l.mark(&d.Mark)
+	if kept := l.a.Keep.Of(d.Tenant, d.Type); kept > 0 && d.Status.Final() {
+		end := d.FinishedAt.Add(kept)
+		days := max(0, int(end.Sub(l.c.now)/day))
+		v.PurgeAt, v.DaysLeft = stampOf(end), &days
+	}
 	return v, err
 }
 

@@ -59,10 +59,12 @@ type Directory interface {
 	Held() []string
 }
 
-// History is what the API asks of a store: what happened, what waits, and who did what.
+// History is what the API asks of a store: what happened, what it adds up to, what waits, and who did what.
 type History interface {
 	store.History
 	store.Journal
+	Totals(ctx context.Context, scope store.Scope, q store.TotalsQuery) ([]grapnel.Bucket, error)
+	Annotate(ctx context.Context, scope store.Scope, a store.Annotation) error
 }
 
 // Idempotency remembers answers. It is a part of store.Configuration.

@@ -1,0 +1,103 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// Dead letters are deliveries that failed, until they are purged or a person has looked at them and put them away. What becomes of them
+// here is noted beside them: that they failed never changes.
+
+func deadLetterRoutes() []route {
+	return []route{
+		{method: "GET", path: "/v1/dead-letters", scope: grapnel.ScopeRead, handle: (*api).listDeadLetters,
+			name: "list-dead-letters", tag: "Dead letters", summary: "List deliveries that failed and were not discarded, the newest first",
+			query: pageOf(append(deadLetterFilter(), endpointParam)...), gives: map[int]any{200: list[deliveryView]{}}},
+		{method: "PATCH", path: "/v1/deliveries/{id}", scope: grapnel.ScopeReplay, handle: (*api).noteDelivery,
+			name: "note-delivery", tag: "Dead letters", summary: "Put a note on a delivery that is over",
+			about: "It replaces the note before; null takes it away. A delivery that is not over answers 409.",
+			body:  &intake{types: []string{typeMergePatch, grapnel.JSONType}}, takes: deliverySettings{},
+			gives: map[int]any{200: deliveryView{}}},
+		{method: "POST", path: "/v1/deliveries/{id}/discard", scope: grapnel.ScopeReplay, handle: (*api).discardDelivery,
+			name: "discard-delivery", tag: "Dead letters", summary: "Put a dead letter away",
+			about: "It is in no list of dead letters any more and replays leave it out. That it failed stays. A delivery that did not fail answers 409; one that " +
+				"waits is skipped instead.",
+			body: &intake{types: []string{grapnel.JSONType}}, takes: newDiscard{},
+			gives: map[int]any{200: deliveryView{}}},
+	}
+}
+
+func (a *api) listDeadLetters(c *call) (answer, error) {
+	s, limit, before := a.selection(c, ""), c.query.limit(), c.number()
+	if err := c.query.faults.err(); err != nil {
+		return answer{}, err
+	}
+	s.DeadLetters = true
+	out, err := some(a, c, s, before, limit, (*look).view)
+	if err != nil {
+		return answer{}, err
+	}
+	return jsonAnswer(http.StatusOK, out), nil
+}
+
+// deliverySettings are what can be changed about a delivery: nothing but what is noted on it.
+type deliverySettings struct {
+	Note *string `json:"note" maxLength:"2000" doc:"for whoever looks at it next"`
+}
+
+func (a *api) noteDelivery(c *call) (answer, error) {
+	var f faults
+	in := decode[deliverySettings](c.body, &f)
+	if err := f.err(); err != nil {
+		return answer{}, err
+	}
+	d, err := a.delivery(c, c.PathValue("id"))
+	if err != nil {
+		return answer{}, err
+	}
+	if given := gjson.GetBytes(c.body, "note"); !given.Exists() {
+		return a.showDelivery(c, d) // a patch of nothing
+	} else if in.Note == nil {
+		in.Note = new(string)
+	}
+	return a.annotate(c, store.Annotation{Delivery: d.Seq, Note: in.Note, At: c.now, Audit: c.about(grapnel.VerbNote, d, "")})
+}
+
+// newDiscard is how a dead letter is put away.
+type newDiscard struct {
+	Reason string `json:"reason" required:"true" minLength:"1" maxLength:"500" doc:"kept with the delivery, and in the audit"`
+}
+
+func (a *api) discardDelivery(c *call) (answer, error) {
+	var f faults
+	in := decode[newDiscard](c.body, &f)
+	if err := f.err(); err != nil {
+		return answer{}, err
+	}
+	d, err := a.delivery(c, c.PathValue("id"))
+	switch {
+	case err != nil:
+		return answer{}, err
+	case !d.Status.Final():
+		return answer{}, grapnel.Errorf(grapnel.CodeConflict, "The delivery is not over. Skip it to give it up.")
+	case d.Status != grapnel.Failed:
+		return answer{}, grapnel.Errorf(grapnel.CodeConflict, "The delivery is no dead letter: it is %s.", d.Status)
+	}
+	return a.annotate(c, store.Annotation{Delivery: d.Seq, Discard: in.Reason, At: c.now, Audit: c.about(grapnel.VerbDiscard, d, in.Reason)})
+}
+
+// annotate notes something on a delivery and shows how it is then.
+func (a *api) annotate(c *call, n store.Annotation) (answer, error) {
+	if err := a.History.Annotate(c.Context(), c.scope, n); err != nil {
+		return answer{}, err
+	}
+	d, err := a.delivery(c, c.PathValue("id"))
+	if err != nil {
+		return answer{}, err
+	}
+	return a.showDelivery(c, d)
+}
