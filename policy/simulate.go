@@ -117,7 +117,7 @@ func play(s Scenario, alone bool) *simulation {
 // its millisecond, and what is too old is given up last.
 func (r *simulation) step() bool {
 	const never = time.Duration(1<<63 - 1)
-	lands, starts, expires := never, never, never
+	lands, starts, expires, regains := never, never, never, never
 	if len(r.landing) > 0 {
 		lands = r.landing[0].at
 	}
@@ -129,7 +129,10 @@ func (r *simulation) step() bool {
 	if ok {
 		expires = max(r.now, old.at)
 	}
-	switch next := min(lands, starts, expires); {
+	if at, ok := r.regained(); ok {
+		regains = at
+	}
+	switch next := min(lands, starts, expires, regains); {
 	case next == never:
 		return false
 	case starts == next:
@@ -141,6 +144,9 @@ func (r *simulation) step() bool {
 		r.landing.take()
 		r.flying--
 		r.land(i)
+	case regains == next:
+		r.now = next
+		r.hasten()
 	default:
 		r.now = next
 		e := &r.events[old.event]
@@ -287,7 +293,7 @@ func (r *simulation) judge(i int, step Step) {
 			r.standing.HoldUntil = s.Hold
 		}
 		if !s.Started.Before(r.standing.RecoveredAt) {
-			r.trust.Observe(s.Outcome)
+			r.trust.Observe(s.Outcome, s.Ended)
 		}
 		switch r.circuit.Observe(&r.standing, r.rules, s) {
 		case Opened:
@@ -304,13 +310,27 @@ func (r *simulation) judge(i int, step Step) {
 	}
 }
 
+// quiet says whether at that time nothing is due or under way, but for what was put off.
+func (r *simulation) quiet(at time.Duration) bool {
+	head, ok := r.due.first(r.waits)
+	return r.flying == 0 && (!ok || head.at > at)
+}
+
+// regained is when what was put off may be tried again though nothing happens.
+func (r *simulation) regained() (at time.Duration, ok bool) {
+	if !r.putBack || r.standing.Open() || r.disabled > 0 {
+		return 0, false
+	}
+	at = max(r.now, elapsed(r.trust.Next(moment(r.now))))
+	return at, r.quiet(at)
+}
+
 // hasten makes due what was put off because of an endpoint that is back, as much of it as it is trusted with.
 func (r *simulation) hasten() {
 	if !r.putBack || r.standing.Open() {
 		return
 	}
-	head, ok := r.due.first(r.waits)
-	most := r.trust.Hasten(r.flying == 0 && (!ok || head.at > r.now))
+	most := r.trust.Hasten(moment(r.now), r.quiet(r.now))
 	if most == 0 {
 		return
 	}

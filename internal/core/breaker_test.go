@@ -494,3 +494,42 @@ func TestOldFailureLeavesTrust(t *testing.T) {
 		t.Errorf("what waited is not made due: %+v", w.out)
 	}
 }
+
+// TestDoubtPasses: the first that is tried again after a return fails. What else the outage has put off must not wait for its own times,
+// which are hours away: nobody else could show that the endpoint is well.
+func TestDoubtPasses(t *testing.T) {
+	w := newWard(t, nil)
+	for _, a := range w.arrive(8) {
+		w.end(a, 0)
+	}
+	w.arrive(1)
+	w.end(w.pass(1100 * time.Millisecond)[0], 200)
+	page := func() {
+		w.step(Hastened{Endpoint: "ep", Count: 1})
+		w.next++
+		w.step(Loaded{Endpoint: "ep", Limit: 256, Heads: []store.Head{{Delivery: w.next, Event: w.next, Endpoint: "ep", Attempts: 1, Due: w.now,
+			Anchor: w.now, CreatedAt: w.now, Trigger: grapnel.TriggerSchedule}}})
+	}
+	page()
+	w.end(of[Attempt](w.out)[0], 500)
+	if hasten := of[Hasten](w.out); len(hasten) > 0 {
+		t.Fatal("more is made due right after a failure")
+	}
+	var hasten []Hasten
+	for waited := 0; len(hasten) == 0; waited++ {
+		if waited > 10 {
+			t.Fatal("nothing more is made due")
+		}
+		w.now = w.now.Add(time.Second)
+		w.step(Tick{})
+		hasten = of[Hasten](w.out)
+	}
+	if hasten[0].Limit != 1 {
+		t.Errorf("%d are made due", hasten[0].Limit)
+	}
+	page()
+	w.end(of[Attempt](w.out)[0], 200)
+	if hasten := of[Hasten](w.out); len(hasten) != 1 {
+		t.Error("an answer does not make more due")
+	}
+}

@@ -196,6 +196,9 @@ func (c *Core) alarm(now time.Time, ep *endpoint) time.Time {
 	default:
 		ep.gate.opensAt(now, soonest)
 		soonest(ep.hastenAt)
+		if ep.hasten && !ep.gate.tripped() {
+			soonest(ep.gate.trust.Next(now))
+		}
 		if longest := ep.config.Policy.MaxAge.Std(); longest > 0 && !ep.window.oldest.IsZero() && ep.gate.barred(now) {
 			soonest(ep.window.oldest.Add(longest + time.Nanosecond))
 		}

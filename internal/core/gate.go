@@ -133,7 +133,7 @@ func (g *gate) observe(s policy.Sighting, shifts int) (shift policy.Shift, chang
 	if shifts < g.shifts {
 		return policy.NoShift, changed // counted, because by the clock, which may have been set back, it could seem to have begun since
 	}
-	g.trust.Observe(s.Outcome)
+	g.trust.Observe(s.Outcome, s.Ended)
 	s.Started = s.Ended
 	shift = g.circuit.Observe(&g.standing, g.rules, s)
 	if shift == policy.Opened || shift == policy.Closed {

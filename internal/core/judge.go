@@ -43,7 +43,7 @@ func (c *Core) hurry(now time.Time, ep *endpoint) {
 	if !ep.hasten || ep.hastening || ep.hastenAt.After(now) || !ep.open() || ep.gate.tripped() || c.draining {
 		return
 	}
-	most := min(ep.gate.trust.Hasten(ep.quiet(now)), hastenPage)
+	most := min(ep.gate.trust.Hasten(now, ep.quiet(now)), hastenPage)
 	if most == 0 {
 		return
 	}
