@@ -80,6 +80,7 @@ type serveFlags struct {
 	maxEvent                                   cli.Size
 	maxInFlight, maxPerHost                    int
 	maxPending                                 int64
+	rules                                      keepRules
 }
 
 func (f *serveFlags) add(flags *pflag.FlagSet, listen, store string) {
@@ -94,11 +95,12 @@ func (f *serveFlags) add(flags *pflag.FlagSet, listen, store string) {
 	flags.IntVar(&f.maxInFlight, "max-in-flight", server.DefaultMaxInFlight, "attempts at once")
 	flags.IntVar(&f.maxPerHost, "max-per-host", 0, "attempts at once at one destination host; 0: half of --max-in-flight")
 	flags.Int64Var(&f.maxPending, "max-pending", server.DefaultMaxPending, "deliveries of one tenant that may wait; 0: no limit")
-	flags.DurationVar(&f.retention, "retention", server.DefaultRetention, "how long full records are kept")
+	flags.DurationVar(&f.retention, "retention", server.DefaultRetention, "how long full records are kept once they are over")
+	flags.Var(&f.rules, "retention-rule", "how long those of a tenant or type are kept instead: tenant=acme,type=invoice.*,for=2160h; the first that matches")
 	flags.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	settings := []string{"listen", "store", "drain-timeout", "egress-allow", "https-only", "max-event", "max-in-flight", "max-per-host",
-		"max-pending", "retention", "log-format", "log-level"}
+		"max-pending", "retention", "retention-rule", "log-format", "log-level"}
 	cli.FromVariables(flags, append(settings, "config")...)
 	cli.FromFile(flags, settings...)
 	cli.Secret(flags, "store") // a database's URL has a password in it
@@ -131,6 +133,6 @@ func (f *serveFlags) options(s *session) (server.Options, error) {
 	return server.Options{
 		Listen: f.listen, Store: f.store, AdminKey: key, DrainTimeout: f.drain, EgressAllow: f.egress, HTTPSOnly: f.httpsOnly,
 		MaxEvent: int64(f.maxEvent), MaxInFlight: f.maxInFlight, MaxPerHost: f.maxPerHost, MaxPending: f.maxPending,
-		Retention: f.retention, Log: log,
+		Retention: f.retention, Rules: f.rules, Log: log,
 	}, nil
 }

@@ -1,5 +1,5 @@
-// Package server puts the rooms together into one running thing: a store, an engine that delivers from it, egress that sends,
-// and the API in front. It is the only place that knows them all, and it holds no logic of delivering.
+// Package server puts the rooms together into one running thing: a store, an engine that delivers from it, a runner of replays, egress
+// that sends, and the API in front. It is the only place that knows them all, and it holds no logic of delivering.
 //
 // What it owns is the life of the whole:
 //
@@ -23,6 +23,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -31,6 +32,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/egress"
 	"github.com/grapnelhq/grapnel/internal/engine"
+	"github.com/grapnelhq/grapnel/internal/replay"
+	"github.com/grapnelhq/grapnel/internal/store"
 )
 
 // Defaults of the options.
@@ -50,14 +53,15 @@ type Options struct {
 	Store        string // sqlite:PATH
 	AdminKey     string // empty: the one in admin.key beside the database, which the first start makes
 	DrainTimeout time.Duration
-	EgressAllow  []netip.Prefix // addresses that deliveries may reach although they are not public
-	HTTPSOnly    bool           // refuse endpoints with http:// URLs
-	MaxEvent     int64          // bytes of one event's data
-	MaxInFlight  int            // attempts at once
-	MaxPerHost   int            // of those at one destination host, whoever's endpoints are there; 0: the core's default
-	MaxPending   int64          // deliveries of one tenant that wait; 0: no limit
-	Retention    time.Duration  // of full records; carried, nothing acts on it yet
-	Log          *slog.Logger   // nil: nothing is logged
+	EgressAllow  []netip.Prefix   // addresses that deliveries may reach although they are not public
+	HTTPSOnly    bool             // refuse endpoints with http:// URLs
+	MaxEvent     int64            // bytes of one event's data
+	MaxInFlight  int              // attempts at once
+	MaxPerHost   int              // of those at one destination host, whoever's endpoints are there; 0: the core's default
+	MaxPending   int64            // deliveries of one tenant that wait; 0: no limit
+	Retention    time.Duration    // of full records
+	Rules        []store.KeepRule // for a tenant or types, instead of Retention; the first that matches
+	Log          *slog.Logger     // nil: nothing is logged
 }
 
 // Server is one running Grapnel.
@@ -66,6 +70,7 @@ type Server struct {
 	listener net.Listener
 	store    keeper
 	engine   *engine.Engine
+	replays  *replay.Runner
 	sender   *egress.Sender
 	http     *http.Server
 	log      *slog.Logger
@@ -111,11 +116,14 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	s.engine, err = engine.New(ctx, engine.Options{
 		Store: s.store, Sender: s.sender, Log: o.Log,
 		Core: core.Options{Slots: o.MaxInFlight, PerHost: o.MaxPerHost}, DrainTimeout: o.DrainTimeout, MaxPending: o.MaxPending,
-		Disk: func() (engine.Room, error) { return roomAt(place.dir()) },
+		Disk:     func() (engine.Room, error) { return roomAt(place.dir()) },
+		Keep:     engine.Retention{For: o.Retention, Rules: o.Rules},
+		Replayed: func(endpoint string) { s.replays.Ended(endpoint) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("the engine cannot start: %w", err)
 	}
+	s.replays = replay.New(replay.Options{Street: s.engine, Store: s.store, Log: o.Log})
 	if s.key, err = s.ensureAdminKey(ctx, place.dir()); err != nil {
 		return nil, err
 	}
@@ -126,6 +134,7 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 			return egress.CheckURL(url, egress.URLRules{Allow: o.EgressAllow, HTTPSOnly: o.HTTPSOnly})
 		},
 		CheckHeaders: egress.CheckHeaders,
+		Keep:         store.Keep{For: o.Retention, Rules: o.Rules},
 		Metrics:      s.metrics(measured...),
 		Ready:        s.ready,
 	}))
@@ -146,7 +155,10 @@ func (s *Server) Run(ctx context.Context, accepting func()) error {
 	delivered := make(chan struct{})
 	go func() {
 		defer close(delivered)
-		s.engine.Run(delivering)
+		var moving sync.WaitGroup
+		moving.Go(func() { s.engine.Run(delivering) })
+		moving.Go(func() { s.replays.Run(delivering) })
+		moving.Wait()
 	}()
 	served := make(chan error, 1)
 	go func() { served <- s.http.Serve(s.listener) }()
