@@ -14,6 +14,10 @@ func (d *delivery) shown() grapnel.Delivery {
 	c := d.Delivery
 	c.Attempts = nil
 	c.NextAttemptAt = d.Waiting.Due
+	if n := len(d.Attempts); n > 0 {
+		a := &d.Attempts[n-1]
+		c.Last = grapnel.Last{StatusCode: a.StatusCode, Class: a.Class, Duration: a.Duration}
+	}
 	return c
 }
 

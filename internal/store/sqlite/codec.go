@@ -140,6 +140,28 @@ func encodeAttempt(a *grapnel.Attempt) []byte {
 	return e.b
 }
 
+// decodeLast reads of an encoded attempt what lists tell of it, and not what comes behind that.
+func decodeLast(b []byte) (grapnel.Last, error) {
+	if len(b) == 0 || b[0] != attemptFormat {
+		return grapnel.Last{}, errMangled
+	}
+	d := decoder{b: b[1:]}
+	d.int()
+	decodeWord(&d, triggers)
+	d.time()
+	d.time()
+	last := grapnel.Last{Duration: d.span()}
+	for range 5 {
+		d.span()
+	}
+	d.uint()
+	last.StatusCode, last.Class = int(d.int()), decodeWord(&d, classes)
+	if d.bad {
+		return grapnel.Last{}, errMangled
+	}
+	return last, nil
+}
+
 func decodeAttempt(b []byte) (grapnel.Attempt, error) {
 	if len(b) == 0 || b[0] != attemptFormat {
 		return grapnel.Attempt{}, errMangled

@@ -12,17 +12,21 @@ import (
 
 const (
 	pendingRowQuery = `SELECT p.seq, p.event, e.id, t.endpoint, k.tenant, k.type, e.key, e.accepted,
-		p.position, p.attempts, p.created, p.replay_of, p.code, p.reason, 1, NULL, p.head, p.blocked, p.due, p.anchor
+		p.position, p.attempts, p.created, p.replay_of, p.code, p.reason, 1, NULL, p.head, p.blocked, p.due, p.anchor,
+		NULL, ` + markColumns + `
 		FROM pending p JOIN event e ON e.seq = p.event JOIN kind k ON k.number = e.kind JOIN target t ON t.number = p.target
-		WHERE p.seq = ?`
+		LEFT JOIN mark m ON m.delivery = p.seq WHERE p.seq = ?`
 	finishedRowQuery = `SELECT f.seq, f.event, e.id, t.endpoint, k.tenant, k.type, e.key, e.accepted,
-		f.position, f.attempts, f.created, f.replay_of, f.code, f.reason, f.status, f.finished, 0, 0, NULL, NULL
+		f.position, f.attempts, f.created, f.replay_of, f.code, f.reason, f.status, f.finished, 0, 0, NULL, NULL,
+		f.last, ` + markColumns + `
 		FROM finished f JOIN event e ON e.seq = f.event JOIN kind k ON k.number = e.kind JOIN target t ON t.number = f.target
-		WHERE f.seq = ?`
-	redeliveriesQuery = "SELECT delivery FROM redelivery WHERE event = ? ORDER BY delivery"
-	attemptsQuery     = "SELECT body FROM attempt WHERE delivery = ? ORDER BY number"
-	lastAttemptQuery  = "SELECT last FROM finished WHERE seq = ?"
-	talliesQuery      = "SELECT t.endpoint, n.name, y.status, y.n FROM tally y JOIN target t ON t.number = y.target JOIN tenant n ON n.number = y.tenant"
+		LEFT JOIN mark m ON m.delivery = f.seq WHERE f.seq = ?`
+	markColumns        = `m.delivery, m.note, m.discarded_at, m.discard_reason, m.replayed_at, m.replayed_by, m.replayed_as, m.replay_result`
+	newestAttemptQuery = "SELECT body FROM attempt WHERE delivery = ? ORDER BY number DESC LIMIT 1"
+	redeliveriesQuery  = "SELECT delivery FROM redelivery WHERE event = ? ORDER BY delivery"
+	attemptsQuery      = "SELECT body FROM attempt WHERE delivery = ? ORDER BY number"
+	lastAttemptQuery   = "SELECT last FROM finished WHERE seq = ?"
+	talliesQuery       = "SELECT t.endpoint, n.name, y.status, y.n FROM tally y JOIN target t ON t.number = y.target JOIN tenant n ON n.number = y.tenant"
 )
 
 // row is a delivery as history shows it, and when its event was accepted.
@@ -44,10 +48,32 @@ func fetch(r *sqlite3.Conn, seq int64) (*row, error) {
 		}
 		if found {
 			defer q.Reset()
-			return readRow(q), nil
+			d := readRow(q)
+			d.Last, err = last(r, d, q.Bytes(20))
+			return d, err
 		}
 	}
 	return nil, nil
+}
+
+// last is what there is to tell of a delivery's last attempt: the one that ended it, which is in its row, or the last one before.
+func last(r *sqlite3.Conn, d *row, ended []byte) (grapnel.Last, error) {
+	if ended != nil {
+		return decodeLast(ended)
+	}
+	if d.AttemptsMade == 0 {
+		return grapnel.Last{}, nil
+	}
+	q, err := r.Prepare(newestAttemptQuery)
+	if err != nil {
+		return grapnel.Last{}, err
+	}
+	found, err := q.Int(d.Seq).Row()
+	if !found {
+		return grapnel.Last{}, err
+	}
+	defer q.Reset()
+	return decodeLast(q.Bytes(0))
 }
 
 func readRow(q *sqlite3.Stmt) *row {
@@ -59,7 +85,18 @@ func readRow(q *sqlite3.Stmt) *row {
 		Waiting:    grapnel.Waiting{Head: q.Integer(16) == 1, Blocked: q.Integer(17) == 1, Due: readTime(q, 18), Anchor: readTime(q, 19)},
 	}}
 	d.NextAttemptAt = d.Waiting.Due
+	if !q.IsNull(21) {
+		d.Mark = readMark(q, 22)
+	}
 	return d
+}
+
+// readMark reads the markColumns after the first.
+func readMark(q *sqlite3.Stmt, from int) grapnel.Mark {
+	return grapnel.Mark{
+		Note: q.String(from), DiscardedAt: readTime(q, from+1), DiscardReason: q.String(from + 2), ReplayedAt: readTime(q, from+3),
+		ReplayedBy: q.String(from + 4), ReplayedAs: q.Integer(from + 5), ReplayResult: readWord(q, from+6, statuses),
+	}
 }
 
 // deliveriesOf returns the numbers of an event's deliveries: those of its acceptance, then those made later.

@@ -130,7 +130,7 @@ func TestDatabaseFull(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	limit(100)
+	limit(140)
 	heads := fillUp(t, s, 3000)
 	if len(heads) < 100 {
 		t.Fatalf("only %d events before it was full", len(heads))

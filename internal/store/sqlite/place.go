@@ -90,6 +90,11 @@ func (t *tx) lead(d *place, at time.Time, delay time.Duration) error {
 // finish makes d final and returns the head of its lane then, if it has one. If d was the head, that is the next one in the lane,
 // which begins with this delay.
 func (t *tx) finish(d *place, e store.Ending, last []byte, delay time.Duration) (*place, error) {
+	if d.replayOf != 0 {
+		if err := t.repeated(d, e.Status); err != nil {
+			return nil, err
+		}
+	}
 	if err := t.q.dropPending.Int(d.seq).Run(); err != nil {
 		return nil, err
 	}

@@ -37,6 +37,12 @@ func audited(q store.AuditQuery) string {
 	return sql
 }
 
+// replayed is the SQL of a list of replays.
+func replayed(q store.ReplayQuery) string {
+	sql, _ := replaysQuery(q)
+	return sql
+}
+
 func openNew(t *testing.T) (*Store, string) {
 	t.Helper()
 	path := filepath.Join(fast(t), "grapnel.db")
@@ -65,6 +71,13 @@ func TestPlans(t *testing.T) {
 		query string
 		want  []string // one step each
 	}{
+		{replayQuery, []string{"SEARCH r USING INDEX sqlite_autoindex_replay_1 (id=?)", "SEARCH p USING INTEGER PRIMARY KEY (rowid=?)"}},
+		{replayItemsQuery, []string{"SEARCH replay_item USING INDEX replay_item_original (replay=? AND original>?)"}},
+		{replayed(store.ReplayQuery{}), []string{"SCAN r USING INDEX sqlite_autoindex_replay_1", "SEARCH p USING INTEGER PRIMARY KEY (rowid=?)"}},
+		{replayed(store.ReplayQuery{Tenant: "a", Endpoint: "b", Before: "c"}),
+			[]string{"SEARCH r USING INDEX replay_endpoint (endpoint=? AND id<?)", "SEARCH p USING INTEGER PRIMARY KEY (rowid=?)"}},
+		{replayed(store.ReplayQuery{Tenant: "a"}), []string{"SEARCH r USING INDEX replay_tenant (tenant=?)", "SEARCH p USING INTEGER PRIMARY KEY (rowid=?)"}},
+		{replayed(store.ReplayQuery{Tenant: "a", Active: true}), []string{"SCAN r USING INDEX replay_active", "SEARCH p USING INTEGER PRIMARY KEY (rowid=?)"}},
 		{headsQuery, []string{"SEARCH pending USING COVERING INDEX pending_due (target=? AND due>?)"}},
 		{headQuery, []string{"SEARCH p USING INTEGER PRIMARY KEY (rowid=?)", "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)"}},
 		{eventQuery, []string{"SEARCH e USING INTEGER PRIMARY KEY (rowid=?)", "SEARCH k USING INTEGER PRIMARY KEY (rowid=?)"}},
@@ -85,9 +98,12 @@ func TestPlans(t *testing.T) {
 		{hoursQuery, []string{"SEARCH hour USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"}},
 
 		{pendingRowQuery, []string{"SEARCH p USING INTEGER PRIMARY KEY (rowid=?)", "SEARCH e USING INTEGER PRIMARY KEY (rowid=?)",
-			"SEARCH k USING INTEGER PRIMARY KEY (rowid=?)", "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)"}},
+			"SEARCH k USING INTEGER PRIMARY KEY (rowid=?)", "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)",
+			"SEARCH m USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN"}},
 		{finishedRowQuery, []string{"SEARCH f USING INTEGER PRIMARY KEY (rowid=?)", "SEARCH e USING INTEGER PRIMARY KEY (rowid=?)",
-			"SEARCH k USING INTEGER PRIMARY KEY (rowid=?)", "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)"}},
+			"SEARCH k USING INTEGER PRIMARY KEY (rowid=?)", "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)",
+			"SEARCH m USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN"}},
+		{newestAttemptQuery, []string{"SEARCH attempt USING PRIMARY KEY (delivery=?)"}},
 		{redeliveriesQuery, []string{"SEARCH redelivery USING COVERING INDEX redelivery_event (event=?)"}},
 		{attemptsQuery, []string{"SEARCH attempt USING PRIMARY KEY (delivery=?)"}},
 		{lastAttemptQuery, []string{"SEARCH finished USING INTEGER PRIMARY KEY (rowid=?)"}},

@@ -2,37 +2,251 @@ package sqlite
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// PutReplay keeps a replay.
-func (s *Store) PutReplay(context.Context, store.Scope, grapnel.Replay, store.With) (store.Put, error) {
-	return store.Put{}, nil
+// replayColumns are what readReplay reads.
+const (
+	replayColumns = `r.number, r.revision, r.body, p.up_to, p.cursor, p.started, p.done, p.delivered, p.failed, p.run
+		FROM replay r JOIN replay_progress p ON p.replay = r.number `
+	replayQuery      = "SELECT " + replayColumns + "WHERE r.id = ?"
+	replayItemsQuery = "SELECT original, created, made, at, status FROM replay_item WHERE replay = ? AND original > ? ORDER BY original LIMIT ?"
+)
+
+// keptReplay is a replay with the number that stands for it in rows.
+type keptReplay struct {
+	number int64
+	grapnel.Replay
+}
+
+// readReplay reads the columns of a row.
+func readReplay(q *sqlite3.Stmt) (*keptReplay, error) {
+	r, err := decodeReplay(q.Integer(1), q.Bytes(2))
+	if err != nil {
+		return nil, err
+	}
+	r.UpTo, r.Cursor, r.Started = q.Integer(3), q.Integer(4), int(q.Integer(5))
+	r.Done, r.Delivered, r.Failed, r.Row = int(q.Integer(6)), int(q.Integer(7)), int(q.Integer(8)), int(q.Integer(9))
+	return &keptReplay{q.Integer(0), r}, nil
+}
+
+// findReplay returns the replay that a statement with the replayQuery finds, or nil.
+func findReplay(q *sqlite3.Stmt, id string) (*keptReplay, error) {
+	found, err := q.Text(id).Row()
+	if !found {
+		return nil, err
+	}
+	defer q.Reset()
+	return readReplay(q)
+}
+
+// encodeReplay leaves out what is counted: that is kept beside it.
+func encodeReplay(r grapnel.Replay) ([]byte, error) {
+	cut(&r.Selection.From, &r.Selection.To, &r.CreatedAt, &r.UpdatedAt, &r.FinishedAt)
+	r.UpTo, r.Cursor, r.Started, r.Done, r.Delivered, r.Failed, r.Row = 0, 0, 0, 0, 0, 0, 0
+	return encodeDocument(r, "replay", decodeReplay)
+}
+
+func decodeReplay(revision int64, body []byte) (grapnel.Replay, error) {
+	var r grapnel.Replay
+	if err := json.Unmarshal(body, &r); err != nil {
+		return r, fmt.Errorf("sqlite: a stored replay cannot be read: %w", err)
+	}
+	r.Revision = revision
+	return r, nil
+}
+
+// PutReplay gives a new replay revision 1.
+func (s *Store) PutReplay(ctx context.Context, scope store.Scope, r grapnel.Replay, with store.With) (store.Put, error) {
+	o := &ordering{scope: scope, replay: r, with: with, tell: s.batch(with.Tell)}
+	err := s.write(ctx, o)
+	return o.done, err
+}
+
+// ordering is the operation of PutReplay. It goes on when the disk is full: a person may want to stop what makes it fuller.
+type ordering struct {
+	scope  store.Scope
+	replay grapnel.Replay
+	with   store.With
+	tell   *batch // in place of with.Tell
+	done   store.Put
+}
+
+func (o *ordering) grows() bool { return o.replay.Revision == 0 }
+
+func (o *ordering) apply(t *tx) error {
+	o.done = store.Put{}
+	then, err := t.recall(o.with.Once)
+	if then != nil || err != nil {
+		o.done.Answer = then
+		return err
+	}
+	if o.tell.stale(t) {
+		return store.ErrStale
+	}
+	revision, err := t.putReplay(o.scope, o.replay)
+	if err != nil {
+		return err
+	}
+	told, err := o.tell.accept(t)
+	if err == nil && o.with.Audit != nil {
+		err = t.note(o.with.Audit)
+	}
+	if err != nil {
+		return err
+	}
+	o.done = store.Put{Revision: revision, Version: t.version, Told: told}
+	return t.remember(o.with.Once, o.done)
+}
+
+// putReplay decides before it writes.
+func (t *tx) putReplay(scope store.Scope, r grapnel.Replay) (revision int64, err error) {
+	there, err := findReplay(t.q.replay, r.ID)
+	switch {
+	case err != nil:
+		return 0, err
+	case !scope.Allows(r.Tenant), there == nil && r.Revision != 0, there != nil && there.Tenant != r.Tenant:
+		return 0, store.ErrNotFound("replay")
+	case there != nil && there.Revision != r.Revision:
+		return 0, grapnel.Errorf(grapnel.CodeConflict, "the replay has changed since it was read")
+	case there != nil && there.Status.Final():
+		return 0, grapnel.Errorf(grapnel.CodeConflict, "the replay is over")
+	}
+	if there != nil {
+		kept := there.Replay
+		kept.Status, kept.Reason, kept.Rate, kept.UpdatedAt, kept.FinishedAt = r.Status, r.Reason, r.Rate, r.UpdatedAt, r.FinishedAt
+		r = kept
+	}
+	body, err := encodeReplay(r)
+	if err != nil {
+		return 0, err
+	}
+	revision = r.Revision + 1
+	if there != nil {
+		return revision, t.q.setReplay.Text(string(r.Status)).Bool(!r.Status.Final()).Int(revision).Blob(body).Int(there.number).Run()
+	}
+	insert := t.q.addReplay.Text(r.ID).Text(r.Tenant).Text(r.Endpoint).Text(string(r.Status)).Bool(!r.Status.Final()).Int(revision).Blob(body)
+	added, err := insert.Row()
+	if !added {
+		return 0, orMangled(err)
+	}
+	number := insert.Integer(0)
+	insert.Reset()
+	return revision, t.q.addProgress.Int(number).Int(t.lastDelivery).Run()
 }
 
 // Replay returns one.
-func (s *Store) Replay(context.Context, store.Scope, string) (grapnel.Replay, error) {
-	return grapnel.Replay{}, store.ErrNotFound("replay")
+func (s *Store) Replay(ctx context.Context, scope store.Scope, id string) (found grapnel.Replay, err error) {
+	err = s.read(ctx, func(r *sqlite3.Conn) error {
+		kept, err := scopedReplay(r, scope, id)
+		if err == nil {
+			found = kept.Replay
+		}
+		return err
+	})
+	return found, err
 }
 
-// ReplayList returns replays.
-func (s *Store) ReplayList(context.Context, store.Scope, store.ReplayQuery) ([]grapnel.Replay, error) {
-	return nil, nil
+func scopedReplay(r *sqlite3.Conn, scope store.Scope, id string) (*keptReplay, error) {
+	q, err := r.Prepare(replayQuery)
+	if err != nil {
+		return nil, err
+	}
+	found, err := findReplay(q, id)
+	if err == nil && (found == nil || !scope.Allows(found.Tenant)) {
+		err = store.ErrNotFound("replay")
+	}
+	return found, err
 }
 
-// Candidates returns what a replay is about.
-func (s *Store) Candidates(context.Context, store.Scope, store.CandidateQuery) ([]grapnel.Delivery, int64, error) {
-	return nil, 0, nil
+// ReplayList returns at most Limit replays; no limit is none.
+func (s *Store) ReplayList(ctx context.Context, scope store.Scope, q store.ReplayQuery) (list []grapnel.Replay, err error) {
+	err = s.read(ctx, func(r *sqlite3.Conn) error {
+		list = nil
+		if tenant, one := scope.One(); one {
+			if q.Tenant == "" {
+				q.Tenant = tenant
+			}
+			if !scope.Allows(q.Tenant) {
+				return nil
+			}
+		}
+		sql, values := replaysQuery(q)
+		replays, err := r.Prepare(sql)
+		if err != nil {
+			return err
+		}
+		defer replays.Reset()
+		for _, v := range values {
+			replays.Text(v)
+		}
+		replays.Int(int64(min(max(q.Limit, 0), math.MaxInt32)))
+		for {
+			more, err := replays.Next()
+			if !more {
+				return err
+			}
+			one, err := readReplay(replays)
+			if err != nil {
+				return err
+			}
+			list = append(list, one.Replay)
+		}
+	})
+	return list, err
 }
 
-// Advance makes a step of a replay.
-func (s *Store) Advance(context.Context, store.ReplayStep) ([]store.Redelivered, error) {
-	return nil, nil
+// replaysQuery is the SQL of a list with the values of its filters; the last value is the limit. The filter that leaves the fewest
+// chooses the index, and the plus keeps SQLite from choosing another.
+func replaysQuery(q store.ReplayQuery) (sql string, values []string) {
+	var where strings.Builder
+	plus := ""
+	if q.Active {
+		where.WriteString("r.active = 1 AND ")
+		plus = "+"
+	}
+	for _, filter := range []struct{ column, value string }{{"r.endpoint", q.Endpoint}, {"r.tenant", q.Tenant}} {
+		if filter.value == "" {
+			continue
+		}
+		where.WriteString(plus + filter.column + " = ? AND ")
+		values, plus = append(values, filter.value), "+"
+	}
+	if q.Before != "" {
+		where.WriteString("r.id < ? AND ")
+		values = append(values, q.Before)
+	}
+	return "SELECT " + replayColumns + "WHERE " + where.String() + "true ORDER BY r.id DESC LIMIT ?", values
 }
 
-// ReplayItems returns what a replay has made.
-func (s *Store) ReplayItems(context.Context, store.Scope, string, int64, int) ([]grapnel.ReplayItem, error) {
-	return nil, nil
+// ReplayItems returns at most limit; no limit is none.
+func (s *Store) ReplayItems(ctx context.Context, scope store.Scope, id string, after int64, limit int) (list []grapnel.ReplayItem, err error) {
+	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
+		list = nil
+		of, err := scopedReplay(r, scope, id)
+		if err != nil {
+			return err
+		}
+		q, err := r.Prepare(replayItemsQuery)
+		if err != nil {
+			return err
+		}
+		q.Int(of.number).Int(after).Int(int64(max(limit, 0)))
+		for {
+			more, err := q.Next()
+			if !more {
+				return err
+			}
+			list = append(list, grapnel.ReplayItem{Original: q.Integer(0), CreatedAt: moment(q.Integer(1)), Made: q.Integer(2),
+				MadeAt: moment(q.Integer(3)), Status: readWord(q, 4, statuses)})
+		}
+	})
+	return list, err
 }

@@ -27,6 +27,9 @@ type statements struct {
 	addPending, pending, dropPending, plan, mark, lead *sqlite3.Stmt
 	laneHead, takePosition, addFinished, finished      *sqlite3.Stmt
 	addAttempt, addRedelivery, hasten                  *sqlite3.Stmt
+	replay, addReplay, setReplay, addProgress, advance *sqlite3.Stmt
+	addItem, endItem, countItem                        *sqlite3.Stmt
+	markReplayed, markResult                           *sqlite3.Stmt
 	setStanding, dropStanding, noted, addNote          *sqlite3.Stmt
 	answer, setAnswer, dropAnswers                     *sqlite3.Stmt
 	endpoint, setEndpoint, dropEndpoint, waiting       *sqlite3.Stmt
@@ -95,9 +98,25 @@ func (q *statements) all() []text {
 			ON CONFLICT (target, key) DO UPDATE SET last = last + 1 RETURNING last`},
 		{&q.addFinished, `INSERT INTO finished (seq, target, event, tenant, status, position, attempts, created, finished, replay_of,
 			code, reason, last) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`},
-		{&q.finished, "SELECT target, event, status, position FROM finished WHERE seq = ?"},
+		{&q.finished, "SELECT target, event, status, position, created FROM finished WHERE seq = ?"},
 		{&q.addAttempt, "INSERT INTO attempt (delivery, number, body) VALUES (?, ?, ?)"},
 		{&q.addRedelivery, "INSERT INTO redelivery (delivery, event) VALUES (?, ?)"},
+
+		{&q.replay, replayQuery},
+		{&q.addReplay, `INSERT INTO replay (id, tenant, endpoint, status, active, revision, body) VALUES (?, ?, ?, ?, ?, ?, ?)
+			RETURNING number`},
+		{&q.setReplay, "UPDATE replay SET status = ?, active = ?, revision = ?, body = ? WHERE number = ?"},
+		{&q.addProgress, `INSERT INTO replay_progress (replay, up_to, cursor, started, done, delivered, failed, run)
+			VALUES (?, ?, 0, 0, 0, 0, 0, 0)`},
+		{&q.advance, "UPDATE replay_progress SET cursor = ?, started = started + ? WHERE replay = ?"},
+		{&q.addItem, "INSERT INTO replay_item (made, replay, original, created, at, status) VALUES (?, ?, ?, ?, ?, ?)"},
+		{&q.endItem, "UPDATE replay_item SET status = ? WHERE made = ? RETURNING replay"},
+		{&q.countItem, `UPDATE replay_progress SET done = done + 1, delivered = delivered + ?, failed = failed + ?,
+			run = CASE WHEN ? THEN 0 ELSE run + 1 END WHERE replay = ?`},
+		{&q.markReplayed, `INSERT INTO mark (delivery, replayed_at, replayed_by, replayed_as, replay_result) VALUES (?, ?, ?, ?, ?)
+			ON CONFLICT (delivery) DO UPDATE SET replayed_at = excluded.replayed_at, replayed_by = excluded.replayed_by,
+			replayed_as = excluded.replayed_as, replay_result = excluded.replay_result`},
+		{&q.markResult, "UPDATE mark SET replay_result = ? WHERE delivery = ? AND replayed_as = ?"},
 
 		{&q.setStanding, `INSERT INTO standing (endpoint, number, body) VALUES (?, ?, ?)
 			ON CONFLICT (endpoint) DO UPDATE SET number = excluded.number, body = excluded.body WHERE excluded.number > number`},

@@ -81,6 +81,9 @@ func (r *row) head() store.Head {
 func (r *row) shown() grapnel.Delivery {
 	d := r.Delivery
 	d.NextAttemptAt = d.Waiting.Due
+	for _, a := range d.Attempts {
+		d.Last = grapnel.Last{StatusCode: a.StatusCode, Class: a.Class, Duration: a.Duration}
+	}
 	return d
 }
 

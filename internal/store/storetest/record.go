@@ -6,6 +6,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/policy"
 )
 
 // finals are all statuses that end a delivery.
@@ -37,6 +38,7 @@ var recordCases = []testCase{
 			Seq: n[0], EventSeq: x.EventSeq, EventID: "k_1", EndpointID: epA, Tenant: acme, Type: "invoice.paid", Key: "k", Position: 1,
 			Status: grapnel.Failed, ReasonCode: grapnel.ReasonExhausted, Reason: "delivered", AttemptsMade: 1, CreatedAt: at(0),
 			FinishedAt: at(10), Attempts: []grapnel.Attempt{*attempt(1, 10)},
+			Last: grapnel.Last{StatusCode: 503, Class: policy.ClassStatus5xx, Duration: 120 * time.Millisecond},
 		}, "finished")
 		if _, first := d.head(n[2]); first {
 			d.Fatal("the third leads")

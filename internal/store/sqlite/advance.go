@@ -1,0 +1,170 @@
+package sqlite
+
+import (
+	"context"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// Advance commits the cursor with what it has gone past, so a step that is repeated finds the cursor elsewhere.
+func (s *Store) Advance(ctx context.Context, step store.ReplayStep) ([]store.Redelivered, error) {
+	o := &advancing{step: step}
+	err := s.write(ctx, o)
+	return o.done, err
+}
+
+// advancing is the operation of Advance.
+type advancing struct {
+	step store.ReplayStep
+	done []store.Redelivered
+}
+
+func (o *advancing) grows() bool { return true }
+
+func (o *advancing) apply(t *tx) error {
+	o.done = nil
+	r, err := o.check(t)
+	if err != nil {
+		return err
+	}
+	target, err := t.target(r.Endpoint)
+	if err != nil {
+		return err
+	}
+	done, started := make([]store.Redelivered, len(o.step.Items)), int64(0)
+	for i := range o.step.Items {
+		item := &o.step.Items[i]
+		of, err := t.origin(item.Of)
+		if err != nil {
+			return err
+		}
+		if of == nil || !of.over || of.target != target {
+			continue
+		}
+		if done[i], err = t.again(of, grapnel.TriggerReplay, item.Ordered, item.Delay, o.step.At, r.ID); err != nil {
+			return err
+		}
+		err = t.q.addItem.Int(done[i].Delivery).Int(r.number).Int(of.seq).Int(of.created).Int(micros(done[i].CreatedAt)).Int(statusPending).Run()
+		if err != nil {
+			return err
+		}
+		started++
+	}
+	o.done = done
+	return t.q.advance.Int(o.step.To).Int(started).Int(r.number).Run()
+}
+
+// check returns the replay if the step can be made.
+func (o *advancing) check(t *tx) (*keptReplay, error) {
+	r, err := findReplay(t.q.replay, o.step.Replay)
+	if err == nil && r == nil {
+		err = store.ErrNotFound("replay")
+	}
+	if err != nil {
+		return nil, err
+	}
+	if r.Status != grapnel.ReplayRunning || r.Cursor != o.step.From {
+		return nil, grapnel.Errorf(grapnel.CodeConflict, "the replay is not running, or not there any more")
+	}
+	last := o.step.From
+	for _, i := range o.step.Items {
+		if i.Of <= last || i.Of > o.step.To {
+			return nil, grapnel.Errorf(grapnel.CodeInvalid, "the step goes back, or farther than it says")
+		}
+		last = i.Of
+	}
+	if o.step.To < o.step.From {
+		return nil, grapnel.Errorf(grapnel.CodeInvalid, "the step goes back")
+	}
+	return r, t.open(r.Endpoint)
+}
+
+// open refuses an endpoint that is absent or marked as deleted: what comes without a version of the configuration, unlike events, and
+// slipped in behind the endpoint's end, would wait for ever.
+func (t *tx) open(endpoint string) error {
+	at, err := t.endpointRow(endpoint)
+	if err == nil && (!at.there || at.deleted) {
+		err = store.ErrNotFound("endpoint")
+	}
+	return err
+}
+
+// again makes a delivery that repeats another one, by hand or by a replay, and notes that on the other.
+func (t *tx) again(of *origin, trigger grapnel.Trigger, ordered bool, delay time.Duration, at time.Time, by string) (done store.Redelivered, err error) {
+	d := &place{target: of.target, event: of.event, created: micros(at), replayOf: of.seq, trigger: trigger}
+	if d.tenant, err = t.tenant(of.tenant); err != nil {
+		return done, err
+	}
+	endpoint, err := t.endpoint(d.target)
+	if err != nil {
+		return done, err
+	}
+	t.lastDelivery++
+	d.seq = t.lastDelivery
+	if err := t.q.addRedelivery.Int(d.seq).Int(d.event).Run(); err != nil {
+		return done, err
+	}
+	if err := t.wait(d, ordered, of.key, delay); err != nil {
+		return done, err
+	}
+	done.Delivery, done.CreatedAt = d.seq, moment(d.created)
+	if d.head {
+		done.Head = d.shown(endpoint)
+	}
+	return done, t.q.markReplayed.Int(of.seq).Int(d.created).Text(by).Int(d.seq).Int(statusPending).Run()
+}
+
+// origin is a delivery that is to be made once more.
+type origin struct {
+	seq, target, event, created int64
+	over                        bool
+	tenant, key                 string // of its event
+}
+
+// origin returns a delivery, pending or finished, or nil.
+func (t *tx) origin(delivery int64) (*origin, error) {
+	of := &origin{seq: delivery}
+	there, err := t.place(delivery)
+	if err != nil {
+		return nil, err
+	}
+	if there != nil {
+		of.target, of.event, of.created = there.target, there.event, there.created
+	} else {
+		q := t.q.finished.Int(delivery)
+		found, err := q.Row()
+		if !found {
+			return nil, err
+		}
+		of.target, of.event, of.created, of.over = q.Integer(0), q.Integer(1), q.Integer(4), true
+		q.Reset()
+	}
+	q := t.q.eventOf.Int(of.event)
+	found, err := q.Row()
+	if !found {
+		return nil, err
+	}
+	defer q.Reset()
+	of.tenant, of.key = q.String(0), q.String(1)
+	return of, nil
+}
+
+// repeated notes what became of a delivery that repeats another: on that one, unless it was repeated once more since, and with the
+// replay that made it, if one did.
+func (t *tx) repeated(d *place, ended grapnel.Status) error {
+	status, _ := ordinal(statuses, ended)
+	if err := t.q.markResult.Int(status).Int(d.replayOf).Int(d.seq).Run(); err != nil {
+		return err
+	}
+	item := t.q.endItem.Int(status).Int(d.seq)
+	found, err := item.Row()
+	if !found {
+		return err
+	}
+	replay := item.Integer(0)
+	item.Reset()
+	delivered := status == statusDelivered
+	return t.q.countItem.Bool(delivered).Bool(!delivered).Bool(delivered).Int(replay).Run()
+}
