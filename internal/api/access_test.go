@@ -20,28 +20,30 @@ func bodies() map[string]string {
 		"pause-endpoint": `{"reason":"x"}`, "resume-endpoint": `{"reason":"x"}`, "probe-endpoint": `{"reason":"x"}`, "retry-delivery": `{"reason":"x"}`,
 		"retry-endpoint-delivery": `{"reason":"x"}`,
 		"skip-delivery":           `{"reason":"x"}`, "note-delivery": `{"note":"x"}`, "discard-delivery": `{"reason":"x"}`, "create-policy": `{"name":"p"}`, "update-policy": `{"timeout":"1s"}`, "simulate-policy": `{"outage":{"duration":"1h"}}`,
+		"start-replay": `{"status":["failed"],"rate":20}`, "pause-replay": `{"reason":"x"}`, "resume-replay": `{"reason":"x"}`, "cancel-replay": `{"reason":"x"}`,
 		"create-key": `{"name":"k","scopes":["read"]}`, "update-key": `{"name":"k"}`,
 	}
 }
 
-// things are an endpoint, a delivery that the route can do something about, a policy and a key.
-func things(names *strings.Replacer, rt *route) []string {
+// things are the ids that stand in a route's path, of things that it can do something about.
+func things(names *strings.Replacer, rt *route) map[string]string {
 	delivery := "DLV"
 	if rt.name == "note-delivery" || rt.name == "discard-delivery" {
 		delivery = "DONE"
 	}
-	return strings.Split(names.Replace("EP "+delivery+" POL KEY"), " ")
+	return map[string]string{"/v1/endpoints/": names.Replace("EP"), "/v1/deliveries/": names.Replace(delivery), "/v1/events/": names.Replace("EVT"),
+		"/v1/policies/": names.Replace("POL"), "/v1/keys/": names.Replace("KEY"), "/v1/replays/": names.Replace("RPL")}
 }
 
 // fill puts ids into a route's path.
-func fill(path string, endpoint, delivery, event, policy, key string) string {
-	id := endpoint
-	for prefix, other := range map[string]string{"/v1/deliveries/": delivery, "/v1/events/": event, "/v1/policies/": policy, "/v1/keys/": key} {
+func fill(path string, ids map[string]string) string {
+	id := ids["/v1/endpoints/"]
+	for prefix, other := range ids {
 		if strings.HasPrefix(path, prefix) {
 			id = other
 		}
 	}
-	path = strings.NewReplacer("{id}", id, "{delivery_id}", delivery).Replace(path)
+	path = strings.NewReplacer("{id}", id, "{delivery_id}", ids["/v1/deliveries/"]).Replace(path)
 	if path == "/v1/events/raw" {
 		path += "?type=a"
 	}
@@ -50,8 +52,8 @@ func fill(path string, endpoint, delivery, event, policy, key string) string {
 
 func TestEveryRouteWithEveryWrongKey(t *testing.T) {
 	w, names := prepared(t)
-	ids := strings.Split(names.Replace("EP DLV POL KEY"), " ")
-	event := w.must(200, "GET", "/v1/events?limit=1", "")["data"].([]any)[0].(map[string]any)["id"].(string)
+	none := map[string]string{"/v1/endpoints/": "ep_none", "/v1/deliveries/": grapnel.DeliveryID(w.clock, 99), "/v1/events/": "evt_none",
+		"/v1/policies/": "pol_none", "/v1/keys/": "key_none", "/v1/replays/": "rpl_none"}
 	for _, rt := range routes() {
 		for _, path := range rt.paths() {
 			t.Run(rt.method+" "+path, func(t *testing.T) {
@@ -63,7 +65,7 @@ func TestEveryRouteWithEveryWrongKey(t *testing.T) {
 				}
 				before := w.dump()
 				body := bodies()[rt.name]
-				there := fill(path, ids[0], ids[1], event, ids[2], ids[3])
+				there := fill(path, things(names, &rt))
 				status := func(key, target string) reply {
 					r := httptest.NewRequest(rt.method, target, strings.NewReader(body))
 					r.RemoteAddr = "192.0.2.1:1"
@@ -90,7 +92,7 @@ func TestEveryRouteWithEveryWrongKey(t *testing.T) {
 				}
 				if strings.Contains(path, "{") {
 					foreign := status(acmeAdmin, there)
-					absent := status(acmeAdmin, fill(path, "ep_none", grapnel.DeliveryID(w.clock, 99), "evt_none", "pol_none", "key_none"))
+					absent := status(acmeAdmin, fill(path, none))
 					if foreign.StatusCode != 404 {
 						t.Errorf("another tenant's: answered %d %s", foreign.StatusCode, foreign.body)
 					}
@@ -125,8 +127,7 @@ func TestBodiesOfTheAccessTestAreGood(t *testing.T) {
 	for _, rt := range routes() {
 		if body := bodies()[rt.name]; body != "" {
 			w, names := prepared(t)
-			ids := things(names, &rt)
-			target := fill(rt.path, ids[0], ids[1], "", ids[2], ids[3])
+			target := fill(rt.path, things(names, &rt))
 			if r := w.ask(admin, rt.method, target, body); r.StatusCode >= 300 {
 				t.Errorf("%s: answered %d %s", rt.name, r.StatusCode, r.body)
 			}

@@ -31,6 +31,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/egress"
+	"github.com/grapnelhq/grapnel/internal/replay"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -40,6 +41,7 @@ type Options struct {
 	History     History     // what happened
 	Idempotency Idempotency // answers given before
 
+	Replays      replay.Desk                   // delivers again; nil: nothing does
 	Clock        func() time.Time              // nil: time.Now
 	Random       io.Reader                     // for ids, keys and secrets; safe for concurrent use; nil: crypto/rand
 	MaxEvent     int64                         // bytes of one event's data; 0: DefaultMaxEvent

@@ -12,7 +12,7 @@ import (
 )
 
 // bad is one kind of bad input. Targets may name things of the prepared world: EP (an endpoint), DLV (a delivery that waits), DONE (one that is
-// over), OFF (an endpoint that is disabled), POL (a policy in use), FREE (one that is not), KEY (an API key), CURSOR (of /v1/events?limit=1).
+// over), EVT (an event), RPL (a replay that is running), OFF (an endpoint that is disabled), POL (a policy in use), FREE (one that is not), KEY (an API key), CURSOR (of /v1/events?limit=1).
 type bad struct {
 	name    string
 	method  string
@@ -48,6 +48,9 @@ func badInputs() []bad {
 	}
 	reason := func(verb, target, name, value string) bad {
 		return post(verb+": reason "+name, target, `{"reason":`+value+`}`, 422, invalid, "/reason")
+	}
+	again := func(name, body, pointer string) bad {
+		return post("replay: "+name, "/v1/endpoints/EP/replay", body, 422, invalid, pointer)
 	}
 	policy := func(name, body, pointer string) bad {
 		return post("policy: "+name, "/v1/policies", `{"name":"mine",`+body+`}`, 422, invalid, pointer)
@@ -308,6 +311,39 @@ func badInputs() []bad {
 		post("discard: reason empty", "/v1/deliveries/DONE/discard", `{"reason":""}`, 422, invalid, "/reason"),
 		post("discard: no body", "/v1/deliveries/DONE/discard", ``, 400, malformed, "-"),
 		post("discard: guessed", "/v1/deliveries/GUESS/discard", `{"reason":"x"}`, 404, grapnel.CodeNotFound, "-"),
+		// replays
+		again("from no time", `{"from":"yesterday"}`, "/from"),
+		again("to before from", `{"from":"2026-01-02T00:00:00Z","to":"2026-01-01T00:00:00Z"}`, "/to"),
+		again("to is from", `{"from":"2026-01-02T00:00:00Z","to":"2026-01-02T00:00:00Z"}`, "/to"),
+		again("type no pattern", `{"event_types":["a","b*"]}`, "/event_types/1"),
+		again("types a string", `{"event_types":"a"}`, "/event_types"),
+		again("types under another name", `{"types":["a"]}`, "/types"),
+		again("key empty", `{"keys":[""]}`, "/keys/0"),
+		again("too many keys", `{"keys":[`+many(1001, func(s string) string { return `"` + s + `"` })+`]}`, "/keys"),
+		again("status that is not over", `{"status":["failed","pending"]}`, "/status/1"),
+		again("rate 0", `{"rate":0}`, "/rate"),
+		again("rate too high", `{"rate":10001}`, "/rate"),
+		again("rate a string", `{"rate":"20"}`, "/rate"),
+		again("stop_after 0", `{"stop_after":0}`, "/stop_after"),
+		again("stop_after half", `{"stop_after":1.5}`, "/stop_after"),
+		again("canary a number", `{"canary":1}`, "/canary"),
+		again("dry_run a string", `{"dry_run":"true"}`, "/dry_run"),
+		again("reason empty", `{"reason":""}`, "/reason"),
+		again("a delivery nobody has", `{"deliveries":["dlv_x"]}`, "/deliveries/0"),
+		post("replay: deliveries and a time", "/v1/endpoints/EP/replay", `{"deliveries":["dlv_x"],"from":"2026-01-01T00:00:00Z"}`, 422, invalid, "/deliveries"),
+		post("replay: not JSON", "/v1/endpoints/EP/replay", `{"from"`, 400, malformed, "-"),
+		post("replay: no such endpoint", "/v1/endpoints/ep_none/replay", ``, 404, grapnel.CodeNotFound, "-"),
+		post("replay: dry_run in the query", "/v1/endpoints/EP/replay?dry_run=true", ``, 422, invalid, "?dry_run"),
+		post("replay: pause what is not there", "/v1/replays/rpl_none/pause", ``, 404, grapnel.CodeNotFound, "-"),
+		post("replay: resume: reason too long", "/v1/replays/RPL/resume", `{"reason":"`+strings.Repeat("x", 501)+`"}`, 422, invalid, "/reason"),
+		post("replay: cancel: a field unknown", "/v1/replays/RPL/cancel", `{"force":true}`, 422, invalid, "/force"),
+		get("replays: active false", "/v1/replays?active=false", "?active"),
+		get("replays: status", "/v1/replays?status=running", "?status"),
+		get("replays: cursor of another list", "/v1/replays?cursor=CURSOR", "?cursor"),
+		get("replay items: limit 0", "/v1/replays/RPL/items?limit=0", "?limit"),
+		get("replay items: cursor of another list", "/v1/replays/RPL/items?cursor=CURSOR", "?cursor"),
+		{name: "replay items: no such replay", method: "GET", target: "/v1/replays/rpl_none/items", status: 404, code: grapnel.CodeNotFound, pointer: "-"},
+		{name: "replay: delete", method: "DELETE", target: "/v1/replays/RPL", status: 405, code: codeMethod, pointer: "-"},
 		// statistics
 		get("stats: bucket unknown", "/v1/endpoints/EP/stats?bucket=week", "?bucket"),
 		get("stats: from no time", "/v1/stats?from=2026", "?from"),
@@ -392,9 +428,11 @@ func prepared(t *testing.T) (*world, *strings.Replacer) {
 	w.finish(done, grapnel.Failed, grapnel.ReasonExhausted, "failed: it is enough")
 	w.must(202, "POST", "/v1/events", `{"type":"a","data":1,"key":"k"}`)
 	waits := w.must(200, "GET", "/v1/deliveries?status=pending", "")["data"].([]any)[0].(map[string]any)["id"].(string)
+	event := w.must(200, "GET", "/v1/events?limit=1", "")["data"].([]any)[0].(map[string]any)["id"].(string)
+	again := w.must(202, "POST", "/v1/endpoints/"+ep+"/replay", "")["id"].(string)
 	cursor := w.must(200, "GET", "/v1/events?limit=1", "")["next"].(string)
 	off := w.endpoint(admin, `,"status":"disabled"`)
-	return w, strings.NewReplacer("EP", ep, "OFF", off, "DLV", waits, "DONE", done.ID(), "POL", used, "FREE", free, "KEY", key, "CURSOR", cursor,
+	return w, strings.NewReplacer("EP", ep, "OFF", off, "DLV", waits, "DONE", done.ID(), "POL", used, "FREE", free, "KEY", key, "CURSOR", cursor, "EVT", event, "RPL", again,
 		"GUESS", grapnel.DeliveryID(w.clock.Add(1e9), done.Seq))
 }
 

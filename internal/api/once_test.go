@@ -22,8 +22,7 @@ func TestTheSameAnswerForTheSameKey(t *testing.T) {
 		}
 		t.Run(rt.name, func(t *testing.T) {
 			w, names := prepared(t)
-			ids := things(names, &rt)
-			target := fill(rt.path, ids[0], ids[1], "", ids[2], ids[3])
+			target := fill(rt.path, things(names, &rt))
 			send := func() reply { return w.ask(admin, "POST", target, bodies()[rt.name], "Idempotency-Key", "once") }
 			first := send()
 			if first.StatusCode >= 300 || first.Header.Get("Idempotency-Replayed") != "" {

@@ -33,7 +33,7 @@ type statsView struct {
 	To     stamp        `json:"to" doc:"the end of the last part"`
 	Bucket string       `json:"bucket" enum:"hour,day"`
 	Data   []bucketView `json:"data" nullable:"false" doc:"the oldest first"`
-	Totals Totals   `json:"totals" doc:"of all parts"`
+	Totals Totals       `json:"totals" doc:"of all parts"`
 }
 
 // bucketView is what happened within a part of it.

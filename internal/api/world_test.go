@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/replay"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/memory"
 	"github.com/grapnelhq/grapnel/policy"
@@ -139,6 +140,11 @@ func (s *street) Skip(ctx context.Context, scope store.Scope, delivery int64, by
 	_, err = s.Record(ctx, []store.Change{{Delivery: delivery, Expect: store.AnyAttempts, At: s.now(), Status: grapnel.Skipped, Reason: by.Reason,
 		Audit: s.entry(grapnel.VerbSkip, d, by)}})
 	return err
+}
+
+// Advance is what the desk asks for when it moves, which it does only in a test that says so.
+func (s *street) Advance(ctx context.Context, _ string, step store.ReplayStep) ([]store.Redelivered, error) {
+	return s.Store.Advance(ctx, step)
 }
 
 func (s *street) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.Endpoint, with store.With) (store.Put, error) {
@@ -293,6 +299,7 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 		Street: w.street, History: w.street.Store, Idempotency: w.street.Store, Clock: now,
 		Random: &seeded{src: rand.NewChaCha8([32]byte{1})}, Log: slog.New(slog.NewTextHandler(w.logged, nil)),
 	}
+	w.options.Replays = replay.New(replay.Options{Street: w.street, Store: w.street.Store, Log: w.options.Log, Now: now, Random: w.options.Random})
 	for _, f := range change {
 		f(&w.options)
 	}
@@ -426,8 +433,12 @@ func (w *world) dump() string {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	replays, err := w.street.ReplayList(ctx, everyone, store.ReplayQuery{Limit: 1 << 20})
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	config := w.street.config()
-	text := fmt.Sprintf("version %d\n%v\n%v\n%v\n", config.Version, events, deliveries, audit)
+	text := fmt.Sprintf("version %d\n%v\n%v\n%v\n%v\n", config.Version, events, deliveries, replays, audit)
 	for _, v := range []any{config.Endpoints, config.Policies, config.Keys} {
 		raw, err := json.Marshal(v)
 		if err != nil {
