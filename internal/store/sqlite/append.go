@@ -3,6 +3,7 @@ package sqlite
 import (
 	"bytes"
 	"context"
+	"errors"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -125,7 +126,9 @@ func (b *batch) place(t *tx, e *incoming, done *store.Accepted) (store.Placed, e
 		}
 		if target.Drop != "" {
 			// It was never in line: it has no position, so that those who are in line have them without gaps.
-			err = t.archive(&d, store.Ending{Status: grapnel.Dropped, Reason: target.Drop, At: e.AcceptedAt}, nil)
+			if err = t.make(&d); err == nil {
+				err = t.archive(&d, store.Ending{Status: grapnel.Dropped, Reason: target.Drop, At: e.AcceptedAt}, nil)
+			}
 		} else {
 			err = t.wait(&d, target.Ordered, e.Key, target.Delay)
 		}
@@ -192,7 +195,9 @@ func (t *tx) wait(d *place, ordered bool, key string, delay time.Duration) error
 	} else {
 		insert.Null()
 	}
-	t.count(d.target, d.tenant, statusPending, 1)
+	if err := errors.Join(t.make(d), t.queued(d, 1)); err != nil {
+		return err
+	}
 	return insert.Run()
 }
 

@@ -98,7 +98,9 @@ func (t *tx) finish(d *place, e store.Ending, last []byte, delay time.Duration) 
 	if err := t.q.dropPending.Int(d.seq).Run(); err != nil {
 		return nil, err
 	}
-	t.count(d.target, d.tenant, statusPending, -1)
+	if err := t.queued(d, -1); err != nil {
+		return nil, err
+	}
 	if err := t.archive(d, e, last); err != nil || d.position == 0 {
 		return nil, err
 	}
@@ -116,6 +118,9 @@ func (t *tx) archive(d *place, e store.Ending, last []byte) error {
 		return fmt.Errorf("sqlite: %q is not a status", e.Status)
 	}
 	t.count(d.target, d.tenant, status, 1)
+	if err := t.ended(d, e); err != nil {
+		return err
+	}
 	insert := t.q.addFinished.Int(d.seq).Int(d.target).Int(d.event).Int(d.tenant).Int(status).Int(d.position).
 		Int(int64(d.attempts)).Int(d.created).Int(micros(e.At)).Int(d.replayOf)
 	return bindWord(insert, reasonCodes, e.ReasonCode).Text(e.Reason).Blob(last).Run()

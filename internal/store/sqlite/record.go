@@ -25,6 +25,7 @@ func (s *Store) Record(ctx context.Context, changes []store.Change) ([]store.Cha
 type turn struct {
 	store.Change
 	attempt  []byte // in place of Attempt
+	answered answered
 	standing []byte // in place of what is in Standing
 	tell     *batch // in place of Tell
 }
@@ -34,6 +35,7 @@ func (s *Store) turn(c *store.Change) (turn, error) {
 	r.Attempt, r.Tell = nil, nil
 	if c.Attempt != nil {
 		r.attempt = encodeAttempt(c.Attempt)
+		r.answered = answered{c.Attempt.StatusCode > 0, c.Attempt.Duration}
 	}
 	var err error
 	if c.Standing != nil {
@@ -74,7 +76,7 @@ func (t *tx) turn(c *turn) (store.Changed, error) {
 			return store.Changed{}, err
 		}
 	}
-	done, err := t.change(&c.Change, c.attempt)
+	done, err := t.change(&c.Change, c.attempt, c.answered)
 	if err != nil || !done.Applied {
 		return done, err
 	}
@@ -84,7 +86,7 @@ func (t *tx) turn(c *turn) (store.Changed, error) {
 	return done, err
 }
 
-func (t *tx) change(c *store.Change, attempt []byte) (store.Changed, error) {
+func (t *tx) change(c *store.Change, attempt []byte, a answered) (store.Changed, error) {
 	d, err := t.place(c.Delivery)
 	if err != nil {
 		return store.Changed{}, err
@@ -98,6 +100,9 @@ func (t *tx) change(c *store.Change, attempt []byte) (store.Changed, error) {
 	}
 	if attempt != nil {
 		d.attempts++
+		if err := t.tried(d, a, c.At); err != nil {
+			return store.Changed{}, err
+		}
 	}
 	if c.Status.Final() {
 		return t.conclude(d, c, attempt)

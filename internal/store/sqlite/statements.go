@@ -12,7 +12,8 @@ import (
 //     adds one entry to the event, one to what is pending, and the lane's counter.
 //   - recorded: one row of pending read and deleted with its entries, one row of finished with one entry. A lane adds one look
 //     for who is next.
-//   - for all in one transaction together: the counts, a row each for the endpoints and statuses that changed.
+//   - for all in one transaction together: the counts, a row each for the endpoints and statuses that changed. The totals of the hour are
+//     in these rows.
 //
 // There is no row for the attempt that ends a delivery: it is in the finished row. An attempt that does not has a row, and
 // pending is updated with its entry among the heads.
@@ -21,7 +22,10 @@ type statements struct {
 
 	tenant, addTenant, kind, addKind, target, addTarget, targetID *sqlite3.Stmt
 
-	addTally, addHour, setVersion *sqlite3.Stmt
+	addTally, addHour, setVersion      *sqlite3.Stmt
+	account, setAccount                *sqlite3.Stmt
+	totalHour, setTotalHour, addLedger *sqlite3.Stmt
+	setNote, setDiscard                *sqlite3.Stmt
 
 	addEvent, eventByID, eventKey, eventOf             *sqlite3.Stmt
 	addPending, pending, dropPending, plan, mark, lead *sqlite3.Stmt
@@ -76,6 +80,16 @@ func (q *statements) all() []text {
 		{&q.addHour, `INSERT INTO hour (hour, first, last) VALUES (?, ?, ?)
 			ON CONFLICT (hour) DO UPDATE SET last = excluded.last`},
 		{&q.setVersion, "UPDATE configuration SET version = ?"},
+		{&q.totalHour, "SELECT body FROM total_hour WHERE hour = ? AND target = ? AND tenant = ?"},
+		{&q.setTotalHour, "INSERT OR REPLACE INTO total_hour (hour, target, tenant, body) VALUES (?, ?, ?, ?)"},
+		{&q.account, "SELECT hour, totals FROM tally WHERE target = ? AND tenant = ? AND status = 1"},
+		{&q.setAccount, `INSERT INTO tally (target, tenant, status, n, made, hour, totals) VALUES (?, ?, 1, ?, ?, ?, ?)
+			ON CONFLICT (target, tenant, status) DO UPDATE SET n = n + excluded.n, made = made + excluded.made,
+			hour = excluded.hour, totals = excluded.totals`},
+		{&q.setNote, "INSERT INTO mark (delivery, note) VALUES (?, ?) ON CONFLICT (delivery) DO UPDATE SET note = excluded.note"},
+		{&q.setDiscard, `INSERT INTO mark (delivery, discarded_at, discard_reason) VALUES (?, ?, ?)
+			ON CONFLICT (delivery) DO UPDATE SET discarded_at = excluded.discarded_at, discard_reason = excluded.discard_reason`},
+		{&q.addLedger, `UPDATE ledger SET purged = purged + ?, event = max(event, ?), delivery = max(delivery, ?)`},
 
 		{&q.addEvent, `INSERT INTO event (seq, id, kind, key, hash, accepted, occurred, first, made, content_type, metadata,
 			packed, sum, data) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`},

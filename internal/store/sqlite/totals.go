@@ -1,13 +1,248 @@
 package sqlite
 
 import (
-	"context"
+	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// Totals returns what is counted.
-func (s *Store) Totals(context.Context, store.Scope, store.TotalsQuery) ([]grapnel.Bucket, error) {
-	return nil, nil
+// account is what a transaction writes once for a target and a tenant however much happens there, in the row of what is pending: how many
+// are and were ever made, and the totals of the hour that runs. That row is written anyway when a delivery comes or goes, so counting
+// costs a transaction neither a statement nor a page more. Totals of hours that are over are in total_hour.
+type account struct {
+	made, pending int64 // how they change
+	open          bool  // there are totals
+	hour          int64 // which they are of: the latest
+	totals        grapnel.Totals
+	touched       bool // in this transaction
+}
+
+type accountOf struct{ target, tenant int64 }
+
+// accounts are those that the writer remembers.
+type accounts struct {
+	known   map[accountOf]*account
+	touched []accountOf
+}
+
+// accountsKept bounds how many are remembered: about half a kilobyte each.
+const accountsKept = 8192
+
+func (s *accounts) forget() {
+	s.known = make(map[accountOf]*account)
+	s.touched = s.touched[:0]
+}
+
+// account returns an account to be changed.
+func (t *tx) account(of accountOf) (*account, error) {
+	a := t.accounts.known[of]
+	if a == nil {
+		a = new(account)
+		q := t.q.account.Int(of.target).Int(of.tenant)
+		found, err := q.Row()
+		if err != nil {
+			return nil, err
+		}
+		if found && !q.IsNull(0) {
+			a.open, a.hour = true, q.Integer(0)
+			a.totals, err = decodeTotals(q.Bytes(1))
+		}
+		if found {
+			q.Reset()
+		}
+		if err != nil {
+			return nil, err
+		}
+		t.accounts.known[of] = a
+	}
+	if !a.touched {
+		a.touched = true
+		t.accounts.touched = append(t.accounts.touched, of)
+	}
+	return a, nil
+}
+
+// writeAccounts writes those that were touched.
+func (t *tx) writeAccounts() error {
+	for _, of := range t.accounts.touched {
+		a := t.accounts.known[of]
+		set := t.q.setAccount.Int(of.target).Int(of.tenant).Int(a.pending).Int(a.made)
+		if a.open {
+			set.Int(a.hour).Blob(encodeTotals(&a.totals))
+		} else {
+			set.Null().Null()
+		}
+		if err := set.Run(); err != nil {
+			return err
+		}
+		a.touched, a.made, a.pending = false, 0, 0
+	}
+	t.accounts.touched = t.accounts.touched[:0]
+	if len(t.accounts.known) > accountsKept {
+		t.accounts.forget()
+	}
+	return nil
+}
+
+// queued counts deliveries that begin to wait, or do so no more.
+func (t *tx) queued(d *place, by int64) error {
+	a, err := t.account(accountOf{d.target, d.tenant})
+	if err == nil {
+		a.pending += by
+	}
+	return err
+}
+
+// make counts a delivery that is new.
+func (t *tx) make(d *place) error {
+	a, err := t.account(accountOf{d.target, d.tenant})
+	if err == nil {
+		a.made++
+	}
+	return err
+}
+
+// sum changes what is counted in the hour of a time. An hour that is not the latest is one of a clock that was set back.
+func (t *tx) sum(d *place, at time.Time, change func(*grapnel.Totals)) error {
+	of := accountOf{d.target, d.tenant}
+	a, err := t.account(of)
+	if err != nil {
+		return err
+	}
+	hour := hourOf(micros(at))
+	if a.open && hour < a.hour {
+		var late grapnel.Totals
+		change(&late)
+		return t.addHour(hour, of, &late)
+	}
+	if a.open && hour > a.hour {
+		if err := t.settle(of, a); err != nil {
+			return err
+		}
+	}
+	a.open, a.hour = true, hour
+	change(&a.totals)
+	return nil
+}
+
+// settle moves the totals of an account to those of hours that are over.
+func (t *tx) settle(of accountOf, a *account) error {
+	err := t.addHour(a.hour, of, &a.totals)
+	a.open, a.totals = false, grapnel.Totals{}
+	return err
+}
+
+// allTargets stands for all targets of a tenant together. Numbers of targets begin with 1.
+const allTargets = 0
+
+// addHour adds to the totals of an hour, the target's and the tenant's.
+func (t *tx) addHour(hour int64, of accountOf, more *grapnel.Totals) error {
+	for _, target := range [...]int64{of.target, allTargets} {
+		get := t.q.totalHour.Int(hour).Int(target).Int(of.tenant)
+		set := t.q.setTotalHour.Int(hour).Int(target).Int(of.tenant)
+		if err := addTotals(get, set, more); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addTotals adds to the totals that get finds, and writes them with set, whose next value they are.
+func addTotals(get, set *sqlite3.Stmt, more *grapnel.Totals) error {
+	sum := *more
+	found, err := get.Row()
+	if err != nil {
+		return err
+	}
+	if found {
+		there, err := decodeTotals(get.Bytes(0))
+		if get.Reset(); err != nil {
+			return err
+		}
+		sum.Add(&there)
+	}
+	return set.Blob(encodeTotals(&sum)).Run()
+}
+
+// answered is whether an attempt got an answer, and after how long.
+type answered struct {
+	yes   bool
+	after time.Duration
+}
+
+// tried counts an attempt that was recorded at a time.
+func (t *tx) tried(d *place, a answered, at time.Time) error {
+	return t.sum(d, at, func(sum *grapnel.Totals) {
+		sum.Attempts++
+		if a.yes {
+			sum.Latency.Count(a.after)
+		}
+	})
+}
+
+// ended counts a delivery that is over.
+func (t *tx) ended(d *place, e store.Ending) error {
+	return t.sum(d, e.At, func(sum *grapnel.Totals) {
+		switch e.Status {
+		case grapnel.Delivered:
+			sum.Delivered++
+			if d.attempts == 1 {
+				sum.FirstAttemptSuccess++
+			}
+		case grapnel.Failed:
+			sum.Failed++
+		case grapnel.Dropped:
+			sum.Dropped++
+		case grapnel.Discarded:
+			sum.Discarded++
+		case grapnel.Skipped:
+			sum.Skipped++
+		}
+		if d.attempts > 1 {
+			sum.Retried++
+		}
+	})
+}
+
+func countsOf(t *grapnel.Totals) [8]*int64 {
+	return [...]*int64{&t.Delivered, &t.Failed, &t.Dropped, &t.Discarded, &t.Skipped, &t.Retried, &t.FirstAttemptSuccess, &t.Attempts}
+}
+
+// encodeTotals writes the counts, then of the latencies those buckets that have any: how many have none before it, and its count.
+func encodeTotals(t *grapnel.Totals) []byte {
+	e := encoder{b: make([]byte, 0, 64)}
+	for _, n := range countsOf(t) {
+		e.int(*n)
+	}
+	empty := uint64(0)
+	for _, n := range t.Latency {
+		if n == 0 {
+			empty++
+			continue
+		}
+		e.uint(empty)
+		e.uint(uint64(n))
+		empty = 0
+	}
+	return e.b
+}
+
+func decodeTotals(b []byte) (grapnel.Totals, error) {
+	var t grapnel.Totals
+	d := decoder{b: b}
+	for _, n := range countsOf(&t) {
+		*n = d.int()
+	}
+	for i := uint64(0); len(d.b) > 0; i++ {
+		if i += d.uint(); i >= grapnel.LatencyBuckets {
+			return grapnel.Totals{}, errMangled
+		}
+		t.Latency[i] = uint32(d.uint())
+	}
+	if d.bad {
+		return grapnel.Totals{}, errMangled
+	}
+	return t, nil
 }

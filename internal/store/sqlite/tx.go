@@ -11,11 +11,13 @@ import (
 // tx is one write transaction: what the writer knows that must be forgotten if it does not commit, and what is written once for all
 // operations in it.
 type tx struct {
-	conn    *sqlite3.Conn
-	q       *statements
-	names   names
-	tallies map[tally]int64 // how the counts change
-	hours   map[int64]int64 // up to which number the events accepted in an hour are known to be
+	conn     *sqlite3.Conn
+	q        *statements
+	names    names
+	tallies  map[tally]int64 // how the counts change
+	accounts accounts
+	ledger   ledger
+	hours    map[int64]int64 // up to which number the events accepted in an hour are known to be
 
 	lastEvent    int64 // the highest numbers given; one that was given in vain is not given again
 	lastDelivery int64
@@ -23,7 +25,13 @@ type tx struct {
 	committed    int64 // version, as of the last commit
 }
 
-// tally is one count of deliveries.
+// ledger is how the row of that table changes.
+type ledger struct {
+	purged          int64 // deliveries that are gone
+	event, delivery int64 // the highest numbers given; 0: as it was
+}
+
+// tally is one count of deliveries that are over.
 type tally struct{ target, tenant, status int64 }
 
 const microsPerHour = 3600 * 1_000_000
@@ -37,21 +45,25 @@ func hourOf(at int64) int64 {
 	return hour
 }
 
-// newestQuery is the highest number of any delivery: it is either pending or finished.
-const newestQuery = "SELECT max((SELECT ifnull(max(seq), 0) FROM pending), (SELECT ifnull(max(seq), 0) FROM finished))"
+// The highest number of any event and of any delivery, which is pending or finished; or that were given before a purge.
+const (
+	lastEventQuery = "SELECT max((SELECT ifnull(max(seq), 0) FROM event), (SELECT event FROM ledger))"
+	newestQuery    = `SELECT max((SELECT ifnull(max(seq), 0) FROM pending), (SELECT ifnull(max(seq), 0) FROM finished),
+		(SELECT delivery FROM ledger))`
+)
 
-// prepare makes a tx that has only its connection ready for its first transaction. Numbers go on from the highest that is there,
-// so whoever removes history leaves the newest event and the newest delivery.
+// prepare makes a tx that has only its connection ready for its first transaction.
 func (t *tx) prepare() (err error) {
 	if t.q, err = prepare(t.conn); err != nil {
 		return err
 	}
 	t.tallies, t.hours = make(map[tally]int64), make(map[int64]int64)
 	t.names.forget()
+	t.accounts.forget()
 	for query, into := range map[string]*int64{
-		"SELECT ifnull(max(seq), 0) FROM event": &t.lastEvent,
-		newestQuery:                             &t.lastDelivery,
-		"SELECT version FROM configuration":     &t.version,
+		lastEventQuery:                      &t.lastEvent,
+		newestQuery:                         &t.lastDelivery,
+		"SELECT version FROM configuration": &t.version,
 	} {
 		if *into, err = one(t.conn, query); err != nil {
 			return err
@@ -87,6 +99,14 @@ func (t *tx) commit() error {
 			return err
 		}
 	}
+	if err := t.writeAccounts(); err != nil {
+		return err
+	}
+	if l := t.ledger; l != (ledger{}) {
+		if err := t.q.addLedger.Int(l.purged).Int(l.event).Int(l.delivery).Run(); err != nil {
+			return err
+		}
+	}
 	if t.version != t.committed {
 		if err := t.q.setVersion.Int(t.version).Run(); err != nil {
 			return err
@@ -97,6 +117,7 @@ func (t *tx) commit() error {
 	}
 	t.committed = t.version
 	clear(t.tallies)
+	t.ledger = ledger{}
 	return nil
 }
 
@@ -105,6 +126,8 @@ func (t *tx) rollback() error {
 	t.version = t.committed
 	t.names.forget()
 	clear(t.tallies)
+	t.accounts.forget()
+	t.ledger = ledger{}
 	clear(t.hours)
 	if t.conn.InTransaction() {
 		return t.q.rollback.Run()

@@ -10,8 +10,8 @@ CREATE TABLE mark (
     replay_result
 );
 
--- What happened in an hour, and what happened in a day whose hours are not kept any more; body is a grapnel.Totals. Target 0 stands
--- for all of a tenant. Hours come first in the key: a transaction writes those of one hour, which then lie beside each other.
+-- What happened in an hour that is over, and what happened in a day whose hours are not kept any more; body is a grapnel.Totals. Target 0 stands
+-- for all of a tenant.
 CREATE TABLE total_hour (
     hour   INTEGER NOT NULL,
     target INTEGER NOT NULL,
@@ -27,7 +27,14 @@ CREATE TABLE total_day (
     PRIMARY KEY (target, day, tenant)
 ) WITHOUT ROWID;
 
--- One row. How many deliveries were ever made, and how many of them are gone; the highest numbers that were given when something was
--- removed last, so that numbers go on from there even if nothing is left.
-CREATE TABLE ledger (made INTEGER NOT NULL, purged INTEGER NOT NULL, event INTEGER NOT NULL, delivery INTEGER NOT NULL);
-INSERT INTO ledger SELECT ifnull(sum(n), 0), 0, 0, 0 FROM tally;
+-- In rows of what is pending: how many deliveries were ever made, and the totals of the latest hour in which something happened.
+ALTER TABLE tally ADD COLUMN made INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE tally ADD COLUMN hour INTEGER;
+ALTER TABLE tally ADD COLUMN totals BLOB;
+INSERT INTO tally (target, tenant, status, n, made) SELECT target, tenant, 1, 0, sum(n) FROM tally WHERE true GROUP BY target, tenant
+    ON CONFLICT (target, tenant, status) DO UPDATE SET made = excluded.made;
+
+-- One row. How many deliveries are gone; the highest numbers that were given when something was removed last, so that numbers go on
+-- from there even if nothing is left.
+CREATE TABLE ledger (purged INTEGER NOT NULL, event INTEGER NOT NULL, delivery INTEGER NOT NULL);
+INSERT INTO ledger VALUES (0, 0, 0);
