@@ -9,8 +9,8 @@ import (
 // when a place becomes free.
 type quota struct {
 	used    int
-	slow    int // a host's: of them, those of endpoints whose attempts take long
 	refused []*endpoint
+	slow    *quota // a host's: of them, those of endpoints whose attempts take long
 }
 
 // quotas keep what hangs, what comes back and what is popular from taking the slots of all others. Each is a share of all slots.
@@ -19,8 +19,8 @@ type quota struct {
 // the last eighth of the slots is for such endpoints (Core.dispatch). So whatever the others do, it gets on. Of a host's places one endpoint gets at most a half, and so do all that are slow.
 type quotas struct {
 	again   quota             // attempts that are not the first, and what a replay has made: at most a half
-	slow    quota             // of endpoints whose attempts take long: a quarter, when slots are scarce; nothing more for who has never answered
-	greedy  quota             // of an endpoint that holds a quarter already: none, when slots are scarce
+	slow    quota             // of endpoints whose attempts take long: a quarter, when slots are scarce
+	greedy  quota             // of an endpoint that holds a quarter already, or of which nobody knows how long it takes: none, when slots are scarce
 	perHost map[string]*quota // of one destination, whoever's endpoint it is
 }
 
@@ -34,7 +34,7 @@ func (ep *endpoint) slow(now time.Time) bool {
 func (q *quotas) host(name string) *quota {
 	h := q.perHost[name]
 	if h == nil {
-		h = &quota{}
+		h = &quota{slow: &quota{}}
 		q.perHost[name] = h
 	}
 	return h
@@ -42,6 +42,9 @@ func (q *quotas) host(name string) *quota {
 
 // part is at least one of the slots, else one of so many.
 func (c *Core) part(of int) int { return max(1, c.options.Slots/of) }
+
+// halfOfHost is how many places of a host one endpoint may have, and all that are slow together.
+func (c *Core) halfOfHost() int { return max(1, c.options.PerHost/2) }
 
 // scarce says whether fewer than half of the slots are free.
 func (c *Core) scarce() bool { return c.options.Slots-c.running <= c.options.Slots/2 }
@@ -56,8 +59,13 @@ func (c *Core) pick(now time.Time, ep *endpoint) *head {
 	var full *quota
 	host := q.host(ep.gate.host)
 	switch {
-	case host.used >= c.options.PerHost, max(ep.gate.running, slowAt(now, ep, host)) >= max(1, c.options.PerHost/2):
+	case ep.gate.running >= c.halfOfHost():
+		ep.waited = true // until one of its own comes back, so it stands in no line
+		return nil
+	case host.used >= c.options.PerHost:
 		full = host
+	case host.slow.used >= c.halfOfHost() && ep.slow(now):
+		full = host.slow
 	case h.urgent():
 		return h
 	case h.again() && q.again.used >= c.part(2):
@@ -66,11 +74,11 @@ func (c *Core) pick(now time.Time, ep *endpoint) *head {
 		}
 	}
 	switch {
-	case full != nil || ep.gate.running == 0:
-	case c.scarce() && ep.gate.running >= c.part(4):
+	case full != nil || ep.gate.running == 0 || !c.scarce():
+	case ep.gate.running >= c.part(4), ep.share.average == 0:
 		full = &q.greedy
-	case c.scarce() && (ep.slow(now) && q.slow.used >= c.part(4) || ep.share.average == 0):
-		full = &q.slow // as slow as nobody knows yet
+	case ep.slow(now) && q.slow.used >= c.part(4):
+		full = &q.slow
 	}
 	if full == nil {
 		return h
@@ -83,14 +91,6 @@ func (c *Core) pick(now time.Time, ep *endpoint) *head {
 		}
 	}
 	return nil
-}
-
-// slowAt is how many places of its host are taken by slow endpoints, as far as that concerns this one.
-func slowAt(now time.Time, ep *endpoint, host *quota) int {
-	if ep.slow(now) {
-		return host.slow
-	}
-	return 0
 }
 
 // occupy counts an attempt that starts.
@@ -106,7 +106,7 @@ func (c *Core) occupy(now time.Time, ep *endpoint, h *head) {
 	}
 	if h.slow {
 		c.quotas.slow.used++
-		c.quotas.host(h.host).slow++
+		c.quotas.host(h.host).slow.used++
 	}
 }
 
@@ -122,7 +122,7 @@ func (c *Core) vacate(now time.Time, ep *endpoint, h *head) {
 	}
 	if h.slow {
 		q.slow.used--
-		host.slow--
+		host.slow.used--
 	}
 }
 
@@ -130,28 +130,29 @@ func (c *Core) vacate(now time.Time, ep *endpoint, h *head) {
 func (c *Core) readmit(now time.Time, h *head) {
 	q := &c.quotas
 	host := q.host(h.host)
-	c.look(now, host)
-	if host.used == 0 && len(host.refused) == 0 {
+	c.look(now, host, c.options.PerHost)
+	if h.slow {
+		c.look(now, host.slow, c.halfOfHost())
+		c.look(now, &q.slow, c.part(4))
+	}
+	if host.used == 0 && len(host.refused)+len(host.slow.refused) == 0 {
 		delete(q.perHost, h.host)
 	}
 	if h.again() {
-		c.look(now, &q.again)
-	}
-	if h.slow {
-		c.look(now, &q.slow)
+		c.look(now, &q.again, c.part(2))
 	}
 	if !c.scarce() {
 		for len(q.greedy.refused)+len(q.slow.refused) > 0 {
-			c.look(now, &q.greedy)
-			c.look(now, &q.slow)
+			c.look(now, &q.greedy, c.options.Slots)
+			c.look(now, &q.slow, c.options.Slots)
 		}
 	}
 }
 
-// look takes endpoints out of a quota's line until one of them can be attempted that could not be before, or is refused again. Whoever
-// has the quota's places then wakes the next; when nobody has any, all get a look.
-func (c *Core) look(now time.Time, q *quota) {
-	for len(q.refused) > 0 {
+// look takes endpoints out of a quota's line until as many of them can be attempted that could not be before as there are places, or one is
+// refused again. Whoever has the other places wakes the next; when nobody has any, all get a look.
+func (c *Core) look(now time.Time, q *quota, places int) {
+	for woken := 0; len(q.refused) > 0 && (q.used == 0 || woken < places-q.used); {
 		ep := q.refused[0]
 		q.refused = q.refused[1:]
 		if ep.refusedBy != q || c.endpoints[ep.config.ID] != ep {
@@ -160,8 +161,11 @@ func (c *Core) look(now time.Time, q *quota) {
 		ep.refusedBy = nil
 		ready, left := ep.share.pos != 0, len(q.refused)
 		c.refresh(now, ep)
-		if len(q.refused) > left || !ready && ep.share.pos != 0 && q.used > 0 {
+		if len(q.refused) > left {
 			return
+		}
+		if !ready && ep.share.pos != 0 {
+			woken++
 		}
 	}
 }

@@ -134,3 +134,22 @@ func TestRefusedOnesGetTheirTurn(t *testing.T) {
 		}
 	}
 }
+
+// TestPlacesAreNotLost: an endpoint that has its half of a host stands in front of others that wait for the host. As many of them begin as
+// places become free.
+func TestPlacesAreNotLost(t *testing.T) {
+	s := newShop(Options{PerHost: 8})
+	at := func(id string, takes time.Duration, n int) {
+		s.at("https://shared.test/"+id, id, "a", takes)
+		s.arrive(id, n)
+	}
+	at("greedy", time.Hour, 9)
+	at("short", 100*time.Millisecond, 4)
+	for i := range 4 {
+		at(fmt.Sprint("patient", i), time.Hour, 1)
+	}
+	s.run(200 * time.Millisecond)
+	if n := s.core.quotas.host("shared.test").used; n != 8 {
+		t.Errorf("%d of the host's 8 places are in use: %v", n, s.got)
+	}
+}
