@@ -1,0 +1,135 @@
+package replay_test
+
+import (
+	"io"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/engine"
+	"github.com/grapnelhq/grapnel/internal/replay"
+	"github.com/grapnelhq/grapnel/internal/store/memory"
+)
+
+// TestKilledOnTheWay: a replay goes on after a kill where it was. Every delivery is made once, whatever was on its way; those of a key
+// arrive in their order; only what was in flight arrives twice.
+func TestKilledOnTheWay(t *testing.T) {
+	const letters, keys, kills = 2000, 50, 7
+	bubble(t, memoryStore(), nil, func(t *testing.T, w *world) {
+		random := rand.New(rand.NewPCG(4, 4))
+		keyOf := w.letters(letters, keys)
+		w.receiver.answer(200, 20*time.Millisecond)
+		id := w.begin(nil)
+		if total := w.get(id).Total; total != letters {
+			t.Errorf("%d are to be made", total)
+		}
+		done := 0
+		for range kills {
+			time.Sleep(time.Duration(random.IntN(200)) * time.Millisecond)
+			w.kill()
+			p := w.get(id)
+			if p.Status != grapnel.ReplayRunning {
+				t.Fatalf("it was over before the last kill: %+v", p)
+			}
+			if p.Started-p.Done > 64 {
+				t.Errorf("%d are on their way", p.Started-p.Done)
+			}
+			if p.Done > done {
+				done = p.Done
+			}
+		}
+		if done == 0 {
+			t.Error("nothing was done before the last kill: this test shows nothing")
+		}
+		p := w.is(id, grapnel.ReplayCompleted, 10*time.Minute)
+		if p.Started != letters || p.Done != letters || p.Delivered != letters || p.Failed != 0 || p.FinishedAt.IsZero() {
+			t.Errorf("in the end %+v", p)
+		}
+		w.onceEach(id, letters)
+		seen, twice := w.receiver.ordered(t, keyOf)
+		if seen != letters {
+			t.Errorf("%d of %d events arrived", seen, letters)
+		}
+		if twice > kills*keys {
+			t.Errorf("%d came more than once: more than one for each key and kill", twice)
+		}
+		if off, err := w.store.Imbalance(ctx); off != 0 || err != nil {
+			t.Errorf("the books are off by %d, %v", off, err)
+		}
+	})
+}
+
+// TestAnswersGetLost: what the store does without its answer being heard is done once.
+func TestAnswersGetLost(t *testing.T) {
+	const letters, keys = 300, 20
+	var mu sync.Mutex
+	random, broken := rand.New(rand.NewPCG(4, 5)), false
+	faults := map[string]int{}
+	faulty := &memory.Faulty{Store: memory.New(), Injure: func(method string) memory.Fault {
+		mu.Lock()
+		defer mu.Unlock()
+		if !broken || random.IntN(3) > 0 {
+			return memory.Fault{}
+		}
+		faults[method]++
+		return memory.Fault{Err: io.ErrUnexpectedEOF, Applied: random.IntN(2) == 0}
+	}}
+	bubble(t, faulty, nil, func(t *testing.T, w *world) {
+		keyOf := w.letters(letters, keys)
+		id := w.begin(nil)
+		mu.Lock()
+		broken = true
+		mu.Unlock()
+		time.Sleep(5 * time.Minute)
+		mu.Lock()
+		broken = false
+		mu.Unlock()
+		w.is(id, grapnel.ReplayCompleted, 10*time.Minute)
+		w.onceEach(id, letters)
+		if seen, twice := w.receiver.ordered(t, keyOf); seen != letters || twice > 0 {
+			t.Errorf("%d events arrived, %d more than once", seen, twice)
+		}
+	})
+	for _, method := range []string{"Advance", "Candidates", "Replay", "ReplayList"} {
+		if faults[method] == 0 {
+			t.Errorf("%s never failed: this test shows less than it says", method)
+		}
+	}
+}
+
+// TestOverload: a replay is given up before anything else, says so, and goes on when there is room.
+func TestOverload(t *testing.T) {
+	var mu sync.Mutex
+	room := engine.Room{Free: 1 << 40, Total: 1 << 40}
+	tune := func(o *engine.Options) {
+		o.Disk = func() (engine.Room, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			return room, nil
+		}
+	}
+	bubble(t, memoryStore(), tune, func(t *testing.T, w *world) {
+		w.letters(200, 10)
+		id := w.begin(func(q *replay.Request) { q.Rate = 20 })
+		time.Sleep(3 * time.Second)
+		mu.Lock()
+		room.Free = 3 << 30 // enough for single events, not for a replay
+		mu.Unlock()
+		time.Sleep(10 * time.Second)
+		before := w.get(id)
+		if before.Status != grapnel.ReplayRunning || before.Reason == "" || before.Started == 0 {
+			t.Errorf("while there is no room: %+v", before)
+		}
+		time.Sleep(time.Minute)
+		if after := w.get(id); after.Started != before.Started {
+			t.Errorf("%d more were made while there was no room", after.Started-before.Started)
+		}
+		mu.Lock()
+		room.Free = 1 << 40
+		mu.Unlock()
+		w.is(id, grapnel.ReplayCompleted, 30*time.Second)
+		w.onceEach(id, 200)
+	})
+}
