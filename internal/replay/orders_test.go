@@ -1,0 +1,306 @@
+package replay_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/engine"
+	"github.com/grapnelhq/grapnel/internal/replay"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// TestRate: deliveries are made at the rate that was asked for, and the end is foreseen.
+func TestRate(t *testing.T) {
+	for _, c := range []struct {
+		rate    float64
+		letters int
+	}{{0.5, 10}, {20, 200}, {100, 1000}, {1000, 2000}} {
+		bubble(t, memoryStore(), nil, func(t *testing.T, w *world) {
+			w.letters(c.letters, 0)
+			id, began := w.begin(func(q *replay.Request) { q.Rate = c.rate }), time.Now()
+			meant := time.Duration(float64(c.letters) / c.rate * float64(time.Second))
+			off := func(at time.Time) float64 { return at.Sub(began.Add(meant)).Seconds() }
+			time.Sleep(meant / 2)
+			half := w.get(id)
+			if part := float64(half.Started) / float64(c.letters); part < 0.4 || part > 0.6 {
+				t.Errorf("%v a second: after half of the time %d of %d were made", c.rate, half.Started, c.letters)
+			}
+			if off := off(half.ETA); off < -1-0.2*meant.Seconds() || off > 2+0.2*meant.Seconds() {
+				t.Errorf("%v a second: half-way its end was foreseen %f s from where it is", c.rate, off)
+			}
+			p := w.is(id, grapnel.ReplayCompleted, 2*meant+10*time.Second)
+			if off := off(p.FinishedAt); off < -0.1*meant.Seconds()-1/c.rate || off > 2+0.1*meant.Seconds() {
+				t.Errorf("%v a second: it was over %f s from when it should be", c.rate, off)
+			}
+			w.onceEach(id, c.letters)
+		})
+	}
+}
+
+// TestCanary: the others are made once the first one has been delivered, and not at all when it is not.
+func TestCanary(t *testing.T) {
+	with := func(q *replay.Request) { q.Canary = true }
+	bubble(t, memoryStore(), nil, func(t *testing.T, w *world) {
+		w.letters(100, 10)
+		w.receiver.answer(200, 5*time.Second)
+		id := w.begin(with)
+		time.Sleep(4 * time.Second)
+		if p := w.get(id); p.Started != 1 || p.Reason == "" {
+			t.Errorf("while the canary is on its way: %+v", p)
+		}
+		w.receiver.answer(200, 0)
+		w.is(id, grapnel.ReplayCompleted, time.Minute)
+		w.onceEach(id, 100)
+	})
+	bubble(t, memoryStore(), nil, func(t *testing.T, w *world) {
+		w.letters(100, 10)
+		w.receiver.answer(400, 0)
+		id := w.begin(with)
+		p := w.is(id, grapnel.ReplayStopped, time.Minute)
+		time.Sleep(time.Hour)
+		if n := len(w.receiver.got()); n != 1 || p.Started != 1 || p.Failed != 1 || !strings.Contains(p.Reason, "first") {
+			t.Errorf("%d requests; %+v", n, p)
+		}
+	})
+}
+
+// TestStopAfter: failures in a row end a replay, those in between do not.
+func TestStopAfter(t *testing.T) {
+	bubble(t, memoryStore(), nil, func(t *testing.T, w *world) {
+		w.letters(500, 10)
+		id := w.begin(func(q *replay.Request) { q.StopAfter, q.Rate = 10, 50 })
+		time.Sleep(2 * time.Second)
+		w.receiver.answer(400, 0)
+		p := w.is(id, grapnel.ReplayStopped, time.Minute)
+		if p.Delivered == 0 || p.Failed < 10 || p.Failed > 10+64 || p.Reason == "" {
+			t.Errorf("stopped at %+v", p)
+		}
+		time.Sleep(time.Hour)
+		if after := w.get(id); after.Started != p.Started {
+			t.Errorf("%d were made after it was stopped", after.Started-p.Started)
+		}
+		w.receiver.answer(200, 0)
+		again := w.begin(nil)
+		p = w.is(again, grapnel.ReplayCompleted, time.Minute)
+		if n := w.audited(grapnel.VerbStopReplay); n != 1 {
+			t.Errorf("that it was stopped is on record %d times", n)
+		}
+		// The dead letters that are not replayed with success, and those that the first one has left.
+		if p.Delivered != p.Started || p.Total != p.Started || p.Started < 400 {
+			t.Errorf("the next one: %+v", p)
+		}
+	})
+}
+
+// audited counts entries of a verb.
+func (w *world) audited(verb grapnel.Verb) (n int) {
+	list, err := w.store.AuditList(ctx, store.Everyone(), store.AuditQuery{Limit: 1000})
+	w.must(err)
+	for i := range list {
+		if list[i].Verb == verb && list[i].Endpoint == "ep" && strings.HasPrefix(list[i].Reason, "rpl_") {
+			n++
+		}
+	}
+	return n
+}
+
+// TestPauseResumeCancel: nothing is made once the call has returned; what was made goes on.
+func TestPauseResumeCancel(t *testing.T) {
+	bubble(t, memoryStore(), nil, func(t *testing.T, w *world) {
+		w.letters(1000, 10)
+		w.receiver.answer(200, 2*time.Second)
+		by := grapnel.By{Actor: "key_1", Reason: "wait"}
+		id := w.begin(nil)
+		time.Sleep(time.Second)
+		paused, err := w.runner.Pause(ctx, store.Everyone(), id, by)
+		w.must(err)
+		atPause := w.get(id)
+		if paused.Status != grapnel.ReplayPaused || atPause.Reason != "wait" || atPause.Started == 0 || !atPause.ETA.IsZero() {
+			t.Errorf("paused: %+v", atPause)
+		}
+		w.kill() // it stays paused
+		time.Sleep(time.Hour)
+		if p := w.get(id); p.Started != atPause.Started || p.Done != p.Started || p.Status != grapnel.ReplayPaused {
+			t.Errorf("an hour after it was paused with %d made: %+v", atPause.Started, p)
+		}
+		_, err = w.runner.Pause(ctx, store.Everyone(), id, by)
+		w.must(err)
+		_, err = w.runner.Resume(ctx, store.Everyone(), id, by)
+		w.must(err)
+		time.Sleep(5 * time.Second)
+		// Two orders that follow on each other, faster than the job looks.
+		_, err = w.runner.Pause(ctx, store.Everyone(), id, by)
+		w.must(err)
+		_, err = w.runner.Resume(ctx, store.Everyone(), id, by)
+		w.must(err)
+		before := w.get(id)
+		time.Sleep(5 * time.Second)
+		if p := w.get(id); p.Started <= before.Started || p.Reason == "wait" {
+			t.Errorf("resumed at %d: %+v", before.Started, p)
+		}
+		_, err = w.runner.Cancel(ctx, store.Everyone(), id, by)
+		w.must(err)
+		atCancel := w.get(id)
+		time.Sleep(time.Hour)
+		if p := w.get(id); p.Started != atCancel.Started || p.Done != p.Started || p.Delivered != p.Done || p.Status != grapnel.ReplayCancelled || p.FinishedAt.IsZero() {
+			t.Errorf("an hour after it was cancelled with %d made: %+v", atCancel.Started, p)
+		}
+		_, err = w.runner.Cancel(ctx, store.Everyone(), id, by)
+		w.must(err)
+		if _, err = w.runner.Resume(ctx, store.Everyone(), id, by); grapnel.CodeOf(err) != grapnel.CodeConflict {
+			t.Errorf("resuming what is cancelled: %v", err)
+		}
+		if _, err = w.runner.Pause(ctx, store.Of("other"), id, by); grapnel.CodeOf(err) != grapnel.CodeNotFound {
+			t.Errorf("pausing what belongs to somebody else: %v", err)
+		}
+		for verb, n := range map[grapnel.Verb]int{grapnel.VerbReplay: 1, grapnel.VerbPauseReplay: 2, grapnel.VerbResumeReplay: 2, grapnel.VerbCancelReplay: 1} {
+			if got := w.audited(verb); got != n {
+				t.Errorf("%d entries of %s, not %d", got, verb, n)
+			}
+		}
+	})
+}
+
+// TestEndpointStops: a replay waits while its endpoint does, says so, and is over when that is deleted.
+func TestEndpointStops(t *testing.T) {
+	bubble(t, memoryStore(), nil, func(t *testing.T, w *world) {
+		w.letters(1000, 10)
+		id := w.begin(func(q *replay.Request) { q.Rate = 20 })
+		for _, status := range []grapnel.EndpointStatus{grapnel.EndpointPaused, grapnel.EndpointDisabled} {
+			time.Sleep(2 * time.Second)
+			w.endpoint(func(ep *grapnel.Endpoint) { ep.Status = status })
+			time.Sleep(2 * time.Second)
+			before := w.get(id)
+			time.Sleep(time.Minute)
+			p := w.get(id)
+			if p.Started != before.Started || p.Status != grapnel.ReplayRunning || !strings.Contains(p.Reason, string(status)) {
+				t.Errorf("endpoint %s: %d were made; %+v", status, p.Started-before.Started, p)
+			}
+			w.endpoint(func(ep *grapnel.Endpoint) { ep.Status = grapnel.EndpointEnabled })
+			time.Sleep(3 * time.Second)
+			if p := w.get(id); p.Started == before.Started || p.Reason != "" {
+				t.Errorf("endpoint enabled: %+v", p)
+			}
+		}
+		w.must(w.engine.DeleteEndpoint(ctx, store.Everyone(), "ep", grapnel.By{}))
+		if p := w.is(id, grapnel.ReplayCancelled, 5*time.Second); !strings.Contains(p.Reason, "deleted") {
+			t.Errorf("%+v", p)
+		}
+	})
+}
+
+func (w *world) endpoint(change func(*grapnel.Endpoint)) {
+	w.t.Helper()
+	ep, ok := w.engine.Endpoint(store.Everyone(), "ep")
+	if !ok {
+		w.t.Fatal("there is no endpoint")
+	}
+	change(&ep)
+	_, err := w.engine.PutEndpoint(ctx, store.Everyone(), ep, store.With{})
+	w.must(err)
+}
+
+// TestPlan: what is counted is what will be made, and why the others are not.
+func TestPlan(t *testing.T) {
+	bubble(t, memoryStore(), nil, func(t *testing.T, w *world) {
+		w.letters(2500, 7)
+		plan := func(change func(*replay.Request)) replay.Plan {
+			t.Helper()
+			q := replay.Request{Endpoint: "ep"}
+			if change != nil {
+				change(&q)
+			}
+			p, err := w.runner.Plan(ctx, store.Everyone(), q)
+			w.must(err)
+			return p
+		}
+		same := func(what string, got, want replay.Plan) {
+			t.Helper()
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s: %s", what, diff)
+			}
+		}
+		same("all", plan(nil), replay.Plan{Total: 2500, Keys: 7, LongestChain: 358})
+		same("of one key", plan(func(q *replay.Request) { q.Selection.Keys = []string{"k6"} }), replay.Plan{Total: 357, Keys: 1, LongestChain: 357})
+		same("delivered ones", plan(func(q *replay.Request) { q.Selection.Status = []grapnel.Status{grapnel.Delivered} }), replay.Plan{})
+		few := func(q *replay.Request) { q.Selection.Deliveries = []int64{1, 2, 3, 8} }
+		same("those named", plan(few), replay.Plan{Total: 4, Keys: 3, LongestChain: 2})
+		w.must(w.store.Annotate(ctx, store.Everyone(), store.Annotation{Delivery: 9, Discard: "of no use", At: time.Now()}))
+		w.is(w.begin(few), grapnel.ReplayCompleted, time.Minute)
+		w.receiver.answer(200, time.Hour)
+		w.begin(func(q *replay.Request) { q.Selection.Deliveries = []int64{10, 11} })
+		time.Sleep(3 * time.Second)
+		same("the rest", plan(nil), replay.Plan{Total: 2493, Keys: 7, LongestChain: 357, AlreadyReplayed: 4, Discarded: 1, OnItsWay: 2})
+		same("again", plan(func(q *replay.Request) { q.Selection.Again = true }), replay.Plan{Total: 2500, Keys: 7, LongestChain: 358})
+		w.endpoint(func(ep *grapnel.Endpoint) { ep.Ordering = grapnel.Unordered })
+		same("without order", plan(func(q *replay.Request) { q.Selection.Again = true }), replay.Plan{Total: 2500, Keys: 7, LongestChain: 1})
+
+		for field, change := range map[string]func(*replay.Request){
+			"/rate":        func(q *replay.Request) { q.Rate = -1 },
+			"/stop_after":  func(q *replay.Request) { q.StopAfter = -1 },
+			"/status":      func(q *replay.Request) { q.Selection.Status = []grapnel.Status{grapnel.Pending} },
+			"/event_types": func(q *replay.Request) { q.Selection.Types = []string{"a..b"} },
+			"/to": func(q *replay.Request) {
+				q.Selection.From, q.Selection.To = time.Now(), time.Now().Add(-time.Hour)
+			},
+			"/deliveries": func(q *replay.Request) { q.Selection.Deliveries = make([]int64, 10_001) },
+		} {
+			q := replay.Request{Endpoint: "ep"}
+			change(&q)
+			if _, err := w.runner.Plan(ctx, store.Everyone(), q); err == nil || !strings.Contains(err.Error(), field) {
+				t.Errorf("%s: %v", field, err)
+			}
+		}
+		if _, err := w.runner.Plan(ctx, store.Of("other"), replay.Request{Endpoint: "ep"}); grapnel.CodeOf(err) != grapnel.CodeNotFound {
+			t.Errorf("of somebody else: %v", err)
+		}
+	})
+}
+
+// TestBehindWhatWaits: what is replayed comes after what waits in its key, and what is published later comes after that. The receiver has at
+// most 64 of it at once.
+func TestBehindWhatWaits(t *testing.T) {
+	bubble(t, memoryStore(), func(o *engine.Options) { o.Core.Slots = 1000 }, func(t *testing.T, w *world) {
+		w.letters(300, 0)
+		w.receiver.answer(200, 30*time.Second)
+		id := w.begin(nil)
+		time.Sleep(10 * time.Second)
+		if p := w.get(id); p.Started != 64 || p.Reason == "" {
+			t.Errorf("with a receiver that takes its time: %+v", p)
+		}
+		w.receiver.answer(200, 0)
+		w.is(id, grapnel.ReplayCompleted, 5*time.Minute)
+	})
+	bubble(t, memoryStore(), nil, func(t *testing.T, w *world) {
+		w.letters(5, 1)
+		w.receiver.answer(200, 10*time.Second)
+		w.publish("k0", "evt_waits")
+		id := w.begin(nil)
+		time.Sleep(time.Second)
+		w.publish("k0", "evt_later")
+		w.is(id, grapnel.ReplayCompleted, 5*time.Minute)
+		time.Sleep(time.Minute)
+		if got, want := strings.Join(w.receiver.got(), " "), "evt_waits evt_00000 evt_00001 evt_00002 evt_00003 evt_00004 evt_later"; got != want {
+			t.Errorf("got %s, not %s", got, want)
+		}
+	})
+}
+
+func (w *world) publish(key, id string) {
+	w.t.Helper()
+	ev := &grapnel.Event{ID: id, Tenant: "default", Type: "test.event", Key: key, Data: []byte(`{}`), ContentType: grapnel.JSONType,
+		OccurredAt: time.Now(), AcceptedAt: time.Now()}
+	_, err := w.engine.Publish(ctx, []store.Incoming{{Event: ev}}, nil)
+	w.must(err)
+}
+
+// TestNothingToDo: a replay of nothing is over at once.
+func TestNothingToDo(t *testing.T) {
+	bubble(t, memoryStore(), nil, func(t *testing.T, w *world) {
+		w.is(w.begin(nil), grapnel.ReplayCompleted, time.Second)
+	})
+}
