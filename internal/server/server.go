@@ -134,6 +134,7 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 			return egress.CheckURL(url, egress.URLRules{Allow: o.EgressAllow, HTTPSOnly: o.HTTPSOnly})
 		},
 		CheckHeaders: egress.CheckHeaders,
+		Replays:      s.replays,
 		Keep:         store.Keep{For: o.Retention, Rules: o.Rules},
 		Metrics:      s.metrics(measured...),
 		Ready:        s.ready,
