@@ -324,6 +324,10 @@ func rotated(before []grapnel.Secret, text string, now time.Time, overlap time.D
 type newTest struct {
 	Type string          `json:"type,omitempty" minLength:"1" maxLength:"128" doc:"grapnel.test if not given"`
 	Data json.RawMessage `json:"data,omitempty" doc:"any JSON"`
+
+	// Of an event as a receiver got it, which can be given as it is. A test is an event of its own all the same.
+	ID        string `json:"id,omitempty" maxLength:"64" doc:"not used: the test gets an id of its own"`
+	Timestamp string `json:"timestamp,omitempty" maxLength:"64" doc:"not used"`
 }
 
 // testEndpoint sends one endpoint an event of its own.

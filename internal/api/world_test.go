@@ -464,3 +464,13 @@ func (w *world) attempt(d *grapnel.Delivery, number, status int, next time.Time)
 		w.t.Fatal(err)
 	}
 }
+
+// newest is the last delivery that was made.
+func (w *world) newest(t testing.TB) *grapnel.Delivery {
+	t.Helper()
+	all, err := w.street.DeliveryList(t.Context(), store.Everyone(), store.DeliveryQuery{Limit: 1})
+	if err != nil || len(all) == 0 {
+		t.Fatalf("there are %d deliveries: %v", len(all), err)
+	}
+	return &all[0]
+}

@@ -1,0 +1,120 @@
+package api
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// The calls of the documents that Grapnel set out from, as they stand there: paths, parameters and bodies.
+
+// Parseo: what failed is listed by status, all of it is replayed, an event's payload is sent as a test, full records are kept 30 days
+// and what they add up to for ever.
+func TestCallsOfParseo(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Keep = store.Keep{For: 30 * 24 * time.Hour} })
+	ep := w.endpoint(admin, `,"policy":"parseo"`)
+	dead := w.over(t, `{"id":"evt_4D3c2B","type":"invoice.parsed","data":{"id":"inv_1","total": 1.50}}`, grapnel.Failed)
+	w.over(t, `{"type":"invoice.parsed","data":2}`, grapnel.Delivered)
+
+	failed := w.must(200, "GET", "/webhooks/"+ep+"/deliveries?status=failed", "")["data"].([]any)
+	if len(failed) != 1 || failed[0].(map[string]any)["id"] != dead.ID() || failed[0].(map[string]any)["days_left"] != 30.0 {
+		t.Fatalf("failed are %v", failed)
+	}
+	// The payload as it was delivered.
+	got := w.must(200, "POST", "/webhooks/"+ep+"/test", `{"id":"evt_4D3c2B","type":"invoice.parsed","timestamp":"2026-01-02T03:04:05.678901Z","data":{"id":"inv_1","total": 1.50}}`)
+	if got["event_id"] == "evt_4D3c2B" || got["type"] != "invoice.parsed" || string(w.event(got["event_id"].(string)).Data) != `{"id":"inv_1","total": 1.50}` {
+		t.Errorf("the test is %v", got)
+	}
+	w.finish(w.newest(t), grapnel.Delivered, "", "")
+	if all := w.must(202, "POST", "/v1/endpoints/"+ep+"/replay", `{"status":["failed"]}`); all["total"] != 1.0 {
+		t.Errorf("all that failed is %v", all)
+	}
+	stats := w.must(200, "GET", "/v1/endpoints/"+ep+"/stats?bucket=day", "")["data"].([]any)[0].(map[string]any)
+	if fmt.Sprint(stats["delivered"], stats["failed"], stats["retried"]) != "2 1 0" {
+		t.Errorf("the day is %v", stats)
+	}
+}
+
+// Paylera: inspecting and replaying under its own paths.
+func TestCallsOfPaylera(t *testing.T) {
+	w := newWorld(t)
+	w.clock = time.Date(2026, 5, 6, 9, 0, 0, 0, time.UTC)
+	ep := w.endpoint(admin, `,"policy":"paylera"`)
+	home := "/v1/admin/webhook-endpoints/" + ep
+	dead := w.over(t, `{"type":"invoice.paid","data":1,"aggregate_type":"invoice","aggregate_id":"inv_123"}`, grapnel.Failed)
+	w.over(t, `{"type":"invoice.sent","data":1}`, grapnel.Failed)
+	w.clock = time.Date(2026, 5, 6, 15, 0, 0, 0, time.UTC)
+	w.over(t, `{"type":"invoice.paid","data":1}`, grapnel.Failed)
+	w.must(200, "PATCH", home, `{"status":"disabled"}`)
+	if got := w.must(200, "PATCH", home, `{ "status": "enabled" }`); got["status"] != "enabled" {
+		t.Errorf("enabled: %v", got)
+	}
+	failed := w.must(200, "GET", home+"/deliveries?status=failed&limit=50", "")["data"].([]any)
+	if len(failed) != 3 || failed[2].(map[string]any)["id"] != dead.ID() {
+		t.Errorf("failed are %v", failed)
+	}
+	if got := w.must(202, "POST", home+"/replay", `{
+"from": "2026-05-06T08:00:00Z",
+"to": "2026-05-06T14:00:00Z",
+"event_types": ["invoice.paid"]
+}`); got["total"] != 1.0 || got["status"] != "running" {
+		t.Errorf("the replay is %v", got)
+	}
+	if got := w.must(200, "POST", home+"/deliveries/"+dead.ID()+"/retry", ""); got["replay_of"] != dead.ID() || got["key"] != "invoice/inv_123" {
+		t.Errorf("retried: %v", got)
+	}
+	// "Fix the bug, ack the stuck event".
+	w.must(200, "POST", "/v1/deliveries/"+w.newest(t).ID()+"/skip", `{"reason":"acknowledged by hand"}`)
+}
+
+// Sent: what is given up after 24 hours leaves no dead letter, but its record stays and can be delivered again.
+func TestCallsOfSent(t *testing.T) {
+	w := newWorld(t)
+	ep := w.endpoint(admin, `,"policy":"sent"`)
+	d := w.over(t, `{"type":"message.status","data":{"field":"messages"}}`, grapnel.Discarded)
+	if got := w.all("/v1/endpoints/"+ep+"/deliveries?status=discarded", 5); len(got) != 1 || got[0] != d.ID() {
+		t.Errorf("discarded are %v", got)
+	}
+	if got := w.must(200, "POST", "/v1/endpoints/"+ep+"/replay", `{"status":["discarded"],"dry_run":true}`); got["total"] != 1.0 {
+		t.Errorf("the plan is %v", got)
+	}
+}
+
+// Hooque: what was rejected is inspected, kept with a reason, and replayed after a fix. Its queue calls belong to queues.
+func TestCallsOfHooque(t *testing.T) {
+	w := newWorld(t)
+	ep := w.endpoint(admin, "")
+	w.must(202, "POST", "/v1/events", `{"type":"order.created","data":1}`)
+	d := w.newest(t)
+	w.finish(d, grapnel.Failed, grapnel.ReasonRejected, "rejected: the schema is not known")
+	if got := w.must(200, "GET", "/v1/deliveries/"+d.ID(), ""); got["reason_code"] != "rejected" || got["reason"] != "rejected: the schema is not known" {
+		t.Errorf("shown as %v", got)
+	}
+	if got := w.must(202, "POST", "/v1/endpoints/"+ep+"/replay", `{"deliveries":["`+d.ID()+`"],"canary":true}`); got["total"] != 1.0 {
+		t.Errorf("the replay is %v", got)
+	}
+}
+
+// Webhookify: on every dead letter is kept when it was replayed and with what result, and the metrics that it asks for are answered.
+func TestCallsOfWebhookify(t *testing.T) {
+	w := newWorld(t)
+	ep := w.endpoint(admin, `,"policy":"webhookify"`)
+	good, bad := w.over(t, `{"type":"a","data":1}`, grapnel.Failed), w.over(t, `{"type":"a","data":2}`, grapnel.Failed)
+	id := w.must(202, "POST", "/v1/endpoints/"+ep+"/replay", "")["id"].(string)
+	w.make(t, id, 0, good.Seq, grapnel.Delivered, good.Seq)
+	w.make(t, id, good.Seq, bad.Seq, grapnel.Failed, bad.Seq)
+	for d, want := range map[*grapnel.Delivery]string{good: "delivered", bad: "failed"} {
+		if got := w.must(200, "GET", "/v1/deliveries/"+d.ID(), ""); got["replay_result"] != want || got["replayed_at"] == nil || got["replayed_by"] != id {
+			t.Errorf("shown as %v", got)
+		}
+	}
+	totals := w.must(200, "GET", "/v1/stats", "")["totals"].(map[string]any)
+	for _, name := range []string{"first_attempt_success", "retried", "attempts", "failed", "latency"} {
+		if totals[name] == nil {
+			t.Errorf("%s is not told: %v", name, totals)
+		}
+	}
+}
