@@ -19,6 +19,8 @@ type checkpoints struct {
 	pages atomic.Int64 // in the log
 	due   atomic.Bool  // the writer shall copy the rest
 	wake  chan struct{}
+	asked chan chan struct{} // copy what is there now
+	cuts  chan chan error    // the writer shall copy the rest and cut the log off
 	quit  chan struct{}
 	done  chan struct{}
 }
@@ -40,6 +42,9 @@ func (c *checkpoints) run() {
 		select {
 		case <-c.quit:
 			return
+		case copied := <-c.asked:
+			c.copy(c.conn)
+			close(copied)
 		case <-c.wake:
 			if !c.due.Load() && c.pages.Load() >= c.at {
 				c.copy(c.conn)
@@ -54,6 +59,11 @@ func (c *checkpoints) rest(conn *sqlite3.Conn) {
 	if c.due.Load() {
 		c.copy(conn)
 		c.due.Store(false)
+	}
+	select {
+	case reply := <-c.cuts:
+		reply <- c.cut(conn)
+	default:
 	}
 }
 

@@ -2,12 +2,131 @@ package sqlite
 
 import (
 	"context"
+	"errors"
+	"sync"
 
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// Purge removes what is old.
-func (s *Store) Purge(context.Context, store.Keep, int) (int, error) { return 0, nil }
+// purgedAtOnce is how many deliveries one transaction removes: few, because others wait for it to end.
+const purgedAtOnce = 32
 
-// Imbalance is how far the counts are from each other.
-func (s *Store) Imbalance(context.Context) (int64, error) { return 0, nil }
+// purge is where Purge goes on.
+type purge struct {
+	mu    sync.Mutex
+	block int64 // of events; nothing is left to remove in the blocks before
+	owed  bool  // something was removed, here or by a process before, that may still be in the log
+}
+
+// Purge looks for what is to be removed on a connection for reading, event by event, and removes it in small transactions, each of
+// which looks again whether it may. While it does, what is removed is overwritten with zeros. Then the log, which has pages as they were
+// before, is copied into the database to its end and cut off.
+//
+// Blocks of events that were all gone through are not looked at again before the last one was.
+func (s *Store) Purge(ctx context.Context, keep store.Keep, limit int) (int, error) {
+	s.purge.mu.Lock()
+	defer s.purge.mu.Unlock()
+	if err := s.mergeDays(ctx, keep.Now); err != nil {
+		return 0, err
+	}
+	found, err := s.old(ctx, keep, limit)
+	if err != nil {
+		return 0, err
+	}
+	removed := 0
+	for len(found) > 0 {
+		n := 0
+		for size := 0; n < len(found) && (n == 0 || size+found[n].size() <= purgedAtOnce); n++ {
+			size += found[n].size()
+		}
+		o := &purging{events: found[:n]}
+		s.purge.owed = true
+		if err := s.write(ctx, o); err != nil {
+			return removed, err
+		}
+		removed += o.removed
+		found = found[n:]
+	}
+	if !s.purge.owed {
+		return removed, nil
+	}
+	err = s.empty(ctx)
+	s.purge.owed = err != nil
+	return removed, err
+}
+
+// purging removes some events, or some of their deliveries.
+type purging struct {
+	events  []oldEvent
+	removed int
+}
+
+func (o *purging) grows() bool { return false }
+
+// apply overwrites what it removes. At other times nothing is overwritten: what comes and goes with every delivery is no secret, and it
+// would have to be written once more.
+func (o *purging) apply(t *tx) (err error) {
+	o.removed = 0
+	if err := t.conn.Exec("PRAGMA secure_delete = ON"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, t.conn.Exec("PRAGMA secure_delete = OFF")) }()
+	for i := range o.events {
+		n, err := t.purge(&o.events[i])
+		if err != nil {
+			return err
+		}
+		o.removed += n
+	}
+	t.ledger.event, t.ledger.delivery = t.lastEvent, t.lastDelivery
+	return nil
+}
+
+// purge removes what is to be removed of an event, and the event if nothing is left of it.
+func (t *tx) purge(e *oldEvent) (removed int, err error) {
+	for _, number := range e.deliveries {
+		q := t.q.dropFinished.Int(number)
+		found, err := q.Row()
+		if err != nil {
+			return removed, err
+		}
+		if !found {
+			continue
+		}
+		t.count(q.Integer(0), q.Integer(1), q.Integer(2), -1)
+		q.Reset()
+		t.ledger.purged++
+		removed++
+		for _, drop := range []*sqlite3.Stmt{t.q.dropAttempts, t.q.dropMark, t.q.dropRedelivery} {
+			if err := drop.Int(number).Run(); err != nil {
+				return removed, err
+			}
+		}
+	}
+	end := e.first + e.made
+	left := t.q.anyDelivery.Int(e.first).Int(end).Int(e.first).Int(end).Int(e.seq)
+	found, err := left.Row()
+	if found || err != nil {
+		left.Reset()
+		return removed, err
+	}
+	if err := t.q.dropEvent.Int(e.seq).Run(); err != nil {
+		return removed, err
+	}
+	if len(e.deliveries) == 0 {
+		removed += t.conn.Changed()
+	}
+	return removed, nil
+}
+
+const imbalanceQuery = "SELECT ifnull(sum(made), 0) - ifnull(sum(n), 0) - (SELECT purged FROM ledger) FROM tally"
+
+// Imbalance compares counts that are kept in different ways: what was made is counted for ever, what waits and what ended goes up and down.
+func (s *Store) Imbalance(ctx context.Context) (n int64, err error) {
+	err = s.read(ctx, func(r *sqlite3.Conn) error {
+		n, err = one(r, imbalanceQuery)
+		return err
+	})
+	return n, err
+}

@@ -72,6 +72,7 @@ type Store struct {
 	packer      *packer
 	stats       stats
 	drained     drained
+	purge       purge
 	log         *slog.Logger
 	now         func() time.Time
 	retryAfter  time.Duration
@@ -97,6 +98,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 		closing:    make(chan struct{}),
 		fatal:      make(chan error, 1),
 		drained:    drained{to: make(map[string]int64)},
+		purge:      purge{owed: true},
 	}
 	if s.now == nil {
 		s.now = time.Now
@@ -157,7 +159,7 @@ func (s *Store) connect(path string, readers int) error {
 	if err := s.writer.tx.prepare(); err != nil {
 		return err
 	}
-	s.checkpoints = checkpoints{store: s, at: checkpointAt, wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
+	s.checkpoints = checkpoints{store: s, at: checkpointAt, wake: make(chan struct{}, 1), asked: make(chan chan struct{}), cuts: make(chan chan error, 1), quit: make(chan struct{}), done: make(chan struct{})}
 	if s.checkpoints.conn, err = connect(path, sqlite3.ReadWrite, checkpointCache); err != nil {
 		return err
 	}

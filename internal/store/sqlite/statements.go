@@ -22,10 +22,12 @@ type statements struct {
 
 	tenant, addTenant, kind, addKind, target, addTarget, targetID *sqlite3.Stmt
 
-	addTally, addHour, setVersion      *sqlite3.Stmt
-	account, setAccount                *sqlite3.Stmt
-	totalHour, setTotalHour, addLedger *sqlite3.Stmt
-	setNote, setDiscard                *sqlite3.Stmt
+	addTally, addHour, setVersion                                                *sqlite3.Stmt
+	account, setAccount                                                          *sqlite3.Stmt
+	totalHour, setTotalHour, addLedger                                           *sqlite3.Stmt
+	setNote, setDiscard                                                          *sqlite3.Stmt
+	oldHour, dropHour, totalDay, setTotalDay                                     *sqlite3.Stmt
+	dropFinished, dropAttempts, dropMark, dropRedelivery, dropEvent, anyDelivery *sqlite3.Stmt
 
 	addEvent, eventByID, eventKey, eventOf             *sqlite3.Stmt
 	addPending, pending, dropPending, plan, mark, lead *sqlite3.Stmt
@@ -89,6 +91,16 @@ func (q *statements) all() []text {
 		{&q.setNote, "INSERT INTO mark (delivery, note) VALUES (?, ?) ON CONFLICT (delivery) DO UPDATE SET note = excluded.note"},
 		{&q.setDiscard, `INSERT INTO mark (delivery, discarded_at, discard_reason) VALUES (?, ?, ?)
 			ON CONFLICT (delivery) DO UPDATE SET discarded_at = excluded.discarded_at, discard_reason = excluded.discard_reason`},
+		{&q.oldHour, "SELECT hour, target, tenant, body FROM total_hour WHERE hour < ? ORDER BY hour LIMIT 1"},
+		{&q.dropHour, "DELETE FROM total_hour WHERE hour = ? AND target = ? AND tenant = ?"},
+		{&q.totalDay, "SELECT body FROM total_day WHERE target = ? AND day = ? AND tenant = ?"},
+		{&q.setTotalDay, "INSERT OR REPLACE INTO total_day (target, day, tenant, body) VALUES (?, ?, ?, ?)"},
+		{&q.dropFinished, "DELETE FROM finished WHERE seq = ? RETURNING target, tenant, status"},
+		{&q.dropAttempts, "DELETE FROM attempt WHERE delivery = ?"},
+		{&q.dropMark, "DELETE FROM mark WHERE delivery = ?"},
+		{&q.dropRedelivery, "DELETE FROM redelivery WHERE delivery = ?"},
+		{&q.dropEvent, "DELETE FROM event WHERE seq = ?"},
+		{&q.anyDelivery, anyDeliveryQuery},
 		{&q.addLedger, `UPDATE ledger SET purged = purged + ?, event = max(event, ?), delivery = max(delivery, ?)`},
 
 		{&q.addEvent, `INSERT INTO event (seq, id, kind, key, hash, accepted, occurred, first, made, content_type, metadata,

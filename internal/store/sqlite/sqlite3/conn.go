@@ -135,6 +135,19 @@ func (c *Conn) Checkpoint() (log, copied int, err error) {
 	return int(int32At(c.out)), int(int32At(c.out + 8)), nil
 }
 
+// Truncate copies the whole write-ahead log into the database and cuts it to nothing. If somebody still reads from the log it fails with an
+// error that is Busy, and waits for nobody.
+func (c *Conn) Truncate() error {
+	const patience = 5000 // what connections are opened with
+	sqlite3.Xsqlite3_busy_timeout(c.tls, c.db, 0)
+	defer sqlite3.Xsqlite3_busy_timeout(c.tls, c.db, patience)
+	rc := sqlite3.Xsqlite3_wal_checkpoint_v2(c.tls, c.db, 0, sqlite3.SQLITE_CHECKPOINT_TRUNCATE, c.out, c.out+8)
+	if rc != sqlite3.SQLITE_OK {
+		return c.failure(rc)
+	}
+	return nil
+}
+
 func malloc(tls *libc.TLS, size int) uintptr {
 	p := libc.Xmalloc(tls, types.Size_t(size))
 	if p == 0 {

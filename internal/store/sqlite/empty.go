@@ -1,0 +1,114 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
+)
+
+// Reads that are going on keep the log from being cut off. At first one waits for a moment without any; after this many tries new ones
+// wait until those that are going on are over.
+const politeTries = 8
+
+// empty copies the whole log into the database and cuts it off, so that nothing is in any file but what is in the database. Most of it is
+// copied while commits go on; the writer only copies what has come meanwhile.
+func (s *Store) empty(ctx context.Context) error {
+	wait := time.Millisecond
+	for try := 1; ; try++ {
+		giveBack := func() {}
+		if try > politeTries {
+			var err error
+			if giveBack, err = s.occupy(ctx); err != nil {
+				return err
+			}
+		}
+		err := s.cutLog(ctx)
+		giveBack()
+		var e *sqlite3.Error
+		if !errors.As(err, &e) || !e.Busy() {
+			return err
+		}
+		select {
+		case <-time.After(wait):
+			wait = min(2*wait, 100*time.Millisecond)
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.closing:
+			return s.gone()
+		}
+	}
+}
+
+// occupy borrows all connections for reading.
+func (s *Store) occupy(ctx context.Context) (giveBack func(), err error) {
+	var borrowed []*sqlite3.Conn
+	giveBack = func() {
+		for _, r := range borrowed {
+			s.readers <- r
+		}
+	}
+	for len(borrowed) < cap(s.readers) && err == nil {
+		select {
+		case r := <-s.readers:
+			borrowed = append(borrowed, r)
+		case <-ctx.Done():
+			err = ctx.Err()
+		case <-s.closing:
+			err = s.gone()
+		}
+	}
+	if err != nil {
+		giveBack()
+	}
+	return giveBack, err
+}
+
+// cutLog makes one try.
+func (s *Store) cutLog(ctx context.Context) error {
+	c := &s.checkpoints
+	copied, reply := make(chan struct{}), make(chan error, 1)
+	select {
+	case c.asked <- copied:
+		<-copied
+	case <-c.done:
+		return s.gone()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	c.cuts <- reply // nobody else puts anything in
+	if err := s.write(ctx, nothing{}); err != nil {
+		select {
+		case <-c.cuts: // the writer has not seen it
+		default:
+		}
+		return err
+	}
+	select {
+	case err := <-reply:
+		return err
+	case <-s.writer.stopped:
+		return s.gone()
+	}
+}
+
+// cut is called by the writer when it is in no transaction.
+func (c *checkpoints) cut(conn *sqlite3.Conn) error {
+	started := c.store.now()
+	err := conn.Truncate()
+	switch {
+	case broken(err):
+		err = c.store.fail(err)
+	case err == nil:
+		c.pages.Store(0)
+	}
+	c.store.stats.checkpointed(c.store.now().Sub(started))
+	return err
+}
+
+// nothing is an operation that only makes the writer come by.
+type nothing struct{}
+
+func (nothing) grows() bool     { return false }
+func (nothing) apply(*tx) error { return nil }

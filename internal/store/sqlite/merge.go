@@ -1,0 +1,100 @@
+package sqlite
+
+import (
+	"context"
+	"time"
+
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
+)
+
+// mergedAtOnce is how many rows of totals one transaction makes part of a day.
+const mergedAtOnce = 64
+
+const (
+	oldAccountsQuery = "SELECT target, tenant FROM tally WHERE hour < ? AND status = 1 LIMIT ?" // as many rows as there are endpoints
+	anyOldHourQuery  = "SELECT 1 FROM total_hour WHERE hour < ? LIMIT 1"
+)
+
+// mergeDays makes days of those hours that are not kept as such any more.
+func (s *Store) mergeDays(ctx context.Context, now time.Time) error {
+	below := hourOfDay(dayOf(hourOf(micros(now.Add(-store.HoursKept)))))
+	for {
+		o := &merging{below: below}
+		some := false
+		err := s.read(ctx, func(r *sqlite3.Conn) (err error) {
+			hours, err := integer(r, anyOldHourQuery, func(q *sqlite3.Stmt) { q.Int(below) })
+			if err != nil {
+				return err
+			}
+			o.accounts, err = oldAccounts(r, below)
+			some = hours == 1 || len(o.accounts) > 0
+			return err
+		})
+		if err != nil || !some {
+			return err
+		}
+		if err := s.write(ctx, o); err != nil {
+			return err
+		}
+	}
+}
+
+func oldAccounts(r *sqlite3.Conn, below int64) (all []accountOf, err error) {
+	q, err := r.Prepare(oldAccountsQuery)
+	if err != nil {
+		return nil, err
+	}
+	q.Int(below).Int(mergedAtOnce)
+	for {
+		more, err := q.Next()
+		if !more {
+			return all, err
+		}
+		all = append(all, accountOf{q.Integer(0), q.Integer(1)})
+	}
+}
+
+// merging makes days of some hours.
+type merging struct {
+	below    int64
+	accounts []accountOf // whose latest hour is to be merged
+}
+
+func (o *merging) grows() bool { return false }
+
+func (o *merging) apply(t *tx) error {
+	for _, of := range o.accounts {
+		a, err := t.account(of)
+		if err != nil {
+			return err
+		}
+		if a.open && a.hour < o.below {
+			if err := t.settle(of, a); err != nil {
+				return err
+			}
+		}
+	}
+	for range mergedAtOnce {
+		q := t.q.oldHour.Int(o.below)
+		found, err := q.Row()
+		if !found {
+			return err
+		}
+		hour, of := q.Integer(0), accountOf{q.Integer(1), q.Integer(2)}
+		sum, err := decodeTotals(q.Bytes(3))
+		if q.Reset(); err != nil {
+			return err
+		}
+		day := dayOf(hour)
+		get := t.q.totalDay.Int(of.target).Int(day).Int(of.tenant)
+		set := t.q.setTotalDay.Int(of.target).Int(day).Int(of.tenant)
+		if err := addTotals(get, set, &sum); err != nil {
+			return err
+		}
+		if err := t.q.dropHour.Int(hour).Int(of.target).Int(of.tenant).Run(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

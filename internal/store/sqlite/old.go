@@ -1,0 +1,210 @@
+package sqlite
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
+)
+
+// slack is how far a clock may have been set back without delaying what is removed: a block of events is looked at when it is
+// this much younger than it would have to be.
+const slack = time.Hour
+
+// oldEvent is an event with what is to be removed of it.
+type oldEvent struct {
+	seq, first, made int64
+	deliveries       []int64
+}
+
+func (e *oldEvent) size() int { return max(len(e.deliveries), 1) }
+
+// searcher looks for what is to be removed.
+type searcher struct {
+	keep  store.Keep
+	limit int
+	found []oldEvent
+	kinds map[int64]int64 // before when events of a kind must have been accepted, and deliveries been over
+	last  int64           // the latest of these
+}
+
+const (
+	nextEventQuery   = "SELECT seq, accepted FROM event WHERE seq >= ? ORDER BY seq LIMIT 1"
+	oldEventQuery    = "SELECT accepted, first, made FROM event WHERE seq = ?"
+	overQuery        = "SELECT finished FROM finished WHERE seq = ?"
+	waitsQuery       = "SELECT 1 FROM pending WHERE seq = ?"
+	anyDeliveryQuery = `SELECT 1 FROM pending WHERE seq >= ? AND seq < ? UNION ALL SELECT 1 FROM finished WHERE seq >= ? AND seq < ?
+		UNION ALL SELECT 1 FROM redelivery WHERE event = ? LIMIT 1`
+)
+
+// old returns what is to be removed, as far as limit. Each block is read in a transaction of its own: one that is open for long keeps the
+// log from being emptied.
+func (s *Store) old(ctx context.Context, keep store.Keep, limit int) ([]oldEvent, error) {
+	f := &searcher{keep: keep, limit: limit}
+	if limit <= 0 {
+		return nil, nil
+	}
+	if err := s.read(ctx, f.learn); err != nil {
+		return nil, err
+	}
+	for block, more := s.purge.block, true; ; block++ {
+		err := s.snapshot(ctx, func(r *sqlite3.Conn) (err error) {
+			block, more, err = f.block(r, block)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		s.purge.block = block
+		if f.limit <= 0 {
+			return f.found, nil
+		}
+		if !more {
+			s.purge.block = 0
+			return f.found, nil
+		}
+	}
+}
+
+// learn computes for each kind of events how old they must be.
+func (f *searcher) learn(r *sqlite3.Conn) error {
+	q, err := r.Prepare(kindsQuery)
+	if err != nil {
+		return err
+	}
+	f.kinds, f.last = make(map[int64]int64), -1<<62
+	for {
+		more, err := q.Next()
+		if !more {
+			return err
+		}
+		before := micros(f.keep.Now.Add(-f.keep.Of(q.String(1), q.String(2))))
+		f.kinds[q.Integer(0)] = before
+		f.last = max(f.last, before)
+	}
+}
+
+// block goes through the events of the given block, or of the next one that has any, and says which that was; false: there is none.
+func (f *searcher) block(r *sqlite3.Conn, block int64) (int64, bool, error) {
+	q, err := r.Prepare(nextEventQuery)
+	if err != nil {
+		return block, false, err
+	}
+	found, err := q.Int(block << blockBits).Row()
+	if !found {
+		return block, false, err
+	}
+	block = q.Integer(0) >> blockBits
+	oldest := q.Integer(1) - slack.Microseconds()
+	q.Reset()
+	if oldest >= f.last {
+		return block, true, nil
+	}
+	seqs, err := f.events(r, block, oldest)
+	for _, e := range seqs {
+		if f.limit <= 0 || err != nil {
+			break
+		}
+		err = f.event(r, e[0], f.kinds[e[1]])
+	}
+	return block, true, err
+}
+
+// events are the numbers and kinds of those events of a block that may be old enough.
+func (f *searcher) events(r *sqlite3.Conn, block, oldest int64) (all [][2]int64, err error) {
+	q, err := r.Prepare(eventsKindsQuery)
+	if err != nil {
+		return nil, err
+	}
+	q.Int(block)
+	for {
+		more, err := q.Next()
+		if err != nil {
+			return nil, err
+		}
+		if !more {
+			break
+		}
+		if before, known := f.kinds[q.Integer(1)]; known && oldest < before {
+			all = append(all, [2]int64{q.Integer(0), q.Integer(1)})
+		}
+	}
+	slices.SortFunc(all, func(a, b [2]int64) int { return int(a[0] - b[0]) })
+	return all, nil
+}
+
+// event looks at one event.
+func (f *searcher) event(r *sqlite3.Conn, seq, before int64) error {
+	q, err := r.Prepare(oldEventQuery)
+	if err != nil {
+		return err
+	}
+	found, err := q.Int(seq).Row()
+	if !found {
+		return err
+	}
+	e := oldEvent{seq: seq, first: q.Integer(1), made: q.Integer(2)}
+	accepted := q.Integer(0)
+	if q.Reset(); accepted >= before {
+		return nil
+	}
+	numbers, err := deliveriesOf(r, seq, e.first, e.made)
+	if err != nil {
+		return err
+	}
+	left := false
+	for _, number := range numbers {
+		is, err := stateOf(r, number, before)
+		switch {
+		case err != nil:
+			return err
+		case is == stateOld && f.limit > 0:
+			e.deliveries = append(e.deliveries, number)
+			f.limit--
+		case is != stateGone:
+			left = true
+		}
+	}
+	switch {
+	case len(e.deliveries) > 0:
+		f.found = append(f.found, e)
+	case !left:
+		f.limit--
+		f.found = append(f.found, e)
+	}
+	return nil
+}
+
+// state is what a delivery is to Purge.
+type state int
+
+const (
+	stateGone  state = iota
+	stateStays       // it waits, or is over not long enough
+	stateOld
+)
+
+func stateOf(r *sqlite3.Conn, delivery, before int64) (state, error) {
+	q, err := r.Prepare(overQuery)
+	if err != nil {
+		return stateGone, err
+	}
+	found, err := q.Int(delivery).Row()
+	if err != nil {
+		return stateGone, err
+	}
+	if found {
+		defer q.Reset()
+		if q.Integer(0) < before {
+			return stateOld, nil
+		}
+		return stateStays, nil
+	}
+	waits, err := integer(r, waitsQuery, func(q *sqlite3.Stmt) { q.Int(delivery) })
+	if waits == 1 {
+		return stateStays, err
+	}
+	return stateGone, err
+}
