@@ -6,14 +6,14 @@ import (
 )
 
 // Ramp is how much an endpoint gets at once, as its answers have taught. It starts at the most that is allowed. A 429, a timeout
-// or a refused connection halves it, successes win it back: one more for as many successes as it is.
+// or a refused connection halves it, answers win it back: one more for as many of them as it is.
 //
 // After an outage what waited is let go more carefully: one request at a time and few in a second, both doubling for as long as all
 // goes well, then, after the first setback, growing evenly.
 type Ramp struct {
 	most    int
 	limit   int
-	credit  int       // successes since the limit grew
+	credit  int       // answers since the limit grew
 	cutAt   time.Time // what began before says nothing about the limit that followed
 	doubles bool      // nothing has gone wrong since the recovery
 
@@ -93,15 +93,22 @@ func (r *Ramp) grow(now time.Time) {
 func (r *Ramp) Observe(s Sighting) {
 	switch {
 	case s.Decision == Deliver:
-		r.credit++
-		if r.limit < r.most && (r.doubles || r.credit >= r.limit) {
-			r.limit, r.credit = r.limit+1, 0
-		}
+		r.earn()
 	case s.Started.Before(r.cutAt) && !r.cutAt.After(s.Ended):
 	case s.Decision == Throttle, s.Outcome.Class == ClassTimeout, s.Outcome.Class == ClassConnect:
 		r.grow(s.Ended)
 		r.limit, r.credit, r.cutAt, r.doubles = max(r.limit/2, 1), 0, s.Ended, false
 		r.rate = max(r.rate/2, min(r.rate, 1))
+	case s.Outcome.alive() && s.Outcome.Class != ClassStatus429:
+		r.earn() // a refusal is about what was sent, and to answer it the endpoint had to be up to the request
+	}
+}
+
+// earn counts an answer that shows the endpoint to be up to what it gets.
+func (r *Ramp) earn() {
+	r.credit++
+	if r.limit < r.most && (r.doubles || r.credit >= r.limit) {
+		r.limit, r.credit = r.limit+1, 0
 	}
 }
 

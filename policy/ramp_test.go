@@ -288,3 +288,22 @@ func TestDrainTime(t *testing.T) {
 		}
 	})
 }
+
+// TestRefusalsEarn: an endpoint that refuses everything after an outage is asked as much as one that never was away. What it says about what
+// is sent must not keep the rest waiting; a 429 is about how much is sent.
+func TestRefusalsEarn(t *testing.T) {
+	for status, want := range map[int]int{422: 8, 404: 8, 429: 1} {
+		r := ramp(8)
+		r.Begin(dawn)
+		refusal := Sighting{Outcome: Outcome{Status: status, Class: ClassStatus4xx}, Decision: Retry, Started: dawn, Ended: dawn}
+		if status == 429 {
+			refusal.Outcome.Class = ClassStatus429
+		}
+		for range 20 {
+			r.Observe(refusal)
+		}
+		if r.Limit() != want {
+			t.Errorf("after twenty times %d it gets %d at once, not %d", status, r.Limit(), want)
+		}
+	}
+}
