@@ -142,6 +142,7 @@ func (m *machine) compare(*rapid.T) {
 	m.same(config, want, "Config")
 	m.ask(everyone, store.EventQuery{Limit: math.MaxInt32}, store.DeliveryQuery{Limit: math.MaxInt32})
 	m.same(m.standings(), m.model.standings, "Standings")
+	m.compareReplays()
 	m.learnEntries()
 	for _, ep := range someEndpoints {
 		for _, limit := range []int{2, math.MaxInt32} {

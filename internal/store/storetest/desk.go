@@ -110,7 +110,7 @@ func difference(got, want any) string {
 	if reflect.DeepEqual(got, want) {
 		return "" // nearly always, and much faster
 	}
-	return cmp.Diff(want, got, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(grapnel.Mark{}, "ReplayedAt", "ReplayedBy", "ReplayedAs", "ReplayResult"), cmp.Comparer(samePolicy), cmp.Comparer(sameSecret))
+	return cmp.Diff(want, got, cmpopts.EquateEmpty(), cmp.Comparer(samePolicy), cmp.Comparer(sameSecret))
 }
 
 // samePolicy compares the form in which policies are kept and shown.

@@ -96,6 +96,7 @@ func runModel(t *testing.T, h Harness) {
 			"publish": m.publishes, "publish more": m.publishes, "record": m.records, "record more": m.records, "end": m.ends,
 			"again": m.redelivers, "configure": m.configures, "remove": m.removes, "answers": m.answers, "query": m.queries,
 			"compare": m.compare, "hasten": m.hastens, "note": m.notes, "journal": m.journals,
+			"order replay": m.ordersReplay, "advance replay": m.advancesReplay, "look for candidates": m.looksForCandidates,
 		}
 		if h.Reopen != nil {
 			actions["reopen"] = func(*rapid.T) { m.reopen() }
@@ -233,6 +234,7 @@ func (m *machine) headOf(h *store.Head) {
 
 func (m *machine) deliveryOf(d *grapnel.Delivery) {
 	d.Seq, d.EventSeq, d.ReplayOf = m.deliveries.model(d.Seq), m.events.model(d.EventSeq), m.deliveries.model(d.ReplayOf)
+	d.Mark.ReplayedAs = m.deliveries.model(d.Mark.ReplayedAs)
 }
 
 // some draws a delivery's number in the model, now and then one that does not exist. It prefers what is pending.

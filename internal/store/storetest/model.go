@@ -20,11 +20,13 @@ type model struct {
 	answers   map[string]kept
 	standings []store.Standing
 	entries   []grapnel.AuditEntry
+	replays   []*replay // by id
 }
 
 type row struct {
 	grapnel.Delivery
 	trigger grapnel.Trigger
+	by      *replay    // that made it
 	wide    *time.Time // when its last attempt was recorded, if that failed because of the endpoint
 }
 
@@ -198,6 +200,7 @@ func (m *model) apply(r *row, c store.Change) {
 	switch {
 	case c.Status != grapnel.Pending:
 		r.FinishedAt, r.Waiting = c.At, grapnel.Waiting{}
+		m.over(r)
 		m.settle(c.At, c.NextDelay)
 		return
 	case r.Waiting.Head:
@@ -215,6 +218,7 @@ func (m *model) end(endpoint string, e store.Ending, limit int) (n int) {
 	for _, r := range m.rows {
 		if r.EndpointID == endpoint && r.Status == grapnel.Pending && n < limit {
 			r.Status, r.ReasonCode, r.Reason, r.FinishedAt, r.Waiting = e.Status, e.ReasonCode, e.Reason, e.At, grapnel.Waiting{}
+			m.over(r)
 			n++
 		}
 	}
@@ -233,13 +237,7 @@ func (m *model) again(scope store.Scope, q store.Redelivery) (store.Redelivered,
 	if !slices.ContainsFunc(m.config.Endpoints, func(ep grapnel.Endpoint) bool { return ep.ID == of.EndpointID && ep.DeletedAt.IsZero() }) {
 		return store.Redelivered{}, store.ErrNotFound("endpoint")
 	}
-	r := row{trigger: q.Trigger}
-	r.EndpointID, r.CreatedAt, r.Status, r.ReplayOf = of.EndpointID, q.At, grapnel.Pending, of.Seq
-	heads := m.add(m.events[of.EventSeq-1], r, q.Ordered, q.Delay)
-	done := store.Redelivered{Delivery: int64(len(m.rows)), CreatedAt: q.At}
-	if len(heads) > 0 {
-		done.Head = &heads[0]
-	}
+	done := m.repeat(of, row{trigger: q.Trigger}, q)
 	m.note(q.Audit)
 	m.remember(q.Once, done)
 	return done, nil

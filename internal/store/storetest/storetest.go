@@ -40,6 +40,7 @@ func Run(t *testing.T, h Harness) {
 		{"Tell", tellCases},
 		{"Audit", auditCases},
 		{"Lanes", laneCases},
+		{"Replays", replayCases},
 		{"Once", onceCases},
 		{"Config", configCases},
 		{"History", historyCases},

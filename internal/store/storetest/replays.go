@@ -1,0 +1,415 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// replayOf is a replay of what ended at endpoint a in some statuses, made some seconds after the beginning.
+func replayOf(id string, when float64, status ...grapnel.Status) grapnel.Replay {
+	return grapnel.Replay{ID: id, Tenant: acme, Endpoint: epA, Selection: grapnel.Selection{Status: status, Types: []string{"*"}}, Rate: 2.5,
+		StopAfter: 3, Status: grapnel.ReplayRunning, Total: 7, CreatedAt: at(when), UpdatedAt: at(when), Actor: "key_1"}
+}
+
+// order makes or changes a replay and returns it as it is then.
+func (d *desk) order(r grapnel.Replay) grapnel.Replay {
+	d.Helper()
+	_, err := d.PutReplay(d.ctx, store.Of(r.Tenant), r, store.With{})
+	d.must(err, "PutReplay")
+	return d.replayed(r.ID)
+}
+
+func (d *desk) replayed(id string) grapnel.Replay {
+	d.Helper()
+	r, err := d.Replay(d.ctx, everyone, id)
+	d.must(err, "Replay")
+	return r
+}
+
+// stepOver is a step from where the replay is over these deliveries.
+func stepOver(r grapnel.Replay, of ...int64) store.ReplayStep {
+	s := store.ReplayStep{Replay: r.ID, From: r.Cursor, To: r.Cursor, At: at(100)}
+	for _, n := range of {
+		s.Items, s.To = append(s.Items, store.Redelivery{Of: n, Ordered: true}), n
+	}
+	return s
+}
+
+// step makes the next deliveries of a replay and returns their numbers.
+func (d *desk) step(r grapnel.Replay, of ...int64) (made []int64) {
+	d.Helper()
+	done, err := d.Advance(d.ctx, stepOver(r, of...))
+	d.must(err, "Advance")
+	if len(done) != len(of) {
+		d.Fatalf("Advance answered for %d of %d", len(done), len(of))
+	}
+	for _, one := range done {
+		made = append(made, one.Delivery)
+	}
+	return made
+}
+
+// dead publishes n events of one key to endpoint a and lets their deliveries fail.
+func (d *desk) dead(key string, n int) []int64 {
+	d.Helper()
+	numbers := d.lane(key, n)
+	for i, number := range numbers {
+		d.change(by(number, grapnel.Failed, float64(20+i)))
+	}
+	return numbers
+}
+
+var replayCases = []testCase{
+	{"keeps a replay, and of a change only what may change", func(d *desk) {
+		n := d.dead("k", 2)
+		r := replayOf("rpl_1", 30, grapnel.Failed)
+		r.Cursor, r.Started, r.Done, r.Delivered, r.Failed, r.Row, r.UpTo = 1, 2, 3, 4, 5, 6, 7
+		put, err := d.PutReplay(d.ctx, store.Of(acme), r, store.With{Audit: entry(acme, epA, grapnel.VerbRetry, 30)})
+		d.must(err, "PutReplay")
+		version := d.config().Version
+		d.same(put, store.Put{Revision: 1, Version: version}, "put: no new configuration")
+		want := replayOf("rpl_1", 30, grapnel.Failed)
+		want.Revision, want.UpTo = 1, n[1]
+		d.same(d.replayed("rpl_1"), want, "made")
+		d.same(len(d.audit(store.AuditQuery{})), 1, "entries")
+
+		d.step(want, n[0])
+		other := replayOf("rpl_1", 99, grapnel.Skipped)
+		other.Endpoint, other.Total, other.Actor, other.Canary = epB, 99, "somebody else", true
+		other.Status, other.Reason, other.Rate, other.UpdatedAt, other.Revision = grapnel.ReplayPaused, "wait", 9, at(31), 1
+		want.Status, want.Reason, want.Rate, want.UpdatedAt, want.Revision = grapnel.ReplayPaused, "wait", 9, at(31), 2
+		want.Cursor, want.Started = n[0], 1
+		d.same(d.order(other), want, "changed")
+		d.same(d.config().Version, version, "version")
+	}},
+	{"refuses another revision, one that is over, and other tenants", func(d *desk) {
+		r := d.order(replayOf("rpl_1", 1))
+		try := func(scope store.Scope, r grapnel.Replay, want grapnel.Code, what string) {
+			d.Helper()
+			before := d.replays(store.ReplayQuery{})
+			_, err := d.PutReplay(d.ctx, scope, r, store.With{Audit: entry(acme, epA, grapnel.VerbRetry, 30)})
+			d.code(err, want, what)
+			d.same(d.replays(store.ReplayQuery{}), before, "replays")
+			d.same(len(d.audit(store.AuditQuery{})), 0, "entries")
+		}
+		try(everyone, replayOf("rpl_1", 2), grapnel.CodeConflict, "made twice")
+		old := r
+		old.Revision = 7
+		try(everyone, old, grapnel.CodeConflict, "another revision")
+		old.ID = "rpl_2"
+		try(everyone, old, grapnel.CodeNotFound, "absent")
+		try(store.Of(bolt), r, grapnel.CodeNotFound, "another tenant")
+		try(store.Scope{}, r, grapnel.CodeNotFound, "zero scope")
+		moved := r
+		moved.Tenant = bolt
+		try(everyone, moved, grapnel.CodeNotFound, "a replay keeps its tenant")
+		_, err := d.Replay(d.ctx, store.Of(bolt), "rpl_1")
+		d.code(err, grapnel.CodeNotFound, "read by another tenant")
+		_, err = d.ReplayItems(d.ctx, store.Of(bolt), "rpl_1", 0, 10)
+		d.code(err, grapnel.CodeNotFound, "items for another tenant")
+		r.Status, r.FinishedAt = grapnel.ReplayCancelled, at(5)
+		r = d.order(r)
+		r.Status = grapnel.ReplayRunning
+		try(everyone, r, grapnel.CodeConflict, "over")
+	}},
+	{"answers an order that is repeated, and tells with it", func(d *desk) {
+		told := store.Batch{Config: d.config().Version, Events: []store.Incoming{incoming(event("news", "", 1), to(epB))}}
+		with := store.With{Once: once("key", 1, 0), Tell: &told}
+		put, err := d.PutReplay(d.ctx, everyone, replayOf("rpl_1", 1), with)
+		d.must(err, "PutReplay")
+		d.same(len(put.Told.Heads), 1, "told")
+		put, err = d.PutReplay(d.ctx, everyone, replayOf("rpl_2", 1), with)
+		d.must(err, "PutReplay")
+		if put.Answer == nil || len(d.replays(store.ReplayQuery{})) != 1 {
+			d.Fatalf("the order was carried out twice: %+v", put)
+		}
+		told.Config--
+		_, err = d.PutReplay(d.ctx, everyone, replayOf("rpl_3", 1), store.With{Tell: &told})
+		d.same(code(err), grapnel.Code("stale"), "code")
+		d.same(len(d.replays(store.ReplayQuery{})), 1, "replays")
+	}},
+	{"makes deliveries at the tails of their lanes, in the order of the originals", func(d *desk) {
+		k, l := d.dead("k", 2), d.dead("l", 1)
+		waits := d.lane("m", 1)
+		d.publish(incoming(event("k_live", "k", 50), to(epA)))
+		live := d.of("k_live")[0].Seq
+		r := d.order(replayOf("rpl_1", 60, grapnel.Failed))
+		done, err := d.Advance(d.ctx, stepOver(r, k[0], k[1], l[0]))
+		d.must(err, "Advance")
+		d.same(done[0].Head, (*store.Head)(nil), "waits behind what is live")
+		d.same(done[1].Head, (*store.Head)(nil), "waits behind the first")
+		first := d.of("l_1")[0]
+		d.same(done[2], store.Redelivered{Delivery: done[2].Delivery, CreatedAt: at(100), Head: &store.Head{Delivery: done[2].Delivery,
+			Event: first.EventSeq, Endpoint: epA, Lane: "l", Position: 2, Due: at(100), Anchor: at(100), Trigger: grapnel.TriggerReplay,
+			CreatedAt: at(100)}}, "leads")
+		d.leads(epA, waits[0], live, done[2].Delivery)
+		for i, n := range []int64{k[0], k[1], l[0]} {
+			made, of := d.delivery(done[i].Delivery), d.delivery(n)
+			d.same([]any{made.ReplayOf, made.EventID, made.Position, made.Status}, []any{n, of.EventID, []int64{4, 5, 2}[i], grapnel.Pending}, "made")
+			d.same(of.Status, grapnel.Failed, "the original stays")
+			d.same(of.Mark, grapnel.Mark{ReplayedAt: at(100), ReplayedBy: "rpl_1", ReplayedAs: made.Seq, ReplayResult: grapnel.Pending}, "mark")
+		}
+		is := d.change(delivered(live, 0, 110))
+		d.same(is.Next.Delivery, done[0].Delivery, "the first is next")
+		d.same(is.Next.Trigger, grapnel.TriggerReplay, "trigger")
+		d.same(d.change(delivered(done[0].Delivery, 0, 111)).Next.Delivery, done[1].Delivery, "then the second")
+		d.sound()
+	}},
+	{"makes a step once", func(d *desk) {
+		n := d.dead("k", 3)
+		r := d.order(replayOf("rpl_1", 60, grapnel.Failed))
+		s := stepOver(r, n[0], n[1])
+		_, err := d.Advance(d.ctx, s)
+		d.must(err, "Advance")
+		before := d.everything()
+		_, err = d.Advance(d.ctx, s)
+		d.code(err, grapnel.CodeConflict, "the same step")
+		s.To = n[2]
+		_, err = d.Advance(d.ctx, s)
+		d.code(err, grapnel.CodeConflict, "another step from there")
+		d.same(d.everything(), before, "everything")
+		r = d.replayed("rpl_1")
+		d.same([]any{r.Cursor, r.Started}, []any{n[1], 2}, "where it is")
+		d.step(r, n[2])
+		r = d.replayed("rpl_1")
+		d.same(d.step(r), []int64(nil), "a step that makes nothing")
+		far := stepOver(r)
+		far.To += 100
+		_, err = d.Advance(d.ctx, far)
+		d.must(err, "Advance over nothing")
+		d.same(d.replayed("rpl_1").Cursor, far.To, "cursor")
+	}},
+	{"makes no step that cannot be", func(d *desk) {
+		n := d.dead("k", 2)
+		r := d.order(replayOf("rpl_1", 60, grapnel.Failed))
+		refused := func(s store.ReplayStep, want grapnel.Code, what string) {
+			d.Helper()
+			before := d.everything()
+			_, err := d.Advance(d.ctx, s)
+			d.code(err, want, what)
+			d.same(d.everything(), before, "everything")
+		}
+		none := stepOver(r, n[0])
+		none.Replay = "rpl_none"
+		refused(none, grapnel.CodeNotFound, "absent")
+		back := stepOver(r, n[1], n[0])
+		refused(back, grapnel.CodeInvalid, "back")
+		twice := stepOver(r, n[0], n[0])
+		refused(twice, grapnel.CodeInvalid, "twice")
+		far := stepOver(r, n[1])
+		far.To = n[0]
+		refused(far, grapnel.CodeInvalid, "beyond its end")
+		r.Status = grapnel.ReplayPaused
+		r = d.order(r)
+		refused(stepOver(r, n[0]), grapnel.CodeConflict, "paused")
+		r.Status = grapnel.ReplayRunning
+		r = d.order(r)
+		ep := endpoint(epA, acme)
+		ep.Revision, ep.DeletedAt = 1, at(70)
+		d.put(ep)
+		refused(stepOver(r, n[0]), grapnel.CodeNotFound, "the endpoint is marked as deleted")
+		d.must(d.RemoveEndpoint(d.ctx, epA), "RemoveEndpoint")
+		refused(stepOver(r, n[0]), grapnel.CodeNotFound, "the endpoint is gone")
+		r.Status = grapnel.ReplayStopped
+		refused(stepOver(d.order(r), n[0]), grapnel.CodeConflict, "over")
+	}},
+	{"goes past what is no finished delivery of its endpoint", func(d *desk) {
+		n := d.dead("k", 1)
+		waits := d.lane("w", 1)[0]
+		d.publish(incoming(event("b", "k", 30), to(epB)))
+		other := d.of("b")[0].Seq
+		d.change(by(other, grapnel.Failed, 31))
+		r := d.order(replayOf("rpl_1", 60, grapnel.Failed))
+		made := d.step(r, n[0], waits, other, other+1000)
+		d.same(made[1:], []int64{0, 0, 0}, "nothing made")
+		r = d.replayed("rpl_1")
+		d.same([]any{r.Cursor, r.Started}, []any{other + 1000, 1}, "where it is")
+		d.same(len(d.items("rpl_1")), 1, "items")
+	}},
+	{"counts what becomes of what it made, and notes it on the originals", func(d *desk) {
+		n := d.dead("k", 5)
+		r := d.order(replayOf("rpl_1", 60, grapnel.Failed))
+		made := d.step(r, n...)
+		counts := func(want ...int) {
+			d.Helper()
+			r := d.replayed("rpl_1")
+			d.same([]int{r.Started, r.Done, r.Delivered, r.Failed, r.Row}, want, "started, done, delivered, failed, in a row")
+		}
+		counts(5, 0, 0, 0, 0)
+		d.change(retried(made[0], 0, 110, 120))
+		counts(5, 0, 0, 0, 0)
+		d.change(by(made[0], grapnel.Failed, 121))
+		counts(5, 1, 0, 1, 1)
+		d.change(by(made[1], grapnel.Skipped, 122))
+		counts(5, 2, 0, 2, 2)
+		d.change(delivered(made[2], 0, 123))
+		counts(5, 3, 1, 2, 0)
+		d.same(d.record(delivered(made[2], 0, 124))[0].Applied, false, "repeated")
+		counts(5, 3, 1, 2, 0)
+		r = d.replayed("rpl_1")
+		r.Status = grapnel.ReplayCancelled
+		d.order(r)
+		d.end(epA, ending(130), 10, 2)
+		counts(5, 5, 1, 4, 2)
+		wanted := []grapnel.Status{grapnel.Failed, grapnel.Skipped, grapnel.Delivered, grapnel.Dropped, grapnel.Dropped}
+		var want []grapnel.ReplayItem
+		for i := range n {
+			d.same(d.delivery(n[i]).Mark, grapnel.Mark{ReplayedAt: at(100), ReplayedBy: "rpl_1", ReplayedAs: made[i], ReplayResult: wanted[i]}, "mark")
+			want = append(want, grapnel.ReplayItem{Original: n[i], CreatedAt: at(float64(i)), Made: made[i], MadeAt: at(100), Status: wanted[i]})
+		}
+		d.same(d.items("rpl_1"), want, "items")
+		page, err := d.ReplayItems(d.ctx, store.Of(acme), "rpl_1", n[1], 2)
+		d.must(err, "ReplayItems")
+		d.same(page, want[2:4], "a page of items")
+	}},
+	{"notes on an original what was made of it last", func(d *desk) {
+		n := d.dead("k", 1)
+		d.order(replayOf("rpl_1", 60, grapnel.Failed))
+		first := d.step(d.replayed("rpl_1"), n[0])[0]
+		by2 := d.redeliver(n[0], 105).Delivery
+		d.change(delivered(first, 0, 110))
+		d.same(d.delivery(n[0]).Mark, grapnel.Mark{ReplayedAt: at(105), ReplayedAs: by2, ReplayResult: grapnel.Pending}, "by hand, and not over")
+		d.change(by(by2, grapnel.Skipped, 111))
+		d.same(d.delivery(n[0]).Mark.ReplayResult, grapnel.Skipped, "result")
+		d.same(d.replayed("rpl_1").Delivered, 1, "the replay's own is its own")
+		listed := d.list(store.DeliveryQuery{Endpoint: epA, Status: []grapnel.Status{grapnel.Failed}})
+		d.same(listed[0].Mark, d.delivery(n[0]).Mark, "in a list")
+	}},
+	{"finds candidates a few at a time", func(d *desk) {
+		n := d.dead("k", 5)
+		m := d.dead("m", 2)
+		d.change(delivered(d.lane("l", 1)[0], 0, 23.5))
+		d.lane("waits", 1)
+		q := store.CandidateQuery{Endpoint: epA, OverBy: at(23), Limit: 2, Selection: grapnel.Selection{Status: []grapnel.Status{grapnel.Failed}}}
+		found := d.candidates(everyone, q)
+		d.same(seqs(found), append(slices.Clone(n[:4]), m...), "over by then")
+		d.same(found[0], d.list(store.DeliveryQuery{Key: "k"})[4], "shown as in lists")
+		for _, c := range []struct {
+			what string
+			sel  grapnel.Selection
+			want []int64
+		}{
+			{"failed unless it says otherwise", grapnel.Selection{}, append(slices.Clone(n), m...)},
+			{"key", grapnel.Selection{Keys: []string{"m", "x"}}, m},
+			{"time", grapnel.Selection{From: at(1), To: at(3)}, []int64{n[1], n[2], m[1]}},
+			{"type", grapnel.Selection{Types: []string{"user.*"}}, nil},
+			{"these and nothing else", grapnel.Selection{Deliveries: []int64{m[0], n[0], n[0], 1 << 40}, Types: []string{"none"}}, []int64{n[0], m[0]}},
+			{"several statuses", grapnel.Selection{Status: []grapnel.Status{grapnel.Delivered, grapnel.Failed}, Keys: []string{"l", "m"}},
+				append(slices.Clone(m), d.of("l_1")[0].Seq)},
+		} {
+			q.Selection, q.OverBy = c.sel, at(500)
+			d.same(seqs(d.candidates(everyone, q)), c.want, c.what)
+			d.same(seqs(d.candidates(store.Of(bolt), q)), []int64(nil), c.what+", for another tenant")
+		}
+		q.Selection, q.UpTo, q.After = grapnel.Selection{}, n[3], n[0]
+		d.same(seqs(d.candidates(everyone, q)), n[1:4], "after and up to")
+		q.Endpoint = "ep_none"
+		d.same(seqs(d.candidates(everyone, q)), []int64(nil), "no such endpoint")
+	}},
+	{"makes each once when steps race, and counts them all", func(d *desk) {
+		var n []int64
+		for i := range 4 {
+			n = append(n, d.dead(fmt.Sprint("k", i), 4)...)
+		}
+		r := d.order(replayOf("rpl_1", 60, grapnel.Failed))
+		runner := func() {
+			for {
+				r, err := d.Replay(d.ctx, everyone, "rpl_1")
+				if err != nil {
+					d.Errorf("Replay: %v", err)
+					return
+				}
+				at, _ := slices.BinarySearch(n, r.Cursor+1)
+				if at == len(n) {
+					return
+				}
+				done, err := d.Advance(d.ctx, stepOver(r, n[at:min(at+3, len(n))]...))
+				if grapnel.CodeOf(err) == grapnel.CodeConflict {
+					continue
+				}
+				if err != nil {
+					d.Errorf("Advance: %v", err)
+					return
+				}
+				for _, one := range done {
+					if _, err := d.Record(d.ctx, []store.Change{delivered(one.Delivery, 0, 110)}); err != nil {
+						d.Errorf("Record: %v", err)
+					}
+				}
+			}
+		}
+		var all sync.WaitGroup
+		for range 3 {
+			all.Go(runner)
+		}
+		all.Wait()
+		r = d.replayed("rpl_1")
+		d.same([]int{r.Started, r.Done, r.Delivered}, []int{16, 16, 16}, "counts")
+		d.same(seqsOf(d.items("rpl_1")), n, "each once, in order")
+		d.sound()
+	}},
+	{"goes on after each restart where it was", func(d *desk) {
+		n := d.dead("k", 9)
+		d.order(replayOf("rpl_1", 60, grapnel.Failed))
+		for i := range n {
+			r := d.replayed("rpl_1")
+			s := stepOver(r, n[i])
+			done, err := d.Advance(d.ctx, s)
+			d.must(err, "Advance")
+			if i%3 == 0 {
+				d.reopen()
+				_, err := d.Advance(d.ctx, s)
+				d.code(err, grapnel.CodeConflict, "the step whose answer was lost")
+			}
+			c := by(done[0].Delivery, grapnel.Failed, 110)
+			if i%2 == 0 {
+				c = delivered(done[0].Delivery, 0, 110)
+			}
+			d.change(c)
+			if i%4 == 0 {
+				d.reopen()
+				d.same(d.record(c)[0].Applied, false, "the outcome whose answer was lost")
+			}
+		}
+		r := d.replayed("rpl_1")
+		d.same([]int{r.Started, r.Done, r.Delivered, r.Failed, r.Row}, []int{9, 9, 5, 4, 0}, "counts")
+		d.same(seqsOf(d.items("rpl_1")), n, "each once, in order")
+		for i, number := range n {
+			want := grapnel.Failed
+			if i%2 == 0 {
+				want = grapnel.Delivered
+			}
+			d.same(d.delivery(number).Mark.ReplayResult, want, "result")
+		}
+	}},
+	{"gives copies", func(d *desk) {
+		r := replayOf("rpl_1", 60, grapnel.Failed)
+		r.Selection.From, r.Selection.Keys = at(1).Add(time.Nanosecond), []string{"k"}
+		d.order(r)
+		r.Selection.Keys[0] = "other"
+		got := d.replayed("rpl_1")
+		d.same(got.Selection.Keys, []string{"k"}, "what went in")
+		d.same(got.Selection.From, at(1), "in microseconds")
+		got.Selection.Keys[0] = "other"
+		d.same(d.replayed("rpl_1").Selection.Keys, []string{"k"}, "what came out")
+	}},
+}
+
+func seqs(list []grapnel.Delivery) (numbers []int64) {
+	for _, x := range list {
+		numbers = append(numbers, x.Seq)
+	}
+	return numbers
+}
+
+func seqsOf(items []grapnel.ReplayItem) (numbers []int64) {
+	for _, i := range items {
+		numbers = append(numbers, i.Original)
+	}
+	return numbers
+}
