@@ -311,6 +311,12 @@ func badInputs() []bad {
 		post("discard: reason empty", "/v1/deliveries/DONE/discard", `{"reason":""}`, 422, invalid, "/reason"),
 		post("discard: no body", "/v1/deliveries/DONE/discard", ``, 400, malformed, "-"),
 		post("discard: guessed", "/v1/deliveries/GUESS/discard", `{"reason":"x"}`, 404, grapnel.CodeNotFound, "-"),
+		// exports
+		get("export: format unknown", "/v1/deliveries/export?format=xlsx", "?format"),
+		get("export: limit", "/v1/deliveries/export?limit=5", "?limit"),
+		get("export: status unknown", "/v1/deliveries/export?status=lost&format=csv", "?status"),
+		get("export: dead letters by status", "/v1/dead-letters/export?status=failed", "?status"),
+		{name: "export: post", method: "POST", target: "/v1/deliveries/export", status: 405, code: codeMethod, pointer: "-"},
 		// replays
 		again("from no time", `{"from":"yesterday"}`, "/from"),
 		again("to before from", `{"from":"2026-01-02T00:00:00Z","to":"2026-01-01T00:00:00Z"}`, "/to"),

@@ -246,6 +246,11 @@ func (d *describer) response(status int, v any) *huma.Response {
 		r = &huma.Response{Content: map[string]*huma.MediaType{"text/plain": {Schema: &huma.Schema{Type: huma.TypeString}}}}
 	case webPage:
 		r = &huma.Response{Content: map[string]*huma.MediaType{"text/html": {Schema: &huma.Schema{Type: huma.TypeString}}}}
+	case exported:
+		r = &huma.Response{Content: map[string]*huma.MediaType{
+			typeNDJSON: {Schema: &huma.Schema{Type: huma.TypeString, Description: "one Delivery per line"}},
+			"text/csv": {Schema: &huma.Schema{Type: huma.TypeString, Description: "one delivery per row, under a row of names"}},
+		}}
 	default:
 		r = d.content(grapnel.JSONType, v)
 	}

@@ -115,8 +115,8 @@ func describe(doc *huma.OpenAPI, rt *route) manualOperation {
 	}
 	for _, status := range slices.Sorted(maps.Keys(op.Responses)) {
 		r := op.Responses[status]
-		for _, media := range r.Content {
-			m.Gives = append(m.Gives, manualAnswer{status, kindName(media.Schema)})
+		for _, media := range slices.Sorted(maps.Keys(r.Content)) {
+			m.Gives = append(m.Gives, manualAnswer{status, kindName(r.Content[media].Schema)})
 		}
 		if r.Ref == "" && len(r.Content) == 0 {
 			m.Gives = append(m.Gives, manualAnswer{status, "nothing"})

@@ -48,6 +48,7 @@ type (
 	webPage   struct{}
 	anything  struct{}
 	rawBody   struct{}
+	exported  struct{} // a Delivery a line, or a row
 )
 
 func (a *api) livez(*call) (answer, error) {

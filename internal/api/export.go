@@ -1,0 +1,188 @@
+package api
+
+import (
+	"bufio"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// An export is a selection as a whole: read and written a page at a time, so that neither its length nor how slowly it is taken costs more
+// memory than a page. It has what was there when it began, in the state in which each page found it. When it cannot go on, the
+// connection is broken off instead of ended, so that a part never looks like the whole.
+
+const (
+	exportPage = 500
+	exportSlow = 60 * time.Second // for which one page may take to be sent
+)
+
+var formatParam = param{name: "format", one: []string{"jsonl", "csv"}, doc: "jsonl, one delivery a line, if not given"}
+
+func exportRoutes() []route {
+	return []route{
+		{method: "GET", path: "/v1/deliveries/export", scope: grapnel.ScopeRead, handle: (*api).exportDeliveries,
+			name: "export-deliveries", tag: "Deliveries", summary: "Export deliveries, the newest first",
+			query: append(deliveryFilter(), endpointParam, formatParam), gives: map[int]any{200: exported{}}},
+		{method: "GET", path: "/v1/dead-letters/export", scope: grapnel.ScopeRead, handle: (*api).exportDeadLetters,
+			name: "export-dead-letters", tag: "Dead letters", summary: "Export dead letters, the newest first",
+			query: append(deadLetterFilter(), endpointParam, formatParam), gives: map[int]any{200: exported{}}},
+	}
+}
+
+func (a *api) exportDeliveries(c *call) (answer, error) { return a.export(c, false, "deliveries") }
+
+func (a *api) exportDeadLetters(c *call) (answer, error) { return a.export(c, true, "dead-letters") }
+
+func (a *api) export(c *call, deadLetters bool, name string) (answer, error) {
+	s := a.selection(c, "")
+	if err := c.query.faults.err(); err != nil {
+		return answer{}, err
+	}
+	s.DeadLetters = deadLetters
+	// The first page is read before anything is answered: what goes wrong at once is a problem like any other.
+	part, err := a.part(c, s, 0)
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{instead: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		media, form := typeNDJSON, sheet(&lines{})
+		if c.query.text("format") == "csv" {
+			media, name, form = "text/csv; charset=utf-8", name+".csv", &table{}
+		} else {
+			name += ".jsonl"
+		}
+		w.Header().Set("Content-Type", media)
+		w.Header().Set("Content-Disposition", `attachment; filename="`+name+`"`)
+		if c.Method == http.MethodHead {
+			return
+		}
+		if err := a.send(c, s, part, w, form); err != nil {
+			if !errors.Is(err, context.Canceled) {
+				a.Log.Error("an export was broken off", slog.String("request_id", c.id), slog.Any("error", err))
+			}
+			panic(http.ErrAbortHandler)
+		}
+	})}, nil
+}
+
+// portion is one page of an export, and where the next begins; 0: nowhere.
+type portion struct {
+	deliveries []deliveryView
+	resume     int64
+}
+
+func (a *api) part(c *call, s selection, before int64) (portion, error) {
+	found, resume, err := a.find(c, s, before, exportPage)
+	if err != nil {
+		return portion{}, err
+	}
+	p := portion{deliveries: make([]deliveryView, len(found)), resume: resume}
+	look := a.look(c)
+	look.ask(found)
+	for i := range found {
+		if p.deliveries[i], err = look.view(&found[i]); err != nil {
+			return portion{}, err
+		}
+	}
+	return p, nil
+}
+
+// send writes page after page.
+func (a *api) send(c *call, s selection, p portion, w http.ResponseWriter, form sheet) error {
+	connection := http.NewResponseController(w)
+	out := bufio.NewWriterSize(w, 64<<10)
+	if err := form.begin(out); err != nil {
+		return err
+	}
+	for {
+		_ = connection.SetWriteDeadline(time.Now().Add(exportSlow)) // what cannot be told to wait longer keeps the server's own limit
+		for i := range p.deliveries {
+			if err := form.row(&p.deliveries[i]); err != nil {
+				return err
+			}
+		}
+		if err := form.end(); err != nil {
+			return err
+		}
+		if err := out.Flush(); err != nil {
+			return err
+		}
+		if p.resume == 0 {
+			return nil
+		}
+		var err error
+		if p, err = a.part(c, s, p.resume); err != nil {
+			return err
+		}
+	}
+}
+
+// sheet is a form in which deliveries are exported.
+type sheet interface {
+	begin(out *bufio.Writer) error
+	row(d *deliveryView) error
+	end() error // of a page
+}
+
+// lines writes JSON, a delivery a line.
+type lines struct{ out *json.Encoder }
+
+func (l *lines) begin(out *bufio.Writer) error {
+	l.out = json.NewEncoder(out)
+	l.out.SetEscapeHTML(false)
+	return nil
+}
+
+func (l *lines) row(d *deliveryView) error { return l.out.Encode(d) }
+
+func (*lines) end() error { return nil }
+
+// table writes CSV. What is null is empty.
+type table struct{ out *csv.Writer }
+
+func (t *table) begin(out *bufio.Writer) error {
+	t.out = csv.NewWriter(out)
+	return t.out.Write([]string{"id", "event_id", "endpoint_id", "tenant", "type", "key", "sequence", "status", "reason_code", "reason", "attempts_made",
+		"next_attempt_at", "created_at", "finished_at", "replay_of", "status_code", "error_class", "duration", "note", "discarded_at", "discard_reason",
+		"replayed_at", "replayed_by", "replayed_as", "replay_result", "purge_at"})
+}
+
+func (t *table) row(d *deliveryView) error {
+	text := func(s *string) string {
+		if s == nil {
+			return ""
+		}
+		return *s
+	}
+	at := func(s *stamp) string {
+		if s == nil {
+			return ""
+		}
+		return time.Time(*s).UTC().Format(stampLayout)
+	}
+	var sequence, code, class, took string
+	if d.Sequence != nil {
+		sequence = strconv.FormatInt(*d.Sequence, 10)
+	}
+	if d.Last != nil {
+		class, took = d.Last.ErrorClass, time.Duration(d.Last.Duration).String()
+		if d.Last.StatusCode != nil {
+			code = strconv.Itoa(*d.Last.StatusCode)
+		}
+	}
+	return t.out.Write([]string{d.ID, d.EventID, d.EndpointID, d.Tenant, d.Type, text(d.Key), sequence, d.Status, text(d.ReasonCode), d.Reason,
+		strconv.Itoa(d.AttemptsMade), at(d.NextAttemptAt), at(&d.CreatedAt), at(d.FinishedAt), text(d.ReplayOf), code, class, took, text(d.Note), at(d.DiscardedAt),
+		text(d.DiscardReason), at(d.ReplayedAt), text(d.ReplayedBy), text(d.ReplayedAs), text(d.ReplayResult), at(d.PurgeAt)})
+}
+
+func (t *table) end() error {
+	t.out.Flush()
+	return t.out.Error()
+}
