@@ -10,6 +10,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/engine"
 	"github.com/grapnelhq/grapnel/internal/replay"
+	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/memory"
 )
 
@@ -17,11 +18,18 @@ import (
 // arrive in their order; only what was in flight arrives twice.
 func TestKilledOnTheWay(t *testing.T) {
 	const letters, keys, kills = 2000, 50, 7
+	// With again nothing but the cursor keeps a delivery from being made twice.
+	for _, again := range []bool{false, true} {
+		killed(t, letters, keys, kills, again)
+	}
+}
+
+func killed(t *testing.T, letters, keys, kills int, again bool) {
 	bubble(t, memoryStore(), nil, func(t *testing.T, w *world) {
 		random := rand.New(rand.NewPCG(4, 4))
 		keyOf := w.letters(letters, keys)
 		w.receiver.answer(200, 20*time.Millisecond)
-		id := w.begin(nil)
+		id := w.begin(func(q *replay.Request) { q.Selection.Again = again })
 		if total := w.get(id).Total; total != letters {
 			t.Errorf("%d are to be made", total)
 		}
@@ -97,6 +105,32 @@ func TestAnswersGetLost(t *testing.T) {
 			t.Errorf("%s never failed: this test shows less than it says", method)
 		}
 	}
+}
+
+// TestSomebodyElseChangesIt: an order that meets another change of the replay is carried out on what is there then.
+func TestSomebodyElseChangesIt(t *testing.T) {
+	var mu sync.Mutex
+	conflicts := 0
+	faulty := &memory.Faulty{Store: memory.New(), Injure: func(method string) memory.Fault {
+		mu.Lock()
+		defer mu.Unlock()
+		if method != "PutReplay" || conflicts == 0 {
+			return memory.Fault{}
+		}
+		conflicts--
+		return memory.Fault{Err: grapnel.Errorf(grapnel.CodeConflict, "changed")}
+	}}
+	bubble(t, faulty, nil, func(t *testing.T, w *world) {
+		w.letters(1000, 10)
+		id := w.begin(func(q *replay.Request) { q.Rate = 1 })
+		mu.Lock()
+		conflicts = 2
+		mu.Unlock()
+		p, err := w.runner.Pause(ctx, store.Everyone(), id, grapnel.By{})
+		if err != nil || p.Status != grapnel.ReplayPaused {
+			t.Errorf("%+v, %v", p, err)
+		}
+	})
 }
 
 // TestOverload: a replay is given up before anything else, says so, and goes on when there is room.

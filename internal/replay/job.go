@@ -111,6 +111,7 @@ func (j *job) look() (next, error) {
 		return next{}, err
 	}
 	j.observe(now, &r)
+	j.runner.saw(&r)
 	ep, there := j.runner.street.Endpoint(store.Everyone(), r.Endpoint)
 	left, want := outstanding-(r.Started-r.Done), j.pace.batch(r.Rate)
 	switch {

@@ -3,9 +3,11 @@ package replay_test
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/engine"
@@ -296,6 +298,53 @@ func (w *world) publish(key, id string) {
 		OccurredAt: time.Now(), AcceptedAt: time.Now()}
 	_, err := w.engine.Publish(ctx, []store.Incoming{{Event: ev}}, nil)
 	w.must(err)
+}
+
+// TestOverWhenAllIsOver: a replay is completed when the last of what it has made is over, not when that was made. Until then its numbers
+// say where it is.
+func TestOverWhenAllIsOver(t *testing.T) {
+	bubble(t, memoryStore(), nil, func(t *testing.T, w *world) {
+		w.letters(30, 0)
+		w.receiver.answer(200, 10*time.Second)
+		id := w.begin(nil)
+		time.Sleep(9 * time.Second)
+		if p := w.get(id); p.Status != grapnel.ReplayRunning || p.Started != 30 || p.Done != 0 {
+			t.Errorf("while they are on their way: %+v", p)
+		}
+		if got := w.number("grapnel_replay_deliveries", "under_way"); got != 30 {
+			t.Errorf("%v are under way", got)
+		}
+		if got := w.number("grapnel_replays", "running"); got != 1 {
+			t.Errorf("%v are running", got)
+		}
+		w.is(id, grapnel.ReplayCompleted, 3*time.Second)
+		w.onceEach(id, 30)
+		if got := w.number("grapnel_replays_ended_total", "completed"); got != 1 {
+			t.Errorf("%v are completed", got)
+		}
+		if got := w.number("grapnel_replays", "running"); got != 0 {
+			t.Errorf("%v are running in the end", got)
+		}
+	})
+}
+
+// number is what a metric says under a label.
+func (w *world) number(name, label string) float64 {
+	w.t.Helper()
+	synctest.Wait()
+	r := prometheus.NewRegistry()
+	r.MustRegister(w.runner.Metrics())
+	families, err := r.Gather()
+	w.must(err)
+	for _, f := range families {
+		for _, m := range f.Metric {
+			if f.GetName() == name && m.Label[0].GetValue() == label {
+				return m.GetGauge().GetValue() + m.GetCounter().GetValue()
+			}
+		}
+	}
+	w.t.Fatalf("there is no %s of %s", name, label)
+	return 0
 }
 
 // TestNothingToDo: a replay of nothing is over at once.

@@ -47,8 +47,8 @@ type Runner struct {
 	random io.Reader
 
 	mu     sync.Mutex
-	jobs   map[string]*job // those that have a goroutine
-	active []grapnel.Replay
+	jobs   map[string]*job  // those that have a goroutine
+	active []grapnel.Replay // as they were read last
 	ended  map[grapnel.ReplayStatus]int64
 	work   sync.WaitGroup
 	ctx    context.Context // of Run; nil before and after
@@ -122,6 +122,17 @@ func (r *Runner) sweep(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// saw keeps what a job has read of itself.
+func (r *Runner) saw(one *grapnel.Replay) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.active {
+		if r.active[i].ID == one.ID {
+			r.active[i] = *one
+		}
+	}
 }
 
 // begin starts a job's goroutine if there is none; the caller holds the lock.

@@ -141,6 +141,7 @@ func (w *world) kill() {
 // letters makes dead letters, over so many keys in turn, numbered from 0; it returns the key of each event by its id.
 func (w *world) letters(n, keys int) map[string]string {
 	w.t.Helper()
+	synctest.Wait() // the engine has looked for what waits, and does not see these before they are over
 	version, _, err := w.store.Version(ctx)
 	w.must(err)
 	keyOf := map[string]string{}
