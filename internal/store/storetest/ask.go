@@ -144,6 +144,7 @@ func (m *machine) compare(*rapid.T) {
 	m.same(m.standings(), m.model.standings, "Standings")
 	m.compareReplays()
 	m.learnEntries()
+	m.conserved()
 	for _, ep := range someEndpoints {
 		for _, limit := range []int{2, math.MaxInt32} {
 			got, err := m.Heads(m.ctx, ep, limit)

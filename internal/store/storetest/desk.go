@@ -35,6 +35,7 @@ type desk struct {
 	test    *testing.T // who owns the stores
 	harness Harness
 	ctx     context.Context
+	purged  bool // history may have gaps
 }
 
 // newDesk opens a store that has the three endpoints.

@@ -80,7 +80,7 @@ func runModel(t *testing.T, h Harness) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &machine{
 			desk:  &desk{TB: rt, Store: h.Open(t), test: t, harness: h, ctx: rt.Context()},
-			model: &model{made: map[string]int{}, answers: map[string]kept{}},
+			model: &model{made: map[string]int{}, answers: map[string]kept{}, gone: map[int64]bool{}, goneEvents: map[int64]bool{}},
 			now:   at(0), events: newNumbers(), deliveries: newNumbers(), entries: newNumbers(),
 		}
 		rt.Cleanup(func() {
@@ -96,6 +96,7 @@ func runModel(t *testing.T, h Harness) {
 			"publish": m.publishes, "publish more": m.publishes, "record": m.records, "record more": m.records, "end": m.ends,
 			"again": m.redelivers, "configure": m.configures, "remove": m.removes, "answers": m.answers, "query": m.queries,
 			"compare": m.compare, "hasten": m.hastens, "note": m.notes, "journal": m.journals,
+			"purge": m.purges, "annotate": m.annotates, "totals": m.totals,
 			"order replay": m.ordersReplay, "advance replay": m.advancesReplay, "look for candidates": m.looksForCandidates,
 		}
 		if h.Reopen != nil {
@@ -218,7 +219,7 @@ func (m *machine) learn(id string) {
 	got := m.of(id)
 	i := 0
 	for _, r := range m.model.rows {
-		if r.EventID == id && i < len(got) {
+		if r.EventID == id && !m.model.gone[r.Seq] && i < len(got) {
 			m.deliveries.pair(got[i].Seq, r.Seq)
 			i++
 		}

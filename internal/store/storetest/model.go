@@ -20,6 +20,9 @@ type model struct {
 	answers   map[string]kept
 	standings []store.Standing
 	entries   []grapnel.AuditEntry
+
+	facts            []fact
+	gone, goneEvents map[int64]bool // numbers of what was purged
 	replays   []*replay // by id
 }
 
@@ -37,7 +40,7 @@ type kept struct {
 
 func (m *model) find(number int64) *row {
 	for _, r := range m.rows {
-		if r.Seq == number {
+		if r.Seq == number && !m.gone[number] {
 			return r
 		}
 	}
@@ -119,7 +122,7 @@ func (m *model) append(b store.Batch) (store.Accepted, error) {
 
 func (m *model) accept(b store.Batch) (done store.Accepted) {
 	for _, in := range b.Events {
-		i := slices.IndexFunc(m.events, func(e *grapnel.Event) bool { return e.ID == in.Event.ID })
+		i := slices.IndexFunc(m.events, func(e *grapnel.Event) bool { return e.ID == in.Event.ID && !m.goneEvents[e.Seq] })
 		if i < 0 {
 			e := *in.Event
 			e.Seq = int64(len(m.events) + 1)
@@ -132,6 +135,9 @@ func (m *model) accept(b store.Batch) (done store.Accepted) {
 					r.Status, r.Reason, r.FinishedAt = grapnel.Dropped, t.Drop, e.AcceptedAt
 				}
 				done.Heads = append(done.Heads, m.add(&e, r, t.Ordered, t.Delay)...)
+				if t.Drop != "" {
+					m.ended(m.rows[len(m.rows)-1])
+				}
 			}
 			done.Events = append(done.Events, store.Placed{Seq: e.Seq, AcceptedAt: e.AcceptedAt, Deliveries: len(in.Targets)})
 			continue
@@ -189,6 +195,7 @@ func (m *model) record(changes []store.Change) (done []store.Changed, err error)
 func (m *model) apply(r *row, c store.Change) {
 	if c.Attempt != nil {
 		r.AttemptsMade++
+		m.tried(r, c.Attempt, c.At)
 		r.Attempts = append(slices.Clone(r.Attempts), *c.Attempt)
 	}
 	if c.Attempt != nil && r.Waiting.Head {

@@ -26,7 +26,7 @@ func (m *model) heads(endpoint string, limit int) (heads []store.Head) {
 func (m *model) eventList(scope store.Scope, q store.EventQuery) (list []grapnel.Event) {
 	for _, e := range slices.Backward(m.events) {
 		switch {
-		case !scope.Allows(e.Tenant), q.Tenant != "" && q.Tenant != e.Tenant, q.Key != "" && q.Key != e.Key,
+		case m.goneEvents[e.Seq], !scope.Allows(e.Tenant), q.Tenant != "" && q.Tenant != e.Tenant, q.Key != "" && q.Key != e.Key,
 			q.Type != "" && !grapnel.MatchType(q.Type, e.Type), q.Before != 0 && e.Seq >= q.Before, len(list) == q.Limit,
 			!q.From.IsZero() && e.AcceptedAt.Before(q.From), !q.To.IsZero() && !e.AcceptedAt.Before(q.To):
 		default:
@@ -43,7 +43,7 @@ func (m *model) deliveryList(scope store.Scope, q store.DeliveryQuery) (list []g
 			status = grapnel.Held
 		}
 		switch {
-		case !scope.Allows(r.Tenant), q.Tenant != "" && q.Tenant != r.Tenant, q.Key != "" && q.Key != r.Key,
+		case m.gone[r.Seq], !scope.Allows(r.Tenant), q.Tenant != "" && q.Tenant != r.Tenant, q.Key != "" && q.Key != r.Key,
 			q.Type != "" && !grapnel.MatchType(q.Type, r.Type), q.Before != 0 && r.Seq >= q.Before, len(list) == q.Limit,
 			!q.From.IsZero() && accepted.Before(q.From), !q.To.IsZero() && !accepted.Before(q.To),
 			q.Endpoint != "" && q.Endpoint != r.EndpointID, len(q.Status) > 0 && !slices.Contains(q.Status, status):

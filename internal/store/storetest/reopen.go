@@ -18,6 +18,7 @@ type everything struct {
 	Standings  []store.Standing
 	Audit      []grapnel.AuditEntry
 	Lanes      map[string][]grapnel.Lane // that are stuck
+	Totals     []grapnel.Bucket
 	Replays    []grapnel.Replay
 	Items      map[string][]grapnel.ReplayItem
 }
@@ -25,7 +26,8 @@ type everything struct {
 func (d *desk) everything() everything {
 	d.Helper()
 	all := everything{Config: d.config(), Events: d.eventList(store.EventQuery{}), Heads: map[string][]store.Head{}, Waiting: map[string]int{},
-		Standings: d.standings(), Audit: d.audit(store.AuditQuery{}), Lanes: map[string][]grapnel.Lane{}}
+		Standings: d.standings(), Audit: d.audit(store.AuditQuery{}), Lanes: map[string][]grapnel.Lane{}, Totals: d.allTotals()}
+	d.balanced()
 	for _, x := range d.list(store.DeliveryQuery{}) {
 		all.Deliveries = append(all.Deliveries, d.delivery(x.Seq))
 		all.Heads[x.EndpointID], all.Lanes[x.EndpointID] = d.heads(x.EndpointID), d.stuck(x.EndpointID)

@@ -73,6 +73,7 @@ func (m *model) repeat(of *row, r row, q store.Redelivery) store.Redelivered {
 
 // over is what a delivery's end means to those whom it concerns.
 func (m *model) over(r *row) {
+	m.ended(r)
 	if of := m.find(r.ReplayOf); of != nil && of.Mark.ReplayedAs == r.Seq {
 		of.Mark.ReplayResult = r.Status
 	}
@@ -114,8 +115,8 @@ func (m *model) advance(s store.ReplayStep) (done []store.Redelivered, err error
 
 func (m *model) items(r *replay) (list []grapnel.ReplayItem) {
 	for _, number := range r.made {
-		made := m.find(number)
-		of := m.find(made.ReplayOf)
+		made := m.rows[number-1] // even if it is gone
+		of := m.rows[made.ReplayOf-1]
 		list = append(list, grapnel.ReplayItem{Original: of.Seq, CreatedAt: of.CreatedAt, Made: number, MadeAt: made.CreatedAt, Status: made.Status})
 	}
 	return list
@@ -129,7 +130,7 @@ func (m *model) candidates(scope store.Scope, q store.CandidateQuery) (list []gr
 	for _, r := range m.rows {
 		accepted := m.events[r.EventSeq-1].AcceptedAt
 		switch {
-		case !scope.Allows(r.Tenant), r.EndpointID != q.Endpoint, r.Status == grapnel.Pending, r.FinishedAt.After(q.OverBy), r.Seq <= q.After,
+		case m.gone[r.Seq], !scope.Allows(r.Tenant), r.EndpointID != q.Endpoint, r.Status == grapnel.Pending, r.FinishedAt.After(q.OverBy), r.Seq <= q.After,
 			q.UpTo != 0 && r.Seq > q.UpTo:
 			continue
 		case len(sel.Deliveries) > 0:

@@ -46,6 +46,7 @@ func Run(t *testing.T, h Harness) {
 		{"History", historyCases},
 		{"Scope", scopeCases},
 		{"Copies", copyCases},
+		{"Archive", archiveCases},
 		{"Reopen", reopenCases},
 		{"Race", raceCases},
 	}

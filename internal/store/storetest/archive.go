@@ -1,0 +1,334 @@
+package storetest
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+func (d *desk) balanced() {
+	d.Helper()
+	n, err := d.Imbalance(d.ctx)
+	d.must(err, "Imbalance")
+	d.same(n, int64(0), "imbalance")
+}
+
+func (d *desk) allTotals() []grapnel.Bucket {
+	d.Helper()
+	list, err := d.Totals(d.ctx, everyone, store.TotalsQuery{})
+	d.must(err, "Totals")
+	return list
+}
+
+// purge removes what is older than some seconds, as of some seconds after the beginning.
+func (d *desk) purge(now, keep float64, limit, want int, rules ...store.KeepRule) {
+	d.Helper()
+	d.purged = true
+	n, err := d.Purge(d.ctx, store.Keep{Now: at(now), For: seconds(keep), Rules: rules}, limit)
+	d.must(err, "Purge")
+	d.same(n, want, "removed")
+	d.balanced()
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+func (d *desk) annotate(number int64, note, discard string, when float64) {
+	d.Helper()
+	a := store.Annotation{Delivery: number, Discard: discard, At: at(when), Audit: entry(acme, epA, grapnel.VerbSkip, when)}
+	if note != "" {
+		a.Note = &note
+	}
+	d.must(d.Annotate(d.ctx, everyone, a), "Annotate")
+}
+
+// answeredIn is a change whose attempt took so long and got this answer.
+func answeredIn(c store.Change, code int, took time.Duration) store.Change {
+	c.Attempt.StatusCode, c.Attempt.Duration = code, took
+	return c
+}
+
+const hourLong = 3600
+
+var archiveCases = []testCase{
+	{"counts what ends when it ends, and attempts when they are recorded", func(d *desk) {
+		n := d.lane("k", 4)
+		d.change(answeredIn(retried(n[0], 0, 10, 20), 503, time.Second))
+		d.change(answeredIn(delivered(n[0], 1, hourLong), 200, 2*time.Second)) // in the next hour
+		d.change(answeredIn(delivered(n[1], 0, hourLong+1), 200, 3*time.Second))
+		failed := answeredIn(delivered(n[2], 0, hourLong+2), 0, time.Second) // there was no answer
+		failed.Status = grapnel.Failed
+		d.change(failed)
+		d.end(epA, ending(2*hourLong), 10, 1)
+		d.publish(store.Incoming{Event: event("dropped", "", 5), Targets: []store.Target{{Endpoint: epB, Drop: "no"}}})
+
+		var first, second grapnel.Totals
+		first.Attempts = 1
+		first.Latency.Count(time.Second)
+		second = grapnel.Totals{Delivered: 2, Failed: 1, Retried: 1, FirstAttemptSuccess: 1, Attempts: 3}
+		second.Latency.Count(2 * time.Second)
+		second.Latency.Count(3 * time.Second)
+		third := grapnel.Totals{Dropped: 1}
+		want := []grapnel.Bucket{{At: at(0), Totals: first}, {At: at(hourLong), Totals: second}, {At: at(2 * hourLong), Totals: third}}
+		ask := func(q store.TotalsQuery) []grapnel.Bucket {
+			list, err := d.Totals(d.ctx, everyone, q)
+			d.must(err, "Totals")
+			return list
+		}
+		d.same(ask(store.TotalsQuery{Endpoint: epA}), want, "by hour")
+		d.same(ask(store.TotalsQuery{Endpoint: epB}), []grapnel.Bucket{{At: at(0), Totals: grapnel.Totals{Dropped: 1}}}, "dropped when it was accepted")
+		d.same(len(ask(store.TotalsQuery{Endpoint: epX})), 0, "of nothing")
+		d.same(ask(store.TotalsQuery{Endpoint: epA, From: at(hourLong + 5), To: at(2 * hourLong)}), want[1:2], "a part is taken whole")
+		d.same(ask(store.TotalsQuery{Endpoint: epA, From: at(2 * hourLong)}), want[2:], "from")
+		d.same(ask(store.TotalsQuery{Endpoint: epA, To: at(1)}), want[:1], "to")
+		var day grapnel.Totals
+		for _, b := range want {
+			day.Add(&b.Totals)
+		}
+		midnight := at(0).Truncate(24 * time.Hour)
+		d.same(ask(store.TotalsQuery{Endpoint: epA, Daily: true, From: at(hourLong)}), []grapnel.Bucket{{At: midnight, Totals: day}}, "by day")
+		day.Dropped++
+		d.same(ask(store.TotalsQuery{Daily: true}), []grapnel.Bucket{{At: midnight, Totals: day}}, "of all")
+		d.balanced()
+	}},
+	{"counts nothing twice", func(d *desk) {
+		n := d.lane("k", 1)
+		change := delivered(n[0], 0, 5)
+		d.change(change)
+		before := d.allTotals()
+		for range 3 {
+			d.same(d.record(change)[0].Applied, false, "applied")
+			d.record(retried(n[0], 0, 6, 7))
+		}
+		d.same(d.allTotals(), before, "totals")
+		d.reopen()
+		d.record(change)
+		d.same(d.allTotals(), before, "totals after a restart")
+		d.balanced()
+	}},
+	{"counts what happened out of order where it belongs", func(d *desk) {
+		n := d.lane("k", 4)
+		for i, when := range []float64{2 * hourLong, 5, 3 * hourLong, 2*hourLong + 1} {
+			d.change(delivered(n[i], 0, when))
+		}
+		var ended []int64
+		for _, b := range d.allTotals() {
+			ended = append(ended, b.Delivered)
+		}
+		d.same(ended, []int64{1, 2, 1}, "delivered")
+	}},
+	{"keeps totals of old hours by the day", func(d *desk) {
+		n := d.lane("k", 4)
+		const day = 24 * hourLong
+		d.change(delivered(n[0], 0, 10))
+		d.change(delivered(n[1], 0, hourLong))
+		d.change(delivered(n[2], 0, day))
+		before := d.allTotals()
+		var sum grapnel.Totals
+		sum.Add(&before[0].Totals)
+		sum.Add(&before[1].Totals)
+		const halfDay = 12 * hourLong // it begins at noon
+		d.purge(90*day+halfDay-1, 1000*day, 10, 0)
+		d.same(d.allTotals(), before, "at the last moment")
+		d.purge(90*day+halfDay, 1000*day, 10, 0)
+		want := []grapnel.Bucket{{At: at(-halfDay), Totals: sum}, before[2]}
+		d.same(d.allTotals(), want, "after ninety days")
+		d.reopen()
+		list, err := d.Totals(d.ctx, everyone, store.TotalsQuery{Endpoint: epA})
+		d.must(err, "Totals")
+		d.same(list, want, "of the endpoint, after a restart")
+		d.change(delivered(n[3], 0, 11)) // by a clock that was set back
+		d.purge(300*day, 1000*day, 10, 0)
+		var ended []int64
+		for _, b := range d.allTotals() {
+			ended = append(ended, b.Delivered)
+		}
+		d.same(ended, []int64{3, 1}, "delivered by day")
+	}},
+	{"removes what is older than it is kept, the oldest first", func(d *desk) {
+		n := d.lane("k", 4)
+		d.change(retried(n[0], 0, 4, 5))
+		for i, when := range []float64{5, 6, 7} {
+			d.change(by(n[i], grapnel.Delivered, when))
+		}
+		d.purge(15, 10, 100, 0) // over for exactly as long
+		d.purge(16, 10, 0, 0)
+		d.purge(16, 10, 100, 1)
+		d.gone(n[0], "k_1")
+		d.purge(30, 10, 1, 1)
+		d.gone(n[1], "k_2")
+		d.purge(30, 10, 100, 1)
+		d.purge(30, 10, 100, 0)
+		d.same(numbersOf(d.heads(epA)), []int64{n[3]}, "what waits")
+		d.purge(1e9, 10, 100, 0)
+		d.same(len(d.list(store.DeliveryQuery{})), 1, "deliveries that are left")
+		d.same(len(d.eventList(store.EventQuery{})), 1, "events that are left")
+		d.same(d.change(delivered(n[3], 0, 40)).Next, (*store.Head)(nil), "next")
+		d.same(d.record(delivered(n[0], 0, 40))[0], store.Changed{}, "a change of what is gone")
+	}},
+	{"keeps an event as long as anything of it is kept", func(d *desk) {
+		d.publish(incoming(event("e", "", 0), to(epA), to(epB)), incoming(event("none", "", 1)))
+		x := d.of("e")
+		d.change(delivered(x[0].Seq, 0, 5))
+		d.purge(1000, 10, 100, 2) // and the event without any
+		_, _, err := d.Event(d.ctx, everyone, "", "none")
+		d.code(err, grapnel.CodeNotFound, "event without deliveries")
+		e, left, err := d.Event(d.ctx, everyone, "", "e")
+		d.must(err, "Event")
+		d.same(len(left), 1, "deliveries that are left")
+		d.same(string(e.Data), `{"id": "e"}`, "data")
+		events, err := d.Events(d.ctx, []int64{x[1].EventSeq})
+		d.must(err, "Events")
+		d.same(events[0].ID, "e", "the event that is still to be delivered")
+		d.change(by(x[1].Seq, grapnel.Failed, 2000))
+		again := d.redeliver(x[1].Seq, 2001).Delivery
+		d.purge(3000, 10, 100, 1)
+		d.change(delivered(again, 0, 3001))
+		d.purge(3012, 10, 100, 1)
+		d.gone(again, "e")
+		d.same(d.publish(incoming(event("e", "", 4000), to(epA))).Events[0].Duplicate, false, "an id that is gone is new")
+	}},
+	{"keeps dead letters from their death", func(d *desk) {
+		n := d.lane("k", 1)
+		d.change(retried(n[0], 0, 5, 900))
+		d.change(by(n[0], grapnel.Failed, 1000))
+		d.purge(1010, 10, 100, 0)
+		d.purge(1011, 10, 100, 1)
+	}},
+	{"keeps by tenant and type, the first rule that matches", func(d *desk) {
+		paid, line, other := event("paid", "", 0), event("line", "", 0), event("other", "", 0)
+		line.Type, other.Tenant = "invoice.line.added", bolt
+		d.publish(incoming(paid, to(epA)), incoming(line, to(epA)), incoming(other, to(epX)))
+		for _, id := range []string{"paid", "line", "other"} {
+			d.change(delivered(d.of(id)[0].Seq, 0, 1))
+		}
+		rules := []store.KeepRule{{Tenant: acme, Type: "invoice.line.*", For: time.Hour}, {Tenant: acme, For: seconds(10)}, {Type: "invoice.paid", For: seconds(20)}}
+		d.purge(12, 1, 100, 1, rules...)
+		d.same(len(d.list(store.DeliveryQuery{Type: "invoice.paid", Tenant: acme})), 0, "acme's")
+		d.purge(22, 1, 100, 1, rules...)
+		d.same(len(d.list(store.DeliveryQuery{Tenant: bolt})), 0, "bolt's")
+		d.purge(22, 1e6, 100, 1, store.KeepRule{Type: "*.added"})
+	}},
+	{"changes no count but that of what is there", func(d *desk) {
+		n := d.lane("k", 9)
+		for i, status := range finals() {
+			d.change(by(n[i], status, float64(10+i)))
+		}
+		totals := d.allTotals()
+		counts, err := d.Counts(d.ctx, everyone)
+		d.must(err, "Counts")
+		d.same(counts[epA], map[grapnel.Status]int64{grapnel.Delivered: 1, grapnel.Failed: 1, grapnel.Dropped: 1, grapnel.Discarded: 1,
+			grapnel.Skipped: 1, grapnel.Pending: 4}, "counts before")
+		d.purge(100, 10, 3, 3)
+		d.purge(100, 10, 3, 2)
+		counts, err = d.Counts(d.ctx, everyone)
+		d.must(err, "Counts")
+		d.same(counts[epA], map[grapnel.Status]int64{grapnel.Pending: 4}, "counts after")
+		d.same(d.allTotals(), totals, "totals")
+		d.reopen()
+		d.balanced()
+		d.same(d.allTotals(), totals, "totals after a restart")
+	}},
+	{"gives no number or position again, even if nothing is left", func(d *desk) {
+		n := d.lane("k", 2)
+		d.change(delivered(n[0], 0, 5))
+		d.change(delivered(n[1], 0, 6))
+		last := d.config().Newest
+		d.purge(100, 10, 100, 2)
+		d.same(len(d.list(store.DeliveryQuery{}))+len(d.eventList(store.EventQuery{})), 0, "what is left")
+		for range 2 {
+			d.same(d.config().Newest, last, "newest")
+			d.reopen()
+		}
+		d.publish(incoming(event("new", "k", 10), to(epA)))
+		x := d.of("new")[0]
+		d.same(x.Position, int64(3), "position")
+		if x.Seq <= last || x.EventSeq <= 2 {
+			d.Fatalf("numbers are given again: %+v", x)
+		}
+	}},
+	{"removes much in pages", func(d *desk) {
+		var batch []store.Incoming
+		for i := range 700 {
+			batch = append(batch, incoming(event(fmt.Sprint("e", i), fmt.Sprint("k", i%7), float64(i)/100), to(epA), to(epB)))
+		}
+		d.publish(batch...)
+		d.end(epA, ending(20), math.MaxInt32, 700)
+		d.purge(100, 10, 500, 500)
+		d.purge(100, 10, 500, 200)
+		d.purge(100, 10, 500, 0)
+		d.same(len(d.eventList(store.EventQuery{})), 700, "events")
+		d.end(epB, ending(20), math.MaxInt32, 700)
+		d.purge(100, 10, 1000, 700)
+		d.same(len(d.eventList(store.EventQuery{})), 0, "events")
+	}},
+	{"notes things on what is over", func(d *desk) {
+		n := d.lane("k", 3)
+		d.change(by(n[0], grapnel.Failed, 5))
+		d.change(delivered(n[1], 0, 6))
+		before := d.delivery(n[0])
+		d.annotate(n[0], "seen", "", 10)
+		d.annotate(n[0], "", "a test", 11)
+		d.annotate(n[1], "fine", "", 12)
+		for range 2 {
+			x := d.delivery(n[0])
+			d.same(x.Mark, grapnel.Mark{Note: "seen", DiscardedAt: at(11), DiscardReason: "a test"}, "mark")
+			x.Mark = grapnel.Mark{}
+			d.same(x, before, "all else")
+			d.same(d.list(store.DeliveryQuery{Status: []grapnel.Status{grapnel.Failed}})[0].Mark.DiscardReason, "a test", "in a list")
+			d.same(d.of("k_2")[0].Mark, grapnel.Mark{Note: "fine"}, "with its event")
+			d.reopen()
+		}
+		d.same(len(d.audit(store.AuditQuery{})), 3, "entries")
+		d.annotate(n[0], "again", "known", 13)
+		d.same(d.delivery(n[0]).Mark, grapnel.Mark{Note: "again", DiscardedAt: at(13), DiscardReason: "known"}, "mark")
+		clear := ""
+		d.must(d.Annotate(d.ctx, store.Of(acme), store.Annotation{Delivery: n[0], Note: &clear}), "Annotate")
+		d.same(d.delivery(n[0]).Mark.Note, "", "note that was taken away")
+
+		d.code(d.Annotate(d.ctx, everyone, store.Annotation{Delivery: n[2], Note: &clear}), grapnel.CodeConflict, "of what waits")
+		d.code(d.Annotate(d.ctx, everyone, store.Annotation{Delivery: n[1], Discard: "no", Audit: entry(acme, epA, grapnel.VerbSkip, 20)}), grapnel.CodeConflict, "discarding what was delivered")
+		d.code(d.Annotate(d.ctx, store.Of(bolt), store.Annotation{Delivery: n[0], Discard: "no"}), grapnel.CodeNotFound, "another tenant's")
+		d.code(d.Annotate(d.ctx, everyone, store.Annotation{Delivery: 1 << 40, Note: &clear}), grapnel.CodeNotFound, "absent")
+		d.same(len(d.audit(store.AuditQuery{})), 4, "entries")
+		d.purge(1000, 10, 10, 2)
+		d.code(d.Annotate(d.ctx, everyone, store.Annotation{Delivery: n[0], Note: &clear}), grapnel.CodeNotFound, "purged")
+	}},
+	{"tells nobody of another's totals", func(d *desk) {
+		other := event("x", "", 0)
+		other.Tenant = bolt
+		d.publish(incoming(other, to(epX)), incoming(event("a", "", 0), to(epA)))
+		d.change(delivered(d.of("x")[0].Seq, 0, 5))
+		d.change(delivered(d.of("a")[0].Seq, 0, 5))
+		for _, c := range []struct {
+			scope store.Scope
+			q     store.TotalsQuery
+			want  int64
+		}{
+			{everyone, store.TotalsQuery{}, 2}, {store.Of(bolt), store.TotalsQuery{}, 1}, {store.Of(bolt), store.TotalsQuery{Endpoint: epA}, 0},
+			{store.Of(bolt), store.TotalsQuery{Tenant: acme}, 0}, {everyone, store.TotalsQuery{Tenant: acme}, 1}, {store.Scope{}, store.TotalsQuery{}, 0},
+			{store.Of("stranger"), store.TotalsQuery{}, 0}, {everyone, store.TotalsQuery{Tenant: acme, Endpoint: epX}, 0},
+		} {
+			list, err := d.Totals(d.ctx, c.scope, c.q)
+			d.must(err, "Totals")
+			var n int64
+			for _, b := range list {
+				n += b.Delivered
+			}
+			d.same(n, c.want, fmt.Sprintf("%+v", c))
+		}
+	}},
+}
+
+// gone fails if a delivery and its event are there.
+func (d *desk) gone(number int64, event string) {
+	d.Helper()
+	_, err := d.Delivery(d.ctx, everyone, number)
+	d.code(err, grapnel.CodeNotFound, "Delivery")
+	if event != "" {
+		_, _, err = d.Event(d.ctx, everyone, "", event)
+		d.code(err, grapnel.CodeNotFound, "Event")
+	}
+}

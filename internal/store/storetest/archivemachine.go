@@ -1,0 +1,93 @@
+package storetest
+
+import (
+	"fmt"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// purges removes what is old. Now and then that happens a hundred days later, so that hours become days.
+func (m *machine) purges(t *rapid.T) {
+	keep := store.Keep{Now: m.tick(t).Add(pick(t, "later", 0, 0, 0, 100*24*time.Hour)), For: m.length(t)}
+	for range rapid.IntRange(0, 2).Draw(t, "rules") {
+		keep.Rules = append(keep.Rules, store.KeepRule{Tenant: pick(t, "tenant", "", acme, bolt), Type: pick(t, "type", somePatterns...), For: m.length(t)})
+	}
+	limit := pick(t, "limit", 0, 1, 2, 5, 1000)
+	want := m.model.purge(keep, limit)
+	got, err := m.Purge(m.ctx, keep, limit)
+	m.purged = true
+	m.agree(got, want, err, nil, "Purge")
+	m.compare(t)
+}
+
+func (m *machine) length(t *rapid.T) time.Duration {
+	return pick(t, "kept for", 0, 10*time.Second, time.Minute, 200*24*time.Hour)
+}
+
+func (m *machine) annotates(t *rapid.T) {
+	a := store.Annotation{Delivery: m.some(t), At: m.tick(t)}
+	if chance(t, "any delivery", 2) && len(m.model.rows) > 0 {
+		a.Delivery = int64(rapid.IntRange(1, len(m.model.rows)).Draw(t, "delivery"))
+	}
+	if chance(t, "note", 2) {
+		note := pick(t, "text", "", "looked at it")
+		a.Note = &note
+	}
+	if chance(t, "discard", 2) {
+		a.Discard = pick(t, "reason", "a test", "known")
+	}
+	if chance(t, "with entry", 4) {
+		a.Audit = m.entry(t)
+	}
+	scope := pick(t, "scope", append([]store.Scope{everyone, everyone, everyone}, someScopes...)...)
+	wantErr, number := m.model.annotate(scope, a), a.Delivery
+	a.Delivery = m.deliveries.store(a.Delivery)
+	m.agree(nil, nil, m.Annotate(m.ctx, scope, a), wantErr, "Annotate")
+	m.show(everyone, number)
+}
+
+func (m *machine) totals(t *rapid.T) {
+	q := store.TotalsQuery{Endpoint: pick(t, "endpoint", "", epA, epX, "ep_unknown"), Tenant: pick(t, "tenant", "", "", acme, "nobody"),
+		Daily: chance(t, "daily", 2)}
+	bound := func(what string) time.Time {
+		if chance(t, what, 2) {
+			return at(float64(rapid.IntRange(-2, 2).Draw(t, what)) * 3600 / 2)
+		}
+		return time.Time{}
+	}
+	q.From, q.To = bound("from"), bound("to")
+	m.counted(pick(t, "scope", someScopes...), q)
+}
+
+// counted compares totals.
+func (m *machine) counted(scope store.Scope, q store.TotalsQuery) {
+	m.Helper()
+	got, err := m.Totals(m.ctx, scope, q)
+	m.agree(got, m.model.totals(scope, q), err, nil, fmt.Sprintf("Totals %+v", q))
+}
+
+// conserved checks that what was made, waits, ended and is gone add up, and that totals count all that ever ended.
+func (m *machine) conserved() {
+	m.Helper()
+	m.balanced()
+	var ended, want int64
+	for _, b := range m.allTotals() {
+		ended += over(&b.Totals)
+	}
+	for _, r := range m.model.rows {
+		if r.Status.Final() {
+			want++
+		}
+	}
+	m.same(ended, want, "all that ended, in totals")
+	m.counted(everyone, store.TotalsQuery{})
+}
+
+// over is how many deliveries ended.
+func over(t *grapnel.Totals) int64 {
+	return t.Delivered + t.Failed + t.Dropped + t.Discarded + t.Skipped
+}
