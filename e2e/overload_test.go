@@ -109,8 +109,8 @@ func TestTenantQuota(t *testing.T) {
 			t.Errorf("%s was refused, and arrived", v.event)
 		}
 	}
-	if rows := c.rows(url.Values{"endpoint": {id}, "status": {string(grapnel.Delivered)}}); len(rows) != len(accepted) {
-		t.Errorf("%d events were accepted, %d deliveries are on record as delivered", len(accepted), len(rows))
-	}
+	eventually(t, 10*time.Second, "as many deliveries are on record as events were accepted", func() bool {
+		return len(c.rows(url.Values{"endpoint": {id}, "status": {string(grapnel.Delivered)}})) == len(accepted)
+	})
 	t.Logf("a quota of %d: %d accepted, %d refused, all accepted ones arrived", quota, len(accepted), refused)
 }

@@ -74,6 +74,7 @@ func TestPoisonStopsItsKeyOnly(t *testing.T) {
 	before := poisoned.taken()
 	c.must(http.StatusOK, http.MethodPost, "/v1/deliveries/"+lanes.Data[0].Head.ID+"/skip", map[string]any{"reason": "the customer will never take it"}, nil)
 	eventually(t, 10*time.Second, "what waited behind the poison has arrived", func() bool { return poisoned.taken() == before+behind })
+	eventually(t, 10*time.Second, "that is on record", func() bool { return !c.waiting() })
 	number := 2
 	for _, v := range poisoned.seen(0) {
 		if v.key == "bad0" && v.event != poison {
