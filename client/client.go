@@ -132,6 +132,25 @@ func (c *Client) do(ctx context.Context, rq call) error {
 
 // try sends the request once and returns the body of an answer below 300.
 func (c *Client) try(ctx context.Context, rq call) ([]byte, error) {
+	resp, err := c.send(ctx, rq)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	switch {
+	case err != nil:
+		return nil, &Unreachable{Server: c.Server(), Err: cause(ctx, err)}
+	case len(body) > maxAnswer:
+		return nil, fmt.Errorf("the server's answer is larger than %d bytes", maxAnswer)
+	case resp.StatusCode >= 300:
+		return nil, problem(resp, body)
+	}
+	return body, nil
+}
+
+// send sends the request once.
+func (c *Client) send(ctx context.Context, rq call) (*http.Response, error) {
 	target := *c.base
 	target.Path = strings.TrimSuffix(target.Path, "/")
 	target = *target.JoinPath(rq.path)
@@ -155,17 +174,7 @@ func (c *Client) try(ctx context.Context, rq call) ([]byte, error) {
 	if err != nil {
 		return nil, &Unreachable{Server: c.Server(), Err: cause(ctx, err)}
 	}
-	defer func() { _ = resp.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
-	switch {
-	case err != nil:
-		return nil, &Unreachable{Server: c.Server(), Err: cause(ctx, err)}
-	case len(body) > maxAnswer:
-		return nil, fmt.Errorf("the server's answer is larger than %d bytes", maxAnswer)
-	case resp.StatusCode >= 300:
-		return nil, problem(resp, body)
-	}
-	return body, nil
+	return resp, nil
 }
 
 // cause drops the *url.Error around a transport failure, whose text repeats method and URL, and prefers the context's own

@@ -30,8 +30,10 @@ type Delivery struct {
 	ReplayOf      *string            `json:"replay_of"`
 	Last          *Last              `json:"last"` // its last attempt; nil: there was none
 	Marks
-	Attempts      []Attempt          `json:"attempts"` // only when one delivery is asked for
-	Planned       []policy.Planned   `json:"planned"`  // what comes if every attempt fails
+	PurgeAt  *time.Time       `json:"purge_at"`  // not kept after this; nil: it is not over, or is kept for ever
+	DaysLeft *int             `json:"days_left"` // whole days until then
+	Attempts []Attempt        `json:"attempts"`  // only when one delivery is asked for
+	Planned  []policy.Planned `json:"planned"`   // what comes if every attempt fails
 }
 
 // Last is what is told of a delivery's last attempt, in lists too.

@@ -1,0 +1,157 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/grapnelhq/grapnel/policy"
+)
+
+// Stats is what became of deliveries within a time.
+type Stats struct {
+	Raw
+	From   time.Time `json:"from"`
+	To     time.Time `json:"to"`
+	Bucket string    `json:"bucket"` // hour or day
+	Data   []Bucket  `json:"data"`   // the oldest first; parts in which nothing happened are left out
+	Totals Totals    `json:"totals"` // of all parts
+}
+
+// Bucket is a part of that time.
+type Bucket struct {
+	At time.Time `json:"at"` // its beginning
+	Totals
+}
+
+// Totals counts deliveries when they end and attempts when they are recorded.
+type Totals struct {
+	Delivered           int64   `json:"delivered"`
+	Failed              int64   `json:"failed"`
+	Dropped             int64   `json:"dropped"`
+	Discarded           int64   `json:"discarded"`
+	Skipped             int64   `json:"skipped"`
+	Retried             int64   `json:"retried"`               // of those that ended: more than one attempt was made
+	FirstAttemptSuccess int64   `json:"first_attempt_success"` // of those that were delivered: one attempt was made
+	Attempts            int64   `json:"attempts"`
+	Latency             Latency `json:"latency"` // of the attempts that got an answer
+}
+
+// Latency are percentiles; nil when no attempt got an answer.
+type Latency struct {
+	P50 *policy.Duration `json:"p50"`
+	P95 *policy.Duration `json:"p95"`
+	P99 *policy.Duration `json:"p99"`
+}
+
+// StatsFilter selects totals; the zero value is the last day, by the hour, of everything.
+type StatsFilter struct {
+	Endpoint string // empty: all together
+	Tenant   string // for all together
+	From, To time.Time
+	Bucket   string // hour or day; empty: by how long the time is
+}
+
+// Stats adds up what became of deliveries, those that are not kept any more included.
+func (c *Client) Stats(ctx context.Context, f StatsFilter) (*Stats, error) {
+	q := url.Values{}
+	putTime(q, "from", f.From)
+	putTime(q, "to", f.To)
+	put(q, "bucket", f.Bucket)
+	path := "/v1/stats"
+	if f.Endpoint != "" {
+		path = endpointPath(f.Endpoint) + "/stats"
+	} else {
+		put(q, "tenant", f.Tenant)
+	}
+	return get[Stats](ctx, c, path, q)
+}
+
+// DeadLetters lists deliveries that failed and were not discarded, the newest first. The filter's Status is not used.
+func (c *Client) DeadLetters(ctx context.Context, f DeliveryFilter) (*Page[Delivery], error) {
+	return get[Page[Delivery]](ctx, c, "/v1/dead-letters", f.everywhere(true))
+}
+
+// Note puts a note on a delivery that is over, instead of the one before; an empty one takes that away.
+func (c *Client) Note(ctx context.Context, id, note string) (*Delivery, error) {
+	changes := map[string]any{"note": note}
+	if note == "" {
+		changes["note"] = nil
+	}
+	return patch[Delivery](ctx, c, deliveryPath(id), nil, changes)
+}
+
+// Discard puts a dead letter away. That it failed stays on record.
+func (c *Client) Discard(ctx context.Context, id, reason string) (*Delivery, error) {
+	return post[Delivery](ctx, c, deliveryPath(id)+"/discard", map[string]string{"reason": reason})
+}
+
+// everywhere is the filter as a query of a path that names no endpoint.
+func (f DeliveryFilter) everywhere(deadLetters bool) url.Values {
+	q := f.query()
+	put(q, "endpoint", f.Endpoint)
+	if deadLetters {
+		q.Del("status")
+	}
+	return q
+}
+
+// The forms of an export.
+const (
+	JSONLines = "jsonl"
+	CSV       = "csv"
+)
+
+// ExportDeliveries writes all deliveries that the filter selects, the newest first, as the server sends them. Limit and Cursor are not
+// used, and only the context limits how long it takes. After an error, what was written is a part only.
+func (c *Client) ExportDeliveries(ctx context.Context, f DeliveryFilter, format string, out io.Writer) error {
+	return c.export(ctx, "/v1/deliveries/export", f.everywhere(false), format, out)
+}
+
+// ExportDeadLetters does the same for dead letters; the filter's Status is not used.
+func (c *Client) ExportDeadLetters(ctx context.Context, f DeliveryFilter, format string, out io.Writer) error {
+	return c.export(ctx, "/v1/dead-letters/export", f.everywhere(true), format, out)
+}
+
+func (c *Client) export(ctx context.Context, path string, q url.Values, format string, out io.Writer) error {
+	q.Del("limit")
+	q.Del("cursor")
+	q.Set("format", format)
+	resp, err := c.send(ctx, call{method: http.MethodGet, path: path, query: q})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode >= 300 {
+		body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+		if err != nil {
+			return &Unreachable{Server: c.Server(), Err: cause(ctx, err)}
+		}
+		return problem(resp, body)
+	}
+	to := &sink{to: out}
+	if _, err := io.Copy(to, resp.Body); err != nil {
+		if to.err != nil {
+			return to.err
+		}
+		return &Unreachable{Server: c.Server(), Err: errors.Join(errBrokenOff, cause(ctx, err))}
+	}
+	return nil
+}
+
+var errBrokenOff = errors.New("the export was broken off; what was written is a part of it")
+
+// sink tells what went wrong with the writing from what went wrong with the reading.
+type sink struct {
+	to  io.Writer
+	err error
+}
+
+func (s *sink) Write(p []byte) (int, error) {
+	n, err := s.to.Write(p)
+	s.err = err
+	return n, err
+}
