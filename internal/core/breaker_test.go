@@ -533,3 +533,37 @@ func TestDoubtPasses(t *testing.T) {
 		t.Error("an answer does not make more due")
 	}
 }
+
+// TestNewRulesShortenTheWait: the time of the next probe was made by rules that are no more.
+func TestNewRulesShortenTheWait(t *testing.T) {
+	w := newWard(t, func(ep *grapnel.Endpoint) {
+		rules := *ep.Policy.Breaker
+		rules.Probe, rules.ProbeMax = policy.Duration(time.Hour), policy.Duration(24*time.Hour)
+		ep.Policy.Breaker = &rules
+	})
+	w.open()
+	w.reconfigure(func(ep *grapnel.Endpoint) {
+		rules := *ep.Policy.Breaker
+		rules.Probe, rules.ProbeMax = policy.Duration(time.Second), policy.Duration(10*time.Second)
+		ep.Policy.Breaker = &rules
+	})
+	if begun := w.pass(9 * time.Second); len(begun) > 0 {
+		t.Error("it is probed too soon")
+	}
+	if begun := w.pass(2 * time.Second); len(begun) != 1 {
+		t.Errorf("%d probes within the longest wait", len(begun))
+	}
+}
+
+// TestHoldOnRecordHasABeginning: what health says after a restart must have a time.
+func TestHoldOnRecordHasABeginning(t *testing.T) {
+	w := newWard(t, nil)
+	w.core = New(Options{})
+	was := store.Standing{Endpoint: "ep", Number: 1}
+	was.HoldUntil = w.now.Add(time.Minute)
+	cfg := w.cfg
+	w.step(Configured{Endpoint: &cfg, Standing: was})
+	if h := w.core.Health(w.now, "ep"); h.State != grapnel.HealthThrottled || h.Since.IsZero() {
+		t.Errorf("it is %s since %v", h.State, h.Since)
+	}
+}

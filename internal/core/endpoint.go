@@ -33,12 +33,13 @@ type endpoint struct {
 	hastened  int       // how many of it were asked for at most
 	hastenAt  time.Time // neither before this, after one that failed
 
-	newest     int64     // delivery when config was read
-	confirmed  bool      // config is what the store has; not so between the core's own disabling and its confirmation
-	confirming bool      // a Disable is on its way
-	ending     bool      // an End is on its way
-	endAt      time.Time // neither before this, after one that failed
-	over       bool      // everything that waited has been ended
+	newest     int64         // delivery when config was read
+	confirmed  bool          // config is what the store has; not so between the core's own disabling and its confirmation
+	confirming bool          // a Disable is on its way
+	ending     bool          // an End is on its way
+	unended    *store.Ending // what was begun to be ended, and is not all ended
+	endAt      time.Time     // neither before this, after one that failed
+	over       bool          // everything that waited has been ended
 }
 
 func newEndpoint(number int, o Options) *endpoint {
@@ -58,6 +59,9 @@ func (ep *endpoint) remember(now time.Time, st store.Standing) {
 		if at.After(now.Add(longestWait)) {
 			*at = now
 		}
+	}
+	if g.standing.HoldUntil.After(now) {
+		g.heldSince = now // or before: nobody has kept it
 	}
 	if back := g.standing.RecoveredAt; !g.tripped() && !back.IsZero() {
 		ep.hasten = true
@@ -96,6 +100,7 @@ func (ep *endpoint) configure(now time.Time, cfg *grapnel.Endpoint, newest int64
 // changed draws the conclusions from a change that a person made.
 func (ep *endpoint) changed(now time.Time, before *grapnel.Endpoint) {
 	g, cfg := &ep.gate, ep.config
+	paused := now.Sub(ep.since)
 	if before.Status != cfg.Status {
 		ep.since = now
 	}
@@ -105,11 +110,17 @@ func (ep *endpoint) changed(now time.Time, before *grapnel.Endpoint) {
 		g.restart(now)
 		ep.hasten = true
 	case enabled && before.Status == grapnel.EndpointPaused:
-		g.standing.FailingSince, g.dirty = time.Time{}, true // while it was paused it could not succeed
+		if st := &g.standing; !st.FailingSince.IsZero() && paused > 0 {
+			st.FailingSince, g.dirty = earliest(st.FailingSince.Add(paused), now), true // meanwhile it could not succeed
+		}
 		g.ramp.Begin(now)
 	}
-	if g.tripped() && before.URL != cfg.URL {
+	switch most := now.Add(g.rules.ProbeMax.Std()); {
+	case !g.tripped():
+	case before.URL != cfg.URL:
 		g.standing.ProbeAt = now // somebody has repaired it, maybe
+	case g.standing.ProbeAt.After(most):
+		g.standing.ProbeAt = most // the wait was one of the rules before
 	}
 }
 
@@ -122,7 +133,7 @@ func FirstDelay(p *policy.Policy) time.Duration {
 // open says whether deliveries of this endpoint are attempted at all. While what waited before is being ended they are not,
 // even if somebody has enabled the endpoint meanwhile.
 func (ep *endpoint) open() bool {
-	return ep.config.Status == grapnel.EndpointEnabled && ep.config.DeletedAt.IsZero() && !ep.ending
+	return ep.config.Status == grapnel.EndpointEnabled && ep.config.DeletedAt.IsZero() && ep.unended == nil
 }
 
 // opened looks at the store anew: what waits was not looked at while the endpoint was closed, or not ours, and what was ended
@@ -138,6 +149,8 @@ const endPage = 500
 // ends says how what waits for a closed endpoint is finished; false: it is held.
 func (ep *endpoint) ends(now time.Time) (store.Ending, bool) {
 	switch {
+	case ep.unended != nil && ep.config.DeletedAt.IsZero():
+		return *ep.unended, true
 	case !ep.config.DeletedAt.IsZero():
 		return store.Ending{UpTo: cmp.Or(ep.newest, -1), Status: grapnel.Dropped, ReasonCode: grapnel.ReasonEndpointGone,
 			Reason: "dropped: its endpoint was deleted", At: now}, true
@@ -158,7 +171,7 @@ func (c *Core) end(now time.Time, ep *endpoint) {
 	if !ends || !ep.confirmed {
 		return
 	}
-	ep.ending = true
+	ep.ending, ep.unended = true, &ending
 	c.emit(End{Endpoint: ep.config.ID, Ending: ending, Limit: endPage})
 }
 
@@ -169,13 +182,16 @@ func (c *Core) ended(now time.Time, in Ended) {
 		return
 	}
 	ep.ending, ep.endAt = false, time.Time{}
+	if in.Err == nil && in.Count < endPage && len(ep.window.heads) == 0 {
+		ep.unended = nil
+	}
 	_, ends := ep.ends(now)
 	switch {
 	case ep.open():
 		ep.opened(now)
 	case in.Err != nil:
 		ep.endAt = now.Add(pageRetry)
-	case ends && in.Count < endPage && len(ep.window.heads) == 0:
+	case ends && ep.unended == nil:
 		ep.over = true
 		if !ep.config.DeletedAt.IsZero() {
 			c.emit(Forget{Endpoint: ep.config.ID})
