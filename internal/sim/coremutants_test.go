@@ -76,9 +76,9 @@ var coreMutants = []struct{ rule, file, line, mutant string }{
 	{"whoever enables an endpoint begins anew",
 		"endpoint.go", "		g.restart(now)\n", ""},
 	{"half of the slots are kept for first attempts",
-		"quota.go", "case h.Attempts > 0 && q.again.used >= c.part(2):", "case false:"},
+		"quota.go", "case h.again() && q.again.used >= c.part(2):", "case false:"},
 	{"a host gets no more requests at once than its limit",
-		"quota.go", "case host.used >= c.options.PerHost, max(", "case max("},
+		"quota.go", "case host.used >= c.options.PerHost:", "case false:"},
 	{"who was refused gets another look",
 		"attempt.go", "	c.readmit(now, h)\n", ""},
 }
