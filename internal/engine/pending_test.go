@@ -19,6 +19,7 @@ import (
 // exact compares what the engine has counted with what the store counts, by tenant.
 func (b *bench) exact(when string) {
 	b.t.Helper()
+	synctest.Wait() // for what is just being recorded
 	counted, err := b.engine.countPending(context.Background())
 	if err != nil {
 		b.t.Fatal(err)
