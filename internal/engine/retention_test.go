@@ -1,0 +1,243 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/core"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/memory"
+)
+
+// value is what a metric without labels says.
+func (b *bench) value(c prometheus.Collector) float64 {
+	b.t.Helper()
+	r := prometheus.NewRegistry()
+	r.MustRegister(c)
+	families, err := r.Gather()
+	if err != nil || len(families) != 1 {
+		b.t.Fatalf("%d metrics, %v", len(families), err)
+	}
+	m := families[0].Metric[0]
+	return m.GetGauge().GetValue() + m.GetCounter().GetValue()
+}
+
+// TestRetentionActsInTime: what is over is there for as long as it is kept, and gone 20 seconds or a tenth of that time later, whichever is
+// longer, also after a restart. What waits stays.
+func TestRetentionActsInTime(t *testing.T) {
+	for name, c := range map[string]struct {
+		keep Retention
+		want time.Duration
+	}{
+		"seconds":             {Retention{For: 5 * time.Second}, 5 * time.Second},
+		"an hour":             {Retention{For: time.Hour}, time.Hour},
+		"thirty days":         {Retention{For: 720 * time.Hour}, 720 * time.Hour},
+		"shorter, by a rule":  {Retention{720 * time.Hour, []store.KeepRule{{Type: "test.*", For: 10 * time.Second}}}, 10 * time.Second},
+		"longer, by a rule":   {Retention{time.Minute, []store.KeepRule{{Tenant: "other", For: time.Second}, {Type: "test.*", For: time.Hour}}}, time.Hour},
+		"the first that fits": {Retention{time.Minute, []store.KeepRule{{Tenant: "default", For: 2 * time.Hour}, {For: time.Second}}}, 2 * time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newTunedBench(t, memory.New(), func(o *Options) { o.Keep = c.keep })
+				defer b.close()
+				r := &receiver{}
+				b.endpoint("ep", r, nil)
+				b.publish("k", 1)
+				b.publish("", 500)
+				time.Sleep(time.Second)
+				b.update("ep", func(ep *grapnel.Endpoint) { ep.Status = grapnel.EndpointPaused })
+				b.publish("k", 1)
+				left := func() int { return len(b.deliveries("ep")) }
+				time.Sleep(c.want - 2*time.Second)
+				if n := left(); n != 502 {
+					t.Errorf("%d of 502 are left before their time", n)
+				}
+				b.halt()
+				b.start(core.Options{})
+				time.Sleep(max(20*time.Second, c.want/10) + 2*time.Second)
+				if n := left(); n != 1 {
+					t.Errorf("%d are left, not only the one that waits", n)
+				}
+				if n := b.value(b.engine.metrics.purged); n != 501 {
+					t.Errorf("%v are counted as purged", n)
+				}
+				b.update("ep", func(ep *grapnel.Endpoint) { ep.Status = grapnel.EndpointEnabled })
+				time.Sleep(time.Second)
+				if n := len(r.log()); n != 502 {
+					t.Errorf("%d arrived", n)
+				}
+				if off, err := b.store.Imbalance(context.Background()); off != 0 || err != nil {
+					t.Errorf("the books are off by %d, %v", off, err)
+				}
+				b.exact("after a purge")
+			})
+		})
+	}
+}
+
+// TestNothingIsPurgedUnlessAsked: an engine that was not told how long to keep what is over keeps it.
+func TestNothingIsPurgedUnlessAsked(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		b.endpoint("ep", &receiver{}, nil)
+		b.publish("k", 1)
+		time.Sleep(1000 * time.Hour)
+		b.only("ep")
+	})
+}
+
+// TestPurgingLeavesOthersRoom: between two pages others have four times as long as those took; a page that fails is tried again; while new
+// work is refused nothing is purged.
+func TestPurgingLeavesOthersRoom(t *testing.T) {
+	const took = 100 * time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var began []time.Time
+		faulty := &memory.Faulty{Store: memory.New(), Injure: func(method string) memory.Fault {
+			if method != "Purge" {
+				return memory.Fault{}
+			}
+			mu.Lock()
+			began = append(began, time.Now())
+			n := len(began)
+			mu.Unlock()
+			time.Sleep(took)
+			if n == 3 {
+				return memory.Fault{Err: io.ErrUnexpectedEOF}
+			}
+			return memory.Fault{}
+		}}
+		b := newTunedBench(t, faulty, func(o *Options) { o.Keep.For, o.MaxPublishing = 5*time.Second, 4 })
+		defer b.close()
+		b.endpoint("ep", &receiver{}, nil)
+		b.publish("", 1500)
+		// Somebody publishes and publishes.
+		for range 2 {
+			if err := b.engine.admission.enter(asked); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Minute)
+		mu.Lock()
+		early := len(began)
+		mu.Unlock()
+		if early != 0 {
+			t.Errorf("%d pages were purged while there was no time for it", early)
+		}
+		b.engine.admission.leave()
+		b.engine.admission.leave()
+		time.Sleep(30 * time.Second)
+		mu.Lock()
+		defer mu.Unlock()
+		if len(b.deliveries("ep")) != 0 || len(began) < 1500/leastPage+1 {
+			t.Errorf("%d are left after %d pages", len(b.deliveries("ep")), len(began))
+		}
+		for i := 1; i < 1500/leastPage+1; i++ {
+			if gap := began[i].Sub(began[i-1]); gap < (1+othersGet)*took && i != 3 || gap > 2*time.Second {
+				t.Errorf("page %d began %v after the one before", i, gap)
+			}
+		}
+	})
+}
+
+// unbalanced is a store whose counts do not agree.
+type unbalanced struct {
+	store.Store
+	by int64
+}
+
+func (u unbalanced) Imbalance(context.Context) (int64, error) { return u.by, nil }
+
+// TestImbalanceIsTold within a minute.
+func TestImbalanceIsTold(t *testing.T) {
+	for _, off := range []int64{0, -3} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench(t, unbalanced{memory.New(), off})
+			defer b.close()
+			time.Sleep(tidyEvery + time.Second)
+			if got := b.value(b.engine.metrics.imbalance); got != float64(off) {
+				t.Errorf("%v, not %d", got, off)
+			}
+		})
+	}
+}
+
+// TestReplayedOnesAreCounted: what a replay makes counts as waiting like anything else, whether the answer is heard or not, and no tenant gets
+// more by it than it may have. When it is over the one who replays is told.
+func TestReplayedOnesAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		var mu sync.Mutex
+		lost, ended := false, 0
+		faulty := &memory.Faulty{Store: memory.New(), Injure: func(method string) memory.Fault {
+			mu.Lock()
+			defer mu.Unlock()
+			if method == "Advance" && lost {
+				return memory.Fault{Err: io.ErrUnexpectedEOF, Applied: true}
+			}
+			return memory.Fault{}
+		}}
+		b := newTunedBench(t, faulty, func(o *Options) {
+			o.MaxPending = 20
+			o.Replayed = func(string) {
+				mu.Lock()
+				defer mu.Unlock()
+				ended++
+			}
+		})
+		defer b.close()
+		b.endpoint("ep", &receiver{}, nil)
+		b.publish("k", 20)
+		time.Sleep(time.Second)
+		b.update("ep", func(ep *grapnel.Endpoint) { ep.Status = grapnel.EndpointPaused })
+		put, err := b.engine.PutReplay(ctx, store.Everyone(), grapnel.Replay{ID: "rpl_1", Tenant: "default", Endpoint: "ep", Rate: 1,
+			Status: grapnel.ReplayRunning, CreatedAt: time.Now()}, store.With{})
+		if err != nil || put.Revision == 0 {
+			t.Fatal(put, err)
+		}
+		step := func(from, to int64) error {
+			s := store.ReplayStep{Replay: "rpl_1", From: from, To: to, At: time.Now()}
+			for n := from + 1; n <= to; n++ {
+				s.Items = append(s.Items, store.Redelivery{Of: n, Ordered: true})
+			}
+			_, err := b.engine.Advance(ctx, "default", s)
+			return err
+		}
+		if err := step(0, 5); err != nil {
+			t.Fatal(err)
+		}
+		b.exact("after a step")
+		mu.Lock()
+		lost = true
+		mu.Unlock()
+		if err := step(5, 10); err == nil {
+			t.Fatal("the answer was not lost")
+		}
+		mu.Lock()
+		lost = false
+		mu.Unlock()
+		time.Sleep(2 * tidyEvery)
+		b.exact("after a step whose answer was lost")
+		if err := step(5, 10); grapnel.CodeOf(err) != grapnel.CodeConflict {
+			t.Errorf("the same step again: %v", err)
+		}
+		b.publish("other", 5)
+		if err := step(10, 20); grapnel.CodeOf(err) != grapnel.CodeQuota {
+			t.Errorf("more than the tenant may have: %v", err)
+		}
+		b.exact("after a step that was refused")
+		b.update("ep", func(ep *grapnel.Endpoint) { ep.Status = grapnel.EndpointEnabled })
+		time.Sleep(time.Minute)
+		b.exact("in the end")
+		if fmt.Sprint(ended) != "10" {
+			t.Errorf("told of %d ends, not 10", ended)
+		}
+	})
+}
