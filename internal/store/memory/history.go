@@ -14,11 +14,17 @@ func (d *delivery) shown() grapnel.Delivery {
 	c := d.Delivery
 	c.Attempts = nil
 	c.NextAttemptAt = d.Waiting.Due
-	if n := len(d.Attempts); n > 0 {
-		a := &d.Attempts[n-1]
-		c.Last = grapnel.Last{StatusCode: a.StatusCode, Class: a.Class, Duration: a.Duration}
-	}
+	c.Last = d.last()
 	return c
+}
+
+// last is what there is to tell of the last attempt.
+func (d *delivery) last() grapnel.Last {
+	if len(d.Attempts) == 0 {
+		return grapnel.Last{}
+	}
+	a := &d.Attempts[len(d.Attempts)-1]
+	return grapnel.Last{StatusCode: a.StatusCode, Class: a.Class, Duration: a.Duration}
 }
 
 // Event takes an empty tenant as any that the scope allows.
@@ -110,16 +116,25 @@ func (s *Store) DeliveryList(ctx context.Context, scope store.Scope, q store.Del
 		if len(list) >= q.Limit {
 			break
 		}
-		if scope.Allows(d.Tenant) && either(q.Tenant, d.Tenant) && either(q.Key, d.Key) && typed(q.Type, d.Type) &&
-			either(q.Endpoint, d.EndpointID) && within(d.event.AcceptedAt, q.From, q.To) && d.listed(q) {
+		if d.wanted(scope, &q) {
 			list = append(list, d.shown())
 		}
 	}
 	return list, nil
 }
 
+// wanted says whether a list has d in it.
+func (d *delivery) wanted(scope store.Scope, q *store.DeliveryQuery) bool {
+	last := d.last()
+	return scope.Allows(d.Tenant) && either(q.Tenant, d.Tenant) && either(q.Key, d.Key) && typed(q.Type, d.Type) &&
+		either(q.Endpoint, d.EndpointID) && within(d.event.AcceptedAt, q.From, q.To) && d.listed(q) &&
+		(q.Class == "" || q.Class == last.Class) && (q.StatusCode == 0 || q.StatusCode == last.StatusCode) &&
+		(q.ReasonCode == "" || q.ReasonCode == d.ReasonCode) &&
+		(!q.DeadLetters || d.Status == grapnel.Failed && d.Mark.DiscardedAt.IsZero())
+}
+
 // listed says whether the query wants deliveries of this status, telling held from pending.
-func (d *delivery) listed(q store.DeliveryQuery) bool {
+func (d *delivery) listed(q *store.DeliveryQuery) bool {
 	if len(q.Status) == 0 {
 		return true
 	}

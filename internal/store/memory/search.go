@@ -1,13 +1,32 @@
 package memory
 
 import (
+	"bytes"
 	"context"
+	"slices"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// DeliverySearch looks into data.
-func (s *Store) DeliverySearch(context.Context, store.Scope, store.DeliveryQuery, string) ([]grapnel.Delivery, int64, error) {
-	return nil, 0, nil
+// DeliverySearch looks at so many deliveries and no more.
+func (s *Store) DeliverySearch(ctx context.Context, scope store.Scope, q store.DeliveryQuery, text string) (list []grapnel.Delivery, resume int64, err error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer leave()
+	if q.Limit <= 0 {
+		return nil, 0, nil
+	}
+	looked, last := 0, int64(0)
+	for _, d := range slices.Backward(newest(s.deliveries, q.Before)) {
+		if looked == lookedAt || len(list) >= q.Limit {
+			return list, last, nil
+		}
+		if looked, last = looked+1, d.Seq; d.wanted(scope, &q) && bytes.Contains(d.event.Data, []byte(text)) {
+			list = append(list, d.shown())
+		}
+	}
+	return list, 0, nil
 }

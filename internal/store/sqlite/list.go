@@ -70,10 +70,7 @@ func (s *Store) DeliveryList(ctx context.Context, scope store.Scope, q store.Del
 		if q.Limit <= 0 {
 			return nil
 		}
-		l := &lister{
-			ctx: ctx, r: r, query: q, status: statusFilter{q.Status, q.HeldEndpoints},
-			events: eventFilter{scope: scope, tenant: q.Tenant, pattern: q.Type, key: q.Key, from: q.From, to: q.To},
-		}
+		l := newLister(ctx, r, scope, q)
 		streams, err := l.streams()
 		if err != nil {
 			return err
@@ -92,8 +89,19 @@ func (s *Store) DeliveryList(ctx context.Context, scope store.Scope, q store.Del
 	return list, err
 }
 
+func newLister(ctx context.Context, r *sqlite3.Conn, scope store.Scope, q store.DeliveryQuery) *lister {
+	return &lister{
+		ctx: ctx, r: r, query: q, status: statusFilter{q.Status, q.HeldEndpoints},
+		events: eventFilter{scope: scope, tenant: q.Tenant, pattern: q.Type, key: q.Key, from: q.From, to: q.To},
+	}
+}
+
 func (l *lister) takes(d *row) bool {
-	return (l.query.Endpoint == "" || l.query.Endpoint == d.EndpointID) && l.status.takes(&d.Delivery) &&
+	q := &l.query
+	return (q.Endpoint == "" || q.Endpoint == d.EndpointID) && l.status.takes(&d.Delivery) &&
+		(q.Class == "" || q.Class == d.Last.Class) && (q.StatusCode == 0 || q.StatusCode == d.Last.StatusCode) &&
+		(q.ReasonCode == "" || q.ReasonCode == d.ReasonCode) &&
+		(!q.DeadLetters || d.Status == grapnel.Failed && d.Mark.DiscardedAt.IsZero()) &&
 		l.events.takes(d.Tenant, d.Type, d.Key, d.accepted)
 }
 

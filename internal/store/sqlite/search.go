@@ -1,13 +1,89 @@
 package sqlite
 
 import (
+	"bytes"
 	"context"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// DeliverySearch looks into data.
-func (s *Store) DeliverySearch(context.Context, store.Scope, store.DeliveryQuery, string) ([]grapnel.Delivery, int64, error) {
-	return nil, 0, nil
+// A search looks at so many deliveries, and at so much of their data, and no more: a few tenths of a second.
+const (
+	mostSearched      = 10_000
+	mostSearchedBytes = 64 << 20
+)
+
+// DeliverySearch looks into the data of what a DeliveryList would show. What is corrupt contains nothing.
+func (s *Store) DeliverySearch(ctx context.Context, scope store.Scope, q store.DeliveryQuery, text string) (list []grapnel.Delivery, resume int64, err error) {
+	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
+		list, resume = nil, 0
+		if q.Limit <= 0 {
+			return nil
+		}
+		l := newLister(ctx, r, scope, q)
+		streams, err := l.streams()
+		if err != nil {
+			return err
+		}
+		look := search{store: s, r: r, text: []byte(text)}
+		ended := true
+		err = merge(ctx, streams, func(seq int64) (bool, error) {
+			if len(list) >= q.Limit || look.deliveries >= mostSearched || look.bytes >= mostSearchedBytes {
+				ended = false
+				return false, nil
+			}
+			resume = seq
+			d, err := fetch(r, seq)
+			look.deliveries++
+			if err != nil || d == nil || !l.takes(d) {
+				return err == nil, err
+			}
+			found, err := look.contains(d.EventSeq)
+			if found {
+				list = append(list, d.Delivery)
+			}
+			return err == nil, err
+		})
+		if ended {
+			resume = 0
+		}
+		return err
+	})
+	return list, resume, err
+}
+
+// search is how far one has come.
+type search struct {
+	store      *Store
+	r          *sqlite3.Conn
+	text       []byte
+	deliveries int
+	bytes      int
+	event      int64 // the one that was looked at last: deliveries of one event follow each other
+	found      bool
+}
+
+func (s *search) contains(event int64) (bool, error) {
+	if s.event == event {
+		return s.found, nil
+	}
+	q, err := s.r.Prepare(eventQuery)
+	if err != nil {
+		return false, err
+	}
+	there, err := q.Int(event).Row()
+	if err != nil {
+		return false, err
+	}
+	s.event, s.found = event, false
+	if there {
+		defer q.Reset()
+		if e := s.store.readEvent(q); e != nil {
+			s.bytes += len(e.Data)
+			s.found = bytes.Contains(e.Data, s.text)
+		}
+	}
+	return s.found, nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/policy"
 )
 
 // What the machine asks a store without changing it, and forgetting, which changes nothing that anybody may see.
@@ -65,6 +66,10 @@ func (m *machine) queries(t *rapid.T) {
 		From: since("from"), To: since("to"), Limit: limit}
 	d := store.DeliveryQuery{Endpoint: pick(t, "endpoint", "", "", epA, epB), Type: e.Type, Key: e.Key, Tenant: e.Tenant, From: e.From, To: e.To,
 		Status: rapid.SliceOfDistinct(rapid.SampledFrom(grapnel.Statuses()), rapid.ID).Draw(t, "status"), Limit: limit}
+	d.Class = pick(t, "class", "", "", "", policy.ClassStatus5xx, policy.ClassTimeout, policy.ClassNone)
+	d.StatusCode = pick(t, "status code", 0, 0, 0, 503, 200)
+	d.ReasonCode = pick(t, "reason code", "", "", "", grapnel.ReasonExhausted)
+	d.DeadLetters = chance(t, "dead letters", 4)
 	if chance(t, "held", 3) {
 		d.HeldEndpoints = []string{pick(t, "held endpoint", someEndpoints...)}
 	}
@@ -130,8 +135,39 @@ func (m *machine) ask(scope store.Scope, e store.EventQuery, d store.DeliveryQue
 		m.deliveryOf(&deliveries[i])
 	}
 	m.agree(deliveries, wantDeliveries, err, nil, "DeliveryList")
+	m.search(scope, d, wantDeliveries)
 	counts, err := m.Counts(m.ctx, scope)
 	m.agree(counts, m.model.counts(scope), err, nil, "Counts")
+}
+
+// search goes through all that contain a text, which is what data other than {} are.
+func (m *machine) search(scope store.Scope, q store.DeliveryQuery, all []grapnel.Delivery) {
+	m.Helper()
+	if q.Limit < 1000 {
+		return // a list is cut off before a search is
+	}
+	q.Limit = 2
+	var want, got []grapnel.Delivery
+	for _, d := range all {
+		if string(m.model.events[d.EventSeq-1].Data) == " " {
+			want = append(want, d)
+		}
+	}
+	for {
+		list, resume, err := m.DeliverySearch(m.ctx, scope, q, " ")
+		m.must(err, "DeliverySearch")
+		if len(list) > q.Limit || q.Before != 0 && resume >= q.Before {
+			m.Fatalf("DeliverySearch found %d below %d and goes on at %d", len(list), q.Before, resume)
+		}
+		got = append(got, list...)
+		if q.Before = resume; resume == 0 {
+			break
+		}
+	}
+	for i := range got {
+		m.deliveryOf(&got[i])
+	}
+	m.same(got, want, "DeliverySearch")
 }
 
 // compare compares all there is but attempts.

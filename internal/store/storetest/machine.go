@@ -11,6 +11,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/policy"
 )
 
 // machine makes random calls of a store and of the model and compares every answer. The names are few, so that calls meet.
@@ -275,6 +276,12 @@ func (m *machine) records(t *rapid.T) {
 		}
 		if !chance(t, "no attempt", 3) {
 			c.Attempt = attempt(1+max(c.Expect, 0), now.Sub(at(0)).Seconds())
+			switch pick(t, "answer", 503, 0, 200) {
+			case 0:
+				c.Attempt.StatusCode, c.Attempt.Class = 0, policy.ClassTimeout
+			case 200:
+				c.Attempt.StatusCode, c.Attempt.Class = 200, policy.ClassNone
+			}
 			c.Anchor = pick(t, "anchor", time.Time{}, now)
 		}
 		c.EndpointWide = chance(t, "endpoint-wide", 2)

@@ -23,7 +23,7 @@ type model struct {
 
 	facts            []fact
 	gone, goneEvents map[int64]bool // numbers of what was purged
-	replays   []*replay // by id
+	replays          []*replay      // by id
 }
 
 type row struct {

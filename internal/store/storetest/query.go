@@ -46,7 +46,10 @@ func (m *model) deliveryList(scope store.Scope, q store.DeliveryQuery) (list []g
 		case m.gone[r.Seq], !scope.Allows(r.Tenant), q.Tenant != "" && q.Tenant != r.Tenant, q.Key != "" && q.Key != r.Key,
 			q.Type != "" && !grapnel.MatchType(q.Type, r.Type), q.Before != 0 && r.Seq >= q.Before, len(list) == q.Limit,
 			!q.From.IsZero() && accepted.Before(q.From), !q.To.IsZero() && !accepted.Before(q.To),
-			q.Endpoint != "" && q.Endpoint != r.EndpointID, len(q.Status) > 0 && !slices.Contains(q.Status, status):
+			q.Endpoint != "" && q.Endpoint != r.EndpointID, len(q.Status) > 0 && !slices.Contains(q.Status, status),
+			q.Class != "" && q.Class != r.shown().Last.Class, q.StatusCode != 0 && q.StatusCode != r.shown().Last.StatusCode,
+			q.ReasonCode != "" && q.ReasonCode != r.ReasonCode,
+			q.DeadLetters && (r.Status != grapnel.Failed || !r.Mark.DiscardedAt.IsZero()):
 		default:
 			d := r.shown()
 			d.Attempts = nil
