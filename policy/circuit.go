@@ -76,7 +76,10 @@ func (c *Circuit) observeOpen(st *Standing, rules Breaker, s Sighting) Shift {
 	}
 	st.Probes++
 	st.Cause = s.Cause
-	st.ProbeAt = s.Ended.Add(rules.wait(st.Probes, s.Ended.Sub(st.OpenedAt), s.Seed))
+	// The wait counts from the probe's start: an endpoint that hangs, and is back, would else wait for the end of a probe that was hanging
+	// when it came back and for the wait as well. A little is left between two.
+	wait := rules.wait(st.Probes, s.Ended.Sub(st.OpenedAt), s.Seed)
+	st.ProbeAt = s.Ended.Add(max(wait-s.Took, wait/4))
 	if s.Hold.After(st.ProbeAt) {
 		st.ProbeAt = s.Hold
 	}

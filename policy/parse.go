@@ -1,6 +1,9 @@
 package policy
 
-import "maps"
+import (
+	"maps"
+	"slices"
+)
 
 // Parse reads a policy's JSON form. Everything that is wrong with it is returned at once, as Errors: unknown and doubled
 // fields, wrong types, values out of range.
@@ -278,6 +281,7 @@ func (r *reader) breaker(n node, into **Breaker) {
 	b := DefaultBreaker()
 	for _, m := range n.members {
 		switch {
+		case m.kind == kindNull && slices.Contains([]string{"failures", "ratio", "window", "probe", "probe_max"}, m.name):
 		case m.name == "failures":
 			r.integer(m.node, &b.Failures)
 		case m.name == "ratio":

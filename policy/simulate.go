@@ -285,7 +285,7 @@ func (r *simulation) judge(i int, step Step) {
 	}
 	s := Sighting{
 		Outcome: e.outcome, Decision: step.Decision, Hold: step.Hold, Started: moment(e.started), Ended: moment(r.now),
-		Probe: e.probe, First: e.attempts == 1, Counts: true, Seed: r.seed(i),
+		Took: r.now - e.started, Probe: e.probe, First: e.attempts == 1, Counts: true, Seed: r.seed(i),
 	}
 	if r.gated {
 		r.ramp.Observe(s)

@@ -33,6 +33,7 @@ type Sighting struct {
 	Cause    string    // what the attempt met, in words
 	Started  time.Time
 	Ended    time.Time
+	Took     time.Duration // of a probe; the next one comes so much sooner
 	Probe    bool
 	First    bool // the first attempt of its delivery
 	Counts   bool // towards disabling: not what a person asked for, no test, no replay, no news about another endpoint

@@ -40,6 +40,7 @@ func (c *Core) finished(now time.Time, in Finished) {
 		// Our own fault is no attempt: nothing is recorded, the same attempt is tried again soon.
 		h.misfires++
 		h.due, h.probe = now.Add(misfireDelay(h.misfires)), false
+		c.release(now, h)
 		c.settle(now, ep, h)
 	default:
 		c.conclude(now, ep, h, in)
@@ -127,8 +128,8 @@ func (c *Core) carryOut(now time.Time, ep *endpoint) {
 
 // confirm asks for the core's own disabling to be made durable, again if that has failed.
 func (c *Core) confirm(now time.Time, ep *endpoint) {
-	if ep.confirmed || ep.confirming || ep.endAt.After(now) || c.draining {
-		return
+	if ep.confirmed || ep.confirming || ep.endAt.After(now) || c.draining || ep.recording > 0 {
+		return // what led here, and what it tells, comes first
 	}
 	ep.confirming = true
 	c.emit(Disable{Endpoint: ep.config.ID, Reason: ep.config.DisabledReason})
@@ -159,6 +160,16 @@ func failureCode(s policy.Step) grapnel.ReasonCode {
 	return grapnel.ReasonPermanent
 }
 
+// release gives a late attempt's place to the next.
+func (c *Core) release(now time.Time, h *head) {
+	if !h.late {
+		return
+	}
+	h.late = false
+	c.late.places.used--
+	c.look(now, &c.late.places, c.late.limit)
+}
+
 // record has a change made durable, with the endpoint's standing if that has changed. Until it is, the head can't be attempted.
 func (c *Core) record(ep *endpoint, h *head, ch store.Change, news []News) {
 	ch.Delivery = h.Delivery
@@ -170,6 +181,8 @@ func (c *Core) record(ep *endpoint, h *head, ch store.Change, news []News) {
 	}
 	ch.NextDelay = ep.delay
 	h.phase = recording
+	ep.recording++
+	h.recorded = ch.At
 	h.change = &Change{Endpoint: ep.config.ID, Event: h.Event, Change: ch, News: news}
 	c.recording++
 	c.emit(Record{Change: *h.change})
@@ -223,7 +236,10 @@ func (c *Core) recorded(now time.Time, in Recorded) {
 			continue
 		}
 		c.recording--
+		ep.recording--
+		c.late.took(now, max(now.Sub(h.recorded), 0), c.options.Slots/2)
 		c.durable(now, ep, h, in.Results[i])
+		c.release(now, h)
 		c.refresh(now, ep)
 	}
 }

@@ -151,7 +151,7 @@ func TestOpenBreakerSendsOnlyProbes(t *testing.T) {
 		t.Errorf("recorded: %+v, standing %+v", ch.Change, ch.Standing)
 	}
 	h := w.core.Health(w.now, "ep")
-	if wait := h.NextProbeAt.Sub(w.now); wait < 1500*time.Millisecond || !strings.Contains(h.Reason, "only probes are sent") {
+	if wait := h.NextProbeAt.Sub(w.now); wait < 500*time.Millisecond || !strings.Contains(h.Reason, "only probes are sent") {
 		t.Errorf("after a failed probe the next is in %v: %q", wait, h.Reason)
 	}
 	if ids := w.core.Open(); len(ids) != 1 || ids[0] != "ep" {

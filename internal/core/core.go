@@ -51,6 +51,7 @@ type Core struct {
 	alarms    alarms
 	seen      seen
 	quotas    quotas
+	late      late
 	newcomers []*endpoint // those that could be attempted and had nothing in flight; some have by now
 	running   int
 	recording int
@@ -66,7 +67,7 @@ func New(o Options) *Core {
 	o.Horizon = cmp.Or(o.Horizon, time.Minute)
 	o.Poll = cmp.Or(o.Poll, 30*time.Second)
 	o.PerHost = cmp.Or(o.PerHost, max(o.Slots/2, 1))
-	return &Core{options: o, endpoints: map[string]*endpoint{}, fair: newFairness(), quotas: quotas{perHost: map[string]*quota{}}}
+	return &Core{options: o, endpoints: map[string]*endpoint{}, fair: newFairness(), quotas: quotas{perHost: map[string]*quota{}}, late: newLate(o.Slots)}
 }
 
 // Step takes one input in at the given time and returns what has to be done. The slice is valid until the next Step.
@@ -124,7 +125,8 @@ func (c *Core) emit(e Effect) { c.out = append(c.out, e) }
 
 // configure takes in an endpoint that is new or has changed.
 func (c *Core) configure(now time.Time, in Configured) {
-	cfg := in.Endpoint
+	own := *in.Endpoint // the pointer may be into a list of all endpoints, which would stay in memory with it
+	cfg := &own
 	ep := c.endpoints[cfg.ID]
 	var opens, fresh, stands bool
 	switch {

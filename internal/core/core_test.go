@@ -53,6 +53,7 @@ type shop struct {
 	outcome  func(Attempt) policy.Outcome
 	recorded func(store.Change) store.Changed
 	page     func(limit int) []store.Head
+	commit   func(waiting int) time.Duration
 }
 
 type job struct {
@@ -65,6 +66,7 @@ func newShop(o Options) *shop {
 		outcome:  func(Attempt) policy.Outcome { return policy.Outcome{Status: 200, Class: policy.ClassNone} },
 		recorded: func(c store.Change) store.Changed { return store.Changed{Applied: true, Status: c.Status} },
 		page:     func(int) []store.Head { return nil },
+		commit:   func(int) time.Duration { return time.Millisecond },
 	}
 }
 
@@ -89,13 +91,25 @@ func (s *shop) again(id string, n int) { s.heads(id, n, 1, grapnel.TriggerSchedu
 // replay is like arrive with deliveries that a replay has made.
 func (s *shop) replay(id string, n int) { s.heads(id, n, 0, grapnel.TriggerReplay) }
 
+// late is like arrive with deliveries that have been due for a while.
+func (s *shop) late(id string, n int, by time.Duration) {
+	now := s.now
+	s.now = now.Add(-by)
+	heads := s.made(id, n, 0, grapnel.TriggerSchedule)
+	s.now = now
+	s.step(Arrived{Heads: heads})
+}
+
 func (s *shop) heads(id string, n, attempts int, trigger grapnel.Trigger) {
-	var heads []store.Head
+	s.step(Arrived{Heads: s.made(id, n, attempts, trigger)})
+}
+
+func (s *shop) made(id string, n, attempts int, trigger grapnel.Trigger) (heads []store.Head) {
 	for range n {
 		s.next++
 		heads = append(heads, store.Head{Delivery: s.next, Event: s.next, Endpoint: id, Attempts: attempts, Due: s.now, Anchor: s.now, CreatedAt: s.now, Trigger: trigger})
 	}
-	s.step(Arrived{Heads: heads})
+	return heads
 }
 
 func (s *shop) step(in Input) {
@@ -108,7 +122,8 @@ func (s *shop) step(in Input) {
 			s.agenda = append(s.agenda, job{s.now.Add(took), Finished{Endpoint: e.Config.ID, Delivery: e.Head.Delivery,
 				Outcome: s.outcome(e), Attempt: grapnel.Attempt{StartedAt: s.now}}})
 		case Record:
-			s.agenda = append(s.agenda, job{s.now.Add(time.Millisecond), Recorded{Changes: []Change{e.Change}, Results: []store.Changed{s.recorded(e.Change.Change)}}})
+			_, waiting := s.core.Busy()
+			s.agenda = append(s.agenda, job{s.now.Add(s.commit(waiting)), Recorded{Changes: []Change{e.Change}, Results: []store.Changed{s.recorded(e.Change.Change)}}})
 		case Load:
 			s.agenda = append(s.agenda, job{s.now.Add(time.Millisecond), Loaded{Endpoint: e.Endpoint, Limit: e.Limit, Heads: s.page(e.Limit)}})
 		}

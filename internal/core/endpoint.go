@@ -36,6 +36,7 @@ type endpoint struct {
 	newest     int64         // delivery when config was read
 	confirmed  bool          // config is what the store has; not so between the core's own disabling and its confirmation
 	confirming bool          // a Disable is on its way
+	recording  int           // changes of it on their way to the store
 	ending     bool          // an End is on its way
 	unended    *store.Ending // what was begun to be ended, and is not all ended
 	endAt      time.Time     // neither before this, after one that failed

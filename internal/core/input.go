@@ -11,7 +11,7 @@ import (
 // Input is something that happened: Configured, Arrived, Loaded, Finished, Recorded, Ended, Disabled, Hastened, Operated, Drain or Tick.
 type Input interface{ input() }
 
-// Configured says how an endpoint is now. The core keeps the pointer and never writes through it.
+// Configured says how an endpoint is now. The core makes a copy.
 type Configured struct {
 	Endpoint *grapnel.Endpoint
 	Newest   int64 // the highest delivery number when this was read: hints up to it may speak of what is over

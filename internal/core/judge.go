@@ -14,7 +14,7 @@ import (
 func (c *Core) judge(now time.Time, ep *endpoint, h *head, in Finished, step policy.Step, news *[]News) (disable string) {
 	s := policy.Sighting{
 		Outcome: in.Outcome, Decision: step.Decision, Hold: step.Hold, Cause: whatHappened(in), Started: h.started, Ended: now,
-		Probe: h.trigger() == grapnel.TriggerProbe, First: h.Attempts == 0, Seed: uint64(h.Delivery),
+		Probe: h.trigger() == grapnel.TriggerProbe, First: h.Attempts == 0, Took: now.Sub(h.started), Seed: uint64(h.Delivery),
 		Counts: h.Trigger != grapnel.TriggerManual && h.Trigger != grapnel.TriggerTest && h.Trigger != grapnel.TriggerReplay && !in.News,
 	}
 	shift, changed := ep.gate.observe(s, h.shifts)
@@ -22,7 +22,10 @@ func (c *Core) judge(now time.Time, ep *endpoint, h *head, in Finished, step pol
 		ep.hasten = true
 		h.returns = ep.gate.returns // what showed that the endpoint is back did not fail before
 	}
-	verdict := ep.gate.standing.Strike(ep.config.Policy.Disable, s)
+	var verdict policy.Verdict
+	if ep.config.Status != grapnel.EndpointDisabled { // then it is decided already
+		verdict = ep.gate.standing.Strike(ep.config.Policy.Disable, s)
+	}
 	ep.gate.dirty = ep.gate.dirty || changed || verdict.Changed
 	switch {
 	case verdict.Recovered:

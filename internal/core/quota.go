@@ -80,6 +80,9 @@ func (c *Core) pick(now time.Time, ep *endpoint) *head {
 	case ep.slow(now) && q.slow.used >= c.part(4):
 		full = &q.slow
 	}
+	if full == nil && h != nil && ep.isLate(now, h) && c.late.full(now) {
+		full = &c.late.places
+	}
 	if full == nil {
 		return h
 	}
@@ -98,6 +101,11 @@ func (c *Core) occupy(now time.Time, ep *endpoint, h *head) {
 	c.running++
 	if ep.gate.running == 0 {
 		ep.heard = now
+	}
+	if h.late = ep.isLate(now, h); h.late {
+		c.late.places.used++
+	} else if !h.urgent() {
+		c.late.prompt = now
 	}
 	h.slow, h.host = ep.slow(now), ep.gate.host
 	c.quotas.host(h.host).used++

@@ -115,6 +115,53 @@ func TestHostLimit(t *testing.T) {
 	}
 }
 
+// TestLateGivesWay: a thousand endpoints with a backlog each, and one with something to do now and then. What is on time is attempted at
+// once; while outcomes take long, what is late gets few places, and with nobody on time it gets all.
+func TestLateGivesWay(t *testing.T) {
+	s := newShop(Options{Slots: 512, PerHost: 512})
+	for i := range 100 {
+		s.endpoint(fmt.Sprint("old", i), "a", 5*time.Millisecond, 32)
+		s.arrive(fmt.Sprint("old", i), 1) // so that it is known how long it takes
+	}
+	s.endpoint("new", "b", 5*time.Millisecond, 32)
+	s.arrive("new", 1)
+	s.run(time.Second)
+	s.commit = func(waiting int) time.Duration { return time.Duration(1+waiting) * time.Millisecond }
+	for i := range 100 {
+		s.late(fmt.Sprint("old", i), 200, 5*time.Second)
+	}
+	most := 0
+	for range 200 {
+		before := s.got["new"]
+		s.arrive("new", 1)
+		if s.got["new"] == before {
+			t.Fatal("what is on time is not attempted at once")
+		}
+		s.run(20 * time.Millisecond)
+		_, recording := s.core.Busy()
+		most = max(most, recording)
+	}
+	if most > 200 {
+		t.Errorf("%d outcomes waited to become durable at once", most)
+	}
+	before := 0
+	for i := range 100 {
+		before += s.got[fmt.Sprint("old", i)]
+	}
+	s.run(2 * time.Minute)
+	for i := range 100 {
+		if got := s.got[fmt.Sprint("old", i)]; got != 201 {
+			t.Errorf("endpoint %d got %d of 201", i, got)
+		}
+	}
+	if s.core.late.places.used != 0 {
+		t.Errorf("%d places are still taken", s.core.late.places.used)
+	}
+	if before < 500 {
+		t.Errorf("only %d late ones were attempted beside what was on time", before)
+	}
+}
+
 // TestRefusedOnesGetTheirTurn: with quotas of one each, everybody gets on in the end.
 func TestRefusedOnesGetTheirTurn(t *testing.T) {
 	for slots := 1; slots <= 9; slots++ {

@@ -25,6 +25,8 @@ type head struct {
 	misfires int           // faults of our own in a row; they consume no attempt
 	probe    bool          // running, to find out whether the endpoint is back
 	slow     bool          // running, at an endpoint whose attempts take long
+	late     bool          // has one of the places for what is late, until its outcome is durable
+	recorded time.Time     // while recording: since when
 	host     string        // running, at this host
 	change   *Change       // while recording
 	order    *Operated     // while recording: what a person asked for, if that is the change

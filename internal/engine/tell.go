@@ -53,6 +53,9 @@ func (c *configuration) event(kind string, at time.Time, n notice, about string)
 		ID: grapnel.NewID(grapnel.EventPrefix, at, bytes.NewReader(unique[:])), Tenant: n.Tenant, Type: kind,
 		Data: data, ContentType: grapnel.JSONType, OccurredAt: at, AcceptedAt: at,
 	}
+	if n.loss == nil {
+		ev.Key = n.EndpointID // who follows how an endpoint is doing must see that in order; dead letters have none among them
+	}
 	targets := c.match(ev, func(ep *grapnel.Endpoint) bool {
 		return ep.ID != n.EndpointID && ep.Status == grapnel.EndpointEnabled
 	})

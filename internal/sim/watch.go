@@ -22,12 +22,13 @@ type watch struct {
 	era   int  // grows with every opening and closing: what began in an earlier one says nothing
 	began map[int64]int
 
-	probing  int
-	probedAt time.Duration // when the breaker opened, or a probe failed
-	hold     time.Duration // the endpoint asked to be spared until then
-	back     bool          // it has come back, and no outcome has come since
-	steady   bool          // it has not failed since it came back
-	fresh    int           // attempts begun since then
+	probing   int
+	probedAt  time.Duration // when the breaker opened, or a probe began that failed
+	probeFrom time.Duration // when the probe in flight began
+	hold      time.Duration // the endpoint asked to be spared until then
+	back      bool          // it has come back, and no outcome has come since
+	steady    bool          // it has not failed since it came back
+	fresh     int           // attempts begun since then
 
 	strikes int           // of outcomes on record: see observed
 	earned  bool          // being disabled
@@ -56,13 +57,14 @@ func (r *receiver) starts(a core.Attempt) {
 		return
 	}
 	h.probing++
+	defer func() { h.probeFrom = w.agenda.now }()
 	switch {
 	case !h.open:
 		w.excess("%s is probed although its breaker is closed", r.config.ID)
 	case h.probing > 1:
 		w.excess("%s gets %d probes at once", r.config.ID, h.probing)
 	case w.plan.clockJump == 0 && w.agenda.now < h.probedAt+h.rules.Probe.Std():
-		w.excess("%s is probed %v after the last failure", r.config.ID, w.agenda.now-h.probedAt)
+		w.excess("%s is probed %v after the last probe", r.config.ID, w.agenda.now-h.probedAt)
 	}
 }
 
@@ -93,7 +95,7 @@ func (r *receiver) ends(a core.Attempt, o policy.Outcome) {
 	case h.open && alive:
 		r.returned()
 	case h.open && (probe || a.Trigger == grapnel.TriggerProbe):
-		h.probedAt = w.agenda.now
+		h.probedAt = h.probeFrom
 	case h.open:
 	case alive:
 		h.bad = 0

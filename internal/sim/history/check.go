@@ -81,7 +81,7 @@ type checker struct {
 	byDelivery map[string]*delivery
 	actions    map[string][]*Action          // by delivery, of Skip and Retry
 	stopping   map[string][]*Action          // by endpoint, of the others, in the order of their calls
-	lived      map[*Endpoint][]time.Duration // when the endpoint was heard to be alive, in order
+	lived      map[*Endpoint][]time.Duration // when the endpoint may have been heard to be alive, in order
 	found      []Violation
 }
 
@@ -116,7 +116,7 @@ func index(h History) *checker {
 	}
 	c.addLanes()
 	for _, r := range h.Receipts {
-		if ep := c.endpoint[r.Endpoint]; ep.Breaker && r.Status >= 200 && r.Status < 500 && !c.unheard(&r, ep) {
+		if ep := c.endpoint[r.Endpoint]; ep.Breaker && r.Status >= 200 && r.Status < 500 && !r.AnswerLost {
 			c.lived[ep] = append(c.lived[ep], r.End)
 		}
 	}

@@ -1,0 +1,64 @@
+package core
+
+import "time"
+
+// late keeps what has waited from taking the machine of what has not. After an outage of many endpoints a million deliveries are due, and a
+// quick endpoint takes as many as it is given: the slots would not bound that, but the processor and the store, and everything new would
+// stand in line with the rest.
+//
+// So while there are deliveries on time, those that are late share a number of places, each from its start until its outcome is durable.
+// How many follows from how long outcomes take to become durable: what takes long takes long for everybody. With nobody on time there is
+// nobody to protect, and no limit.
+type late struct {
+	places quota
+	least  int // places, however long everything takes
+	limit  int
+	usual  time.Duration // how long outcomes take to become durable when there is little to do
+	now    time.Duration // and lately
+	judged time.Time     // when the limit was looked at last
+	prompt time.Time     // when an attempt last began that was on time
+}
+
+const (
+	lateAfter   = time.Second            // what is due for longer is late
+	promptFor   = 2 * time.Second        // so long after the last attempt on time there is nobody to protect
+	lateRhythm  = 100 * time.Millisecond // how often the limit is looked at
+	lateGrowth  = 8                      // places more, each time that all is well
+	lateAllowed = 2 * time.Millisecond   // more than twice as long as usual, and this, is too long
+)
+
+func newLate(slots int) late {
+	least := max(1, slots/32)
+	return late{least: least, limit: least}
+}
+
+// isLate says whether an attempt of this head is one of those that give way. A slow endpoint does not burden the machine; it has a quota of
+// its own, and would take these places for as long as it hangs.
+func (ep *endpoint) isLate(now time.Time, h *head) bool {
+	return !h.urgent() && !ep.gate.tripped() && ep.share.average > 0 && !ep.slow(now) &&
+		(ep.gate.ramp.Recovering() || now.Sub(h.due) > lateAfter)
+}
+
+// full says whether what is late has to wait.
+func (l *late) full(now time.Time) bool {
+	return l.places.used >= l.limit && now.Sub(l.prompt) < promptFor
+}
+
+// took learns from an outcome that has become durable.
+func (l *late) took(now time.Time, d time.Duration, most int) {
+	if l.usual == 0 || d < l.usual {
+		l.usual = d
+	} else {
+		l.usual += l.usual / 4096 // what is usual changes, slowly
+	}
+	l.now += (d - l.now) / 16
+	if since := now.Sub(l.judged); since >= 0 && since < lateRhythm {
+		return
+	}
+	l.judged = now
+	if l.now > 2*l.usual+lateAllowed {
+		l.limit = max(l.limit/2, l.least)
+	} else {
+		l.limit = min(l.limit+lateGrowth, max(most, l.least))
+	}
+}
