@@ -15,9 +15,10 @@ const (
 	// outstanding is how many of a job's deliveries may be made and not over. It bounds what is still to come after a pause, and what
 	// live deliveries of the same endpoint may find in front of them.
 	outstanding = 64
-	// page is how many deliveries are looked at in one call, and longSearch how long a job looks for those that are meant before it
-	// makes durable how far it has come.
-	page       = 128
+	// A job reads about as many deliveries as it makes, and more where it finds none that are meant: up to longPage in one call, and for as
+	// long as longSearch before it makes durable how far it has come.
+	shortPage  = 8
+	longPage   = 1024
 	longSearch = time.Second
 	// stepsInASecond is how many steps a job makes at most; a fast one makes more in each.
 	stepsInASecond = 20
@@ -146,7 +147,7 @@ func (j *job) look() (next, error) {
 // step finds the next deliveries that are meant and makes them once more.
 func (j *job) step(now time.Time, r *grapnel.Replay, ep *grapnel.Endpoint, want int) error {
 	find := store.CandidateQuery{Endpoint: r.Endpoint, Selection: r.Selection, OverBy: r.CreatedAt, UpTo: r.UpTo,
-		After: max(r.Cursor, j.searched), Limit: page}
+		After: max(r.Cursor, j.searched), Limit: want + shortPage}
 	step := store.ReplayStep{Replay: r.ID, From: r.Cursor, To: find.After, At: now}
 	atTheEnd := false
 	for until := now.Add(longSearch); len(step.Items) < want && !atTheEnd; {
@@ -165,7 +166,7 @@ func (j *job) step(now time.Time, r *grapnel.Replay, ep *grapnel.Endpoint, want 
 			}
 		}
 		if atTheEnd = resume == 0; !atTheEnd {
-			step.To, find.After = resume, resume
+			step.To, find.After, find.Limit = resume, resume, min(2*find.Limit, longPage)
 			if !j.runner.now().Before(until) {
 				break
 			}
