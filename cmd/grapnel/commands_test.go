@@ -93,6 +93,25 @@ func TestRequests(t *testing.T) {
 		{args: `deliveries retry dlv_1`, want: request{"POST", "/v1/deliveries/dlv_1/retry", "", ""}},
 		{args: `deliveries retry dlv_1 --reason why`, want: request{"POST", "/v1/deliveries/dlv_1/retry", `{"reason":"why"}`, ""}},
 		{args: `deliveries skip dlv_1 --reason why`, want: request{"POST", "/v1/deliveries/dlv_1/skip", `{"reason":"why"}`, ""}},
+		{args: `deliveries list --reason-code expired --error-class timeout --status-code 503 --text x`,
+			want: request{"GET", "/v1/deliveries?error_class=timeout&limit=50&reason_code=expired&status_code=503&text=x", "", ""}},
+		{args: `deliveries export --endpoint ep_1 --status failed --format csv`,
+			want: request{"GET", "/v1/deliveries/export?endpoint=ep_1&format=csv&status=failed", "", ""}},
+		{args: `dlq list --endpoint ep_1 --type a.* --limit 3`, want: request{"GET", "/v1/dead-letters?endpoint=ep_1&limit=3&type=a.%2A", "", ""}},
+		{args: `dlq show dlv_1`, want: request{"GET", "/v1/deliveries/dlv_1", "", ""}},
+		{args: `dlq export --event-key k`, want: request{"GET", "/v1/dead-letters/export?format=jsonl&key=k", "", ""}},
+		{args: `dlq discard dlv_1 --reason why`, want: request{"POST", "/v1/deliveries/dlv_1/discard", `{"reason":"why"}`, ""}},
+		{args: `dlq note dlv_1 text`, want: request{"PATCH", "/v1/deliveries/dlv_1", `{"note":"text"}`, ""}},
+		{args: `replay plan ep_1 --from 2026-01-01T00:00:00Z --type a,b.* --event-key k --status dropped --again`,
+			want: request{"POST", "/v1/endpoints/ep_1/replay", `{"from":"2026-01-01T00:00:00Z","event_types":["a","b.*"],"keys":["k"],"status":["dropped"],"again":true,"dry_run":true}`, ""}},
+		{args: `replay list --endpoint ep_1 --active`, want: request{"GET", "/v1/replays?active=true&endpoint=ep_1&limit=50", "", ""}},
+		{args: `replay show rpl_1`, want: request{"GET", "/v1/replays/rpl_1", "", ""}},
+		{args: `replay pause rpl_1`, want: request{"POST", "/v1/replays/rpl_1/pause", "", ""}},
+		{args: `replay resume rpl_1 --reason why`, want: request{"POST", "/v1/replays/rpl_1/resume", `{"reason":"why"}`, ""}},
+		{args: `replay cancel rpl_1`, want: request{"POST", "/v1/replays/rpl_1/cancel", "", ""}},
+		{args: `replay report rpl_1`, want: request{"GET", "/v1/replays/rpl_1/items?limit=500", "", ""}},
+		{args: `stats`, want: request{"GET", "/v1/stats", "", ""}},
+		{args: `stats --endpoint ep_1 --bucket day --to 2026-01-01T00:00:00Z`, want: request{"GET", "/v1/endpoints/ep_1/stats?bucket=day&to=2026-01-01T00%3A00%3A00Z", "", ""}},
 		{args: `endpoints create https://x.test/h`, want: request{"POST", "/v1/endpoints", `{"url":"https://x.test/h"}`, ""}},
 		{args: `endpoints create https://x.test/h --types a.*,b --policy paylera --rate 5/9 --header X-A=1 --max-concurrency 3 --tenant t`,
 			want: request{"POST", "/v1/endpoints", `{"event_types":["a.*","b"],"headers":{"X-A":"1"},"max_concurrency":3,"policy":"paylera",` +
@@ -139,14 +158,14 @@ func TestRequests(t *testing.T) {
 }
 
 func TestPreciseAnswers(t *testing.T) {
-	const answer = `{"data":[{"id":"dlv_1","status":"failed","type":"a","key":"k","endpoint_id":"ep_1","attempts_made":9,"next_attempt_at":null,` +
+	const answer = `{"data":[{"id":"dlv_1","status":"failed","type":"a","key":"k","endpoint_id":"ep_1","attempts_made":9,"last":{"status_code":503},"next_attempt_at":null,` +
 		`"created_at":"2026-01-02T03:04:05.000000Z","later":1.50}],"next":"c2"}`
 	for _, tc := range []struct {
 		args      string
 		out, errs string
 	}{
-		{"", "DELIVERY  STATUS  TYPE  KEY  ENDPOINT  TRIES  NEXT  CREATED\n" +
-			"dlv_1     failed  a     k    ep_1      9            2026-01-02T03:04:05.000000Z\n", "there is more: --cursor c2\n"},
+		{"", "DELIVERY  STATUS  TYPE  KEY  ENDPOINT  TRIES  LAST  NEXT  CREATED\n" +
+			"dlv_1     failed  a     k    ep_1      9      503         2026-01-02T03:04:05.000000Z\n", "there is more: --cursor c2\n"},
 		{"-o name", "dlv_1\n", ""},
 		{"-o jsonl", answer[len(`{"data":[`):strings.Index(answer, `],"next"`)] + "\n", ""},
 		{"--jq .data[0].later", "1.50\n", ""},
@@ -215,6 +234,23 @@ func TestExitCodesOfCommands(t *testing.T) {
 		{"audit extra", ok, 2},
 		{"audit --actor key_1", ok, 2},
 		{"endpoints delete ep_1", problem(429, "rate_limited"), 7},
+		{"dlq", ok, 0},
+		{"dlq discard dlv_1", ok, 2},
+		{"dlq discard dlv_1 dlv_2 --reason x", ok, 2},
+		{"dlq replay", ok, 2},
+		{"dlq replay dlv_1 --endpoint ep_1", ok, 2},
+		{"dlq replay dlv_1 --type a", ok, 2},
+		{"dlq replay dlv_1", problem(404, "not_found"), 3},
+		{"dlq export --format xls", ok, 2},
+		{"dlq note dlv_1", ok, 2},
+		{"replay start", ok, 2},
+		{"replay start ep_1", problem(409, "conflict"), 5},
+		{"replay watch rpl_1", problem(404, "not_found"), 3},
+		{"replay report rpl_1", problem(404, "not_found"), 3},
+		{"stats --bucket week", problem(422, "invalid"), 2},
+		{"stats --from yesterday", ok, 2},
+		{"tail --every 1ms", ok, 2},
+		{"tail", problem(401, "unauthenticated"), 4},
 	} {
 		t.Run(tc.args, func(t *testing.T) {
 			f := newFake(t, tc.answer)

@@ -9,38 +9,30 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/cli"
 )
 
 func (s *session) deliveries() *cobra.Command {
 	return group("deliveries", "Look at deliveries, retry or skip them",
-		s.deliveriesList(), s.deliveriesShow(), s.deliveriesRetry(), s.deliveriesSkip())
+		s.deliveriesList(), s.deliveriesShow(), s.deliveriesRetry(), s.deliveriesSkip(), s.deliveriesExport())
 }
 
 func (s *session) deliveriesList() *cobra.Command {
-	var f client.DeliveryFilter
-	var from, to moment
-	var statuses []string
+	var which choice
 	c := paging(&cobra.Command{
 		Use: "list", Short: "List deliveries, the newest first",
-		Example: "grapnel deliveries list --status failed --from 24h\ngrapnel deliveries list --endpoint ep_… -o name",
+		Example: "grapnel deliveries list --status failed --from 24h\ngrapnel deliveries list --error-class timeout --type 'invoice.*'\n" +
+			"grapnel deliveries list --endpoint ep_… -o name",
 		RunE: s.ask(func(ctx context.Context, r reader, _ []string) (cli.View, error) {
-			f.From, f.To = from.Time, to.Time
-			for _, status := range statuses {
-				f.Status = append(f.Status, grapnel.Status(status))
-			}
-			p, err := r.Deliveries(ctx, f)
+			p, err := r.Deliveries(ctx, which.filter())
 			if err != nil {
 				return cli.View{}, err
 			}
 			return page(p, deliveryHead, func(d client.Delivery) []string { return deliveryRow(r, &d) }), nil
 		}),
-	}, &f.Limit, &f.Cursor)
-	selecting(c, &f.Type, &f.Key, &f.Tenant, &from, &to)
-	c.Flags().StringVar(&f.Endpoint, "endpoint", "", "only this endpoint")
-	c.Flags().StringSliceVar(&statuses, "status", nil, "only these: pending, held, delivered, failed, dropped, discarded, skipped")
+	}, &which.Limit, &which.Cursor)
+	which.flags(c, true)
 	return c
 }
 
@@ -91,10 +83,21 @@ func (s *session) deliveriesSkip() *cobra.Command {
 	return needs(c, "reason")
 }
 
-var deliveryHead = []string{"DELIVERY", "STATUS", "TYPE", "KEY", "ENDPOINT", "TRIES", "NEXT", "CREATED"}
+var deliveryHead = []string{"DELIVERY", "STATUS", "TYPE", "KEY", "ENDPOINT", "TRIES", "LAST", "NEXT", "CREATED"}
 
 func deliveryRow(r reader, d *client.Delivery) []string {
-	return []string{d.ID, string(d.Status), d.Type, d.Key, d.EndpointID, strconv.Itoa(d.AttemptsMade), r.Time(d.NextAttemptAt), r.Time(&d.CreatedAt)}
+	return []string{d.ID, string(d.Status), d.Type, d.Key, d.EndpointID, strconv.Itoa(d.AttemptsMade), last(d), r.Time(d.NextAttemptAt), r.Time(&d.CreatedAt)}
+}
+
+// last is in a word how a delivery's last attempt ended: the status of the response, or what there was instead of one.
+func last(d *client.Delivery) string {
+	switch {
+	case d.Last == nil:
+		return ""
+	case d.Last.StatusCode > 0:
+		return strconv.Itoa(d.Last.StatusCode)
+	}
+	return string(d.Last.ErrorClass)
 }
 
 func deliveryView(r reader, d *client.Delivery) cli.View {
@@ -106,6 +109,12 @@ func deliveryView(r reader, d *client.Delivery) cli.View {
 	if d.ReplayOf != nil {
 		form = append(form, []string{"replay of", *d.ReplayOf})
 	}
+	replayed := r.Time(d.ReplayedAt)
+	if replayed != "" && d.ReplayedBy != "" {
+		replayed += " by " + d.ReplayedBy
+	}
+	form = append(form, []string{"replayed", replayed}, []string{"replayed as", d.ReplayedAs}, []string{"result", string(d.ReplayResult)},
+		[]string{"discarded", r.Time(d.DiscardedAt)}, []string{"because", d.DiscardReason}, []string{"note", d.Note}, []string{"kept until", r.Time(d.PurgeAt)})
 	attempts := cli.Part{Title: "Attempts", Head: []string{"N", "TRIGGER", "STARTED", "TOOK", "STATUS", "RESULT", "ERROR"}}
 	for _, a := range d.Attempts {
 		code := ""

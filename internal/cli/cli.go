@@ -47,8 +47,8 @@ func (w *World) Colour(f io.Writer) bool {
 	return ok && kind != "dumb"
 }
 
-// terminal returns the file behind f when that is a terminal.
-func terminal(f io.Writer) (*os.File, bool) {
+// terminal returns the file behind f, a reader or a writer, when that is a terminal.
+func terminal(f any) (*os.File, bool) {
 	file, ok := f.(*os.File)
 	return file, ok && term.IsTerminal(file.Fd())
 }

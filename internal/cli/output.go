@@ -38,6 +38,10 @@ type Part struct {
 	Title string
 	Head  []string
 	Rows  [][]string
+
+	// For a table that is printed bit by bit.
+	Widths []int // of its columns, at least
+	More   bool  // it goes on: the head was printed before
 }
 
 // Printer prints views the way the user asked for.

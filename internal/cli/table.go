@@ -2,6 +2,7 @@ package cli
 
 import (
 	"io"
+	"slices"
 	"strings"
 
 	"charm.land/lipgloss/v2"
@@ -40,10 +41,10 @@ func (l layout) title(out io.Writer, text string) {
 
 func (l layout) table(out io.Writer, part Part) {
 	rows := part.Rows
-	if part.Head != nil {
+	if part.Head != nil && !part.More {
 		rows = append([][]string{part.Head}, rows...)
 	}
-	var widths []int
+	widths := slices.Clone(part.Widths)
 	for _, row := range rows {
 		for c, cell := range row {
 			if c == len(widths) {
@@ -58,7 +59,7 @@ func (l layout) table(out io.Writer, part Part) {
 			cell = clean(cell)
 			padding := strings.Repeat(" ", widths[c]-lipgloss.Width(cell))
 			switch {
-			case part.Head != nil && r == 0, part.Head == nil && c == 0:
+			case part.Head != nil && r == 0 && !part.More, part.Head == nil && c == 0:
 				cell = l.paint(lipgloss.NewStyle().Faint(true), cell)
 			default:
 				cell = l.tone(cell)
@@ -92,13 +93,13 @@ func clean(cell string) string {
 // tone colours the words that say how something is.
 func (l layout) tone(cell string) string {
 	switch cell {
-	case "delivered", "enabled", "healthy", "deliver":
+	case "delivered", "enabled", "healthy", "deliver", "completed":
 		return l.paint(lipgloss.NewStyle().Foreground(lipgloss.Green), cell)
-	case "failed", "disabled", "open", "fail", "disable":
+	case "failed", "disabled", "open", "fail", "disable", "stopped":
 		return l.paint(lipgloss.NewStyle().Foreground(lipgloss.Red), cell)
-	case "pending", "held", "paused", "recovering", "throttled", "retry", "throttle":
+	case "pending", "held", "paused", "running", "recovering", "throttled", "retry", "throttle":
 		return l.paint(lipgloss.NewStyle().Foreground(lipgloss.Yellow), cell)
-	case "dropped", "discarded", "skipped":
+	case "dropped", "discarded", "skipped", "cancelled":
 		return l.paint(lipgloss.NewStyle().Foreground(lipgloss.BrightBlack), cell)
 	}
 	return cell

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/grapnelhq/grapnel/internal/cli"
+)
+
+// What failed while a receiver was wrong is found, noted, put away, counted, replayed in order when it is right again, and reported.
+func TestDeadLettersAndReplaysAgainstTheServer(t *testing.T) {
+	var right atomic.Bool
+	var mu sync.Mutex
+	arrived := map[string][]string{} // bodies by key, of what was taken
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !right.Load() {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		var doc struct{ Data struct{ K, N string } }
+		if err := json.NewDecoder(r.Body).Decode(&doc); err != nil {
+			t.Error(err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		arrived[doc.Data.K] = append(arrived[doc.Data.K], doc.Data.N+r.Header.Get("Grapnel-Trigger"))
+	}))
+	defer receiver.Close()
+	_, env := serve(t)
+	call := func(args ...string) string {
+		t.Helper()
+		got := invoke(t, env, "", args...)
+		if got.code != 0 {
+			t.Fatalf("%v: %+v", args, got)
+		}
+		return strings.TrimSpace(got.out)
+	}
+	endpoint := call("endpoints", "create", receiver.URL, "--policy", `{"max_attempts":1}`, "-o", "name")
+	for _, n := range []string{"1", "2", "3"} {
+		for _, k := range []string{"a", "b"} {
+			call("send", "invoice.paid", "-d", `{"k":"`+k+`","n":"`+n+`"}`, "--key", k)
+		}
+	}
+	poll(t, "all have failed", func() bool { return len(strings.Fields(call("dlq", "list", "-o", "name"))) == 6 })
+	dead := strings.Fields(call("dlq", "list", "-o", "name")) // the newest first
+	if got := call("deliveries", "list", "--status-code", "400", "--error-class", "status_4xx", "--status", "failed", "-o", "name"); got != strings.Join(dead, "\n") {
+		t.Errorf("by how they failed they are %q", got)
+	}
+	if got := call("dlq", "list", "--text", `"n":"3"`, "-o", "name"); got != strings.Join(dead[:2], "\n") {
+		t.Errorf("with a 3 in them are %q", got)
+	}
+	if got := call("dlq", "note", dead[0], "asked them", "--jq", ".note"); got != "asked them" {
+		t.Errorf("the note is %q", got)
+	}
+	if got := call("dlq", "list", "--jq", ".data[0] | .note, .last.status_code, .days_left"); got != "asked them\n400\n29" && got != "asked them\n400\n30" {
+		t.Errorf("listed as %q", got)
+	}
+	call("dlq", "discard", dead[0], "--reason", "their customer is gone")
+	if got := invoke(t, env, "", "dlq", "discard", dead[1], dead[2], "--reason", "x"); got.code != 2 || !strings.Contains(got.errs, "--yes") {
+		t.Errorf("more than one, and nobody to ask: %+v", got)
+	}
+	rows, err := csv.NewReader(strings.NewReader(call("dlq", "export", "--format", "csv"))).ReadAll()
+	if err != nil || len(rows) != 6 || rows[1][0] != dead[1] {
+		t.Errorf("exported were %d rows: %v", len(rows), err)
+	}
+	if got := call("deliveries", "export"); len(strings.Split(got, "\n")) != 6 {
+		t.Errorf("exported was %q", got)
+	}
+	file := filepath.Join(t.TempDir(), "all.jsonl")
+	call("deliveries", "export", "--file", file)
+	if got := invoke(t, env, "", "deliveries", "export", "--file", file); got.code != 1 {
+		t.Errorf("over a file that is there: %+v", got)
+	}
+
+	if got := call("replay", "plan", endpoint, "--jq", ".total, .keys, .longest_chain, .excluded.discarded"); got != "5\n2\n3\n1" {
+		t.Errorf("the plan is %q", got)
+	}
+	if got := invoke(t, env, "", "replay", "start", endpoint); got.code != 2 || !strings.Contains(got.errs, "5 deliveries to "+endpoint+" (2 keys, longest chain 3); left out: 1 discarded") {
+		t.Errorf("without anybody to ask: %+v", got)
+	}
+	if got := call("replay", "list", "-o", "name"); got != "" {
+		t.Errorf("there are replays already: %q", got)
+	}
+	right.Store(true)
+	got := invoke(t, env, "", "replay", "start", endpoint, "--to", "0s", "--yes", "--watch", "--rate", "1000", "--reason", "they fixed it", "--jq", ".id, .status, .delivered")
+	id, rest, _ := strings.Cut(got.out, "\n")
+	if got.code != 0 || !strings.HasPrefix(id, "rpl_") || rest != "completed\n5\n" || !strings.Contains(got.errs, "completed  5/5  delivered 5  failed 0") {
+		t.Errorf("the replay: %+v", got)
+	}
+	mu.Lock()
+	if d := cmp.Diff(map[string][]string{"a": {"1replay", "2replay", "3replay"}, "b": {"1replay", "2replay"}}, arrived); d != "" {
+		t.Errorf("what arrived: %s", d)
+	}
+	mu.Unlock()
+	if got := call("replay", "report", id, "-o", "jsonl"); len(strings.Split(got, "\n")) != 5 || strings.Count(got, `"status":"delivered"`) != 5 {
+		t.Errorf("the report is %q", got)
+	}
+	if got := call("deliveries", "show", dead[1], "--jq", ".status, .replayed_by, .replay_result"); got != "failed\n"+id+"\ndelivered" {
+		t.Errorf("the original is %q", got)
+	}
+	if got := call("stats", "--endpoint", endpoint, "--jq", ".totals | .failed, .delivered"); got != "6\n5" {
+		t.Errorf("the totals are %q", got)
+	}
+	if got := invoke(t, env, "", "replay", "start", endpoint); got.code != 3 {
+		t.Errorf("nothing is left: %+v", got)
+	}
+	if got := invoke(t, env, "", "replay", "cancel", id); got.code != 5 {
+		t.Errorf("cancelling what is over: %+v", got)
+	}
+	// Another endpoint is still wrong: the canary fails, so nothing else is tried.
+	right.Store(false)
+	other := call("endpoints", "create", receiver.URL, "--policy", `{"max_attempts":1}`, "--types", "other", "-o", "name")
+	call("send", "other")
+	call("send", "other")
+	poll(t, "both have failed", func() bool { return len(strings.Fields(call("dlq", "list", "--endpoint", other, "-o", "name"))) == 2 })
+	got = invoke(t, env, "", "dlq", "replay", "--endpoint", other, "--yes", "--canary", "--watch", "--jq", ".status, .made, .failed")
+	if got.code != 9 || got.out != "stopped\n1\n1\n" {
+		t.Errorf("with a canary: %+v", got)
+	}
+	right.Store(true)
+	// One alone needs no asking.
+	call("dlq", "replay", dead[0], "--again", "--watch")
+}
+
+// What is followed is told when it is made and when it is over, until it is interrupted.
+func TestTailFollowsUntilInterrupted(t *testing.T) {
+	release := make(chan struct{})
+	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+	defer receiver.Close()
+	_, env := serve(t)
+	call := func(args ...string) string {
+		t.Helper()
+		got := invoke(t, env, "", args...)
+		if got.code != 0 {
+			t.Fatalf("%v: %+v", args, got)
+		}
+		return strings.TrimSpace(got.out)
+	}
+	call("endpoints", "create", receiver.URL)
+	call("send", "a.before")
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	var out locked
+	done := make(chan int, 1)
+	go func() {
+		done <- run(ctx, &cli.World{Program: "grapnel", Args: []string{"tail", "--every", "100ms", "--jq", `.type + " " + .status`}, Stdin: strings.NewReader(""),
+			Stdout: &out, Stderr: &locked{}, Now: time.Now, Lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok }})
+	}()
+	poll(t, "what was there is told", func() bool { return out.String() == "a.before pending\n" })
+	call("send", "a.after")
+	poll(t, "what is new is told", func() bool { return strings.HasSuffix(out.String(), "a.after pending\n") })
+	close(release)
+	poll(t, "that it is over is told", func() bool {
+		return strings.Contains(out.String(), "a.before delivered\n") && strings.Contains(out.String(), "a.after delivered\n")
+	})
+	if n := strings.Count(out.String(), "\n"); n != 4 {
+		t.Errorf("%d lines were told: %s", n, out.String())
+	}
+	interrupt()
+	if code := <-done; code != 130 {
+		t.Errorf("exits %d", code)
+	}
+}

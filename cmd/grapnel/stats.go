@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/cli"
+	"github.com/grapnelhq/grapnel/policy"
+)
+
+func (s *session) stats() *cobra.Command {
+	var f client.StatsFilter
+	var from, to moment
+	c := &cobra.Command{
+		Use: "stats", Short: "Show what became of deliveries, by the hour or day", Args: takes(cobra.NoArgs),
+		Example: "grapnel stats\ngrapnel stats --endpoint ep_… --from 720h --bucket day",
+		RunE: s.ask(func(ctx context.Context, r reader, _ []string) (cli.View, error) {
+			f.From, f.To = from.Time, to.Time
+			stats, err := r.Stats(ctx, f)
+			if err != nil {
+				return cli.View{}, err
+			}
+			v := cli.View{JSON: stats.JSON()}
+			var rows [][]string
+			for i := range stats.Data {
+				b := &stats.Data[i]
+				row := statsRow(b.At.UTC().Format(time.RFC3339), &b.Totals)
+				rows = append(rows, row)
+				v.Items = append(v.Items, cli.Item{Name: row[0], JSON: cli.Encode(b)})
+			}
+			v.Parts = []cli.Part{{Head: statsHead, Rows: append(rows, statsRow("total", &stats.Totals))}}
+			return v, nil
+		}),
+	}
+	c.Flags().StringVar(&f.Endpoint, "endpoint", "", "of this endpoint; else of all")
+	c.Flags().StringVar(&f.Tenant, "tenant", "", "of this tenant")
+	c.Flags().StringVar(&f.Bucket, "bucket", "", "hour or day; hours for up to a week if not given")
+	c.Flags().Var(&from, "from", "since then: 2026-01-31T12:00:00Z, or 6h for six hours ago; a day ago if not given")
+	c.Flags().Var(&to, "to", "until then")
+	return c
+}
+
+var statsHead = []string{"AT", "DELIVERED", "FAILED", "DROPPED", "DISCARDED", "SKIPPED", "RETRIED", "FIRST TRY", "ATTEMPTS", "P50", "P95", "P99"}
+
+func statsRow(at string, t *client.Totals) []string {
+	row := []string{at}
+	for _, n := range []int64{t.Delivered, t.Failed, t.Dropped, t.Discarded, t.Skipped, t.Retried} {
+		row = append(row, strconv.FormatInt(n, 10))
+	}
+	first := ""
+	if t.Delivered > 0 {
+		first = fmt.Sprintf("%.1f%%", 100*float64(t.FirstAttemptSuccess)/float64(t.Delivered))
+	}
+	row = append(row, first, strconv.FormatInt(t.Attempts, 10))
+	for _, d := range []*policy.Duration{t.Latency.P50, t.Latency.P95, t.Latency.P99} {
+		text := ""
+		if d != nil {
+			text = d.Std().Round(100 * time.Microsecond).String()
+		}
+		row = append(row, text)
+	}
+	return row
+}

@@ -1,0 +1,30 @@
+package cli
+
+import (
+	"bufio"
+	"fmt"
+	"strings"
+)
+
+// Confirm asks before something that touches more than one thing. Nobody can be asked when standard input is no terminal; then only yes,
+// the flag, says so.
+func (w *World) Confirm(yes bool, format string, args ...any) error {
+	question := clean(fmt.Sprintf(format, args...))
+	if yes {
+		return nil
+	}
+	if _, there := terminal(w.Stdin); !there {
+		return &Fault{Exit: ExitUsage, Code: "usage", Text: "nobody is there to be asked: " + question, Next: "Say --yes if it is meant."}
+	}
+	return w.asked(question)
+}
+
+func (w *World) asked(question string) error {
+	_, _ = fmt.Fprintf(w.Stderr, "%s [y/N] ", question)
+	line, _ := bufio.NewReader(w.Stdin).ReadString('\n')
+	switch strings.ToLower(strings.TrimSpace(line)) {
+	case "y", "yes":
+		return nil
+	}
+	return &Fault{Exit: ExitFailure, Code: "declined", Text: "nothing was done"}
+}
