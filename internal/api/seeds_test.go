@@ -75,6 +75,9 @@ func TestCallsOfSent(t *testing.T) {
 	w := newWorld(t)
 	ep := w.endpoint(admin, `,"policy":"sent"`)
 	d := w.over(t, `{"type":"message.status","data":{"field":"messages"}}`, grapnel.Discarded)
+	if got := w.all("/v1/dead-letters", 5); len(got) != 0 {
+		t.Errorf("dead letters are %v", got)
+	}
 	if got := w.all("/v1/endpoints/"+ep+"/deliveries?status=discarded", 5); len(got) != 1 || got[0] != d.ID() {
 		t.Errorf("discarded are %v", got)
 	}

@@ -1,0 +1,83 @@
+package api
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+func TestDeadLetters(t *testing.T) {
+	w, a := watched(t)
+	w.options.Keep = store.Keep{For: 30 * 24 * time.Hour, Rules: []store.KeepRule{{Tenant: "acme", Type: "audit.*", For: 48 * time.Hour}}}
+	w.options.History = a
+	w.handler = New(w.options)
+	ep := w.endpoint(admin, "")
+	acme := w.endpoint(acmeAdmin, "")
+	dead := func(key, eventType string, code grapnel.ReasonCode) string {
+		w.as(key, 202, "POST", "/v1/events", `{"type":"`+eventType+`","data":1}`)
+		all, err := w.street.DeliveryList(t.Context(), store.Everyone(), store.DeliveryQuery{Limit: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.finish(&all[0], grapnel.Failed, code, "")
+		return all[0].ID()
+	}
+	first := dead(admin, "invoice.paid", grapnel.ReasonExhausted)
+	second := dead(admin, "invoice.sent", grapnel.ReasonPermanent)
+	third := dead(acmeAdmin, "audit.login", grapnel.ReasonExpired)
+	w.as(admin, 202, "POST", "/v1/events", `{"type":"a","data":1}`)
+	w.finish(w.newest(t), grapnel.Delivered, "", "")
+
+	for query, want := range map[string]string{
+		"": third + " " + second + " " + first, "?reason_code=permanent": second, "?endpoint=" + acme: third, "?tenant=default": second + " " + first,
+		"?type=invoice.*": second + " " + first, "?from=2027-01-01T00:00:00Z": "",
+	} {
+		if got := strings.Join(w.all("/v1/dead-letters"+query, 2), " "); got != want {
+			t.Errorf("%s: %v, want %v", query, got, want)
+		}
+	}
+	if q := a.asked[len(a.asked)-1]; !q.DeadLetters {
+		t.Errorf("asked for %+v", q)
+	}
+	w.clock = w.clock.Add(36 * time.Hour)
+	for id, want := range map[string]float64{first: 28, third: 0} {
+		d := w.must(200, "GET", "/v1/deliveries/"+id, "")
+		finished, err := time.Parse(stampLayout, d["finished_at"].(string))
+		purged, err2 := time.Parse(stampLayout, d["purge_at"].(string))
+		if kept := purged.Sub(finished); err != nil || err2 != nil || d["days_left"] != want || kept != map[string]time.Duration{first: 720 * time.Hour, third: 48 * time.Hour}[id] {
+			t.Errorf("%v is kept for %v, days left %v", d["type"], kept, d["days_left"])
+		}
+	}
+	w.as(acmeAdmin, 404, "PATCH", "/v1/deliveries/"+first, `{"note":"mine"}`)
+	if d := w.must(200, "PATCH", "/v1/deliveries/"+first, `{"note":"asked them on Monday"}`); d["note"] != "asked them on Monday" || d["status"] != "failed" {
+		t.Errorf("answered %v", d)
+	}
+	if d := w.must(200, "PATCH", "/v1/deliveries/"+first, `{}`); d["note"] != "asked them on Monday" {
+		t.Errorf("a patch of nothing: answered %v", d)
+	}
+	w.clock = w.clock.Add(time.Second)
+	if d := w.must(200, "PATCH", "/v1/deliveries/"+first, `{"note":null}`, "Content-Type", "application/merge-patch+json"); d["note"] != nil {
+		t.Errorf("taken away: answered %v", d)
+	}
+	if d := w.must(200, "POST", "/v1/deliveries/"+first+"/discard", `{"reason":"their customer is gone"}`); d["status"] != "failed" || d["discarded_at"] != w.clock.Format(stampLayout) ||
+		d["discard_reason"] != "their customer is gone" {
+		t.Errorf("answered %v", d)
+	}
+	if got := strings.Join(w.all("/v1/dead-letters", 5), " "); got != third+" "+second {
+		t.Errorf("after discarding: %v", got)
+	}
+	if got := strings.Join(w.all("/v1/endpoints/"+ep+"/deliveries?status=failed", 5), " "); got != second+" "+first {
+		t.Errorf("failed are %v", got)
+	}
+	w.must(409, "POST", "/v1/deliveries/"+w.newest(t).ID()+"/discard", `{"reason":"it arrived"}`)
+	var said []string
+	for _, e := range w.must(200, "GET", "/v1/audit?delivery="+first, "")["data"].([]any) {
+		said = append(said, e.(map[string]any)["verb"].(string))
+	}
+	if strings.Join(said, " ") != "discard note note" {
+		t.Errorf("the audit has %v", said)
+	}
+}
