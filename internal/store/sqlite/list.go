@@ -16,9 +16,12 @@ const (
 	finishedTargetsQuery     = "SELECT seq, target FROM finished WHERE seq >> 12 = ?"
 	newestFinishedQuery      = "SELECT max(seq) FROM finished"
 	finishedUndeliveredQuery = "SELECT seq FROM finished WHERE target = ? AND status = ? AND status <> 3 AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?"
-	pendingQuery             = "SELECT seq FROM pending WHERE %s AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?"
-	pendingTargetQuery       = "SELECT seq FROM pending WHERE %s AND target = ? AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?"
-	redeliveredQuery         = "SELECT delivery FROM redelivery WHERE delivery < ? AND delivery >= ? ORDER BY delivery DESC LIMIT ?"
+	// deadLettersQuery leaves out what somebody has looked at.
+	deadLettersQuery = `SELECT seq FROM finished WHERE target = ? AND status = 4 AND status <> 3 AND seq < ? AND seq >= ?
+		AND NOT EXISTS (SELECT 1 FROM mark WHERE delivery = seq AND discarded_at IS NOT NULL) ORDER BY seq DESC LIMIT ?`
+	pendingQuery       = "SELECT seq FROM pending WHERE %s AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?"
+	pendingTargetQuery = "SELECT seq FROM pending WHERE %s AND target = ? AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?"
+	redeliveredQuery   = "SELECT delivery FROM redelivery WHERE delivery < ? AND delivery >= ? ORDER BY delivery DESC LIMIT ?"
 	// gatherQuery finds everything that waits for one target through the two indexes that there are, in no order.
 	gatherQuery = `SELECT seq FROM pending WHERE head = 1 AND target = ?
 		UNION ALL SELECT seq FROM pending WHERE position > 0 AND target = ? AND head = 0`
@@ -206,7 +209,10 @@ func (l *lister) made(event int64) ([]int64, error) {
 
 // byTarget goes through the deliveries of the targets that have any, or through all.
 func (l *lister) byTarget() ([]*stream, error) {
-	finals, waiting := l.status.finals(), l.status.waiting()
+	finals, waiting := l.finals(), l.status.waiting()
+	if l.query.DeadLetters {
+		waiting = ""
+	}
 	targets, limited, err := l.targets(finals)
 	if err != nil {
 		return nil, err
@@ -217,7 +223,7 @@ func (l *lister) byTarget() ([]*stream, error) {
 			streams = append(streams, l.column(finishedQuery, l.within))
 		}
 		if waiting != "" {
-			streams = append(streams, l.column(fmt.Sprintf(pendingQuery, waiting), l.within))
+			streams = append(streams, l.column(fmt.Sprintf(pendingQuery, waiting+l.waitingFits()), l.within))
 		}
 		return streams, nil
 	}
@@ -227,10 +233,16 @@ func (l *lister) byTarget() ([]*stream, error) {
 			return nil, err
 		}
 		streams = append(streams, finished)
-		finals = nil
+		if finals = slices.DeleteFunc(finals, func(status int64) bool { return status == statusDelivered }); !l.narrow() {
+			finals = nil
+		}
 	}
 	for _, t := range targets {
-		more, err := l.ofTarget(t, finals, l.status.waitingAt(t.endpoint))
+		waits := l.status.waitingAt(t.endpoint)
+		if l.query.DeadLetters {
+			waits = ""
+		}
+		more, err := l.ofTarget(t, finals, waits)
 		if err != nil {
 			return nil, err
 		}
@@ -239,8 +251,37 @@ func (l *lister) byTarget() ([]*stream, error) {
 	return streams, nil
 }
 
-// finished is all that is over at some targets.
+// finals are the final statuses to look for.
+func (l *lister) finals() (finals []int64) {
+	if l.narrow() && len(l.status.wanted) == 0 {
+		all := statusFilter{wanted: grapnel.Statuses()}
+		finals = all.finals()
+	} else {
+		finals = l.status.finals()
+	}
+	if !l.query.DeadLetters {
+		return finals
+	}
+	if len(l.status.wanted) > 0 && !slices.Contains(finals, statusFailed) {
+		return nil
+	}
+	return []int64{statusFailed}
+}
+
+// finished is all that is over at some targets, or what was delivered there with an outcome that fits.
 func (l *lister) finished(targets []target) (*stream, error) {
+	if l.narrow() {
+		var numbers []int64
+		if _, one := l.events.oneTenant(); one || l.query.Endpoint != "" {
+			for _, t := range targets {
+				numbers = append(numbers, t.number)
+			}
+			if len(numbers) == 0 {
+				return listStream(nil, l.within), nil
+			}
+		}
+		return l.delivered(numbers)
+	}
 	newest, err := one(l.r, newestFinishedQuery)
 	blocks := blocks{ctx: l.ctx, r: l.r, in: l.within.and(everything(newest + 1)), one: finishedTargetQuery, all: finishedTargetsQuery}
 	for _, t := range targets {
@@ -269,7 +310,7 @@ func (l *lister) targets(finals []int64) (found []target, limited bool, err erro
 		query, bind = tallyQuery, func(q *sqlite3.Stmt) { q.Int(only) }
 	case one:
 		query, bind = tallyTenantQuery, func(q *sqlite3.Stmt) { q.Text(tenant) }
-	case slices.Contains(finals, statusDelivered):
+	case slices.Contains(finals, statusDelivered) && !l.narrow():
 		return nil, false, nil
 	}
 	q, err := l.r.Prepare(query)
@@ -297,7 +338,17 @@ func (l *lister) targets(finals []int64) (found []target, limited bool, err erro
 func (l *lister) ofTarget(t target, finals []int64, waiting string) ([]*stream, error) {
 	var streams []*stream
 	for _, status := range finals {
-		if t.counts[status] > 0 {
+		switch {
+		case t.counts[status] == 0:
+		case l.narrow():
+			more, err := l.undelivered(t.number, status)
+			if err != nil {
+				return nil, err
+			}
+			streams = append(streams, more...)
+		case l.query.DeadLetters:
+			streams = append(streams, l.column(deadLettersQuery, l.within, t.number))
+		default:
 			streams = append(streams, l.column(finishedUndeliveredQuery, l.within, t.number, status))
 		}
 	}
@@ -310,7 +361,7 @@ func (l *lister) ofTarget(t target, finals []int64, waiting string) ([]*stream, 
 		}
 		streams = append(streams, listStream(numbers, l.within))
 	default:
-		streams = append(streams, l.column(fmt.Sprintf(pendingTargetQuery, waiting), l.within, t.number))
+		streams = append(streams, l.column(fmt.Sprintf(pendingTargetQuery, waiting+l.waitingFits()), l.within, t.number))
 	}
 	return streams, nil
 }

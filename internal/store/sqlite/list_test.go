@@ -88,15 +88,25 @@ func TestListsOfManyBlocks(t *testing.T) {
 		var changes []store.Change
 		for _, h := range done.Heads {
 			c := store.Change{Delivery: h.Delivery, Expect: h.Attempts, At: at(published), Status: grapnel.Delivered}
+			if random.IntN(4) > 0 {
+				c.Attempt = &grapnel.Attempt{Number: 1, StatusCode: 200, Class: policy.ClassNone}
+			}
+			if published/700%4 == 1 && random.IntN(300) == 0 {
+				c.Attempt = &grapnel.Attempt{Number: 1, StatusCode: 204, Class: policy.ClassNone}
+			}
 			switch random.IntN(12) {
 			case 0, 1, 2, 3:
 				continue
 			case 4:
 				c.Status, c.ReasonCode = grapnel.Failed, grapnel.ReasonExhausted
+				c.Attempt = &grapnel.Attempt{Number: 1, StatusCode: 500 + 3*random.IntN(2), Class: policy.ClassStatus5xx}
+				if random.IntN(9) == 0 {
+					c.ReasonCode, c.Attempt = grapnel.ReasonPermanent, &grapnel.Attempt{Number: 1, Class: "of its own"}
+				}
 			case 5:
 				c.Status, c.Blocked = grapnel.Pending, true
 			case 6:
-				c.Status, c.Due, c.Attempt = grapnel.Pending, at(published+50), &grapnel.Attempt{Number: 1}
+				c.Status, c.Due, c.Attempt = grapnel.Pending, at(published+50), &grapnel.Attempt{Number: 1, Class: policy.ClassTimeout}
 			}
 			changes = append(changes, c)
 		}
@@ -127,7 +137,17 @@ func TestListsOfManyBlocks(t *testing.T) {
 	statuses := [][]grapnel.Status{{grapnel.Failed}, {grapnel.Pending}, {grapnel.Held}, {grapnel.Delivered}, {grapnel.Dropped, grapnel.Skipped},
 		{grapnel.Pending, grapnel.Held}, {grapnel.Failed, grapnel.Held}, {grapnel.Delivered, grapnel.Pending}}
 	seen := 0
-	for range queries {
+	for n := range queries {
+		if n == queries/2 {
+			// Half of what is there is from a time when outcomes were not kept.
+			err := ours.write(t.Context(), &change{do: func(tx *tx) error {
+				return tx.conn.Exec(`UPDATE finished SET outcome = -1 WHERE seq % 2 = 0; UPDATE pending SET outcome = -1 WHERE attempts > 0;
+					INSERT OR IGNORE INTO delivered_outcome SELECT DISTINCT -1, seq >> 12 FROM finished`)
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
 		scope := store.Everyone()
 		if tenant := pick(2, tenants...); tenant != "" {
 			scope = store.Of(tenant)
@@ -151,6 +171,14 @@ func TestListsOfManyBlocks(t *testing.T) {
 		if random.IntN(3) == 0 {
 			dq.To = at(random.IntN(published + 2000))
 		}
+		switch random.IntN(4) {
+		case 0:
+			dq.Class = policy.Class(pick(1, string(policy.ClassTimeout), string(policy.ClassStatus5xx), string(policy.ClassNone), "of its own", "absent"))
+		case 1:
+			dq.StatusCode = []int{200, 204, 500, 503, 404}[random.IntN(5)]
+		}
+		dq.ReasonCode = grapnel.ReasonCode(pick(6, string(grapnel.ReasonExhausted), string(grapnel.ReasonPermanent), "absent"))
+		dq.DeadLetters = random.IntN(6) == 0
 		t.Logf("%+v", dq)
 		seen += len(both(func(s store.Store) (any, error) { return s.DeliveryList(t.Context(), scope, dq) }).([]grapnel.Delivery))
 		eq := store.EventQuery{Type: dq.Type, Key: dq.Key, Tenant: dq.Tenant, From: dq.From, To: dq.To, Before: dq.Before, Limit: dq.Limit}
@@ -158,6 +186,20 @@ func TestListsOfManyBlocks(t *testing.T) {
 	}
 	if seen < 5*queries {
 		t.Errorf("the lists had only %d deliveries together", seen)
+	}
+	for _, selection := range []grapnel.Selection{{}, {Status: []grapnel.Status{grapnel.Delivered, grapnel.Skipped}, Keys: []string{"k1", "k2"}},
+		{Status: []grapnel.Status{grapnel.Dropped, grapnel.Failed}, From: at(published / 3), To: at(published / 2)}} {
+		both(func(s store.Store) (any, error) {
+			q := store.CandidateQuery{Endpoint: "ep_1", Selection: selection, OverBy: at(published / 2), UpTo: newest - 100, Limit: 70}
+			var all []grapnel.Delivery
+			for {
+				some, resume, err := s.Candidates(t.Context(), store.Everyone(), q)
+				if all = append(all, some...); err != nil || resume == 0 {
+					return all, err
+				}
+				q.After = resume
+			}
+		})
 	}
 	both(func(s store.Store) (any, error) { return s.Counts(t.Context(), store.Everyone()) })
 	both(func(s store.Store) (any, error) { return s.Counts(t.Context(), store.Of("bolt")) })

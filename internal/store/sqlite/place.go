@@ -21,6 +21,7 @@ type place struct {
 	trigger                    grapnel.Trigger
 	lane                       string
 	wide                       time.Time // zero when it is not set
+	outcome                    int64     // of the last attempt
 }
 
 // shown is the part that scheduling needs.
@@ -51,7 +52,7 @@ func readPlace(q *sqlite3.Stmt) (*place, error) {
 		seq: q.Integer(0), target: q.Integer(1), event: q.Integer(2), tenant: q.Integer(3),
 		head: q.Integer(4) == 1, blocked: q.Integer(5) == 1, due: readTime(q, 6), anchor: readTime(q, 7),
 		position: q.Integer(8), attempts: int(q.Integer(9)), created: q.Integer(10), replayOf: q.Integer(11),
-		trigger: readWord(q, 12, triggers), lane: q.String(13), wide: readTime(q, 14),
+		trigger: readWord(q, 12, triggers), lane: q.String(13), wide: readTime(q, 14), outcome: q.Integer(15),
 	}, nil
 }
 
@@ -123,5 +124,11 @@ func (t *tx) archive(d *place, e store.Ending, last []byte) error {
 	}
 	insert := t.q.addFinished.Int(d.seq).Int(d.target).Int(d.event).Int(d.tenant).Int(status).Int(d.position).
 		Int(int64(d.attempts)).Int(d.created).Int(micros(e.At)).Int(d.replayOf)
-	return bindWord(insert, reasonCodes, e.ReasonCode).Text(e.Reason).Blob(last).Run()
+	outcome := withReason(d.outcome, e.ReasonCode)
+	if status == statusDelivered {
+		if err := t.delivered(d.seq, outcome); err != nil {
+			return err
+		}
+	}
+	return bindWord(insert, reasonCodes, e.ReasonCode).Text(e.Reason).Blob(last).Int(outcome).Run()
 }

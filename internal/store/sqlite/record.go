@@ -162,6 +162,9 @@ func (t *tx) shown(d *place) (*store.Head, error) {
 
 // conclude makes d final. The attempt that led here is kept in the finished row, which is one row less for most deliveries.
 func (t *tx) conclude(d *place, c *store.Change, attempt []byte) (store.Changed, error) {
+	if err := d.tried(attempt); err != nil {
+		return store.Changed{}, err
+	}
 	ending := store.Ending{Status: c.Status, ReasonCode: c.ReasonCode, Reason: c.Reason, At: c.At}
 	next, err := t.finish(d, ending, attempt, c.NextDelay)
 	done := store.Changed{Applied: true, Status: c.Status}
@@ -173,6 +176,9 @@ func (t *tx) conclude(d *place, c *store.Change, attempt []byte) (store.Changed,
 
 // postpone keeps d pending. What waits behind its lane has no schedule to change; it gets one when it becomes the head.
 func (t *tx) postpone(d *place, c *store.Change, attempt []byte) (store.Changed, error) {
+	if err := d.tried(attempt); err != nil {
+		return store.Changed{}, err
+	}
 	if attempt != nil {
 		if err := t.q.addAttempt.Int(d.seq).Int(int64(d.attempts)).Blob(attempt).Run(); err != nil {
 			return store.Changed{}, err
@@ -202,7 +208,7 @@ func (t *tx) postpone(d *place, c *store.Change, attempt []byte) (store.Changed,
 		bindTime(update, d.anchor, false)
 		bindTime(update, d.wide, d.wide.IsZero())
 	}
-	if err := update.Int(d.seq).Run(); err != nil {
+	if err := update.Int(d.outcome).Int(d.seq).Run(); err != nil {
 		return store.Changed{}, err
 	}
 	next, err := t.next(d)

@@ -35,7 +35,7 @@ type statements struct {
 	addAttempt, addRedelivery, hasten                  *sqlite3.Stmt
 	replay, addReplay, setReplay, addProgress, advance *sqlite3.Stmt
 	addItem, endItem, countItem                        *sqlite3.Stmt
-	markReplayed, markResult                           *sqlite3.Stmt
+	markReplayed, markResult, addOutcome               *sqlite3.Stmt
 	setStanding, dropStanding, noted, addNote          *sqlite3.Stmt
 	answer, setAnswer, dropAnswers                     *sqlite3.Stmt
 	endpoint, setEndpoint, dropEndpoint, waiting       *sqlite3.Stmt
@@ -44,7 +44,8 @@ type statements struct {
 }
 
 // pendingColumns are what readPlace reads.
-const pendingColumns = `seq, target, event, tenant, head, blocked, due, anchor, position, attempts, created, replay_of, "trigger", lane, wide`
+const pendingColumns = `seq, target, event, tenant, head, blocked, due, anchor, position, attempts, created, replay_of, "trigger", lane, wide,
+	outcome`
 
 func prepare(conn *sqlite3.Conn) (*statements, error) {
 	q := new(statements)
@@ -114,17 +115,18 @@ func (q *statements) all() []text {
 			replay_of, "trigger", code, lane) VALUES (?, ?, ?, ?, ?, 0, ?, ?, ?, 0, ?, ?, ?, 0, ?)`},
 		{&q.pending, "SELECT " + pendingColumns + " FROM pending WHERE seq = ?"},
 		{&q.dropPending, "DELETE FROM pending WHERE seq = ?"},
-		{&q.plan, `UPDATE pending SET attempts = ?, "trigger" = ?, code = ?, reason = ?, blocked = ?, due = ?, anchor = ?, wide = ?
-			WHERE seq = ?`},
-		{&q.mark, `UPDATE pending SET attempts = ?, "trigger" = ?, code = ?, reason = ? WHERE seq = ?`},
+		{&q.plan, `UPDATE pending SET attempts = ?, "trigger" = ?, code = ?, reason = ?, blocked = ?, due = ?, anchor = ?, wide = ?,
+			outcome = ? WHERE seq = ?`},
+		{&q.mark, `UPDATE pending SET attempts = ?, "trigger" = ?, code = ?, reason = ?, outcome = ? WHERE seq = ?`},
 		{&q.hasten, "UPDATE pending SET due = ?, wide = NULL WHERE seq = ? AND head = 1 AND due > ? AND wide < ?"},
 		{&q.lead, "UPDATE pending SET head = 1, blocked = 0, due = ?, anchor = ? WHERE seq = ?"},
 		{&q.laneHead, "SELECT " + pendingColumns + ` FROM pending WHERE target = ? AND lane = ? AND position > 0 ORDER BY position LIMIT 1`},
 		{&q.takePosition, `INSERT INTO lane (target, key, last) VALUES (?, ?, 1)
 			ON CONFLICT (target, key) DO UPDATE SET last = last + 1 RETURNING last`},
 		{&q.addFinished, `INSERT INTO finished (seq, target, event, tenant, status, position, attempts, created, finished, replay_of,
-			code, reason, last) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`},
+			code, reason, last, outcome) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`},
 		{&q.finished, "SELECT target, event, status, position, created FROM finished WHERE seq = ?"},
+		{&q.addOutcome, "INSERT OR IGNORE INTO delivered_outcome (outcome, block) VALUES (?, ?)"},
 		{&q.addAttempt, "INSERT INTO attempt (delivery, number, body) VALUES (?, ?, ?)"},
 		{&q.addRedelivery, "INSERT INTO redelivery (delivery, event) VALUES (?, ?)"},
 

@@ -14,6 +14,7 @@ type word interface{ ~string }
 const (
 	statusPending   = 1
 	statusDelivered = 3
+	statusFailed    = 4
 )
 
 var (

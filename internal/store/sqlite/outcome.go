@@ -1,0 +1,220 @@
+package sqlite
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// An outcome is what became of a delivery in one number: the status code of its last attempt, 5 bits for the class, 3 for the reason code.
+// Lists that ask for one of them find in an index which outcomes there are, and look only at those that can be meant.
+const (
+	unknownOutcome = -1
+	otherClass     = 31 // a class or a reason code that has no place in its list: the row says which one
+	otherReason    = 7
+)
+
+func outcomeOf(last grapnel.Last) int64 {
+	class, known := ordinal(classes, last.Class)
+	if !known {
+		class = otherClass
+	}
+	return int64(last.StatusCode)<<8 | class<<3
+}
+
+// withReason is the outcome of a delivery that is over.
+func withReason(outcome int64, reason grapnel.ReasonCode) int64 {
+	if outcome == unknownOutcome {
+		return outcome
+	}
+	code, known := ordinal(reasonCodes, reason)
+	if !known {
+		code = otherReason
+	}
+	return outcome&^7 | code
+}
+
+// tried takes the outcome of an attempt.
+func (d *place) tried(attempt []byte) error {
+	if attempt == nil {
+		return nil
+	}
+	last, err := decodeLast(attempt)
+	d.outcome = outcomeOf(last)
+	return err
+}
+
+// blockOutcome is an outcome that occurs among what was delivered in a block.
+type blockOutcome struct{ outcome, block int64 }
+
+// delivered notes that an outcome occurs in a block.
+func (t *tx) delivered(delivery, outcome int64) error {
+	at := blockOutcome{outcome, delivery >> blockBits}
+	if t.outcomes[at] {
+		return nil
+	}
+	keep(t.outcomes, at, true)
+	return t.q.addOutcome.Int(at.outcome).Int(at.block).Run()
+}
+
+const (
+	nextOutcomeQuery     = "SELECT outcome FROM finished WHERE target = ? AND status = ? AND status <> 3 AND outcome > ? ORDER BY outcome LIMIT 1"
+	finishedOutcomeQuery = `SELECT seq FROM finished WHERE target = ? AND status = ? AND outcome = ? AND status <> 3
+		AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?`
+	nextDeliveredOutcomeQuery = "SELECT outcome FROM delivered_outcome WHERE outcome > ? ORDER BY outcome LIMIT 1"
+	blockOfOutcomeQuery       = "SELECT block FROM delivered_outcome WHERE outcome = ? AND block <= ? ORDER BY block DESC LIMIT 1"
+	blockOutcomeQuery         = "SELECT seq FROM finished WHERE seq >> 12 = ? AND target = ? AND outcome = ?"
+	blockOutcomesQuery        = "SELECT seq, target, outcome FROM finished WHERE seq >> 12 = ?"
+)
+
+// narrow says that a list asks for something that is part of an outcome.
+func (l *lister) narrow() bool {
+	return l.query.Class != "" || l.query.StatusCode != 0 || l.query.ReasonCode != ""
+}
+
+// fits says whether deliveries of this outcome may be meant.
+func (l *lister) fits(outcome int64) bool {
+	q := &l.query
+	if outcome == unknownOutcome {
+		return true
+	}
+	return (q.StatusCode == 0 || outcome>>8 == int64(q.StatusCode)) &&
+		(q.Class == "" || is(classes, q.Class, outcome>>3&otherClass, otherClass)) &&
+		(q.ReasonCode == "" || is(reasonCodes, q.ReasonCode, outcome&otherReason, otherReason))
+}
+
+// is says whether a place in a list may stand for a word.
+func is[W word](list []W, w W, place, other int64) bool {
+	n, known := ordinal(list, w)
+	return known && n == place || !known && place == other
+}
+
+// waitingFits is the SQL that does the same for what waits.
+func (l *lister) waitingFits() string {
+	var where strings.Builder
+	q := &l.query
+	if q.StatusCode != 0 {
+		fmt.Fprintf(&where, " AND (outcome >> 8 = %d OR outcome = -1)", q.StatusCode)
+	}
+	if n, known := ordinal(classes, q.Class); known && q.Class != "" {
+		fmt.Fprintf(&where, " AND (outcome >> 3 & 31 = %d OR outcome = -1)", n)
+	}
+	if n, known := ordinal(reasonCodes, q.ReasonCode); known && q.ReasonCode != "" {
+		fmt.Fprintf(&where, " AND code = %d", n)
+	}
+	return where.String()
+}
+
+// outcomes returns those that fit, of which a query finds the next one after another.
+func (l *lister) outcomes(next string, values ...int64) (found []int64, err error) {
+	q, err := l.r.Prepare(next)
+	if err != nil {
+		return nil, err
+	}
+	for last := int64(unknownOutcome - 1); ; {
+		for _, v := range values {
+			q.Int(v)
+		}
+		there, err := q.Int(last).Row()
+		if !there {
+			return found, err
+		}
+		last = q.Integer(0)
+		q.Reset()
+		if l.fits(last) {
+			found = append(found, last)
+		}
+	}
+}
+
+// undelivered is what ended at a target in a status, which is not the one of most, with an outcome that fits.
+func (l *lister) undelivered(target, status int64) (streams []*stream, err error) {
+	outcomes, err := l.outcomes(nextOutcomeQuery, target, status)
+	for _, outcome := range outcomes {
+		streams = append(streams, l.column(finishedOutcomeQuery, l.within, target, status, outcome))
+	}
+	return streams, err
+}
+
+// delivered is what was delivered with an outcome that fits, at some targets or, if there are none, anywhere.
+func (l *lister) delivered(targets []int64) (*stream, error) {
+	outcomes, err := l.outcomes(nextDeliveredOutcomeQuery)
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(targets)
+	return newStream(l.within.below, func(below int64) ([]int64, error) {
+		for block := (below - 1) >> blockBits; !l.within.empty(); block-- {
+			if err := l.ctx.Err(); err != nil {
+				return nil, err
+			}
+			block, err = l.blockWith(outcomes, block)
+			if err != nil || block < l.within.from>>blockBits {
+				return nil, err
+			}
+			numbers, err := l.inBlock(block, targets, outcomes)
+			numbers = newestFirst(numbers, window{l.within.from, below})
+			if err != nil || len(numbers) > 0 {
+				return numbers, err
+			}
+		}
+		return nil, nil
+	}), nil
+}
+
+// blockWith is the newest block up to one in which one of the outcomes occurs; -1: none.
+func (l *lister) blockWith(outcomes []int64, upTo int64) (newest int64, err error) {
+	newest = -1
+	q, err := l.r.Prepare(blockOfOutcomeQuery)
+	if err != nil {
+		return newest, err
+	}
+	for _, outcome := range outcomes {
+		found, err := q.Int(outcome).Int(upTo).Row()
+		if err != nil {
+			return newest, err
+		}
+		if found {
+			newest = max(newest, q.Integer(0))
+			q.Reset()
+		}
+	}
+	return newest, nil
+}
+
+// inBlock returns the numbers in a block that are at the targets and have one of the outcomes.
+func (l *lister) inBlock(block int64, targets, outcomes []int64) (numbers []int64, err error) {
+	if len(targets) == 0 || len(targets)*len(outcomes) > mostWanted {
+		q, err := l.r.Prepare(blockOutcomesQuery)
+		if err != nil {
+			return nil, err
+		}
+		for q.Int(block); ; {
+			more, err := q.Next()
+			if !more {
+				return numbers, err
+			}
+			_, at := slices.BinarySearch(targets, q.Integer(1))
+			_, with := slices.BinarySearch(outcomes, q.Integer(2))
+			if with && (at || len(targets) == 0) {
+				numbers = append(numbers, q.Integer(0))
+			}
+		}
+	}
+	q, err := l.r.Prepare(blockOutcomeQuery)
+	if err != nil {
+		return nil, err
+	}
+	for _, target := range targets {
+		for _, outcome := range outcomes {
+			more, err := integers(q.Int(block).Int(target).Int(outcome))
+			if err != nil {
+				return nil, err
+			}
+			numbers = append(numbers, more...)
+		}
+	}
+	return numbers, nil
+}
