@@ -166,8 +166,8 @@ func TestWriterPlans(t *testing.T) {
 		}
 		seen++
 		got := plan(t, conn, sql)
-		if got == "SCAN configuration" || got == "SCAN ledger" {
-			continue // one row
+		if got == "SCAN configuration" || got == "SCAN ledger" || got == "SCAN sqlite_dbpage VIRTUAL TABLE INDEX 1:" {
+			continue // one row, or one page by its number
 		}
 		if strings.Contains(got, "SCAN") || strings.Contains(got, "TEMP B-TREE") {
 			t.Errorf("%s\n%s", sql, got)

@@ -34,26 +34,38 @@ func (s *Store) Purge(ctx context.Context, keep store.Keep, limit int) (int, err
 	if err != nil {
 		return 0, err
 	}
+	if s.purge.owed = s.purge.owed || len(found) > 0; !s.purge.owed {
+		return 0, nil
+	}
 	removed := 0
+	err = s.pinned(ctx, func() error {
+		if removed, err = s.removeOld(ctx, found); err != nil {
+			return err
+		}
+		return s.scrubPurged(ctx)
+	})
+	if err == nil {
+		err = s.empty(ctx)
+	}
+	s.purge.owed = err != nil
+	return removed, err
+}
+
+// removeOld removes what was found, a little in each transaction.
+func (s *Store) removeOld(ctx context.Context, found []oldEvent) (removed int, err error) {
 	for len(found) > 0 {
 		n := 0
 		for size := 0; n < len(found) && (n == 0 || size+found[n].size() <= purgedAtOnce); n++ {
 			size += found[n].size()
 		}
 		o := &purging{events: found[:n]}
-		s.purge.owed = true
 		if err := s.write(ctx, o); err != nil {
 			return removed, err
 		}
 		removed += o.removed
 		found = found[n:]
 	}
-	if !s.purge.owed {
-		return removed, nil
-	}
-	err = s.empty(ctx)
-	s.purge.owed = err != nil
-	return removed, err
+	return removed, nil
 }
 
 // purging removes some events, or some of their deliveries.
@@ -71,7 +83,7 @@ func (o *purging) apply(t *tx) (err error) {
 	if err := t.conn.Exec("PRAGMA secure_delete = ON"); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, t.conn.Exec("PRAGMA secure_delete = OFF")) }()
+	defer func() { err = errors.Join(err, t.conn.Exec("PRAGMA secure_delete = FAST")) }()
 	for i := range o.events {
 		n, err := t.purge(&o.events[i])
 		if err != nil {

@@ -73,6 +73,7 @@ type Store struct {
 	stats       stats
 	drained     drained
 	purge       purge
+	path        string
 	log         *slog.Logger
 	now         func() time.Time
 	retryAfter  time.Duration
@@ -99,6 +100,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 		fatal:      make(chan error, 1),
 		drained:    drained{to: make(map[string]int64)},
 		purge:      purge{owed: true},
+		path:       path,
 	}
 	if s.now == nil {
 		s.now = time.Now
@@ -222,7 +224,7 @@ func connect(path string, mode sqlite3.Mode, cacheKiB int) (*sqlite3.Conn, error
 	settings := fmt.Sprintf(`PRAGMA busy_timeout = 5000; PRAGMA foreign_keys = OFF; PRAGMA temp_store = MEMORY;
 		PRAGMA cache_size = -%d; PRAGMA trusted_schema = OFF;`, cacheKiB)
 	if mode == sqlite3.ReadWrite {
-		settings += fmt.Sprintf(`PRAGMA page_size = %d; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
+		settings += fmt.Sprintf(`PRAGMA page_size = %d; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA secure_delete = FAST;
 			PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = %d;`, pageSize, 2*checkpointAt*pageSize)
 	}
 	if err = owned(conn); err == nil {

@@ -27,6 +27,7 @@ type statements struct {
 	totalHour, setTotalHour, addLedger                                           *sqlite3.Stmt
 	setNote, setDiscard                                                          *sqlite3.Stmt
 	oldHour, dropHour, totalDay, setTotalDay                                     *sqlite3.Stmt
+	readPage, writePage                                                          *sqlite3.Stmt
 	dropFinished, dropAttempts, dropMark, dropRedelivery, dropEvent, anyDelivery *sqlite3.Stmt
 
 	addEvent, eventByID, eventKey, eventOf             *sqlite3.Stmt
@@ -96,6 +97,8 @@ func (q *statements) all() []text {
 		{&q.dropHour, "DELETE FROM total_hour WHERE hour = ? AND target = ? AND tenant = ?"},
 		{&q.totalDay, "SELECT body FROM total_day WHERE target = ? AND day = ? AND tenant = ?"},
 		{&q.setTotalDay, "INSERT OR REPLACE INTO total_day (target, day, tenant, body) VALUES (?, ?, ?, ?)"},
+		{&q.readPage, readPageQuery},
+		{&q.writePage, writePageQuery},
 		{&q.dropFinished, "DELETE FROM finished WHERE seq = ? RETURNING target, tenant, status"},
 		{&q.dropAttempts, "DELETE FROM attempt WHERE delivery = ?"},
 		{&q.dropMark, "DELETE FROM mark WHERE delivery = ?"},

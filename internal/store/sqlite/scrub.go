@@ -1,0 +1,147 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"os"
+
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
+)
+
+// SQLite overwrites what is deleted. But when it lays the rows of a page out anew, because neighbours have become so empty that they are
+// made one, it leaves in the unused middle of the page what was there before: copies of rows that moved, which nobody will overwrite when
+// the rows themselves are deleted some day. So after a purge the unused parts of all pages that it changed are filled with zeros.
+//
+// Events are only appended, so their rows move in a purge and at no other time.
+
+// scrubbedAtOnce is how many pages one transaction looks at.
+const scrubbedAtOnce = 64
+
+const (
+	readPageQuery  = "SELECT data FROM sqlite_dbpage WHERE pgno = ?"
+	writePageQuery = "UPDATE sqlite_dbpage SET data = ? WHERE pgno = ?"
+)
+
+// changedPages are the numbers of the pages that are in a write-ahead log. Some may be there from times before.
+func changedPages(log string) ([]int64, error) {
+	const header, frameHeader = 32, 24
+	f, err := os.Open(log)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	seen := make(map[int64]bool)
+	var pages []int64
+	var number [4]byte
+	for at := int64(header); ; at += frameHeader + pageSize {
+		if _, err := f.ReadAt(number[:], at); errors.Is(err, io.EOF) {
+			return pages, nil
+		} else if err != nil {
+			return nil, err
+		}
+		if page := int64(binary.BigEndian.Uint32(number[:])); page > 0 && !seen[page] {
+			seen[page] = true
+			pages = append(pages, page)
+		}
+	}
+}
+
+// scrubbing fills the unused parts of some pages with zeros.
+type scrubbing struct{ pages []int64 }
+
+func (o *scrubbing) grows() bool { return false }
+
+func (o *scrubbing) apply(t *tx) error {
+	for _, number := range o.pages {
+		q := t.q.readPage.Int(number)
+		found, err := q.Row()
+		if err != nil {
+			return err
+		}
+		if !found {
+			continue
+		}
+		page := q.Bytes(0)
+		q.Reset()
+		if scrub(page, number == 1) {
+			if err := t.q.writePage.Blob(page).Int(number).Run(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// scrub fills what is unused in a page of a table or an index with zeros, and says whether it had to. A page of another sort, or that is
+// not as it should be, is left alone.
+//
+// A page begins with a header: its sort, the first free block, how many cells there are, where their content begins. Then come pointers
+// to the cells. Their content is at the end of the page, with free blocks in between: each begins with where the next one is and its
+// length.
+func scrub(page []byte, first bool) (changed bool) {
+	start := 0
+	if first {
+		start = 100 // the header of the file
+	}
+	if len(page) != pageSize {
+		return false
+	}
+	number := func(at int) int { return int(binary.BigEndian.Uint16(page[at:])) }
+	pointers := start
+	switch page[start] {
+	case 2, 5: // inner ones
+		pointers += 12
+	case 10, 13: // leaves
+		pointers += 8
+	default:
+		return false
+	}
+	cells, content := number(start+3), number(start+5)
+	end := pointers + 2*cells
+	if end > content || content > pageSize {
+		return false
+	}
+	for i := range cells {
+		if at := number(pointers + 2*i); at < content || at >= pageSize {
+			return false
+		}
+	}
+	unused := [][]byte{page[end:content]}
+	for at, last := number(start+1), content-1; at != 0; {
+		if at <= last || at+4 > pageSize || at+number(at+2) > pageSize || number(at+2) < 4 {
+			return false
+		}
+		unused = append(unused, page[at+4:at+number(at+2)])
+		last, at = at+number(at+2)-1, number(at)
+	}
+	for _, part := range unused {
+		for i := range part {
+			changed = changed || part[i] != 0
+			part[i] = 0
+		}
+	}
+	return changed
+}
+
+// scrubPurged scrubs the pages that were changed since the log was begun.
+func (s *Store) scrubPurged(ctx context.Context) error {
+	pages, err := changedPages(s.path + "-wal")
+	for len(pages) > 0 && err == nil {
+		n := min(scrubbedAtOnce, len(pages))
+		err = s.write(ctx, &scrubbing{pages: pages[:n]})
+		pages = pages[n:]
+	}
+	return err
+}
+
+// pinned calls do while a snapshot is open, which keeps the log from being begun anew: what is committed meanwhile stays in it.
+func (s *Store) pinned(ctx context.Context, do func() error) error {
+	return s.snapshot(ctx, func(r *sqlite3.Conn) error {
+		if _, err := one(r, imbalanceQuery); err != nil {
+			return err
+		}
+		return do()
+	})
+}
