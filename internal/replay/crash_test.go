@@ -133,6 +133,28 @@ func TestSomebodyElseChangesIt(t *testing.T) {
 	})
 }
 
+// TestTwoAboutTheSame: two replays that are about the same deliveries share them, although the store takes its time.
+func TestTwoAboutTheSame(t *testing.T) {
+	slow := &memory.Faulty{Store: memory.New(), Injure: func(method string) memory.Fault {
+		if method == "Advance" || method == "Candidates" {
+			time.Sleep(20 * time.Millisecond)
+		}
+		return memory.Fault{}
+	}}
+	bubble(t, slow, nil, func(t *testing.T, w *world) {
+		w.letters(300, 10)
+		one, two := w.begin(nil), w.begin(nil)
+		w.is(one, grapnel.ReplayCompleted, time.Minute)
+		w.is(two, grapnel.ReplayCompleted, time.Minute)
+		if a, b := w.get(one), w.get(two); a.Started+b.Started != 300 || a.Started == 0 || b.Started == 0 {
+			t.Errorf("%d and %d were made, of 300", a.Started, b.Started)
+		}
+		if n := len(w.receiver.got()); n != 300 {
+			t.Errorf("%d requests", n)
+		}
+	})
+}
+
 // TestOverload: a replay is given up before anything else, says so, and goes on when there is room.
 func TestOverload(t *testing.T) {
 	var mu sync.Mutex

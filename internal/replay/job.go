@@ -146,6 +146,11 @@ func (j *job) look() (next, error) {
 
 // step finds the next deliveries that are meant and makes them once more.
 func (j *job) step(now time.Time, r *grapnel.Replay, ep *grapnel.Endpoint, want int) error {
+	over, err := j.runner.turn(j.ctx, r.Endpoint)
+	if err != nil {
+		return err
+	}
+	defer over()
 	find := store.CandidateQuery{Endpoint: r.Endpoint, Selection: r.Selection, OverBy: r.CreatedAt, UpTo: r.UpTo,
 		After: max(r.Cursor, j.searched), Limit: want + shortPage}
 	step := store.ReplayStep{Replay: r.ID, From: r.Cursor, To: find.After, At: now}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"hash/fnv"
 	"io"
 	"log/slog"
 	"sync"
@@ -54,7 +55,12 @@ type Runner struct {
 	ctx    context.Context // of Run; nil before and after
 
 	appeared chan struct{} // holds a token when there may be a job without a goroutine
+	turns    [turns]chan struct{}
 }
+
+// turns is how many steps are taken at once. Those at one endpoint are taken one after the other: two replays that are about the same
+// deliveries must not both find that nobody has delivered them again yet.
+const turns = 16
 
 var _ Desk = (*Runner)(nil)
 
@@ -68,6 +74,9 @@ func New(o Options) *Runner {
 		r.now = time.Now
 	}
 	r.random = cmp.Or(r.random, rand.Reader)
+	for i := range r.turns {
+		r.turns[i] = make(chan struct{}, 1)
+	}
 	return r
 }
 
@@ -172,6 +181,19 @@ func (r *Runner) changed(id string) {
 		return
 	}
 	token(r.appeared)
+}
+
+// turn waits until no other job takes a step at an endpoint. Whoever has the turn calls what it returns.
+func (r *Runner) turn(ctx context.Context, endpoint string) (over func(), err error) {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(endpoint))
+	turn := r.turns[h.Sum32()%turns]
+	select {
+	case turn <- struct{}{}:
+		return func() { <-turn }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // job returns the goroutine of a replay, or nil.
