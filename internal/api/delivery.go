@@ -59,7 +59,7 @@ type Marks struct {
 	DiscardReason *string `json:"discard_reason"`
 	ReplayedAt    *stamp  `json:"replayed_at" nullable:"true" doc:"when it was last delivered again"`
 	ReplayedBy    *string `json:"replayed_by" doc:"the replay; null: by hand"`
-	ReplayedAs    *string `json:"replayed_as" doc:"the new delivery; null: there is none, or it is not kept any more"`
+	ReplayedAs    *string `json:"replayed_as" doc:"the new delivery; null: there is none"`
 	ReplayResult  *string `json:"replay_result" doc:"what became of the new delivery; pending: it is not over"`
 }
 
@@ -154,21 +154,25 @@ func (l *look) view(d *grapnel.Delivery) (deliveryView, error) {
 		return deliveryView{}, err
 	}
 	v := viewDelivery(l.situation(d), repeats)
-	v.Marks, err = l.mark(&d.Mark)
+	v.Marks = viewMarks(&d.Mark)
 	if kept := l.a.Keep.Of(d.Tenant, d.Type); kept > 0 && d.Status.Final() {
 		end := d.FinishedAt.Add(kept)
 		days := max(0, int(end.Sub(l.c.now)/day))
 		v.PurgeAt, v.DaysLeft = stampOf(end), &days
 	}
-	return v, err
+	return v, nil
 }
 
-func (l *look) mark(m *grapnel.Mark) (Marks, error) {
-	as, err := l.numbered(m.ReplayedAs)
-	return Marks{
+func viewMarks(m *grapnel.Mark) Marks {
+	v := Marks{
 		Note: orNull(m.Note), DiscardedAt: stampOf(m.DiscardedAt), DiscardReason: orNull(m.DiscardReason),
-		ReplayedAt: stampOf(m.ReplayedAt), ReplayedBy: orNull(m.ReplayedBy), ReplayedAs: as, ReplayResult: orNull(m.ReplayResult),
-	}, err
+		ReplayedAt: stampOf(m.ReplayedAt), ReplayedBy: orNull(m.ReplayedBy), ReplayResult: orNull(m.ReplayResult),
+	}
+	if m.ReplayedAs != 0 {
+		id := grapnel.DeliveryID(m.ReplayedAt, m.ReplayedAs) // a delivery is accepted when it is made
+		v.ReplayedAs = &id
+	}
+	return v
 }
 
 // whole shows a delivery with its attempts and its plan.

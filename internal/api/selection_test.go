@@ -93,7 +93,7 @@ func TestListsTellTheLastAttemptAndTheMarks(t *testing.T) {
 	d := all[1]
 	d.Status, d.ReasonCode, d.FinishedAt = grapnel.Failed, grapnel.ReasonExhausted, w.clock
 	d.Last = grapnel.Last{StatusCode: 503, Class: policy.ClassStatus5xx, Duration: 41 * time.Millisecond}
-	d.Mark = grapnel.Mark{Note: "asked them", DiscardedAt: w.clock, DiscardReason: "too old", ReplayedAt: w.clock, ReplayedBy: "rpl_1",
+	d.Mark = grapnel.Mark{Note: "asked them", DiscardedAt: w.clock, DiscardReason: "too old", ReplayedAt: all[0].CreatedAt, ReplayedBy: "rpl_1",
 		ReplayedAs: all[0].Seq, ReplayResult: grapnel.Delivered}
 	timeout := grapnel.Delivery{Seq: 77, CreatedAt: w.clock, Status: grapnel.Dropped, Last: grapnel.Last{Class: policy.ClassTimeout}}
 	a.answer = []grapnel.Delivery{d, timeout}
