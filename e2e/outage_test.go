@@ -262,7 +262,16 @@ func (c *child) publishMany(ctx context.Context, events []newEvent) error {
 	for len(events) > 0 {
 		n := min(len(events), 1000)
 		results, refused := c.publishBatch(ctx, events[:n])
-		if results[0] != 0 || refused != "" {
+		for tries := 0; results[0] == history.Unknown && refused == "" && tries < 120; tries++ {
+			// The server sheds load, batches before single events. Whoever has a backlog comes again; the ids make that harmless.
+			select {
+			case <-time.After(time.Second):
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			results, refused = c.publishBatch(ctx, events[:n])
+		}
+		if results[0] != history.OK || refused != "" {
 			return fmt.Errorf("a batch of %d was not accepted: %v %s", n, results[0], refused)
 		}
 		events = events[n:]

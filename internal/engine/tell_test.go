@@ -38,7 +38,7 @@ func (b *bench) told(endpoint string) (all []telling) {
 			b.t.Fatal(err)
 		}
 		one := telling{kind: d.Type, id: d.EventID}
-		if err := json.Unmarshal(ev.Data, &one.data); err != nil || ev.ContentType != grapnel.JSONType || ev.Key != "" {
+		if err := json.Unmarshal(ev.Data, &one.data); err != nil || ev.ContentType != grapnel.JSONType || (ev.Key == "") != (d.Type == grapnel.EventDeliveryFailed) {
 			b.t.Fatalf("%+v: %v", ev, err)
 		}
 		all = append(all, one)
