@@ -14,7 +14,7 @@ func (w *World) Confirm(yes bool, format string, args ...any) error {
 		return nil
 	}
 	if _, there := terminal(w.Stdin); !there {
-		return &Fault{Exit: ExitUsage, Code: "usage", Text: "nobody is there to be asked: " + question, Next: "Say --yes if it is meant."}
+		return &Fault{Exit: ExitUsage, Code: "usage", Text: "nobody is there to be asked: " + strings.TrimSuffix(question, "?"), Next: "Say --yes if it is meant."}
 	}
 	return w.asked(question)
 }
