@@ -79,10 +79,6 @@ var coreMutants = []struct{ rule, file, line, mutant string }{
 		"quota.go", "case h.again() && q.again.used >= c.part(2):", "case false:"},
 	{"a host gets no more requests at once than its limit",
 		"quota.go", "case host.used >= c.options.PerHost:", "case false:"},
-	{"a late attempt's place is given to the next",
-		"attempt.go", "	c.look(now, &c.late.places, c.late.limit)\n", ""},
-	{"who was refused gets another look",
-		"attempt.go", "	c.readmit(now, h)\n", ""},
 }
 
 // TestCoreMutantsAreCaught builds the core with one rule forgotten at a time and lets the seeds find it.
