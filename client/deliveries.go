@@ -68,6 +68,7 @@ type Attempt struct {
 	Error           string            `json:"error"`
 	ResponseHeaders map[string]string `json:"response_headers"`
 	ResponseBody    string            `json:"response_body"`
+	ResponseBase64  []byte            `json:"response_body_base64"` // the bytes themselves, when they are not text
 	Decision        policy.Decision   `json:"decision"`
 	NextAttemptAt   *time.Time        `json:"next_attempt_at"`
 	PolicyRevision  int64             `json:"policy_revision"`

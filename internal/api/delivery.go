@@ -2,6 +2,7 @@ package api
 
 import (
 	"slices"
+	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -76,7 +77,8 @@ type attemptView struct {
 	ErrorClass      string            `json:"error_class"`
 	Error           *string           `json:"error"`
 	ResponseHeaders map[string]string `json:"response_headers"`
-	ResponseBody    string            `json:"response_body" doc:"the first 16 KiB"`
+	ResponseBody    string            `json:"response_body" doc:"the first 16 KiB, as text"`
+	ResponseBase64  []byte            `json:"response_body_base64,omitempty" doc:"the bytes themselves, when they are not text"`
 	Decision        string            `json:"decision" enum:"deliver,retry,fail,throttle,disable"`
 	NextAttemptAt   *stamp            `json:"next_attempt_at" nullable:"true"`
 	PolicyRevision  int64             `json:"policy_revision" doc:"the endpoint's revision whose policy decided"`
@@ -240,6 +242,9 @@ func viewAttempts(d *grapnel.Delivery) []attemptView {
 			StatusCode: numberOrNull(at.StatusCode), ErrorClass: string(at.Class), Error: orNull(at.Error),
 			ResponseHeaders: at.ResponseHeaders, ResponseBody: string(at.ResponseBody), Decision: string(at.Decision),
 			NextAttemptAt: stampOf(at.NextAttemptAt), PolicyRevision: at.PolicyRevision,
+		}
+		if !utf8.Valid(at.ResponseBody) {
+			views[i].ResponseBase64 = at.ResponseBody
 		}
 		if views[i].ResponseHeaders == nil {
 			views[i].ResponseHeaders = map[string]string{}

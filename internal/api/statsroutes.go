@@ -77,12 +77,12 @@ func viewTotals(t *grapnel.Totals) Totals {
 }
 
 const (
-	day        = 24 * time.Hour
-	mostHours  = 31 * day
-	mostDays   = 3660 * day
-	hoursUpTo  = 7 * day // of what is given without saying how
-	hoursSince = day
-	daysSince  = 30 * day
+	day           = 24 * time.Hour
+	longestByHour = 31 * day
+	longestByDay  = 3660 * day
+	hoursUpTo     = 7 * day // of what is given without saying how
+	hoursSince    = day
+	daysSince     = 30 * day
 )
 
 // stats adds up what happened at one endpoint, or at all.
@@ -127,9 +127,9 @@ func (c *call) totals() (store.TotalsQuery, statsView, error) {
 			bucket = "hour"
 		}
 	}
-	width, most, since := day, mostDays, daysSince
+	width, most, since := day, longestByDay, daysSince
 	if bucket == "hour" {
-		width, most, since = time.Hour, mostHours, hoursSince
+		width, most, since = time.Hour, longestByHour, hoursSince
 	}
 	if from.IsZero() {
 		from = to.Add(-since)
