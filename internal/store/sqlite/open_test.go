@@ -172,6 +172,9 @@ func TestDatabasesOfTheFirstSchemaAreOpened(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
+	if n, err := s.Imbalance(t.Context()); n != 0 || err != nil {
+		t.Errorf("imbalance %d: %v", n, err)
+	}
 	h := store.Hastening{Before: time.Unix(20, 0), At: time.Unix(4, 0)}
 	if n, err := s.Hasten(t.Context(), "ep", h, 10); n != 0 || err != nil {
 		t.Errorf("hastened %d whose endpoint is not known to have failed: %v", n, err)

@@ -10,7 +10,7 @@ import (
 )
 
 // purgedAtOnce is how many deliveries one transaction removes: few, because others wait for it to end.
-const purgedAtOnce = 32
+const purgedAtOnce = 16
 
 // purge is where Purge goes on.
 type purge struct {

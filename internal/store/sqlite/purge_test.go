@@ -2,10 +2,13 @@ package sqlite
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -182,5 +185,138 @@ func integrity(t *testing.T, path string) (lines []string) {
 			return lines
 		}
 		lines = append(lines, q.String(0))
+	}
+}
+
+// stocked fills a store with deliveries that are over, one second after the other.
+func stocked(t testing.TB, s *Store, base time.Time, n int) {
+	t.Helper()
+	for from := 0; from < n; from += 500 {
+		var events []store.Incoming
+		for i := from; i < min(from+500, n); i++ {
+			e := &grapnel.Event{ID: fmt.Sprint("evt_", i), Tenant: "acme", Type: "a.b", Key: fmt.Sprint("k", i%100), ContentType: grapnel.JSONType,
+				Data: append([]byte(secret(i)), make([]byte, 900)...), AcceptedAt: base.Add(time.Duration(i) * time.Second)}
+			events = append(events, store.Incoming{Event: e, Targets: []store.Target{{Endpoint: fmt.Sprint("ep", i%10)}}})
+		}
+		done, err := s.Append(t.Context(), store.Batch{Config: 1, Events: events})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var changes []store.Change
+		for i, h := range done.Heads {
+			changes = append(changes, store.Change{Delivery: h.Delivery, At: events[i].Event.AcceptedAt, Status: grapnel.Delivered,
+				Attempt: &grapnel.Attempt{Number: 1, StatusCode: 200, ResponseBody: []byte("ok")}})
+		}
+		if _, err := s.Record(t.Context(), changes); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestPurgeGoesOnAfterAKill takes the files as they are after some of a purge's transactions. What is left is whole, the rest is removed
+// by the next purge, and that one also removes what the first had not yet made disappear.
+func TestPurgeGoesOnAfterAKill(t *testing.T) {
+	const n = 300
+	s, path := openNew(t)
+	base := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	stocked(t, s, base, n)
+	totals, err := s.Totals(t.Context(), store.Everyone(), store.TotalsQuery{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keep := store.Keep{Now: base.Add(time.Hour)}
+	for step := range 4 {
+		found, err := s.old(t.Context(), keep, 40)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := s.removeOld(t.Context(), found); n != 40 || err != nil {
+			t.Fatalf("removed %d: %v", n, err)
+		}
+		copied := snapshot(t, path)
+		next, err := Open(t.Context(), copied, Options{Ballast: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		left := n - 40*(step+1)
+		counts, err := next.Counts(t.Context(), store.Everyone())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, of := range counts {
+			left -= int(of[grapnel.Delivered])
+		}
+		if left != 0 {
+			t.Errorf("%d deliveries are missing in the counts", left)
+		}
+		if removed, err := next.Purge(t.Context(), keep, 0); removed != 0 || err != nil { // which only tidies up
+			t.Fatalf("removed %d: %v", removed, err)
+		}
+		for name, b := range files(t, copied) {
+			for i := range secretsIn(b) {
+				if i < 40*(step+1) {
+					t.Fatalf("event %d is in the file %q", i, name)
+				}
+			}
+		}
+		removed, err := next.Purge(t.Context(), keep, n)
+		if err != nil || removed != n-40*(step+1) {
+			t.Errorf("removed %d of %d: %v", removed, n-40*(step+1), err)
+		}
+		for name, b := range files(t, copied) {
+			if found := secretsIn(b); len(found) > 0 {
+				t.Errorf("%d events are in the file %q", len(found), name)
+			}
+		}
+		if off, err := next.Imbalance(t.Context()); off != 0 || err != nil {
+			t.Errorf("imbalance %d, %v", off, err)
+		}
+		if again, err := next.Totals(t.Context(), store.Everyone(), store.TotalsQuery{}); err != nil || !slices.Equal(again, totals) {
+			t.Errorf("totals %+v, want %+v: %v", again, totals, err)
+		}
+		if text := strings.Join(integrity(t, copied), "; "); text != "ok" {
+			t.Errorf("the database is damaged: %s", text)
+		}
+		if err := next.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestPurgeAmongReaders empties the log while lists are read all the time, so that there is never a moment without any.
+func TestPurgeAmongReaders(t *testing.T) {
+	s, path := openNew(t)
+	base := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	stocked(t, s, base, 400)
+	ctx, stop := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				if _, err := s.DeliveryList(ctx, store.Everyone(), store.DeliveryQuery{Limit: 200}); err != nil && ctx.Err() == nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Go(func() {
+		for i := 0; ctx.Err() == nil; i++ {
+			if _, err := publish(t, s, fmt.Sprint("evt_later_", i), 10); err != nil && ctx.Err() == nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	removed, err := s.Purge(t.Context(), store.Keep{Now: base.Add(time.Hour)}, 1000)
+	stop()
+	all.Wait()
+	if removed < 400 || err != nil {
+		t.Fatalf("removed %d: %v", removed, err)
+	}
+	for name, b := range files(t, path) {
+		if found := secretsIn(b); len(found) > 0 {
+			t.Errorf("%d events are in the file %q", len(found), name)
+		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 // Events are only appended, so their rows move in a purge and at no other time.
 
 // scrubbedAtOnce is how many pages one transaction looks at.
-const scrubbedAtOnce = 64
+const scrubbedAtOnce = 32
 
 const (
 	readPageQuery  = "SELECT data FROM sqlite_dbpage WHERE pgno = ?"
