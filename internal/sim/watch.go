@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -224,7 +225,7 @@ func (r *receiver) recorded(a *grapnel.Attempt) {
 		return
 	}
 	counts := a.Trigger == grapnel.TriggerSchedule || a.Trigger == grapnel.TriggerProbe
-	if rules.Consecutive == 0 || a.Number != 1 || !counts || a.Class != policy.ClassStatus4xx || a.StatusCode == 410 ||
+	if rules.Consecutive == 0 || a.Number != 1 || !counts || a.Class != policy.ClassStatus4xx || a.StatusCode == http.StatusGone ||
 		r.config.Status == grapnel.EndpointDisabled {
 		return
 	}
