@@ -10,9 +10,13 @@ import (
 )
 
 const (
-	undeliveredAfterQuery = "SELECT seq FROM finished WHERE target = ? AND status = ? AND status <> 3 AND seq > ? ORDER BY seq LIMIT ?"
+	undeliveredAfterQuery = `SELECT seq FROM finished WHERE target = ? AND status = ? AND status <> 3 AND seq > ? AND seq < ?
+		ORDER BY seq LIMIT ?`
+	redeliveredAfterQuery = "SELECT delivery FROM redelivery WHERE delivery > ? ORDER BY delivery LIMIT ?"
 	// lookedAt is how many deliveries Candidates looks at in one call: some tens of milliseconds.
 	lookedAt = 2000
+	// mostKeys is how many keys are looked up by themselves. Of more, each delivery is looked at.
+	mostKeys = 20
 )
 
 // candidates is what a call of Candidates looks for.
@@ -23,6 +27,7 @@ type candidates struct {
 	scope  store.Scope
 	target int64
 	status []int64
+	within window // of deliveries that acceptance made
 }
 
 // Candidates looks at those that have the statuses wanted, the oldest first.
@@ -43,6 +48,16 @@ func (s *Store) Candidates(ctx context.Context, scope store.Scope, q store.Candi
 		}
 		if c.target, err = integer(r, targetQuery, func(s *sqlite3.Stmt) { s.Text(q.Endpoint) }); err != nil || c.target == 0 {
 			return err
+		}
+		if len(q.Selection.Deliveries) == 0 {
+			when := newLister(ctx, r, scope, store.DeliveryQuery{From: q.Selection.From, To: q.Selection.To})
+			events, err := when.events.events(r)
+			if err != nil || events.empty() {
+				return err
+			}
+			if c.within, err = when.deliveries(events); err != nil {
+				return err
+			}
 		}
 		numbers, more, err := c.next(max(q.After, 0))
 		if err != nil {
@@ -92,21 +107,82 @@ func (c *candidates) takes(d *row) bool {
 
 // next returns the next numbers to look at, rising, and whether there are more behind them.
 func (c *candidates) next(after int64) (numbers []int64, more bool, err error) {
+	sel := &c.query.Selection
 	switch {
-	case len(c.query.Selection.Deliveries) > 0:
-		for _, n := range c.query.Selection.Deliveries {
-			if n > after {
-				numbers = append(numbers, n)
-			}
+	case len(sel.Deliveries) > 0:
+		return c.these(sel.Deliveries, after)
+	case len(sel.Keys) > 0 && len(sel.Keys) <= mostKeys && !slices.Contains(sel.Keys, ""): // those without a key are not looked up by it
+		numbers, err := c.ofKeys()
+		if err != nil {
+			return nil, false, err
 		}
-		slices.Sort(numbers)
-		numbers = slices.Compact(numbers)
-		more = len(numbers) > lookedAt
-		return numbers[:min(len(numbers), lookedAt)], more, nil
+		return c.these(numbers, after)
 	case slices.Contains(c.status, statusDelivered):
-		return c.finished(after)
+		numbers, more, err = c.finished(max(after, c.within.from-1))
+	default:
+		numbers, more, err = c.undelivered(max(after, c.within.from-1))
 	}
-	return c.undelivered(after)
+	if more || err != nil || c.within.below == everything(0).below {
+		return numbers, more, err
+	}
+	// What was delivered again later is not in the window, even if its event is.
+	q, err := c.r.Prepare(redeliveredAfterQuery)
+	if err != nil {
+		return nil, false, err
+	}
+	later, err := integers(q.Int(max(after, c.within.below-1)).Int(lookedAt))
+	return append(numbers, later...), len(later) == lookedAt, err
+}
+
+// these takes the next of numbers that are known already.
+func (c *candidates) these(all []int64, after int64) (numbers []int64, more bool, err error) {
+	for _, n := range all {
+		if n > after {
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
+	numbers = slices.Compact(numbers)
+	return numbers[:min(len(numbers), lookedAt)], len(numbers) > lookedAt, nil
+}
+
+// ofKeys are the numbers of all deliveries of the events that have one of the keys.
+func (c *candidates) ofKeys() (numbers []int64, err error) {
+	for _, key := range c.query.Selection.Keys {
+		of := eventFilter{scope: c.scope, key: key, from: c.query.Selection.From, to: c.query.Selection.To}
+		within, err := of.events(c.r)
+		if err != nil {
+			return nil, err
+		}
+		events, err := of.stream(c.ctx, c.r, within)
+		if err != nil {
+			return nil, err
+		}
+		err = merge(c.ctx, []*stream{events}, func(event int64) (bool, error) {
+			made, err := c.made(event)
+			numbers = append(numbers, made...)
+			return err == nil, err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return numbers, nil
+}
+
+// made are the numbers of all deliveries of an event.
+func (c *candidates) made(event int64) ([]int64, error) {
+	q, err := c.r.Prepare(madeByQuery)
+	if err != nil {
+		return nil, err
+	}
+	found, err := q.Int(event).Row()
+	if !found {
+		return nil, err
+	}
+	first, made := q.Integer(0), q.Integer(1)
+	q.Reset()
+	return deliveriesOf(c.r, event, first, made)
 }
 
 // undelivered takes the next of each status. Those behind the last one of a status that has more are left for later.
@@ -117,7 +193,7 @@ func (c *candidates) undelivered(after int64) (numbers []int64, more bool, err e
 		if err != nil {
 			return nil, false, err
 		}
-		found, err := integers(q.Int(c.target).Int(status).Int(after).Int(lookedAt))
+		found, err := integers(q.Int(c.target).Int(status).Int(after).Int(c.within.below).Int(lookedAt))
 		if err != nil {
 			return nil, false, err
 		}
@@ -142,7 +218,8 @@ func (c *candidates) finished(after int64) (numbers []int64, more bool, err erro
 	if err != nil {
 		return nil, false, err
 	}
-	for block := (after + 1) >> blockBits; block <= newest>>blockBits; block++ {
+	last := min(newest, c.within.below-1)
+	for block := (after + 1) >> blockBits; block <= last>>blockBits; block++ {
 		if err := c.ctx.Err(); err != nil {
 			return nil, false, err
 		}
@@ -150,7 +227,7 @@ func (c *candidates) finished(after int64) (numbers []int64, more bool, err erro
 		if err != nil {
 			return nil, false, err
 		}
-		found = slices.DeleteFunc(found, func(n int64) bool { return n <= after })
+		found = slices.DeleteFunc(found, func(n int64) bool { return n <= after || n > last })
 		slices.Sort(found)
 		if numbers = append(numbers, found...); len(numbers) > lookedAt {
 			return numbers[:lookedAt], true, nil

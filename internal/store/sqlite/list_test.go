@@ -187,7 +187,7 @@ func TestListsOfManyBlocks(t *testing.T) {
 	if seen < 5*queries {
 		t.Errorf("the lists had only %d deliveries together", seen)
 	}
-	for _, selection := range []grapnel.Selection{{}, {Status: []grapnel.Status{grapnel.Delivered, grapnel.Skipped}, Keys: []string{"k1", "k2"}},
+	for _, selection := range []grapnel.Selection{{}, {To: at(published / 4)}, {Keys: []string{"k3", ""}, From: at(published / 2)}, {Status: []grapnel.Status{grapnel.Delivered, grapnel.Skipped}, Keys: []string{"k1", "k2"}},
 		{Status: []grapnel.Status{grapnel.Dropped, grapnel.Failed}, From: at(published / 3), To: at(published / 2)}} {
 		both(func(s store.Store) (any, error) {
 			q := store.CandidateQuery{Endpoint: "ep_1", Selection: selection, OverBy: at(published / 2), UpTo: newest - 100, Limit: 70}
