@@ -69,6 +69,9 @@ func TestExportIsTheWholeList(t *testing.T) {
 			t.Errorf("%s as a table: %s %v", query, d, rows[0])
 		}
 	}
+	if r := w.ask(admin, "HEAD", "/v1/deliveries/export?format=csv", ""); r.StatusCode != 200 || len(r.body) != 0 {
+		t.Errorf("asked what there is: %d and %d bytes", r.StatusCode, len(r.body))
+	}
 	if r := w.ask(acmeAdmin, "GET", "/v1/deliveries/export", ""); len(r.body) != 0 {
 		t.Errorf("another tenant gets %s", r.body)
 	}

@@ -78,8 +78,8 @@ func viewTotals(t *grapnel.Totals) Totals {
 
 const (
 	day           = 24 * time.Hour
-	longestByHour = 31 * day
-	longestByDay  = 3660 * day
+	longestFine   = 31 * day
+	longestCoarse = 3660 * day
 	hoursUpTo     = 7 * day // of what is given without saying how
 	hoursSince    = day
 	daysSince     = 30 * day
@@ -127,9 +127,9 @@ func (c *call) totals() (store.TotalsQuery, statsView, error) {
 			bucket = "hour"
 		}
 	}
-	width, most, since := day, longestByDay, daysSince
+	width, most, since := day, longestCoarse, daysSince
 	if bucket == "hour" {
-		width, most, since = time.Hour, longestByHour, hoursSince
+		width, most, since = time.Hour, longestFine, hoursSince
 	}
 	if from.IsZero() {
 		from = to.Add(-since)
