@@ -54,7 +54,7 @@ func newMetrics(e *Engine) *Metrics {
 		breakers: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "grapnel_breaker_transitions_total",
 			Help: "How often endpoints' breakers opened and closed."}, []string{"to"}),
 		purged: prometheus.NewCounter(prometheus.CounterOpts{Name: "grapnel_purged_total",
-			Help: "Deliveries that were removed because they had been over for as long as they are kept."}),
+			Help: "Deliveries, and events that had none, that were removed because they had been over for as long as they are kept."}),
 		imbalance: prometheus.NewGauge(prometheus.GaugeOpts{Name: "grapnel_audit_imbalance",
 			Help: "Deliveries made, less those that wait, ended and were purged. Anything but 0 is a defect."}),
 		more: []prometheus.Collector{
