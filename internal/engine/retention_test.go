@@ -38,9 +38,9 @@ func TestRetentionActsInTime(t *testing.T) {
 		want time.Duration
 	}{
 		"seconds":             {Retention{For: 5 * time.Second}, 5 * time.Second},
-		"an hour":             {Retention{For: time.Hour}, time.Hour},
-		"thirty days":         {Retention{For: 720 * time.Hour}, 720 * time.Hour},
-		"shorter, by a rule":  {Retention{720 * time.Hour, []store.KeepRule{{Type: "test.*", For: 10 * time.Second}}}, 10 * time.Second},
+		"twenty minutes":      {Retention{For: 20 * time.Minute}, 20 * time.Minute},
+		"two days":            {Retention{For: 48 * time.Hour}, 48 * time.Hour},
+		"shorter, by a rule":  {Retention{48 * time.Hour, []store.KeepRule{{Type: "test.*", For: 10 * time.Second}}}, 10 * time.Second},
 		"longer, by a rule":   {Retention{time.Minute, []store.KeepRule{{Tenant: "other", For: time.Second}, {Type: "test.*", For: time.Hour}}}, time.Hour},
 		"the first that fits": {Retention{time.Minute, []store.KeepRule{{Tenant: "default", For: 2 * time.Hour}, {For: time.Second}}}, 2 * time.Hour},
 	} {
@@ -88,7 +88,7 @@ func TestNothingIsPurgedUnlessAsked(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		b.endpoint("ep", &receiver{}, nil)
 		b.publish("k", 1)
-		time.Sleep(1000 * time.Hour)
+		time.Sleep(48 * time.Hour)
 		b.only("ep")
 	})
 }
