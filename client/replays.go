@@ -33,6 +33,7 @@ type ReplayPlan struct {
 		AlreadyReplayed int `json:"already_replayed"`
 		Discarded       int `json:"discarded"`
 		OnItsWay        int `json:"on_its_way"`
+		Superseded      int `json:"superseded"`
 	} `json:"excluded"`
 	Partial bool `json:"partial"` // there are at least as many
 }

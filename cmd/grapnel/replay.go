@@ -94,7 +94,8 @@ func leftOut(p *client.ReplayPlan) string {
 	for _, part := range []struct {
 		n   int
 		why string
-	}{{p.Excluded.AlreadyReplayed, "replayed already"}, {p.Excluded.Discarded, "discarded"}, {p.Excluded.OnItsWay, "on their way again"}} {
+	}{{p.Excluded.AlreadyReplayed, "replayed already"}, {p.Excluded.Discarded, "discarded"}, {p.Excluded.OnItsWay, "on their way again"},
+		{p.Excluded.Superseded, "replaced by later copies"}} {
 		if part.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.why))
 		}

@@ -127,11 +127,12 @@ type excludedView struct {
 	AlreadyReplayed int `json:"already_replayed" doc:"delivered again with success already"`
 	Discarded       int `json:"discarded" doc:"put away by a person"`
 	OnItsWay        int `json:"on_its_way" doc:"being delivered again already"`
+	Superseded      int `json:"superseded" doc:"delivered again already, and what became of that is meant in their place"`
 }
 
 func viewPlan(p replay.Plan) planView {
 	return planView{DryRun: true, Total: p.Total, Keys: p.Keys, LongestChain: p.LongestChain, Partial: p.Partial,
-		Excluded: excludedView{AlreadyReplayed: p.AlreadyReplayed, Discarded: p.Discarded, OnItsWay: p.OnItsWay}}
+		Excluded: excludedView{AlreadyReplayed: p.AlreadyReplayed, Discarded: p.Discarded, OnItsWay: p.OnItsWay, Superseded: p.Superseded}}
 }
 
 // itemView is what a replay made of one delivery.

@@ -76,6 +76,7 @@ type Plan struct {
 	AlreadyReplayed int  // left out: a replay has delivered them already
 	Discarded       int  // left out: somebody has looked at them and put them away
 	OnItsWay        int  // left out: it is being delivered again already
+	Superseded      int  // left out: it was delivered again, and what became of that is meant in its place
 	Partial         bool // counting took too long: there are at least as many
 }
 

@@ -70,6 +70,23 @@ func TestCanary(t *testing.T) {
 	})
 }
 
+// TestReplayThatFailsDoesNotDouble: what fails again is a dead letter more, and only the last one of an event is meant by the next replay.
+func TestReplayThatFailsDoesNotDouble(t *testing.T) {
+	bubble(t, memoryStore(), nil, func(t *testing.T, w *world) {
+		w.letters(20, 4)
+		w.receiver.answer(400, 0)
+		for n := range 3 {
+			if p := w.is(w.begin(nil), grapnel.ReplayCompleted, time.Minute); p.Total != 20 || p.Failed != 20 {
+				t.Errorf("replay %d is about %d, %d of which failed", n+1, p.Total, p.Failed)
+			}
+		}
+		w.receiver.answer(200, 0)
+		if p := w.is(w.begin(nil), grapnel.ReplayCompleted, time.Minute); p.Delivered != 20 {
+			t.Errorf("%d were delivered in the end", p.Delivered)
+		}
+	})
+}
+
 // TestStopAfter: failures in a row end a replay, those in between do not.
 func TestStopAfter(t *testing.T) {
 	bubble(t, memoryStore(), nil, func(t *testing.T, w *world) {

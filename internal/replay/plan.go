@@ -26,11 +26,15 @@ const (
 	alreadyReplayed
 	putAway
 	onItsWay
+	superseded
 )
 
 // excluded says why d is left out of a replay, as it is now.
 func excluded(d *grapnel.Delivery, s *grapnel.Selection) exclusion {
 	switch {
+	case len(s.Deliveries) == 0 && d.Mark.ReplayedAs != 0 && slices.Contains(s.Status, d.Mark.ReplayResult):
+		// Its copy is over in a status that is meant as well. With both, every replay would double what it leaves behind.
+		return superseded
 	case s.Again:
 		return meant
 	case !d.Mark.DiscardedAt.IsZero():
@@ -137,6 +141,8 @@ func (p *Plan) count(d *grapnel.Delivery, s *grapnel.Selection, chains map[strin
 		p.Discarded++
 	case onItsWay:
 		p.OnItsWay++
+	case superseded:
+		p.Superseded++
 	case meant:
 		p.Total++
 		if d.Key != "" {
