@@ -142,7 +142,8 @@ func TestListsOfManyBlocks(t *testing.T) {
 			// Half of what is there is from a time when outcomes were not kept.
 			err := ours.write(t.Context(), &change{do: func(tx *tx) error {
 				return tx.conn.Exec(`UPDATE finished SET outcome = -1 WHERE seq % 2 = 0; UPDATE pending SET outcome = -1 WHERE attempts > 0;
-					INSERT OR IGNORE INTO delivered_outcome SELECT DISTINCT -1, seq >> 12 FROM finished`)
+					INSERT OR IGNORE INTO delivered_outcome SELECT DISTINCT -1, seq >> 12 FROM finished;
+					INSERT OR IGNORE INTO target_outcome SELECT DISTINCT -1, target FROM finished`)
 			}})
 			if err != nil {
 				t.Fatal(err)

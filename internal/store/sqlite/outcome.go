@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
 // An outcome is what became of a delivery in one number: the status code of its last attempt, 5 bits for the class, 3 for the reason code.
@@ -49,14 +50,33 @@ func (d *place) tried(attempt []byte) error {
 // blockOutcome is an outcome that occurs among what was delivered in a block.
 type blockOutcome struct{ outcome, block int64 }
 
-// delivered notes that an outcome occurs in a block.
-func (t *tx) delivered(delivery, outcome int64) error {
-	at := blockOutcome{outcome, delivery >> blockBits}
-	if t.outcomes[at] {
+// targetOutcome is an outcome that occurs among what was delivered to a target.
+type targetOutcome struct{ outcome, target int64 }
+
+// outcomes are those that are known to be on record.
+type outcomes struct {
+	blocks  map[blockOutcome]bool
+	targets map[targetOutcome]bool
+}
+
+func (o *outcomes) forget() {
+	o.blocks, o.targets = make(map[blockOutcome]bool), make(map[targetOutcome]bool)
+}
+
+// delivered notes where an outcome occurs.
+func (t *tx) delivered(d *place, outcome int64) error {
+	if of := (targetOutcome{outcome, d.target}); !t.outcomes.targets[of] {
+		keep(t.outcomes.targets, of, true)
+		if err := t.q.addTargetOutcome.Int(of.outcome).Int(of.target).Run(); err != nil {
+			return err
+		}
+	}
+	at := blockOutcome{outcome, d.seq >> blockBits}
+	if t.outcomes.blocks[at] {
 		return nil
 	}
-	keep(t.outcomes, at, true)
-	return t.q.addOutcome.Int(at.outcome).Int(at.block).Run()
+	keep(t.outcomes.blocks, at, true)
+	return t.q.addBlockOutcome.Int(at.outcome).Int(at.block).Run()
 }
 
 const (
@@ -65,6 +85,8 @@ const (
 		AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?`
 	nextDeliveredOutcomeQuery = "SELECT outcome FROM delivered_outcome WHERE outcome > ? ORDER BY outcome LIMIT 1"
 	blockOfOutcomeQuery       = "SELECT block FROM delivered_outcome WHERE outcome = ? AND block <= ? ORDER BY block DESC LIMIT 1"
+	targetsOfOutcomeQuery     = "SELECT target FROM target_outcome WHERE outcome = ? LIMIT ?"
+	outcomeAtTargetQuery      = "SELECT 1 FROM target_outcome WHERE outcome = ? AND target = ?"
 	blockOutcomeQuery         = "SELECT seq FROM finished WHERE seq >> 12 = ? AND target = ? AND outcome = ?"
 	blockOutcomesQuery        = "SELECT seq, target, outcome FROM finished WHERE seq >> 12 = ?"
 )
@@ -144,6 +166,10 @@ func (l *lister) delivered(targets []int64) (*stream, error) {
 	if err != nil {
 		return nil, err
 	}
+	wanted, all, err := l.occurring(outcomes, targets)
+	if err != nil || !all && len(wanted) == 0 {
+		return listStream(nil, l.within), err
+	}
 	slices.Sort(targets)
 	return newStream(l.within.below, func(below int64) ([]int64, error) {
 		for block := (below - 1) >> blockBits; !l.within.empty(); block-- {
@@ -154,7 +180,12 @@ func (l *lister) delivered(targets []int64) (*stream, error) {
 			if err != nil || block < l.within.from>>blockBits {
 				return nil, err
 			}
-			numbers, err := l.inBlock(block, targets, outcomes)
+			var numbers []int64
+			if all {
+				numbers, err = l.sift(block, targets, outcomes)
+			} else {
+				numbers, err = l.inBlock(block, wanted)
+			}
 			numbers = newestFirst(numbers, window{l.within.from, below})
 			if err != nil || len(numbers) > 0 {
 				return numbers, err
@@ -162,6 +193,38 @@ func (l *lister) delivered(targets []int64) (*stream, error) {
 		}
 		return nil, nil
 	}), nil
+}
+
+// occurring is which of the outcomes occur at which of the targets; all says that these are so many that a block is read as a whole.
+func (l *lister) occurring(outcomes, targets []int64) (wanted []targetOutcome, all bool, err error) {
+	for _, outcome := range outcomes {
+		if len(targets) == 0 {
+			q, err := l.r.Prepare(targetsOfOutcomeQuery)
+			if err != nil {
+				return nil, false, err
+			}
+			with, err := integers(q.Int(outcome).Int(mostWanted + 1))
+			if err != nil {
+				return nil, false, err
+			}
+			for _, target := range with {
+				wanted = append(wanted, targetOutcome{outcome, target})
+			}
+		}
+		for _, target := range targets {
+			there, err := integer(l.r, outcomeAtTargetQuery, func(q *sqlite3.Stmt) { q.Int(outcome).Int(target) })
+			if err != nil {
+				return nil, false, err
+			}
+			if there == 1 {
+				wanted = append(wanted, targetOutcome{outcome, target})
+			}
+		}
+		if len(wanted) > mostWanted {
+			return nil, true, nil
+		}
+	}
+	return wanted, false, nil
 }
 
 // blockWith is the newest block up to one in which one of the outcomes occurs; -1: none.
@@ -184,37 +247,37 @@ func (l *lister) blockWith(outcomes []int64, upTo int64) (newest int64, err erro
 	return newest, nil
 }
 
-// inBlock returns the numbers in a block that are at the targets and have one of the outcomes.
-func (l *lister) inBlock(block int64, targets, outcomes []int64) (numbers []int64, err error) {
-	if len(targets) == 0 || len(targets)*len(outcomes) > mostWanted {
-		q, err := l.r.Prepare(blockOutcomesQuery)
-		if err != nil {
-			return nil, err
+// sift returns the numbers in a block that are at the targets and have one of the outcomes.
+func (l *lister) sift(block int64, targets, outcomes []int64) (numbers []int64, err error) {
+	q, err := l.r.Prepare(blockOutcomesQuery)
+	if err != nil {
+		return nil, err
+	}
+	for q.Int(block); ; {
+		more, err := q.Next()
+		if !more {
+			return numbers, err
 		}
-		for q.Int(block); ; {
-			more, err := q.Next()
-			if !more {
-				return numbers, err
-			}
-			_, at := slices.BinarySearch(targets, q.Integer(1))
-			_, with := slices.BinarySearch(outcomes, q.Integer(2))
-			if with && (at || len(targets) == 0) {
-				numbers = append(numbers, q.Integer(0))
-			}
+		_, at := slices.BinarySearch(targets, q.Integer(1))
+		_, with := slices.BinarySearch(outcomes, q.Integer(2))
+		if with && (at || len(targets) == 0) {
+			numbers = append(numbers, q.Integer(0))
 		}
 	}
+}
+
+// inBlock returns the numbers in a block that have one of the outcomes at its target.
+func (l *lister) inBlock(block int64, wanted []targetOutcome) (numbers []int64, err error) {
 	q, err := l.r.Prepare(blockOutcomeQuery)
 	if err != nil {
 		return nil, err
 	}
-	for _, target := range targets {
-		for _, outcome := range outcomes {
-			more, err := integers(q.Int(block).Int(target).Int(outcome))
-			if err != nil {
-				return nil, err
-			}
-			numbers = append(numbers, more...)
+	for _, of := range wanted {
+		more, err := integers(q.Int(block).Int(of.target).Int(of.outcome))
+		if err != nil {
+			return nil, err
 		}
+		numbers = append(numbers, more...)
 	}
 	return numbers, nil
 }

@@ -126,7 +126,7 @@ func (t *tx) archive(d *place, e store.Ending, last []byte) error {
 		Int(int64(d.attempts)).Int(d.created).Int(micros(e.At)).Int(d.replayOf)
 	outcome := withReason(d.outcome, e.ReasonCode)
 	if status == statusDelivered {
-		if err := t.delivered(d.seq, outcome); err != nil {
+		if err := t.delivered(d, outcome); err != nil {
 			return err
 		}
 	}

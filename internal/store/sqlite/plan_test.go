@@ -115,6 +115,8 @@ func TestPlans(t *testing.T) {
 		{finishedOutcomeQuery, []string{"SEARCH finished USING COVERING INDEX finished_outcome (target=? AND status=? AND outcome=? AND rowid>? AND rowid<?)"}},
 		{nextDeliveredOutcomeQuery, []string{"SEARCH delivered_outcome USING PRIMARY KEY (outcome>?)"}},
 		{blockOfOutcomeQuery, []string{"SEARCH delivered_outcome USING PRIMARY KEY (outcome=? AND block<?)"}},
+		{targetsOfOutcomeQuery, []string{"SEARCH target_outcome USING PRIMARY KEY (outcome=?)"}},
+		{outcomeAtTargetQuery, []string{"SEARCH target_outcome USING PRIMARY KEY (outcome=? AND target=?)"}},
 		{blockOutcomeQuery, []string{"SEARCH finished USING COVERING INDEX finished_target (<expr>=? AND target=? AND outcome=?)"}},
 		{blockOutcomesQuery, []string{"SEARCH finished USING COVERING INDEX finished_target (<expr>=?)"}},
 		{deadLettersQuery, []string{"SEARCH finished USING COVERING INDEX finished_undelivered (target=? AND status=? AND rowid>? AND rowid<?)",

@@ -36,7 +36,8 @@ type statements struct {
 	addAttempt, addRedelivery, hasten                  *sqlite3.Stmt
 	replay, addReplay, setReplay, addProgress, advance *sqlite3.Stmt
 	addItem, endItem, countItem                        *sqlite3.Stmt
-	markReplayed, markResult, addOutcome               *sqlite3.Stmt
+	addBlockOutcome, addTargetOutcome                  *sqlite3.Stmt
+	markReplayed, markResult                           *sqlite3.Stmt
 	setStanding, dropStanding, noted, addNote          *sqlite3.Stmt
 	answer, setAnswer, dropAnswers                     *sqlite3.Stmt
 	endpoint, setEndpoint, dropEndpoint, waiting       *sqlite3.Stmt
@@ -129,7 +130,8 @@ func (q *statements) all() []text {
 		{&q.addFinished, `INSERT INTO finished (seq, target, event, tenant, status, position, attempts, created, finished, replay_of,
 			code, reason, last, outcome) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`},
 		{&q.finished, "SELECT target, event, status, position, created FROM finished WHERE seq = ?"},
-		{&q.addOutcome, "INSERT OR IGNORE INTO delivered_outcome (outcome, block) VALUES (?, ?)"},
+		{&q.addBlockOutcome, "INSERT OR IGNORE INTO delivered_outcome (outcome, block) VALUES (?, ?)"},
+		{&q.addTargetOutcome, "INSERT OR IGNORE INTO target_outcome (outcome, target) VALUES (?, ?)"},
 		{&q.addAttempt, "INSERT INTO attempt (delivery, number, body) VALUES (?, ?, ?)"},
 		{&q.addRedelivery, "INSERT INTO redelivery (delivery, event) VALUES (?, ?)"},
 

@@ -17,8 +17,8 @@ type tx struct {
 	tallies  map[tally]int64 // how the counts change
 	accounts accounts
 	ledger   ledger
-	outcomes map[blockOutcome]bool // that are known to be on record
-	hours    map[int64]int64       // up to which number the events accepted in an hour are known to be
+	outcomes outcomes
+	hours    map[int64]int64 // up to which number the events accepted in an hour are known to be
 
 	lastEvent    int64 // the highest numbers given; one that was given in vain is not given again
 	lastDelivery int64
@@ -58,7 +58,7 @@ func (t *tx) prepare() (err error) {
 	if t.q, err = prepare(t.conn); err != nil {
 		return err
 	}
-	t.outcomes = make(map[blockOutcome]bool)
+	t.outcomes.forget()
 	t.tallies, t.hours = make(map[tally]int64), make(map[int64]int64)
 	t.names.forget()
 	t.accounts.forget()
@@ -131,7 +131,7 @@ func (t *tx) rollback() error {
 	t.accounts.forget()
 	t.ledger = ledger{}
 	clear(t.hours)
-	clear(t.outcomes)
+	t.outcomes.forget()
 	if t.conn.InTransaction() {
 		return t.q.rollback.Run()
 	}

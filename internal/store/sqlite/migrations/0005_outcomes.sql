@@ -6,9 +6,12 @@ ALTER TABLE pending  ADD COLUMN outcome INTEGER NOT NULL DEFAULT 0;
 UPDATE pending SET outcome = -1 WHERE attempts > 0;
 
 -- The outcomes of what was not delivered stand beside each other. What was delivered pays with some bytes in an entry that it has anyway,
--- and with a row for each block and outcome that occurs in it, of which there are few.
+-- and with a row for each block and outcome that occurs in it, and one for
+-- each target and outcome that ever occurred there: few.
 CREATE INDEX finished_outcome ON finished (target, status, outcome) WHERE status <> 3;
 DROP INDEX finished_target;
 CREATE INDEX finished_target ON finished (seq >> 12, target, outcome);
 CREATE TABLE delivered_outcome (outcome INTEGER NOT NULL, block INTEGER NOT NULL, PRIMARY KEY (outcome, block)) WITHOUT ROWID;
 INSERT INTO delivered_outcome SELECT DISTINCT -1, seq >> 12 FROM finished;
+CREATE TABLE target_outcome (outcome INTEGER NOT NULL, target INTEGER NOT NULL, PRIMARY KEY (outcome, target)) WITHOUT ROWID;
+INSERT INTO target_outcome SELECT DISTINCT -1, target FROM tally;
