@@ -23,7 +23,7 @@ func BenchmarkPurge(b *testing.B) {
 	}
 	defer s.Close()
 	base := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	stocked(b, s, base, b.N)
+	stocked(b, s, base, b.N, 500)
 	keep := store.Keep{Now: base.Add(time.Duration(b.N) * 2 * time.Second)}
 	number := 0
 	during := func(until <-chan struct{}) (took []time.Duration) {

@@ -31,7 +31,7 @@ func changedPages(log string) ([]int64, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	seen := make(map[int64]bool)
 	var pages []int64
 	var number [4]byte

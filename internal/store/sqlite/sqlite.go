@@ -9,6 +9,10 @@
 // deliveries and attempts only grow; counts of deliveries are kept, not counted. No query that a page of the dashboard makes
 // needs to look at all there is; the one for stuck lanes looks at all heads of its endpoint.
 //
+// Totals of the hour that runs are kept beside those counts, so they cost a transaction nothing; others have rows of their own. A purge removes
+// a little in each of many small transactions, overwrites what it removes, and at its end cuts the log off: then no byte of it is in the
+// database's files. What the file system or the disk keeps of blocks that were overwritten is beyond it.
+//
 // The disk: synchronous is FULL, and that is read back at the start. When the disk is full, Append and everything else that is new
 // is refused with grapnel.CodeStorageFull, and outcomes, with what they bring along, go on being recorded in the room that was kept
 // for them (room.go). When the disk fails, in particular when a sync does, nobody knows what is on it: the store refuses all further

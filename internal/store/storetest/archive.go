@@ -284,17 +284,17 @@ var archiveCases = []testCase{
 		d.same(len(d.audit(store.AuditQuery{})), 3, "entries")
 		d.annotate(n[0], "again", "known", 13)
 		d.same(d.delivery(n[0]).Mark, grapnel.Mark{Note: "again", DiscardedAt: at(13), DiscardReason: "known"}, "mark")
-		clear := ""
-		d.must(d.Annotate(d.ctx, store.Of(acme), store.Annotation{Delivery: n[0], Note: &clear}), "Annotate")
+		none := ""
+		d.must(d.Annotate(d.ctx, store.Of(acme), store.Annotation{Delivery: n[0], Note: &none}), "Annotate")
 		d.same(d.delivery(n[0]).Mark.Note, "", "note that was taken away")
 
-		d.code(d.Annotate(d.ctx, everyone, store.Annotation{Delivery: n[2], Note: &clear}), grapnel.CodeConflict, "of what waits")
+		d.code(d.Annotate(d.ctx, everyone, store.Annotation{Delivery: n[2], Note: &none}), grapnel.CodeConflict, "of what waits")
 		d.code(d.Annotate(d.ctx, everyone, store.Annotation{Delivery: n[1], Discard: "no", Audit: entry(acme, epA, grapnel.VerbSkip, 20)}), grapnel.CodeConflict, "discarding what was delivered")
 		d.code(d.Annotate(d.ctx, store.Of(bolt), store.Annotation{Delivery: n[0], Discard: "no"}), grapnel.CodeNotFound, "another tenant's")
-		d.code(d.Annotate(d.ctx, everyone, store.Annotation{Delivery: 1 << 40, Note: &clear}), grapnel.CodeNotFound, "absent")
+		d.code(d.Annotate(d.ctx, everyone, store.Annotation{Delivery: 1 << 40, Note: &none}), grapnel.CodeNotFound, "absent")
 		d.same(len(d.audit(store.AuditQuery{})), 4, "entries")
 		d.purge(1000, 10, 10, 2)
-		d.code(d.Annotate(d.ctx, everyone, store.Annotation{Delivery: n[0], Note: &clear}), grapnel.CodeNotFound, "purged")
+		d.code(d.Annotate(d.ctx, everyone, store.Annotation{Delivery: n[0], Note: &none}), grapnel.CodeNotFound, "purged")
 	}},
 	{"tells nobody of another's totals", func(d *desk) {
 		other := event("x", "", 0)
