@@ -306,7 +306,6 @@ func badInputs() []bad {
 		{name: "note: a number", method: "PATCH", target: "/v1/deliveries/DONE", body: `{"note":1}`, status: 422, code: invalid, pointer: "/note"},
 		{name: "note: another field", method: "PATCH", target: "/v1/deliveries/DONE", body: `{"status":"delivered"}`, status: 422, code: invalid, pointer: "/status"},
 		{name: "note: guessed", method: "PATCH", target: "/v1/deliveries/GUESS", body: `{"note":"x"}`, status: 404, code: grapnel.CodeNotFound, pointer: "-"},
-		post("discard: not over", "/v1/deliveries/DLV/discard", `{"reason":"x"}`, 409, grapnel.CodeConflict, "-"),
 		post("discard: no reason", "/v1/deliveries/DONE/discard", `{}`, 422, invalid, "/reason"),
 		post("discard: reason empty", "/v1/deliveries/DONE/discard", `{"reason":""}`, 422, invalid, "/reason"),
 		post("discard: no body", "/v1/deliveries/DONE/discard", ``, 400, malformed, "-"),

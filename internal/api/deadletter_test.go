@@ -73,6 +73,13 @@ func TestDeadLetters(t *testing.T) {
 		t.Errorf("failed are %v", got)
 	}
 	w.must(409, "POST", "/v1/deliveries/"+w.newest(t).ID()+"/discard", `{"reason":"it arrived"}`)
+	w.must(202, "POST", "/v1/events", `{"type":"a.b","data":1}`)
+	waits := w.newest(t).ID()
+	if d := w.must(200, "POST", "/v1/deliveries/"+waits+"/discard", `{"reason":"nobody needs it"}`); d["status"] != "discarded" ||
+		d["reason"] != "discarded: nobody needs it" {
+		t.Errorf("what waited is %v", d)
+	}
+	w.must(409, "POST", "/v1/deliveries/"+waits+"/discard", `{"reason":"again"}`)
 	var said []string
 	for _, e := range w.must(200, "GET", "/v1/audit?delivery="+first, "")["data"].([]any) {
 		said = append(said, e.(map[string]any)["verb"].(string))

@@ -24,8 +24,8 @@ func deadLetterRoutes() []route {
 			gives: map[int]any{200: deliveryView{}}},
 		{method: "POST", path: "/v1/deliveries/{id}/discard", scope: grapnel.ScopeReplay, handle: (*api).discardDelivery,
 			name: "discard-delivery", tag: "Dead letters", summary: "Put a dead letter away",
-			about: "It is in no list of dead letters any more and replays leave it out. That it failed stays. A delivery that did not fail answers 409; one that " +
-				"waits is skipped instead.",
+			about: "It is in no list of dead letters any more and replays leave it out. That it failed stays. A delivery that waits, as one that is " +
+				"exhausted and blocks its key, ends as discarded, and its key moves on. One that is over and did not fail answers 409.",
 			body: &intake{types: []string{grapnel.JSONType}}, takes: newDiscard{},
 			gives: map[int]any{200: deliveryView{}}},
 	}
@@ -83,11 +83,23 @@ func (a *api) discardDelivery(c *call) (answer, error) {
 	case err != nil:
 		return answer{}, err
 	case !d.Status.Final():
-		return answer{}, grapnel.Errorf(grapnel.CodeConflict, "The delivery is not over. Skip it to give it up.")
+		return a.discardWaiting(c, d, in.Reason)
 	case d.Status != grapnel.Failed:
 		return answer{}, grapnel.Errorf(grapnel.CodeConflict, "The delivery is no dead letter: it is %s.", d.Status)
 	}
 	return a.annotate(c, store.Annotation{Delivery: d.Seq, Discard: in.Reason, At: c.now, Audit: c.about(grapnel.VerbDiscard, d, in.Reason)})
+}
+
+// discardWaiting gives up what waits: mostly what is exhausted under a policy that blocks its key.
+func (a *api) discardWaiting(c *call, d *grapnel.Delivery, reason string) (answer, error) {
+	if err := a.Street.Discard(c.Context(), c.scope, d.Seq, grapnel.By{Actor: c.key.ID, Reason: reason}); err != nil {
+		return answer{}, err
+	}
+	over, err := a.delivery(c, c.PathValue("id"))
+	if err != nil {
+		return answer{}, err
+	}
+	return a.showDelivery(c, over)
 }
 
 // annotate notes something on a delivery and shows how it is then.

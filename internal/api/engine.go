@@ -30,6 +30,8 @@ type Operator interface {
 	Retry(ctx context.Context, scope store.Scope, delivery int64, by grapnel.By, once *store.Once) (store.Redelivered, error)
 	// Skip ends a waiting delivery; one that is final already is grapnel.CodeConflict.
 	Skip(ctx context.Context, scope store.Scope, delivery int64, by grapnel.By) error
+	// Discard ends a waiting delivery as discarded; one that is final already is grapnel.CodeConflict.
+	Discard(ctx context.Context, scope store.Scope, delivery int64, by grapnel.By) error
 	// Probe tries at once an endpoint that is left alone, because its breaker is open or because it asked for it; when it is not, or
 	// nothing waits for it, that is grapnel.CodeConflict.
 	Probe(ctx context.Context, scope store.Scope, endpoint string, by grapnel.By) error

@@ -130,6 +130,14 @@ func (s *street) entry(verb grapnel.Verb, d *grapnel.Delivery, by grapnel.By) *g
 }
 
 func (s *street) Skip(ctx context.Context, scope store.Scope, delivery int64, by grapnel.By) error {
+	return s.giveUp(ctx, scope, delivery, by, grapnel.Skipped, by.Reason, grapnel.VerbSkip)
+}
+
+func (s *street) Discard(ctx context.Context, scope store.Scope, delivery int64, by grapnel.By) error {
+	return s.giveUp(ctx, scope, delivery, by, grapnel.Discarded, "discarded: "+by.Reason, grapnel.VerbDiscard)
+}
+
+func (s *street) giveUp(ctx context.Context, scope store.Scope, delivery int64, by grapnel.By, status grapnel.Status, reason string, verb grapnel.Verb) error {
 	d, err := s.Delivery(ctx, scope, delivery)
 	if err != nil {
 		return err
@@ -137,8 +145,8 @@ func (s *street) Skip(ctx context.Context, scope store.Scope, delivery int64, by
 	if d.Status.Final() {
 		return grapnel.Errorf(grapnel.CodeConflict, "the delivery is over: it is %s", d.Status)
 	}
-	_, err = s.Record(ctx, []store.Change{{Delivery: delivery, Expect: store.AnyAttempts, At: s.now(), Status: grapnel.Skipped, Reason: by.Reason,
-		Audit: s.entry(grapnel.VerbSkip, d, by)}})
+	_, err = s.Record(ctx, []store.Change{{Delivery: delivery, Expect: store.AnyAttempts, At: s.now(), Status: status, Reason: reason,
+		Audit: s.entry(verb, d, by)}})
 	return err
 }
 

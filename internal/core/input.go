@@ -103,8 +103,12 @@ type Verb string
 const (
 	RetryNow Verb = "retry"
 	Skip     Verb = "skip"
+	Discard  Verb = "discard"
 	Probe    Verb = "probe"
 )
+
+// gives says whether the verb gives the delivery up.
+func (v Verb) gives() bool { return v == Skip || v == Discard }
 
 // Effect is something to be done: Attempt, Record, Load, End, Hasten, Forget, Disable or Reply.
 type Effect interface{ effect() }

@@ -15,7 +15,7 @@ func (c *Core) operate(now time.Time, o Operated) {
 		c.reply(&o, grapnel.Errorf(grapnel.CodeConflict, "the delivery's endpoint is gone"))
 		return
 	}
-	if o.Verb != Skip && !ep.open() {
+	if !o.Verb.gives() && !ep.open() {
 		c.reply(&o, grapnel.Errorf(grapnel.CodeConflict, "the endpoint is closed (%s), or what waited for it is being ended", ep.config.Status))
 		return
 	}
@@ -36,7 +36,7 @@ func (c *Core) operate(now time.Time, o Operated) {
 		ep.window.heads[o.Delivery] = h
 	case h.phase == idle:
 		ep.window.unline(h)
-	case h.phase == running && o.Verb != Skip:
+	case h.phase == running && !o.Verb.gives():
 		c.reply(&o, nil) // it is being tried right now
 		return
 	default:
@@ -48,6 +48,8 @@ func (c *Core) operate(now time.Time, o Operated) {
 	switch o.Verb {
 	case Skip:
 		ch.Status, ch.Reason = grapnel.Skipped, o.Reason
+	case Discard:
+		ch.Status, ch.Reason = grapnel.Discarded, "discarded: "+o.Reason
 	case RetryNow:
 		ch.Status, ch.Due, ch.Trigger = grapnel.Pending, now, grapnel.TriggerManual
 		ch.Reason = "a person asked for it to be tried now"
@@ -64,7 +66,7 @@ func verdict(o *Operated, is store.Changed) error {
 	switch {
 	case is.Status == "":
 		return grapnel.Errorf(grapnel.CodeNotFound, "there is no such delivery")
-	case o.Verb == Skip && is.Status == grapnel.Skipped:
+	case o.Verb == Skip && is.Status == grapnel.Skipped, o.Verb == Discard && is.Status == grapnel.Discarded:
 		return nil
 	case is.Status.Final():
 		return grapnel.Errorf(grapnel.CodeConflict, "the delivery is over: it is %s", is.Status)

@@ -57,8 +57,17 @@ func (e *Engine) again(ctx context.Context, scope store.Scope, tenant string, r 
 // errDrops refuses a delivery that would have to wait where nothing waits.
 var errDrops = grapnel.Errorf(grapnel.CodeConflict, "the endpoint is disabled and its policy drops what would wait: enable it first")
 
-// Skip ends a waiting delivery because a person says so; its key moves on.
+// Skip ends a waiting delivery because a person says so, as one that is taken for received; its key moves on.
 func (e *Engine) Skip(ctx context.Context, scope store.Scope, delivery int64, by grapnel.By) error {
+	return e.giveUp(ctx, scope, delivery, by, core.Skip, grapnel.VerbSkip)
+}
+
+// Discard ends a waiting delivery because a person says so, as one that nobody needs; its key moves on.
+func (e *Engine) Discard(ctx context.Context, scope store.Scope, delivery int64, by grapnel.By) error {
+	return e.giveUp(ctx, scope, delivery, by, core.Discard, grapnel.VerbDiscard)
+}
+
+func (e *Engine) giveUp(ctx context.Context, scope store.Scope, delivery int64, by grapnel.By, verb core.Verb, noted grapnel.Verb) error {
 	d, err := e.store.Delivery(ctx, scope, delivery)
 	if err != nil {
 		return err
@@ -66,8 +75,7 @@ func (e *Engine) Skip(ctx context.Context, scope store.Scope, delivery int64, by
 	if d.Status.Final() {
 		return grapnel.Errorf(grapnel.CodeConflict, "the delivery is over: it is %s", d.Status)
 	}
-	return e.order(ctx, core.Operated{Verb: core.Skip, Endpoint: d.EndpointID, Delivery: delivery, Reason: by.Reason,
-		Audit: e.entry(grapnel.VerbSkip, d, by)})
+	return e.order(ctx, core.Operated{Verb: verb, Endpoint: d.EndpointID, Delivery: delivery, Reason: by.Reason, Audit: e.entry(noted, d, by)})
 }
 
 // Probe tries an endpoint that is left alone without waiting for the time of the next probe, with the head that is due first.

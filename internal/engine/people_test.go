@@ -122,3 +122,31 @@ func TestRetryAndSkip(t *testing.T) {
 		}
 	})
 }
+
+// TestDiscardMovesABlockedKeyOn: what is exhausted and blocks its key is put away, and the next of the key gets its turn.
+func TestDiscardMovesABlockedKeyOn(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		p := parsed(t, `{"schedule":{"mode":"since_previous","delays":["0s"]},"jitter":0,"max_attempts":1,"then":"block","breaker":false}`)
+		r := &receiver{then: status(422)}
+		b.endpoint("ep", r, func(ep *grapnel.Endpoint) { ep.PolicyName, ep.Policy = "", p })
+		b.publish("k", 2)
+		time.Sleep(time.Minute)
+		r.answer(nil)
+		first := b.deliveries("ep")[0]
+		if err := b.engine.Discard(context.Background(), store.Everyone(), first.Seq, grapnel.By{Actor: "key_1", Reason: "nobody needs it"}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		ds := b.deliveries("ep")
+		if ds[0].Status != grapnel.Discarded || ds[0].Reason != "discarded: nobody needs it" || ds[1].Status != grapnel.Delivered {
+			t.Errorf("they are %s (%s) and %s", ds[0].Status, ds[0].Reason, ds[1].Status)
+		}
+		entries, err := b.store.AuditList(context.Background(), store.Everyone(), store.AuditQuery{Delivery: first.ID(), Limit: 5})
+		if err != nil || len(entries) != 1 || entries[0].Verb != grapnel.VerbDiscard || entries[0].Actor != "key_1" {
+			t.Errorf("on record: %+v, %v", entries, err)
+		}
+		if err := b.engine.Discard(context.Background(), store.Everyone(), first.Seq, grapnel.By{}); grapnel.CodeOf(err) != grapnel.CodeConflict {
+			t.Errorf("once more: %v", err)
+		}
+	})
+}
