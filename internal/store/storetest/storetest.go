@@ -41,6 +41,7 @@ func Run(t *testing.T, h Harness) {
 		{"Audit", auditCases},
 		{"Lanes", laneCases},
 		{"Replays", replayCases},
+		{"Filters", filterCases},
 		{"Once", onceCases},
 		{"Config", configCases},
 		{"History", historyCases},
