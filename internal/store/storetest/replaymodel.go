@@ -10,10 +10,10 @@ import (
 
 // The model of replays.
 
-// replay is a replay with the numbers of the deliveries that it has made.
+// replay is a replay with what it has made, which is told even when that is purged.
 type replay struct {
 	grapnel.Replay
-	made []int64
+	made []grapnel.ReplayItem
 }
 
 func (m *model) replay(id string) *replay {
@@ -64,7 +64,8 @@ func (m *model) repeat(of *row, r row, q store.Redelivery) store.Redelivered {
 	by := ""
 	if r.by != nil {
 		by = r.by.ID
-		r.by.made = append(r.by.made, done.Delivery)
+		r.by.made = append(r.by.made, grapnel.ReplayItem{Original: of.Seq, CreatedAt: of.CreatedAt, Made: done.Delivery, MadeAt: q.At,
+			Status: grapnel.Pending})
 		r.by.Started++
 	}
 	of.Mark.ReplayedAt, of.Mark.ReplayedBy, of.Mark.ReplayedAs, of.Mark.ReplayResult = q.At, by, done.Delivery, grapnel.Pending
@@ -79,6 +80,11 @@ func (m *model) over(r *row) {
 	}
 	if r.by == nil {
 		return
+	}
+	for i := range r.by.made {
+		if r.by.made[i].Made == r.Seq {
+			r.by.made[i].Status = r.Status
+		}
 	}
 	r.by.Done++
 	if r.Status == grapnel.Delivered {
@@ -111,15 +117,6 @@ func (m *model) advance(s store.ReplayStep) (done []store.Redelivered, err error
 	}
 	r.Cursor = s.To
 	return done, nil
-}
-
-func (m *model) items(r *replay) (list []grapnel.ReplayItem) {
-	for _, number := range r.made {
-		made := m.rows[number-1] // even if it is gone
-		of := m.rows[made.ReplayOf-1]
-		list = append(list, grapnel.ReplayItem{Original: of.Seq, CreatedAt: of.CreatedAt, Made: number, MadeAt: made.CreatedAt, Status: made.Status})
-	}
-	return list
 }
 
 func (m *model) candidates(scope store.Scope, q store.CandidateQuery) (list []grapnel.Delivery) {

@@ -387,6 +387,24 @@ var replayCases = []testCase{
 			d.same(d.delivery(number).Mark.ReplayResult, want, "result")
 		}
 	}},
+	{"tells of what was purged, and goes past it", func(d *desk) {
+		n := d.dead("k", 4)
+		r := d.order(replayOf("rpl_1", 60, grapnel.Failed))
+		made := d.step(r, n[0], n[1])
+		d.change(delivered(made[0], 0, 110))
+		r = d.replayed("rpl_1")
+		want := d.items("rpl_1")
+		d.purge(1000, 880, 100, 5) // the originals and the first that was made of them; the second waits
+		_, err := d.Delivery(d.ctx, everyone, n[0])
+		d.code(err, grapnel.CodeNotFound, "an original")
+		d.same(d.items("rpl_1"), want, "items")
+		again := d.step(r, n[2], n[3])
+		d.same(again, []int64{0, 0}, "nothing is made of what is gone")
+		now := d.replayed("rpl_1")
+		d.same([]any{now.Cursor, now.Started, now.Done}, []any{n[3], 2, 1}, "where it is")
+		d.change(delivered(made[1], 0, 2000))
+		d.same(d.replayed("rpl_1").Delivered, 2, "delivered")
+	}},
 	{"gives copies", func(d *desk) {
 		r := replayOf("rpl_1", 60, grapnel.Failed)
 		r.Selection.From, r.Selection.Keys = at(1).Add(time.Nanosecond), []string{"k"}
