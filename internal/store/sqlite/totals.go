@@ -25,6 +25,8 @@ type accountOf struct{ target, tenant int64 }
 type accounts struct {
 	known   map[accountOf]*account
 	touched []accountOf
+	last    *account // the one that was asked for last, while it is touched: mostly it is asked for again
+	lastOf  accountOf
 }
 
 // accountsKept bounds how many are remembered: about half a kilobyte each.
@@ -32,11 +34,14 @@ const accountsKept = 8192
 
 func (s *accounts) forget() {
 	s.known = make(map[accountOf]*account)
-	s.touched = s.touched[:0]
+	s.touched, s.last = s.touched[:0], nil
 }
 
 // account returns an account to be changed.
 func (t *tx) account(of accountOf) (*account, error) {
+	if t.accounts.last != nil && t.accounts.lastOf == of {
+		return t.accounts.last, nil
+	}
 	a := t.accounts.known[of]
 	if a == nil {
 		a = new(account)
@@ -61,6 +66,7 @@ func (t *tx) account(of accountOf) (*account, error) {
 		a.touched = true
 		t.accounts.touched = append(t.accounts.touched, of)
 	}
+	t.accounts.last, t.accounts.lastOf = a, of
 	return a, nil
 }
 
@@ -79,7 +85,7 @@ func (t *tx) writeAccounts() error {
 		}
 		a.touched, a.made, a.pending = false, 0, 0
 	}
-	t.accounts.touched = t.accounts.touched[:0]
+	t.accounts.touched, t.accounts.last = t.accounts.touched[:0], nil
 	if len(t.accounts.known) > accountsKept {
 		t.accounts.forget()
 	}
