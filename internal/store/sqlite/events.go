@@ -62,7 +62,7 @@ func (f *eventFilter) events(r *sqlite3.Conn) (window, error) {
 		first = hourOf(micros(f.from))
 	}
 	if !f.to.IsZero() {
-		last = hourOf(micros(f.to))
+		last = hourOf(micros(f.to) - 1)
 	}
 	q, err := r.Prepare(hoursQuery)
 	if err != nil {

@@ -88,6 +88,35 @@ func BenchmarkHistory(b *testing.B) {
 			})
 		}
 	}
+	for _, c := range []struct {
+		name      string
+		selection grapnel.Selection
+	}{
+		{"failed", grapnel.Selection{}},
+		{"key", grapnel.Selection{Keys: []string{"key_21"}, Status: []grapnel.Status{grapnel.Delivered}}},
+		{"hour", grapnel.Selection{From: time.UnixMicro(3600e6), To: time.UnixMicro(3600e6 + 60e6)}},
+		{"type-rare", grapnel.Selection{Types: []string{"rare.one"}, Status: []grapnel.Status{grapnel.Delivered}}},
+	} {
+		b.Run("candidates-"+c.name, func(b *testing.B) {
+			for range b.N {
+				q, found, calls, slowest := store.CandidateQuery{Endpoint: "ep_1", Selection: c.selection, OverBy: time.Now(), Limit: 500}, 0, 0, time.Duration(0)
+				began := time.Now()
+				for more := true; more; calls++ {
+					from := time.Now()
+					list, resume, err := s.Candidates(b.Context(), store.Everyone(), q)
+					if err != nil {
+						b.Fatal(err)
+					}
+					found, slowest, q.After, more = found+len(list), max(slowest, time.Since(from)), resume, resume > 0
+				}
+				b.ReportMetric(time.Since(began).Seconds()*1000, "ms")
+				b.ReportMetric(slowest.Seconds()*1000, "ms-slowest")
+				b.ReportMetric(float64(calls), "calls")
+				b.ReportMetric(float64(found), "found")
+				b.ReportMetric(0, "ns/op")
+			}
+		})
+	}
 }
 
 // pile writes n events with a delivery each that is over, as one transaction for each 100,000.
