@@ -235,6 +235,31 @@ func TestRefusedProbeKeepsItsOwnTime(t *testing.T) {
 	}
 }
 
+// An outcome that is on its way to the store when the endpoint returns becomes durable after what is there was made due; it must be as well.
+func TestRecordedTooLateToBeHastened(t *testing.T) {
+	w := newWard(t, nil)
+	begun := w.arrive(6)
+	for _, a := range begun[:3] {
+		w.end(a, 0)
+	}
+	w.step(Finished{Endpoint: "ep", Delivery: begun[3].Head.Delivery, Outcome: outcome(0), Attempt: grapnel.Attempt{StartedAt: w.now}})
+	slow := of[Record](w.out)[0].Change
+	w.step(Operated{Token: 1, Verb: RetryNow, Endpoint: "ep", Delivery: 1})
+	asked := of[Record](w.out)[0].Change
+	head := store.Head{Delivery: 1, Event: 1, Endpoint: "ep", Attempts: 1, Due: w.now, Anchor: w.now, Trigger: grapnel.TriggerManual}
+	w.step(Recorded{Changes: []Change{asked}, Results: []store.Changed{{Applied: true, Status: grapnel.Pending, Next: &head}}})
+	w.end(of[Attempt](w.out)[0], 200) // it is back
+	for _, a := range begun[4:] {
+		w.end(a, 200)
+	}
+	w.core.endpoints["ep"].hasten = false // and all that the store has of it has been made due
+	next := store.Head{Delivery: 4, Event: 4, Endpoint: "ep", Attempts: 1, Due: slow.Due, Anchor: w.now, Trigger: grapnel.TriggerSchedule}
+	w.step(Recorded{Changes: []Change{slow}, Results: []store.Changed{{Applied: true, Status: grapnel.Pending, Next: &next}}})
+	if len(of[Hasten](w.out)) != 1 {
+		t.Errorf("what was recorded too late waits until %v", slow.Due)
+	}
+}
+
 func TestPersonsAttemptGoesThroughAnOpenBreaker(t *testing.T) {
 	w := newWard(t, nil)
 	w.open()
