@@ -28,7 +28,7 @@ const (
 )
 
 func newLate(slots int) late {
-	least := max(1, slots/32)
+	least := max(1, slots/128) // a commit of four is short even where each of them is somewhere else on the disk
 	return late{least: least, limit: least}
 }
 
