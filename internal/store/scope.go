@@ -27,6 +27,15 @@ func (s Scope) Allows(tenant string) bool {
 // One returns the tenant of a scope that covers only one. A zero Scope covers only the tenant "", which nobody is.
 func (s Scope) One() (tenant string, one bool) { return s.tenant, !s.everyone }
 
+// Narrow is the tenant whose things a call may see that asks for those of the given one; empty is any, on both sides. false: it may see
+// nothing.
+func (s Scope) Narrow(tenant string) (only string, any bool) {
+	if mine, one := s.One(); one && tenant == "" {
+		tenant = mine
+	}
+	return tenant, s.Allows(tenant)
+}
+
 // ErrStale is returned by Append, Record and PutEndpoint when the configuration has changed since a batch was matched. Nothing was
 // written.
 var ErrStale = errors.New("store: the configuration has changed")

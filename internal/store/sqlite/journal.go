@@ -44,13 +44,9 @@ func (s *Store) Note(ctx context.Context, e grapnel.AuditEntry) error {
 func (s *Store) AuditList(ctx context.Context, scope store.Scope, q store.AuditQuery) (list []grapnel.AuditEntry, err error) {
 	err = s.read(ctx, func(r *sqlite3.Conn) error {
 		list = nil
-		if tenant, one := scope.One(); one {
-			if q.Tenant == "" {
-				q.Tenant = tenant
-			}
-			if !scope.Allows(q.Tenant) {
-				return nil
-			}
+		var any bool
+		if q.Tenant, any = scope.Narrow(q.Tenant); !any {
+			return nil
 		}
 		sql, values := auditQuery(q)
 		entries, err := r.Prepare(sql)

@@ -170,13 +170,9 @@ func scopedReplay(r *sqlite3.Conn, scope store.Scope, id string) (*keptReplay, e
 func (s *Store) ReplayList(ctx context.Context, scope store.Scope, q store.ReplayQuery) (list []grapnel.Replay, err error) {
 	err = s.read(ctx, func(r *sqlite3.Conn) error {
 		list = nil
-		if tenant, one := scope.One(); one {
-			if q.Tenant == "" {
-				q.Tenant = tenant
-			}
-			if !scope.Allows(q.Tenant) {
-				return nil
-			}
+		var any bool
+		if q.Tenant, any = scope.Narrow(q.Tenant); !any {
+			return nil
 		}
 		sql, values := replaysQuery(q)
 		replays, err := r.Prepare(sql)
