@@ -81,15 +81,13 @@ func (c *Core) conclude(now time.Time, ep *endpoint, h *head, in Finished) {
 		a.NextAttemptAt = ch.Due
 	case step.Exhausted:
 		var told []News
-		ch, told = c.spent(ep, h, failureCode(step), reasonExhausted(p, step, in, now), now)
+		ch, told = ep.spent(failureCode(step), reasonExhausted(p, step, in, now), now)
 		news = append(news, told...)
 		a.Decision = policy.Fail // retrying would have been right, but there is no further attempt
 	default:
-		ch.Status, ch.ReasonCode, ch.Reason = grapnel.Failed, grapnel.ReasonPermanent, reasonPermanent(p, in)
-		if ep.config.Policy.Then == policy.Block {
-			ch.Status, ch.Blocked = grapnel.Pending, true
-		}
-		news = append(news, News{Type: grapnel.EventDeliveryFailed, Reason: ch.Reason, Blocked: ch.Blocked})
+		var told []News
+		ch, told = ep.dead(grapnel.ReasonPermanent, reasonPermanent(p, in), now)
+		news = append(news, told...)
 	}
 	ch.Attempt, ch.Anchor = &a, p.Anchor
 	c.record(ep, h, ch, news)
@@ -183,7 +181,7 @@ func (c *Core) record(ep *endpoint, h *head, ch store.Change, news []News) {
 	h.phase = recording
 	ep.recording++
 	h.recorded = ch.At
-	h.change = &Change{Endpoint: ep.config.ID, Event: h.Event, Change: ch, News: news}
+	h.change = &Change{Endpoint: ep.config.ID, Change: ch, News: news}
 	c.recording++
 	c.emit(Record{Change: *h.change})
 }

@@ -129,7 +129,6 @@ type Record struct{ Change Change }
 // Change is a change of the store with the endpoint it belongs to.
 type Change struct {
 	Endpoint string
-	Event    int64 // of the delivery
 	store.Change
 	News []News // to be told with it
 }

@@ -118,20 +118,24 @@ func (c *Core) expire(now time.Time, ep *endpoint) {
 	}
 	for _, h := range over {
 		w.unline(h)
-		ch, news := c.spent(ep, h, grapnel.ReasonExpired, reasonExpired(ep, h), now)
+		ch, news := ep.spent(grapnel.ReasonExpired, reasonExpired(ep, h), now)
 		c.record(ep, h, ch, news)
 	}
 }
 
 // spent is what becomes of a delivery whose attempts or time are used up.
-func (c *Core) spent(ep *endpoint, h *head, code grapnel.ReasonCode, reason string, now time.Time) (store.Change, []News) {
-	ch := store.Change{Status: grapnel.Failed, ReasonCode: code, Reason: "failed: " + reason, At: now}
-	switch p := &ep.config.Policy; {
-	case p.OnExhausted == policy.Discard:
+func (ep *endpoint) spent(code grapnel.ReasonCode, reason string, now time.Time) (store.Change, []News) {
+	if ep.config.Policy.OnExhausted == policy.Discard {
 		// What is discarded blocks nobody, whatever the policy says: there is nothing left to wait for.
-		ch.Status, ch.ReasonCode, ch.Reason = grapnel.Discarded, grapnel.ReasonNone, "discarded, because the policy keeps no dead letter: "+reason
-		return ch, nil
-	case p.Then == policy.Block:
+		return store.Change{Status: grapnel.Discarded, Reason: "discarded, because the policy keeps no dead letter: " + reason, At: now}, nil
+	}
+	return ep.dead(code, "failed: "+reason, now)
+}
+
+// dead is what becomes of a delivery that has failed for good: a dead letter, or what its key waits behind until a person comes.
+func (ep *endpoint) dead(code grapnel.ReasonCode, reason string, now time.Time) (store.Change, []News) {
+	ch := store.Change{Status: grapnel.Failed, ReasonCode: code, Reason: reason, At: now, Trigger: grapnel.TriggerSchedule}
+	if ep.config.Policy.Then == policy.Block {
 		ch.Status, ch.Blocked = grapnel.Pending, true
 	}
 	return ch, []News{{Type: grapnel.EventDeliveryFailed, Reason: ch.Reason, Blocked: ch.Blocked}}
