@@ -29,7 +29,7 @@ func (s Scope) One() (tenant string, one bool) { return s.tenant, !s.everyone }
 
 // Narrow is the tenant whose things a call may see that asks for those of the given one; empty is any, on both sides. false: it may see
 // nothing.
-func (s Scope) Narrow(tenant string) (only string, any bool) {
+func (s Scope) Narrow(tenant string) (only string, some bool) {
 	if mine, one := s.One(); one && tenant == "" {
 		tenant = mine
 	}

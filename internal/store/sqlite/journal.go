@@ -44,8 +44,8 @@ func (s *Store) Note(ctx context.Context, e grapnel.AuditEntry) error {
 func (s *Store) AuditList(ctx context.Context, scope store.Scope, q store.AuditQuery) (list []grapnel.AuditEntry, err error) {
 	err = s.read(ctx, func(r *sqlite3.Conn) error {
 		list = nil
-		var any bool
-		if q.Tenant, any = scope.Narrow(q.Tenant); !any {
+		var some bool
+		if q.Tenant, some = scope.Narrow(q.Tenant); !some {
 			return nil
 		}
 		sql, values := auditQuery(q)

@@ -170,8 +170,8 @@ func scopedReplay(r *sqlite3.Conn, scope store.Scope, id string) (*keptReplay, e
 func (s *Store) ReplayList(ctx context.Context, scope store.Scope, q store.ReplayQuery) (list []grapnel.Replay, err error) {
 	err = s.read(ctx, func(r *sqlite3.Conn) error {
 		list = nil
-		var any bool
-		if q.Tenant, any = scope.Narrow(q.Tenant); !any {
+		var some bool
+		if q.Tenant, some = scope.Narrow(q.Tenant); !some {
 			return nil
 		}
 		sql, values := replaysQuery(q)
