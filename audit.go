@@ -36,6 +36,7 @@ const (
 	VerbSkip    Verb = "skip"
 	VerbNote    Verb = "note"
 	VerbDiscard Verb = "discard"
+	VerbEmpty   Verb = "empty"
 
 	VerbReplay       Verb = "replay"
 	VerbPauseReplay  Verb = "pause_replay"

@@ -7,7 +7,7 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// Endpoint is where events go: an HTTP URL that takes deliveries as POST requests.
+// Endpoint is where events go: an HTTP URL that takes deliveries as POST requests, or a queue, which is an endpoint that is pulled.
 type Endpoint struct {
 	ID             string
 	Tenant         string
@@ -15,6 +15,8 @@ type Endpoint struct {
 	Description    string
 	EventTypes     []string // patterns; empty: every type
 	Filter         string   // a CEL expression over event; empty: no filter
+	Source         string   // only events that came in through this source; empty: from anywhere
+	Queue          *Queue   // not nil: it is a queue, and has nothing that belongs to requests
 	PolicyName     string   // a preset or a policy of the tenant; empty when Policy was given inline
 	Policy         policy.Policy
 	Ordering       Ordering

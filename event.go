@@ -16,6 +16,8 @@ type Event struct {
 	Metadata    map[string]string
 	OccurredAt  time.Time
 	AcceptedAt  time.Time
+	Source      string  // the id of the source that it came in through; empty: the API
+	Intake      *Intake // how it came in; only where an event is looked at by itself
 }
 
 // JSONType is the content type of event data published as JSON.

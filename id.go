@@ -17,6 +17,10 @@ const (
 	KeyPrefix      = "key"
 	PolicyPrefix   = "pol"
 	ReplayPrefix   = "rpl"
+	SourcePrefix   = "src"
+	QueuePrefix    = "que" // of an endpoint that is a queue
+	LeasePrefix    = "lse"
+	AsidePrefix    = "req" // of a request that was set aside
 )
 
 // alphabet is Crockford's base 32 in lower case: no i, l, o or u, and its order is the order of the bytes it stands for.

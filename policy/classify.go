@@ -4,7 +4,7 @@ import "slices"
 
 // Decide says what follows from an outcome. From the strongest to the weakest:
 //
-//  1. Our own fault is always Retry.
+//  1. Our own fault is always Retry. A lease that was acked is Deliver, one that was rejected Fail.
 //  2. A status in the success set that came with a whole response is Deliver.
 //  3. A status in Classify, the narrowest entry first: "404" before "400-409" before "4xx". As if they were written there:
 //     410 disables, 429 throttles, and 503 with a Retry-After that counts throttles.
@@ -13,8 +13,13 @@ import "slices"
 //
 // A response that broke off, as in a 200 whose body never ended, is judged by its error class alone.
 func (p *Policy) Decide(o Outcome) Decision {
-	if o.Class == ClassInternal {
+	switch {
+	case o.Class == ClassInternal:
 		return Retry
+	case o.Class == ClassNone && o.Status == 0:
+		return Deliver
+	case o.Class == ClassReject:
+		return Fail
 	}
 	if o.Status > 0 && o.complete() {
 		if contains(p.Success, o.Status) {
@@ -114,7 +119,7 @@ func contains(set []string, status int) bool {
 func classKeys() []string {
 	return []string{
 		string(ClassBlocked), string(ClassConnect), string(ClassDNS), string(ClassProtocol),
-		string(ClassRedirect), string(ClassReset), string(ClassTimeout), string(ClassTLS),
+		string(ClassRedirect), string(ClassReset), string(ClassTimeout), string(ClassTLS), string(ClassNack), string(ClassLease),
 	}
 }
 

@@ -28,6 +28,10 @@ func TestDecide(t *testing.T) {
 		{&standard, "503 that asks for nonsense", Outcome{Status: 503, HasRetryAfter: true, RetryAfter: -1}, Retry},
 		{&standard, "dns", Outcome{Class: ClassDNS}, Retry},
 		{&standard, "our own fault", Outcome{Class: ClassInternal}, Retry},
+		{&standard, "an ack", Outcome{Class: ClassNone}, Deliver},
+		{&standard, "a nack", Outcome{Class: ClassNack}, Retry},
+		{&standard, "a lease that ran out", Outcome{Class: ClassLease}, Retry},
+		{&standard, "a reject", Outcome{Class: ClassReject}, Fail},
 
 		{&webhookify, "400", Outcome{Status: 400, Class: ClassStatus4xx}, Fail},
 		{&webhookify, "401", Outcome{Status: 401, Class: ClassStatus4xx}, Retry},

@@ -46,10 +46,17 @@ const (
 	ClassInternal  Class = "internal" // our own fault: consumes no attempt
 )
 
+// The classes of a lease. A lease has no status; one that was acked is ClassNone.
+const (
+	ClassNack   Class = "nack"
+	ClassReject Class = "reject"
+	ClassLease  Class = "lease_over" // the consumer said nothing in time
+)
+
 // Classes lists all of them.
 func Classes() []Class {
 	return []Class{ClassNone, ClassDNS, ClassConnect, ClassTLS, ClassTimeout, ClassReset, ClassProtocol, ClassRedirect, ClassBlocked,
-		ClassStatus3xx, ClassStatus4xx, ClassStatus429, ClassStatus5xx, ClassInternal}
+		ClassStatus3xx, ClassStatus4xx, ClassStatus429, ClassStatus5xx, ClassInternal, ClassNack, ClassReject, ClassLease}
 }
 
 // Decision is what follows from an outcome.
@@ -70,6 +77,8 @@ type Outcome struct {
 	Class         Class
 	RetryAfter    time.Duration // what the receiver asked for; meaningful when HasRetryAfter
 	HasRetryAfter bool
+	Delay         time.Duration // in place of the schedule's, as a consumer asked for it; meaningful when HasDelay
+	HasDelay      bool
 }
 
 // Progress is how far a delivery has come.

@@ -42,6 +42,9 @@ func (p *Policy) After(pr Progress, o Outcome, ended time.Time) Step {
 	}
 	if left := p.left(pr.Attempts+1, pr, ended); left == hasNext {
 		planned := p.schedule(pr.Attempts+1, pr, ended, p.wish(o))
+		if o.HasDelay {
+			planned = p.asAsked(pr, ended.Add(min(o.Delay, MaxRetryAfter)))
+		}
 		step.Next, step.Latest = planned.At, planned.Latest
 	} else {
 		step.Exhausted, step.Expired = true, left == tooOld
@@ -129,6 +132,14 @@ func (p *Policy) schedule(n int, pr Progress, ended time.Time, wish time.Duratio
 		planned.At, planned.Latest = earlier(planned.At, end), earlier(planned.Latest, end)
 	}
 	return planned
+}
+
+// asAsked is a next attempt at the time that a consumer asked for; only the age bounds it.
+func (p *Policy) asAsked(pr Progress, at time.Time) Planned {
+	if p.MaxAge > 0 {
+		at = earlier(at, pr.Anchor.Add(p.MaxAge.Std()))
+	}
+	return Planned{Number: pr.Attempts + 1, At: at, Latest: at}
 }
 
 // asked says whether the outcome carries a Retry-After that this policy heeds.

@@ -56,41 +56,14 @@ func misfireDelay(n int) time.Duration {
 
 // conclude applies the policy to an attempt that reached its endpoint or failed to.
 func (c *Core) conclude(now time.Time, ep *endpoint, h *head, in Finished) {
-	a := in.Attempt
-	a.Number, a.Trigger, a.ScheduledFor, a.PolicyRevision = h.Attempts+1, h.trigger(), h.due, ep.config.Revision
-	p := progress(h.Head)
-	p.Attempts++
-	if h.Attempts == 0 {
-		p.Anchor = a.StartedAt
-	}
-	step := ep.config.Policy.After(p, in.Outcome, now)
+	v := newVerdict(ep.config, h.Head, in, h.trigger(), h.due, now)
 	var news []News
-	disable := c.judge(now, ep, h, in, step, &news)
-	a.Decision = step.Decision
-	ch := store.Change{Status: grapnel.Pending, Due: step.Next, At: now, Trigger: grapnel.TriggerSchedule}
-	again := (step.Decision == policy.Retry || step.Decision == policy.Throttle) && !step.Exhausted
-	switch {
-	case step.Decision == policy.Deliver:
-		ch.Status, ch.Reason = grapnel.Delivered, reasonDelivered(p.Attempts)
-	case again:
-		ch.EndpointWide = in.Outcome.EndpointWide() || step.Decision == policy.Throttle
-		if ep.belated(h) && ch.EndpointWide {
-			ch.Due = now // the outage that it met is over
-		}
-		ch.Reason = reasonRetry(p.Attempts, in)
-		a.NextAttemptAt = ch.Due
-	case step.Exhausted:
-		var told []News
-		ch, told = ep.spent(failureCode(step), reasonExhausted(p, step, in, now), now)
-		news = append(news, told...)
-		a.Decision = policy.Fail // retrying would have been right, but there is no further attempt
-	default:
-		var told []News
-		ch, told = ep.dead(grapnel.ReasonPermanent, reasonPermanent(p, in), now)
-		news = append(news, told...)
+	disable := c.judge(now, ep, h, in, v.step, &news)
+	ch, told := v.change()
+	if v.again() && ep.belated(h) && ch.EndpointWide {
+		ch.Due, ch.Attempt.NextAttemptAt = now, now // the outage that it met is over
 	}
-	ch.Attempt, ch.Anchor = &a, p.Anchor
-	c.record(ep, h, ch, news)
+	c.record(ep, h, ch, append(news, told...))
 	if disable != "" && ep.config.Status == grapnel.EndpointEnabled {
 		c.disable(now, ep, disable)
 	}
@@ -146,16 +119,6 @@ func (c *Core) disabled(now time.Time, in Disabled) {
 		ep.confirmed = true
 	}
 	c.refresh(now, ep)
-}
-
-func failureCode(s policy.Step) grapnel.ReasonCode {
-	switch {
-	case s.Expired:
-		return grapnel.ReasonExpired
-	case s.Exhausted:
-		return grapnel.ReasonExhausted
-	}
-	return grapnel.ReasonPermanent
 }
 
 // release gives a late attempt's place to the next.
@@ -252,11 +215,11 @@ func (c *Core) durable(now time.Time, ep *endpoint, h *head, is store.Changed) {
 		c.admit(now, ep, *is.Next)
 	}
 	if h.order != nil {
-		c.reply(h.order, verdict(h.order, is))
+		c.reply(h.order, upshot(h.order, is))
 	}
 	for i := range h.orders {
 		if o := h.orders[i]; is.Status.Final() || is.Status == "" {
-			c.reply(&o, verdict(&o, is))
+			c.reply(&o, upshot(&o, is))
 		} else {
 			c.operate(now, o)
 		}
@@ -275,9 +238,4 @@ func (c *Core) settle(now time.Time, ep *endpoint, h *head) {
 	for _, o := range orders {
 		c.operate(now, o)
 	}
-}
-
-// progress is a head's progress in the policy's words. Every face that plans attempts uses the same seed.
-func progress(h store.Head) policy.Progress {
-	return policy.Progress{Attempts: h.Attempts, Anchor: h.Anchor, Seed: uint64(h.Delivery)}
 }

@@ -134,6 +134,14 @@ func FirstDelay(p *policy.Policy) time.Duration {
 // open says whether deliveries of this endpoint are attempted at all. While what waited before is being ended they are not,
 // even if somebody has enabled the endpoint meanwhile.
 func (ep *endpoint) open() bool {
+	return ep.config.Queue == nil && ep.active()
+}
+
+// handsOut says whether consumers take the deliveries of this endpoint. The core attempts nothing of a queue; it ends what waits for one,
+// and carries out what people ask.
+func (ep *endpoint) handsOut() bool { return ep.config.Queue != nil && ep.active() }
+
+func (ep *endpoint) active() bool {
 	return ep.config.Status == grapnel.EndpointEnabled && ep.config.DeletedAt.IsZero() && ep.unended == nil
 }
 

@@ -118,25 +118,7 @@ func (c *Core) expire(now time.Time, ep *endpoint) {
 	}
 	for _, h := range over {
 		w.unline(h)
-		ch, news := ep.spent(grapnel.ReasonExpired, reasonExpired(ep, h), now)
+		ch, news := spent(ep.config, grapnel.ReasonExpired, reasonExpired(ep, h), now)
 		c.record(ep, h, ch, news)
 	}
-}
-
-// spent is what becomes of a delivery whose attempts or time are used up.
-func (ep *endpoint) spent(code grapnel.ReasonCode, reason string, now time.Time) (store.Change, []News) {
-	if ep.config.Policy.OnExhausted == policy.Discard {
-		// What is discarded blocks nobody, whatever the policy says: there is nothing left to wait for.
-		return store.Change{Status: grapnel.Discarded, Reason: "discarded, because the policy keeps no dead letter: " + reason, At: now}, nil
-	}
-	return ep.dead(code, "failed: "+reason, now)
-}
-
-// dead is what becomes of a delivery that has failed for good: a dead letter, or what its key waits behind until a person comes.
-func (ep *endpoint) dead(code grapnel.ReasonCode, reason string, now time.Time) (store.Change, []News) {
-	ch := store.Change{Status: grapnel.Failed, ReasonCode: code, Reason: reason, At: now, Trigger: grapnel.TriggerSchedule}
-	if ep.config.Policy.Then == policy.Block {
-		ch.Status, ch.Blocked = grapnel.Pending, true
-	}
-	return ch, []News{{Type: grapnel.EventDeliveryFailed, Reason: ch.Reason, Blocked: ch.Blocked}}
 }

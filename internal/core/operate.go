@@ -15,7 +15,7 @@ func (c *Core) operate(now time.Time, o Operated) {
 		c.reply(&o, grapnel.Errorf(grapnel.CodeConflict, "the delivery's endpoint is gone"))
 		return
 	}
-	if !o.Verb.gives() && !ep.open() {
+	if !o.Verb.gives() && !ep.open() && !ep.handsOut() {
 		c.reply(&o, grapnel.Errorf(grapnel.CodeConflict, "the endpoint is closed (%s), or what waited for it is being ended", ep.config.Status))
 		return
 	}
@@ -61,8 +61,8 @@ func (c *Core) operate(now time.Time, o Operated) {
 	c.refresh(now, ep)
 }
 
-// verdict is how an order ended, given the state of its delivery afterwards.
-func verdict(o *Operated, is store.Changed) error {
+// upshot is how an order ended, given the state of its delivery afterwards.
+func upshot(o *Operated, is store.Changed) error {
 	switch {
 	case is.Status == "":
 		return grapnel.Errorf(grapnel.CodeNotFound, "there is no such delivery")
@@ -70,6 +70,8 @@ func verdict(o *Operated, is store.Changed) error {
 		return nil
 	case is.Status.Final():
 		return grapnel.Errorf(grapnel.CodeConflict, "the delivery is over: it is %s", is.Status)
+	case !is.Applied && is.Next != nil && is.Next.Delivery == o.Delivery:
+		return grapnel.Errorf(grapnel.CodeConflict, "a consumer has the delivery")
 	case is.Next != nil && is.Next.Delivery != o.Delivery:
 		return grapnel.Errorf(grapnel.CodeConflict, "the delivery waits behind an earlier one of its key (%s)",
 			grapnel.DeliveryID(is.Next.CreatedAt, is.Next.Delivery))

@@ -18,17 +18,19 @@ type configuration struct {
 	newest    int64              // delivery when it was made
 	endpoints []grapnel.Endpoint // sorted by id, policies resolved; the deleted ones included until they are forgotten
 	targets   []store.Target     // parallel to endpoints: what an event makes for each
+	sources   []grapnel.Source
 	policies  []grapnel.NamedPolicy
 	keys      []grapnel.Key
 	byHash    map[[32]byte]int // into keys
 	router    *match.Router
 	enabled   map[string]int // by tenant: endpoints that are
+	queues    int            // endpoints that are one
 }
 
 // newConfiguration makes the first one. The error is about filters that do not compile any more; the configuration is
 // complete even so, those endpoints match nothing.
 func newConfiguration(c store.Config) (*configuration, error) {
-	conf := &configuration{version: c.Version, newest: c.Newest, endpoints: c.Endpoints, policies: c.Policies, router: &match.Router{}}
+	conf := &configuration{version: c.Version, newest: c.Newest, endpoints: c.Endpoints, sources: c.Sources, policies: c.Policies, router: &match.Router{}}
 	for i := range conf.endpoints {
 		conf.resolve(&conf.endpoints[i])
 		conf.targets = append(conf.targets, target(&conf.endpoints[i]))
@@ -46,8 +48,11 @@ func (c *configuration) next(version, newest int64) *configuration {
 
 // route prepares matching once the endpoints are as they shall be, reusing what was prepared before.
 func (c *configuration) route() (err error) {
-	c.enabled = map[string]int{}
+	c.enabled, c.queues = map[string]int{}, 0
 	for i := range c.endpoints {
+		if c.endpoints[i].Queue != nil {
+			c.queues++
+		}
 		if ep := &c.endpoints[i]; ep.Status == grapnel.EndpointEnabled && ep.DeletedAt.IsZero() {
 			c.enabled[ep.Tenant]++
 		}
@@ -61,6 +66,7 @@ func byID[T any](id func(*T) string) func(T, string) int {
 }
 
 func endpointID(ep *grapnel.Endpoint) string { return ep.ID }
+func sourceID(s *grapnel.Source) string      { return s.ID }
 func policyID(p *grapnel.NamedPolicy) string { return p.ID }
 func keyID(k *grapnel.Key) string            { return k.ID }
 

@@ -162,6 +162,44 @@ func (e *Engine) forget(ctx context.Context, id string) error {
 	return err
 }
 
+// PutSource creates a source or replaces the revision it carries.
+func (e *Engine) PutSource(ctx context.Context, scope store.Scope, src grapnel.Source, along store.With) (store.Put, error) {
+	return e.change(ctx, change{
+		write: func() (store.Put, error) { return e.store.PutSource(ctx, scope, src, along) },
+		apply: func(c *configuration, put store.Put) ([]string, error) {
+			src.Revision = put.Revision
+			c.sources = with(c.sources, src, sourceID)
+			return nil, nil
+		},
+	})
+}
+
+// DeleteSource stops a source for good. What it took in stays.
+func (e *Engine) DeleteSource(ctx context.Context, scope store.Scope, id string, along store.With) (store.Put, error) {
+	return e.change(ctx, change{
+		write: func() (store.Put, error) {
+			if user := e.config.Load().readerOf(id); user != "" {
+				return store.Put{}, grapnel.Errorf(grapnel.CodeConflict, "endpoint %s takes only what comes in through this source", user)
+			}
+			return e.store.DeleteSource(ctx, scope, id, along)
+		},
+		apply: func(c *configuration, _ store.Put) ([]string, error) {
+			c.sources = without(c.sources, id, sourceID)
+			return nil, nil
+		},
+	})
+}
+
+// readerOf is the id of an endpoint that is bound to a source; empty: none is.
+func (c *configuration) readerOf(source string) string {
+	for i := range c.endpoints {
+		if ep := &c.endpoints[i]; ep.Source == source && ep.DeletedAt.IsZero() {
+			return ep.ID
+		}
+	}
+	return ""
+}
+
 // PutPolicy creates or replaces a named policy. Endpoints that name it follow it from now on.
 func (e *Engine) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, once *store.Once) (store.Put, error) {
 	return e.change(ctx, change{

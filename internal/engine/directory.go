@@ -32,6 +32,51 @@ func (e *Engine) Endpoints(scope store.Scope) []grapnel.Endpoint {
 	return eps
 }
 
+// Queue returns the queue of a tenant by its name or, whoever's it is, by its id. An empty tenant finds a name that only one queue in
+// scope has.
+func (e *Engine) Queue(scope store.Scope, tenant, name string) (grapnel.Endpoint, bool) {
+	var found *grapnel.Endpoint
+	conf := e.config.Load()
+	for i := range conf.endpoints {
+		ep := &conf.endpoints[i]
+		switch {
+		case ep.Queue == nil || !ep.DeletedAt.IsZero() || !scope.Allows(ep.Tenant):
+		case ep.ID == name:
+			return *ep, true
+		case ep.Queue.Name != name || tenant != "" && ep.Tenant != tenant:
+		case found != nil:
+			return grapnel.Endpoint{}, false
+		default:
+			found = ep
+		}
+	}
+	if found == nil {
+		return grapnel.Endpoint{}, false
+	}
+	return *found, true
+}
+
+// Source returns one that is in scope.
+func (e *Engine) Source(scope store.Scope, id string) (grapnel.Source, bool) {
+	sources := e.config.Load().sources
+	at, there := slices.BinarySearchFunc(sources, id, byID(sourceID))
+	if !there || !scope.Allows(sources[at].Tenant) {
+		return grapnel.Source{}, false
+	}
+	return sources[at], true
+}
+
+// Sources returns those in scope, sorted by id.
+func (e *Engine) Sources(scope store.Scope) []grapnel.Source {
+	var all []grapnel.Source
+	for _, s := range e.config.Load().sources {
+		if scope.Allows(s.Tenant) {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
 // Policies returns the named policies in scope.
 func (e *Engine) Policies(scope store.Scope) []grapnel.NamedPolicy {
 	var ps []grapnel.NamedPolicy

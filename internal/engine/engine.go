@@ -32,6 +32,8 @@ type Store interface {
 	Counts(ctx context.Context, scope store.Scope) (map[string]map[grapnel.Status]int64, error)
 	Purge(ctx context.Context, keep store.Keep, limit int) (int, error)
 	Imbalance(ctx context.Context) (int64, error)
+	Note(ctx context.Context, e grapnel.AuditEntry) error
+	Unlearn(ctx context.Context, now, asideBefore time.Time, limit int) (int, error)
 	PutReplay(ctx context.Context, scope store.Scope, r grapnel.Replay, with store.With) (store.Put, error)
 	Advance(ctx context.Context, s store.ReplayStep) ([]store.Redelivered, error)
 }
@@ -52,6 +54,7 @@ type Options struct {
 	CacheBytes   int64         // of event data kept for attempts soon to come; 32 MiB
 	Keep         Retention     // of what is over
 
+	Ready    func(queue string)    // nil, or told that a queue may have something due; it must not wait
 	Replayed func(endpoint string) // nil, or told now and then that deliveries which a replay has made are over; it must not wait
 
 	// When new work is refused: see admission.go.
@@ -70,6 +73,7 @@ type Engine struct {
 	drain  time.Duration
 	keep   Retention
 
+	ready    func(queue string)
 	replayed func(endpoint string)
 
 	core   *core.Core
@@ -114,7 +118,7 @@ func New(ctx context.Context, o Options) (*Engine, error) {
 	wall := func() time.Time { return o.Now().Round(0) }
 	e := &Engine{
 		store: o.Store, sender: o.Sender, now: wall, log: o.Log,
-		drain: cmp.Or(o.DrainTimeout, 30*time.Second), keep: o.Keep, replayed: o.Replayed,
+		drain: cmp.Or(o.DrainTimeout, 30*time.Second), keep: o.Keep, ready: o.Ready, replayed: o.Replayed,
 		core:        core.New(o.Core),
 		inputs:      make(chan input, 1024),
 		configuring: make(chan struct{}, 1),

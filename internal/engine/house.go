@@ -33,7 +33,27 @@ func (e *Engine) keepHouse() {
 				break
 			}
 		}
+		e.unlearn()
 		e.balance()
+	}
+}
+
+// unlearn forgets what requests were known by, once their sources' windows are over, and removes what was set aside for as long as records
+// are kept.
+func (e *Engine) unlearn() {
+	for {
+		now := e.now()
+		var before time.Time
+		if e.keep.For > 0 {
+			before = now.Add(-e.keep.For)
+		}
+		n, err := e.store.Unlearn(e.sending, now, before, forgetPage)
+		if err != nil && e.sending.Err() == nil {
+			e.log.Error("what is known of old requests could not be forgotten", "error", err)
+		}
+		if err != nil || n < forgetPage {
+			return
+		}
 	}
 }
 

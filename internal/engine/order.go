@@ -49,7 +49,7 @@ func (e *Engine) again(ctx context.Context, scope store.Scope, tenant string, r 
 	}
 	e.pending.end([]share{one}, made, err)
 	if err == nil && again.Head != nil {
-		e.send(core.Arrived{Heads: []store.Head{*again.Head}})
+		e.arrived([]store.Head{*again.Head})
 	}
 	return again, err
 }

@@ -99,9 +99,36 @@ func (e *Engine) accepted(events []store.Incoming, accepted store.Accepted) {
 		}
 		e.metrics.accepted(placed)
 	}
-	if len(accepted.Heads) > 0 {
-		e.send(core.Arrived{Heads: accepted.Heads})
+	e.arrived(accepted.Heads)
+}
+
+// arrived hints at new heads: those of queues where consumers wait, the others to the core.
+func (e *Engine) arrived(heads []store.Head) {
+	conf := e.config.Load()
+	if conf.queues > 0 {
+		var pushed []store.Head
+		for i := range heads {
+			if !e.hint(conf, heads[i].Endpoint) {
+				pushed = append(pushed, heads[i])
+			}
+		}
+		heads = pushed
 	}
+	if len(heads) > 0 {
+		e.send(core.Arrived{Heads: heads})
+	}
+}
+
+// hint tells those who wait at a queue that something may be due; false: the endpoint is none.
+func (e *Engine) hint(conf *configuration, endpoint string) bool {
+	ep := conf.at(endpoint)
+	if ep == nil || ep.Queue == nil {
+		return false
+	}
+	if e.ready != nil {
+		e.ready(endpoint)
+	}
+	return true
 }
 
 // refreshed returns once the configuration is newer than a version that the store has called stale. Mostly somebody is between

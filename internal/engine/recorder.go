@@ -86,12 +86,8 @@ func (r *recorder) commit(page []core.Change, failures int) int {
 		r.e.send(core.Recorded{Changes: page, Err: err})
 		return failures
 	}
-	r.e.metrics.recorded(page, results)
 	r.e.send(core.Recorded{Changes: page, Results: results})
-	r.e.ended(page, results)
-	for i := range results {
-		r.e.told(changes[i].Tell, results[i].Told)
-	}
+	r.e.after(page, changes, results)
 	return 0
 }
 

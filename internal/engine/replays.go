@@ -43,9 +43,7 @@ func (e *Engine) Advance(ctx context.Context, tenant string, step store.ReplaySt
 		}
 	}
 	e.pending.end(expected, made, err)
-	if len(heads) > 0 {
-		e.send(core.Arrived{Heads: heads})
-	}
+	e.arrived(heads)
 	return again, err
 }
 

@@ -1,5 +1,5 @@
-// Package match says which endpoints want an event: those of its tenant that subscribe to its type and whose filter, a CEL
-// expression over the event, is true.
+// Package match says which endpoints want an event: those of its tenant that subscribe to its type, take events of its source, and
+// whose filter, a CEL expression over the event, is true.
 //
 // What holds:
 //

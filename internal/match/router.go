@@ -151,8 +151,13 @@ func (r *Router) Explain(ev *grapnel.Event) []Verdict {
 
 var errFilteredOut = errors.New("the filter is false")
 
-// passes returns nil if the entry's filter lets the event through, else the reason.
+var errOtherSource = errors.New("it did not come in through the source that the endpoint takes events of")
+
+// passes returns nil if the entry's source and filter let the event through, else the reason.
 func (e *entry) passes(v *view) error {
+	if e.endpoint.Source != "" && e.endpoint.Source != v.event.Source {
+		return errOtherSource
+	}
 	if e.broken != nil {
 		return fmt.Errorf("the filter does not compile: %w", e.broken)
 	}

@@ -205,3 +205,22 @@ func TestManyGoroutinesShareARouter(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+func TestMatchBySource(t *testing.T) {
+	from := endpoint("acme", "ep_1", "")
+	from.Source = "src_a"
+	filtered := endpoint("acme", "ep_2", `event.source == "src_b"`)
+	anywhere := endpoint("acme", "ep_3", "")
+	r := router(t, from, filtered, anywhere)
+	for source, want := range map[string]string{"src_a": "ep_1 ep_3", "src_b": "ep_2 ep_3", "": "ep_3"} {
+		ev := invoice()
+		ev.Source = source
+		var got []string
+		for _, ep := range r.Match(ev) {
+			got = append(got, ep.ID)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("source %q: %v, want %s", source, got, want)
+		}
+	}
+}

@@ -93,7 +93,7 @@ func (p *provider) FindStructType(name string) (*types.Type, bool) {
 // FindStructFieldNames lists what an event has.
 func (p *provider) FindStructFieldNames(name string) ([]string, bool) {
 	if name == eventType {
-		return []string{"type", "key", "data", "metadata"}, true
+		return []string{"type", "key", "data", "metadata", "source"}, true
 	}
 	return p.Registry.FindStructFieldNames(name)
 }
@@ -113,6 +113,9 @@ func (p *provider) FindStructFieldType(name, field string) (*types.FieldType, bo
 	case "data":
 		return fieldOf(types.DynType, func(v *view) bool { _, err := v.decode(); return err == nil },
 			(*view).decode), true
+	case "source":
+		return fieldOf(types.StringType, func(v *view) bool { return v.event.Source != "" },
+			func(v *view) (any, error) { return v.event.Source, nil }), true
 	case "metadata":
 		return fieldOf(types.NewMapType(types.StringType, types.StringType), func(v *view) bool { return len(v.event.Metadata) > 0 },
 			func(v *view) (any, error) { return v.event.Metadata, nil }), true

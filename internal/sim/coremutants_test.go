@@ -38,7 +38,7 @@ var coreMutants = []struct{ rule, file, line, mutant string }{
 	{"what is left to the store for its time comes back",
 		"window.go", "func (w *window) chill(due time.Time) { w.cold = earliest(w.cold, due) }", "func (w *window) chill(time.Time) {}"},
 	{"the age and the schedule count from the first attempt",
-		"attempt.go", "p.Anchor = a.StartedAt", "p.Anchor = a.StartedAt.Add(-p.Anchor.Sub(p.Anchor) - 20e9)"},
+		"verdict.go", "v.progress.Anchor = v.attempt.StartedAt", "v.progress.Anchor = v.attempt.StartedAt.Add(-20e9)"},
 	{"a closed endpoint starts nothing",
 		"core.go", "ep.window.park() // and", "_ = 0 // and"},
 	{"a closed endpoint admits nothing",

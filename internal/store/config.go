@@ -16,11 +16,17 @@ type Configuration interface {
 	// Version returns what Config says of its age, at little cost: whoever knows what a write has changed need not read all.
 	Version(ctx context.Context) (version, newest int64, err error)
 	// PutEndpoint creates the endpoint (Revision 0) or replaces the one that has this Revision; another revision there is
-	// grapnel.CodeConflict, none in scope grapnel.CodeNotFound. It returns the new revision and configuration version.
+	// grapnel.CodeConflict, none in scope grapnel.CodeNotFound. It returns the new revision and configuration version. The name of a queue
+	// that another one of the tenant has, which is not marked as deleted, is grapnel.CodeConflict.
 	PutEndpoint(ctx context.Context, scope Scope, ep grapnel.Endpoint, with With) (Put, error)
 	// RemoveEndpoint forgets an endpoint that was marked as deleted, once nothing waits for it; before that it is
 	// grapnel.CodeConflict. Its deliveries stay in the history.
 	RemoveEndpoint(ctx context.Context, id string) error
+	// PutSource creates the source (Revision 0) or replaces the one that has this Revision, as PutEndpoint does; a name that the tenant already
+	// uses for a source is grapnel.CodeConflict.
+	PutSource(ctx context.Context, scope Scope, src grapnel.Source, with With) (Put, error)
+	// DeleteSource forgets a source. What it took in stays, and so does what it is known by.
+	DeleteSource(ctx context.Context, scope Scope, id string, with With) (Put, error)
 	// PutPolicy creates or replaces a named policy; a name that the tenant already uses is grapnel.CodeConflict. It counts
 	// revisions and asks for none.
 	PutPolicy(ctx context.Context, scope Scope, p grapnel.NamedPolicy, once *Once) (Put, error)
@@ -40,6 +46,7 @@ type Configuration interface {
 type Config struct {
 	Version   int64              // 1 or more, so a batch that forgot its version is stale
 	Endpoints []grapnel.Endpoint // those marked as deleted included
+	Sources   []grapnel.Source
 	Policies  []grapnel.NamedPolicy
 	Keys      []grapnel.Key
 	Newest    int64 // the highest number of any delivery so far

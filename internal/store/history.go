@@ -10,7 +10,7 @@ import (
 
 // History answers questions about what happened and what waits.
 type History interface {
-	// Event returns an event and its deliveries (without attempts), in the order of their numbers; grapnel.CodeNotFound when it
+	// Event returns an event with its Intake and its deliveries (without attempts), in the order of their numbers; grapnel.CodeNotFound when it
 	// is not in scope or of another tenant. An empty tenant is any.
 	Event(ctx context.Context, scope Scope, tenant, id string) (*grapnel.Event, []grapnel.Delivery, error)
 	// EventList returns events, the newest first. Data is included.
@@ -37,6 +37,7 @@ type EventQuery struct {
 	Type     string // a pattern; empty: any
 	Key      string
 	Tenant   string
+	Source   string    // id of a source; empty: any, and none
 	From, To time.Time // of acceptance; From inclusive, To exclusive; zero: open
 	Before   int64     // only events with a lower number; 0: from the newest
 	Limit    int       // at most; 0: none

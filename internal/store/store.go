@@ -35,6 +35,8 @@ type Store interface {
 	Journal
 	Archive
 	Replays
+	Leases
+	Inbox
 	Close() error
 }
 
@@ -77,6 +79,7 @@ type Batch struct {
 type Incoming struct {
 	Event   *grapnel.Event // Seq is ignored
 	Targets []Target
+	Known   *Known // nil: only its id tells it from others
 }
 
 // Target is one delivery to be made.
@@ -98,10 +101,12 @@ type Accepted struct {
 // Placed is what became of one event.
 type Placed struct {
 	Seq        int64
+	ID         string    // of the event that is stored
 	AcceptedAt time.Time // of the event that is stored, which for a duplicate is the first one
 	Deliveries int       // that its acceptance made; redeliveries are not counted
-	Duplicate  bool      // the id exists with the same type, key, tenant and data: nothing was written
+	Duplicate  bool      // the id exists with the same type, key, tenant and data, or it was Known: nothing was written
 	Conflict   bool      // the id exists with something else: nothing was written, and nothing is told of what is there
+	Differs    bool      // with Duplicate: it was known with another body
 }
 
 // Head is the part of a delivery that scheduling needs: a delivery that is first in its lane.
@@ -149,6 +154,10 @@ type Change struct {
 	Standing *Standing
 	Tell     *Batch              // events accepted with the change if it is applied. If its Config is stale, Record returns ErrStale
 	Audit    *grapnel.AuditEntry // kept if the change is applied
+
+	// Lease is the lease that the change settles: it applies only while that is the delivery's lease. Any change that applies ends the
+	// lease there is. nil: a change to a final status applies whoever has a lease; one to grapnel.Pending only if nobody has one.
+	Lease *Settlement
 
 	// NextDelay is the first delay of the delivery that becomes the lane's head by this change: its Due is At plus NextDelay,
 	// its Anchor is At. If At is before it was created, both count from its creation.

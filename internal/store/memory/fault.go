@@ -276,3 +276,59 @@ func (f *Faulty) Candidates(ctx context.Context, scope store.Scope, q store.Cand
 	})
 	return list, resume, err
 }
+
+// PutSource may fail.
+func (f *Faulty) PutSource(ctx context.Context, scope store.Scope, src grapnel.Source, with store.With) (store.Put, error) {
+	return call(f, "PutSource", func() (store.Put, error) { return f.Store.PutSource(ctx, scope, src, with) })
+}
+
+// DeleteSource may fail.
+func (f *Faulty) DeleteSource(ctx context.Context, scope store.Scope, id string, with store.With) (store.Put, error) {
+	return call(f, "DeleteSource", func() (store.Put, error) { return f.Store.DeleteSource(ctx, scope, id, with) })
+}
+
+// Claim may fail.
+func (f *Faulty) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
+	return call(f, "Claim", func() (store.Claimed, error) { return f.Store.Claim(ctx, c) })
+}
+
+// Extend may fail.
+func (f *Faulty) Extend(ctx context.Context, token string, now time.Time, by time.Duration) (grapnel.Lease, error) {
+	return call(f, "Extend", func() (grapnel.Lease, error) { return f.Store.Extend(ctx, token, now, by) })
+}
+
+// Lease may fail.
+func (f *Faulty) Lease(ctx context.Context, token string) (grapnel.Lease, error) {
+	return call(f, "Lease", func() (grapnel.Lease, error) { return f.Store.Lease(ctx, token) })
+}
+
+// LeaseList may fail.
+func (f *Faulty) LeaseList(ctx context.Context, queue string, limit int) ([]grapnel.Lease, error) {
+	return call(f, "LeaseList", func() ([]grapnel.Lease, error) { return f.Store.LeaseList(ctx, queue, limit) })
+}
+
+// QueueCounts may fail.
+func (f *Faulty) QueueCounts(ctx context.Context, queue string, now time.Time) (grapnel.QueueCounts, error) {
+	return call(f, "QueueCounts", func() (grapnel.QueueCounts, error) { return f.Store.QueueCounts(ctx, queue, now) })
+}
+
+// SetAside may fail.
+func (f *Faulty) SetAside(ctx context.Context, a grapnel.Aside) error {
+	_, err := call(f, "SetAside", func() (struct{}, error) { return struct{}{}, f.Store.SetAside(ctx, a) })
+	return err
+}
+
+// Aside may fail.
+func (f *Faulty) Aside(ctx context.Context, scope store.Scope, id string) (grapnel.Aside, error) {
+	return call(f, "Aside", func() (grapnel.Aside, error) { return f.Store.Aside(ctx, scope, id) })
+}
+
+// AsideList may fail.
+func (f *Faulty) AsideList(ctx context.Context, scope store.Scope, q store.AsideQuery) ([]grapnel.Aside, error) {
+	return call(f, "AsideList", func() ([]grapnel.Aside, error) { return f.Store.AsideList(ctx, scope, q) })
+}
+
+// Unlearn may fail.
+func (f *Faulty) Unlearn(ctx context.Context, now, asideBefore time.Time, limit int) (int, error) {
+	return call(f, "Unlearn", func() (int, error) { return f.Store.Unlearn(ctx, now, asideBefore, limit) })
+}

@@ -1,0 +1,101 @@
+package core
+
+import (
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/policy"
+)
+
+// verdict is what an attempt's outcome makes of its delivery, by the policy of its endpoint. It looks at nothing else, so that requests
+// and leases are judged by the same lines.
+type verdict struct {
+	endpoint *grapnel.Endpoint
+	now      time.Time
+	in       Finished
+	attempt  grapnel.Attempt
+	progress policy.Progress // this attempt included
+	step     policy.Step
+}
+
+func newVerdict(ep *grapnel.Endpoint, h store.Head, in Finished, trigger grapnel.Trigger, scheduled, now time.Time) verdict {
+	v := verdict{endpoint: ep, now: now, in: in, attempt: in.Attempt, progress: progress(h)}
+	v.attempt.Number, v.attempt.Trigger, v.attempt.ScheduledFor, v.attempt.PolicyRevision = h.Attempts+1, trigger, scheduled, ep.Revision
+	v.progress.Attempts++
+	if h.Attempts == 0 {
+		v.progress.Anchor = v.attempt.StartedAt
+	}
+	v.step = ep.Policy.After(v.progress, in.Outcome, now)
+	v.attempt.Decision = v.step.Decision
+	return v
+}
+
+// again says whether there is a next attempt.
+func (v *verdict) again() bool {
+	return (v.step.Decision == policy.Retry || v.step.Decision == policy.Throttle) && !v.step.Exhausted
+}
+
+// change is what is recorded of it, and what is to be told.
+func (v *verdict) change() (ch store.Change, news []News) {
+	switch {
+	case v.step.Decision == policy.Deliver:
+		ch = store.Change{Status: grapnel.Delivered, Reason: reasonDelivered(v.progress.Attempts), At: v.now, Trigger: grapnel.TriggerSchedule}
+	case v.again():
+		ch = store.Change{Status: grapnel.Pending, Due: v.step.Next, At: v.now, Trigger: grapnel.TriggerSchedule,
+			Reason: reasonRetry(v.progress.Attempts, v.in)}
+		ch.EndpointWide = v.in.Outcome.EndpointWide() || v.step.Decision == policy.Throttle
+		v.attempt.NextAttemptAt = ch.Due
+	case v.step.Exhausted:
+		ch, news = spent(v.endpoint, failureCode(v.step), reasonExhausted(v.progress, v.step, v.in, v.now), v.now)
+		v.attempt.Decision = policy.Fail // retrying would have been right, but there is no further attempt
+	case v.in.Outcome.Class == policy.ClassReject:
+		ch, news = dead(v.endpoint, grapnel.ReasonRejected, "failed: "+whatHappened(v.in), v.now)
+	default:
+		ch, news = dead(v.endpoint, grapnel.ReasonPermanent, reasonPermanent(v.progress, v.in), v.now)
+	}
+	ch.Attempt, ch.Anchor = &v.attempt, v.progress.Anchor
+	return ch, news
+}
+
+// Settle is what a lease's outcome makes of its delivery. in.Attempt says when the lease was granted and what the consumer said.
+func Settle(ep *grapnel.Endpoint, h store.Head, in Finished, l grapnel.Lease, over bool, now time.Time) Change {
+	v := newVerdict(ep, h, in, l.Trigger, l.Scheduled, now)
+	ch, news := v.change()
+	ch.Delivery, ch.Expect, ch.NextDelay = h.Delivery, h.Attempts, FirstDelay(&ep.Policy)
+	ch.Lease = &store.Settlement{Token: l.Token, Over: over}
+	return Change{Endpoint: ep.ID, Change: ch, News: news}
+}
+
+// spent is what becomes of a delivery whose attempts or time are used up.
+func spent(ep *grapnel.Endpoint, code grapnel.ReasonCode, reason string, now time.Time) (store.Change, []News) {
+	if ep.Policy.OnExhausted == policy.Discard {
+		// What is discarded blocks nobody, whatever the policy says: there is nothing left to wait for.
+		return store.Change{Status: grapnel.Discarded, Reason: "discarded, because the policy keeps no dead letter: " + reason, At: now}, nil
+	}
+	return dead(ep, code, "failed: "+reason, now)
+}
+
+// dead is what becomes of a delivery that has failed for good: a dead letter, or what its key waits behind until a person comes.
+func dead(ep *grapnel.Endpoint, code grapnel.ReasonCode, reason string, now time.Time) (store.Change, []News) {
+	ch := store.Change{Status: grapnel.Failed, ReasonCode: code, Reason: reason, At: now, Trigger: grapnel.TriggerSchedule}
+	if ep.Policy.Then == policy.Block {
+		ch.Status, ch.Blocked = grapnel.Pending, true
+	}
+	return ch, []News{{Type: grapnel.EventDeliveryFailed, Reason: ch.Reason, Blocked: ch.Blocked}}
+}
+
+func failureCode(s policy.Step) grapnel.ReasonCode {
+	switch {
+	case s.Expired:
+		return grapnel.ReasonExpired
+	case s.Exhausted:
+		return grapnel.ReasonExhausted
+	}
+	return grapnel.ReasonPermanent
+}
+
+// progress is a head's progress in the policy's words. Every face that plans attempts uses the same seed.
+func progress(h store.Head) policy.Progress {
+	return policy.Progress{Attempts: h.Attempts, Anchor: h.Anchor, Seed: uint64(h.Delivery)}
+}

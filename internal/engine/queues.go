@@ -1,0 +1,68 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/core"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// Queues. The core attempts nothing of an endpoint that is pulled: consumers take leases from the store (package queue), and what comes of
+// them is recorded here, like the outcome of any other attempt.
+
+// Settle records what became of leases, with all that is told of it. A change that did not apply has done nothing: its lease was over, or
+// settled already.
+func (e *Engine) Settle(_ context.Context, changes []core.Change) ([]store.Changed, error) {
+	// There is no deadline: whether an ack is durable must be known, and a cancelled commit would leave it open.
+	is, results, err := e.record(changes, 0)
+	if err != nil {
+		e.metrics.recordFailures.Inc()
+		return nil, err
+	}
+	e.after(changes, is, results)
+	return results, nil
+}
+
+// after goes on with changes that are durable.
+func (e *Engine) after(page []core.Change, changes []store.Change, results []store.Changed) {
+	e.metrics.recorded(page, results)
+	e.ended(page, results)
+	conf := e.config.Load()
+	for i := range results {
+		e.told(changes[i].Tell, results[i].Told)
+		if results[i].Next != nil && conf.queues > 0 {
+			e.hint(conf, page[i].Endpoint)
+		}
+	}
+}
+
+// emptyPage is how many deliveries one step of Empty ends.
+const emptyPage = 500
+
+// Empty ends everything that is in a queue now as discarded, whoever has a lease, and says how many that were.
+func (e *Engine) Empty(ctx context.Context, scope store.Scope, queue string, by grapnel.By) (int, error) {
+	ep := e.config.Load().endpoint(scope, queue)
+	if ep == nil || ep.Queue == nil {
+		return 0, store.ErrNotFound("queue")
+	}
+	_, newest, err := e.store.Version(ctx)
+	if err != nil {
+		return 0, err
+	}
+	at := e.now()
+	entry := grapnel.AuditEntry{At: at, Tenant: ep.Tenant, Actor: by.Actor, Verb: grapnel.VerbEmpty, Endpoint: ep.ID, Reason: by.Reason}
+	if err := e.store.Note(ctx, entry); err != nil {
+		return 0, err
+	}
+	ending := store.Ending{UpTo: newest, Status: grapnel.Discarded, Reason: "discarded: the queue was emptied", At: at}
+	if by.Reason != "" {
+		ending.Reason += ": " + by.Reason
+	}
+	for all := 0; ; {
+		n, err := e.end(ctx, core.End{Endpoint: ep.ID, Ending: ending, Limit: emptyPage})
+		if all += n; err != nil || n < emptyPage {
+			return all, err
+		}
+	}
+}
