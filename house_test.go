@@ -46,9 +46,10 @@ var floors = map[string]int{
 	"internal/cli":             3,
 
 	// The shell around the core, and its rehearsals.
-	"internal/engine": 4,
-	"internal/replay": 4,
-	"internal/sim":    5,
+	"internal/engine":  4,
+	"internal/ingress": 4,
+	"internal/replay":  4,
+	"internal/sim":     5,
 
 	// Faces, what puts everything together, and the binary.
 	"internal/api":    5,
