@@ -89,6 +89,10 @@ type call struct {
 	media  string // content type of body; empty: JSON
 	once   string // idempotency key; empty on a POST: one is made
 	out    any    // decoded from the answer; nil: the answer is dropped
+
+	idempotent bool              // doing it twice comes to the same, without an idempotency key
+	wait       time.Duration     // how long the server may take before it answers
+	head       func(http.Header) // gets the header of a good answer; nil: nobody does
 }
 
 // Do sends one request to a path below the server and decodes the answer into out. It is there for what has no method of its
@@ -108,10 +112,10 @@ func (c *Client) Do(ctx context.Context, method, path string, query url.Values, 
 func (c *Client) do(ctx context.Context, rq call) error {
 	if c.options.Timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.options.Timeout)
+		ctx, cancel = context.WithTimeout(ctx, c.options.Timeout+rq.wait)
 		defer cancel()
 	}
-	if rq.method == http.MethodPost && rq.once == "" {
+	if rq.method == http.MethodPost && rq.once == "" && !rq.idempotent {
 		var key [16]byte
 		if _, err := io.ReadFull(c.options.Random, key[:]); err != nil {
 			return fmt.Errorf("no randomness for an idempotency key: %w", err)
@@ -145,6 +149,9 @@ func (c *Client) try(ctx context.Context, rq call) ([]byte, error) {
 		return nil, fmt.Errorf("the server's answer is larger than %d bytes", maxAnswer)
 	case resp.StatusCode >= 300:
 		return nil, problem(resp, body)
+	}
+	if rq.head != nil {
+		rq.head(resp.Header)
 	}
 	return body, nil
 }

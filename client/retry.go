@@ -43,7 +43,7 @@ func (rq call) repeatable(err error) bool {
 }
 
 // safe says whether doing it twice comes to the same as doing it once.
-func (rq call) safe() bool { return rq.method == http.MethodGet || rq.once != "" }
+func (rq call) safe() bool { return rq.method == http.MethodGet || rq.once != "" || rq.idempotent }
 
 // pause waits before a repetition. It says false when the call should be given up: no budget, no time, or too long a wait.
 func (c *Client) pause(ctx context.Context, tries int, err error) bool {

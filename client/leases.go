@@ -1,0 +1,166 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/grapnelhq/grapnel/policy"
+)
+
+// Message is what a queue hands out: the bytes that a publisher or provider sent, and the right to say what came of them.
+type Message struct {
+	MessageMeta
+	Body []byte
+
+	left time.Duration // of the lease, when it came
+	at   time.Time     // when that was
+}
+
+// MessageMeta is what is known about a message. The URLs that the server sends along are for programs without this package; nothing
+// here follows them.
+type MessageMeta struct {
+	Lease          string    `json:"lease"` // the right to settle it; it can be used once
+	EventID        string    `json:"event_id"`
+	DeliveryID     string    `json:"delivery_id"`
+	Type           string    `json:"type"`
+	Key            string    `json:"key"`
+	ContentType    string    `json:"content_type"`
+	Attempt        int       `json:"attempt"`       // 1 at the first
+	FirstSeenAt    time.Time `json:"first_seen_at"` // when the event was accepted
+	LeaseExpiresAt time.Time `json:"lease_expires_at"`
+}
+
+// UnmarshalJSON reads {"meta":{…},"body":…} or {"meta":{…},"body_base64":…}; what is JSON keeps its bytes.
+func (m *Message) UnmarshalJSON(text []byte) error {
+	var doc struct {
+		Meta   MessageMeta     `json:"meta"`
+		Body   json.RawMessage `json:"body"`
+		Base64 []byte          `json:"body_base64"`
+	}
+	if err := json.Unmarshal(text, &doc); err != nil {
+		return err
+	}
+	m.MessageMeta, m.Body = doc.Meta, doc.Body
+	if doc.Base64 != nil {
+		m.Body = doc.Base64
+	}
+	return nil
+}
+
+// Take says what to lease.
+type Take struct {
+	Max      int           // at most so many; 0: one
+	Wait     time.Duration // how long the server waits for the first one, up to a minute; 0: not at all
+	Consumer string        // who asks; empty: nobody by name
+}
+
+// Next leases messages. None is no error: there was nothing within the time.
+func (c *Client) Next(ctx context.Context, queue string, t Take) ([]Message, error) {
+	q := url.Values{"max": {strconv.Itoa(max(1, t.Max))}}
+	if t.Wait > 0 {
+		q.Set("wait", t.Wait.Round(time.Millisecond).String())
+	}
+	put(q, "consumer", t.Consumer)
+	var text json.RawMessage
+	var date time.Time
+	err := c.do(ctx, call{method: http.MethodGet, path: queuePath(queue) + "/next", query: q, out: &text, wait: t.Wait,
+		head: func(h http.Header) { date, _ = http.ParseTime(h.Get("Date")) }})
+	if err != nil || len(text) == 0 {
+		return nil, err
+	}
+	var page struct{ Data []Message }
+	if err := json.Unmarshal(text, &page); err != nil {
+		return nil, fmt.Errorf("the server's answer cannot be read: %w", err)
+	}
+	now := time.Now()
+	for i := range page.Data {
+		m := &page.Data[i]
+		m.at, m.left = now, left(m.LeaseExpiresAt, date, now)
+	}
+	return page.Data, nil
+}
+
+// left is how much of a lease is left. The two clocks may differ; the answer says in whole seconds what the server's was.
+func left(until, date, now time.Time) time.Duration {
+	if skew := now.Sub(date); !date.IsZero() && (skew < -2*time.Second || skew > 3*time.Second) {
+		now = date.Add(500 * time.Millisecond)
+	}
+	return until.Sub(now)
+}
+
+// Peek shows the messages that a queue would hand out next, without leasing them.
+func (c *Client) Peek(ctx context.Context, queue string, limit int) (*Page[Peeked], error) {
+	return get[Page[Peeked]](ctx, c, queuePath(queue)+"/peek", window(limit, ""))
+}
+
+// Peeked is a message that was looked at: it has no lease.
+type Peeked struct {
+	Raw
+	Message
+}
+
+// UnmarshalJSON reads it like a message.
+func (p *Peeked) UnmarshalJSON(text []byte) error { return p.Message.UnmarshalJSON(text) }
+
+// Ack says that a message is dealt with.
+func (c *Client) Ack(ctx context.Context, lease string) error {
+	return c.settle(ctx, lease, "ack", nil)
+}
+
+// Nack gives a message back: it comes again after the policy's backoff, or after a delay that is not negative.
+func (c *Client) Nack(ctx context.Context, lease, reason string, delay time.Duration) error {
+	in := map[string]string{}
+	if reason != "" {
+		in["reason"] = reason
+	}
+	if delay >= 0 {
+		in["delay"] = delay.String()
+	}
+	return c.settle(ctx, lease, "nack", in)
+}
+
+// ByPolicy as a delay leaves it to the queue's policy when a message comes again.
+const ByPolicy time.Duration = -1
+
+// Reject makes a message a dead letter at once: trying again would not help.
+func (c *Client) Reject(ctx context.Context, lease, reason string) error {
+	in := map[string]string{}
+	if reason != "" {
+		in["reason"] = reason
+	}
+	return c.settle(ctx, lease, "reject", in)
+}
+
+// Extend lets a lease end so long from now, and returns when that is.
+func (c *Client) Extend(ctx context.Context, lease string, by time.Duration) (time.Time, error) {
+	body, err := json.Marshal(map[string]policy.Duration{"by": policy.Duration(by)})
+	if err != nil {
+		return time.Time{}, fmt.Errorf("the request cannot be written as JSON: %w", err)
+	}
+	var answer struct {
+		Until time.Time `json:"lease_expires_at"`
+	}
+	err = c.do(ctx, call{method: http.MethodPost, path: leasePath(lease, "extend"), body: body, out: &answer, idempotent: true})
+	return answer.Until, err
+}
+
+// settle says what came of a message. It carries no idempotency key: a lease can be used once, so asking again does no harm, and remembering
+// the answer would cost the server as much as settling.
+func (c *Client) settle(ctx context.Context, lease, verb string, in map[string]string) error {
+	rq := call{method: http.MethodPost, path: leasePath(lease, verb), idempotent: true}
+	if in != nil {
+		body, err := json.Marshal(in)
+		if err != nil {
+			return fmt.Errorf("the request cannot be written as JSON: %w", err)
+		}
+		rq.body = body
+	}
+	return c.do(ctx, rq)
+}
+
+func leasePath(lease, verb string) string { return "/v1/leases/" + url.PathEscape(lease) + "/" + verb }
