@@ -40,6 +40,15 @@ func NewID(prefix string, now time.Time, random io.Reader) string {
 	return encodeID(prefix, b)
 }
 
+// NewToken makes something that nobody can guess: 128 random bits, without a time.
+func NewToken(prefix string, random io.Reader) string {
+	var b [16]byte
+	if _, err := io.ReadFull(random, b[:]); err != nil {
+		panic("grapnel: no randomness for a token: " + err.Error()) // crypto/rand never fails; a test's source must not either
+	}
+	return encodeID(prefix, b)
+}
+
 // DeliveryID is the id of the delivery with the given sequence number. It is computed, not stored: the unique part carries
 // the second of acceptance and the number itself, so finding a delivery by its id is a look-up by primary key.
 func DeliveryID(accepted time.Time, seq int64) string {

@@ -27,6 +27,8 @@ type Lease struct {
 	Queue     string // id of the endpoint
 	Consumer  string // who has it, as far as that is known
 	Delivery  int64
+	CreatedAt time.Time // of the delivery
+	Anchor    time.Time // of the delivery, when the lease was granted: start of its first attempt, before that when it became a head
 	Event     int64
 	Number    int     // of the attempt that it is
 	Trigger   Trigger // of that attempt

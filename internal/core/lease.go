@@ -1,0 +1,59 @@
+package core
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/policy"
+)
+
+// What becomes of deliveries of a queue although nobody has said what came of them: changes without an attempt. What a consumer says, and
+// what it fails to say in time, is Settle's.
+
+// GiveBack undoes a lease that reached nobody: the delivery is where it was, and no attempt counts.
+func GiveBack(ep *grapnel.Endpoint, l grapnel.Lease, now time.Time) Change {
+	ch := store.Change{Status: grapnel.Pending, Due: l.Scheduled, Trigger: l.Trigger, At: now, Reason: "given back: who asked for it had left before it came"}
+	return leased(ep, l, ch, nil)
+}
+
+// Damaged ends the delivery of a lease whose payload cannot be handed out, now or ever.
+func Damaged(ep *grapnel.Endpoint, l grapnel.Lease, now time.Time) Change {
+	ch := store.Change{Status: grapnel.Failed, ReasonCode: grapnel.ReasonPermanent, Reason: reasonDamaged, At: now}
+	return leased(ep, l, ch, []News{{Type: grapnel.EventDeliveryFailed, Reason: reasonDamaged}})
+}
+
+// Outlived ends the delivery of a lease that should not have been granted: it is older than the policy lets it become.
+func Outlived(ep *grapnel.Endpoint, l grapnel.Lease, now time.Time) Change {
+	ch, news := spent(ep, grapnel.ReasonExpired, reasonOutlived(ep, l.Number-1), now)
+	return leased(ep, l, ch, news)
+}
+
+// Expired ends a delivery that has waited in its queue for longer than the policy allows.
+func Expired(ep *grapnel.Endpoint, h store.Head, now time.Time) Change {
+	ch, news := spent(ep, grapnel.ReasonExpired, reasonOutlived(ep, h.Attempts), now)
+	ch.Delivery, ch.Expect, ch.NextDelay = h.Delivery, h.Attempts, FirstDelay(&ep.Policy)
+	return Change{Endpoint: ep.ID, Change: ch, News: news}
+}
+
+// Overdue says whether what waits in a queue since anchor has to end: it may be handed out until max_age is over and not later. What a
+// person asks for has no age.
+func Overdue(p *policy.Policy, trigger grapnel.Trigger, anchor, now time.Time) bool {
+	asked := trigger == grapnel.TriggerManual || trigger == grapnel.TriggerTest
+	return p.MaxAge > 0 && !asked && now.After(anchor.Add(p.MaxAge.Std()))
+}
+
+func leased(ep *grapnel.Endpoint, l grapnel.Lease, ch store.Change, news []News) Change {
+	ch.Delivery, ch.Expect, ch.NextDelay = l.Delivery, l.Number-1, FirstDelay(&ep.Policy)
+	ch.Lease = &store.Settlement{Token: l.Token}
+	return Change{Endpoint: ep.ID, Change: ch, News: news}
+}
+
+func reasonOutlived(ep *grapnel.Endpoint, attempts int) string {
+	waited := fmt.Sprintf("nobody has settled it within the time for which the policy lets a delivery wait, %s", ep.Policy.MaxAge)
+	if attempts == 0 {
+		waited += "; it was never handed out"
+	}
+	return waited
+}
