@@ -51,7 +51,7 @@ type Street interface {
 	// Head returns one pending delivery's current place, or nil if it is final or absent. The second result is false
 	// when the delivery is pending but not the head of its lane; its place then has neither Due nor Anchor.
 	Head(ctx context.Context, delivery int64) (*Head, bool, error)
-	// Hasten makes heads due at h.At that wait longer because of their endpoint (Change.EndpointWide) and were recorded so before
+	// Hasten makes heads without lease due at h.At that wait longer because of their endpoint (Change.EndpointWide) and were recorded so before
 	// h.Before: their schedules were made for an endpoint that was away. At most limit, the earliest first; fewer than that means
 	// that none is left.
 	Hasten(ctx context.Context, endpoint string, h Hastening, limit int) (int, error)
@@ -101,10 +101,10 @@ type Accepted struct {
 // Placed is what became of one event.
 type Placed struct {
 	Seq        int64
-	ID         string    // of the event that is stored
+	ID         string    // of the event that is stored, or was, when a duplicate of what is purged is Known
 	AcceptedAt time.Time // of the event that is stored, which for a duplicate is the first one
 	Deliveries int       // that its acceptance made; redeliveries are not counted
-	Duplicate  bool      // the id exists with the same type, key, tenant and data, or it was Known: nothing was written
+	Duplicate  bool      // it was Known, or the id exists with the same type, key, tenant and data: nothing was written
 	Conflict   bool      // the id exists with something else: nothing was written, and nothing is told of what is there
 	Differs    bool      // with Duplicate: it was known with another body
 }
