@@ -117,6 +117,9 @@ func (e *Engine) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.
 		})
 		if !errors.Is(err, store.ErrStale) {
 			e.told(along.Tell, put.Told)
+			if ep.Queue != nil && e.ready != nil {
+				e.ready(ep.ID) // it may hand out again, or not any more
+			}
 			return put, err
 		}
 	}

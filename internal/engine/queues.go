@@ -11,6 +11,21 @@ import (
 // Queues. The core attempts nothing of an endpoint that is pulled: consumers take leases from the store (package queue), and what comes of
 // them is recorded here, like the outcome of any other attempt.
 
+// Queues returns those in scope, sorted by id.
+func (e *Engine) Queues(scope store.Scope) []grapnel.Endpoint {
+	conf := e.config.Load()
+	if conf.queues == 0 {
+		return nil
+	}
+	var all []grapnel.Endpoint
+	for i := range conf.endpoints {
+		if ep := &conf.endpoints[i]; ep.Queue != nil && ep.DeletedAt.IsZero() && scope.Allows(ep.Tenant) {
+			all = append(all, *ep)
+		}
+	}
+	return all
+}
+
 // Settle records what became of leases, with all that is told of it. A change that did not apply has done nothing: its lease was over, or
 // settled already.
 func (e *Engine) Settle(_ context.Context, changes []core.Change) ([]store.Changed, error) {

@@ -1,0 +1,97 @@
+package queue
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+const (
+	mostSeen    = 1000 // consumers remembered for each queue
+	seenFor     = 24 * time.Hour
+	mostCounted = 10_000 // leases that are counted by consumer
+)
+
+// see notes that a consumer has asked.
+func (l *line) see(consumer string, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, known := l.seen[consumer]; !known && len(l.seen) >= mostSeen {
+		oldest := ""
+		for name, at := range l.seen {
+			if oldest == "" || at.Before(l.seen[oldest]) {
+				oldest = name
+			}
+		}
+		delete(l.seen, oldest)
+	}
+	l.seen[consumer] = now
+}
+
+// Consumers are those who have asked a queue within a day, as far as this process has seen, and those who hold leases, sorted by name.
+func (r *Room) Consumers(ctx context.Context, queue string) ([]grapnel.Consumer, error) {
+	leases, err := r.store.LeaseList(ctx, queue, mostCounted)
+	if err != nil {
+		return nil, err
+	}
+	now := r.now()
+	byName := map[string]*grapnel.Consumer{}
+	at := func(name string) *grapnel.Consumer {
+		if byName[name] == nil {
+			byName[name] = &grapnel.Consumer{Name: name}
+		}
+		return byName[name]
+	}
+	l := r.line(queue)
+	l.mu.Lock()
+	for name, seen := range l.seen {
+		if now.Sub(seen) > seenFor {
+			delete(l.seen, name)
+			continue
+		}
+		at(name).SeenAt = seen
+	}
+	l.mu.Unlock()
+	for i := range leases {
+		c := at(leases[i].Consumer)
+		c.Leased++
+		if leases[i].GrantedAt.After(c.SeenAt) {
+			c.SeenAt = leases[i].GrantedAt
+		}
+	}
+	all := make([]grapnel.Consumer, 0, len(byName))
+	for _, c := range byName {
+		all = append(all, *c)
+	}
+	slices.SortFunc(all, func(a, b grapnel.Consumer) int { return cmp.Compare(a.Name, b.Name) })
+	return all, nil
+}
+
+// Counts says what is in a queue.
+func (r *Room) Counts(ctx context.Context, queue string) (grapnel.QueueCounts, error) {
+	return r.store.QueueCounts(ctx, queue, r.now())
+}
+
+// Peek returns what a queue would hand out next, and later, without leasing anything. What nobody can read any more has no event.
+func (r *Room) Peek(ctx context.Context, queue string, limit int) ([]Waiting, error) {
+	heads, err := r.store.Heads(ctx, queue, limit)
+	if err != nil {
+		return nil, err
+	}
+	seqs := make([]int64, len(heads))
+	for i := range heads {
+		seqs[i] = heads[i].Event
+	}
+	events, err := r.store.Events(ctx, seqs)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Waiting, len(heads))
+	for i := range heads {
+		all[i] = Waiting{heads[i], events[i]}
+	}
+	return all, nil
+}

@@ -1,0 +1,54 @@
+package queue
+
+import (
+	"sync"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// granted remembers leases that were granted here, so that settling one need not read it. It decides nothing: what it has forgotten, or what
+// came with another process, is read from the store.
+type granted struct {
+	mu      sync.Mutex
+	byToken map[string]grapnel.Lease
+}
+
+// mostGranted bounds what is remembered: some 20 MB.
+const mostGranted = 65536
+
+func newGranted() *granted { return &granted{byToken: map[string]grapnel.Lease{}} }
+
+func (g *granted) put(leases []grapnel.Lease) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for i := range leases {
+		if _, there := g.byToken[leases[i].Token]; there || len(g.byToken) < mostGranted {
+			g.byToken[leases[i].Token] = leases[i]
+		}
+	}
+}
+
+func (g *granted) get(token string) (grapnel.Lease, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	l, known := g.byToken[token]
+	return l, known
+}
+
+func (g *granted) drop(token string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.byToken, token)
+}
+
+// forget drops what ended before a time: deliveries that people skipped, queues that are gone.
+func (g *granted) forget(before time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for token := range g.byToken {
+		if g.byToken[token].Until.Before(before) {
+			delete(g.byToken, token)
+		}
+	}
+}

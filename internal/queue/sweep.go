@@ -1,0 +1,147 @@
+package queue
+
+import (
+	"context"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/core"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+const (
+	sweepEvery  = time.Second
+	lookEvery   = 30 * time.Second // the longest for which it is believed that a queue has no lease
+	overPage    = 200              // leases that are over, and deliveries that are too old, in one commit
+	forgetAfter = time.Minute      // after its end, for a lease that nobody has said anything about
+)
+
+// sweepUntil does what must happen though nobody asks, until ctx ends.
+func (r *Room) sweepUntil(ctx context.Context) {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for n := 0; ; n++ {
+		r.Sweep(ctx)
+		if n%60 == 59 {
+			r.granted.forget(r.now().Add(-forgetAfter))
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Sweep records leases that are over and ends what has waited for too long, in every queue where there may be any. Run does it every
+// second.
+func (r *Room) Sweep(ctx context.Context) {
+	for _, ep := range r.street.Queues(store.Everyone()) {
+		l := r.line(ep.ID)
+		err := l.sweepLeases(ctx, &ep)
+		if err == nil {
+			err = l.sweepAges(ctx, &ep)
+		}
+		if err != nil && ctx.Err() == nil {
+			r.log.Error("what is over in a queue could not be ended", "queue", ep.ID, "error", err)
+		}
+	}
+	r.tidy()
+}
+
+// tidy forgets the lines of queues that are gone.
+func (r *Room) tidy() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for id, l := range r.lines {
+		l.mu.Lock()
+		idle := !l.running
+		l.mu.Unlock()
+		if _, there := r.street.Endpoint(store.Everyone(), id); idle && !there {
+			delete(r.lines, id)
+		}
+	}
+}
+
+// expect has the sweep look when the first of some leases is over.
+func (l *line) expect(leases []grapnel.Lease) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range leases {
+		if leases[i].Until.Before(l.lookAt) {
+			l.lookAt = leases[i].Until
+		}
+	}
+}
+
+// due says whether a time has come, and moves it on. A clock that was set back must not put it off.
+func due(at *time.Time, now time.Time, every time.Duration) bool {
+	if at.After(now) && at.Sub(now) <= every {
+		return false
+	}
+	*at = now.Add(every)
+	return true
+}
+
+// lookAgain has the next sweep look, because this one could not.
+func (l *line) lookAgain() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lookAt = time.Time{}
+}
+
+func (l *line) sweepLeases(ctx context.Context, ep *grapnel.Endpoint) error {
+	now := l.room.now()
+	l.mu.Lock()
+	look := due(&l.lookAt, now, lookEvery)
+	l.mu.Unlock()
+	for look {
+		leases, err := l.room.store.LeaseList(ctx, ep.ID, overPage)
+		if err != nil {
+			l.lookAgain()
+			return err
+		}
+		over := 0
+		for over < len(leases) && !leases[over].Until.After(now) {
+			over++
+		}
+		l.expect(leases[over:])
+		if over > 0 && !l.room.runOut(ep, leases[:over]) {
+			l.lookAgain()
+			return nil
+		}
+		look = over == overPage && ctx.Err() == nil
+	}
+	return nil
+}
+
+// sweepAges ends what has waited for longer than the policy allows. Heads are read by when they are due, which is never after they are too old.
+func (l *line) sweepAges(ctx context.Context, ep *grapnel.Endpoint) error {
+	longest := ep.Policy.MaxAge.Std()
+	if longest == 0 || !active(ep) {
+		return nil
+	}
+	r, now := l.room, l.room.now()
+	l.mu.Lock()
+	look := due(&l.ageAt, now, min(max(longest/10, sweepEvery), lookEvery))
+	l.mu.Unlock()
+	for look {
+		heads, err := r.store.Heads(ctx, ep.ID, overPage)
+		if err != nil {
+			return err
+		}
+		var old []core.Change
+		for _, h := range heads {
+			if !h.Blocked && !h.Due.After(now) && core.Overdue(&ep.Policy, h.Trigger, h.Anchor, now) {
+				old = append(old, core.Expired(ep, h, now))
+			}
+		}
+		if len(old) > 0 {
+			if _, err := r.street.Settle(ctx, old); err != nil {
+				return err
+			}
+		}
+		look = len(old) == overPage && ctx.Err() == nil
+	}
+	return nil
+}
