@@ -59,7 +59,7 @@ type Settled struct {
 	Outcome Outcome
 	Reason  string        // of a nack or reject
 	Took    time.Duration // that the handler took
-	Err     error         // not nil: the server does not know of the outcome, and the message comes again
+	Err     error         // not nil: whether the server knows of the outcome is not certain, so the message may come again
 }
 
 // ConsumeOptions say how to consume. Every zero value has a meaning.

@@ -17,6 +17,7 @@ type NewEndpoint struct {
 	Description    string                 `json:"description,omitempty"`
 	EventTypes     []string               `json:"event_types,omitempty"`
 	Filter         string                 `json:"filter,omitempty"`
+	Source         string                 `json:"source,omitempty"` // only what came in through this source
 	Policy         any                    `json:"policy,omitempty"` // the name of a policy, or what is JSON of one
 	Ordering       grapnel.Ordering       `json:"ordering,omitempty"`
 	RateLimit      *grapnel.RateLimit     `json:"rate_limit,omitempty"`
@@ -36,6 +37,7 @@ type Endpoint struct {
 	Description    string                 `json:"description"`
 	EventTypes     []string               `json:"event_types"`
 	Filter         string                 `json:"filter"`
+	Source         string                 `json:"source"` // only what came in through this source
 	Policy         json.RawMessage        `json:"policy"` // a name or an inline policy
 	Ordering       grapnel.Ordering       `json:"ordering"`
 	RateLimit      *grapnel.RateLimit     `json:"rate_limit"`

@@ -84,6 +84,7 @@ type Event struct {
 	DataBase64  []byte            `json:"data_base64"` // instead of Data, when that is not JSON
 	ContentType string            `json:"content_type"`
 	Metadata    map[string]string `json:"metadata"`
+	Source      string            `json:"source"` // that it came in through; empty: it was published
 	OccurredAt  time.Time         `json:"occurred_at"`
 	AcceptedAt  time.Time         `json:"accepted_at"`
 	Deliveries  []Delivery        `json:"deliveries"` // without attempts; only when one event is asked for
@@ -91,10 +92,10 @@ type Event struct {
 
 // EventFilter selects events; the zero value selects all.
 type EventFilter struct {
-	Type, Key, Tenant string
-	From, To          time.Time // of acceptance; From inclusive, To exclusive
-	Limit             int       // 0: the server's default
-	Cursor            string
+	Type, Key, Tenant, Source string
+	From, To                  time.Time // of acceptance; From inclusive, To exclusive
+	Limit                     int       // 0: the server's default
+	Cursor                    string
 }
 
 func (f EventFilter) query() url.Values {
@@ -102,6 +103,7 @@ func (f EventFilter) query() url.Values {
 	put(q, "type", f.Type)
 	put(q, "key", f.Key)
 	put(q, "tenant", f.Tenant)
+	put(q, "source", f.Source)
 	putTime(q, "from", f.From)
 	putTime(q, "to", f.To)
 	return q

@@ -1,0 +1,88 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"net/url"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// IntakeOutcome is what became of a request to a source that left something.
+type IntakeOutcome string
+
+// The outcomes of requests to sources.
+const (
+	IntakeAccepted   IntakeOutcome = "accepted"
+	IntakeUnverified IntakeOutcome = "unverified"
+	IntakeConflict   IntakeOutcome = "conflict"
+)
+
+// Request is a request that came in through a source. The fields from Method on are there only when one is asked for.
+type Request struct {
+	Raw
+	ID          string        `json:"id"` // of the event; req_… if it is none
+	SourceID    string        `json:"source_id"`
+	Tenant      string        `json:"tenant"`
+	Outcome     IntakeOutcome `json:"outcome"`
+	Reason      string        `json:"reason"`
+	ReceivedAt  time.Time     `json:"received_at"`
+	EventID     string        `json:"event_id"` // that it became or contradicts
+	Type        string        `json:"type"`
+	Key         string        `json:"key"`
+	ContentType string        `json:"content_type"`
+	Size        int           `json:"size"`
+
+	Method     string           `json:"method"`
+	Path       string           `json:"path"`
+	Remote     string           `json:"remote"`
+	Headers    []grapnel.Header `json:"headers"`
+	Checks     []grapnel.Check  `json:"checks"`
+	KnownBy    *KnownBy         `json:"known_by"`
+	Body       json.RawMessage  `json:"body"`        // when it is JSON
+	BodyText   *string          `json:"body_text"`   // when it is other text
+	BodyBase64 []byte           `json:"body_base64"` // when it is neither
+}
+
+// KnownBy is what a source knows a request by.
+type KnownBy struct {
+	By    grapnel.DedupeBy `json:"by"`
+	Value string           `json:"value"`
+}
+
+// Content is the body of a request, whatever it is.
+func (r *Request) Content() []byte {
+	switch {
+	case r.Body != nil:
+		return r.Body
+	case r.BodyText != nil:
+		return []byte(*r.BodyText)
+	}
+	return r.BodyBase64
+}
+
+// InboxFilter selects requests; the zero value selects all.
+type InboxFilter struct {
+	Source, Tenant string
+	Outcome        IntakeOutcome
+	From, To       time.Time // of receipt; From inclusive, To exclusive
+	Limit          int
+	Cursor         string
+}
+
+// Inbox lists what came in through sources, the newest first.
+func (c *Client) Inbox(ctx context.Context, f InboxFilter) (*Page[Request], error) {
+	q := window(f.Limit, f.Cursor)
+	put(q, "source", f.Source)
+	put(q, "tenant", f.Tenant)
+	put(q, "outcome", string(f.Outcome))
+	putTime(q, "from", f.From)
+	putTime(q, "to", f.To)
+	return get[Page[Request]](ctx, c, "/v1/inbox", q)
+}
+
+// InboxRequest returns one request with all that is known of it.
+func (c *Client) InboxRequest(ctx context.Context, id string) (*Request, error) {
+	return get[Request](ctx, c, "/v1/inbox/"+url.PathEscape(id), nil)
+}

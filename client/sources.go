@@ -1,0 +1,152 @@
+package client
+
+import (
+	"context"
+	"net/url"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/policy"
+)
+
+// NewSource is a source to be created. Name and Verify.Scheme are required; the server says what the rest is when left out.
+type NewSource struct {
+	Name         string             `json:"name"`
+	Tenant       string             `json:"tenant,omitempty"`
+	Description  string             `json:"description,omitempty"`
+	Verify       NewVerify          `json:"verify"`
+	Dedupe       *NewDedupe         `json:"dedupe,omitempty"`
+	OnUnverified grapnel.Unverified `json:"on_unverified,omitempty"`
+	Type         string             `json:"type,omitempty"` // a CEL expression; empty: the provider's own field
+	Key          string             `json:"key,omitempty"`  // the same
+	PublicURL    string             `json:"public_url,omitempty"`
+	RateLimit    *grapnel.RateLimit `json:"rate_limit,omitempty"`
+	MaxBody      int64              `json:"max_body,omitempty"`
+}
+
+// NewVerify says how a source verifies.
+type NewVerify struct {
+	Scheme          string          `json:"scheme"`
+	Secret          string          `json:"secret,omitempty"`
+	Secrets         []string        `json:"secrets,omitempty"` // instead of Secret, the newest first
+	Header          string          `json:"header,omitempty"`
+	Algorithm       string          `json:"algorithm,omitempty"`
+	Encoding        string          `json:"encoding,omitempty"`
+	Prefix          string          `json:"prefix,omitempty"`
+	Signed          string          `json:"signed,omitempty"`
+	TimestampHeader string          `json:"timestamp_header,omitempty"`
+	IDHeader        string          `json:"id_header,omitempty"`
+	TypeHeader      string          `json:"type_header,omitempty"`
+	Tolerance       policy.Duration `json:"tolerance,omitzero"`
+	Username        string          `json:"username,omitempty"`
+}
+
+// NewDedupe says how a source knows what it has had before.
+type NewDedupe struct {
+	By     []grapnel.DedupeBy `json:"by,omitzero"` // nil: the server's default; empty: never
+	Window policy.Duration    `json:"window,omitzero"`
+	Ignore []string           `json:"ignore,omitempty"`
+}
+
+// Source is where the webhooks of one provider come in.
+type Source struct {
+	Raw
+	ID           string                 `json:"id"`
+	Tenant       string                 `json:"tenant"`
+	Name         string                 `json:"name"`
+	Description  string                 `json:"description"`
+	IngestURL    string                 `json:"ingest_url"` // below the server's address
+	Verify       Verify                 `json:"verify"`
+	Dedupe       Dedupe                 `json:"dedupe"`
+	OnUnverified grapnel.Unverified     `json:"on_unverified"`
+	Type         string                 `json:"type"`
+	Key          string                 `json:"key"`
+	PublicURL    string                 `json:"public_url"`
+	RateLimit    *grapnel.RateLimit     `json:"rate_limit"`
+	MaxBody      int64                  `json:"max_body"` // 0: the server's limit
+	Status       grapnel.EndpointStatus `json:"status"`   // enabled or paused
+	Provider     Provider               `json:"provider"`
+	CreatedAt    time.Time              `json:"created_at"`
+	UpdatedAt    time.Time              `json:"updated_at"`
+	Revision     int64                  `json:"revision"`
+}
+
+// Verify is how a source verifies, without its secrets.
+type Verify struct {
+	Scheme          string           `json:"scheme"`
+	Secrets         []SecretInfo     `json:"secrets"` // those that count at present, the newest first
+	Header          string           `json:"header"`
+	Algorithm       string           `json:"algorithm"`
+	Encoding        string           `json:"encoding"`
+	Prefix          string           `json:"prefix"`
+	Signed          string           `json:"signed"`
+	TimestampHeader string           `json:"timestamp_header"`
+	IDHeader        string           `json:"id_header"`
+	TypeHeader      string           `json:"type_header"`
+	Tolerance       *policy.Duration `json:"tolerance"` // nil: no timestamp is signed
+	Username        string           `json:"username"`
+}
+
+// Dedupe is how a source knows what it has had before.
+type Dedupe struct {
+	By     []grapnel.DedupeBy `json:"by"`
+	Window policy.Duration    `json:"window"`
+	Ignore []string           `json:"ignore"`
+}
+
+// Provider is what the server knows of whoever sends.
+type Provider struct {
+	Title      string           `json:"title"`
+	Signature  string           `json:"signature"`
+	IDsSigned  bool             `json:"ids_signed"`
+	RetriesFor *policy.Duration `json:"retries_for"` // nil: it does not, or nobody knows
+	Retries    string           `json:"retries"`
+	Checked    string           `json:"checked"`
+	Docs       string           `json:"docs"`
+}
+
+// SourceFilter selects sources; the zero value selects all.
+type SourceFilter struct {
+	Tenant string
+	Limit  int
+	Cursor string
+}
+
+// CreateSource creates a source.
+func (c *Client) CreateSource(ctx context.Context, s NewSource) (*Source, error) {
+	return post[Source](ctx, c, "/v1/sources", s)
+}
+
+// Source returns a source.
+func (c *Client) Source(ctx context.Context, id string) (*Source, error) {
+	return get[Source](ctx, c, sourcePath(id), nil)
+}
+
+// Sources lists sources.
+func (c *Client) Sources(ctx context.Context, f SourceFilter) (*Page[Source], error) {
+	q := window(f.Limit, f.Cursor)
+	put(q, "tenant", f.Tenant)
+	return get[Page[Source]](ctx, c, "/v1/sources", q)
+}
+
+// UpdateSource changes the fields given, by JSON merge patch: a nil value removes one. Secrets stay unless some are given.
+func (c *Client) UpdateSource(ctx context.Context, id string, changes map[string]any) (*Source, error) {
+	return patch[Source](ctx, c, sourcePath(id), nil, changes)
+}
+
+// RotateSourceSecret gives a source the provider's new secret. Those before it count as well for overlap; 0 leaves that to the server, a
+// negative one ends them at once.
+func (c *Client) RotateSourceSecret(ctx context.Context, id, secret string, overlap time.Duration) (*Source, error) {
+	in := map[string]any{"secret": secret}
+	if overlap != 0 {
+		in["overlap"] = max(0, overlap).String()
+	}
+	return post[Source](ctx, c, sourcePath(id)+"/rotate-secret", in)
+}
+
+// DeleteSource deletes a source; what it took in stays. The reason is for the audit.
+func (c *Client) DeleteSource(ctx context.Context, id, reason string) error {
+	return c.remove(ctx, sourcePath(id), why(reason))
+}
+
+func sourcePath(id string) string { return "/v1/sources/" + url.PathEscape(id) }
