@@ -1,21 +1,224 @@
 package ingress
 
 import (
+	"cmp"
+	"crypto/rand"
+	"log/slog"
 	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
 )
 
 // Room takes requests in. Any number of goroutines may use it; it has none of its own.
-type Room struct{ o Options }
-
-// New makes a room.
-func New(o Options) *Room { return &Room{o: o} }
-
-// Take answers one request for a source. Whoever routes has made sure that the method is POST.
-func (room *Room) Take(w http.ResponseWriter, r *http.Request, source string) {
-	room.o.Problem(w, r, Refusal{Status: http.StatusServiceUnavailable})
+type Room struct {
+	o       Options
+	sources sync.Map // id → *source, of those that exist and were asked for
+	busy    atomic.Int64
+	metrics *metrics
 }
 
-// Collectors are what a registry registers.
-func (room *Room) Collectors() []prometheus.Collector { return nil }
+// New makes a room.
+func New(o Options) *Room {
+	if o.Problem == nil {
+		o.Problem = problem
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Random == nil {
+		o.Random = rand.Reader
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	o.MaxBody = cmp.Or(o.MaxBody, DefaultMaxBody)
+	o.MaxAtOnce = cmp.Or(o.MaxAtOnce, DefaultMaxAtOnce)
+	o.BodyTimeout = cmp.Or(o.BodyTimeout, DefaultBodyTimeout)
+	room := &Room{o: o}
+	room.metrics = newMetrics(room)
+	return room
+}
+
+// Requests that nobody vouches for are kept at this pace and no faster: whoever can reach a source could fill the disk with them.
+const (
+	asidesPerSecond = 10
+	asidesAtOnce    = 100
+)
+
+// How long a provider is asked to wait.
+const (
+	waitBusy   = time.Second
+	waitPaused = time.Minute
+	waitFault  = time.Minute
+)
+
+// Take answers one request for a source. Whoever routes has made sure that the method is POST.
+func (room *Room) Take(w http.ResponseWriter, r *http.Request, id string) {
+	s := room.source(id)
+	if s == nil {
+		room.refuse(w, r, nil, unknown, Refusal{Status: http.StatusNotFound, Code: grapnel.CodeNotFound, Detail: "There is no such source."})
+		return
+	}
+	if s.Paused {
+		room.refuse(w, r, s, paused, Refusal{Status: http.StatusServiceUnavailable, Code: grapnel.CodeUnavailable,
+			Detail: "The source is paused.", RetryAfter: waitPaused})
+		return
+	}
+	if s.fault != nil {
+		room.refuse(w, r, s, failed, Refusal{Status: http.StatusServiceUnavailable, Code: grapnel.CodeUnavailable,
+			Detail: "The source's settings cannot be used.", RetryAfter: waitFault, Err: s.fault})
+		return
+	}
+	if refused := look(r); refused != nil {
+		room.refuse(w, r, s, unfit, *refused)
+		return
+	}
+	if !room.enter(s) {
+		room.refuse(w, r, s, busy, Refusal{Status: http.StatusServiceUnavailable, Code: grapnel.CodeOverloaded,
+			Detail: "Too many requests are on their way.", RetryAfter: waitBusy})
+		return
+	}
+	defer room.leave(s)
+	room.take(w, r, s)
+}
+
+// take reads a request and decides what becomes of it.
+func (room *Room) take(w http.ResponseWriter, r *http.Request, s *source) {
+	limit := room.o.MaxBody
+	if s.MaxBody > 0 {
+		limit = min(limit, s.MaxBody)
+	}
+	body, refused := receive(w, r, limit, room.o.BodyTimeout)
+	if refused != nil {
+		room.refuse(w, r, s, unread, *refused)
+		return
+	}
+	in := &incoming{r: r, header: r.Header, body: body, now: room.o.Now(), source: s}
+	if !in.verify() {
+		room.unverified(w, in)
+		return
+	}
+	// Only what is verified uses up the provider's rate: otherwise anybody could use it up for him.
+	if wait, ok := s.limit.take(in.now); !ok {
+		room.refuse(w, r, s, limited, Refusal{Status: http.StatusTooManyRequests, Code: CodeRateLimited,
+			Detail: "The source gets more requests than it may.", RetryAfter: wait})
+		return
+	}
+	if in.greet(w) {
+		room.metrics.count(s, greeted)
+		return
+	}
+	room.publish(w, in)
+}
+
+// publish makes an event of a verified request, unless it is known.
+func (room *Room) publish(w http.ResponseWriter, in *incoming) {
+	ev := in.event(grapnel.NewID(grapnel.EventPrefix, in.now, room.o.Random))
+	ev.Intake = in.intake()
+	known := in.known(ev.Intake, ev.Type)
+	done, err := room.o.Engine.Publish(in.r.Context(), []store.Incoming{{Event: ev, Known: known}}, nil)
+	if err != nil {
+		room.refuse(w, in.r, in.source, failed, refusal(err))
+		return
+	}
+	placed := done.Events[0]
+	switch {
+	case placed.Differs:
+		aside := room.aside(in, ev.Intake, grapnel.AsideConflict)
+		aside.Event = placed.ID
+		if err := room.o.Store.SetAside(in.r.Context(), aside); err != nil {
+			room.refuse(w, in.r, in.source, failed, refusal(err))
+			return
+		}
+		room.metrics.count(in.source, conflicting)
+		taken(w, http.StatusOK, placed.ID, isConflict)
+	case placed.Duplicate:
+		room.metrics.count(in.source, repeated)
+		taken(w, http.StatusOK, placed.ID, isDuplicate)
+	default:
+		room.metrics.count(in.source, accepted)
+		taken(w, http.StatusAccepted, ev.ID, isNew)
+	}
+}
+
+// unverified refuses a request or, if the source wants to see such, keeps it where nobody gets it.
+func (room *Room) unverified(w http.ResponseWriter, in *incoming) {
+	if in.source.OnUnverified != grapnel.Quarantine {
+		if in.source.row.proof == byBasic {
+			w.Header().Set("Www-Authenticate", `Basic realm="webhooks"`)
+		}
+		room.refuse(w, in.r, in.source, unverified, Refusal{Status: http.StatusUnauthorized, Code: CodeUnverified,
+			Detail: "The request cannot be verified: " + in.complaint() + "."})
+		return
+	}
+	if wait, ok := in.source.meter.aside.take(in.now); !ok {
+		room.refuse(w, in.r, in.source, limited, Refusal{Status: http.StatusTooManyRequests, Code: CodeRateLimited,
+			Detail: "The request cannot be verified, and too many such are kept already.", RetryAfter: wait})
+		return
+	}
+	aside := room.aside(in, in.intake(), grapnel.AsideUnverified)
+	if err := room.o.Store.SetAside(in.r.Context(), aside); err != nil {
+		room.refuse(w, in.r, in.source, failed, refusal(err))
+		return
+	}
+	room.metrics.count(in.source, quarantined)
+	taken(w, http.StatusAccepted, aside.ID, isQuarantined)
+}
+
+// aside is a request that is kept and is no event.
+func (room *Room) aside(in *incoming, how *grapnel.Intake, why grapnel.AsideReason) grapnel.Aside {
+	return grapnel.Aside{
+		ID: grapnel.NewID(grapnel.AsidePrefix, in.now, room.o.Random), Tenant: in.source.Tenant, Why: why,
+		ContentType: in.media(), Body: in.body, Size: len(in.body), Intake: *how,
+	}
+}
+
+// refuse answers that a request was not taken. What is the server's own fault is logged, but for overload and a full disk: who finds those
+// says when they begin and when they end.
+func (room *Room) refuse(w http.ResponseWriter, r *http.Request, s *source, as outcome, refused Refusal) {
+	room.metrics.count(s, as)
+	if refused.Err != nil && r.Context().Err() == nil && refused.Code != grapnel.CodeOverloaded && refused.Code != grapnel.CodeStorageFull {
+		room.o.Log.LogAttrs(r.Context(), slog.LevelError, "a request could not be taken in",
+			slog.String("source", s.ID), slog.Any("error", refused.Err))
+	}
+	room.o.Problem(w, r, refused)
+}
+
+// source finds a source, ready for use.
+func (room *Room) source(id string) *source {
+	now, there := room.o.Engine.Source(store.Everyone(), id)
+	ready, _ := room.sources.Load(id)
+	before, _ := ready.(*source)
+	switch {
+	case !there:
+		if before != nil {
+			room.sources.Delete(id)
+		}
+		return nil
+	case before != nil && before.Revision == now.Revision:
+		return before
+	}
+	// Two requests that meet a new revision both prepare it; the buckets that the loser made are forgotten with what they had counted.
+	s := prepare(now, before)
+	room.sources.Store(id, s)
+	return s
+}
+
+// enter counts a request in, if there is a place for it: one source has at most half of them.
+func (room *Room) enter(s *source) bool {
+	all, mine := room.busy.Add(1), s.meter.busy.Add(1)
+	if most := int64(room.o.MaxAtOnce); all > most || mine > max(most/2, 1) {
+		room.leave(s)
+		return false
+	}
+	return true
+}
+
+func (room *Room) leave(s *source) {
+	room.busy.Add(-1)
+	s.meter.busy.Add(-1)
+}

@@ -1,6 +1,9 @@
 package ingress
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Scheme describes how a provider's requests are told from others, for people and documents.
 type Scheme struct {
@@ -9,17 +12,46 @@ type Scheme struct {
 	Signature  string        // one sentence: where it is and what it covers
 	Secret     string        // what the secret is and where the provider shows it; empty: there is none
 	Settings   []string      // other fields of verify that it reads, with the names of the API
-	Tolerance  bool          // a timestamp is signed, so verify.tolerance counts
+	Tolerance  bool          // a timestamp is checked, so verify.tolerance counts
 	EventID    string        // where the id of an event is found; empty: nowhere
-	DeliveryID string        //
-	Type       string        //
-	Key        string        //
+	DeliveryID string        // where the id of a delivery is found
+	Type       string        // where the type is found
+	Key        string        // where the ordering key is found
 	Unsigned   bool          // the ids are outside of what is signed
 	RetriesFor time.Duration // how long the provider goes on trying; 0: it does not, or nobody knows
-	Retries    string        // the same in words
+	Retries    string        // the same in words; empty: the provider does not say
 	Checked    string        // the day on which that was compared with the provider's documentation; empty: there is no provider
 	Docs       string        // where that is
 }
 
 // Schemes lists every scheme, sorted by name.
-func Schemes() []Scheme { return nil }
+func Schemes() []Scheme {
+	all := make([]Scheme, len(rows))
+	for i, r := range rows {
+		all[i] = r.describe()
+	}
+	return all
+}
+
+// SchemeOf describes one; false: there is none with this name.
+func SchemeOf(name string) (Scheme, bool) {
+	r := find(name)
+	if r == nil {
+		return Scheme{}, false
+	}
+	return r.describe(), true
+}
+
+func (r *row) describe() Scheme {
+	s := r.Scheme
+	s.Tolerance = r.timed()
+	s.Settings = slices.Clone(s.Settings)
+	if s.Tolerance && !slices.Contains(s.Settings, "tolerance") {
+		s.Settings = append(s.Settings, "tolerance")
+	}
+	s.EventID, s.DeliveryID, s.Type, s.Key = names(r.ids.event), names(r.ids.delivery), names(r.kind), names(r.key)
+	if s.Docs != "" {
+		s.Checked = checkedOn
+	}
+	return s
+}

@@ -38,43 +38,57 @@ var environment = sync.OnceValues(func() (*cel.Env, error) {
 	if err != nil {
 		return nil, err
 	}
+	return newEnvironment(registry, &provider{registry}, eventType)
+})
+
+// newEnvironment is a language in which the variable event has a type of the provider.
+func newEnvironment(adapter types.Adapter, provider types.Provider, of string) (*cel.Env, error) {
 	return cel.NewCustomEnv(
-		cel.CustomTypeAdapter(registry),
-		cel.CustomTypeProvider(&provider{registry}),
+		cel.CustomTypeAdapter(adapter),
+		cel.CustomTypeProvider(provider),
 		cel.StdLib(),
-		cel.Variable(eventVariable, cel.ObjectType(eventType)),
+		cel.Variable(eventVariable, cel.ObjectType(of)),
 		cel.ParserExpressionSizeLimit(MaxFilterLength),
 		cel.ParserRecursionLimit(maxDepth),
 		cel.ExpressionNodeLimit(maxNodes),
 	)
-})
+}
 
 // Compile prepares a filter for use. An error is a *CompileError.
 func Compile(filter string) (*Filter, error) {
-	if len(filter) > MaxFilterLength {
-		return nil, &CompileError{1, 1, fmt.Sprintf("a filter has at most %d bytes", MaxFilterLength)}
-	}
-	env, err := environment()
+	program, out, err := compile(environment, filter, "a filter")
 	if err != nil {
-		return nil, fmt.Errorf("match: the filter language cannot be set up: %w", err)
-	}
-	checked, issues := env.Compile(filter)
-	if issues != nil && issues.Err() != nil {
-		return nil, firstIssue(issues)
-	}
-	m := newMeter()
-	if err := m.learn(checked); err != nil {
 		return nil, err
 	}
 	// A dyn, such as a field of the data, may turn out to be true or false; anything else never does.
-	if out := checked.OutputType(); out != cel.BoolType && out != cel.DynType {
+	if out != cel.BoolType && out != cel.DynType {
 		return nil, &CompileError{1, 1, fmt.Sprintf("a filter must be true or false, this one is a %s", out)}
+	}
+	return &Filter{program}, nil
+}
+
+// compile makes a program of a text, bounded in what it takes to compile and to run, and says what type its result has.
+func compile(environment func() (*cel.Env, error), text, what string) (cel.Program, *cel.Type, error) {
+	if len(text) > MaxFilterLength {
+		return nil, nil, &CompileError{1, 1, fmt.Sprintf("%s has at most %d bytes", what, MaxFilterLength)}
+	}
+	env, err := environment()
+	if err != nil {
+		return nil, nil, fmt.Errorf("match: the language of %s cannot be set up: %w", what, err)
+	}
+	checked, issues := env.Compile(text)
+	if issues != nil && issues.Err() != nil {
+		return nil, nil, firstIssue(issues)
+	}
+	m := newMeter()
+	if err := m.learn(checked); err != nil {
+		return nil, nil, err
 	}
 	program, err := env.Program(checked, cel.EvalOptions(cel.OptOptimize), m.matches(), cel.CostTracking(m), cel.CostLimit(maxCost))
 	if err != nil {
-		return nil, &CompileError{1, 1, err.Error()}
+		return nil, nil, &CompileError{1, 1, err.Error()}
 	}
-	return &Filter{program}, nil
+	return program, checked.OutputType(), nil
 }
 
 func firstIssue(issues *cel.Issues) error {

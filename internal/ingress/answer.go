@@ -1,0 +1,77 @@
+package ingress
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// status is what an error of the engine or the store becomes.
+func status(code grapnel.Code) int {
+	switch code {
+	case grapnel.CodeOverloaded, grapnel.CodeUnavailable:
+		return http.StatusServiceUnavailable
+	case grapnel.CodeQuota:
+		return http.StatusTooManyRequests
+	case grapnel.CodeStorageFull:
+		return http.StatusInsufficientStorage
+	default:
+		return http.StatusInternalServerError
+	}
+}
+
+// refusal is what an error of the engine or the store means for the provider: to come again. Nothing of a cause is told.
+func refusal(err error) Refusal {
+	refused := Refusal{Status: http.StatusInternalServerError, Code: "internal", Detail: "The request could not be kept. Send it again.", Err: err}
+	var e *grapnel.Error
+	if errors.As(err, &e) && status(e.Code) != http.StatusInternalServerError {
+		refused.Status, refused.Code, refused.RetryAfter = status(e.Code), e.Code, max(e.RetryAfter, time.Second)
+		if e.Detail != "" {
+			refused.Detail = e.Detail
+		}
+	}
+	return refused
+}
+
+// problem is the answer to a refused request where nobody else writes it.
+func problem(w http.ResponseWriter, _ *http.Request, refused Refusal) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	if refused.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(RetrySeconds(refused.RetryAfter)))
+	}
+	w.WriteHeader(refused.Status)
+	text, _ := json.Marshal(map[string]any{ // of texts and numbers: it cannot fail
+		"type": "about:blank", "title": http.StatusText(refused.Status), "status": refused.Status, "code": refused.Code, "detail": refused.Detail,
+	})
+	_, _ = w.Write(text) // the caller is gone if it fails
+}
+
+// RetrySeconds is what Retry-After says: whole seconds, never too few, at least one.
+func RetrySeconds(d time.Duration) int { return max(1, int((d+time.Second-1)/time.Second)) }
+
+// jsonType is shared by all answers; nobody changes it.
+var jsonType = []string{grapnel.JSONType}
+
+// taken says what became of a request.
+func taken(w http.ResponseWriter, status int, id string, more string) {
+	w.Header()["Content-Type"] = jsonType
+	w.WriteHeader(status)
+	text := make([]byte, 0, 128)
+	text = append(text, `{"id":"`...)
+	text = append(text, id...) // ids need no escapes
+	text = append(text, '"')
+	text = append(append(text, more...), '}', '\n')
+	_, _ = w.Write(text) // the provider is gone if it fails; what was done stays done
+}
+
+// What is said beside the id.
+const (
+	isNew         = `,"duplicate":false`
+	isDuplicate   = `,"duplicate":true`
+	isConflict    = `,"duplicate":true,"conflict":true`
+	isQuarantined = `,"duplicate":false,"quarantined":true`
+)

@@ -1,0 +1,40 @@
+package ingress
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// bucket is a token bucket told by one number: the time at which it would be full. The zero bucket has no limit.
+type bucket struct {
+	each  time.Duration // for one token
+	depth time.Duration // for all of them
+	full  atomic.Int64  // nanoseconds since 1970
+}
+
+func newBucket(l *grapnel.RateLimit) *bucket {
+	if l == nil || l.PerSecond <= 0 {
+		return &bucket{}
+	}
+	each := time.Duration(float64(time.Second) / l.PerSecond)
+	return &bucket{each: each, depth: each * time.Duration(max(l.Burst, 1))}
+}
+
+// take takes a token, or says how long it is until there is one.
+func (b *bucket) take(now time.Time) (wait time.Duration, ok bool) {
+	if b.each <= 0 {
+		return 0, true
+	}
+	for {
+		before := b.full.Load()
+		full := max(before, now.UnixNano()) + int64(b.each)
+		if late := full - now.UnixNano() - int64(b.depth); late > 0 {
+			return time.Duration(late), false
+		}
+		if b.full.CompareAndSwap(before, full) {
+			return 0, true
+		}
+	}
+}

@@ -1,0 +1,365 @@
+package ingress
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"slices"
+	"strconv"
+	"sync"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// What makes two bodies the same. A JSON document is brought into one form: members sorted by name at every level, nothing between
+// tokens, strings decoded, numbers digit by digit as they were written. So 9007199254740992 and 9007199254740993 stay two numbers, which
+// they do not in forms that go through floats. Every value says where it ends, so no two documents have the same form.
+//
+// Of members with the same name in one object all are kept, in their order: which of them counts is the business of whoever reads it.
+
+// document is what one pass over a body found out.
+type document struct {
+	json bool     // it is one JSON value in UTF-8, nested no deeper than an event may be
+	sum  [32]byte // of its form without what is ignored or, if it is not JSON, of its bytes
+}
+
+// Sums of the two kinds of bodies never meet.
+const (
+	formOfJSON  = "grapnel body json\n"
+	formOfBytes = "grapnel body bytes\n"
+)
+
+// read looks at a body once.
+func (i *ignored) read(body []byte) document {
+	f := forms.Get().(*form)
+	defer f.release()
+	f.in, f.at, f.ignored = body, 0, i
+	f.out, f.members = append(f.out[:0], formOfJSON...), f.members[:0]
+	f.space()
+	if utf8.Valid(body) && f.value(0, i.start()) && f.end() {
+		return document{json: true, sum: sha256.Sum256(f.out)}
+	}
+	f.out = append(append(f.out[:0], formOfBytes...), body...)
+	return document{sum: sha256.Sum256(f.out)}
+}
+
+// forms are reused: most of what they hold is the form of the last body. Large ones are left to the collector.
+var forms = sync.Pool{New: func() any { return new(form) }}
+
+const largeForm = 256 << 10
+
+func (f *form) release() {
+	if cap(f.out) <= largeForm {
+		f.in, f.ignored = nil, nil
+		forms.Put(f)
+	}
+}
+
+// form is made while a body is read.
+type form struct {
+	in      []byte
+	at      int
+	out     []byte
+	scratch []byte
+	members []member // of all objects that are being read, the innermost last
+	ignored *ignored
+}
+
+// member is where the name and the form of a member are in out.
+type member struct{ name, after, end int }
+
+func (f *form) space() {
+	for f.at < len(f.in) {
+		switch f.in[f.at] {
+		case ' ', '\t', '\n', '\r':
+			f.at++
+		default:
+			return
+		}
+	}
+}
+
+func (f *form) end() bool {
+	f.space()
+	return f.at == len(f.in)
+}
+
+// next takes one character if it is there.
+func (f *form) next(c byte) bool {
+	if f.at < len(f.in) && f.in[f.at] == c {
+		f.at++
+		return true
+	}
+	return false
+}
+
+// value reads one value that starts here; false: there is none.
+func (f *form) value(depth int, paths live) bool {
+	if f.at == len(f.in) {
+		return false
+	}
+	switch c := f.in[f.at]; c {
+	case '{':
+		return depth < grapnel.MaxDepth && f.object(depth, paths)
+	case '[':
+		return depth < grapnel.MaxDepth && f.array(depth, paths)
+	case '"':
+		_, ok := f.text()
+		return ok
+	case 't':
+		return f.word("true")
+	case 'f':
+		return f.word("false")
+	case 'n':
+		return f.word("null")
+	default:
+		return f.number()
+	}
+}
+
+func (f *form) word(w string) bool {
+	if !bytes.HasPrefix(f.in[f.at:], []byte(w)) {
+		return false
+	}
+	f.at += len(w)
+	f.out = append(f.out, w[0])
+	return true
+}
+
+func (f *form) number() bool {
+	start := f.at
+	f.next('-')
+	switch {
+	case f.next('0'):
+	case !f.digits():
+		return false
+	}
+	if f.next('.') && !f.digits() {
+		return false
+	}
+	if f.next('e') || f.next('E') {
+		if !f.next('+') {
+			f.next('-')
+		}
+		if !f.digits() {
+			return false
+		}
+	}
+	f.out = append(append(append(f.out, '#'), f.in[start:f.at]...), ';')
+	return true
+}
+
+func (f *form) digits() bool {
+	start := f.at
+	for f.at < len(f.in) && f.in[f.at] >= '0' && f.in[f.at] <= '9' {
+		f.at++
+	}
+	return f.at > start
+}
+
+func (f *form) array(depth int, paths live) bool {
+	f.at++
+	f.out = append(f.out, '[')
+	f.space()
+	if f.next(']') {
+		f.out = append(f.out, ']')
+		return true
+	}
+	for n := 0; ; n++ {
+		into, left := f.ignored.element(paths, depth, n)
+		before := len(f.out)
+		f.space()
+		if !f.value(depth+1, into) {
+			return false
+		}
+		if left {
+			f.out = f.out[:before]
+		}
+		f.space()
+		if f.next(']') {
+			f.out = append(f.out, ']')
+			return true
+		}
+		if !f.next(',') {
+			return false
+		}
+	}
+}
+
+func (f *form) object(depth int, paths live) bool {
+	f.at++
+	f.out = append(f.out, '{')
+	mine := len(f.members)
+	f.space()
+	for more := !f.next('}'); more; {
+		f.space()
+		m := member{name: len(f.out)}
+		if f.at == len(f.in) || f.in[f.at] != '"' {
+			return false
+		}
+		name, ok := f.text()
+		if !ok {
+			return false
+		}
+		m.after = len(f.out)
+		into, left := f.ignored.member(paths, depth, name)
+		f.space()
+		if !f.next(':') {
+			return false
+		}
+		f.space()
+		if !f.value(depth+1, into) {
+			return false
+		}
+		if m.end = len(f.out); left {
+			f.out = f.out[:m.name]
+		} else {
+			f.members = append(f.members, m)
+		}
+		f.space()
+		if more = !f.next('}'); more && !f.next(',') {
+			return false
+		}
+	}
+	f.sort(f.members[mine:])
+	f.members = f.members[:mine]
+	f.out = append(f.out, '}')
+	return true
+}
+
+// sort brings the members of the object that ends here into the order of their names; equal names stay in theirs.
+func (f *form) sort(members []member) {
+	order := func(a, b member) int { return bytes.Compare(f.out[a.name:a.after], f.out[b.name:b.after]) }
+	if slices.IsSortedFunc(members, order) {
+		return
+	}
+	start := members[0].name
+	slices.SortStableFunc(members, order)
+	f.scratch = f.scratch[:0]
+	for _, m := range members {
+		f.scratch = append(f.scratch, f.out[m.name:m.end]...)
+	}
+	f.out = append(f.out[:start], f.scratch...)
+}
+
+// lengthOfText is how many bytes the length before a string takes in its form. It has a fixed size because it is known afterwards.
+const lengthOfText = 5
+
+// text reads a string and returns it decoded; it is part of out.
+func (f *form) text() ([]byte, bool) {
+	f.at++
+	start := len(f.out)
+	f.out = append(f.out, '"', 0, 0, 0, 0)
+	for {
+		from := f.at
+		for f.at < len(f.in) && f.in[f.at] != '"' && f.in[f.at] != '\\' && f.in[f.at] >= ' ' {
+			f.at++
+		}
+		f.out = append(f.out, f.in[from:f.at]...)
+		switch {
+		case f.next('"'):
+			text := f.out[start+lengthOfText:]
+			binary.BigEndian.PutUint32(f.out[start+1:], uint32(len(text))) //nolint:gosec // a body is far smaller
+			return text, true
+		case !f.next('\\') || !f.escape():
+			return nil, false
+		}
+	}
+}
+
+// escape reads what follows a backslash.
+func (f *form) escape() bool {
+	if f.at == len(f.in) {
+		return false
+	}
+	c := f.in[f.at]
+	f.at++
+	switch c {
+	case '"', '\\', '/':
+		f.out = append(f.out, c)
+	case 'b':
+		f.out = append(f.out, '\b')
+	case 'f':
+		f.out = append(f.out, '\f')
+	case 'n':
+		f.out = append(f.out, '\n')
+	case 'r':
+		f.out = append(f.out, '\r')
+	case 't':
+		f.out = append(f.out, '\t')
+	case 'u':
+		r, ok := f.unit()
+		if !ok {
+			return false
+		}
+		if utf16.IsSurrogate(r) {
+			r = f.pair(r)
+		}
+		f.out = appendPoint(f.out, r)
+	default:
+		return false
+	}
+	return true
+}
+
+// unit reads four hexadecimal digits.
+func (f *form) unit() (rune, bool) {
+	if len(f.in)-f.at < 4 {
+		return 0, false
+	}
+	var r rune
+	for _, c := range f.in[f.at : f.at+4] {
+		switch {
+		case c >= '0' && c <= '9':
+			c -= '0'
+		case c|0x20 >= 'a' && c|0x20 <= 'f':
+			c = c | 0x20 - 'a' + 10
+		default:
+			return 0, false
+		}
+		r = r<<4 | rune(c)
+	}
+	f.at += 4
+	return r, true
+}
+
+// pair is the character that a surrogate makes with the one that follows it, or the surrogate alone.
+func (f *form) pair(first rune) rune {
+	back := f.at
+	if f.next('\\') && f.next('u') {
+		if second, ok := f.unit(); ok {
+			if whole := utf16.DecodeRune(first, second); whole != utf8.RuneError {
+				return whole
+			}
+		}
+	}
+	f.at = back
+	return first
+}
+
+// appendPoint writes a code point. A lone surrogate is written as if it were one, in three bytes that are not UTF-8: so it stays
+// itself, and is not what U+FFFD is.
+func appendPoint(out []byte, r rune) []byte {
+	if utf16.IsSurrogate(r) {
+		return append(out, 0xe0|byte(r>>12), 0x80|byte(r>>6)&0x3f, 0x80|byte(r)&0x3f)
+	}
+	return utf8.AppendRune(out, r)
+}
+
+// identity is what a source knows a request by: one hash over what kind of thing the value is and whose.
+func identity(source string, by grapnel.DedupeBy, parts ...[]byte) []byte {
+	h := sha256.New()
+	write := func(part []byte) {
+		h.Write(strconv.AppendInt(nil, int64(len(part)), 10)) // lengths keep ("ab", "c") and ("a", "bc") apart
+		h.Write([]byte{':'})
+		h.Write(part)
+	}
+	write([]byte(source))
+	write([]byte(by))
+	for _, part := range parts {
+		write(part)
+	}
+	return h.Sum(nil)
+}

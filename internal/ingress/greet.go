@@ -1,0 +1,48 @@
+package ingress
+
+import (
+	"io"
+	"net/http"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// greet answers a request by which a provider finds out whether somebody is there, once it is verified. Nothing is kept of it. false: it is
+// an ordinary one.
+func (in *incoming) greet(w http.ResponseWriter) bool {
+	if in.source.row.greets == noGreeting || !in.document().json {
+		return false
+	}
+	kind := gjson.GetBytes(in.body, "type")
+	switch in.source.row.greets {
+	case slackGreeting:
+		challenge := gjson.GetBytes(in.body, "challenge")
+		if kind.String() != "url_verification" || challenge.Type != gjson.String {
+			return false
+		}
+		// As plain text, and never as anything that a browser would run.
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.WriteHeader(http.StatusOK)
+		_, _ = io.WriteString(w, challenge.Str)
+		return true
+	case discordGreeting:
+		if kind.Type != gjson.Number || gjson.GetBytes(in.body, "event").Exists() {
+			return false
+		}
+		switch kind.Raw {
+		case "0": // of webhook events
+			w.Header().Set("Content-Type", grapnel.JSONType)
+			w.WriteHeader(http.StatusNoContent)
+			return true
+		case "1": // of interactions
+			w.Header().Set("Content-Type", grapnel.JSONType)
+			w.WriteHeader(http.StatusOK)
+			_, _ = io.WriteString(w, `{"type":1}`)
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,52 @@
+package ingress
+
+import (
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// incoming is one request while it is looked at. It belongs to one goroutine.
+type incoming struct {
+	r      *http.Request
+	header http.Header
+	body   []byte
+	now    time.Time
+	source *source
+	checks []grapnel.Check
+
+	read   bool
+	doc    document
+	fields url.Values
+}
+
+// document reads the body at the first use.
+func (in *incoming) document() document {
+	if !in.read {
+		in.read, in.doc = true, in.source.ignored.read(in.body)
+	}
+	return in.doc
+}
+
+func (in *incoming) contentType() string { return in.header.Get("Content-Type") }
+
+// check notes a step, and says whether it was passed.
+func (in *incoming) check(passed bool, text string) bool {
+	in.checks = append(in.checks, grapnel.Check{Passed: passed, Text: text})
+	return passed
+}
+
+func (in *incoming) passed(text string) bool { return in.check(true, text) }
+func (in *incoming) failed(text string) bool { return in.check(false, text) }
+
+// complaint is the first check that failed.
+func (in *incoming) complaint() string {
+	for _, c := range in.checks {
+		if !c.Passed {
+			return c.Text
+		}
+	}
+	return ""
+}

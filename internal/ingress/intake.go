@@ -1,0 +1,152 @@
+package ingress
+
+import (
+	"cmp"
+	"encoding/hex"
+	"net"
+	"slices"
+	"strings"
+
+	"mime"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/match"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// intake is how the request came in, without what is a secret.
+func (in *incoming) intake() *grapnel.Intake {
+	remote, _, err := net.SplitHostPort(in.r.RemoteAddr)
+	if err != nil {
+		remote = in.r.RemoteAddr
+	}
+	headers := make([]grapnel.Header, 0, len(in.header)+1)
+	headers = append(headers, grapnel.Header{Name: "Host", Value: in.r.Host})
+	for name, values := range in.header {
+		for _, value := range values {
+			if in.source.hides(name) {
+				value = redacted
+			}
+			headers = append(headers, grapnel.Header{Name: name, Value: value})
+		}
+	}
+	slices.SortStableFunc(headers[1:], func(a, b grapnel.Header) int { return cmp.Compare(a.Name, b.Name) })
+	return &grapnel.Intake{
+		Source: in.source.ID, At: in.now, Method: in.r.Method, Path: in.r.URL.RequestURI(), Remote: remote, Headers: headers, Checks: in.checks,
+	}
+}
+
+// defaultType is the type of a request that names none.
+const defaultType = "webhook"
+
+// event is what a verified request becomes.
+func (in *incoming) event(id string) *grapnel.Event {
+	s := in.source
+	kind, key := in.find(s.kind), in.find(s.row.key)
+	provider := &match.Request{Data: in.body, Headers: in.header, Type: kind, Key: key}
+	kind, key = in.told("type", s.typeOf, provider, kind), in.told("key", s.keyOf, provider, key)
+	return &grapnel.Event{
+		ID: id, Tenant: s.Tenant, Type: validType(kind), Key: validKey(key), Data: in.body, ContentType: in.media(),
+		OccurredAt: in.now, AcceptedAt: in.now, Source: s.ID,
+	}
+}
+
+// told is what an expression of the source says or, where it fails, what the provider says: a request is not lost because of an expression.
+// That it failed is noted.
+func (in *incoming) told(what string, e *match.Expression, r *match.Request, otherwise string) string {
+	if e == nil {
+		return otherwise
+	}
+	text, err := e.Text(r)
+	if err != nil {
+		in.failed("the source's " + what + ": " + err.Error())
+		return otherwise
+	}
+	return text
+}
+
+// octets is the content type of what is only bytes.
+const octets = "application/octet-stream"
+
+// media is the content type of the event. JSONType promises JSON, so a body that is none does not get it.
+func (in *incoming) media() string {
+	sent := in.contentType()
+	media, _, err := mime.ParseMediaType(sent)
+	switch {
+	case sent == "" && in.document().json:
+		return grapnel.JSONType
+	case err != nil || !strings.Contains(media, "/") || strings.ContainsFunc(sent, func(c rune) bool { return c < ' ' || c > '~' }):
+		return octets
+	case media == grapnel.JSONType && !in.document().json:
+		return octets
+	}
+	return sent
+}
+
+// validType makes a provider's name a type: dotted segments of letters, digits, _ and -, whatever else is in it becomes _.
+func validType(name string) string {
+	if name == "" {
+		return defaultType
+	}
+	if grapnel.ValidType(name) {
+		return name
+	}
+	var segments []string
+	for segment := range strings.SplitSeq(name, ".") {
+		clean := []byte(segment)
+		for i, c := range clean {
+			if !grapnel.ValidID(string(c)) {
+				clean[i] = '_'
+			}
+		}
+		if len(clean) > 64 {
+			clean = clean[:64]
+		}
+		segments = append(segments, cmp.Or(string(clean), "_"))
+	}
+	name = strings.Join(segments, ".")
+	if len(name) > grapnel.MaxTypeLength {
+		name = strings.TrimRight(name[:grapnel.MaxTypeLength], ".")
+	}
+	return name
+}
+
+// validKey is a key that an event can have. One that is too long becomes its hash: what had the same key still has.
+func validKey(key string) string {
+	if len(key) > grapnel.MaxKeyLength || strings.ContainsFunc(key, func(c rune) bool { return c < ' ' || c == 0x7f || c == 0xfffd }) {
+		return "sha256-" + hex.EncodeToString(identity("", "key", []byte(key)))
+	}
+	return key
+}
+
+// known is what the request is known by: the first of the chain that it has. nil: nothing, so it is always new. kind is the provider's type.
+func (in *incoming) known(into *grapnel.Intake, kind string) *store.Known {
+	s := in.source
+	window := cmp.Or(s.Dedupe.Window, grapnel.DefaultDedupeWindow)
+	for _, by := range s.Dedupe.By {
+		var parts [][]byte
+		switch by {
+		case grapnel.ByEventID, grapnel.ByDeliveryID:
+			places := s.ids.event
+			if by == grapnel.ByDeliveryID {
+				places = s.ids.delivery
+			}
+			id := in.find(places)
+			if id == "" {
+				continue
+			}
+			into.Known, parts = id, [][]byte{[]byte(id)}
+			if by == grapnel.ByEventID && s.row.perType {
+				parts = append(parts, []byte(kind))
+			}
+		case grapnel.ByContent:
+			sum := in.document().sum
+			into.Known, parts = hex.EncodeToString(sum[:]), [][]byte{sum[:], []byte(kind)}
+		default:
+			continue
+		}
+		into.By = by
+		return &store.Known{Source: s.ID, By: identity(s.ID, by, parts...), Sum: in.document().sum, Until: in.now.Add(window)}
+	}
+	return nil
+}

@@ -1,0 +1,134 @@
+package ingress
+
+import (
+	"mime"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// place is where a provider puts something: a header, a member of a JSON body, or a field of a form.
+type place struct {
+	in   where
+	name string // of the header or field; a gjson path
+	with string // only if this path leads to something as well: the provider's other bodies mean something else by the same name
+}
+
+type where int
+
+const (
+	inHeader where = iota
+	inBody
+	inForm
+	inPayload // JSON in the field payload of a form
+)
+
+func header(name string) place {
+	return place{in: inHeader, name: textproto.CanonicalMIMEHeaderKey(name)}
+}
+func body(path string) place    { return place{in: inBody, name: path} }
+func field(name string) place   { return place{in: inForm, name: name} }
+func payload(path string) place { return place{in: inPayload, name: path} }
+func (p place) given(path string) place {
+	p.with = path
+	return p
+}
+
+// String names the place for people.
+func (p place) String() string {
+	switch p.in {
+	case inHeader:
+		return "header " + p.name
+	case inForm:
+		return "form field " + p.name
+	case inPayload:
+		return "$." + p.name + " of the form field payload"
+	default:
+		return "$." + p.name
+	}
+}
+
+func names(places []place) string {
+	var all []string
+	for _, p := range places {
+		all = append(all, p.String())
+	}
+	return strings.Join(all, ", else ")
+}
+
+// maxFound is how long something found may be; what is longer is not what was meant.
+const maxFound = 1 << 10
+
+// find returns what is in the first of the places where something is.
+func (in *incoming) find(places []place) string {
+	for _, p := range places {
+		if text := in.at(p); text != "" && len(text) <= maxFound {
+			return text
+		}
+	}
+	return ""
+}
+
+func (in *incoming) at(p place) string {
+	switch p.in {
+	case inHeader:
+		if values := in.header[p.name]; len(values) == 1 { // of two nobody knows which one counts
+			return values[0]
+		}
+		return ""
+	case inForm:
+		return in.form().Get(p.name)
+	case inPayload:
+		if text := in.form().Get("payload"); gjson.Valid(text) {
+			return scalar(gjson.Get(text, p.name))
+		}
+		return ""
+	default:
+		if !in.document().json || p.with != "" && !gjson.GetBytes(in.body, p.with).Exists() {
+			return ""
+		}
+		return scalar(gjson.GetBytes(in.body, p.name))
+	}
+}
+
+// scalar is a string or the digits of a number; anything else names nothing.
+func scalar(found gjson.Result) string {
+	switch found.Type {
+	case gjson.String:
+		return found.Str
+	case gjson.Number:
+		return found.Raw
+	default:
+		return ""
+	}
+}
+
+// form is the body read as a form; empty if it is none.
+func (in *incoming) form() url.Values {
+	if in.fields != nil {
+		return in.fields
+	}
+	in.fields = url.Values{}
+	if media, _, err := mime.ParseMediaType(in.contentType()); err == nil && media == "application/x-www-form-urlencoded" {
+		if values, err := url.ParseQuery(string(in.body)); err == nil {
+			in.fields = values
+		}
+	}
+	return in.fields
+}
+
+// single returns the only value of a header; else wrong says what is the matter. Two values are refused: which one counts would be anybody's
+// guess.
+func single(h http.Header, name string) (value, wrong string) {
+	values := h[name]
+	switch {
+	case len(values) == 0 || len(values) == 1 && values[0] == "":
+		return "", "header " + name + " is missing"
+	case len(values) > 1:
+		return "", "header " + name + " is there more than once"
+	}
+	return values[0], ""
+}

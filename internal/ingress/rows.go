@@ -1,0 +1,222 @@
+package ingress
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// row is what is known of one scheme: how its requests prove where they come from, and where they say what they are.
+type row struct {
+	Scheme
+	proof     proof
+	header    string  // where the signature or token is; Verify.Header where that may be set
+	prefix    string  // before the signature
+	pairs     string  // what separates name=value pairs in the header; empty: the header is the signature alone
+	pairTime  string  // the name of the timestamp among the pairs
+	pairSum   string  // the name of signatures among the pairs
+	algorithm string  // of an HMAC
+	encoding  string  // of the signature
+	signed    string  // template of what is signed
+	timestamp []place // where the signed timestamp is, unless it is a pair
+	signature []place // where the signature is, unless it is in the header
+	ids       ids
+	kind      []place // the type
+	key       []place
+	perType   bool // one event id is shared by events of several types
+	greets    greeting
+}
+
+// ids are where a request says which one it is.
+type ids struct{ event, delivery []place }
+
+// one is for a provider that has a single id for both.
+func one(places ...place) ids { return ids{places, places} }
+
+// proof is how a request proves where it comes from.
+type proof int
+
+const (
+	byNothing  proof = iota
+	byHMAC           // of a template, or of one that the source sets
+	byStandard       // Standard Webhooks: v1 and v1a
+	byEd25519        // of a template
+	byToken          // the secret itself is in a header
+	byBasic          // the secret is a password
+	byTwilio         // HMAC of the URL and a form
+	byEither         // Standard Webhooks if the secret is of that kind, else a token
+)
+
+// greeting is a request that a provider sends to see whether somebody is there. It is answered and is no event.
+type greeting int
+
+const (
+	noGreeting greeting = iota
+	slackGreeting
+	discordGreeting
+)
+
+// checkedOn is when the rows were last compared with the providers' documentation.
+const checkedOn = "2026-11-20"
+
+const (
+	whsec    = "whsec_… (HMAC-SHA256) or whpk_… (the public key of Ed25519)"
+	anywhere = "any text"
+)
+
+// settings of verify, with the names of the API.
+var (
+	ofHMAC  = []string{"header", "algorithm", "encoding", "prefix", "signed", "timestamp_header", "id_header", "type_header", "tolerance"}
+	ofPlain = []string{"id_header", "type_header"}
+)
+
+// genericKind is where those who have no name of their own mostly put the type.
+var genericKind = []place{body("type"), body("event_type"), body("event")}
+
+// rows is the table of schemes, sorted by name. It is read only.
+var rows = []*row{
+	{
+		Scheme: Scheme{Name: "api_key", Title: "API key", Signature: "The secret is in a header; nothing is signed.",
+			Secret: anywhere, Settings: append([]string{"header", "prefix"}, ofPlain...), Unsigned: true},
+		proof: byToken, header: "X-Api-Key", kind: genericKind,
+	},
+	{
+		Scheme: Scheme{Name: "basic", Title: "HTTP basic authentication", Signature: "Name and password are in the header Authorization; nothing is signed.",
+			Secret: "the password", Settings: append([]string{"username"}, ofPlain...), Unsigned: true},
+		proof: byBasic, header: "Authorization", kind: genericKind,
+	},
+	{
+		Scheme: Scheme{Name: "discord", Title: "Discord", Signature: "Ed25519 over timestamp and body in X-Signature-Ed25519.",
+			Secret: "the application's public key, 64 hexadecimal digits", RetriesFor: 10 * time.Minute,
+			Retries: "up to 10 minutes with growing pauses; interactions are sent once", Docs: "https://docs.discord.com/developers/events/webhook-events"},
+		proof: byEd25519, header: "X-Signature-Ed25519", encoding: "hex", signed: "{timestamp}{body}",
+		timestamp: []place{header("X-Signature-Timestamp")},
+		ids:       one(body("id")), kind: []place{body("event.type"), body("type")}, greets: discordGreeting,
+	},
+	{
+		Scheme: Scheme{Name: "github", Title: "GitHub", Signature: "HMAC-SHA256 over the body in X-Hub-Signature-256.",
+			Secret: "the webhook's secret", Unsigned: true,
+			Retries: "never; deliveries of the last 3 days can be asked for again", Docs: "https://docs.github.com/en/webhooks/using-webhooks/handling-failed-webhook-deliveries"},
+		proof: byHMAC, header: "X-Hub-Signature-256", prefix: "sha256=", algorithm: "sha256", encoding: "hex", signed: "{body}",
+		ids: one(header("X-GitHub-Delivery")), kind: []place{header("X-GitHub-Event")},
+		key: []place{body("repository.full_name"), body("organization.login")},
+	},
+	{
+		Scheme: Scheme{Name: "gitlab", Title: "GitLab",
+			Signature: "With a signing token (whsec_…) HMAC-SHA256 over id, timestamp and body, as Standard Webhooks does; else the secret token is in X-Gitlab-Token.",
+			Secret:    "the webhook's signing token, or its secret token", Unsigned: true,
+			Docs: "https://docs.gitlab.com/user/project/integrations/webhooks/"},
+		proof: byEither, header: "X-Gitlab-Token",
+		ids:  ids{[]place{header("Idempotency-Key"), header("X-Gitlab-Webhook-UUID")}, []place{header("Idempotency-Key"), header("X-Gitlab-Webhook-UUID")}},
+		kind: []place{body("object_kind"), body("event_name"), header("X-Gitlab-Event")},
+		key:  []place{body("project.path_with_namespace"), body("group.full_path")},
+	},
+	{
+		Scheme: Scheme{Name: "hmac", Title: "any HMAC", Signature: "An HMAC over what the source says, in the header that it says.",
+			Secret: anywhere, Settings: ofHMAC, Unsigned: true},
+		proof: byHMAC, algorithm: "sha256", encoding: "hex", signed: "{body}", kind: genericKind,
+	},
+	{
+		Scheme: Scheme{Name: "linear", Title: "Linear", Signature: "HMAC-SHA256 over the body, which has the timestamp, in Linear-Signature.",
+			Secret: "the webhook's signing secret", Unsigned: true, RetriesFor: 7*time.Hour + time.Minute,
+			Retries: "three times, after 1 minute, 1 hour and 6 hours", Docs: "https://linear.app/developers/webhooks"},
+		proof: byHMAC, header: "Linear-Signature", algorithm: "sha256", encoding: "hex", signed: "{body}",
+		timestamp: []place{body("webhookTimestamp")},
+		ids:       one(header("Linear-Delivery")), kind: []place{body("type"), header("Linear-Event")}, key: []place{body("data.id")},
+	},
+	{
+		Scheme: Scheme{Name: "mailgun", Title: "Mailgun", Signature: "HMAC-SHA256 over timestamp and token, both in the body beside it. The rest of the body is not covered.",
+			Secret: "the account's webhook signing key", Unsigned: true, RetriesFor: 8 * time.Hour,
+			Retries: "for 8 hours; an answer of 406 ends it", Docs: "https://documentation.mailgun.com/docs/mailgun/user-manual/webhooks/webhooks"},
+		proof: byHMAC, algorithm: "sha256", encoding: "hex", signed: "{timestamp}{token}",
+		timestamp: []place{body("signature.timestamp"), field("timestamp")},
+		signature: []place{body("signature.signature"), field("signature")},
+		ids:       ids{[]place{body("event-data.id"), field("token")}, []place{body("signature.token"), field("token")}},
+		kind:      []place{body("event-data.event"), field("event")},
+		key:       []place{body("event-data.message.headers.message-id"), field("Message-Id")},
+	},
+	{
+		Scheme: Scheme{Name: "none", Title: "nothing", Signature: "Whoever knows the address is believed.", Settings: ofPlain, Unsigned: true},
+		proof:  byNothing, kind: genericKind,
+	},
+	{
+		Scheme: Scheme{Name: "paddle", Title: "Paddle", Signature: "HMAC-SHA256 over timestamp and body in Paddle-Signature, as ts=…;h1=….",
+			Secret: "the notification destination's secret key", RetriesFor: 72 * time.Hour,
+			Retries: "60 times within 3 days; in sandboxes 3 times within 15 minutes", Docs: "https://developer.paddle.com/webhooks/respond-to-webhooks"},
+		proof: byHMAC, header: "Paddle-Signature", pairs: ";", pairTime: "ts", pairSum: "h1", algorithm: "sha256", encoding: "hex", signed: "{timestamp}:{body}",
+		ids: ids{[]place{body("event_id")}, []place{body("notification_id")}}, kind: []place{body("event_type")}, key: []place{body("data.id")},
+	},
+	{
+		Scheme: Scheme{Name: "shopify", Title: "Shopify", Signature: "HMAC-SHA256 over the body in X-Shopify-Hmac-Sha256, in base64.",
+			Secret: "the app's client secret, or the one below the list of webhooks in the shop's settings", Unsigned: true, RetriesFor: 4 * time.Hour,
+			Retries: "8 times within 4 hours, then the subscription may be removed", Docs: "https://shopify.dev/docs/apps/build/webhooks/troubleshooting-webhooks"},
+		proof: byHMAC, header: "X-Shopify-Hmac-Sha256", algorithm: "sha256", encoding: "base64", signed: "{body}",
+		ids:  ids{[]place{header("X-Shopify-Event-Id")}, []place{header("X-Shopify-Webhook-Id")}},
+		kind: []place{header("X-Shopify-Topic")}, key: []place{body("admin_graphql_api_id"), body("id")}, perType: true,
+	},
+	{
+		Scheme: Scheme{Name: "slack", Title: "Slack", Signature: "HMAC-SHA256 over version, timestamp and body in X-Slack-Signature.",
+			Secret: "the app's signing secret", RetriesFor: 6 * time.Minute,
+			Retries: "three times, at once, after 1 minute and after 5 minutes", Docs: "https://docs.slack.dev/apis/events-api/"},
+		proof: byHMAC, header: "X-Slack-Signature", prefix: "v0=", algorithm: "sha256", encoding: "hex", signed: "v0:{timestamp}:{body}",
+		timestamp: []place{header("X-Slack-Request-Timestamp")},
+		ids:       one(body("event_id"), payload("trigger_id"), field("trigger_id")),
+		kind:      []place{body("event.type"), body("type"), payload("type"), field("command")},
+		key:       []place{body("event.channel"), payload("channel.id"), field("channel_id")}, greets: slackGreeting,
+	},
+	{
+		Scheme: Scheme{Name: "standard", Title: "Standard Webhooks", Signature: "HMAC-SHA256 (v1) or Ed25519 (v1a) over id, timestamp and body in webhook-signature.",
+			Secret: whsec, RetriesFor: 75*time.Hour + 35*time.Minute + 5*time.Second,
+			Retries: "as the sender likes; the specification's example goes on for 75 hours", Docs: "https://www.standardwebhooks.com/"},
+		proof: byStandard, header: "Webhook-",
+		timestamp: []place{header("Webhook-Timestamp")},
+		ids:       one(header("Webhook-Id")), kind: genericKind,
+	},
+	{
+		Scheme: Scheme{Name: "stripe", Title: "Stripe", Signature: "HMAC-SHA256 over timestamp and body in Stripe-Signature, as t=…,v1=….",
+			Secret: "the endpoint's signing secret, whsec_…, as it is", RetriesFor: 72 * time.Hour,
+			Retries: "for 3 days with growing pauses; in sandboxes three times in a few hours", Docs: "https://docs.stripe.com/webhooks"},
+		proof: byHMAC, header: "Stripe-Signature", pairs: ",", pairTime: "t", pairSum: "v1", algorithm: "sha256", encoding: "hex", signed: "{timestamp}.{body}",
+		ids: one(body("id")), kind: []place{body("type")}, key: []place{body("data.object.id"), body("related_object.id")},
+	},
+	{
+		Scheme: Scheme{Name: "svix", Title: "Svix", Signature: "As Standard Webhooks, in headers that start with svix- or webhook-.",
+			Secret: whsec, RetriesFor: 27*time.Hour + 35*time.Minute + 5*time.Second,
+			Retries: "at once, after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h and 10 h", Docs: "https://docs.svix.com/retries"},
+		proof: byStandard, header: "Svix-",
+		timestamp: []place{header("Svix-Timestamp"), header("Webhook-Timestamp")},
+		ids:       one(header("Svix-Id"), header("Webhook-Id")), kind: genericKind,
+	},
+	{
+		Scheme: Scheme{Name: "twilio", Title: "Twilio",
+			Signature: "HMAC-SHA1 over the URL and the fields of a form in X-Twilio-Signature; of a JSON body the URL has the hash (bodySHA256).",
+			Secret:    "the account's auth token", Unsigned: true, RetriesFor: 15 * time.Second,
+			Retries: "once, within 15 seconds; up to 5 times if the URL asks for it", Docs: "https://www.twilio.com/docs/usage/webhooks/webhooks-security"},
+		proof: byTwilio, header: "X-Twilio-Signature", algorithm: "sha1", encoding: "base64",
+		ids:  one(header("I-Twilio-Idempotency-Token"), body("0.id")),
+		kind: []place{field("EventType"), field("StatusCallbackEvent"), field("MessageStatus"), field("SmsStatus"), field("CallStatus"), body("0.type"), body("type")},
+		key:  []place{field("MessageSid"), field("CallSid"), field("ConversationSid")},
+	},
+	{
+		Scheme: Scheme{Name: "zendesk", Title: "Zendesk", Signature: "HMAC-SHA256 over timestamp and body in X-Zendesk-Webhook-Signature, in base64.",
+			Secret: "the webhook's signing secret", Unsigned: true,
+			Docs: "https://developer.zendesk.com/documentation/webhooks/verifying/"},
+		proof: byHMAC, header: "X-Zendesk-Webhook-Signature", algorithm: "sha256", encoding: "base64", signed: "{timestamp}{body}",
+		timestamp: []place{header("X-Zendesk-Webhook-Signature-Timestamp")},
+		ids:       ids{[]place{body("id").given("zendesk_event_version"), header("X-Zendesk-Webhook-Invocation-Id")}, []place{header("X-Zendesk-Webhook-Invocation-Id")}},
+		kind:      []place{body("type").given("zendesk_event_version")},
+		key:       []place{body("subject").given("zendesk_event_version")},
+	},
+}
+
+// find returns the row of a scheme; nil: there is none.
+func find(scheme string) *row {
+	at, there := slices.BinarySearchFunc(rows, scheme, func(r *row, name string) int { return strings.Compare(r.Name, name) })
+	if !there {
+		return nil
+	}
+	return rows[at]
+}
+
+// timed says whether requests of the scheme carry a timestamp that is checked.
+func (r *row) timed() bool { return r.pairTime != "" || len(r.timestamp) > 0 || r.proof == byEither }

@@ -1,0 +1,120 @@
+package ingress
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"hash"
+	"net/textproto"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/match"
+)
+
+// source is a grapnel.Source made ready: what its settings and the row of its scheme come to together. It is never changed; another
+// revision makes another one.
+type source struct {
+	grapnel.Source
+	row       *row
+	header    string // where the signature or token is, canonical
+	prefix    string
+	encoding  string
+	hash      func() hash.Hash
+	template  template
+	timestamp []place
+	ids       ids
+	kind      []place
+	secrets   []secret
+	tolerance time.Duration
+	ignored   ignored
+	typeOf    *match.Expression
+	keyOf     *match.Expression
+	meter     *meter
+	limit     *bucket
+	fault     error // why it cannot work
+}
+
+// meter is what goes on at a source, whatever its revision.
+type meter struct {
+	busy  atomic.Int64 // requests that are read or committed now
+	aside *bucket      // of requests that are kept although nobody vouches for them
+}
+
+// prepare makes a source ready. before is the one of another revision, or nil.
+func prepare(src grapnel.Source, before *source) *source {
+	s := &source{Source: src, row: find(src.Verify.Scheme)}
+	if before != nil {
+		s.meter = before.meter
+	} else {
+		s.meter = &meter{aside: newBucket(&grapnel.RateLimit{PerSecond: asidesPerSecond, Burst: asidesAtOnce})}
+	}
+	if before != nil && sameLimit(src.RateLimit, before.RateLimit) {
+		s.limit = before.limit
+	} else {
+		s.limit = newBucket(src.RateLimit)
+	}
+	if faults := CheckVerify(&src.Verify); len(faults) > 0 {
+		s.fault = errors.New(faults[0].Field + " " + faults[0].Detail)
+	}
+	if s.row == nil {
+		s.row = &row{}
+		return s
+	}
+	v, r := src.Verify, s.row
+	s.header = textproto.CanonicalMIMEHeaderKey(cmp.Or(v.Header, r.header))
+	s.prefix, s.encoding = cmp.Or(v.Prefix, r.prefix), cmp.Or(v.Encoding, r.encoding)
+	s.hash = hashOf(cmp.Or(v.Algorithm, r.algorithm))
+	s.template, _ = parseTemplate(cmp.Or(v.Signed, r.signed)) // CheckVerify has read it
+	s.tolerance = cmp.Or(v.Tolerance, grapnel.DefaultTolerance)
+	s.timestamp, s.ids, s.kind = r.timestamp, r.ids, r.kind
+	if v.TimestampHeader != "" {
+		s.timestamp = []place{header(v.TimestampHeader)}
+	}
+	if v.IDHeader != "" {
+		s.ids = one(header(v.IDHeader))
+	}
+	if v.TypeHeader != "" {
+		s.kind = append([]place{header(v.TypeHeader)}, r.kind...)
+	}
+	for _, text := range v.Secrets {
+		if k, err := r.prepare(text); err == nil {
+			s.secrets = append(s.secrets, k)
+		}
+	}
+	var err error
+	if s.ignored, err = parseIgnored(src.Dedupe.Ignore); err != nil {
+		s.fault = err
+	}
+	if s.typeOf, err = expression(src.Type); err != nil {
+		s.fault = fmt.Errorf("type: %w", err)
+	}
+	if s.keyOf, err = expression(src.Key); err != nil {
+		s.fault = fmt.Errorf("key: %w", err)
+	}
+	return s
+}
+
+// expression compiles one of a source; nil if there is none.
+func expression(text string) (*match.Expression, error) {
+	if text == "" {
+		return nil, nil
+	}
+	return match.CompileExpression(text)
+}
+
+func sameLimit(a, b *grapnel.RateLimit) bool {
+	return a == b || a != nil && b != nil && *a == *b
+}
+
+// secretHeaders are those whose value is a secret by itself.
+var secretHeaders = []string{"Authorization", "Cookie", "Proxy-Authorization", "Set-Cookie", "X-Api-Key", "X-Auth-Token", "X-Access-Token", "X-Gitlab-Token"}
+
+const redacted = "[redacted]"
+
+// hides says whether a header's value is not kept.
+func (s *source) hides(name string) bool {
+	return slices.Contains(secretHeaders, name) || s.row.proof == byToken && name == s.header
+}

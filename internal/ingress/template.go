@@ -1,0 +1,92 @@
+package ingress
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// template is what is signed, in parts.
+type template []part
+
+type part struct {
+	literal string
+	field   string // without braces; empty: it is the literal
+}
+
+// fieldsOfTemplates are what a source may name. Rows may also name {token}, which only one provider has.
+var fieldsOfTemplates = []string{"body", "timestamp", "id", "url", "method", "path"}
+
+// parseTemplate takes apart what is signed.
+func parseTemplate(text string) (template, error) {
+	var t template
+	for text != "" {
+		open := strings.IndexByte(text, '{')
+		if open < 0 {
+			open = len(text)
+		}
+		if open > 0 {
+			t = append(t, part{literal: text[:open]})
+			text = text[open:]
+			continue
+		}
+		name, rest, closed := strings.Cut(text[1:], "}")
+		if !closed {
+			return nil, fmt.Errorf("a brace is not closed")
+		}
+		if name != tokenField && !known(name) {
+			return nil, fmt.Errorf("{%.20s} is none of {%s}", name, strings.Join(fieldsOfTemplates, "}, {"))
+		}
+		t = append(t, part{field: name})
+		text = rest
+	}
+	return t, nil
+}
+
+const tokenField = "token"
+
+func known(field string) bool {
+	for _, f := range fieldsOfTemplates {
+		if f == field {
+			return true
+		}
+	}
+	return false
+}
+
+// has says whether a field is part of what is signed.
+func (t template) has(field string) bool {
+	for _, p := range t {
+		if p.field == field {
+			return true
+		}
+	}
+	return false
+}
+
+// signed is what fields stand for in one request.
+type signed struct{ timestamp, id, token, url string }
+
+// write writes what is signed.
+func (t template) write(w io.Writer, in *incoming, s signed) {
+	for _, p := range t {
+		switch p.field {
+		case "":
+			_, _ = io.WriteString(w, p.literal) // hashes and buffers never fail
+		case "body":
+			_, _ = w.Write(in.body)
+		case "timestamp":
+			_, _ = io.WriteString(w, s.timestamp)
+		case "id":
+			_, _ = io.WriteString(w, s.id)
+		case tokenField:
+			_, _ = io.WriteString(w, s.token)
+		case "url":
+			_, _ = io.WriteString(w, s.url)
+		case "method":
+			_, _ = io.WriteString(w, in.r.Method)
+		case "path":
+			_, _ = io.WriteString(w, in.r.URL.RequestURI())
+		}
+	}
+}

@@ -1,0 +1,392 @@
+package ingress
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// Every scheme is held against what its provider, or one of the provider's libraries, has signed, and then against what somebody could make
+// of that who has no secret.
+
+func TestEverySchemeHasVectors(t *testing.T) {
+	has := map[string]bool{}
+	for _, v := range vectors(t) {
+		has[v.scheme] = true
+	}
+	for _, s := range Schemes() {
+		if !has[s.Name] {
+			t.Errorf("%s has no vectors", s.Name)
+		}
+		delete(has, s.Name)
+	}
+	for name := range has {
+		t.Errorf("there are vectors for %s, which is no scheme", name)
+	}
+	if !slices.IsSortedFunc(rows, func(a, b *row) int { return strings.Compare(a.Name, b.Name) }) {
+		t.Error("the table is not sorted; find would miss rows")
+	}
+}
+
+func each(t *testing.T, test func(t *testing.T, v vector)) {
+	t.Helper()
+	for _, v := range vectors(t) {
+		t.Run(v.scheme+"/"+v.Name, func(t *testing.T) { test(t, v) })
+	}
+}
+
+func TestVectorsBecomeEvents(t *testing.T) {
+	each(t, func(t *testing.T, v vector) {
+		w := v.world(t, v.Verify.Secrets...)
+		got := w.send(v.request())
+		if got.status != http.StatusAccepted || got.Duplicate || len(w.events) != 1 {
+			t.Fatalf("answered %d %s", got.status, got.body)
+		}
+		ev := w.events[0]
+		if got.ID != ev.ID || ev.Type != v.Want.Type || ev.Key != v.Want.Key || string(ev.Data) != v.Body {
+			t.Errorf("type %q, key %q, data %q; want %q and %q", ev.Type, ev.Key, ev.Data, v.Want.Type, v.Want.Key)
+		}
+		if ev.Source != "src_1" || ev.Tenant != "acme" || ev.ContentType != v.Headers["Content-Type"] {
+			t.Errorf("source %q, tenant %q, content type %q", ev.Source, ev.Tenant, ev.ContentType)
+		}
+		how := ev.Intake
+		by := v.Want.By
+		if by == "" {
+			by = grapnel.ByEventID
+		}
+		if how.By != by || v.Want.ID != "" && how.Known != v.Want.ID || how.Known == "" {
+			t.Errorf("known by %s %q, want %s %q", how.By, how.Known, by, v.Want.ID)
+		}
+		for _, c := range how.Checks {
+			if !c.Passed {
+				t.Errorf("check %q failed", c.Text)
+			}
+		}
+		if last := how.Checks[len(how.Checks)-1]; !v.ProvesNothing && !strings.HasSuffix(last.Text, "secret 1 of 1") && v.scheme != "twilio" {
+			t.Errorf("the last check says %q", last.Text)
+		}
+		// By delivery id alone.
+		if v.Want.Delivery != "" || v.Want.ID != "" {
+			w := v.world(t, v.Verify.Secrets...)
+			w.source(v.verify(v.Verify.Secrets...), func(s *grapnel.Source) {
+				s.PublicURL, s.Dedupe.By = v.PublicURL, []grapnel.DedupeBy{grapnel.ByDeliveryID}
+			})
+			w.send(v.request())
+			want := v.Want.Delivery
+			if want == "" {
+				want = v.Want.ID
+			}
+			if how := w.events[0].Intake; how.Known != want || how.By != grapnel.ByDeliveryID {
+				t.Errorf("known by %s %q, want delivery %q", how.By, how.Known, want)
+			}
+		}
+	})
+}
+
+func TestARepeatedVectorIsADuplicate(t *testing.T) {
+	each(t, func(t *testing.T, v vector) {
+		w := v.world(t, v.Verify.Secrets...)
+		first := w.send(v.request())
+		again := w.send(v.request())
+		if again.status != http.StatusOK || !again.Duplicate || again.ID != first.ID || again.Conflict || len(w.events) != 1 || len(w.asides) != 0 {
+			t.Errorf("answered %d %s after %s", again.status, again.body, first.body)
+		}
+	})
+}
+
+// denied sends a request that must not be believed, to a source that refuses and to one that keeps, and returns the checks.
+func (v *vector) denied(t *testing.T, what string, now time.Time, texts []string, change func(*http.Request)) []grapnel.Check {
+	t.Helper()
+	w := v.world(t, texts...)
+	w.now = now
+	r := v.request()
+	change(r)
+	raw, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Body = io.NopCloser(bytes.NewReader(raw))
+	got := w.send(r)
+	if got.status != http.StatusUnauthorized || len(w.events) != 0 || len(w.asides) != 0 || len(w.known) != 0 {
+		t.Errorf("%s: answered %d %s", what, got.status, got.body)
+	}
+	for _, text := range texts {
+		if strings.Contains(got.body, text) {
+			t.Errorf("%s: the answer tells the secret", what)
+		}
+	}
+	w.source(v.verify(texts...), func(s *grapnel.Source) { s.PublicURL, s.OnUnverified = v.PublicURL, grapnel.Quarantine })
+	r.Body = io.NopCloser(bytes.NewReader(raw))
+	got = w.send(r)
+	if got.status != http.StatusAccepted || !got.Quarantined || len(w.events) != 0 || len(w.asides) != 1 || len(w.known) != 0 {
+		t.Fatalf("%s: answered %d %s", what, got.status, got.body)
+	}
+	aside := w.asides[0]
+	if aside.Why != grapnel.AsideUnverified || string(aside.Body) != string(raw) || aside.ID != got.ID || aside.Size != len(raw) || aside.By != "" {
+		t.Errorf("%s: kept as %+v", what, aside)
+	}
+	failed := 0
+	for _, c := range aside.Checks {
+		if !c.Passed {
+			failed++
+		}
+	}
+	if failed == 0 {
+		t.Errorf("%s: no check says why: %v", what, aside.Checks)
+	}
+	return aside.Checks
+}
+
+func setBody(body string) func(*http.Request) {
+	return func(r *http.Request) {
+		r.Body, r.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
+	}
+}
+
+// proofs are the headers without which a vector proves nothing.
+func (v *vector) proofs() []string {
+	var names []string
+	for name := range v.Headers {
+		switch strings.ToLower(name) {
+		case "stripe-signature", "x-hub-signature-256", "x-shopify-hmac-sha256", "x-slack-signature", "x-twilio-signature", "paddle-signature",
+			"linear-signature", "x-zendesk-webhook-signature", "x-signature-ed25519", "webhook-signature", "svix-signature", "x-gitlab-token",
+			"x-signature", "x-acme-signature", "authorization", "x-api-key":
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func TestTamperedVectorsAreNotBelieved(t *testing.T) {
+	each(t, func(t *testing.T, v vector) {
+		if v.ProvesNothing {
+			t.Skip("the scheme believes everybody")
+		}
+		now := time.Unix(v.Now, 0)
+		if !v.BodyUnsigned {
+			for i := range len(v.Body) {
+				if i > 40 && i < len(v.Body)-40 {
+					continue
+				}
+				changed := []byte(v.Body)
+				changed[i] ^= 1
+				if v.scheme == "twilio" && sameForm(v.Body, string(changed)) {
+					continue // + for %20: the form says the same
+				}
+				v.denied(t, fmt.Sprint("byte ", i, " changed"), now, v.Verify.Secrets, setBody(string(changed)))
+			}
+			v.denied(t, "a truncated body", now, v.Verify.Secrets, setBody(v.Body[:len(v.Body)-1]))
+			v.denied(t, "no body", now, v.Verify.Secrets, setBody(""))
+			v.denied(t, "a longer body", now, v.Verify.Secrets, setBody(v.Body+"&x=1"))
+		}
+		proofs := v.proofs()
+		if len(proofs) == 0 && v.scheme != "mailgun" {
+			t.Fatal("the test does not know where the signature is")
+		}
+		for _, name := range proofs {
+			value := v.Headers[name]
+			end := len(value)
+			for _, i := range []int{end - 3, end - 12, end - 20} {
+				if i < 0 {
+					continue
+				}
+				changed := []byte(value)
+				changed[i] = byte('A' + (changed[i]+1)%26)
+				if strings.EqualFold(string(changed), value) && v.scheme != "api_key" {
+					continue
+				}
+				v.denied(t, fmt.Sprint(name, " changed"), now, v.Verify.Secrets, func(r *http.Request) { r.Header.Set(name, string(changed)) })
+			}
+			v.denied(t, name+" truncated", now, v.Verify.Secrets, func(r *http.Request) { r.Header.Set(name, value[:end-1]) })
+			v.denied(t, name+" empty", now, v.Verify.Secrets, func(r *http.Request) { r.Header.Set(name, "") })
+			v.denied(t, name+" missing", now, v.Verify.Secrets, func(r *http.Request) { r.Header.Del(name) })
+			v.denied(t, name+" twice", now, v.Verify.Secrets, func(r *http.Request) { r.Header.Add(name, value) })
+			v.denied(t, name+" of half the length", now, v.Verify.Secrets, func(r *http.Request) { r.Header.Set(name, value[:end/2]) })
+		}
+		if v.scheme == "mailgun" {
+			broken := strings.NewReplacer("4d2ec", "4d2ed").Replace(v.Body)
+			for _, part := range []string{"signature", "token", "timestamp"} {
+				broken = strings.Replace(v.Body, part, "x"+part, 1)
+				if strings.HasPrefix(v.Headers["Content-Type"], "application/json") && part == "signature" {
+					broken = strings.Replace(v.Body, `"signature": "`, `"signature": "0`, 1)
+				}
+				v.denied(t, part+" broken", now, v.Verify.Secrets, setBody(broken))
+			}
+		}
+	})
+}
+
+func sameForm(a, b string) bool {
+	return strings.ReplaceAll(a, "%20", "+") == strings.ReplaceAll(b, "%20", "+")
+}
+
+func TestVectorsOfAnotherTimeAreNotBelieved(t *testing.T) {
+	each(t, func(t *testing.T, v vector) {
+		if !find(v.scheme).timed() && v.Verify.TimestampHeader == "" || v.scheme == "gitlab" && v.Headers["X-Gitlab-Token"] != "" {
+			t.Skip("nothing is dated")
+		}
+		w := v.world(t, v.Verify.Secrets...)
+		w.send(v.request())
+		var signed time.Time
+		for _, c := range w.events[0].Intake.Checks {
+			var age int
+			if n, _ := fmt.Sscanf(c.Text, "timestamp %d s old", &age); n == 1 {
+				signed = w.now.Add(-time.Duration(age) * time.Second)
+			}
+		}
+		if signed.IsZero() {
+			t.Fatalf("no check says how old it is: %v", w.events[0].Intake.Checks)
+		}
+		if v.scheme == "linear" {
+			signed = signed.Add(-492 * time.Millisecond) // its timestamps have milliseconds, and what is told is rounded down
+		}
+		for _, c := range []struct {
+			at      time.Duration
+			allowed bool
+			says    string
+		}{
+			{300 * time.Second, true, "timestamp 300 s old"},
+			{301 * time.Second, false, "timestamp 301 s old, more than 300 s"},
+			{-300 * time.Second, true, "timestamp 300 s in the future"},
+			{-301 * time.Second, false, "timestamp 301 s in the future, more than 300 s"},
+			{30 * 24 * time.Hour, false, "timestamp 30 days old, more than 300 s"},
+		} {
+			if c.allowed {
+				w := v.world(t, v.Verify.Secrets...)
+				w.now = signed.Add(c.at)
+				if got := w.send(v.request()); got.status != http.StatusAccepted {
+					t.Errorf("%s off: answered %d %s", c.at, got.status, got.body)
+				} else if !says(w.events[0].Intake.Checks, c.says) {
+					t.Errorf("%s off: %v", c.at, w.events[0].Intake.Checks)
+				}
+				continue
+			}
+			// What is stale but signed says so: both steps are told.
+			checks := v.denied(t, c.at.String(), signed.Add(c.at), v.Verify.Secrets, func(*http.Request) {})
+			if !says(checks, c.says) || !says(checks, "signature matches secret 1 of 1") {
+				t.Errorf("%s off: %v", c.at, checks)
+			}
+		}
+	})
+}
+
+func says(checks []grapnel.Check, text string) bool {
+	return slices.ContainsFunc(checks, func(c grapnel.Check) bool { return c.Text == text })
+}
+
+// other is a secret of the same kind that is not the right one.
+func other(text string) string {
+	if raw, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(text, "whsec_")); err == nil && strings.HasPrefix(text, "whsec_") {
+		raw[0] ^= 1
+		return "whsec_" + base64.StdEncoding.EncodeToString(raw)
+	}
+	public := ed25519.NewKeyFromSeed(make([]byte, 32)).Public().(ed25519.PublicKey)
+	if strings.HasPrefix(text, "whpk_") {
+		return "whpk_" + base64.StdEncoding.EncodeToString(public)
+	}
+	if raw, err := hex.DecodeString(text); err == nil && len(raw) == ed25519.PublicKeySize {
+		return hex.EncodeToString(public)
+	}
+	return text + "x"
+}
+
+func TestWrongAndRolledSecrets(t *testing.T) {
+	each(t, func(t *testing.T, v vector) {
+		if v.ProvesNothing {
+			t.Skip("there is no secret")
+		}
+		right := v.Verify.Secrets[0]
+		checks := v.denied(t, "another secret", time.Unix(v.Now, 0), []string{other(right)}, func(*http.Request) {})
+		if !slices.ContainsFunc(checks, func(c grapnel.Check) bool { return !c.Passed && strings.HasSuffix(c.Text, "matches no secret") }) {
+			t.Errorf("another secret: %v", checks)
+		}
+		w := v.world(t, other(right), right)
+		if got := w.send(v.request()); got.status != http.StatusAccepted {
+			t.Fatalf("with the right secret as the second: answered %d %s", got.status, got.body)
+		}
+		checks = w.events[0].Intake.Checks
+		if last := checks[len(checks)-1]; !strings.HasSuffix(last.Text, "matches secret 2 of 2") {
+			t.Errorf("the last check says %q", last.Text)
+		}
+		// A secret that has expired is none, and the record says that it was that one.
+		w = v.world(t, other(right), right)
+		s := w.sources["src_1"]
+		s.Verify.Secrets[1].ExpiresAt = w.now.Add(-time.Minute)
+		s.Revision++
+		w.sources["src_1"] = s
+		if got := w.send(v.request()); got.status != http.StatusUnauthorized || !strings.Contains(got.Detail, "expired 60 s ago") {
+			t.Errorf("with an expired secret: answered %d %s", got.status, got.body)
+		}
+		s.Verify.Secrets[1].ExpiresAt = w.now.Add(time.Nanosecond)
+		s.Revision++
+		w.sources["src_1"] = s
+		if got := w.send(v.request()); got.status != http.StatusAccepted {
+			t.Errorf("with a secret about to expire: answered %d %s", got.status, got.body)
+		}
+	})
+}
+
+// Headers that are signed cannot be changed without the signature.
+func TestWhatIsSignedBesideTheBody(t *testing.T) {
+	signed := map[string][]string{
+		"standard": {"webhook-id", "webhook-timestamp"}, "svix": {"svix-id", "svix-timestamp"},
+		"slack": {"X-Slack-Request-Timestamp"}, "zendesk": {"X-Zendesk-Webhook-Signature-Timestamp"}, "discord": {"X-Signature-Timestamp"},
+		"hmac": {"X-Acme-Time", "X-Acme-Id"},
+	}
+	each(t, func(t *testing.T, v vector) {
+		tried := false
+		for _, name := range signed[v.scheme] {
+			value, there := v.Headers[name]
+			if !there {
+				continue
+			}
+			tried = true
+			changed := []byte(value)
+			changed[len(changed)-1] ^= 1
+			if strings.HasSuffix(value, "Z") {
+				changed = []byte(strings.Replace(value, ":27Z", ":28Z", 1))
+			}
+			v.denied(t, name+" changed", time.Unix(v.Now, 0), v.Verify.Secrets, func(r *http.Request) { r.Header.Set(name, string(changed)) })
+			v.denied(t, name+" missing", time.Unix(v.Now, 0), v.Verify.Secrets, func(r *http.Request) { r.Header.Del(name) })
+		}
+		if !tried {
+			t.Skip("nothing beside the body is signed in a header")
+		}
+	})
+}
+
+func TestNothingSecretIsKept(t *testing.T) {
+	each(t, func(t *testing.T, v vector) {
+		w := v.world(t, v.Verify.Secrets...)
+		r := v.request()
+		r.Header.Set("Cookie", "session=of-somebody")
+		if v.Headers["Authorization"] == "" {
+			r.Header.Set("Authorization", "Bearer of-somebody")
+		}
+		if got := w.send(r); got.status != http.StatusAccepted {
+			t.Fatalf("answered %d %s", got.status, got.body)
+		}
+		kept := fmt.Sprintf("%+v", *w.events[0].Intake)
+		for _, text := range append(v.Verify.Secrets, "of-somebody") {
+			if strings.Contains(kept, text) {
+				t.Errorf("the record has a secret: %s", kept)
+			}
+		}
+		if password := v.Headers["Authorization"]; password != "" && strings.Contains(kept, password) {
+			t.Error("the record has a password")
+		}
+		if !strings.Contains(kept, redacted) || !strings.Contains(kept, "Content-Type") {
+			t.Errorf("the record lacks headers: %s", kept)
+		}
+	})
+}

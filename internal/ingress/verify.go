@@ -1,0 +1,275 @@
+package ingress
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/hmac"
+	"crypto/sha1" //nolint:gosec // what some providers sign with; as an HMAC it still holds
+	"crypto/sha256"
+	"crypto/sha512"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/hex"
+	"hash"
+	"net/http"
+	"strings"
+
+	"github.com/grapnelhq/grapnel/sign"
+)
+
+// verify finds out whether the provider has sent the request, and notes each step. All steps are taken, so that a person who looks at a
+// request that failed sees everything that was wrong with it.
+func (in *incoming) verify() bool {
+	s := in.source
+	switch s.row.proof {
+	case byNothing:
+		return in.passed("nothing is checked: the source believes everybody")
+	case byToken:
+		return in.token()
+	case byBasic:
+		return in.basic()
+	case byStandard:
+		return in.standard(s.row.header)
+	case byEither:
+		return in.either()
+	case byTwilio:
+		return in.twilio()
+	default:
+		return in.signature()
+	}
+}
+
+// hashes are the algorithms by their names.
+func hashOf(name string) func() hash.Hash {
+	switch name {
+	case "sha1":
+		return sha1.New
+	case "sha256":
+		return sha256.New
+	case "sha512":
+		return sha512.New
+	}
+	return nil
+}
+
+// maxCandidates is how many signatures one header may offer.
+const maxCandidates = 10
+
+// signature checks an HMAC or Ed25519 signature over the source's template.
+func (in *incoming) signature() bool {
+	s := in.source
+	stamp, offered, there := in.offered()
+	on := in.freshest(stamp)
+	if !there {
+		return false
+	}
+	var candidates [][]byte
+	for _, text := range offered {
+		if raw := decodeSignature(s.encoding, text, s.size()); raw != nil {
+			candidates = append(candidates, raw)
+		}
+	}
+	if len(candidates) == 0 {
+		return in.failed("the signature is not " + s.encoding + " of the right length")
+	}
+	fields := signed{timestamp: stamp}
+	if s.template.has("id") {
+		if fields.id = in.find(s.ids.event); fields.id == "" {
+			return in.failed("the id that is signed is missing")
+		}
+	}
+	if s.template.has(tokenField) {
+		fields.token = in.find(s.ids.delivery)
+	}
+	urls := []string{""}
+	if s.template.has("url") {
+		urls = in.urls()
+	}
+	return in.matching("signature", func(k *secret) bool {
+		found := false
+		for _, fields.url = range urls {
+			found = in.matchesAny(k, fields, candidates) || found
+		}
+		return found
+	}) && on
+}
+
+// matchesAny compares with every signature that is offered.
+func (in *incoming) matchesAny(k *secret, fields signed, candidates [][]byte) bool {
+	s, found := in.source, false
+	if k.public != nil {
+		var message bytes.Buffer
+		s.template.write(&message, in, fields)
+		for _, c := range candidates {
+			found = ed25519.Verify(k.public, message.Bytes(), c) || found
+		}
+		return found
+	}
+	mac := hmac.New(s.hash, []byte(k.Text))
+	s.template.write(mac, in, fields)
+	want := mac.Sum(nil)
+	for _, c := range candidates {
+		found = hmac.Equal(want, c) || found
+	}
+	return found
+}
+
+// size is how long a signature is.
+func (s *source) size() int {
+	if s.row.proof == byEd25519 {
+		return ed25519.SignatureSize
+	}
+	return s.hash().Size()
+}
+
+// offered finds the signatures and the timestamp of a request.
+func (in *incoming) offered() (stamp string, signatures []string, ok bool) {
+	s := in.source
+	if len(s.row.signature) > 0 {
+		stamp = in.find(s.timestamp)
+		text := in.find(s.row.signature)
+		if text == "" {
+			return stamp, nil, in.failed("the signature is missing")
+		}
+		return stamp, []string{text}, in.passed("a signature is there")
+	}
+	value, wrong := single(in.header, s.header)
+	if wrong != "" {
+		return in.find(s.timestamp), nil, in.failed(wrong)
+	}
+	if s.row.pairs != "" {
+		return in.paired(value)
+	}
+	text, ok := strings.CutPrefix(value, s.prefix)
+	if !ok {
+		return in.find(s.timestamp), nil, in.failed("header " + s.header + " does not start with " + s.prefix)
+	}
+	return in.find(s.timestamp), []string{text}, in.passed("header " + s.header + " is there")
+}
+
+// paired reads a header of name=value pairs.
+func (in *incoming) paired(value string) (stamp string, signatures []string, ok bool) {
+	r, stamps := in.source.row, 0
+	for pair := range strings.SplitSeq(value, r.pairs) {
+		switch name, text, _ := strings.Cut(strings.TrimSpace(pair), "="); name {
+		case r.pairTime:
+			stamp = text
+			stamps++
+		case r.pairSum:
+			signatures = append(signatures, text)
+		}
+	}
+	switch {
+	case stamps != 1 || len(signatures) == 0:
+		return stamp, nil, in.failed("header " + r.header + " is not " + r.pairTime + "=…" + r.pairs + r.pairSum + "=…")
+	case len(signatures) > maxCandidates:
+		return stamp, nil, in.failed("header " + r.header + " has too many signatures")
+	}
+	return stamp, signatures, in.passed("header " + r.header + " is there")
+}
+
+// freshest checks the timestamp of a scheme that has one.
+func (in *incoming) freshest(stamp string) bool {
+	switch {
+	case in.source.row.pairTime == "" && len(in.source.timestamp) == 0:
+		return true
+	case stamp == "":
+		return in.failed("the timestamp is missing")
+	default:
+		return in.fresh(stamp)
+	}
+}
+
+// decodeSignature returns the bytes of a signature; nil if it is not one of this size.
+func decodeSignature(encoding, text string, size int) []byte {
+	var (
+		raw []byte
+		err error
+	)
+	switch {
+	case encoding == "hex" && len(text) == hex.EncodedLen(size):
+		raw, err = hex.DecodeString(text)
+	case encoding == "base64" && len(text) == base64.StdEncoding.EncodedLen(size):
+		raw, err = base64.StdEncoding.Strict().DecodeString(text)
+	default:
+		return nil
+	}
+	if err != nil || len(raw) != size {
+		return nil
+	}
+	return raw
+}
+
+// standard checks Standard Webhooks signatures; they are in headers that start with prefix, or with webhook-.
+func (in *incoming) standard(prefix string) bool {
+	as := prefix
+	if in.header[prefix+"Signature"] == nil {
+		as = "Webhook-"
+	}
+	names := [3]string{as + "Id", as + "Timestamp", as + "Signature"}
+	h, complete := make(http.Header, len(names)), true
+	for i, canonical := range [3]string{sign.HeaderID, sign.HeaderTimestamp, sign.HeaderSignature} {
+		value, wrong := single(in.header, names[i])
+		if wrong != "" {
+			complete = in.failed(wrong)
+			continue
+		}
+		h[canonical] = []string{value}
+	}
+	if !complete {
+		return false
+	}
+	in.passed("header " + names[2] + " is there")
+	on := in.fresh(h[sign.HeaderTimestamp][0])
+	return in.matching("signature", func(s *secret) bool {
+		if s.standard == nil {
+			return false
+		}
+		_, err := s.standard.Verify(h, in.body)
+		return err == nil
+	}) && on
+}
+
+// either checks a Standard Webhooks signature if there is one and a key for it, else a token. A signing key is never taken for a token.
+func (in *incoming) either() bool {
+	for i := range in.source.secrets {
+		if s := &in.source.secrets[i]; s.standard != nil && s.Live(in.now) && in.header["Webhook-Signature"] != nil {
+			return in.standard("Webhook-")
+		}
+	}
+	return in.token()
+}
+
+// token compares a header with the secrets.
+func (in *incoming) token() bool {
+	value, wrong := single(in.header, in.source.header)
+	if wrong != "" {
+		return in.failed(wrong)
+	}
+	text, ok := strings.CutPrefix(value, in.source.prefix)
+	if !ok {
+		return in.failed("header " + in.source.header + " does not start with " + in.source.prefix)
+	}
+	in.passed("header " + in.source.header + " is there")
+	return in.matching("token", func(s *secret) bool { return s.standard == nil && equal(text, s.Text) })
+}
+
+// basic compares name and password.
+func (in *incoming) basic() bool {
+	if _, wrong := single(in.header, "Authorization"); wrong != "" {
+		return in.failed(wrong)
+	}
+	name, password, ok := in.r.BasicAuth()
+	if !ok {
+		return in.failed("header Authorization is not basic authentication")
+	}
+	// Which of the two was wrong is not told.
+	named := equal(name, in.source.Verify.Username)
+	return in.matching("password", func(s *secret) bool { return equal(password, s.Text) && named })
+}
+
+// equal compares in a time that does not depend on the texts, not even on whether their lengths are the same.
+func equal(a, b string) bool {
+	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
+	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
+}

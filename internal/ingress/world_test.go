@@ -1,0 +1,267 @@
+package ingress
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// world is a room with an engine and a shelf that keep things in memory.
+type world struct {
+	*testing.T
+	room *Room
+	now  time.Time
+
+	mu      sync.Mutex
+	sources map[string]grapnel.Source
+	known   map[string]*store.Known
+	firsts  map[string]string // id of the event that is known by it
+	events  []*grapnel.Event
+	asides  []grapnel.Aside
+	refused []Refusal
+	err     error // what Publish and SetAside say
+}
+
+func newWorld(t *testing.T, options ...func(*Options)) *world {
+	t.Helper()
+	w := &world{T: t, now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), sources: map[string]grapnel.Source{},
+		known: map[string]*store.Known{}, firsts: map[string]string{}}
+	seed := rand.NewChaCha8([32]byte{1})
+	o := Options{Engine: w, Store: w, Now: func() time.Time { return w.now }, Random: locked{&w.mu, seed},
+		Problem: func(rw http.ResponseWriter, r *http.Request, refused Refusal) {
+			w.mu.Lock()
+			w.refused = append(w.refused, refused)
+			w.mu.Unlock()
+			problem(rw, r, refused)
+		}}
+	for _, change := range options {
+		change(&o)
+	}
+	w.room = New(o)
+	return w
+}
+
+// locked is randomness for several goroutines.
+type locked struct {
+	mu *sync.Mutex
+	r  io.Reader
+}
+
+func (l locked) Read(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.r.Read(b)
+}
+
+func (w *world) Source(_ store.Scope, id string) (grapnel.Source, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s, ok := w.sources[id]
+	return s, ok
+}
+
+// Publish keeps the promise of store.Known.
+func (w *world) Publish(_ context.Context, events []store.Incoming, _ *store.Once) (store.Accepted, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err != nil {
+		return store.Accepted{}, w.err
+	}
+	var done store.Accepted
+	for _, in := range events {
+		placed := store.Placed{ID: in.Event.ID, AcceptedAt: in.Event.AcceptedAt}
+		if k := in.Known; k != nil {
+			by := string(k.By)
+			if before := w.known[by]; before != nil && before.Until.After(in.Event.AcceptedAt) {
+				placed.ID, placed.Duplicate, placed.Differs = w.firsts[by], true, before.Sum != k.Sum
+				done.Events = append(done.Events, placed)
+				continue
+			}
+			w.known[by], w.firsts[by] = k, in.Event.ID
+		}
+		w.events = append(w.events, in.Event)
+		done.Events = append(done.Events, placed)
+	}
+	return done, nil
+}
+
+func (w *world) SetAside(_ context.Context, a grapnel.Aside) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err != nil {
+		return w.err
+	}
+	w.asides = append(w.asides, a)
+	return nil
+}
+
+// everyKind is the default chain.
+var everyKind = []grapnel.DedupeBy{grapnel.ByEventID, grapnel.ByDeliveryID, grapnel.ByContent}
+
+// source makes a source, or the next revision of one.
+func (w *world) source(v grapnel.Verify, change ...func(*grapnel.Source)) string {
+	w.Helper()
+	s := grapnel.Source{ID: "src_1", Tenant: "acme", Name: "test", Verify: v, Dedupe: grapnel.Dedupe{By: everyKind}}
+	for _, c := range change {
+		c(&s)
+	}
+	if faults := CheckSource(&s); len(faults) > 0 {
+		w.Fatalf("the source cannot be used: %v", faults)
+	}
+	s.Revision = w.sources[s.ID].Revision + 1
+	w.sources[s.ID] = s
+	return s.ID
+}
+
+func secrets(texts ...string) []grapnel.Secret {
+	var all []grapnel.Secret
+	for _, text := range texts {
+		all = append(all, grapnel.Secret{Text: text})
+	}
+	return all
+}
+
+// answered is what a provider sees.
+type answered struct {
+	status int
+	body   string
+	header http.Header
+
+	ID          string `json:"id"`
+	Duplicate   bool   `json:"duplicate"`
+	Conflict    bool   `json:"conflict"`
+	Quarantined bool   `json:"quarantined"`
+	Detail      string `json:"detail"`
+}
+
+func (w *world) send(r *http.Request) answered {
+	w.Helper()
+	rec := httptest.NewRecorder()
+	w.room.Take(rec, r, "src_1")
+	a := answered{status: rec.Code, body: rec.Body.String(), header: rec.Header()}
+	if strings.Contains(a.header.Get("Content-Type"), "json") && a.body != "" {
+		if err := json.Unmarshal([]byte(a.body), &a); err != nil {
+			w.Fatalf("%q is no JSON: %v", a.body, err)
+		}
+	}
+	return a
+}
+
+func (w *world) post(body string, headers ...string) answered {
+	w.Helper()
+	return w.send(request(http.MethodPost, "https://hooks.example.com/in/src_1", body, headers...))
+}
+
+func request(method, url, body string, headers ...string) *http.Request {
+	r := httptest.NewRequest(method, url, strings.NewReader(body))
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Add(headers[i], headers[i+1])
+	}
+	return r
+}
+
+// vector is a request that a provider would send, from testdata.
+type vector struct {
+	Name      string            `json:"name"`
+	Origin    string            `json:"origin"`
+	Now       int64             `json:"now"`
+	URL       string            `json:"url"`
+	PublicURL string            `json:"public_url"`
+	Headers   map[string]string `json:"headers"`
+	Body      string            `json:"body"`
+	Verify    struct {
+		Secrets         []string `json:"secrets"`
+		Header          string   `json:"header"`
+		Algorithm       string   `json:"algorithm"`
+		Encoding        string   `json:"encoding"`
+		Prefix          string   `json:"prefix"`
+		Signed          string   `json:"signed"`
+		TimestampHeader string   `json:"timestamp_header"`
+		IDHeader        string   `json:"id_header"`
+		TypeHeader      string   `json:"type_header"`
+		Username        string   `json:"username"`
+	} `json:"verify"`
+	Want struct {
+		ID       string           `json:"id"`
+		Delivery string           `json:"delivery"`
+		Type     string           `json:"type"`
+		Key      string           `json:"key"`
+		By       grapnel.DedupeBy `json:"by"`
+	} `json:"want"`
+	BodyUnsigned  bool `json:"body_unsigned"`
+	StampedInBody bool `json:"stamped_in_body"`
+	ProvesNothing bool `json:"proves_nothing"`
+
+	scheme string
+}
+
+// vectors are all of them.
+func vectors(t testing.TB) []vector {
+	t.Helper()
+	names, err := filepath.Glob("testdata/*.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []vector
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var file struct {
+			Scheme  string   `json:"scheme"`
+			Docs    string   `json:"docs"`
+			Vectors []vector `json:"vectors"`
+		}
+		d := json.NewDecoder(strings.NewReader(string(text)))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&file); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if want := strings.TrimSuffix(filepath.Base(name), ".json"); file.Scheme != want || len(file.Vectors) == 0 {
+			t.Fatalf("%s: is about %q and has %d vectors", name, file.Scheme, len(file.Vectors))
+		}
+		for _, v := range file.Vectors {
+			v.scheme = file.Scheme
+			all = append(all, v)
+		}
+	}
+	return all
+}
+
+func (v *vector) verify(texts ...string) grapnel.Verify {
+	return grapnel.Verify{
+		Scheme: v.scheme, Secrets: secrets(texts...), Header: v.Verify.Header, Algorithm: v.Verify.Algorithm, Encoding: v.Verify.Encoding,
+		Prefix: v.Verify.Prefix, Signed: v.Verify.Signed, TimestampHeader: v.Verify.TimestampHeader, IDHeader: v.Verify.IDHeader,
+		TypeHeader: v.Verify.TypeHeader, Username: v.Verify.Username,
+	}
+}
+
+func (v *vector) request() *http.Request {
+	r := httptest.NewRequest(http.MethodPost, v.URL, strings.NewReader(v.Body))
+	for name, value := range v.Headers {
+		r.Header.Set(name, value)
+	}
+	return r
+}
+
+// world is one in which the vector is sent now, to a source with these secrets.
+func (v *vector) world(t *testing.T, texts ...string) *world {
+	t.Helper()
+	w := newWorld(t)
+	w.now = time.Unix(v.Now, 0).UTC()
+	w.source(v.verify(texts...), func(s *grapnel.Source) { s.PublicURL = v.PublicURL })
+	return w
+}

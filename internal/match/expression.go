@@ -1,0 +1,156 @@
+package match
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/types"
+)
+
+// Expression is a compiled expression over a request that came in: it gives a text, such as the type or the key of the event that the
+// request becomes. Any number of goroutines may use it. It is bounded as filters are.
+type Expression struct{ program cel.Program }
+
+// Request is what an expression sees as the variable event: data, headers (by their names in lower case), type and key.
+type Request struct {
+	Data    []byte
+	Headers http.Header
+	Type    string // the provider's own
+	Key     string
+}
+
+// requestType is the name of its type as it appears in error messages.
+const requestType = "grapnel.Request"
+
+// requestEnvironment is the language of expressions: that of filters, over a request.
+var requestEnvironment = sync.OnceValues(func() (*cel.Env, error) {
+	registry, err := types.NewRegistry()
+	if err != nil {
+		return nil, err
+	}
+	return newEnvironment(registry, &requestProvider{registry}, requestType)
+})
+
+// CompileExpression prepares an expression for use. An error is a *CompileError.
+func CompileExpression(expression string) (*Expression, error) {
+	program, out, err := compile(requestEnvironment, expression, "an expression")
+	if err != nil {
+		return nil, err
+	}
+	switch out {
+	case cel.StringType, cel.IntType, cel.UintType, cel.DynType:
+		return &Expression{program}, nil
+	}
+	return nil, &CompileError{1, 1, fmt.Sprintf("an expression must be a text or a whole number, this one is a %s", out)}
+}
+
+// Text evaluates the expression. A whole number becomes its digits.
+func (e *Expression) Text(r *Request) (string, error) {
+	result, _, err := e.program.Eval(&requestView{request: r})
+	if err != nil {
+		return "", fmt.Errorf("the expression cannot be evaluated: %s", strings.TrimPrefix(err.Error(), "operation cancelled: "))
+	}
+	switch v := result.Value().(type) {
+	case string:
+		return v, nil
+	case int64:
+		return strconv.FormatInt(v, 10), nil
+	case uint64:
+		return strconv.FormatUint(v, 10), nil
+	}
+	return "", fmt.Errorf("the expression is a %s, not a text", result.Type().TypeName())
+}
+
+// requestView is a request as an expression sees it. It belongs to one goroutine.
+type requestView struct {
+	request *Request
+	headers map[string]string
+}
+
+// ResolveName makes a view the whole world of an expression.
+func (v *requestView) ResolveName(name string) (any, bool) { return v, name == eventVariable }
+
+// Parent says that there is no world around it.
+func (v *requestView) Parent() cel.Activation { return nil }
+
+// named is the headers by their names in lower case, the lines of one name joined by commas.
+func (v *requestView) named() map[string]string {
+	if v.headers == nil {
+		v.headers = make(map[string]string, len(v.request.Headers))
+		for name, values := range v.request.Headers {
+			v.headers[strings.ToLower(name)] = strings.Join(values, ", ")
+		}
+	}
+	return v.headers
+}
+
+// requestProvider adds the type of a request to CEL's own types.
+type requestProvider struct{ *types.Registry }
+
+// FindStructType finds the type of a request.
+func (p *requestProvider) FindStructType(name string) (*types.Type, bool) {
+	if name == requestType {
+		return types.NewTypeTypeWithParam(types.NewObjectType(requestType)), true
+	}
+	return p.Registry.FindStructType(name)
+}
+
+// FindStructFieldNames lists what a request has.
+func (p *requestProvider) FindStructFieldNames(name string) ([]string, bool) {
+	if name == requestType {
+		return []string{"type", "key", "data", "headers"}, true
+	}
+	return p.Registry.FindStructFieldNames(name)
+}
+
+// FindStructFieldType says how a field of a request is read.
+func (p *requestProvider) FindStructFieldType(name, field string) (*types.FieldType, bool) {
+	if name != requestType {
+		return p.Registry.FindStructFieldType(name, field)
+	}
+	switch field {
+	case "type":
+		return requestField(types.StringType, func(v *requestView) (any, bool, error) { return v.request.Type, v.request.Type != "", nil }), true
+	case "key":
+		return requestField(types.StringType, func(v *requestView) (any, bool, error) { return v.request.Key, v.request.Key != "", nil }), true
+	case "headers":
+		return requestField(types.NewMapType(types.StringType, types.StringType),
+			func(v *requestView) (any, bool, error) { return v.named(), len(v.request.Headers) > 0, nil }), true
+	case "data":
+		return requestField(types.DynType, func(v *requestView) (any, bool, error) {
+			data, err := decode(v.request.Data)
+			return data, err == nil, err
+		}), true
+	}
+	return nil, false
+}
+
+var errNotRequest = errors.New("not a request")
+
+// requestField reads one field; whether it is set and what it is are one question.
+func requestField(t *types.Type, read func(*requestView) (value any, set bool, err error)) *types.FieldType {
+	return &types.FieldType{
+		Type: t,
+		IsSet: func(target any) bool {
+			v, ok := target.(*requestView)
+			if !ok {
+				return false
+			}
+			_, set, _ := read(v)
+			return set
+		},
+		GetFrom: func(target any) (any, error) {
+			v, ok := target.(*requestView)
+			if !ok {
+				return nil, errNotRequest
+			}
+			value, _, err := read(v)
+			return value, err
+		},
+	}
+}
