@@ -31,6 +31,7 @@ type Store interface {
 	Delivery(ctx context.Context, scope store.Scope, seq int64) (*grapnel.Delivery, error)
 	Counts(ctx context.Context, scope store.Scope) (map[string]map[grapnel.Status]int64, error)
 	Purge(ctx context.Context, keep store.Keep, limit int) (int, error)
+	Clear(ctx context.Context, c store.Clearing, limit int) (int, error)
 	Imbalance(ctx context.Context) (int64, error)
 	Note(ctx context.Context, e grapnel.AuditEntry) error
 	Unlearn(ctx context.Context, now, asideBefore time.Time, limit int) (int, error)

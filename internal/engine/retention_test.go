@@ -83,6 +83,52 @@ func TestRetentionActsInTime(t *testing.T) {
 	}
 }
 
+// TestReplaysAndAuditAreCleared: a replay is kept as long as the longest of what is over, who did what for a year.
+func TestReplaysAndAuditAreCleared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const day = 24 * time.Hour
+		b := newTunedBench(t, memory.New(), func(o *Options) { o.Keep = Retention{4 * day, []store.KeepRule{{Type: "other.*", For: 10 * day}}} })
+		defer b.close()
+		b.endpoint("ep", &receiver{}, nil)
+		now := time.Now()
+		r := grapnel.Replay{ID: "rpl_1", Tenant: "default", Endpoint: "ep", Status: grapnel.ReplayRunning, CreatedAt: now, UpdatedAt: now}
+		put, err := b.store.PutReplay(t.Context(), store.Everyone(), r, store.With{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, word := range []string{"first", "last"} {
+			if err := b.store.Note(t.Context(), grapnel.AuditEntry{At: now.Add(-360 * day), Tenant: "default", Actor: "key_1", Verb: grapnel.VerbNote, Reason: word}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		left := func() (replays, entries int) {
+			list, err := b.store.ReplayList(t.Context(), store.Everyone(), store.ReplayQuery{Limit: 10})
+			noted, err2 := b.store.AuditList(t.Context(), store.Everyone(), store.AuditQuery{Limit: 10})
+			if err != nil || err2 != nil {
+				t.Fatal(err, err2)
+			}
+			return len(list), len(noted)
+		}
+		_, entries := left()
+		time.Sleep(2 * day) // what is not over stays
+		r.Status, r.FinishedAt, r.Revision = grapnel.ReplayCompleted, time.Now(), put.Revision
+		if _, err := b.store.PutReplay(t.Context(), store.Everyone(), r, store.With{}); err != nil {
+			t.Fatal(err)
+		}
+		if replays, noted := left(); replays != 1 || noted != entries {
+			t.Errorf("before their time %d replays and %d of %d entries are left", replays, noted, entries)
+		}
+		time.Sleep(10*day - time.Hour)
+		if replays, noted := left(); replays != 1 || noted != 1 { // the newest stays
+			t.Errorf("after a year %d replays and %d entries are left", replays, noted)
+		}
+		time.Sleep(2 * time.Hour)
+		if replays, _ := left(); replays != 0 {
+			t.Errorf("%d replays are left", replays)
+		}
+	})
+}
+
 // TestNothingIsPurgedUnlessAsked: an engine that was not told how long to keep what is over keeps it.
 func TestNothingIsPurgedUnlessAsked(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
@@ -93,8 +139,34 @@ func TestNothingIsPurgedUnlessAsked(t *testing.T) {
 	})
 }
 
-// TestPurgingLeavesOthersRoom: between two pages others have four times as long as those took; a page that fails is tried again; while new
-// work is refused nothing is purged.
+// TestPurgingTakesItsTime: while there is time, others have two hundred times as long as purging; in the end four times, so that what was
+// promised is kept.
+func TestPurgingTakesItsTime(t *testing.T) {
+	const took = 20 * time.Millisecond
+	for _, c := range []struct{ kept, lasted, least, most time.Duration }{
+		{720 * time.Hour, 0, 199 * took, 199 * took},
+		{720 * time.Hour, time.Hour, 100 * took, 199 * took},
+		{720 * time.Hour, 4*time.Hour + 30*time.Minute, 20 * took, 40 * took},
+		{720 * time.Hour, 9 * time.Hour, 4 * took, 5 * took},
+		{720 * time.Hour, 90 * time.Hour, 4 * took, 5 * took},
+		{time.Second, 0, 20 * took, 50 * took},
+		{time.Second, 2500 * time.Millisecond, 4 * took, 5 * took},
+		{time.Second, -time.Hour, 20 * took, 50 * took}, // the clock was set back
+	} {
+		if got := (Retention{For: c.kept}).pause(took, c.lasted); got < c.least || got > c.most {
+			t.Errorf("after a round of %v what is kept for %v makes a pause of %v, not between %v and %v", c.lasted, c.kept, got, c.least, c.most)
+		}
+	}
+	if got := (Retention{For: time.Hour}).pause(0, 0); got != leastPause {
+		t.Errorf("after a page that took nothing: %v", got)
+	}
+	if got := (Retention{For: 720 * time.Hour}).pause(time.Minute, 0); got != mostPause {
+		t.Errorf("after a page that took a minute: %v", got)
+	}
+}
+
+// TestPurgingLeavesOthersRoom: between two pages others have four times as long as those took, or more; a page that fails is tried again;
+// while new work is refused nothing is purged.
 func TestPurgingLeavesOthersRoom(t *testing.T) {
 	const took = 100 * time.Millisecond
 	synctest.Test(t, func(t *testing.T) {
@@ -140,7 +212,7 @@ func TestPurgingLeavesOthersRoom(t *testing.T) {
 			t.Errorf("%d are left after %d pages", len(b.deliveries("ep")), len(began))
 		}
 		for i := 1; i < 1500/leastPage+1; i++ {
-			if gap := began[i].Sub(began[i-1]); gap < (1+othersGet)*took && i != 3 || gap > 2*time.Second {
+			if gap := began[i].Sub(began[i-1]); gap < (1+inHaste)*took && i != 3 || gap > 2*time.Second {
 				t.Errorf("page %d began %v after the one before", i, gap)
 			}
 		}

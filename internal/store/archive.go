@@ -21,6 +21,10 @@ type Archive interface {
 	// had none counts as one. It says how many it removed; fewer than limit: nothing is left. Their bytes are gone from the files when it
 	// returns without error. Numbers that were given are not given again.
 	Purge(ctx context.Context, keep Keep, limit int) (int, error)
+	// Clear removes what is told of work long past: audit entries from before a time, and replays that have been over since before another,
+	// with what they list; what such a replay made and is not over goes on uncounted. It removes at most limit entries, listed deliveries and
+	// replays, and says how many; fewer than limit: nothing is left. The newest entry stays, for numbers go on from it.
+	Clear(ctx context.Context, c Clearing, limit int) (int, error)
 	// Imbalance is how many deliveries were made minus those that wait, ended and were purged. Anything but 0 is a defect.
 	Imbalance(ctx context.Context) (int64, error)
 	// Annotate puts a note on a delivery that is over, or marks it as discarded, which replaces what was noted before;
@@ -51,6 +55,12 @@ type KeepRule struct {
 	Tenant string // empty: any
 	Type   string // a pattern; empty: any
 	For    time.Duration
+}
+
+// Clearing says what is told for long enough.
+type Clearing struct {
+	Audit   time.Time // entries from before
+	Replays time.Time // those that have been over since before
 }
 
 // Annotation is what is noted on a delivery.

@@ -221,6 +221,11 @@ func (f *Faulty) Purge(ctx context.Context, keep store.Keep, limit int) (int, er
 	return call(f, "Purge", func() (int, error) { return f.Store.Purge(ctx, keep, limit) })
 }
 
+// Clear may fail.
+func (f *Faulty) Clear(ctx context.Context, c store.Clearing, limit int) (int, error) {
+	return call(f, "Clear", func() (int, error) { return f.Store.Clear(ctx, c, limit) })
+}
+
 // Imbalance may fail.
 func (f *Faulty) Imbalance(ctx context.Context) (int64, error) {
 	return call(f, "Imbalance", func() (int64, error) { return f.Store.Imbalance(ctx) })

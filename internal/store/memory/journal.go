@@ -19,7 +19,10 @@ func (s *Store) note(e *grapnel.AuditEntry) {
 		return
 	}
 	s.noted[kept] = true
-	kept.Seq = int64(len(s.audit)) + 1
+	kept.Seq = 1
+	if n := len(s.audit); n > 0 {
+		kept.Seq = s.audit[n-1].Seq + 1
+	}
 	s.audit = append(s.audit, kept)
 }
 
@@ -42,13 +45,12 @@ func (s *Store) AuditList(ctx context.Context, scope store.Scope, q store.AuditQ
 	}
 	defer leave()
 	var list []grapnel.AuditEntry
-	older := s.audit
-	if q.Before > 0 {
-		older = older[:min(q.Before-1, int64(len(older)))]
-	}
-	for _, e := range slices.Backward(older) {
+	for _, e := range slices.Backward(s.audit) {
 		if len(list) >= q.Limit {
 			break
+		}
+		if q.Before > 0 && e.Seq >= q.Before {
+			continue
 		}
 		if scope.Allows(e.Tenant) && either(q.Tenant, e.Tenant) && either(q.Endpoint, e.Endpoint) && either(q.Delivery, e.Delivery) {
 			list = append(list, e)

@@ -20,7 +20,7 @@ type replay struct {
 // item is one delivery of a replay.
 type item struct {
 	grapnel.ReplayItem
-	of *replay
+	of *replay // nil: it is listed no more
 }
 
 // lookedAt is how many deliveries Candidates and DeliverySearch look at in one call. It is little, so that those who call them meet
@@ -207,7 +207,7 @@ func (s *Store) tally(d *delivery) {
 	if of := s.delivery(d.ReplayOf); of != nil && of.Mark.ReplayedAs == d.Seq {
 		of.Mark.ReplayResult = d.Status
 	}
-	if d.item == nil {
+	if d.item == nil || d.item.of == nil {
 		return
 	}
 	d.item.Status = d.Status

@@ -48,6 +48,7 @@ func Run(t *testing.T, h Harness) {
 		{"Scope", scopeCases},
 		{"Copies", copyCases},
 		{"Archive", archiveCases},
+		{"Clear", clearCases},
 		{"Reopen", reopenCases},
 		{"Race", raceCases},
 	}

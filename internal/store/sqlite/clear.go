@@ -1,0 +1,125 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
+)
+
+// clearedAtOnce is how much one transaction removes: rows that are small and lie side by side.
+const clearedAtOnce = 64
+
+const (
+	clearNotesQuery    = "DELETE FROM audit WHERE seq IN (SELECT seq FROM audit WHERE at < ? AND seq < (SELECT max(seq) FROM audit) ORDER BY at LIMIT ?)"
+	overReplaysQuery   = "SELECT number, revision, body FROM replay WHERE active = 0 ORDER BY number"
+	clearItemsQuery    = "DELETE FROM replay_item WHERE made IN (SELECT made FROM replay_item WHERE replay = ? ORDER BY original LIMIT ?)"
+	clearReplayQuery   = "DELETE FROM replay WHERE number = ?"
+	clearProgressQuery = "DELETE FROM replay_progress WHERE replay = ?"
+)
+
+// Clear looks for replays on a connection for reading, and removes a little in each transaction. What it leaves in the log goes with
+// the next Purge.
+func (s *Store) Clear(ctx context.Context, c store.Clearing, limit int) (removed int, err error) {
+	s.purge.mu.Lock()
+	defer s.purge.mu.Unlock()
+	var over []int64
+	err = s.read(ctx, func(r *sqlite3.Conn) (err error) {
+		over, err = overSince(r, micros(c.Replays))
+		return err
+	})
+	for err == nil && removed < limit {
+		o := &clearing{before: micros(c.Audit), replays: over, limit: min(limit-removed, clearedAtOnce)}
+		if err = s.write(ctx, o); err != nil {
+			break
+		}
+		s.purge.owed = s.purge.owed || o.removed > 0
+		removed += o.removed
+		if o.removed < o.limit {
+			break
+		}
+	}
+	return removed, err
+}
+
+// overSince are the numbers of replays that were over before a time. What was made later than that ended later as well.
+func overSince(r *sqlite3.Conn, before int64) (numbers []int64, err error) {
+	q, err := r.Prepare(overReplaysQuery)
+	if err != nil {
+		return nil, err
+	}
+	defer q.Reset()
+	for {
+		more, err := q.Next()
+		if !more {
+			return numbers, err
+		}
+		one, err := decodeReplay(q.Integer(1), q.Bytes(2))
+		if err != nil {
+			return nil, err
+		}
+		if micros(one.CreatedAt) >= before+slack.Microseconds() {
+			return numbers, nil
+		}
+		if micros(one.FinishedAt) < before {
+			numbers = append(numbers, q.Integer(0))
+		}
+	}
+}
+
+// clearing is a transaction of Clear. A replay that is over stays over, so nothing has to be looked at again.
+type clearing struct {
+	before  int64 // audit entries
+	replays []int64
+	limit   int
+	removed int
+}
+
+func (o *clearing) grows() bool { return false }
+
+func (o *clearing) apply(t *tx) (err error) {
+	o.removed = 0
+	if err := t.conn.Exec("PRAGMA secure_delete = ON"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, t.conn.Exec("PRAGMA secure_delete = FAST")) }()
+	remove := func(sql string, values ...int64) error {
+		q, err := t.conn.Prepare(sql)
+		if err != nil {
+			return err
+		}
+		for _, v := range values {
+			q.Int(v)
+		}
+		if err := q.Run(); err != nil {
+			return err
+		}
+		o.removed += t.conn.Changed()
+		return nil
+	}
+	left := func() int64 { return int64(o.limit - o.removed) }
+	if err := remove(clearNotesQuery, o.before, left()); err != nil {
+		return err
+	}
+	for _, number := range o.replays {
+		if left() == 0 {
+			return nil
+		}
+		if err := remove(clearItemsQuery, number, left()); err != nil {
+			return err
+		}
+		if left() == 0 {
+			return nil
+		}
+		if err := remove(clearReplayQuery, number); err != nil {
+			return err
+		}
+		before := o.removed
+		if err := remove(clearProgressQuery, number); err != nil {
+			return err
+		}
+		o.removed = before // it belongs to the replay
+	}
+	return nil
+}
