@@ -67,7 +67,7 @@ func New(o Options) *Core {
 	o.Horizon = cmp.Or(o.Horizon, time.Minute)
 	o.Poll = cmp.Or(o.Poll, 30*time.Second)
 	o.PerHost = cmp.Or(o.PerHost, max(o.Slots/2, 1))
-	return &Core{options: o, endpoints: map[string]*endpoint{}, fair: newFairness(), quotas: quotas{perHost: map[string]*quota{}}, late: newLate(o.Slots)}
+	return &Core{options: o, endpoints: map[string]*endpoint{}, fair: newFairness(), quotas: quotas{perHost: map[string]*quota{}}, late: newLate()}
 }
 
 // Step takes one input in at the given time and returns what has to be done. The slice is valid until the next Step.

@@ -114,5 +114,8 @@ func (f *fairness) start(ep *endpoint) time.Duration {
 func (f *fairness) finish(ep *endpoint, charged, took time.Duration) {
 	took = min(max(took, minCharge), maxCharge)
 	f.charge(ep, took-charged)
+	if ep.share.average == 0 {
+		ep.share.average = took
+	}
 	ep.share.average += (took - ep.share.average) / 8
 }

@@ -11,7 +11,6 @@ import "time"
 // nobody to protect, and no limit.
 type late struct {
 	places quota
-	least  int // places, however long everything takes
 	limit  int
 	usual  time.Duration // how long outcomes take to become durable when there is little to do
 	now    time.Duration // and lately
@@ -23,14 +22,11 @@ const (
 	lateAfter   = time.Second            // what is due for longer is late
 	promptFor   = 2 * time.Second        // so long after the last attempt on time there is nobody to protect
 	lateRhythm  = 100 * time.Millisecond // how often the limit is looked at
-	lateGrowth  = 8                      // places more, each time that all is well
-	lateAllowed = 2 * time.Millisecond   // more than twice as long as usual, and this, is too long
+	lateGrowth  = 4                      // one place more for so many, each time that all is well
+	lateAllowed = time.Millisecond / 4   // more than twice as long as usual, and this, is too long
 )
 
-func newLate(slots int) late {
-	least := max(1, slots/128) // a commit of four is short even where each of them is somewhere else on the disk
-	return late{least: least, limit: least}
-}
+func newLate() late { return late{limit: 1} }
 
 // isLate says whether an attempt of this head is one of those that give way. A slow endpoint does not burden the machine; it has a quota of
 // its own, and would take these places for as long as it hangs.
@@ -57,8 +53,8 @@ func (l *late) took(now time.Time, d time.Duration, most int) {
 	}
 	l.judged = now
 	if l.now > 2*l.usual+lateAllowed {
-		l.limit = max(l.limit/2, l.least)
+		l.limit = max(l.limit/2, 1)
 	} else {
-		l.limit = min(l.limit+lateGrowth, max(most, l.least))
+		l.limit = min(l.limit+1+l.limit/lateGrowth, max(most, 1))
 	}
 }

@@ -67,6 +67,17 @@ func (c *checkpoints) rest(conn *sqlite3.Conn) {
 	}
 }
 
+// spareAt is how many pages the log may have while the disk is full: half a MiB.
+const spareAt = 64
+
+// spare is called by the writer when it is in no transaction and the disk is full. The room that was kept is for what the database grows by;
+// a log that took all of it could not be copied any more, and then nothing could be recorded.
+func (c *checkpoints) spare(conn *sqlite3.Conn) {
+	if c.pages.Load() >= spareAt {
+		c.copy(conn)
+	}
+}
+
 // copy makes a checkpoint. If it fails for want of room, or because a reader is in the way, the log grows on and the next one
 // is made when it has grown as much again.
 func (c *checkpoints) copy(conn *sqlite3.Conn) {

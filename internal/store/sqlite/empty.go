@@ -102,6 +102,7 @@ func (c *checkpoints) cut(conn *sqlite3.Conn) error {
 		err = c.store.fail(err)
 	case err == nil:
 		c.pages.Store(0)
+		c.length.Store(0)
 	}
 	c.store.stats.checkpointed(c.store.now().Sub(started))
 	return err

@@ -83,6 +83,7 @@ type Store struct {
 	retryAfter  time.Duration
 	lock        io.Closer
 
+	moved   chan struct{} // closed when nothing is moved to the index of what is known any more
 	closing chan struct{}
 	once    sync.Once
 	failure atomic.Pointer[error]
@@ -100,6 +101,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 		log:        cmp.Or(o.Logger, slog.New(slog.DiscardHandler)),
 		now:        o.Now,
 		retryAfter: cmp.Or(o.Retry, time.Second),
+		moved:      make(chan struct{}),
 		closing:    make(chan struct{}),
 		fatal:      make(chan error, 1),
 		drained:    drained{to: make(map[string]int64)},
@@ -120,6 +122,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 		_ = s.release()
 		return nil, fmt.Errorf("opening the database %s: %w", path, err)
 	}
+	go s.moveRecent(s.writer.tx.recent.out, s.writer.tx.recent.back)
 	go s.writer.run()
 	go s.checkpoints.run()
 	return s, nil
@@ -229,7 +232,7 @@ func connect(path string, mode sqlite3.Mode, cacheKiB int) (*sqlite3.Conn, error
 		PRAGMA cache_size = -%d; PRAGMA trusted_schema = OFF;`, cacheKiB)
 	if mode == sqlite3.ReadWrite {
 		settings += fmt.Sprintf(`PRAGMA page_size = %d; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA secure_delete = FAST;
-			PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = %d;`, pageSize, 2*checkpointAt*pageSize)
+			PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = %d;`, pageSize, logAtMost*checkpointAt*pageSize)
 	}
 	if err = owned(conn); err == nil {
 		err = conn.Exec(settings)
@@ -288,6 +291,7 @@ func (s *Store) Close() error {
 	var err error
 	s.once.Do(func() {
 		close(s.closing)
+		<-s.moved
 		close(s.writer.quit)
 		<-s.writer.stopped
 		close(s.checkpoints.quit)
