@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 
 // Message is what a queue hands out: the bytes that a publisher or provider sent, and the right to say what came of them.
 type Message struct {
+	Raw
 	MessageMeta
 	Body []byte
 
@@ -24,7 +26,7 @@ type Message struct {
 // MessageMeta is what is known about a message. The URLs that the server sends along are for programs without this package; nothing
 // here follows them.
 type MessageMeta struct {
-	Lease          string    `json:"lease"` // the right to settle it; it can be used once
+	Lease          string    `json:"lease"` // the right to settle it, which can be used once; empty: it was only looked at
 	EventID        string    `json:"event_id"`
 	DeliveryID     string    `json:"delivery_id"`
 	Type           string    `json:"type"`
@@ -45,6 +47,7 @@ func (m *Message) UnmarshalJSON(text []byte) error {
 	if err := json.Unmarshal(text, &doc); err != nil {
 		return err
 	}
+	m.keep(bytes.Clone(text))
 	m.MessageMeta, m.Body = doc.Meta, doc.Body
 	if doc.Base64 != nil {
 		m.Body = doc.Base64
@@ -93,19 +96,10 @@ func left(until, date, now time.Time) time.Duration {
 	return until.Sub(now)
 }
 
-// Peek shows the messages that a queue would hand out next, without leasing them.
-func (c *Client) Peek(ctx context.Context, queue string, limit int) (*Page[Peeked], error) {
-	return get[Page[Peeked]](ctx, c, queuePath(queue)+"/peek", window(limit, ""))
+// Peek shows what a queue would hand out next, without leasing it: messages without a lease.
+func (c *Client) Peek(ctx context.Context, queue string, limit int) (*Page[Message], error) {
+	return get[Page[Message]](ctx, c, queuePath(queue)+"/peek", window(limit, ""))
 }
-
-// Peeked is a message that was looked at: it has no lease.
-type Peeked struct {
-	Raw
-	Message
-}
-
-// UnmarshalJSON reads it like a message.
-func (p *Peeked) UnmarshalJSON(text []byte) error { return p.Message.UnmarshalJSON(text) }
 
 // Ack says that a message is dealt with.
 func (c *Client) Ack(ctx context.Context, lease string) error {

@@ -41,11 +41,11 @@ type Queue struct {
 	MaxLeased      int                    `json:"max_leased"`
 	Status         grapnel.EndpointStatus `json:"status"`
 	DisabledReason string                 `json:"disabled_reason"`
-	QueueCounts
-	Consumers []Consumer `json:"consumers"`
-	CreatedAt time.Time  `json:"created_at"`
-	UpdatedAt time.Time  `json:"updated_at"`
-	Revision  int64      `json:"revision"`
+	*QueueCounts                          // nil in lists
+	Consumers      []Consumer             `json:"consumers"` // who has asked within a day or holds leases; not in lists
+	CreatedAt      time.Time              `json:"created_at"`
+	UpdatedAt      time.Time              `json:"updated_at"`
+	Revision       int64                  `json:"revision"`
 }
 
 // QueueCounts says what is in a queue.
@@ -97,12 +97,12 @@ func (c *Client) UpdateQueue(ctx context.Context, name string, changes map[strin
 
 // PauseQueue hands out nothing until ResumeQueue; leases that there are can be settled. The reason is for the audit, here and below.
 func (c *Client) PauseQueue(ctx context.Context, name, reason string) (*Queue, error) {
-	return patch[Queue](ctx, c, queuePath(name), why(reason), map[string]any{"status": grapnel.EndpointPaused})
+	return post[Queue](ctx, c, queuePath(name)+"/pause", because(reason))
 }
 
 // ResumeQueue hands out what a pause held back.
 func (c *Client) ResumeQueue(ctx context.Context, name, reason string) (*Queue, error) {
-	return patch[Queue](ctx, c, queuePath(name), why(reason), map[string]any{"status": grapnel.EndpointEnabled})
+	return post[Queue](ctx, c, queuePath(name)+"/resume", because(reason))
 }
 
 // DeleteQueue deletes a queue; what waits in it ends as dropped.
@@ -111,3 +111,18 @@ func (c *Client) DeleteQueue(ctx context.Context, name, reason string) error {
 }
 
 func queuePath(name string) string { return "/v1/queues/" + url.PathEscape(name) }
+
+// Purged says what a purge has ended.
+type Purged struct {
+	Raw
+	Discarded int `json:"discarded"`
+}
+
+// PurgeQueue ends all that is in a queue now as discarded, whoever has a lease. The queue's name has to be said once more.
+func (c *Client) PurgeQueue(ctx context.Context, queue, name, reason string) (*Purged, error) {
+	in := map[string]string{"confirm": name}
+	if reason != "" {
+		in["reason"] = reason
+	}
+	return post[Purged](ctx, c, queuePath(queue)+"/purge", in)
+}

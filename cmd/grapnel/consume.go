@@ -1,0 +1,227 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/cli"
+)
+
+// exitData is EX_DATAERR of sysexits: the input was wrong, and will be next time.
+const exitData = 65
+
+func (s *session) queuesConsume() *cobra.Command {
+	var o client.ConsumeOptions
+	var rejectOn []int
+	var count int
+	c := &cobra.Command{
+		Use: "consume QUEUE -- COMMAND [ARG…]", Short: "Run a command for each message; its exit code is the outcome",
+		Long: "Run a command for each message of a queue, until stopped. The message's body is on its standard input, what is known about it in GRAPNEL_* " +
+			"variables: EVENT_ID, EVENT_TYPE, EVENT_KEY, DELIVERY_ID, ATTEMPT, FIRST_SEEN_AT, CONTENT_TYPE, QUEUE and LEASE.\n\n" +
+			"Exit code 0 is an ack, 65 (or those of --reject-on) a reject, which makes a dead letter at once; anything else gives the message back, to come again " +
+			"as the queue's policy says. The last line that the command writes to standard error is kept as the reason. The lease is extended while it runs.\n\n" +
+			"Stopping takes nothing more, and gives commands that run the time of --drain-timeout. Then it exits with 0.",
+		Example: "grapnel queues consume orders -- ./handle.sh\ngrapnel queues consume mails --concurrency 8 --reject-on 65,66 -- python3 send.py",
+		Args:    takes(cobra.MinimumNArgs(2)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			path, err := exec.LookPath(args[1])
+			if err != nil {
+				return cli.Usagef("%s: %v", args[1], err)
+			}
+			if o.Concurrency < 1 {
+				return cli.Usagef("--concurrency %d: it must be at least 1", o.Concurrency)
+			}
+			r, err := s.reader()
+			if err != nil {
+				return err
+			}
+			h := &command{session: s, queue: args[0], path: path, args: args[2:], rejectOn: rejectOn, out: s.Stdout}
+			if r.Machine() {
+				h.out = s.Stderr // stdout is for the outcomes
+			}
+			return s.consume(cmd.Context(), r, args[0], h.run, o, count)
+		},
+	}
+	f := c.Flags()
+	f.IntVar(&o.Concurrency, "concurrency", 1, "messages at once")
+	f.IntSliceVar(&rejectOn, "reject-on", []int{exitData}, "exit codes that reject")
+	consuming(c, &o, &count)
+	return c
+}
+
+// consuming adds the flags of what takes from a queue until stopped.
+func consuming(c *cobra.Command, o *client.ConsumeOptions, count *int) {
+	name, err := os.Hostname()
+	if err != nil {
+		name = ""
+	}
+	f := c.Flags()
+	f.StringVar(&o.Consumer, "consumer", consumerName(name), "name under which the queue shows who takes")
+	f.DurationVar(&o.Drain, "drain-timeout", 30*time.Second, "how long what runs may go on after being told to stop")
+	f.IntVar(count, "count", 0, "stop after so many messages; 0: never")
+}
+
+// consumerName is as much of a text as the name of a consumer, or of a queue, may have.
+func consumerName(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if r == '-' || r == '_' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' {
+			return r
+		}
+		return '-'
+	}, text)
+	return text[:min(len(text), 40)]
+}
+
+// consume takes from a queue until ctx ends, or count messages are settled, and tells what became of each: a line on stderr for people, an
+// object on stdout for programs.
+func (s *session) consume(ctx context.Context, r reader, queue string, handle client.Handler, o client.ConsumeOptions, count int) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var started atomic.Int64
+	progress := s.Progress()
+	var mu sync.Mutex
+	var failed error
+	settled := 0
+	o.Settled = func(one client.Settled) {
+		mu.Lock()
+		defer mu.Unlock()
+		progress.Done()
+		if err := s.tellSettled(r, one); err != nil && failed == nil {
+			failed = err
+			stop()
+		}
+		if settled++; settled == count {
+			stop()
+		}
+	}
+	o.Trouble = func(err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		progress.Say("nothing can be taken at present: %v", err)
+	}
+	err := r.Consume(ctx, queue, func(ctx context.Context, m *client.Message) error {
+		if n := started.Add(1); count > 0 && n > int64(count) {
+			return client.RetryAfter(0, errors.New("not taken: the consumer has had as many as it was told to take"))
+		}
+		return handle(ctx, m)
+	}, o)
+	return errors.Join(err, failed)
+}
+
+func (s *session) tellSettled(r reader, one client.Settled) error {
+	m := one.Message
+	why := one.Reason
+	if one.Err != nil {
+		why = strings.TrimPrefix(why+"; the server may not know: "+one.Err.Error(), "; ")
+	}
+	if !r.Machine() {
+		s.Note("%s  %-6s  %s  %s  attempt %d  %s  %s", s.Now().UTC().Format("15:04:05"), one.Outcome, m.Type, m.EventID, m.Attempt, took(one.Took), why)
+		return nil
+	}
+	doc := cli.Encode(struct {
+		Outcome    client.Outcome `json:"outcome"`
+		Reason     string         `json:"reason,omitempty"`
+		Known      bool           `json:"known"` // to the server
+		EventID    string         `json:"event_id"`
+		DeliveryID string         `json:"delivery_id"`
+		Type       string         `json:"type"`
+		Key        string         `json:"key,omitempty"`
+		Attempt    int            `json:"attempt"`
+		Took       string         `json:"took"`
+	}{one.Outcome, why, one.Err == nil, m.EventID, m.DeliveryID, m.Type, m.Key, m.Attempt, one.Took.String()})
+	return r.Print(cli.View{JSON: doc, Items: []cli.Item{{Name: m.DeliveryID, JSON: doc}}})
+}
+
+// took is a duration with as much of it as people want to know.
+func took(d time.Duration) string {
+	switch {
+	case d >= time.Second:
+		return d.Round(10 * time.Millisecond).String()
+	case d >= time.Millisecond:
+		return d.Round(time.Millisecond).String()
+	}
+	return d.Round(10 * time.Microsecond).String()
+}
+
+// command is a handler that runs a program.
+type command struct {
+	*session
+	queue, path string
+	args        []string
+	rejectOn    []int
+	out         io.Writer // of the program
+
+	mu sync.Mutex // programs that run at once write one after the other
+}
+
+// dyingTime is how long a program may go on after it was asked to end, because its lease is lost or the stop takes too long.
+const dyingTime = 5 * time.Second
+
+func (h *command) run(ctx context.Context, m *client.Message) error {
+	cmd := exec.CommandContext(ctx, h.path, h.args...)
+	cmd.Env = append(os.Environ(), "GRAPNEL_EVENT_ID="+m.EventID, "GRAPNEL_EVENT_TYPE="+m.Type, "GRAPNEL_EVENT_KEY="+m.Key, "GRAPNEL_DELIVERY_ID="+m.DeliveryID,
+		"GRAPNEL_ATTEMPT="+strconv.Itoa(m.Attempt), "GRAPNEL_FIRST_SEEN_AT="+m.FirstSeenAt.UTC().Format(time.RFC3339Nano), "GRAPNEL_CONTENT_TYPE="+m.ContentType,
+		"GRAPNEL_QUEUE="+h.queue, "GRAPNEL_LEASE="+m.Lease)
+	cmd.Stdin = bytes.NewReader(m.Body)
+	last := &lastLine{}
+	cmd.Stdout = &shared{mu: &h.mu, to: h.out}
+	cmd.Stderr = io.MultiWriter(&shared{mu: &h.mu, to: h.Stderr}, last)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = dyingTime
+	err := cmd.Run()
+	var ended *exec.ExitError
+	switch {
+	case err == nil, errors.Is(err, exec.ErrWaitDelay) && cmd.ProcessState.Success():
+		return nil // that it has left something running which holds its output open is its own business
+	case !errors.As(err, &ended):
+		return err
+	}
+	if why := last.text(); why != "" {
+		err = fmt.Errorf("%w: %s", err, why)
+	}
+	if slices.Contains(h.rejectOn, ended.ExitCode()) {
+		return client.Reject(err)
+	}
+	return err
+}
+
+// shared lets several write to one writer, each piece as a whole.
+type shared struct {
+	mu *sync.Mutex
+	to io.Writer
+}
+
+func (w *shared) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.to.Write(p)
+}
+
+// lastLine remembers the end of what is written to it.
+type lastLine struct{ end []byte }
+
+func (l *lastLine) Write(p []byte) (int, error) {
+	const most = 4096
+	l.end = append(l.end, p[max(0, len(p)-most):]...)
+	l.end = l.end[max(0, len(l.end)-most):]
+	return len(p), nil
+}
+
+func (l *lastLine) text() string {
+	lines := bytes.Split(bytes.TrimSpace(l.end), []byte("\n"))
+	return strings.ToValidUTF8(string(bytes.TrimSpace(lines[len(lines)-1])), "�")
+}

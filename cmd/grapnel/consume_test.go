@@ -1,0 +1,311 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// pulled is a server with one queue, as far as commands that take from it see it.
+type pulled struct {
+	*httptest.Server
+	mu      sync.Mutex
+	waiting []string          // bodies
+	seen    []string          // what was asked, but for next
+	routes  map[string]string // answers to other requests, by method and path
+	sent    map[string]string // bodies of those, by method and path
+}
+
+func newPulled(t *testing.T, bodies ...string) *pulled {
+	t.Helper()
+	p := &pulled{waiting: bodies, routes: map[string]string{}, sent: map[string]string{}}
+	p.Server = httptest.NewServer(http.HandlerFunc(p.serve))
+	t.Cleanup(p.Close)
+	return p
+}
+
+func (p *pulled) serve(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case strings.HasSuffix(r.URL.Path, "/next") && len(p.waiting) == 0:
+		w.WriteHeader(http.StatusNoContent)
+	case strings.HasSuffix(r.URL.Path, "/next"):
+		n := 5 - len(p.waiting)
+		_, _ = fmt.Fprintf(w, `{"data":[{"meta":{"lease":"lse_%d","event_id":"evt_%d","delivery_id":"dlv_1","type":"order.made","key":"k","attempt":2,"content_type":"application/json",`+
+			`"first_seen_at":"2026-01-02T03:04:05Z","lease_expires_at":%q},"body":%s}]}`, n, n, time.Now().Add(30*time.Second).UTC().Format(time.RFC3339Nano), p.waiting[0])
+		p.waiting = p.waiting[1:]
+	case strings.HasPrefix(r.URL.Path, "/v1/leases/"):
+		p.seen = append(p.seen, strings.TrimSpace(strings.TrimPrefix(r.URL.Path, "/v1/leases/")+" "+string(body)))
+		w.WriteHeader(http.StatusNoContent)
+	default:
+		name := r.Method + " " + r.URL.Path
+		p.sent[name] = string(body)
+		p.seen = append(p.seen, name)
+		text, there := p.routes[name]
+		status := http.StatusOK
+		switch {
+		case !there:
+			status, text = http.StatusNotFound, `{"code":"not_found","detail":"there is no such thing"}`
+		case text == "409":
+			status, text = http.StatusConflict, `{"code":"conflict","detail":"the name is taken"}`
+		}
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, text)
+	}
+}
+
+func (p *pulled) env() map[string]string {
+	return map[string]string{"GRAPNEL_SERVER": p.URL, "GRAPNEL_KEY": "grp_env"}
+}
+
+// script is a program for the shell.
+func script(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "handle.sh")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text), 0o700); err != nil { //nolint:gosec // it is run
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestConsumeRunsACommandForEachMessage(t *testing.T) {
+	p := newPulled(t, `{"n":1}`, `{"n":2}`, `{"n":3}`, `{"n":4}`)
+	handle := script(t, `
+body=$(cat)
+echo "got $body $GRAPNEL_EVENT_ID $GRAPNEL_EVENT_TYPE $GRAPNEL_EVENT_KEY $GRAPNEL_ATTEMPT $GRAPNEL_QUEUE"
+case "$body" in
+*2*) echo "starting" >&2; echo "no such customer" >&2; exit 65;;
+*3*) echo "the database is away" >&2; exit 1;;
+*4*) kill -9 $$;;
+esac
+`)
+	got := invoke(t, p.env(), "", "queues", "consume", "orders", "--count", "4", "--", handle)
+	if got.code != 0 {
+		t.Fatalf("exit code %d: %s", got.code, got.errs)
+	}
+	want := []string{
+		"lse_1/ack",
+		`lse_2/reject {"reason":"exit status 65: no such customer"}`,
+		`lse_3/nack {"reason":"exit status 1: the database is away"}`,
+		`lse_4/nack {"reason":"signal: killed"}`,
+	}
+	if d := cmp.Diff(want, p.seen); d != "" {
+		t.Error(d)
+	}
+	if !strings.HasPrefix(got.out, "got {\"n\":1} evt_1 order.made k 2 orders\ngot {\"n\":2} evt_2 ") {
+		t.Errorf("the command wrote %q", got.out)
+	}
+	if !strings.Contains(got.errs, "reject") || !strings.Contains(got.errs, "no such customer") {
+		t.Errorf("stderr says %q", got.errs)
+	}
+}
+
+func TestConsumeTellsProgramsTheOutcomes(t *testing.T) {
+	p := newPulled(t, `1`, `2`)
+	got := invoke(t, p.env(), "", "queues", "consume", "orders", "--count", "2", "--reject-on", "3,4", "-o", "jsonl", "--", script(t, `echo noise; [ "$(cat)" = 1 ] || exit 4`))
+	if got.code != 0 {
+		t.Fatalf("exit code %d: %s", got.code, got.errs)
+	}
+	var outcomes []string
+	for line := range strings.Lines(got.out) {
+		var one struct {
+			Outcome string
+			Known   bool
+			EventID string `json:"event_id"`
+		}
+		if err := json.Unmarshal([]byte(line), &one); err != nil || !one.Known {
+			t.Fatalf("%v in %q", err, line)
+		}
+		outcomes = append(outcomes, one.Outcome+" "+one.EventID)
+	}
+	if want := []string{"ack evt_3", "reject evt_4"}; !slices.Equal(outcomes, want) {
+		t.Errorf("told %q, want %q", outcomes, want)
+	}
+}
+
+func TestConsumeRefusesWhatIsNoCommandBeforeItTakesAnything(t *testing.T) {
+	p := newPulled(t, `1`)
+	if got := invoke(t, p.env(), "", "queues", "consume", "orders", "--", "/nowhere/at/all"); got.code != 2 || len(p.waiting) != 1 {
+		t.Errorf("exit code %d, %d messages left: %s", got.code, len(p.waiting), got.errs)
+	}
+}
+
+// local is a developer's server that answers with what a test says.
+func local(t *testing.T, answer func(w http.ResponseWriter, r *http.Request, body string)) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		answer(w, r, string(body))
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func TestListenMakesTheLocalAnswerTheOutcome(t *testing.T) {
+	p := newPulled(t, `1`, `2`, `3`, `4`)
+	p.routes["GET /v1/sources/src_1"] = `{"id":"src_1","tenant":"acme"}`
+	p.routes["POST /v1/queues"] = `{"id":"que_1","name":"listen-x","policy":"hooque","source":"src_1"}`
+	p.routes["DELETE /v1/queues/que_1"] = `{}`
+	p.routes["GET /v1/inbox/evt_1"] = `{"id":"evt_1","headers":[{"name":"Stripe-Signature","value":"t=1,v1=x"},{"name":"host","value":"a.example"},` +
+		`{"name":"Authorization","value":"[redacted]"},{"name":"X-A","value":"1"},{"name":"X-A","value":"2"}]}`
+	var first http.Header
+	srv := local(t, func(w http.ResponseWriter, r *http.Request, body string) {
+		switch body {
+		case "1":
+			first = r.Header.Clone()
+		case "2":
+			w.WriteHeader(http.StatusBadRequest)
+		case "3":
+			w.WriteHeader(http.StatusInternalServerError)
+		case "4":
+			w.Header().Set("Retry-After", "7")
+			w.WriteHeader(http.StatusTooManyRequests)
+		}
+	})
+	got := invoke(t, p.env(), "", "listen", srv.URL+"/hooks", "--source", "src_1", "--forward-headers", "--count", "4")
+	if got.code != 0 {
+		t.Fatalf("exit code %d: %s", got.code, got.errs)
+	}
+	var settled []string
+	for _, line := range p.seen {
+		if strings.HasPrefix(line, "lse_") {
+			settled = append(settled, line)
+		}
+	}
+	want := []string{
+		"lse_1/ack",
+		`lse_2/reject {"reason":"the local server answered 400"}`,
+		`lse_3/nack {"reason":"the local server answered 500"}`,
+		`lse_4/nack {"delay":"7s","reason":"the local server answered 429"}`,
+	}
+	if d := cmp.Diff(want, settled); d != "" {
+		t.Error(d)
+	}
+	if first.Get("Stripe-Signature") != "t=1,v1=x" || len(first["X-A"]) != 2 || first.Get("Authorization") != "" || first.Get("Webhook-Id") != "evt_1" ||
+		first.Get("Content-Type") != "application/json" || first.Get("Grapnel-Attempt") != "2" {
+		t.Errorf("the local server got the headers %v", first)
+	}
+	var made struct{ Name, Source, Tenant, Description string }
+	if err := json.Unmarshal([]byte(p.sent["POST /v1/queues"]), &made); err != nil || made.Source != "src_1" || made.Tenant != "acme" || !strings.HasPrefix(made.Name, "listen-") {
+		t.Errorf("%v: the queue was made of %s", err, p.sent["POST /v1/queues"])
+	}
+	if last := p.seen[len(p.seen)-1]; last != "DELETE /v1/queues/que_1" {
+		t.Errorf("at last it asked for %s; the queue should be gone", last)
+	}
+}
+
+func TestListenSendsWhatAnEndpointWouldGet(t *testing.T) {
+	p := newPulled(t, `{ "n": 1.0 }`)
+	p.routes["GET /v1/endpoints/ep_1"] = `{"id":"ep_1","tenant":"acme","format":"standard","event_types":["order.*"],"filter":"true","ordering":"none"}`
+	p.routes["POST /v1/queues"] = `{"id":"que_1","name":"mine","policy":"hooque"}`
+	p.routes["GET /v1/events/evt_4"] = `{"id":"evt_4","occurred_at":"2026-01-02T03:04:05.000006Z"}`
+	var body, signature string
+	srv := local(t, func(_ http.ResponseWriter, r *http.Request, text string) {
+		body, signature = text, r.Header.Get("Webhook-Signature")
+	})
+	got := invoke(t, p.env(), "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "listen", srv.URL, "--endpoint", "ep_1", "--name", "mine", "--secret", "-", "--keep", "--count", "1")
+	if got.code != 0 {
+		t.Fatalf("exit code %d: %s", got.code, got.errs)
+	}
+	if want := `{"id":"evt_4","type":"order.made","timestamp":"2026-01-02T03:04:05.000006Z","data":{ "n": 1.0 }}`; body != want || !strings.HasPrefix(signature, "v1,") {
+		t.Errorf("the local server got %s signed %q, want %s", body, signature, want)
+	}
+	if want := `{"name":"mine","tenant":"acme","description":"made by grapnel listen","event_types":["order.*"],"filter":"true","ordering":"none"}`; p.sent["POST /v1/queues"] != want {
+		t.Errorf("the queue was made of %s, want %s", p.sent["POST /v1/queues"], want)
+	}
+	if slices.Contains(p.seen, "DELETE /v1/queues/que_1") {
+		t.Error("the queue was not kept")
+	}
+}
+
+func TestListenWaitsForALocalServerThatIsNotThere(t *testing.T) {
+	p := newPulled(t, `1`)
+	p.routes["GET /v1/queues/orders"] = `{"id":"que_1","name":"orders","policy":{"timeout":"5s"},"ready":1}`
+	srv := local(t, func(http.ResponseWriter, *http.Request, string) {})
+	address := srv.Listener.Addr().String()
+	srv.Close()
+	again := make(chan *httptest.Server, 1)
+	time.AfterFunc(400*time.Millisecond, func() { again <- revive(address) })
+	got := invoke(t, p.env(), "", "listen", "http://"+address, "--queue", "orders", "--count", "1")
+	if s := <-again; s != nil {
+		defer s.Close()
+	}
+	if got.code != 0 || !strings.Contains(got.errs, "is not there") || !strings.Contains(got.errs, "is there again") {
+		t.Fatalf("exit code %d: %s", got.code, got.errs)
+	}
+	if d := cmp.Diff([]string{"GET /v1/queues/orders", "lse_4/ack"}, p.seen); d != "" {
+		t.Errorf("what waits for the local server is no attempt, and a queue that was there stays: %s", d)
+	}
+}
+
+// revive starts a server at an address that was free a moment ago.
+func revive(address string) *httptest.Server {
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil
+	}
+	_ = s.Listener.Close()
+	s.Listener = l
+	s.Start()
+	return s
+}
+
+func TestListenGoesOnWithItsOwnQueueAndNoOther(t *testing.T) {
+	srv := local(t, func(http.ResponseWriter, *http.Request, string) {})
+	for _, tc := range []struct {
+		about string
+		code  int
+	}{{"made by grapnel listen", 0}, {"the orders", 5}} {
+		p := newPulled(t, `1`)
+		p.routes["POST /v1/queues"] = "409"
+		p.routes["GET /v1/queues"] = `{"data":[{"id":"que_1","name":"other"},{"id":"que_2","name":"mine"}],"next":null}`
+		p.routes["GET /v1/queues/que_2"] = `{"id":"que_2","name":"mine","policy":"hooque","description":"` + tc.about + `","ready":3,"delayed":1}`
+		p.routes["DELETE /v1/queues/que_2"] = `{}`
+		got := invoke(t, p.env(), "", "listen", srv.URL, "--name", "mine", "--count", "1")
+		if got.code != tc.code {
+			t.Errorf("%s: exit code %d: %s", tc.about, got.code, got.errs)
+		}
+		if tc.code == 0 && !strings.Contains(got.errs, "4 messages have waited") {
+			t.Errorf("stderr says %q", got.errs)
+		}
+	}
+}
+
+func TestPurgeSaysTheNameAgain(t *testing.T) {
+	p := newPulled(t)
+	p.routes["GET /v1/queues/orders"] = `{"id":"que_1","name":"orders","ready":2,"leased":1,"delayed":0,"waiting":4,"blocked":0}`
+	p.routes["POST /v1/queues/que_1/purge"] = `{"discarded":7}`
+	if got := invoke(t, p.env(), "", "queues", "purge", "orders"); got.code != 2 || !strings.Contains(got.errs, "7 messages") {
+		t.Errorf("without --yes: exit code %d: %s", got.code, got.errs)
+	}
+	got := invoke(t, p.env(), "", "queues", "purge", "orders", "--yes", "--reason", "test data")
+	if got.code != 0 || p.sent["POST /v1/queues/que_1/purge"] != `{"confirm":"orders","reason":"test data"}` || !strings.Contains(got.out, "7") {
+		t.Errorf("exit code %d: %s %s; sent %v", got.code, got.out, got.errs, p.sent)
+	}
+}
+
+func TestNextShowsTheLeases(t *testing.T) {
+	p := newPulled(t, `{"n":1}`)
+	got := invoke(t, p.env(), "", "queues", "next", "orders", "--max", "3", "--wait", "2s", "-o", "name")
+	if got.code != 0 || got.out != "lse_4\n" {
+		t.Errorf("exit code %d: %q %s", got.code, got.out, got.errs)
+	}
+	if got = invoke(t, p.env(), "", "queues", "next", "orders"); got.code != 3 || got.out != "" {
+		t.Errorf("when there is nothing: exit code %d: %q", got.code, got.out)
+	}
+}

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/policy"
+	"github.com/grapnelhq/grapnel/sign"
+)
+
+// forwarder is the handler of `grapnel listen`: it sends what it gets to a local server, whose answer is the outcome.
+type forwarder struct {
+	reader
+	*session
+	target  *url.URL
+	policy  *policy.Policy
+	format  grapnel.Format // of the endpoint that is listened to; empty: the data alone
+	headers bool           // send those with which a request came in through a source
+	secret  string         // sign with it; empty: nothing is signed
+	http    *http.Client
+
+	mu   sync.Mutex
+	away bool // the local server is not there, and that was said
+}
+
+// How the local server is treated.
+const (
+	localTimeout  = 30 * time.Second
+	firstLook     = 250 * time.Millisecond // between two looks whether it is there again
+	longestLook   = 2 * time.Second
+	localBodyKept = 64 << 10
+)
+
+// localClient sends to the local server and nowhere else: it follows no redirect and uses no proxy.
+func localClient(atOnce int) *http.Client {
+	return &http.Client{
+		Timeout:       localTimeout,
+		Transport:     &http.Transport{MaxIdleConnsPerHost: atOnce, DisableCompression: true, IdleConnTimeout: 4 * time.Second},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+func (f *forwarder) handle(ctx context.Context, m *client.Message) error {
+	body, header, err := f.request(ctx, m)
+	if err != nil {
+		return err
+	}
+	for wait := firstLook; ; wait = min(2*wait, longestLook) {
+		outcome, err := f.post(ctx, m, body, header)
+		if err == nil {
+			f.there()
+			return outcome
+		}
+		var refused *net.OpError
+		if !errors.As(err, &refused) || refused.Op != "dial" || ctx.Err() != nil {
+			return fmt.Errorf("the local server gave no answer: %w", plain(err))
+		}
+		// Nothing was sent, so it is no attempt: the message waits here, under its lease.
+		f.gone(plain(err))
+		if err := f.rest(ctx, wait); err != nil {
+			return client.RetryAfter(0, errors.New("the local server was not there"))
+		}
+	}
+}
+
+// plain is a failure of a request without method and address.
+func plain(err error) error {
+	var wrapped *url.Error
+	if errors.As(err, &wrapped) {
+		return wrapped.Err
+	}
+	return err
+}
+
+// gone says once that the local server is not there, and there that it is again.
+func (f *forwarder) gone(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.away {
+		f.session.Note("%s is not there (%v); what comes is kept until it is.", f.target, err)
+	}
+	f.away = true
+}
+
+func (f *forwarder) there() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.away {
+		f.session.Note("%s is there again.", f.target)
+	}
+	f.away = false
+}
+
+// post sends a request. The outcome is what the answer makes of the message; err says that there was none.
+func (f *forwarder) post(ctx context.Context, m *client.Message, body []byte, header http.Header) (outcome, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, f.target.String(), bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header = header.Clone()
+	if f.secret != "" {
+		now := time.Now()
+		signature, err := sign.Sign(m.EventID, now, body, f.secret)
+		if err != nil {
+			return nil, err
+		}
+		req.Header.Set(sign.HeaderTimestamp, strconv.FormatInt(now.Unix(), 10))
+		req.Header.Set(sign.HeaderSignature, signature)
+	}
+	resp, err := f.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	_, _ = io.CopyN(io.Discard, resp.Body, localBodyKept) // so that the connection can be used again
+	after, said := time.Duration(0), false
+	if text := resp.Header.Get("Retry-After"); text != "" {
+		after, said = policy.ParseRetryAfter(text, time.Now())
+	}
+	return decide(f.policy, resp.StatusCode, after, said), nil
+}
+
+// request is what the local server gets of a message.
+func (f *forwarder) request(ctx context.Context, m *client.Message) ([]byte, http.Header, error) {
+	header := http.Header{}
+	if f.headers {
+		came, err := f.InboxRequest(ctx, m.EventID)
+		var refused *client.Error
+		switch {
+		case err == nil:
+			header = forwarded(came.Headers)
+		case !errors.As(err, &refused) || refused.Status != http.StatusNotFound: // what was published did not come in through a source
+			return nil, nil, fmt.Errorf("the headers cannot be read: %w", err)
+		}
+	}
+	if m.ContentType != "" {
+		header.Set("Content-Type", m.ContentType)
+	}
+	if header.Get("User-Agent") == "" {
+		header.Set("User-Agent", "grapnel-listen/"+grapnel.Version)
+	}
+	if header.Get(sign.HeaderID) == "" {
+		header.Set(sign.HeaderID, m.EventID)
+	}
+	header.Set("Grapnel-Delivery", m.DeliveryID)
+	header.Set("Grapnel-Attempt", strconv.Itoa(m.Attempt))
+	header.Set("Grapnel-Event-Type", m.Type)
+	if f.format != grapnel.FormatStandard {
+		if f.format == grapnel.FormatCloudEvents {
+			header.Set("Ce-Specversion", "1.0")
+			header.Set("Ce-Id", m.EventID)
+			header.Set("Ce-Type", m.Type)
+			header.Set("Ce-Source", "/grapnel/listen")
+		}
+		return m.Body, header, nil
+	}
+	ev, err := f.Event(ctx, m.EventID)
+	if err != nil {
+		return nil, nil, fmt.Errorf("the event cannot be read: %w", err)
+	}
+	header.Set("Content-Type", grapnel.JSONType)
+	return standard(m, ev.OccurredAt), header, nil
+}
+
+// standard is the body of the standard format, with the data byte for byte.
+func standard(m *client.Message, occurred time.Time) []byte {
+	head := fmt.Appendf(nil, `{"id":%q,"type":%q,"timestamp":%q,`, m.EventID, m.Type, occurred.UTC().Format("2006-01-02T15:04:05.000000Z"))
+	if media, _, _ := mime.ParseMediaType(m.ContentType); media == grapnel.JSONType {
+		return append(append(append(head, `"data":`...), m.Body...), '}')
+	}
+	return append(base64.StdEncoding.AppendEncode(append(head, `"data_base64":"`...), m.Body), `"}`...)
+}
+
+// forwarded are the headers with which a request came, but for those that belong to its connection and those that were not kept.
+func forwarded(came []grapnel.Header) http.Header {
+	header := http.Header{}
+	for _, h := range came {
+		name := textproto.CanonicalMIMEHeaderKey(h.Name)
+		switch name {
+		case "Host", "Content-Length", "Transfer-Encoding", "Connection", "Keep-Alive", "Upgrade", "Trailer", "Te", "Expect", "Accept-Encoding":
+			continue
+		}
+		if h.Value != "[redacted]" && !strings.HasPrefix(name, "Grapnel-") && !strings.HasPrefix(name, "Proxy-") {
+			header.Add(name, h.Value)
+		}
+	}
+	return header
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/cli"
+)
+
+func (s *session) inbox() *cobra.Command {
+	return group("inbox", "Look at what came in through sources", s.inboxList(), s.inboxGet())
+}
+
+func (s *session) inboxList() *cobra.Command {
+	var f client.InboxFilter
+	var outcome string
+	var from, to moment
+	c := paging(&cobra.Command{
+		Use: "list", Short: "List requests to sources, the newest first: accepted, unverified (in quarantine), and in conflict with an earlier one",
+		Example: "grapnel inbox list --source src_… --outcome unverified\ngrapnel inbox list --from 6h",
+		RunE: s.ask(func(ctx context.Context, r reader, _ []string) (cli.View, error) {
+			f.Outcome, f.From, f.To = client.IntakeOutcome(outcome), from.Time, to.Time
+			p, err := r.Inbox(ctx, f)
+			if err != nil {
+				return cli.View{}, err
+			}
+			return page(p, inboxHead, func(q client.Request) []string {
+				return []string{q.ID, string(q.Outcome), q.Type, q.Key, q.SourceID, strconv.Itoa(q.Size), r.Time(&q.ReceivedAt), q.Reason}
+			}), nil
+		}),
+	}, &f.Limit, &f.Cursor)
+	fl := c.Flags()
+	fl.StringVar(&f.Source, "source", "", "only this source")
+	fl.StringVar(&f.Tenant, "tenant", "", "only this tenant")
+	fl.StringVar(&outcome, "outcome", "", "accepted, unverified or conflict")
+	fl.Var(&from, "from", "received at this time or later, or so long ago at most")
+	fl.Var(&to, "to", "received before this time")
+	return c
+}
+
+var inboxHead = []string{"REQUEST", "OUTCOME", "TYPE", "KEY", "SOURCE", "BYTES", "RECEIVED", "WHY"}
+
+func (s *session) inboxGet() *cobra.Command {
+	return &cobra.Command{
+		Use: "get REQUEST_ID", Aliases: []string{"show"}, Short: "Show a request: how it came, how it was verified, and what it is known by", Args: takes(cobra.ExactArgs(1)),
+		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
+			q, err := r.InboxRequest(ctx, args[0])
+			if err != nil {
+				return cli.View{}, err
+			}
+			return inboxView(r, q), nil
+		}),
+	}
+}
+
+func inboxView(r reader, q *client.Request) cli.View {
+	known := ""
+	if q.KnownBy != nil {
+		known = string(q.KnownBy.By) + " " + q.KnownBy.Value
+	}
+	checks := make([][]string, len(q.Checks))
+	for i, check := range q.Checks {
+		result := "passed"
+		if !check.Passed {
+			result = "failed"
+		}
+		checks[i] = []string{result, check.Text}
+	}
+	headers := make([][]string, len(q.Headers))
+	for i, h := range q.Headers {
+		headers[i] = []string{h.Name, h.Value}
+	}
+	return object(q.ID, q.JSON(), [][]string{
+		{"request", q.ID}, {"outcome", string(q.Outcome)}, {"why", q.Reason}, {"event", q.EventID}, {"type", q.Type}, {"key", q.Key},
+		{"source", q.SourceID}, {"tenant", q.Tenant}, {"received", r.Time(&q.ReceivedAt)}, {"from", q.Remote}, {"request line", q.Method + " " + q.Path},
+		{"known by", known},
+	}, cli.Part{Title: "How it was verified", Rows: checks}, cli.Part{Title: "Headers", Rows: headers}, cli.Part{Title: "Body", Rows: readable(q.Content())})
+}
+
+// mostLines is how much of a body is shown to people; programs get all of it.
+const mostLines = 60
+
+// readable is a body as rows of one cell: JSON is indented, and what is no text is only counted.
+func readable(body []byte) [][]string {
+	var out bytes.Buffer
+	switch {
+	case len(body) == 0:
+		return [][]string{{"(empty)"}}
+	case json.Indent(&out, body, "", "  ") == nil:
+	case utf8.Valid(body):
+		out.Reset()
+		out.Write(body)
+	default:
+		return [][]string{{strconv.Itoa(len(body)) + " bytes that are no text; -o json has them"}}
+	}
+	var rows [][]string
+	for line := range bytes.Lines(out.Bytes()) {
+		if len(rows) == mostLines {
+			return append(rows, []string{"… there is more; -o json has all of it"})
+		}
+		rows = append(rows, []string{string(bytes.TrimRight(line, "\r\n"))})
+	}
+	return rows
+}

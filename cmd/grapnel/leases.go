@@ -1,0 +1,207 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/cli"
+)
+
+// Taking from a queue by hand, and looking at it without taking.
+
+func (s *session) queuesNext() *cobra.Command {
+	var t client.Take
+	c := &cobra.Command{
+		Use: "next QUEUE", Short: "Lease messages; say what came of them with ack, nack or reject before their lease ends", Args: takes(cobra.ExactArgs(1)),
+		Long: "Lease messages. Say what came of them with ack, nack or reject before their lease ends; else they come again, and that counts as an attempt. " +
+			"It exits with 3 when there is nothing.",
+		Example: "grapnel queues next orders --wait 20s -o json\ngrapnel queues next orders -o name | xargs grapnel queues ack",
+		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
+			found, err := r.Next(ctx, args[0], t)
+			if err != nil {
+				return cli.View{}, err
+			}
+			if len(found) == 0 {
+				return cli.View{}, &cli.Fault{Exit: cli.ExitNotFound, Code: "empty", Text: "nothing is ready in " + args[0]}
+			}
+			return messages(r, found), nil
+		}),
+	}
+	f := c.Flags()
+	f.IntVar(&t.Max, "max", 1, "at most so many")
+	f.DurationVar(&t.Wait, "wait", 0, "wait so long for the first one, up to a minute")
+	f.StringVar(&t.Consumer, "consumer", "", "name under which the queue shows who has the lease")
+	return c
+}
+
+func (s *session) queuesPeek() *cobra.Command {
+	var limit int
+	c := &cobra.Command{
+		Use: "peek QUEUE", Short: "Look at what a queue would hand out next, without taking it", Args: takes(cobra.ExactArgs(1)),
+		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
+			p, err := r.Peek(ctx, args[0], limit)
+			if err != nil {
+				return cli.View{}, err
+			}
+			return messages(r, p.Data), nil
+		}),
+	}
+	c.Flags().IntVar(&limit, "limit", 10, "at most so many")
+	return c
+}
+
+// messages shows messages; those that were leased are named by their leases, the others by their deliveries.
+func messages(r reader, all []client.Message) cli.View {
+	var v cli.View
+	rows := make([][]string, len(all))
+	for i := range all {
+		m := &all[i]
+		name := m.Lease
+		if name == "" {
+			name = m.DeliveryID
+		}
+		ends := ""
+		if m.Lease != "" {
+			ends = r.Time(&m.LeaseExpiresAt)
+		}
+		rows[i] = []string{name, m.Type, m.Key, strconv.Itoa(m.Attempt), ends, m.EventID, excerpt(m.Body)}
+		v.Items = append(v.Items, cli.Item{Name: name, JSON: m.JSON()})
+	}
+	v.JSON = list(v.Items)
+	v.Parts = []cli.Part{{Head: []string{"LEASE", "TYPE", "KEY", "ATTEMPT", "LEASE ENDS", "EVENT", "BODY"}, Rows: rows}}
+	return v
+}
+
+// excerpt is the beginning of a body, on one line.
+func excerpt(body []byte) string {
+	const most = 120
+	if !utf8.Valid(body) {
+		return strconv.Itoa(len(body)) + " bytes that are no text"
+	}
+	if runes := []rune(string(body)); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return string(body)
+}
+
+// settling is a command that says the same of each of several leases.
+func (s *session) settling(verb, short string, call func(ctx context.Context, r reader, lease string) error) *cobra.Command {
+	return &cobra.Command{
+		Use: verb + " LEASE…", Short: short, Args: takes(cobra.MinimumNArgs(1)),
+		RunE: s.askEach(nil, func(ctx context.Context, r reader, lease string) (json.RawMessage, []string, error) {
+			return cli.Encode(map[string]string{"lease": lease, "said": verb}), []string{lease, verb}, call(ctx, r, lease)
+		}),
+	}
+}
+
+func (s *session) queuesAck() *cobra.Command {
+	return s.settling("ack", "Say that messages are dealt with", func(ctx context.Context, r reader, lease string) error { return r.Ack(ctx, lease) })
+}
+
+func (s *session) queuesNack() *cobra.Command {
+	var reason string
+	var delay time.Duration
+	c := s.settling("nack", "Give messages back: they come again after the policy's backoff, or after --delay",
+		func(ctx context.Context, r reader, lease string) error { return r.Nack(ctx, lease, reason, delay) })
+	c.Flags().StringVar(&reason, "reason", "", "why, for the record")
+	c.Flags().DurationVar(&delay, "delay", client.ByPolicy, "come again after this time instead")
+	c.Flags().Lookup("delay").DefValue = "by the policy"
+	return c
+}
+
+func (s *session) queuesReject() *cobra.Command {
+	var reason string
+	c := s.settling("reject", "Make messages dead letters at once: trying again would not help",
+		func(ctx context.Context, r reader, lease string) error { return r.Reject(ctx, lease, reason) })
+	c.Flags().StringVar(&reason, "reason", "", "why, for the record")
+	return c
+}
+
+func (s *session) queuesExtend() *cobra.Command {
+	var by time.Duration
+	c := &cobra.Command{
+		Use: "extend LEASE", Short: "Have a lease end later", Args: takes(cobra.ExactArgs(1)),
+		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
+			until, err := r.Extend(ctx, args[0], by)
+			if err != nil {
+				return cli.View{}, err
+			}
+			doc := cli.Encode(map[string]any{"lease": args[0], "lease_expires_at": until})
+			return object(args[0], doc, [][]string{{"lease", args[0]}, {"ends", r.Time(&until)}}), nil
+		}),
+	}
+	c.Flags().DurationVar(&by, "by", 30*time.Second, "so long from now")
+	return c
+}
+
+func (s *session) queuesTail() *cobra.Command {
+	var f client.DeliveryFilter
+	var every time.Duration
+	var before int
+	c := &cobra.Command{
+		Use: "tail QUEUE", Short: "Follow what happens in a queue, without taking anything, until interrupted", Args: takes(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if every < 100*time.Millisecond {
+				return cli.Usagef("--every must be at least 100ms")
+			}
+			r, err := s.reader()
+			if err != nil {
+				return err
+			}
+			q, err := r.Queue(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			f.Endpoint = q.ID
+			t := &follower{session: s, reader: r, filter: f, progress: s.Progress()}
+			return t.follow(cmd.Context(), before, every)
+		},
+	}
+	fl := c.Flags()
+	fl.StringVar(&f.Type, "type", "", "only this event type; * stands for any part of it")
+	fl.StringVar(&f.Key, "event-key", "", "only this ordering key")
+	fl.DurationVar(&every, "every", time.Second, "how often to ask")
+	fl.IntVar(&before, "last", 10, "how many of those that are there already to begin with")
+	return c
+}
+
+// queuesPurge asks for the queue's name before it empties it.
+func (s *session) queuesPurge() *cobra.Command {
+	var reason string
+	var yes bool
+	c := &cobra.Command{
+		Use: "purge QUEUE", Short: "Empty a queue: all that is in it now ends as discarded, leased or not", Args: takes(cobra.ExactArgs(1)),
+		Example: "grapnel queues purge orders --reason 'test data'",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := s.reader()
+			if err != nil {
+				return err
+			}
+			q, err := r.Queue(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			var waiting int64
+			if n := q.QueueCounts; n != nil {
+				waiting = n.Ready + n.Leased + n.Delayed + n.Waiting + n.Blocked
+			}
+			if err := s.Confirm(yes, "Discard the %d messages that are in %s?", waiting, q.Name); err != nil {
+				return err
+			}
+			done, err := r.PurgeQueue(cmd.Context(), q.ID, q.Name, reason)
+			if err != nil {
+				return err
+			}
+			return r.Print(object(q.Name, done.JSON(), [][]string{{"queue", q.Name}, {"discarded", strconv.Itoa(done.Discarded)}}))
+		},
+	}
+	reasoned(c, &reason)
+	confirmed(c, &yes)
+	return c
+}
