@@ -2,31 +2,45 @@ package sqlite
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// checkpointAt is how many pages in the write-ahead log make a checkpoint worth its two syncs: 32 MiB.
-const checkpointAt = 4096
+// How far the write-ahead log grows, in pages, and how often it is copied.
+const (
+	checkpointAt = 4096            // so many make a checkpoint worth its two syncs: 32 MiB
+	copyEvery    = time.Second / 2 // at most, unless there are copyAtOnce times as many
+	copyAtOnce   = 8
+	restEvery    = 2 * time.Second // at most, unless the log is logAtMost times as long
+	logAtMost    = 16
+)
 
 // checkpoints moves what was committed from the write-ahead log into the database. It has a goroutine and a connection of its
 // own, so that commits go on meanwhile. What they add keeps it from coming to an end, and a log that is never copied to its end is
-// never begun anew but grows; so the writer copies the rest, which is little, between two transactions.
+// never begun anew but grows; so now and then the writer copies the rest between two transactions.
+//
+// That takes some ten milliseconds, however little is left, because of the syncs, and everybody waits. So when much is written it is not done after each copy: it
+// takes less than a hundredth of the time, and what waits for it is not to be found in a p99. The price is a longer log, 512 MiB at most.
 type checkpoints struct {
-	store *Store
-	conn  *sqlite3.Conn
-	at    int64        // how many pages in the log are enough; before anything is written
-	pages atomic.Int64 // in the log
-	due   atomic.Bool  // the writer shall copy the rest
-	wake  chan struct{}
-	asked chan chan struct{} // copy what is there now
-	cuts  chan chan error    // the writer shall copy the rest and cut the log off
-	quit  chan struct{}
-	done  chan struct{}
+	store  *Store
+	conn   *sqlite3.Conn
+	at     int64        // how many pages in the log are enough; before anything is written
+	pages  atomic.Int64 // in the log, not yet in the database
+	length atomic.Int64 // of the log since it was begun
+	due    atomic.Bool  // the writer shall copy the rest
+	copied time.Time    // when the goroutine has copied last
+	rested atomic.Int64 // when the writer has, in nanoseconds
+	wake   chan struct{}
+	asked  chan chan struct{} // copy what is there now
+	cuts   chan chan error    // the writer shall copy the rest and cut the log off
+	quit   chan struct{}
+	done   chan struct{}
 }
 
 // grown is called by the writer after every commit.
 func (c *checkpoints) grown(pages int) {
+	c.length.Add(int64(pages))
 	if c.pages.Add(int64(pages)) < c.at {
 		return
 	}
@@ -46,24 +60,42 @@ func (c *checkpoints) run() {
 			c.copy(c.conn)
 			close(copied)
 		case <-c.wake:
-			if !c.due.Load() && c.pages.Load() >= c.at {
-				c.copy(c.conn)
-				c.due.Store(true)
+			now := c.store.now()
+			if c.due.Load() || c.pages.Load() < c.at || c.pages.Load() < copyAtOnce*c.at && within(now, c.copied, copyEvery) {
+				continue
 			}
+			c.copy(c.conn)
+			c.copied = now
+			c.due.Store(c.length.Load() >= logAtMost*c.at || !within(now, time.Unix(0, c.rested.Load()), restEvery))
 		}
 	}
+}
+
+// within says whether now is less than so long after a time. A clock that was set back makes it later.
+func within(now, at time.Time, d time.Duration) bool {
+	since := now.Sub(at)
+	return since >= 0 && since < d
 }
 
 // rest is called by the writer when it is in no transaction.
 func (c *checkpoints) rest(conn *sqlite3.Conn) {
 	if c.due.Load() {
-		c.copy(conn)
+		c.copyRest(conn)
+		c.rested.Store(c.store.now().UnixNano())
 		c.due.Store(false)
 	}
 	select {
 	case reply := <-c.cuts:
 		reply <- c.cut(conn)
 	default:
+	}
+}
+
+// copyRest makes a checkpoint while nobody writes.
+func (c *checkpoints) copyRest(conn *sqlite3.Conn) {
+	c.copy(conn)
+	if c.pages.Load() == 0 {
+		c.length.Store(0) // the next transaction begins it anew
 	}
 }
 
@@ -74,23 +106,23 @@ const spareAt = 64
 // a log that took all of it could not be copied any more, and then nothing could be recorded.
 func (c *checkpoints) spare(conn *sqlite3.Conn) {
 	if c.pages.Load() >= spareAt {
-		c.copy(conn)
+		c.copyRest(conn)
 	}
 }
 
 // copy makes a checkpoint. If it fails for want of room, or because a reader is in the way, the log grows on and the next one
-// is made when it has grown as much again.
+// is made when it has grown as much again. What is committed meanwhile is not copied.
 func (c *checkpoints) copy(conn *sqlite3.Conn) {
-	started := c.store.now()
+	started, before := c.store.now(), c.pages.Load()
 	log, copied, err := conn.Checkpoint()
 	switch {
 	case broken(err):
 		_ = c.store.fail(err)
 	case err != nil:
-		c.pages.Store(0)
+		c.pages.Add(-before)
 		c.store.log.Warn("the write-ahead log could not be copied into the database", "error", err)
 	default:
-		c.pages.Store(int64(log - copied))
+		c.pages.Add(int64(log-copied) - before)
 	}
 	c.store.stats.checkpointed(c.store.now().Sub(started))
 }

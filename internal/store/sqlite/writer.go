@@ -105,6 +105,9 @@ func (w *writer) run() {
 		clear(w.batch)
 		w.batch = w.batch[:0]
 		w.store.checkpoints.rest(w.tx.conn)
+		if w.room.full {
+			w.store.checkpoints.spare(w.tx.conn)
+		}
 	}
 }
 
