@@ -14,13 +14,16 @@ type delivery struct {
 	lane    *lane // nil: it waits for nobody and nobody waits for it
 	trigger grapnel.Trigger
 	item    *item     // nil: no replay made it
+	lease   *lease    // nil: nobody has it
 	wide    time.Time // when the last attempt, which failed because of the endpoint, was recorded; zero: it did not
 }
 
 // queue is what is pending at one endpoint.
 type queue struct {
-	pending order // all of it, the oldest first
-	due     order // the heads that are not blocked, the earliest first
+	pending order          // all of it, the oldest first
+	due     order          // the heads that are not blocked, the earliest first
+	leased  order          // those of them that are leased
+	held    map[string]int // leases by consumer
 	lanes   map[string]*lane
 }
 
@@ -42,7 +45,8 @@ func byDue(a, b *delivery) bool {
 func (s *Store) queue(endpoint string) *queue {
 	q := s.queues[endpoint]
 	if q == nil {
-		q = &queue{pending: order{before: byNumber}, due: order{before: byDue}, lanes: make(map[string]*lane)}
+		q = &queue{pending: order{before: byNumber}, due: order{before: byDue}, leased: order{before: byDue}, lanes: make(map[string]*lane),
+			held: make(map[string]int)}
 		s.queues[endpoint] = q
 	}
 	return q
@@ -99,6 +103,7 @@ func (s *Store) lead(d *delivery, at time.Time, delay time.Duration) {
 // finish makes d final. If it was the head of its lane, the next one becomes the head, with this delay.
 func (s *Store) finish(d *delivery, e store.Ending, delay time.Duration) {
 	q, at, led := s.queue(d.EndpointID), micro(e.At), d.Waiting.Head
+	s.release(d)
 	q.pending.take(d)
 	if led && !d.Waiting.Blocked {
 		q.due.take(d)

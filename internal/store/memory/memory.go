@@ -36,7 +36,8 @@ type Store struct {
 
 	accepted, made, purged int64 // events and deliveries that there ever were; deliveries that are gone
 
-	replays []*replay // by id
+	replays []*replay            // by id
+	leases  map[string]*delivery // by token
 }
 
 var _ store.Store = (*Store)(nil)
@@ -58,6 +59,7 @@ func New() *Store {
 		noted:     make(map[grapnel.AuditEntry]bool),
 		answers:   make(map[string]answer),
 		totals:    make(map[part]*grapnel.Totals),
+		leases:    make(map[string]*delivery),
 	}
 }
 

@@ -28,7 +28,7 @@ func (s *Store) Record(ctx context.Context, changes []store.Change) ([]store.Cha
 		if d == nil {
 			continue
 		}
-		applies := d.Status == grapnel.Pending && (c.Expect == d.AttemptsMade || c.Expect == store.AnyAttempts)
+		applies := d.Status == grapnel.Pending && (c.Expect == d.AttemptsMade || c.Expect == store.AnyAttempts) && d.yields(c)
 		if applies {
 			s.apply(d, c)
 		}
@@ -42,6 +42,7 @@ func (s *Store) Record(ctx context.Context, changes []store.Change) ([]store.Cha
 }
 
 func (s *Store) apply(d *delivery, c *store.Change) {
+	s.release(d)
 	if c.Attempt != nil {
 		d.Attempts = append(d.Attempts, copyAttempt(*c.Attempt))
 		d.AttemptsMade++

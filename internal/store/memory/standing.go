@@ -52,7 +52,7 @@ func (s *Store) Hasten(ctx context.Context, endpoint string, h store.Hastening, 
 		if len(late) >= limit {
 			break
 		}
-		if d.Waiting.Due.After(at) && !d.wide.IsZero() && d.wide.Before(before) {
+		if d.lease == nil && d.Waiting.Due.After(at) && !d.wide.IsZero() && d.wide.Before(before) {
 			late = append(late, d)
 		}
 	}

@@ -2,25 +2,277 @@ package sqlite
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-func (s *Store) Claim(context.Context, store.Claim) (store.Claimed, error) {
-	return store.Claimed{}, errors.ErrUnsupported
+const (
+	// leaseColumns are what readLease reads.
+	leaseColumns = `token, target, consumer, seq, event, attempts, "trigger", scheduled, granted, due, created, anchor`
+	leaseQuery   = "SELECT " + leaseColumns + " FROM pending WHERE token = ?"
+	leasesQuery  = "SELECT " + leaseColumns + " FROM pending WHERE target = ? AND token IS NOT NULL ORDER BY due, seq LIMIT ?"
+	runOutQuery  = "SELECT " + leaseColumns + ` FROM pending WHERE target = ? AND token IS NOT NULL AND due <= ?
+		ORDER BY due, seq LIMIT ?`
+	targetIDQuery = "SELECT endpoint FROM target WHERE number = ?"
+	// holdersQuery looks at everything that is leased, once after the start and after each transaction that failed.
+	holdersQuery = "SELECT target, consumer FROM pending WHERE token IS NOT NULL AND target > 0"
+)
+
+// readLease reads the leaseColumns of a row.
+func readLease(q *sqlite3.Stmt, queue string) grapnel.Lease {
+	return grapnel.Lease{
+		Token: q.String(0), Queue: queue, Consumer: q.String(2), Delivery: q.Integer(3), Event: q.Integer(4), Number: int(q.Integer(5)) + 1,
+		Trigger: readWord(q, 6, triggers), Scheduled: moment(q.Integer(7)), GrantedAt: moment(q.Integer(8)), Until: moment(q.Integer(9)),
+		CreatedAt: moment(q.Integer(10)), Anchor: readTime(q, 11),
+	}
 }
-func (s *Store) Extend(context.Context, string, time.Time, time.Duration) (grapnel.Lease, error) {
-	return grapnel.Lease{}, errors.ErrUnsupported
+
+func readLeases(q *sqlite3.Stmt, queue string) (all []grapnel.Lease, err error) {
+	for {
+		more, err := q.Next()
+		if !more {
+			return all, err
+		}
+		all = append(all, readLease(q, queue))
+	}
 }
-func (s *Store) Lease(context.Context, string) (grapnel.Lease, error) {
-	return grapnel.Lease{}, errors.ErrUnsupported
+
+// holders are how many leases consumers have, as the writer remembers it: every Claim asks for it, and it may be many.
+type holders struct {
+	known bool
+	held  map[holder]int
 }
-func (s *Store) LeaseList(context.Context, string, int) ([]grapnel.Lease, error) {
-	return nil, errors.ErrUnsupported
+
+// holder is a consumer at a queue.
+type holder struct {
+	target   int64
+	consumer string
 }
-func (s *Store) QueueCounts(context.Context, string, time.Time) (grapnel.QueueCounts, error) {
-	return grapnel.QueueCounts{}, errors.ErrUnsupported
+
+func (h *holders) forget() { h.known, h.held = false, nil }
+
+func (h *holders) add(at holder, by int) {
+	if !h.known {
+		return
+	}
+	if h.held[at] += by; h.held[at] == 0 {
+		delete(h.held, at)
+	}
+}
+
+// held is how many leases each consumer has.
+func (t *tx) held() (map[holder]int, error) {
+	if t.holders.known {
+		return t.holders.held, nil
+	}
+	held := make(map[holder]int)
+	for q := t.q.holders; ; {
+		more, err := q.Next()
+		if err != nil {
+			return nil, err
+		}
+		if !more {
+			break
+		}
+		held[holder{q.Integer(0), q.String(1)}]++
+	}
+	t.holders = holders{known: true, held: held}
+	return held, nil
+}
+
+// release counts a lease that ends, if d has one. What it was is in the row of d, which the caller writes or removes.
+func (t *tx) release(d *place) {
+	if d.token != "" {
+		t.holders.add(holder{d.target, d.consumer}, -1)
+		d.token = ""
+	}
+}
+
+// Claim is one operation of the writer, so that those which come at the same time share a transaction.
+func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
+	o := &claiming{claim: c}
+	err := s.write(ctx, o)
+	return o.done, err
+}
+
+// claiming is the operation of Claim. It goes on when the disk is full: what is leased is about to be over.
+type claiming struct {
+	claim store.Claim
+	done  store.Claimed
+}
+
+func (o *claiming) grows() bool { return false }
+
+func (o *claiming) apply(t *tx) error {
+	o.done = store.Claimed{}
+	target, err := t.target(o.claim.Queue)
+	if err != nil {
+		return err
+	}
+	wants, err := t.wanted(target, o.claim.Wants)
+	if err != nil {
+		return err
+	}
+	now := micros(o.claim.Now)
+	if o.done.Over, err = readLeases(t.q.over.Int(target).Int(now).Int(store.MostOver), o.claim.Queue); err != nil {
+		return err
+	}
+	heads, next, err := t.claimable(target, o.claim.Queue, now, len(wants), o.done.Over)
+	if err != nil {
+		return err
+	}
+	o.done.Next = next
+	for i := range heads {
+		l := grapnel.Lease{
+			Token: wants[i].Token, Queue: o.claim.Queue, Consumer: wants[i].Consumer, Delivery: heads[i].Delivery, Event: heads[i].Event,
+			Number: heads[i].Attempts + 1, Trigger: heads[i].Trigger, Scheduled: heads[i].Due, GrantedAt: moment(now),
+			Until: moment(micros(o.claim.Now.Add(wants[i].For))), CreatedAt: heads[i].CreatedAt, Anchor: heads[i].Anchor,
+		}
+		grant := t.q.grant.Int(micros(l.Until)).Text(l.Token).Text(l.Consumer).Int(micros(l.Scheduled)).Int(now)
+		if err := grant.Int(l.Delivery).Run(); err != nil {
+			return err
+		}
+		t.holders.add(holder{target, l.Consumer}, 1)
+		o.done.Leases = append(o.done.Leases, l)
+	}
+	return nil
+}
+
+// wanted are the Wants that are not passed over.
+func (t *tx) wanted(target int64, wants []store.Want) ([]store.Want, error) {
+	held, err := t.held()
+	if err != nil {
+		return nil, err
+	}
+	var served []store.Want
+	more := make(map[string]int)
+	for _, w := range wants {
+		if w.Most > 0 && held[holder{target, w.Consumer}]+more[w.Consumer] >= w.Most {
+			continue
+		}
+		more[w.Consumer]++
+		served = append(served, w)
+	}
+	return served, nil
+}
+
+// claimable returns the heads that can be leased, at most limit, and when the next one is due. What is over is no such head, and if that is
+// as much as one Claim returns, nothing behind it is.
+func (t *tx) claimable(target int64, queue string, now int64, limit int, over []grapnel.Lease) (heads []store.Head, next time.Time, err error) {
+	settled := make(map[int64]bool, len(over))
+	for _, l := range over {
+		settled[l.Delivery] = true
+	}
+	q := t.q.dueHeads.Int(target).Int(int64(limit + len(over) + 1))
+	for {
+		more, err := q.Next()
+		if !more {
+			return heads, next, err
+		}
+		h := readHead(q, queue)
+		if settled[h.Delivery] {
+			continue
+		}
+		if len(heads) == limit || micros(h.Due) > now || beyond(&h, over) {
+			q.Reset()
+			return heads, h.Due, nil
+		}
+		heads = append(heads, h)
+	}
+}
+
+// beyond says whether a head is behind all that is over, where that is as much as one Claim returns.
+func beyond(h *store.Head, over []grapnel.Lease) bool {
+	if len(over) < store.MostOver {
+		return false
+	}
+	last := &over[len(over)-1]
+	return h.Due.After(last.Until) || h.Due.Equal(last.Until) && h.Delivery > last.Delivery
+}
+
+// Extend is one operation of the writer.
+func (s *Store) Extend(ctx context.Context, token string, now time.Time, by time.Duration) (grapnel.Lease, error) {
+	o := &extending{token: token, now: now, by: by}
+	err := s.write(ctx, o)
+	return o.done, err
+}
+
+// extending is the operation of Extend.
+type extending struct {
+	token string
+	now   time.Time
+	by    time.Duration
+	done  grapnel.Lease
+}
+
+func (o *extending) grows() bool { return false }
+
+func (o *extending) apply(t *tx) error {
+	o.done = grapnel.Lease{}
+	q := t.q.lease.Text(o.token)
+	found, err := q.Row()
+	if err != nil {
+		return err
+	}
+	if !found {
+		return errLeaseOver()
+	}
+	target, l := q.Integer(1), readLease(q, "")
+	q.Reset()
+	if !l.Until.After(o.now) {
+		return errLeaseOver()
+	}
+	if l.Queue, err = t.endpoint(target); err != nil {
+		return err
+	}
+	l.Until = moment(micros(o.now.Add(o.by)))
+	o.done = l
+	return t.q.extend.Int(micros(l.Until)).Int(l.Delivery).Run()
+}
+
+func errLeaseOver() error {
+	return grapnel.Errorf(grapnel.CodeConflict, "the lease is over or was settled")
+}
+
+// Lease finds a lease by its token.
+func (s *Store) Lease(ctx context.Context, token string) (l grapnel.Lease, err error) {
+	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
+		q, err := r.Prepare(leaseQuery)
+		if err != nil {
+			return err
+		}
+		found, err := q.Text(token).Row()
+		if err != nil {
+			return err
+		}
+		if !found {
+			return store.ErrNotFound("lease")
+		}
+		target := q.Integer(1)
+		l = readLease(q, "")
+		q.Reset()
+		return single(r, targetIDQuery, func(q *sqlite3.Stmt) { q.Int(target) }, func(q *sqlite3.Stmt) { l.Queue = q.String(0) })
+	})
+	return l, err
+}
+
+// LeaseList returns those first that end first.
+func (s *Store) LeaseList(ctx context.Context, queue string, limit int) (list []grapnel.Lease, err error) {
+	err = s.read(ctx, func(r *sqlite3.Conn) error {
+		list = nil
+		target, err := integer(r, targetQuery, func(q *sqlite3.Stmt) { q.Text(queue) })
+		if err != nil || target == 0 || limit <= 0 {
+			return err
+		}
+		q, err := r.Prepare(leasesQuery)
+		if err != nil {
+			return err
+		}
+		list, err = readLeases(q.Int(target).Int(int64(limit)), queue)
+		return err
+	})
+	return list, err
 }

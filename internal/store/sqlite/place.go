@@ -9,7 +9,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// place is a row of pending: where a delivery that is not final is. Its code and reason are only written, by plan and mark.
+// place is a row of pending: where a delivery that is not final is. Its code and reason are only written, by plan and mark. Of a lease that
+// it has, what is needed to end it is here.
 type place struct {
 	seq, target, event, tenant int64
 	head, blocked              bool
@@ -22,6 +23,7 @@ type place struct {
 	lane                       string
 	wide                       time.Time // zero when it is not set
 	outcome                    int64     // of the last attempt
+	token, consumer            string    // of its lease; empty: it has none
 }
 
 // shown is the part that scheduling needs.
@@ -48,12 +50,16 @@ func readPlace(q *sqlite3.Stmt) (*place, error) {
 		return nil, err
 	}
 	defer q.Reset()
-	return &place{
+	d := &place{
 		seq: q.Integer(0), target: q.Integer(1), event: q.Integer(2), tenant: q.Integer(3),
 		head: q.Integer(4) == 1, blocked: q.Integer(5) == 1, due: readTime(q, 6), anchor: readTime(q, 7),
 		position: q.Integer(8), attempts: int(q.Integer(9)), created: q.Integer(10), replayOf: q.Integer(11),
 		trigger: readWord(q, 12, triggers), lane: q.String(13), wide: readTime(q, 14), outcome: q.Integer(15),
-	}, nil
+	}
+	if !q.IsNull(16) {
+		d.token, d.consumer = q.String(16), q.String(17)
+	}
+	return d, nil
 }
 
 // bindTime writes a time that may be NULL.
@@ -99,6 +105,7 @@ func (t *tx) finish(d *place, e store.Ending, last []byte, delay time.Duration) 
 	if err := t.q.dropPending.Int(d.seq).Run(); err != nil {
 		return nil, err
 	}
+	t.release(d)
 	if err := t.queued(d, -1); err != nil {
 		return nil, err
 	}

@@ -145,6 +145,17 @@ func TestPlans(t *testing.T) {
 		{totalDaysQuery, []string{"SEARCH total_day USING PRIMARY KEY (target=? AND day>? AND day<?)"}},
 		{openHoursQuery, []string{"SEARCH tally USING PRIMARY KEY (target=?)"}},
 		{tenantQuery, []string{"SEARCH tenant USING COVERING INDEX sqlite_autoindex_tenant_1 (name=?)"}},
+		{leaseQuery, []string{"SEARCH pending USING INDEX pending_token (token=?)"}},
+		{leasesQuery, []string{"SEARCH pending USING INDEX pending_leased (target=?)"}},
+		{runOutQuery, []string{"SEARCH pending USING INDEX pending_leased (target=? AND due<?)"}},
+		{holdersQuery, []string{"SEARCH pending USING INDEX pending_leased (target>?)"}},
+		{leasedQuery, []string{"SEARCH pending USING INDEX pending_leased (target=?)"}},
+		{blockedHeadsQuery, []string{"CO-ROUTINE (subquery-1)", "SEARCH pending USING COVERING INDEX pending_due (target=? AND due=?)", "SCAN (subquery-1)"}},
+		{dueHeadsQuery, []string{"CO-ROUTINE (subquery-1)", "SEARCH pending USING COVERING INDEX pending_due (target=? AND due<?)", "SCAN (subquery-1)"}},
+		{laterHeadsQuery, []string{"CO-ROUTINE (subquery-1)", "SEARCH pending USING COVERING INDEX pending_due (target=? AND due>?)", "SCAN (subquery-1)"}},
+		{deadTallyQuery, []string{"SEARCH tally USING PRIMARY KEY (target=?)"}},
+		{discardedQuery, []string{"CO-ROUTINE d", "SEARCH finished USING COVERING INDEX finished_undelivered (target=? AND status=?)", "SCAN d",
+			"SEARCH m USING INTEGER PRIMARY KEY (rowid=?)"}},
 		{answerQuery, []string{"SEARCH answer USING INDEX sqlite_autoindex_answer_1 (key=?)"}},
 	} {
 		if got := strings.Split(plan(t, conn, c.query), "\n"); !slices.Equal(got, c.want) {

@@ -94,7 +94,7 @@ func (t *tx) change(c *store.Change, attempt []byte, a answered) (store.Changed,
 	if d == nil {
 		return t.over(c.Delivery)
 	}
-	if c.Expect != d.attempts && c.Expect != store.AnyAttempts {
+	if c.Expect != d.attempts && c.Expect != store.AnyAttempts || !c.Yields(d.token, d.due) {
 		next, err := t.next(d)
 		return store.Changed{Status: grapnel.Pending, Next: next}, err
 	}
@@ -184,6 +184,7 @@ func (t *tx) postpone(d *place, c *store.Change, attempt []byte) (store.Changed,
 			return store.Changed{}, err
 		}
 	}
+	t.release(d)
 	d.trigger = c.Trigger
 	update := t.q.mark
 	if d.head {

@@ -11,7 +11,7 @@ const (
 	standingsQuery = "SELECT endpoint, number, body FROM standing ORDER BY endpoint"
 	// lateQuery begins behind the heads that are due already, of which there may be many after an outage. That an attempt
 	// failed because of the endpoint is not in the index: hardly any head waits for another reason.
-	lateQuery = "SELECT seq FROM pending WHERE head = 1 AND target = ? AND due > ? AND wide < ? ORDER BY due, seq LIMIT ?"
+	lateQuery = "SELECT seq FROM pending WHERE head = 1 AND target = ? AND due > ? AND wide < ? AND token IS NULL ORDER BY due, seq LIMIT ?"
 )
 
 // stand keeps the standing that a change brings along, unless a newer one is there. Of an endpoint that was removed nothing is kept:

@@ -34,6 +34,7 @@ type statements struct {
 	addPending, pending, dropPending, plan, mark, lead *sqlite3.Stmt
 	laneHead, takePosition, addFinished, finished      *sqlite3.Stmt
 	addAttempt, addRedelivery, hasten                  *sqlite3.Stmt
+	lease, grant, extend, over, dueHeads, holders      *sqlite3.Stmt
 	replay, addReplay, setReplay, addProgress, advance *sqlite3.Stmt
 	addItem, endItem, countItem                        *sqlite3.Stmt
 	addBlockOutcome, addTargetOutcome                  *sqlite3.Stmt
@@ -47,7 +48,7 @@ type statements struct {
 
 // pendingColumns are what readPlace reads.
 const pendingColumns = `seq, target, event, tenant, head, blocked, due, anchor, position, attempts, created, replay_of, "trigger", lane, wide,
-	outcome`
+	outcome, token, consumer`
 
 func prepare(conn *sqlite3.Conn) (*statements, error) {
 	q := new(statements)
@@ -78,7 +79,7 @@ func (q *statements) all() []text {
 		{&q.addKind, "INSERT INTO kind (tenant, type) VALUES (?, ?) RETURNING number"},
 		{&q.target, "SELECT number FROM target WHERE endpoint = ?"},
 		{&q.addTarget, "INSERT INTO target (endpoint) VALUES (?) RETURNING number"},
-		{&q.targetID, "SELECT endpoint FROM target WHERE number = ?"},
+		{&q.targetID, targetIDQuery},
 
 		{&q.addTally, `INSERT INTO tally (target, tenant, status, n) VALUES (?, ?, ?, ?)
 			ON CONFLICT (target, tenant, status) DO UPDATE SET n = n + excluded.n`},
@@ -120,9 +121,9 @@ func (q *statements) all() []text {
 		{&q.pending, "SELECT " + pendingColumns + " FROM pending WHERE seq = ?"},
 		{&q.dropPending, "DELETE FROM pending WHERE seq = ?"},
 		{&q.plan, `UPDATE pending SET attempts = ?, "trigger" = ?, code = ?, reason = ?, blocked = ?, due = ?, anchor = ?, wide = ?,
-			outcome = ? WHERE seq = ?`},
+			outcome = ?, token = NULL WHERE seq = ?`},
 		{&q.mark, `UPDATE pending SET attempts = ?, "trigger" = ?, code = ?, reason = ?, outcome = ? WHERE seq = ?`},
-		{&q.hasten, "UPDATE pending SET due = ?, wide = NULL WHERE seq = ? AND head = 1 AND due > ? AND wide < ?"},
+		{&q.hasten, "UPDATE pending SET due = ?, wide = NULL WHERE seq = ? AND head = 1 AND due > ? AND wide < ? AND token IS NULL"},
 		{&q.lead, "UPDATE pending SET head = 1, blocked = 0, due = ?, anchor = ? WHERE seq = ?"},
 		{&q.laneHead, "SELECT " + pendingColumns + ` FROM pending WHERE target = ? AND lane = ? AND position > 0 ORDER BY position LIMIT 1`},
 		{&q.takePosition, `INSERT INTO lane (target, key, last) VALUES (?, ?, 1)
@@ -132,6 +133,12 @@ func (q *statements) all() []text {
 		{&q.finished, "SELECT target, event, status, position, created FROM finished WHERE seq = ?"},
 		{&q.addBlockOutcome, "INSERT OR IGNORE INTO delivered_outcome (outcome, block) VALUES (?, ?)"},
 		{&q.addTargetOutcome, "INSERT OR IGNORE INTO target_outcome (outcome, target) VALUES (?, ?)"},
+		{&q.lease, leaseQuery},
+		{&q.grant, "UPDATE pending SET due = ?, token = ?, consumer = ?, scheduled = ?, granted = ? WHERE seq = ?"},
+		{&q.extend, "UPDATE pending SET due = ? WHERE seq = ?"},
+		{&q.over, runOutQuery},
+		{&q.dueHeads, headsQuery},
+		{&q.holders, holdersQuery},
 		{&q.addAttempt, "INSERT INTO attempt (delivery, number, body) VALUES (?, ?, ?)"},
 		{&q.addRedelivery, "INSERT INTO redelivery (delivery, event) VALUES (?, ?)"},
 

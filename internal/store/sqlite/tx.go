@@ -18,6 +18,7 @@ type tx struct {
 	accounts accounts
 	ledger   ledger
 	outcomes outcomes
+	holders  holders
 	hours    map[int64]int64 // up to which number the events accepted in an hour are known to be
 
 	lastEvent    int64 // the highest numbers given; one that was given in vain is not given again
@@ -59,6 +60,7 @@ func (t *tx) prepare() (err error) {
 		return err
 	}
 	t.outcomes.forget()
+	t.holders.forget()
 	t.tallies, t.hours = make(map[tally]int64), make(map[int64]int64)
 	t.names.forget()
 	t.accounts.forget()
@@ -132,6 +134,7 @@ func (t *tx) rollback() error {
 	t.ledger = ledger{}
 	clear(t.hours)
 	t.outcomes.forget()
+	t.holders.forget()
 	if t.conn.InTransaction() {
 		return t.q.rollback.Run()
 	}

@@ -27,7 +27,7 @@ var (
 	decisions = []policy.Decision{"", policy.Deliver, policy.Retry, policy.Fail, policy.Throttle, policy.DisableEndpoint}
 	classes   = []policy.Class{"", policy.ClassNone, policy.ClassDNS, policy.ClassConnect, policy.ClassTLS, policy.ClassTimeout,
 		policy.ClassReset, policy.ClassProtocol, policy.ClassRedirect, policy.ClassBlocked, policy.ClassStatus3xx, policy.ClassStatus4xx,
-		policy.ClassStatus429, policy.ClassStatus5xx, policy.ClassInternal}
+		policy.ClassStatus429, policy.ClassStatus5xx, policy.ClassInternal, policy.ClassNack, policy.ClassReject, policy.ClassLease}
 )
 
 // ordinal is a word's place in its list.

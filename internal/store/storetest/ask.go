@@ -179,6 +179,7 @@ func (m *machine) compare(*rapid.T) {
 	m.ask(everyone, store.EventQuery{Limit: math.MaxInt32}, store.DeliveryQuery{Limit: math.MaxInt32})
 	m.same(m.standings(), m.model.standings, "Standings")
 	m.compareReplays()
+	m.compareLeases()
 	m.learnEntries()
 	m.conserved()
 	for _, ep := range someEndpoints {

@@ -30,7 +30,7 @@ func (m *model) stand(s *store.Standing) {
 func (m *model) hasten(endpoint string, h store.Hastening, limit int) int {
 	var late []*row
 	for _, r := range m.rows {
-		if r.EndpointID == endpoint && r.Waiting.Head && !r.Waiting.Blocked && r.wide != nil && r.wide.Before(h.Before) &&
+		if r.EndpointID == endpoint && r.Waiting.Head && !r.Waiting.Blocked && r.lease == nil && r.wide != nil && r.wide.Before(h.Before) &&
 			r.Waiting.Due.After(h.At) {
 			late = append(late, r)
 		}

@@ -99,6 +99,7 @@ func runModel(t *testing.T, h Harness) {
 			"compare": m.compare, "hasten": m.hastens, "note": m.notes, "journal": m.journals,
 			"purge": m.purges, "annotate": m.annotates, "totals": m.totals,
 			"order replay": m.ordersReplay, "advance replay": m.advancesReplay, "look for candidates": m.looksForCandidates,
+			"claim": m.claims, "claim more": m.claims, "extend": m.extends,
 		}
 		if h.Reopen != nil {
 			actions["reopen"] = func(*rapid.T) { m.reopen() }
@@ -285,6 +286,7 @@ func (m *machine) records(t *rapid.T) {
 			c.Anchor = pick(t, "anchor", time.Time{}, now)
 		}
 		c.EndpointWide = chance(t, "endpoint-wide", 2)
+		c.Lease = m.settlement(t, c.Delivery)
 		if chance(t, "with standing", 4) {
 			c.Standing = standing(pick(t, "endpoint", someEndpoints...), int64(rapid.IntRange(0, 20).Draw(t, "number")))
 		}

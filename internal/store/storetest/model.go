@@ -29,7 +29,8 @@ type model struct {
 type row struct {
 	grapnel.Delivery
 	trigger grapnel.Trigger
-	by      *replay    // that made it
+	by      *replay // that made it
+	lease   *grapnel.Lease
 	wide    *time.Time // when its last attempt was recorded, if that failed because of the endpoint
 }
 
@@ -170,7 +171,7 @@ func (m *model) record(changes []store.Change) (done []store.Changed, err error)
 		m.stand(c.Standing)
 		var is store.Changed
 		if r := m.find(c.Delivery); r != nil {
-			if is.Applied = r.Status == grapnel.Pending && (c.Expect == store.AnyAttempts || c.Expect == r.AttemptsMade); is.Applied {
+			if is.Applied = r.Status == grapnel.Pending && (c.Expect == store.AnyAttempts || c.Expect == r.AttemptsMade) && r.settles(c); is.Applied {
 				m.apply(r, c)
 			}
 			is.Status = r.Status
@@ -193,6 +194,7 @@ func (m *model) record(changes []store.Change) (done []store.Changed, err error)
 }
 
 func (m *model) apply(r *row, c store.Change) {
+	r.lease = nil
 	if c.Attempt != nil {
 		r.AttemptsMade++
 		m.tried(r, c.Attempt, c.At)
@@ -225,6 +227,7 @@ func (m *model) end(endpoint string, e store.Ending, limit int) (n int) {
 	for _, r := range m.rows {
 		if r.EndpointID == endpoint && r.Status == grapnel.Pending && n < limit {
 			r.Status, r.ReasonCode, r.Reason, r.FinishedAt, r.Waiting = e.Status, e.ReasonCode, e.Reason, e.At, grapnel.Waiting{}
+			r.lease = nil
 			m.over(r)
 			n++
 		}

@@ -21,12 +21,15 @@ type everything struct {
 	Totals     []grapnel.Bucket
 	Replays    []grapnel.Replay
 	Items      map[string][]grapnel.ReplayItem
+	Leases     map[string][]grapnel.Lease
+	Queues     map[string]grapnel.QueueCounts
 }
 
 func (d *desk) everything() everything {
 	d.Helper()
 	all := everything{Config: d.config(), Events: d.eventList(store.EventQuery{}), Heads: map[string][]store.Head{}, Waiting: map[string]int{},
-		Standings: d.standings(), Audit: d.audit(store.AuditQuery{}), Lanes: map[string][]grapnel.Lane{}, Totals: d.allTotals()}
+		Standings: d.standings(), Audit: d.audit(store.AuditQuery{}), Lanes: map[string][]grapnel.Lane{}, Totals: d.allTotals(),
+		Leases: map[string][]grapnel.Lease{}, Queues: map[string]grapnel.QueueCounts{}}
 	d.balanced()
 	for _, x := range d.list(store.DeliveryQuery{}) {
 		all.Deliveries = append(all.Deliveries, d.delivery(x.Seq))
@@ -34,6 +37,7 @@ func (d *desk) everything() everything {
 		n, err := d.Waiting(d.ctx, x.EndpointID, math.MaxInt32)
 		d.must(err, "Waiting")
 		all.Waiting[x.EndpointID] = n
+		all.Leases[x.EndpointID], all.Queues[x.EndpointID] = d.leases(x.EndpointID), d.counts(x.EndpointID, 100)
 	}
 	counts, err := d.Counts(d.ctx, everyone)
 	d.must(err, "Counts")

@@ -41,6 +41,7 @@ func Run(t *testing.T, h Harness) {
 		{"Audit", auditCases},
 		{"Lanes", laneCases},
 		{"Replays", replayCases},
+		{"Leases", leaseCases},
 		{"Filters", filterCases},
 		{"Once", onceCases},
 		{"Config", configCases},

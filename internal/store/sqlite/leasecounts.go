@@ -1,0 +1,117 @@
+package sqlite
+
+import (
+	"context"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
+)
+
+// What is in a queue is counted among its heads, in their index and only so far; how many deliveries wait in all, and how many are dead
+// letters, is in the tally. So the counts of a queue in which a million wait take as long as those of one in which ten thousand do.
+const (
+	leasedQuery = "SELECT count(*), ifnull(sum(due <= ?), 0) FROM pending WHERE target = ? AND token IS NOT NULL"
+	// The counts of heads come with the lowest number among them and when that was created, which SQLite takes from the row of the minimum.
+	blockedHeadsQuery = `SELECT count(*), min(seq), created FROM
+		(SELECT seq, created FROM pending WHERE head = 1 AND target = ? AND due IS NULL LIMIT ?)`
+	dueHeadsQuery = `SELECT count(*), min(seq), created FROM
+		(SELECT seq, created FROM pending WHERE head = 1 AND target = ? AND due <= ? ORDER BY due, seq LIMIT ?)`
+	laterHeadsQuery = `SELECT count(*), min(seq), created FROM
+		(SELECT seq, created FROM pending WHERE head = 1 AND target = ? AND due > ? ORDER BY due, seq LIMIT ?)`
+	deadTallyQuery = "SELECT ifnull(sum(n), 0) FROM tally WHERE target = ? AND status = 4"
+	// discardedQuery looks at the newest dead letters.
+	discardedQuery = `SELECT count(*) FROM
+		(SELECT seq FROM finished WHERE target = ? AND status = 4 AND status <> 3 ORDER BY seq DESC LIMIT ?) d
+		JOIN mark m ON m.delivery = d.seq WHERE m.discarded_at IS NOT NULL`
+)
+
+// QueueCounts is of one moment.
+func (s *Store) QueueCounts(ctx context.Context, queue string, now time.Time) (n grapnel.QueueCounts, err error) {
+	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
+		n = grapnel.QueueCounts{}
+		target, waiting, err := waitingAt(r, queue)
+		if err != nil || target == 0 {
+			return err
+		}
+		if n, err = countHeads(r, target, waiting, micros(now)); err != nil {
+			return err
+		}
+		if n.Dead, err = integer(r, deadTallyQuery, func(q *sqlite3.Stmt) { q.Int(target) }); err != nil || n.Dead == 0 {
+			return err
+		}
+		discarded, err := integer(r, discardedQuery, func(q *sqlite3.Stmt) { q.Int(target).Int(store.MostCounted) })
+		n.Dead -= discarded
+		return err
+	})
+	return n, err
+}
+
+// heads are some heads that are alike.
+type heads struct {
+	n, oldest, created int64
+}
+
+// countHeads counts everything that is not final: waiting deliveries in all.
+func countHeads(r *sqlite3.Conn, target, waiting, now int64) (n grapnel.QueueCounts, err error) {
+	var leased, over int64
+	err = single(r, leasedQuery, func(q *sqlite3.Stmt) { q.Int(now).Int(target) }, func(q *sqlite3.Stmt) {
+		leased, over = q.Integer(0), q.Integer(1)
+	})
+	if err != nil {
+		return n, err
+	}
+	// Those that are leased stand among those that are due at some time, so that many more are looked at.
+	limit := store.MostCounted + leased + 1
+	count := func(query string, bind func(*sqlite3.Stmt)) (h heads) {
+		if err == nil {
+			err = single(r, query, bind, func(q *sqlite3.Stmt) { h = heads{q.Integer(0), q.Integer(1), q.Integer(2)} })
+		}
+		return h
+	}
+	blocked := count(blockedHeadsQuery, func(q *sqlite3.Stmt) { q.Int(target).Int(limit) })
+	due := count(dueHeadsQuery, func(q *sqlite3.Stmt) { q.Int(target).Int(now).Int(limit) })
+	later := count(laterHeadsQuery, func(q *sqlite3.Stmt) { q.Int(target).Int(now).Int(limit) })
+	if err != nil {
+		return n, err
+	}
+	n = grapnel.QueueCounts{Ready: due.n - over, Leased: leased, Delayed: later.n - (leased - over), Blocked: blocked.n}
+	rest := waiting - n.Ready - n.Leased - n.Delayed - n.Blocked
+	switch limit {
+	case due.n:
+		n.Ready += rest
+	case later.n:
+		n.Delayed += rest
+	case blocked.n:
+		n.Blocked += rest
+	default:
+		n.Waiting = rest
+	}
+	first := heads{}
+	for _, h := range []heads{blocked, due, later} {
+		if h.n > 0 && (first.n == 0 || h.oldest < first.oldest) {
+			first = h
+		}
+	}
+	if first.n > 0 {
+		n.Oldest = moment(first.created)
+	}
+	return n, nil
+}
+
+// single reads the one row that a query has.
+func single(r *sqlite3.Conn, query string, bind, read func(*sqlite3.Stmt)) error {
+	q, err := r.Prepare(query)
+	if err != nil {
+		return err
+	}
+	bind(q)
+	found, err := q.Row()
+	if !found {
+		return orMangled(err)
+	}
+	defer q.Reset()
+	read(q)
+	return nil
+}
