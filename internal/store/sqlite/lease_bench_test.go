@@ -79,7 +79,7 @@ func consume(b *testing.B, c consumption) {
 		all.Go(func() {
 			name := "consumer_" + strconv.Itoa(i)
 			for left.Load() > 0 {
-				leases := claim(name, c.batch, 30*time.Second)
+				leases := claim(name, c.batch, time.Hour)
 				if len(leases) == 0 {
 					return
 				}

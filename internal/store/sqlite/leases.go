@@ -13,10 +13,13 @@ const (
 	// leaseColumns are what readLease reads.
 	leaseColumns = `token, target, consumer, seq, event, attempts, "trigger", scheduled, granted, due, created, anchor`
 	leaseQuery   = "SELECT " + leaseColumns + " FROM pending WHERE token = ?"
-	leasesQuery  = "SELECT " + leaseColumns + " FROM pending WHERE target = ? AND token IS NOT NULL ORDER BY due, seq LIMIT ?"
-	runOutQuery  = "SELECT " + leaseColumns + ` FROM pending WHERE target = ? AND token IS NOT NULL AND due <= ?
-		ORDER BY due, seq LIMIT ?`
-	targetIDQuery = "SELECT endpoint FROM target WHERE number = ?"
+	leaseOfQuery = "SELECT " + leaseColumns + ", t.endpoint FROM pending JOIN target t ON t.number = target WHERE token = ?"
+	leasesQuery  = "SELECT " + leaseColumns + " FROM pending WHERE target = ? AND token IS NOT NULL ORDER BY due, seq"
+	// What Claim asks for has no bound LIMIT: SQLite would compile the statement anew each time, which takes three times as long as its answer.
+	runOutQuery = "SELECT " + leaseColumns + ` FROM pending WHERE target = ? AND token IS NOT NULL AND due <= ?
+		ORDER BY due, seq`
+	claimableQuery = `SELECT seq, event, lane, position, due, blocked, attempts, anchor, "trigger", created FROM pending
+		WHERE head = 1 AND target = ? AND due IS NOT NULL ORDER BY due, seq`
 	// holdersQuery looks at everything that is leased, once after the start and after each transaction that failed.
 	holdersQuery = "SELECT target, consumer FROM pending WHERE token IS NOT NULL AND target > 0"
 )
@@ -30,14 +33,16 @@ func readLease(q *sqlite3.Stmt, queue string) grapnel.Lease {
 	}
 }
 
-func readLeases(q *sqlite3.Stmt, queue string) (all []grapnel.Lease, err error) {
-	for {
+func readLeases(q *sqlite3.Stmt, queue string, limit int) (all []grapnel.Lease, err error) {
+	for len(all) < limit {
 		more, err := q.Next()
 		if !more {
 			return all, err
 		}
 		all = append(all, readLease(q, queue))
 	}
+	q.Reset()
+	return all, nil
 }
 
 // holders are how many leases consumers have, as the writer remembers it: every Claim asks for it, and it may be many.
@@ -117,7 +122,7 @@ func (o *claiming) apply(t *tx) error {
 		return err
 	}
 	now := micros(o.claim.Now)
-	if o.done.Over, err = readLeases(t.q.over.Int(target).Int(now).Int(store.MostOver), o.claim.Queue); err != nil {
+	if o.done.Over, err = readLeases(t.q.over.Int(target).Int(now), o.claim.Queue, store.MostOver); err != nil {
 		return err
 	}
 	heads, next, err := t.claimable(target, o.claim.Queue, now, len(wants), o.done.Over)
@@ -166,7 +171,7 @@ func (t *tx) claimable(target int64, queue string, now int64, limit int, over []
 	for _, l := range over {
 		settled[l.Delivery] = true
 	}
-	q := t.q.dueHeads.Int(target).Int(int64(limit + len(over) + 1))
+	q := t.q.claimable.Int(target)
 	for {
 		more, err := q.Next()
 		if !more {
@@ -239,8 +244,8 @@ func errLeaseOver() error {
 
 // Lease finds a lease by its token.
 func (s *Store) Lease(ctx context.Context, token string) (l grapnel.Lease, err error) {
-	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
-		q, err := r.Prepare(leaseQuery)
+	err = s.read(ctx, func(r *sqlite3.Conn) error {
+		q, err := r.Prepare(leaseOfQuery)
 		if err != nil {
 			return err
 		}
@@ -251,10 +256,9 @@ func (s *Store) Lease(ctx context.Context, token string) (l grapnel.Lease, err e
 		if !found {
 			return store.ErrNotFound("lease")
 		}
-		target := q.Integer(1)
-		l = readLease(q, "")
-		q.Reset()
-		return single(r, targetIDQuery, func(q *sqlite3.Stmt) { q.Int(target) }, func(q *sqlite3.Stmt) { l.Queue = q.String(0) })
+		defer q.Reset()
+		l = readLease(q, q.String(12))
+		return nil
 	})
 	return l, err
 }
@@ -271,7 +275,7 @@ func (s *Store) LeaseList(ctx context.Context, queue string, limit int) (list []
 		if err != nil {
 			return err
 		}
-		list, err = readLeases(q.Int(target).Int(int64(limit)), queue)
+		list, err = readLeases(q.Int(target), queue, limit)
 		return err
 	})
 	return list, err

@@ -34,7 +34,7 @@ type statements struct {
 	addPending, pending, dropPending, plan, mark, lead *sqlite3.Stmt
 	laneHead, takePosition, addFinished, finished      *sqlite3.Stmt
 	addAttempt, addRedelivery, hasten                  *sqlite3.Stmt
-	lease, grant, extend, over, dueHeads, holders      *sqlite3.Stmt
+	lease, grant, extend, over, claimable, holders     *sqlite3.Stmt
 	replay, addReplay, setReplay, addProgress, advance *sqlite3.Stmt
 	addItem, endItem, countItem                        *sqlite3.Stmt
 	addBlockOutcome, addTargetOutcome                  *sqlite3.Stmt
@@ -79,7 +79,7 @@ func (q *statements) all() []text {
 		{&q.addKind, "INSERT INTO kind (tenant, type) VALUES (?, ?) RETURNING number"},
 		{&q.target, "SELECT number FROM target WHERE endpoint = ?"},
 		{&q.addTarget, "INSERT INTO target (endpoint) VALUES (?) RETURNING number"},
-		{&q.targetID, targetIDQuery},
+		{&q.targetID, "SELECT endpoint FROM target WHERE number = ?"},
 
 		{&q.addTally, `INSERT INTO tally (target, tenant, status, n) VALUES (?, ?, ?, ?)
 			ON CONFLICT (target, tenant, status) DO UPDATE SET n = n + excluded.n`},
@@ -137,7 +137,7 @@ func (q *statements) all() []text {
 		{&q.grant, "UPDATE pending SET due = ?, token = ?, consumer = ?, scheduled = ?, granted = ? WHERE seq = ?"},
 		{&q.extend, "UPDATE pending SET due = ? WHERE seq = ?"},
 		{&q.over, runOutQuery},
-		{&q.dueHeads, headsQuery},
+		{&q.claimable, claimableQuery},
 		{&q.holders, holdersQuery},
 		{&q.addAttempt, "INSERT INTO attempt (delivery, number, body) VALUES (?, ?, ?)"},
 		{&q.addRedelivery, "INSERT INTO redelivery (delivery, event) VALUES (?, ?)"},
