@@ -69,8 +69,10 @@ type Room struct {
 
 	mu    sync.RWMutex
 	lines map[string]*line // by the queue's id
-	ctx   context.Context  // of Run; nil before
 	work  sync.WaitGroup   // dispatchers
+
+	ctx   context.Context // of dispatchers; ends when the room closes
+	close context.CancelFunc
 }
 
 // Message is what a consumer gets: an event, and the right to say what came of it.
@@ -79,7 +81,7 @@ type Message struct {
 	Event *grapnel.Event
 }
 
-// New makes a room. Nothing is handed out before Run, but leases can be settled.
+// New makes a room. Whoever asks is served from now on; Run has to be called as well, since it is what ends that.
 func New(o Options) *Room {
 	r := &Room{street: o.Street, store: o.Store, log: o.Log, random: cmp.Or(o.Random, rand.Reader), granted: newGranted(), lines: map[string]*line{}}
 	now := o.Now
@@ -89,19 +91,18 @@ func New(o Options) *Room {
 	// Times are compared with those of the store, which are of the wall clock; see engine.New.
 	r.now = func() time.Time { return now().Round(0) }
 	r.metrics = newMetrics(r)
+	r.ctx, r.close = context.WithCancel(context.Background())
 	return r
 }
 
-// Run hands out until ctx ends. Then whoever waits is answered that there is nothing, and nothing more is claimed; leases can still be
+// Run sweeps, and lets the room be open, until ctx ends. Then whoever waits is answered that there is nothing, and nothing more is claimed; leases can still be
 // settled. It returns when all that it started has returned.
 func (r *Room) Run(ctx context.Context) {
-	r.mu.Lock()
-	r.ctx = ctx
-	r.mu.Unlock()
 	r.sweepUntil(ctx)
-	// Whoever starts a dispatcher holds the lock and looks at the context first: from here on nobody does.
+	// Whoever starts a dispatcher holds the lock and looks first whether the room is open: from here on nobody does.
 	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.close()
+	r.mu.Unlock()
 	r.work.Wait()
 }
 
@@ -136,11 +137,10 @@ func (r *Room) line(queue string) *line {
 func (r *Room) begin(l *line) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	if r.ctx == nil || r.ctx.Err() != nil {
+	if r.ctx.Err() != nil {
 		return false
 	}
-	ctx := r.ctx
-	r.work.Go(func() { l.dispatch(ctx) })
+	r.work.Go(func() { l.dispatch(r.ctx) })
 	return true
 }
 

@@ -79,10 +79,14 @@ func (r *Room) SettleAll(ctx context.Context, scope store.Scope, list []Settleme
 	return errs
 }
 
-// Extend lets a lease end so long from now; grapnel.CodeConflict when it is over or settled.
+// Extend lets a lease end so long from now, or as long as the queue gives everybody if by is 0; grapnel.CodeConflict when it is over or settled.
 func (r *Room) Extend(ctx context.Context, scope store.Scope, token string, by time.Duration) (grapnel.Lease, error) {
-	if _, _, err := r.find(ctx, scope, token); err != nil {
+	_, ep, err := r.find(ctx, scope, token)
+	if err != nil {
 		return grapnel.Lease{}, err
+	}
+	if by == 0 {
+		by = ep.Queue.Lease
 	}
 	lease, err := r.store.Extend(ctx, token, r.now(), by)
 	switch code := grapnel.CodeOf(err); {
