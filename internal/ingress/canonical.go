@@ -261,7 +261,7 @@ func (f *form) text() ([]byte, bool) {
 		switch {
 		case f.next('"'):
 			text := f.out[start+lengthOfText:]
-			binary.BigEndian.PutUint32(f.out[start+1:], uint32(len(text))) //nolint:gosec // a body is far smaller
+			binary.BigEndian.PutUint32(f.out[start+1:], uint32(len(text))) // a body is far smaller than that
 			return text, true
 		case !f.next('\\') || !f.escape():
 			return nil, false

@@ -66,7 +66,7 @@ func (f *faults) secrets(r *row, secrets []grapnel.Secret) {
 		}
 		return
 	case len(secrets) == 0:
-		f.add("secret", "is needed: %s", r.Secret)
+		f.add("secret", "is needed: %s", r.Needs)
 		return
 	case len(secrets) > maxSecrets:
 		f.add("secrets", "are at most %d", maxSecrets)
@@ -173,6 +173,9 @@ func CheckSource(s *grapnel.Source) []Fault {
 	}
 	if s.OnUnverified != "" && s.OnUnverified != grapnel.RejectUnverified && s.OnUnverified != grapnel.Quarantine {
 		f.add("on_unverified", "is neither %s nor %s", grapnel.RejectUnverified, grapnel.Quarantine)
+	}
+	if s.OnUnverified == grapnel.Quarantine && s.Verify.Scheme == "discord" {
+		f.add("on_unverified", "is reject for Discord, which sends wrong signatures now and then and gives up addresses that do not answer 401")
 	}
 	if s.PublicURL != "" {
 		if u, err := url.Parse(s.PublicURL); err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.Fragment != "" || u.User != nil {

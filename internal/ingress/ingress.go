@@ -54,14 +54,16 @@ type Options struct {
 	Log    *slog.Logger     // nil: nothing is logged
 
 	MaxBody     int64         // bytes of a body, whatever a source allows; 0: DefaultMaxBody
-	MaxAtOnce   int           // requests that are read or committed at once, half of them for one source at most; 0: DefaultMaxAtOnce
+	MaxAtOnce   int           // requests that are read or committed at once; 0: DefaultMaxAtOnce
+	MaxBuffered int64         // bytes of the bodies of all those; 0: DefaultMaxBuffered. One source has at most half of either
 	BodyTimeout time.Duration // from the first look at a request to the end of its body; 0: DefaultBodyTimeout
 }
 
 // What Options leave out.
 const (
 	DefaultMaxBody     = 1 << 20
-	DefaultMaxAtOnce   = 1024
+	DefaultMaxAtOnce   = 2048
+	DefaultMaxBuffered = 256 << 20
 	DefaultBodyTimeout = 10 * time.Second
 )
 

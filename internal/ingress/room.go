@@ -17,7 +17,7 @@ import (
 type Room struct {
 	o       Options
 	sources sync.Map // id → *source, of those that exist and were asked for
-	busy    atomic.Int64
+	busy    load
 	metrics *metrics
 }
 
@@ -37,6 +37,7 @@ func New(o Options) *Room {
 	}
 	o.MaxBody = cmp.Or(o.MaxBody, DefaultMaxBody)
 	o.MaxAtOnce = cmp.Or(o.MaxAtOnce, DefaultMaxAtOnce)
+	o.MaxBuffered = cmp.Or(o.MaxBuffered, DefaultMaxBuffered)
 	o.BodyTimeout = cmp.Or(o.BodyTimeout, DefaultBodyTimeout)
 	room := &Room{o: o}
 	room.metrics = newMetrics(room)
@@ -77,21 +78,25 @@ func (room *Room) Take(w http.ResponseWriter, r *http.Request, id string) {
 		room.refuse(w, r, s, unfit, *refused)
 		return
 	}
-	if !room.enter(s) {
-		room.refuse(w, r, s, busy, Refusal{Status: http.StatusServiceUnavailable, Code: grapnel.CodeOverloaded,
-			Detail: "Too many requests are on their way.", RetryAfter: waitBusy})
-		return
-	}
-	defer room.leave(s)
-	room.take(w, r, s)
-}
-
-// take reads a request and decides what becomes of it.
-func (room *Room) take(w http.ResponseWriter, r *http.Request, s *source) {
 	limit := room.o.MaxBody
 	if s.MaxBody > 0 {
 		limit = min(limit, s.MaxBody)
 	}
+	bytes := limit
+	if r.ContentLength >= 0 {
+		bytes = min(limit, r.ContentLength)
+	}
+	if !room.enter(s, bytes) {
+		room.refuse(w, r, s, busy, Refusal{Status: http.StatusServiceUnavailable, Code: grapnel.CodeOverloaded,
+			Detail: "Too many requests are on their way.", RetryAfter: waitBusy})
+		return
+	}
+	defer room.leave(s, bytes)
+	room.take(w, r, s, limit)
+}
+
+// take reads a request and decides what becomes of it.
+func (room *Room) take(w http.ResponseWriter, r *http.Request, s *source, limit int64) {
 	body, refused := receive(w, r, limit, room.o.BodyTimeout)
 	if refused != nil {
 		room.refuse(w, r, s, unread, *refused)
@@ -208,17 +213,26 @@ func (room *Room) source(id string) *source {
 	return s
 }
 
-// enter counts a request in, if there is a place for it: one source has at most half of them.
-func (room *Room) enter(s *source) bool {
-	all, mine := room.busy.Add(1), s.meter.busy.Add(1)
-	if most := int64(room.o.MaxAtOnce); all > most || mine > max(most/2, 1) {
-		room.leave(s)
+// load is what is going on.
+type load struct{ requests, bytes atomic.Int64 }
+
+func (l *load) add(requests, bytes int64) (all, size int64) {
+	return l.requests.Add(requests), l.bytes.Add(bytes)
+}
+
+// enter counts a request in, if there is a place for it and for its body. One source has at most half of both.
+func (room *Room) enter(s *source, bytes int64) bool {
+	all, size := room.busy.add(1, bytes)
+	mine, mySize := s.meter.busy.add(1, bytes)
+	most, space := int64(room.o.MaxAtOnce), room.o.MaxBuffered
+	if all > most || size > space || mine > max(most/2, 1) || mySize > max(space/2, bytes) {
+		room.leave(s, bytes)
 		return false
 	}
 	return true
 }
 
-func (room *Room) leave(s *source) {
-	room.busy.Add(-1)
-	s.meter.busy.Add(-1)
+func (room *Room) leave(s *source, bytes int64) {
+	room.busy.add(-1, -bytes)
+	s.meter.busy.add(-1, -bytes)
 }

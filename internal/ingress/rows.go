@@ -56,12 +56,13 @@ const (
 	discordGreeting
 )
 
-// checkedOn is when the rows were last compared with the providers' documentation.
+// checkedOn is when what rows say of retries was last compared with the providers' documentation. Where a row does not have it, that is
+// hearsay.
 const checkedOn = "2026-11-20"
 
 const (
-	whsec    = "whsec_… (HMAC-SHA256) or whpk_… (the public key of Ed25519)"
-	anywhere = "any text"
+	whsec   = "whsec_… (HMAC-SHA256) or whpk_… (the public key of Ed25519)"
+	anyText = "any text"
 )
 
 // settings of verify, with the names of the API.
@@ -77,17 +78,17 @@ var genericKind = []place{body("type"), body("event_type"), body("event")}
 var rows = []*row{
 	{
 		Scheme: Scheme{Name: "api_key", Title: "API key", Signature: "The secret is in a header; nothing is signed.",
-			Secret: anywhere, Settings: append([]string{"header", "prefix"}, ofPlain...), Unsigned: true},
+			Needs: anyText, Settings: append([]string{"header", "prefix"}, ofPlain...), Unsigned: true},
 		proof: byToken, header: "X-Api-Key", kind: genericKind,
 	},
 	{
 		Scheme: Scheme{Name: "basic", Title: "HTTP basic authentication", Signature: "Name and password are in the header Authorization; nothing is signed.",
-			Secret: "the password", Settings: append([]string{"username"}, ofPlain...), Unsigned: true},
+			Needs: "the password", Settings: append([]string{"username"}, ofPlain...), Unsigned: true},
 		proof: byBasic, header: "Authorization", kind: genericKind,
 	},
 	{
 		Scheme: Scheme{Name: "discord", Title: "Discord", Signature: "Ed25519 over timestamp and body in X-Signature-Ed25519.",
-			Secret: "the application's public key, 64 hexadecimal digits", RetriesFor: 10 * time.Minute,
+			Needs: "the application's public key, 64 hexadecimal digits", RetriesFor: 10 * time.Minute,
 			Retries: "up to 10 minutes with growing pauses; interactions are sent once", Docs: "https://docs.discord.com/developers/events/webhook-events"},
 		proof: byEd25519, header: "X-Signature-Ed25519", encoding: "hex", signed: "{timestamp}{body}",
 		timestamp: []place{header("X-Signature-Timestamp")},
@@ -95,8 +96,8 @@ var rows = []*row{
 	},
 	{
 		Scheme: Scheme{Name: "github", Title: "GitHub", Signature: "HMAC-SHA256 over the body in X-Hub-Signature-256.",
-			Secret: "the webhook's secret", Unsigned: true,
-			Retries: "never; deliveries of the last 3 days can be asked for again", Docs: "https://docs.github.com/en/webhooks/using-webhooks/handling-failed-webhook-deliveries"},
+			Needs: "the webhook's secret", Unsigned: true,
+			Retries: "never; deliveries of the last 3 days can be asked for again", Checked: checkedOn, Docs: "https://docs.github.com/en/webhooks/using-webhooks/handling-failed-webhook-deliveries"},
 		proof: byHMAC, header: "X-Hub-Signature-256", prefix: "sha256=", algorithm: "sha256", encoding: "hex", signed: "{body}",
 		ids: one(header("X-GitHub-Delivery")), kind: []place{header("X-GitHub-Event")},
 		key: []place{body("repository.full_name"), body("organization.login")},
@@ -104,21 +105,21 @@ var rows = []*row{
 	{
 		Scheme: Scheme{Name: "gitlab", Title: "GitLab",
 			Signature: "With a signing token (whsec_…) HMAC-SHA256 over id, timestamp and body, as Standard Webhooks does; else the secret token is in X-Gitlab-Token.",
-			Secret:    "the webhook's signing token, or its secret token", Unsigned: true,
-			Docs: "https://docs.gitlab.com/user/project/integrations/webhooks/"},
+			Needs:     "the webhook's signing token, or its secret token", Unsigned: true,
+			Retries: "not by itself; deliveries can be sent again by hand, with the same Idempotency-Key", Docs: "https://docs.gitlab.com/user/project/integrations/webhooks/"},
 		proof: byEither, header: "X-Gitlab-Token",
-		ids:  ids{[]place{header("Idempotency-Key"), header("X-Gitlab-Webhook-UUID")}, []place{header("Idempotency-Key"), header("X-Gitlab-Webhook-UUID")}},
+		ids:  one(header("Idempotency-Key")),
 		kind: []place{body("object_kind"), body("event_name"), header("X-Gitlab-Event")},
 		key:  []place{body("project.path_with_namespace"), body("group.full_path")},
 	},
 	{
 		Scheme: Scheme{Name: "hmac", Title: "any HMAC", Signature: "An HMAC over what the source says, in the header that it says.",
-			Secret: anywhere, Settings: ofHMAC, Unsigned: true},
+			Needs: anyText, Settings: ofHMAC, Unsigned: true},
 		proof: byHMAC, algorithm: "sha256", encoding: "hex", signed: "{body}", kind: genericKind,
 	},
 	{
 		Scheme: Scheme{Name: "linear", Title: "Linear", Signature: "HMAC-SHA256 over the body, which has the timestamp, in Linear-Signature.",
-			Secret: "the webhook's signing secret", Unsigned: true, RetriesFor: 7*time.Hour + time.Minute,
+			Needs: "the webhook's signing secret", Unsigned: true, RetriesFor: 7*time.Hour + time.Minute,
 			Retries: "three times, after 1 minute, 1 hour and 6 hours", Docs: "https://linear.app/developers/webhooks"},
 		proof: byHMAC, header: "Linear-Signature", algorithm: "sha256", encoding: "hex", signed: "{body}",
 		timestamp: []place{body("webhookTimestamp")},
@@ -126,8 +127,8 @@ var rows = []*row{
 	},
 	{
 		Scheme: Scheme{Name: "mailgun", Title: "Mailgun", Signature: "HMAC-SHA256 over timestamp and token, both in the body beside it. The rest of the body is not covered.",
-			Secret: "the account's webhook signing key", Unsigned: true, RetriesFor: 8 * time.Hour,
-			Retries: "for 8 hours; an answer of 406 ends it", Docs: "https://documentation.mailgun.com/docs/mailgun/user-manual/webhooks/webhooks"},
+			Needs: "the account's webhook signing key", Unsigned: true, RetriesFor: 8 * time.Hour,
+			Retries: "for 8 hours; an answer of 406 ends it", Checked: checkedOn, Docs: "https://documentation.mailgun.com/docs/mailgun/user-manual/webhooks/webhooks"},
 		proof: byHMAC, algorithm: "sha256", encoding: "hex", signed: "{timestamp}{token}",
 		timestamp: []place{body("signature.timestamp"), field("timestamp")},
 		signature: []place{body("signature.signature"), field("signature")},
@@ -141,22 +142,22 @@ var rows = []*row{
 	},
 	{
 		Scheme: Scheme{Name: "paddle", Title: "Paddle", Signature: "HMAC-SHA256 over timestamp and body in Paddle-Signature, as ts=…;h1=….",
-			Secret: "the notification destination's secret key", RetriesFor: 72 * time.Hour,
-			Retries: "60 times within 3 days; in sandboxes 3 times within 15 minutes", Docs: "https://developer.paddle.com/webhooks/respond-to-webhooks"},
+			Needs: "the notification destination's secret key", RetriesFor: 72 * time.Hour,
+			Retries: "60 times within 3 days; in sandboxes 3 times within 15 minutes", Checked: checkedOn, Docs: "https://developer.paddle.com/webhooks/respond-to-webhooks"},
 		proof: byHMAC, header: "Paddle-Signature", pairs: ";", pairTime: "ts", pairSum: "h1", algorithm: "sha256", encoding: "hex", signed: "{timestamp}:{body}",
 		ids: ids{[]place{body("event_id")}, []place{body("notification_id")}}, kind: []place{body("event_type")}, key: []place{body("data.id")},
 	},
 	{
 		Scheme: Scheme{Name: "shopify", Title: "Shopify", Signature: "HMAC-SHA256 over the body in X-Shopify-Hmac-Sha256, in base64.",
-			Secret: "the app's client secret, or the one below the list of webhooks in the shop's settings", Unsigned: true, RetriesFor: 4 * time.Hour,
-			Retries: "8 times within 4 hours, then the subscription may be removed", Docs: "https://shopify.dev/docs/apps/build/webhooks/troubleshooting-webhooks"},
+			Needs: "the app's client secret, or the one below the list of webhooks in the shop's settings", Unsigned: true, RetriesFor: 4 * time.Hour,
+			Retries: "8 times within 4 hours, then the subscription may be removed", Checked: checkedOn, Docs: "https://shopify.dev/docs/apps/build/webhooks/troubleshooting-webhooks"},
 		proof: byHMAC, header: "X-Shopify-Hmac-Sha256", algorithm: "sha256", encoding: "base64", signed: "{body}",
 		ids:  ids{[]place{header("X-Shopify-Event-Id")}, []place{header("X-Shopify-Webhook-Id")}},
 		kind: []place{header("X-Shopify-Topic")}, key: []place{body("admin_graphql_api_id"), body("id")}, perType: true,
 	},
 	{
 		Scheme: Scheme{Name: "slack", Title: "Slack", Signature: "HMAC-SHA256 over version, timestamp and body in X-Slack-Signature.",
-			Secret: "the app's signing secret", RetriesFor: 6 * time.Minute,
+			Needs: "the app's signing secret", RetriesFor: 6 * time.Minute,
 			Retries: "three times, at once, after 1 minute and after 5 minutes", Docs: "https://docs.slack.dev/apis/events-api/"},
 		proof: byHMAC, header: "X-Slack-Signature", prefix: "v0=", algorithm: "sha256", encoding: "hex", signed: "v0:{timestamp}:{body}",
 		timestamp: []place{header("X-Slack-Request-Timestamp")},
@@ -166,23 +167,23 @@ var rows = []*row{
 	},
 	{
 		Scheme: Scheme{Name: "standard", Title: "Standard Webhooks", Signature: "HMAC-SHA256 (v1) or Ed25519 (v1a) over id, timestamp and body in webhook-signature.",
-			Secret: whsec, RetriesFor: 75*time.Hour + 35*time.Minute + 5*time.Second,
-			Retries: "as the sender likes; the specification's example goes on for 75 hours", Docs: "https://www.standardwebhooks.com/"},
+			Needs: whsec, RetriesFor: 75*time.Hour + 35*time.Minute + 5*time.Second,
+			Retries: "as the sender likes; the specification's example goes on for 75 hours", Checked: checkedOn, Docs: "https://www.standardwebhooks.com/"},
 		proof: byStandard, header: "Webhook-",
 		timestamp: []place{header("Webhook-Timestamp")},
 		ids:       one(header("Webhook-Id")), kind: genericKind,
 	},
 	{
 		Scheme: Scheme{Name: "stripe", Title: "Stripe", Signature: "HMAC-SHA256 over timestamp and body in Stripe-Signature, as t=…,v1=….",
-			Secret: "the endpoint's signing secret, whsec_…, as it is", RetriesFor: 72 * time.Hour,
-			Retries: "for 3 days with growing pauses; in sandboxes three times in a few hours", Docs: "https://docs.stripe.com/webhooks"},
+			Needs: "the endpoint's signing secret, whsec_…, as it is", RetriesFor: 72 * time.Hour,
+			Retries: "for 3 days with growing pauses; in sandboxes three times in a few hours", Checked: checkedOn, Docs: "https://docs.stripe.com/webhooks"},
 		proof: byHMAC, header: "Stripe-Signature", pairs: ",", pairTime: "t", pairSum: "v1", algorithm: "sha256", encoding: "hex", signed: "{timestamp}.{body}",
 		ids: one(body("id")), kind: []place{body("type")}, key: []place{body("data.object.id"), body("related_object.id")},
 	},
 	{
 		Scheme: Scheme{Name: "svix", Title: "Svix", Signature: "As Standard Webhooks, in headers that start with svix- or webhook-.",
-			Secret: whsec, RetriesFor: 27*time.Hour + 35*time.Minute + 5*time.Second,
-			Retries: "at once, after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h and 10 h", Docs: "https://docs.svix.com/retries"},
+			Needs: whsec, RetriesFor: 27*time.Hour + 35*time.Minute + 5*time.Second,
+			Retries: "at once, after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h and 10 h", Checked: checkedOn, Docs: "https://docs.svix.com/retries"},
 		proof: byStandard, header: "Svix-",
 		timestamp: []place{header("Svix-Timestamp"), header("Webhook-Timestamp")},
 		ids:       one(header("Svix-Id"), header("Webhook-Id")), kind: genericKind,
@@ -190,7 +191,7 @@ var rows = []*row{
 	{
 		Scheme: Scheme{Name: "twilio", Title: "Twilio",
 			Signature: "HMAC-SHA1 over the URL and the fields of a form in X-Twilio-Signature; of a JSON body the URL has the hash (bodySHA256).",
-			Secret:    "the account's auth token", Unsigned: true, RetriesFor: 15 * time.Second,
+			Needs:     "the account's auth token", Unsigned: true, RetriesFor: 15 * time.Second,
 			Retries: "once, within 15 seconds; up to 5 times if the URL asks for it", Docs: "https://www.twilio.com/docs/usage/webhooks/webhooks-security"},
 		proof: byTwilio, header: "X-Twilio-Signature", algorithm: "sha1", encoding: "base64",
 		ids:  one(header("I-Twilio-Idempotency-Token"), body("0.id")),
@@ -199,8 +200,8 @@ var rows = []*row{
 	},
 	{
 		Scheme: Scheme{Name: "zendesk", Title: "Zendesk", Signature: "HMAC-SHA256 over timestamp and body in X-Zendesk-Webhook-Signature, in base64.",
-			Secret: "the webhook's signing secret", Unsigned: true,
-			Docs: "https://developer.zendesk.com/documentation/webhooks/verifying/"},
+			Needs: "the webhook's signing secret", Unsigned: true,
+			Retries: "a few times, after timeouts and some answers; for how long is not said", Docs: "https://developer.zendesk.com/api-reference/webhooks/introduction/"},
 		proof: byHMAC, header: "X-Zendesk-Webhook-Signature", algorithm: "sha256", encoding: "base64", signed: "{timestamp}{body}",
 		timestamp: []place{header("X-Zendesk-Webhook-Signature-Timestamp")},
 		ids:       ids{[]place{body("id").given("zendesk_event_version"), header("X-Zendesk-Webhook-Invocation-Id")}, []place{header("X-Zendesk-Webhook-Invocation-Id")}},

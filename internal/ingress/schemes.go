@@ -10,7 +10,7 @@ type Scheme struct {
 	Name       string        // in a source's verify.scheme
 	Title      string        // of the provider
 	Signature  string        // one sentence: where it is and what it covers
-	Secret     string        // what the secret is and where the provider shows it; empty: there is none
+	Needs      string        // what the secret is and where the provider shows it; empty: there is none
 	Settings   []string      // other fields of verify that it reads, with the names of the API
 	Tolerance  bool          // a timestamp is checked, so verify.tolerance counts
 	EventID    string        // where the id of an event is found; empty: nowhere
@@ -20,7 +20,7 @@ type Scheme struct {
 	Unsigned   bool          // the ids are outside of what is signed
 	RetriesFor time.Duration // how long the provider goes on trying; 0: it does not, or nobody knows
 	Retries    string        // the same in words; empty: the provider does not say
-	Checked    string        // the day on which that was compared with the provider's documentation; empty: there is no provider
+	Checked    string        // the day on which that was compared with the provider's documentation; empty: it was not
 	Docs       string        // where that is
 }
 
@@ -50,8 +50,5 @@ func (r *row) describe() Scheme {
 		s.Settings = append(s.Settings, "tolerance")
 	}
 	s.EventID, s.DeliveryID, s.Type, s.Key = names(r.ids.event), names(r.ids.delivery), names(r.kind), names(r.key)
-	if s.Docs != "" {
-		s.Checked = checkedOn
-	}
 	return s
 }

@@ -7,7 +7,6 @@ import (
 	"hash"
 	"net/textproto"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -39,8 +38,8 @@ type source struct {
 
 // meter is what goes on at a source, whatever its revision.
 type meter struct {
-	busy  atomic.Int64 // requests that are read or committed now
-	aside *bucket      // of requests that are kept although nobody vouches for them
+	busy  load    // requests that are read or committed now
+	aside *bucket // of requests that are kept although nobody vouches for them
 }
 
 // prepare makes a source ready. before is the one of another revision, or nil.

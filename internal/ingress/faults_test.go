@@ -1,0 +1,162 @@
+package ingress
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// fields are the places at fault.
+func fields(faults []Fault) string {
+	var all []string
+	for _, f := range faults {
+		if f.Detail == "" {
+			all = append(all, "nothing said of")
+		}
+		all = append(all, f.Field)
+	}
+	return strings.Join(all, " ")
+}
+
+func TestCheckVerify(t *testing.T) {
+	const good = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+	hmacOf := func(change func(*grapnel.Verify)) grapnel.Verify {
+		v := grapnel.Verify{Scheme: "hmac", Secrets: secrets("s"), Header: "X-Signature"}
+		change(&v)
+		return v
+	}
+	for _, c := range []struct {
+		v    grapnel.Verify
+		want string
+	}{
+		{grapnel.Verify{}, "scheme"},
+		{grapnel.Verify{Scheme: "striped"}, "scheme"},
+		{grapnel.Verify{Scheme: "none"}, ""},
+		{grapnel.Verify{Scheme: "none", Secrets: secrets("s")}, "secret"},
+		{grapnel.Verify{Scheme: "none", IDHeader: "X-Id", TypeHeader: "X-Type"}, ""},
+		{grapnel.Verify{Scheme: "none", Tolerance: time.Minute}, "tolerance"},
+		{grapnel.Verify{Scheme: "stripe"}, "secret"},
+		{grapnel.Verify{Scheme: "stripe", Secrets: secrets("")}, "secret"},
+		{grapnel.Verify{Scheme: "stripe", Secrets: secrets("anything at all")}, ""},
+		{grapnel.Verify{Scheme: "stripe", Secrets: secrets("a", "")}, "secrets/1"},
+		{grapnel.Verify{Scheme: "stripe", Secrets: make([]grapnel.Secret, 11)}, "secrets"},
+		{grapnel.Verify{Scheme: "stripe", Secrets: secrets(strings.Repeat("x", 2000))}, "secret"},
+		{grapnel.Verify{Scheme: "stripe", Secrets: secrets("s"), Tolerance: 10 * time.Minute}, ""},
+		{grapnel.Verify{Scheme: "stripe", Secrets: secrets("s"), Tolerance: time.Millisecond}, "tolerance"},
+		{grapnel.Verify{Scheme: "stripe", Secrets: secrets("s"), Tolerance: 2 * time.Hour}, "tolerance"},
+		{grapnel.Verify{Scheme: "stripe", Secrets: secrets("s"), Tolerance: -time.Minute}, "tolerance"},
+		{grapnel.Verify{Scheme: "stripe", Secrets: secrets("s"), Header: "X", Username: "u"}, "header username"},
+		{grapnel.Verify{Scheme: "github", Secrets: secrets("s"), Tolerance: time.Minute}, "tolerance"},
+		{grapnel.Verify{Scheme: "standard", Secrets: secrets(good)}, ""},
+		{grapnel.Verify{Scheme: "standard", Secrets: secrets("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")}, "secret"},
+		{grapnel.Verify{Scheme: "standard", Secrets: secrets("whsec_not base64")}, "secret"},
+		{grapnel.Verify{Scheme: "standard", Secrets: secrets("whsec_c2hvcnQ=")}, "secret"},
+		{grapnel.Verify{Scheme: "standard", Secrets: secrets("whsk_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=")}, "secret"},
+		{grapnel.Verify{Scheme: "svix", Secrets: secrets("s")}, "secret"},
+		{grapnel.Verify{Scheme: "gitlab", Secrets: secrets("any token")}, ""},
+		{grapnel.Verify{Scheme: "gitlab", Secrets: secrets("whsec_short")}, "secret"},
+		{grapnel.Verify{Scheme: "discord", Secrets: secrets("03a107bff3ce10be1d70dd18e74bc09967e4d6309ba50d5f1ddc8664125531b8")}, ""},
+		{grapnel.Verify{Scheme: "discord", Secrets: secrets("03a1")}, "secret"},
+		{grapnel.Verify{Scheme: "basic", Secrets: secrets("p"), Username: "u"}, ""},
+		{grapnel.Verify{Scheme: "basic", Secrets: secrets("p")}, "username"},
+		{grapnel.Verify{Scheme: "basic", Secrets: secrets("p"), Username: "u:v"}, "username"},
+		{grapnel.Verify{Scheme: "api_key", Secrets: secrets("p")}, ""},
+		{grapnel.Verify{Scheme: "api_key", Secrets: secrets("p"), Header: "Not A Header"}, "header"},
+		{grapnel.Verify{Scheme: "api_key", Secrets: secrets("p"), Header: "Host"}, "header"},
+		{hmacOf(func(*grapnel.Verify) {}), ""},
+		{hmacOf(func(v *grapnel.Verify) { v.Header = "" }), "header"},
+		{hmacOf(func(v *grapnel.Verify) { v.Header = "X:Y" }), "header"},
+		{hmacOf(func(v *grapnel.Verify) { v.Algorithm = "md5" }), "algorithm"},
+		{hmacOf(func(v *grapnel.Verify) { v.Encoding = "base32" }), "encoding"},
+		{hmacOf(func(v *grapnel.Verify) { v.Signed = "{timestamp}" }), "signed"},
+		{hmacOf(func(v *grapnel.Verify) { v.Signed = "{token}{body}" }), "signed"},
+		{hmacOf(func(v *grapnel.Verify) { v.Signed = "{nope}{body}" }), "signed"},
+		{hmacOf(func(v *grapnel.Verify) { v.Signed = "{body" }), "signed"},
+		{hmacOf(func(v *grapnel.Verify) { v.Signed = "{body}" + strings.Repeat("x", 300) }), "signed"},
+		{hmacOf(func(v *grapnel.Verify) { v.Signed = "{timestamp}.{body}" }), "timestamp_header"},
+		{hmacOf(func(v *grapnel.Verify) { v.Signed = "{id}.{body}" }), "id_header"},
+		{hmacOf(func(v *grapnel.Verify) { v.Signed, v.TimestampHeader = "{timestamp}.{body}", "X-Time" }), ""},
+		{hmacOf(func(v *grapnel.Verify) { v.Signed = "{method} {path} {url} {body}" }), ""},
+		{hmacOf(func(v *grapnel.Verify) { v.Prefix = "a\nb" }), "prefix"},
+		{hmacOf(func(v *grapnel.Verify) { v.Algorithm, v.Encoding, v.Signed = "x", "y", "z" }), "algorithm encoding signed"},
+	} {
+		got := CheckVerify(&c.v)
+		if fields(got) != c.want {
+			t.Errorf("%+v: %v, want %q", c.v, got, c.want)
+		}
+		for _, f := range got {
+			for _, s := range c.v.Secrets {
+				if len(s.Text) > 2 && strings.Contains(f.Detail, s.Text) {
+					t.Errorf("a fault tells the secret: %v", f)
+				}
+			}
+		}
+	}
+}
+
+func TestCheckSource(t *testing.T) {
+	for _, c := range []struct {
+		change func(*grapnel.Source)
+		want   string
+	}{
+		{func(*grapnel.Source) {}, ""},
+		{func(s *grapnel.Source) { s.Verify.Scheme = "" }, "verify/scheme"},
+		{func(s *grapnel.Source) { s.Dedupe.By = nil }, ""},
+		{func(s *grapnel.Source) { s.Dedupe.By = []grapnel.DedupeBy{"event_id", "x", "event_id"} }, "dedupe/by/1 dedupe/by/2"},
+		{func(s *grapnel.Source) { s.Dedupe.Window = time.Second }, "dedupe/window"},
+		{func(s *grapnel.Source) { s.Dedupe.Window = 365 * 24 * time.Hour }, "dedupe/window"},
+		{func(s *grapnel.Source) { s.Dedupe.Window = 90*time.Hour - 1 }, "dedupe/window"}, // Stripe goes on for three days
+		{func(s *grapnel.Source) { s.Dedupe.Window = 90 * time.Hour }, ""},
+		{func(s *grapnel.Source) { s.Dedupe.Window, s.Dedupe.By = time.Hour, nil }, ""},
+		{func(s *grapnel.Source) { s.Dedupe.Ignore = []string{"$.a", "b"} }, "dedupe/ignore"},
+		{func(s *grapnel.Source) { s.Type, s.Key = "event.data.type", "event.nope" }, "key"},
+		{func(s *grapnel.Source) { s.Type = "true" }, "type"},
+		{func(s *grapnel.Source) { s.OnUnverified = "shrug" }, "on_unverified"},
+		{func(s *grapnel.Source) { s.OnUnverified = grapnel.Quarantine }, ""},
+		{func(s *grapnel.Source) {
+			s.Verify = grapnel.Verify{Scheme: "discord", Secrets: secrets("03a107bff3ce10be1d70dd18e74bc09967e4d6309ba50d5f1ddc8664125531b8")}
+			s.OnUnverified = grapnel.Quarantine
+		}, "on_unverified"},
+		{func(s *grapnel.Source) { s.PublicURL = "https://hooks.example.com/in/src_1" }, ""},
+		{func(s *grapnel.Source) { s.PublicURL = "hooks.example.com" }, "public_url"},
+		{func(s *grapnel.Source) { s.PublicURL = "ftp://hooks.example.com" }, "public_url"},
+		{func(s *grapnel.Source) { s.PublicURL = "https://u:p@hooks.example.com" }, "public_url"},
+		{func(s *grapnel.Source) { s.RateLimit = &grapnel.RateLimit{} }, "rate_limit"},
+		{func(s *grapnel.Source) { s.RateLimit = &grapnel.RateLimit{PerSecond: math.NaN()} }, "rate_limit"},
+		{func(s *grapnel.Source) { s.MaxBody = -1 }, "max_body"},
+	} {
+		s := grapnel.Source{Verify: grapnel.Verify{Scheme: "stripe", Secrets: secrets("s")}, Dedupe: grapnel.Dedupe{By: everyKind}}
+		c.change(&s)
+		if got := CheckSource(&s); fields(got) != c.want {
+			t.Errorf("%+v: %v, want %q", s, got, c.want)
+		}
+	}
+}
+
+// The default window is long enough for every provider, and the table is complete.
+func TestSchemes(t *testing.T) {
+	for _, s := range Schemes() {
+		if least := leastWindow(find(s.Name)); least > grapnel.DefaultDedupeWindow {
+			t.Errorf("%s goes on for %s; the default window is too short", s.Name, s.RetriesFor)
+		}
+		if s.Title == "" || s.Signature == "" || s.Type == "" {
+			t.Errorf("%s is not described: %+v", s.Name, s)
+		}
+		if (s.Needs == "") != (find(s.Name).proof == byNothing) {
+			t.Errorf("%s: nobody knows what the secret is", s.Name)
+		}
+		if s.Docs == "" && s.Checked != "" || (s.Docs != "") != (s.Retries != "") || s.RetriesFor > 0 && s.Retries == "" {
+			t.Errorf("%s: when was it compared with what, and how does it go on trying? %+v", s.Name, s)
+		}
+		if one, ok := SchemeOf(s.Name); !ok || fmt.Sprint(one) != fmt.Sprint(s) {
+			t.Errorf("%s is described in two ways", s.Name)
+		}
+	}
+	if _, ok := SchemeOf("nope"); ok {
+		t.Error("nope is a scheme")
+	}
+}

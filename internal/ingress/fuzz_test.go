@@ -1,0 +1,86 @@
+package ingress
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// FuzzVerify sends anything to every scheme. Nothing panics, nobody is believed who changed what is signed, and every answer is one that a
+// provider understands.
+func FuzzVerify(f *testing.F) {
+	all := vectors(f)
+	for i, v := range all {
+		for name, value := range v.Headers {
+			f.Add(uint8(i), name, value, []byte(v.Body), v.URL)
+		}
+	}
+	f.Add(uint8(0), "Content-Type", "application/x-www-form-urlencoded", []byte("payload=%7B%22type%22%3A%5B"), "/in/x?bodySHA256=%zz")
+	f.Fuzz(func(t *testing.T, which uint8, name, value string, body []byte, url string) {
+		v := all[int(which)%len(all)]
+		if strings.ContainsAny(name, "\r\n") || !validHeader(name) {
+			return
+		}
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(string(body)))
+		if err != nil {
+			return
+		}
+		r.RequestURI = r.URL.RequestURI()
+		r.Host = "hooks.example.com"
+		for n, text := range v.Headers {
+			r.Header.Set(n, text)
+		}
+		r.Header.Set(name, value)
+		w := newWorld(&testing.T{})
+		w.now = time.Unix(v.Now, 0)
+		w.sources["src_1"] = grapnel.Source{ID: "src_1", Tenant: "acme", Verify: v.verify(v.Verify.Secrets...), Dedupe: grapnel.Dedupe{By: everyKind},
+			PublicURL: v.PublicURL, OnUnverified: grapnel.Quarantine, Revision: 1, Type: `event.data.type + event.headers["x"]`}
+		rec := httptest.NewRecorder()
+		w.room.Take(rec, r, "src_1")
+		switch rec.Code {
+		case http.StatusOK, http.StatusAccepted, http.StatusNoContent, http.StatusUnsupportedMediaType, http.StatusRequestHeaderFieldsTooLarge:
+		default:
+			t.Fatalf("%s: answered %d %s", v.scheme, rec.Code, rec.Body)
+		}
+		if v.BodyUnsigned || len(w.events) == 0 {
+			return
+		}
+		for _, known := range all {
+			if known.scheme == v.scheme && (known.Body == string(body) || v.scheme == "twilio") {
+				return
+			}
+		}
+		t.Fatalf("%s: a body that nobody signed became an event: %q", v.scheme, body)
+	})
+}
+
+// FuzzPath reads anything as a path and as a template.
+func FuzzPath(f *testing.F) {
+	for _, text := range []string{"$.a[*].b", `$["x"][0]`, "{timestamp}.{body}", "{", "$[", `$["\`} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if steps, err := parsePath(text); err == nil && len(steps) == 0 {
+			t.Fatalf("%q is a path without parts", text)
+		}
+		if parts, err := parseTemplate(text); err == nil {
+			var again strings.Builder
+			for _, p := range parts {
+				again.WriteString(p.literal)
+				if p.field != "" {
+					again.WriteString("{" + p.field + "}")
+				}
+			}
+			if again.String() != text {
+				t.Fatalf("%q is read as %q", text, again.String())
+			}
+		}
+		if got := validType(text); !grapnel.ValidType(got) {
+			t.Fatalf("%q becomes %q, which is no type", text, got)
+		}
+	})
+}

@@ -1,0 +1,90 @@
+package match
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+func TestExpressions(t *testing.T) {
+	r := &Request{
+		Data:    []byte(`{"id":9007199254740993,"kind":"paid","rate":0.5,"flag":true,"list":[{"sku":"a"}]}`),
+		Headers: http.Header{"X-Kind": {"order"}, "X-Many": {"a", "b"}}, Type: "invoice", Key: "k1",
+	}
+	for _, c := range []struct{ expression, want, reason string }{
+		{`event.data.kind`, "paid", ""},
+		{`event.type + "." + event.data.kind`, "invoice.paid", ""},
+		{`event.headers["x-kind"]`, "order", ""},
+		{`event.headers["x-many"]`, "a, b", ""},
+		{`event.headers["X-Kind"]`, "", "no such key"},
+		{`event.data.id`, "9007199254740993", ""},
+		{`string(event.data.id) + event.key`, "9007199254740993k1", ""},
+		{`size(event.data.list)`, "1", ""},
+		{`uint(7)`, "7", ""},
+		{`event.data.list[0].sku`, "a", ""},
+		{`has(event.data.missing) ? event.data.missing : "none"`, "none", ""},
+		{`event.data.missing`, "", "no such key: missing"},
+		{`event.data.rate`, "", "a double, not a text"},
+		{`event.data.flag`, "", "a bool, not a text"},
+		{`event.data.list`, "", "a list, not a text"},
+		{`event.data`, "", "a map, not a text"},
+		{`has(event.key) ? "yes" : "no"`, "yes", ""},
+	} {
+		e, err := CompileExpression(c.expression)
+		if err != nil {
+			t.Errorf("%s: %v", c.expression, err)
+			continue
+		}
+		got, err := e.Text(r)
+		if got != c.want || (err != nil) != (c.reason != "") || err != nil && !strings.Contains(err.Error(), c.reason) {
+			t.Errorf("%s is %q, %v; want %q, %q", c.expression, got, err, c.want, c.reason)
+		}
+	}
+}
+
+func TestExpressionsOverRequestsThatAreNotJSON(t *testing.T) {
+	for expression, want := range map[string]string{
+		`has(event.data) ? "json" : "bytes"`: "bytes", `has(event.key) ? "key" : "none"`: "none", `has(event.headers) ? "h" : "none"`: "none",
+		`has(event.type) ? "t" : "none"`: "none", `event.type`: "",
+	} {
+		e, err := CompileExpression(expression)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := e.Text(&Request{Data: []byte("<a/>")}); err != nil || got != want {
+			t.Errorf("%s is %q, %v", expression, got, err)
+		}
+	}
+	e, err := CompileExpression(`event.data.x`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Text(&Request{Data: []byte("<a/>")}); err == nil {
+		t.Error("data that are no JSON were read")
+	}
+}
+
+// Filters and expressions share their limits.
+func TestBadExpressions(t *testing.T) {
+	for expression, part := range map[string]string{
+		``: "yntax error", `event.nope`: "undefined field 'nope'", `event.metadata`: "undefined field", `true`: "this one is a bool",
+		`event.headers`: "this one is a map", `1.5`: "this one is a double", strings.Repeat("x", MaxFilterLength+1): "an expression has at most 4096 bytes",
+		`"a".matches("(") ? "x" : "y"`: "missing closing )", `request.type`: "undeclared reference",
+	} {
+		_, err := CompileExpression(expression)
+		var bad *CompileError
+		if !errors.As(err, &bad) || !strings.Contains(bad.Detail, part) {
+			t.Errorf("%.60q: %v, want %q", expression, err, part)
+		}
+	}
+	// Work that grows with the data is stopped by the same cost.
+	e, err := CompileExpression(`event.data.all(a, event.data.all(b, event.data.all(c, true))) ? "x" : "y"`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := "[" + strings.TrimSuffix(strings.Repeat("1,", 500), ",") + "]"
+	if _, err := e.Text(&Request{Data: []byte(long)}); err == nil || !strings.Contains(err.Error(), "cost limit") {
+		t.Errorf("an expression that works for long: %v", err)
+	}
+}
