@@ -25,7 +25,8 @@ type Configuration interface {
 	// PutSource creates the source (Revision 0) or replaces the one that has this Revision, as PutEndpoint does; a name that the tenant already
 	// uses for a source is grapnel.CodeConflict.
 	PutSource(ctx context.Context, scope Scope, src grapnel.Source, with With) (Put, error)
-	// DeleteSource forgets a source. What it took in stays, and so does what it is known by.
+	// DeleteSource forgets a source; grapnel.CodeNotFound when it is not in scope. What it took in stays, and so does what that is known by.
+	// It returns no revision.
 	DeleteSource(ctx context.Context, scope Scope, id string, with With) (Put, error)
 	// PutPolicy creates or replaces a named policy; a name that the tenant already uses is grapnel.CodeConflict. It counts
 	// revisions and asks for none.

@@ -39,13 +39,18 @@ func (s *Store) take(b *store.Batch) *store.Accepted {
 	}
 	done := new(store.Accepted)
 	for _, in := range b.Events {
+		if again, known := s.recognize(&in); known {
+			done.Events = append(done.Events, again)
+			continue
+		}
 		if first := s.byID[in.Event.ID]; first != nil {
 			done.Events = append(done.Events, first.met(in.Event))
 			continue
 		}
 		e, heads := s.accept(in)
 		done.Heads = append(done.Heads, heads...)
-		done.Events = append(done.Events, store.Placed{Seq: e.Seq, AcceptedAt: e.AcceptedAt, Deliveries: e.made})
+		s.learn(in.Known, e.placed())
+		done.Events = append(done.Events, e.placed())
 	}
 	return done
 }
@@ -56,11 +61,19 @@ func (e *event) met(other *grapnel.Event) store.Placed {
 	if !same {
 		return store.Placed{Conflict: true}
 	}
-	return store.Placed{Seq: e.Seq, AcceptedAt: e.AcceptedAt, Deliveries: e.made, Duplicate: true}
+	there := e.placed()
+	there.Duplicate = true
+	return there
+}
+
+// placed is what was answered when e was accepted.
+func (e *event) placed() store.Placed {
+	return store.Placed{Seq: e.Seq, ID: e.ID, AcceptedAt: e.AcceptedAt, Deliveries: e.made}
 }
 
 func (s *Store) accept(in store.Incoming) (*event, []store.Head) {
 	e := &event{Event: copyEvent(in.Event), made: len(in.Targets)}
+	e.Intake = copyIntake(in.Event.Intake)
 	s.accepted++
 	e.Seq = s.accepted
 	s.events = append(s.events, e)

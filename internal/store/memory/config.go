@@ -11,13 +11,15 @@ import (
 
 // object is what configuration consists of. Its lists are sorted by id.
 type object interface {
-	grapnel.Endpoint | grapnel.NamedPolicy | grapnel.Key
+	grapnel.Endpoint | grapnel.Source | grapnel.NamedPolicy | grapnel.Key
 }
 
 // owned says which object it is and whose.
 func owned[T object](o T) (id, tenant string) {
 	switch o := any(o).(type) {
 	case grapnel.Endpoint:
+		return o.ID, o.Tenant
+	case grapnel.Source:
 		return o.ID, o.Tenant
 	case grapnel.NamedPolicy:
 		return o.ID, o.Tenant
@@ -110,10 +112,19 @@ func (s *Store) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.E
 		return store.Put{}, store.ErrNotFound("endpoint")
 	case there && s.config.Endpoints[at].Revision != ep.Revision:
 		return store.Put{}, grapnel.Errorf(grapnel.CodeConflict, "the endpoint has changed since it was read")
+	case s.queueNamed(ep):
+		return store.Put{}, grapnel.Errorf(grapnel.CodeConflict, "there is already a queue of this name")
 	}
 	ep.Revision++
 	s.config.Endpoints = put(s.config.Endpoints, at, there, ep)
 	return s.changed(ep.Revision, with), nil
+}
+
+// queueNamed says whether another queue of its tenant has the name of ep. One that is marked as deleted has none.
+func (s *Store) queueNamed(ep grapnel.Endpoint) bool {
+	return ep.Queue != nil && ep.DeletedAt.IsZero() && slices.ContainsFunc(s.config.Endpoints, func(other grapnel.Endpoint) bool {
+		return other.Queue != nil && other.DeletedAt.IsZero() && other.ID != ep.ID && other.Tenant == ep.Tenant && other.Queue.Name == ep.Queue.Name
+	})
 }
 
 // RemoveEndpoint refuses an endpoint that is not marked as deleted, or for which something waits, with

@@ -9,13 +9,23 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// copyEvent copies by hand what the hot path copies all the time.
+// copyEvent copies by hand what the hot path copies all the time. How it came in is left out.
 func copyEvent(e *grapnel.Event) grapnel.Event {
 	c := *e
 	c.Data = slices.Clone(e.Data)
 	c.Metadata = maps.Clone(e.Metadata)
 	c.OccurredAt, c.AcceptedAt = micro(e.OccurredAt), micro(e.AcceptedAt)
+	c.Intake = nil
 	return c
+}
+
+func copyIntake(in *grapnel.Intake) *grapnel.Intake {
+	if in == nil {
+		return nil
+	}
+	c := *in
+	c.At, c.Headers, c.Checks = micro(in.At), slices.Clone(in.Headers), slices.Clone(in.Checks)
+	return &c
 }
 
 func copyAttempt(a grapnel.Attempt) grapnel.Attempt {

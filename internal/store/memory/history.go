@@ -39,6 +39,7 @@ func (s *Store) Event(ctx context.Context, scope store.Scope, tenant, id string)
 		return nil, nil, store.ErrNotFound("event")
 	}
 	c := copyEvent(&e.Event)
+	c.Intake = copyIntake(e.Intake)
 	var deliveries []grapnel.Delivery
 	for _, d := range e.deliveries {
 		deliveries = append(deliveries, d.shown())
@@ -77,7 +78,7 @@ func (s *Store) EventList(ctx context.Context, scope store.Scope, q store.EventQ
 		if len(list) >= q.Limit {
 			break
 		}
-		if scope.Allows(e.Tenant) && either(q.Tenant, e.Tenant) && either(q.Key, e.Key) && typed(q.Type, e.Type) &&
+		if scope.Allows(e.Tenant) && either(q.Tenant, e.Tenant) && either(q.Key, e.Key) && either(q.Source, e.Source) && typed(q.Type, e.Type) &&
 			within(e.AcceptedAt, q.From, q.To) {
 			list = append(list, copyEvent(&e.Event))
 		}

@@ -32,6 +32,8 @@ type Store struct {
 	audit      []grapnel.AuditEntry      // by number, from 1
 	noted      map[grapnel.AuditEntry]bool
 	answers    map[string]answer
+	known      map[knownBy]known
+	asides     []grapnel.Aside // by id
 	totals     map[part]*grapnel.Totals
 
 	accepted, made, purged int64 // events and deliveries that there ever were; deliveries that are gone
@@ -58,6 +60,7 @@ func New() *Store {
 		standings: make(map[string]store.Standing),
 		noted:     make(map[grapnel.AuditEntry]bool),
 		answers:   make(map[string]answer),
+		known:     make(map[knownBy]known),
 		totals:    make(map[part]*grapnel.Totals),
 		leases:    make(map[string]*delivery),
 	}

@@ -53,10 +53,11 @@ type batch struct {
 	packer *packer
 }
 
-// incoming is an event as it goes to the writer: its data and metadata are the frozen ones.
+// incoming is an event as it goes to the writer: its data, its metadata and how it came in are the frozen ones.
 type incoming struct {
 	grapnel.Event
 	frozen
+	known   *known
 	targets []store.Target
 }
 
@@ -67,8 +68,8 @@ func (s *Store) batch(b *store.Batch) *batch {
 	}
 	frozen := &batch{config: b.Config, packer: s.packer, events: make([]incoming, len(b.Events))}
 	for i, in := range b.Events {
-		frozen.events[i] = incoming{Event: *in.Event, frozen: s.packer.freeze(in.Event), targets: in.Targets}
-		frozen.events[i].Data, frozen.events[i].Metadata = nil, nil
+		frozen.events[i] = incoming{Event: *in.Event, frozen: s.packer.freeze(in.Event), known: freezeKnown(in.Known), targets: in.Targets}
+		frozen.events[i].Data, frozen.events[i].Metadata, frozen.events[i].Intake = nil, nil, nil
 	}
 	return frozen
 }
@@ -93,11 +94,18 @@ func (b *batch) accept(t *tx) (*store.Accepted, error) {
 
 // place commits one event, and adds the heads that it makes.
 func (b *batch) place(t *tx, e *incoming, done *store.Accepted) (store.Placed, error) {
+	again, before, err := t.recognize(e)
+	if err != nil {
+		return store.Placed{}, err
+	}
+	if again != nil {
+		return *again, nil
+	}
 	tenant, err := t.tenant(e.Tenant)
 	if err != nil {
 		return store.Placed{}, err
 	}
-	kind, err := t.kind(e.Tenant, e.Type)
+	kind, err := t.kind(kind{e.Tenant, e.Type, e.Source})
 	if err != nil {
 		return store.Placed{}, err
 	}
@@ -109,7 +117,7 @@ func (b *batch) place(t *tx, e *incoming, done *store.Accepted) (store.Placed, e
 	} else {
 		insert.Text(e.ContentType)
 	}
-	if err := insert.Blob(e.metadata).Int(e.packed).Int(e.sum).Blob(e.data).Run(); err != nil {
+	if err := insert.Blob(e.metadata).Int(e.packed).Int(e.sum).Blob(e.data).Blob(e.intake).Run(); err != nil {
 		return store.Placed{}, err
 	}
 	if t.conn.Changed() == 0 {
@@ -139,7 +147,8 @@ func (b *batch) place(t *tx, e *incoming, done *store.Accepted) (store.Placed, e
 			done.Heads = append(done.Heads, *d.shown(target.Endpoint))
 		}
 	}
-	return store.Placed{Seq: seq, AcceptedAt: moment(at), Deliveries: len(e.targets)}, nil
+	placed := store.Placed{Seq: seq, ID: e.ID, AcceptedAt: moment(at), Deliveries: len(e.targets)}
+	return placed, t.learn(e.known, placed, before)
 }
 
 // meet is the answer to an event whose id is taken. A conflict tells nothing about the event there, which may belong to another
@@ -151,7 +160,7 @@ func (b *batch) meet(t *tx, e *incoming) (store.Placed, error) {
 		return store.Placed{}, orMangled(err)
 	}
 	defer q.Reset()
-	there := store.Placed{Seq: q.Integer(0), AcceptedAt: moment(q.Integer(1)), Deliveries: int(q.Integer(2)), Duplicate: true}
+	there := store.Placed{Seq: q.Integer(0), ID: e.ID, AcceptedAt: moment(q.Integer(1)), Deliveries: int(q.Integer(2)), Duplicate: true}
 	same := q.String(3) == e.Tenant && q.String(4) == e.Type && q.String(5) == e.Key && b.sameData(e, q.Bytes(7), q.Integer(6))
 	if !same {
 		return store.Placed{Conflict: true}, nil

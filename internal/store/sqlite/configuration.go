@@ -111,8 +111,29 @@ func (s *Store) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.E
 		case at.revision != before:
 			return 0, grapnel.Errorf(grapnel.CodeConflict, "the endpoint has changed since it was read")
 		}
-		return ep.Revision, t.q.setEndpoint.Text(ep.ID).Text(ep.Tenant).Int(ep.Revision).Bool(!ep.DeletedAt.IsZero()).Blob(body).Run()
+		queue := ""
+		if ep.Queue != nil && ep.DeletedAt.IsZero() {
+			queue = ep.Queue.Name
+			if err := unnamed(t.q.queueNamed.Text(ep.Tenant).Text(queue), ep.ID, "queue"); err != nil {
+				return 0, err
+			}
+		}
+		set := t.q.setEndpoint.Text(ep.ID).Text(ep.Tenant).Int(ep.Revision).Bool(!ep.DeletedAt.IsZero()).Blob(body)
+		return ep.Revision, bindName(set, queue).Run()
 	})
+}
+
+// unnamed is a conflict if a name is used by another one than the given: named looks for the id that has it.
+func unnamed(named *sqlite3.Stmt, id, what string) error {
+	taken, err := named.Row()
+	if !taken {
+		return err
+	}
+	defer named.Reset()
+	if named.String(0) != id {
+		return grapnel.Errorf(grapnel.CodeConflict, "there is already a %s of this name", what)
+	}
+	return nil
 }
 
 // RemoveEndpoint refuses an endpoint that is not marked as deleted, or for which something waits, with
@@ -174,20 +195,11 @@ func (s *Store) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.Name
 		if err == nil {
 			err = writable(scope, at, p.Tenant, "policy")
 		}
+		if err == nil {
+			err = unnamed(t.q.policyNamed.Text(p.Tenant).Text(p.Name), p.ID, "policy")
+		}
 		if err != nil {
 			return 0, err
-		}
-		named := t.q.policyNamed.Text(p.Tenant).Text(p.Name)
-		taken, err := named.Row()
-		if taken {
-			taken = named.String(0) != p.ID
-			named.Reset()
-		}
-		switch {
-		case err != nil:
-			return 0, err
-		case taken:
-			return 0, grapnel.Errorf(grapnel.CodeConflict, "there is already a policy of this name")
 		}
 		return at.revision + 1, t.q.setPolicy.Text(p.ID).Text(p.Tenant).Int(at.revision + 1).Text(p.Name).Blob(body).Run()
 	})
@@ -263,6 +275,9 @@ func (s *Store) Config(ctx context.Context) (c store.Config, err error) {
 			return err
 		}
 		if c.Endpoints, err = bodies(r, "SELECT revision, body FROM endpoint ORDER BY id", decodeEndpoint); err != nil {
+			return err
+		}
+		if c.Sources, err = bodies(r, "SELECT revision, body FROM source ORDER BY id", decodeSource); err != nil {
 			return err
 		}
 		if c.Policies, err = bodies(r, "SELECT revision, body FROM policy ORDER BY id", decodePolicy); err != nil {

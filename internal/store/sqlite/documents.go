@@ -18,6 +18,16 @@ type endpointDocument struct {
 	Secrets []secretDocument // in place of the ones that hide their text
 }
 
+type sourceDocument struct {
+	grapnel.Source
+	Verify verifyDocument
+}
+
+type verifyDocument struct {
+	grapnel.Verify
+	Secrets []secretDocument // in place of the ones that hide their text
+}
+
 type secretDocument struct {
 	Text      string
 	CreatedAt time.Time
@@ -31,11 +41,7 @@ type keyDocument struct {
 
 func encodeEndpoint(ep grapnel.Endpoint) ([]byte, error) {
 	cut(&ep.DisabledAt, &ep.CreatedAt, &ep.UpdatedAt, &ep.DeletedAt)
-	doc := endpointDocument{Endpoint: ep}
-	for _, secret := range ep.Secrets {
-		cut(&secret.CreatedAt, &secret.ExpiresAt)
-		doc.Secrets = append(doc.Secrets, secretDocument(secret))
-	}
+	doc := endpointDocument{Endpoint: ep, Secrets: showSecrets(ep.Secrets)}
 	doc.Endpoint.Secrets = nil
 	return encodeDocument(doc, "endpoint", decodeEndpoint)
 }
@@ -46,11 +52,43 @@ func decodeEndpoint(revision int64, body []byte) (grapnel.Endpoint, error) {
 		return grapnel.Endpoint{}, fmt.Errorf("sqlite: a stored endpoint cannot be read: %w", err)
 	}
 	ep := doc.Endpoint
-	for _, secret := range doc.Secrets {
-		ep.Secrets = append(ep.Secrets, grapnel.Secret(secret))
-	}
+	ep.Secrets = hideSecrets(doc.Secrets)
 	ep.Revision = revision
 	return ep, nil
+}
+
+func showSecrets(secrets []grapnel.Secret) (docs []secretDocument) {
+	for _, secret := range secrets {
+		cut(&secret.CreatedAt, &secret.ExpiresAt)
+		docs = append(docs, secretDocument(secret))
+	}
+	return docs
+}
+
+func hideSecrets(docs []secretDocument) (secrets []grapnel.Secret) {
+	for _, doc := range docs {
+		secrets = append(secrets, grapnel.Secret(doc))
+	}
+	return secrets
+}
+
+func encodeSource(src grapnel.Source) ([]byte, error) {
+	cut(&src.CreatedAt, &src.UpdatedAt)
+	doc := sourceDocument{Source: src, Verify: verifyDocument{Verify: src.Verify, Secrets: showSecrets(src.Verify.Secrets)}}
+	doc.Source.Verify, doc.Verify.Verify.Secrets = grapnel.Verify{}, nil
+	return encodeDocument(doc, "source", decodeSource)
+}
+
+func decodeSource(revision int64, body []byte) (grapnel.Source, error) {
+	var doc sourceDocument
+	if err := json.Unmarshal(body, &doc); err != nil {
+		return grapnel.Source{}, fmt.Errorf("sqlite: a stored source cannot be read: %w", err)
+	}
+	src := doc.Source
+	src.Verify = doc.Verify.Verify
+	src.Verify.Secrets = hideSecrets(doc.Verify.Secrets)
+	src.Revision = revision
+	return src, nil
 }
 
 func encodePolicy(p grapnel.NamedPolicy) ([]byte, error) {

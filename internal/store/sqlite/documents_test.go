@@ -76,6 +76,7 @@ func fillValue(t *testing.T, v reflect.Value, n *int64) {
 
 func TestEveryFieldOfDocumentsIsKept(t *testing.T) {
 	roundTrip(t, encodeEndpoint, decodeEndpoint, func(ep *grapnel.Endpoint) int64 { return ep.Revision })
+	roundTrip(t, encodeSource, decodeSource, func(src *grapnel.Source) int64 { return src.Revision })
 	roundTrip(t, encodePolicy, decodePolicy, func(p *grapnel.NamedPolicy) int64 { return p.Revision })
 	roundTrip(t, encodeKey, decodeKey, func(*grapnel.Key) int64 { return 0 })
 	roundTrip(t, encodeStanding, decodeStanding, func(*policy.Standing) int64 { return 0 })

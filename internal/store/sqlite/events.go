@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	eventByIDQuery   = `SELECT ` + eventColumns + `, e.first, e.made FROM event e JOIN kind k ON k.number = e.kind WHERE e.id = ?`
+	eventByIDQuery   = `SELECT ` + eventColumns + `, e.first, e.made, e.intake FROM event e JOIN kind k ON k.number = e.kind WHERE e.id = ?`
 	eventsQuery      = "SELECT seq FROM event WHERE seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?"
 	eventsKindQuery  = "SELECT seq FROM event WHERE seq >> 12 = ? AND kind = ?"
 	eventsKindsQuery = "SELECT seq, kind FROM event WHERE seq >> 12 = ?"
@@ -19,6 +19,7 @@ const (
 	newestEventQuery = "SELECT max(seq) FROM event"
 	kindsQuery       = "SELECT number, tenant, type FROM kind"
 	kindsTenantQuery = "SELECT number, tenant, type FROM kind WHERE tenant = ?"
+	kindsSourceQuery = "SELECT number, tenant, type FROM kind WHERE source = ? AND source <> ''"
 	hoursQuery       = "SELECT min(first), max(last) FROM hour WHERE hour BETWEEN ? AND ?"
 )
 
@@ -28,6 +29,7 @@ type eventFilter struct {
 	tenant   string
 	pattern  string
 	key      string
+	source   string // chooses kinds; takes does not look at it
 	from, to time.Time
 }
 
@@ -48,7 +50,7 @@ func (f *eventFilter) oneTenant() (string, bool) {
 // anyKind says that the filter is not limited to some kinds of events.
 func (f *eventFilter) anyKind() bool {
 	_, one := f.oneTenant()
-	return !one && (f.pattern == "" || f.pattern == "*")
+	return !one && f.source == "" && (f.pattern == "" || f.pattern == "*")
 }
 
 // events returns the numbers that events accepted in the filter's time have.
@@ -99,17 +101,18 @@ func (f *eventFilter) stream(ctx context.Context, r *sqlite3.Conn, in window) (*
 
 // kinds are the numbers of the kinds of events that pass the filter.
 func (f *eventFilter) kinds(r *sqlite3.Conn) ([]int64, error) {
-	tenant, one := f.oneTenant()
-	query := kindsQuery
-	if one {
-		query = kindsTenantQuery
+	query, name := kindsQuery, ""
+	if tenant, one := f.oneTenant(); f.source != "" {
+		query, name = kindsSourceQuery, f.source
+	} else if one {
+		query, name = kindsTenantQuery, tenant
 	}
 	q, err := r.Prepare(query)
 	if err != nil {
 		return nil, err
 	}
-	if one {
-		q.Text(tenant)
+	if query != kindsQuery {
+		q.Text(name)
 	}
 	var kinds []int64
 	for {
@@ -125,7 +128,7 @@ func (f *eventFilter) kinds(r *sqlite3.Conn) ([]int64, error) {
 
 // EventList returns at most Limit events; no limit is none. What is corrupt is left out.
 func (s *Store) EventList(ctx context.Context, scope store.Scope, q store.EventQuery) (list []grapnel.Event, err error) {
-	f := eventFilter{scope: scope, tenant: q.Tenant, pattern: q.Type, key: q.Key, from: q.From, to: q.To}
+	f := eventFilter{scope: scope, tenant: q.Tenant, pattern: q.Type, key: q.Key, source: q.Source, from: q.From, to: q.To}
 	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
 		list = nil
 		within, err := f.events(r)
@@ -146,7 +149,8 @@ func (s *Store) EventList(ctx context.Context, scope store.Scope, q store.EventQ
 				return err == nil, err
 			}
 			defer row.Reset()
-			if f.takes(row.String(2), row.String(3), row.String(4), moment(row.Integer(5))) {
+			ofSource := q.Source == "" || q.Source == row.String(12) // an index of keys does not tell
+			if ofSource && f.takes(row.String(2), row.String(3), row.String(4), moment(row.Integer(5))) {
 				if e := s.readEvent(row); e != nil {
 					list = append(list, *e)
 				}
@@ -175,7 +179,12 @@ func (s *Store) Event(ctx context.Context, scope store.Scope, tenant, id string)
 		if e = s.readEvent(q); e == nil {
 			return fmt.Errorf("sqlite: event %s: %w", id, errMangled)
 		}
-		numbers, err := deliveriesOf(r, e.Seq, q.Integer(12), q.Integer(13))
+		if !q.IsNull(15) {
+			if e.Intake, err = decodeIntake(q.Bytes(15), id); err != nil {
+				return fmt.Errorf("sqlite: how event %s came in: %w", id, err)
+			}
+		}
+		numbers, err := deliveriesOf(r, e.Seq, q.Integer(13), q.Integer(14))
 		for _, seq := range numbers {
 			d, err := fetch(r, seq)
 			if err != nil {

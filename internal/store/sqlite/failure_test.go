@@ -144,7 +144,7 @@ func TestPoison(t *testing.T) {
 				return
 			}
 			err := s.write(t.Context(), &change{do: func(tx *tx) error {
-				if _, err := tx.kind("acme", "half written"); err != nil {
+				if _, err := tx.kind(kind{tenant: "acme", eventType: "half written"}); err != nil {
 					return err
 				}
 				return poison

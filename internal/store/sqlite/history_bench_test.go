@@ -88,6 +88,20 @@ func BenchmarkHistory(b *testing.B) {
 			})
 		}
 	}
+	for name, source := range map[string]string{"rare": "src_1", "none-there": "src_2"} {
+		b.Run("events-of-source-"+name, func(b *testing.B) {
+			for range b.N {
+				began := time.Now()
+				page, err := s.EventList(b.Context(), store.Everyone(), store.EventQuery{Source: source, Limit: 50})
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.ReportMetric(time.Since(began).Seconds()*1000, "ms")
+				b.ReportMetric(float64(len(page)), "shown")
+				b.ReportMetric(0, "ns/op")
+			}
+		})
+	}
 	for _, c := range []struct {
 		name      string
 		selection grapnel.Selection
@@ -155,7 +169,7 @@ func pile(b *testing.B, s *Store, n int) {
 	}
 	err := s.write(b.Context(), &change{do: func(t *tx) error {
 		return t.conn.Exec(`INSERT INTO tenant VALUES (1, 'acme'), (2, 'bolt');
-			INSERT INTO kind VALUES (1, 'acme', 'order.paid'), (2, 'bolt', 'order.paid'), (3, 'acme', 'rare.one'), (4, 'bolt', 'thing.done');
+			INSERT INTO kind VALUES (1, 'acme', 'order.paid', ''), (2, 'bolt', 'order.paid', ''), (3, 'acme', 'rare.one', 'src_1'), (4, 'bolt', 'thing.done', '');
 			WITH RECURSIVE i(n) AS (VALUES (0) UNION ALL SELECT n + 1 FROM i WHERE n < 19) INSERT INTO target SELECT n + 1, 'ep_' || n FROM i`)
 	}})
 	if err == nil {
@@ -179,7 +193,7 @@ func pile(b *testing.B, s *Store, n int) {
 			return t.conn.Exec(fmt.Sprintf(`CREATE TEMP TABLE i AS WITH RECURSIVE i(n) AS (VALUES (%[1]d) UNION ALL SELECT n + 1 FROM i WHERE n < %[2]d)
 				SELECT n FROM i;
 				INSERT INTO event SELECT n, 'evt_' || n, CASE WHEN n %% 60001 = 0 THEN 3 WHEN n %% 2 = 1 AND n %% 3 = 0 THEN 4 ELSE 1 + n %% 2 END,
-					'key_' || (n %% 100000), (SELECT hash FROM hash h WHERE h.n = i.n %% 100000), n * 10000, n * 10000, n, 1, NULL, NULL, 0, 0, zeroblob(200) FROM i;
+					'key_' || (n %% 100000), (SELECT hash FROM hash h WHERE h.n = i.n %% 100000), n * 10000, n * 10000, n, 1, NULL, NULL, 0, 0, zeroblob(200), NULL FROM i;
 				INSERT INTO finished (seq, target, event, tenant, status, position, attempts, created, finished, replay_of, code, reason, last, outcome)
 					SELECT n, 1 + n %% 20, n, 1 + n %% 2, CASE%[3]s END, 0, 1, n * 10000, n * 10000 + 1000, 0, CASE%[4]s END, 'why', CASE%[5]s END,
 					CASE%[6]s END FROM i;
@@ -193,6 +207,15 @@ func pile(b *testing.B, s *Store, n int) {
 	if err == nil {
 		err = s.write(b.Context(), &change{do: func(t *tx) error {
 			return t.conn.Exec("INSERT INTO tally (target, tenant, status, n) SELECT target, tenant, status, count(*) FROM finished GROUP BY 1, 2, 3")
+		}})
+	}
+	// Lists of events verify them; those of the source are in order.
+	for seq := int64(60001); seq <= int64(n) && err == nil; seq += 60001 {
+		at := time.UnixMicro(seq * 10000)
+		e := &grapnel.Event{ID: fmt.Sprint("evt_", seq), Tenant: "acme", Type: "rare.one", Key: fmt.Sprint("key_", seq%100000), Source: "src_1",
+			ContentType: grapnel.JSONType, Data: make([]byte, 200), OccurredAt: at, AcceptedAt: at}
+		err = s.write(b.Context(), &change{do: func(t *tx) error {
+			return t.conn.Exec(fmt.Sprintf("UPDATE event SET sum = %d WHERE seq = %d", sum(e), seq))
 		}})
 	}
 	if err != nil {

@@ -3,23 +3,229 @@ package sqlite
 import (
 	"context"
 	"errors"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"strings"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-func (s *Store) SetAside(context.Context, grapnel.Aside) error { return errors.ErrUnsupported }
-func (s *Store) Aside(context.Context, store.Scope, string) (grapnel.Aside, error) {
-	return grapnel.Aside{}, errors.ErrUnsupported
+const (
+	// asideColumns are what readAside reads.
+	asideColumns   = "id, tenant, why, event, content_type, size, intake"
+	asideQuery     = "SELECT " + asideColumns + ", packed, sum, body FROM aside WHERE id = ?"
+	unlearnedQuery = "SELECT seq FROM known WHERE until < ? ORDER BY until, seq LIMIT ?"
+	oldAsidesQuery = "SELECT number FROM aside WHERE at < ? ORDER BY at, number LIMIT ?"
+)
+
+// SetAside encodes on the goroutine of the caller, as Append does.
+func (s *Store) SetAside(ctx context.Context, a grapnel.Aside) error {
+	why, known := ordinal(asides, a.Why)
+	if !known || why == 0 {
+		return grapnel.Errorf(grapnel.CodeInvalid, "%q is no reason to set a request aside", a.Why)
+	}
+	a.Size = len(a.Body)
+	body, packed := s.packer.shrink(a.Body)
+	intake, sum := encodeIntake(&a.Intake, a.ID), asideSum(&a)
+	return s.write(ctx, &change{do: func(t *tx) error {
+		set := t.q.addAside.Text(a.ID).Text(a.Tenant).Text(a.Source).Int(why).Int(micros(a.At))
+		return bindName(set, a.Event).Text(a.ContentType).Int(int64(a.Size)).Blob(intake).Int(packed).Int(sum).Blob(body).Run()
+	}})
 }
-func (s *Store) AsideList(context.Context, store.Scope, store.AsideQuery) ([]grapnel.Aside, error) {
-	return nil, errors.ErrUnsupported
+
+// asideSum is the checksum over everything but the intake.
+func asideSum(a *grapnel.Aside) int64 {
+	table := crc32.MakeTable(crc32.Castagnoli)
+	var e encoder
+	e.text(a.ID)
+	e.text(a.Tenant)
+	e.text(string(a.Why))
+	e.text(a.Event)
+	e.text(a.ContentType)
+	return int64(crc32.Update(crc32.Checksum(a.Body, table), table, e.b))
 }
-func (s *Store) Unlearn(context.Context, time.Time, time.Time, int) (int, error) { return 0, nil }
-func (s *Store) PutSource(context.Context, store.Scope, grapnel.Source, store.With) (store.Put, error) {
-	return store.Put{}, errors.ErrUnsupported
+
+// readAside reads the asideColumns of a row.
+func readAside(q *sqlite3.Stmt) (grapnel.Aside, error) {
+	a := grapnel.Aside{ID: q.String(0), Tenant: q.String(1), Why: readWord(q, 2, asides), Event: q.String(3), ContentType: q.String(4),
+		Size: int(q.Integer(5))}
+	in, err := decodeIntake(q.Bytes(6), a.ID)
+	if err != nil {
+		return a, fmt.Errorf("sqlite: how request %s came in: %w", a.ID, err)
+	}
+	a.Intake = *in
+	return a, nil
 }
-func (s *Store) DeleteSource(context.Context, store.Scope, string, store.With) (store.Put, error) {
-	return store.Put{}, errors.ErrUnsupported
+
+// Aside returns one with its body.
+func (s *Store) Aside(ctx context.Context, scope store.Scope, id string) (a grapnel.Aside, err error) {
+	err = s.read(ctx, func(r *sqlite3.Conn) error {
+		q, err := r.Prepare(asideQuery)
+		if err != nil {
+			return err
+		}
+		found, err := q.Text(id).Row()
+		if err != nil {
+			return err
+		}
+		defer q.Reset()
+		if !found || !scope.Allows(q.String(1)) {
+			return store.ErrNotFound("request")
+		}
+		if a, err = readAside(q); err != nil {
+			return err
+		}
+		if a.Body, err = s.packer.thaw(q.Bytes(9), q.Integer(7)); err != nil || asideSum(&a) != q.Integer(8) {
+			return fmt.Errorf("sqlite: request %s: %w", id, errMangled)
+		}
+		return nil
+	})
+	if err != nil {
+		return grapnel.Aside{}, err
+	}
+	return a, nil
+}
+
+// AsideList returns at most Limit of them; no limit is none. What is corrupt is left out.
+func (s *Store) AsideList(ctx context.Context, scope store.Scope, q store.AsideQuery) (list []grapnel.Aside, err error) {
+	err = s.read(ctx, func(r *sqlite3.Conn) error {
+		list = nil
+		var some bool
+		if q.Tenant, some = scope.Narrow(q.Tenant); !some {
+			return nil
+		}
+		sql, values := asidesQuery(q)
+		if sql == "" {
+			return nil
+		}
+		rows, err := r.Prepare(sql)
+		if err != nil {
+			return err
+		}
+		for _, v := range values {
+			rows.Text(v)
+		}
+		rows.Int(int64(min(max(q.Limit, 0), math.MaxInt32)))
+		for {
+			more, err := rows.Next()
+			if !more {
+				return err
+			}
+			a, err := readAside(rows)
+			if err != nil {
+				s.log.Error("a request in the database is corrupt", "request", a.ID)
+				continue
+			}
+			list = append(list, a)
+		}
+	})
+	return list, err
+}
+
+// asidesQuery is the SQL of a list with the values of its filters; the last value is the limit. It is empty if nothing can be found. An index
+// for each filter has the ids of one reason in their order, so a list of any reason is merged from one part for each, and many that are
+// unverified do not hide the few that are in conflict.
+func asidesQuery(q store.AsideQuery) (sql string, values []string) {
+	reasons := asides[1:]
+	if q.Why != "" {
+		reasons = []grapnel.AsideReason{q.Why}
+	}
+	var parts []string
+	for _, reason := range reasons {
+		why, known := ordinal(asides, reason)
+		if !known {
+			continue
+		}
+		part := fmt.Sprintf("SELECT %s FROM aside WHERE why = %d", asideColumns, why)
+		for _, filter := range []struct{ where, value string }{{"source = ?", q.Source}, {"tenant = ?", q.Tenant}, {"id < ?", q.Before}} {
+			if filter.value == "" {
+				continue
+			}
+			if filter.where[0] == 't' && q.Source != "" {
+				filter.where = "+tenant = ?" // keeps SQLite from choosing its index: a source has one tenant
+			}
+			part += " AND " + filter.where
+			values = append(values, filter.value)
+		}
+		parts = append(parts, part)
+	}
+	if len(parts) == 0 {
+		return "", nil
+	}
+	return strings.Join(parts, " UNION ALL ") + " ORDER BY id DESC LIMIT ?", values
+}
+
+// unlearnedAtOnce is how many rows one transaction of Unlearn removes: few, because others wait for it to end, and each row of known is in a
+// page of its own in the index of keys.
+const unlearnedAtOnce = 64
+
+// Unlearn looks on a connection for reading and removes in small transactions, as Purge does, and makes what it removes disappear in the same
+// way. In the unused parts of pages of the index of keys the first six bytes of keys may remain, which are those of hashes.
+func (s *Store) Unlearn(ctx context.Context, now, asideBefore time.Time, limit int) (removed int, err error) {
+	s.purge.mu.Lock()
+	defer s.purge.mu.Unlock()
+	var known, old []int64
+	err = s.read(ctx, func(r *sqlite3.Conn) (err error) {
+		if known, err = listed(r, unlearnedQuery, now, limit); err == nil {
+			old, err = listed(r, oldAsidesQuery, asideBefore, limit)
+		}
+		return err
+	})
+	if err != nil || len(known)+len(old) == 0 && !s.purge.owed {
+		return 0, err
+	}
+	err = s.erased(ctx, func() error {
+		for len(known)+len(old) > 0 {
+			n := min(unlearnedAtOnce, len(known))
+			m := min(unlearnedAtOnce-n, len(old))
+			o := &unlearning{known: known[:n], old: old[:m]}
+			if err := s.write(ctx, o); err != nil {
+				return err
+			}
+			removed += o.removed
+			known, old = known[n:], old[m:]
+		}
+		return nil
+	})
+	return removed, err
+}
+
+// listed returns at most limit numbers of what is over before a time.
+func listed(r *sqlite3.Conn, query string, before time.Time, limit int) ([]int64, error) {
+	q, err := r.Prepare(query)
+	if err != nil {
+		return nil, err
+	}
+	return integers(q.Int(micros(before)).Int(int64(max(limit, 0))))
+}
+
+// unlearning removes some rows.
+type unlearning struct {
+	known, old []int64
+	removed    int
+}
+
+func (o *unlearning) grows() bool { return false }
+
+func (o *unlearning) apply(t *tx) (err error) {
+	o.removed = 0
+	if err := t.conn.Exec("PRAGMA secure_delete = ON"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, t.conn.Exec("PRAGMA secure_delete = FAST")) }()
+	return errors.Join(o.drop(t, t.q.dropKnown, o.known), o.drop(t, t.q.dropAside, o.old))
+}
+
+func (o *unlearning) drop(t *tx, drop *sqlite3.Stmt, numbers []int64) error {
+	for _, number := range numbers {
+		if err := drop.Int(number).Run(); err != nil {
+			return err
+		}
+		o.removed += t.conn.Changed()
+	}
+	return nil
 }

@@ -13,8 +13,8 @@ type names struct {
 	ids     map[int64]string // of endpoints, by target
 }
 
-// kind is what an event's tenant and type are together. Queries ask for both.
-type kind struct{ tenant, eventType string }
+// kind is what an event's tenant, type and source are together. Queries ask for all.
+type kind struct{ tenant, eventType, source string }
 
 // namesKept bounds each map. A type is the publisher's to invent, so there may be any number of them.
 const namesKept = 1 << 14
@@ -32,9 +32,10 @@ func (t *tx) tenant(name string) (int64, error) {
 	})
 }
 
-func (t *tx) kind(tenant, eventType string) (int64, error) {
-	return numbered(t.names.kinds, kind{tenant, eventType}, func() (int64, error) {
-		return lookOrGive(t.q.kind.Text(tenant).Text(eventType), func() *sqlite3.Stmt { return t.q.addKind.Text(tenant).Text(eventType) })
+func (t *tx) kind(k kind) (int64, error) {
+	bind := func(s *sqlite3.Stmt) *sqlite3.Stmt { return s.Text(k.tenant).Text(k.eventType).Text(k.source) }
+	return numbered(t.names.kinds, k, func() (int64, error) {
+		return lookOrGive(bind(t.q.kind), func() *sqlite3.Stmt { return bind(t.q.addKind) })
 	})
 }
 

@@ -25,6 +25,7 @@ type frozen struct {
 	data     []byte
 	packed   int64
 	metadata []byte
+	intake   []byte
 	sum      int64
 }
 
@@ -55,21 +56,24 @@ func (p *packer) close() {
 
 // freeze copies data: a caller that gives up waiting may use its buffer for something else while the writer still needs it.
 func (p *packer) freeze(e *grapnel.Event) frozen {
-	f := frozen{sum: sum(e)}
+	f := frozen{sum: sum(e), intake: encodeIntake(e.Intake, e.ID)}
 	if len(e.Metadata) > 0 {
 		var enc encoder
 		enc.texts(e.Metadata)
 		f.metadata = enc.b
 	}
-	if len(e.Data) > packFrom {
-		f.data = p.pack(e.Data)
-	}
-	if f.data != nil {
-		f.packed = packedZstd
-	} else {
-		f.data = bytes.Clone(e.Data)
-	}
+	f.data, f.packed = p.shrink(e.Data)
 	return f
+}
+
+// shrink returns a copy of data, compressed if that pays, and how it is kept.
+func (p *packer) shrink(data []byte) ([]byte, int64) {
+	if len(data) > packFrom {
+		if packed := p.pack(data); packed != nil {
+			return packed, packedZstd
+		}
+	}
+	return bytes.Clone(data), packedNot
 }
 
 // pack returns data compressed, or nil if that does not pay.
@@ -97,8 +101,8 @@ func (p *packer) thaw(data []byte, packed int64) ([]byte, error) {
 	return nil, errMangled
 }
 
-// sum is the checksum over everything that was published, so that a flipped bit anywhere in an event is seen. Castagnoli's
-// polynomial is one instruction on the machines that matter.
+// sum is the checksum over everything that was published, so that a flipped bit anywhere in an event is seen; how it came in has its own.
+// Castagnoli's polynomial is one instruction on the machines that matter.
 func sum(e *grapnel.Event) int64 {
 	table := crc32.MakeTable(crc32.Castagnoli) // returns the one table there is
 	crc := crc32.Checksum(e.Data, table)
@@ -113,6 +117,9 @@ func sum(e *grapnel.Event) int64 {
 	enc.texts(e.Metadata)
 	enc.time(e.OccurredAt)
 	enc.time(e.AcceptedAt)
+	if e.Source != "" { // without one it is the sum that there was before there were any
+		enc.text(e.Source)
+	}
 	return int64(crc32.Update(crc, table, enc.b))
 }
 

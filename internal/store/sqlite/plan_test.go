@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
@@ -40,6 +41,12 @@ func audited(q store.AuditQuery) string {
 // replayed is the SQL of a list of replays.
 func replayed(q store.ReplayQuery) string {
 	sql, _ := replaysQuery(q)
+	return sql
+}
+
+// setAside is the SQL of a list of requests that were set aside.
+func setAside(q store.AsideQuery) string {
+	sql, _ := asidesQuery(q)
 	return sql
 }
 
@@ -93,6 +100,7 @@ func TestPlans(t *testing.T) {
 		{eventsKindQuery, []string{"SEARCH event USING COVERING INDEX event_kind (<expr>=? AND kind=?)"}},
 		{eventsKindsQuery, []string{"SEARCH event USING COVERING INDEX event_kind (<expr>=?)"}},
 		{eventsKeyQuery, []string{"SEARCH event USING COVERING INDEX event_key (<expr>=? AND hash=?)"}},
+		{kindsSourceQuery, []string{"SEARCH kind USING INDEX kind_source (source=?)"}},
 		{newestEventQuery, []string{"SEARCH event"}}, // max of the primary key: its last entry
 		{kindsTenantQuery, []string{"SEARCH kind USING COVERING INDEX sqlite_autoindex_kind_1 (tenant=?)"}},
 		{hoursQuery, []string{"SEARCH hour USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"}},
@@ -158,6 +166,19 @@ func TestPlans(t *testing.T) {
 		{deadTallyQuery, []string{"SEARCH tally USING PRIMARY KEY (target=?)"}},
 		{discardedQuery, []string{"CO-ROUTINE d", "SEARCH finished USING COVERING INDEX finished_undelivered (target=? AND status=?)", "SCAN d",
 			"SEARCH m USING INTEGER PRIMARY KEY (rowid=?)"}},
+		{knownQuery, []string{"SEARCH k USING INTEGER PRIMARY KEY (rowid=?)"}},
+		{indexedQuery, []string{"SEARCH i USING PRIMARY KEY (prefix=?)", "SEARCH k USING INTEGER PRIMARY KEY (rowid=?)"}},
+		{recentQuery, []string{"SEARCH known USING INTEGER PRIMARY KEY (rowid>?)", "SCALAR SUBQUERY 1", "SCAN known_moved"}},
+		{firstKnownQuery, []string{"SEARCH known"}}, // min of the primary key: its first entry
+		{unlearnedQuery, []string{"SEARCH known USING COVERING INDEX known_until (until<?)"}},
+		{oldAsidesQuery, []string{"SEARCH aside USING COVERING INDEX aside_at (at<?)"}},
+		{asideQuery, []string{"SEARCH aside USING INDEX sqlite_autoindex_aside_1 (id=?)"}},
+		{setAside(store.AsideQuery{}), []string{"MERGE (UNION ALL)", "LEFT", "SEARCH aside USING INDEX aside_why (why=?)", "RIGHT",
+			"SEARCH aside USING INDEX aside_why (why=?)"}},
+		{setAside(store.AsideQuery{Source: "a", Tenant: "b", Before: "c"}), []string{"MERGE (UNION ALL)", "LEFT",
+			"SEARCH aside USING INDEX aside_source (source=? AND why=? AND id<?)", "RIGHT",
+			"SEARCH aside USING INDEX aside_source (source=? AND why=? AND id<?)"}},
+		{setAside(store.AsideQuery{Tenant: "b", Why: grapnel.AsideConflict}), []string{"SEARCH aside USING INDEX aside_tenant (tenant=? AND why=?)"}},
 		{answerQuery, []string{"SEARCH answer USING INDEX sqlite_autoindex_answer_1 (key=?)"}},
 	} {
 		if got := strings.Split(plan(t, conn, c.query), "\n"); !slices.Equal(got, c.want) {
@@ -182,7 +203,7 @@ func TestWriterPlans(t *testing.T) {
 		}
 		seen++
 		got := plan(t, conn, sql)
-		if got == "SCAN configuration" || got == "SCAN ledger" || got == "SCAN sqlite_dbpage VIRTUAL TABLE INDEX 1:" {
+		if got == "SCAN configuration" || got == "SCAN ledger" || got == "SCAN known_moved" || got == "SCAN sqlite_dbpage VIRTUAL TABLE INDEX 1:" {
 			continue // one row, or one page by its number
 		}
 		if strings.Contains(got, "SCAN") || strings.Contains(got, "TEMP B-TREE") {

@@ -38,8 +38,18 @@ func (s *Store) Purge(ctx context.Context, keep store.Keep, limit int) (int, err
 		return 0, nil
 	}
 	removed := 0
-	err = s.pinned(ctx, func() error {
-		if removed, err = s.removeOld(ctx, found); err != nil {
+	err = s.erased(ctx, func() (err error) {
+		removed, err = s.removeOld(ctx, found)
+		return err
+	})
+	return removed, err
+}
+
+// erased calls remove and then makes what that removed disappear from the files. If it fails it is owed.
+func (s *Store) erased(ctx context.Context, remove func() error) error {
+	s.purge.owed = true
+	err := s.pinned(ctx, func() error {
+		if err := remove(); err != nil {
 			return err
 		}
 		return s.scrubPurged(ctx)
@@ -48,7 +58,7 @@ func (s *Store) Purge(ctx context.Context, keep store.Keep, limit int) (int, err
 		err = s.empty(ctx)
 	}
 	s.purge.owed = err != nil
-	return removed, err
+	return err
 }
 
 // removeOld removes what was found, a little in each transaction.

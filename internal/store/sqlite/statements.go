@@ -10,6 +10,7 @@ import (
 //
 //   - accepted: one row of event with the entry of its id and of its kind, one row of pending with its entry among the heads. A key
 //     adds one entry to the event, one to what is pending, and the lane's counter.
+//   - known by something: one look for it, one row of known with the entry of its time, and a share of a page of the index of keys.
 //   - recorded: one row of pending read and deleted with its entries, one row of finished with one entry. A lane adds one look
 //     for who is next.
 //   - for all in one transaction together: the counts, a row each for the endpoints and statuses that changed. The totals of the hour are
@@ -21,6 +22,11 @@ type statements struct {
 	begin, commit, rollback *sqlite3.Stmt
 
 	tenant, addTenant, kind, addKind, target, addTarget, targetID *sqlite3.Stmt
+
+	source, sourceNamed, setSource, dropSource, queueNamed *sqlite3.Stmt
+	known, indexed, addKnown, dropKnown                    *sqlite3.Stmt
+	addKnownKey, dropKnownKeys, setKnownMoved              *sqlite3.Stmt
+	addAside, dropAside                                    *sqlite3.Stmt
 
 	addTally, addHour, setVersion                                                *sqlite3.Stmt
 	account, setAccount                                                          *sqlite3.Stmt
@@ -75,8 +81,8 @@ func (q *statements) all() []text {
 
 		{&q.tenant, "SELECT number FROM tenant WHERE name = ?"},
 		{&q.addTenant, "INSERT INTO tenant (name) VALUES (?) RETURNING number"},
-		{&q.kind, "SELECT number FROM kind WHERE tenant = ? AND type = ?"},
-		{&q.addKind, "INSERT INTO kind (tenant, type) VALUES (?, ?) RETURNING number"},
+		{&q.kind, "SELECT number FROM kind WHERE tenant = ? AND type = ? AND source = ?"},
+		{&q.addKind, "INSERT INTO kind (tenant, type, source) VALUES (?, ?, ?) RETURNING number"},
 		{&q.target, "SELECT number FROM target WHERE endpoint = ?"},
 		{&q.addTarget, "INSERT INTO target (endpoint) VALUES (?) RETURNING number"},
 		{&q.targetID, "SELECT endpoint FROM target WHERE number = ?"},
@@ -110,7 +116,7 @@ func (q *statements) all() []text {
 		{&q.addLedger, `UPDATE ledger SET purged = purged + ?, event = max(event, ?), delivery = max(delivery, ?)`},
 
 		{&q.addEvent, `INSERT INTO event (seq, id, kind, key, hash, accepted, occurred, first, made, content_type, metadata,
-			packed, sum, data) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`},
+			packed, sum, data, intake) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`},
 		{&q.eventByID, `SELECT e.seq, e.accepted, e.made, k.tenant, k.type, e.key, e.packed, e.data
 			FROM event e JOIN kind k ON k.number = e.kind WHERE e.id = ?`},
 		{&q.eventKey, "SELECT key FROM event WHERE seq = ?"},
@@ -171,9 +177,27 @@ func (q *statements) all() []text {
 			(SELECT rowid FROM answer WHERE expires <= ? ORDER BY expires LIMIT ?)`},
 
 		{&q.endpoint, "SELECT tenant, revision, deleted FROM endpoint WHERE id = ?"},
-		{&q.setEndpoint, "INSERT OR REPLACE INTO endpoint (id, tenant, revision, deleted, body) VALUES (?, ?, ?, ?, ?)"},
+		{&q.setEndpoint, `INSERT INTO endpoint (id, tenant, revision, deleted, body, queue) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id)
+			DO UPDATE SET revision = excluded.revision, deleted = excluded.deleted, body = excluded.body, queue = excluded.queue`},
+		{&q.queueNamed, "SELECT id FROM endpoint WHERE tenant = ? AND queue = ?"},
 		{&q.dropEndpoint, "DELETE FROM endpoint WHERE id = ?"},
 		{&q.waiting, waitingQuery},
+		{&q.source, "SELECT tenant, revision FROM source WHERE id = ?"},
+		{&q.sourceNamed, "SELECT id FROM source WHERE tenant = ? AND name = ?"},
+		{&q.setSource, `INSERT INTO source (id, tenant, revision, name, body) VALUES (?, ?, ?, ?, ?)
+			ON CONFLICT (id) DO UPDATE SET revision = excluded.revision, name = excluded.name, body = excluded.body`},
+		{&q.dropSource, "DELETE FROM source WHERE id = ?"},
+		{&q.known, knownQuery},
+		{&q.indexed, indexedQuery},
+		{&q.addKnown, "INSERT INTO known (seq, key, sum, until, accepted, made, event) VALUES (?, ?, ?, ?, ?, ?, ?)"},
+		{&q.dropKnown, "DELETE FROM known WHERE seq = ?"},
+		{&q.addKnownKey, "INSERT OR IGNORE INTO known_key (prefix, seq) VALUES (?, ?)"},
+		{&q.dropKnownKeys, "DELETE FROM known_key WHERE prefix >= ? AND prefix < ? AND seq < ?"},
+		{&q.setKnownMoved, "UPDATE known_moved SET seq = ?, swept = max(swept, ?)"},
+		{&q.addAside, `INSERT INTO aside (id, tenant, source, why, at, event, content_type, size, intake, packed, sum, body)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`},
+		{&q.dropAside, "DELETE FROM aside WHERE number = ?"},
+
 		{&q.policy, "SELECT tenant, revision FROM policy WHERE id = ?"},
 		{&q.policyNamed, "SELECT id FROM policy WHERE tenant = ? AND name = ?"},
 		{&q.setPolicy, `INSERT INTO policy (id, tenant, revision, name, body) VALUES (?, ?, ?, ?, ?)

@@ -16,7 +16,8 @@ const (
 		p.head, t.endpoint FROM pending p JOIN target t ON t.number = p.target WHERE p.seq = ?`
 	eventQuery = `SELECT ` + eventColumns + ` FROM event e JOIN kind k ON k.number = e.kind WHERE e.seq = ?`
 	// eventColumns are what readEvent reads.
-	eventColumns = `e.seq, e.id, k.tenant, k.type, e.key, e.accepted, e.occurred, e.content_type, e.metadata, e.packed, e.sum, e.data`
+	eventColumns = `e.seq, e.id, k.tenant, k.type, e.key, e.accepted, e.occurred, e.content_type, e.metadata, e.packed, e.sum, e.data,
+		k.source`
 )
 
 // readHead reads the columns of headsQuery, with which those of headQuery begin.
@@ -106,6 +107,7 @@ func (s *Store) readEvent(q *sqlite3.Stmt) *grapnel.Event {
 	e := &grapnel.Event{
 		Seq: q.Integer(0), ID: q.String(1), Tenant: q.String(2), Type: q.String(3), Key: q.String(4),
 		AcceptedAt: moment(q.Integer(5)), OccurredAt: moment(q.Integer(6)), ContentType: grapnel.JSONType,
+		Source: q.String(12),
 	}
 	if !q.IsNull(7) {
 		e.ContentType = q.String(7)

@@ -14,6 +14,7 @@ type tx struct {
 	conn     *sqlite3.Conn
 	q        *statements
 	names    names
+	recent   recent
 	tallies  map[tally]int64 // how the counts change
 	accounts accounts
 	ledger   ledger
@@ -64,6 +65,9 @@ func (t *tx) prepare() (err error) {
 	t.tallies, t.hours = make(map[tally]int64), make(map[int64]int64)
 	t.names.forget()
 	t.accounts.forget()
+	if err := t.recent.load(t.conn); err != nil {
+		return err
+	}
 	for query, into := range map[string]*int64{
 		lastEventQuery:                      &t.lastEvent,
 		newestQuery:                         &t.lastDelivery,
@@ -122,12 +126,14 @@ func (t *tx) commit() error {
 	t.committed = t.version
 	clear(t.tallies)
 	t.ledger = ledger{}
+	t.recent.committed()
 	return nil
 }
 
 // rollback forgets the transaction. SQLite may have done so itself already.
 func (t *tx) rollback() error {
 	t.version = t.committed
+	t.recent.rolledBack()
 	t.names.forget()
 	clear(t.tallies)
 	t.accounts.forget()

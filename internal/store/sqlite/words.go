@@ -24,6 +24,8 @@ var (
 		grapnel.ReasonExpired, grapnel.ReasonEndpointGone}
 	triggers = []grapnel.Trigger{"", grapnel.TriggerSchedule, grapnel.TriggerManual, grapnel.TriggerReplay, grapnel.TriggerProbe,
 		grapnel.TriggerTest}
+	dedupeBys = []grapnel.DedupeBy{"", grapnel.ByEventID, grapnel.ByDeliveryID, grapnel.ByContent}
+	asides    = []grapnel.AsideReason{"", grapnel.AsideUnverified, grapnel.AsideConflict}
 	decisions = []policy.Decision{"", policy.Deliver, policy.Retry, policy.Fail, policy.Throttle, policy.DisableEndpoint}
 	classes   = []policy.Class{"", policy.ClassNone, policy.ClassDNS, policy.ClassConnect, policy.ClassTLS, policy.ClassTimeout,
 		policy.ClassReset, policy.ClassProtocol, policy.ClassRedirect, policy.ClassBlocked, policy.ClassStatus3xx, policy.ClassStatus4xx,

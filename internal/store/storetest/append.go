@@ -17,7 +17,7 @@ var appendCases = []testCase{
 		e.Metadata = map[string]string{"trace": "é"}
 		done := d.publish(incoming(e, to(epA), to(epB)))
 		seq := done.Events[0].Seq
-		d.same(done.Events, []store.Placed{{Seq: seq, AcceptedAt: at(5), Deliveries: 2}}, "placed")
+		d.same(done.Events, []store.Placed{{Seq: seq, ID: "one", AcceptedAt: at(5), Deliveries: 2}}, "placed")
 
 		got, deliveries, err := d.Event(d.ctx, store.Of(acme), acme, "one")
 		d.must(err, "Event")
@@ -168,7 +168,7 @@ var appendCases = []testCase{
 		done := d.publish(incoming(event("a", "k", 1), to(epA)), incoming(event("a", "k", 2), to(epA), to(epB)), incoming(other, to(epA)),
 			incoming(event("b", "k", 1), to(epA)))
 		first := done.Events[0]
-		d.same(done.Events[1], store.Placed{Seq: first.Seq, AcceptedAt: at(1), Deliveries: 1, Duplicate: true}, "duplicate")
+		d.same(done.Events[1], store.Placed{Seq: first.Seq, ID: "a", AcceptedAt: at(1), Deliveries: 1, Duplicate: true}, "duplicate")
 		d.same(done.Events[2], store.Placed{Conflict: true}, "conflict")
 		d.same(d.of("b")[0].Position, int64(2), "position of the next")
 		d.same(numbersOf(done.Heads), []int64{d.of("a")[0].Seq}, "heads")
@@ -206,7 +206,7 @@ var appendCases = []testCase{
 	}},
 	{"keeps an event that nobody wants", func(d *desk) {
 		done := d.publish(incoming(event("a", "k", 1)))
-		d.same(done, store.Accepted{Events: []store.Placed{{Seq: done.Events[0].Seq, AcceptedAt: at(1)}}}, "accepted")
+		d.same(done, store.Accepted{Events: []store.Placed{{Seq: done.Events[0].Seq, ID: "a", AcceptedAt: at(1)}}}, "accepted")
 		d.same(len(d.of("a")), 0, "deliveries")
 	}},
 	{"takes an empty batch", func(d *desk) {

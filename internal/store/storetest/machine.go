@@ -56,6 +56,7 @@ var (
 	someTenants   = []string{acme, acme, acme, bolt}
 	someKeys      = []string{"", "k", "l"}
 	someTypes     = []string{"invoice.paid", "invoice.line.added", "user"}
+	someSources   = []string{"", "", "src_1", "src_2"}
 	somePatterns  = []string{"", "*", "invoice.*", "user", "*.added"}
 	someScopes    = []store.Scope{everyone, store.Of(acme), store.Of(bolt), store.Of("stranger"), {}}
 )
@@ -177,6 +178,7 @@ func (m *machine) batch(t *rapid.T, now time.Time, most int) store.Batch {
 		e := &grapnel.Event{
 			ID: id, Tenant: pick(t, "tenant", someTenants...), Type: pick(t, "type", someTypes...), Key: pick(t, "key", someKeys...),
 			Data: []byte(pick(t, "data", "{}", "{}", "{}", " ")), ContentType: grapnel.JSONType, AcceptedAt: now, OccurredAt: now.Add(-time.Second),
+			Source: pick(t, "source", someSources...),
 		}
 		in := store.Incoming{Event: e}
 		for _, ep := range someEndpoints {

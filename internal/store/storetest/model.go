@@ -140,12 +140,12 @@ func (m *model) accept(b store.Batch) (done store.Accepted) {
 					m.ended(m.rows[len(m.rows)-1])
 				}
 			}
-			done.Events = append(done.Events, store.Placed{Seq: e.Seq, AcceptedAt: e.AcceptedAt, Deliveries: len(in.Targets)})
+			done.Events = append(done.Events, store.Placed{Seq: e.Seq, ID: e.ID, AcceptedAt: e.AcceptedAt, Deliveries: len(in.Targets)})
 			continue
 		}
 		e, placed := m.events[i], store.Placed{Conflict: true}
 		if e.Type == in.Event.Type && e.Key == in.Event.Key && e.Tenant == in.Event.Tenant && string(e.Data) == string(in.Event.Data) {
-			placed = store.Placed{Seq: e.Seq, AcceptedAt: e.AcceptedAt, Deliveries: m.made[e.ID], Duplicate: true}
+			placed = store.Placed{Seq: e.Seq, ID: e.ID, AcceptedAt: e.AcceptedAt, Deliveries: m.made[e.ID], Duplicate: true}
 		}
 		done.Events = append(done.Events, placed)
 	}

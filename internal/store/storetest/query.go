@@ -27,6 +27,7 @@ func (m *model) eventList(scope store.Scope, q store.EventQuery) (list []grapnel
 	for _, e := range slices.Backward(m.events) {
 		switch {
 		case m.goneEvents[e.Seq], !scope.Allows(e.Tenant), q.Tenant != "" && q.Tenant != e.Tenant, q.Key != "" && q.Key != e.Key,
+			q.Source != "" && q.Source != e.Source,
 			q.Type != "" && !grapnel.MatchType(q.Type, e.Type), q.Before != 0 && e.Seq >= q.Before, len(list) == q.Limit,
 			!q.From.IsZero() && e.AcceptedAt.Before(q.From), !q.To.IsZero() && !e.AcceptedAt.Before(q.To):
 		default:

@@ -48,7 +48,8 @@ var tellCases = []testCase{
 		d.must(err, "Event")
 		d.same(is.Next.Delivery, n[1], "next")
 		d.same(is.Told, &store.Accepted{
-			Events: []store.Placed{{Seq: kept.Seq, AcceptedAt: at(9), Deliveries: 1}, {Seq: unwanted.Seq, AcceptedAt: at(9)}},
+			Events: []store.Placed{{Seq: kept.Seq, ID: "news", AcceptedAt: at(9), Deliveries: 1},
+				{Seq: unwanted.Seq, ID: "unwanted", AcceptedAt: at(9)}},
 			Heads: []store.Head{{Delivery: deliveries[0].Seq, Event: kept.Seq, Endpoint: epB, Lane: "subject", Position: 1, Due: at(69),
 				Anchor: at(9), Trigger: grapnel.TriggerTest, CreatedAt: at(9)}},
 		}, "told")
@@ -78,7 +79,8 @@ var tellCases = []testCase{
 		again := retried(n[0], 1, 30, 40)
 		again.Tell = d.news("news", 10)
 		is := d.change(again)
-		d.same(is.Told, &store.Accepted{Events: []store.Placed{{Seq: d.of("news")[0].EventSeq, AcceptedAt: at(10), Deliveries: 1, Duplicate: true}}}, "told")
+		d.same(is.Told, &store.Accepted{Events: []store.Placed{{Seq: d.of("news")[0].EventSeq, ID: "news", AcceptedAt: at(10), Deliveries: 1,
+			Duplicate: true}}}, "told")
 		d.same(len(d.of("news")), 1, "deliveries")
 	}},
 	{"tells an id that means something else from news", func(d *desk) {
@@ -164,7 +166,7 @@ var tellCases = []testCase{
 		d.must(err, "PutEndpoint")
 		news := d.of("news")
 		d.same(done, store.Put{Revision: 2, Version: d.grown(before, "PutEndpoint"), Told: &store.Accepted{
-			Events: []store.Placed{{Seq: news[0].EventSeq, AcceptedAt: at(10), Deliveries: 1}}, Heads: d.heads(epB)}}, "put")
+			Events: []store.Placed{{Seq: news[0].EventSeq, ID: "news", AcceptedAt: at(10), Deliveries: 1}}, Heads: d.heads(epB)}}, "put")
 		d.same(seen, done, "what the answer was made from")
 		list := d.audit(store.AuditQuery{})
 		with.Audit.Seq = list[0].Seq

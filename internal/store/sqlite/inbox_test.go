@@ -1,0 +1,256 @@
+package sqlite
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
+	"github.com/grapnelhq/grapnel/policy"
+)
+
+func TestEveryFieldOfAnIntakeIsKept(t *testing.T) {
+	var went grapnel.Intake
+	fill(t, &went)
+	for _, in := range []*grapnel.Intake{&went, {}} {
+		body := encodeIntake(in, "evt_1")
+		came, err := decodeIntake(body, "evt_1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(in, came); diff != "" {
+			t.Errorf("(-went +came):\n%s", diff)
+		}
+		if _, err := decodeIntake(body, "evt_2"); err == nil {
+			t.Error("it was taken for that of another event")
+		}
+		for i := range body {
+			if _, err := decodeIntake(body[:i], "evt_1"); err == nil {
+				t.Fatalf("%d of %d bytes were taken for all", i, len(body))
+			}
+			body[i] ^= 4
+			if _, err := decodeIntake(body, "evt_1"); err == nil {
+				t.Fatalf("a bit of byte %d was turned over, and nobody noticed", i)
+			}
+			body[i] ^= 4
+		}
+	}
+}
+
+// TestWhatIsCorruptIsNotShown changes bytes of what came in.
+func TestWhatIsCorruptIsNotShown(t *testing.T) {
+	s, _ := openNew(t)
+	in := someIntakeOf("src_1")
+	e := &grapnel.Event{ID: "evt_1", Tenant: "acme", Type: "a.b", Source: "src_1", Intake: in, Data: []byte("{}")}
+	if _, err := s.Append(t.Context(), store.Batch{Config: 1, Events: []store.Incoming{{Event: e}}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"asd_1", "asd_2", "asd_3"} {
+		a := grapnel.Aside{ID: id, Tenant: "acme", Why: grapnel.AsideUnverified, ContentType: "text/plain", Body: []byte("body"), Intake: *in}
+		if err := s.SetAside(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	spoil := func(sql string) {
+		t.Helper()
+		if err := s.write(t.Context(), &change{do: func(t *tx) error { return t.conn.Exec(sql) }}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list := func() (ids []string) {
+		t.Helper()
+		all, err := s.AsideList(t.Context(), store.Everyone(), store.AsideQuery{Limit: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range all {
+			ids = append(ids, a.ID)
+		}
+		return ids
+	}
+	spoil("UPDATE aside SET body = 'bodY' WHERE id = 'asd_1'; UPDATE aside SET intake = zeroblob(100) WHERE id = 'asd_2'")
+	for id, want := range map[string]bool{"asd_1": false, "asd_2": false, "asd_3": true} {
+		if _, err := s.Aside(t.Context(), store.Everyone(), id); (err == nil) != want || !want && !errors.Is(err, errMangled) {
+			t.Errorf("request %s: %v", id, err)
+		}
+	}
+	if diff := cmp.Diff([]string{"asd_3", "asd_1"}, list()); diff != "" {
+		t.Errorf("list (-want +got):\n%s", diff)
+	}
+	if _, _, err := s.Event(t.Context(), store.Everyone(), "", "evt_1"); err != nil {
+		t.Fatal(err)
+	}
+	spoil("UPDATE kind SET source = 'src_2'")
+	if events, err := s.Events(t.Context(), []int64{1}); err != nil || events[0] != nil {
+		t.Errorf("an event of another source: %+v, %v", events[0], err)
+	}
+	spoil("UPDATE kind SET source = 'src_1'; UPDATE event SET intake = substr(intake, 1, length(intake) - 1) || 'x'")
+	if _, _, err := s.Event(t.Context(), store.Everyone(), "", "evt_1"); !errors.Is(err, errMangled) {
+		t.Errorf("an event with another intake: %v", err)
+	}
+	if events, err := s.Events(t.Context(), []int64{1}); err != nil || events[0] == nil {
+		t.Errorf("the event without its intake: %v", err)
+	}
+}
+
+func someIntakeOf(source string) *grapnel.Intake {
+	return &grapnel.Intake{Source: source, Method: "POST", Path: "/in/" + source, Headers: []grapnel.Header{{Name: "X", Value: "y"}}}
+}
+
+// TestUnlearnedBytesAreGone sets requests of all sizes aside, makes events known, and forgets some. What their bodies and headers were, and
+// which events they were, is found in no file then.
+func TestUnlearnedBytesAreGone(t *testing.T) {
+	n := 600
+	if slow {
+		n = 150
+	}
+	s, path := openNew(t)
+	base := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for i := range n {
+		at := base.Add(time.Duration(i) * time.Second)
+		body := []byte(secret(i) + strings.Repeat(" ", []int{0, 50, 900, 30000}[i%4]))
+		in := grapnel.Intake{Source: "src_1", At: at, Headers: []grapnel.Header{{Name: "X", Value: secret(i)}}}
+		why := []grapnel.AsideReason{grapnel.AsideUnverified, grapnel.AsideConflict}[i%2]
+		a := grapnel.Aside{ID: fmt.Sprintf("asd_%06d", i), Tenant: "acme", Why: why, Body: body, Intake: in}
+		if err := s.SetAside(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+		// The event's own bytes stay; of what is known only its id is one that can be found.
+		e := &grapnel.Event{ID: "evt_" + secret(n+i), Tenant: "acme", Type: "a.b", AcceptedAt: at}
+		k := &store.Known{Source: "src_1", By: []byte(secret(i)), Until: at}
+		if _, err := s.Append(t.Context(), store.Batch{Config: 1, Events: []store.Incoming{{Event: e, Known: k}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.Purge(t.Context(), store.Keep{Now: base.Add(1000 * time.Hour)}, 10*n); err != nil {
+		t.Fatal(err)
+	}
+	for part := 1; part <= 4; part++ {
+		gone := n * part / 4
+		now := base.Add(time.Duration(gone) * time.Second)
+		for limit, removed := 70, 70; removed >= limit; {
+			var err error
+			if removed, err = s.Unlearn(t.Context(), now, now, limit); err != nil {
+				t.Fatal(err)
+			}
+		}
+		all := files(t, path)
+		there := secretsIn(all[""])
+		for i := range n {
+			if there[i] != (i >= gone) || there[n+i] != (i >= gone) {
+				t.Fatalf("of %d that are forgotten, request %d is found: %v, event %d: %v", gone, i, there[i], i, there[n+i])
+			}
+		}
+		if len(all["-wal"]) > 0 {
+			t.Errorf("the log has %d bytes", len(all["-wal"]))
+		}
+	}
+	if text := strings.Join(integrity(t, path), "; "); text != "ok" {
+		t.Errorf("the database is damaged: %s", text)
+	}
+	if removed, err := s.Unlearn(t.Context(), base, base, 10); removed != 0 || err != nil {
+		t.Errorf("removed %d of nothing: %v", removed, err)
+	}
+	before := s.Stats().Operations
+	if _, err := s.Unlearn(t.Context(), base, base, 10); err != nil || s.Stats().Operations != before {
+		t.Errorf("forgetting nothing made %d operations: %v", s.Stats().Operations-before, err)
+	}
+}
+
+// TestEventsOfBeforeSourcesAreRead makes a database as it was before there were sources, with an event in it.
+func TestEventsOfBeforeSourcesAreRead(t *testing.T) {
+	path := filepath.Join(fast(t), "grapnel.db")
+	if err := create(path); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := connect(path, sqlite3.ReadWrite, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, err := fs.Glob(migrations, "migrations/*.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := fstest.MapFS{}
+	for _, name := range names {
+		if strings.HasSuffix(name, "_sources.sql") {
+			break
+		}
+		step, err := fs.ReadFile(migrations, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before[name] = &fstest.MapFile{Data: step}
+	}
+	if err := migrate(conn, before); err != nil {
+		t.Fatal(err)
+	}
+	want := &grapnel.Event{Seq: 1, ID: "evt_1", Tenant: "acme", Type: "a.b", Data: []byte("{}"), ContentType: grapnel.JSONType,
+		OccurredAt: time.UnixMicro(5e6).UTC(), AcceptedAt: time.UnixMicro(5e6).UTC()}
+	standard, _ := policy.Preset("standard")
+	ep, err := encodeEndpoint(grapnel.Endpoint{ID: "ep_1", Tenant: "acme", Policy: standard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = conn.Exec(fmt.Sprintf(`INSERT INTO tenant VALUES (1, 'acme'); INSERT INTO kind VALUES (7, 'acme', 'a.b'), (9, 'acme', 'c.d');
+		INSERT INTO endpoint VALUES ('ep_1', 'acme', 3, 0, x'%x');
+		INSERT INTO event VALUES (1, 'evt_1', 7, '', 0, 5000000, 5000000, 1, 0, NULL, NULL, 0, %d, x'%x')`, ep, sum(want), want.Data))
+	if err = errors.Join(err, conn.Close()); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(t.Context(), path, Options{Ballast: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	add := func(e grapnel.Event) {
+		t.Helper()
+		if _, err := s.Append(t.Context(), store.Batch{Config: 1, Events: []store.Incoming{{Event: &e}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// One of its kind, and one that is of another because it came in through a source.
+	second, third := *want, *want
+	second.ID, second.Seq = "evt_2", 2
+	third.ID, third.Seq, third.Source = "evt_3", 3, "src_1"
+	add(second)
+	add(third)
+	list, err := s.EventList(t.Context(), store.Everyone(), store.EventQuery{Type: "a.*", Limit: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]grapnel.Event{third, second, *want}, list); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if n := numberIn(t, s, "SELECT group_concat(number, '') FROM (SELECT DISTINCT kind number FROM event ORDER BY kind)"); n != 710 {
+		t.Errorf("the kinds of events are %d", n)
+	}
+	c, err := s.Config(t.Context())
+	if err != nil || len(c.Endpoints) != 1 || c.Endpoints[0].Revision != 3 {
+		t.Errorf("endpoints %+v: %v", c.Endpoints, err)
+	}
+}
+
+func TestSecretsOfSourcesAreKeptAndNotShown(t *testing.T) {
+	src := grapnel.Source{ID: "src_1", Verify: grapnel.Verify{Secrets: []grapnel.Secret{{Text: "whsec_x"}}}}
+	body, err := encodeSource(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(body, []byte("whsec_x")) {
+		t.Errorf("the secret is not kept: %s", body)
+	}
+	if text := fmt.Sprintf("%+v", src); strings.Contains(text, "whsec_x") {
+		t.Errorf("a source shows its secret: %s", text)
+	}
+}

@@ -1,0 +1,75 @@
+package sqlite
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
+)
+
+// known is a store.Known as it goes to the writer.
+type known struct {
+	key   knownKey
+	sum   [32]byte
+	until int64
+}
+
+// knownKey is what tells apart what events are known by: a hash of the source and what it is there.
+type knownKey [16]byte
+
+// prefix is what the index has of a key: six bytes as SQLite keeps them, enough that two keys hardly ever have the same.
+func (k knownKey) prefix() int64 { return int64(binary.BigEndian.Uint64(k[:]) >> 17) }
+
+func freezeKnown(k *store.Known) *known {
+	if k == nil {
+		return nil
+	}
+	of := append(append(make([]byte, 0, len(k.Source)+1+len(k.By)), k.Source...), 0)
+	hash := sha256.Sum256(append(of, k.By...))
+	return &known{key: knownKey(hash[:]), sum: k.Sum, until: micros(k.Until)}
+}
+
+const (
+	knownColumns = "k.seq, k.sum, k.until, k.accepted, k.made, k.event"
+	knownQuery   = "SELECT " + knownColumns + " FROM known k WHERE k.seq = ? AND k.key = ?"
+	indexedQuery = "SELECT " + knownColumns + " FROM known_key i JOIN known k ON k.seq = i.seq WHERE i.prefix = ? AND k.key = ?"
+)
+
+// recognize returns the answer to an event that is known, or nil, and then the number of the event that was known until now, if there is one.
+func (t *tx) recognize(e *incoming) (again *store.Placed, before int64, err error) {
+	if e.known == nil {
+		return nil, 0, nil
+	}
+	var q *sqlite3.Stmt
+	if seq := t.recent.find(e.known.key); seq != 0 {
+		q = t.q.known.Int(seq)
+	} else {
+		q = t.q.indexed.Int(e.known.key.prefix())
+	}
+	found, err := q.Blob(e.known.key[:]).Row()
+	if !found {
+		return nil, 0, err
+	}
+	defer q.Reset()
+	if q.Integer(2) <= micros(e.AcceptedAt) {
+		return nil, q.Integer(0), nil
+	}
+	return &store.Placed{Seq: q.Integer(0), ID: q.String(5), AcceptedAt: moment(q.Integer(3)), Deliveries: int(q.Integer(4)), Duplicate: true,
+		Differs: string(q.Bytes(1)) != string(e.known.sum[:])}, 0, nil
+}
+
+// learn makes an event known that was accepted, in place of the one before.
+func (t *tx) learn(k *known, placed store.Placed, before int64) error {
+	if k == nil {
+		return nil
+	}
+	if before != 0 {
+		if err := t.q.dropKnown.Int(before).Run(); err != nil {
+			return err
+		}
+	}
+	t.recent.add(k.key, placed.Seq)
+	return t.q.addKnown.Int(placed.Seq).Blob(k.key[:]).Blob(k.sum[:]).Int(k.until).Int(micros(placed.AcceptedAt)).
+		Int(int64(placed.Deliveries)).Text(placed.ID).Run()
+}

@@ -1,0 +1,218 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
+)
+
+// What events are known by is looked up for each event that comes in, and hardly ever there. An index that has each entry at once is written
+// at a place of its own for each event, a page every time: four times what the event itself costs. So the entries of the newest events are in
+// memory alone, and when there are enough of them they go to the index all together, in its order, so that those that come to the same page
+// share its writing. The rows of known are what is durable: at the start those are read that were not in the index.
+//
+// Nothing is taken out of memory or index when a row of known is deleted: an entry without a row means nothing. The index is rid of such
+// entries when about half of it may be.
+
+// recentMost is how many are in memory before they go to the index: about 8 MB, and as much again while they go there.
+const recentMost = 1 << 17
+
+// movedAtOnce is how many entries one transaction brings to the index.
+const movedAtOnce = 256
+
+// recent is what the newest events are known by. The writer's goroutine owns it.
+type recent struct {
+	most    int
+	fresh   map[knownKey]int64 // the events
+	moving  map[knownKey]int64 // those on their way to the index, which nobody changes any more; nil: none
+	changed []recentChange     // by this transaction
+	out     chan map[knownKey]int64
+	back    chan struct{} // all that was moving is in the index
+}
+
+// recentChange is an entry as it was.
+type recentChange struct {
+	key    knownKey
+	before int64 // 0: it was not there
+}
+
+const recentQuery = "SELECT seq, key FROM known WHERE seq > (SELECT seq FROM known_moved)"
+
+// load reads what is not in the index.
+func (r *recent) load(conn *sqlite3.Conn) error {
+	*r = recent{most: recentMost, fresh: make(map[knownKey]int64), out: make(chan map[knownKey]int64, 1), back: make(chan struct{}, 1)}
+	q, err := conn.Prepare(recentQuery)
+	if err != nil {
+		return err
+	}
+	for {
+		more, err := q.Next()
+		if !more {
+			return err
+		}
+		if key := q.Bytes(1); len(key) == len(knownKey{}) {
+			r.fresh[knownKey(key)] = q.Integer(0)
+		}
+	}
+}
+
+// find returns the event that a key is of, or 0 if the index has to be asked.
+func (r *recent) find(key knownKey) int64 {
+	if seq := r.fresh[key]; seq != 0 {
+		return seq
+	}
+	return r.moving[key]
+}
+
+func (r *recent) add(key knownKey, seq int64) {
+	r.changed = append(r.changed, recentChange{key, r.fresh[key]})
+	r.fresh[key] = seq
+}
+
+// committed lets those go to the index that have become too many.
+func (r *recent) committed() {
+	r.changed = r.changed[:0]
+	select {
+	case <-r.back:
+		r.moving = nil
+	default:
+	}
+	if r.moving == nil && len(r.fresh) >= r.most {
+		r.moving, r.fresh = r.fresh, make(map[knownKey]int64)
+		r.out <- r.moving
+	}
+}
+
+func (r *recent) rolledBack() {
+	for _, c := range slices.Backward(r.changed) {
+		if r.fresh[c.key] = c.before; c.before == 0 {
+			delete(r.fresh, c.key)
+		}
+	}
+	r.changed = r.changed[:0]
+}
+
+// knownEntry is an entry of the index.
+type knownEntry struct{ prefix, seq int64 }
+
+// moveRecent brings to the index what the writer hands over, until the store is closed.
+func (s *Store) moveRecent(out <-chan map[knownKey]int64, back chan<- struct{}) {
+	defer close(s.moved)
+	for {
+		select {
+		case entries := <-out:
+			if !s.moveAll(entries) {
+				return
+			}
+			back <- struct{}{}
+		case <-s.closing:
+			return
+		}
+	}
+}
+
+// moveAll brings entries to the index, a few in each transaction. false: the store has failed or is closed.
+func (s *Store) moveAll(entries map[knownKey]int64) bool {
+	sorted := make([]knownEntry, 0, len(entries))
+	last := int64(0)
+	for key, seq := range entries {
+		sorted = append(sorted, knownEntry{key.prefix(), seq})
+		last = max(last, seq)
+	}
+	slices.SortFunc(sorted, func(a, b knownEntry) int { return cmp.Or(cmp.Compare(a.prefix, b.prefix), cmp.Compare(a.seq, b.seq)) })
+	var before int64
+	if !s.untilDone(func() (err error) {
+		before, err = s.staleKnown(last)
+		return err
+	}) {
+		return false
+	}
+	for from := int64(0); len(sorted) > 0; {
+		n := min(movedAtOnce, len(sorted))
+		o := &moving{entries: sorted[:n], from: from, to: sorted[n-1].prefix + 1, before: before}
+		if sorted = sorted[n:]; len(sorted) == 0 {
+			o.to, o.last = math.MaxInt64, last
+		}
+		if !s.untilDone(func() error { return s.write(context.Background(), o) }) {
+			return false
+		}
+		from = o.to
+	}
+	return true
+}
+
+// untilDone repeats what fails, as everything does that is new while the disk is full. false: the store has failed or is closed.
+func (s *Store) untilDone(do func() error) bool {
+	for {
+		err := do()
+		if err == nil {
+			select {
+			case <-s.closing:
+				return false
+			default:
+				return true
+			}
+		}
+		if grapnel.CodeOf(err) != grapnel.CodeStorageFull && s.failed() == nil {
+			s.log.Error("what is known of events cannot be brought to its index", "error", err)
+		}
+		select {
+		case <-time.After(s.retryAfter):
+		case <-s.closing:
+			return false
+		}
+	}
+}
+
+const (
+	firstKnownQuery = "SELECT ifnull(min(seq), 0) FROM known"
+	sweptQuery      = "SELECT swept FROM known_moved"
+)
+
+// staleKnown returns the number before which no event is known, if there are so many stale entries that it is worth going through the index to
+// remove them, or else 0. What one source has forgotten sooner than others is not counted.
+func (s *Store) staleKnown(last int64) (first int64, err error) {
+	err = s.read(context.Background(), func(r *sqlite3.Conn) (err error) {
+		if first, err = one(r, firstKnownQuery); err != nil {
+			return err
+		}
+		swept, err := one(r, sweptQuery)
+		if first-swept < (last-first)/2 {
+			first = 0
+		}
+		return err
+	})
+	return first, err
+}
+
+// moving brings some entries to a part of the index, and removes there what is stale.
+type moving struct {
+	entries  []knownEntry
+	from, to int64 // the part: prefixes from inclusive, to exclusive
+	before   int64 // the first event that is known; 0: nothing is removed
+	last     int64 // with the last of all entries: the newest of their events
+}
+
+func (o *moving) grows() bool { return true }
+
+func (o *moving) apply(t *tx) error {
+	for _, e := range o.entries {
+		if err := t.q.addKnownKey.Int(e.prefix).Int(e.seq).Run(); err != nil {
+			return err
+		}
+	}
+	if o.before > 0 {
+		if err := t.q.dropKnownKeys.Int(o.from).Int(o.to).Int(o.before).Run(); err != nil {
+			return err
+		}
+	}
+	if o.last > 0 {
+		return t.q.setKnownMoved.Int(o.last).Int(o.before).Run()
+	}
+	return nil
+}
