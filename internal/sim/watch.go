@@ -33,7 +33,9 @@ type watch struct {
 
 	strikes int           // of outcomes on record: see observed
 	earned  bool          // being disabled
-	since   time.Duration // the end of the last success on record, or the last time a person enabled it
+	since   time.Duration // the end of the last success on record, or the last time it was enabled after it had been disabled; pauses do not count
+	paused  time.Duration // when it was paused
+	pauser  *node         // the life in which that was
 	stops   int           // how often it was disabled
 }
 
@@ -158,12 +160,19 @@ func (r *receiver) stopped(before grapnel.EndpointStatus) {
 	case now == grapnel.EndpointDisabled:
 		h.stops++
 		h.strikes, h.earned = 0, false
+	case now == grapnel.EndpointPaused:
+		h.paused, h.pauser = w.agenda.now, w.node
 	case now == grapnel.EndpointEnabled:
-		r.enabled, h.since = w.agenda.now, w.agenda.now
+		r.enabled = w.agenda.now
 		if before == grapnel.EndpointDisabled {
-			h.strikes, h.earned, h.hold = 0, false, 0
+			h.strikes, h.earned, h.hold, h.since = 0, false, 0, w.agenda.now
 			r.returned()
-		} else if !h.open {
+			return
+		}
+		if h.pauser == w.node { // another life may not know how long it was paused
+			h.since = min(h.since+w.agenda.now-h.paused, w.agenda.now)
+		}
+		if !h.open {
 			h.back, h.fresh = true, 0
 		}
 	}
