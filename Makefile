@@ -40,13 +40,14 @@ bench: ## Measure, beside a relay that stores nothing
 lint: ## Look for what a machine can see
 	$(LINT) run ./...
 
-# What the tests need besides Go: a C compiler for the race detector, strace and unshare to make disks fail. Building and running
-# need none of them.
+# What the tests need besides Go: a C compiler for the race detector, strace and unshare to make disks fail, PostgreSQL to start one of their
+# own. Building and running need none of them.
 needs:
 	@missing=; \
 	command -v "$$($(GO) env CC)" >/dev/null 2>&1 || missing="$$missing gcc libc6-dev"; \
 	command -v strace >/dev/null 2>&1 || missing="$$missing strace"; \
 	command -v unshare >/dev/null 2>&1 || missing="$$missing util-linux"; \
+	ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || command -v postgres >/dev/null 2>&1 || missing="$$missing postgresql"; \
 	if [ -z "$$missing" ]; then exit 0; fi; \
 	if command -v apt-get >/dev/null 2>&1 && [ "$$(id -u)" = 0 ]; then \
 		echo "the tests need$$missing: installing"; \

@@ -29,11 +29,13 @@ var floors = map[string]int{
 	".": 1,
 
 	// What is kept, what matches, and what users import.
-	"internal/store":                2,
-	"internal/match":                2,
-	"client":                        2,
-	"internal/egress/pipenet":       2,
-	"internal/store/sqlite/sqlite3": 2,
+	"internal/store":                 2,
+	"internal/match":                 2,
+	"client":                         2,
+	"internal/egress/pipenet":        2,
+	"internal/store/sqlite/sqlite3":  2,
+	"internal/store/codec":           2,
+	"internal/store/postgres/pgtest": 2,
 
 	// Those that decide, and those that do.
 	"internal/core":            3,
@@ -41,6 +43,7 @@ var floors = map[string]int{
 	"internal/store/storetest": 3,
 	"internal/store/memory":    3,
 	"internal/store/sqlite":    3,
+	"internal/store/postgres":  3,
 	"internal/sim/history":     3,
 	"internal/demo":            3,
 	"internal/cli":             3,
@@ -48,6 +51,7 @@ var floors = map[string]int{
 	// The shell around the core, and its rehearsals.
 	"internal/engine":  4,
 	"internal/ingress": 4,
+	"internal/queue":   4,
 	"internal/replay":  4,
 	"internal/sim":     5,
 

@@ -1,0 +1,182 @@
+package codec
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/policy"
+)
+
+// Configuration and standings are kept as JSON documents. The types are those of package grapnel with some fields replaced, so a field that
+// they get is kept without a change here; policies write and read themselves. Times are cut to what a store keeps.
+
+type endpointDocument struct {
+	grapnel.Endpoint
+	Secrets []secretDocument // in place of the ones that hide their text
+}
+
+type sourceDocument struct {
+	grapnel.Source
+	Verify verifyDocument
+}
+
+type verifyDocument struct {
+	grapnel.Verify
+	Secrets []secretDocument // in place of the ones that hide their text
+}
+
+type secretDocument struct {
+	Text      string
+	CreatedAt time.Time
+	ExpiresAt time.Time
+}
+
+type keyDocument struct {
+	grapnel.Key
+	Hash []byte // in place of the array, which would be a list of numbers
+}
+
+// EncodeEndpoint writes one.
+func EncodeEndpoint(ep grapnel.Endpoint) ([]byte, error) {
+	cut(&ep.DisabledAt, &ep.CreatedAt, &ep.UpdatedAt, &ep.DeletedAt)
+	doc := endpointDocument{Endpoint: ep, Secrets: showSecrets(ep.Secrets)}
+	doc.Endpoint.Secrets = nil
+	return encodeDocument(doc, "endpoint", DecodeEndpoint)
+}
+
+// DecodeEndpoint reads one, which has this revision.
+func DecodeEndpoint(revision int64, body []byte) (grapnel.Endpoint, error) {
+	var doc endpointDocument
+	if err := json.Unmarshal(body, &doc); err != nil {
+		return grapnel.Endpoint{}, fmt.Errorf("store: a stored endpoint cannot be read: %w", err)
+	}
+	ep := doc.Endpoint
+	ep.Secrets = hideSecrets(doc.Secrets)
+	ep.Revision = revision
+	return ep, nil
+}
+
+func showSecrets(secrets []grapnel.Secret) (docs []secretDocument) {
+	for _, secret := range secrets {
+		cut(&secret.CreatedAt, &secret.ExpiresAt)
+		docs = append(docs, secretDocument(secret))
+	}
+	return docs
+}
+
+func hideSecrets(docs []secretDocument) (secrets []grapnel.Secret) {
+	for _, doc := range docs {
+		secrets = append(secrets, grapnel.Secret(doc))
+	}
+	return secrets
+}
+
+// EncodeSource writes one.
+func EncodeSource(src grapnel.Source) ([]byte, error) {
+	cut(&src.CreatedAt, &src.UpdatedAt)
+	doc := sourceDocument{Source: src, Verify: verifyDocument{Verify: src.Verify, Secrets: showSecrets(src.Verify.Secrets)}}
+	doc.Source.Verify, doc.Verify.Verify.Secrets = grapnel.Verify{}, nil
+	return encodeDocument(doc, "source", DecodeSource)
+}
+
+// DecodeSource reads one, which has this revision.
+func DecodeSource(revision int64, body []byte) (grapnel.Source, error) {
+	var doc sourceDocument
+	if err := json.Unmarshal(body, &doc); err != nil {
+		return grapnel.Source{}, fmt.Errorf("store: a stored source cannot be read: %w", err)
+	}
+	src := doc.Source
+	src.Verify = doc.Verify.Verify
+	src.Verify.Secrets = hideSecrets(doc.Verify.Secrets)
+	src.Revision = revision
+	return src, nil
+}
+
+// EncodePolicy writes one.
+func EncodePolicy(p grapnel.NamedPolicy) ([]byte, error) {
+	cut(&p.CreatedAt, &p.UpdatedAt)
+	return encodeDocument(p, "policy", DecodePolicy)
+}
+
+// DecodePolicy reads one, which has this revision.
+func DecodePolicy(revision int64, body []byte) (grapnel.NamedPolicy, error) {
+	var p grapnel.NamedPolicy
+	if err := json.Unmarshal(body, &p); err != nil {
+		return p, fmt.Errorf("store: a stored policy cannot be read: %w", err)
+	}
+	p.Revision = revision
+	return p, nil
+}
+
+// EncodeKey writes one.
+func EncodeKey(k grapnel.Key) ([]byte, error) {
+	cut(&k.CreatedAt)
+	return encodeDocument(keyDocument{Key: k, Hash: k.Hash[:]}, "key", DecodeKey)
+}
+
+// DecodeKey reads one, which has this revision.
+func DecodeKey(_ int64, body []byte) (grapnel.Key, error) {
+	var doc keyDocument
+	if err := json.Unmarshal(body, &doc); err != nil {
+		return grapnel.Key{}, fmt.Errorf("store: a stored key cannot be read: %w", err)
+	}
+	copy(doc.Key.Hash[:], doc.Hash)
+	return doc.Key, nil
+}
+
+// EncodeReplay writes one as a person has made or changed it. It leaves out what is counted: that is kept beside it.
+func EncodeReplay(r grapnel.Replay) ([]byte, error) {
+	cut(&r.Selection.From, &r.Selection.To, &r.CreatedAt, &r.UpdatedAt, &r.FinishedAt)
+	r.UpTo, r.Cursor, r.Started, r.Done, r.Delivered, r.Failed, r.Row = 0, 0, 0, 0, 0, 0, 0
+	return encodeDocument(r, "replay", DecodeReplay)
+}
+
+// DecodeReplay reads one, which has this revision.
+func DecodeReplay(revision int64, body []byte) (grapnel.Replay, error) {
+	var r grapnel.Replay
+	if err := json.Unmarshal(body, &r); err != nil {
+		return r, fmt.Errorf("store: a stored replay cannot be read: %w", err)
+	}
+	r.Revision = revision
+	return r, nil
+}
+
+// EncodeStanding writes one. A standing's number is kept beside it. What it consists of is the policy's affair, so its times are found, not named.
+func EncodeStanding(s policy.Standing) ([]byte, error) {
+	fields := reflect.ValueOf(&s).Elem()
+	for i := range fields.NumField() {
+		if at, is := fields.Field(i).Addr().Interface().(*time.Time); is {
+			cut(at)
+		}
+	}
+	return encodeDocument(s, "standing", DecodeStanding)
+}
+
+// DecodeStanding reads one.
+func DecodeStanding(_ int64, body []byte) (s policy.Standing, err error) {
+	if err := json.Unmarshal(body, &s); err != nil {
+		return s, fmt.Errorf("store: a stored standing cannot be read: %w", err)
+	}
+	return s, nil
+}
+
+// encodeDocument also reads what it has written: a document that cannot be read would keep the server from starting.
+func encodeDocument[T any](doc any, what string, decode func(int64, []byte) (T, error)) ([]byte, error) {
+	body, err := json.Marshal(doc)
+	if err == nil {
+		_, err = decode(0, body)
+	}
+	if err != nil {
+		return nil, &grapnel.Error{Code: grapnel.CodeInvalid, Detail: "this " + what + " cannot be stored", Err: err}
+	}
+	return body, nil
+}
+
+func cut(times ...*time.Time) {
+	for _, at := range times {
+		*at = Moment(Micros(*at))
+	}
+}

@@ -1,0 +1,179 @@
+package codec
+
+import (
+	"encoding/binary"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// encoder writes what no query looks into: metadata and attempts. It is a row of varints and of texts with their length before
+// them; a JSON text would be four times as long and cost ten times as much, once for every delivery.
+type encoder struct{ b []byte }
+
+func (e *encoder) uint(v uint64)        { e.b = binary.AppendUvarint(e.b, v) }
+func (e *encoder) int(v int64)          { e.b = binary.AppendVarint(e.b, v) }
+func (e *encoder) time(t time.Time)     { e.int(Micros(t)) }
+func (e *encoder) text(s string)        { e.uint(uint64(len(s))); e.b = append(e.b, s...) }
+func (e *encoder) bytes(s []byte)       { e.uint(uint64(len(s))); e.b = append(e.b, s...) }
+func (e *encoder) span(d time.Duration) { e.int(int64(d)) }
+
+// texts writes a map in the order of its keys, so that the same map is always the same bytes.
+func (e *encoder) texts(m map[string]string) {
+	e.uint(uint64(len(m)))
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		e.text(name)
+		e.text(m[name])
+	}
+}
+
+// encodeWord writes a word's place plus one, or 0 and the text.
+func encodeWord[W word](e *encoder, list []W, w W) {
+	if i, known := ordinal(list, w); known {
+		e.uint(uint64(i) + 1)
+		return
+	}
+	e.uint(0)
+	e.text(string(w))
+}
+
+// ErrMangled is the error for a stored value that is not what was written.
+var ErrMangled = errors.New("store: a stored value cannot be decoded")
+
+// decoder reads what encoder wrote. After the first thing that is not there it returns zeros and bad is set.
+type decoder struct {
+	b   []byte
+	bad bool
+}
+
+func (d *decoder) uint() uint64 {
+	v, n := binary.Uvarint(d.b)
+	return number(d, v, n)
+}
+
+func (d *decoder) int() int64 {
+	v, n := binary.Varint(d.b)
+	return number(d, v, n)
+}
+
+func number[N int64 | uint64](d *decoder, v N, n int) N {
+	if n <= 0 {
+		d.b, d.bad = nil, true
+		return 0
+	}
+	d.b = d.b[n:]
+	return v
+}
+
+func (d *decoder) bytes() []byte {
+	n := d.uint()
+	if n > uint64(len(d.b)) {
+		d.b, d.bad = nil, true
+		return nil
+	}
+	s := d.b[:n:n]
+	d.b = d.b[n:]
+	return s
+}
+
+func (d *decoder) text() string        { return string(d.bytes()) }
+func (d *decoder) time() time.Time     { return Moment(d.int()) }
+func (d *decoder) span() time.Duration { return time.Duration(d.int()) }
+
+func (d *decoder) texts() map[string]string {
+	n := d.uint()
+	if n == 0 || n > uint64(len(d.b)) {
+		d.bad = d.bad || n > 0
+		return nil
+	}
+	m := make(map[string]string, n)
+	for range n {
+		name := d.text()
+		m[name] = d.text()
+	}
+	return m
+}
+
+func decodeWord[W word](d *decoder, list []W) W {
+	i := d.uint()
+	switch {
+	case i == 0:
+		return W(d.text())
+	case i > uint64(len(list)):
+		d.bad = true
+		return ""
+	}
+	return list[i-1]
+}
+
+// attemptFormat is the first byte of an encoded attempt; another layout gets another number.
+const attemptFormat = 1
+
+// EncodeAttempt writes one.
+func EncodeAttempt(a *grapnel.Attempt) []byte {
+	e := encoder{b: make([]byte, 0, 96+len(a.Error)+len(a.ResponseBody)+48*len(a.ResponseHeaders))}
+	e.b = append(e.b, attemptFormat)
+	e.int(int64(a.Number))
+	encodeWord(&e, triggers, a.Trigger)
+	e.time(a.ScheduledFor)
+	e.time(a.StartedAt)
+	e.span(a.Duration)
+	e.span(a.Phases.DNS)
+	e.span(a.Phases.Connect)
+	e.span(a.Phases.TLS)
+	e.span(a.Phases.FirstByte)
+	e.span(a.Phases.Body)
+	reused := uint64(0)
+	if a.Phases.Reused {
+		reused = 1
+	}
+	e.uint(reused)
+	e.int(int64(a.StatusCode))
+	encodeWord(&e, classes, a.Class)
+	e.text(a.Error)
+	e.texts(a.ResponseHeaders)
+	e.bytes(a.ResponseBody)
+	encodeWord(&e, decisions, a.Decision)
+	e.time(a.NextAttemptAt)
+	e.int(a.PolicyRevision)
+	return e.b
+}
+
+// DecodeAttempt reads one.
+func DecodeAttempt(b []byte) (grapnel.Attempt, error) {
+	if len(b) == 0 || b[0] != attemptFormat {
+		return grapnel.Attempt{}, ErrMangled
+	}
+	d := decoder{b: b[1:]}
+	a := grapnel.Attempt{
+		Number:       int(d.int()),
+		Trigger:      decodeWord(&d, triggers),
+		ScheduledFor: d.time(),
+		StartedAt:    d.time(),
+		Duration:     d.span(),
+		Phases: grapnel.Phases{
+			DNS: d.span(), Connect: d.span(), TLS: d.span(), FirstByte: d.span(), Body: d.span(), Reused: d.uint() == 1,
+		},
+		StatusCode:      int(d.int()),
+		Class:           decodeWord(&d, classes),
+		Error:           d.text(),
+		ResponseHeaders: d.texts(),
+		ResponseBody:    slices.Clone(d.bytes()),
+		Decision:        decodeWord(&d, decisions),
+		NextAttemptAt:   d.time(),
+		PolicyRevision:  d.int(),
+	}
+	if d.bad {
+		return grapnel.Attempt{}, ErrMangled
+	}
+	return a, nil
+}
+
+// Micros and Moment are a time as it is kept. The zero time has a number of its own, the one that UnixMicro gives it.
+func Micros(t time.Time) int64 { return t.UnixMicro() }
+
+// Moment is the time that Micros made a number of, in UTC.
+func Moment(micros int64) time.Time { return time.UnixMicro(micros).UTC() }

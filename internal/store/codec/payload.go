@@ -1,0 +1,139 @@
+package codec
+
+import (
+	"bytes"
+	"hash/crc32"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// How an event's data is kept.
+const (
+	packedNot  = 0
+	packedZstd = 1
+)
+
+// Data above packFrom bytes is compressed, and kept compressed if that saves at least an eighth: less is not worth
+// decompressing for.
+const packFrom = 1 << 10
+
+// Frozen is an event's data as it is stored. It is made on the goroutine of the caller: the writer has no time for it.
+type Frozen struct {
+	Data     []byte
+	Packed   int64
+	Metadata []byte
+	Intake   []byte
+	Sum      int64 // over everything but the intake, which has its own
+}
+
+// Packer compresses and decompresses. Its methods may be called at the same time.
+type Packer struct {
+	zip   *zstd.Encoder
+	unzip *zstd.Decoder
+	spare sync.Pool // of *[]byte, to compress into
+}
+
+// NewPacker makes one; Close gives back what it takes.
+func NewPacker() (*Packer, error) {
+	zip, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(2),
+		zstd.WithWindowSize(1<<20), zstd.WithEncoderCRC(false), zstd.WithLowerEncoderMem(true))
+	if err != nil {
+		return nil, err
+	}
+	unzip, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(2), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(1<<30))
+	if err != nil {
+		return nil, err
+	}
+	return &Packer{zip: zip, unzip: unzip, spare: sync.Pool{New: func() any { return new([]byte) }}}, nil
+}
+
+// Close ends it.
+func (p *Packer) Close() {
+	_ = p.zip.Close()
+	p.unzip.Close()
+}
+
+// Freeze copies data: a caller that gives up waiting may use its buffer for something else while the writer still needs it.
+func (p *Packer) Freeze(e *grapnel.Event) Frozen {
+	f := Frozen{Sum: Sum(e), Intake: EncodeIntake(e.Intake, e.ID)}
+	if len(e.Metadata) > 0 {
+		var enc encoder
+		enc.texts(e.Metadata)
+		f.Metadata = enc.b
+	}
+	f.Data, f.Packed = p.Shrink(e.Data)
+	return f
+}
+
+// Shrink returns a copy of data, compressed if that pays, and how it is kept.
+func (p *Packer) Shrink(data []byte) ([]byte, int64) {
+	if len(data) > packFrom {
+		if packed := p.pack(data); packed != nil {
+			return packed, packedZstd
+		}
+	}
+	return bytes.Clone(data), packedNot
+}
+
+// pack returns data compressed, or nil if that does not pay.
+func (p *Packer) pack(data []byte) []byte {
+	spare := p.spare.Get().(*[]byte)
+	*spare = p.zip.EncodeAll(data, (*spare)[:0])
+	var packed []byte
+	if len(*spare) <= len(data)-len(data)/8 {
+		packed = bytes.Clone(*spare)
+	}
+	if cap(*spare) <= 1<<20 {
+		p.spare.Put(spare)
+	}
+	return packed
+}
+
+// Thaw returns data as it was published.
+func (p *Packer) Thaw(data []byte, packed int64) ([]byte, error) {
+	switch packed {
+	case packedNot:
+		return data, nil
+	case packedZstd:
+		return p.unzip.DecodeAll(data, nil)
+	}
+	return nil, ErrMangled
+}
+
+// DecodeMetadata reads what Freeze wrote of metadata.
+func DecodeMetadata(b []byte) (map[string]string, error) {
+	if len(b) == 0 {
+		return nil, nil
+	}
+	d := decoder{b: b}
+	metadata := d.texts()
+	if d.bad {
+		return nil, ErrMangled
+	}
+	return metadata, nil
+}
+
+// Sum is the checksum over everything that was published, so that a flipped bit anywhere in an event is seen; how it came in has its own.
+// Castagnoli's polynomial is one instruction on the machines that matter.
+func Sum(e *grapnel.Event) int64 {
+	table := crc32.MakeTable(crc32.Castagnoli) // returns the one table there is
+	crc := crc32.Checksum(e.Data, table)
+	var enc encoder
+	var room [256]byte
+	enc.b = room[:0]
+	enc.text(e.ID)
+	enc.text(e.Tenant)
+	enc.text(e.Type)
+	enc.text(e.Key)
+	enc.text(e.ContentType)
+	enc.texts(e.Metadata)
+	enc.time(e.OccurredAt)
+	enc.time(e.AcceptedAt)
+	if e.Source != "" { // without one it is the sum that there was before there were any
+		enc.text(e.Source)
+	}
+	return int64(crc32.Update(crc, table, enc.b))
+}

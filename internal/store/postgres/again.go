@@ -1,0 +1,120 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
+)
+
+// origin is what never changes about a delivery that is to be repeated.
+type origin struct {
+	seq, event       int64
+	target, kind     int32
+	endpoint, tenant string
+	key              string
+}
+
+const originsQuery = `SELECT d.seq, d.event, d.target, d.kind, t.endpoint, k.tenant, e.key FROM (
+		SELECT seq, event, target, kind FROM pending WHERE seq = ANY($1)
+		UNION ALL SELECT seq, event, target, kind FROM finished WHERE seq = ANY($1)
+	) d JOIN target t ON t.number = d.target JOIN kind k ON k.number = d.kind JOIN event e ON e.seq = d.event`
+
+// origins finds deliveries wherever they are. One that moves meanwhile is in one of the places: it is one statement.
+func (s *Store) origins(ctx context.Context, seqs []int64) (map[int64]origin, error) {
+	rows, err := s.pool.Query(ctx, originsQuery, seqs)
+	if err != nil {
+		return nil, readError(ctx, err)
+	}
+	found := make(map[int64]origin, len(seqs))
+	var o origin
+	_, err = pgx.ForEachRow(rows, []any{&o.seq, &o.event, &o.target, &o.kind, &o.endpoint, &o.tenant, &o.key}, func() error {
+		found[o.seq] = o
+		return nil
+	})
+	return found, readError(ctx, err)
+}
+
+// needAgain is what repeating a delivery needs.
+func (o *origin) needAgain(n *needs, ordered bool) {
+	n.refers = true
+	n.deliveries = append(n.deliveries, o.seq)
+	n.newNumbers++
+	if ordered && o.key != "" {
+		n.position(o.endpoint, o.key)
+	}
+}
+
+// there says whether the delivery still is.
+func (t *tx) there(o origin) bool {
+	return o.seq != 0 && (t.places[o.seq] != nil || t.over[o.seq] != nil)
+}
+
+// again makes a delivery that repeats another one, by hand or by a replay, and notes that on the other.
+func (t *tx) again(o origin, trigger grapnel.Trigger, ordered bool, delay time.Duration, at time.Time, by string) store.Redelivered {
+	p := &place{seq: t.draw(), event: o.event, target: o.target, kind: o.kind, endpoint: o.endpoint, tenant: o.tenant, created: micros(at),
+		replayOf: o.seq, trigger: trigger}
+	if ordered && o.key != "" {
+		p.lane = t.byName[laneOf{o.target, o.key}]
+	}
+	t.tally(p).made++
+	t.wait(p, delay)
+	t.redeliveries = append(t.redeliveries, redelivery{p.seq, o.event})
+	t.replayed = append(t.replayed, replayed{of: o.seq, as: p.seq, at: p.created, by: by})
+	done := store.Redelivered{Delivery: p.seq, CreatedAt: codec.Moment(p.created)}
+	if p.head {
+		done.Head = p.shown()
+	}
+	return done
+}
+
+// Again refuses an endpoint that is absent or marked as deleted: unlike Append it carries no version of the configuration, and a
+// delivery that slipped in behind the endpoint's end would wait for ever.
+func (s *Store) Again(ctx context.Context, scope store.Scope, r store.Redelivery) (store.Redelivered, error) {
+	found, err := s.origins(ctx, []int64{r.Of})
+	if err != nil {
+		return store.Redelivered{}, err
+	}
+	o := &repeating{of: found[r.Of], scope: scope, Redelivery: r}
+	if err := s.write(ctx, o); err != nil {
+		return store.Redelivered{}, err
+	}
+	return o.done, nil
+}
+
+type repeating struct {
+	store.Redelivery
+	of    origin // zero: there is none
+	scope store.Scope
+	done  store.Redelivered
+}
+
+func (o *repeating) need(n *needs) {
+	n.once(o.Once)
+	if o.of.seq != 0 {
+		o.of.needAgain(n, o.Ordered)
+		n.endpoints[o.of.endpoint] = true
+	}
+}
+
+func (o *repeating) apply(t *tx) error {
+	o.done = store.Redelivered{}
+	then, err := t.recall(o.Once)
+	switch {
+	case then != nil || err != nil:
+		o.done.Answer = then
+		return err
+	case !t.there(o.of) || !o.scope.Allows(o.of.tenant):
+		return store.ErrNotFound("delivery")
+	case !t.alive(o.of.endpoint):
+		return store.ErrNotFound("endpoint")
+	}
+	o.done = t.again(o.of, o.Trigger, o.Ordered, o.Delay, o.At, "")
+	t.note(o.Audit)
+	t.remember(o.Once, o.done)
+	return nil
+}

@@ -1,0 +1,227 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
+)
+
+// batch is a store.Batch as it goes to a writer: everything that can be encoded is.
+type batch struct {
+	config int64
+	events []incoming
+	packer *codec.Packer
+}
+
+// incoming is an event as it goes to a writer: its data, its metadata and how it came in are the frozen ones.
+type incoming struct {
+	grapnel.Event
+	frozen  codec.Frozen
+	targets []store.Target
+	known   *known
+
+	kind        int32 // its number
+	first, last int64 // of its deliveries
+}
+
+// batch freezes b, if there is one.
+func (s *Store) batch(b *store.Batch) *batch {
+	if b == nil {
+		return nil
+	}
+	frozen := &batch{config: b.Config, packer: s.packer, events: make([]incoming, len(b.Events))}
+	for i, in := range b.Events {
+		frozen.events[i] = incoming{Event: *in.Event, frozen: s.packer.Freeze(in.Event), targets: in.Targets, known: freezeKnown(in.Known)}
+		frozen.events[i].Data, frozen.events[i].Metadata, frozen.events[i].Intake = nil, nil, nil
+	}
+	return frozen
+}
+
+func (b *batch) need(n *needs) {
+	if b == nil {
+		return
+	}
+	for i := range b.events {
+		e := &b.events[i]
+		n.ids[e.ID] = true
+		n.kinds[kindOf(&e.Event)] = true
+		if e.known != nil {
+			n.known[string(e.known.key)] = true
+		}
+		n.newEvents++
+		n.newNumbers += len(e.targets)
+		for _, target := range e.targets {
+			n.targets[target.Endpoint] = true
+			if target.Drop == "" && target.Ordered && e.Key != "" {
+				n.position(target.Endpoint, e.Key)
+			}
+		}
+	}
+}
+
+// stale says whether the batch, if there is one, was matched against another configuration than the one there is.
+func (b *batch) stale(t *tx) bool { return b != nil && b.config != t.version }
+
+// met is an event that is there.
+type met struct {
+	seq, accepted    int64
+	made             int
+	tenant, typ, key string
+	data             []byte
+	packed           int64
+}
+
+const metQuery = `SELECT e.id, e.seq, e.accepted, e.made, k.tenant, k.type, e.key, e.data, e.packed FROM event e JOIN kind k ON k.number = e.kind
+	WHERE e.id = ANY($1)`
+
+func (t *tx) readMet(rows pgx.Rows) error {
+	for rows.Next() {
+		var id string
+		m := new(met)
+		if err := rows.Scan(&id, &m.seq, &m.accepted, &m.made, &m.tenant, &m.typ, &m.key, &m.data, &m.packed); err != nil {
+			return err
+		}
+		t.events[id] = m
+	}
+	return rows.Err()
+}
+
+// is says whether it is the event that somebody sends again.
+func (m *met) is(e *incoming, packer *codec.Packer) (bool, error) {
+	if m.tenant != e.Tenant || m.typ != e.Type || m.key != e.Key {
+		return false, nil
+	}
+	if m.packed == e.frozen.Packed && bytes.Equal(m.data, e.frozen.Data) {
+		return true, nil
+	}
+	there, err := packer.Thaw(m.data, m.packed)
+	if err != nil {
+		return false, err
+	}
+	again, err := packer.Thaw(e.frozen.Data, e.frozen.Packed)
+	return bytes.Equal(there, again), err
+}
+
+func (m *met) placed(id string) store.Placed {
+	return store.Placed{Seq: m.seq, ID: id, AcceptedAt: codec.Moment(m.accepted), Deliveries: m.made}
+}
+
+// accept takes the events of a batch, if there is one.
+func (b *batch) accept(t *tx) (*store.Accepted, error) {
+	if b == nil {
+		return nil, nil
+	}
+	done := new(store.Accepted)
+	var fresh []*place
+	for i := range b.events {
+		placed, made, err := b.place(t, &b.events[i])
+		if err != nil {
+			return nil, err
+		}
+		done.Events = append(done.Events, placed)
+		fresh = append(fresh, made...)
+	}
+	for _, p := range fresh {
+		if p.head {
+			done.Heads = append(done.Heads, *p.shown())
+		}
+	}
+	return done, nil
+}
+
+func (b *batch) place(t *tx, e *incoming) (placed store.Placed, fresh []*place, err error) {
+	if again, known := t.recognize(e); known {
+		return again, nil, nil
+	}
+	if there := t.events[e.ID]; there != nil {
+		same, err := there.is(e, b.packer)
+		if err != nil || !same {
+			return store.Placed{Conflict: true}, nil, err
+		}
+		placed = there.placed(e.ID)
+		placed.Duplicate = true
+		return placed, nil, nil
+	}
+	e.Seq, t.eventSeqs = t.eventSeqs[0], t.eventSeqs[1:]
+	e.kind, e.first, e.last = t.store.names.kind(kindOf(&e.Event)), 0, 0
+	accepted := micros(e.AcceptedAt)
+	for i := range e.targets {
+		p := e.delivery(t, &e.targets[i], accepted)
+		if p.fresh {
+			fresh = append(fresh, p)
+		}
+		if e.last = p.seq; i == 0 {
+			e.first = p.seq
+		}
+	}
+	m := &met{seq: e.Seq, accepted: accepted, made: len(e.targets), tenant: e.Tenant, typ: e.Type, key: e.Key, data: e.frozen.Data,
+		packed: e.frozen.Packed}
+	t.events[e.ID] = m
+	t.newEvents = append(t.newEvents, e)
+	placed = m.placed(e.ID)
+	t.familiar(e.known, placed)
+	return placed, fresh, nil
+}
+
+// delivery makes one delivery of e.
+func (e *incoming) delivery(t *tx, target *store.Target, accepted int64) *place {
+	p := &place{seq: t.draw(), event: e.Seq, target: t.store.names.target(target.Endpoint), kind: e.kind, endpoint: target.Endpoint,
+		tenant: e.Tenant, created: accepted, trigger: target.Trigger, due: none, anchor: none, wide: none}
+	t.tally(p).made++
+	if target.Drop != "" {
+		// It was never in line: it has no position, so that those who are in line have them without gaps.
+		t.archive(p, grapnel.Dropped, grapnel.ReasonNone, target.Drop, accepted, nil)
+		return p
+	}
+	if target.Ordered && e.Key != "" {
+		p.lane = t.byName[laneOf{p.target, e.Key}]
+	}
+	t.wait(p, target.Delay)
+	return p
+}
+
+// Append looks at the idempotency key first, so that a repeated call gets its answer even if the configuration has changed since; then at
+// the version of the configuration.
+func (s *Store) Append(ctx context.Context, b store.Batch) (store.Accepted, error) {
+	o := &appending{batch: s.batch(&b), once: b.Once}
+	err := s.write(ctx, o)
+	if err != nil {
+		return store.Accepted{}, err
+	}
+	return o.done, nil
+}
+
+type appending struct {
+	batch *batch
+	once  *store.Once
+	done  store.Accepted
+}
+
+func (o *appending) need(n *needs) {
+	n.once(o.once)
+	o.batch.need(n)
+}
+
+func (o *appending) apply(t *tx) error {
+	o.done = store.Accepted{}
+	then, err := t.recall(o.once)
+	if then != nil || err != nil {
+		o.done.Answer = then
+		return err
+	}
+	if o.batch.stale(t) {
+		return store.ErrStale
+	}
+	done, err := o.batch.accept(t)
+	if err != nil {
+		return err
+	}
+	o.done = *done
+	t.remember(o.once, o.done)
+	return nil
+}

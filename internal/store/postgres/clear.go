@@ -1,0 +1,66 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+const (
+	clearAudit = `DELETE FROM audit WHERE seq IN (SELECT seq FROM audit WHERE at < $1 AND seq < (SELECT max(seq) FROM audit) ORDER BY seq LIMIT $2
+		FOR UPDATE SKIP LOCKED)`
+	longOver     = "SELECT number FROM replay WHERE NOT active AND finished < $1 ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED"
+	clearItems   = "DELETE FROM replay_item WHERE made IN (SELECT made FROM replay_item WHERE replay = $1 ORDER BY original LIMIT $2)"
+	dropProgress = "DELETE FROM replay_progress WHERE replay = $1"
+	dropReplay   = "DELETE FROM replay WHERE number = $1"
+)
+
+// Clear removes the oldest entries first, then the oldest replays.
+func (s *Store) Clear(ctx context.Context, c store.Clearing, limit int) (removed int, err error) {
+	if limit <= 0 {
+		return 0, ctx.Err()
+	}
+	tag, err := s.pool.Exec(ctx, clearAudit, micros(c.Audit), limit)
+	if err != nil {
+		return 0, asError(err)
+	}
+	removed = int(tag.RowsAffected())
+	for removed < limit {
+		n, err := s.clearReplay(ctx, micros(c.Replays), limit-removed)
+		removed += n
+		if n == 0 || err != nil {
+			return removed, err
+		}
+	}
+	return removed, nil
+}
+
+// clearReplay removes of the oldest replay that is long over what it lists and, when nothing is left of that, itself.
+func (s *Store) clearReplay(ctx context.Context, before int64, limit int) (removed int, err error) {
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		var number int64
+		err := tx.QueryRow(ctx, longOver, before).Scan(&number)
+		if isNone(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		tag, err := tx.Exec(ctx, clearItems, number, limit)
+		if removed = int(tag.RowsAffected()); err != nil || removed >= limit {
+			return err
+		}
+		removed++
+		if _, err := tx.Exec(ctx, dropProgress, number); err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, dropReplay, number)
+		return err
+	})
+	if err != nil {
+		return 0, asError(err)
+	}
+	return removed, nil
+}

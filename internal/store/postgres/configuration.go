@@ -1,0 +1,339 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
+)
+
+// Few write configuration, and each alone: what is there is read when its turn comes.
+const (
+	endpointRow  = "SELECT tenant, revision, deleted FROM endpoint WHERE id = $1"
+	policyRow    = "SELECT tenant, revision, false FROM policy WHERE id = $1"
+	sourceRow    = "SELECT tenant, revision, false FROM source WHERE id = $1"
+	keyRow       = "SELECT tenant, 0::bigint, false FROM api_key WHERE id = $1"
+	policyNamed  = "SELECT EXISTS (SELECT FROM policy WHERE tenant = $1 AND name = $2 AND id <> $3)"
+	sourceNamed  = "SELECT EXISTS (SELECT FROM source WHERE tenant = $1 AND name = $2 AND id <> $3)"
+	queueNamed   = "SELECT EXISTS (SELECT FROM endpoint WHERE tenant = $1 AND queue = $2 AND id <> $3)"
+	somethingFor = "SELECT EXISTS (SELECT FROM pending WHERE target = (SELECT number FROM target WHERE endpoint = $1))"
+
+	setEndpoint = `INSERT INTO endpoint (id, tenant, revision, deleted, queue, body) VALUES ($1, $2, $3, $4, nullif($5, ''), $6)
+		ON CONFLICT (id) DO UPDATE SET revision = excluded.revision, deleted = excluded.deleted, queue = excluded.queue, body = excluded.body`
+	setPolicy = `INSERT INTO policy (id, tenant, revision, name, body) VALUES ($1, $2, $3, $4, $5)
+		ON CONFLICT (id) DO UPDATE SET revision = excluded.revision, name = excluded.name, body = excluded.body`
+	setSource = `INSERT INTO source (id, tenant, revision, name, body) VALUES ($1, $2, $3, $4, $5)
+		ON CONFLICT (id) DO UPDATE SET revision = excluded.revision, name = excluded.name, body = excluded.body`
+	setKey       = "INSERT INTO api_key (id, tenant, body) VALUES ($1, $2, $3) ON CONFLICT (id) DO UPDATE SET body = excluded.body"
+	dropEndpoint = "DELETE FROM endpoint WHERE id = $1"
+	dropStanding = "DELETE FROM standing WHERE endpoint = $1"
+	dropPolicy   = "DELETE FROM policy WHERE id = $1"
+	dropSource   = "DELETE FROM source WHERE id = $1"
+	dropKey      = "DELETE FROM api_key WHERE id = $1"
+)
+
+// object is what there is of a piece of configuration beside its body.
+type object struct {
+	there    bool
+	tenant   string
+	revision int64
+	deleted  bool
+}
+
+func (t *tx) object(query, id string) (object, error) {
+	var o object
+	err := t.conn.QueryRow(t.ctx, query, id).Scan(&o.tenant, &o.revision, &o.deleted)
+	if isNone(err) {
+		return object{}, nil
+	}
+	o.there = err == nil
+	return o, err
+}
+
+// yes is the answer to a question.
+func (t *tx) yes(query string, args ...any) (answer bool, err error) {
+	err = t.conn.QueryRow(t.ctx, query, args...).Scan(&answer)
+	return answer, err
+}
+
+// then queues a statement that is written with everything else.
+func (t *tx) then(sql string, args ...any) {
+	t.also = append(t.also, func(b *pgx.Batch) { b.Queue(sql, args...) })
+}
+
+// writable says whether a scope may write an object of a tenant where there is one already. An object keeps its tenant: what is
+// there under the same id for another one is not found.
+func writable(scope store.Scope, at object, tenant, what string) error {
+	if !scope.Allows(tenant) || at.there && at.tenant != tenant {
+		return store.ErrNotFound(what)
+	}
+	return nil
+}
+
+// revisable also asks for the revision that the writer has read.
+func revisable(scope store.Scope, at object, tenant string, revision int64, what string) error {
+	if err := writable(scope, at, tenant, what); err != nil {
+		return err
+	}
+	switch {
+	case !at.there && revision != 0:
+		return store.ErrNotFound(what)
+	case at.revision != revision:
+		return grapnel.Errorf(grapnel.CodeConflict, "the %s has changed since it was read", what)
+	}
+	return nil
+}
+
+// unnamed refuses a name that another object of the tenant has.
+func (t *tx) unnamed(query, tenant, name, id, what string) error {
+	taken, err := t.yes(query, tenant, name, id)
+	if err == nil && taken {
+		return grapnel.Errorf(grapnel.CodeConflict, "there is already a %s of this name", what)
+	}
+	return err
+}
+
+// putting is the operation of the calls that put configuration.
+type putting struct {
+	with store.With
+	tell *batch // in place of with.Tell
+	keep bool   // the configuration keeps its version
+	also func(*needs)
+	do   func(*tx) (revision int64, err error)
+	done store.Put
+}
+
+func (o *putting) need(n *needs) {
+	n.exclusive = !o.keep
+	n.once(o.with.Once)
+	o.tell.need(n)
+	if o.also != nil {
+		o.also(n)
+	}
+}
+
+func (o *putting) apply(t *tx) error {
+	o.done = store.Put{}
+	then, err := t.recall(o.with.Once)
+	if then != nil || err != nil {
+		o.done.Answer = then
+		return err
+	}
+	if o.tell.stale(t) {
+		return store.ErrStale
+	}
+	revision, err := o.do(t)
+	if err != nil {
+		return err
+	}
+	told, err := o.tell.accept(t)
+	if err != nil {
+		return err
+	}
+	t.note(o.with.Audit)
+	o.done = store.Put{Revision: revision, Version: t.version, Told: told}
+	if !o.keep {
+		t.bumped = true
+		o.done.Version++
+	}
+	t.remember(o.with.Once, o.done)
+	return nil
+}
+
+func (s *Store) put(ctx context.Context, o *putting) (store.Put, error) {
+	o.tell = s.batch(o.with.Tell)
+	if err := s.writeAlone(ctx, o); err != nil {
+		return store.Put{}, err
+	}
+	return o.done, nil
+}
+
+// PutEndpoint gives a new endpoint revision 1.
+func (s *Store) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.Endpoint, with store.With) (store.Put, error) {
+	before := ep.Revision
+	ep.Revision++
+	body, err := codec.EncodeEndpoint(ep)
+	if err != nil {
+		return store.Put{}, err
+	}
+	queue := ""
+	if ep.Queue != nil && ep.DeletedAt.IsZero() {
+		queue = ep.Queue.Name
+	}
+	return s.put(ctx, &putting{with: with, do: func(t *tx) (int64, error) {
+		at, err := t.object(endpointRow, ep.ID)
+		if err == nil {
+			err = revisable(scope, at, ep.Tenant, before, "endpoint")
+		}
+		if err == nil && queue != "" {
+			err = t.unnamed(queueNamed, ep.Tenant, queue, ep.ID, "queue")
+		}
+		t.then(setEndpoint, ep.ID, ep.Tenant, ep.Revision, !ep.DeletedAt.IsZero(), queue, body)
+		return ep.Revision, err
+	}})
+}
+
+// RemoveEndpoint refuses an endpoint that is not marked as deleted, or for which something waits, with
+// grapnel.CodeConflict. Its deliveries stay in the history.
+func (s *Store) RemoveEndpoint(ctx context.Context, id string) error {
+	_, err := s.put(ctx, &putting{do: func(t *tx) (int64, error) {
+		at, err := t.object(endpointRow, id)
+		switch {
+		case err != nil:
+			return 0, err
+		case !at.there:
+			return 0, store.ErrNotFound("endpoint")
+		case !at.deleted:
+			return 0, grapnel.Errorf(grapnel.CodeConflict, "the endpoint is not deleted")
+		}
+		waits, err := t.yes(somethingFor, id)
+		if err == nil && waits {
+			err = grapnel.Errorf(grapnel.CodeConflict, "deliveries wait for the endpoint")
+		}
+		t.then(dropStanding, id)
+		t.then(dropEndpoint, id)
+		return 0, err
+	}})
+	return err
+}
+
+// PutSource gives a new source revision 1.
+func (s *Store) PutSource(ctx context.Context, scope store.Scope, src grapnel.Source, with store.With) (store.Put, error) {
+	before := src.Revision
+	src.Revision++
+	body, err := codec.EncodeSource(src)
+	if err != nil {
+		return store.Put{}, err
+	}
+	return s.put(ctx, &putting{with: with, do: func(t *tx) (int64, error) {
+		at, err := t.object(sourceRow, src.ID)
+		if err == nil {
+			err = revisable(scope, at, src.Tenant, before, "source")
+		}
+		if err == nil {
+			err = t.unnamed(sourceNamed, src.Tenant, src.Name, src.ID, "source")
+		}
+		t.then(setSource, src.ID, src.Tenant, src.Revision, src.Name, body)
+		return src.Revision, err
+	}})
+}
+
+// remove is what calls do that delete a piece of configuration.
+func (s *Store) remove(ctx context.Context, scope store.Scope, with store.With, row, drop, id, what string) (store.Put, error) {
+	return s.put(ctx, &putting{with: with, do: func(t *tx) (int64, error) {
+		at, err := t.object(row, id)
+		if err == nil && !(at.there && scope.Allows(at.tenant)) {
+			err = store.ErrNotFound(what)
+		}
+		t.then(drop, id)
+		return 0, err
+	}})
+}
+
+// DeleteSource forgets a source.
+func (s *Store) DeleteSource(ctx context.Context, scope store.Scope, id string, with store.With) (store.Put, error) {
+	return s.remove(ctx, scope, with, sourceRow, dropSource, id, "source")
+}
+
+// PutPolicy counts revisions but does not ask for one.
+func (s *Store) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, once *store.Once) (store.Put, error) {
+	body, err := codec.EncodePolicy(p)
+	if err != nil {
+		return store.Put{}, err
+	}
+	return s.put(ctx, &putting{with: store.With{Once: once}, do: func(t *tx) (int64, error) {
+		at, err := t.object(policyRow, p.ID)
+		if err == nil {
+			err = writable(scope, at, p.Tenant, "policy")
+		}
+		if err == nil {
+			err = t.unnamed(policyNamed, p.Tenant, p.Name, p.ID, "policy")
+		}
+		t.then(setPolicy, p.ID, p.Tenant, at.revision+1, p.Name, body)
+		return at.revision + 1, err
+	}})
+}
+
+// DeletePolicy forgets a policy. Whether an endpoint still names it is not asked here.
+func (s *Store) DeletePolicy(ctx context.Context, scope store.Scope, id string) error {
+	_, err := s.remove(ctx, scope, store.With{}, policyRow, dropPolicy, id, "policy")
+	return err
+}
+
+// PutKey returns revision 0: keys have none. A key without tenant can only be written by everyone.
+func (s *Store) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, once *store.Once) (store.Put, error) {
+	body, err := codec.EncodeKey(k)
+	if err != nil {
+		return store.Put{}, err
+	}
+	return s.put(ctx, &putting{with: store.With{Once: once}, do: func(t *tx) (int64, error) {
+		at, err := t.object(keyRow, k.ID)
+		if err == nil {
+			err = writable(scope, at, k.Tenant, "key")
+		}
+		t.then(setKey, k.ID, k.Tenant, body)
+		return 0, err
+	}})
+}
+
+// DeleteKey forgets an API key.
+func (s *Store) DeleteKey(ctx context.Context, scope store.Scope, id string) error {
+	_, err := s.remove(ctx, scope, store.With{}, keyRow, dropKey, id, "key")
+	return err
+}
+
+// newestSQL is the highest number of any delivery. The sequence may have given higher ones in vain.
+const newestSQL = "(SELECT greatest((SELECT max(seq) FROM pending), (SELECT max(seq) FROM finished), newest) FROM ledger)"
+
+const ageQuery = "SELECT version, " + newestSQL + " FROM configuration"
+
+// Version is that of Config.
+func (s *Store) Version(ctx context.Context) (version, newest int64, err error) {
+	err = s.pool.QueryRow(ctx, ageQuery).Scan(&version, &newest)
+	return version, newest, readError(ctx, err)
+}
+
+// Config returns everything, sorted by id, as it was at one moment.
+func (s *Store) Config(ctx context.Context) (c store.Config, err error) {
+	err = s.snapshot(ctx, func(tx pgx.Tx) error {
+		if err := tx.QueryRow(ctx, ageQuery).Scan(&c.Version, &c.Newest); err != nil {
+			return err
+		}
+		if c.Endpoints, err = bodies(ctx, tx, "SELECT revision, body FROM endpoint ORDER BY id", codec.DecodeEndpoint); err != nil {
+			return err
+		}
+		if c.Sources, err = bodies(ctx, tx, "SELECT revision, body FROM source ORDER BY id", codec.DecodeSource); err != nil {
+			return err
+		}
+		if c.Policies, err = bodies(ctx, tx, "SELECT revision, body FROM policy ORDER BY id", codec.DecodePolicy); err != nil {
+			return err
+		}
+		c.Keys, err = bodies(ctx, tx, "SELECT 0::bigint, body FROM api_key ORDER BY id", codec.DecodeKey)
+		return err
+	})
+	return c, err
+}
+
+func bodies[T any](ctx context.Context, tx pgx.Tx, query string, decode func(revision int64, body []byte) (T, error)) (all []T, err error) {
+	rows, err := tx.Query(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	var revision int64
+	var body []byte
+	_, err = pgx.ForEachRow(rows, []any{&revision, &body}, func() error {
+		one, err := decode(revision, body)
+		all = append(all, one)
+		return err
+	})
+	return all, err
+}
+
+// snapshot is read within one transaction: everything that do reads is of one moment.
+func (s *Store) snapshot(ctx context.Context, do func(pgx.Tx) error) error {
+	err := pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, do)
+	return readError(ctx, err)
+}

@@ -1,0 +1,140 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
+)
+
+// The columns of what waits and of what is over, brought to one shape.
+const (
+	waitingShape = `d.seq, d.event, d.target, d.kind, d.position, d.created, d.replay_of, d.took, d.attempts, d.status_code, 'pending' AS status,
+		d.class, d.code, d.reason, d.head, d.blocked, d.due, d.anchor, NULL::bigint AS finished, NULL::bytea AS body`
+	overShape = `d.seq, d.event, d.target, d.kind, d.position, d.created, d.replay_of, d.took, d.attempts, d.status_code, d.status,
+		d.class, d.code, d.reason, false AS head, false AS blocked, NULL::bigint AS due, NULL::bigint AS anchor, d.finished, d.body`
+	showColumns = `d.seq, d.event, e.id, t.endpoint, k.tenant, k.type, e.key, d.position, d.created, d.replay_of, d.took, d.attempts,
+		d.status_code, d.status, d.class, d.code, d.reason, d.head, d.blocked, coalesce(d.due, -4611686018427387904),
+		coalesce(d.anchor, -4611686018427387904), coalesce(d.finished, -4611686018427387904), d.body,
+		coalesce(m.note, ''), coalesce(m.discarded, -4611686018427387904), coalesce(m.discard_reason, ''),
+		coalesce(m.replayed, -4611686018427387904), coalesce(m.replayed_by, ''), coalesce(m.replayed_as, 0), coalesce(m.replay_result, '')`
+	showJoins = ` d JOIN event e ON e.seq = d.event JOIN kind k ON k.number = d.kind JOIN target t ON t.number = d.target
+		LEFT JOIN mark m ON m.delivery = d.seq`
+
+	deliveriesQuery = "SELECT " + showColumns + " FROM (SELECT " + waitingShape + " FROM pending d WHERE seq = ANY($1) UNION ALL SELECT " +
+		overShape + " FROM finished d WHERE seq = ANY($1))" + showJoins + " ORDER BY d.seq"
+	attemptsQuery = "SELECT body FROM attempt WHERE delivery = $1 ORDER BY number"
+)
+
+// shownRow is a delivery as it comes from the database.
+type shownRow struct {
+	grapnel.Delivery
+	created, due, anchor, finished, discarded, replayed int64
+	body                                                []byte
+}
+
+func (r *shownRow) into() []any {
+	d := &r.Delivery
+	return []any{&d.Seq, &d.EventSeq, &d.EventID, &d.EndpointID, &d.Tenant, &d.Type, &d.Key, &d.Position, &r.created, &d.ReplayOf, &d.Last.Duration,
+		&d.AttemptsMade, &d.Last.StatusCode, &d.Status, &d.Last.Class, &d.ReasonCode, &d.Reason, &d.Waiting.Head, &d.Waiting.Blocked, &r.due,
+		&r.anchor, &r.finished, &r.body, &d.Mark.Note, &r.discarded, &d.Mark.DiscardReason, &r.replayed, &d.Mark.ReplayedBy, &d.Mark.ReplayedAs,
+		&d.Mark.ReplayResult}
+}
+
+// readDeliveries calls take with each row; the attempt that ended it is in the body.
+func readDeliveries(rows pgx.Rows, take func(d grapnel.Delivery, body []byte)) error {
+	var r shownRow
+	_, err := pgx.ForEachRow(rows, r.into(), func() error {
+		d := r.Delivery
+		d.CreatedAt, d.FinishedAt = codec.Moment(r.created), instant(r.finished)
+		d.Waiting.Due, d.Waiting.Anchor = instant(r.due), instant(r.anchor)
+		d.NextAttemptAt = d.Waiting.Due
+		d.Mark.DiscardedAt, d.Mark.ReplayedAt = instant(r.discarded), instant(r.replayed)
+		take(d, r.body)
+		return nil
+	})
+	return err
+}
+
+// Delivery returns attempts in the order in which they were recorded.
+func (s *Store) Delivery(ctx context.Context, scope store.Scope, seq int64) (*grapnel.Delivery, error) {
+	var found *grapnel.Delivery
+	err := s.snapshot(ctx, func(tx pgx.Tx) error {
+		var last []byte
+		rows, err := tx.Query(ctx, deliveriesQuery, []int64{seq})
+		if err == nil {
+			err = readDeliveries(rows, func(d grapnel.Delivery, body []byte) { found, last = &d, body })
+		}
+		if err != nil || found == nil || !scope.Allows(found.Tenant) {
+			found = nil
+			return err
+		}
+		rows, err = tx.Query(ctx, attemptsQuery, seq)
+		if err != nil {
+			return err
+		}
+		bodies, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
+		if err != nil {
+			return err
+		}
+		if last != nil {
+			bodies = append(bodies, last)
+		}
+		for _, body := range bodies {
+			a, err := codec.DecodeAttempt(body)
+			if err != nil {
+				return err
+			}
+			found.Attempts = append(found.Attempts, a)
+		}
+		return nil
+	})
+	if err == nil && found == nil {
+		err = store.ErrNotFound("delivery")
+	}
+	return found, err
+}
+
+const (
+	eventByIDQuery = "SELECT " + eventColumns + ", e.first, e.last, e.intake FROM event e JOIN kind k ON k.number = e.kind WHERE e.id = $1"
+	ofEventQuery   = "SELECT " + showColumns + " FROM (SELECT " + waitingShape + ` FROM pending d WHERE event = $1 AND (seq BETWEEN $2 AND $3
+			OR seq IN (SELECT delivery FROM redelivery WHERE event = $1))
+		UNION ALL SELECT ` + overShape + ` FROM finished d WHERE event = $1 AND (seq BETWEEN $2 AND $3
+			OR seq IN (SELECT delivery FROM redelivery WHERE event = $1)))` + showJoins + " ORDER BY d.seq"
+)
+
+// Event takes an empty tenant as any that the scope allows.
+func (s *Store) Event(ctx context.Context, scope store.Scope, tenant, id string) (e *grapnel.Event, ds []grapnel.Delivery, err error) {
+	err = s.snapshot(ctx, func(tx pgx.Tx) error {
+		var r eventRow
+		var first, last int64
+		var intake []byte
+		err := tx.QueryRow(ctx, eventByIDQuery, id).Scan(append(r.into(), &first, &last, &intake)...)
+		if isNone(err) || err == nil && (!scope.Allows(r.Tenant) || tenant != "" && tenant != r.Tenant) {
+			return store.ErrNotFound("event")
+		}
+		if err != nil {
+			return err
+		}
+		if e = s.thaw(&r); e == nil {
+			return codec.ErrMangled
+		}
+		if intake != nil {
+			if e.Intake, err = codec.DecodeIntake(intake, e.ID); err != nil {
+				return err
+			}
+		}
+		rows, err := tx.Query(ctx, ofEventQuery, e.Seq, first, last)
+		if err != nil {
+			return err
+		}
+		return readDeliveries(rows, func(d grapnel.Delivery, _ []byte) { ds = append(ds, d) })
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return e, ds, nil
+}

@@ -1,0 +1,42 @@
+package postgres
+
+import (
+	"strconv"
+	"strings"
+)
+
+// filter builds a query from parts that are written here and values that come from outside. Values are always parameters.
+type filter struct {
+	b      strings.Builder
+	values []any
+}
+
+func (f *filter) sql() string { return f.b.String() }
+
+func (f *filter) text(part string) *filter {
+	f.b.WriteString(part)
+	return f
+}
+
+func (f *filter) value(v any) *filter {
+	f.values = append(f.values, v)
+	f.b.WriteByte('$')
+	f.b.WriteString(strconv.Itoa(len(f.values)))
+	return f
+}
+
+// equal asks for a column's value, unless it is empty.
+func (f *filter) equal(column, value string) *filter {
+	if value == "" {
+		return f
+	}
+	return f.text(" AND " + column + " = ").value(value)
+}
+
+// either asks for one of some values of a column, unless there are none.
+func either[V any](f *filter, column string, values []V) *filter {
+	if len(values) == 0 {
+		return f
+	}
+	return f.text(" AND " + column + " = ANY(").value(values).text(")")
+}

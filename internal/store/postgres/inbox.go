@@ -1,0 +1,105 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
+)
+
+const (
+	asideColumns = "id, tenant, why, event, content_type, size, intake"
+	asideQuery   = "SELECT " + asideColumns + ", packed, sum, body FROM aside WHERE id = $1"
+	addAside     = `INSERT INTO aside (id, tenant, source, why, at, event, content_type, size, packed, sum, intake, body)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT DO NOTHING`
+	unlearn    = "DELETE FROM known WHERE key IN (SELECT key FROM known WHERE until < $1 ORDER BY until, seq LIMIT $2 FOR UPDATE SKIP LOCKED)"
+	dropAsides = "DELETE FROM aside WHERE id IN (SELECT id FROM aside WHERE at < $1 ORDER BY at, id LIMIT $2 FOR UPDATE SKIP LOCKED)"
+)
+
+// SetAside encodes on the goroutine of the caller, as Append does.
+func (s *Store) SetAside(ctx context.Context, a grapnel.Aside) error {
+	if a.Why != grapnel.AsideUnverified && a.Why != grapnel.AsideConflict {
+		return grapnel.Errorf(grapnel.CodeInvalid, "%q is no reason to set a request aside", a.Why)
+	}
+	a.Size = len(a.Body)
+	body, packed := s.packer.Shrink(a.Body)
+	args := []any{a.ID, a.Tenant, a.Source, string(a.Why), micros(a.At), a.Event, a.ContentType, a.Size, packed, codec.SumAside(&a),
+		codec.EncodeIntake(&a.Intake, a.ID), body}
+	return s.write(ctx, &change{do: func(t *tx) error {
+		t.then(addAside, args...)
+		return nil
+	}})
+}
+
+func readAside(row pgx.Row, more ...any) (a grapnel.Aside, err error) {
+	var intake []byte
+	if err := row.Scan(append([]any{&a.ID, &a.Tenant, &a.Why, &a.Event, &a.ContentType, &a.Size, &intake}, more...)...); err != nil {
+		return a, err
+	}
+	in, err := codec.DecodeIntake(intake, a.ID)
+	if err != nil {
+		return a, fmt.Errorf("postgres: how request %s came in: %w", a.ID, err)
+	}
+	a.Intake = *in
+	return a, nil
+}
+
+// Aside returns one with its body.
+func (s *Store) Aside(ctx context.Context, scope store.Scope, id string) (grapnel.Aside, error) {
+	var packed, sum int64
+	var body []byte
+	a, err := readAside(s.pool.QueryRow(ctx, asideQuery, id), &packed, &sum, &body)
+	switch {
+	case isNone(err) || err == nil && !scope.Allows(a.Tenant):
+		return grapnel.Aside{}, store.ErrNotFound("request")
+	case err != nil:
+		return grapnel.Aside{}, readError(ctx, err)
+	}
+	if a.Body, err = s.packer.Thaw(body, packed); err != nil || codec.SumAside(&a) != sum {
+		return grapnel.Aside{}, fmt.Errorf("postgres: request %s: %w", id, codec.ErrMangled)
+	}
+	return a, nil
+}
+
+// AsideList returns at most Limit of them; no limit is none. What is corrupt is left out.
+func (s *Store) AsideList(ctx context.Context, scope store.Scope, q store.AsideQuery) (list []grapnel.Aside, err error) {
+	tenant, some := scope.Narrow(q.Tenant)
+	if !some || q.Limit <= 0 {
+		return nil, ctx.Err()
+	}
+	var f filter
+	f.text("SELECT "+asideColumns+" FROM aside WHERE true").equal("tenant", tenant).equal("source", q.Source).equal("why", string(q.Why))
+	if q.Before != "" {
+		f.text(" AND id < ").value(q.Before)
+	}
+	f.text(" ORDER BY id DESC LIMIT ").value(q.Limit)
+	rows, err := s.pool.Query(ctx, f.sql(), f.values...)
+	if err != nil {
+		return nil, readError(ctx, err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		a, err := readAside(rows)
+		if err != nil {
+			s.log.Error("a request in the database is corrupt", "request", a.ID, "error", err)
+			continue
+		}
+		list = append(list, a)
+	}
+	return list, readError(ctx, rows.Err())
+}
+
+// Unlearn forgets and removes the oldest first.
+func (s *Store) Unlearn(ctx context.Context, now, asideBefore time.Time, limit int) (int, error) {
+	forgotten, err := s.pool.Exec(ctx, unlearn, micros(now), max(limit, 0))
+	if err != nil {
+		return 0, asError(err)
+	}
+	removed, err := s.pool.Exec(ctx, dropAsides, micros(asideBefore), max(limit, 0))
+	return int(forgotten.RowsAffected() + removed.RowsAffected()), asError(err)
+}

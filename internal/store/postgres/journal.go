@@ -1,0 +1,54 @@
+package postgres
+
+import (
+	"context"
+	"math"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
+)
+
+// Note keeps an entry.
+func (s *Store) Note(ctx context.Context, e grapnel.AuditEntry) error {
+	return s.write(ctx, &change{do: func(t *tx) error {
+		t.note(&e)
+		return nil
+	}})
+}
+
+const auditQuery = "SELECT seq, at, tenant, actor, verb, endpoint, delivery, reason FROM audit WHERE seq < "
+
+// AuditList returns at most Limit entries; no limit is none.
+func (s *Store) AuditList(ctx context.Context, scope store.Scope, q store.AuditQuery) (list []grapnel.AuditEntry, err error) {
+	tenant, some := scope.Narrow(q.Tenant)
+	if !some || q.Limit <= 0 {
+		return nil, ctx.Err()
+	}
+	var f filter
+	f.text(auditQuery).value(below(q.Before))
+	f.equal("tenant", tenant).equal("endpoint", q.Endpoint).equal("delivery", q.Delivery)
+	f.text(" ORDER BY seq DESC LIMIT ").value(q.Limit)
+	rows, err := s.pool.Query(ctx, f.sql(), f.values...)
+	if err != nil {
+		return nil, readError(ctx, err)
+	}
+	var e grapnel.AuditEntry
+	var at int64
+	_, err = pgx.ForEachRow(rows, []any{&e.Seq, &at, &e.Tenant, &e.Actor, &e.Verb, &e.Endpoint, &e.Delivery, &e.Reason}, func() error {
+		e.At = codec.Moment(at)
+		list = append(list, e)
+		return nil
+	})
+	return list, readError(ctx, err)
+}
+
+// below is the number that a list begins under.
+func below(before int64) int64 {
+	if before <= 0 {
+		return math.MaxInt64
+	}
+	return before
+}

@@ -1,0 +1,89 @@
+package postgres
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
+)
+
+// known is what an event is known by, and what was answered for it.
+type known struct {
+	key, sum []byte
+	until    int64
+	placed   store.Placed
+}
+
+func freezeKnown(k *store.Known) *known {
+	if k == nil {
+		return nil
+	}
+	h := sha256.New()
+	_, _ = h.Write(append([]byte(k.Source), 0))
+	_, _ = h.Write(k.By)
+	return &known{key: h.Sum(nil), sum: bytes.Clone(k.Sum[:]), until: micros(k.Until)}
+}
+
+const (
+	knownQuery = "SELECT key, sum, until, seq, accepted, made, event FROM known WHERE key = ANY($1)"
+	dropKnown  = `DELETE FROM known k USING unnest($1::bytea[], $2::bigint[]) u(key, accepted) WHERE k.key = u.key AND k.until <= u.accepted`
+	addKnown   = `INSERT INTO known (key, sum, until, seq, accepted, made, event)
+		SELECT * FROM unnest($1::bytea[], $2::bytea[], $3::bigint[], $4::bigint[], $5::bigint[], $6::int[], $7::text[])`
+)
+
+func (t *tx) readKnown(rows pgx.Rows) error {
+	for rows.Next() {
+		k := new(known)
+		var accepted int64
+		if err := rows.Scan(&k.key, &k.sum, &k.until, &k.placed.Seq, &accepted, &k.placed.Deliveries, &k.placed.ID); err != nil {
+			return err
+		}
+		k.placed.AcceptedAt = codec.Moment(accepted)
+		t.known[string(k.key)] = k
+	}
+	return rows.Err()
+}
+
+// recognize returns the answer to an event that is known.
+func (t *tx) recognize(e *incoming) (store.Placed, bool) {
+	if e.known == nil {
+		return store.Placed{}, false
+	}
+	k := t.known[string(e.known.key)]
+	if k == nil || k.until <= micros(e.AcceptedAt) {
+		return store.Placed{}, false
+	}
+	again := k.placed
+	again.Duplicate, again.Differs = true, !bytes.Equal(k.sum, e.known.sum)
+	return again, true
+}
+
+// familiar makes an event known that was accepted. One that was known by the same until now is forgotten.
+func (t *tx) familiar(k *known, placed store.Placed) {
+	if k == nil {
+		return
+	}
+	k.placed = placed
+	t.known[string(k.key)] = k
+	t.learned = append(t.learned, k)
+}
+
+// flushKnown writes what is known from now on. Another node that has learned the same at the same time spoils the transaction.
+func (t *tx) flushKnown(b *pgx.Batch) {
+	rows := slices.DeleteFunc(t.learned, func(k *known) bool { return t.known[string(k.key)] != k })
+	if len(rows) == 0 {
+		return
+	}
+	slices.SortFunc(rows, func(x, y *known) int { return bytes.Compare(x.key, y.key) })
+	keys := column(rows, func(k *known) []byte { return k.key })
+	accepted := column(rows, func(k *known) int64 { return micros(k.placed.AcceptedAt) })
+	b.Queue(dropKnown, keys, accepted)
+	b.Queue(addKnown, keys, column(rows, func(k *known) []byte { return k.sum }), column(rows, func(k *known) int64 { return k.until }),
+		column(rows, func(k *known) int64 { return k.placed.Seq }), accepted,
+		column(rows, func(k *known) int32 { return int32(k.placed.Deliveries) }),
+		column(rows, func(k *known) string { return k.placed.ID }))
+}

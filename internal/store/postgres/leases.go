@@ -1,0 +1,280 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
+)
+
+// yields says whether the lease of p, if it has one, lets a change be made that counts as made at a time.
+func (t *tx) yields(p *place, c store.Change) bool {
+	c.At = codec.Moment(micros(t.at(c.At)))
+	if p.lease == nil {
+		return c.Yields("", time.Time{})
+	}
+	return c.Yields(p.lease.token, instant(p.due))
+}
+
+// at is the time by which leases end: the database's, so that all nodes agree about it.
+func (t *tx) at(callers time.Time) time.Time {
+	if t.store.callers {
+		return callers
+	}
+	return codec.Moment(t.clock)
+}
+
+// release ends the lease of p, if it has one.
+func (t *tx) release(p *place) {
+	if p.lease != nil {
+		p.lease = nil
+		t.released = append(t.released, p.seq)
+	}
+}
+
+const (
+	dropLeases = "DELETE FROM lease WHERE delivery = ANY($1)"
+	addLeases  = `INSERT INTO lease (delivery, token, target, consumer, scheduled, granted)
+		SELECT * FROM unnest($1::bigint[], $2::text[], $3::int[], $4::text[], $5::bigint[], $6::bigint[])`
+)
+
+func (t *tx) flushLeases(b *pgx.Batch) {
+	if len(t.released) > 0 {
+		b.Queue(dropLeases, t.released)
+	}
+	if rows := t.leased; len(rows) > 0 {
+		b.Queue(addLeases, column(rows, numberOf), column(rows, func(p *place) string { return p.lease.token }),
+			column(rows, func(p *place) int32 { return p.target }), column(rows, func(p *place) string { return p.lease.consumer }),
+			column(rows, func(p *place) int64 { return p.lease.scheduled }), column(rows, func(p *place) int64 { return p.lease.granted }))
+	}
+}
+
+// leaseShown is the lease that a place has.
+func (p *place) leaseShown() grapnel.Lease {
+	return grapnel.Lease{
+		Token: p.lease.token, Queue: p.endpoint, Consumer: p.lease.consumer, Delivery: p.seq, CreatedAt: codec.Moment(p.created),
+		Anchor: instant(p.anchor), Event: p.event, Number: int(p.attempts) + 1, Trigger: p.trigger, Scheduled: codec.Moment(p.lease.scheduled),
+		GrantedAt: codec.Moment(p.lease.granted), Until: instant(p.due),
+	}
+}
+
+const (
+	queueLock = "SELECT pg_advisory_xact_lock(1735552119, $1::int)" // a class of its own
+	clockSQL  = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+	heldQuery = "SELECT consumer, count(*) FROM lease WHERE target = $1 GROUP BY consumer"
+	// overLeases are found from the leases, of which there are few, not among the heads.
+	overLeases = `SELECT p.seq, p.due FROM lease s JOIN pending p ON p.seq = s.delivery WHERE s.target = $1 AND p.due <= $2 ORDER BY p.due, p.seq LIMIT $3`
+	freeHeads  = `SELECT p.seq, p.due, EXISTS (SELECT FROM lease WHERE delivery = p.seq) FROM pending p
+		WHERE p.target = $1 AND p.due IS NOT NULL AND p.seq <> ALL($2) ORDER BY p.due, p.seq LIMIT $3`
+)
+
+// claiming is the operation of Claim. Those who claim from one queue come one after the other, so that they do not fight for the same heads.
+type claiming struct {
+	store.Claim
+	done store.Claimed
+}
+
+func (o *claiming) need(n *needs) { n.queue = o.Queue; n.targets[o.Queue] = true }
+
+func (o *claiming) apply(t *tx) error {
+	o.done = store.Claimed{}
+	target := t.store.names.target(o.Queue)
+	at := t.at(o.Now)
+	now := micros(at)
+	over, heads, err := t.lookFor(target, now, len(o.Wants))
+	if err != nil {
+		return err
+	}
+	wants, err := t.granted(target, o.Wants)
+	if err != nil {
+		return err
+	}
+	var last *spot
+	if len(over) == store.MostOver {
+		last = &over[len(over)-1]
+	}
+	var take []int64
+	for _, h := range heads {
+		looked := h.due <= now && (last == nil || !last.before(h)) && !h.leased
+		if !looked || len(take) == len(wants) {
+			o.done.Next = codec.Moment(h.due)
+			break
+		}
+		take = append(take, h.seq)
+	}
+	seqs := append(column(over, func(h spot) int64 { return h.seq }), take...)
+	if err := t.load(seqs); err != nil {
+		return err
+	}
+	for i, seq := range seqs {
+		p := t.places[seq]
+		switch {
+		case p == nil || !p.head || p.blocked || p.due > now || (p.lease != nil) != (i < len(over)):
+			// Somebody has changed it before it was locked; the next call sees that.
+		case i < len(over):
+			o.done.Over = append(o.done.Over, p.leaseShown())
+		default:
+			w := wants[i-len(over)]
+			p.lease = &lease{token: w.Token, consumer: w.Consumer, scheduled: p.due, granted: now}
+			p.due, p.dirty = micros(at.Add(w.For)), true
+			t.leased = append(t.leased, p)
+			o.done.Leases = append(o.done.Leases, p.leaseShown())
+		}
+	}
+	return nil
+}
+
+// spot is where a head is among those of its queue.
+type spot struct {
+	seq, due int64
+	leased   bool
+}
+
+func (a spot) before(b spot) bool { return a.due < b.due || a.due == b.due && a.seq < b.seq }
+
+// lookFor returns the leases that are over, and as many other heads as are looked at, the earliest first.
+func (t *tx) lookFor(target int32, now int64, wants int) (over, heads []spot, err error) {
+	rows, err := t.conn.Query(t.ctx, overLeases, target, now, store.MostOver)
+	if err != nil {
+		return nil, nil, err
+	}
+	var h spot
+	if _, err = pgx.ForEachRow(rows, []any{&h.seq, &h.due}, func() error {
+		over = append(over, h)
+		return nil
+	}); err != nil {
+		return nil, nil, err
+	}
+	known := column(over, func(h spot) int64 { return h.seq })
+	if rows, err = t.conn.Query(t.ctx, freeHeads, target, known, wants+1); err != nil {
+		return nil, nil, err
+	}
+	_, err = pgx.ForEachRow(rows, []any{&h.seq, &h.due, &h.leased}, func() error {
+		heads = append(heads, h)
+		return nil
+	})
+	return over, heads, err
+}
+
+// granted are the wants that are not passed over.
+func (t *tx) granted(target int32, wants []store.Want) ([]store.Want, error) {
+	rows, err := t.conn.Query(t.ctx, heldQuery, target)
+	if err != nil {
+		return nil, err
+	}
+	held := make(map[string]int)
+	var consumer string
+	var n int
+	if _, err := pgx.ForEachRow(rows, []any{&consumer, &n}, func() error {
+		held[consumer] = n
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(slices.Clone(wants), func(w store.Want) bool {
+		if w.Most > 0 && held[w.Consumer] >= w.Most {
+			return true
+		}
+		held[w.Consumer]++
+		return false
+	}), nil
+}
+
+// Claim looks at the heads of one queue while nobody else does.
+func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
+	o := &claiming{Claim: c}
+	if err := s.writeAlone(ctx, o); err != nil {
+		return store.Claimed{}, err
+	}
+	return o.done, nil
+}
+
+const (
+	leasePlaces = "SELECT " + placeColumns + " FROM pending p JOIN lease s ON s.delivery = p.seq"
+	otherJoins  = " JOIN target t ON t.number = p.target JOIN kind k ON k.number = p.kind LEFT JOIN lane l ON l.number = p.lane"
+	leaseQuery  = leasePlaces + otherJoins + " WHERE s.token = $1"
+	leasesQuery = leasePlaces + otherJoins + ` WHERE s.target = (SELECT number FROM target WHERE endpoint = $1) ORDER BY p.due, p.seq LIMIT $2`
+)
+
+func (s *Store) leases(ctx context.Context, query string, args ...any) (list []grapnel.Lease, err error) {
+	err = s.readHeads(ctx, func(p *place) { list = append(list, p.leaseShown()) }, query, args...)
+	return list, err
+}
+
+// Lease finds a lease by its token.
+func (s *Store) Lease(ctx context.Context, token string) (grapnel.Lease, error) {
+	list, err := s.leases(ctx, leaseQuery, token)
+	if err == nil && len(list) == 0 {
+		err = store.ErrNotFound("lease")
+	}
+	if err != nil {
+		return grapnel.Lease{}, err
+	}
+	return list[0], nil
+}
+
+// LeaseList returns those first that end first.
+func (s *Store) LeaseList(ctx context.Context, queue string, limit int) ([]grapnel.Lease, error) {
+	return s.leases(ctx, leasesQuery, queue, max(limit, 0))
+}
+
+// Extend moves the end of a lease.
+func (s *Store) Extend(ctx context.Context, token string, now time.Time, by time.Duration) (grapnel.Lease, error) {
+	over := grapnel.Errorf(grapnel.CodeConflict, "the lease is over")
+	is, err := s.Lease(ctx, token)
+	if grapnel.CodeOf(err) == grapnel.CodeNotFound {
+		return grapnel.Lease{}, over
+	}
+	if err != nil {
+		return grapnel.Lease{}, err
+	}
+	var extended grapnel.Lease
+	err = s.write(ctx, &change{
+		needs: func(n *needs) { n.deliveries = append(n.deliveries, is.Delivery) },
+		do: func(t *tx) error {
+			p, at := t.places[is.Delivery], t.at(now)
+			if p == nil || p.lease == nil || p.lease.token != token || p.due <= micros(at) {
+				return over
+			}
+			p.due, p.dirty = micros(at.Add(by)), true
+			extended = p.leaseShown()
+			return nil
+		},
+	})
+	return extended, err
+}
+
+const (
+	countHeads = `SELECT count(*) FILTER (WHERE l.delivery IS NOT NULL), count(*) FILTER (WHERE l.delivery IS NULL AND head AND NOT blocked AND due <= $2),
+			count(*) FILTER (WHERE l.delivery IS NULL AND head AND NOT blocked AND due > $2), count(*) FILTER (WHERE NOT head),
+			count(*) FILTER (WHERE head AND blocked), (SELECT created FROM pending WHERE target = t.number ORDER BY seq LIMIT 1)
+		FROM target t JOIN pending p ON p.target = t.number LEFT JOIN lease l ON l.delivery = p.seq WHERE t.endpoint = $1 GROUP BY t.number`
+	countDead = `SELECT count(*) FROM finished f WHERE target = (SELECT number FROM target WHERE endpoint = $1) AND status = 'failed'
+		AND status <> 'delivered' AND NOT EXISTS (SELECT FROM mark WHERE delivery = f.seq AND discarded IS NOT NULL)`
+)
+
+// QueueCounts counts everything there is.
+func (s *Store) QueueCounts(ctx context.Context, queue string, now time.Time) (n grapnel.QueueCounts, err error) {
+	err = s.snapshot(ctx, func(tx pgx.Tx) error {
+		at, oldest := micros(now), int64(0)
+		if !s.callers {
+			if err := tx.QueryRow(ctx, clockSQL).Scan(&at); err != nil {
+				return err
+			}
+		}
+		err := tx.QueryRow(ctx, countHeads, queue, at).Scan(&n.Leased, &n.Ready, &n.Delayed, &n.Waiting, &n.Blocked, &oldest)
+		switch {
+		case err == nil:
+			n.Oldest = codec.Moment(oldest)
+		case !isNone(err):
+			return err
+		}
+		return tx.QueryRow(ctx, countDead, queue).Scan(&n.Dead)
+	})
+	return n, err
+}

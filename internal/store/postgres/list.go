@@ -1,0 +1,295 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// mostTargets is up to how many endpoints of a tenant a list looks at each by itself. With more it looks at everything from the newest on.
+const mostTargets = 512
+
+// kinds are what a query asks of the kind of events; all: it asks nothing.
+type kinds struct {
+	numbers []int32
+	all     bool
+}
+
+const someKindsQuery = "SELECT number, type FROM kind WHERE ($1 = '' OR tenant = $1) AND ($2 = '' OR source = $2)"
+
+// kinds finds those of a tenant, or of any, that match a pattern.
+func (s *Store) kinds(ctx context.Context, tenant, source string, match func(eventType string) bool) (k kinds, err error) {
+	if tenant == "" && source == "" && match == nil {
+		return kinds{all: true}, nil
+	}
+	rows, err := s.pool.Query(ctx, someKindsQuery, tenant, source)
+	if err != nil {
+		return k, err
+	}
+	k.numbers = []int32{}
+	var number int32
+	var eventType string
+	_, err = pgx.ForEachRow(rows, []any{&number, &eventType}, func() error {
+		if match == nil || match(eventType) {
+			k.numbers = append(k.numbers, number)
+		}
+		return nil
+	})
+	return k, err
+}
+
+// matching is a pattern's, or nil when it takes everything.
+func matching(pattern string) func(string) bool {
+	if pattern == "" || pattern == "*" {
+		return nil
+	}
+	return func(eventType string) bool { return grapnel.MatchType(pattern, eventType) }
+}
+
+// statuses is what a list asks of statuses. Held and pending are told apart by the place and the endpoint.
+type statuses struct {
+	over          []string
+	pending, held bool
+	heldTargets   []int32
+}
+
+const targetNumbersQuery = "SELECT number FROM target WHERE endpoint = ANY($1)"
+
+func (s *Store) statuses(ctx context.Context, q *store.DeliveryQuery) (w statuses, err error) {
+	for _, status := range q.Status {
+		switch status {
+		case grapnel.Pending:
+			w.pending = true
+		case grapnel.Held:
+			w.held = true
+		default:
+			w.over = append(w.over, string(status))
+		}
+	}
+	if len(q.Status) == 0 {
+		w.pending, w.held = true, true
+	}
+	w.heldTargets = []int32{}
+	if w.pending != w.held && len(q.HeldEndpoints) > 0 {
+		rows, err := s.pool.Query(ctx, targetNumbersQuery, q.HeldEndpoints)
+		if err != nil {
+			return w, err
+		}
+		w.heldTargets, err = pgx.CollectRows(rows, pgx.RowTo[int32])
+		return w, err
+	}
+	return w, nil
+}
+
+// DeliveryList returns at most Limit deliveries; no limit is none. From and To are about the event's acceptance, for a redelivery
+// too.
+func (s *Store) DeliveryList(ctx context.Context, scope store.Scope, q store.DeliveryQuery) (list []grapnel.Delivery, err error) {
+	tenant, some := scope.Narrow(q.Tenant)
+	if !some || q.Limit <= 0 {
+		return nil, ctx.Err()
+	}
+	q.Tenant = tenant
+	f, err := s.listQuery(ctx, &q)
+	if err != nil || f == nil {
+		return nil, readError(ctx, err)
+	}
+	rows, err := s.pool.Query(ctx, f.sql(), f.values...)
+	if err == nil {
+		err = readDeliveries(rows, func(d grapnel.Delivery, _ []byte) { list = append(list, d) })
+	}
+	return list, readError(ctx, err)
+}
+
+const tenantTargetsQuery = "SELECT DISTINCT target FROM tally WHERE tenant = $1 LIMIT $2"
+
+// listQuery is the statement of a list; nil: it is empty.
+func (s *Store) listQuery(ctx context.Context, q *store.DeliveryQuery) (*filter, error) {
+	of, err := s.kinds(ctx, q.Tenant, "", matching(q.Type))
+	if err != nil || !of.all && len(of.numbers) == 0 {
+		return nil, err
+	}
+	status, err := s.statuses(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	var targets []int32
+	endpoints, args := targetNumbersQuery, []any{[]string{q.Endpoint}}
+	if q.Endpoint == "" {
+		endpoints, args = tenantTargetsQuery, []any{q.Tenant, mostTargets + 1}
+	}
+	if q.Endpoint != "" || q.Tenant != "" {
+		rows, err := s.pool.Query(ctx, endpoints, args...)
+		if err != nil {
+			return nil, err
+		}
+		if targets, err = pgx.CollectRows(rows, pgx.RowTo[int32]); err != nil || len(targets) == 0 {
+			return nil, err
+		}
+	}
+	f := new(filter)
+	f.text("SELECT " + showColumns + " FROM (")
+	looked := false
+	for _, part := range []struct {
+		wanted              bool
+		shape, table, where string
+	}{
+		{(status.pending || status.held) && !q.DeadLetters, waitingShape, "pending", "waiting"},
+		{len(q.Status) == 0 || len(status.over) > 0, overShape, "finished", "over"},
+	} {
+		if !part.wanted {
+			continue
+		}
+		if looked {
+			f.text(" UNION ALL ")
+		}
+		looked = true
+		f.part(part.shape, part.table, targets, q, func() {
+			if !of.all {
+				either(f, "d.kind", of.numbers)
+			}
+			if part.table == "pending" {
+				status.whereWaiting(f)
+			} else {
+				status.whereOver(f, q)
+			}
+			f.whereDelivery(q)
+		})
+	}
+	if !looked {
+		return nil, nil
+	}
+	f.text(")" + showJoins + " ORDER BY d.seq DESC LIMIT ").value(q.Limit)
+	return f, nil
+}
+
+// part selects from one table the newest that pass: of each target by itself as long as there are not too many.
+func (f *filter) part(shape, table string, targets []int32, q *store.DeliveryQuery, where func()) {
+	apart := len(targets) > 1 && len(targets) <= mostTargets
+	if apart {
+		f.text("(SELECT d.* FROM unnest(").value(targets).text("::int[]) one(target) CROSS JOIN LATERAL ")
+	}
+	f.text("(SELECT " + shape + " FROM " + table + " d WHERE d.seq < ").value(below(q.Before))
+	switch {
+	case apart:
+		f.text(" AND d.target = one.target")
+	case len(targets) == 1:
+		f.text(" AND d.target = ").value(targets[0])
+	}
+	where()
+	f.text(" ORDER BY d.seq DESC LIMIT ").value(q.Limit).text(")")
+	if apart {
+		f.text(" d)")
+	}
+}
+
+func (w *statuses) whereWaiting(f *filter) {
+	if w.pending == w.held {
+		return
+	}
+	not := ""
+	if w.pending {
+		not = "NOT "
+	}
+	f.text(" AND " + not + "(NOT d.head OR d.blocked OR d.target = ANY(").value(w.heldTargets).text("))")
+}
+
+func (w *statuses) whereOver(f *filter, q *store.DeliveryQuery) {
+	if len(w.over) > 0 {
+		either(f, "d.status", w.over)
+		if !slices.Contains(w.over, string(grapnel.Delivered)) {
+			f.text(" AND d.status <> 'delivered'") // which an index leaves out
+		}
+	}
+	if q.DeadLetters {
+		f.text(" AND d.status = 'failed' AND d.status <> 'delivered' AND NOT EXISTS (SELECT FROM mark WHERE delivery = d.seq AND (discarded IS NOT NULL")
+		if !q.Replayed {
+			f.text(" OR replay_result = 'delivered'")
+		}
+		f.text("))")
+	}
+}
+
+// whereDelivery is what is asked of both.
+func (f *filter) whereDelivery(q *store.DeliveryQuery) {
+	f.equal("d.class", string(q.Class)).equal("d.code", string(q.ReasonCode))
+	if q.StatusCode != 0 {
+		f.text(" AND d.status_code = ").value(q.StatusCode)
+	}
+	if q.Key != "" {
+		f.text(" AND d.event IN (SELECT seq FROM event WHERE key = ").value(q.Key).text(" AND key <> '')")
+	}
+	f.whereAccepted(q.From, q.To)
+}
+
+// acceptedAt is when the event of a delivery was accepted.
+const acceptedAt = "CASE WHEN d.replay_of = 0 THEN d.created ELSE (SELECT accepted FROM event WHERE seq = d.event) END"
+
+func (f *filter) whereAccepted(from, to time.Time) {
+	if !from.IsZero() {
+		f.text(" AND " + acceptedAt + " >= ").value(micros(from))
+	}
+	if !to.IsZero() {
+		f.text(" AND " + acceptedAt + " < ").value(micros(to))
+	}
+}
+
+// EventList returns at most Limit events; no limit is none. What is corrupt is left out.
+func (s *Store) EventList(ctx context.Context, scope store.Scope, q store.EventQuery) (list []grapnel.Event, err error) {
+	tenant, some := scope.Narrow(q.Tenant)
+	if !some {
+		return nil, ctx.Err()
+	}
+	of, err := s.kinds(ctx, tenant, q.Source, matching(q.Type))
+	if err != nil || !of.all && len(of.numbers) == 0 {
+		return nil, readError(ctx, err)
+	}
+	for len(list) < q.Limit {
+		f := new(filter)
+		f.text("SELECT " + eventColumns + " FROM ")
+		if apart := !of.all && q.Key == "" && len(of.numbers) <= mostTargets; apart {
+			f.text("unnest(").value(of.numbers).text("::int[]) one(kind) CROSS JOIN LATERAL (SELECT * FROM event e WHERE e.kind = one.kind")
+		} else {
+			f.text("(SELECT * FROM event e WHERE true")
+			if !of.all {
+				either(f, "e.kind", of.numbers)
+			}
+		}
+		if q.Key != "" {
+			f.text(" AND e.key = ").value(q.Key).text(" AND e.key <> ''")
+		}
+		if !q.From.IsZero() {
+			f.text(" AND e.accepted >= ").value(micros(q.From))
+		}
+		if !q.To.IsZero() {
+			f.text(" AND e.accepted < ").value(micros(q.To))
+		}
+		limit := min(q.Limit-len(list), 1000)
+		f.text(" AND e.seq < ").value(below(q.Before)).text(" ORDER BY e.seq DESC LIMIT ").value(limit)
+		f.text(") e JOIN kind k ON k.number = e.kind ORDER BY e.seq DESC LIMIT ").value(limit)
+		rows, err := s.pool.Query(ctx, f.sql(), f.values...)
+		if err != nil {
+			return nil, readError(ctx, err)
+		}
+		found := 0
+		for rows.Next() {
+			var r eventRow
+			if err := rows.Scan(r.into()...); err != nil {
+				rows.Close()
+				return nil, readError(ctx, err)
+			}
+			found, q.Before = found+1, r.Seq
+			if e := s.thaw(&r); e != nil {
+				list = append(list, *e)
+			}
+		}
+		if err := rows.Err(); err != nil || found < limit {
+			return list, readError(ctx, err)
+		}
+	}
+	return list, nil
+}

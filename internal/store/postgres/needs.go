@@ -1,0 +1,84 @@
+package postgres
+
+import (
+	"cmp"
+	"hash/fnv"
+	"slices"
+	"strings"
+
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// laneOf names a lane.
+type laneOf struct {
+	target int32
+	key    string
+}
+
+// wish is a lane as operations name it, before the numbers of endpoints are known.
+type wish struct{ endpoint, key string }
+
+// needs is what the operations of a transaction need together: what is locked, in the order of the fields, and what is read.
+type needs struct {
+	exclusive bool // the configuration is changed
+	refers    bool // deliveries that are over must not be removed meanwhile
+	removes   bool // they are removed
+
+	queue      string          // from which nobody else claims meanwhile
+	keys       map[string]bool // idempotency keys
+	lanes      map[wish]int64  // how many positions are wanted in them
+	deliveries []int64         // to be changed, or looked at wherever they are
+
+	ids        map[string]bool // of events
+	known      map[string]bool // what events are known by
+	endpoints  map[string]bool // of which it has to be known whether they are there
+	targets    map[string]bool // names that need numbers
+	kinds      map[kind]bool
+	newEvents  int // numbers
+	newNumbers int
+}
+
+func newNeeds() *needs {
+	return &needs{keys: make(map[string]bool), lanes: make(map[wish]int64), ids: make(map[string]bool), known: make(map[string]bool),
+		endpoints: make(map[string]bool), targets: make(map[string]bool), kinds: make(map[kind]bool)}
+}
+
+func (n *needs) once(o *store.Once) {
+	if o != nil {
+		n.keys[o.Key] = true
+	}
+}
+
+// position asks for one more place in a lane.
+func (n *needs) position(endpoint, key string) {
+	n.targets[endpoint] = true
+	n.lanes[wish{endpoint, key}]++
+}
+
+// hashes are the locks of idempotency keys, in the order in which they are taken.
+func (n *needs) hashes() []int32 {
+	var hashes []int32
+	for key := range n.keys {
+		h := fnv.New32a()
+		_, _ = h.Write([]byte(key))
+		hashes = append(hashes, int32(h.Sum32()))
+	}
+	slices.Sort(hashes)
+	return slices.Compact(hashes)
+}
+
+// wanted are the lanes by name, and how many positions.
+func (n *needs) wanted(names *names) (targets []int32, keys []string, counts []int64) {
+	for _, w := range sortedKeys(n.lanes, func(a, b wish) int {
+		return cmp.Or(strings.Compare(a.endpoint, b.endpoint), strings.Compare(a.key, b.key))
+	}) {
+		targets, keys, counts = append(targets, names.target(w.endpoint)), append(keys, w.key), append(counts, n.lanes[w])
+	}
+	return targets, keys, counts
+}
+
+func compareKinds(a, b kind) int {
+	return cmp.Or(strings.Compare(a.tenant, b.tenant), strings.Compare(a.eventType, b.eventType), strings.Compare(a.source, b.source))
+}
+
+func keysOf(m map[string]bool) []string { return sortedKeys(m, strings.Compare) }

@@ -1,0 +1,138 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// answer is a stored answer, valid before it expires and no longer at that instant.
+type answer struct {
+	store.Answer
+	key     string
+	expires int64
+}
+
+const (
+	answerColumns = "key, fingerprint, expires, status, body"
+	answersQuery  = "SELECT " + answerColumns + " FROM answer WHERE key = ANY($1)"
+	recallQuery   = "SELECT " + answerColumns + " FROM answer WHERE key = $1 AND expires > $2"
+	addAnswers    = `INSERT INTO answer (key, fingerprint, expires, status, body)
+		SELECT * FROM unnest($1::text[], $2::bytea[], $3::bigint[], $4::int[], $5::bytea[])
+		ON CONFLICT (key) DO UPDATE SET fingerprint = excluded.fingerprint, expires = excluded.expires, status = excluded.status, body = excluded.body`
+	dropAnswers = `DELETE FROM answer WHERE key IN (SELECT key FROM answer WHERE expires <= $1 ORDER BY expires, key LIMIT $2
+		FOR UPDATE SKIP LOCKED) AND expires <= $1`
+)
+
+func readAnswer(row pgx.Row) (*answer, error) {
+	a := new(answer)
+	var fingerprint []byte
+	if err := row.Scan(&a.key, &fingerprint, &a.expires, &a.Status, &a.Body); err != nil {
+		return nil, err
+	}
+	copy(a.Fingerprint[:], fingerprint)
+	return a, nil
+}
+
+func (t *tx) readAnswers(rows pgx.Rows) error {
+	for rows.Next() {
+		a, err := readAnswer(rows)
+		if err != nil {
+			return err
+		}
+		t.answers[a.key] = a
+	}
+	return rows.Err()
+}
+
+// recall is the first thing every call with an idempotency key does: a non-nil answer or an error ends the call.
+func (t *tx) recall(once *store.Once) (*store.Answer, error) {
+	if once == nil {
+		return nil, nil
+	}
+	a := t.answers[once.Key]
+	switch {
+	case a == nil || micros(once.Now) >= a.expires:
+		return nil, nil
+	case a.Fingerprint != once.Fingerprint:
+		return nil, grapnel.Errorf(grapnel.CodeMismatch, "the idempotency key was used for another request")
+	}
+	then := a.Answer
+	then.Body = bytes.Clone(a.Body)
+	return &then, nil
+}
+
+// remember is the last thing such a call does, when nothing can fail any more.
+func (t *tx) remember(once *store.Once, done any) {
+	if once == nil {
+		return
+	}
+	a := &answer{Answer: once.Answer(done), key: once.Key, expires: micros(once.Expires)}
+	a.Fingerprint, a.Body = once.Fingerprint, bytes.Clone(a.Body)
+	t.answers[once.Key] = a
+	t.remembered = append(t.remembered, a)
+}
+
+func (t *tx) flushAnswers(b *pgx.Batch) {
+	rows := slices.DeleteFunc(t.remembered, func(a *answer) bool { return t.answers[a.key] != a })
+	if len(rows) == 0 {
+		return
+	}
+	slices.SortFunc(rows, func(x, y *answer) int { return strings.Compare(x.key, y.key) })
+	b.Queue(addAnswers, column(rows, func(a *answer) string { return a.key }), column(rows, func(a *answer) []byte { return a.Fingerprint[:] }),
+		column(rows, func(a *answer) int64 { return a.expires }), column(rows, func(a *answer) int32 { return int32(a.Status) }),
+		column(rows, func(a *answer) []byte { return a.Body }))
+}
+
+// Recall returns the stored answer of a key.
+func (s *Store) Recall(ctx context.Context, key string, now time.Time) (*store.Answer, error) {
+	a, err := readAnswer(s.pool.QueryRow(ctx, recallQuery, key, micros(now)))
+	if isNone(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, readError(ctx, err)
+	}
+	return &a.Answer, nil
+}
+
+// Remember keeps the first answer: one that is there already for the same request stays. Answer is called with nil.
+func (s *Store) Remember(ctx context.Context, once *store.Once) error {
+	return s.write(ctx, &change{
+		needs: func(n *needs) { n.once(once) },
+		do: func(t *tx) error {
+			then, err := t.recall(once)
+			if then == nil && err == nil {
+				t.remember(once, nil)
+			}
+			return err
+		},
+	})
+}
+
+// Forget deletes those first that expired first.
+func (s *Store) Forget(ctx context.Context, now time.Time, limit int) (int, error) {
+	tag, err := s.pool.Exec(ctx, dropAnswers, micros(now), max(limit, 0))
+	return int(tag.RowsAffected()), asError(err)
+}
+
+// change is an operation that has no result.
+type change struct {
+	needs func(*needs)
+	do    func(*tx) error
+}
+
+func (o *change) need(n *needs) {
+	if o.needs != nil {
+		o.needs(n)
+	}
+}
+
+func (o *change) apply(t *tx) error { return o.do(t) }

@@ -1,0 +1,253 @@
+// Package pgtest starts a private PostgreSQL for tests: a new cluster in a directory of its own, reached through a socket in that
+// directory and through nothing else. Nobody has to set anything up, and nothing of the machine is touched.
+//
+// A server ends with its owner, however that ends: a shell that holds a pipe to the owner stops the server when the pipe closes, and
+// removes the directory. Servers keep their default of syncing every commit. The directory is in memory where there is such a
+// place, so a sync costs little; a test that is about disks says where it wants to be (Options.Parent).
+//
+// PostgreSQL refuses to run as root. Where the tests run as root, the server runs as the user postgres or, if there is none, nobody.
+package pgtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Options are how a server is started. The zero value is good.
+type Options struct {
+	Parent   string            // directory to make the server's directory in; empty: in memory, or the one for temporary files
+	Settings map[string]string // of the server, such as max_connections
+}
+
+// Server is a running PostgreSQL.
+type Server struct {
+	dir      string
+	bin      string // where initdb and postgres are
+	options  Options
+	identity *syscall.SysProcAttr // nil: the user who runs the tests
+	shell    *exec.Cmd
+	owner    io.WriteCloser // the server runs as long as this is open
+}
+
+// Start makes a cluster and starts it.
+func Start(ctx context.Context, o Options) (*Server, error) {
+	bin, err := programs()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{bin: bin, options: o}
+	if s.dir, err = directory(o.Parent); err != nil {
+		return nil, err
+	}
+	if err := s.prepare(ctx); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(s.dir))
+	}
+	if err := s.start(ctx); err != nil {
+		return nil, errors.Join(err, s.Stop())
+	}
+	return s, nil
+}
+
+// programs finds the newest PostgreSQL of Debian's, which are not in the path, or whatever is.
+func programs() (string, error) {
+	installed, err := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
+	if err != nil {
+		return "", err
+	}
+	if len(installed) > 0 {
+		newest := slices.MaxFunc(installed, func(a, b string) int { return version(a) - version(b) })
+		return filepath.Dir(newest), nil
+	}
+	found, err := exec.LookPath("postgres")
+	if err != nil {
+		return "", errors.New("these tests need PostgreSQL: apt-get install postgresql")
+	}
+	found, err = filepath.EvalSymlinks(found)
+	return filepath.Dir(found), err
+}
+
+func version(path string) int {
+	n, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(path))))
+	return n
+}
+
+func directory(parent string) (string, error) {
+	if parent == "" {
+		if dir, err := os.MkdirTemp("/dev/shm", "grapnel-pg"); err == nil {
+			return dir, nil
+		}
+	}
+	return os.MkdirTemp(parent, "grapnel-pg") // a socket's path has room for about a hundred bytes
+}
+
+// prepare makes the cluster.
+func (s *Server) prepare(ctx context.Context) error {
+	if os.Getuid() == 0 {
+		uid, gid, err := unprivileged()
+		if err != nil {
+			return err
+		}
+		s.identity = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: gid}}
+		if err := os.Chown(s.dir, int(uid), int(gid)); err != nil {
+			return err
+		}
+	}
+	// What is made here is gone with the test, so making it needs no sync. Commits do.
+	init := s.command(ctx, filepath.Join(s.bin, "initdb"), "--pgdata="+s.data(), "--username=postgres", "--auth=trust", "--encoding=UTF8",
+		"--locale=C", "--no-sync")
+	if said, err := init.CombinedOutput(); err != nil {
+		return fmt.Errorf("initdb: %w: %s", err, said)
+	}
+	return nil
+}
+
+func unprivileged() (uid, gid uint32, err error) {
+	for _, name := range []string{"postgres", "nobody"} {
+		u, lookup := user.Lookup(name)
+		if err = lookup; err != nil {
+			continue
+		}
+		id, err := strconv.ParseUint(u.Uid, 10, 32)
+		if err != nil {
+			return 0, 0, err
+		}
+		group, err := strconv.ParseUint(u.Gid, 10, 32)
+		return uint32(id), uint32(group), err
+	}
+	return 0, 0, err
+}
+
+func (s *Server) command(ctx context.Context, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir, cmd.SysProcAttr = s.dir, s.identity
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C"}
+	return cmd
+}
+
+func (s *Server) data() string { return filepath.Join(s.dir, "data") }
+
+// guard runs the server until its input ends. Unless that says keep, it removes everything.
+const guard = `dir=$1; shift
+"$@" >>"$dir/log" 2>&1 &
+server=$!
+read -r last
+kill -QUIT $server 2>/dev/null
+wait $server
+[ "$last" = keep ] || rm -rf "$dir"`
+
+func (s *Server) start(ctx context.Context) error {
+	settings := map[string]string{
+		"listen_addresses": "", "unix_socket_directories": s.dir, "max_connections": "200", "shared_buffers": "64MB",
+		"logging_collector": "off", "cluster_name": "grapnel-test",
+	}
+	for name, value := range s.options.Settings {
+		settings[name] = value
+	}
+	args := []string{"-c", guard, "guard", s.dir, filepath.Join(s.bin, "postgres"), "-D", s.data()}
+	for name, value := range settings {
+		args = append(args, "-c", name+"="+value)
+	}
+	// The server outlives the context it is started with; Stop ends it.
+	s.shell = s.command(context.WithoutCancel(ctx), "/bin/sh", args...)
+	var err error
+	if s.owner, err = s.shell.StdinPipe(); err != nil {
+		return err
+	}
+	if err := s.shell.Start(); err != nil {
+		return err
+	}
+	return s.ready(ctx)
+}
+
+// ready waits until the server takes connections.
+func (s *Server) ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for {
+		conn, err := pgx.Connect(ctx, s.URL("postgres"))
+		if err == nil {
+			return conn.Close(ctx)
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return fmt.Errorf("PostgreSQL does not start: %w: %s", err, s.lastWords())
+		}
+	}
+}
+
+// lastWords is the end of the server's log.
+func (s *Server) lastWords() string {
+	log, err := os.ReadFile(filepath.Join(s.dir, "log"))
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(strings.TrimSpace(string(log)), "\n")
+	return strings.Join(lines[max(0, len(lines)-10):], "\n")
+}
+
+// URL is how one connects to a database of the server.
+func (s *Server) URL(database string) string {
+	u := url.URL{Scheme: "postgres", Path: "/" + database, RawQuery: url.Values{"host": {s.dir}, "user": {"postgres"}}.Encode()}
+	return u.String()
+}
+
+// Create makes an empty database and returns its URL.
+func (s *Server) Create(ctx context.Context, database string) (string, error) {
+	err := s.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{database}.Sanitize())
+	return s.URL(database), err
+}
+
+// Exec runs a statement of the server's administrator.
+func (s *Server) Exec(ctx context.Context, sql string) error {
+	conn, err := pgx.Connect(ctx, s.URL("postgres"))
+	if err != nil {
+		return err
+	}
+	_, err = conn.Exec(ctx, sql)
+	return errors.Join(err, conn.Close(ctx))
+}
+
+// Crash ends the server at once, as if the machine had lost its power but for the disk's own memory, and starts it again.
+func (s *Server) Crash(ctx context.Context) error {
+	if err := s.end("keep\n"); err != nil {
+		return err
+	}
+	return s.start(ctx)
+}
+
+// Stop ends the server and removes what it kept.
+func (s *Server) Stop() error {
+	err := s.end("")
+	return errors.Join(err, os.RemoveAll(s.dir))
+}
+
+func (s *Server) end(last string) error {
+	if s.owner == nil {
+		return nil
+	}
+	_, err := io.WriteString(s.owner, last)
+	err = errors.Join(err, s.owner.Close())
+	s.owner = nil
+	// The shell's own status is that of its last command, which says nothing.
+	if wait := s.shell.Wait(); wait != nil && !errors.As(wait, new(*exec.ExitError)) {
+		err = errors.Join(err, wait)
+	}
+	return err
+}

@@ -1,0 +1,153 @@
+// Package postgres keeps everything in a PostgreSQL database: the store of more than one machine. Any number of nodes use one database at the
+// same time, and each may do everything that the contract has.
+//
+// A write is a transaction of two round trips. The first takes the locks and reads what the operations need; what they do is then decided in
+// memory; the second writes it, each table with one statement, and commits. Operations that arrive while all connections that write
+// are busy make up the next transaction together. An operation that cannot be done is refused before anything is written.
+//
+// Locks are taken in one order everywhere, so that transactions wait for each other but never in a circle: the configuration (shared, unless it is
+// changed), idempotency keys, lanes by endpoint and key, pending deliveries without a lane by number, and what is counted at the end.
+// A lane's row stands for all that waits in the lane: whoever holds it gives positions and moves heads, so positions follow the order of
+// commits, without gaps, whichever node accepts.
+//
+// No session state is used, so a pooler may hand out connections for single transactions; then add default_query_exec_mode=exec to the URL.
+// Times are arguments; only leases end by the database's clock.
+//
+// Errors: one with a code means that nothing was written. CodeUnavailable is the one for a database that cannot be reached or gave up a
+// transaction that was not about to commit. When the answer to a commit is lost, the error has no code: nobody knows.
+//
+// What is not promised: that a purge leaves no byte in the database's files; PostgreSQL overwrites what was removed when it needs the
+// room. And commits are as durable as the server makes them: Open refuses one that does not sync.
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
+)
+
+// Options are the settings of a store. The zero value is good for most.
+type Options struct {
+	// Writers is how many transactions are made at the same time. 0: 4.
+	Writers int
+	// Readers is how many reads can be made at the same time. 0: 8.
+	Readers int
+	// CallersClock ends leases by the times that calls bring along, and not by the database's. Only what plays with time wants that, alone.
+	CallersClock bool
+	// Logger gets what the owner of the machine should know. nil: nobody does.
+	Logger *slog.Logger
+	// Now is used to measure how long things take, for Stats. nil: time.Now.
+	Now func() time.Time
+	// Slot returns a number from 0 to n-1, another one for each connection that writes as far as there are enough. nil: any.
+	Slot func(n int) int
+}
+
+// Store is an open database.
+type Store struct {
+	pool    *pgxpool.Pool
+	names   names
+	packer  *codec.Packer
+	log     *slog.Logger
+	now     func() time.Time
+	callers bool
+	stats   stats
+
+	requests chan *request
+	writers  sync.WaitGroup
+	quit     chan struct{} // closed to stop the writers
+	stopped  chan struct{} // closed when they have
+	once     sync.Once
+	ctx      context.Context // of transactions: callers give up waiting, not the write
+	cancel   context.CancelFunc
+}
+
+var _ store.Store = (*Store)(nil)
+
+// errClosed is what calls on a closed store return.
+var errClosed = errors.New("postgres: the store is closed")
+
+// slots is how many rows a count is spread over at most, so that writers need not wait for each other.
+const slots = 16
+
+// Open opens the database at url, and brings it to the schema that this program knows.
+func Open(ctx context.Context, url string, o Options) (*Store, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, errors.New("postgres: the URL of the database cannot be read") // the error repeats the URL, which has a password
+	}
+	writers, readers := cmp.Or(o.Writers, 4), cmp.Or(o.Readers, 8)
+	config.MaxConns = int32(writers + readers)
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("opening the database: %w", err)
+	}
+	s := &Store{
+		pool: pool, names: newNames(), log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), now: o.Now, callers: o.CallersClock,
+		requests: make(chan *request, most), quit: make(chan struct{}), stopped: make(chan struct{}),
+	}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	if o.Slot == nil {
+		o.Slot = rand.IntN
+	}
+	s.packer, err = codec.NewPacker()
+	if err == nil {
+		err = s.prepare(ctx)
+	}
+	if err != nil {
+		s.release()
+		return nil, fmt.Errorf("opening the database: %w", err)
+	}
+	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	first := o.Slot(slots)
+	for i := range writers {
+		s.writers.Go(func() { s.writes(int16((first + i) % slots)) })
+	}
+	return s, nil
+}
+
+// prepare makes sure that the database does what is promised, and brings it to this program's schema.
+func (s *Store) prepare(ctx context.Context) error {
+	var fsync, commit, encoding string
+	err := s.pool.QueryRow(ctx, "SELECT current_setting('fsync'), current_setting('synchronous_commit'), current_setting('server_encoding')").
+		Scan(&fsync, &commit, &encoding)
+	switch {
+	case err != nil:
+		return err
+	case fsync != "on" || commit == "off":
+		return fmt.Errorf("fsync is %s and synchronous_commit is %s: commits would not be durable", fsync, commit)
+	case encoding != "UTF8":
+		return fmt.Errorf("the database's encoding is %s; Grapnel needs UTF8", encoding)
+	}
+	return migrate(ctx, s.pool, migrations)
+}
+
+// Close commits what has been handed in, and closes the connections. Calls that come later fail.
+func (s *Store) Close() error {
+	s.once.Do(func() {
+		close(s.quit)
+		s.writers.Wait()
+		close(s.stopped)
+		s.cancel()
+		s.release()
+	})
+	return nil
+}
+
+func (s *Store) release() {
+	s.pool.Close()
+	if s.packer != nil {
+		s.packer.Close()
+	}
+}

@@ -1,0 +1,143 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
+)
+
+// Record applies the changes in order; what each reports is the state right after it, not after all of them.
+func (s *Store) Record(ctx context.Context, changes []store.Change) ([]store.Changed, error) {
+	o := &recording{turns: make([]turn, len(changes))}
+	for i := range changes {
+		var err error
+		if o.turns[i], err = s.turn(&changes[i]); err != nil {
+			return nil, err
+		}
+	}
+	if len(changes) == 0 {
+		return []store.Changed{}, ctx.Err()
+	}
+	if err := s.write(ctx, o); err != nil {
+		return nil, err
+	}
+	return o.done, nil
+}
+
+// turn is a change as it goes to a writer: what can be encoded is.
+type turn struct {
+	store.Change
+	attempt  []byte
+	standing []byte
+	tell     *batch
+}
+
+func (s *Store) turn(c *store.Change) (turn, error) {
+	r := turn{Change: *c, tell: s.batch(c.Tell)}
+	if c.Attempt != nil {
+		r.attempt = codec.EncodeAttempt(c.Attempt)
+		brief := grapnel.Attempt{StatusCode: c.Attempt.StatusCode, Class: c.Attempt.Class, Duration: c.Attempt.Duration}
+		r.Attempt = &brief
+	}
+	var err error
+	if c.Standing != nil {
+		r.standing, err = codec.EncodeStanding(c.Standing.Standing)
+	}
+	return r, err
+}
+
+type recording struct {
+	turns []turn
+	done  []store.Changed
+}
+
+func (o *recording) need(n *needs) {
+	for i := range o.turns {
+		c := &o.turns[i]
+		n.deliveries = append(n.deliveries, c.Delivery)
+		if c.Standing != nil {
+			n.endpoints[c.Standing.Endpoint] = true
+		}
+		c.tell.need(n)
+	}
+}
+
+func (o *recording) apply(t *tx) (err error) {
+	for i := range o.turns {
+		if o.turns[i].tell.stale(t) {
+			return store.ErrStale
+		}
+	}
+	o.done = make([]store.Changed, len(o.turns))
+	for i := range o.turns {
+		if o.done[i], err = t.turn(&o.turns[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// turn makes a change with all that it brings along.
+func (t *tx) turn(c *turn) (done store.Changed, err error) {
+	t.stand(c.Standing, c.standing)
+	p := t.places[c.Delivery]
+	if p == nil {
+		if is := t.over[c.Delivery]; is != nil {
+			done.Status = is.status
+			if next := is.lane.first(); next != nil {
+				done.Next = next.shown()
+			}
+		}
+		return done, nil
+	}
+	done.Status = grapnel.Pending
+	if (c.Expect != int(p.attempts) && c.Expect != store.AnyAttempts) || !t.yields(p, c.Change) {
+		done.Next = t.next(p)
+		return done, nil
+	}
+	t.change(p, c)
+	done.Applied, done.Status, done.Next = true, c.Status, t.next(p)
+	if !c.Status.Final() {
+		done.Status = grapnel.Pending
+	}
+	if done.Told, err = c.tell.accept(t); err == nil {
+		t.note(c.Audit)
+	}
+	return done, err
+}
+
+// change makes of p what the change says.
+func (t *tx) change(p *place, c *turn) {
+	t.release(p)
+	if c.Attempt != nil {
+		p.attempts++
+		p.last = last{statusCode: int32(c.Attempt.StatusCode), class: c.Attempt.Class, took: int64(c.Attempt.Duration)}
+		t.tried(p, c.Attempt, micros(c.At))
+	}
+	if c.Status.Final() {
+		t.finish(p, &store.Ending{Status: c.Status, ReasonCode: c.ReasonCode, Reason: c.Reason, At: c.At}, c.attempt, c.NextDelay)
+		return
+	}
+	if c.attempt != nil {
+		t.attempts = append(t.attempts, attempt{p.seq, p.attempts, c.attempt})
+	}
+	p.code, p.reason, p.trigger, p.dirty = c.ReasonCode, c.Reason, c.Trigger, true
+	if !p.head {
+		return // what waits behind its lane has no schedule to change; it gets one when it becomes the head
+	}
+	if c.Attempt != nil {
+		p.wide = none
+		if c.EndpointWide {
+			p.wide = micros(c.At)
+		}
+	}
+	if !c.Anchor.IsZero() {
+		p.anchor = micros(c.Anchor)
+	}
+	p.due, p.blocked = micros(c.Due), c.Blocked
+	if c.Blocked {
+		p.due = none
+	}
+}

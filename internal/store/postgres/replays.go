@@ -1,0 +1,276 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
+)
+
+const (
+	replayColumns = `r.number, r.revision, r.body, p.up_to, p.cursor, p.started, p.done, p.delivered, p.failed, p.run
+		FROM replay r JOIN replay_progress p ON p.replay = r.number `
+	replayQuery = "SELECT " + replayColumns + "WHERE r.id = $1"
+	replayLock  = replayQuery + " FOR UPDATE"
+	addReplay   = `WITH made AS (INSERT INTO replay (id, tenant, endpoint, status, active, finished, revision, body)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+			RETURNING number)
+		INSERT INTO replay_progress SELECT number, ` + newestSQL + `, 0, 0, 0, 0, 0, 0 FROM made`
+	setReplay  = "UPDATE replay SET status = $2, active = $3, finished = $4, revision = $5, body = $6 WHERE number = $1"
+	itemsQuery = "SELECT original, created, made, at, status FROM replay_item WHERE replay = $1 AND original > $2 ORDER BY original LIMIT $3"
+	addItems   = `INSERT INTO replay_item (made, replay, original, created, at, status)
+		SELECT made, $1, original, (SELECT created FROM finished WHERE seq = original), $4, 'pending' FROM unnest($2::bigint[], $3::bigint[]) u(made, original)`
+	advanceTo = "UPDATE replay_progress SET cursor = $2, started = started + $3 WHERE replay = $1"
+)
+
+// keptReplay is a replay with the number that stands for it in rows.
+type keptReplay struct {
+	number int64
+	grapnel.Replay
+}
+
+func readReplay(row pgx.Row) (*keptReplay, error) {
+	var r, counted keptReplay
+	var revision int64
+	var body []byte
+	if err := row.Scan(&r.number, &revision, &body, &counted.UpTo, &counted.Cursor, &counted.Started, &counted.Done, &counted.Delivered,
+		&counted.Failed, &counted.Row); err != nil {
+		return nil, err
+	}
+	var err error
+	r.Replay, err = codec.DecodeReplay(revision, body)
+	r.UpTo, r.Cursor, r.Started, r.Done = counted.UpTo, counted.Cursor, counted.Started, counted.Done
+	r.Delivered, r.Failed, r.Row = counted.Delivered, counted.Failed, counted.Row
+	return &r, err
+}
+
+// lockReplay returns the replay with this id, or nil, and keeps others from changing it.
+func (t *tx) lockReplay(id string) (*keptReplay, error) {
+	r, err := readReplay(t.conn.QueryRow(t.ctx, replayLock, id))
+	if isNone(err) {
+		return nil, nil
+	}
+	return r, err
+}
+
+// PutReplay gives a new replay revision 1. Nothing is being accepted when it is made, so that there is a newest delivery.
+func (s *Store) PutReplay(ctx context.Context, scope store.Scope, r grapnel.Replay, with store.With) (store.Put, error) {
+	return s.put(ctx, &putting{with: with, keep: true, do: func(t *tx) (int64, error) {
+		there, err := t.lockReplay(r.ID)
+		switch {
+		case err != nil:
+			return 0, err
+		case !scope.Allows(r.Tenant), there == nil && r.Revision != 0, there != nil && there.Tenant != r.Tenant:
+			return 0, store.ErrNotFound("replay")
+		case there != nil && there.Revision != r.Revision:
+			return 0, grapnel.Errorf(grapnel.CodeConflict, "the replay has changed since it was read")
+		case there != nil && there.Status.Final():
+			return 0, grapnel.Errorf(grapnel.CodeConflict, "the replay is over")
+		}
+		kept := r
+		if there != nil {
+			kept = there.Replay
+			kept.Status, kept.Reason, kept.Rate, kept.UpdatedAt, kept.FinishedAt = r.Status, r.Reason, r.Rate, r.UpdatedAt, r.FinishedAt
+		}
+		body, err := codec.EncodeReplay(kept)
+		revision := r.Revision + 1
+		if there == nil {
+			t.then(addReplay, r.ID, r.Tenant, r.Endpoint, string(r.Status), !r.Status.Final(), micros(r.FinishedAt), revision, body)
+		} else {
+			t.then(setReplay, there.number, string(r.Status), !r.Status.Final(), micros(r.FinishedAt), revision, body)
+		}
+		return revision, err
+	}})
+}
+
+// Replay returns one.
+func (s *Store) Replay(ctx context.Context, scope store.Scope, id string) (grapnel.Replay, error) {
+	r, err := readReplay(s.pool.QueryRow(ctx, replayQuery, id))
+	if isNone(err) || err == nil && !scope.Allows(r.Tenant) {
+		return grapnel.Replay{}, store.ErrNotFound("replay")
+	}
+	if err != nil {
+		return grapnel.Replay{}, readError(ctx, err)
+	}
+	return r.Replay, nil
+}
+
+// ReplayList returns at most Limit replays; no limit is none.
+func (s *Store) ReplayList(ctx context.Context, scope store.Scope, q store.ReplayQuery) (list []grapnel.Replay, err error) {
+	tenant, some := scope.Narrow(q.Tenant)
+	if !some || q.Limit <= 0 {
+		return nil, ctx.Err()
+	}
+	var f filter
+	f.text("SELECT "+replayColumns+"WHERE true").equal("r.tenant", tenant).equal("r.endpoint", q.Endpoint)
+	if q.Active {
+		f.text(" AND r.active")
+	}
+	if q.Before != "" {
+		f.text(" AND r.id < ").value(q.Before)
+	}
+	f.text(" ORDER BY r.id DESC LIMIT ").value(q.Limit)
+	rows, err := s.pool.Query(ctx, f.sql(), f.values...)
+	if err != nil {
+		return nil, readError(ctx, err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		r, err := readReplay(rows)
+		if err != nil {
+			return nil, readError(ctx, err)
+		}
+		list = append(list, r.Replay)
+	}
+	return list, readError(ctx, rows.Err())
+}
+
+// ReplayItems returns at most limit; no limit is none.
+func (s *Store) ReplayItems(ctx context.Context, scope store.Scope, id string, after int64, limit int) (list []grapnel.ReplayItem, err error) {
+	r, err := readReplay(s.pool.QueryRow(ctx, replayQuery, id))
+	if isNone(err) || err == nil && !scope.Allows(r.Tenant) {
+		return nil, store.ErrNotFound("replay")
+	}
+	if err != nil {
+		return nil, readError(ctx, err)
+	}
+	rows, err := s.pool.Query(ctx, itemsQuery, r.number, after, max(limit, 0))
+	if err != nil {
+		return nil, readError(ctx, err)
+	}
+	var one grapnel.ReplayItem
+	var created, made int64
+	_, err = pgx.ForEachRow(rows, []any{&one.Original, &created, &one.Made, &made, &one.Status}, func() error {
+		one.CreatedAt, one.MadeAt = codec.Moment(created), codec.Moment(made)
+		list = append(list, one)
+		return nil
+	})
+	return list, readError(ctx, err)
+}
+
+// Advance makes what comes next.
+func (s *Store) Advance(ctx context.Context, step store.ReplayStep) ([]store.Redelivered, error) {
+	r, err := readReplay(s.pool.QueryRow(ctx, replayQuery, step.Replay))
+	if isNone(err) {
+		return nil, store.ErrNotFound("replay")
+	}
+	if err != nil {
+		return nil, readError(ctx, err)
+	}
+	found, err := s.origins(ctx, column(step.Items, func(i store.Redelivery) int64 { return i.Of }))
+	if err != nil {
+		return nil, err
+	}
+	o := &advancing{ReplayStep: step, endpoint: r.Endpoint, origins: found}
+	if err := s.writeAlone(ctx, o); err != nil {
+		return nil, err
+	}
+	return o.done, nil
+}
+
+type advancing struct {
+	store.ReplayStep
+	endpoint string
+	origins  map[int64]origin
+	done     []store.Redelivered
+}
+
+func (o *advancing) need(n *needs) {
+	n.refers, n.endpoints[o.endpoint] = true, true
+	for _, i := range o.Items {
+		if of := o.origins[i.Of]; of.seq != 0 && of.endpoint == o.endpoint {
+			of.needAgain(n, i.Ordered)
+		}
+	}
+}
+
+func (o *advancing) apply(t *tx) error {
+	r, err := t.lockReplay(o.Replay)
+	switch {
+	case err != nil:
+		return err
+	case r == nil:
+		return store.ErrNotFound("replay")
+	case r.Status != grapnel.ReplayRunning || r.Cursor != o.From:
+		return grapnel.Errorf(grapnel.CodeConflict, "the replay is not running, or not there any more")
+	}
+	last := o.From
+	for _, i := range o.Items {
+		if i.Of <= last || i.Of > o.To {
+			return grapnel.Errorf(grapnel.CodeInvalid, "the step goes back, or farther than it says")
+		}
+		last = i.Of
+	}
+	switch {
+	case o.To < o.From:
+		return grapnel.Errorf(grapnel.CodeInvalid, "the step goes back")
+	case !t.alive(o.endpoint):
+		return store.ErrNotFound("endpoint")
+	}
+	o.done = make([]store.Redelivered, len(o.Items))
+	var made, originals []int64
+	for n, i := range o.Items {
+		if of := o.origins[i.Of]; of.endpoint == o.endpoint && t.over[i.Of] != nil {
+			o.done[n] = t.again(of, grapnel.TriggerReplay, i.Ordered, i.Delay, o.At, o.Replay)
+			made, originals = append(made, o.done[n].Delivery), append(originals, i.Of)
+		}
+	}
+	if len(made) > 0 {
+		t.then(addItems, r.number, made, originals, micros(o.At))
+	}
+	t.then(advanceTo, r.number, o.To, len(made))
+	return nil
+}
+
+// What becomes of deliveries that repeat others is noted there, and counted for the replay that made them.
+const (
+	marksLock   = "SELECT FROM mark WHERE delivery = ANY($1) ORDER BY delivery FOR UPDATE"
+	setReplayed = `INSERT INTO mark (delivery, replayed, replayed_by, replayed_as, replay_result)
+		SELECT *, 'pending' FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[])
+		ON CONFLICT (delivery) DO UPDATE SET replayed = excluded.replayed, replayed_by = excluded.replayed_by, replayed_as = excluded.replayed_as,
+			replay_result = excluded.replay_result`
+	setResults = `UPDATE mark SET replay_result = u.status FROM unnest($1::bigint[], $2::bigint[], $3::text[]) u(original, made, status)
+		WHERE delivery = u.original AND replayed_as = u.made`
+	progressLock = `SELECT FROM replay_progress WHERE replay IN (SELECT replay FROM replay_item WHERE made = ANY($1)) ORDER BY replay FOR UPDATE`
+	countItems   = `WITH done AS (
+			UPDATE replay_item i SET status = u.status FROM unnest($1::bigint[], $2::text[]) WITH ORDINALITY u(made, status, place)
+			WHERE i.made = u.made RETURNING i.replay, u.status, u.place
+		), placed AS (
+			SELECT *, max(place) FILTER (WHERE status = 'delivered') OVER (PARTITION BY replay) AS delivered FROM done
+		), sums AS (
+			SELECT replay, count(*) AS n, count(*) FILTER (WHERE status = 'delivered') AS well,
+				count(*) FILTER (WHERE place > coalesce(delivered, 0)) AS run, max(delivered) IS NOT NULL AS anew FROM placed GROUP BY replay
+		)
+		UPDATE replay_progress p SET done = done + n, delivered = p.delivered + well, failed = failed + n - well,
+			run = CASE WHEN anew THEN s.run ELSE p.run + s.run END FROM sums s WHERE p.replay = s.replay`
+)
+
+func (t *tx) flushRepeated(b *pgx.Batch) {
+	if len(t.repeated) == 0 && len(t.replayed) == 0 {
+		return
+	}
+	// Of what is repeated more than once only the last counts.
+	last := make(map[int64]replayed)
+	for _, r := range t.replayed {
+		last[r.of] = r
+	}
+	originals := sortedKeys(last, cmp.Compare[int64])
+	locks := append(column(t.repeated, func(r repeated) int64 { return r.of }), originals...)
+	slices.Sort(locks)
+	b.Queue(marksLock, slices.Compact(locks))
+	if len(originals) > 0 {
+		b.Queue(setReplayed, originals, column(originals, func(of int64) int64 { return last[of].at }),
+			column(originals, func(of int64) string { return last[of].by }), column(originals, func(of int64) int64 { return last[of].as }))
+	}
+	if len(t.repeated) > 0 {
+		made, results := column(t.repeated, func(r repeated) int64 { return r.seq }), column(t.repeated, func(r repeated) string { return string(r.status) })
+		b.Queue(setResults, column(t.repeated, func(r repeated) int64 { return r.of }), made, results)
+		b.Queue(progressLock, made)
+		b.Queue(countItems, made, results)
+	}
+}

@@ -1,0 +1,177 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// How much one call of DeliverySearch looks at.
+const (
+	searchedAtOnce = 200
+	searchedMost   = 2000
+	searchedBytes  = 32 << 20
+)
+
+// DeliverySearch makes the list page by page and looks into the events of each.
+func (s *Store) DeliverySearch(ctx context.Context, scope store.Scope, q store.DeliveryQuery, text string) (list []grapnel.Delivery, resume int64, err error) {
+	limit, size := q.Limit, 0
+	if limit <= 0 {
+		return nil, 0, ctx.Err()
+	}
+	q.Limit = searchedAtOnce
+	for looked := 0; ; {
+		page, err := s.DeliveryList(ctx, scope, q)
+		if err != nil {
+			return nil, 0, err
+		}
+		events, err := s.eventsOf(ctx, page)
+		if err != nil {
+			return nil, 0, err
+		}
+		for i, d := range page {
+			looked, q.Before = looked+1, d.Seq
+			if e := events[d.EventSeq]; e != nil {
+				size += len(e.Data)
+				if bytes.Contains(e.Data, []byte(text)) {
+					list = append(list, d)
+				}
+			}
+			if more := i+1 < len(page) || len(page) == searchedAtOnce; more && (len(list) == limit || looked >= searchedMost || size >= searchedBytes) {
+				return list, d.Seq, nil
+			}
+		}
+		if len(page) < searchedAtOnce {
+			return list, 0, nil
+		}
+	}
+}
+
+// eventsOf are the events of deliveries, by number.
+func (s *Store) eventsOf(ctx context.Context, list []grapnel.Delivery) (map[int64]*grapnel.Event, error) {
+	seqs := column(list, func(d grapnel.Delivery) int64 { return d.EventSeq })
+	slices.Sort(seqs)
+	seqs = slices.Compact(seqs)
+	events, err := s.Events(ctx, seqs)
+	if err != nil {
+		return nil, err
+	}
+	found := make(map[int64]*grapnel.Event, len(seqs))
+	for i, seq := range seqs {
+		found[seq] = events[i]
+	}
+	return found, nil
+}
+
+// Candidates returns what matches, the oldest first.
+func (s *Store) Candidates(ctx context.Context, scope store.Scope, q store.CandidateQuery) (list []grapnel.Delivery, resume int64, err error) {
+	tenant, some := scope.Narrow("")
+	if !some || q.Limit <= 0 {
+		return nil, 0, ctx.Err()
+	}
+	sel := &q.Selection
+	var match func(string) bool
+	if len(sel.Types) > 0 && len(sel.Deliveries) == 0 {
+		match = func(eventType string) bool {
+			return slices.ContainsFunc(sel.Types, func(pattern string) bool { return grapnel.MatchType(pattern, eventType) })
+		}
+	}
+	of, err := s.kinds(ctx, tenant, "", match)
+	if err != nil || !of.all && len(of.numbers) == 0 {
+		return nil, 0, readError(ctx, err)
+	}
+	f := new(filter)
+	f.text("SELECT " + showColumns + " FROM (SELECT " + overShape + ` FROM finished d WHERE d.target = (SELECT number FROM target WHERE endpoint = `).
+		value(q.Endpoint).text(") AND d.seq > ").value(q.After).text(" AND d.finished <= ").value(micros(q.OverBy))
+	if q.UpTo != 0 {
+		f.text(" AND d.seq <= ").value(q.UpTo)
+	}
+	if !of.all {
+		either(f, "d.kind", of.numbers)
+	}
+	if len(sel.Deliveries) > 0 {
+		either(f, "d.seq", sel.Deliveries)
+	} else {
+		f.whereSelected(sel)
+	}
+	f.text(" ORDER BY d.seq LIMIT ").value(q.Limit + 1).text(")" + showJoins + " ORDER BY d.seq")
+	rows, err := s.pool.Query(ctx, f.sql(), f.values...)
+	if err == nil {
+		err = readDeliveries(rows, func(d grapnel.Delivery, _ []byte) { list = append(list, d) })
+	}
+	if err != nil {
+		return nil, 0, readError(ctx, err)
+	}
+	if len(list) > q.Limit {
+		list = list[:q.Limit]
+		resume = list[q.Limit-1].Seq
+	}
+	return list, resume, nil
+}
+
+// whereSelected is a selection that does not name deliveries.
+func (f *filter) whereSelected(sel *grapnel.Selection) {
+	wanted := sel.Status
+	if len(wanted) == 0 {
+		wanted = []grapnel.Status{grapnel.Failed}
+	}
+	either(f, "d.status", column(wanted, func(status grapnel.Status) string { return string(status) }))
+	if !slices.Contains(wanted, grapnel.Delivered) {
+		f.text(" AND d.status <> 'delivered'") // which an index leaves out
+	}
+	if len(sel.Keys) > 0 {
+		f.text(" AND EXISTS (SELECT FROM event WHERE seq = d.event")
+		either(f, "key", sel.Keys).text(")")
+	}
+	f.whereAccepted(sel.From, sel.To)
+}
+
+const (
+	// stuckQuery looks at all heads of an endpoint. An index of those that are stuck would have to be written with every attempt that fails.
+	stuckQuery = `SELECT seq FROM pending p WHERE target = (SELECT number FROM target WHERE endpoint = $1) AND head AND lane <> 0
+		AND (attempts > 0 OR blocked) AND seq > $2 AND ($3 = '' OR (SELECT tenant FROM kind WHERE number = p.kind) = $3) ORDER BY seq LIMIT $4`
+	behindQuery = `SELECT p.seq, (SELECT count(*) FROM (SELECT FROM pending b WHERE b.lane = p.lane AND b.lane <> 0 AND b.position > p.position LIMIT $2) x)
+		FROM pending p WHERE p.seq = ANY($1)`
+)
+
+// StuckLanes returns at most Limit lanes; no limit is none.
+func (s *Store) StuckLanes(ctx context.Context, scope store.Scope, q store.LaneQuery) (lanes []grapnel.Lane, err error) {
+	tenant, one := scope.One()
+	if q.Limit <= 0 || one && !scope.Allows(tenant) {
+		return nil, ctx.Err()
+	}
+	err = s.snapshot(ctx, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, stuckQuery, q.Endpoint, q.After, tenant, q.Limit)
+		if err != nil {
+			return err
+		}
+		heads, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+		if err != nil || len(heads) == 0 {
+			return err
+		}
+		if rows, err = tx.Query(ctx, behindQuery, heads, store.MaxWaiting); err != nil {
+			return err
+		}
+		behind := make(map[int64]int, len(heads))
+		var seq int64
+		var n int
+		if _, err := pgx.ForEachRow(rows, []any{&seq, &n}, func() error {
+			behind[seq] = n
+			return nil
+		}); err != nil {
+			return err
+		}
+		if rows, err = tx.Query(ctx, deliveriesQuery, heads); err != nil {
+			return err
+		}
+		return readDeliveries(rows, func(d grapnel.Delivery, _ []byte) {
+			lanes = append(lanes, grapnel.Lane{Endpoint: d.EndpointID, Key: d.Key, Head: d, Waiting: behind[d.Seq]})
+		})
+	})
+	return lanes, err
+}

@@ -1,0 +1,122 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/postgres/pgtest"
+	"github.com/grapnelhq/grapnel/internal/store/storetest"
+)
+
+// server is the one that the tests of this package share.
+var server *pgtest.Server
+
+func TestMain(m *testing.M) {
+	var err error
+	if server, err = pgtest.Start(context.Background(), pgtest.Options{}); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	if err := server.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+var databases atomic.Int64
+
+// database makes an empty one and returns its URL.
+func database(t *testing.T) string {
+	t.Helper()
+	url, err := server.Create(t.Context(), fmt.Sprintf("test%d", databases.Add(1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return url
+}
+
+// empty makes a database as it was when it was new. Making one anew takes thirty times as long.
+func empty(t *testing.T, url string) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = conn.Exec(t.Context(), `DO $$
+		DECLARE name text;
+		BEGIN
+			FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'public'
+				AND tablename NOT IN ('grapnel_schema', 'configuration', 'ledger', 'shard')
+			LOOP
+				EXECUTE format('DELETE FROM %I', name);
+			END LOOP;
+			UPDATE configuration SET version = 1;
+			UPDATE ledger SET purged = 0, newest = 0;
+			UPDATE shard SET epoch = 0, owner = '', lease_until = '-infinity';
+		END $$`)
+	if err := errors.Join(err, conn.Close(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func open(t *testing.T, url string, o Options) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), url, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// closed says whether a store is.
+func closed(s *Store) bool {
+	select {
+	case <-s.stopped:
+		return true
+	default:
+		return false
+	}
+}
+
+// TestStore runs the suite of the contract.
+func TestStore(t *testing.T) {
+	used := make(map[string]*Store) // who uses a database, or did so last
+	start := func(t *testing.T, url string) store.Store {
+		t.Helper()
+		used[url] = open(t, url, Options{CallersClock: true})
+		return used[url]
+	}
+	storetest.Run(t, storetest.Harness{
+		Histories: 3,
+		Open: func(t *testing.T) store.Store {
+			for url, s := range used {
+				if closed(s) {
+					empty(t, url)
+					return start(t, url)
+				}
+			}
+			return start(t, database(t))
+		},
+		Reopen: func(t *testing.T, s store.Store) store.Store {
+			for url, of := range used {
+				if of == s {
+					if err := s.Close(); err != nil {
+						t.Fatal(err)
+					}
+					return start(t, url)
+				}
+			}
+			t.Fatal("this store was not opened here")
+			return nil
+		},
+	})
+}

@@ -1,0 +1,135 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
+)
+
+const (
+	headsQuery = "SELECT " + placeColumns + ` FROM (SELECT * FROM pending WHERE target = (SELECT number FROM target WHERE endpoint = $1)
+		AND due IS NOT NULL ORDER BY due, seq LIMIT $2) p` + placeJoins + " ORDER BY p.due, p.seq"
+	standingsQuery = "SELECT endpoint, number, body FROM standing ORDER BY endpoint"
+	waitingQuery   = `SELECT count(*) FROM (SELECT FROM pending WHERE target = (SELECT number FROM target WHERE endpoint = $1) LIMIT $2) w`
+)
+
+// readHeads reads places one by one, with the lane that each is in but not what else is there.
+func (s *Store) readHeads(ctx context.Context, take func(*place), query string, args ...any) error {
+	rows, err := s.pool.Query(ctx, query, args...)
+	if err == nil {
+		err = readPlaces(rows, func(p *place, number int64, key string) {
+			if number != 0 {
+				p.lane = &lane{laneOf: laneOf{p.target, key}, number: number}
+			}
+			take(p)
+		})
+	}
+	return readError(ctx, err)
+}
+
+// Heads leaves out those that are blocked: they have no due time.
+func (s *Store) Heads(ctx context.Context, endpoint string, limit int) ([]store.Head, error) {
+	heads := []store.Head{}
+	err := s.readHeads(ctx, func(p *place) { heads = append(heads, *p.shown()) }, headsQuery, endpoint, max(limit, 0))
+	return heads, err
+}
+
+// Head of a delivery that waits behind its lane has neither due time nor anchor.
+func (s *Store) Head(ctx context.Context, delivery int64) (head *store.Head, first bool, err error) {
+	err = s.readHeads(ctx, func(p *place) { head, first = p.shown(), p.head }, placesQuery, []int64{delivery})
+	return head, first, err
+}
+
+// Standings are sorted by endpoint.
+func (s *Store) Standings(ctx context.Context) (all []store.Standing, err error) {
+	rows, err := s.pool.Query(ctx, standingsQuery)
+	if err != nil {
+		return nil, readError(ctx, err)
+	}
+	var one store.Standing
+	var body []byte
+	_, err = pgx.ForEachRow(rows, []any{&one.Endpoint, &one.Number, &body}, func() error {
+		standing, err := codec.DecodeStanding(0, body)
+		if err == nil {
+			all = append(all, store.Standing{Endpoint: one.Endpoint, Number: one.Number, Standing: standing})
+		}
+		return err
+	})
+	return all, readError(ctx, err)
+}
+
+// Waiting counts heads and those behind them.
+func (s *Store) Waiting(ctx context.Context, endpoint string, limit int) (n int, err error) {
+	err = s.pool.QueryRow(ctx, waitingQuery, endpoint, max(limit, 0)).Scan(&n)
+	return n, readError(ctx, err)
+}
+
+const (
+	eventColumns = "e.seq, e.id, k.tenant, k.type, k.source, e.key, e.accepted, e.occurred, e.content_type, e.metadata, e.packed, e.sum, e.data"
+	eventsQuery  = "SELECT " + eventColumns + " FROM event e JOIN kind k ON k.number = e.kind WHERE e.seq = ANY($1)"
+)
+
+// eventRow is an event as it comes from the database.
+type eventRow struct {
+	grapnel.Event
+	accepted, occurred, packed, sum int64
+	metadata, data                  []byte
+	given                           bool // the data is somebody's already
+}
+
+func (r *eventRow) into() []any {
+	return []any{&r.Seq, &r.ID, &r.Tenant, &r.Type, &r.Source, &r.Key, &r.accepted, &r.occurred, &r.ContentType, &r.metadata, &r.packed, &r.sum,
+		&r.data}
+}
+
+// thaw is the event, or nil when it is not what was written.
+func (s *Store) thaw(r *eventRow) *grapnel.Event {
+	e := r.Event
+	e.AcceptedAt, e.OccurredAt = codec.Moment(r.accepted), codec.Moment(r.occurred)
+	var corrupt, torn error
+	e.Data, corrupt = s.packer.Thaw(r.data, r.packed)
+	e.Metadata, torn = codec.DecodeMetadata(r.metadata)
+	if err := errors.Join(corrupt, torn); err != nil || codec.Sum(&e) != r.sum {
+		s.log.Error("an event is not what was stored", "event", e.ID, "number", e.Seq, "error", err)
+		return nil
+	}
+	return &e
+}
+
+// Events returns copies of the events with these numbers.
+func (s *Store) Events(ctx context.Context, seqs []int64) ([]*grapnel.Event, error) {
+	events := make([]*grapnel.Event, len(seqs))
+	if len(seqs) == 0 {
+		return events, ctx.Err()
+	}
+	rows, err := s.pool.Query(ctx, eventsQuery, seqs)
+	if err != nil {
+		return nil, readError(ctx, err)
+	}
+	found := make(map[int64]*eventRow, len(seqs))
+	for rows.Next() {
+		r := new(eventRow)
+		if err := rows.Scan(r.into()...); err != nil {
+			rows.Close()
+			return nil, readError(ctx, err)
+		}
+		found[r.Seq] = r
+	}
+	for i, seq := range seqs {
+		if r := found[seq]; r != nil {
+			if r.given {
+				r.data = bytes.Clone(r.data)
+			}
+			events[i], r.given = s.thaw(r), true
+		}
+	}
+	return events, readError(ctx, rows.Err())
+}
+
+func isNone(err error) bool { return errors.Is(err, pgx.ErrNoRows) }

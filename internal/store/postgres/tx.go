@@ -1,0 +1,351 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// tx is one transaction: what was read when its locks were taken, and what it will write.
+type tx struct {
+	store *Store
+	ctx   context.Context
+	conn  *pgx.Conn
+	slot  int16
+	needs *needs
+
+	// What there is.
+	version   int64           // of the configuration
+	clock     int64           // of the database
+	endpoints map[string]bool // those that are there, and whether they are marked as deleted
+	answers   map[string]*answer
+	events    map[string]*met   // by id
+	known     map[string]*known // by key
+	places    map[int64]*place  // what is pending
+	over      map[int64]*over
+	lanes     map[int64]*lane // by number
+	byName    map[laneOf]*lane
+	eventSeqs []int64 // numbers to be given
+	seqs      []int64
+
+	// What becomes of it.
+	bumped       bool // the configuration gets a new version
+	newEvents    []*incoming
+	fresh        []*place
+	gone         []*place
+	finished     []finished
+	attempts     []attempt
+	redeliveries []redelivery
+	learned      []*known
+	released     []int64 // deliveries whose lease is over
+	leased       []*place
+	repeated     []repeated
+	replayed     []replayed
+	remembered   []*answer
+	audit        []*grapnel.AuditEntry
+	standings    map[string]standing
+	tallies      map[tallyOf]*tally
+	totals       map[totalOf]*grapnel.Totals
+	also         []func(*pgx.Batch) // what else is written
+}
+
+// over is a delivery that is final.
+type over struct {
+	status grapnel.Status
+	lane   *lane // nil: it has none, or nothing waits there
+}
+
+type finished struct {
+	*place
+	status grapnel.Status
+	at     int64
+	body   []byte
+}
+
+type attempt struct {
+	delivery int64
+	number   int32
+	body     []byte
+}
+
+type redelivery struct{ delivery, event int64 }
+
+// repeated is what became of a delivery that repeats another one.
+type repeated struct {
+	of, seq int64
+	status  grapnel.Status
+}
+
+// replayed is that a delivery is repeated.
+type replayed struct {
+	of, as, at int64
+	by         string
+}
+
+type standing struct {
+	number int64
+	body   []byte
+}
+
+// Locks.
+const (
+	shareLock    = "SELECT pg_advisory_xact_lock_shared($1::int, $2::int)"
+	aloneLock    = "SELECT pg_advisory_xact_lock($1::int, $2::int)"
+	keysLock     = "SELECT pg_advisory_xact_lock(1735552118, k) FROM unnest($1::int[]) k" // a class of their own
+	lanesLock    = "SELECT FROM lane WHERE number IN (SELECT lane FROM pending WHERE seq = ANY($1) AND lane <> 0) ORDER BY target, key FOR UPDATE"
+	loneLock     = "SELECT FROM pending WHERE seq = ANY($1) AND lane = 0 ORDER BY seq FOR UPDATE"
+	positionsSQL = `INSERT INTO lane AS l (target, key, last)
+		SELECT target, key, sum(n) FROM (
+			SELECT * FROM unnest($1::int[], $2::text[], $3::bigint[]) u(target, key, n)
+			UNION ALL SELECT target, key, 0 FROM lane WHERE number IN (SELECT lane FROM pending WHERE seq = ANY($4) AND lane <> 0)
+		) w GROUP BY target, key ORDER BY target, key COLLATE "C"
+		ON CONFLICT (target, key) DO UPDATE SET last = l.last + excluded.last WHERE excluded.last > 0
+		RETURNING number, target, key, last`
+)
+
+// What is read. Of each lane there is one delivery more than are about to be changed in it: so its head is known whatever becomes of those.
+const (
+	versionQuery   = "SELECT version, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint FROM configuration"
+	endpointsQuery = "SELECT id, deleted FROM endpoint WHERE id = ANY($1)"
+	placesQuery    = "SELECT " + placeColumns + " FROM pending p" + placeJoins + " WHERE p.seq = ANY($1)"
+	linesQuery     = `WITH touched AS (
+			SELECT lane, count(*) + 1 AS n FROM (
+				SELECT lane FROM pending WHERE seq = ANY($1) AND lane <> 0
+				UNION ALL SELECT lane FROM finished WHERE seq = ANY($1) AND lane <> 0
+				UNION ALL SELECT w.number FROM lane w JOIN unnest($2::int[], $3::text[]) u(target, key) ON w.target = u.target AND w.key = u.key
+			) x GROUP BY lane)
+		SELECT ` + placeColumns + ` FROM touched CROSS JOIN LATERAL (
+			SELECT * FROM pending WHERE lane = touched.lane AND lane <> 0 ORDER BY position LIMIT touched.n) p` + placeJoins
+	overQuery    = "SELECT seq, status, lane FROM finished WHERE seq = ANY($1)"
+	eventsNumber = "SELECT nextval('event_number') FROM generate_series(1, $1::int)"
+	seqsNumber   = "SELECT nextval('delivery_number') FROM generate_series(1, $1::int)"
+)
+
+// begin takes the locks and reads what there is, in one round trip.
+func (t *tx) begin() error {
+	n := t.needs
+	t.endpoints, t.answers, t.events, t.known = make(map[string]bool), make(map[string]*answer), make(map[string]*met), make(map[string]*known)
+	t.places, t.over, t.lanes, t.byName = make(map[int64]*place), make(map[int64]*over), make(map[int64]*lane), make(map[laneOf]*lane)
+	t.standings, t.tallies, t.totals = make(map[string]standing), make(map[tallyOf]*tally), make(map[totalOf]*grapnel.Totals)
+
+	b := new(pgx.Batch)
+	b.Queue("begin")
+	if n.exclusive {
+		b.Queue(aloneLock, lockClass, lockConfiguration)
+	} else {
+		b.Queue(shareLock, lockClass, lockConfiguration)
+	}
+	switch {
+	case n.removes:
+		b.Queue(aloneLock, lockClass, lockRemoval)
+	case n.refers:
+		b.Queue(shareLock, lockClass, lockRemoval)
+	}
+	if n.queue != "" {
+		b.Queue(queueLock, t.store.names.target(n.queue))
+	}
+	if len(n.keys) > 0 {
+		b.Queue(keysLock, n.hashes())
+		b.Queue(answersQuery, keysOf(n.keys)).Query(t.readAnswers)
+	}
+	targets, keys, counts := n.wanted(&t.store.names)
+	switch {
+	case len(targets) > 0:
+		b.Queue(positionsSQL, targets, keys, counts, n.deliveries).Query(t.readPositions)
+	case len(n.deliveries) > 0:
+		b.Queue(lanesLock, n.deliveries)
+	}
+	if len(n.deliveries) > 0 {
+		b.Queue(loneLock, n.deliveries)
+	}
+	b.Queue(versionQuery).QueryRow(func(row pgx.Row) error { return row.Scan(&t.version, &t.clock) })
+	if len(n.deliveries) > 0 {
+		b.Queue(placesQuery, n.deliveries).Query(t.readPlaces)
+	}
+	if len(n.deliveries) > 0 || len(targets) > 0 {
+		b.Queue(linesQuery, n.deliveries, targets, keys).Query(t.readPlaces)
+	}
+	if len(n.deliveries) > 0 {
+		b.Queue(overQuery, n.deliveries).Query(t.readOver)
+	}
+	if len(n.endpoints) > 0 {
+		b.Queue(endpointsQuery, keysOf(n.endpoints)).Query(t.readEndpoints)
+	}
+	if len(n.ids) > 0 {
+		b.Queue(metQuery, keysOf(n.ids)).Query(t.readMet)
+	}
+	if len(n.known) > 0 {
+		b.Queue(knownQuery, bytesOf(keysOf(n.known))).Query(t.readKnown)
+	}
+	if n.newEvents > 0 {
+		b.Queue(eventsNumber, n.newEvents).Query(readNumbers(&t.eventSeqs))
+	}
+	if n.newNumbers > 0 {
+		b.Queue(seqsNumber, n.newNumbers).Query(readNumbers(&t.seqs))
+	}
+	return t.conn.SendBatch(t.ctx, b).Close()
+}
+
+// load locks more deliveries and reads where they are, for an operation that finds out by itself which it needs.
+func (t *tx) load(seqs []int64) error {
+	if len(seqs) == 0 {
+		return nil
+	}
+	b := new(pgx.Batch)
+	b.Queue(lanesLock, seqs)
+	b.Queue(loneLock, seqs)
+	b.Queue(placesQuery, seqs).Query(t.readPlaces)
+	return t.conn.SendBatch(t.ctx, b).Close()
+}
+
+func readNumbers(into *[]int64) func(pgx.Rows) error {
+	return func(rows pgx.Rows) error {
+		var err error
+		*into, err = pgx.CollectRows(rows, pgx.RowTo[int64])
+		return err
+	}
+}
+
+func bytesOf(texts []string) (all [][]byte) {
+	for _, text := range texts {
+		all = append(all, []byte(text))
+	}
+	return all
+}
+
+func (t *tx) readPositions(rows pgx.Rows) error {
+	var number, last int64
+	var of laneOf
+	_, err := pgx.ForEachRow(rows, []any{&number, &of.target, &of.key, &last}, func() error {
+		l := t.lane(number, of)
+		l.drawn = last
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for w, n := range t.needs.lanes {
+		l := t.byName[laneOf{t.store.names.target(w.endpoint), w.key}]
+		if l == nil {
+			return fmt.Errorf("%w: a lane is not there", errSpoiled)
+		}
+		l.given = l.drawn - n
+	}
+	return nil
+}
+
+// lane is the one with this number.
+func (t *tx) lane(number int64, of laneOf) *lane {
+	l := t.lanes[number]
+	if l == nil {
+		l = &lane{laneOf: of, number: number}
+		t.lanes[number], t.byName[of] = l, l
+	}
+	return l
+}
+
+func (t *tx) readPlaces(rows pgx.Rows) error {
+	return readPlaces(rows, func(p *place, lane int64, key string) {
+		if t.places[p.seq] != nil {
+			return
+		}
+		if lane != 0 {
+			p.lane = t.lane(lane, laneOf{p.target, key})
+			p.lane.add(p)
+		}
+		t.places[p.seq] = p
+	})
+}
+
+func (t *tx) readOver(rows pgx.Rows) error {
+	var seq, lane int64
+	var status grapnel.Status
+	_, err := pgx.ForEachRow(rows, []any{&seq, &status, &lane}, func() error {
+		t.over[seq] = &over{status: status, lane: t.lanes[lane]}
+		return nil
+	})
+	return err
+}
+
+func (t *tx) readEndpoints(rows pgx.Rows) error {
+	var id string
+	var deleted bool
+	_, err := pgx.ForEachRow(rows, []any{&id, &deleted}, func() error {
+		t.endpoints[id] = deleted
+		return nil
+	})
+	return err
+}
+
+// alive says whether an endpoint is there and not marked as deleted.
+func (t *tx) alive(endpoint string) bool {
+	deleted, there := t.endpoints[endpoint]
+	return there && !deleted
+}
+
+// draw gives the next number of a delivery.
+func (t *tx) draw() int64 {
+	seq := t.seqs[0]
+	t.seqs = t.seqs[1:]
+	return seq
+}
+
+// undo ends the transaction without a trace.
+func (t *tx) undo(why error) error {
+	if t.conn.IsClosed() {
+		return why
+	}
+	if _, err := t.conn.Exec(t.ctx, "rollback"); err != nil && why == nil {
+		return err
+	}
+	return why
+}
+
+// commit writes what has become of everything, and commits, in one round trip.
+func (t *tx) commit() error {
+	b := new(pgx.Batch)
+	t.flush(b)
+	committed := false
+	b.Queue("commit").Exec(func(tag pgconn.CommandTag) error {
+		committed = tag.String() == "COMMIT"
+		return nil
+	})
+	err := t.conn.SendBatch(t.ctx, b).Close()
+	var refused *pgconn.PgError
+	switch {
+	case committed:
+		return nil
+	case errors.As(err, &refused) && refused.SeverityUnlocalized == "ERROR":
+		return t.undo(err) // the server refused a statement, so it did not get to the commit, or refused that
+	case err == nil:
+		return errors.New("postgres: the transaction was not committed")
+	}
+	return fmt.Errorf("%w: %w", errUnknown, err)
+}
+
+// note keeps an entry, unless it is there.
+func (t *tx) note(e *grapnel.AuditEntry) {
+	if e != nil {
+		t.audit = append(t.audit, e)
+	}
+}
+
+// stand keeps the standing that a change brings along, unless a newer one is there. Of an endpoint that was removed nothing is kept: nobody
+// would ever forget it.
+func (t *tx) stand(s *store.Standing, body []byte) {
+	if s == nil {
+		return
+	}
+	if _, there := t.endpoints[s.Endpoint]; !there {
+		return
+	}
+	if kept, there := t.standings[s.Endpoint]; !there || kept.number < s.Number {
+		t.standings[s.Endpoint] = standing{s.Number, body}
+	}
+}
