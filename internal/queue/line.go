@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -15,7 +16,9 @@ import (
 type line struct {
 	room  *Room
 	queue string
-	wake  chan struct{} // holds a token when it is worth looking again
+	wake  chan struct{} // holds a token when there is somebody new, or a hint
+
+	hinted atomic.Bool // something may be due that was not before
 
 	mu      sync.Mutex
 	waiting []*waiter // in the order in which they came
@@ -51,6 +54,12 @@ const (
 
 // nudge has the dispatcher look again, if there is one. It never waits.
 func (l *line) nudge() {
+	l.hinted.Store(true)
+	l.call()
+}
+
+// call wakes the dispatcher.
+func (l *line) call() {
 	select {
 	case l.wake <- struct{}{}:
 	default:
@@ -78,7 +87,7 @@ func (l *line) join(w *waiter) bool {
 		l.running = true
 	}
 	l.waiting = append(l.waiting, w)
-	l.nudge()
+	l.call()
 	return true
 }
 
@@ -102,29 +111,33 @@ func (l *line) remove(w *waiter) {
 func (l *line) dispatch(ctx context.Context) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
-	for failures, sleep := 0, time.Duration(0); ; {
+	var until time.Time // when it is time to look without a hint
+	for failures := 0; ; {
 		if ctx.Err() != nil {
 			l.close()
 			return
 		}
 		l.clear()
+		if l.hinted.Swap(false) {
+			l.again()
+		}
 		page := l.page()
 		if len(page) == 0 {
 			if l.done() {
 				return
 			}
-			timer.Reset(sleep)
+			timer.Reset(time.Until(until))
 			select {
 			case <-l.wake:
 			case <-timer.C:
+				l.again()
 			case <-ctx.Done():
-				continue
 			}
-			l.again()
 			continue
 		}
-		var err error
-		if sleep, err = l.serve(page); err == nil {
+		sleep, err := l.serve(page)
+		until = time.Now().Add(sleep)
+		if err == nil {
 			failures = 0
 			continue
 		}

@@ -1,0 +1,180 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/egress"
+	"github.com/grapnelhq/grapnel/internal/engine"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/memory"
+	"github.com/grapnelhq/grapnel/policy"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// nobody is an engine's sender where nothing is sent.
+type nobody struct{ t testing.TB }
+
+func (n nobody) Send(context.Context, egress.Delivery) egress.Result {
+	n.t.Error("something of a queue was sent")
+	return egress.Result{}
+}
+
+// world is a room on a real engine, to be used inside a synctest bubble.
+type world struct {
+	t      testing.TB
+	store  store.Store                         // as it is
+	injure func(method string) memory.Fault    // nil, or how calls of the engine and the room fail
+	dead   atomic.Bool                         // the process has crashed: no call reaches the store any more
+	calls  sync.Map                            // method → *atomic.Int64
+	during atomic.Pointer[func(method string)] // called with each call
+	log    *slog.Logger
+	engine *engine.Engine
+	room   *Room
+	stop   context.CancelFunc
+	run    sync.WaitGroup
+	events int
+}
+
+var errCrashed = errors.New("the process has crashed")
+
+var discard = slog.New(slog.DiscardHandler)
+
+func newWorld(t testing.TB, s store.Store) *world {
+	w := &world{t: t, store: s, log: discard}
+	w.start()
+	return w
+}
+
+func (w *world) start() {
+	w.dead.Store(false)
+	faulty := &memory.Faulty{Store: w.store, Injure: func(method string) memory.Fault {
+		n, _ := w.calls.LoadOrStore(method, new(atomic.Int64))
+		n.(*atomic.Int64).Add(1)
+		if f := w.during.Load(); f != nil {
+			(*f)(method)
+		}
+		switch {
+		case w.dead.Load():
+			return memory.Fault{Err: errCrashed}
+		case w.injure != nil:
+			return w.injure(method)
+		}
+		return memory.Fault{}
+	}}
+	var room *Room
+	e, err := engine.New(context.Background(), engine.Options{Store: struct{ store.Store }{faulty}, Sender: nobody{w.t}, Log: w.log,
+		Ready: func(queue string) { room.Ready(queue) }})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	room = New(Options{Street: e, Store: faulty, Log: w.log})
+	ctx, cancel := context.WithCancel(context.Background())
+	w.engine, w.room, w.stop = e, room, cancel
+	w.run.Go(func() { e.Run(ctx) })
+	w.run.Go(func() { room.Run(ctx) })
+}
+
+func (w *world) halt() {
+	w.stop()
+	w.run.Wait()
+}
+
+// crash ends the process without any goodbye, and starts the next one.
+func (w *world) crash() {
+	w.dead.Store(true)
+	w.halt()
+	w.start()
+}
+
+func (w *world) called(method string) int64 {
+	n, _ := w.calls.LoadOrStore(method, new(atomic.Int64))
+	return n.(*atomic.Int64).Load()
+}
+
+// quick is a policy whose times fit into a test.
+func quick() policy.Policy {
+	p, _ := policy.Preset("hooque")
+	p.Jitter, p.MaxAttempts = policy.Jitter{}, 3
+	return p
+}
+
+// queue makes a queue.
+func (w *world) queue(change ...func(*grapnel.Endpoint)) *grapnel.Endpoint {
+	w.t.Helper()
+	ep := grapnel.Endpoint{ID: "que_1", Tenant: "default", Policy: quick(), Ordering: grapnel.OrderByKey, Status: grapnel.EndpointEnabled,
+		Queue: &grapnel.Queue{Name: "orders", Lease: 10 * time.Second, MaxLeased: 100}}
+	for _, f := range change {
+		f(&ep)
+	}
+	return w.put(ep)
+}
+
+func (w *world) put(ep grapnel.Endpoint) *grapnel.Endpoint {
+	w.t.Helper()
+	put, err := w.engine.PutEndpoint(context.Background(), store.Everyone(), ep, store.With{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ep.Revision = put.Revision
+	return &ep
+}
+
+// publish publishes the n-th event and returns its id.
+func (w *world) publish(key string) string {
+	w.t.Helper()
+	w.events++
+	ev := &grapnel.Event{ID: fmt.Sprint("evt_", w.events), Tenant: "default", Type: "order.made", Key: key, Data: fmt.Appendf(nil, "%d", w.events),
+		ContentType: grapnel.JSONType, OccurredAt: time.Now(), AcceptedAt: time.Now()}
+	for {
+		_, err := w.engine.Publish(context.Background(), []store.Incoming{{Event: ev}}, nil)
+		if err == nil {
+			return ev.ID
+		}
+		if w.injure == nil {
+			w.t.Fatal(err)
+		}
+		rest(context.Background(), 10*time.Millisecond)
+	}
+}
+
+// next takes what there is now.
+func (w *world) next(q *grapnel.Endpoint, consumer string, most int) []Message {
+	w.t.Helper()
+	found, err := w.room.Next(context.Background(), q, consumer, most, 0)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return found
+}
+
+func (w *world) settle(token string, a Answer) error {
+	return w.room.Settle(context.Background(), store.Everyone(), token, a)
+}
+
+// delivery is one as it is in the store.
+func (w *world) delivery(seq int64) *grapnel.Delivery {
+	w.t.Helper()
+	d, err := w.store.Delivery(context.Background(), store.Everyone(), seq)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return d
+}
+
+func bodies(found []Message) (all []string) {
+	for i := range found {
+		all = append(all, string(found[i].Event.Data))
+	}
+	return all
+}
