@@ -77,14 +77,14 @@ type serveFlags struct {
 	drain, retention                           time.Duration
 	egress                                     cli.Networks
 	httpsOnly                                  bool
-	maxEvent                                   cli.Size
+	maxEvent, maxBody                          cli.Size
 	maxInFlight, maxPerHost                    int
 	maxPending                                 int64
 	rules                                      keepRules
 }
 
 func (f *serveFlags) add(flags *pflag.FlagSet, listen, store string) {
-	f.maxEvent = server.DefaultMaxEvent
+	f.maxEvent, f.maxBody = server.DefaultMaxEvent, server.DefaultMaxBody
 	flags.StringVar(&f.config, "config", "", "YAML file with settings")
 	flags.StringVar(&f.listen, "listen", listen, "address to accept requests at")
 	flags.StringVar(&f.store, "store", store, "where data are kept")
@@ -92,6 +92,7 @@ func (f *serveFlags) add(flags *pflag.FlagSet, listen, store string) {
 	flags.Var(&f.egress, "egress-allow", "addresses that deliveries may reach although they are not public")
 	flags.BoolVar(&f.httpsOnly, "https-only", false, "refuse endpoints with http:// URLs")
 	flags.Var(&f.maxEvent, "max-event", "largest data of one event")
+	flags.Var(&f.maxBody, "max-body", "largest body of a request to a source")
 	flags.IntVar(&f.maxInFlight, "max-in-flight", server.DefaultMaxInFlight, "attempts at once")
 	flags.IntVar(&f.maxPerHost, "max-per-host", 0, "attempts at once at one destination host; 0: half of --max-in-flight")
 	flags.Int64Var(&f.maxPending, "max-pending", server.DefaultMaxPending, "deliveries of one tenant that may wait; 0: no limit")
@@ -99,7 +100,7 @@ func (f *serveFlags) add(flags *pflag.FlagSet, listen, store string) {
 	flags.Var(&f.rules, "retention-rule", "how long those of a tenant or type are kept instead: tenant=acme,type=invoice.*,for=2160h; the first that matches")
 	flags.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
-	settings := []string{"listen", "store", "drain-timeout", "egress-allow", "https-only", "max-event", "max-in-flight", "max-per-host",
+	settings := []string{"listen", "store", "drain-timeout", "egress-allow", "https-only", "max-event", "max-body", "max-in-flight", "max-per-host",
 		"max-pending", "retention", "retention-rule", "log-format", "log-level"}
 	cli.FromVariables(flags, append(settings, "config")...)
 	cli.FromFile(flags, settings...)
@@ -132,7 +133,7 @@ func (f *serveFlags) options(s *session) (server.Options, error) {
 	}
 	return server.Options{
 		Listen: f.listen, Store: f.store, AdminKey: key, DrainTimeout: f.drain, EgressAllow: f.egress, HTTPSOnly: f.httpsOnly,
-		MaxEvent: int64(f.maxEvent), MaxInFlight: f.maxInFlight, MaxPerHost: f.maxPerHost, MaxPending: f.maxPending,
+		MaxEvent: int64(f.maxEvent), MaxBody: int64(f.maxBody), MaxInFlight: f.maxInFlight, MaxPerHost: f.maxPerHost, MaxPending: f.maxPending,
 		Retention: f.retention, Rules: f.rules, Log: log,
 	}, nil
 }

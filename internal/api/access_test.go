@@ -21,6 +21,7 @@ func bodies() map[string]string {
 		"retry-endpoint-delivery": `{"reason":"x"}`,
 		"skip-delivery":           `{"reason":"x"}`, "note-delivery": `{"note":"x"}`, "discard-delivery": `{"reason":"x"}`, "create-policy": `{"name":"p"}`, "update-policy": `{"timeout":"1s"}`, "simulate-policy": `{"outage":{"duration":"1h"}}`,
 		"start-replay": `{"status":["failed"],"rate":20}`, "pause-replay": `{"reason":"x"}`, "resume-replay": `{"reason":"x"}`, "cancel-replay": `{"reason":"x"}`,
+		"create-source": `{"name":"s2","verify":{"scheme":"none"}}`, "update-source": `{"description":"x"}`, "rotate-source-secret": `{"secret":"whsec_another"}`,
 		"create-key": `{"name":"k","scopes":["read"]}`, "update-key": `{"name":"k"}`,
 	}
 }
@@ -32,7 +33,8 @@ func things(names *strings.Replacer, rt *route) map[string]string {
 		delivery = "DONE"
 	}
 	return map[string]string{"/v1/endpoints/": names.Replace("EP"), "/v1/deliveries/": names.Replace(delivery), "/v1/events/": names.Replace("EVT"),
-		"/v1/policies/": names.Replace("POL"), "/v1/keys/": names.Replace("KEY"), "/v1/replays/": names.Replace("RPL")}
+		"/v1/policies/": names.Replace("POL"), "/v1/keys/": names.Replace("KEY"), "/v1/replays/": names.Replace("RPL"),
+		"/v1/sources/": names.Replace("SRC"), "/v1/inbox/": names.Replace("REQ")}
 }
 
 // fill puts ids into a route's path.
@@ -53,7 +55,7 @@ func fill(path string, ids map[string]string) string {
 func TestEveryRouteWithEveryWrongKey(t *testing.T) {
 	w, names := prepared(t)
 	none := map[string]string{"/v1/endpoints/": "ep_none", "/v1/deliveries/": grapnel.DeliveryID(w.clock, 99), "/v1/events/": "evt_none",
-		"/v1/policies/": "pol_none", "/v1/keys/": "key_none", "/v1/replays/": "rpl_none"}
+		"/v1/policies/": "pol_none", "/v1/keys/": "key_none", "/v1/replays/": "rpl_none", "/v1/sources/": "src_none", "/v1/inbox/": "req_none"}
 	for _, rt := range routes() {
 		for _, path := range rt.paths() {
 			t.Run(rt.method+" "+path, func(t *testing.T) {

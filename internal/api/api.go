@@ -41,6 +41,7 @@ type Options struct {
 	History     History     // what happened
 	Idempotency Idempotency // answers given before
 
+	Ingest       Ingest                        // takes in what is sent to sources; nil: nothing does
 	Replays      replay.Desk                   // delivers again; nil: nothing does
 	Clock        func() time.Time              // nil: time.Now
 	Random       io.Reader                     // for ids, keys and secrets; safe for concurrent use; nil: crypto/rand

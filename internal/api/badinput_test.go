@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -437,7 +438,12 @@ func prepared(t *testing.T) (*world, *strings.Replacer) {
 	again := w.must(202, "POST", "/v1/endpoints/"+ep+"/replay", "")["id"].(string)
 	cursor := w.must(200, "GET", "/v1/events?limit=1", "")["next"].(string)
 	off := w.endpoint(admin, `,"status":"disabled"`)
-	return w, strings.NewReplacer("EP", ep, "OFF", off, "DLV", waits, "DONE", done.ID(), "POL", used, "FREE", free, "KEY", key, "CURSOR", cursor, "EVT", event, "RPL", again,
+	src := w.must(201, "POST", "/v1/sources", `{"name":"shop","verify":{"scheme":"stripe","secret":"whsec_test"}}`)["id"].(string)
+	aside := grapnel.Aside{ID: "req_1", Tenant: "default", Why: grapnel.AsideUnverified, Body: []byte("{}"), Intake: grapnel.Intake{Source: src, At: w.clock}}
+	if err := w.street.SetAside(t.Context(), aside); err != nil {
+		t.Fatal(err)
+	}
+	return w, strings.NewReplacer("EP", ep, "OFF", off, "DLV", waits, "DONE", done.ID(), "POL", used, "FREE", free, "KEY", key, "CURSOR", cursor, "EVT", event, "RPL", again, "SRC", src, "REQ", aside.ID,
 		"GUESS", grapnel.DeliveryID(w.clock.Add(1e9), done.Seq))
 }
 
@@ -445,7 +451,7 @@ func TestBadInputChangesNothingAndSaysWhatIsWrong(t *testing.T) {
 	w, names := prepared(t)
 	before := w.dump()
 	seen := map[string]bool{}
-	for _, b := range badInputs() {
+	for _, b := range slices.Concat(badInputs(), badSources()) {
 		t.Run(b.name, func(t *testing.T) {
 			if seen[b.name] {
 				t.Fatal("the name is there twice")

@@ -43,6 +43,10 @@ func (a *api) enter(rt *route) http.HandlerFunc {
 		h["X-Content-Type-Options"] = []string{"nosniff"}
 		h["Cache-Control"] = []string{"no-store"}
 		defer a.recovered(w, c)
+		if rt.bare != nil {
+			rt.bare(a, w, c)
+			return
+		}
 		ans, err := a.through(w, c)
 		if err != nil {
 			ans = a.refuse(c, err)

@@ -123,7 +123,7 @@ func (d *describer) operation(rt *route) *huma.Operation {
 	for _, p := range rt.query {
 		op.Parameters = append(op.Parameters, p.describe())
 	}
-	if rt.method == http.MethodPost {
+	if rt.method == http.MethodPost && rt.bare == nil {
 		longest := longestIdempotent
 		op.Parameters = append(op.Parameters, &huma.Param{Name: idempotencyHeader, In: "header",
 			Schema: &huma.Schema{Type: huma.TypeString, MaxLength: &longest}, Description: "makes repeating the request safe"})
@@ -151,6 +151,9 @@ func (rt *route) refusals() []string {
 	}
 	if strings.Contains(rt.path, "{") {
 		all = append(all, "404")
+	}
+	if rt.bare != nil {
+		all = append(all, "401", "408", "429", "431")
 	}
 	if rt.scope == grapnel.ScopePublish || rt.scope == grapnel.ScopeReplay {
 		all = append(all, "429")

@@ -26,6 +26,7 @@ type EndpointSettings struct {
 	Description    string            `json:"description,omitempty" maxLength:"1000"`
 	EventTypes     []string          `json:"event_types,omitempty" maxItems:"100" nullable:"false" doc:"patterns in which a whole segment may be *; none: every type"`
 	Filter         string            `json:"filter,omitempty" maxLength:"4096" doc:"a CEL expression over event (type, key, data, metadata)"`
+	Source         string            `json:"source,omitempty" minLength:"1" maxLength:"64" doc:"the id of a source: only what came in through it; none: from anywhere"`
 	Policy         policyInput       `json:"policy,omitempty" doc:"the name of a policy, or a policy; none: standard"`
 	Ordering       string            `json:"ordering,omitempty" enum:"key,none" doc:"none: events of one key do not wait for each other; key if not given"`
 	RateLimit      *rateLimit        `json:"rate_limit,omitempty" doc:"none: no limit"`
@@ -55,6 +56,7 @@ type endpointView struct {
 	Description    string            `json:"description"`
 	EventTypes     []string          `json:"event_types" nullable:"false"`
 	Filter         *string           `json:"filter"`
+	Source         *string           `json:"source" doc:"only what came in through this source; null: from anywhere"`
 	Policy         policyRef         `json:"policy"`
 	Ordering       string            `json:"ordering" enum:"key,none"`
 	RateLimit      *rateLimitView    `json:"rate_limit" nullable:"true"`
@@ -95,7 +97,7 @@ type secretView struct {
 
 func viewEndpoint(ep *grapnel.Endpoint, h healthView, now time.Time) endpointView {
 	v := endpointView{
-		ID: ep.ID, Tenant: ep.Tenant, URL: ep.URL, Description: ep.Description, EventTypes: ep.EventTypes, Filter: orNull(ep.Filter),
+		ID: ep.ID, Tenant: ep.Tenant, URL: ep.URL, Description: ep.Description, EventTypes: ep.EventTypes, Filter: orNull(ep.Filter), Source: orNull(ep.Source),
 		Policy: policyRef{ep.PolicyName, ep.Policy}, Ordering: string(ep.Ordering), RateLimit: (*rateLimitView)(ep.RateLimit),
 		MaxConcurrency: ep.MaxConcurrency, Headers: ep.Headers, Format: string(ep.Format), Secrets: []secretView{},
 		Status: string(ep.Status), DisabledReason: orNull(ep.DisabledReason), DisabledAt: stampOf(ep.DisabledAt),
@@ -120,7 +122,7 @@ func viewEndpoint(ep *grapnel.Endpoint, h healthView, now time.Time) endpointVie
 // settings are an endpoint's settings as they would be given to make one like it.
 func settings(ep *grapnel.Endpoint) EndpointSettings {
 	in := EndpointSettings{
-		URL: ep.URL, Description: ep.Description, EventTypes: ep.EventTypes, Filter: ep.Filter,
+		URL: ep.URL, Description: ep.Description, EventTypes: ep.EventTypes, Filter: ep.Filter, Source: ep.Source,
 		Policy: encode(policyRef{ep.PolicyName, ep.Policy}), Ordering: string(ep.Ordering), MaxConcurrency: ep.MaxConcurrency,
 		Headers: ep.Headers, Format: string(ep.Format), Status: string(ep.Status),
 	}
@@ -154,6 +156,10 @@ func (a *api) set(c *call, ep *grapnel.Endpoint, in EndpointSettings, f *faults)
 		}
 		f.add(pointer, "%s", detail)
 	}
+	if _, ok := a.Street.Source(store.Of(ep.Tenant), in.Source); in.Source != "" && !ok {
+		f.add("/source", "there is no such source of the tenant")
+	}
+	ep.Source = in.Source
 	ep.URL, ep.Description, ep.EventTypes, ep.Filter, ep.Headers = in.URL, in.Description, in.EventTypes, in.Filter, in.Headers
 	ep.PolicyName, ep.Policy = a.policy(in.Policy, ep.Tenant, f)
 	ep.Ordering = grapnel.Ordering(cmp.Or(in.Ordering, string(grapnel.OrderByKey)))

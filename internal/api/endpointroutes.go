@@ -305,7 +305,7 @@ func rotated(before []grapnel.Secret, text string, now time.Time, overlap time.D
 	secrets := []grapnel.Secret{{Text: text, CreatedAt: now}}
 	for _, s := range before {
 		if s.Text == text {
-			return nil, grapnel.Invalid("/secret", "is the endpoint's secret already")
+			return nil, grapnel.Invalid("/secret", "is in use already")
 		}
 		if end := now.Add(overlap); s.ExpiresAt.IsZero() || end.Before(s.ExpiresAt) {
 			s.ExpiresAt = end

@@ -43,6 +43,9 @@ type Registrar interface {
 	DeleteEndpoint(ctx context.Context, scope store.Scope, id string, by grapnel.By) error
 	PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, once *store.Once) (store.Put, error)
 	DeletePolicy(ctx context.Context, scope store.Scope, id string) error
+	PutSource(ctx context.Context, scope store.Scope, src grapnel.Source, with store.With) (store.Put, error)
+	// DeleteSource is grapnel.CodeConflict while an endpoint takes only what comes in through the source.
+	DeleteSource(ctx context.Context, scope store.Scope, id string, with store.With) (store.Put, error)
 	PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, once *store.Once) (store.Put, error)
 	DeleteKey(ctx context.Context, scope store.Scope, id string) error
 }
@@ -52,6 +55,8 @@ type Registrar interface {
 type Directory interface {
 	Endpoint(scope store.Scope, id string) (grapnel.Endpoint, bool)
 	Endpoints(scope store.Scope) []grapnel.Endpoint
+	Source(scope store.Scope, id string) (grapnel.Source, bool)
+	Sources(scope store.Scope) []grapnel.Source
 	Policies(scope store.Scope) []grapnel.NamedPolicy
 	Keys(scope store.Scope) []grapnel.Key
 	KeyByHash(hash [32]byte) (grapnel.Key, bool)
@@ -67,6 +72,8 @@ type History interface {
 	store.Journal
 	Totals(ctx context.Context, scope store.Scope, q store.TotalsQuery) ([]grapnel.Bucket, error)
 	Annotate(ctx context.Context, scope store.Scope, a store.Annotation) error
+	Aside(ctx context.Context, scope store.Scope, id string) (grapnel.Aside, error)
+	AsideList(ctx context.Context, scope store.Scope, q store.AsideQuery) ([]grapnel.Aside, error)
 }
 
 // Idempotency remembers answers. It is a part of store.Configuration.

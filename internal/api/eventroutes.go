@@ -42,7 +42,7 @@ func eventRoutes() []route {
 		{method: "GET", path: "/v1/events", scope: grapnel.ScopeRead, handle: (*api).listEvents,
 			name: "list-events", tag: "Events", summary: "List events, the newest first",
 			about: "Where events are large a page ends before limit; next says whether there are more.",
-			query: pageOf(typeParam, keyParam, tenantParam, fromParam, toParam),
+			query: pageOf(typeParam, keyParam, tenantParam, sourceParam, fromParam, toParam),
 			gives: map[int]any{200: list[eventView]{}}},
 		{method: "GET", path: "/v1/events/{id}", scope: grapnel.ScopeRead, handle: (*api).getEvent,
 			name: "get-event", tag: "Events", summary: "Get an event with its deliveries",
@@ -61,6 +61,7 @@ type eventView struct {
 	DataBase64  []byte            `json:"data_base64,omitempty" doc:"instead of data, when that is not JSON"`
 	ContentType string            `json:"content_type"`
 	Metadata    map[string]string `json:"metadata"`
+	Source      *string           `json:"source" doc:"the id of the source that it came in through; null: it was published"`
 	OccurredAt  stamp             `json:"occurred_at"`
 	AcceptedAt  stamp             `json:"accepted_at"`
 	Deliveries  []deliveryView    `json:"deliveries,omitzero" nullable:"false" doc:"only when one event is asked for; without attempts"`
@@ -68,7 +69,7 @@ type eventView struct {
 
 func viewEvent(ev *grapnel.Event) eventView {
 	v := eventView{
-		ID: ev.ID, Tenant: ev.Tenant, Type: ev.Type, Key: orNull(ev.Key), ContentType: ev.ContentType, Metadata: ev.Metadata,
+		ID: ev.ID, Tenant: ev.Tenant, Type: ev.Type, Key: orNull(ev.Key), ContentType: ev.ContentType, Metadata: ev.Metadata, Source: orNull(ev.Source),
 		OccurredAt: stamp(ev.OccurredAt), AcceptedAt: stamp(ev.AcceptedAt),
 	}
 	if v.Metadata == nil {
@@ -90,7 +91,7 @@ const (
 
 // listEvents lists events, the newest first.
 func (a *api) listEvents(c *call) (answer, error) {
-	q := store.EventQuery{Type: c.query.pattern("type"), Key: c.query.text("key"), Tenant: c.query.text("tenant"), Before: c.number()}
+	q := store.EventQuery{Type: c.query.pattern("type"), Key: c.query.text("key"), Tenant: c.query.text("tenant"), Source: c.query.text("source"), Before: c.number()}
 	q.From, q.To = c.query.span()
 	limit := c.query.limit()
 	if err := c.query.faults.err(); err != nil {

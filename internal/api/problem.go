@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/ingress"
 )
 
 // Problem is the shape of every error: RFC 9457 with a code for programs, the fields at fault and the request's id.
@@ -52,9 +53,11 @@ type kind struct {
 var kinds = []kind{
 	{grapnel.CodeMalformed, 400, "The request cannot be parsed", "Send well-formed UTF-8 JSON, nested at most 64 levels deep, and nothing after it.", false},
 	{codeUnauthenticated, 401, "A valid API key is needed", "Send Authorization: Bearer with a key that exists.", false},
+	{ingress.CodeUnverified, 401, "The webhook could not be verified", "Compare the secret, and what is signed, with the provider's settings; a source in quarantine keeps such requests with what verifying found.", false},
 	{codeForbidden, 403, "The API key may not do this", "Use a key that has the scope named in detail.", false},
 	{grapnel.CodeNotFound, 404, "There is no such thing", "It does not exist, or it belongs to another tenant; the two look the same.", false},
 	{codeMethod, 405, "The method is not allowed here", "Allow lists those that are.", false},
+	{ingress.CodeSlow, 408, "The request took too long to arrive", "Send it again, faster.", false},
 	{grapnel.CodeConflict, 409, "The request contradicts what is there", "Look at the present state and decide again.", false},
 	{grapnel.CodeInFlight, 409, "The same idempotency key is being worked on", "Wait for the first request, or repeat this one after a moment.", true},
 	{grapnel.CodeTooLarge, 413, "The request is too large", "Send less at once.", false},
@@ -62,6 +65,8 @@ var kinds = []kind{
 	{grapnel.CodeInvalid, 422, "A field cannot be used", "errors names each field and what is wrong with it.", false},
 	{grapnel.CodeMismatch, 422, "The idempotency key was used for another request", "Use a new key for a new request.", false},
 	{grapnel.CodeQuota, 429, "Too much is waiting", "The tenant has more waiting than it may. Repeat the request after Retry-After, with the same Idempotency-Key or event id.", true},
+	{ingress.CodeRateLimited, 429, "The source gets too many requests", "Repeat the request after Retry-After.", true},
+	{ingress.CodeHeaders, 431, "The headers are too large", "Send fewer or shorter headers.", false},
 	{codeInternal, 500, "Something went wrong here", "Repeat the request with the same Idempotency-Key; if it goes on, look for request_id in the server's log.", false},
 	{grapnel.CodeUnavailable, 503, "Not now", "Repeat the request after Retry-After.", true},
 	{grapnel.CodeOverloaded, 503, "The server has more to do than it can", "Nothing was accepted. Repeat the request after Retry-After, with the same Idempotency-Key or event id.", true},

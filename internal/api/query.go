@@ -144,6 +144,7 @@ var (
 	typeParam   = param{name: "type", doc: "an event type; a whole segment may be *"}
 	keyParam    = param{name: "key", doc: "an ordering key"}
 	tenantParam = param{name: "tenant", doc: "a tenant, for keys that are bound to none"}
+	sourceParam = param{name: "source", doc: "the id of a source: only what came in through it"}
 	fromParam   = param{name: "from", format: "date-time", doc: "accepted then or later"}
 	toParam     = param{name: "to", format: "date-time", doc: "accepted before then"}
 )

@@ -19,6 +19,7 @@ type route struct {
 	query  []param
 	body   *intake
 	handle func(*api, *call) (answer, error)
+	bare   func(*api, http.ResponseWriter, *call) // instead of handle: gets the request as it came, before anything is checked or read
 
 	name    string // the operation's id
 	tag     string
@@ -30,7 +31,7 @@ type route struct {
 
 // routes lists everything. The order is that of the manual.
 func routes() []route {
-	return slices.Concat(eventRoutes(), endpointRoutes(), leverRoutes(), deliveryRoutes(), deadLetterRoutes(), exportRoutes(), replayRoutes(), statsRoutes(), policyRoutes(), keyRoutes(), auditRoutes(), serviceRoutes())
+	return slices.Concat(eventRoutes(), endpointRoutes(), leverRoutes(), deliveryRoutes(), deadLetterRoutes(), exportRoutes(), replayRoutes(), sourceRoutes(), inboxRoutes(), statsRoutes(), policyRoutes(), keyRoutes(), auditRoutes(), serviceRoutes())
 }
 
 // otherHomes are where endpoints are found as well, for programs written against other names.

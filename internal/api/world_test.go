@@ -163,6 +163,42 @@ func (s *street) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.
 	return s.Store.PutEndpoint(ctx, scope, ep, with)
 }
 
+func (s *street) PutSource(ctx context.Context, scope store.Scope, src grapnel.Source, with store.With) (store.Put, error) {
+	if s.broken != nil {
+		return store.Put{}, s.broken
+	}
+	defer s.cached.Store(nil)
+	return s.Store.PutSource(ctx, scope, src, with)
+}
+
+func (s *street) DeleteSource(ctx context.Context, scope store.Scope, id string, with store.With) (store.Put, error) {
+	for _, ep := range s.Endpoints(scope) {
+		if ep.Source == id {
+			return store.Put{}, grapnel.Errorf(grapnel.CodeConflict, "endpoint %s takes only what comes in through this source", ep.ID)
+		}
+	}
+	defer s.cached.Store(nil)
+	return s.Store.DeleteSource(ctx, scope, id, with)
+}
+
+func (s *street) Source(scope store.Scope, id string) (grapnel.Source, bool) {
+	for _, src := range s.Sources(scope) {
+		if src.ID == id {
+			return src, true
+		}
+	}
+	return grapnel.Source{}, false
+}
+
+func (s *street) Sources(scope store.Scope) (all []grapnel.Source) {
+	for _, src := range s.config().Sources {
+		if scope.Allows(src.Tenant) {
+			all = append(all, src)
+		}
+	}
+	return all
+}
+
 func (s *street) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, once *store.Once) (store.Put, error) {
 	defer s.cached.Store(nil)
 	return s.Store.PutPolicy(ctx, scope, p, once)
@@ -447,7 +483,7 @@ func (w *world) dump() string {
 	}
 	config := w.street.config()
 	text := fmt.Sprintf("version %d\n%v\n%v\n%v\n%v\n", config.Version, events, deliveries, replays, audit)
-	for _, v := range []any{config.Endpoints, config.Policies, config.Keys} {
+	for _, v := range []any{config.Endpoints, config.Sources, config.Policies, config.Keys} {
 		raw, err := json.Marshal(v)
 		if err != nil {
 			w.t.Fatal(err)

@@ -32,6 +32,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/egress"
 	"github.com/grapnelhq/grapnel/internal/engine"
+	"github.com/grapnelhq/grapnel/internal/ingress"
 	"github.com/grapnelhq/grapnel/internal/replay"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
@@ -42,6 +43,7 @@ const (
 	DefaultStore        = "sqlite:./grapnel-data/grapnel.db"
 	DefaultDrainTimeout = 30 * time.Second
 	DefaultMaxEvent     = api.DefaultMaxEvent
+	DefaultMaxBody      = ingress.DefaultMaxBody
 	DefaultMaxInFlight  = 512
 	DefaultMaxPending   = 10_000_000
 	DefaultRetention    = 720 * time.Hour
@@ -56,6 +58,7 @@ type Options struct {
 	EgressAllow  []netip.Prefix   // addresses that deliveries may reach although they are not public
 	HTTPSOnly    bool             // refuse endpoints with http:// URLs
 	MaxEvent     int64            // bytes of one event's data
+	MaxBody      int64            // bytes of the body of a request to a source
 	MaxInFlight  int              // attempts at once
 	MaxPerHost   int              // of those at one destination host, whoever's endpoints are there; 0: the core's default
 	MaxPending   int64            // deliveries of one tenant that wait; 0: no limit
@@ -71,6 +74,7 @@ type Server struct {
 	store    keeper
 	engine   *engine.Engine
 	replays  *replay.Runner
+	ingress  *ingress.Room
 	sender   *egress.Sender
 	http     *http.Server
 	log      *slog.Logger
@@ -84,6 +88,7 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	o.Store = cmp.Or(o.Store, DefaultStore)
 	o.DrainTimeout = cmp.Or(o.DrainTimeout, DefaultDrainTimeout)
 	o.MaxEvent = cmp.Or(o.MaxEvent, DefaultMaxEvent)
+	o.MaxBody = cmp.Or(o.MaxBody, DefaultMaxBody)
 	o.MaxInFlight = cmp.Or(o.MaxInFlight, DefaultMaxInFlight)
 	o.Retention = cmp.Or(o.Retention, DefaultRetention)
 	if o.Log == nil {
@@ -123,6 +128,7 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("the engine cannot start: %w", err)
 	}
+	s.ingress = ingress.New(ingress.Options{Engine: s.engine, Store: s.store, Problem: api.Refuse, MaxBody: o.MaxBody, Log: o.Log})
 	s.replays = replay.New(replay.Options{Street: s.engine, Store: s.store, Log: o.Log})
 	if s.key, err = s.ensureAdminKey(ctx, place.dir()); err != nil {
 		return nil, err
@@ -134,6 +140,7 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 			return egress.CheckURL(url, egress.URLRules{Allow: o.EgressAllow, HTTPSOnly: o.HTTPSOnly})
 		},
 		CheckHeaders: egress.CheckHeaders,
+		Ingest:       s.ingress,
 		Replays:      s.replays,
 		Keep:         store.Keep{For: o.Retention, Rules: o.Rules},
 		Metrics:      s.metrics(measured...),

@@ -1,0 +1,320 @@
+package api
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"mime"
+	"net/http"
+	"reflect"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// The inbox is what came in through sources: requests that became events, and requests that were kept for people to look at. Those that were
+// refused or repeated an earlier one left nothing.
+
+// accepted is the outcome of a request that became an event; the others are the reasons for setting one aside.
+const accepted = "accepted"
+
+func inboxRoutes() []route {
+	return []route{
+		{method: "GET", path: "/v1/inbox", scope: grapnel.ScopeRead, handle: (*api).listInbox,
+			name: "list-inbox", tag: sourceTag, summary: "List what came in through sources, the newest first",
+			about: "accepted: it became an event; unverified: it is in quarantine; conflict: it was there before with another body. Where requests are large, or " +
+				"those asked for are rare, a page ends before limit; next says whether there are more.",
+			query: pageOf(sourceParam, param{name: "outcome", doc: "only these", one: []string{accepted, string(grapnel.AsideUnverified), string(grapnel.AsideConflict)}},
+				tenantParam, param{name: "from", format: "date-time", doc: "received then or later"}, param{name: "to", format: "date-time", doc: "received before then"}),
+			gives: map[int]any{200: list[InboxRequest]{}}},
+		{method: "GET", path: "/v1/inbox/{id}", scope: grapnel.ScopeRead, handle: (*api).getInbox,
+			name: "get-inbox", tag: sourceTag, summary: "Get one request: how it came, how it was verified, and what it is known by",
+			about: "The id is that of an event, or of a request that was set aside (req_…). Headers that are secrets are redacted.",
+			query: []param{tenantParam}, gives: map[int]any{200: intakeView{}}},
+	}
+}
+
+// InboxRequest is a request to a source as it is listed.
+type InboxRequest struct {
+	ID          string  `json:"id" doc:"of the event; req_… if it is none"`
+	SourceID    string  `json:"source_id"`
+	Tenant      string  `json:"tenant"`
+	Outcome     string  `json:"outcome" enum:"accepted,unverified,conflict"`
+	Reason      string  `json:"reason" doc:"one sentence"`
+	ReceivedAt  stamp   `json:"received_at"`
+	EventID     *string `json:"event_id" doc:"that it became or, for a conflict, that it contradicts"`
+	Type        *string `json:"type" doc:"of the event that it became"`
+	Key         *string `json:"key"`
+	ContentType string  `json:"content_type"`
+	Size        int     `json:"size" doc:"bytes of its body"`
+}
+
+// intakeView is a request with all that is known of it.
+type intakeView struct {
+	InboxRequest
+	Method     string          `json:"method"`
+	Path       string          `json:"path" doc:"with its query"`
+	Remote     string          `json:"remote" doc:"address of who sent it"`
+	Headers    []headerView    `json:"headers" nullable:"false" doc:"as they came; what is a secret by itself is [redacted]"`
+	Checks     []checkView     `json:"checks" nullable:"false" doc:"what verifying found, step by step"`
+	KnownBy    *knownView      `json:"known_by" nullable:"true" doc:"null: it is not known by anything"`
+	Body       json.RawMessage `json:"body,omitempty" doc:"when it is JSON"`
+	BodyText   *string         `json:"body_text,omitempty" doc:"when it is other text"`
+	BodyBase64 []byte          `json:"body_base64,omitempty" doc:"when it is neither"`
+}
+
+type headerView struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+type checkView struct {
+	Passed bool   `json:"passed"`
+	Text   string `json:"text"`
+}
+
+type knownView struct {
+	By    string `json:"by"`
+	Value string `json:"value"`
+}
+
+// Schema says that it may be null.
+func (knownView) Schema(r huma.Registry) *huma.Schema {
+	return huma.SchemaFromType(r, reflect.TypeFor[struct {
+		By    string `json:"by" enum:"event_id,delivery_id,content"`
+		Value string `json:"value" doc:"the id, or a hash of the content"`
+	}]())
+}
+
+func inboxEvent(ev *grapnel.Event) InboxRequest {
+	return InboxRequest{ID: ev.ID, SourceID: ev.Source, Tenant: ev.Tenant, Outcome: accepted, Reason: "accepted as an event", ReceivedAt: stamp(ev.AcceptedAt),
+		EventID: orNull(ev.ID), Type: orNull(ev.Type), Key: orNull(ev.Key), ContentType: ev.ContentType, Size: len(ev.Data)}
+}
+
+func inboxAside(s *grapnel.Aside) InboxRequest {
+	v := InboxRequest{ID: s.ID, SourceID: s.Source, Tenant: s.Tenant, Outcome: string(s.Why), ReceivedAt: stamp(s.At), EventID: orNull(s.Event),
+		ContentType: s.ContentType, Size: cmp.Or(s.Size, len(s.Body))}
+	switch s.Why {
+	case grapnel.AsideConflict:
+		v.Reason = fmt.Sprintf("known by the same %s as %s, with another body", strings.ReplaceAll(string(s.By), "_", " "), s.Event)
+	default:
+		v.Reason = "not verified"
+		for _, check := range s.Checks {
+			if !check.Passed {
+				v.Reason += ": " + check.Text
+				break
+			}
+		}
+	}
+	return v
+}
+
+// withIntake adds how a request came in.
+func (v InboxRequest) withIntake(in *grapnel.Intake, body []byte) intakeView {
+	full := intakeView{InboxRequest: v, Headers: []headerView{}, Checks: []checkView{}}
+	if in != nil {
+		full.Method, full.Path, full.Remote = in.Method, in.Path, in.Remote
+		for _, h := range in.Headers {
+			full.Headers = append(full.Headers, headerView(h))
+		}
+		for _, check := range in.Checks {
+			full.Checks = append(full.Checks, checkView(check))
+		}
+		if in.Known != "" {
+			full.KnownBy = &knownView{string(in.By), in.Known}
+		}
+	}
+	media, _, _ := mime.ParseMediaType(v.ContentType)
+	switch {
+	case (media == grapnel.JSONType || strings.HasSuffix(media, "+json")) && utf8.Valid(body) && json.Valid(body):
+		full.Body = body
+	case utf8.Valid(body) && bytes.IndexByte(body, 0) < 0:
+		text := string(body)
+		full.BodyText = &text
+	default:
+		full.BodyBase64 = body
+	}
+	return full
+}
+
+func (a *api) getInbox(c *call) (answer, error) {
+	id, tenant := c.PathValue("id"), c.query.text("tenant")
+	if !grapnel.ValidID(id) {
+		return answer{}, store.ErrNotFound("request")
+	}
+	if strings.HasPrefix(id, grapnel.AsidePrefix+"_") {
+		s, err := a.History.Aside(c.Context(), c.scope, id)
+		if err == nil && tenant != "" && s.Tenant != tenant {
+			err = store.ErrNotFound("request")
+		}
+		if err != nil {
+			return answer{}, err
+		}
+		return jsonAnswer(http.StatusOK, inboxAside(&s).withIntake(&s.Intake, s.Body)), nil
+	}
+	ev, _, err := a.History.Event(c.Context(), c.scope, tenant, id)
+	if grapnel.CodeOf(err) == grapnel.CodeNotFound || err == nil && ev.Source == "" {
+		err = store.ErrNotFound("request")
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	return jsonAnswer(http.StatusOK, inboxEvent(ev).withIntake(ev.Intake, ev.Data)), nil
+}
+
+// inboxQuery is what is asked of both halves of the inbox, and where each of them goes on.
+type inboxQuery struct {
+	store.EventQuery
+	why         grapnel.AsideReason
+	events      bool // those that were accepted are wanted
+	asides      bool // those that were set aside are
+	beforeAside string
+}
+
+// listInbox merges events and what was set aside by time.
+func (a *api) listInbox(c *call) (answer, error) {
+	outcome := c.query.text("outcome")
+	q := inboxQuery{why: grapnel.AsideReason(outcome), events: outcome == "" || outcome == accepted, asides: outcome != accepted}
+	q.Source, q.Tenant = c.query.text("source"), c.query.text("tenant")
+	q.From, q.To = c.query.span()
+	if at := c.position(); at != "" {
+		number, aside, _ := strings.Cut(at, " ")
+		n, err := strconv.ParseInt(number, 10, 64)
+		if err != nil || n < 0 {
+			c.query.faults.add("?cursor", "must be the next of an answer to the same request")
+		}
+		q.Before, q.beforeAside = n, aside
+	}
+	limit := c.query.limit()
+	if err := c.query.faults.err(); err != nil {
+		return answer{}, err
+	}
+	events, scanned, err := a.inboxEvents(c, q, limit)
+	if err != nil {
+		return answer{}, err
+	}
+	asides, err := a.inboxAsides(c, q, limit)
+	if err != nil {
+		return answer{}, err
+	}
+	out := list[InboxRequest]{Data: []InboxRequest{}}
+	e, s := 0, 0
+	for len(out.Data) < limit && (e < len(events) || s < len(asides)) {
+		if s == len(asides) || e < len(events) && !events[e].AcceptedAt.Before(asides[s].At) {
+			out.Data = append(out.Data, inboxEvent(&events[e]))
+			e++
+			continue
+		}
+		if e == len(events) && scanned != nil && asides[s].At.Before(scanned.AcceptedAt) {
+			break // there may be events before it that were not looked at
+		}
+		out.Data = append(out.Data, inboxAside(&asides[s]))
+		s++
+	}
+	if e < len(events) || s < len(asides) || scanned != nil {
+		out.Next = c.cursor(q.after(events, e, scanned) + " " + q.afterAsides(asides, s))
+	}
+	return jsonAnswer(http.StatusOK, out), nil
+}
+
+// after is where the next page goes on among events, of which n were shown. It is below everything that comes in meanwhile.
+func (q *inboxQuery) after(events []grapnel.Event, n int, scanned *grapnel.Event) string {
+	at := q.Before
+	switch {
+	case n < len(events):
+		at = events[n].Seq + 1
+	case scanned != nil:
+		at = scanned.Seq
+	case n > 0:
+		at = events[n-1].Seq
+	case at == 0:
+		at = 1
+	}
+	return strconv.FormatInt(at, 10)
+}
+
+// afterAsides is the same for what was set aside.
+func (q *inboxQuery) afterAsides(asides []grapnel.Aside, n int) string {
+	switch {
+	case n < len(asides):
+		return asides[n].ID + "0"
+	case n > 0:
+		return asides[n-1].ID
+	case q.beforeAside == "":
+		return grapnel.AsidePrefix
+	}
+	return q.beforeAside
+}
+
+// inboxScan is how many events one request looks at to find those that came in through a source.
+const inboxScan = 2000
+
+// inboxEvents are accepted requests, at most one more than fit. scanned is the last event that was looked at, if there may be more behind it.
+func (a *api) inboxEvents(c *call, q inboxQuery, limit int) (found []grapnel.Event, scanned *grapnel.Event, err error) {
+	if !q.events {
+		return nil, nil, nil
+	}
+	one := q.EventQuery
+	atOnce := max(1, min(eventsAtOnce, int(pageData/a.MaxEvent)))
+	for looked, size := 0, 0; len(found) <= limit; {
+		one.Limit = atOnce
+		some, err := a.History.EventList(c.Context(), c.scope, one)
+		if err != nil {
+			return nil, nil, err
+		}
+		for i := range some {
+			ev := &some[i]
+			looked++
+			size += len(ev.Data)
+			one.Before, scanned = ev.Seq, ev
+			if ev.Source != "" {
+				found = append(found, *ev)
+			}
+		}
+		if len(some) < atOnce {
+			return found, nil, nil
+		}
+		if looked >= inboxScan || size >= pageData {
+			break
+		}
+	}
+	return found, scanned, nil
+}
+
+// inboxAsides are requests that were set aside, at most one more than fit.
+func (a *api) inboxAsides(c *call, q inboxQuery, limit int) ([]grapnel.Aside, error) {
+	if !q.asides {
+		return nil, nil
+	}
+	before := q.beforeAside
+	if !q.To.IsZero() {
+		// Ids sort by time: this one is the lowest that a request of that instant can have.
+		if first := grapnel.NewID(grapnel.AsidePrefix, q.To, zeroes{}); before == "" || first < before {
+			before = first
+		}
+	}
+	found, err := a.History.AsideList(c.Context(), c.scope, store.AsideQuery{Tenant: q.Tenant, Source: q.Source, Why: q.why, Before: before, Limit: limit + 1})
+	if err != nil {
+		return nil, err
+	}
+	for i := range found {
+		if found[i].At.Before(q.From) {
+			return found[:i], nil
+		}
+	}
+	return found, nil
+}
+
+// zeroes reads as zeroes.
+type zeroes struct{}
+
+func (zeroes) Read(b []byte) (int, error) {
+	clear(b)
+	return len(b), nil
+}
