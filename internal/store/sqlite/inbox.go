@@ -159,12 +159,11 @@ func asidesQuery(q store.AsideQuery) (sql string, values []string) {
 	return strings.Join(parts, " UNION ALL ") + " ORDER BY id DESC LIMIT ?", values
 }
 
-// unlearnedAtOnce is how many rows one transaction of Unlearn removes: few, because others wait for it to end, and each row of known is in a
-// page of its own in the index of keys.
+// unlearnedAtOnce is how many rows one transaction of Unlearn removes: few, because others wait for it to end.
 const unlearnedAtOnce = 64
 
 // Unlearn looks on a connection for reading and removes in small transactions, as Purge does, and makes what it removes disappear in the same
-// way. In the unused parts of pages of the index of keys the first six bytes of keys may remain, which are those of hashes.
+// way. What stays for some time is in the index of keys: a few bytes of a hash, and the number of an event.
 func (s *Store) Unlearn(ctx context.Context, now, asideBefore time.Time, limit int) (removed int, err error) {
 	s.purge.mu.Lock()
 	defer s.purge.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -122,4 +123,54 @@ func makeKnown(b *testing.B, s *Store, n int) {
 	if err != nil {
 		b.Fatal(err)
 	}
+}
+
+// BenchmarkUnlearn is how long it takes to forget what is known no longer, a thousand events at a time, and what others notice who append an
+// event every two milliseconds. One iteration is one event forgotten.
+//
+//	go test ./internal/store/sqlite -run '^$' -bench Unlearn -benchtime 20000x
+func BenchmarkUnlearn(b *testing.B) {
+	s, err := Open(b.Context(), filepath.Join(b.TempDir(), "grapnel.db"), Options{Ballast: -1})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	makeKnown(b, s, b.N)
+	var took, calls []time.Duration
+	var all sync.WaitGroup
+	done := make(chan struct{})
+	all.Go(func() {
+		tick := time.NewTicker(2 * time.Millisecond)
+		defer tick.Stop()
+		for i := 0; ; i++ {
+			select {
+			case <-done:
+				return
+			case at := <-tick.C:
+				e := &grapnel.Event{ID: fmt.Sprint("evt_", i), Tenant: "acme", Type: "a.b", Data: make([]byte, 900), AcceptedAt: at}
+				k := &store.Known{Source: "src_1", By: []byte(e.ID), Until: at.Add(10000 * time.Hour)}
+				if _, err := s.Append(b.Context(), store.Batch{Config: 1, Events: []store.Incoming{{Event: e, Known: k}}}); err != nil {
+					b.Error(err)
+					return
+				}
+				took = append(took, time.Since(at))
+			}
+		}
+	})
+	b.ResetTimer()
+	for n := 1; n > 0; {
+		at := time.Now()
+		if n, err = s.Unlearn(b.Context(), time.UnixMicro(2e15+1e12), time.Time{}, 1000); err != nil {
+			b.Fatal(err)
+		}
+		calls = append(calls, time.Since(at))
+	}
+	b.StopTimer()
+	close(done)
+	all.Wait()
+	slices.Sort(took)
+	slices.Sort(calls)
+	b.ReportMetric(calls[len(calls)/2].Seconds()*1000, "ms-p50/call")
+	b.ReportMetric(took[len(took)/2].Seconds()*1000, "ms-p50/append")
+	b.ReportMetric(took[len(took)*99/100].Seconds()*1000, "ms-p99/append")
 }

@@ -63,7 +63,10 @@ func inMemory(t *testing.T, s *Store) (n int) {
 // TestWhatIsKnownGoesToTheIndex keeps little in memory. Everything stays known, in memory, on its way and in the index, and after each
 // restart, with the files as they are at that moment.
 func TestWhatIsKnownGoesToTheIndex(t *testing.T) {
-	const n, most = 2000, 100
+	n, most := 2000, 100
+	if slow {
+		n, most = 400, 20
+	}
 	path := filepath.Join(fast(t), "grapnel.db")
 	s := knowing(t, path, most)
 	base := time.UnixMicro(1e15)
@@ -92,7 +95,7 @@ func TestWhatIsKnownGoesToTheIndex(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := numberIn(t, s, "SELECT count(*) FROM known_key"); got < n-2*most {
+	if got := numberIn(t, s, "SELECT count(*) FROM known_key"); got < int64(n-2*most) {
 		t.Errorf("%d of %d are in the index", got, n)
 	}
 	if err := s.Close(); err != nil {
