@@ -20,7 +20,7 @@ const (
 	addReplay   = `WITH made AS (INSERT INTO replay (id, tenant, endpoint, status, active, finished, revision, body)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 			RETURNING number)
-		INSERT INTO replay_progress SELECT number, ` + newestSQL + `, 0, 0, 0, 0, 0, 0 FROM made`
+		INSERT INTO replay_progress SELECT number, $9, 0, 0, 0, 0, 0, 0 FROM made`
 	setReplay  = "UPDATE replay SET status = $2, active = $3, finished = $4, revision = $5, body = $6 WHERE number = $1"
 	itemsQuery = "SELECT original, created, made, at, status FROM replay_item WHERE replay = $1 AND original > $2 ORDER BY original LIMIT $3"
 	addItems   = `INSERT INTO replay_item (made, replay, original, created, at, status)
@@ -79,9 +79,11 @@ func (s *Store) PutReplay(ctx context.Context, scope store.Scope, r grapnel.Repl
 		}
 		body, err := codec.EncodeReplay(kept)
 		revision := r.Revision + 1
-		if there == nil {
-			t.then(addReplay, r.ID, r.Tenant, r.Endpoint, string(r.Status), !r.Status.Final(), micros(r.FinishedAt), revision, body)
-		} else {
+		if there == nil && err == nil {
+			var newest int64 // without what is told of the replay
+			err = t.conn.QueryRow(t.ctx, "SELECT "+newestSQL).Scan(&newest)
+			t.then(addReplay, r.ID, r.Tenant, r.Endpoint, string(r.Status), !r.Status.Final(), micros(r.FinishedAt), revision, body, newest)
+		} else if there != nil {
 			t.then(setReplay, there.number, string(r.Status), !r.Status.Final(), micros(r.FinishedAt), revision, body)
 		}
 		return revision, err
