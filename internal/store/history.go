@@ -57,9 +57,15 @@ type DeliveryQuery struct {
 	Class         policy.Class       // of the last attempt; empty: any
 	StatusCode    int                // of the last attempt; 0: any
 	ReasonCode    grapnel.ReasonCode // empty: any
-	DeadLetters   bool               // only what failed and was not discarded since
+	DeadLetters   bool               // only what failed, and was neither discarded since nor repeated with success
+	Replayed      bool               // of dead letters, also what was repeated with success
 	Before        int64
 	Limit         int // at most; 0: none
+}
+
+// Dead says whether a delivery is one of the dead letters that are asked for.
+func (q *DeliveryQuery) Dead(d *grapnel.Delivery) bool {
+	return d.Status == grapnel.Failed && d.Mark.DiscardedAt.IsZero() && (q.Replayed || d.Mark.ReplayResult != grapnel.Delivered)
 }
 
 // LaneQuery selects lanes.

@@ -131,7 +131,7 @@ func (d *delivery) wanted(scope store.Scope, q *store.DeliveryQuery) bool {
 		either(q.Endpoint, d.EndpointID) && within(d.event.AcceptedAt, q.From, q.To) && d.listed(q) &&
 		(q.Class == "" || q.Class == last.Class) && (q.StatusCode == 0 || q.StatusCode == last.StatusCode) &&
 		(q.ReasonCode == "" || q.ReasonCode == d.ReasonCode) &&
-		(!q.DeadLetters || d.Status == grapnel.Failed && d.Mark.DiscardedAt.IsZero())
+		(!q.DeadLetters || q.Dead(&d.Delivery))
 }
 
 // listed says whether the query wants deliveries of this status, telling held from pending.

@@ -17,9 +17,10 @@ const (
 	finishedTargetsQuery     = "SELECT seq, target FROM finished WHERE seq >> 12 = ?"
 	newestFinishedQuery      = "SELECT max(seq) FROM finished"
 	finishedUndeliveredQuery = "SELECT seq FROM finished WHERE target = ? AND status = ? AND status <> 3 AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?"
-	// deadLettersQuery leaves out what somebody has looked at.
-	deadLettersQuery = `SELECT seq FROM finished WHERE target = ? AND status = 4 AND status <> 3 AND seq < ? AND seq >= ?
-		AND NOT EXISTS (SELECT 1 FROM mark WHERE delivery = seq AND discarded_at IS NOT NULL) ORDER BY seq DESC LIMIT ?`
+	// deadLettersQuery leaves out what was discarded, and, if told so, what was repeated with success.
+	deadLettersQuery = `SELECT seq FROM finished WHERE target = ? AND status = 4 AND status <> 3
+		AND NOT EXISTS (SELECT 1 FROM mark WHERE delivery = seq AND (discarded_at IS NOT NULL OR ? AND replay_result = 3)) AND seq < ? AND seq >= ?
+		ORDER BY seq DESC LIMIT ?`
 	pendingQuery       = "SELECT seq FROM pending WHERE %s AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?"
 	pendingTargetQuery = "SELECT seq FROM pending WHERE %s AND target = ? AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?"
 	redeliveredQuery   = "SELECT delivery FROM redelivery WHERE delivery < ? AND delivery >= ? ORDER BY delivery DESC LIMIT ?"
@@ -138,7 +139,7 @@ func (l *lister) takes(d *row) bool {
 	return (q.Endpoint == "" || q.Endpoint == d.EndpointID) && l.status.takes(&d.Delivery) &&
 		(q.Class == "" || q.Class == d.Last.Class) && (q.StatusCode == 0 || q.StatusCode == d.Last.StatusCode) &&
 		(q.ReasonCode == "" || q.ReasonCode == d.ReasonCode) &&
-		(!q.DeadLetters || d.Status == grapnel.Failed && d.Mark.DiscardedAt.IsZero()) &&
+		(!q.DeadLetters || q.Dead(&d.Delivery)) &&
 		l.events.takes(d.Tenant, d.Type, d.Key, d.accepted)
 }
 
@@ -403,7 +404,11 @@ func (l *lister) ofTarget(t target, finals []int64, waiting string) ([]*stream, 
 			}
 			streams = append(streams, more...)
 		case l.query.DeadLetters:
-			streams = append(streams, l.column(deadLettersQuery, l.within, t.number))
+			unless := int64(1)
+			if l.query.Replayed {
+				unless = 0
+			}
+			streams = append(streams, l.column(deadLettersQuery, l.within, t.number, unless))
 		default:
 			streams = append(streams, l.column(finishedUndeliveredQuery, l.within, t.number, status))
 		}

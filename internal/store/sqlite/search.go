@@ -9,10 +9,10 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// A search looks at so many deliveries, and at so much of their data, and no more: a few tenths of a second.
+// A search looks at so many deliveries, and at so much of their data, and no more: some hundredths of a second.
 const (
-	mostSearched      = 10_000
-	mostSearchedBytes = 64 << 20
+	mostSearched      = 4000
+	mostSearchedBytes = 16 << 20
 )
 
 // DeliverySearch looks into the data of what a DeliveryList would show. What is corrupt contains nothing.

@@ -69,7 +69,7 @@ func (m *machine) queries(t *rapid.T) {
 	d.Class = pick(t, "class", "", "", "", policy.ClassStatus5xx, policy.ClassTimeout, policy.ClassNone)
 	d.StatusCode = pick(t, "status code", 0, 0, 0, 503, 200)
 	d.ReasonCode = pick(t, "reason code", "", "", "", grapnel.ReasonExhausted)
-	d.DeadLetters = chance(t, "dead letters", 4)
+	d.DeadLetters, d.Replayed = chance(t, "dead letters", 4), chance(t, "replayed", 2)
 	if chance(t, "held", 3) {
 		d.HeldEndpoints = []string{pick(t, "held endpoint", someEndpoints...)}
 	}

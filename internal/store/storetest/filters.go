@@ -65,6 +65,13 @@ var filterCases = []testCase{
 		d.must(d.Annotate(d.ctx, everyone, store.Annotation{Delivery: n["down"], Discard: "seen", At: at(30)}), "Annotate")
 		d.same(len(d.list(store.DeliveryQuery{DeadLetters: true})), 4, "dead letters after one was discarded")
 		d.same(len(d.list(store.DeliveryQuery{ReasonCode: grapnel.ReasonExhausted, DeadLetters: true})), 1, "of a reason")
+		again := d.redeliver(n["slow"], 40).Delivery
+		d.same(len(d.list(store.DeliveryQuery{DeadLetters: true})), 4, "dead letters while one is repeated")
+		d.change(by(again, grapnel.Delivered, 50))
+		d.same(len(d.list(store.DeliveryQuery{DeadLetters: true})), 3, "dead letters after one was repeated with success")
+		d.same(len(d.list(store.DeliveryQuery{DeadLetters: true, Type: "*"})), 3, "by type as well")
+		d.same(len(d.list(store.DeliveryQuery{DeadLetters: true, Replayed: true})), 4, "that one included")
+		d.same(len(d.list(store.DeliveryQuery{Replayed: true, Status: []grapnel.Status{grapnel.Failed}})), 5, "only dead letters are left out")
 	}},
 	{"searches in data, so far and no farther", func(d *desk) {
 		for i := range 30 {

@@ -50,7 +50,8 @@ func (m *model) deliveryList(scope store.Scope, q store.DeliveryQuery) (list []g
 			q.Endpoint != "" && q.Endpoint != r.EndpointID, len(q.Status) > 0 && !slices.Contains(q.Status, status),
 			q.Class != "" && q.Class != r.shown().Last.Class, q.StatusCode != 0 && q.StatusCode != r.shown().Last.StatusCode,
 			q.ReasonCode != "" && q.ReasonCode != r.ReasonCode,
-			q.DeadLetters && (r.Status != grapnel.Failed || !r.Mark.DiscardedAt.IsZero()):
+			q.DeadLetters && (r.Status != grapnel.Failed || !r.Mark.DiscardedAt.IsZero()),
+			q.DeadLetters && !q.Replayed && r.Mark.ReplayResult == grapnel.Delivered:
 		default:
 			d := r.shown()
 			d.Attempts = nil
