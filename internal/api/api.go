@@ -42,6 +42,7 @@ type Options struct {
 	Idempotency Idempotency // answers given before
 
 	Ingest       Ingest                        // takes in what is sent to sources; nil: nothing does
+	Queues       Queues                        // hands out to consumers; nil: nothing does
 	Replays      replay.Desk                   // delivers again; nil: nothing does
 	Clock        func() time.Time              // nil: time.Now
 	Random       io.Reader                     // for ids, keys and secrets; safe for concurrent use; nil: crypto/rand
@@ -58,11 +59,12 @@ type Options struct {
 // DefaultMaxEvent is the largest data of an event unless Options say otherwise.
 const DefaultMaxEvent = 256 << 10
 
-// api is what all handlers share. Nothing in it changes after New but the claims.
+// api is what all handlers share. Nothing in it changes after New but the claims and streams.
 type api struct {
 	Options
 	routes      []route
 	claims      claims
+	streams     streams
 	simulations chan struct{} // one for each that runs
 	document    func() []byte // the OpenAPI document, made when it is first asked for
 	manual      func() []byte // the same, for people

@@ -13,7 +13,7 @@ import (
 )
 
 // bad is one kind of bad input. Targets may name things of the prepared world: EP (an endpoint), DLV (a delivery that waits), DONE (one that is
-// over), EVT (an event), RPL (a replay that is running), OFF (an endpoint that is disabled), POL (a policy in use), FREE (one that is not), KEY (an API key), CURSOR (of /v1/events?limit=1).
+// over), EVT (an event), RPL (a replay that is running), OFF (an endpoint that is disabled), QUE (a queue called orders), LSE (a lease of it), SRC (a source), REQ (a request of it in quarantine), POL (a policy in use), FREE (one that is not), KEY (an API key), CURSOR (of /v1/events?limit=1).
 type bad struct {
 	name    string
 	method  string
@@ -438,12 +438,13 @@ func prepared(t *testing.T) (*world, *strings.Replacer) {
 	again := w.must(202, "POST", "/v1/endpoints/"+ep+"/replay", "")["id"].(string)
 	cursor := w.must(200, "GET", "/v1/events?limit=1", "")["next"].(string)
 	off := w.endpoint(admin, `,"status":"disabled"`)
+	que, lse := w.orders()
 	src := w.must(201, "POST", "/v1/sources", `{"name":"shop","verify":{"scheme":"stripe","secret":"whsec_test"}}`)["id"].(string)
 	aside := grapnel.Aside{ID: "req_1", Tenant: "default", Why: grapnel.AsideUnverified, Body: []byte("{}"), Intake: grapnel.Intake{Source: src, At: w.clock}}
 	if err := w.street.SetAside(t.Context(), aside); err != nil {
 		t.Fatal(err)
 	}
-	return w, strings.NewReplacer("EP", ep, "OFF", off, "DLV", waits, "DONE", done.ID(), "POL", used, "FREE", free, "KEY", key, "CURSOR", cursor, "EVT", event, "RPL", again, "SRC", src, "REQ", aside.ID,
+	return w, strings.NewReplacer("EP", ep, "OFF", off, "DLV", waits, "DONE", done.ID(), "POL", used, "FREE", free, "KEY", key, "CURSOR", cursor, "EVT", event, "RPL", again, "QUE", que, "LSE", lse, "SRC", src, "REQ", aside.ID,
 		"GUESS", grapnel.DeliveryID(w.clock.Add(1e9), done.Seq))
 }
 
@@ -451,7 +452,7 @@ func TestBadInputChangesNothingAndSaysWhatIsWrong(t *testing.T) {
 	w, names := prepared(t)
 	before := w.dump()
 	seen := map[string]bool{}
-	for _, b := range slices.Concat(badInputs(), badSources()) {
+	for _, b := range slices.Concat(badInputs(), badQueues(), badSources()) {
 		t.Run(b.name, func(t *testing.T) {
 			if seen[b.name] {
 				t.Fatal("the name is there twice")

@@ -23,6 +23,9 @@ type call struct {
 	scope store.Scope // what that key may touch
 	query query
 	body  []byte
+
+	connection *http.ResponseController // for handlers that are slow on purpose
+
 	allow []string // on the last route: the methods that the path takes
 
 	once   *store.Once // not nil: the request came with an idempotency key
@@ -33,7 +36,7 @@ type call struct {
 // enter makes the http.Handler of a route.
 func (a *api) enter(rt *route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		c := &call{Request: r, route: rt, now: a.Clock()}
+		c := &call{Request: r, route: rt, now: a.Clock(), connection: http.NewResponseController(w)}
 		c.id = requestID(r.Header)
 		if c.id == "" {
 			c.id = a.newID("req", c.now)

@@ -254,6 +254,13 @@ func (d *describer) response(status int, v any) *huma.Response {
 			typeNDJSON: {Schema: &huma.Schema{Type: huma.TypeString, Description: "one Delivery per line"}},
 			"text/csv": {Schema: &huma.Schema{Type: huma.TypeString, Description: "one delivery per row, under a row of names"}},
 		}}
+	case streamed:
+		r = &huma.Response{Content: map[string]*huma.MediaType{typeEvents: {Schema: &huma.Schema{Type: huma.TypeString, Description: "the data of each event is a Message"}}}}
+	case handedOut:
+		r = d.content(grapnel.JSONType, messageList{})
+		content := r.Content[grapnel.JSONType]
+		content.Schema = &huma.Schema{AnyOf: []*huma.Schema{content.Schema, {Description: "one message: its data, if they are JSON"}}}
+		r.Content["*/*"] = &huma.MediaType{Schema: &huma.Schema{Description: "one message: its data as they were sent"}}
 	default:
 		r = d.content(grapnel.JSONType, v)
 	}

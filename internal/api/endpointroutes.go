@@ -114,7 +114,7 @@ func (a *api) listEndpoints(c *call) (answer, error) {
 		return answer{}, err
 	}
 	found := slices.DeleteFunc(slices.Clone(a.Street.Endpoints(c.scope)), func(ep grapnel.Endpoint) bool {
-		return ep.ID <= after || tenant != "" && ep.Tenant != tenant
+		return ep.ID <= after || ep.Queue != nil || tenant != "" && ep.Tenant != tenant
 	})
 	part := page(c, found, limit, func(ep *grapnel.Endpoint) string { return ep.ID })
 	health, err := a.health(c, mostHeldListed, part.Data...)
@@ -128,7 +128,7 @@ func (a *api) listEndpoints(c *call) (answer, error) {
 	return jsonAnswer(http.StatusOK, out), nil
 }
 
-// endpoint is the one that the path names.
+// endpoint is the one that the path names, a queue or not: what becomes of deliveries is the same for both.
 func (a *api) endpoint(c *call) (grapnel.Endpoint, error) {
 	ep, ok := a.Street.Endpoint(c.scope, c.PathValue("id"))
 	if !ok {
@@ -137,8 +137,17 @@ func (a *api) endpoint(c *call) (grapnel.Endpoint, error) {
 	return ep, nil
 }
 
-func (a *api) getEndpoint(c *call) (answer, error) {
+// pushed is the one that the path names if it is no queue. What queues are and how they are changed has routes of its own.
+func (a *api) pushed(c *call) (grapnel.Endpoint, error) {
 	ep, err := a.endpoint(c)
+	if err == nil && ep.Queue != nil {
+		err = store.ErrNotFound("endpoint")
+	}
+	return ep, err
+}
+
+func (a *api) getEndpoint(c *call) (answer, error) {
+	ep, err := a.pushed(c)
 	if err != nil {
 		return answer{}, err
 	}
@@ -159,8 +168,14 @@ func notOnce(grapnel.Endpoint) *store.Once { return nil }
 // changeEndpoint applies edit to the endpoint as it is now, and again if somebody else changed it meanwhile. The slices and maps of
 // what edit gets belong to the engine: it replaces them. What was changed is told to the audit, with the caller's words about it.
 func (a *api) changeEndpoint(c *call, reason string, edit func(*grapnel.Endpoint) error, once func(grapnel.Endpoint) *store.Once) (grapnel.Endpoint, error) {
+	return a.change(c, (*api).pushed, reason, edit, once)
+}
+
+// change is changeEndpoint for whatever find finds.
+func (a *api) change(c *call, find func(*api, *call) (grapnel.Endpoint, error), reason string, edit func(*grapnel.Endpoint) error,
+	once func(grapnel.Endpoint) *store.Once) (grapnel.Endpoint, error) {
 	for tries := 1; ; tries++ {
-		ep, err := a.endpoint(c)
+		ep, err := find(a, c)
 		if err != nil {
 			return ep, err
 		}
@@ -229,8 +244,12 @@ func (a *api) deleteEndpoint(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	ep, err := a.pushed(c)
+	if err != nil {
+		return answer{}, err
+	}
 	by := grapnel.By{Actor: c.key.ID, Reason: reason}
-	if err := a.Street.DeleteEndpoint(c.Context(), c.scope, c.PathValue("id"), by); err != nil {
+	if err := a.Street.DeleteEndpoint(c.Context(), c.scope, ep.ID, by); err != nil {
 		return answer{}, err
 	}
 	return nothing(), nil
@@ -284,7 +303,7 @@ func (a *api) rotateSecret(c *call) (answer, error) {
 			return jsonAnswer(http.StatusOK, v)
 		}
 	}
-	ep, err := a.endpoint(c)
+	ep, err := a.pushed(c)
 	if err != nil {
 		return answer{}, err
 	}

@@ -35,6 +35,8 @@ type Operator interface {
 	// Probe tries at once an endpoint that is left alone, because its breaker is open or because it asked for it; when it is not, or
 	// nothing waits for it, that is grapnel.CodeConflict.
 	Probe(ctx context.Context, scope store.Scope, endpoint string, by grapnel.By) error
+	// Empty discards everything that is in a queue and says how many deliveries that were.
+	Empty(ctx context.Context, scope store.Scope, queue string, by grapnel.By) (int, error)
 }
 
 // Registrar changes the configuration.
@@ -55,6 +57,9 @@ type Registrar interface {
 type Directory interface {
 	Endpoint(scope store.Scope, id string) (grapnel.Endpoint, bool)
 	Endpoints(scope store.Scope) []grapnel.Endpoint
+	// Queue finds an endpoint that is a queue by its id or, in a tenant, by its name; no tenant: any that alone has the name.
+	Queue(scope store.Scope, tenant, name string) (grapnel.Endpoint, bool)
+	Queues(scope store.Scope) []grapnel.Endpoint
 	Source(scope store.Scope, id string) (grapnel.Source, bool)
 	Sources(scope store.Scope) []grapnel.Source
 	Policies(scope store.Scope) []grapnel.NamedPolicy

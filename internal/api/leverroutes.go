@@ -38,38 +38,44 @@ func leverRoutes() []route {
 var errAsItIs = errors.New("api: it is so already")
 
 func (a *api) pauseEndpoint(c *call) (answer, error) {
-	return a.steer(c, func(ep *grapnel.Endpoint) error {
-		switch ep.Status {
-		case grapnel.EndpointDisabled:
-			return grapnel.Errorf(grapnel.CodeConflict, "The endpoint is disabled: nothing is sent to it anyway.")
-		case grapnel.EndpointPaused:
-			return errAsItIs
-		}
-		setStatus(ep, grapnel.EndpointPaused, c)
-		return nil
-	})
+	return a.steer(c, paused)
+}
+
+// paused makes an endpoint one that is paused.
+func paused(c *call, ep *grapnel.Endpoint) error {
+	switch ep.Status {
+	case grapnel.EndpointDisabled:
+		return grapnel.Errorf(grapnel.CodeConflict, "The endpoint is disabled: nothing is sent to it anyway.")
+	case grapnel.EndpointPaused:
+		return errAsItIs
+	}
+	setStatus(ep, grapnel.EndpointPaused, c)
+	return nil
 }
 
 func (a *api) resumeEndpoint(c *call) (answer, error) {
-	return a.steer(c, func(ep *grapnel.Endpoint) error {
-		switch ep.Status {
-		case grapnel.EndpointDisabled:
-			return grapnel.Errorf(grapnel.CodeConflict, "The endpoint is disabled%s, not paused: enable it instead.", because(ep.DisabledReason))
-		case grapnel.EndpointEnabled:
-			return errAsItIs
-		}
-		setStatus(ep, grapnel.EndpointEnabled, c)
-		return nil
-	})
+	return a.steer(c, resumed)
+}
+
+// resumed makes it one that is not.
+func resumed(c *call, ep *grapnel.Endpoint) error {
+	switch ep.Status {
+	case grapnel.EndpointDisabled:
+		return grapnel.Errorf(grapnel.CodeConflict, "The endpoint is disabled%s, not paused: enable it instead.", because(ep.DisabledReason))
+	case grapnel.EndpointEnabled:
+		return errAsItIs
+	}
+	setStatus(ep, grapnel.EndpointEnabled, c)
+	return nil
 }
 
 // steer changes an endpoint's status for the reason in the body, and shows how the endpoint is then.
-func (a *api) steer(c *call, edit func(*grapnel.Endpoint) error) (answer, error) {
+func (a *api) steer(c *call, edit func(*call, *grapnel.Endpoint) error) (answer, error) {
 	by, err := c.by()
 	if err != nil {
 		return answer{}, err
 	}
-	ep, err := a.changeEndpoint(c, by.Reason, edit, notOnce)
+	ep, err := a.changeEndpoint(c, by.Reason, func(ep *grapnel.Endpoint) error { return edit(c, ep) }, notOnce)
 	if err != nil && !errors.Is(err, errAsItIs) {
 		return answer{}, err
 	}
@@ -82,7 +88,7 @@ func (a *api) probeEndpoint(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	ep, err := a.endpoint(c)
+	ep, err := a.pushed(c)
 	if err != nil {
 		return answer{}, err
 	}

@@ -157,7 +157,8 @@ type answer struct {
 	retryAfter  int    // seconds; 0: not said
 	challenge   bool
 	allow       string
-	policy      string       // Content-Security-Policy
+	policy      string // Content-Security-Policy
+	header      map[string]string
 	instead     http.Handler // writes the answer itself
 }
 
@@ -183,6 +184,9 @@ func (ans *answer) write(w http.ResponseWriter, r *http.Request) {
 	set("Content-Type", contentType)
 	set("Allow", ans.allow)
 	set("Content-Security-Policy", ans.policy)
+	for name, value := range ans.header {
+		set(name, value)
+	}
 	if ans.replayed {
 		set("Idempotency-Replayed", "true")
 	}
@@ -191,6 +195,9 @@ func (ans *answer) write(w http.ResponseWriter, r *http.Request) {
 	}
 	if ans.challenge {
 		set("Www-Authenticate", `Bearer realm="grapnel"`)
+	}
+	if len(ans.body) > 0 {
+		set("Content-Length", strconv.Itoa(len(ans.body))) // or what is long would be chunked
 	}
 	w.WriteHeader(ans.status)
 	if len(ans.body) > 0 {

@@ -91,6 +91,10 @@ func (s situation) reason() string {
 		return "held: the policy blocks its key until a person retries it with success or skips it" + after(d.Reason)
 	case s.tripped():
 		return "held: " + explain(s.health, s.now)
+	case s.endpoint.Queue != nil && !next.After(s.now):
+		return fmt.Sprintf("pending: it waits for a consumer since %s", clock(next)) + after(d.Reason)
+	case s.endpoint.Queue != nil:
+		return fmt.Sprintf("pending: a consumer has it until %s, or it is handed out from then on", clock(next)) + after(d.Reason)
 	case next.After(d.Waiting.Due):
 		return "pending: " + explain(s.health, s.now)
 	case !next.After(s.now) && s.health.State == grapnel.HealthRecovering:

@@ -197,6 +197,9 @@ func (w *world) checkDocumented(rt *route, got reply) {
 		return
 	}
 	content := s.at(response, "content", media)
+	if content == nil {
+		content = s.at(response, "content", "*/*")
+	}
 	if content == nil && rt.path != "/status" {
 		w.t.Errorf("%s %s: %s is not documented for %s", rt.method, rt.path, media, status)
 		return

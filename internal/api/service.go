@@ -49,6 +49,8 @@ type (
 	anything  struct{}
 	rawBody   struct{}
 	exported  struct{} // a Delivery a line, or a row
+	streamed  struct{} // server-sent events, each a Message
+	handedOut struct{} // one message as it is, or a MessageList
 )
 
 func (a *api) livez(*call) (answer, error) {

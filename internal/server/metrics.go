@@ -16,6 +16,7 @@ func (s *Server) metrics(more ...prometheus.Collector) http.Handler {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	r.MustRegister(s.engine.Metrics().Collectors()...)
+	r.MustRegister(s.queues.Collectors()...)
 	r.MustRegister(s.ingress.Collectors()...)
 	r.MustRegister(s.replays.Metrics())
 	r.MustRegister(sendingNumbers(s.sender)...)

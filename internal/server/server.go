@@ -33,6 +33,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/egress"
 	"github.com/grapnelhq/grapnel/internal/engine"
 	"github.com/grapnelhq/grapnel/internal/ingress"
+	"github.com/grapnelhq/grapnel/internal/queue"
 	"github.com/grapnelhq/grapnel/internal/replay"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
@@ -74,6 +75,7 @@ type Server struct {
 	store    keeper
 	engine   *engine.Engine
 	replays  *replay.Runner
+	queues   *queue.Room
 	ingress  *ingress.Room
 	sender   *egress.Sender
 	http     *http.Server
@@ -123,11 +125,13 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 		Core: core.Options{Slots: o.MaxInFlight, PerHost: o.MaxPerHost}, DrainTimeout: o.DrainTimeout, MaxPending: o.MaxPending,
 		Disk:     func() (engine.Room, error) { return roomAt(place.dir()) },
 		Keep:     engine.Retention{For: o.Retention, Rules: o.Rules},
+		Ready:    func(id string) { s.queues.Ready(id) },
 		Replayed: func(endpoint string) { s.replays.Ended(endpoint) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("the engine cannot start: %w", err)
 	}
+	s.queues = queue.New(queue.Options{Street: s.engine, Store: s.store, Log: o.Log})
 	s.ingress = ingress.New(ingress.Options{Engine: s.engine, Store: s.store, Problem: api.Refuse, MaxBody: o.MaxBody, Log: o.Log})
 	s.replays = replay.New(replay.Options{Street: s.engine, Store: s.store, Log: o.Log})
 	if s.key, err = s.ensureAdminKey(ctx, place.dir()); err != nil {
@@ -140,6 +144,7 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 			return egress.CheckURL(url, egress.URLRules{Allow: o.EgressAllow, HTTPSOnly: o.HTTPSOnly})
 		},
 		CheckHeaders: egress.CheckHeaders,
+		Queues:       s.queues,
 		Ingest:       s.ingress,
 		Replays:      s.replays,
 		Keep:         store.Keep{For: o.Retention, Rules: o.Rules},
@@ -165,6 +170,7 @@ func (s *Server) Run(ctx context.Context, accepting func()) error {
 		defer close(delivered)
 		var moving sync.WaitGroup
 		moving.Go(func() { s.engine.Run(delivering) })
+		moving.Go(func() { s.queues.Run(delivering) })
 		moving.Go(func() { s.replays.Run(delivering) })
 		moving.Wait()
 	}()

@@ -1,0 +1,165 @@
+package api
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/queue"
+)
+
+// metaView is what consumers are told of a message.
+type metaView struct {
+	Lease          string  `json:"lease" doc:"the right to settle it; it can be used once"`
+	EventID        string  `json:"event_id"`
+	DeliveryID     string  `json:"delivery_id"`
+	Type           string  `json:"type"`
+	Key            *string `json:"key"`
+	ContentType    string  `json:"content_type"`
+	Attempt        int     `json:"attempt" doc:"1 for the first"`
+	FirstSeenAt    stamp   `json:"first_seen_at" doc:"when the event was accepted"`
+	LeaseExpiresAt stamp   `json:"lease_expires_at"`
+	AckURL         string  `json:"ack_url"`
+	NackURL        string  `json:"nack_url"`
+	RejectURL      string  `json:"reject_url"`
+	ExtendURL      string  `json:"extend_url"`
+}
+
+// messageView is a message in a list or stream, for the document: messages are put together by hand, so that bodies keep their bytes.
+type messageView struct {
+	Meta       metaView        `json:"meta"`
+	Body       json.RawMessage `json:"body" doc:"byte for byte as it was sent; null when it is not JSON"`
+	BodyBase64 []byte          `json:"body_base64,omitempty" doc:"instead of body, when that is not JSON"`
+}
+
+// messageList are messages that were leased together.
+type messageList struct {
+	Data []messageView `json:"data" nullable:"false"`
+}
+
+// peekedMeta is what can be known of a message without a lease.
+type peekedMeta struct {
+	EventID     string  `json:"event_id"`
+	DeliveryID  string  `json:"delivery_id"`
+	Type        string  `json:"type"`
+	Key         *string `json:"key"`
+	ContentType string  `json:"content_type"`
+	Attempt     int     `json:"attempt" doc:"that handing it out would be, or is"`
+	FirstSeenAt stamp   `json:"first_seen_at"`
+	DueAt       stamp   `json:"due_at" doc:"when it is handed out; of what is leased, the end of the lease"`
+}
+
+// peekedView is a message that is only looked at.
+type peekedView struct {
+	Meta       peekedMeta      `json:"meta"`
+	Body       json.RawMessage `json:"body"`
+	BodyBase64 []byte          `json:"body_base64,omitempty"`
+}
+
+// peekedList is a page of them; there is only one.
+type peekedList struct {
+	Data []peekedView `json:"data" nullable:"false"`
+	Next *string      `json:"next" doc:"always null"`
+}
+
+func (c *call) meta(m *queue.Message) metaView {
+	lease := c.origin() + "/v1/leases/" + m.Token
+	return metaView{
+		Lease: m.Token, EventID: m.Event.ID, DeliveryID: grapnel.DeliveryID(m.CreatedAt, m.Delivery), Type: m.Event.Type, Key: orNull(m.Event.Key),
+		ContentType: contentTypeOf(m.Event), Attempt: m.Number, FirstSeenAt: stamp(m.Event.AcceptedAt), LeaseExpiresAt: stamp(m.Until),
+		AckURL: lease + "/ack", NackURL: lease + "/nack", RejectURL: lease + "/reject", ExtendURL: lease + "/extend",
+	}
+}
+
+// origin is where the caller has reached this server.
+func (c *call) origin() string {
+	scheme := "http://"
+	if c.TLS != nil || strings.EqualFold(c.Header.Get("X-Forwarded-Proto"), "https") {
+		scheme = "https://"
+	}
+	return scheme + c.Host
+}
+
+func contentTypeOf(ev *grapnel.Event) string {
+	if ev.ContentType == "" {
+		return "application/octet-stream"
+	}
+	return ev.ContentType
+}
+
+// isJSON says whether an event's data can stand in JSON as they are.
+func isJSON(ev *grapnel.Event) bool {
+	if ev.ContentType == grapnel.JSONType {
+		return true // promised
+	}
+	media, _, _ := strings.Cut(ev.ContentType, ";")
+	media = strings.TrimSpace(strings.ToLower(media))
+	return (media == grapnel.JSONType || strings.HasSuffix(media, "+json")) && utf8.Valid(ev.Data) && !deeper(ev.Data, deepest) && gjson.ValidBytes(ev.Data)
+}
+
+// appendMessage appends {"meta":…,"body":…}.
+func appendMessage(out []byte, meta any, ev *grapnel.Event) []byte {
+	out = append(out, `{"meta":`...)
+	out = append(out, trimmed(encode(meta))...)
+	switch {
+	case ev == nil:
+		out = append(out, `,"body":null`...)
+	case isJSON(ev):
+		out = append(append(out, `,"body":`...), ev.Data...)
+	default:
+		out = append(out, `,"body":null,"body_base64":"`...)
+		out = append(base64.StdEncoding.AppendEncode(out, ev.Data), '"')
+	}
+	return append(out, '}')
+}
+
+// trimmed is JSON as encode writes it, without the line break at its end.
+func trimmed(raw []byte) []byte { return raw[:len(raw)-1] }
+
+// headerJSON is JSON that can stand in a header: what is not ASCII is written as an escape.
+func headerJSON(v any) string {
+	raw := trimmed(encode(v))
+	var out strings.Builder
+	out.Grow(len(raw))
+	for len(raw) > 0 {
+		r, n := utf8.DecodeRune(raw)
+		switch {
+		case r < utf8.RuneSelf && r != 0x7f:
+			out.WriteByte(byte(r))
+		case r > 0xffff:
+			r -= 0x10000
+			escapeRune(&out, 0xd800+r>>10)
+			escapeRune(&out, 0xdc00+r&0x3ff)
+		default:
+			escapeRune(&out, r)
+		}
+		raw = raw[n:]
+	}
+	return out.String()
+}
+
+func escapeRune(out *strings.Builder, r rune) {
+	digits := strconv.FormatInt(int64(r), 16)
+	out.WriteString(`\u0000`[:6-len(digits)] + digits)
+}
+
+// seedMeta is the header of the programs that ask at /queues/{name}/next.
+type seedMeta struct {
+	MessageID   string `json:"messageId"`
+	EventType   string `json:"eventType"`
+	Attempt     int    `json:"attempt"`
+	FirstSeenAt string `json:"firstSeenAt"`
+	AckURL      string `json:"ackUrl"`
+	NackURL     string `json:"nackUrl"`
+	RejectURL   string `json:"rejectUrl"`
+}
+
+func (m *metaView) seed() seedMeta {
+	return seedMeta{m.EventID, m.Type, m.Attempt, time.Time(m.FirstSeenAt).UTC().Format(stampLayout), m.AckURL, m.NackURL, m.RejectURL}
+}

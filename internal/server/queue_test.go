@@ -1,0 +1,199 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/grapnelhq/grapnel/client"
+)
+
+// consumer asks a server by hand, as programs without a client do.
+type consumer struct {
+	t    *testing.T
+	url  string
+	http *http.Client
+}
+
+func (r running) consumer(t *testing.T) *consumer {
+	transport := &http.Transport{MaxIdleConnsPerHost: 32}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &consumer{t, r.URL(), &http.Client{Transport: transport}}
+}
+
+// ask sends a request to a path, or a URL that the server gave, and returns the status, the header and the body.
+func (c *consumer) ask(method, target, body string, header ...string) (int, http.Header, []byte) {
+	c.t.Helper()
+	if strings.HasPrefix(target, "/") {
+		target = c.url + target
+	}
+	r, err := http.NewRequestWithContext(c.t.Context(), method, target, strings.NewReader(body))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+testKey)
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	resp, err := c.http.Do(r)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	got, err := io.ReadAll(resp.Body)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return resp.StatusCode, resp.Header, got
+}
+
+func (c *consumer) must(status int, method, target, body string, header ...string) map[string]any {
+	c.t.Helper()
+	got, _, raw := c.ask(method, target, body, header...)
+	if got != status {
+		c.t.Fatalf("%s %s: answered %d, want %d: %s", method, target, got, status, raw)
+	}
+	var m map[string]any
+	if len(raw) > 0 {
+		if err := json.Unmarshal(raw, &m); err != nil {
+			c.t.Fatalf("%v in %s", err, raw)
+		}
+	}
+	return m
+}
+
+// The programs that ask at /queues/{name}/next know three URLs and nothing else.
+func TestProgramsThatKnowOnlyThreeURLs(t *testing.T) {
+	o := options(t.TempDir())
+	o.AdminKey = testKey
+	c := start(t, o).consumer(t)
+	c.must(201, "POST", "/v1/queues", `{"name":"orders","ordering":"none"}`)
+	for _, data := range []string{`{"n":1}`, `{"n":2}`, `{"n":3}`} {
+		c.must(202, "POST", "/v1/events", `{"type":"a.b","data":`+data+`}`)
+	}
+	for n, verb := range []string{"ackUrl", "nackUrl", "rejectUrl"} {
+		status, header, body := c.ask("GET", "/queues/orders/next", "", "Accept", "*/*")
+		if want := fmt.Sprintf(`{"n":%d}`, n+1); status != 200 || string(body) != want || header.Get("Content-Type") != "application/json" {
+			t.Fatalf("answered %d %s %s, want %s", status, header.Get("Content-Type"), body, want)
+		}
+		var meta map[string]any
+		if err := json.Unmarshal([]byte(header.Get("X-Hooque-Meta")), &meta); err != nil {
+			t.Fatal(err)
+		}
+		if verb == "ackUrl" {
+			c.must(204, "POST", meta[verb].(string), "")
+		} else {
+			c.must(204, "POST", meta[verb].(string), `{"reason":"not today"}`, "Content-Type", "application/json")
+		}
+	}
+	if status, _, _ := c.ask("GET", "/queues/orders/next", ""); status != 204 {
+		t.Errorf("an empty queue answered %d", status)
+	}
+	q := c.must(200, "GET", "/v1/queues/orders", "")
+	if q["ready"] != 0.0 || q["delayed"] != 1.0 || q["dead"] != 1.0 || q["leased"] != 0.0 {
+		t.Errorf("what is in the queue: %v", q)
+	}
+	list := c.must(200, "GET", "/v1/endpoints/"+q["id"].(string)+"/deliveries?status=failed", "")["data"].([]any)
+	if d := list[0].(map[string]any); len(list) != 1 || d["reason_code"] != "rejected" || !strings.Contains(d["reason"].(string), "not today") {
+		t.Errorf("the dead letter: %v", list)
+	}
+}
+
+// A lease is durable before it is handed out, and what waits for a message is answered as soon as there is one.
+func TestQueueAcrossARestart(t *testing.T) {
+	o := options(t.TempDir())
+	o.AdminKey = testKey
+	first := start(t, o)
+	c := first.consumer(t)
+	c.must(201, "POST", "/v1/queues", `{"name":"orders","lease":"2s"}`)
+	got := make(chan map[string]any, 1)
+	go func() {
+		_, _, raw := c.ask("GET", "/v1/queues/orders/next?wait=20s&max=10&consumer=w1", "")
+		var m map[string]any
+		_ = json.Unmarshal(raw, &m)
+		got <- m
+	}()
+	poll(t, "somebody waits", func() bool {
+		_, _, raw := c.ask("GET", "/metrics", "")
+		return bytes.Contains(raw, []byte("grapnel_consumers_waiting 1"))
+	})
+	c.must(202, "POST", "/v1/events", `{"type":"a.b","key":"k","data":{ "spaces":  "kept" }}`)
+	c.must(202, "POST", "/v1/events", `{"type":"a.b","key":"k","data":2}`)
+	data := (<-got)["data"].([]any)
+	if len(data) != 1 {
+		t.Fatalf("of one key came %v at once", data)
+	}
+	lease := data[0].(map[string]any)["meta"].(map[string]any)["lease"].(string)
+	if err := first.stop(); err != nil {
+		t.Fatal(err)
+	}
+	second := start(t, o)
+	c = second.consumer(t)
+	if status, _, body := c.ask("GET", "/v1/queues/orders/next", ""); status != 204 {
+		t.Fatalf("what is leased was handed out again: %d %s", status, body)
+	}
+	c.must(200, "POST", "/v1/leases/"+lease+"/extend", `{"by":"1h"}`)
+	c.must(204, "POST", "/v1/leases/"+lease+"/ack", "")
+	c.must(409, "POST", "/v1/leases/"+lease+"/ack", "")
+	c.must(409, "POST", "/v1/leases/"+lease+"/nack", "")
+	status, header, body := c.ask("GET", "/v1/queues/orders/next?wait=5s", "")
+	if status != 200 || string(body) != "2" || !strings.Contains(header.Get("Grapnel-Meta"), `"attempt":1`) {
+		t.Fatalf("the next of the key: %d %s %v", status, body, header)
+	}
+	// This one is forgotten: it comes again when its lease is over, as the second attempt.
+	status, header, body = c.ask("GET", "/v1/queues/orders/next?wait=20s", "")
+	if status != 200 || string(body) != "2" || !strings.Contains(header.Get("Grapnel-Meta"), `"attempt":2`) {
+		t.Fatalf("what was forgotten: %d %s %v", status, body, header)
+	}
+}
+
+func TestClientConsumesAQueue(t *testing.T) {
+	o := options(t.TempDir())
+	o.AdminKey = testKey
+	s := start(t, o)
+	c := s.client(t, testKey)
+	if _, err := c.CreateQueue(t.Context(), client.NewQueue{Name: "orders"}); err != nil {
+		t.Fatal(err)
+	}
+	const events = 30
+	for n := range events {
+		if _, err := c.Publish(t.Context(), client.NewEvent{Type: "a.b", Key: fmt.Sprint(n % 3), Data: []byte(fmt.Sprint(n))}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+	defer stop()
+	seen := make(chan string, events)
+	err := c.Consume(ctx, "orders", func(_ context.Context, m *client.Message) error {
+		seen <- string(m.Body)
+		if len(seen) == events {
+			stop()
+		}
+		return nil
+	}, client.ConsumeOptions{Concurrency: 4, Wait: time.Second})
+	if err != nil || len(seen) != events {
+		t.Fatal(len(seen), err)
+	}
+	last := map[string]int{}
+	for range events {
+		var n int
+		if _, err := fmt.Sscan(<-seen, &n); err != nil {
+			t.Fatal(err)
+		}
+		key := fmt.Sprint(n % 3)
+		if before, there := last[key]; there && n <= before {
+			t.Errorf("of key %s came %d after %d", key, n, before)
+		}
+		last[key] = n
+	}
+	poll(t, "everything is acked", func() bool {
+		q, err := c.Queue(t.Context(), "orders")
+		return err == nil && q.Ready+q.Leased+q.Waiting+q.Delayed == 0
+	})
+}
