@@ -22,10 +22,6 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
-	"github.com/grapnelhq/grapnel/internal/egress"
-	"github.com/grapnelhq/grapnel/internal/engine"
-	"github.com/grapnelhq/grapnel/internal/store"
-	"github.com/grapnelhq/grapnel/internal/store/sqlite"
 )
 
 // BenchmarkIngress is what taking a request in costs beside a handler that only reads the body and answers, over loopback with connections
@@ -100,37 +96,13 @@ func worked() time.Duration {
 // benchRoom is a room on an engine on a database on disk.
 func benchRoom(b *testing.B) *Room {
 	b.Helper()
-	ctx := context.Background()
-	kept, err := sqlite.Open(ctx, filepath.Join(b.TempDir(), "grapnel.db"), sqlite.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	sender := egress.New(egress.Options{})
-	e, err := engine.New(ctx, engine.Options{Store: kept, Sender: sender})
-	if err != nil {
-		b.Fatal(err)
-	}
-	running, stop := context.WithCancel(ctx)
-	var done sync.WaitGroup
-	done.Go(func() { e.Run(running) })
-	b.Cleanup(func() {
-		stop()
-		done.Wait()
-		sender.Close()
-		if err := kept.Close(); err != nil {
-			b.Error(err)
-		}
-	})
-	src := grapnel.Source{ID: grapnel.NewID(grapnel.SourcePrefix, time.Now(), bytes.NewReader(make([]byte, 16))), Tenant: "default", Name: "bench",
-		Verify: grapnel.Verify{Scheme: "stripe", Secrets: secrets(benchSecret)}, Dedupe: grapnel.Dedupe{By: everyKind}}
-	benchSource = src.ID
-	if _, err := e.PutSource(ctx, store.Everyone(), src, store.With{}); err != nil {
-		b.Fatal(err)
-	}
-	return New(Options{Engine: e, Store: kept})
+	s := openStreet(b, openSQLite(b, filepath.Join(b.TempDir(), "grapnel.db")))
+	s.put(b, grapnel.Source{ID: benchSource, Tenant: "default", Name: "bench",
+		Verify: grapnel.Verify{Scheme: "stripe", Secrets: secrets(benchSecret)}, Dedupe: grapnel.Dedupe{By: everyKind}})
+	return s.room
 }
 
-var benchSource string
+const benchSource = "src_00000000000000000000000000"
 
 func listen(b *testing.B, handler http.HandlerFunc) string {
 	b.Helper()
