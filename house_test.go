@@ -32,6 +32,7 @@ var floors = map[string]int{
 	"internal/store":                 2,
 	"internal/match":                 2,
 	"client":                         2,
+	"outbox":                         2,
 	"internal/egress/pipenet":        2,
 	"internal/store/sqlite/sqlite3":  2,
 	"internal/store/codec":           2,
@@ -52,6 +53,7 @@ var floors = map[string]int{
 	"internal/engine":  4,
 	"internal/ingress": 4,
 	"internal/queue":   4,
+	"internal/relay":   4,
 	"internal/replay":  4,
 	"internal/sim":     5,
 
@@ -182,6 +184,7 @@ func TestImportsThatWouldBeShortcuts(t *testing.T) {
 		{"internal/engine", "internal/store/", "the engine asks for a store; it does not choose one"},
 		{"client", "internal", "it is for programs outside this repository"},
 		{"sign", "internal", "it is for programs outside this repository"},
+		{"outbox", "internal", "it is for programs outside this repository"},
 		{"policy", "internal", "it is for programs outside this repository"},
 		{"internal/store", "internal/core", "what is durable does not depend on who decides"},
 		{"internal/api", "internal/core", "faces talk to the engine"},

@@ -5,7 +5,7 @@ import (
 )
 
 // Source is where events come in that others send: an address for the webhooks of one provider, who is verified and whose repetitions are
-// dropped.
+// dropped; or the outbox of a producer.
 type Source struct {
 	ID           string
 	Tenant       string
@@ -18,11 +18,17 @@ type Source struct {
 	Key          string // a CEL expression that gives its key; empty: the provider's own field, if it has one
 	PublicURL    string // where providers reach it, as far as their signatures cover that; empty: the URL of the request
 	RateLimit    *RateLimit
-	MaxBody      int64 // bytes; 0: the server's limit
-	Paused       bool  // requests are refused with 503, so that providers keep and repeat them
+	MaxBody      int64   // bytes; 0: the server's limit
+	Paused       bool    // requests are refused with 503, so that providers keep and repeat them
+	Outbox       *Outbox // not nil: what comes in is read from there and not sent; then only names, Paused and the times mean something
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
 	Revision     int64
+}
+
+// Outbox is where a producer publishes inside its own transactions: tables in its own PostgreSQL, made by package outbox.
+type Outbox struct {
+	DSN Secret // how to connect to it, with a password
 }
 
 // Verify says how a source tells its provider's requests from others.
@@ -115,4 +121,5 @@ type AsideReason string
 const (
 	AsideUnverified AsideReason = "unverified"
 	AsideConflict   AsideReason = "conflict" // known, with another body
+	AsideRefused    AsideReason = "refused"  // it cannot be an event; its checks say why
 )

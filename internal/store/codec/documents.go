@@ -21,7 +21,10 @@ type endpointDocument struct {
 type sourceDocument struct {
 	grapnel.Source
 	Verify verifyDocument
+	Outbox *outboxDocument
 }
+
+type outboxDocument struct{ DSN secretDocument }
 
 type verifyDocument struct {
 	grapnel.Verify
@@ -78,7 +81,10 @@ func hideSecrets(docs []secretDocument) (secrets []grapnel.Secret) {
 func EncodeSource(src grapnel.Source) ([]byte, error) {
 	cut(&src.CreatedAt, &src.UpdatedAt)
 	doc := sourceDocument{Source: src, Verify: verifyDocument{Verify: src.Verify, Secrets: showSecrets(src.Verify.Secrets)}}
-	doc.Source.Verify, doc.Verify.Verify.Secrets = grapnel.Verify{}, nil
+	doc.Source.Verify, doc.Source.Outbox, doc.Verify.Verify.Secrets = grapnel.Verify{}, nil, nil
+	if src.Outbox != nil {
+		doc.Outbox = &outboxDocument{showSecrets([]grapnel.Secret{src.Outbox.DSN})[0]}
+	}
 	return encodeDocument(doc, "source", DecodeSource)
 }
 
@@ -91,6 +97,9 @@ func DecodeSource(revision int64, body []byte) (grapnel.Source, error) {
 	src := doc.Source
 	src.Verify = doc.Verify.Verify
 	src.Verify.Secrets = hideSecrets(doc.Verify.Secrets)
+	if doc.Outbox != nil {
+		src.Outbox = &grapnel.Outbox{DSN: grapnel.Secret(doc.Outbox.DSN)}
+	}
 	src.Revision = revision
 	return src, nil
 }

@@ -29,7 +29,7 @@ func (s *Store) SetAside(ctx context.Context, a grapnel.Aside) error {
 		return err
 	}
 	defer leave()
-	if a.Why != grapnel.AsideUnverified && a.Why != grapnel.AsideConflict {
+	if a.Why != grapnel.AsideUnverified && a.Why != grapnel.AsideConflict && a.Why != grapnel.AsideRefused {
 		return grapnel.Errorf(grapnel.CodeInvalid, "%q is no reason to set a request aside", a.Why)
 	}
 	if at, there := s.aside(a.ID); !there {

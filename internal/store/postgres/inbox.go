@@ -23,7 +23,7 @@ const (
 
 // SetAside encodes on the goroutine of the caller, as Append does.
 func (s *Store) SetAside(ctx context.Context, a grapnel.Aside) error {
-	if a.Why != grapnel.AsideUnverified && a.Why != grapnel.AsideConflict {
+	if a.Why != grapnel.AsideUnverified && a.Why != grapnel.AsideConflict && a.Why != grapnel.AsideRefused {
 		return grapnel.Errorf(grapnel.CodeInvalid, "%q is no reason to set a request aside", a.Why)
 	}
 	a.Size = len(a.Body)

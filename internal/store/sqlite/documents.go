@@ -21,7 +21,10 @@ type endpointDocument struct {
 type sourceDocument struct {
 	grapnel.Source
 	Verify verifyDocument
+	Outbox *outboxDocument
 }
+
+type outboxDocument struct{ DSN secretDocument }
 
 type verifyDocument struct {
 	grapnel.Verify
@@ -75,7 +78,10 @@ func hideSecrets(docs []secretDocument) (secrets []grapnel.Secret) {
 func encodeSource(src grapnel.Source) ([]byte, error) {
 	cut(&src.CreatedAt, &src.UpdatedAt)
 	doc := sourceDocument{Source: src, Verify: verifyDocument{Verify: src.Verify, Secrets: showSecrets(src.Verify.Secrets)}}
-	doc.Source.Verify, doc.Verify.Verify.Secrets = grapnel.Verify{}, nil
+	doc.Source.Verify, doc.Source.Outbox, doc.Verify.Verify.Secrets = grapnel.Verify{}, nil, nil
+	if src.Outbox != nil {
+		doc.Outbox = &outboxDocument{showSecrets([]grapnel.Secret{src.Outbox.DSN})[0]}
+	}
 	return encodeDocument(doc, "source", decodeSource)
 }
 
@@ -87,6 +93,9 @@ func decodeSource(revision int64, body []byte) (grapnel.Source, error) {
 	src := doc.Source
 	src.Verify = doc.Verify.Verify
 	src.Verify.Secrets = hideSecrets(doc.Verify.Secrets)
+	if doc.Outbox != nil {
+		src.Outbox = &grapnel.Outbox{DSN: grapnel.Secret(doc.Outbox.DSN)}
+	}
 	src.Revision = revision
 	return src, nil
 }

@@ -25,7 +25,7 @@ var (
 	triggers = []grapnel.Trigger{"", grapnel.TriggerSchedule, grapnel.TriggerManual, grapnel.TriggerReplay, grapnel.TriggerProbe,
 		grapnel.TriggerTest}
 	dedupeBys = []grapnel.DedupeBy{"", grapnel.ByEventID, grapnel.ByDeliveryID, grapnel.ByContent}
-	asides    = []grapnel.AsideReason{"", grapnel.AsideUnverified, grapnel.AsideConflict}
+	asides    = []grapnel.AsideReason{"", grapnel.AsideUnverified, grapnel.AsideConflict, grapnel.AsideRefused}
 	decisions = []policy.Decision{"", policy.Deliver, policy.Retry, policy.Fail, policy.Throttle, policy.DisableEndpoint}
 	classes   = []policy.Class{"", policy.ClassNone, policy.ClassDNS, policy.ClassConnect, policy.ClassTLS, policy.ClassTimeout,
 		policy.ClassReset, policy.ClassProtocol, policy.ClassRedirect, policy.ClassBlocked, policy.ClassStatus3xx, policy.ClassStatus4xx,

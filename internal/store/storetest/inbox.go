@@ -150,7 +150,7 @@ var inboxCases = []testCase{
 		long.Event, long.Body, long.Size = "evt_1", bytes.Repeat([]byte("same \x00\xff"), 5000), 17
 		at1 := long.At
 		long.At = at1.In(time.FixedZone("elsewhere", 3600)).Add(999)
-		bare := grapnel.Aside{ID: "asd_2", Tenant: bolt, Why: grapnel.AsideUnverified}
+		bare := grapnel.Aside{ID: "asd_2", Tenant: bolt, Why: grapnel.AsideRefused}
 		d.setAside(long, bare)
 		want := long
 		want.At, want.Size, want.Body = at1, len(long.Body), bytes.Clone(long.Body)

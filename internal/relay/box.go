@@ -1,0 +1,302 @@
+package relay
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// box is a producer's outbox as a courier sees it through one connection. After an error it is closed and opened anew.
+type box interface {
+	// look finds the oldest that is there. Until take or leave the outbox is locked against other couriers, and nobody else.
+	look(ctx context.Context, maxEvent int64) (page, error)
+	// take removes what the last look found.
+	take(ctx context.Context, p page) error
+	// leave lets go of what the last look found.
+	leave(ctx context.Context) error
+	// sleep asks producers to wake it from now on, which ends with the next look that finds something, and waits for it d long. The first time it
+	// returns at once, because something may have been committed before anybody could know that there is somebody to be woken.
+	sleep(ctx context.Context, d time.Duration) error
+	Close() error
+}
+
+// page is what a look found.
+type page struct {
+	elsewhere bool          // another courier is at it; nothing else is said
+	rows      []row         // in order
+	full      bool          // there is more
+	age       time.Duration // of the oldest row, by the database's clock
+
+	newest int64 // numbers drawn up to the look
+}
+
+// row is an event, or a transaction of which none is left.
+type row struct {
+	number int64 // of the transaction
+	batch  int64
+	id     int64 // 0: there is none
+
+	kind, key, event        string
+	data                    []byte // nil: it is larger than it may be
+	size                    int64
+	metadata                map[string]string
+	garbled                 bool // metadata is none
+	occurredAt, committedAt time.Time
+}
+
+const (
+	pageRows  = 500
+	pageBytes = 4 << 20
+
+	channel = "grapnel_outbox"
+	// Advisory locks of the outbox have this class; 0 to 1023 are the places of keys.
+	lockClass   = 1735552626
+	lockRelay   = -2
+	askFor      = 30 * time.Second // to be woken
+	askAgain    = 15 * time.Second // when so much is left
+	wholeEvery  = time.Minute
+	callTime    = 30 * time.Second // for one call, after which the connection counts as broken
+	connectTime = 10 * time.Second
+)
+
+// pgBox is the box in a PostgreSQL.
+type pgBox struct {
+	conn  *pgx.Conn
+	tx    pgx.Tx
+	woken bool      // a notification came after the last look began
+	asked time.Time // until when it is asked to be woken; zero: it is not
+
+	// Numbers up to low are gone for ever, so a look need not pass over what is left of them in the index. That is a lot while something old holds back
+	// the database's cleaning.
+	low     int64
+	settled settling
+	whole   time.Time // when all was looked at, whatever low says
+}
+
+// settling is a number that low can go up to once all transactions below xid are over: those that had drawn the number, or a lower one, had
+// a lower xid.
+type settling struct {
+	number int64
+	xid    int64 // 0: there is none
+}
+
+// errDSN does not say what is wrong with a DSN: whatever was said of it could have its password in it.
+var errDSN = errors.New("the DSN is none of PostgreSQL's, such as postgres://user:password@host:5432/database or host=… dbname=…")
+
+// CheckDSN says whether something can be a DSN.
+func CheckDSN(dsn string) error {
+	_, err := parse(dsn)
+	return err
+}
+
+func parse(dsn string) (*pgx.ConnConfig, error) {
+	if strings.TrimSpace(dsn) == "" {
+		return nil, errDSN // which pgx would take for localhost
+	}
+	config, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		return nil, errDSN
+	}
+	if config.RuntimeParams["application_name"] == "" {
+		config.RuntimeParams["application_name"] = "grapnel"
+	}
+	config.ConnectTimeout = min(max(config.ConnectTimeout, time.Second), connectTime)
+	return config, nil
+}
+
+// Place is where a DSN leads to, without what is a secret in it.
+func Place(dsn string) string {
+	config, err := parse(dsn)
+	if err != nil {
+		return ""
+	}
+	if strings.HasPrefix(config.Host, "/") {
+		return config.Host + " " + config.Database
+	}
+	return fmt.Sprintf("%s:%d %s", config.Host, config.Port, config.Database)
+}
+
+// open connects.
+func open(ctx context.Context, dsn string) (box, error) {
+	config, err := parse(dsn)
+	if err != nil {
+		return nil, err
+	}
+	b := &pgBox{}
+	config.OnNotification = func(*pgconn.PgConn, *pgconn.Notification) { b.woken = true }
+	ctx, cancel := context.WithTimeout(ctx, connectTime)
+	defer cancel()
+	if b.conn, err = pgx.ConnectConfig(ctx, config); err != nil {
+		return nil, err
+	}
+	if _, err := b.conn.Exec(ctx, "LISTEN "+channel); err != nil {
+		return nil, errors.Join(err, b.Close())
+	}
+	return b, nil
+}
+
+// begin sets, for its transaction only, what must not depend on what the database thinks: the tables are empty one moment and huge the next, so
+// plans that would be good for one of them are forbidden. What take removes need not be on disk before it returns: if it comes back, it is a duplicate.
+const begin = `SELECT pg_try_advisory_xact_lock($1, $2), pg_snapshot_xmin(pg_current_snapshot())::text::bigint,
+  (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM grapnel.outbox_commit_number),
+  set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),
+  set_config('synchronous_commit', 'off', true), set_config('idle_in_transaction_session_timeout', '60s', true)`
+
+// find reads the oldest rows, as many as a page takes. The data of one that is too large stays where it is.
+const find = `SELECT number, batch, coalesce(id, 0), coalesce(type, ''), coalesce(key, ''), coalesce(event_id, ''),
+  CASE WHEN size <= $3 THEN data END, coalesce(size, 0), metadata, coalesce(occurred_at, committed_at), committed_at,
+  extract(epoch FROM clock_timestamp() - committed_at)::float8, found
+FROM (
+  SELECT *, count(*) OVER () AS found, sum(least(size, $3)) OVER (ORDER BY number, id) - least(size, $3) AS before
+  FROM (
+    SELECT c.number, c.committed_at, c.batch, e.id, e.type, e.key, e.event_id, e.data, octet_length(e.data)::bigint AS size, e.metadata, e.occurred_at
+    FROM (SELECT * FROM grapnel.outbox_commit WHERE number > $1 ORDER BY number LIMIT $2) AS c
+    LEFT JOIN LATERAL (SELECT * FROM grapnel.outbox_event WHERE batch = c.batch ORDER BY id LIMIT $2) AS e ON true
+    ORDER BY c.number, e.id
+    LIMIT $2
+  ) AS oldest
+) AS counted
+WHERE coalesce(before, 0) < $4
+ORDER BY number, id`
+
+func (b *pgBox) look(ctx context.Context, maxEvent int64) (p page, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	b.woken = false
+	if b.tx, err = b.conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}); err != nil {
+		return p, err
+	}
+	var mine bool
+	var oldest int64
+	if err := b.tx.QueryRow(ctx, begin, lockClass, lockRelay).Scan(&mine, &oldest, &p.newest, nil, nil, nil, nil, nil); err != nil {
+		return p, err
+	}
+	if !mine {
+		return page{elsewhere: true}, nil
+	}
+	if now := time.Now(); now.Sub(b.whole) > wholeEvery {
+		b.low, b.whole = 0, now
+	}
+	rows, err := b.tx.Query(ctx, find, b.low, pageRows, maxEvent, pageBytes)
+	if err != nil {
+		return p, err
+	}
+	found, age := 0, 0.0
+	p.rows, err = pgx.CollectRows(rows, func(from pgx.CollectableRow) (r row, err error) {
+		var metadata *string
+		err = from.Scan(&r.number, &r.batch, &r.id, &r.kind, &r.key, &r.event, &r.data, &r.size, &metadata, &r.occurredAt, &r.committedAt, &age, &found)
+		if metadata != nil {
+			r.garbled = json.Unmarshal([]byte(*metadata), &r.metadata) != nil
+		}
+		p.age = max(p.age, time.Duration(age*float64(time.Second)))
+		return r, err
+	})
+	if err != nil {
+		return p, err
+	}
+	p.full = found >= pageRows || found > len(p.rows)
+	b.settle(oldest, p.rows)
+	if len(p.rows) > 0 && !b.asked.IsZero() {
+		err = b.ask(ctx, 0)
+	}
+	return p, err
+}
+
+// settle raises low as far as it may go after a look.
+func (b *pgBox) settle(oldest int64, rows []row) {
+	if b.settled.xid == 0 || oldest < b.settled.xid {
+		return
+	}
+	number := b.settled.number
+	if len(rows) > 0 {
+		number = min(number, rows[0].number-1)
+	}
+	b.low, b.settled = max(b.low, number), settling{}
+}
+
+// remove takes events away, and the transactions of which none is left.
+const (
+	removeEvents  = `DELETE FROM grapnel.outbox_event AS e USING unnest($1::bigint[], $2::bigint[]) AS done (batch, id) WHERE e.batch = done.batch AND e.id = done.id`
+	removeCommits = `DELETE FROM grapnel.outbox_commit AS c WHERE c.number = ANY ($1) AND NOT EXISTS (SELECT FROM grapnel.outbox_event AS e WHERE e.batch = c.batch)`
+)
+
+func (b *pgBox) take(ctx context.Context, p page) error {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	var batches, ids, numbers []int64
+	for i := range p.rows {
+		r := &p.rows[i]
+		if r.id != 0 {
+			batches, ids = append(batches, r.batch), append(ids, r.id)
+		}
+		if len(numbers) == 0 || numbers[len(numbers)-1] != r.number {
+			numbers = append(numbers, r.number)
+		}
+	}
+	if _, err := b.tx.Exec(ctx, removeEvents, batches, ids); err != nil {
+		return err
+	}
+	if _, err := b.tx.Exec(ctx, removeCommits, numbers); err != nil {
+		return err
+	}
+	if b.settled.xid == 0 {
+		s := settling{number: p.newest}
+		if err := b.tx.QueryRow(ctx, `SELECT pg_current_xact_id()::text::bigint`).Scan(&s.xid); err != nil {
+			return err
+		}
+		b.settled = s
+	}
+	return b.tx.Commit(ctx)
+}
+
+func (b *pgBox) leave(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	return b.tx.Rollback(ctx)
+}
+
+func (b *pgBox) sleep(ctx context.Context, d time.Duration) error {
+	if left := time.Until(b.asked); left < askAgain {
+		first := left <= 0
+		if err := b.ask(ctx, askFor); err != nil || first {
+			return err
+		}
+	}
+	if b.woken {
+		return nil
+	}
+	waiting, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	if _, err := b.conn.WaitForNotification(waiting); err != nil && (!pgconn.Timeout(err) || ctx.Err() != nil) {
+		return err
+	}
+	return nil
+}
+
+// ask asks to be woken for some time; 0: no more.
+func (b *pgBox) ask(ctx context.Context, d time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	const until = `SELECT setval('grapnel.outbox_sleeper', CASE WHEN $1::bigint = 0 THEN 0 ELSE (extract(epoch FROM clock_timestamp()) * 1000)::bigint + $1 END)`
+	if _, err := b.conn.Exec(ctx, until, d.Milliseconds()); err != nil {
+		return err
+	}
+	b.asked = time.Time{}
+	if d > 0 {
+		b.asked = time.Now().Add(d)
+	}
+	return nil
+}
+
+// Close closes the connection, which ends its transaction.
+func (b *pgBox) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	return b.conn.Close(ctx)
+}

@@ -1,0 +1,234 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// How a courier spends its time when there is nothing to carry: it naps while something came lately, since a NOTIFY for each of two hundred
+// events in a second would cost the producer more than fifty looks; then it sleeps until it is woken or half a second is over.
+const (
+	nap     = 20 * time.Millisecond
+	lately  = time.Second
+	asleep  = 500 * time.Millisecond
+	standBy = time.Second // where another courier works
+)
+
+// Pauses after failures: a random part of a time that doubles up to the longest.
+const (
+	firstPause    = 100 * time.Millisecond
+	longestPause  = 10 * time.Second
+	longestRefuse = 30 * time.Second // that the engine can ask for
+)
+
+// courier moves the events of one source. Its goroutine is run.
+type courier struct {
+	runner *Runner
+	source grapnel.Source
+	stop   context.CancelFunc
+
+	mu  sync.Mutex
+	now Status
+}
+
+func newCourier(r *Runner, s grapnel.Source) *courier {
+	return &courier{runner: r, source: s, now: Status{State: Connecting, Since: r.o.Now(), Place: Place(s.Outbox.DSN.Text)}}
+}
+
+// run connects, again and again, and carries while the connection lasts.
+func (c *courier) run(ctx context.Context) {
+	for failures := 0; ctx.Err() == nil; {
+		b, err := c.runner.o.open(ctx, c.source.Outbox.DSN.Text)
+		if err == nil {
+			err = c.carry(ctx, b, &failures)
+			_ = b.Close() // what is wrong with it is known
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		failures++
+		c.away(err)
+		wait(ctx, c.pause(failures))
+	}
+}
+
+// pause is how long the n-th failure in a row is waited out.
+func (c *courier) pause(n int) time.Duration {
+	return time.Duration(c.runner.o.Random() * float64(min(firstPause<<min(n-1, 10), longestPause)))
+}
+
+// carry moves what there is and waits for more, until the connection is broken.
+func (c *courier) carry(ctx context.Context, b box, failures *int) error {
+	var last time.Time // when there was something
+	for refusals := 0; ; {
+		p, err := b.look(ctx, c.runner.o.MaxEvent)
+		if err != nil {
+			return err
+		}
+		*failures = 0
+		if p.elsewhere || len(p.rows) == 0 {
+			c.saw(p)
+			if err := b.leave(ctx); err != nil {
+				return err
+			}
+			if err := c.idle(ctx, b, p.elsewhere, last); err != nil {
+				return err
+			}
+			continue
+		}
+		c.saw(p)
+		if err := c.publish(ctx, p.rows); err != nil {
+			if err := b.leave(ctx); err != nil {
+				return err
+			}
+			refusals++
+			wait(ctx, c.refused(err, refusals))
+			continue
+		}
+		refusals = 0
+		if err := b.take(ctx, p); err != nil {
+			return err
+		}
+		last = c.runner.o.Now()
+		c.moved(p, last)
+		if !p.full {
+			wait(ctx, nap)
+		}
+	}
+}
+
+// idle waits for something to carry.
+func (c *courier) idle(ctx context.Context, b box, elsewhere bool, last time.Time) error {
+	switch {
+	case elsewhere:
+		wait(ctx, standBy)
+	case c.runner.o.Now().Sub(last) < lately:
+		wait(ctx, nap)
+	default:
+		return b.sleep(ctx, asleep)
+	}
+	return nil
+}
+
+// refused notes that what was found could not be published, and says when to try again.
+func (c *courier) refused(err error, n int) time.Duration {
+	var e *grapnel.Error
+	if errors.As(err, &e) && e.RetryAfter > 0 {
+		c.set(Held, "the server takes no more at the moment: "+e.Detail)
+		return min(e.RetryAfter, longestRefuse)
+	}
+	if c.set(Held, "what is in the outbox could not be stored; it is tried again") {
+		c.runner.o.Log.Error("events of an outbox could not be stored; it is tried again", "source", c.source.ID, "error", err)
+	}
+	return c.pause(n)
+}
+
+// away notes that the database cannot be used.
+func (c *courier) away(err error) {
+	detail := explain(err)
+	if c.set(Away, detail) {
+		c.runner.o.Log.Warn("an outbox cannot be read; it is tried again", "source", c.source.ID, "error", detail)
+	}
+}
+
+// explain says what is the matter with a database, and what to do where that is known.
+func explain(err error) string {
+	var said *pgconn.PgError
+	if errors.As(err, &said) {
+		switch said.Code {
+		case "3F000", "42P01": // no such schema, no such table
+			return "there is no outbox in the database: grapnel outbox install makes it"
+		case "42501":
+			return said.Message + ": grapnel outbox install --relay ROLE lets a role read the outbox"
+		}
+		return said.Message
+	}
+	return err.Error()
+}
+
+// publish makes what was found durable: as events or, where that cannot be, set aside.
+func (c *courier) publish(ctx context.Context, rows []row) error {
+	now := c.runner.o.Now()
+	var events []store.Incoming
+	var of []*row
+	for i := range rows {
+		r := &rows[i]
+		if r.id == 0 {
+			continue
+		}
+		ev, wrong := c.event(r, now)
+		if wrong != "" {
+			if err := c.setAside(ctx, r, grapnel.AsideRefused, wrong, ""); err != nil {
+				return err
+			}
+			continue
+		}
+		events, of = append(events, store.Incoming{Event: ev}), append(of, r)
+	}
+	return c.append(ctx, events, of)
+}
+
+// append publishes events in order. If one of them cannot be taken, the others can: halves are tried by themselves until it is found.
+func (c *courier) append(ctx context.Context, events []store.Incoming, of []*row) error {
+	if len(events) == 0 {
+		return nil
+	}
+	done, err := c.runner.o.Street.Publish(ctx, events, nil)
+	if wrong, is := unfit(err); is {
+		if len(events) == 1 {
+			return c.setAside(ctx, of[0], grapnel.AsideRefused, wrong, "")
+		}
+		half := len(events) / 2
+		if err := c.append(ctx, events[:half], of[:half]); err != nil {
+			return err
+		}
+		return c.append(ctx, events[half:], of[half:])
+	}
+	if err != nil {
+		return err
+	}
+	for i, placed := range done.Events {
+		switch {
+		case placed.Conflict || placed.Differs:
+			if err := c.setAside(ctx, of[i], grapnel.AsideConflict, "an event with this id exists and has another type, key, tenant or data", placed.ID); err != nil {
+				return err
+			}
+		case placed.Duplicate:
+			c.runner.metrics.count(repeated)
+		default:
+			c.runner.metrics.count(accepted)
+		}
+	}
+	return nil
+}
+
+// unfit says whether an error is about what was published, not about the state that the server is in. Such an error means that nothing was
+// written.
+func unfit(err error) (wrong string, is bool) {
+	var e *grapnel.Error
+	if !errors.As(err, &e) {
+		return "", false
+	}
+	switch e.Code {
+	case grapnel.CodeInvalid, grapnel.CodeMalformed, grapnel.CodeTooLarge, grapnel.CodeUnsupported:
+		return e.Error(), true
+	}
+	return "", false
+}
+
+// wait lets time pass, unless ctx ends.
+func wait(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,94 @@
+package relay
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// event is what a row becomes, or what is wrong with it. The producer's database has checked most of it, but rows can be written past its
+// function, and its idea of JSON is a little wider.
+func (c *courier) event(r *row, now time.Time) (_ *grapnel.Event, wrong string) {
+	switch {
+	case r.size > c.runner.o.MaxEvent:
+		return nil, fmt.Sprintf("its data are %d bytes; at most %d are taken", r.size, c.runner.o.MaxEvent)
+	case !grapnel.ValidType(r.kind):
+		return nil, "its type is not made of segments of [A-Za-z0-9_-] joined by dots"
+	case !grapnel.ValidID(r.event):
+		return nil, "its id is not 1 to 64 characters of [A-Za-z0-9_-]"
+	case len(r.key) > grapnel.MaxKeyLength || !utf8.ValidString(r.key) || strings.ContainsFunc(r.key, control):
+		return nil, fmt.Sprintf("its key is not at most %d bytes of text without control characters", grapnel.MaxKeyLength)
+	case r.garbled || !small(r.metadata):
+		return nil, fmt.Sprintf("its metadata are not at most %d strings of at most %d bytes", grapnel.MaxMetadata, grapnel.MaxMetadataLength)
+	case !json.Valid(r.data) || !utf8.Valid(r.data):
+		return nil, "its data are not JSON in UTF-8"
+	case deeper(r.data, grapnel.MaxDepth):
+		return nil, fmt.Sprintf("its data are nested more than %d levels deep", grapnel.MaxDepth)
+	}
+	return &grapnel.Event{
+		ID: r.event, Tenant: c.source.Tenant, Type: r.kind, Key: r.key, Data: r.data, ContentType: grapnel.JSONType, Metadata: r.metadata,
+		OccurredAt: r.occurredAt, AcceptedAt: now, Source: c.source.ID,
+	}, ""
+}
+
+func control(r rune) bool { return r < ' ' || r == 0x7f }
+
+func small(metadata map[string]string) bool {
+	for name, text := range metadata {
+		if len(name) > grapnel.MaxMetadataLength || len(text) > grapnel.MaxMetadataLength {
+			return false
+		}
+	}
+	return len(metadata) <= grapnel.MaxMetadata
+}
+
+// deeper says whether valid JSON is nested more than limit levels deep.
+func deeper(doc []byte, limit int) bool {
+	depth, quoted := 0, false
+	for i := 0; i < len(doc); i++ {
+		switch b := doc[i]; {
+		case quoted && b == '\\':
+			i++
+		case b == '"':
+			quoted = !quoted
+		case quoted:
+		case b == '{' || b == '[':
+			if depth++; depth > limit {
+				return true
+			}
+		case b == '}' || b == ']':
+			depth--
+		}
+	}
+	return false
+}
+
+// setAside keeps a row where people see it. Its id is computed, so that doing it again changes nothing.
+func (c *courier) setAside(ctx context.Context, r *row, why grapnel.AsideReason, wrong, other string) error {
+	unique := sha256.Sum256(fmt.Appendf(nil, "%s %d %d %s", c.source.ID, r.number, r.id, r.event))
+	err := c.runner.o.Store.SetAside(ctx, grapnel.Aside{
+		ID: grapnel.NewID(grapnel.AsidePrefix, r.committedAt, bytes.NewReader(unique[:])), Tenant: c.source.Tenant, Why: why, Event: other,
+		ContentType: grapnel.JSONType, Body: r.data, Size: len(r.data),
+		Intake: grapnel.Intake{Source: c.source.ID, At: c.runner.o.Now(), Headers: r.about(), Checks: []grapnel.Check{{Text: wrong}}},
+	})
+	if err == nil {
+		c.aside()
+	}
+	return err
+}
+
+// about is what a row says besides its data, in the words of a request.
+func (r *row) about() []grapnel.Header {
+	all := []grapnel.Header{{Name: "Type", Value: r.kind}, {Name: "Id", Value: r.event}, {Name: "Occurred-At", Value: r.occurredAt.UTC().Format(time.RFC3339Nano)}}
+	if r.key != "" {
+		all = append(all, grapnel.Header{Name: "Key", Value: r.key})
+	}
+	return all
+}

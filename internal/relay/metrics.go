@@ -1,0 +1,65 @@
+package relay
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// outcome is what became of a row, for counting.
+type outcome string
+
+// The outcomes.
+const (
+	accepted outcome = "accepted"
+	repeated outcome = "duplicate"
+	aside    outcome = "set_aside"
+)
+
+// counts are what is counted where it happens.
+type counts struct{ events *prometheus.CounterVec }
+
+func newCounts() *counts {
+	return &counts{prometheus.NewCounterVec(prometheus.CounterOpts{Name: "grapnel_outbox_events_total",
+		Help: "Events read from outboxes, by what became of them."}, []string{"outcome"})}
+}
+
+func (m *counts) count(as outcome) { m.events.WithLabelValues(string(as)).Inc() }
+
+// Metrics are the runner's numbers, as prometheus collects them. There is one lag for each source with an outbox.
+type Metrics struct {
+	runner    *Runner
+	lag, well *prometheus.Desc
+}
+
+// Metrics returns the runner's numbers.
+func (r *Runner) Metrics() Metrics {
+	return Metrics{
+		runner: r,
+		lag: prometheus.NewDesc("grapnel_outbox_lag_seconds",
+			"How long the oldest event waits that was committed to a source's outbox; while that cannot be read, at most so long.", []string{"source"}, nil),
+		well: prometheus.NewDesc("grapnel_outbox_up", "1 if a source's outbox can be read and what is in it can be stored.", []string{"source"}, nil),
+	}
+}
+
+// Describe says what Collect will give.
+func (m Metrics) Describe(to chan<- *prometheus.Desc) {
+	m.runner.metrics.events.Describe(to)
+	to <- m.lag
+	to <- m.well
+}
+
+// Collect gives the numbers of now.
+func (m Metrics) Collect(to chan<- prometheus.Metric) {
+	m.runner.metrics.events.Collect(to)
+	m.runner.mu.Lock()
+	defer m.runner.mu.Unlock()
+	for id, c := range m.runner.couriers {
+		s := c.status()
+		well := 0.0
+		if s.State == Relaying || s.State == Standby {
+			well = 1
+		}
+		to <- prometheus.MustNewConstMetric(m.well, prometheus.GaugeValue, well, id)
+		// Whoever stands by or never got there knows nothing of what waits.
+		if !s.SeenAt.IsZero() && s.State != Standby {
+			to <- prometheus.MustNewConstMetric(m.lag, prometheus.GaugeValue, s.Lag.Seconds(), id)
+		}
+	}
+}

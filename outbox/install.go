@@ -1,0 +1,23 @@
+package outbox
+
+import _ "embed" // the SQL
+
+// Version is that of the SQL. It grows when what is in a database has to change.
+const Version = 1
+
+//go:embed install.sql
+var installSQL string
+
+// InstallSQL is the SQL that makes the outbox in a database, for producers who keep it among their own migrations; "grapnel outbox install" runs the
+// same. It has to run in one transaction, can be repeated, and refuses a database with a newer version.
+func InstallSQL() string { return installSQL }
+
+// UninstallSQL removes the outbox with all that has not been relayed.
+func UninstallSQL() string {
+	return `DROP FUNCTION grapnel.grapnel_publish(text, text, text, text, text, timestamptz);
+DROP TABLE grapnel.outbox_event, grapnel.outbox_commit, grapnel.outbox_installation;
+DROP FUNCTION grapnel.outbox_number();
+DROP SEQUENCE grapnel.outbox_event_id, grapnel.outbox_commit_number, grapnel.outbox_sleeper;
+DROP SCHEMA grapnel;
+`
+}
