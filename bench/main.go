@@ -11,6 +11,8 @@
 // Publisher, receiver and relay are this program too, in processes of their own; they are as cheap as they could be made, since
 // they share the machine with what is measured. The report says how much of the machine they took.
 //
+// With the argument history it measures something else: how long the API takes to answer when millions of deliveries are over.
+//
 // The numbers are this machine's. Ratios travel better, but not well: with more cores, or a slower disk, they change.
 package main
 
@@ -39,6 +41,7 @@ type settings struct {
 	open       time.Duration
 	dir        string
 	binary     string
+	flags      []string // of the server
 }
 
 func main() {
@@ -52,6 +55,9 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if len(os.Args) > 1 && os.Args[1] == "history" {
+		os.Exit(historyMain(ctx, os.Args[2:], os.Stdout))
+	}
 	var s settings
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.IntVar(&s.publishers, "publishers", 64, "publishers, one connection each")

@@ -57,6 +57,7 @@ func startServer(ctx context.Context, s settings, dir string, urls []string) (*s
 	}
 	g := &server{addr: addr, log: log}
 	g.cmd = exec.Command(s.binary, "serve", "--listen", addr, "--store", "sqlite:"+filepath.Join(dir, "grapnel.db"), "--egress-allow", "127.0.0.0/8")
+	g.cmd.Args = append(g.cmd.Args, s.flags...)
 	g.cmd.Env = append(os.Environ(), "GRAPNEL_ADMIN_KEY="+bearer)
 	g.cmd.Stdout, g.cmd.Stderr = log, log
 	// An interrupt goes to the benchmark, which stops the server; when the benchmark dies the server must not stay behind.

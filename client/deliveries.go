@@ -94,6 +94,7 @@ type DeliveryFilter struct {
 	ErrorClass        policy.Class // of the last attempt
 	StatusCode        int          // of the last attempt
 	Text              string       // in the event's data; pages may be short while Next is not empty
+	Replayed          bool         // of dead letters: also those that were delivered since by being delivered again
 	Limit             int
 	Cursor            string
 }

@@ -70,7 +70,7 @@ func (c *Client) Stats(ctx context.Context, f StatsFilter) (*Stats, error) {
 	return get[Stats](ctx, c, path, q)
 }
 
-// DeadLetters lists deliveries that failed and were not discarded, the newest first. The filter's Status is not used.
+// DeadLetters lists deliveries that failed, were not discarded and not delivered again with success, the newest first. The filter's Status is not used.
 func (c *Client) DeadLetters(ctx context.Context, f DeliveryFilter) (*Page[Delivery], error) {
 	return get[Page[Delivery]](ctx, c, "/v1/dead-letters", f.everywhere(true))
 }
@@ -95,6 +95,9 @@ func (f DeliveryFilter) everywhere(deadLetters bool) url.Values {
 	put(q, "endpoint", f.Endpoint)
 	if deadLetters {
 		q.Del("status")
+		if f.Replayed {
+			q.Set("replayed", "true")
+		}
 	}
 	return q
 }

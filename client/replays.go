@@ -29,6 +29,7 @@ type ReplayPlan struct {
 	Total        int `json:"total"`
 	Keys         int `json:"keys"`
 	LongestChain int `json:"longest_chain"` // most deliveries of one key
+	Overtaken    int `json:"overtaken"`     // of Total: something newer of their key was delivered since
 	Excluded     struct {
 		AlreadyReplayed int `json:"already_replayed"`
 		Discarded       int `json:"discarded"`

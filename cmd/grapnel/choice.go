@@ -24,7 +24,9 @@ func (w *choice) flags(c *cobra.Command, anyStatus bool) {
 	f.StringVar(&w.class, "error-class", "", "only what ended its last attempt so: timeout, connect, dns, tls, reset, status_4xx, status_5xx, …")
 	f.IntVar(&w.StatusCode, "status-code", 0, "only what was answered this at its last attempt")
 	f.StringVar(&w.Text, "text", "", "only events with this text in their data; a page may be short, --cursor goes on")
-	if anyStatus {
+	if !anyStatus {
+		f.BoolVar(&w.Replayed, "replayed", false, "also those that were delivered since by being delivered again")
+	} else {
 		f.StringSliceVar(&w.statuses, "status", nil, "only these: pending, held, delivered, failed, dropped, discarded, skipped")
 	}
 }

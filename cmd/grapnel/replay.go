@@ -79,6 +79,7 @@ func (s *session) replayPlan() *cobra.Command {
 			}
 			return object(args[0], p.JSON(), [][]string{
 				{"endpoint", args[0]}, {"deliveries", count(p.Total, p.Partial)}, {"keys", strconv.Itoa(p.Keys)}, {"longest chain", strconv.Itoa(p.LongestChain)},
+				{"overtaken", strconv.Itoa(p.Overtaken)},
 				{"left out", strings.TrimPrefix(leftOut(p), "; left out: ")},
 			}), nil
 		}),

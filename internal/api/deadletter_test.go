@@ -73,6 +73,17 @@ func TestDeadLetters(t *testing.T) {
 		t.Errorf("failed are %v", got)
 	}
 	w.must(409, "POST", "/v1/deliveries/"+w.newest(t).ID()+"/discard", `{"reason":"it arrived"}`)
+	w.must(200, "POST", "/v1/deliveries/"+second+"/retry", "")
+	if got := strings.Join(w.all("/v1/dead-letters", 5), " "); got != third+" "+second {
+		t.Errorf("while one is on its way again: %v", got)
+	}
+	w.finish(w.newest(t), grapnel.Delivered, "", "")
+	for query, want := range map[string]string{"": third, "?replayed=true": third + " " + second, "?type=invoice.*": "", "?type=invoice.*&replayed=true": second} {
+		if got := strings.Join(w.all("/v1/dead-letters"+query, 5), " "); got != want {
+			t.Errorf("after one was delivered again, %s: %v, want %v", query, got, want)
+		}
+	}
+	w.must(422, "GET", "/v1/dead-letters?replayed=no", "")
 	w.must(202, "POST", "/v1/events", `{"type":"a.b","data":1}`)
 	waits := w.newest(t).ID()
 	if d := w.must(200, "POST", "/v1/deliveries/"+waits+"/discard", `{"reason":"nobody needs it"}`); d["status"] != "discarded" ||

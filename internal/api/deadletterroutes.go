@@ -9,14 +9,15 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// Dead letters are deliveries that failed, until they are purged or a person has looked at them and put them away. What becomes of them
+// Dead letters are deliveries that failed, until they are purged, were delivered again with success, or a person has looked at them and put them away. What becomes of them
 // here is noted beside them: that they failed never changes.
 
 func deadLetterRoutes() []route {
 	return []route{
 		{method: "GET", path: "/v1/dead-letters", scope: grapnel.ScopeRead, handle: (*api).listDeadLetters,
-			name: "list-dead-letters", tag: "Dead letters", summary: "List deliveries that failed and were not discarded, the newest first",
-			query: pageOf(append(deadLetterFilter(), endpointParam)...), gives: map[int]any{200: list[deliveryView]{}}},
+			name: "list-dead-letters", tag: "Dead letters", summary: "List deliveries that failed and that nothing has been done about, the newest first",
+			about: "What was discarded since is left out, and what was delivered since by a replay or a retry; replayed shows the latter.",
+			query: pageOf(append(deadLetterFilter(), endpointParam, replayedParam)...), gives: map[int]any{200: list[deliveryView]{}}},
 		{method: "PATCH", path: "/v1/deliveries/{id}", scope: grapnel.ScopeReplay, handle: (*api).noteDelivery,
 			name: "note-delivery", tag: "Dead letters", summary: "Put a note on a delivery that is over",
 			about: "It replaces the note before; null takes it away. A delivery that is not over answers 409.",
@@ -36,7 +37,7 @@ func (a *api) listDeadLetters(c *call) (answer, error) {
 	if err := c.query.faults.err(); err != nil {
 		return answer{}, err
 	}
-	s.DeadLetters = true
+	s.DeadLetters, s.Replayed = true, c.query.text("replayed") != ""
 	out, err := some(a, c, s, before, limit, (*look).view)
 	if err != nil {
 		return answer{}, err

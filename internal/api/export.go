@@ -32,7 +32,7 @@ func exportRoutes() []route {
 			query: append(deliveryFilter(), endpointParam, formatParam), gives: map[int]any{200: exported{}}},
 		{method: "GET", path: "/v1/dead-letters/export", scope: grapnel.ScopeRead, handle: (*api).exportDeadLetters,
 			name: "export-dead-letters", tag: "Dead letters", summary: "Export dead letters, the newest first",
-			query: append(deadLetterFilter(), endpointParam, formatParam), gives: map[int]any{200: exported{}}},
+			query: append(deadLetterFilter(), endpointParam, replayedParam, formatParam), gives: map[int]any{200: exported{}}},
 	}
 }
 
@@ -45,7 +45,7 @@ func (a *api) export(c *call, deadLetters bool, name string) (answer, error) {
 	if err := c.query.faults.err(); err != nil {
 		return answer{}, err
 	}
-	s.DeadLetters = deadLetters
+	s.DeadLetters, s.Replayed = deadLetters, deadLetters && c.query.text("replayed") != ""
 	// The first page is read before anything is answered: what goes wrong at once is a problem like any other.
 	part, err := a.part(c, s, 0)
 	if err != nil {

@@ -118,6 +118,7 @@ type planView struct {
 	Total        int          `json:"total" doc:"deliveries it would make"`
 	Keys         int          `json:"keys" doc:"different ones among them"`
 	LongestChain int          `json:"longest_chain" doc:"most deliveries of one key, which arrive one after the other"`
+	Overtaken    int          `json:"overtaken" doc:"of total: something newer of their key was delivered since, so they arrive after it"`
 	Excluded     excludedView `json:"excluded"`
 	Partial      bool         `json:"partial" doc:"counting took too long: there are at least as many"`
 }
@@ -131,7 +132,7 @@ type excludedView struct {
 }
 
 func viewPlan(p replay.Plan) planView {
-	return planView{DryRun: true, Total: p.Total, Keys: p.Keys, LongestChain: p.LongestChain, Partial: p.Partial,
+	return planView{DryRun: true, Total: p.Total, Keys: p.Keys, LongestChain: p.LongestChain, Overtaken: p.Overtaken, Partial: p.Partial,
 		Excluded: excludedView{AlreadyReplayed: p.AlreadyReplayed, Discarded: p.Discarded, OnItsWay: p.OnItsWay, Superseded: p.Superseded}}
 }
 

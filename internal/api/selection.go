@@ -59,6 +59,9 @@ func deadLetterFilter() []param {
 	}
 }
 
+// replayedParam shows more dead letters than there are by themselves.
+var replayedParam = param{name: "replayed", one: []string{"true"}, doc: "also those that were delivered since by being delivered again"}
+
 func deliveryFilter() []param { return append([]param{statusParam}, deadLetterFilter()...) }
 
 const longestText = 256

@@ -73,6 +73,7 @@ type Plan struct {
 	Total           int  // deliveries
 	Keys            int  // different ones; those without are not counted
 	LongestChain    int  // most deliveries of one key, which arrive one after the other
+	Overtaken       int  // of Total: something newer of their key has been delivered since, so the receiver gets them after it
 	AlreadyReplayed int  // left out: a replay has delivered them already
 	Discarded       int  // left out: somebody has looked at them and put them away
 	OnItsWay        int  // left out: it is being delivered again already

@@ -16,8 +16,8 @@ func (r *Runner) Start(ctx context.Context, scope store.Scope, o Order) (Started
 	}
 	// What is over by now is meant. A store keeps microseconds, so what ends in the rest of this one is not.
 	now := r.now().Round(0).UTC().Truncate(time.Microsecond)
-	plan, err := r.count(ctx, &ep, &o.Request, now)
-	if err != nil {
+	plan := &counting{selection: &o.Selection, events: map[string][]int64{}}
+	if err := r.count(ctx, &ep, plan, now, r.now().Add(planWithin)); err != nil {
 		return Started{}, err
 	}
 	made := grapnel.Replay{

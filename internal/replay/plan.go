@@ -53,7 +53,13 @@ func (r *Runner) Plan(ctx context.Context, scope store.Scope, q Request) (Plan, 
 	if err != nil {
 		return Plan{}, err
 	}
-	return r.count(ctx, &ep, &q, r.now())
+	end := r.now().Add(planWithin)
+	c := &counting{selection: &q.Selection, events: map[string][]int64{}}
+	if err := r.count(ctx, &ep, c, r.now(), end); err != nil {
+		return Plan{}, err
+	}
+	err = r.overtaken(ctx, &ep, c, end)
+	return c.Plan, err
 }
 
 // check refuses what cannot be carried out and fills in what is left out. It returns the endpoint that is meant.
@@ -99,54 +105,103 @@ func (r *Runner) check(scope store.Scope, q *Request) (grapnel.Endpoint, error) 
 	return ep, nil
 }
 
-// count looks at all that match, for as long as somebody waits.
-func (r *Runner) count(ctx context.Context, ep *grapnel.Endpoint, q *Request, overBy time.Time) (p Plan, err error) {
-	chains := map[string]int{}
-	find := store.CandidateQuery{Endpoint: ep.ID, Selection: q.Selection, OverBy: overBy, Limit: planPage}
-	for end := r.now().Add(planWithin); ; {
+// counting is a plan that is being made.
+type counting struct {
+	Plan
+	selection *grapnel.Selection
+	events    map[string][]int64 // by key: the events of what is meant
+}
+
+// count looks at all that match, until somebody has waited long enough.
+func (r *Runner) count(ctx context.Context, ep *grapnel.Endpoint, c *counting, overBy, end time.Time) error {
+	find := store.CandidateQuery{Endpoint: ep.ID, Selection: *c.selection, OverBy: overBy, Limit: planPage}
+	for {
 		list, resume, err := r.store.Candidates(ctx, store.Of(ep.Tenant), find)
 		if err != nil {
-			return p, err
+			return err
 		}
 		for i := range list {
-			p.count(&list[i], &q.Selection, chains)
+			c.count(&list[i])
 		}
 		if resume == 0 {
 			break
 		}
 		if find.After = resume; !r.now().Before(end) {
-			p.Partial = true
+			c.Partial = true
 			break
 		}
 	}
-	p.Keys = len(chains)
-	for _, n := range chains {
+	c.Keys = len(c.events)
+	for _, events := range c.events {
+		n := len(events)
 		if ep.Ordering != grapnel.OrderByKey {
 			n = 1
 		}
-		p.LongestChain = max(p.LongestChain, n)
+		c.LongestChain = max(c.LongestChain, n)
 	}
-	if p.LongestChain == 0 && p.Total > 0 {
-		p.LongestChain = 1
+	if c.LongestChain == 0 && c.Total > 0 {
+		c.LongestChain = 1
 	}
-	return p, nil
+	return nil
 }
 
 // count counts one.
-func (p *Plan) count(d *grapnel.Delivery, s *grapnel.Selection, chains map[string]int) {
-	switch excluded(d, s) {
+func (c *counting) count(d *grapnel.Delivery) {
+	switch excluded(d, c.selection) {
 	case alreadyReplayed:
-		p.AlreadyReplayed++
+		c.AlreadyReplayed++
 	case putAway:
-		p.Discarded++
+		c.Discarded++
 	case onItsWay:
-		p.OnItsWay++
+		c.OnItsWay++
 	case superseded:
-		p.Superseded++
+		c.Superseded++
 	case meant:
-		p.Total++
+		c.Total++
 		if d.Key != "" {
-			chains[d.Key]++
+			c.events[d.Key] = append(c.events[d.Key], d.EventSeq)
 		}
+	}
+}
+
+// overtaken counts what is older than the newest of its key that was delivered.
+func (r *Runner) overtaken(ctx context.Context, ep *grapnel.Endpoint, c *counting, end time.Time) error {
+	for key, events := range c.events {
+		if !r.now().Before(end) {
+			c.Partial = true
+			return nil
+		}
+		newest, err := r.newest(ctx, ep, key)
+		if err != nil {
+			return err
+		}
+		for _, event := range events {
+			if event < newest {
+				c.Overtaken++
+			}
+		}
+	}
+	return nil
+}
+
+// newest is the number of the newest event of a key that was delivered; 0: none was. What repeats another delivery may be about any older
+// event. But a delivery that acceptance made is about a newer one than those before it, repeated or not.
+func (r *Runner) newest(ctx context.Context, ep *grapnel.Endpoint, key string) (event int64, err error) {
+	q := store.DeliveryQuery{Endpoint: ep.ID, Key: key, Status: []grapnel.Status{grapnel.Delivered}, Limit: 8}
+	for {
+		list, err := r.store.DeliveryList(ctx, store.Of(ep.Tenant), q)
+		if err != nil {
+			return 0, err
+		}
+		for i := range list {
+			if event = max(event, list[i].EventSeq); list[i].ReplayOf == 0 {
+				return event, nil
+			}
+		}
+		if len(list) < q.Limit {
+			return event, nil
+		}
+		q.Before = list[len(list)-1].Seq
+		q.Limit = min(2*q.Limit, planPage)
 	}
 }
