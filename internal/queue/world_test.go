@@ -90,10 +90,11 @@ func (w *world) halt() {
 	w.run.Wait()
 }
 
-// crash ends the process without any goodbye, and starts the next one.
-func (w *world) crash() {
+// crash ends the process without any goodbye, and starts the next one on what is durable.
+func (w *world) crash(reopen func() store.Store) {
 	w.dead.Store(true)
 	w.halt()
+	w.store = reopen()
 	w.start()
 }
 
