@@ -11,6 +11,8 @@ import (
 //   - accepted: one row of event with the entry of its id and of its kind, one row of pending with its entry among the heads. A key
 //     adds one entry to the event, one to what is pending, and the lane's counter.
 //   - known by something: one look for it, one row of known with the entry of its time, and a share of a page of the index of keys.
+//   - leased, where it is one of a queue: the row of pending updated with its entry among the heads, and an entry each for the token and for
+//     the end of the lease. What is not leased has neither.
 //   - recorded: one row of pending read and deleted with its entries, one row of finished with one entry. A lane adds one look
 //     for who is next.
 //   - for all in one transaction together: the counts, a row each for the endpoints and statuses that changed. The totals of the hour are
