@@ -47,6 +47,8 @@ needs:
 	command -v "$$($(GO) env CC)" >/dev/null 2>&1 || missing="$$missing gcc libc6-dev"; \
 	command -v strace >/dev/null 2>&1 || missing="$$missing strace"; \
 	command -v unshare >/dev/null 2>&1 || missing="$$missing util-linux"; \
+	command -v node >/dev/null 2>&1 || missing="$$missing nodejs"; \
+	command -v python3 >/dev/null 2>&1 || missing="$$missing python3"; \
 	ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || command -v postgres >/dev/null 2>&1 || missing="$$missing postgresql"; \
 	if [ -z "$$missing" ]; then exit 0; fi; \
 	if command -v apt-get >/dev/null 2>&1 && [ "$$(id -u)" = 0 ]; then \

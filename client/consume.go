@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 )
@@ -24,8 +25,10 @@ var errStopping = errors.New("the consumer is being stopped")
 // Reject makes an error of a handler final: trying again would not help.
 func Reject(err error) error { return &verdict{err: err, reject: true} }
 
-// RetryAfter makes an error of a handler say when the message shall come again.
-func RetryAfter(d time.Duration, err error) error { return &verdict{err: err, delay: max(0, d)} }
+// RetryAfter makes an error of a handler say when the message shall come again, a day from now at most.
+func RetryAfter(d time.Duration, err error) error {
+	return &verdict{err: err, delay: min(max(0, d), longestDelay)}
+}
 
 // verdict is an error that says what becomes of a message.
 type verdict struct {
@@ -80,6 +83,7 @@ const (
 	firstTrouble     = 200 * time.Millisecond
 	longestTrouble   = 30 * time.Second
 	longestReason    = 500
+	longestDelay     = 24 * time.Hour  // what a server takes
 	shortestSettling = 5 * time.Second // settling is tried for so long, however little is left of the lease
 )
 
@@ -304,6 +308,7 @@ func judge(err error) (Outcome, string) {
 
 // short keeps a reason within what a server takes.
 func short(text string) string {
+	text = strings.ReplaceAll(text, "\x00", "")
 	runes := []rune(text)
 	if len(runes) <= longestReason {
 		return text

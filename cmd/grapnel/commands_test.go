@@ -118,6 +118,8 @@ func TestRequests(t *testing.T) {
 				`"rate_limit":{"burst":9,"per_second":5},"tenant":"t","url":"https://x.test/h"}`, ""}},
 		{args: `endpoints create https://x.test/h --policy {"timeout":"1s"} --secret -`, stdin: "whsec_x\n",
 			want: request{"POST", "/v1/endpoints", `{"policy":{"timeout":"1s"},"secret":"whsec_x","url":"https://x.test/h"}`, ""}},
+		{args: `endpoints create https://x.test/h --source src_1`, want: request{"POST", "/v1/endpoints", `{"source":"src_1","url":"https://x.test/h"}`, ""}},
+		{args: `events list --source src_1`, want: request{"GET", "/v1/events?limit=50&source=src_1", "", ""}},
 		{args: `endpoints list --tenant t`, want: request{"GET", "/v1/endpoints?limit=50&tenant=t", "", ""}},
 		{args: `endpoints show ep_1`, want: request{"GET", "/v1/endpoints/ep_1", "", ""}},
 		{args: `endpoints update ep_1 --filter= --rate none`, want: request{"PATCH", "/v1/endpoints/ep_1", `{"filter":"","rate_limit":null}`, ""}},

@@ -18,6 +18,7 @@ type endpointFlags struct {
 	description string
 	types       []string
 	filter      string
+	source      string
 	policy      string
 	ordering    string
 	rate        string
@@ -32,6 +33,7 @@ func (e *endpointFlags) add(c *cobra.Command) {
 	f.StringVar(&e.description, "description", "", "what it is, for people")
 	f.StringSliceVar(&e.types, "types", nil, "event types it wants; * stands for any part of one; none: all")
 	f.StringVar(&e.filter, "filter", "", "CEL expression over event, such as event.data.amount > 100")
+	f.StringVar(&e.source, "source", "", "id of a source: only what came in through it")
 	f.StringVar(&e.policy, "policy", "", "name of a policy, or a policy as JSON, @FILE or -")
 	f.StringVar(&e.ordering, "ordering", "", "key or none")
 	f.StringVar(&e.rate, "rate", "", "requests per second, or per second/burst; none removes the limit")
@@ -44,7 +46,7 @@ func (e *endpointFlags) add(c *cobra.Command) {
 func (e *endpointFlags) fields(s *session) (map[string]any, error) {
 	fields := map[string]any{}
 	for flag, value := range map[string]any{
-		"description": e.description, "types": e.types, "filter": e.filter, "ordering": e.ordering,
+		"description": e.description, "types": e.types, "filter": e.filter, "source": e.source, "ordering": e.ordering,
 		"max-concurrency": e.concurrency, "header": e.headers, "format": e.format,
 	} {
 		if e.flags.Changed(flag) {

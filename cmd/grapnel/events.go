@@ -33,6 +33,7 @@ func (s *session) eventsList() *cobra.Command {
 		}),
 	}, &f.Limit, &f.Cursor)
 	selecting(c, &f.Type, &f.Key, &f.Tenant, &from, &to)
+	c.Flags().StringVar(&f.Source, "source", "", "only what came in through this source")
 	return c
 }
 
@@ -49,7 +50,7 @@ func (s *session) eventsShow() *cobra.Command {
 				rows[i] = deliveryRow(r, &e.Deliveries[i])
 			}
 			return object(e.ID, e.JSON(), [][]string{
-				{"event", e.ID}, {"type", e.Type}, {"key", e.Key}, {"tenant", e.Tenant},
+				{"event", e.ID}, {"type", e.Type}, {"key", e.Key}, {"tenant", e.Tenant}, {"source", e.Source},
 				{"occurred", r.Time(&e.OccurredAt)}, {"accepted", r.Time(&e.AcceptedAt)},
 				{"metadata", compact(cli.Encode(e.Metadata))}, {"data", dataOf(e)},
 			}, cli.Part{Title: "Deliveries", Head: deliveryHead, Rows: rows}), nil

@@ -107,17 +107,17 @@ func TestWireBytes(t *testing.T) {
 
 // TestDocumentedRequest: the request that receivers are shown is one that is sent.
 func TestDocumentedRequest(t *testing.T) {
-	page, err := os.ReadFile("../../docs/receiving.md")
+	page, err := os.ReadFile("../../docs/receivers.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	d := delivery(endpoint("http://hooks.example/in?x=1"))
 	sent, _ := wire(t, Options{UserAgent: "Grapnel/test", Node: "node-a", Now: at(1767323045)}, d)
 	if shown := "```\n" + strings.ReplaceAll(sent, "\r\n", "\n") + "\n```"; !strings.Contains(string(page), shown) {
-		t.Errorf("docs/receiving.md does not show\n%s", shown)
+		t.Errorf("docs/receivers.md does not show\n%s", shown)
 	}
 	if !strings.Contains(string(page), testSecret) {
-		t.Error("docs/receiving.md does not name the secret of its request")
+		t.Error("docs/receivers.md does not name the secret of its request")
 	}
 }
 
