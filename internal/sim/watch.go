@@ -118,8 +118,11 @@ func (r *receiver) returned() {
 	h.open, h.bad, h.back, h.fresh, h.steady = false, 0, true, 0, true
 	h.era++
 	w.trace("%s is back", r.config.ID)
-	back, n, era := w.now(), w.node, h.era
-	w.agenda.in(30*time.Second, func() {
+	back, n, era, soon := w.now(), w.node, h.era, 30*time.Second
+	if w.plan.stall > 0 {
+		soon = 2 * time.Minute // the store may take no call for most of half a minute
+	}
+	w.agenda.in(soon, func() {
 		if w.node == n && n != nil && w.plan.clockJump == 0 && w.plan.receiverSlow == 0 && r.config.Status == grapnel.EndpointEnabled && h.era == era && h.steady {
 			r.hastened(back)
 		}
@@ -147,7 +150,7 @@ func (r *receiver) hastened(back time.Time) {
 		}
 		last := whole.Attempts[len(whole.Attempts)-1]
 		if last.StartedAt.Before(back) && (policy.Outcome{Class: last.Class}).EndpointWide() {
-			w.excess("%s waits until %v although %s has been back for half a minute", d.ID(), d.Waiting.Due.Sub(w.base), r.config.ID)
+			w.excess("%s waits until %v although %s has been back for %v", d.ID(), d.Waiting.Due.Sub(w.base), r.config.ID, w.now().Sub(back))
 		}
 	}
 }
