@@ -159,6 +159,9 @@ type Change struct {
 	// lease there is. nil: a change to a final status applies whoever has a lease; one to grapnel.Pending only if nobody has one.
 	Lease *Settlement
 
+	// Epoch is the one of its endpoint's shard in which the change was decided; see Ownership. 0: whoever owns that.
+	Epoch int64
+
 	// NextDelay is the first delay of the delivery that becomes the lane's head by this change: its Due is At plus NextDelay,
 	// its Anchor is At. If At is before it was created, both count from its creation.
 	NextDelay time.Duration
@@ -167,6 +170,7 @@ type Change struct {
 // Changed is the state after a Change, whether it was applied or not.
 type Changed struct {
 	Applied bool
+	Fenced  bool           // the Epoch is over: nothing was written, and nothing else is told
 	Status  grapnel.Status // of the delivery now; empty if there is no such delivery
 	Next    *Head          // the head of the delivery's lane before Tell; for a pending delivery without lane, itself; else nil
 	Told    *Accepted      // what Tell did; nil if it was not applied
@@ -183,6 +187,7 @@ type Standing struct {
 type Hastening struct {
 	Before time.Time // the attempt that put them off was recorded (Change.At) before this
 	At     time.Time // those that are due later than this become due at this
+	Epoch  int64     // see Change.Epoch
 }
 
 // Ending is how End finishes deliveries, and which.
@@ -192,6 +197,7 @@ type Ending struct {
 	ReasonCode grapnel.ReasonCode
 	Reason     string
 	At         time.Time
+	Epoch      int64 // see Change.Epoch
 }
 
 // Redelivery asks for a delivery to be made once more.

@@ -43,8 +43,14 @@ func (s *Store) End(ctx context.Context, endpoint string, e store.Ending, limit 
 		last = seqs[len(seqs)-1]
 		done := 0
 		err = s.write(ctx, &change{
-			needs: func(n *needs) { n.deliveries = append(n.deliveries, seqs...) },
+			needs: func(n *needs) {
+				n.deliveries = append(n.deliveries, seqs...)
+				n.guard(endpoint, e.Epoch)
+			},
 			do: func(t *tx) error {
+				if t.fenced(endpoint, e.Epoch) {
+					return store.ErrFenced
+				}
 				done = 0
 				for _, seq := range seqs {
 					if p := t.places[seq]; p != nil {
@@ -74,8 +80,14 @@ func (s *Store) Hasten(ctx context.Context, endpoint string, h store.Hastening, 
 		}
 		done := 0
 		err = s.write(ctx, &change{
-			needs: func(n *needs) { n.deliveries = append(n.deliveries, seqs...) },
+			needs: func(n *needs) {
+				n.deliveries = append(n.deliveries, seqs...)
+				n.guard(endpoint, h.Epoch)
+			},
 			do: func(t *tx) error {
+				if t.fenced(endpoint, h.Epoch) {
+					return store.ErrFenced
+				}
 				done = 0
 				for _, seq := range seqs {
 					p := t.places[seq]

@@ -10,16 +10,14 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// Shards is how many parts the endpoints are divided into. It never changes.
-const Shards = 256
-
-// ShardOf is the shard that an endpoint is in.
-func ShardOf(endpoint string) int16 {
+// shardOf is the shard that an endpoint is in.
+func shardOf(endpoint string) int16 {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(endpoint))
-	return int16(h.Sum32() % Shards)
+	return int16(h.Sum32() % store.Shards)
 }
 
 // kind is what an event's tenant, type and source are together. Queries ask for each of them.
@@ -101,7 +99,7 @@ func (n *names) unknown(endpoints map[string]bool, kinds map[kind]bool) (targets
 func (s *Store) number(ctx context.Context, targets []string, kinds []kind, give bool) error {
 	shards := make([]int16, len(targets))
 	for i, endpoint := range targets {
-		shards[i] = ShardOf(endpoint)
+		shards[i] = shardOf(endpoint)
 	}
 	tenants, types, sources := make([]string, len(kinds)), make([]string, len(kinds)), make([]string, len(kinds))
 	for i, k := range kinds {

@@ -25,6 +25,8 @@ type needs struct {
 	removes   bool // they are removed
 
 	queue      string          // from which nobody else claims meanwhile
+	shards     map[int16]bool  // whose epochs must not change
+	guarded    []int64         // deliveries whose shards are such
 	keys       map[string]bool // idempotency keys
 	lanes      map[wish]int64  // how many positions are wanted in them
 	deliveries []int64         // to be changed, or looked at wherever they are
@@ -39,13 +41,20 @@ type needs struct {
 }
 
 func newNeeds() *needs {
-	return &needs{keys: make(map[string]bool), lanes: make(map[wish]int64), ids: make(map[string]bool), known: make(map[string]bool),
+	return &needs{shards: make(map[int16]bool), keys: make(map[string]bool), lanes: make(map[wish]int64), ids: make(map[string]bool), known: make(map[string]bool),
 		endpoints: make(map[string]bool), targets: make(map[string]bool), kinds: make(map[kind]bool)}
 }
 
 func (n *needs) once(o *store.Once) {
 	if o != nil {
 		n.keys[o.Key] = true
+	}
+}
+
+// guard makes sure that the epoch of an endpoint's shard is known, and stays.
+func (n *needs) guard(endpoint string, epoch int64) {
+	if epoch != 0 {
+		n.shards[shardOf(endpoint)] = true
 	}
 }
 

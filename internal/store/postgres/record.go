@@ -57,8 +57,12 @@ func (o *recording) need(n *needs) {
 	for i := range o.turns {
 		c := &o.turns[i]
 		n.deliveries = append(n.deliveries, c.Delivery)
+		if c.Epoch != 0 {
+			n.guarded = append(n.guarded, c.Delivery)
+		}
 		if c.Standing != nil {
 			n.endpoints[c.Standing.Endpoint] = true
+			n.guard(c.Standing.Endpoint, c.Epoch)
 		}
 		c.tell.need(n)
 	}
@@ -81,8 +85,11 @@ func (o *recording) apply(t *tx) (err error) {
 
 // turn makes a change with all that it brings along.
 func (t *tx) turn(c *turn) (done store.Changed, err error) {
-	t.stand(c.Standing, c.standing)
 	p := t.places[c.Delivery]
+	if c.Epoch != 0 && (p != nil && t.fenced(p.endpoint, c.Epoch) || c.Standing != nil && t.fenced(c.Standing.Endpoint, c.Epoch)) {
+		return store.Changed{Fenced: true}, nil
+	}
+	t.stand(c.Standing, c.standing)
 	if p == nil {
 		if is := t.over[c.Delivery]; is != nil {
 			done.Status = is.status

@@ -61,7 +61,7 @@ func empty(t *testing.T, url string) {
 			END LOOP;
 			UPDATE configuration SET version = 1;
 			UPDATE ledger SET purged = 0, newest = 0;
-			UPDATE shard SET epoch = 0, owner = '', lease_until = '-infinity';
+			UPDATE shard SET epoch = 0, owner = '', until = '-infinity';
 		END $$`)
 	if err := errors.Join(err, conn.Close(t.Context())); err != nil {
 		t.Fatal(err)

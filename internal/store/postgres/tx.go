@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,7 @@ type tx struct {
 	// What there is.
 	version   int64           // of the configuration
 	clock     int64           // of the database
+	epochs    map[int16]int64 // of shards
 	endpoints map[string]bool // those that are there, and whether they are marked as deleted
 	answers   map[string]*answer
 	events    map[string]*met   // by id
@@ -130,6 +132,7 @@ const (
 // begin takes the locks and reads what there is, in one round trip.
 func (t *tx) begin() error {
 	n := t.needs
+	t.epochs = make(map[int16]int64)
 	t.endpoints, t.answers, t.events, t.known = make(map[string]bool), make(map[string]*answer), make(map[string]*met), make(map[string]*known)
 	t.places, t.over, t.lanes, t.byName = make(map[int64]*place), make(map[int64]*over), make(map[int64]*lane), make(map[laneOf]*lane)
 	t.standings, t.tallies, t.totals = make(map[string]standing), make(map[tallyOf]*tally), make(map[totalOf]*grapnel.Totals)
@@ -149,6 +152,9 @@ func (t *tx) begin() error {
 	}
 	if n.queue != "" {
 		b.Queue(queueLock, t.store.names.target(n.queue))
+	}
+	if len(n.shards) > 0 || len(n.guarded) > 0 {
+		b.Queue(guardLock, sortedKeys(n.shards, cmp.Compare[int16]), n.guarded).Query(t.readEpochs)
 	}
 	if len(n.keys) > 0 {
 		b.Queue(keysLock, n.hashes())

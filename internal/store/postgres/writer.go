@@ -228,7 +228,9 @@ func (s *Store) transact(ctx context.Context, slot int16, batch []*request) erro
 }
 
 // decided says whether an operation failed by its own decision, before it changed anything.
-func decided(err error) bool { return errors.Is(err, store.ErrStale) || grapnel.CodeOf(err) != "" }
+func decided(err error) bool {
+	return errors.Is(err, store.ErrStale) || errors.Is(err, store.ErrFenced) || grapnel.CodeOf(err) != ""
+}
 
 // sortedKeys are the keys of a map in their order.
 func sortedKeys[K comparable, V any](m map[K]V, compare func(a, b K) int) []K {

@@ -84,13 +84,3 @@ CREATE TABLE aside (
 CREATE INDEX aside_source ON aside (source, id);
 CREATE INDEX aside_tenant ON aside (tenant, id);
 CREATE INDEX aside_at     ON aside (at, id);
-
--- Who owns which endpoints: 256 shards, for ever. Each time a shard is taken its epoch rises. A write of an owner holds the shard's row while it
--- is made, so nobody can take the shard before that is committed, and nobody can write after it was taken.
-CREATE TABLE shard (
-    number      smallint PRIMARY KEY,
-    epoch       bigint   NOT NULL DEFAULT 0,
-    owner       text     NOT NULL DEFAULT '',
-    lease_until timestamptz NOT NULL DEFAULT '-infinity' -- by the clock of the database
-);
-INSERT INTO shard (number) SELECT generate_series(0, 255);

@@ -1,0 +1,148 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+var _ store.Ownership = (*Store)(nil)
+
+const (
+	// guardLock keeps shards from being taken until the transaction is over.
+	guardLock = `SELECT number, epoch FROM shard WHERE number = ANY($1)
+		OR number IN (SELECT t.shard FROM pending p JOIN target t ON t.number = p.target WHERE p.seq = ANY($2)) ORDER BY number FOR KEY SHARE`
+	freeShards = `SELECT number FROM shard WHERE number = ANY($1) AND (owner = '' OR until < clock_timestamp()) ORDER BY number FOR UPDATE`
+	takeShards = `UPDATE shard SET owner = $2, epoch = epoch + 1, until = clock_timestamp() + $3::bigint * interval '1 microsecond'
+		WHERE number = ANY($1) RETURNING number, epoch`
+	renewShards = `UPDATE shard s SET until = clock_timestamp() + $4::bigint * interval '1 microsecond' FROM unnest($1::smallint[], $2::bigint[]) u(number, epoch)
+		WHERE s.number = u.number AND s.epoch = u.epoch AND s.owner = $3 RETURNING s.number, s.epoch`
+	releaseShards = `UPDATE shard s SET owner = '', until = '-infinity' FROM unnest($1::smallint[], $2::bigint[]) u(number, epoch)
+		WHERE s.number = u.number AND s.epoch = u.epoch AND s.owner = $3 RETURNING s.number, s.epoch`
+	ownedShards = `SELECT number FROM shard WHERE number = ANY($1) AND owner = $2 ORDER BY number FOR NO KEY UPDATE`
+	shardsQuery = `SELECT number, epoch, owner, CASE WHEN owner = '' THEN 0
+		ELSE (extract(epoch FROM until - clock_timestamp()) * 1000000)::bigint END FROM shard ORDER BY number`
+
+	beatSQL = `INSERT INTO node (id, address, draining, seen) VALUES ($1, $2, $3, clock_timestamp())
+		ON CONFLICT (id) DO UPDATE SET address = excluded.address, draining = excluded.draining, seen = excluded.seen`
+	nodesQuery = `SELECT id, address, draining, (extract(epoch FROM clock_timestamp() - seen) * 1000000)::bigint FROM node
+		WHERE seen > clock_timestamp() - $1::bigint * interval '1 microsecond' ORDER BY id`
+	leaveSQL = "DELETE FROM node WHERE id = $1 OR seen < clock_timestamp() - interval '1 day'"
+)
+
+func (t *tx) readEpochs(rows pgx.Rows) error {
+	var shard int16
+	var epoch int64
+	_, err := pgx.ForEachRow(rows, []any{&shard, &epoch}, func() error {
+		t.epochs[shard] = epoch
+		return nil
+	})
+	return err
+}
+
+// fenced says whether what was decided about an endpoint in an epoch comes too late.
+func (t *tx) fenced(endpoint string, epoch int64) bool {
+	return epoch != 0 && t.epochs[shardOf(endpoint)] != epoch
+}
+
+// ShardOf is the hash of the endpoint's id.
+func (s *Store) ShardOf(endpoint string) int { return int(shardOf(endpoint)) }
+
+// Acquire waits for writes of the shards' last owners that are being committed.
+func (s *Store) Acquire(ctx context.Context, node string, shards []int, lease time.Duration) ([]store.Owned, error) {
+	numbers := column(shards, func(n int) int16 { return int16(n) })
+	return s.shards(ctx, freeShards, []any{numbers}, func(tx pgx.Tx, free []int16) (pgx.Rows, error) {
+		return tx.Query(ctx, takeShards, free, node, lease.Microseconds())
+	})
+}
+
+// Renew waits for nobody's writes.
+func (s *Store) Renew(ctx context.Context, node string, owned []store.Owned, lease time.Duration) ([]store.Owned, error) {
+	return s.change(ctx, node, owned, renewShards, lease.Microseconds())
+}
+
+// Release leaves the epochs as they are.
+func (s *Store) Release(ctx context.Context, node string, owned []store.Owned) error {
+	_, err := s.change(ctx, node, owned, releaseShards)
+	return err
+}
+
+// change changes shards that a node owns.
+func (s *Store) change(ctx context.Context, node string, owned []store.Owned, sql string, more ...any) ([]store.Owned, error) {
+	numbers, epochs := column(owned, func(o store.Owned) int16 { return int16(o.Shard) }), column(owned, func(o store.Owned) int64 { return o.Epoch })
+	return s.shards(ctx, ownedShards, []any{numbers, node}, func(tx pgx.Tx, _ []int16) (pgx.Rows, error) {
+		return tx.Query(ctx, sql, append([]any{numbers, epochs, node}, more...)...)
+	})
+}
+
+// shards locks shards in their order, and then changes them.
+func (s *Store) shards(ctx context.Context, lock string, args []any, change func(pgx.Tx, []int16) (pgx.Rows, error)) (done []store.Owned, err error) {
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, lock, args...)
+		if err != nil {
+			return err
+		}
+		numbers, err := pgx.CollectRows(rows, pgx.RowTo[int16])
+		if err != nil || len(numbers) == 0 {
+			return err
+		}
+		if rows, err = change(tx, numbers); err != nil {
+			return err
+		}
+		var one store.Owned
+		_, err = pgx.ForEachRow(rows, []any{&one.Shard, &one.Epoch}, func() error {
+			done = append(done, one)
+			return nil
+		})
+		return err
+	})
+	if err != nil {
+		return nil, readError(ctx, err)
+	}
+	return done, nil
+}
+
+// ShardList returns all of them.
+func (s *Store) ShardList(ctx context.Context) ([]store.Shard, error) {
+	rows, err := s.pool.Query(ctx, shardsQuery)
+	if err != nil {
+		return nil, readError(ctx, err)
+	}
+	all := make([]store.Shard, 0, store.Shards)
+	var one store.Shard
+	var left int64
+	_, err = pgx.ForEachRow(rows, []any{&one.Number, &one.Epoch, &one.Owner, &left}, func() error {
+		one.Left = time.Duration(left) * time.Microsecond
+		all = append(all, one)
+		return nil
+	})
+	return all, readError(ctx, err)
+}
+
+// Beat uses the database's clock.
+func (s *Store) Beat(ctx context.Context, node store.Node, within time.Duration) (all []store.Node, err error) {
+	if _, err := s.pool.Exec(ctx, beatSQL, node.ID, node.Address, node.Draining); err != nil {
+		return nil, readError(ctx, err)
+	}
+	rows, err := s.pool.Query(ctx, nodesQuery, within.Microseconds())
+	if err != nil {
+		return nil, readError(ctx, err)
+	}
+	var one store.Node
+	var ago int64
+	_, err = pgx.ForEachRow(rows, []any{&one.ID, &one.Address, &one.Draining, &ago}, func() error {
+		one.Ago = time.Duration(ago) * time.Microsecond
+		all = append(all, one)
+		return nil
+	})
+	return all, readError(ctx, err)
+}
+
+// Leave also forgets those that have not been there for a day.
+func (s *Store) Leave(ctx context.Context, node string) error {
+	_, err := s.pool.Exec(ctx, leaveSQL, node)
+	return readError(ctx, err)
+}

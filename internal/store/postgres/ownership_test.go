@@ -1,0 +1,256 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/policy"
+)
+
+func acquire(t *testing.T, s *Store, node string, lease time.Duration, shards ...int) map[int]int64 {
+	t.Helper()
+	owned, err := s.Acquire(t.Context(), node, shards, lease)
+	if err != nil {
+		t.Fatal(err)
+	}
+	epochs := make(map[int]int64)
+	for _, o := range owned {
+		epochs[o.Shard] = o.Epoch
+	}
+	return epochs
+}
+
+func TestShards(t *testing.T) {
+	all := nodes(t, 2)
+	a, b := all[0], all[1]
+	if got := acquire(t, a, "a", time.Minute, 1, 2, 255); len(got) != 3 || got[1] != 1 || got[255] != 1 {
+		t.Fatalf("a has %v", got)
+	}
+	if got := acquire(t, b, "b", time.Minute, 2, 3); len(got) != 1 || got[3] != 1 {
+		t.Fatalf("b has %v: 2 is a's", got)
+	}
+	if got := acquire(t, a, "a", time.Minute, 1); len(got) != 0 {
+		t.Fatalf("a has %v once more", got)
+	}
+	kept, err := b.Renew(t.Context(), "b", []store.Owned{{Shard: 3, Epoch: 1}, {Shard: 2, Epoch: 1}, {Shard: 3, Epoch: 7}}, time.Minute)
+	if err != nil || len(kept) != 1 || kept[0] != (store.Owned{Shard: 3, Epoch: 1}) {
+		t.Fatalf("b keeps %v, %v", kept, err)
+	}
+	if err := a.Release(t.Context(), "a", []store.Owned{{Shard: 2, Epoch: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := acquire(t, b, "b", time.Minute, 1, 2); len(got) != 1 || got[2] != 2 {
+		t.Fatalf("b has %v: 2 was given back", got)
+	}
+	if kept, err = a.Renew(t.Context(), "a", []store.Owned{{Shard: 1, Epoch: 1}, {Shard: 2, Epoch: 1}}, -time.Second); err != nil || len(kept) != 1 {
+		t.Fatalf("a keeps %v, %v", kept, err)
+	}
+	if got := acquire(t, b, "b", time.Minute, 1); got[1] != 2 {
+		t.Fatalf("b has %v: the lease of 1 was over", got)
+	}
+	list, err := a.ShardList(t.Context())
+	if err != nil || len(list) != store.Shards {
+		t.Fatalf("%d shards, %v", len(list), err)
+	}
+	for _, is := range list {
+		owners := map[int]string{1: "b", 2: "b", 3: "b", 255: "a"}
+		if is.Owner != owners[is.Number] || (is.Left > 0) != (is.Owner != "") || is.Left > time.Minute {
+			t.Errorf("shard %+v", is)
+		}
+	}
+}
+
+func TestBeat(t *testing.T) {
+	all := nodes(t, 2)
+	if _, err := all[0].Beat(t.Context(), store.Node{ID: "a", Address: "http://a"}, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	there, err := all[1].Beat(t.Context(), store.Node{ID: "b", Address: "http://b", Draining: true}, time.Minute)
+	if err != nil || len(there) != 2 || there[0].Address != "http://a" || !there[1].Draining || there[1].Ago < 0 || there[1].Ago > time.Minute {
+		t.Fatalf("%+v, %v", there, err)
+	}
+	if err := all[0].Leave(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	if there, err = all[1].Beat(t.Context(), store.Node{ID: "b"}, time.Minute); err != nil || len(there) != 1 {
+		t.Fatalf("%+v, %v", there, err)
+	}
+}
+
+// TestFence shows that nothing of an epoch is written once a later one was given, and everything while it lasts.
+func TestFence(t *testing.T) {
+	all := nodes(t, 2)
+	a, b := all[0], all[1]
+	if _, err := a.PutEndpoint(t.Context(), store.Everyone(), endpoint(t, "ep_a"), store.With{}); err != nil {
+		t.Fatal(err)
+	}
+	shard := a.ShardOf("ep_a")
+	old := acquire(t, a, "a", -time.Second, shard)[shard] // its lease is over at once
+	_, err := a.Append(t.Context(), store.Batch{Config: version(t, a), Events: []store.Incoming{
+		incomingTo("e1", "k", "ep_a"), incomingTo("e2", "k", "ep_a"), incomingTo("e3", "", "ep_a")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	heads, err := a.Heads(t.Context(), "ep_a", 10)
+	if err != nil || len(heads) != 2 {
+		t.Fatal(heads, err)
+	}
+	first := deliver(heads[0])
+	first.Epoch = old
+	if is, err := a.Record(t.Context(), []store.Change{first}); err != nil || !is[0].Applied || is[0].Fenced {
+		t.Fatalf("while the epoch lasts, even after the lease: %+v, %v", is, err)
+	}
+
+	fresh := acquire(t, b, "b", time.Minute, shard)[shard]
+	if fresh != old+1 {
+		t.Fatalf("epoch %d after %d", fresh, old)
+	}
+	late := deliver(heads[1])
+	late.Epoch, late.Standing = old, &store.Standing{Endpoint: "ep_a", Number: 9, Standing: policy.Standing{}}
+	late.Tell = &store.Batch{Config: version(t, a), Events: []store.Incoming{incomingTo("news", "", "ep_a")}}
+	late.Audit = &grapnel.AuditEntry{At: at(1), Tenant: "acme", Actor: "key_1", Verb: grapnel.VerbSkip}
+	is, err := a.Record(t.Context(), []store.Change{late})
+	if err != nil || is[0] != (store.Changed{Fenced: true}) {
+		t.Fatalf("after the epoch: %+v, %v", is, err)
+	}
+	if _, err := a.End(t.Context(), "ep_a", store.Ending{Status: grapnel.Dropped, At: at(9), Epoch: old}, 10); !errors.Is(err, store.ErrFenced) {
+		t.Errorf("End: %v", err)
+	}
+	wide := deliver(heads[1])
+	wide.Status, wide.Due, wide.EndpointWide, wide.Epoch = grapnel.Pending, at(60), true, fresh
+	if is, err := b.Record(t.Context(), []store.Change{wide}); err != nil || !is[0].Applied {
+		t.Fatalf("the new owner: %+v, %v", is, err)
+	}
+	if _, err := a.Hasten(t.Context(), "ep_a", store.Hastening{Before: at(50), At: at(20), Epoch: old}, 10); !errors.Is(err, store.ErrFenced) {
+		t.Errorf("Hasten: %v", err)
+	}
+	for what, count := range map[string]func() (int, error){
+		"standings": func() (int, error) { all, err := b.Standings(t.Context()); return len(all), err },
+		"entries": func() (int, error) {
+			all, err := b.AuditList(t.Context(), store.Everyone(), store.AuditQuery{Limit: 9})
+			return len(all), err
+		},
+		"news": func() (int, error) {
+			all, err := b.EventList(t.Context(), store.Everyone(), store.EventQuery{Limit: 9})
+			return len(all) - 3, err
+		},
+	} {
+		if n, err := count(); n != 0 || err != nil {
+			t.Errorf("%d %s of an epoch that is over, %v", n, what, err)
+		}
+	}
+	if n, err := b.Hasten(t.Context(), "ep_a", store.Hastening{Before: at(50), At: at(20), Epoch: fresh}, 10); n != 1 || err != nil {
+		t.Errorf("the new owner hastens %d, %v", n, err)
+	}
+	if n, err := b.End(t.Context(), "ep_a", store.Ending{Status: grapnel.Dropped, At: at(9), Epoch: fresh}, 10); n != 2 || err != nil {
+		t.Errorf("the new owner ends %d, %v", n, err)
+	}
+}
+
+func endpoint(t *testing.T, id string) grapnel.Endpoint {
+	t.Helper()
+	standard, there := policy.Preset("standard")
+	if !there {
+		t.Fatal("there is no preset of this name")
+	}
+	return grapnel.Endpoint{ID: id, Tenant: "acme", Policy: standard}
+}
+
+// TestTakeover lets nodes take a shard from each other while all go on writing as if it were theirs. Each delivery is recorded retried once by
+// somebody; its attempts say in which epoch. Epochs never go back, and none writes after the next was given and its owner has looked.
+func TestTakeover(t *testing.T) {
+	const rounds = 12
+	all := nodes(t, 3)
+	shard := all[0].ShardOf("ep_a")
+	config := version(t, all[0])
+	if _, err := all[0].Append(t.Context(), store.Batch{Config: config, Events: []store.Incoming{incomingTo("e", "k", "ep_a")}}); err != nil {
+		t.Fatal(err)
+	}
+	heads, err := all[0].Heads(t.Context(), "ep_a", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := context.WithoutCancel(t.Context())
+	var epochs [3]atomic.Int64 // that each node believes to have
+	var fenced, applied atomic.Int64
+	stop := make(chan struct{})
+	var writing sync.WaitGroup
+	for n, s := range all {
+		writing.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				epoch := epochs[n].Load()
+				if epoch == 0 {
+					_, _, _ = s.Version(ctx) // takes a moment
+					continue
+				}
+				c := deliver(heads[0])
+				c.Expect, c.Status, c.Due, c.Epoch = store.AnyAttempts, grapnel.Pending, at(60), epoch
+				c.Attempt.Number = int(epoch)
+				is, err := s.Record(ctx, []store.Change{c})
+				switch {
+				case err != nil:
+					t.Errorf("Record: %v", err)
+					return
+				case is[0].Fenced:
+					fenced.Add(1)
+				case is[0].Applied:
+					applied.Add(1)
+				}
+			}
+		})
+	}
+	seen := make(map[int64]int) // attempts there were when an epoch had begun
+	for round := range rounds {
+		n := round % len(all)
+		owned, err := all[n].Acquire(ctx, fmt.Sprint("node", n), []int{shard}, -time.Second)
+		if err != nil || len(owned) != 1 || owned[0].Epoch != int64(round+1) {
+			t.Fatalf("round %d: %v, %v", round, owned, err)
+		}
+		d, err := all[n].Delivery(ctx, store.Everyone(), heads[0].Delivery)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen[owned[0].Epoch] = len(d.Attempts)
+		before := applied.Load()
+		epochs[n].Store(owned[0].Epoch)
+		for tries := 0; applied.Load() < before+3 && tries < 10_000; tries++ {
+			if _, _, err := all[n].Version(ctx); err != nil { // takes a moment
+				t.Fatal(err)
+			}
+		}
+	}
+	close(stop)
+	writing.Wait()
+	d, err := all[0].Delivery(ctx, store.Everyone(), heads[0].Delivery)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := 0
+	for i, a := range d.Attempts {
+		if a.Number < last {
+			t.Fatalf("attempt %d was written in epoch %d, after one of epoch %d", i, a.Number, last)
+		}
+		last = a.Number
+		if begun := seen[int64(a.Number)]; i < begun {
+			t.Fatalf("attempt %d of epoch %d is older than that", i, a.Number)
+		}
+		if next, there := seen[int64(a.Number)+1]; there && i >= next {
+			t.Fatalf("attempt %d of epoch %d was not there when the next epoch began", i, a.Number)
+		}
+	}
+	if fenced.Load() == 0 || int(applied.Load()) != len(d.Attempts) || last != rounds {
+		t.Errorf("%d fenced, %d applied, %d kept, last epoch %d", fenced.Load(), applied.Load(), len(d.Attempts), last)
+	}
+}
