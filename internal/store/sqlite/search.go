@@ -3,16 +3,20 @@ package sqlite
 import (
 	"bytes"
 	"context"
+	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// A search looks at so many deliveries, and at so much of their data, and no more: some hundredths of a second.
+// A search looks at so many deliveries, and at so much of their data, and no more. It stops earlier when it takes long, as it does while
+// others want the machine, but not before it has looked at some.
 const (
-	mostSearched      = 4000
+	mostSearched      = 10_000
 	mostSearchedBytes = 16 << 20
+	leastSearched     = 500
+	searchFor         = 50 * time.Millisecond
 )
 
 // DeliverySearch looks into the data of what a DeliveryList would show. What is corrupt contains nothing.
@@ -27,10 +31,10 @@ func (s *Store) DeliverySearch(ctx context.Context, scope store.Scope, q store.D
 		if err != nil {
 			return err
 		}
-		look := search{store: s, r: r, text: []byte(text)}
+		look := search{store: s, r: r, text: []byte(text), began: s.now()}
 		ended := true
 		err = merge(ctx, streams, func(seq int64) (bool, error) {
-			if len(list) >= q.Limit || look.deliveries >= mostSearched || look.bytes >= mostSearchedBytes {
+			if len(list) >= q.Limit || look.enough() {
 				ended = false
 				return false, nil
 			}
@@ -59,10 +63,21 @@ type search struct {
 	store      *Store
 	r          *sqlite3.Conn
 	text       []byte
+	began      time.Time
 	deliveries int
 	bytes      int
 	event      int64 // the one that was looked at last: deliveries of one event follow each other
 	found      bool
+}
+
+func (s *search) enough() bool {
+	switch {
+	case s.deliveries >= mostSearched, s.bytes >= mostSearchedBytes:
+		return true
+	case s.deliveries < leastSearched, s.deliveries%16 != 0:
+		return false
+	}
+	return s.store.now().Sub(s.began) > searchFor
 }
 
 func (s *search) contains(event int64) (bool, error) {
