@@ -312,6 +312,9 @@ func TestConsumerHoldsNoMoreThanItMay(t *testing.T) {
 		claims := w.called("Claim")
 		waiting := w.waits(context.Background(), q, "c1", 1, time.Minute)
 		rest(context.Background(), 3*time.Second)
+		if len(waiting) > 0 {
+			t.Errorf("somebody who holds all it may got %v", bodies(<-waiting))
+		}
 		if n := w.called("Claim") - claims; n > 5 {
 			t.Errorf("%d claims in three seconds for somebody who holds all it may", n)
 		}
@@ -352,6 +355,27 @@ func TestWhatIsTooOldEnds(t *testing.T) {
 		for _, d := range list {
 			if d.Status != grapnel.Failed || d.ReasonCode != grapnel.ReasonExpired {
 				t.Errorf("it is %+v", d)
+			}
+		}
+	})
+}
+
+// Age counts from the first attempt on, however long ago the one was that is settled now.
+func TestNackThatWouldComeTooLateIsTheLast(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		q := w.queue(func(ep *grapnel.Endpoint) { ep.Policy.MaxAge = policy.Duration(10 * time.Second) })
+		w.publish("k")
+		for n, wait := range []time.Duration{9 * time.Second, 0} {
+			got := <-w.waits(context.Background(), q, "c1", 1, 2*time.Second)
+			if len(got) != 1 {
+				t.Fatalf("attempt %d did not come", n+1)
+			}
+			rest(context.Background(), wait)
+			if err := w.settle(got[0].Token, Answer{Verdict: Nack}); err != nil {
+				t.Fatal(err)
+			}
+			if d := w.delivery(got[0].Delivery); d.Status.Final() != (n == 1) || n == 1 && d.ReasonCode != grapnel.ReasonExpired {
+				t.Errorf("after attempt %d it is %+v", n+1, d)
 			}
 		}
 	})
@@ -472,4 +496,34 @@ func TestSettlementWhoseAnswerIsLost(t *testing.T) {
 			}
 		})
 	}
+}
+
+// While the answer to an ack is lost again and again the lease runs out, and somebody else's word is on record.
+func TestSettlementThatCameTooLate(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		q := w.queue()
+		w.publish("a")
+		got := w.next(q, "c1", 1)
+		rest(context.Background(), 9990*time.Millisecond)
+		failed := false
+		w.injure = func(method string) memory.Fault {
+			if method == "Record" && !failed {
+				failed = true
+				return memory.Fault{Err: errCrashed}
+			}
+			return memory.Fault{}
+		}
+		over := make(chan []Message, 1)
+		go func() {
+			rest(context.Background(), 20*time.Millisecond) // the first try has failed, the lease is over, the second try is to come
+			over <- w.next(q, "c2", 1)
+		}()
+		if err := w.settle(got[0].Token, Answer{Verdict: Ack}); grapnel.CodeOf(err) != grapnel.CodeConflict {
+			t.Errorf("it was answered %v", err)
+		}
+		<-over
+		if d := w.delivery(got[0].Delivery); len(d.Attempts) != 1 || d.Attempts[0].Class != policy.ClassLease {
+			t.Errorf("on record is %+v", d)
+		}
+	})
 }
