@@ -350,16 +350,17 @@ func appendPoint(out []byte, r rune) []byte {
 
 // identity is what a source knows a request by: one hash over what kind of thing the value is and whose.
 func identity(source string, by grapnel.DedupeBy, parts ...[]byte) []byte {
-	h := sha256.New()
-	write := func(part []byte) {
-		h.Write(strconv.AppendInt(nil, int64(len(part)), 10)) // lengths keep ("ab", "c") and ("a", "bc") apart
-		h.Write([]byte{':'})
-		h.Write(part)
+	var space [256]byte
+	all := space[:0]
+	add := func(part []byte) {
+		all = append(strconv.AppendInt(all, int64(len(part)), 10), ':') // lengths keep ("ab", "c") and ("a", "bc") apart
+		all = append(all, part...)
 	}
-	write([]byte(source))
-	write([]byte(by))
+	add([]byte(source))
+	add([]byte(by))
 	for _, part := range parts {
-		write(part)
+		add(part)
 	}
-	return h.Sum(nil)
+	sum := sha256.Sum256(all)
+	return sum[:]
 }

@@ -71,6 +71,9 @@ const octets = "application/octet-stream"
 // media is the content type of the event. JSONType promises JSON, so a body that is none does not get it.
 func (in *incoming) media() string {
 	sent := in.contentType()
+	if sent == grapnel.JSONType && in.document().json { // nearly all of them
+		return sent
+	}
 	media, _, err := mime.ParseMediaType(sent)
 	switch {
 	case sent == "" && in.document().json:

@@ -3,6 +3,7 @@ package ingress
 import (
 	"cmp"
 	"crypto/rand"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -47,7 +48,7 @@ func New(o Options) *Room {
 // Requests that nobody vouches for are kept at this pace and no faster: whoever can reach a source could fill the disk with them.
 const (
 	asidesPerSecond = 10
-	asidesAtOnce    = 100
+	asidesAtOnce    = 1000
 )
 
 // How long a provider is asked to wait.
@@ -102,7 +103,7 @@ func (room *Room) take(w http.ResponseWriter, r *http.Request, s *source, limit 
 		room.refuse(w, r, s, unread, *refused)
 		return
 	}
-	in := &incoming{r: r, header: r.Header, body: body, now: room.o.Now(), source: s}
+	in := &incoming{r: r, header: r.Header, body: body, now: room.o.Now(), source: s, checks: make([]grapnel.Check, 0, 4)}
 	if !in.verify() {
 		room.unverified(w, in)
 		return
@@ -132,6 +133,8 @@ func (room *Room) publish(w http.ResponseWriter, in *incoming) {
 	}
 	placed := done.Events[0]
 	switch {
+	case placed.Conflict: // our own new id is taken, which does not happen; the provider sends it again
+		room.refuse(w, in.r, in.source, failed, refusal(fmt.Errorf("the id %s is in use", ev.ID)))
 	case placed.Differs:
 		aside := room.aside(in, ev.Intake, grapnel.AsideConflict)
 		aside.Event = placed.ID

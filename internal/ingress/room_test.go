@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
 )
 
 // open is a source that believes everybody.
@@ -145,6 +146,40 @@ func TestASlowBodyIsGivenUp(t *testing.T) {
 		if answer.StatusCode/100 != 2 {
 			t.Errorf("answered %d", answer.StatusCode)
 		}
+	}
+}
+
+// slow is an engine that takes longer than bodies may.
+type slow struct {
+	*world
+	takes time.Duration
+}
+
+func (s slow) Publish(ctx context.Context, events []store.Incoming, once *store.Once) (store.Accepted, error) {
+	select {
+	case <-ctx.Done():
+		return store.Accepted{}, ctx.Err()
+	case <-time.After(s.takes):
+		return s.world.Publish(ctx, events, once)
+	}
+}
+
+func TestTheTimeForTheBodyIsForTheBodyAlone(t *testing.T) {
+	w := newWorld(t)
+	w.room = New(Options{Engine: slow{w, 300 * time.Millisecond}, Store: w, BodyTimeout: 50 * time.Millisecond})
+	w.source(open)
+	server := w.serve()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := server.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = answer.Body.Close()
+	if answer.StatusCode != http.StatusAccepted {
+		t.Errorf("answered %d", answer.StatusCode)
 	}
 }
 

@@ -1,0 +1,78 @@
+package ingress
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write docs/providers.md instead of comparing with it")
+
+const providersPage = "../../docs/providers.md"
+
+// docs/providers.md is written from the table of schemes, so it says what the code does.
+func TestTheProvidersPageIsTrue(t *testing.T) {
+	page := providers()
+	if *update {
+		if err := os.WriteFile(providersPage, []byte(page), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	text, err := os.ReadFile(providersPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(text) != page {
+		t.Error("docs/providers.md does not say what the table says; run the test with -update")
+	}
+}
+
+func providers() string {
+	var out strings.Builder
+	out.WriteString(`# Providers
+
+How each scheme of a source verifies, and where it finds what an event is known and sorted by. This page is written from the table in
+` + "`internal/ingress/rows.go`" + ` by its test. What [receiving](receiving.md) says holds for all of them.
+
+Of several places the first that a request has counts. ` + "`$.a.b`" + ` is a member of the JSON body. Characters of a type that are no letters, digits,
+` + "`_`, `-` or `.`" + ` become ` + "`_`" + `; a request without a type is a ` + "`" + defaultType + "`" + `.
+`)
+	for _, s := range Schemes() {
+		fmt.Fprintf(&out, "\n## %s\n\n", s.Name)
+		if s.Docs != "" {
+			fmt.Fprintf(&out, "[%s](%s). ", s.Title, s.Docs)
+		}
+		out.WriteString(s.Signature + "\n\n| | |\n|---|---|\n")
+		line := func(what, text string) {
+			if text != "" {
+				fmt.Fprintf(&out, "| %s | %s |\n", what, text)
+			}
+		}
+		line("secret", s.Needs)
+		line("other fields of `verify`", code(s.Settings))
+		line("event id", s.EventID)
+		if s.DeliveryID != s.EventID {
+			line("delivery id", s.DeliveryID)
+		}
+		if s.Unsigned && s.EventID != "" {
+			line("", "the signature does not cover the ids")
+		}
+		line("type", s.Type)
+		line("key", s.Key)
+		line("sends again", s.Retries)
+		if s.Retries != "" && s.Checked != "" {
+			line("", "compared with its documentation on "+s.Checked)
+		}
+	}
+	return out.String()
+}
+
+func code(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return "`" + strings.Join(names, "`, `") + "`"
+}
