@@ -13,6 +13,8 @@
 //
 // With the argument history it measures something else: how long the API takes to answer when millions of deliveries are over.
 //
+// With the argument queues it measures what queues hand out.
+//
 // The numbers are this machine's. Ratios travel better, but not well: with more cores, or a slower disk, they change.
 package main
 
@@ -57,6 +59,9 @@ func main() {
 	defer stop()
 	if len(os.Args) > 1 && os.Args[1] == "history" {
 		os.Exit(historyMain(ctx, os.Args[2:], os.Stdout))
+	}
+	if len(os.Args) > 1 && os.Args[1] == "queues" {
+		os.Exit(queuesMain(ctx, os.Args[2:], os.Stdout))
 	}
 	var s settings
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)

@@ -363,10 +363,10 @@ func TestWhatIsTooOldEnds(t *testing.T) {
 // Age counts from the first attempt on, however long ago the one was that is settled now.
 func TestNackThatWouldComeTooLateIsTheLast(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		q := w.queue(func(ep *grapnel.Endpoint) { ep.Policy.MaxAge = policy.Duration(10 * time.Second) })
+		q := w.queue(func(ep *grapnel.Endpoint) { ep.Policy.MaxAge, ep.Policy.MaxAttempts = policy.Duration(20*time.Second), 10 })
 		w.publish("k")
-		for n, wait := range []time.Duration{9 * time.Second, 0} {
-			got := <-w.waits(context.Background(), q, "c1", 1, 2*time.Second)
+		for n, wait := range []time.Duration{9 * time.Second, 0, 9 * time.Second} {
+			got := <-w.waits(context.Background(), q, "c1", 1, 3*time.Second)
 			if len(got) != 1 {
 				t.Fatalf("attempt %d did not come", n+1)
 			}
@@ -374,7 +374,7 @@ func TestNackThatWouldComeTooLateIsTheLast(t *testing.T) {
 			if err := w.settle(got[0].Token, Answer{Verdict: Nack}); err != nil {
 				t.Fatal(err)
 			}
-			if d := w.delivery(got[0].Delivery); d.Status.Final() != (n == 1) || n == 1 && d.ReasonCode != grapnel.ReasonExpired {
+			if d := w.delivery(got[0].Delivery); d.Status.Final() != (n == 2) || n == 2 && d.ReasonCode != grapnel.ReasonExpired {
 				t.Errorf("after attempt %d it is %+v", n+1, d)
 			}
 		}
