@@ -124,7 +124,7 @@ func (b *batch) place(t *tx, e *incoming, done *store.Accepted) (store.Placed, e
 		return b.meet(t, e)
 	}
 	t.lastEvent, t.lastDelivery = seq, t.lastDelivery+int64(len(e.targets))
-	if err := t.accepted(at, seq); err != nil {
+	if err := errors.Join(t.accepted(at, seq), t.cameIn(e.Source, seq)); err != nil {
 		return store.Placed{}, err
 	}
 	for i, target := range e.targets {

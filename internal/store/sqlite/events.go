@@ -20,6 +20,7 @@ const (
 	kindsQuery       = "SELECT number, tenant, type FROM kind"
 	kindsTenantQuery = "SELECT number, tenant, type FROM kind WHERE tenant = ?"
 	kindsSourceQuery = "SELECT number, tenant, type FROM kind WHERE source = ? AND source <> ''"
+	blockSourceQuery = "SELECT block FROM source_block WHERE source = ? AND block <= ? ORDER BY block DESC LIMIT 1"
 	hoursQuery       = "SELECT min(first), max(last) FROM hour WHERE hour BETWEEN ? AND ?"
 )
 
@@ -91,12 +92,29 @@ func (f *eventFilter) stream(ctx context.Context, r *sqlite3.Conn, in window) (*
 		return nil, err
 	}
 	blocks := blocks{ctx: ctx, r: r, in: in.and(everything(newest + 1)), one: eventsKindQuery, all: eventsKindsQuery}
+	if f.source != "" {
+		blocks.upTo = func(block int64) (int64, error) { return f.blockUpTo(r, block) }
+	}
 	if f.key != "" {
 		blocks.one, blocks.wanted = eventsKeyQuery, []int64{keyHash(f.key)}
 	} else if blocks.wanted, err = f.kinds(r); err != nil {
 		return nil, err
 	}
 	return blocks.stream(), nil
+}
+
+// blockUpTo is the newest block up to one in which there are events of the source; -1: none.
+func (f *eventFilter) blockUpTo(r *sqlite3.Conn, block int64) (int64, error) {
+	q, err := r.Prepare(blockSourceQuery)
+	if err != nil {
+		return -1, err
+	}
+	found, err := q.Text(f.source).Int(block).Row()
+	if !found {
+		return -1, err
+	}
+	defer q.Reset()
+	return q.Integer(0), nil
 }
 
 // kinds are the numbers of the kinds of events that pass the filter.

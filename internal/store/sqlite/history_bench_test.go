@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"path/filepath"
@@ -215,7 +216,7 @@ func pile(b *testing.B, s *Store, n int) {
 		e := &grapnel.Event{ID: fmt.Sprint("evt_", seq), Tenant: "acme", Type: "rare.one", Key: fmt.Sprint("key_", seq%100000), Source: "src_1",
 			ContentType: grapnel.JSONType, Data: make([]byte, 200), OccurredAt: at, AcceptedAt: at}
 		err = s.write(b.Context(), &change{do: func(t *tx) error {
-			return t.conn.Exec(fmt.Sprintf("UPDATE event SET sum = %d WHERE seq = %d", sum(e), seq))
+			return errors.Join(t.cameIn(e.Source, seq), t.conn.Exec(fmt.Sprintf("UPDATE event SET sum = %d WHERE seq = %d", sum(e), seq)))
 		}})
 	}
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -238,6 +239,55 @@ func TestEventsOfBeforeSourcesAreRead(t *testing.T) {
 	c, err := s.Config(t.Context())
 	if err != nil || len(c.Endpoints) != 1 || c.Endpoints[0].Revision != 3 {
 		t.Errorf("endpoints %+v: %v", c.Endpoints, err)
+	}
+}
+
+// TestListsOfASourceLookAtItsBlocksAlone puts events of a source far apart, and between them so many kinds that a block would be read whole.
+func TestListsOfASourceLookAtItsBlocksAlone(t *testing.T) {
+	s, _ := openNew(t)
+	add := func(id, source, kind string) {
+		t.Helper()
+		e := &grapnel.Event{ID: id, Tenant: "acme", Type: kind, Source: source, Key: "k"}
+		if _, err := s.Append(t.Context(), store.Batch{Config: 1, Events: []store.Incoming{{Event: e}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	skip := func(blocks int64) {
+		t.Helper()
+		if err := s.write(t.Context(), &change{do: func(t *tx) error { t.lastEvent += blocks << blockBits; return nil }}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var want []string
+	for i := range mostWanted + 20 {
+		add(fmt.Sprint("evt_", i), "src_1", fmt.Sprint("a.t", i))
+		want = append(want, fmt.Sprint("evt_", i))
+		if i%20 == 19 {
+			skip(1 << 20)
+			add(fmt.Sprint("other_", i), []string{"", "src_2"}[i/20%2], "a.b")
+			skip(1 << 20)
+		}
+	}
+	slices.Reverse(want)
+	for _, q := range []store.EventQuery{{Source: "src_1"}, {Source: "src_1", Key: "k"}, {Source: "src_1", Type: "a.*"}} {
+		var got []string
+		q.Limit = 7
+		for {
+			page, err := s.EventList(t.Context(), store.Of("acme"), q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(page) == 0 {
+				break
+			}
+			for _, e := range page {
+				got = append(got, e.ID)
+			}
+			q.Before = page[len(page)-1].Seq
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%+v (-want +got):\n%s", q, diff)
+		}
 	}
 }
 

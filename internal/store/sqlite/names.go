@@ -11,6 +11,7 @@ type names struct {
 	kinds   map[kind]int64
 	targets map[string]int64 // by endpoint
 	ids     map[int64]string // of endpoints, by target
+	blocks  map[string]int64 // the block in which a source was noted last
 }
 
 // kind is what an event's tenant, type and source are together. Queries ask for all.
@@ -24,6 +25,7 @@ func (n *names) forget() {
 	n.kinds = make(map[kind]int64)
 	n.targets = make(map[string]int64)
 	n.ids = make(map[int64]string)
+	n.blocks = make(map[string]int64)
 }
 
 func (t *tx) tenant(name string) (int64, error) {
@@ -37,6 +39,16 @@ func (t *tx) kind(k kind) (int64, error) {
 	return numbered(t.names.kinds, k, func() (int64, error) {
 		return lookOrGive(bind(t.q.kind), func() *sqlite3.Stmt { return bind(t.q.addKind) })
 	})
+}
+
+// cameIn notes in which block of events a source occurs.
+func (t *tx) cameIn(source string, seq int64) error {
+	block := seq >> blockBits
+	if last, noted := t.names.blocks[source]; source == "" || noted && last == block {
+		return nil
+	}
+	keep(t.names.blocks, source, block)
+	return t.q.addSourceBlock.Text(source).Int(block).Run()
 }
 
 func (t *tx) target(endpoint string) (int64, error) {

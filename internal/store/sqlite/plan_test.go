@@ -50,6 +50,15 @@ func setAside(q store.AsideQuery) string {
 	return sql
 }
 
+// merged is the plan of a list that is merged from one part for each reason.
+func merged(part string) []string {
+	steps := []string{part}
+	for range asides[2:] {
+		steps = append(append([]string{"MERGE (UNION ALL)", "LEFT"}, steps...), "RIGHT", part)
+	}
+	return steps
+}
+
 func openNew(t *testing.T) (*Store, string) {
 	t.Helper()
 	path := filepath.Join(fast(t), "grapnel.db")
@@ -101,6 +110,7 @@ func TestPlans(t *testing.T) {
 		{eventsKindsQuery, []string{"SEARCH event USING COVERING INDEX event_kind (<expr>=?)"}},
 		{eventsKeyQuery, []string{"SEARCH event USING COVERING INDEX event_key (<expr>=? AND hash=?)"}},
 		{kindsSourceQuery, []string{"SEARCH kind USING INDEX kind_source (source=?)"}},
+		{blockSourceQuery, []string{"SEARCH source_block USING PRIMARY KEY (source=? AND block<?)"}},
 		{newestEventQuery, []string{"SEARCH event"}}, // max of the primary key: its last entry
 		{kindsTenantQuery, []string{"SEARCH kind USING COVERING INDEX sqlite_autoindex_kind_1 (tenant=?)"}},
 		{hoursQuery, []string{"SEARCH hour USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"}},
@@ -173,11 +183,9 @@ func TestPlans(t *testing.T) {
 		{unlearnedQuery, []string{"SEARCH known USING COVERING INDEX known_until (until<?)"}},
 		{oldAsidesQuery, []string{"SEARCH aside USING COVERING INDEX aside_at (at<?)"}},
 		{asideQuery, []string{"SEARCH aside USING INDEX sqlite_autoindex_aside_1 (id=?)"}},
-		{setAside(store.AsideQuery{}), []string{"MERGE (UNION ALL)", "LEFT", "SEARCH aside USING INDEX aside_why (why=?)", "RIGHT",
-			"SEARCH aside USING INDEX aside_why (why=?)"}},
-		{setAside(store.AsideQuery{Source: "a", Tenant: "b", Before: "c"}), []string{"MERGE (UNION ALL)", "LEFT",
-			"SEARCH aside USING INDEX aside_source (source=? AND why=? AND id<?)", "RIGHT",
-			"SEARCH aside USING INDEX aside_source (source=? AND why=? AND id<?)"}},
+		{setAside(store.AsideQuery{}), merged("SEARCH aside USING INDEX aside_why (why=?)")},
+		{setAside(store.AsideQuery{Source: "a", Tenant: "b", Before: "c"}),
+			merged("SEARCH aside USING INDEX aside_source (source=? AND why=? AND id<?)")},
 		{setAside(store.AsideQuery{Tenant: "b", Why: grapnel.AsideConflict}), []string{"SEARCH aside USING INDEX aside_tenant (tenant=? AND why=?)"}},
 		{answerQuery, []string{"SEARCH answer USING INDEX sqlite_autoindex_answer_1 (key=?)"}},
 	} {

@@ -28,7 +28,7 @@ type statements struct {
 	source, sourceNamed, setSource, dropSource, queueNamed *sqlite3.Stmt
 	known, indexed, addKnown, dropKnown                    *sqlite3.Stmt
 	addKnownKey, dropKnownKeys, setKnownMoved              *sqlite3.Stmt
-	addAside, dropAside                                    *sqlite3.Stmt
+	addAside, dropAside, addSourceBlock                    *sqlite3.Stmt
 
 	addTally, addHour, setVersion                                                *sqlite3.Stmt
 	account, setAccount                                                          *sqlite3.Stmt
@@ -198,6 +198,7 @@ func (q *statements) all() []text {
 		{&q.setKnownMoved, "UPDATE known_moved SET seq = ?, swept = max(swept, ?)"},
 		{&q.addAside, `INSERT INTO aside (id, tenant, source, why, at, event, content_type, size, intake, packed, sum, body)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`},
+		{&q.addSourceBlock, "INSERT OR IGNORE INTO source_block (source, block) VALUES (?, ?)"},
 		{&q.dropAside, "DELETE FROM aside WHERE number = ?"},
 
 		{&q.policy, "SELECT tenant, revision FROM policy WHERE id = ?"},

@@ -71,6 +71,8 @@ type blocks struct {
 	wanted []int64
 	one    string // the numbers in a block with one value
 	all    string // the numbers in a block, and their values
+	// upTo returns the newest block up to one that may have any, or -1. nil: each may.
+	upTo func(block int64) (int64, error)
 }
 
 func (b blocks) stream() *stream {
@@ -78,9 +80,18 @@ func (b blocks) stream() *stream {
 		if b.in.empty() || len(b.wanted) == 0 {
 			return nil, nil
 		}
-		for block := (below - 1) >> blockBits; block >= b.in.from>>blockBits; block-- {
+		for block := (below - 1) >> blockBits; ; block-- {
 			if err := b.ctx.Err(); err != nil {
 				return nil, err
+			}
+			if b.upTo != nil {
+				var err error
+				if block, err = b.upTo(block); err != nil {
+					return nil, err
+				}
+			}
+			if block < b.in.from>>blockBits {
+				return nil, nil
 			}
 			numbers, err := b.block(block)
 			numbers = newestFirst(numbers, window{b.in.from, below})
@@ -88,7 +99,6 @@ func (b blocks) stream() *stream {
 				return numbers, err
 			}
 		}
-		return nil, nil
 	})
 }
 

@@ -15,6 +15,9 @@ DROP TABLE kind;
 ALTER TABLE kind_with_source RENAME TO kind;
 CREATE INDEX kind_source ON kind (source) WHERE source <> '';
 
+-- In which blocks there are events of a source, so that a list of them looks into no others.
+CREATE TABLE source_block (source TEXT NOT NULL, block INTEGER NOT NULL, PRIMARY KEY (source, block)) WITHOUT ROWID;
+
 -- How an event came in (intake.go). It stands behind the data, so that who does not ask for it does not read it.
 ALTER TABLE event ADD COLUMN intake BLOB;
 
