@@ -22,6 +22,7 @@ type line struct {
 
 	mu      sync.Mutex
 	waiting []*waiter // in the order in which they came
+	came    int       // how many have ever come
 	running bool      // there is a dispatcher
 	barred  bool      // something was due for which everybody who waited holds too many leases
 	doubts  []string  // tokens of claims whose outcome is unknown
@@ -32,6 +33,7 @@ type line struct {
 
 // waiter is one who asks. What it wants is kept with its tokens, which are as good for the next claim as for one that did not need them.
 type waiter struct {
+	number  int // of its coming
 	wants   []store.Want
 	once    bool // it does not wait
 	asked   bool // what there was is known not to be for it
@@ -86,6 +88,8 @@ func (l *line) join(w *waiter) bool {
 		}
 		l.running = true
 	}
+	l.came++
+	w.number = l.came
 	l.waiting = append(l.waiting, w)
 	l.call()
 	return true
@@ -216,6 +220,9 @@ func (l *line) serve(page []*waiter) (time.Duration, error) {
 	for _, w := range page {
 		wants = append(wants, w.wants...)
 	}
+	l.mu.Lock()
+	came := l.came
+	l.mu.Unlock()
 	// A claim that is under way is not given up with the room: whether it was granted has to be known.
 	now := r.now()
 	claimed, err := r.store.Claim(context.Background(), store.Claim{Queue: l.queue, Wants: wants, Now: now})
@@ -243,10 +250,11 @@ func (l *line) serve(page []*waiter) (time.Duration, error) {
 	l.mu.Lock()
 	l.barred = more
 	l.mu.Unlock()
-	switch {
-	case more:
+	if more {
 		return barredFor, nil
-	case claimed.Next.IsZero():
+	}
+	l.nothing(came)
+	if claimed.Next.IsZero() {
 		return pollEvery, nil
 	}
 	return min(max(claimed.Next.Sub(r.now()), time.Millisecond), pollEvery), nil
@@ -268,6 +276,21 @@ func (l *line) answer(page []*waiter, leases []grapnel.Lease, err error) {
 			w.reply <- taken{own, err}
 		}
 	}
+}
+
+// nothing takes in that there is nothing more for anybody who had come by then, so that a long line is not asked one page after the other.
+func (l *line) nothing(came int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.waiting = slices.DeleteFunc(l.waiting, func(w *waiter) bool {
+		if w.number > came || w.asked {
+			return false
+		}
+		if w.asked = true; w.once {
+			w.reply <- taken{}
+		}
+		return w.once
+	})
 }
 
 // doubt remembers the tokens of a claim whose outcome is unknown. Nobody has them, so they are given back if they were granted; whoever

@@ -145,6 +145,28 @@ func TestWaitingIsFirstComeFirstServed(t *testing.T) {
 	})
 }
 
+// However many wait, a message costs one claim, and not one for each page of them.
+func TestLongLineIsAskedOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		q := w.queue(func(ep *grapnel.Endpoint) { ep.Ordering = grapnel.Unordered })
+		var line []<-chan []Message
+		for n := range 50 {
+			line = append(line, w.waits(context.Background(), q, fmt.Sprint("c", n), 100, time.Minute))
+		}
+		before := w.called("Claim")
+		for n := range 3 {
+			w.publish("")
+			if got := <-line[n]; len(got) != 1 {
+				t.Errorf("%d got %+v", n, got)
+			}
+			synctest.Wait()
+		}
+		if n := w.called("Claim") - before; n != 3 {
+			t.Errorf("three messages cost %d claims", n)
+		}
+	})
+}
+
 // What is due later, by its policy or because somebody asked for it, wakes whoever waits by itself.
 func TestWaitingForWhatIsDelayed(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
@@ -363,7 +385,9 @@ func TestWhatIsTooOldEnds(t *testing.T) {
 // Age counts from the first attempt on, however long ago the one was that is settled now.
 func TestNackThatWouldComeTooLateIsTheLast(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		q := w.queue(func(ep *grapnel.Endpoint) { ep.Policy.MaxAge, ep.Policy.MaxAttempts = policy.Duration(20*time.Second), 10 })
+		q := w.queue(func(ep *grapnel.Endpoint) {
+			ep.Policy.MaxAge, ep.Policy.MaxAttempts = policy.Duration(20*time.Second), 10
+		})
 		w.publish("k")
 		for n, wait := range []time.Duration{9 * time.Second, 0, 9 * time.Second} {
 			got := <-w.waits(context.Background(), q, "c1", 1, 3*time.Second)
