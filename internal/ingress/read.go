@@ -60,7 +60,11 @@ func receive(w http.ResponseWriter, r *http.Request, limit int64, within time.Du
 	}
 	// A socket's deadline is real time, whatever clock the room has. A connection without one is read without.
 	_ = control.SetReadDeadline(time.Now().Add(within))
-	body, err := readAll(http.MaxBytesReader(w, r.Body, limit), r.ContentLength)
+	reader := io.Reader(r.Body)
+	if r.ContentLength < 0 { // else it ends by itself
+		reader = http.MaxBytesReader(w, r.Body, limit)
+	}
+	body, err := readAll(reader, r.ContentLength)
 	var over *http.MaxBytesError
 	switch {
 	case err == nil:
