@@ -139,7 +139,7 @@ func TestServeRefuses(t *testing.T) {
 		want string
 		code int
 	}{
-		{"serve --store postgres://u:hunter2@h/d", nil, "PostgreSQL", 2},
+		{"serve --store postgres://u:hunter2@h:port/d", nil, "PostgreSQL", 2},
 		{"serve --store nonsense", nil, "--store takes", 2},
 		{"serve", map[string]string{"GRAPNEL_STORE": "mysql:x"}, "--store takes", 2},
 		{"serve", map[string]string{"GRAPNEL_ADMIN_KEY": "short"}, "at least 16", 2},

@@ -100,6 +100,9 @@ func newKey() (string, error) {
 
 // writeKey keeps a key where only its owner can read it, durably and not over another one.
 func writeKey(path, key string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil { // with a database elsewhere it is the only thing there
+		return err
+	}
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err

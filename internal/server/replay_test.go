@@ -14,7 +14,10 @@ import (
 )
 
 // A replay goes on after a restart where it was, and what arrives is what was published, in its order.
-func TestReplayGoesOnAfterARestart(t *testing.T) {
+func TestReplayGoesOnAfterARestart(t *testing.T) { replayGoesOn(t, options(t.TempDir())) }
+
+func replayGoesOn(t *testing.T, o Options) {
+	t.Helper()
 	const events, keys = 40, 4
 	var mu sync.Mutex
 	broken, got := true, map[string][]string{}
@@ -31,7 +34,6 @@ func TestReplayGoesOnAfterARestart(t *testing.T) {
 		}
 	}))
 	defer receiver.Close()
-	o := options(t.TempDir())
 	o.AdminKey = testKey
 	s := start(t, o)
 	c := s.client(t, testKey)

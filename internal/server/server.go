@@ -123,7 +123,7 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	s.engine, err = engine.New(ctx, engine.Options{
 		Store: s.store, Sender: s.sender, Log: o.Log,
 		Core: core.Options{Slots: o.MaxInFlight, PerHost: o.MaxPerHost}, DrainTimeout: o.DrainTimeout, MaxPending: o.MaxPending,
-		Disk:     func() (engine.Room, error) { return roomAt(place.dir()) },
+		Disk:     place.disk(),
 		Keep:     engine.Retention{For: o.Retention, Rules: o.Rules},
 		Ready:    func(id string) { s.queues.Ready(id) },
 		Replayed: func(endpoint string) { s.replays.Ended(endpoint) },

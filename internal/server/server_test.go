@@ -161,7 +161,8 @@ func TestOpenRefuses(t *testing.T) {
 		files   bool // it may have made the data directory
 	}{
 		{"a store of no kind", func(o *Options, _ string) { o.Store = "mysql://u:hunter2@h/d" }, "--store takes sqlite:PATH", true, false},
-		{"PostgreSQL", func(o *Options, _ string) { o.Store = "postgres://u:hunter2@h/d" }, "PostgreSQL yet", true, false},
+		{"PostgreSQL", func(o *Options, _ string) { o.Store = "postgres://u:hunter2@h:port/d" }, "URL of a PostgreSQL", true, false},
+		{"a PostgreSQL that is not there", func(o *Options, _ string) { o.Store = "postgres://u:hunter2@127.0.0.1:1/d" }, "opening the database", false, false},
 		{"a store without path", func(o *Options, _ string) { o.Store = "sqlite:" }, "needs the path", true, false},
 		{"a directory as a store", func(o *Options, dir string) { o.Store = "sqlite:" + dir + "/" }, "needs the path", true, false},
 		{"an address in use", func(o *Options, _ string) { o.Listen = taken.Addr().String() }, "address already in use", false, false},

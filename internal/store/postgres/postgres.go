@@ -66,7 +66,8 @@ type Store struct {
 	writers  sync.WaitGroup
 	quit     chan struct{} // closed to stop the writers
 	stopped  chan struct{} // closed when they have
-	once     sync.Once
+	drained  sync.Once
+	closed   sync.Once
 	ctx      context.Context // of transactions: callers give up waiting, not the write
 	cancel   context.CancelFunc
 }
@@ -79,11 +80,22 @@ var errClosed = errors.New("postgres: the store is closed")
 // slots is how many rows a count is spread over at most, so that writers need not wait for each other.
 const slots = 16
 
+// Check says whether a text is the URL of a database. It does not look whether there is one.
+func Check(url string) error {
+	if _, err := pgxpool.ParseConfig(url); err != nil {
+		return errors.New("postgres: the URL of the database cannot be read") // the error repeats the URL, which has a password
+	}
+	return nil
+}
+
 // Open opens the database at url, and brings it to the schema that this program knows.
 func Open(ctx context.Context, url string, o Options) (*Store, error) {
+	if err := Check(url); err != nil {
+		return nil, err
+	}
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
-		return nil, errors.New("postgres: the URL of the database cannot be read") // the error repeats the URL, which has a password
+		return nil, err
 	}
 	writers, readers := cmp.Or(o.Writers, 4), cmp.Or(o.Readers, 8)
 	config.MaxConns = int32(writers + readers)
@@ -133,12 +145,19 @@ func (s *Store) prepare(ctx context.Context) error {
 	return migrate(ctx, s.pool, migrations)
 }
 
-// Close commits what has been handed in, and closes the connections. Calls that come later fail.
-func (s *Store) Close() error {
-	s.once.Do(func() {
+// drain commits what has been handed in. Writes that come later fail.
+func (s *Store) drain() {
+	s.drained.Do(func() {
 		close(s.quit)
 		s.writers.Wait()
 		close(s.stopped)
+	})
+}
+
+// Close drains the store and closes the connections. Calls that come later fail.
+func (s *Store) Close() error {
+	s.drain()
+	s.closed.Do(func() {
 		s.cancel()
 		s.release()
 	})

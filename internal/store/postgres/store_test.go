@@ -77,8 +77,8 @@ func open(t *testing.T, url string, o Options) *Store {
 	return s
 }
 
-// closed says whether a store is.
-func closed(s *Store) bool {
+// isClosed says whether a store is.
+func isClosed(s *Store) bool {
 	select {
 	case <-s.stopped:
 		return true
@@ -99,7 +99,7 @@ func TestStore(t *testing.T) {
 		Histories: 3,
 		Open: func(t *testing.T) store.Store {
 			for url, s := range used {
-				if closed(s) {
+				if isClosed(s) {
 					empty(t, url)
 					return start(t, url)
 				}
