@@ -19,8 +19,8 @@ type Fault struct{ Field, Detail string }
 // Bounds of what a source can set.
 const (
 	MinTolerance    = time.Second
-	MaxTolerance    = time.Hour
-	MinDedupeWindow = time.Minute
+	MaxTolerance    = 24 * time.Hour
+	MinDedupeWindow = time.Second
 	MaxDedupeWindow = 90 * 24 * time.Hour
 )
 
