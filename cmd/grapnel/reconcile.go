@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/cli"
+	"github.com/grapnelhq/grapnel/internal/ingress"
+)
+
+// reconciling is what `grapnel reconcile` was asked for.
+type reconciling struct {
+	since            moment
+	token, hook, api string
+	all, resend, yes bool
+}
+
+func (s *session) reconcile() *cobra.Command {
+	o := reconciling{}
+	c := &cobra.Command{
+		Use: "reconcile SOURCE_ID", Short: "Ask a source's provider what did not arrive, and to send it again", Args: takes(cobra.ExactArgs(1)),
+		Long: "Ask the provider of a source what it has sent and what of it did not arrive, and with --resend to send that again. What it sends comes in through the " +
+			"source like everything else, so what was there already is a duplicate and does no harm.\n\n" +
+			"GitHub never sends again by itself, and can be asked to for three days; the token needs the right to manage the webhook. Stripe can say what did not " +
+			"arrive, and cannot be asked. The command talks to the provider itself: the token does not go to the server. It exits with 8 when something " +
+			"did not arrive and was not asked for again.",
+		Example: "grapnel reconcile src_… --hook repos/acme/shop/hooks/12345 --token @github.token --since 24h\n" +
+			"grapnel reconcile src_… --hook repos/acme/shop/hooks/12345 --token @github.token --since 24h --resend",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := s.reader()
+			if err != nil {
+				return err
+			}
+			return s.reconcileSource(cmd.Context(), r, args[0], &o)
+		},
+	}
+	f := c.Flags()
+	f.Var(&o.since, "since", "sent at this time or later, or so long ago at most; default: 24h")
+	f.StringVar(&o.token, "token", "", "for the provider's API: @FILE, or - for standard input")
+	f.StringVar(&o.hook, "hook", "", "GitHub: the webhook's place in its API: repos/OWNER/REPO/hooks/ID, orgs/ORG/hooks/ID, or app/hook")
+	f.StringVar(&o.api, "api", "", "where the provider's API is, if it is not the public one")
+	f.BoolVar(&o.all, "all", false, "show what arrived as well")
+	f.BoolVar(&o.resend, "resend", false, "ask for what did not arrive to be sent again")
+	confirmed(c, &o.yes)
+	return needs(c, "token")
+}
+
+// reconcileSource asks the provider of a source.
+func (s *session) reconcileSource(ctx context.Context, r reader, id string, o *reconciling) error {
+	src, err := r.Source(ctx, id)
+	if err != nil {
+		return err
+	}
+	token, err := s.text("--token", o.token)
+	if err != nil {
+		return err
+	}
+	provider, err := o.provider(src, ingress.Account{Token: token, URL: o.api, Client: &http.Client{Timeout: s.timeout}})
+	if err != nil {
+		return err
+	}
+	since := o.since.Time
+	if since.IsZero() {
+		since = s.Now().Add(-24 * time.Hour)
+	}
+	sent, err := provider.Sent(ctx, since)
+	if err != nil {
+		return err
+	}
+	var missing []ingress.Sent
+	for _, one := range sent {
+		if one.Failed {
+			missing = append(missing, one)
+		}
+	}
+	if o.resend && len(missing) > 1 {
+		if err := s.Confirm(o.yes, "Have %d webhooks sent again?", len(missing)); err != nil {
+			return err
+		}
+	}
+	asked, refused := map[string]bool{}, 0
+	if o.resend {
+		for _, one := range missing {
+			if err := provider.Resend(ctx, one); err != nil {
+				if grapnel.CodeOf(err) == grapnel.CodeUnsupported || ctx.Err() != nil {
+					return err
+				}
+				s.Note("%s: %v", one.Event, err)
+				refused++
+				continue
+			}
+			asked[one.ID] = true
+		}
+	}
+	shown := missing
+	if o.all {
+		shown = sent
+	}
+	if err := r.Print(sentView(r, shown, asked)); err != nil {
+		return err
+	}
+	switch {
+	case refused > 0:
+		return cli.Partial("%d of %d were not asked for again", refused, len(missing))
+	case len(missing) > len(asked):
+		f := cli.Findings("%d of the %d that the provider has sent since %s did not arrive", len(missing), len(sent), since.UTC().Format(time.RFC3339))
+		if !o.resend {
+			f.Next = "Ask for them with --resend."
+		}
+		return f
+	}
+	s.Note("The provider has sent %d since %s; asked for %d again.", len(sent), since.UTC().Format(time.RFC3339), len(asked))
+	return nil
+}
+
+// provider is who can be asked about a source.
+func (o *reconciling) provider(src *client.Source, account ingress.Account) (ingress.Reconciler, error) {
+	switch src.Verify.Scheme {
+	case "github":
+		if o.hook == "" {
+			return nil, cli.Usagef("GitHub has to know which webhook: give --hook repos/OWNER/REPO/hooks/ID")
+		}
+		return &ingress.GitHub{Account: account, Hook: o.hook}, nil
+	case "stripe":
+		return &ingress.Stripe{Account: account}, nil
+	}
+	return nil, &cli.Fault{Exit: cli.ExitUsage, Code: "unsupported", Text: src.Provider.Title + " cannot be asked what it has sent",
+		Next: "It goes on trying by itself: " + src.Provider.Retries + "."}
+}
+
+func sentView(r reader, all []ingress.Sent, asked map[string]bool) cli.View {
+	var v cli.View
+	rows := make([][]string, len(all))
+	for i, one := range all {
+		arrived, again := "yes", ""
+		if one.Failed {
+			arrived = "no"
+		}
+		if asked[one.ID] {
+			again = "asked for"
+		}
+		doc := cli.Encode(struct {
+			Event   string          `json:"event"`
+			ID      string          `json:"delivery"`
+			Type    string          `json:"type"`
+			At      time.Time       `json:"at"`
+			Arrived bool            `json:"arrived"`
+			Status  int             `json:"status_code,omitempty"`
+			Detail  string          `json:"detail,omitempty"`
+			Again   bool            `json:"asked_again"`
+			Body    json.RawMessage `json:"body,omitempty"`
+		}{one.Event, one.ID, one.Type, one.At, !one.Failed, one.Status, one.Detail, asked[one.ID], bodyOf(one)})
+		rows[i] = []string{one.Event, one.Type, r.Time(&one.At), arrived, status(one.Status), one.Detail, again}
+		v.Items = append(v.Items, cli.Item{Name: one.Event, JSON: doc})
+	}
+	v.JSON = list(v.Items)
+	v.Parts = []cli.Part{{Head: []string{"EVENT", "TYPE", "SENT", "ARRIVED", "STATUS", "THEY SAY", "AGAIN"}, Rows: rows}}
+	return v
+}
+
+func bodyOf(one ingress.Sent) json.RawMessage {
+	if !json.Valid(one.Body) {
+		return nil
+	}
+	return one.Body
+}
+
+func status(code int) string {
+	if code == 0 {
+		return ""
+	}
+	return strconv.Itoa(code)
+}
