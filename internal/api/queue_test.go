@@ -65,8 +65,7 @@ func (w *world) queues() (pass func(time.Duration)) {
 	w.t.Helper()
 	var clock atomic.Int64
 	clock.Store(w.clock.UnixMicro())
-	room := queue.New(queue.Options{Street: w.street, Store: w.street.Store, Log: w.options.Log, Random: w.options.Random,
-		Now: func() time.Time { return time.UnixMicro(clock.Load()).UTC() }})
+	room := w.room(func() time.Time { return time.UnixMicro(clock.Load()).UTC() })
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -81,6 +80,10 @@ func (w *world) queues() (pass func(time.Duration)) {
 		clock.Store(w.clock.UnixMicro())
 		room.Sweep(context.Background())
 	}
+}
+
+func (w *world) room(now func() time.Time) *queue.Room {
+	return queue.New(queue.Options{Street: w.street, Store: w.street.Store, Log: w.options.Log, Random: w.options.Random, Now: now})
 }
 
 // orders makes a queue of that name with three messages, one of which is leased.

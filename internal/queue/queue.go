@@ -68,11 +68,12 @@ type Room struct {
 	granted *granted
 
 	mu    sync.RWMutex
-	lines map[string]*line // by the queue's id
-	work  sync.WaitGroup   // dispatchers
+	lines map[string]*line // by the queue's id. Who holds mu may take a line's; not the other way round
 
-	ctx   context.Context // of dispatchers; ends when the room closes
+	door  sync.Mutex // taken to start a dispatcher, and to close the room
+	ctx   context.Context
 	close context.CancelFunc
+	work  sync.WaitGroup // dispatchers
 }
 
 // Message is what a consumer gets: an event, and the right to say what came of it.
@@ -99,10 +100,10 @@ func New(o Options) *Room {
 // settled. It returns when all that it started has returned.
 func (r *Room) Run(ctx context.Context) {
 	r.sweepUntil(ctx)
-	// Whoever starts a dispatcher holds the lock and looks first whether the room is open: from here on nobody does.
-	r.mu.Lock()
+	// Whoever starts a dispatcher looks first whether the room is open: from here on nobody does.
+	r.door.Lock()
 	r.close()
-	r.mu.Unlock()
+	r.door.Unlock()
 	r.work.Wait()
 }
 
@@ -135,8 +136,8 @@ func (r *Room) line(queue string) *line {
 
 // begin starts a line's dispatcher; false: the room is not open.
 func (r *Room) begin(l *line) bool {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
+	r.door.Lock()
+	defer r.door.Unlock()
 	if r.ctx.Err() != nil {
 		return false
 	}

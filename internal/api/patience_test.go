@@ -1,0 +1,144 @@
+package api
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/grapnelhq/grapnel/internal/egress/pipenet"
+)
+
+// served is a world behind the hardened server, on a network in memory and with the bubble's clock.
+func served(t *testing.T, f func(t *testing.T, w *world, dial func() net.Conn)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		end := w.serving()
+		defer end()
+		network := pipenet.New()
+		defer network.Close()
+		server := Server(w.handler)
+		done := make(chan error, 1)
+		listener := network.Listen("grapnel:80")
+		go func() { done <- server.Serve(listener) }()
+		defer func() {
+			_ = server.Close()
+			<-done
+		}()
+		f(t, w, func() net.Conn {
+			conn, err := network.Dial(t.Context(), "tcp", "grapnel:80")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return conn
+		})
+	})
+}
+
+func get(conn net.Conn, target string) error {
+	_, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: grapnel\r\nAuthorization: Bearer %s\r\n\r\n", target, admin)
+	return err
+}
+
+// A poll may be longer than the server waits for slow callers.
+func TestLongPollIsNotCutOff(t *testing.T) {
+	served(t, func(t *testing.T, w *world, dial func() net.Conn) {
+		w.must(201, "POST", "/v1/queues", `{"name":"orders"}`)
+		conn := dial()
+		defer func() { _ = conn.Close() }()
+		in := bufio.NewReader(conn)
+		began := time.Now()
+		for range 2 { // on one connection
+			if err := get(conn, "/v1/queues/orders/next?wait=60s"); err != nil {
+				t.Fatal(err)
+			}
+			resp, err := http.ReadResponse(in, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = resp.Body.Close()
+			if resp.StatusCode != 204 {
+				t.Errorf("answered %d", resp.StatusCode)
+			}
+		}
+		if took := time.Since(began); took != 2*time.Minute {
+			t.Errorf("two polls of a minute took %s", took)
+		}
+	})
+}
+
+// A caller who takes nothing in is cut off, and what was not sent comes at once to the next one.
+func TestStreamOfWhoDoesNotRead(t *testing.T) {
+	served(t, func(t *testing.T, w *world, dial func() net.Conn) {
+		w.must(201, "POST", "/v1/queues", `{"name":"orders","ordering":"none","lease":"1h"}`)
+		for range 5 {
+			w.must(202, "POST", "/v1/events", `{"type":"order.made","data":"`+strings.Repeat("x", 10_000)+`"}`)
+		}
+		conn := dial()
+		defer func() { _ = conn.Close() }()
+		if err := get(conn, "/v1/queues/orders/stream"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(streamSlow + time.Second) //nolint:forbidigo // the bubble's time
+		synctest.Wait()
+		if q := w.must(200, "GET", "/v1/queues/orders", ""); q["ready"].(float64) < 4 {
+			t.Errorf("of five messages that nobody has read, the queue has %v ready and %v leased", q["ready"], q["leased"])
+		}
+		if _, err := io.Copy(io.Discard, conn); err != nil && !strings.Contains(err.Error(), "closed") {
+			t.Errorf("the connection ended with %v", err)
+		}
+	})
+}
+
+// While nothing comes a stream says so now and then, and it goes on for longer than any answer may take.
+func TestStreamThatIsQuiet(t *testing.T) {
+	served(t, func(t *testing.T, w *world, dial func() net.Conn) {
+		w.must(201, "POST", "/v1/queues", `{"name":"orders"}`)
+		conn := dial()
+		if err := get(conn, "/v1/queues/orders/stream"); err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			_ = conn.Close() // or closing the body would read what is left of a stream that does not end
+			_ = resp.Body.Close()
+		}()
+		lines := bufio.NewScanner(resp.Body)
+		began, quiet := time.Now(), 0
+		for quiet < 20 && lines.Scan() {
+			if strings.HasPrefix(lines.Text(), ": nothing") {
+				quiet++
+			}
+		}
+		if took := time.Since(began); quiet != 20 || took != 20*heartbeat {
+			t.Errorf("%d heartbeats in %s: %v", quiet, took, lines.Err())
+		}
+	})
+}
+
+// serving lets a world hand out by the clock that runs; the function ends that.
+func (w *world) serving() (end func()) {
+	w.t.Helper()
+	room := w.room(time.Now)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		room.Run(ctx)
+	}()
+	w.options.Clock = time.Now
+	w.street.now = time.Now
+	w.options.Queues = room
+	w.handler = New(w.options)
+	return func() { cancel(); <-done }
+}
