@@ -48,7 +48,7 @@ func (w *world) quiet() bool {
 			return false
 		}
 	}
-	return w.trying == 0 && w.node != nil
+	return w.trying == 0 && w.node != nil && w.rerunsOver()
 }
 
 func (w *world) deliveries() []grapnel.Delivery {
@@ -65,6 +65,12 @@ func (w *world) sample() {
 	if err != nil {
 		panic(err)
 	}
+	for _, d := range w.purged {
+		if counts[d.EndpointID] == nil {
+			counts[d.EndpointID] = map[grapnel.Status]int64{}
+		}
+		counts[d.EndpointID][d.Status]++
+	}
 	for _, r := range w.endpoints {
 		w.history.Samples = append(w.history.Samples, history.Sample{At: w.agenda.now, Endpoint: r.config.ID, Counts: counts[r.config.ID]})
 	}
@@ -79,7 +85,7 @@ func (w *world) collect() {
 			p.Endpoints = endpoints
 		}
 	}
-	all := w.deliveries()
+	all := w.everything()
 	slices.Reverse(all)
 	ids := make(map[int64]string, len(all))
 	for i := range all {

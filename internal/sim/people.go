@@ -165,6 +165,9 @@ func (w *world) misfortunes() {
 	every(5*time.Second, &w.plan.receiverSlow, func() { r := w.anyone(); r.slow = !r.slow })
 	every(5*time.Second, &w.plan.operator, w.operate)
 	every(15*time.Second, &w.plan.operator, w.sample)
+	if w.options.Tidy {
+		w.tidying()
+	}
 }
 
 func (w *world) anyone() *receiver { return w.endpoints[w.rand.IntN(len(w.endpoints))] }
@@ -187,7 +190,8 @@ func (w *world) injure(method string) (f faultOf) {
 	case w.chance(w.plan.storeError):
 		f.Err = errCommit
 	case w.chance(w.plan.storeUnknown):
-		f.Err, f.Applied = errCommit, method == "Record" || method == "Append" || method == "End" || method == "Again" || method == "Hasten"
+		f.Err, f.Applied = errCommit, method == "Record" || method == "Append" || method == "End" || method == "Again" || method == "Hasten" ||
+			method == "Advance" || method == "PutReplay"
 	}
 	return f
 }

@@ -4,8 +4,8 @@
 //
 // A history has two phases. First faults: the node crashes and restarts, commits are lost or applied without an answer, the
 // store stalls, hints are lost, doubled and late, receivers fail, hang, answer slowly or lose their answers, the clock
-// jumps, people pause, delete, retry and skip. Each seed enables its own subset. Then everything heals, and within a deadline
-// every delivery must come to its end. What happened is handed to package history, which knows the promises.
+// jumps, people pause, delete, retry and skip, and, if they are asked to, replay and purge. Each seed enables its own subset. Then
+// everything heals, and within a deadline every delivery must come to its end. What happened is handed to package history, which knows the promises.
 //
 // What is simulated here and not proved here: the shell around the core (package engine) and the real stores. The end-to-end
 // tests kill the real binary for those, and are held against the same promises.
@@ -16,6 +16,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/sim/history"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -26,6 +27,7 @@ import (
 type Options struct {
 	Seed   uint64
 	Mutant Mutant // a bug put into the simulated shell or store; the checker must see it
+	Tidy   bool   // people replay what is over, and what is old is purged
 	Trace  func(at time.Duration, line string)
 }
 
@@ -36,6 +38,9 @@ type Outcome struct {
 	Excesses   []string // limits that were not kept
 	Steps      int      // of the core
 	Repaired   int      // faults injected
+	Replays    int
+	Replayed   int // deliveries that replays made
+	Purged     int
 }
 
 // Run plays one history.
@@ -49,7 +54,9 @@ func Run(o Options) Outcome {
 		w.agenda.until(w.agenda.now + time.Minute)
 	}
 	w.collect()
-	return Outcome{History: w.history, Violations: history.Check(w.history), Excesses: w.excesses, Steps: w.steps, Repaired: len(w.history.Faults)}
+	w.audit()
+	return Outcome{History: w.history, Violations: history.Check(w.history), Excesses: w.excesses, Steps: w.steps, Repaired: len(w.history.Faults),
+		Replays: len(w.reruns), Replayed: w.replayed, Purged: len(w.purged)}
 }
 
 const (
@@ -84,6 +91,9 @@ type world struct {
 	steps     int
 	token     int64
 	orders    map[int64]func(error)
+	reruns    []*rerun
+	replayed  int                // deliveries that they made
+	purged    []grapnel.Delivery // as they were
 }
 
 // plan is the subset of faults that a seed enables, each with a probability.

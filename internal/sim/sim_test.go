@@ -73,6 +73,42 @@ func TestSeeds(t *testing.T) {
 	t.Logf("%d histories, %d steps of the core, %d faults, %d receipts", len(seeds), steps.Load(), faults.Load(), receipts.Load())
 }
 
+// TestTidySeeds plays histories in which people replay what is over, in steps that are interrupted, and what is old is purged.
+func TestTidySeeds(t *testing.T) {
+	count := 100
+	if os.Getenv("GRAPNEL_SOAK") != "" {
+		count = 20_000
+	}
+	if *seedsFlag != 0 {
+		count = *seedsFlag
+	}
+	var next, replays, made, purged atomic.Int64
+	var players sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		players.Go(func() {
+			for !t.Failed() {
+				at := int(next.Add(1)) - 1
+				if at >= count {
+					return
+				}
+				seed := *firstFlag + uint64(at)
+				out := Run(Options{Seed: seed, Tidy: true})
+				replays.Add(int64(out.Replays))
+				made.Add(int64(out.Replayed))
+				purged.Add(int64(out.Purged))
+				for _, broken := range out.broken() {
+					t.Errorf("seed %d breaks a promise:\n  %s\nrepeat it: go test ./internal/sim -run TestTidySeeds -first %d -seeds 1", seed, broken, seed)
+				}
+			}
+		})
+	}
+	players.Wait()
+	if replays.Load() < int64(count) || made.Load() < int64(count) || purged.Load() < int64(count) {
+		t.Error("hardly anything was replayed or purged: little was proved")
+	}
+	t.Logf("%d histories, %d replays that made %d deliveries, %d deliveries purged", count, replays.Load(), made.Load(), purged.Load())
+}
+
 // kept are the seeds that failed once.
 func kept(t *testing.T) (seeds []uint64) {
 	f, err := os.Open("testdata/seeds")
