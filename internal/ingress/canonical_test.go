@@ -102,6 +102,7 @@ func TestIgnoredPaths(t *testing.T) {
 		{[]string{"$.a", "$.b[0].c"}, `{"a":1,"b":[{"c":1,"d":1}]}`, `{"a":2,"b":[{"c":2,"d":1}]}`, true},
 		{[]string{"$.a"}, `{"a":1,"a":2,"b":1}`, `{"b":1}`, true},
 		{[]string{"$.a"}, `{"\u0061":1,"b":1}`, `{"b":1}`, true},
+		{[]string{"$[0]"}, `{"":1,"a":1}`, `{"":2,"a":1}`, false},
 		{[]string{"$[0].at"}, `[{"at":1,"b":1}]`, `[{"at":2,"b":1}]`, true},
 	} {
 		if got := sumOf(t, c.a, c.ignore...) == sumOf(t, c.b, c.ignore...); got != c.same {

@@ -29,7 +29,7 @@ func (in *incoming) greet(w http.ResponseWriter) bool {
 		_, _ = io.WriteString(w, challenge.Str)
 		return true
 	case discordGreeting:
-		if kind.Type != gjson.Number || gjson.GetBytes(in.body, "event").Exists() {
+		if gjson.GetBytes(in.body, "event").Exists() {
 			return false
 		}
 		switch kind.Raw {

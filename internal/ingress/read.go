@@ -72,7 +72,6 @@ func receive(w http.ResponseWriter, r *http.Request, limit int64, within time.Du
 	case errors.As(err, &over):
 		return nil, tooLarge(control, r.Body, limit)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		w.Header().Set("Connection", "close") // what is still to come would be read as the next request
 		return nil, &Refusal{Status: http.StatusRequestTimeout, Code: CodeSlow, Detail: "The body did not come in time."}
 	default:
 		return nil, &Refusal{Status: http.StatusBadRequest, Code: grapnel.CodeMalformed, Detail: "The body ended before it was complete."}

@@ -199,21 +199,26 @@ func (room *Room) refuse(w http.ResponseWriter, r *http.Request, s *source, as o
 // source finds a source, ready for use.
 func (room *Room) source(id string) *source {
 	now, there := room.o.Engine.Source(store.Everyone(), id)
-	ready, _ := room.sources.Load(id)
-	before, _ := ready.(*source)
-	switch {
-	case !there:
-		if before != nil {
-			room.sources.Delete(id)
-		}
+	if !there {
+		room.sources.Delete(id)
 		return nil
-	case before != nil && before.Revision == now.Revision:
-		return before
 	}
-	// Two requests that meet a new revision both prepare it; the buckets that the loser made are forgotten with what they had counted.
-	s := prepare(now, before)
-	room.sources.Store(id, s)
-	return s
+	for {
+		ready, _ := room.sources.Load(id)
+		before, _ := ready.(*source)
+		if before != nil && before.Revision == now.Revision {
+			return before
+		}
+		// Of two requests that meet a new revision one makes it ready for both: what goes on at a source is counted in one place.
+		s := prepare(now, before)
+		if before == nil {
+			if _, late := room.sources.LoadOrStore(id, s); !late {
+				return s
+			}
+		} else if room.sources.CompareAndSwap(id, before, s) {
+			return s
+		}
+	}
 }
 
 // load is what is going on.

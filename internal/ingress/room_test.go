@@ -408,6 +408,30 @@ func TestTheChainOfWhatARequestIsKnownBy(t *testing.T) {
 	}
 }
 
+// Two types with the same content are two events, where content is all there is.
+func TestContentIsOfAType(t *testing.T) {
+	w := newWorld(t)
+	w.source(grapnel.Verify{Scheme: "none", TypeHeader: "X-Type"})
+	for _, kind := range []string{"a", "b", "a"} {
+		w.post(`{}`, "X-Type", kind)
+	}
+	if len(w.events) != 2 {
+		t.Errorf("%d events, want one for each type", len(w.events))
+	}
+}
+
+func TestASigningKeyIsNoToken(t *testing.T) {
+	const key = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
+	w := newWorld(t)
+	w.source(grapnel.Verify{Scheme: "gitlab", Secrets: secrets(key, "a token")})
+	if got := w.post(`{}`, "X-Gitlab-Token", key); got.status != http.StatusUnauthorized {
+		t.Errorf("the key as a token: answered %d", got.status)
+	}
+	if got := w.post(`{}`, "X-Gitlab-Token", "a token"); got.status != http.StatusAccepted {
+		t.Errorf("the token: answered %d", got.status)
+	}
+}
+
 func TestWhatIsKnownIsForgottenAfterTheWindow(t *testing.T) {
 	w := newWorld(t)
 	w.source(open, func(s *grapnel.Source) { s.Dedupe.Window = time.Hour })
@@ -599,6 +623,9 @@ func TestQuarantineCannotFillTheDisk(t *testing.T) {
 	w := newWorld(t)
 	w.source(grapnel.Verify{Scheme: "api_key", Secrets: secrets("right")}, func(s *grapnel.Source) { s.OnUnverified = grapnel.Quarantine })
 	for i := range asidesAtOnce + 50 {
+		if i == asidesAtOnce {
+			w.source(w.sources["src_1"].Verify, func(s *grapnel.Source) { s.OnUnverified, s.Description = grapnel.Quarantine, "another revision" })
+		}
 		got := w.post(`{}`, "X-Api-Key", "wrong")
 		want := http.StatusAccepted
 		if i >= asidesAtOnce {
