@@ -197,3 +197,33 @@ func TestClientConsumesAQueue(t *testing.T) {
 		return err == nil && q.Ready+q.Leased+q.Waiting+q.Delayed == 0
 	})
 }
+
+// Whoever waits when the server stops is answered at once that there is nothing, and streams end.
+func TestStoppingAnswersWhoWaits(t *testing.T) {
+	o := options(t.TempDir())
+	o.AdminKey = testKey
+	s := start(t, o)
+	c := s.consumer(t)
+	c.must(201, "POST", "/v1/queues", `{"name":"orders"}`)
+	answered := make(chan int, 2)
+	for _, target := range []string{"/v1/queues/orders/next?wait=60s", "/v1/queues/orders/stream"} {
+		go func() {
+			status, _, _ := c.ask("GET", target, "")
+			answered <- status
+		}()
+	}
+	poll(t, "both wait", func() bool {
+		_, _, raw := c.ask("GET", "/metrics", "")
+		return bytes.Contains(raw, []byte("grapnel_consumers_waiting 2"))
+	})
+	began := time.Now()
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took > o.DrainTimeout/2 {
+		t.Errorf("stopping took %s of the %s that it may", took, o.DrainTimeout)
+	}
+	if first, second := <-answered, <-answered; first+second != 204+200 {
+		t.Errorf("they were answered %d and %d", first, second)
+	}
+}
