@@ -309,3 +309,16 @@ func TestNextShowsTheLeases(t *testing.T) {
 		t.Errorf("when there is nothing: exit code %d: %q", got.code, got.out)
 	}
 }
+
+func TestInboxFillsItsPage(t *testing.T) {
+	pages := []string{`{"data":[],"next":"a"}`, `{"data":[{"id":"evt_1","outcome":"accepted"}],"next":"b"}`, `{"data":[{"id":"req_1"},{"id":"req_2"}],"next":"c"}`}
+	asked := 0
+	srv := newFake(t, func(*http.Request) (int, string) {
+		asked++
+		return 200, pages[min(asked, len(pages))-1]
+	})
+	got := invoke(t, srv.env(), "", "inbox", "list", "--limit", "3", "--jq", `[.data[].id, .next] | join(" ")`)
+	if got.code != 0 || got.out != "evt_1 req_1 req_2 c\n" || asked != 3 || !strings.Contains(srv.seen[2].Target, "limit=2") {
+		t.Errorf("exit code %d after %d pages: %q %s", got.code, asked, got.out, got.errs)
+	}
+}

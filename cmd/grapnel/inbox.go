@@ -26,13 +26,23 @@ func (s *session) inboxList() *cobra.Command {
 		Example: "grapnel inbox list --source src_… --outcome unverified\ngrapnel inbox list --from 6h",
 		RunE: s.ask(func(ctx context.Context, r reader, _ []string) (cli.View, error) {
 			f.Outcome, f.From, f.To = client.IntakeOutcome(outcome), from.Time, to.Time
-			p, err := r.Inbox(ctx, f)
+			p, err := fullInbox(ctx, r, f)
 			if err != nil {
 				return cli.View{}, err
 			}
-			return page(p, inboxHead, func(q client.Request) []string {
+			v := page(p, inboxHead, func(q client.Request) []string {
 				return []string{q.ID, string(q.Outcome), q.Type, q.Key, q.SourceID, strconv.Itoa(q.Size), r.Time(&q.ReceivedAt), q.Reason}
-			}), nil
+			})
+			docs := make([]json.RawMessage, len(v.Items))
+			for i := range v.Items {
+				docs[i] = v.Items[i].JSON
+			}
+			doc := map[string]any{"data": docs, "next": nil}
+			if p.Next != "" {
+				doc["next"] = p.Next
+			}
+			v.JSON = cli.Encode(doc)
+			return v, nil
 		}),
 	}, &f.Limit, &f.Cursor)
 	fl := c.Flags()
@@ -42,6 +52,27 @@ func (s *session) inboxList() *cobra.Command {
 	fl.Var(&from, "from", "received at this time or later, or so long ago at most")
 	fl.Var(&to, "to", "received before this time")
 	return c
+}
+
+// mostPages is how many pages are asked for to fill one that is shown.
+const mostPages = 25
+
+// fullInbox is a page of the inbox that is as long as it can be. Where most events were published, the server finds few of those that came in
+// at a time and says that there is more.
+func fullInbox(ctx context.Context, r reader, f client.InboxFilter) (*client.Page[client.Request], error) {
+	all := &client.Page[client.Request]{}
+	want := f.Limit
+	for range mostPages {
+		p, err := r.Inbox(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		all.Data, all.Next = append(all.Data, p.Data...), p.Next
+		if f.Limit, f.Cursor = want-len(all.Data), p.Next; f.Limit <= 0 || f.Cursor == "" {
+			break
+		}
+	}
+	return all, nil
 }
 
 var inboxHead = []string{"REQUEST", "OUTCOME", "TYPE", "KEY", "SOURCE", "BYTES", "RECEIVED", "WHY"}

@@ -30,7 +30,7 @@ func (s *session) queuesNext() *cobra.Command {
 			if len(found) == 0 {
 				return cli.View{}, &cli.Fault{Exit: cli.ExitNotFound, Code: "empty", Text: "nothing is ready in " + args[0]}
 			}
-			return messages(r, found), nil
+			return messages(r, "LEASE", found), nil
 		}),
 	}
 	f := c.Flags()
@@ -49,7 +49,7 @@ func (s *session) queuesPeek() *cobra.Command {
 			if err != nil {
 				return cli.View{}, err
 			}
-			return messages(r, p.Data), nil
+			return messages(r, "DELIVERY", p.Data), nil
 		}),
 	}
 	c.Flags().IntVar(&limit, "limit", 10, "at most so many")
@@ -57,7 +57,7 @@ func (s *session) queuesPeek() *cobra.Command {
 }
 
 // messages shows messages; those that were leased are named by their leases, the others by their deliveries.
-func messages(r reader, all []client.Message) cli.View {
+func messages(r reader, named string, all []client.Message) cli.View {
 	var v cli.View
 	rows := make([][]string, len(all))
 	for i := range all {
@@ -74,7 +74,7 @@ func messages(r reader, all []client.Message) cli.View {
 		v.Items = append(v.Items, cli.Item{Name: name, JSON: m.JSON()})
 	}
 	v.JSON = list(v.Items)
-	v.Parts = []cli.Part{{Head: []string{"LEASE", "TYPE", "KEY", "ATTEMPT", "LEASE ENDS", "EVENT", "BODY"}, Rows: rows}}
+	v.Parts = []cli.Part{{Head: []string{named, "TYPE", "KEY", "ATTEMPT", "LEASE ENDS", "EVENT", "BODY"}, Rows: rows}}
 	return v
 }
 
