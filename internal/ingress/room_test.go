@@ -420,6 +420,23 @@ func TestContentIsOfAType(t *testing.T) {
 	}
 }
 
+// What one header can cost is bounded, even if the right signature is among the many.
+func TestTooManySignatures(t *testing.T) {
+	for _, v := range vectors(t) {
+		if v.scheme != "stripe" {
+			continue
+		}
+		for n, want := range map[int]int{8: http.StatusAccepted, 10: http.StatusUnauthorized} {
+			w := v.world(t, v.Verify.Secrets...)
+			r := v.request()
+			r.Header.Set("Stripe-Signature", r.Header.Get("Stripe-Signature")+strings.Repeat(",v1="+strings.Repeat("0", 64), n))
+			if got := w.send(r); got.status != want {
+				t.Errorf("%s and %d more: answered %d %s", v.Name, n, got.status, got.body)
+			}
+		}
+	}
+}
+
 func TestASigningKeyIsNoToken(t *testing.T) {
 	const key = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
 	w := newWorld(t)
