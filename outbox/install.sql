@@ -21,7 +21,6 @@ CREATE SCHEMA IF NOT EXISTS grapnel;
 
 CREATE TABLE IF NOT EXISTS grapnel.outbox_installation (
   single       boolean     PRIMARY KEY DEFAULT true CHECK (single),
-  id           uuid        NOT NULL DEFAULT gen_random_uuid(),
   version      integer     NOT NULL,
   installed_at timestamptz NOT NULL DEFAULT now()
 );

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -218,7 +219,7 @@ func unfit(err error) (wrong string, is bool) {
 	}
 	switch e.Code {
 	case grapnel.CodeInvalid, grapnel.CodeMalformed, grapnel.CodeTooLarge, grapnel.CodeUnsupported:
-		return e.Error(), true
+		return cmp.Or(e.Detail, e.Error()), true
 	}
 	return "", false
 }

@@ -1,0 +1,120 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/outbox"
+)
+
+// Rights are who may do what with an outbox, besides its owner.
+type Rights struct {
+	Publishers []string // roles that may publish
+	Relays     []string // roles that may read and remove: those of DSNs
+}
+
+// Script is the SQL that makes an outbox, or brings an older one up to date, and gives rights.
+func Script(r Rights) string {
+	var b strings.Builder
+	b.WriteString(outbox.InstallSQL())
+	for _, role := range r.Publishers {
+		fmt.Fprintf(&b, "\nGRANT USAGE ON SCHEMA grapnel TO %s; -- everybody who may use the schema may publish\n", pgx.Identifier{role}.Sanitize())
+	}
+	for _, role := range r.Relays {
+		fmt.Fprintf(&b, "\nGRANT USAGE ON SCHEMA grapnel TO %[1]s;\nGRANT SELECT, DELETE ON grapnel.outbox_event, grapnel.outbox_commit TO %[1]s;\n"+
+			"GRANT SELECT ON grapnel.outbox_installation, grapnel.outbox_commit_number TO %[1]s;\nGRANT SELECT, UPDATE ON grapnel.outbox_sleeper TO %[1]s;\n",
+			pgx.Identifier{role}.Sanitize())
+	}
+	return b.String()
+}
+
+// Installation is what is in a producer's database.
+type Installation struct {
+	Place       string
+	Version     int // 0: there is no outbox
+	InstalledAt time.Time
+	Waiting     int64         // events that are not relayed
+	Oldest      time.Duration // how long the oldest of them waits
+	Asleep      bool          // a relay sleeps and will be woken; false also while one is busy
+}
+
+// Inspect looks at what is in a database.
+func Inspect(ctx context.Context, dsn string) (Installation, error) {
+	return within(ctx, dsn, inspect)
+}
+
+// Install makes an outbox, or brings an older one up to date, and returns what was there before.
+func Install(ctx context.Context, dsn string, r Rights) (Installation, error) {
+	return within(ctx, dsn, func(ctx context.Context, tx pgx.Tx) (Installation, error) {
+		before, err := inspect(ctx, tx)
+		if err != nil {
+			return before, err
+		}
+		if before.Version > outbox.Version {
+			return before, grapnel.Errorf(grapnel.CodeConflict, "the outbox in this database is version %d, and this program knows versions up to %d", before.Version, outbox.Version)
+		}
+		_, err = tx.Exec(ctx, Script(r), pgx.QueryExecModeSimpleProtocol)
+		return before, err
+	})
+}
+
+// Uninstall removes an outbox and returns what was there. If more events wait than the caller expects, nothing is removed.
+func Uninstall(ctx context.Context, dsn string, expect int64) (Installation, error) {
+	return within(ctx, dsn, func(ctx context.Context, tx pgx.Tx) (Installation, error) {
+		before, err := inspect(ctx, tx)
+		if err != nil || before.Version == 0 {
+			return before, err
+		}
+		if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = '10s'; LOCK TABLE grapnel.outbox_event, grapnel.outbox_commit", pgx.QueryExecModeSimpleProtocol); err != nil {
+			return before, err
+		}
+		if before, err = inspect(ctx, tx); err != nil {
+			return before, err
+		}
+		if before.Waiting > expect {
+			return before, grapnel.Errorf(grapnel.CodeConflict, "%d events wait in the outbox, more than a moment ago; nothing was removed", before.Waiting)
+		}
+		_, err = tx.Exec(ctx, outbox.UninstallSQL(), pgx.QueryExecModeSimpleProtocol)
+		return before, err
+	})
+}
+
+// within connects and does something in one transaction.
+func within(ctx context.Context, dsn string, do func(context.Context, pgx.Tx) (Installation, error)) (found Installation, err error) {
+	config, err := parse(dsn)
+	if err != nil {
+		return found, grapnel.Errorf(grapnel.CodeInvalid, "%v", err)
+	}
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return found, grapnel.Errorf(grapnel.CodeUnavailable, "the database cannot be used: %v", err)
+	}
+	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
+	err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) (err error) {
+		found, err = do(ctx, tx)
+		return err
+	})
+	found.Place = Place(dsn)
+	return found, err
+}
+
+func inspect(ctx context.Context, tx pgx.Tx) (i Installation, err error) {
+	var there bool
+	if err := tx.QueryRow(ctx, `SELECT to_regclass('grapnel.outbox_installation') IS NOT NULL`).Scan(&there); err != nil || !there {
+		return i, err
+	}
+	const look = `SELECT version, installed_at, (SELECT count(*) FROM grapnel.outbox_event),
+  coalesce((SELECT extract(epoch FROM clock_timestamp() - min(committed_at)) FROM grapnel.outbox_commit), 0)::float8,
+  (SELECT last_value FROM grapnel.outbox_sleeper) > extract(epoch FROM clock_timestamp()) * 1000
+FROM grapnel.outbox_installation`
+	var oldest float64
+	err = tx.QueryRow(ctx, look).Scan(&i.Version, &i.InstalledAt, &i.Waiting, &oldest, &i.Asleep)
+	i.Oldest = time.Duration(oldest * float64(time.Second))
+	return i, err
+}

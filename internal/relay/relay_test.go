@@ -1,0 +1,529 @@
+package relay
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	neturl "net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/postgres/pgtest"
+	"github.com/grapnelhq/grapnel/outbox"
+)
+
+// TestOrder: sixteen producers fight over ten keys. What arrives of each key is what was counted, in the order of the commits, once, and what
+// was rolled back does not arrive; whichever isolation level they have.
+func TestOrder(t *testing.T) {
+	for _, isolation := range []string{"read committed", "serializable"} {
+		t.Run(isolation, func(t *testing.T) {
+			url := database(t, server)
+			lenient := isolation == "serializable" // the producer's own rows make its transactions fail then, which it would repeat
+			u, err := neturl.Parse(url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := server.Exec(t.Context(), "ALTER DATABASE "+u.Path[1:]+" SET default_transaction_isolation = '"+isolation+"'"); err != nil {
+				t.Fatal(err)
+			}
+			p, s := pool(t, url), newStreet(t, url)
+			_, stop := relaying(t, Options{Street: s, Store: s.Store})
+			_, over := fight(t, p, 16, 10, 60, lenient)
+			counted := over()
+			until(t, "all is relayed", func() bool { return left(t, p) == 0 })
+			stop()
+			s.ordered(counted)
+		})
+	}
+}
+
+// TestTwoRelays: relays that work on one outbox at the same moment do no harm, although nothing keeps them apart here.
+func TestTwoRelays(t *testing.T) {
+	url := database(t, server)
+	p, s := pool(t, url), newStreet(t, url)
+	for range 3 {
+		relaying(t, Options{Street: s, Store: s.Store, open: func(ctx context.Context, dsn string) (box, error) {
+			b, err := open(ctx, dsn)
+			return rude{b}, err
+		}})
+	}
+	_, over := fight(t, p, 8, 5, 60, false)
+	counted := over()
+	until(t, "all is relayed", func() bool { return left(t, p) == 0 })
+	s.ordered(counted)
+}
+
+// rude looks without keeping the lock, as one does whose transaction was ended while it was not looking.
+type rude struct{ box }
+
+func (r rude) look(ctx context.Context, most int64) (page, error) {
+	p, err := r.box.look(ctx, most)
+	if err == nil {
+		err = r.box.leave(ctx)
+	}
+	return p, err
+}
+
+func (r rude) leave(context.Context) error { return nil }
+
+func (r rude) take(ctx context.Context, p page) error {
+	b := r.box.(*pgBox)
+	var err error
+	if b.tx, err = b.conn.Begin(ctx); err != nil {
+		return err
+	}
+	return b.take(ctx, p)
+}
+
+var errFault = errors.New("a fault")
+
+// faulty fails before or after what it is asked for.
+type faulty struct {
+	box
+	strikes func() bool
+}
+
+func (f faulty) around(do func() error) error {
+	if f.strikes() {
+		return errFault
+	}
+	err := do()
+	if err == nil && f.strikes() {
+		err = errFault
+	}
+	return err
+}
+
+func (f faulty) look(ctx context.Context, most int64) (p page, err error) {
+	err = f.around(func() error { p, err = f.box.look(ctx, most); return err })
+	return p, err
+}
+
+func (f faulty) take(ctx context.Context, p page) error {
+	return f.around(func() error { return f.box.take(ctx, p) })
+}
+
+func (f faulty) leave(ctx context.Context) error {
+	return f.around(func() error { return f.box.leave(ctx) })
+}
+
+// TestFaults: whatever fails before or after it was done, and although the relay is killed now and then, each event arrives once and in order.
+func TestFaults(t *testing.T) {
+	url := database(t, server)
+	p, s := pool(t, url), newStreet(t, url)
+	var mu sync.Mutex
+	random, faults := rand.New(rand.NewPCG(6, 6)), 0
+	strikes := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		if random.IntN(6) > 0 {
+			return false
+		}
+		faults++
+		return true
+	}
+	s.injure = func([]store.Incoming) (before, after error) {
+		switch {
+		case strikes():
+			return errFault, nil
+		case strikes():
+			return nil, errFault // done, and nobody has heard of it
+		}
+		return nil, nil
+	}
+	o := Options{Street: s, Store: s.Store, Random: func() float64 { return 0 }, Log: slog.New(slog.DiscardHandler),
+		open: func(ctx context.Context, dsn string) (box, error) {
+			b, err := open(ctx, dsn)
+			return faulty{b, strikes}, err
+		}}
+	_, stop := relaying(t, o)
+	fought, over := fight(t, p, 8, 5, 200, false)
+	kill := time.NewTicker(100 * time.Millisecond)
+	defer kill.Stop()
+	kills := 0
+	until(t, "all is relayed", func() bool {
+		select {
+		case <-kill.C:
+			kills++
+			stop()
+			_, stop = relaying(t, o)
+		default:
+		}
+		select {
+		case <-fought:
+			return left(t, p) == 0
+		default:
+			return false
+		}
+	})
+	stop()
+	s.ordered(over())
+	if faults < 20 || kills == 0 {
+		t.Errorf("%d faults and %d kills: this test shows less than it says", faults, kills)
+	}
+}
+
+// TestProducersDatabase: its connections are killed, and it crashes, under the hands of producers and relay. What was committed arrives once, in
+// order, and nothing else.
+func TestProducersDatabase(t *testing.T) {
+	own, err := pgtest.Start(t.Context(), pgtest.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := own.Stop(); err != nil {
+			t.Error(err)
+		}
+	}()
+	url := database(t, own)
+	p, s := pool(t, url), newStreet(t, url)
+	r, stop := relaying(t, Options{Street: s, Store: s.Store})
+	defer p.Close()
+	defer stop()
+	_, over := fight(t, p, 8, 5, 300, true)
+	for range 4 {
+		before := len(s.events())
+		until(t, "some more are relayed", func() bool { return len(s.events()) > before+10 })
+		// Without the answer of their commit producers do not know what became of it. The table that they count in does.
+		if err := own.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'grapnel'`); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := own.Crash(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	counted := over()
+	until(t, "all is relayed", func() bool { return left(t, p) == 0 })
+	s.ordered(counted)
+	if st, _ := r.Status("src_1"); st.State != Relaying || st.Moved == 0 {
+		t.Errorf("in the end: %+v", st)
+	}
+}
+
+// TestSetAside: what cannot be an event is kept with the reason, and holds up nothing.
+func TestSetAside(t *testing.T) {
+	url := database(t, server)
+	p, s := pool(t, url), newStreet(t, url)
+	s.injure = func(events []store.Incoming) (before, after error) {
+		for _, in := range events {
+			if string(in.Event.Data) == `"not today"` {
+				return grapnel.Errorf(grapnel.CodeInvalid, "not today"), nil
+			}
+		}
+		return nil, nil
+	}
+	same := event("k", `1`)
+	same.ID = "evt_twice"
+	do(t, p, event("k", `0`), same, event("k", `{"big":"`+strings.Repeat("x", 1000)+`"}`), event("k", strings.Repeat("[", 65)+strings.Repeat("]", 65)))
+	again := same
+	again.Data = []byte(`"another"`)
+	do(t, p, same, again, event("k", `"not today"`), event("k", `2`))
+	// Somebody writes rows past the function.
+	if _, err := p.Exec(t.Context(), `INSERT INTO grapnel.outbox_event VALUES
+		(1000000, 1000000, 'a b', NULL, 'evt_1', '{}', NULL, now()), (1000000, 1000001, 'a', NULL, 'evt_2', '{', NULL, now()),
+		(1000000, 1000002, 'a', NULL, 'evt_3', '{}', '[]', now()), (1000000, 1000003, 'a', NULL, 'evt 4', '{}', NULL, now()),
+		(1000000, 1000004, 'a', NULL, 'evt_5', '\x22ff22', NULL, now())`); err != nil {
+		t.Fatal(err)
+	}
+	do(t, p, event("k", `3`))
+	for range 2 {
+		// The second relay finds nothing to do again.
+		r, stop := relaying(t, Options{Street: s, Store: s.Store, MaxEvent: 500})
+		until(t, "all is relayed", func() bool { return left(t, p) == 0 })
+		stop()
+		if st, _ := r.Status("src_1"); st.Aside != 0 && st.Aside != 9 {
+			t.Errorf("%d were set aside", st.Aside)
+		}
+	}
+	var got []string
+	for _, ev := range s.events() {
+		got = append(got, string(ev.Data))
+	}
+	if want := "0 1 2 3"; strings.Join(got, " ") != want {
+		t.Errorf("arrived: %s", got)
+	}
+	why := map[string]int{}
+	for _, a := range s.asides() {
+		if a.Tenant != "acme" || a.Source != "src_1" || len(a.Checks) != 1 || a.Checks[0].Passed {
+			t.Errorf("%+v", a)
+			continue
+		}
+		why[string(a.Why)+": "+a.Checks[0].Text]++
+	}
+	for _, want := range []string{"refused: its data are 1010 bytes; at most 500 are taken", "refused: its data are nested more than 64 levels deep",
+		"conflict: an event with this id exists and has another type, key, tenant or data", "refused: not today",
+		"refused: its type is not made of segments of [A-Za-z0-9_-] joined by dots", "refused: its id is not 1 to 64 characters of [A-Za-z0-9_-]",
+		"refused: its metadata are not at most 32 strings of at most 1024 bytes"} {
+		if why[want] != 1 {
+			t.Errorf("%d were set aside because %s", why[want], want)
+		}
+	}
+	if n := why["refused: its data are not JSON in UTF-8"]; n != 2 {
+		t.Errorf("%d were set aside because they are no JSON", n)
+	}
+}
+
+// TestAway: a database that is not there, or has no outbox, is seen, costs the others nothing, and its password is nowhere.
+func TestAway(t *testing.T) {
+	var log bytes.Buffer
+	var mu sync.Mutex
+	url, bare := database(t, server), server.URL("postgres")
+	p := pool(t, url)
+	s := newStreet(t, url, "postgres://u:hunter2@127.0.0.1:1/none?connect_timeout=2", bare, "postgres://u:hunter2@127.0.0.1:x/none")
+	r, stop := relaying(t, Options{Street: s, Store: s.Store, Log: slog.New(slog.NewJSONHandler(writer(func(b []byte) (int, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return log.Write(b)
+	}), nil))})
+	state := func(id string, want State) func() bool {
+		return func() bool { st, _ := r.Status(id); return st.State == want }
+	}
+	for _, id := range []string{"src_2", "src_3", "src_4"} {
+		until(t, id+" is away", state(id, Away))
+	}
+	do(t, p, event("k", `1`))
+	until(t, "the other one is relayed", func() bool { return left(t, p) == 0 })
+	for id, says := range map[string]string{"src_2": "127.0.0.1", "src_3": "grapnel outbox install", "src_4": "postgres://user:password@host"} {
+		st, _ := r.Status(id)
+		if !strings.Contains(st.Detail, says) || strings.Contains(fmt.Sprintf("%+v", st), "hunter2") {
+			t.Errorf("%+v", st)
+		}
+	}
+	// A source that is paused, or deleted, has no courier, and one that has an outbox again has one.
+	paused := s.Sources(store.Everyone())
+	paused[0].Paused = true
+	s.set(paused[0])
+	until(t, "nobody relays", func() bool { _, a := r.Status("src_1"); _, b := r.Status("src_2"); return !a && !b })
+	do(t, p, event("k", `2`))
+	paused[0].Paused = false
+	s.set(paused[0])
+	until(t, "it is relayed again", func() bool { return left(t, p) == 0 })
+	stop()
+	mu.Lock()
+	defer mu.Unlock()
+	if strings.Contains(log.String(), "hunter2") || !strings.Contains(log.String(), "src_2") {
+		t.Errorf("the log: %s", log.String())
+	}
+}
+
+type writer func([]byte) (int, error)
+
+func (w writer) Write(b []byte) (int, error) { return w(b) }
+
+// TestRefusals: while the server takes no more, events wait where they are, the source says so, and its lag grows.
+func TestRefusals(t *testing.T) {
+	url := database(t, server)
+	p, s := pool(t, url), newStreet(t, url)
+	var mu sync.Mutex
+	full := true
+	s.injure = func([]store.Incoming) (before, after error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if full {
+			return &grapnel.Error{Code: grapnel.CodeOverloaded, Detail: "too much", RetryAfter: 10 * time.Millisecond}, nil
+		}
+		return nil, nil
+	}
+	r, _ := relaying(t, Options{Street: s, Store: s.Store})
+	do(t, p, event("k", `1`))
+	until(t, "it is held", func() bool { st, _ := r.Status("src_1"); return st.State == Held && st.Lag > 100*time.Millisecond })
+	if left(t, p) == 0 || len(s.events()) > 0 {
+		t.Error("it is gone")
+	}
+	mu.Lock()
+	full = false
+	mu.Unlock()
+	until(t, "it is relayed", func() bool { return left(t, p) == 0 })
+	until(t, "all is well", func() bool { st, _ := r.Status("src_1"); return st.State == Relaying && st.Lag == 0 })
+}
+
+// TestSleep: a relay that sleeps is woken; one that is awake asks for no NOTIFY.
+func TestSleep(t *testing.T) {
+	url := database(t, server)
+	p, s := pool(t, url), newStreet(t, url)
+	sleeps := func() (is bool) {
+		i, err := Inspect(t.Context(), url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return i.Asleep
+	}
+	relaying(t, Options{Street: s, Store: s.Store})
+	var waits []time.Duration
+	for n := range 5 {
+		until(t, "it sleeps", sleeps)
+		began := time.Now()
+		do(t, p, event("k", fmt.Sprint(n)))
+		until(t, "it arrives", func() bool { return len(s.events()) == n+1 })
+		waits = append(waits, time.Since(began))
+		until(t, "it is removed", func() bool { return left(t, p) == 0 })
+		if sleeps() {
+			t.Error("it asks to be woken although it is awake")
+		}
+	}
+	// Without being woken each would wait a random part of asleep; that all five wait only a tenth of it is one in a hundred thousand.
+	woken := 0
+	for _, d := range waits {
+		if d < asleep/2 {
+			woken++
+		}
+	}
+	t.Log("commit to arrival, asleep:", waits)
+	if woken < 4 {
+		t.Errorf("waited %v", waits)
+	}
+}
+
+// TestLateCommit: a transaction that drew its number long before it commits is not overlooked, whatever was relayed meanwhile; and what is
+// relayed is passed over once nobody can have drawn a lower number.
+func TestLateCommit(t *testing.T) {
+	url := database(t, server)
+	p := pool(t, url)
+	opened, err := open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := opened.(*pgBox)
+	defer b.Close()
+	look := func() (found []string) {
+		t.Helper()
+		got, err := b.look(t.Context(), 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range got.rows {
+			found = append(found, string(r.data))
+		}
+		if err := b.take(t.Context(), got); err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	late, err := p.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := outbox.PublishPgx(t.Context(), late, event("late", `0`)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := late.Exec(t.Context(), `SET CONSTRAINTS ALL IMMEDIATE`); err != nil {
+		t.Fatal(err)
+	}
+	for n := 1; n <= 5; n++ {
+		do(t, p, event(fmt.Sprint("k", n), fmt.Sprint(n)))
+		if got := look(); len(got) != 1 || got[0] != fmt.Sprint(n) {
+			t.Fatalf("found %v, not %d", got, n)
+		}
+	}
+	if b.low != 0 {
+		t.Errorf("it passes over %d although number 1 is not committed", b.low)
+	}
+	// What is published after the number was drawn is a batch of its own.
+	if err := errors.Join(outbox.PublishPgx(t.Context(), late, event("late", `6`)), late.Commit(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	if got := look(); strings.Join(got, " ") != "0 6" {
+		t.Fatalf("of the late one came %v", got)
+	}
+	for n := 7; n < 12; n++ {
+		do(t, p, event("k", fmt.Sprint(n)))
+		look()
+	}
+	if b.low < 7 {
+		t.Errorf("it passes over no more than %d", b.low)
+	}
+}
+
+// TestPages: a transaction that is larger than a page, in rows and in bytes, arrives whole and in order.
+func TestPages(t *testing.T) {
+	url := database(t, server)
+	p, s := pool(t, url), newStreet(t, url)
+	// A transaction of which somebody has removed everything by hand stands in nobody's way.
+	if _, err := p.Exec(t.Context(), `INSERT INTO grapnel.outbox_commit VALUES (nextval('grapnel.outbox_commit_number'), 0, now())`); err != nil {
+		t.Fatal(err)
+	}
+	var events []outbox.Event
+	for n := range 2*pageRows + 10 {
+		data := fmt.Sprint(n + 1)
+		if n > 2*pageRows-15 {
+			data = strings.Repeat(" ", 200<<10) + data // JSON may have space around it
+		}
+		events = append(events, event("k", data))
+	}
+	do(t, p, events...)
+	relaying(t, Options{Street: s, Store: s.Store})
+	until(t, "all is relayed", func() bool { return left(t, p) == 0 })
+	got := s.events()
+	if len(got) != len(events) {
+		t.Fatalf("%d of %d arrived", len(got), len(events))
+	}
+	for i := range got {
+		if !bytes.Equal(got[i].Data, events[i].Data) {
+			t.Fatalf("event %d is another one", i)
+		}
+	}
+}
+
+// TestRights: a role that may only publish publishes and sees nothing; one that may only relay relays. Installing again changes nothing, and
+// what is newer is left alone.
+func TestRights(t *testing.T) {
+	url := database(t, server)
+	p, s := pool(t, url), newStreet(t, strings.Replace(url, "user=postgres", "user=relays", 1))
+	for _, sql := range []string{`CREATE ROLE publishes LOGIN`, `CREATE ROLE relays LOGIN`} {
+		if _, err := p.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	do(t, p, event("k", `1`))
+	before, err := Install(t.Context(), url, Rights{Publishers: []string{"publishes"}, Relays: []string{"relays"}})
+	if err != nil || before.Version != outbox.Version || before.Waiting != 1 {
+		t.Fatalf("%+v, %v", before, err)
+	}
+	mortal := pool(t, strings.Replace(url, "user=postgres", "user=publishes", 1))
+	do(t, mortal, event("k", `2`))
+	var n int
+	if err := mortal.QueryRow(t.Context(), `SELECT count(*) FROM grapnel.outbox_event`).Scan(&n); err == nil {
+		t.Error("whoever may publish may read")
+	}
+	relaying(t, Options{Street: s, Store: s.Store})
+	until(t, "all is relayed", func() bool { return left(t, p) == 0 })
+	if len(s.events()) != 2 {
+		t.Errorf("%d arrived", len(s.events()))
+	}
+	if _, err := p.Exec(t.Context(), `UPDATE grapnel.outbox_installation SET version = $1`, outbox.Version+1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Install(t.Context(), url, Rights{}); grapnel.CodeOf(err) != grapnel.CodeConflict {
+		t.Errorf("a newer one is overwritten: %v", err)
+	}
+	if _, err := p.Exec(t.Context(), outbox.InstallSQL(), pgx.QueryExecModeSimpleProtocol); err == nil || !strings.Contains(err.Error(), "newer") {
+		t.Errorf("the SQL by itself overwrites a newer one: %v", err)
+	}
+}
+
+func TestUninstall(t *testing.T) {
+	url := database(t, server)
+	p := pool(t, url)
+	do(t, p, event("k", `1`), event("k", `2`))
+	if _, err := Uninstall(t.Context(), url, 1); grapnel.CodeOf(err) != grapnel.CodeConflict {
+		t.Errorf("more than expected is removed: %v", err)
+	}
+	if was, err := Uninstall(t.Context(), url, 2); err != nil || was.Waiting != 2 {
+		t.Errorf("%+v, %v", was, err)
+	}
+	if is, err := Inspect(t.Context(), url); err != nil || is.Version != 0 {
+		t.Errorf("%+v, %v", is, err)
+	}
+	if _, err := Install(t.Context(), url, Rights{}); err != nil {
+		t.Error(err)
+	}
+}
