@@ -69,7 +69,7 @@ type queueView struct {
 
 // QueueCounts are what is in a queue, and who takes from it.
 type QueueCounts struct {
-	Ready     *int64         `json:"ready,omitempty" doc:"due, and nobody has it; this and those below only when one queue is asked for. Above 10000 they may be rough"`
+	Ready     *int64         `json:"ready,omitempty" doc:"due, and nobody has it; this and those below may be rough above 10000"`
 	Leased    *int64         `json:"leased,omitempty"`
 	Delayed   *int64         `json:"delayed,omitempty" doc:"due later: after a nack, or by the policy"`
 	Waiting   *int64         `json:"waiting,omitempty" doc:"behind another one of its key"`
@@ -77,7 +77,7 @@ type QueueCounts struct {
 	Dead      *int64         `json:"dead,omitempty" doc:"dead letters that are not discarded"`
 	OldestAge *span          `json:"oldest_age,omitempty" doc:"of the oldest that is not over; absent: there is none"`
 	OldestAt  *stamp         `json:"oldest_at,omitempty" doc:"when that was accepted"`
-	Consumers []consumerView `json:"consumers,omitzero" nullable:"false" doc:"who has asked within a day, or holds leases"`
+	Consumers []consumerView `json:"consumers,omitzero" nullable:"false" doc:"who has asked within a day, or holds leases; only when one queue is asked for"`
 }
 
 // consumerView is who takes from a queue.
@@ -102,10 +102,13 @@ func viewQueue(ep *grapnel.Endpoint) queueView {
 
 func viewCounts(n grapnel.QueueCounts, consumers []grapnel.Consumer, now time.Time) QueueCounts {
 	v := QueueCounts{Ready: &n.Ready, Leased: &n.Leased, Delayed: &n.Delayed, Waiting: &n.Waiting, Blocked: &n.Blocked, Dead: &n.Dead,
-		OldestAt: stampOf(n.Oldest), Consumers: make([]consumerView, len(consumers))}
+		OldestAt: stampOf(n.Oldest)}
 	if !n.Oldest.IsZero() {
 		age := span(max(now.Sub(n.Oldest), 0).Round(time.Millisecond))
 		v.OldestAge = &age
+	}
+	if consumers != nil {
+		v.Consumers = make([]consumerView, len(consumers))
 	}
 	for i, c := range consumers {
 		v.Consumers[i] = consumerView{c.Name, c.Leased, stamp(c.SeenAt)}

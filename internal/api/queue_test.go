@@ -216,7 +216,7 @@ func TestQueueIsMadeAndChanged(t *testing.T) {
 	}
 	w.as(acmeAdmin, 404, "GET", "/v1/queues/"+id, "")
 	for key, n := range map[string]int{admin: 2, acmeAdmin: 1} {
-		if data := w.as(key, 200, "GET", "/v1/queues", "")["data"].([]any); len(data) != n {
+		if data := w.as(key, 200, "GET", "/v1/queues", "")["data"].([]any); len(data) != n || data[0].(map[string]any)["ready"] == nil {
 			t.Errorf("listed %v", data)
 		}
 	}

@@ -24,7 +24,7 @@ func queueRoutes() []route {
 				"found at /v1/endpoints/{id}/… too, with its deliveries, lanes, statistics and replays; it is in no list of endpoints.",
 			body: &intake{types: []string{grapnel.JSONType}}, takes: newQueue{}, gives: map[int]any{201: queueView{}}},
 		{method: "GET", path: "/v1/queues", scope: grapnel.ScopeRead, handle: (*api).listQueues,
-			name: "list-queues", tag: "Queues", summary: "List queues", about: "Without counts and consumers.",
+			name: "list-queues", tag: "Queues", summary: "List queues, with what is in them",
 			query: pageOf(tenantParam), gives: map[int]any{200: list[queueView]{}}},
 		{method: "GET", path: "/v1/queues/{name}", scope: grapnel.ScopeRead, handle: (*api).getQueue,
 			name: "get-queue", tag: "Queues", summary: "Get a queue by its name or id, with what is in it and who takes from it",
@@ -86,10 +86,19 @@ func (a *api) listQueues(c *call) (answer, error) {
 	found := slices.DeleteFunc(a.Street.Queues(c.scope), func(ep grapnel.Endpoint) bool {
 		return ep.ID <= after || tenant != "" && ep.Tenant != tenant
 	})
+	room, err := a.room()
+	if err != nil {
+		return answer{}, err
+	}
 	part := page(c, found, limit, func(ep *grapnel.Endpoint) string { return ep.ID })
 	out := list[queueView]{Data: make([]queueView, len(part.Data)), Next: part.Next}
 	for i := range part.Data {
+		counts, err := room.Counts(c.Context(), part.Data[i].ID)
+		if err != nil {
+			return answer{}, err
+		}
 		out.Data[i] = viewQueue(&part.Data[i])
+		out.Data[i].QueueCounts = viewCounts(counts, nil, c.now)
 	}
 	return jsonAnswer(http.StatusOK, out), nil
 }
