@@ -55,6 +55,15 @@ func gone(err error) bool {
 	return false
 }
 
+// broken says whether a transaction, of which nothing was written, has failed because its connection was cut, which may have been long before.
+func broken(err error) bool {
+	if err == nil || errors.Is(err, errUnknown) || errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(*pgconn.ConnectError)) {
+		return false
+	}
+	state := stateOf(err)
+	return state == "" && !decided(err) && !errors.Is(err, errSpoiled) || len(state) == 5 && state[:3] == "57P"
+}
+
 // asError is the error that a caller gets. Unless the outcome is unknown it has a code, which says that nothing was written.
 func asError(err error) error {
 	switch {

@@ -2,8 +2,6 @@ package postgres
 
 import (
 	"cmp"
-	"hash/fnv"
-	"slices"
 	"strings"
 
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -24,13 +22,13 @@ type needs struct {
 	refers    bool // deliveries that are over must not be removed meanwhile
 	removes   bool // they are removed
 
-	queue      string          // from which nobody else claims meanwhile
-	shards     map[int16]bool  // whose epochs must not change
-	guarded    []int64         // deliveries whose shards are such
-	keys       map[string]bool // idempotency keys
-	lanes      map[wish]int64  // how many positions are wanted in them
-	deliveries []int64         // to be changed, or looked at wherever they are
+	queue      string         // from which nobody else claims meanwhile
+	shards     map[int16]bool // whose epochs must not change
+	guarded    []int64        // deliveries whose shards are such
+	lanes      map[wish]int64 // how many positions are wanted in them
+	deliveries []int64        // to be changed, or looked at wherever they are
 
+	keys       map[string]bool // idempotency keys
 	ids        map[string]bool // of events
 	known      map[string]bool // what events are known by
 	endpoints  map[string]bool // of which it has to be known whether they are there
@@ -62,18 +60,6 @@ func (n *needs) guard(endpoint string, epoch int64) {
 func (n *needs) position(endpoint, key string) {
 	n.targets[endpoint] = true
 	n.lanes[wish{endpoint, key}]++
-}
-
-// hashes are the locks of idempotency keys, in the order in which they are taken.
-func (n *needs) hashes() []int32 {
-	var hashes []int32
-	for key := range n.keys {
-		h := fnv.New32a()
-		_, _ = h.Write([]byte(key))
-		hashes = append(hashes, int32(h.Sum32()))
-	}
-	slices.Sort(hashes)
-	return slices.Compact(hashes)
 }
 
 // wanted are the lanes by name, and how many positions.

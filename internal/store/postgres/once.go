@@ -18,15 +18,16 @@ type answer struct {
 	store.Answer
 	key     string
 	expires int64
+	now     int64 // when it was made
 }
 
 const (
 	answerColumns = "key, fingerprint, expires, status, body"
 	answersQuery  = "SELECT " + answerColumns + " FROM answer WHERE key = ANY($1)"
 	recallQuery   = "SELECT " + answerColumns + " FROM answer WHERE key = $1 AND expires > $2"
+	dropExpired   = "DELETE FROM answer a USING unnest($1::text[], $2::bigint[]) u(key, now) WHERE a.key = u.key AND a.expires <= u.now"
 	addAnswers    = `INSERT INTO answer (key, fingerprint, expires, status, body)
-		SELECT * FROM unnest($1::text[], $2::bytea[], $3::bigint[], $4::int[], $5::bytea[])
-		ON CONFLICT (key) DO UPDATE SET fingerprint = excluded.fingerprint, expires = excluded.expires, status = excluded.status, body = excluded.body`
+		SELECT * FROM unnest($1::text[], $2::bytea[], $3::bigint[], $4::int[], $5::bytea[])`
 	dropAnswers = `DELETE FROM answer WHERE key IN (SELECT key FROM answer WHERE expires <= $1 ORDER BY expires, key LIMIT $2
 		FOR UPDATE SKIP LOCKED) AND expires <= $1`
 )
@@ -74,19 +75,22 @@ func (t *tx) remember(once *store.Once, done any) {
 	if once == nil {
 		return
 	}
-	a := &answer{Answer: once.Answer(done), key: once.Key, expires: micros(once.Expires)}
+	a := &answer{Answer: once.Answer(done), key: once.Key, expires: micros(once.Expires), now: micros(once.Now)}
 	a.Fingerprint, a.Body = once.Fingerprint, bytes.Clone(a.Body)
 	t.answers[once.Key] = a
 	t.remembered = append(t.remembered, a)
 }
 
+// flushAnswers spoils the transaction if another one has made an answer for the same key meanwhile: made again, it finds that.
 func (t *tx) flushAnswers(b *pgx.Batch) {
 	rows := slices.DeleteFunc(t.remembered, func(a *answer) bool { return t.answers[a.key] != a })
 	if len(rows) == 0 {
 		return
 	}
 	slices.SortFunc(rows, func(x, y *answer) int { return strings.Compare(x.key, y.key) })
-	b.Queue(addAnswers, column(rows, func(a *answer) string { return a.key }), column(rows, func(a *answer) []byte { return a.Fingerprint[:] }),
+	keys := column(rows, func(a *answer) string { return a.key })
+	b.Queue(dropExpired, keys, column(rows, func(a *answer) int64 { return a.now }))
+	b.Queue(addAnswers, keys, column(rows, func(a *answer) []byte { return a.Fingerprint[:] }),
 		column(rows, func(a *answer) int64 { return a.expires }), column(rows, func(a *answer) int32 { return int32(a.Status) }),
 		column(rows, func(a *answer) []byte { return a.Body }))
 }

@@ -6,8 +6,9 @@
 // are busy make up the next transaction together. An operation that cannot be done is refused before anything is written.
 //
 // Locks are taken in one order everywhere, so that transactions wait for each other but never in a circle: the configuration (shared, unless it is
-// changed), idempotency keys, lanes by endpoint and key, pending deliveries without a lane by number, and what is counted at the end.
-// A lane's row stands for all that waits in the lane: whoever holds it gives positions and moves heads, so positions follow the order of
+// changed), shards, lanes by endpoint and key, pending deliveries without a lane by number, then the tables in the order in which they are
+// written. What two may make at the same time (an event's id, an idempotency key) is not locked: a unique index refuses the second one, whose
+// transaction is made again and finds it. A lane's row stands for all that waits in the lane: whoever holds it gives positions and moves heads, so positions follow the order of
 // commits, without gaps, whichever node accepts.
 //
 // No session state is used, so a pooler may hand out connections for single transactions; then add default_query_exec_mode=exec to the URL.
@@ -54,7 +55,8 @@ type Options struct {
 
 // Store is an open database.
 type Store struct {
-	pool    *pgxpool.Pool
+	pool    *pgxpool.Pool // for reads, and what happens rarely
+	writing *pgxpool.Pool // for the writers, so that reads do not keep them from one
 	names   names
 	packer  *codec.Packer
 	log     *slog.Logger
@@ -80,6 +82,9 @@ var errClosed = errors.New("postgres: the store is closed")
 // slots is how many rows a count is spread over at most, so that writers need not wait for each other.
 const slots = 16
 
+// connectTimeout is how long a connection may take to be made.
+const connectTimeout = 5 * time.Second
+
 // Check says whether a text is the URL of a database. It does not look whether there is one.
 func Check(url string) error {
 	if _, err := pgxpool.ParseConfig(url); err != nil {
@@ -98,13 +103,23 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 		return nil, err
 	}
 	writers, readers := cmp.Or(o.Writers, 4), cmp.Or(o.Readers, 8)
-	config.MaxConns = int32(writers + readers)
+	if config.ConnConfig.ConnectTimeout == 0 || config.ConnConfig.ConnectTimeout > connectTimeout {
+		config.ConnConfig.ConnectTimeout = connectTimeout
+	}
+	config.MaxConns = int32(readers)
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("opening the database: %w", err)
 	}
+	config = config.Copy()
+	config.MaxConns = int32(writers)
+	writing, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("opening the database: %w", err)
+	}
 	s := &Store{
-		pool: pool, names: newNames(), log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), now: o.Now, callers: o.CallersClock,
+		pool: pool, writing: writing, names: newNames(), log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), now: o.Now, callers: o.CallersClock,
 		requests: make(chan *request, most), quit: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	if s.now == nil {
@@ -166,6 +181,7 @@ func (s *Store) Close() error {
 
 func (s *Store) release() {
 	s.pool.Close()
+	s.writing.Close()
 	if s.packer != nil {
 		s.packer.Close()
 	}

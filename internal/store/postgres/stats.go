@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // Stats are counters since the store was opened.
@@ -63,7 +65,11 @@ func (s *Store) Stats() Stats {
 	sum := s.stats.sum
 	sum.CommitBuckets = append([]int64(nil), sum.CommitBuckets...)
 	s.stats.mu.Unlock()
-	pool := s.pool.Stat()
-	sum.Spoiled, sum.Queued, sum.Connections, sum.Busy = s.stats.spoiled.Load(), len(s.requests), int(pool.TotalConns()), int(pool.AcquiredConns())
+	sum.Spoiled, sum.Queued = s.stats.spoiled.Load(), len(s.requests)
+	for _, pool := range []*pgxpool.Pool{s.pool, s.writing} {
+		is := pool.Stat()
+		sum.Connections += int(is.TotalConns())
+		sum.Busy += int(is.AcquiredConns())
+	}
 	return sum
 }

@@ -99,7 +99,6 @@ type standing struct {
 const (
 	shareLock    = "SELECT pg_advisory_xact_lock_shared($1::int, $2::int)"
 	aloneLock    = "SELECT pg_advisory_xact_lock($1::int, $2::int)"
-	keysLock     = "SELECT pg_advisory_xact_lock(1735552118, k) FROM unnest($1::int[]) k" // a class of their own
 	lanesLock    = "SELECT FROM lane WHERE number IN (SELECT lane FROM pending WHERE seq = ANY($1) AND lane <> 0) ORDER BY target, key FOR UPDATE"
 	loneLock     = "SELECT FROM pending WHERE seq = ANY($1) AND lane = 0 ORDER BY seq FOR UPDATE"
 	positionsSQL = `INSERT INTO lane AS l (target, key, last)
@@ -157,7 +156,6 @@ func (t *tx) begin() error {
 		b.Queue(guardLock, sortedKeys(n.shards, cmp.Compare[int16]), n.guarded).Query(t.readEpochs)
 	}
 	if len(n.keys) > 0 {
-		b.Queue(keysLock, n.hashes())
 		b.Queue(answersQuery, keysOf(n.keys)).Query(t.readAnswers)
 	}
 	targets, keys, counts := n.wanted(&t.store.names)

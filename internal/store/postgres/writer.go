@@ -176,7 +176,7 @@ func (s *Store) commit(slot int16, batch []*request) {
 	}
 }
 
-// try makes the transaction, again and again as long as others spoil it.
+// try makes the transaction, again and again as long as others spoil it, or its connection turns out to be cut.
 func (s *Store) try(slot int16, batch []*request) (err error) {
 	ctx, cancel := context.WithTimeout(s.ctx, patience)
 	defer cancel()
@@ -184,10 +184,12 @@ func (s *Store) try(slot int16, batch []*request) (err error) {
 		for _, r := range batch {
 			r.err = nil
 		}
-		if err = s.transact(ctx, slot, batch); !spoiled(err) {
-			break
+		switch err = s.transact(ctx, slot, batch); {
+		case spoiled(err):
+			s.stats.spoiled.Add(1)
+		case !broken(err):
+			return asError(err)
 		}
-		s.stats.spoiled.Add(1)
 	}
 	return asError(err)
 }
@@ -201,7 +203,7 @@ func (s *Store) transact(ctx context.Context, slot int16, batch []*request) erro
 	if err := s.learn(ctx, t.needs.targets, t.needs.kinds); err != nil {
 		return err
 	}
-	conn, err := s.pool.Acquire(ctx)
+	conn, err := s.writing.Acquire(ctx)
 	if err != nil {
 		return err
 	}
