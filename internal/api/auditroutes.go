@@ -28,10 +28,10 @@ func auditRoutes() []route {
 type auditView struct {
 	Number     int64   `json:"number" doc:"of the entry; a later entry has a higher one"`
 	At         stamp   `json:"at"`
-	Tenant     string  `json:"tenant" doc:"whose endpoint it is about"`
+	Tenant     string  `json:"tenant" doc:"whose it is that it is about"`
 	Actor      string  `json:"actor" doc:"the id of an API key; grapnel: the server by itself"`
-	Verb       string  `json:"verb" enum:"create,change,pause,resume,disable,enable,delete,rotate_secret,test,probe,retry,skip,note,discard,replay,pause_replay,resume_replay,cancel_replay,stop_replay"`
-	EndpointID *string `json:"endpoint_id"`
+	Verb       string  `json:"verb" enum:"create,change,pause,resume,disable,enable,delete,rotate_secret,test,probe,retry,skip,note,discard,empty,replay,pause_replay,resume_replay,cancel_replay,stop_replay"`
+	EndpointID *string `json:"endpoint_id" doc:"of the endpoint, queue or source that it is about"`
 	DeliveryID *string `json:"delivery_id"`
 	Reason     *string `json:"reason" doc:"the actor's own words"`
 }

@@ -160,6 +160,9 @@ func TestPatchingASourceKeepsItsSecrets(t *testing.T) {
 	if got["rate_limit"] != nil || got["status"] != "paused" || got["verify"].(map[string]any)["tolerance"] != "1m0s" {
 		t.Errorf("it is %v", got)
 	}
+	if entry := w.must(200, "GET", "/v1/audit?limit=1", "")["data"].([]any)[0].(map[string]any); entry["verb"] != "pause" || entry["endpoint_id"] != id {
+		t.Errorf("the audit says %v", entry)
+	}
 	if d := cmp.Diff(map[string]any{"by": []any{"content"}, "window": "240h0m0s", "ignore": []any{"$.sent_at"}}, got["dedupe"]); d != "" {
 		t.Error(d)
 	}

@@ -154,17 +154,24 @@ func (a *api) changeSource(c *call, verb grapnel.Verb, reason string, edit func(
 		if err != nil {
 			return s, err
 		}
+		paused := s.Paused
 		if err := edit(&s); err != nil {
 			return s, err
 		}
 		s.UpdatedAt = c.now
-		asked := s.Revision
+		asked, called := s.Revision, verb
+		switch {
+		case s.Paused && !paused:
+			called = grapnel.VerbPause
+		case paused && !s.Paused:
+			called = grapnel.VerbResume
+		}
 		reply := func(done store.Put) answer {
 			s := s
 			s.Revision = done.Revision
 			return jsonAnswer(http.StatusOK, viewSource(&s, c.now))
 		}
-		with := store.With{Audit: c.ofSource(verb, &s, reason)}
+		with := store.With{Audit: c.ofSource(called, &s, reason)}
 		if c.Method == http.MethodPost {
 			with.Once = withEffect(c, reply)
 		}
