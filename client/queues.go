@@ -41,7 +41,7 @@ type Queue struct {
 	MaxLeased      int                    `json:"max_leased"`
 	Status         grapnel.EndpointStatus `json:"status"`
 	DisabledReason string                 `json:"disabled_reason"`
-	*QueueCounts                          // nil in lists
+	*QueueCounts                          // nil: the server did not say
 	Consumers      []Consumer             `json:"consumers"` // who has asked within a day or holds leases; not in lists
 	CreatedAt      time.Time              `json:"created_at"`
 	UpdatedAt      time.Time              `json:"updated_at"`

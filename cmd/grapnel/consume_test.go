@@ -322,3 +322,12 @@ func TestInboxFillsItsPage(t *testing.T) {
 		t.Errorf("exit code %d after %d pages: %q %s", got.code, asked, got.out, got.errs)
 	}
 }
+
+func TestQueuesAreListedWithWhatIsInThem(t *testing.T) {
+	srv := newFake(t, always(200, `{"data":[{"id":"que_1","name":"orders","status":"enabled","policy":"hooque","ready":7,"leased":1,"delayed":0,"waiting":4,"blocked":0,"dead":2,`+
+		`"oldest_age":"61.2s"}],"next":null}`))
+	got := invoke(t, srv.env(), "", "queues", "list")
+	if want := []string{"orders", "enabled", "7", "1", "0", "4", "0", "2", "1m1s", "*", "hooque", "que_1"}; !slices.Equal(strings.Fields(strings.SplitN(got.out, "\n", 2)[1]), want) {
+		t.Errorf("exit code %d: %s", got.code, got.out)
+	}
+}

@@ -105,7 +105,7 @@ func (s *session) queuesCreate() *cobra.Command {
 func (s *session) queuesList() *cobra.Command {
 	var f client.QueueFilter
 	c := paging(&cobra.Command{
-		Use: "list", Short: "List queues",
+		Use: "list", Short: "List queues and what is in them",
 		RunE: s.ask(func(ctx context.Context, r reader, _ []string) (cli.View, error) {
 			p, err := r.Queues(ctx, f)
 			if err != nil {
@@ -196,14 +196,28 @@ func (s *session) queuesDelete() *cobra.Command {
 	return c
 }
 
-var queueHead = []string{"QUEUE", "STATUS", "TYPES", "SOURCE", "POLICY", "ORDERING", "LEASE", "ID", "TENANT"}
+var queueHead = []string{"QUEUE", "STATUS", "READY", "LEASED", "DELAYED", "WAITING", "BLOCKED", "DEAD", "OLDEST", "TYPES", "SOURCE", "POLICY", "ID", "TENANT"}
 
 func queueRow(q *client.Queue) []string {
 	types := "*"
 	if len(q.EventTypes) > 0 {
 		types = strings.Join(q.EventTypes, ",")
 	}
-	return []string{q.Name, string(q.Status), types, q.Source, policyName(q.Policy), string(q.Ordering), q.Lease.String(), q.ID, q.Tenant}
+	row := append([]string{q.Name, string(q.Status)}, countsOf(q)...)
+	return append(row, types, q.Source, policyName(q.Policy), q.ID, q.Tenant)
+}
+
+// countsOf is what is in a queue, as far as the server said.
+func countsOf(q *client.Queue) []string {
+	n := q.QueueCounts
+	if n == nil {
+		return make([]string, 7)
+	}
+	oldest := ""
+	if n.OldestAge != nil {
+		oldest = n.OldestAge.Std().Round(time.Second).String()
+	}
+	return []string{number(n.Ready), number(n.Leased), number(n.Delayed), number(n.Waiting), number(n.Blocked), number(n.Dead), oldest}
 }
 
 func number(n int64) string { return strconv.FormatInt(n, 10) }
@@ -213,16 +227,12 @@ func queueView(r reader, q *client.Queue) cli.View {
 	form := [][]string{
 		{"queue", q.Name}, {"id", q.ID}, {"status", string(q.Status)}, {"why", q.DisabledReason}, {"tenant", q.Tenant}, {"description", q.Description},
 	}
-	if n := q.QueueCounts; n != nil {
-		form = append(form, [][]string{{"ready", number(n.Ready)}, {"leased", number(n.Leased)}, {"delayed", number(n.Delayed)},
-			{"waiting", number(n.Waiting)}, {"blocked", number(n.Blocked)}, {"dead", number(n.Dead)}}...)
-		if n.OldestAge != nil {
-			form = append(form, []string{"oldest", n.OldestAge.Std().Round(time.Second).String()})
-		}
+	for i, n := range countsOf(q) {
+		form = append(form, []string{strings.ToLower(queueHead[i+2]), n})
 	}
 	form = append(form, [][]string{
-		{"types", row[2]}, {"filter", q.Filter}, {"source", q.Source}, {"policy", row[4]}, {"ordering", row[5]},
-		{"lease", row[6]}, {"max leased", strconv.Itoa(q.MaxLeased)}, {"created", r.Time(&q.CreatedAt)},
+		{"types", row[9]}, {"filter", q.Filter}, {"source", q.Source}, {"policy", row[11]}, {"ordering", string(q.Ordering)},
+		{"lease", q.Lease.String()}, {"max leased", strconv.Itoa(q.MaxLeased)}, {"created", r.Time(&q.CreatedAt)},
 	}...)
 	if len(q.Consumers) == 0 {
 		return object(q.ID, q.JSON(), form)
