@@ -15,7 +15,7 @@ import (
 const (
 	mostSearched      = 10_000
 	mostSearchedBytes = 16 << 20
-	leastSearched     = 500
+	leastSearched     = 100
 	searchFor         = 50 * time.Millisecond
 )
 
