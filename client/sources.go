@@ -14,7 +14,8 @@ type NewSource struct {
 	Name         string             `json:"name"`
 	Tenant       string             `json:"tenant,omitempty"`
 	Description  string             `json:"description,omitempty"`
-	Verify       NewVerify          `json:"verify"`
+	Verify       NewVerify          `json:"verify,omitzero"`
+	Outbox       *NewOutbox         `json:"outbox,omitempty"` // instead of Verify: events are read from a producer's outbox
 	Dedupe       *NewDedupe         `json:"dedupe,omitempty"`
 	OnUnverified grapnel.Unverified `json:"on_unverified,omitempty"`
 	Type         string             `json:"type,omitempty"` // a CEL expression; empty: the provider's own field
@@ -22,6 +23,11 @@ type NewSource struct {
 	PublicURL    string             `json:"public_url,omitempty"`
 	RateLimit    *grapnel.RateLimit `json:"rate_limit,omitempty"`
 	MaxBody      int64              `json:"max_body,omitempty"`
+}
+
+// NewOutbox says where a producer's outbox is.
+type NewOutbox struct {
+	DSN string `json:"dsn"` // of the producer's PostgreSQL
 }
 
 // NewVerify says how a source verifies.
@@ -57,6 +63,7 @@ type Source struct {
 	Description  string                 `json:"description"`
 	IngestURL    string                 `json:"ingest_url"` // below the server's address
 	Verify       Verify                 `json:"verify"`
+	Outbox       *Outbox                `json:"outbox"` // nil: it has none
 	Dedupe       Dedupe                 `json:"dedupe"`
 	OnUnverified grapnel.Unverified     `json:"on_unverified"`
 	Type         string                 `json:"type"`
@@ -69,6 +76,19 @@ type Source struct {
 	CreatedAt    time.Time              `json:"created_at"`
 	UpdatedAt    time.Time              `json:"updated_at"`
 	Revision     int64                  `json:"revision"`
+}
+
+// Outbox is how the relay of a source's outbox is doing.
+type Outbox struct {
+	Place       string          `json:"place"` // without what is a secret
+	State       string          `json:"state"` // paused, connecting, relaying, standby, held or away
+	Since       *time.Time      `json:"since"`
+	Detail      string          `json:"detail"` // why, where it is not well
+	Lag         policy.Duration `json:"lag"`    // how long the oldest event waits
+	SeenAt      *time.Time      `json:"seen_at"`
+	LastEventAt *time.Time      `json:"last_event_at"`
+	Events      int64           `json:"events"` // since the server was started
+	SetAside    int64           `json:"set_aside"`
 }
 
 // Verify is how a source verifies, without its secrets.

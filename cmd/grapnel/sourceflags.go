@@ -14,6 +14,7 @@ type sourceFlags struct {
 	flags   *pflag.FlagSet
 	texts   map[string]*string // by flag
 	secrets []string
+	outbox  string
 	by      []string
 	ignore  []string
 	rate    string
@@ -50,6 +51,7 @@ func (e *sourceFlags) add(c *cobra.Command) {
 	for _, flag := range append(verifyFlags, plainFlags...) {
 		e.texts[flag.name] = f.String(flag.name, "", flag.about)
 	}
+	f.StringVar(&e.outbox, "outbox", "", "instead of a scheme: the DSN of a producer's PostgreSQL, as grapnel outbox takes it: @FILE, or - for standard input")
 	f.StringArrayVar(&e.secrets, "secret", nil, "shared with the provider: @FILE, or - for standard input; may be repeated, the newest first")
 	f.StringSliceVar(&e.by, "dedupe", nil, "known by the first there is of event_id, delivery_id, content; none: never")
 	e.texts["dedupe-window"] = f.String("dedupe-window", "", "how long a request is known, as in 192h")
@@ -74,6 +76,13 @@ func (e *sourceFlags) fields(s *session) (map[string]any, error) {
 			}
 			fields[name] = *e.texts[flag.name]
 		}
+	}
+	if e.outbox != "" {
+		dsn, err := s.dsn(e.outbox)
+		if err != nil {
+			return nil, err
+		}
+		fields["outbox"] = map[string]any{"dsn": dsn}
 	}
 	if len(e.secrets) > 0 {
 		all := make([]string, len(e.secrets))

@@ -23,7 +23,8 @@ func (s *session) sourcesCreate() *cobra.Command {
 	c := &cobra.Command{
 		Use: "create NAME", Short: "Create a source and say where its provider has to send", Args: takes(cobra.ExactArgs(1)),
 		Example: "grapnel sources create stripe-live --scheme stripe --secret @stripe.secret\n" +
-			"grapnel sources create partner --scheme hmac --secret - --header X-Signature --encoding hex --prefix sha256= --signed '{timestamp}.{body}' --timestamp-header X-Timestamp",
+			"grapnel sources create partner --scheme hmac --secret - --header X-Signature --encoding hex --prefix sha256= --signed '{timestamp}.{body}' --timestamp-header X-Timestamp\n" +
+			"grapnel sources create orders --outbox @orders.dsn",
 		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
 			fields, err := change.fields(s)
 			if err != nil {
@@ -34,6 +35,9 @@ func (s *session) sourcesCreate() *cobra.Command {
 				fields["tenant"] = tenant
 			}
 			one := new(client.Source)
+			if fields["verify"] == nil && fields["outbox"] == nil {
+				return cli.View{}, &cli.Fault{Exit: cli.ExitUsage, Code: "usage", Text: "grapnel sources create needs --scheme or --outbox", Next: "See: grapnel sources create --help"}
+			}
 			if err := r.Do(ctx, "POST", "/v1/sources", nil, fields, one); err != nil {
 				return cli.View{}, err
 			}
@@ -42,7 +46,7 @@ func (s *session) sourcesCreate() *cobra.Command {
 	}
 	change.add(c)
 	c.Flags().StringVar(&tenant, "tenant", "", "whose source it is")
-	return needs(c, "scheme")
+	return c
 }
 
 func (s *session) sourcesList() *cobra.Command {
@@ -148,11 +152,14 @@ func (s *session) sourcesDelete() *cobra.Command {
 var sourceHead = []string{"SOURCE", "NAME", "SCHEME", "STATUS", "UNVERIFIED", "INGEST", "PROVIDER RETRIES FOR", "TENANT"}
 
 func sourceRow(one *client.Source) []string {
-	retries := ""
+	retries, scheme := "", one.Verify.Scheme
+	if one.Outbox != nil {
+		scheme = "outbox"
+	}
 	if one.Provider.RetriesFor != nil {
 		retries = one.Provider.RetriesFor.String()
 	}
-	return []string{one.ID, one.Name, one.Verify.Scheme, string(one.Status), string(one.OnUnverified), one.IngestURL, retries, one.Tenant}
+	return []string{one.ID, one.Name, scheme, string(one.Status), string(one.OnUnverified), one.IngestURL, retries, one.Tenant}
 }
 
 func sourceView(r reader, one *client.Source) cli.View {
@@ -171,6 +178,13 @@ func sourceView(r reader, one *client.Source) cli.View {
 	ids := ""
 	if !one.Provider.IDsSigned {
 		ids = "not covered by the signature"
+	}
+	if o := one.Outbox; o != nil {
+		return object(one.ID, one.JSON(), [][]string{
+			{"source", one.ID}, {"name", one.Name}, {"status", string(one.Status)}, {"tenant", one.Tenant}, {"description", one.Description},
+			{"outbox", o.Place}, {"relay", o.State}, {"why", o.Detail}, {"lag", o.Lag.String()}, {"events", positive(int(o.Events))}, {"set aside", positive(int(o.SetAside))},
+			{"last event", r.Time(o.LastEventAt)}, {"created", r.Time(&one.CreatedAt)},
+		})
 	}
 	form := [][]string{
 		{"source", one.ID}, {"name", one.Name}, {"send to", strings.TrimSuffix(r.Server(), "/") + one.IngestURL}, {"status", string(one.Status)},

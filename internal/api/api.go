@@ -42,6 +42,7 @@ type Options struct {
 	Idempotency Idempotency // answers given before
 
 	Ingest       Ingest                        // takes in what is sent to sources; nil: nothing does
+	Outboxes     Outboxes                      // how the relays of producers' outboxes are doing; nil: nobody knows
 	Queues       Queues                        // hands out to consumers; nil: nothing does
 	Replays      replay.Desk                   // delivers again; nil: nothing does
 	Clock        func() time.Time              // nil: time.Now

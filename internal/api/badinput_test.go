@@ -452,7 +452,7 @@ func TestBadInputChangesNothingAndSaysWhatIsWrong(t *testing.T) {
 	w, names := prepared(t)
 	before := w.dump()
 	seen := map[string]bool{}
-	for _, b := range slices.Concat(badInputs(), badQueues(), badSources()) {
+	for _, b := range slices.Concat(badInputs(), badQueues(), badSources(), badOutboxes()) {
 		t.Run(b.name, func(t *testing.T) {
 			if seen[b.name] {
 				t.Fatal("the name is there twice")

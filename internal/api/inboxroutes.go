@@ -28,9 +28,9 @@ func inboxRoutes() []route {
 	return []route{
 		{method: "GET", path: "/v1/inbox", scope: grapnel.ScopeRead, handle: (*api).listInbox,
 			name: "list-inbox", tag: sourceTag, summary: "List what came in through sources, the newest first",
-			about: "accepted: it became an event; unverified: it is in quarantine; conflict: it was there before with another body. Where requests are large, or " +
+			about: "accepted: it became an event; unverified: it is in quarantine; conflict: it was there before with another body; refused: it was in an outbox and cannot be an event. Where requests are large, or " +
 				"those asked for are rare, a page ends before limit; next says whether there are more.",
-			query: pageOf(sourceParam, param{name: "outcome", doc: "only these", one: []string{accepted, string(grapnel.AsideUnverified), string(grapnel.AsideConflict)}},
+			query: pageOf(sourceParam, param{name: "outcome", doc: "only these", one: []string{accepted, string(grapnel.AsideUnverified), string(grapnel.AsideConflict), string(grapnel.AsideRefused)}},
 				tenantParam, param{name: "from", format: "date-time", doc: "received then or later"}, param{name: "to", format: "date-time", doc: "received before then"}),
 			gives: map[int]any{200: list[InboxRequest]{}}},
 		{method: "GET", path: "/v1/inbox/{id}", scope: grapnel.ScopeRead, handle: (*api).getInbox,
@@ -45,7 +45,7 @@ type InboxRequest struct {
 	ID          string  `json:"id" doc:"of the event; req_… if it is none"`
 	SourceID    string  `json:"source_id"`
 	Tenant      string  `json:"tenant"`
-	Outcome     string  `json:"outcome" enum:"accepted,unverified,conflict"`
+	Outcome     string  `json:"outcome" enum:"accepted,unverified,conflict,refused"`
 	Reason      string  `json:"reason" doc:"one sentence"`
 	ReceivedAt  stamp   `json:"received_at"`
 	EventID     *string `json:"event_id" doc:"that it became or, for a conflict, that it contradicts"`
@@ -105,6 +105,9 @@ func inboxAside(s *grapnel.Aside) InboxRequest {
 		v.Reason = fmt.Sprintf("known by the same %s as %s, with another body", strings.ReplaceAll(string(s.By), "_", " "), s.Event)
 	default:
 		v.Reason = "not verified"
+		if s.Why == grapnel.AsideRefused {
+			v.Reason = "cannot be an event"
+		}
 		for _, check := range s.Checks {
 			if !check.Passed {
 				v.Reason += ": " + check.Text

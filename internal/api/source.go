@@ -14,7 +14,8 @@ import (
 type SourceSettings struct {
 	Name         string          `json:"name" required:"true" minLength:"1" maxLength:"100" doc:"for people; one of its tenant's sources has it"`
 	Description  string          `json:"description,omitempty" maxLength:"1000"`
-	Verify       verifySettings  `json:"verify" required:"true" doc:"how the provider's requests are told from others"`
+	Verify       *verifySettings `json:"verify,omitempty" doc:"how the provider's requests are told from others; required, unless there is an outbox"`
+	Outbox       *outboxSettings `json:"outbox,omitempty" doc:"instead: events are read from a producer's outbox; then nothing else but description and status means anything"`
 	Dedupe       *dedupeSettings `json:"dedupe,omitempty" doc:"how a request is known that was there before"`
 	OnUnverified string          `json:"on_unverified,omitempty" enum:"reject,quarantine" doc:"reject: 401, and nothing is kept; quarantine: 202, kept for people to see and never handed out; reject if not given"`
 	Type         string          `json:"type,omitempty" maxLength:"4096" doc:"a CEL expression that gives the event's type; none: the provider's own field"`
@@ -61,9 +62,10 @@ type sourceView struct {
 	Tenant       string         `json:"tenant"`
 	Name         string         `json:"name"`
 	Description  string         `json:"description"`
-	IngestURL    string         `json:"ingest_url" doc:"where the provider sends its requests, below the address of this server"`
-	Verify       verifyView     `json:"verify"`
-	Dedupe       dedupeView     `json:"dedupe"`
+	IngestURL    *string        `json:"ingest_url" doc:"where the provider sends its requests, below the address of this server; null with an outbox"`
+	Verify       *verifyView    `json:"verify,omitempty" doc:"not with an outbox"`
+	Outbox       *outboxView    `json:"outbox,omitempty" doc:"only if it has one"`
+	Dedupe       *dedupeView    `json:"dedupe,omitempty" doc:"not with an outbox"`
 	OnUnverified string         `json:"on_unverified" enum:"reject,quarantine"`
 	Type         *string        `json:"type"`
 	Key          *string        `json:"key"`
@@ -71,7 +73,7 @@ type sourceView struct {
 	RateLimit    *rateLimitView `json:"rate_limit" nullable:"true"`
 	MaxBody      *int64         `json:"max_body" doc:"null: the server's limit"`
 	Status       string         `json:"status" enum:"enabled,paused"`
-	Provider     providerView   `json:"provider"`
+	Provider     *providerView  `json:"provider,omitempty" doc:"not with an outbox"`
 	CreatedAt    stamp          `json:"created_at"`
 	UpdatedAt    stamp          `json:"updated_at"`
 	Revision     int64          `json:"revision" doc:"grows with every change"`
@@ -125,20 +127,24 @@ func schemeOf(name string) (ingress.Scheme, bool) {
 	return ingress.Scheme{}, false
 }
 
-func viewSource(s *grapnel.Source, now time.Time) sourceView {
+func (a *api) viewSource(s *grapnel.Source, now time.Time) sourceView {
+	if s.Outbox != nil {
+		return sourceView{ID: s.ID, Tenant: s.Tenant, Name: s.Name, Description: s.Description, Outbox: a.viewOutbox(s),
+			OnUnverified: string(grapnel.RejectUnverified), Status: sourceStatus(s), CreatedAt: stamp(s.CreatedAt), UpdatedAt: stamp(s.UpdatedAt), Revision: s.Revision}
+	}
 	scheme, _ := schemeOf(s.Verify.Scheme)
 	v := sourceView{
-		ID: s.ID, Tenant: s.Tenant, Name: s.Name, Description: s.Description, IngestURL: "/in/" + s.ID,
-		Verify: verifyView{
+		ID: s.ID, Tenant: s.Tenant, Name: s.Name, Description: s.Description, IngestURL: orNull("/in/" + s.ID),
+		Verify: &verifyView{
 			Scheme: s.Verify.Scheme, Secrets: []sourceSecretView{}, Header: orNull(s.Verify.Header), Algorithm: orNull(s.Verify.Algorithm),
 			Encoding: orNull(s.Verify.Encoding), Prefix: orNull(s.Verify.Prefix), Signed: orNull(s.Verify.Signed),
 			TimestampHeader: orNull(s.Verify.TimestampHeader), IDHeader: orNull(s.Verify.IDHeader), TypeHeader: orNull(s.Verify.TypeHeader),
 			Username: orNull(s.Verify.Username),
 		},
-		Dedupe:       dedupeView{By: []string{}, Window: span(s.Dedupe.Window), Ignore: append([]string{}, s.Dedupe.Ignore...)},
+		Dedupe:       &dedupeView{By: []string{}, Window: span(s.Dedupe.Window), Ignore: append([]string{}, s.Dedupe.Ignore...)},
 		OnUnverified: string(s.OnUnverified), Type: orNull(s.Type), Key: orNull(s.Key), PublicURL: orNull(s.PublicURL),
 		RateLimit: (*rateLimitView)(s.RateLimit), MaxBody: numberOrNull(s.MaxBody), Status: sourceStatus(s),
-		Provider: providerView{Title: scheme.Title, Signature: scheme.Signature, IDsSigned: !scheme.Unsigned, Retries: scheme.Retries,
+		Provider: &providerView{Title: scheme.Title, Signature: scheme.Signature, IDsSigned: !scheme.Unsigned, Retries: scheme.Retries,
 			Checked: orNull(scheme.Checked), Docs: orNull(scheme.Docs)},
 		CreatedAt: stamp(s.CreatedAt), UpdatedAt: stamp(s.UpdatedAt), Revision: s.Revision,
 	}
@@ -170,11 +176,14 @@ func sourceStatus(s *grapnel.Source) string {
 
 // sourceSettings are a source's settings as they would be given to make one like it, but for its secrets.
 func sourceSettings(s *grapnel.Source) SourceSettings {
+	if s.Outbox != nil {
+		return SourceSettings{Name: s.Name, Description: s.Description, Outbox: &outboxSettings{}, Status: sourceStatus(s)}
+	}
 	v := &s.Verify
 	in := SourceSettings{
 		Name: s.Name, Description: s.Description, OnUnverified: string(s.OnUnverified), Type: s.Type, Key: s.Key, PublicURL: s.PublicURL,
 		MaxBody: int(s.MaxBody), Status: sourceStatus(s),
-		Verify: verifySettings{Scheme: v.Scheme, Header: v.Header, Algorithm: v.Algorithm, Encoding: v.Encoding, Prefix: v.Prefix, Signed: v.Signed,
+		Verify: &verifySettings{Scheme: v.Scheme, Header: v.Header, Algorithm: v.Algorithm, Encoding: v.Encoding, Prefix: v.Prefix, Signed: v.Signed,
 			TimestampHeader: v.TimestampHeader, IDHeader: v.IDHeader, TypeHeader: v.TypeHeader, Username: v.Username},
 		Dedupe: &dedupeSettings{By: []string{}, Window: s.Dedupe.Window.String(), Ignore: s.Dedupe.Ignore},
 	}
@@ -203,6 +212,16 @@ func setSource(s *grapnel.Source, in SourceSettings, now time.Time, f *faults) {
 	s.RateLimit = nil
 	if r := in.RateLimit; r != nil {
 		s.RateLimit = &grapnel.RateLimit{PerSecond: r.PerSecond, Burst: cmp.Or(r.Burst, int(math.Ceil(r.PerSecond)))}
+	}
+	if in.Outbox != nil {
+		s.Verify, s.Dedupe = grapnel.Verify{}, grapnel.Dedupe{}
+		setOutbox(s, in, now, f)
+		return
+	}
+	s.Outbox = nil
+	if in.Verify == nil {
+		f.add("/verify", "is required")
+		return
 	}
 	v := in.Verify
 	s.Verify = grapnel.Verify{

@@ -19,7 +19,7 @@ func sourceRoutes() []route {
 	return []route{
 		{method: "POST", path: "/v1/sources", scope: grapnel.ScopeManage, handle: (*api).createSource,
 			name: "create-source", tag: sourceTag, summary: "Create a source",
-			about: "The provider sends its webhooks to ingest_url. Its secrets are in no answer.",
+			about: "The provider sends its webhooks to ingest_url; with an outbox nobody sends, the server reads. Secrets are in no answer.",
 			body:  &intake{types: []string{grapnel.JSONType}}, takes: newSource{}, gives: map[int]any{201: sourceView{}}},
 		{method: "GET", path: "/v1/sources", scope: grapnel.ScopeRead, handle: (*api).listSources,
 			name: "list-sources", tag: sourceTag, summary: "List sources", query: pageOf(tenantParam), gives: map[int]any{200: list[sourceView]{}}},
@@ -88,6 +88,7 @@ func (a *api) createSource(c *call) (answer, error) {
 		ID: a.newID(grapnel.SourcePrefix, c.now), CreatedAt: c.now, UpdatedAt: c.now,
 		Tenant: c.tenant(optional{in.Tenant, in.Tenant != ""}, "/tenant", &f),
 	}
+	c.mayReach(&in.SourceSettings, &f)
 	if f.err() == nil {
 		setSource(&s, in.SourceSettings, c.now, &f)
 	}
@@ -97,7 +98,7 @@ func (a *api) createSource(c *call) (answer, error) {
 	reply := func(done store.Put) answer {
 		s := s
 		s.Revision = done.Revision
-		return jsonAnswer(http.StatusCreated, viewSource(&s, c.now))
+		return jsonAnswer(http.StatusCreated, a.viewSource(&s, c.now))
 	}
 	done, err := a.Street.PutSource(c.Context(), c.scope, s, store.With{Once: withEffect(c, reply), Audit: c.ofSource(grapnel.VerbCreate, &s, "")})
 	if err == nil {
@@ -125,7 +126,7 @@ func (a *api) listSources(c *call) (answer, error) {
 	part := page(c, found, limit, func(s *grapnel.Source) string { return s.ID })
 	out := list[sourceView]{Data: make([]sourceView, len(part.Data)), Next: part.Next}
 	for i := range part.Data {
-		out.Data[i] = viewSource(&part.Data[i], c.now)
+		out.Data[i] = a.viewSource(&part.Data[i], c.now)
 	}
 	return jsonAnswer(http.StatusOK, out), nil
 }
@@ -144,7 +145,7 @@ func (a *api) getSource(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return jsonAnswer(http.StatusOK, viewSource(&s, c.now)), nil
+	return jsonAnswer(http.StatusOK, a.viewSource(&s, c.now)), nil
 }
 
 // changeSource applies edit to the source as it is now, and again if somebody else changed it meanwhile.
@@ -169,7 +170,7 @@ func (a *api) changeSource(c *call, verb grapnel.Verb, reason string, edit func(
 		reply := func(done store.Put) answer {
 			s := s
 			s.Revision = done.Revision
-			return jsonAnswer(http.StatusOK, viewSource(&s, c.now))
+			return jsonAnswer(http.StatusOK, a.viewSource(&s, c.now))
 		}
 		with := store.With{Audit: c.ofSource(called, &s, reason)}
 		if c.Method == http.MethodPost {
@@ -198,13 +199,14 @@ func (a *api) patchSource(c *call) (answer, error) {
 		checkPatch[SourceSettings](patch, &f)
 		now := sourceSettings(s)
 		if scheme := patch.Get("verify.scheme"); scheme.Exists() && scheme.Str != s.Verify.Scheme {
-			now.Verify, s.Verify = verifySettings{}, grapnel.Verify{}
+			now.Verify, s.Verify = nil, grapnel.Verify{}
 		}
 		merged := mergePatch(gjson.ParseBytes(encode(now)), patch, "/", &f)
 		if err := f.err(); err != nil {
 			return err
 		}
 		in := decode[SourceSettings](merged, &f)
+		c.mayReach(&in, &f)
 		if err := f.err(); err != nil {
 			return err
 		}
@@ -215,7 +217,7 @@ func (a *api) patchSource(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return jsonAnswer(http.StatusOK, viewSource(&s, c.now)), nil
+	return jsonAnswer(http.StatusOK, a.viewSource(&s, c.now)), nil
 }
 
 func (a *api) deleteSource(c *call) (answer, error) {
@@ -273,5 +275,5 @@ func (a *api) rotateSourceSecret(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return jsonAnswer(http.StatusOK, viewSource(&s, c.now)), nil
+	return jsonAnswer(http.StatusOK, a.viewSource(&s, c.now)), nil
 }

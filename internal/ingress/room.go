@@ -199,7 +199,7 @@ func (room *Room) refuse(w http.ResponseWriter, r *http.Request, s *source, as o
 // source finds a source, ready for use.
 func (room *Room) source(id string) *source {
 	now, there := room.o.Engine.Source(store.Everyone(), id)
-	if !there {
+	if !there || now.Outbox != nil { // nobody sends to an outbox
 		room.sources.Delete(id)
 		return nil
 	}

@@ -18,7 +18,7 @@ func (s *Server) metrics(more ...prometheus.Collector) http.Handler {
 	r.MustRegister(s.engine.Metrics().Collectors()...)
 	r.MustRegister(s.queues.Collectors()...)
 	r.MustRegister(s.ingress.Collectors()...)
-	r.MustRegister(s.replays.Metrics())
+	r.MustRegister(s.replays.Metrics(), s.relays.Metrics())
 	r.MustRegister(sendingNumbers(s.sender)...)
 	r.MustRegister(more...)
 	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{

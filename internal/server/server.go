@@ -34,6 +34,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/engine"
 	"github.com/grapnelhq/grapnel/internal/ingress"
 	"github.com/grapnelhq/grapnel/internal/queue"
+	"github.com/grapnelhq/grapnel/internal/relay"
 	"github.com/grapnelhq/grapnel/internal/replay"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
@@ -75,6 +76,7 @@ type Server struct {
 	store    keeper
 	engine   *engine.Engine
 	replays  *replay.Runner
+	relays   *relay.Runner
 	queues   *queue.Room
 	ingress  *ingress.Room
 	sender   *egress.Sender
@@ -134,6 +136,7 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	s.queues = queue.New(queue.Options{Street: s.engine, Store: s.store, Log: o.Log})
 	s.ingress = ingress.New(ingress.Options{Engine: s.engine, Store: s.store, Problem: api.Refuse, MaxBody: o.MaxBody, Log: o.Log})
 	s.replays = replay.New(replay.Options{Street: s.engine, Store: s.store, Log: o.Log})
+	s.relays = relay.New(relay.Options{Street: s.engine, Store: s.store, MaxEvent: o.MaxEvent, Log: o.Log})
 	if s.key, err = s.ensureAdminKey(ctx, place.dir()); err != nil {
 		return nil, err
 	}
@@ -146,6 +149,7 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 		CheckHeaders: egress.CheckHeaders,
 		Queues:       s.queues,
 		Ingest:       s.ingress,
+		Outboxes:     s.relays,
 		Replays:      s.replays,
 		Keep:         store.Keep{For: o.Retention, Rules: o.Rules},
 		Metrics:      s.metrics(measured...),
@@ -172,6 +176,7 @@ func (s *Server) Run(ctx context.Context, accepting func()) error {
 		moving.Go(func() { s.engine.Run(delivering) })
 		moving.Go(func() { s.queues.Run(delivering) })
 		moving.Go(func() { s.replays.Run(delivering) })
+		moving.Go(func() { s.relays.Run(delivering) })
 		moving.Wait()
 	}()
 	served := make(chan error, 1)

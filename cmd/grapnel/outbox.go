@@ -1,0 +1,191 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/cli"
+	"github.com/grapnelhq/grapnel/internal/relay"
+	"github.com/grapnelhq/grapnel/outbox"
+)
+
+func (s *session) outbox() *cobra.Command {
+	c := group("outbox", "Install what producers need to publish inside their own PostgreSQL transactions",
+		s.outboxInstall(), s.outboxStatus(), s.outboxUninstall())
+	c.Long = "Install what producers need to publish inside their own PostgreSQL transactions. These commands talk to the producer's database and not to a " +
+		"server; grapnel sources create NAME --outbox DSN makes a server read from it."
+	return c
+}
+
+// outboxDSN adds the flag of the producer's database.
+func outboxDSN(c *cobra.Command, dsn *string) {
+	c.Flags().StringVar(dsn, "dsn", "", "the producer's database, as in postgres://user:password@host:5432/database; @FILE, or - for standard input; or GRAPNEL_OUTBOX_DSN")
+}
+
+// dsn is what the flag or the environment says.
+func (s *session) dsn(given string) (string, error) {
+	if given != "" {
+		return s.text("--dsn", given)
+	}
+	text, err := s.SecretVariable("GRAPNEL_OUTBOX_DSN")
+	if err == nil && text == "" {
+		err = cli.Usagef("which database? Say --dsn, or set GRAPNEL_OUTBOX_DSN")
+	}
+	return text, err
+}
+
+func (s *session) outboxInstall() *cobra.Command {
+	var dsn string
+	var rights relay.Rights
+	var show bool
+	c := &cobra.Command{
+		Use: "install", Short: "Make the outbox in a producer's database, or bring an older one up to date", Args: takes(cobra.NoArgs),
+		Long: "Make the outbox in a producer's database, or bring an older one up to date: the schema grapnel with three tables, three sequences, and the function " +
+			"grapnel.grapnel_publish. It is one transaction and can be repeated. With --print nothing is done: the SQL is printed, for a migration of your own.",
+		Example: "grapnel outbox install --dsn postgres://owner@db/orders --publisher orders_app --relay grapnel\n" +
+			"grapnel outbox install --print > migrations/0042_outbox.sql",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if show {
+				_, err := fmt.Fprint(s.Stdout, relay.Script(rights))
+				return err
+			}
+			at, err := s.dsn(dsn)
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), s.timeout)
+			defer cancel()
+			before, err := relay.Install(ctx, at, rights)
+			if err != nil {
+				return err
+			}
+			s.Note("%s: %s", before.Place, done(before, rights))
+			after, err := relay.Inspect(ctx, at)
+			if err != nil {
+				return err
+			}
+			return s.installation(after)
+		},
+	}
+	outboxDSN(c, &dsn)
+	c.Flags().StringSliceVar(&rights.Publishers, "publisher", nil, "role that may publish, and see nothing; may be repeated")
+	c.Flags().StringSliceVar(&rights.Relays, "relay", nil, "role that the server connects as: it may read and remove; may be repeated")
+	c.Flags().BoolVar(&show, "print", false, "print the SQL and do nothing")
+	return c
+}
+
+// done says what installing has done.
+func done(before relay.Installation, r relay.Rights) string {
+	text := fmt.Sprintf("made the schema grapnel with an outbox, version %d", outbox.Version)
+	switch {
+	case before.Version == outbox.Version:
+		text = fmt.Sprintf("the outbox was there already, version %d; its functions were written anew", before.Version)
+	case before.Version > 0:
+		text = fmt.Sprintf("brought the outbox from version %d to %d", before.Version, outbox.Version)
+	}
+	if len(r.Publishers) > 0 {
+		text += "; may publish: " + strings.Join(r.Publishers, ", ")
+	}
+	if len(r.Relays) > 0 {
+		text += "; may relay: " + strings.Join(r.Relays, ", ")
+	}
+	return text
+}
+
+func (s *session) outboxStatus() *cobra.Command {
+	var dsn string
+	c := &cobra.Command{
+		Use: "status", Short: "Show what is in a producer's outbox", Args: takes(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			at, err := s.dsn(dsn)
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), s.timeout)
+			defer cancel()
+			found, err := relay.Inspect(ctx, at)
+			if err != nil {
+				return err
+			}
+			if found.Version == 0 {
+				return notInstalled(found)
+			}
+			return s.installation(found)
+		},
+	}
+	outboxDSN(c, &dsn)
+	return c
+}
+
+func notInstalled(found relay.Installation) error {
+	return grapnel.Errorf(grapnel.CodeNotFound, "%s has no outbox; grapnel outbox install makes one", found.Place)
+}
+
+// installation prints what is in a database.
+func (s *session) installation(i relay.Installation) error {
+	p, err := s.NewPrinter(s.output, s.jq)
+	if err != nil {
+		return err
+	}
+	relayed := "polled"
+	if i.Asleep {
+		relayed = "asleep, and will be woken"
+	}
+	doc := cli.Encode(struct {
+		Place       string    `json:"place"`
+		Version     int       `json:"version"`
+		InstalledAt time.Time `json:"installed_at"`
+		Waiting     int64     `json:"waiting"`
+		Oldest      string    `json:"oldest"`
+		Asleep      bool      `json:"relay_asleep"`
+	}{i.Place, i.Version, i.InstalledAt.UTC(), i.Waiting, i.Oldest.String(), i.Asleep})
+	oldest := ""
+	if i.Waiting > 0 {
+		oldest = i.Oldest.Round(time.Millisecond).String()
+	}
+	return p.Print(object(i.Place, doc, [][]string{
+		{"database", i.Place}, {"version", strconv.Itoa(i.Version)}, {"installed", p.Time(&i.InstalledAt)},
+		{"waiting", cmp.Or(positive(int(i.Waiting)), "none")}, {"oldest", oldest}, {"relay", relayed},
+	}))
+}
+
+func (s *session) outboxUninstall() *cobra.Command {
+	var dsn string
+	var yes bool
+	c := &cobra.Command{
+		Use: "uninstall", Short: "Remove the outbox from a producer's database, with all that waits there", Args: takes(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			at, err := s.dsn(dsn)
+			if err != nil {
+				return err
+			}
+			before, err := relay.Inspect(cmd.Context(), at)
+			if err != nil {
+				return err
+			}
+			if before.Version == 0 {
+				return notInstalled(before)
+			}
+			if err := s.Confirm(yes, "Remove the outbox from %s, and with it %d events that were not relayed?", before.Place, before.Waiting); err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), s.timeout)
+			defer cancel()
+			if before, err = relay.Uninstall(ctx, at, before.Waiting); err != nil {
+				return err
+			}
+			s.Note("%s: removed the schema grapnel, with %d events that were not relayed", before.Place, before.Waiting)
+			return nil
+		},
+	}
+	outboxDSN(c, &dsn)
+	confirmed(c, &yes)
+	return c
+}
