@@ -384,7 +384,9 @@ func histories(t *testing.T, count, steps int, open func(t *testing.T) (first st
 				h.faults.Store([]int64{0, 5, 15}[seed%3])
 				// A claim that fails leaves leases that are given back, and those run out whose giving back fails too.
 				h.excuse = h.faults.Load() > 0
-				h.world = &world{t: t, store: first, injure: h.fault}
+				h.world = &world{t: t, store: first}
+				fault := h.fault
+				h.injure.Store(&fault)
 				h.log = discard
 				h.start()
 				defer func() {
@@ -400,14 +402,14 @@ func histories(t *testing.T, count, steps int, open func(t *testing.T) (first st
 }
 
 func TestHistoriesOnTheModel(t *testing.T) {
-	histories(t, 45, *stepFlag, func(*testing.T) (store.Store, func() store.Store) {
+	histories(t, 30, *stepFlag, func(*testing.T) (store.Store, func() store.Store) {
 		s := memory.New()
 		return s, func() store.Store { return s }
 	})
 }
 
 func TestHistoriesOnSQLite(t *testing.T) {
-	histories(t, 6, *stepFlag/2, func(t *testing.T) (store.Store, func() store.Store) {
+	histories(t, 5, *stepFlag/2, func(t *testing.T) (store.Store, func() store.Store) {
 		path := filepath.Join(t.TempDir(), "queue.db")
 		var now *sqlite.Store
 		open := func() store.Store {

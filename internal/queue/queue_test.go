@@ -480,13 +480,13 @@ func TestClaimWhoseAnswerIsLost(t *testing.T) {
 		q := w.queue()
 		w.publish("a")
 		failed := false
-		w.injure = func(method string) memory.Fault {
+		w.injure.Store(new(func(method string) memory.Fault {
 			if method == "Claim" && !failed {
 				failed = true
 				return memory.Fault{Err: errCrashed, Applied: true}
 			}
 			return memory.Fault{}
-		}
+		}))
 		if _, err := w.room.Next(context.Background(), q, "c1", 1, 0); err == nil {
 			t.Fatal("a claim that failed is answered")
 		}
@@ -505,13 +505,13 @@ func TestSettlementWhoseAnswerIsLost(t *testing.T) {
 			w.publish("a")
 			got := w.next(q, "c1", 1)
 			failed := 0
-			w.injure = func(method string) memory.Fault {
+			w.injure.Store(new(func(method string) memory.Fault {
 				if method == "Record" && failed < 2 {
 					failed++
 					return memory.Fault{Err: errCrashed, Applied: failed == 1}
 				}
 				return memory.Fault{}
-			}
+			}))
 			if err := w.settle(got[0].Token, a); err != nil {
 				t.Errorf("%s: %v", a.Verdict, err)
 			}
@@ -530,13 +530,13 @@ func TestSettlementThatCameTooLate(t *testing.T) {
 		got := w.next(q, "c1", 1)
 		rest(context.Background(), 9990*time.Millisecond)
 		failed := false
-		w.injure = func(method string) memory.Fault {
+		w.injure.Store(new(func(method string) memory.Fault {
 			if method == "Record" && !failed {
 				failed = true
 				return memory.Fault{Err: errCrashed}
 			}
 			return memory.Fault{}
-		}
+		}))
 		over := make(chan []Message, 1)
 		go func() {
 			rest(context.Background(), 20*time.Millisecond) // the first try has failed, the lease is over, the second try is to come

@@ -33,11 +33,11 @@ func (n nobody) Send(context.Context, egress.Delivery) egress.Result {
 // world is a room on a real engine, to be used inside a synctest bubble.
 type world struct {
 	t      testing.TB
-	store  store.Store                         // as it is
-	injure func(method string) memory.Fault    // nil, or how calls of the engine and the room fail
-	dead   atomic.Bool                         // the process has crashed: no call reaches the store any more
-	calls  sync.Map                            // method → *atomic.Int64
-	during atomic.Pointer[func(method string)] // called with each call
+	store  store.Store                               // as it is
+	injure atomic.Pointer[func(string) memory.Fault] // nil, or how calls of the engine and the room fail
+	dead   atomic.Bool                               // the process has crashed: no call reaches the store any more
+	calls  sync.Map                                  // method → *atomic.Int64
+	during atomic.Pointer[func(method string)]       // called with each call
 	log    *slog.Logger
 	engine *engine.Engine
 	room   *Room
@@ -67,8 +67,8 @@ func (w *world) start() {
 		switch {
 		case w.dead.Load():
 			return memory.Fault{Err: errCrashed}
-		case w.injure != nil:
-			return w.injure(method)
+		case w.injure.Load() != nil:
+			return (*w.injure.Load())(method)
 		}
 		return memory.Fault{}
 	}}
@@ -142,7 +142,7 @@ func (w *world) publish(key string) string {
 		if err == nil {
 			return ev.ID
 		}
-		if w.injure == nil {
+		if w.injure.Load() == nil {
 			w.t.Fatal(err)
 		}
 		rest(context.Background(), 10*time.Millisecond)
