@@ -297,12 +297,15 @@ func TestConsumeStopsInGoodOrder(t *testing.T) {
 		q := newQueue("1", "2", "3")
 		ctx, stop := context.WithCancel(t.Context())
 		began := time.Now()
+		both := make(chan struct{})
 		err := with(t, q.serve).Consume(ctx, "orders", func(ctx context.Context, m *client.Message) error {
-			stop()
 			if string(m.Body) == "1" {
+				<-both
+				stop()
 				<-time.After(5 * time.Second)
 				return nil
 			}
+			close(both)
 			<-ctx.Done() // never done by itself
 			return ctx.Err()
 		}, client.ConsumeOptions{Concurrency: 2, Drain: 10 * time.Second})
