@@ -115,8 +115,8 @@ func idle(ctx context.Context, d time.Duration) {
 // gets what somebody else has a lease of, keys keep their order, and in the end everything that was accepted has arrived.
 func TestQueueThroughKills(t *testing.T) {
 	kills := 6
-	if testing.Short() {
-		kills = 2
+	if soak() {
+		kills = 60
 	}
 	c := newChild(t, program{}, t.TempDir())
 	c.start()
