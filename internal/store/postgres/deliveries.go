@@ -100,10 +100,10 @@ func (s *Store) Delivery(ctx context.Context, scope store.Scope, seq int64) (*gr
 
 const (
 	eventByIDQuery = "SELECT " + eventColumns + ", e.first, e.last, e.intake FROM event e JOIN kind k ON k.number = e.kind WHERE e.id = $1"
-	ofEventQuery   = "SELECT " + showColumns + " FROM (SELECT " + waitingShape + ` FROM pending d WHERE event = $1 AND (seq BETWEEN $2 AND $3
-			OR seq IN (SELECT delivery FROM redelivery WHERE event = $1))
-		UNION ALL SELECT ` + overShape + ` FROM finished d WHERE event = $1 AND (seq BETWEEN $2 AND $3
-			OR seq IN (SELECT delivery FROM redelivery WHERE event = $1)))` + showJoins + " ORDER BY d.seq"
+	ofEventQuery   = "SELECT " + showColumns + " FROM (SELECT " + waitingShape + ` FROM pending d WHERE event = $1 AND seq BETWEEN $2 AND $3
+		UNION ALL SELECT ` + waitingShape + ` FROM redelivery r JOIN pending d ON d.seq = r.delivery WHERE r.event = $1
+		UNION ALL SELECT ` + overShape + ` FROM finished d WHERE event = $1 AND seq BETWEEN $2 AND $3
+		UNION ALL SELECT ` + overShape + ` FROM redelivery r JOIN finished d ON d.seq = r.delivery WHERE r.event = $1)` + showJoins + " ORDER BY d.seq"
 )
 
 // Event takes an empty tenant as any that the scope allows.

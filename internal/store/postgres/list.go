@@ -173,7 +173,16 @@ func (f *filter) part(shape, table string, targets []int32, q *store.DeliveryQue
 	if apart {
 		f.text("(SELECT d.* FROM unnest(").value(targets).text("::int[]) one(target) CROSS JOIN LATERAL ")
 	}
-	f.text("(SELECT " + shape + " FROM " + table + " d WHERE d.seq < ").value(below(q.Before))
+	f.text("(SELECT " + shape + " FROM ")
+	if q.Key == "" {
+		f.text(table)
+	} else {
+		// Deliveries are found by their events: those that acceptance made by their numbers, the others one by one.
+		f.text("(SELECT x.* FROM event e JOIN " + table + " x ON x.seq BETWEEN e.first AND e.last AND x.event = e.seq WHERE e.key = ").value(q.Key)
+		f.text(" AND e.key <> '' UNION ALL SELECT x.* FROM event e JOIN redelivery r ON r.event = e.seq JOIN " + table +
+			" x ON x.seq = r.delivery WHERE e.key = ").value(q.Key).text(" AND e.key <> '')")
+	}
+	f.text(" d WHERE d.seq < ").value(below(q.Before))
 	switch {
 	case apart:
 		f.text(" AND d.target = one.target")
@@ -219,9 +228,6 @@ func (f *filter) whereDelivery(q *store.DeliveryQuery) {
 	f.equal("d.class", string(q.Class)).equal("d.code", string(q.ReasonCode))
 	if q.StatusCode != 0 {
 		f.text(" AND d.status_code = ").value(q.StatusCode)
-	}
-	if q.Key != "" {
-		f.text(" AND d.event IN (SELECT seq FROM event WHERE key = ").value(q.Key).text(" AND key <> '')")
 	}
 	f.whereAccepted(q.From, q.To)
 }

@@ -31,6 +31,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -107,13 +108,16 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 		config.ConnConfig.ConnectTimeout = connectTimeout
 	}
 	config.MaxConns = int32(readers)
+	forWriters := config.Copy()
+	if config.ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement {
+		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe // reads are planned for what there is
+	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("opening the database: %w", err)
 	}
-	config = config.Copy()
-	config.MaxConns = int32(writers)
-	writing, err := pgxpool.NewWithConfig(ctx, config)
+	forWriters.MaxConns = int32(writers)
+	writing, err := pgxpool.NewWithConfig(ctx, forWriters)
 	if err != nil {
 		pool.Close()
 		return nil, fmt.Errorf("opening the database: %w", err)

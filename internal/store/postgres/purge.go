@@ -158,7 +158,7 @@ func (s *Store) removeOld(ctx context.Context, old []oldEvent, limit int) (remov
 	}
 	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		b := new(pgx.Batch)
-		b.Queue(shareLock, lockClass, lockConfiguration)
+		b.Queue(beginShared, lockClass, lockConfiguration)
 		b.Queue(aloneLock, lockClass, lockRemoval)
 		if err := tx.SendBatch(ctx, b).Close(); err != nil {
 			return err

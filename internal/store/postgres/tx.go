@@ -95,8 +95,15 @@ type standing struct {
 	body   []byte
 }
 
+// planned is set for each transaction. Plans are made once for a connection, often while there is nothing yet and looking at a whole table costs
+// nothing; and they stay when there is much. So those that look at whole tables are ruled out, and with them what makes such plans dear.
+const planned = "set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true), " +
+	"set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true)"
+
 // Locks.
 const (
+	beginShared  = "SELECT " + planned + ", pg_advisory_xact_lock_shared($1::int, $2::int)"
+	beginAlone   = "SELECT " + planned + ", pg_advisory_xact_lock($1::int, $2::int)"
 	shareLock    = "SELECT pg_advisory_xact_lock_shared($1::int, $2::int)"
 	aloneLock    = "SELECT pg_advisory_xact_lock($1::int, $2::int)"
 	lanesLock    = "SELECT FROM lane WHERE number IN (SELECT lane FROM pending WHERE seq = ANY($1) AND lane <> 0) ORDER BY target, key FOR UPDATE"
@@ -139,9 +146,9 @@ func (t *tx) begin() error {
 	b := new(pgx.Batch)
 	b.Queue("begin")
 	if n.exclusive {
-		b.Queue(aloneLock, lockClass, lockConfiguration)
+		b.Queue(beginAlone, lockClass, lockConfiguration)
 	} else {
-		b.Queue(shareLock, lockClass, lockConfiguration)
+		b.Queue(beginShared, lockClass, lockConfiguration)
 	}
 	switch {
 	case n.removes:
