@@ -50,7 +50,7 @@ func leaseRoutes() []route {
 			about: "Server-sent events; the data of each is {\"meta\":…,\"body\":…}, and each has a lease to settle. At most max_leased are handed out before some are " +
 				"settled. With Last-Event-ID, what was sent after it is handed out once more at once.",
 			query: []param{consumerParam, tenantParam}, gives: map[int]any{200: streamed{}, 204: nil}},
-		{method: "GET", path: "/v1/queues/{name}/peek", scope: grapnel.ScopeConsume, handle: (*api).peek,
+		{method: "GET", path: "/v1/queues/{name}/peek", scope: grapnel.ScopeRead, handle: (*api).peek,
 			name: "peek", tag: "Queues", summary: "Look at what a queue hands out next, without leasing it",
 			about: "In the order in which it is due; what is leased or delayed has its place by when that ends. What waits behind its key is not among it.",
 			query: []param{{name: "limit", format: "integer", doc: "how many at most, 1 to 100; 10 if not given"}, tenantParam}, gives: map[int]any{200: peekedList{}}},
