@@ -202,6 +202,13 @@ type appending struct {
 	done  store.Accepted
 }
 
+func (o *appending) bytes() (n int) {
+	for i := range o.batch.events {
+		n += len(o.batch.events[i].frozen.Data)
+	}
+	return n
+}
+
 func (o *appending) need(n *needs) {
 	n.once(o.once)
 	o.batch.need(n)

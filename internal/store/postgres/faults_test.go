@@ -102,6 +102,7 @@ func TestAway(t *testing.T) {
 // TestCrash lets the server crash again and again while publishers and a recorder go on as the engine does: what has no answer or an error is
 // repeated until there is one. Nothing that was answered may be missing, nothing be there twice, and every lane is in order.
 func TestCrash(t *testing.T) {
+	t.Parallel()
 	const publishers, each, crashes = 4, 60, 3
 	own, err := pgtest.Start(t.Context(), pgtest.Options{})
 	if err != nil {

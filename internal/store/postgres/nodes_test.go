@@ -61,6 +61,7 @@ func version(t *testing.T, s *Store) int64 {
 // finish what they find. Every lane must end with positions 1, 2, 3 … in the order in which the events were committed, and no
 // transaction may have met a circle of locks.
 func TestNodesShareLanes(t *testing.T) {
+	t.Parallel()
 	const (
 		publishers = 6
 		batches    = 25

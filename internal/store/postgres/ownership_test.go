@@ -166,6 +166,7 @@ func endpoint(t *testing.T, id string) grapnel.Endpoint {
 // TestTakeover lets nodes take a shard from each other while all go on writing as if it were theirs. Each delivery is recorded retried once by
 // somebody; its attempts say in which epoch. Epochs never go back, and none writes after the next was given and its owner has looked.
 func TestTakeover(t *testing.T) {
+	t.Parallel()
 	const rounds = 12
 	all := nodes(t, 3)
 	shard := all[0].ShardOf("ep_a")
@@ -256,7 +257,8 @@ func TestTakeover(t *testing.T) {
 }
 
 func TestAlone(t *testing.T) {
-	const lease = 2 * time.Second
+	t.Parallel()
+	const lease = 4 * time.Second
 	url := database(t)
 	first, err := OpenAlone(t.Context(), url, "first", lease, Options{})
 	if err != nil {
@@ -293,4 +295,65 @@ func TestAlone(t *testing.T) {
 	case <-time.After(2 * lease):
 		t.Error("it goes on without one of its shards")
 	}
+}
+
+// TestStopped has a node stop for long between the two round trips of a transaction, with its shard and a lane locked. The others wait no longer than
+// the server lets it: then its shard can be taken, its lane goes on, and what it was about to write is not written.
+func TestStopped(t *testing.T) {
+	t.Parallel()
+	all := nodes(t, 2)
+	a, b := all[0], all[1]
+	shard := a.ShardOf("ep_a")
+	old := acquire(t, a, "a", -time.Second, shard)[shard]
+	if _, err := a.Append(t.Context(), store.Batch{Config: version(t, a), Events: []store.Incoming{incomingTo("e1", "k", "ep_a")}}); err != nil {
+		t.Fatal(err)
+	}
+	heads, err := a.Heads(t.Context(), "ep_a", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := deliver(heads[0])
+	c.Epoch = old
+	made, err := a.turn(&c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &stopping{recording: recording{turns: []turn{made}}, stopped: make(chan struct{}), goOn: make(chan struct{})}
+	ended := make(chan error, 1)
+	go func() { ended <- a.write(t.Context(), o) }()
+	<-o.stopped
+	began := time.Now()
+	if _, err := b.Append(t.Context(), store.Batch{Config: version(t, b), Events: []store.Incoming{incomingTo("e2", "k", "ep_a")}}); err != nil {
+		t.Error(err)
+	}
+	fresh := acquire(t, b, "b", time.Minute, shard)[shard]
+	if waited := time.Since(began); fresh != old+1 || waited < time.Second {
+		t.Errorf("epoch %d after %d, in %v: the node had not locked anything", fresh, old, waited)
+	}
+	close(o.goOn)
+	if err := <-ended; err == nil {
+		t.Error("what it did after all was committed")
+	}
+	is, err := a.Record(t.Context(), []store.Change{c})
+	if err != nil || !is[0].Fenced {
+		t.Errorf("repeated: %+v, %v", is, err)
+	}
+	if d, err := b.Delivery(t.Context(), store.Everyone(), heads[0].Delivery); err != nil || d.Status != grapnel.Pending {
+		t.Errorf("%+v, %v", d, err)
+	}
+}
+
+// stopping is a recording that stops once, when it has all locks and has written nothing.
+type stopping struct {
+	recording
+	once          sync.Once
+	stopped, goOn chan struct{}
+}
+
+func (o *stopping) apply(t *tx) error {
+	o.once.Do(func() {
+		close(o.stopped)
+		<-o.goOn
+	})
+	return o.recording.apply(t)
 }

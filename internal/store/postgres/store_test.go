@@ -89,6 +89,7 @@ func isClosed(s *Store) bool {
 
 // TestStore runs the suite of the contract. The random histories are played without prepared statements, as a pooler of transactions needs it.
 func TestStore(t *testing.T) {
+	t.Parallel()
 	used := make(map[string]*Store) // who uses a database, or did so last
 	start := func(t *testing.T, url string) store.Store {
 		t.Helper()

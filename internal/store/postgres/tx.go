@@ -95,10 +95,15 @@ type standing struct {
 	body   []byte
 }
 
-// planned is set for each transaction. Plans are made once for a connection, often while there is nothing yet and looking at a whole table costs
+// planned is set for each transaction.
+//
+// Plans are made once for a connection, often while there is nothing yet and looking at a whole table costs
 // nothing; and they stay when there is much. So those that look at whole tables are ruled out, and with them what makes such plans dear.
+//
+// A node that is stopped between its two round trips keeps its locks. The server ends its transaction after some seconds, so that the others
+// can go on, and take over what it owned.
 const planned = "set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true), " +
-	"set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true)"
+	"set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true), set_config('idle_in_transaction_session_timeout', '5s', true)"
 
 // Locks.
 const (

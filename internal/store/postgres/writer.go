@@ -30,6 +30,14 @@ type request struct {
 	done  chan struct{}
 }
 
+// bytes is how much data the operation brings along, as far as that matters.
+func (r *request) bytes() int {
+	if o, big := r.operation.(interface{ bytes() int }); big {
+		return o.bytes()
+	}
+	return 0
+}
+
 // The states of a request. A caller that gives up before its operation was taken has changed nothing.
 const (
 	waits = iota
@@ -40,6 +48,9 @@ const (
 // most is how many requests one transaction takes: enough that its cost is spread thin, few enough that those who wait for it
 // do not wait long.
 const most = 256
+
+// mostBytes is after how much data nothing more is taken.
+const mostBytes = 4 << 20
 
 // enough is how many requests are not waited for: the sync costs each of them less than its own rows do.
 const enough = 16
@@ -133,9 +144,14 @@ func (s *Store) next() (batch []*request, more bool) {
 			}
 		}
 	}
-	for yielded := false; len(batch) < most; {
+	bytes := 0
+	for _, r := range batch {
+		bytes += r.bytes()
+	}
+	for yielded := false; len(batch) < most && bytes < mostBytes; {
 		select {
 		case r := <-s.requests:
+			bytes += r.bytes()
 			batch = take(batch, r)
 			continue
 		default:
