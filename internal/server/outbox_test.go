@@ -132,6 +132,8 @@ func TestOutbox(t *testing.T) {
 		t.Fatal(err)
 	}
 	source := c.must(201, "POST", "/v1/sources", string(body))["id"].(string)
+	relayed := func() map[string]any { return c.must(200, "GET", "/v1/sources/"+source, "")["outbox"].(map[string]any) }
+	poll(t, "it is relayed", func() bool { return relayed()["state"] == "relaying" })
 
 	var all sync.WaitGroup
 	for p := range producers {
@@ -158,7 +160,7 @@ func TestOutbox(t *testing.T) {
 		t.Errorf("p50 %v, p95 %v", p50, p95)
 	}
 	poll(t, "it is seen that all is relayed", func() bool {
-		o := c.must(200, "GET", "/v1/sources/"+source, "")["outbox"].(map[string]any)
+		o := relayed()
 		return o["state"] == "relaying" && o["lag"] == "0s" && o["events"] == float64(total) && o["set_aside"] == 0.0
 	})
 	_, _, metrics := c.ask("GET", "/metrics", "")
