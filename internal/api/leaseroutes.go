@@ -35,14 +35,14 @@ func leaseRoutes() []route {
 	}
 	next := []param{
 		{name: "wait", doc: "how long to wait for a message, 0s to 60s; 0s if not given"},
-		{name: "max", format: "integer", doc: "how many messages at most, 1 to 100; 1 if not given. With more than 1 the answer is a list"},
+		{name: "max", format: "integer", doc: "how many messages at most, 1 to 100; 1 if not given. With it the answer is a list, whatever it is"},
 		consumerParam, tenantParam,
 	}
 	return []route{
 		{method: "GET", path: "/v1/queues/{name}/next", also: []string{"/queues/{name}/next"}, scope: grapnel.ScopeConsume, handle: (*api).next,
 			name: "next", tag: "Queues", summary: "Lease the next message of a queue",
 			about: "The body is the event's data as they were sent, with their content type; Grapnel-Meta is JSON: lease, event_id, delivery_id, type, key, attempt, " +
-				"first_seen_at, lease_expires_at, ack_url, nack_url, reject_url. With max above 1 or Accept: application/json it is a list of messages. 204: there " +
+				"first_seen_at, lease_expires_at, ack_url, nack_url, reject_url. With max or Accept: application/json it is a list of messages. 204: there " +
 				"was nothing. Until it is settled, or its lease is over, nobody else gets the message; what was not settled in time comes again, by the queue's policy.",
 			query: next, gives: map[int]any{200: handedOut{}, 204: nil}},
 		{method: "GET", path: "/v1/queues/{name}/stream", scope: grapnel.ScopeConsume, handle: (*api).stream,
@@ -160,7 +160,8 @@ func (a *api) next(c *call) (answer, error) {
 		return nothing(), nil
 	}
 	plain := strings.HasPrefix(c.URL.Path, "/queues/")
-	if !plain && (most > 1 || wantsJSON(c.Header)) {
+	// A program that asks for as many as it has room for must not get another shape when that is one.
+	if !plain && (c.query.text("max") != "" || wantsJSON(c.Header)) {
 		size := 16
 		for i := range messages {
 			size += 1024 + len(messages[i].Event.Data)

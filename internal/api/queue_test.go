@@ -253,6 +253,14 @@ func TestMessageAsItIsAndInAList(t *testing.T) {
 	}
 	w.must(200, "GET", "/v1/deliveries/"+loose["delivery_id"].(string), "")
 
+	// The shape of an answer does not depend on the number asked for.
+	w.must(201, "POST", "/v1/queues", `{"name":"single","event_types":["single.*"]}`)
+	w.must(200, "PATCH", "/v1/queues/orders", `{"event_types":["order.*"]}`)
+	w.must(202, "POST", "/v1/events", `{"type":"single.made","data":2}`)
+	if one := w.must(200, "GET", "/v1/queues/single/next?max=1", "")["data"].([]any); len(one) != 1 {
+		t.Errorf("asked for one, got %v", one)
+	}
+
 	r = w.ask(admin, "GET", "/v1/queues/orders/next?max=10", "")
 	var got struct {
 		Data []struct {
