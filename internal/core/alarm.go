@@ -73,4 +73,9 @@ func (c *Core) rewind(now time.Time, by time.Duration) {
 		}
 		c.refresh(now, ep)
 	}
+	for i := range c.late.begun {
+		if at := &c.late.begun[i].at; at.After(now) {
+			*at = now
+		}
+	}
 }

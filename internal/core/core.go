@@ -108,12 +108,13 @@ func (c *Core) Step(now time.Time, in Input) []Effect {
 		}
 		c.refresh(now, ep)
 	}
+	c.hung(now)
 	c.dispatch(now)
 	return c.out
 }
 
 // Wake is when the next Tick is needed if no other input comes first; zero: none is.
-func (c *Core) Wake() time.Time { return c.alarms.next() }
+func (c *Core) Wake() time.Time { return earliest(c.alarms.next(), c.late.wake()) }
 
 // Busy is how many attempts are in flight and how many changes are not yet durable. A drained core with neither is done.
 func (c *Core) Busy() (running, recording int) { return c.running, c.recording }

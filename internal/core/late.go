@@ -11,11 +11,20 @@ import "time"
 // nobody to protect, and no limit.
 type late struct {
 	places quota
+	begun  []begun // attempts that have taken a place, the oldest first; some are over
+	number int64   // of places ever taken
 	limit  int
 	usual  time.Duration // how long outcomes take to become durable when there is little to do
 	now    time.Duration // and lately
 	judged time.Time     // when the limit was looked at last
 	prompt time.Time     // when an attempt last began that was on time
+}
+
+// begun is an attempt that has taken a place.
+type begun struct {
+	head  *head
+	place int64
+	at    time.Time
 }
 
 const (
@@ -57,4 +66,35 @@ func (l *late) took(now time.Time, d time.Duration, most int) {
 	} else {
 		l.limit = min(l.limit+1+l.limit/lateGrowth, max(most, 1))
 	}
+}
+
+// take gives an attempt a place.
+func (l *late) take(now time.Time, h *head) {
+	l.places.used++
+	l.number++
+	h.late, h.place = true, l.number
+	l.begun = append(l.begun, begun{h, l.number, now})
+}
+
+// hung takes the places of attempts that hang: they do not burden the machine, and all that is late would wait for them.
+func (c *Core) hung(now time.Time) {
+	for l := &c.late; len(l.begun) > 0; {
+		first := l.begun[0]
+		takes := first.head.late && first.head.place == first.place && first.head.phase == running
+		if takes && now.Sub(first.at) < tooSlow {
+			return
+		}
+		l.begun = l.begun[1:]
+		if takes {
+			c.release(now, first.head)
+		}
+	}
+}
+
+// wake is when places are taken from attempts that hang by then; zero: nobody waits for one.
+func (l *late) wake() time.Time {
+	if len(l.begun) == 0 || len(l.places.refused) == 0 {
+		return time.Time{}
+	}
+	return l.begun[0].at.Add(tooSlow)
 }

@@ -102,8 +102,8 @@ func (c *Core) occupy(now time.Time, ep *endpoint, h *head) {
 	if ep.gate.running == 0 {
 		ep.heard = now
 	}
-	if h.late = ep.isLate(now, h); h.late {
-		c.late.places.used++
+	if ep.isLate(now, h) {
+		c.late.take(now, h)
 	} else if !h.urgent() {
 		c.late.prompt = now
 	}

@@ -116,3 +116,37 @@ func TestDeletedAreForgotten(t *testing.T) {
 		t.Errorf("%d endpoints, %d newcomers and %d hosts are kept", len(c.endpoints), len(c.newcomers), len(c.quotas.perHost))
 	}
 }
+
+// TestWhatHangsGivesItsLatePlaceBack: while the store is slow there is one place for what is late, and an endpoint that was quick before
+// hangs with it. The others get on all the same, and the place is not counted twice.
+func TestWhatHangsGivesItsLatePlaceBack(t *testing.T) {
+	s := newShop(Options{Slots: 64})
+	s.endpoint("now", "a", time.Millisecond, 32) // somebody is on time
+	for _, id := range []string{"hangs", "waits"} {
+		s.endpoint(id, "a", time.Millisecond, 32)
+		s.arrive(id, 1) // how long they take is known
+	}
+	onTime := func(d time.Duration) {
+		for range d / (100 * time.Millisecond) {
+			s.arrive("now", 1)
+			s.run(100 * time.Millisecond)
+		}
+	}
+	onTime(2 * time.Second)
+	s.commit = func(int) time.Duration { return 50 * time.Millisecond } // much longer than usual
+	onTime(10 * time.Second)
+	if s.core.late.limit != 1 {
+		t.Fatalf("there are %d places for what is late", s.core.late.limit)
+	}
+	s.takes["hangs"] = 30 * time.Second
+	s.late("hangs", 1, time.Minute)
+	s.late("waits", 20, time.Minute)
+	onTime(10 * time.Second)
+	if got := s.got["waits"] - 1; got != 20 {
+		t.Errorf("%d of 20 late deliveries were attempted while another endpoint hangs", got)
+	}
+	onTime(40 * time.Second)
+	if used := s.core.late.places.used; used != 0 {
+		t.Errorf("%d places for what is late are taken, and nothing is late", used)
+	}
+}

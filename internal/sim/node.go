@@ -137,6 +137,16 @@ func (n *node) vacate(a core.Attempt) {
 	}
 }
 
+// places says whether an attempt that is not the first could begin.
+func (n *node) places() bool {
+	for _, at := range n.hosts {
+		if at >= n.perHost {
+			return false
+		}
+	}
+	return n.flying < n.core.Slots() && n.again < max(1, n.core.Slots()/2)
+}
+
 // sleep plans the next tick.
 func (n *node) sleep() {
 	at := n.core.Wake()

@@ -132,8 +132,8 @@ func (r *receiver) returned() {
 // hastened looks for deliveries that still wait for a time that was made while the endpoint was away.
 func (r *receiver) hastened(back time.Time) {
 	w := r.w
-	// Where nothing else holds attempts up, what is due must have been attempted by now.
-	prompt := w.plan.stall == 0 && r.config.RateLimit == nil && w.agenda.now > r.watch.hold+5*time.Second
+	// Where nothing else holds attempts up, what is due must have been attempted by now. Other endpoints that hang can have all places.
+	prompt := w.plan.stall == 0 && r.config.RateLimit == nil && w.agenda.now > r.watch.hold+5*time.Second && w.node.places()
 	for _, d := range w.deliveries() {
 		if d.EndpointID != r.config.ID || d.Status.Final() || !d.Waiting.Head || d.Waiting.Blocked {
 			continue
