@@ -1,15 +1,26 @@
 package server
 
 import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/store/postgres/pgtest"
 )
 
 // onPostgres are the options of a server whose data are in a PostgreSQL of this test's own.
 func onPostgres(t *testing.T) Options {
+	t.Helper()
+	o, _ := behindProxy(t)
+	return o
+}
+
+// behindProxy also returns what stands between the two.
+func behindProxy(t *testing.T) (Options, *pgtest.Proxy) {
 	t.Helper()
 	server, err := pgtest.Start(t.Context(), pgtest.Options{})
 	if err != nil {
@@ -22,10 +33,52 @@ func onPostgres(t *testing.T) Options {
 	})
 	t.Chdir(t.TempDir()) // where the admin key goes
 	o := options("")
-	if o.Store, err = server.Create(t.Context(), "grapnel"); err != nil {
+	if _, err = server.Create(t.Context(), "grapnel"); err != nil {
 		t.Fatal(err)
 	}
-	return o
+	proxy, err := server.NewProxy()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := proxy.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	o.Store = proxy.URL("grapnel")
+	return o, proxy
+}
+
+// TestPostgresAway cuts a server off from its database: publishing is answered 503 meanwhile, and what was published before and after arrives.
+func TestPostgresAway(t *testing.T) {
+	got := make(chan string, 100)
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r.Header.Get("webhook-id") }))
+	defer receiver.Close()
+	o, proxy := behindProxy(t)
+	o.AdminKey = testKey
+	c := start(t, o).client(t, testKey)
+	if _, err := c.CreateEndpoint(t.Context(), client.NewEndpoint{URL: receiver.URL}); err != nil {
+		t.Fatal(err)
+	}
+	e := client.NewEvent{Type: "a.b", Key: "k", Data: []byte("{}")}
+	first, err := c.Publish(t.Context(), e)
+	if err != nil || first.ID != <-got {
+		t.Fatal(first, err)
+	}
+	proxy.Cut(true)
+	var refused *client.Error
+	if _, err := c.Publish(t.Context(), e); !errors.As(err, &refused) || refused.Status != http.StatusServiceUnavailable {
+		t.Errorf("without its database: %v", err)
+	}
+	proxy.Cut(false)
+	var second *client.Published
+	poll(t, "publishing works again", func() bool {
+		second, err = c.Publish(t.Context(), e)
+		return err == nil
+	})
+	if id := <-got; id != second.ID {
+		t.Errorf("%s arrived, not %s", id, second.ID)
+	}
 }
 
 func TestPostgresKeepsEverything(t *testing.T) { replayGoesOn(t, onPostgres(t)) }
