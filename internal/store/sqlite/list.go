@@ -17,10 +17,11 @@ const (
 	finishedTargetsQuery     = "SELECT seq, target FROM finished WHERE seq >> 12 = ?"
 	newestFinishedQuery      = "SELECT max(seq) FROM finished"
 	finishedUndeliveredQuery = "SELECT seq FROM finished WHERE target = ? AND status = ? AND status <> 3 AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?"
-	// deadLettersQuery leaves out what was discarded, and, if told so, what was repeated with success.
-	deadLettersQuery = `SELECT seq FROM finished WHERE target = ? AND status = 4 AND status <> 3
-		AND NOT EXISTS (SELECT 1 FROM mark WHERE delivery = seq AND (discarded_at IS NOT NULL OR ? AND replay_result = 3)) AND seq < ? AND seq >= ?
-		ORDER BY seq DESC LIMIT ?`
+	deadLettersQuery         = "SELECT seq FROM letter WHERE target = ? AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?"
+	fewLettersQuery          = "SELECT count(*) FROM (SELECT 1 FROM letter WHERE target = ? LIMIT ?)"
+	// replayedLettersQuery has those that were repeated with success, too. It leaves out what was discarded.
+	replayedLettersQuery = `SELECT seq FROM finished WHERE target = ? AND status = 4 AND status <> 3 AND seq < ? AND seq >= ?
+		AND NOT EXISTS (SELECT 1 FROM mark WHERE delivery = seq AND discarded_at IS NOT NULL) ORDER BY seq DESC LIMIT ?`
 	pendingQuery       = "SELECT seq FROM pending WHERE %s AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?"
 	pendingTargetQuery = "SELECT seq FROM pending WHERE %s AND target = ? AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?"
 	redeliveredQuery   = "SELECT delivery FROM redelivery WHERE delivery < ? AND delivery >= ? ORDER BY delivery DESC LIMIT ?"
@@ -395,8 +396,18 @@ func (l *lister) targets(finals []int64) (found []target, limited bool, err erro
 func (l *lister) ofTarget(t target, finals []int64, waiting string) ([]*stream, error) {
 	var streams []*stream
 	for _, status := range finals {
+		letters := l.query.DeadLetters && !l.query.Replayed
+		if letters && l.narrow() && t.counts[status] > 0 {
+			n, err := integer(l.r, fewLettersQuery, func(q *sqlite3.Stmt) { q.Int(t.number).Int(mostGathered) })
+			if err != nil {
+				return nil, err
+			}
+			letters = n < mostGathered // else it is better to go by what is narrow
+		}
 		switch {
 		case t.counts[status] == 0:
+		case letters:
+			streams = append(streams, l.column(deadLettersQuery, l.within, t.number))
 		case l.narrow():
 			more, err := l.undelivered(t.number, status)
 			if err != nil {
@@ -404,11 +415,7 @@ func (l *lister) ofTarget(t target, finals []int64, waiting string) ([]*stream, 
 			}
 			streams = append(streams, more...)
 		case l.query.DeadLetters:
-			unless := int64(1)
-			if l.query.Replayed {
-				unless = 0
-			}
-			streams = append(streams, l.column(deadLettersQuery, l.within, t.number, unless))
+			streams = append(streams, l.column(replayedLettersQuery, l.within, t.number))
 		default:
 			streams = append(streams, l.column(finishedUndeliveredQuery, l.within, t.number, status))
 		}

@@ -137,5 +137,22 @@ func (t *tx) archive(d *place, e store.Ending, last []byte) error {
 			return err
 		}
 	}
-	return bindWord(insert, reasonCodes, e.ReasonCode).Text(e.Reason).Blob(last).Int(outcome).Run()
+	if err := bindWord(insert, reasonCodes, e.ReasonCode).Text(e.Reason).Blob(last).Int(outcome).Run(); err != nil || status != statusFailed {
+		return err
+	}
+	return t.letter(addLetterQuery, d.target, d.seq)
+}
+
+const (
+	addLetterQuery  = "INSERT INTO letter (target, seq) VALUES (?, ?)"
+	dropLetterQuery = "DELETE FROM letter WHERE target = ? AND seq = ?"
+)
+
+// letter adds or removes a dead letter.
+func (t *tx) letter(query string, target, seq int64) error {
+	q, err := t.conn.Prepare(query)
+	if err != nil {
+		return err
+	}
+	return q.Int(target).Int(seq).Run()
 }

@@ -116,8 +116,14 @@ func (t *tx) purge(e *oldEvent) (removed int, err error) {
 		if !found {
 			continue
 		}
-		t.count(q.Integer(0), q.Integer(1), q.Integer(2), -1)
+		target, status := q.Integer(0), q.Integer(2)
+		t.count(target, q.Integer(1), status, -1)
 		q.Reset()
+		if status == statusFailed {
+			if err := t.letter(dropLetterQuery, target, number); err != nil {
+				return removed, err
+			}
+		}
 		t.ledger.purged++
 		removed++
 		for _, drop := range []*sqlite3.Stmt{t.q.dropAttempts, t.q.dropMark, t.q.dropRedelivery} {

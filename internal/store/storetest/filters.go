@@ -72,6 +72,10 @@ var filterCases = []testCase{
 		d.same(len(d.list(store.DeliveryQuery{DeadLetters: true, Type: "*"})), 3, "by type as well")
 		d.same(len(d.list(store.DeliveryQuery{DeadLetters: true, Replayed: true})), 4, "that one included")
 		d.same(len(d.list(store.DeliveryQuery{Replayed: true, Status: []grapnel.Status{grapnel.Failed}})), 5, "only dead letters are left out")
+		again = d.redeliver(n["slow"], 60).Delivery
+		d.same(len(d.list(store.DeliveryQuery{DeadLetters: true})), 4, "dead letters while it is repeated once more")
+		d.change(by(again, grapnel.Failed, 70))
+		d.same(len(d.list(store.DeliveryQuery{DeadLetters: true})), 5, "and after that failed, which is a dead letter itself")
 	}},
 	{"searches in data, so far and no farther", func(d *desk) {
 		for i := range 30 {
