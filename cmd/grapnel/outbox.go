@@ -75,8 +75,8 @@ func (s *session) outboxInstall() *cobra.Command {
 		},
 	}
 	outboxDSN(c, &dsn)
-	c.Flags().StringSliceVar(&rights.Publishers, "publisher", nil, "role that may publish, and see nothing; may be repeated")
-	c.Flags().StringSliceVar(&rights.Relays, "relay", nil, "role that the server connects as: it may read and remove; may be repeated")
+	c.Flags().StringArrayVar(&rights.Publishers, "publisher", nil, "role that may publish, and see nothing; may be repeated")
+	c.Flags().StringArrayVar(&rights.Relays, "relay", nil, "role that the server connects as: it may read and remove; may be repeated")
 	c.Flags().BoolVar(&show, "print", false, "print the SQL and do nothing")
 	return c
 }
