@@ -89,6 +89,14 @@ func (s *session) replayPlan() *cobra.Command {
 	return c
 }
 
+// overtaken says what the receiver gets after something newer; empty: nothing.
+func overtaken(p *client.ReplayPlan) string {
+	if p.Overtaken == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %d older than what their key got since", p.Overtaken)
+}
+
 // leftOut says what matches and is left out, and why; empty: nothing is.
 func leftOut(p *client.ReplayPlan) string {
 	var parts []string
@@ -141,7 +149,7 @@ func (s *session) replayAll(ctx context.Context, r reader, orders []order, w *st
 		if err != nil {
 			return err
 		}
-		s.Note("%s to %s (%d keys, longest chain %d)%s", deliveriesOf(plan.Total, plan.Partial), o.endpoint, plan.Keys, plan.LongestChain, leftOut(plan))
+		s.Note("%s to %s (%d keys, longest chain %d)%s", deliveriesOf(plan.Total, plan.Partial), o.endpoint, plan.Keys, plan.LongestChain, overtaken(plan)+leftOut(plan))
 		total += plan.Total
 		if plan.Total == 0 {
 			orders[i].endpoint = ""
