@@ -73,18 +73,18 @@ func (c *courier) carry(ctx context.Context, b box, failures *int) error {
 		if err != nil {
 			return err
 		}
-		*failures = 0
+		c.saw(p)
 		if p.elsewhere || len(p.rows) == 0 {
-			c.saw(p)
 			if err := b.leave(ctx); err != nil {
 				return err
 			}
+			*failures = 0
+			c.well(p.elsewhere)
 			if err := c.idle(ctx, b, p.elsewhere, last); err != nil {
 				return err
 			}
 			continue
 		}
-		c.saw(p)
 		if err := c.publish(ctx, p.rows); err != nil {
 			if err := b.leave(ctx); err != nil {
 				return err
@@ -95,8 +95,10 @@ func (c *courier) carry(ctx context.Context, b box, failures *int) error {
 		}
 		refusals = 0
 		if err := b.take(ctx, p); err != nil {
-			return err
+			return err // looking is not enough to be well: a role that may not remove would do the same again and again
 		}
+		*failures = 0
+		c.well(false)
 		last = c.runner.o.Now()
 		c.moved(p, last)
 		if !p.full {

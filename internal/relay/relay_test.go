@@ -10,6 +10,7 @@ import (
 	neturl "net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -503,9 +504,29 @@ func TestRights(t *testing.T) {
 	if err := mortal.QueryRow(t.Context(), `SELECT count(*) FROM grapnel.outbox_event`).Scan(&n); err == nil {
 		t.Error("whoever may publish may read")
 	}
-	relaying(t, Options{Street: s, Store: s.Store})
+	_, stop := relaying(t, Options{Street: s, Store: s.Store})
 	until(t, "all is relayed", func() bool { return left(t, p) == 0 })
 	if len(s.events()) != 2 {
+		t.Errorf("%d arrived", len(s.events()))
+	}
+	// One that may not remove says so, and does not spin.
+	for _, sql := range []string{`CREATE ROLE reads LOGIN`, `GRANT pg_read_all_data TO reads`, `GRANT UPDATE ON grapnel.outbox_sleeper TO reads`} {
+		if _, err := p.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var tries atomic.Int64
+	stop()
+	do(t, p, event("k", `3`))
+	source := s.Sources(store.Everyone())[0]
+	source.Outbox = &grapnel.Outbox{DSN: grapnel.Secret{Text: strings.Replace(url, "user=postgres", "user=reads", 1)}}
+	s.set(source)
+	r, _ := relaying(t, Options{Street: s, Store: s.Store, Random: func() float64 { tries.Add(1); return 1 }})
+	until(t, "it is tried for some time", func() bool { return tries.Load() >= 4 })
+	if st, _ := r.Status("src_1"); st.State != Away || !strings.Contains(st.Detail, "permission denied") || !strings.Contains(st.Detail, "--relay") {
+		t.Errorf("%+v", st)
+	}
+	if len(s.events()) != 3 {
 		t.Errorf("%d arrived", len(s.events()))
 	}
 	if _, err := p.Exec(t.Context(), `UPDATE grapnel.outbox_installation SET version = $1`, outbox.Version+1); err != nil {

@@ -50,19 +50,22 @@ func (c *courier) set(state State, detail string) (changed bool) {
 	return changed
 }
 
-// saw notes a look. A look at something that cannot be stored does not end that it is held; carrying it does.
+// saw notes what a look found, and nothing of how things are: what was found may be what cannot be stored.
 func (c *courier) saw(p page) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now.SeenAt, c.now.Lag = c.runner.o.Now(), max(p.age, 0)
+}
+
+// well notes that there is nothing to carry, or that it was carried, here or elsewhere.
+func (c *courier) well(elsewhere bool) {
 	state := Relaying
-	if p.elsewhere {
+	if elsewhere {
 		state = Standby
 	}
 	c.mu.Lock()
 	before := c.now.State
-	c.now.SeenAt, c.now.Lag = c.runner.o.Now(), max(p.age, 0)
 	c.mu.Unlock()
-	if before == Held && len(p.rows) > 0 {
-		return
-	}
 	if c.set(state, "") && before == Away {
 		c.runner.o.Log.Info("an outbox can be read again", "source", c.source.ID)
 	}
@@ -70,7 +73,6 @@ func (c *courier) saw(p page) {
 
 // moved notes that a page was carried.
 func (c *courier) moved(p page, at time.Time) {
-	c.set(Relaying, "")
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i := range p.rows {
