@@ -16,7 +16,7 @@ const (
 	mostSearched      = 10_000
 	mostSearchedBytes = 16 << 20
 	leastSearched     = 100
-	searchFor         = 50 * time.Millisecond
+	searchFor         = 30 * time.Millisecond
 )
 
 // DeliverySearch looks into the data of what a DeliveryList would show. What is corrupt contains nothing.
