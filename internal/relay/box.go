@@ -65,12 +65,14 @@ const (
 	connectTime = 10 * time.Second
 )
 
+var _ box = (*pgBox)(nil)
+
 // pgBox is the box in a PostgreSQL.
 type pgBox struct {
 	conn  *pgx.Conn
 	tx    pgx.Tx
-	woken bool      // a notification came after the last look began
-	asked time.Time // until when it is asked to be woken; zero: it is not
+	woken bool          // a notification came after the last look began
+	asked time.Duration // for how long producers were still asked to wake somebody when it looked last; another courier may have asked
 
 	// Numbers up to low are gone for ever, so a look need not pass over what is left of them in the index. That is a lot while something old holds back
 	// the database's cleaning.
@@ -145,6 +147,7 @@ func open(ctx context.Context, dsn string) (box, error) {
 // plans that would be good for one of them are forbidden. What take removes need not be on disk before it returns: if it comes back, it is a duplicate.
 const begin = `SELECT pg_try_advisory_xact_lock($1, $2), pg_snapshot_xmin(pg_current_snapshot())::text::bigint,
   (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM grapnel.outbox_commit_number),
+  (SELECT last_value FROM grapnel.outbox_sleeper) - (extract(epoch FROM clock_timestamp()) * 1000)::bigint,
   set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),
   set_config('synchronous_commit', 'off', true), set_config('idle_in_transaction_session_timeout', '60s', true)`
 
@@ -173,10 +176,11 @@ func (b *pgBox) look(ctx context.Context, maxEvent int64) (p page, err error) {
 		return p, err
 	}
 	var mine bool
-	var oldest int64
-	if err := b.tx.QueryRow(ctx, begin, lockClass, lockRelay).Scan(&mine, &oldest, &p.newest, nil, nil, nil, nil, nil); err != nil {
+	var oldest, asked int64
+	if err := b.tx.QueryRow(ctx, begin, lockClass, lockRelay).Scan(&mine, &oldest, &p.newest, &asked, nil, nil, nil, nil, nil); err != nil {
 		return p, err
 	}
+	b.asked = max(0, time.Duration(asked)*time.Millisecond)
 	if !mine {
 		return page{elsewhere: true}, nil
 	}
@@ -202,7 +206,7 @@ func (b *pgBox) look(ctx context.Context, maxEvent int64) (p page, err error) {
 	}
 	p.full = found >= pageRows || found > len(p.rows)
 	b.settle(oldest, p.rows)
-	if len(p.rows) > 0 && !b.asked.IsZero() {
+	if len(p.rows) > 0 && b.asked > 0 {
 		err = b.ask(ctx, 0)
 	}
 	return p, err
@@ -262,8 +266,8 @@ func (b *pgBox) leave(ctx context.Context) error {
 }
 
 func (b *pgBox) sleep(ctx context.Context, d time.Duration) error {
-	if left := time.Until(b.asked); left < askAgain {
-		first := left <= 0
+	if b.asked < askAgain {
+		first := b.asked == 0
 		if err := b.ask(ctx, askFor); err != nil || first {
 			return err
 		}
@@ -284,14 +288,8 @@ func (b *pgBox) ask(ctx context.Context, d time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	const until = `SELECT setval('grapnel.outbox_sleeper', CASE WHEN $1::bigint = 0 THEN 0 ELSE (extract(epoch FROM clock_timestamp()) * 1000)::bigint + $1 END)`
-	if _, err := b.conn.Exec(ctx, until, d.Milliseconds()); err != nil {
-		return err
-	}
-	b.asked = time.Time{}
-	if d > 0 {
-		b.asked = time.Now().Add(d)
-	}
-	return nil
+	_, err := b.conn.Exec(ctx, until, d.Milliseconds())
+	return err
 }
 
 // Close closes the connection, which ends its transaction.

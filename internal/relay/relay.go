@@ -21,7 +21,6 @@ package relay
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -149,5 +148,3 @@ func (r *Runner) Status(source string) (Status, bool) {
 	}
 	return c.status(), true
 }
-
-var _ io.Closer = (*pgBox)(nil)

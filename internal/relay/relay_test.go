@@ -384,6 +384,40 @@ func TestSleep(t *testing.T) {
 	}
 }
 
+// TestTakeOver: of two relays the one goes on when the other stops, and neither leaves producers asked to wake the other while there is much to
+// do.
+func TestTakeOver(t *testing.T) {
+	url := database(t, server)
+	p, s := pool(t, url), newStreet(t, url)
+	_, stopOne := relaying(t, Options{Street: s, Store: s.Store})
+	two, _ := relaying(t, Options{Street: s, Store: s.Store})
+	published, asked := 0, 0
+	publish := func(n int) {
+		t.Helper()
+		for range n {
+			published++
+			do(t, p, event("k", fmt.Sprint(published)))
+			if i, err := Inspect(t.Context(), url); err != nil {
+				t.Fatal(err)
+			} else if i.Asleep {
+				asked++
+			}
+		}
+		until(t, "all is relayed", func() bool { return left(t, p) == 0 })
+	}
+	publish(200)
+	t.Logf("after %d of %d commits producers were asked to wake somebody", asked, published)
+	if asked > 50 {
+		t.Errorf("after %d of %d commits producers were asked to wake somebody", asked, published)
+	}
+	stopOne()
+	publish(10)
+	if st, _ := two.Status("src_1"); st.MovedAt.IsZero() || st.State != Relaying {
+		t.Errorf("the other one: %+v", st)
+	}
+	s.ordered(map[string]int{"k": published})
+}
+
 // TestLateCommit: a transaction that drew its number long before it commits is not overlooked, whatever was relayed meanwhile; and what is
 // relayed is passed over once nobody can have drawn a lower number.
 func TestLateCommit(t *testing.T) {
