@@ -31,6 +31,7 @@ type endpoint struct {
 	hasten    bool      // what waited because of it is to be made due
 	hastening bool      // that is on its way
 	hastened  int       // how many of it were asked for at most
+	replanned bool      // some of it may have been made due without the core's knowing
 	hastenAt  time.Time // neither before this, after one that failed
 
 	newest     int64         // delivery when config was read

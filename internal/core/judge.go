@@ -74,9 +74,10 @@ func (c *Core) hastened(now time.Time, in Hastened) {
 	ep.hastening = false
 	switch {
 	case in.Err != nil:
-		ep.hasten, ep.hastenAt = true, now.Add(pageRetry)
-	case in.Count > 0:
-		ep.hasten = ep.hasten || in.Count >= ep.hastened
+		// It may have happened all the same; then the next one finds nothing to do, and what is in the store is due.
+		ep.hasten, ep.hastenAt, ep.replanned = true, now.Add(pageRetry), true
+	case in.Count > 0 || ep.replanned:
+		ep.hasten, ep.replanned = ep.hasten || in.Count >= ep.hastened, false
 		if ep.open() {
 			ep.window.forgetPlans(now)
 		}
