@@ -182,6 +182,42 @@ func TestWhatCannotArriveIsRefused(t *testing.T) {
 	}
 }
 
+// TestLocksAreTakenAtTheCommit, one for each key, and not before; also where somebody has reset what the transaction knew of its keys.
+func TestLocksAreTakenAtTheCommit(t *testing.T) {
+	db := connect(t)
+	for _, between := range []string{`SELECT 1`, `RESET ALL`, `SET LOCAL grapnel.outbox = ''`} {
+		tx, err := db.BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		locks := func() (n int) {
+			if err := tx.QueryRowContext(t.Context(), `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()`).Scan(&n); err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		for _, key := range []string{"one", "two", "", "one", "three"} {
+			if err := outbox.Publish(t.Context(), tx, outbox.Event{Type: "a.b", Key: key, Data: []byte(`1`)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := tx.ExecContext(t.Context(), between); err != nil {
+			t.Fatal(err)
+		}
+		before := locks()
+		// What belongs to the commit, now.
+		if _, err := tx.ExecContext(t.Context(), `SET CONSTRAINTS ALL IMMEDIATE`); err != nil {
+			t.Fatal(err)
+		}
+		if after := locks(); before != 0 || after != 3 {
+			t.Errorf("after %s: %d locks before the commit, %d at it", between, before, after)
+		}
+		if err := tx.Commit(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestEveryLanguage: the function by itself, as programs in other languages and people call it.
 func TestEveryLanguage(t *testing.T) {
 	db := connect(t)
