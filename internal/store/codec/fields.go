@@ -6,11 +6,9 @@ import (
 	"maps"
 	"slices"
 	"time"
-
-	"github.com/grapnelhq/grapnel"
 )
 
-// encoder writes what no query looks into: metadata and attempts. It is a row of varints and of texts with their length before
+// encoder writes what no query looks into. It is a row of varints and of texts with their length before
 // them; a JSON text would be four times as long and cost ten times as much, once for every delivery.
 type encoder struct{ b []byte }
 
@@ -31,8 +29,8 @@ func (e *encoder) texts(m map[string]string) {
 }
 
 // encodeWord writes a word's place plus one, or 0 and the text.
-func encodeWord[W word](e *encoder, list []W, w W) {
-	if i, known := ordinal(list, w); known {
+func encodeWord[W ~string](e *encoder, list Words[W], w W) {
+	if i, known := list.Place(w); known {
 		e.uint(uint64(i) + 1)
 		return
 	}
@@ -97,7 +95,7 @@ func (d *decoder) texts() map[string]string {
 	return m
 }
 
-func decodeWord[W word](d *decoder, list []W) W {
+func decodeWord[W ~string](d *decoder, list Words[W]) W {
 	i := d.uint()
 	switch {
 	case i == 0:
@@ -107,69 +105,6 @@ func decodeWord[W word](d *decoder, list []W) W {
 		return ""
 	}
 	return list[i-1]
-}
-
-// attemptFormat is the first byte of an encoded attempt; another layout gets another number.
-const attemptFormat = 1
-
-// EncodeAttempt writes one.
-func EncodeAttempt(a *grapnel.Attempt) []byte {
-	e := encoder{b: make([]byte, 0, 96+len(a.Error)+len(a.ResponseBody)+48*len(a.ResponseHeaders))}
-	e.b = append(e.b, attemptFormat)
-	e.int(int64(a.Number))
-	encodeWord(&e, triggers, a.Trigger)
-	e.time(a.ScheduledFor)
-	e.time(a.StartedAt)
-	e.span(a.Duration)
-	e.span(a.Phases.DNS)
-	e.span(a.Phases.Connect)
-	e.span(a.Phases.TLS)
-	e.span(a.Phases.FirstByte)
-	e.span(a.Phases.Body)
-	reused := uint64(0)
-	if a.Phases.Reused {
-		reused = 1
-	}
-	e.uint(reused)
-	e.int(int64(a.StatusCode))
-	encodeWord(&e, classes, a.Class)
-	e.text(a.Error)
-	e.texts(a.ResponseHeaders)
-	e.bytes(a.ResponseBody)
-	encodeWord(&e, decisions, a.Decision)
-	e.time(a.NextAttemptAt)
-	e.int(a.PolicyRevision)
-	return e.b
-}
-
-// DecodeAttempt reads one.
-func DecodeAttempt(b []byte) (grapnel.Attempt, error) {
-	if len(b) == 0 || b[0] != attemptFormat {
-		return grapnel.Attempt{}, ErrMangled
-	}
-	d := decoder{b: b[1:]}
-	a := grapnel.Attempt{
-		Number:       int(d.int()),
-		Trigger:      decodeWord(&d, triggers),
-		ScheduledFor: d.time(),
-		StartedAt:    d.time(),
-		Duration:     d.span(),
-		Phases: grapnel.Phases{
-			DNS: d.span(), Connect: d.span(), TLS: d.span(), FirstByte: d.span(), Body: d.span(), Reused: d.uint() == 1,
-		},
-		StatusCode:      int(d.int()),
-		Class:           decodeWord(&d, classes),
-		Error:           d.text(),
-		ResponseHeaders: d.texts(),
-		ResponseBody:    slices.Clone(d.bytes()),
-		Decision:        decodeWord(&d, decisions),
-		NextAttemptAt:   d.time(),
-		PolicyRevision:  d.int(),
-	}
-	if d.bad {
-		return grapnel.Attempt{}, ErrMangled
-	}
-	return a, nil
 }
 
 // Micros and Moment are a time as it is kept. The zero time has a number of its own, the one that UnixMicro gives it.

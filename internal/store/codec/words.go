@@ -5,22 +5,12 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// word is a text of a fixed set, kept as its place in a list. Places are in databases: lists only grow at their end. A text
-// that is in no list is kept as it is.
-type word interface{ ~string }
+// Words are the texts of a fixed set, each of which is kept as its place in the list. Places are in databases: a list only grows at its end.
+// A text that is not in it is kept as it is.
+type Words[W ~string] []W
 
-var (
-	triggers = []grapnel.Trigger{"", grapnel.TriggerSchedule, grapnel.TriggerManual, grapnel.TriggerReplay, grapnel.TriggerProbe,
-		grapnel.TriggerTest}
-	dedupeBys = []grapnel.DedupeBy{"", grapnel.ByEventID, grapnel.ByDeliveryID, grapnel.ByContent}
-	decisions = []policy.Decision{"", policy.Deliver, policy.Retry, policy.Fail, policy.Throttle, policy.DisableEndpoint}
-	classes   = []policy.Class{"", policy.ClassNone, policy.ClassDNS, policy.ClassConnect, policy.ClassTLS, policy.ClassTimeout,
-		policy.ClassReset, policy.ClassProtocol, policy.ClassRedirect, policy.ClassBlocked, policy.ClassStatus3xx, policy.ClassStatus4xx,
-		policy.ClassStatus429, policy.ClassStatus5xx, policy.ClassInternal}
-)
-
-// ordinal is a word's place in its list.
-func ordinal[W word](list []W, w W) (int64, bool) {
+// Place is where a word stands.
+func (list Words[W]) Place(w W) (int64, bool) {
 	for i, known := range list {
 		if known == w {
 			return int64(i), true
@@ -28,3 +18,15 @@ func ordinal[W word](list []W, w W) (int64, bool) {
 	}
 	return 0, false
 }
+
+// The words of what is encoded; some of them a store keeps in columns as well.
+var (
+	Triggers = Words[grapnel.Trigger]{"", grapnel.TriggerSchedule, grapnel.TriggerManual, grapnel.TriggerReplay, grapnel.TriggerProbe,
+		grapnel.TriggerTest}
+	Classes = Words[policy.Class]{"", policy.ClassNone, policy.ClassDNS, policy.ClassConnect, policy.ClassTLS, policy.ClassTimeout,
+		policy.ClassReset, policy.ClassProtocol, policy.ClassRedirect, policy.ClassBlocked, policy.ClassStatus3xx, policy.ClassStatus4xx,
+		policy.ClassStatus429, policy.ClassStatus5xx, policy.ClassInternal, policy.ClassNack, policy.ClassReject, policy.ClassLease}
+
+	decisions = Words[policy.Decision]{"", policy.Deliver, policy.Retry, policy.Fail, policy.Throttle, policy.DisableEndpoint}
+	dedupeBys = Words[grapnel.DedupeBy]{"", grapnel.ByEventID, grapnel.ByDeliveryID, grapnel.ByContent}
+)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
 )
 
 // Advance commits the cursor with what it has gone past, so a step that is repeated finds the cursor elsewhere.
@@ -46,7 +47,7 @@ func (o *advancing) apply(t *tx) error {
 		if done[i], err = t.again(of, grapnel.TriggerReplay, item.Ordered, item.Delay, o.step.At, r.ID); err != nil {
 			return err
 		}
-		err = t.q.addItem.Int(done[i].Delivery).Int(r.number).Int(of.seq).Int(of.created).Int(micros(done[i].CreatedAt)).Int(statusPending).Run()
+		err = t.q.addItem.Int(done[i].Delivery).Int(r.number).Int(of.seq).Int(of.created).Int(codec.Micros(done[i].CreatedAt)).Int(statusPending).Run()
 		if err != nil {
 			return err
 		}
@@ -93,7 +94,7 @@ func (t *tx) open(endpoint string) error {
 
 // again makes a delivery that repeats another one, by hand or by a replay, and notes that on the other.
 func (t *tx) again(of *origin, trigger grapnel.Trigger, ordered bool, delay time.Duration, at time.Time, by string) (done store.Redelivered, err error) {
-	d := &place{target: of.target, event: of.event, created: micros(at), replayOf: of.seq, trigger: trigger}
+	d := &place{target: of.target, event: of.event, created: codec.Micros(at), replayOf: of.seq, trigger: trigger}
 	if d.tenant, err = t.tenant(of.tenant); err != nil {
 		return done, err
 	}
@@ -109,7 +110,7 @@ func (t *tx) again(of *origin, trigger grapnel.Trigger, ordered bool, delay time
 	if err := t.wait(d, ordered, of.key, delay); err != nil {
 		return done, err
 	}
-	done.Delivery, done.CreatedAt = d.seq, moment(d.created)
+	done.Delivery, done.CreatedAt = d.seq, codec.Moment(d.created)
 	if d.head {
 		done.Head = d.shown(endpoint)
 	}
@@ -154,7 +155,7 @@ func (t *tx) origin(delivery int64) (*origin, error) {
 // repeated notes what became of a delivery that repeats another: on that one, unless it was repeated once more since, and with the
 // replay that made it, if one did.
 func (t *tx) repeated(d *place, ended grapnel.Status) error {
-	status, _ := ordinal(statuses, ended)
+	status, _ := statuses.Place(ended)
 	if err := t.q.markResult.Int(status).Int(d.replayOf).Int(d.seq).Run(); err != nil {
 		return err
 	}

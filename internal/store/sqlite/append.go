@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"hash/crc32"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
 )
 
 // Append looks at the idempotency key first, so that a repeated call gets its answer even if the configuration has changed
@@ -50,13 +52,13 @@ func (o *appending) apply(t *tx) error {
 type batch struct {
 	config int64
 	events []incoming
-	packer *packer
+	packer *codec.Packer
 }
 
 // incoming is an event as it goes to the writer: its data, its metadata and how it came in are the frozen ones.
 type incoming struct {
 	grapnel.Event
-	frozen
+	frozen  codec.Frozen
 	known   *known
 	targets []store.Target
 }
@@ -68,7 +70,7 @@ func (s *Store) batch(b *store.Batch) *batch {
 	}
 	frozen := &batch{config: b.Config, packer: s.packer, events: make([]incoming, len(b.Events))}
 	for i, in := range b.Events {
-		frozen.events[i] = incoming{Event: *in.Event, frozen: s.packer.freeze(in.Event), known: freezeKnown(in.Known), targets: in.Targets}
+		frozen.events[i] = incoming{Event: *in.Event, frozen: s.packer.Freeze(in.Event), known: freezeKnown(in.Known), targets: in.Targets}
 		frozen.events[i].Data, frozen.events[i].Metadata, frozen.events[i].Intake = nil, nil, nil
 	}
 	return frozen
@@ -109,15 +111,15 @@ func (b *batch) place(t *tx, e *incoming, done *store.Accepted) (store.Placed, e
 	if err != nil {
 		return store.Placed{}, err
 	}
-	seq, first, at := t.lastEvent+1, t.lastDelivery+1, micros(e.AcceptedAt)
+	seq, first, at := t.lastEvent+1, t.lastDelivery+1, codec.Micros(e.AcceptedAt)
 	insert := t.q.addEvent.Int(seq).Text(e.ID).Int(kind).Text(e.Key).Int(keyHash(e.Key)).Int(at).
-		Int(micros(e.OccurredAt)).Int(first).Int(int64(len(e.targets)))
+		Int(codec.Micros(e.OccurredAt)).Int(first).Int(int64(len(e.targets)))
 	if e.ContentType == grapnel.JSONType {
 		insert.Null()
 	} else {
 		insert.Text(e.ContentType)
 	}
-	if err := insert.Blob(e.metadata).Int(e.packed).Int(e.sum).Blob(e.data).Blob(e.intake).Run(); err != nil {
+	if err := insert.Blob(e.frozen.Metadata).Int(e.frozen.Packed).Int(e.frozen.Sum).Blob(e.frozen.Data).Blob(e.frozen.Intake).Run(); err != nil {
 		return store.Placed{}, err
 	}
 	if t.conn.Changed() == 0 {
@@ -147,7 +149,7 @@ func (b *batch) place(t *tx, e *incoming, done *store.Accepted) (store.Placed, e
 			done.Heads = append(done.Heads, *d.shown(target.Endpoint))
 		}
 	}
-	placed := store.Placed{Seq: seq, ID: e.ID, AcceptedAt: moment(at), Deliveries: len(e.targets)}
+	placed := store.Placed{Seq: seq, ID: e.ID, AcceptedAt: codec.Moment(at), Deliveries: len(e.targets)}
 	return placed, t.learn(e.known, placed, before)
 }
 
@@ -160,7 +162,7 @@ func (b *batch) meet(t *tx, e *incoming) (store.Placed, error) {
 		return store.Placed{}, orMangled(err)
 	}
 	defer q.Reset()
-	there := store.Placed{Seq: q.Integer(0), ID: e.ID, AcceptedAt: moment(q.Integer(1)), Deliveries: int(q.Integer(2)), Duplicate: true}
+	there := store.Placed{Seq: q.Integer(0), ID: e.ID, AcceptedAt: codec.Moment(q.Integer(1)), Deliveries: int(q.Integer(2)), Duplicate: true}
 	same := q.String(3) == e.Tenant && q.String(4) == e.Type && q.String(5) == e.Key && b.sameData(e, q.Bytes(7), q.Integer(6))
 	if !same {
 		return store.Placed{Conflict: true}, nil
@@ -169,15 +171,15 @@ func (b *batch) meet(t *tx, e *incoming) (store.Placed, error) {
 }
 
 func (b *batch) sameData(e *incoming, data []byte, packed int64) bool {
-	if packed == e.packed && bytes.Equal(data, e.data) {
+	if packed == e.frozen.Packed && bytes.Equal(data, e.frozen.Data) {
 		return true
 	}
 	// The same data may be packed differently by another version of the packer.
-	there, err := b.packer.thaw(data, packed)
+	there, err := b.packer.Thaw(data, packed)
 	if err != nil {
 		return false
 	}
-	here, err := b.packer.thaw(e.data, e.packed)
+	here, err := b.packer.Thaw(e.frozen.Data, e.frozen.Packed)
 	return err == nil && bytes.Equal(there, here)
 }
 
@@ -192,13 +194,13 @@ func (t *tx) wait(d *place, ordered bool, key string, delay time.Duration) error
 	}
 	insert := t.q.addPending.Int(d.seq).Int(d.target).Int(d.event).Int(d.tenant).Bool(d.head)
 	if d.head {
-		d.due, d.anchor = moment(d.created).Add(delay), moment(d.created)
-		insert.Int(micros(d.due)).Int(d.created)
-		d.due = moment(micros(d.due))
+		d.due, d.anchor = codec.Moment(d.created).Add(delay), codec.Moment(d.created)
+		insert.Int(codec.Micros(d.due)).Int(d.created)
+		d.due = codec.Moment(codec.Micros(d.due))
 	} else {
 		insert.Null().Null()
 	}
-	bindWord(insert.Int(d.position).Int(d.created).Int(d.replayOf), triggers, d.trigger)
+	bindWord(insert.Int(d.position).Int(d.created).Int(d.replayOf), codec.Triggers, d.trigger)
 	if d.position > 0 {
 		insert.Text(d.lane)
 	} else {
@@ -225,4 +227,12 @@ func (t *tx) join(d *place, key string) error {
 	first, err := t.laneHead(d.target, key)
 	d.head = first == nil
 	return err
+}
+
+// keyHash is what the index of keys holds in place of a key. 0 is no key.
+func keyHash(key string) int64 {
+	if key == "" {
+		return 0
+	}
+	return 1 + int64(crc32.Checksum([]byte(key), crc32.MakeTable(crc32.Castagnoli)))
 }

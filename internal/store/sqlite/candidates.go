@@ -6,6 +6,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -42,7 +43,7 @@ func (s *Store) Candidates(ctx context.Context, scope store.Scope, q store.Candi
 			c.query.Selection.Status = []grapnel.Status{grapnel.Failed}
 		}
 		for _, status := range c.query.Selection.Status {
-			if n, known := ordinal(statuses, status); known && status.Final() && !slices.Contains(c.status, n) {
+			if n, known := statuses.Place(status); known && status.Final() && !slices.Contains(c.status, n) {
 				c.status = append(c.status, n)
 			}
 		}
@@ -94,7 +95,7 @@ func (s *Store) Candidates(ctx context.Context, scope store.Scope, q store.Candi
 func (c *candidates) takes(d *row) bool {
 	sel := &c.query.Selection
 	switch {
-	case d.EndpointID != c.query.Endpoint, !d.Status.Final(), micros(d.FinishedAt) > micros(c.query.OverBy), !c.scope.Allows(d.Tenant):
+	case d.EndpointID != c.query.Endpoint, !d.Status.Final(), codec.Micros(d.FinishedAt) > codec.Micros(c.query.OverBy), !c.scope.Allows(d.Tenant):
 		return false
 	case len(sel.Deliveries) > 0:
 		return true

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -26,11 +27,11 @@ func (s *Store) Clear(ctx context.Context, c store.Clearing, limit int) (removed
 	defer s.purge.mu.Unlock()
 	var over []int64
 	err = s.read(ctx, func(r *sqlite3.Conn) (err error) {
-		over, err = overSince(r, micros(c.Replays))
+		over, err = overSince(r, codec.Micros(c.Replays))
 		return err
 	})
 	for err == nil && removed < limit {
-		o := &clearing{before: micros(c.Audit), replays: over, limit: min(limit-removed, clearedAtOnce)}
+		o := &clearing{before: codec.Micros(c.Audit), replays: over, limit: min(limit-removed, clearedAtOnce)}
 		if err = s.write(ctx, o); err != nil {
 			break
 		}
@@ -55,14 +56,14 @@ func overSince(r *sqlite3.Conn, before int64) (numbers []int64, err error) {
 		if !more {
 			return numbers, err
 		}
-		one, err := decodeReplay(q.Integer(1), q.Bytes(2))
+		one, err := codec.DecodeReplay(q.Integer(1), q.Bytes(2))
 		if err != nil {
 			return nil, err
 		}
-		if micros(one.CreatedAt) >= before+slack.Microseconds() {
+		if codec.Micros(one.CreatedAt) >= before+slack.Microseconds() {
 			return numbers, nil
 		}
-		if micros(one.FinishedAt) < before {
+		if codec.Micros(one.FinishedAt) < before {
 			numbers = append(numbers, q.Integer(0))
 		}
 	}

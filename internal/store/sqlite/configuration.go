@@ -5,6 +5,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -94,7 +95,7 @@ func (s *Store) remove(ctx context.Context, do func(*tx) error) error {
 func (s *Store) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.Endpoint, with store.With) (store.Put, error) {
 	before := ep.Revision
 	ep.Revision++
-	body, err := encodeEndpoint(ep)
+	body, err := codec.EncodeEndpoint(ep)
 	if err != nil {
 		return store.Put{}, err
 	}
@@ -186,7 +187,7 @@ func (t *tx) waits(endpoint string) (bool, error) {
 
 // PutPolicy counts revisions but does not ask for one.
 func (s *Store) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, once *store.Once) (store.Put, error) {
-	body, err := encodePolicy(p)
+	body, err := codec.EncodePolicy(p)
 	if err != nil {
 		return store.Put{}, err
 	}
@@ -221,7 +222,7 @@ func (s *Store) DeletePolicy(ctx context.Context, scope store.Scope, id string) 
 
 // PutKey returns revision 0: keys have none. A key without tenant can only be written by everyone.
 func (s *Store) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, once *store.Once) (store.Put, error) {
-	body, err := encodeKey(k)
+	body, err := codec.EncodeKey(k)
 	if err != nil {
 		return store.Put{}, err
 	}
@@ -274,16 +275,16 @@ func (s *Store) Config(ctx context.Context) (c store.Config, err error) {
 		if c.Version, c.Newest, err = age(r); err != nil {
 			return err
 		}
-		if c.Endpoints, err = bodies(r, "SELECT revision, body FROM endpoint ORDER BY id", decodeEndpoint); err != nil {
+		if c.Endpoints, err = bodies(r, "SELECT revision, body FROM endpoint ORDER BY id", codec.DecodeEndpoint); err != nil {
 			return err
 		}
-		if c.Sources, err = bodies(r, "SELECT revision, body FROM source ORDER BY id", decodeSource); err != nil {
+		if c.Sources, err = bodies(r, "SELECT revision, body FROM source ORDER BY id", codec.DecodeSource); err != nil {
 			return err
 		}
-		if c.Policies, err = bodies(r, "SELECT revision, body FROM policy ORDER BY id", decodePolicy); err != nil {
+		if c.Policies, err = bodies(r, "SELECT revision, body FROM policy ORDER BY id", codec.DecodePolicy); err != nil {
 			return err
 		}
-		c.Keys, err = bodies(r, "SELECT 0, body FROM api_key ORDER BY id", decodeKey)
+		c.Keys, err = bodies(r, "SELECT 0, body FROM api_key ORDER BY id", codec.DecodeKey)
 		return err
 	})
 	return c, err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -59,7 +60,7 @@ func fetch(r *sqlite3.Conn, seq int64) (*row, error) {
 // last is what there is to tell of a delivery's last attempt: the one that ended it, which is in its row, or the last one before.
 func last(r *sqlite3.Conn, d *row, ended []byte) (grapnel.Last, error) {
 	if ended != nil {
-		return decodeLast(ended)
+		return codec.DecodeLast(ended)
 	}
 	if d.AttemptsMade == 0 {
 		return grapnel.Last{}, nil
@@ -73,13 +74,13 @@ func last(r *sqlite3.Conn, d *row, ended []byte) (grapnel.Last, error) {
 		return grapnel.Last{}, err
 	}
 	defer q.Reset()
-	return decodeLast(q.Bytes(0))
+	return codec.DecodeLast(q.Bytes(0))
 }
 
 func readRow(q *sqlite3.Stmt) *row {
-	d := &row{accepted: moment(q.Integer(7)), Delivery: grapnel.Delivery{
+	d := &row{accepted: codec.Moment(q.Integer(7)), Delivery: grapnel.Delivery{
 		Seq: q.Integer(0), EventSeq: q.Integer(1), EventID: q.String(2), EndpointID: q.String(3), Tenant: q.String(4),
-		Type: q.String(5), Key: q.String(6), Position: q.Integer(8), AttemptsMade: int(q.Integer(9)), CreatedAt: moment(q.Integer(10)),
+		Type: q.String(5), Key: q.String(6), Position: q.Integer(8), AttemptsMade: int(q.Integer(9)), CreatedAt: codec.Moment(q.Integer(10)),
 		ReplayOf: q.Integer(11), ReasonCode: readWord(q, 12, reasonCodes), Reason: q.String(13), Status: readWord(q, 14, statuses),
 		FinishedAt: readTime(q, 15),
 		Waiting:    grapnel.Waiting{Head: q.Integer(16) == 1, Blocked: q.Integer(17) == 1, Due: readTime(q, 18), Anchor: readTime(q, 19)},
@@ -152,7 +153,7 @@ func attempts(r *sqlite3.Conn, delivery int64) ([]grapnel.Attempt, error) {
 			if q.IsNull(0) {
 				continue
 			}
-			a, err := decodeAttempt(q.Bytes(0))
+			a, err := codec.DecodeAttempt(q.Bytes(0))
 			if err != nil {
 				q.Reset()
 				return nil, err
@@ -222,7 +223,7 @@ func (f *statusFilter) finals() (finals []int64) {
 		return []int64{statusDelivered} // stands for all: the index that leaves it out is of no use
 	}
 	for _, status := range f.wanted {
-		if n, known := ordinal(statuses, status); known && status.Final() {
+		if n, known := statuses.Place(status); known && status.Final() {
 			finals = append(finals, n)
 		}
 	}

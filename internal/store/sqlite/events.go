@@ -7,6 +7,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -37,7 +38,7 @@ type eventFilter struct {
 func (f *eventFilter) takes(tenant, eventType, key string, accepted time.Time) bool {
 	return f.scope.Allows(tenant) && (f.tenant == "" || f.tenant == tenant) && (f.key == "" || f.key == key) &&
 		(f.pattern == "" || grapnel.MatchType(f.pattern, eventType)) &&
-		(f.from.IsZero() || micros(accepted) >= micros(f.from)) && (f.to.IsZero() || micros(accepted) < micros(f.to))
+		(f.from.IsZero() || codec.Micros(accepted) >= codec.Micros(f.from)) && (f.to.IsZero() || codec.Micros(accepted) < codec.Micros(f.to))
 }
 
 // oneTenant is the tenant that the filter is limited to, if it is to one.
@@ -62,10 +63,10 @@ func (f *eventFilter) events(r *sqlite3.Conn) (window, error) {
 	}
 	first, last := int64(-1<<62), int64(1<<62)
 	if !f.from.IsZero() {
-		first = hourOf(micros(f.from))
+		first = hourOf(codec.Micros(f.from))
 	}
 	if !f.to.IsZero() {
-		last = hourOf(micros(f.to) - 1)
+		last = hourOf(codec.Micros(f.to) - 1)
 	}
 	q, err := r.Prepare(hoursQuery)
 	if err != nil {
@@ -168,7 +169,7 @@ func (s *Store) EventList(ctx context.Context, scope store.Scope, q store.EventQ
 			}
 			defer row.Reset()
 			ofSource := q.Source == "" || q.Source == row.String(12) // an index of keys does not tell
-			if ofSource && f.takes(row.String(2), row.String(3), row.String(4), moment(row.Integer(5))) {
+			if ofSource && f.takes(row.String(2), row.String(3), row.String(4), codec.Moment(row.Integer(5))) {
 				if e := s.readEvent(row); e != nil {
 					list = append(list, *e)
 				}
@@ -195,10 +196,10 @@ func (s *Store) Event(ctx context.Context, scope store.Scope, tenant, id string)
 			return store.ErrNotFound("event")
 		}
 		if e = s.readEvent(q); e == nil {
-			return fmt.Errorf("sqlite: event %s: %w", id, errMangled)
+			return fmt.Errorf("sqlite: event %s: %w", id, codec.ErrMangled)
 		}
 		if !q.IsNull(15) {
-			if e.Intake, err = decodeIntake(q.Bytes(15), id); err != nil {
+			if e.Intake, err = codec.DecodeIntake(q.Bytes(15), id); err != nil {
 				return fmt.Errorf("sqlite: how event %s came in: %w", id, err)
 			}
 		}

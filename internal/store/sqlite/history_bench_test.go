@@ -11,6 +11,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/policy"
 )
 
@@ -138,7 +139,7 @@ func BenchmarkHistory(b *testing.B) {
 func pile(b *testing.B, s *Store, n int) {
 	b.Helper()
 	attempt := func(code int, class policy.Class) string {
-		return fmt.Sprintf("X'%x'", encodeAttempt(&grapnel.Attempt{Number: 1, Trigger: grapnel.TriggerSchedule, StatusCode: code, Class: class,
+		return fmt.Sprintf("X'%x'", codec.EncodeAttempt(&grapnel.Attempt{Number: 1, Trigger: grapnel.TriggerSchedule, StatusCode: code, Class: class,
 			StartedAt: time.UnixMicro(1), Duration: time.Second, ResponseHeaders: map[string]string{"server": "x"}}))
 	}
 	outcome := func(code int, class policy.Class, reason grapnel.ReasonCode) int64 {
@@ -161,8 +162,8 @@ func pile(b *testing.B, s *Store, n int) {
 	}
 	var status, reason, last, outcomes string
 	for _, k := range kinds {
-		st, _ := ordinal(statuses, k.status)
-		re, _ := ordinal(reasonCodes, k.reason)
+		st, _ := statuses.Place(k.status)
+		re, _ := reasonCodes.Place(k.reason)
 		status += fmt.Sprintf(" WHEN %s THEN %d", k.when, st)
 		reason += fmt.Sprintf(" WHEN %s THEN %d", k.when, re)
 		last += fmt.Sprintf(" WHEN %s THEN %s", k.when, attempt(k.code, k.class))
@@ -217,7 +218,7 @@ func pile(b *testing.B, s *Store, n int) {
 		e := &grapnel.Event{ID: fmt.Sprint("evt_", seq), Tenant: "acme", Type: "rare.one", Key: fmt.Sprint("key_", seq%100000), Source: "src_1",
 			ContentType: grapnel.JSONType, Data: make([]byte, 200), OccurredAt: at, AcceptedAt: at}
 		err = s.write(b.Context(), &change{do: func(t *tx) error {
-			return errors.Join(t.cameIn(e.Source, seq), t.conn.Exec(fmt.Sprintf("UPDATE event SET sum = %d WHERE seq = %d", sum(e), seq)))
+			return errors.Join(t.cameIn(e.Source, seq), t.conn.Exec(fmt.Sprintf("UPDATE event SET sum = %d WHERE seq = %d", codec.Sum(e), seq)))
 		}})
 	}
 	if err != nil {

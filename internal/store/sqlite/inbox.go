@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"math"
 	"strings"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -24,36 +24,24 @@ const (
 
 // SetAside encodes on the goroutine of the caller, as Append does.
 func (s *Store) SetAside(ctx context.Context, a grapnel.Aside) error {
-	why, known := ordinal(asides, a.Why)
+	why, known := asides.Place(a.Why)
 	if !known || why == 0 {
 		return grapnel.Errorf(grapnel.CodeInvalid, "%q is no reason to set a request aside", a.Why)
 	}
 	a.Size = len(a.Body)
-	body, packed := s.packer.shrink(a.Body)
-	intake, sum := encodeIntake(&a.Intake, a.ID), asideSum(&a)
+	body, packed := s.packer.Shrink(a.Body)
+	intake, sum := codec.EncodeIntake(&a.Intake, a.ID), codec.SumAside(&a)
 	return s.write(ctx, &change{do: func(t *tx) error {
-		set := t.q.addAside.Text(a.ID).Text(a.Tenant).Text(a.Source).Int(why).Int(micros(a.At))
+		set := t.q.addAside.Text(a.ID).Text(a.Tenant).Text(a.Source).Int(why).Int(codec.Micros(a.At))
 		return bindName(set, a.Event).Text(a.ContentType).Int(int64(a.Size)).Blob(intake).Int(packed).Int(sum).Blob(body).Run()
 	}})
-}
-
-// asideSum is the checksum over everything but the intake.
-func asideSum(a *grapnel.Aside) int64 {
-	table := crc32.MakeTable(crc32.Castagnoli)
-	var e encoder
-	e.text(a.ID)
-	e.text(a.Tenant)
-	e.text(string(a.Why))
-	e.text(a.Event)
-	e.text(a.ContentType)
-	return int64(crc32.Update(crc32.Checksum(a.Body, table), table, e.b))
 }
 
 // readAside reads the asideColumns of a row.
 func readAside(q *sqlite3.Stmt) (grapnel.Aside, error) {
 	a := grapnel.Aside{ID: q.String(0), Tenant: q.String(1), Why: readWord(q, 2, asides), Event: q.String(3), ContentType: q.String(4),
 		Size: int(q.Integer(5))}
-	in, err := decodeIntake(q.Bytes(6), a.ID)
+	in, err := codec.DecodeIntake(q.Bytes(6), a.ID)
 	if err != nil {
 		return a, fmt.Errorf("sqlite: how request %s came in: %w", a.ID, err)
 	}
@@ -79,8 +67,8 @@ func (s *Store) Aside(ctx context.Context, scope store.Scope, id string) (a grap
 		if a, err = readAside(q); err != nil {
 			return err
 		}
-		if a.Body, err = s.packer.thaw(q.Bytes(9), q.Integer(7)); err != nil || asideSum(&a) != q.Integer(8) {
-			return fmt.Errorf("sqlite: request %s: %w", id, errMangled)
+		if a.Body, err = s.packer.Thaw(q.Bytes(9), q.Integer(7)); err != nil || codec.SumAside(&a) != q.Integer(8) {
+			return fmt.Errorf("sqlite: request %s: %w", id, codec.ErrMangled)
 		}
 		return nil
 	})
@@ -136,7 +124,7 @@ func asidesQuery(q store.AsideQuery) (sql string, values []string) {
 	}
 	var parts []string
 	for _, reason := range reasons {
-		why, known := ordinal(asides, reason)
+		why, known := asides.Place(reason)
 		if !known {
 			continue
 		}
@@ -199,7 +187,7 @@ func listed(r *sqlite3.Conn, query string, before time.Time, limit int) ([]int64
 	if err != nil {
 		return nil, err
 	}
-	return integers(q.Int(micros(before)).Int(int64(max(limit, 0))))
+	return integers(q.Int(codec.Micros(before)).Int(int64(max(limit, 0))))
 }
 
 // unlearning removes some rows.

@@ -16,37 +16,10 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 	"github.com/grapnelhq/grapnel/policy"
 )
-
-func TestEveryFieldOfAnIntakeIsKept(t *testing.T) {
-	var went grapnel.Intake
-	fill(t, &went)
-	for _, in := range []*grapnel.Intake{&went, {}} {
-		body := encodeIntake(in, "evt_1")
-		came, err := decodeIntake(body, "evt_1")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(in, came); diff != "" {
-			t.Errorf("(-went +came):\n%s", diff)
-		}
-		if _, err := decodeIntake(body, "evt_2"); err == nil {
-			t.Error("it was taken for that of another event")
-		}
-		for i := range body {
-			if _, err := decodeIntake(body[:i], "evt_1"); err == nil {
-				t.Fatalf("%d of %d bytes were taken for all", i, len(body))
-			}
-			body[i] ^= 4
-			if _, err := decodeIntake(body, "evt_1"); err == nil {
-				t.Fatalf("a bit of byte %d was turned over, and nobody noticed", i)
-			}
-			body[i] ^= 4
-		}
-	}
-}
 
 // TestWhatIsCorruptIsNotShown changes bytes of what came in.
 func TestWhatIsCorruptIsNotShown(t *testing.T) {
@@ -81,7 +54,7 @@ func TestWhatIsCorruptIsNotShown(t *testing.T) {
 	}
 	spoil("UPDATE aside SET body = 'bodY' WHERE id = 'asd_1'; UPDATE aside SET intake = zeroblob(100) WHERE id = 'asd_2'")
 	for id, want := range map[string]bool{"asd_1": false, "asd_2": false, "asd_3": true} {
-		if _, err := s.Aside(t.Context(), store.Everyone(), id); (err == nil) != want || !want && !errors.Is(err, errMangled) {
+		if _, err := s.Aside(t.Context(), store.Everyone(), id); (err == nil) != want || !want && !errors.Is(err, codec.ErrMangled) {
 			t.Errorf("request %s: %v", id, err)
 		}
 	}
@@ -96,7 +69,7 @@ func TestWhatIsCorruptIsNotShown(t *testing.T) {
 		t.Errorf("an event of another source: %+v, %v", events[0], err)
 	}
 	spoil("UPDATE kind SET source = 'src_1'; UPDATE event SET intake = substr(intake, 1, length(intake) - 1) || 'x'")
-	if _, _, err := s.Event(t.Context(), store.Everyone(), "", "evt_1"); !errors.Is(err, errMangled) {
+	if _, _, err := s.Event(t.Context(), store.Everyone(), "", "evt_1"); !errors.Is(err, codec.ErrMangled) {
 		t.Errorf("an event with another intake: %v", err)
 	}
 	if events, err := s.Events(t.Context(), []int64{1}); err != nil || events[0] == nil {
@@ -199,13 +172,13 @@ func TestEventsOfBeforeSourcesAreRead(t *testing.T) {
 	want := &grapnel.Event{Seq: 1, ID: "evt_1", Tenant: "acme", Type: "a.b", Data: []byte("{}"), ContentType: grapnel.JSONType,
 		OccurredAt: time.UnixMicro(5e6).UTC(), AcceptedAt: time.UnixMicro(5e6).UTC()}
 	standard, _ := policy.Preset("standard")
-	ep, err := encodeEndpoint(grapnel.Endpoint{ID: "ep_1", Tenant: "acme", Policy: standard})
+	ep, err := codec.EncodeEndpoint(grapnel.Endpoint{ID: "ep_1", Tenant: "acme", Policy: standard})
 	if err != nil {
 		t.Fatal(err)
 	}
 	err = conn.Exec(fmt.Sprintf(`INSERT INTO tenant VALUES (1, 'acme'); INSERT INTO kind VALUES (7, 'acme', 'a.b'), (9, 'acme', 'c.d');
 		INSERT INTO endpoint VALUES ('ep_1', 'acme', 3, 0, x'%x');
-		INSERT INTO event VALUES (1, 'evt_1', 7, '', 0, 5000000, 5000000, 1, 0, NULL, NULL, 0, %d, x'%x')`, ep, sum(want), want.Data))
+		INSERT INTO event VALUES (1, 'evt_1', 7, '', 0, 5000000, 5000000, 1, 0, NULL, NULL, 0, %d, x'%x')`, ep, codec.Sum(want), want.Data))
 	if err = errors.Join(err, conn.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -293,7 +266,7 @@ func TestListsOfASourceLookAtItsBlocksAlone(t *testing.T) {
 
 func TestSecretsOfSourcesAreKeptAndNotShown(t *testing.T) {
 	src := grapnel.Source{ID: "src_1", Verify: grapnel.Verify{Secrets: []grapnel.Secret{{Text: "whsec_x"}}}}
-	body, err := encodeSource(src)
+	body, err := codec.EncodeSource(src)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,13 +7,14 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
 // note keeps an entry, unless it is there.
 func (t *tx) note(e *grapnel.AuditEntry) error {
 	bind := func(s *sqlite3.Stmt) *sqlite3.Stmt {
-		s.Int(micros(e.At)).Text(e.Tenant).Text(e.Actor).Text(string(e.Verb))
+		s.Int(codec.Micros(e.At)).Text(e.Tenant).Text(e.Actor).Text(string(e.Verb))
 		return bindName(bindName(s, e.Endpoint), e.Delivery).Text(e.Reason)
 	}
 	there, err := bind(t.q.noted).Row()
@@ -63,7 +64,7 @@ func (s *Store) AuditList(ctx context.Context, scope store.Scope, q store.AuditQ
 				return err
 			}
 			list = append(list, grapnel.AuditEntry{
-				Seq: entries.Integer(0), At: moment(entries.Integer(1)), Tenant: entries.String(2), Actor: entries.String(3),
+				Seq: entries.Integer(0), At: codec.Moment(entries.Integer(1)), Tenant: entries.String(2), Actor: entries.String(3),
 				Verb: grapnel.Verb(entries.String(4)), Endpoint: entries.String(5), Delivery: entries.String(6), Reason: entries.String(7),
 			})
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -27,7 +28,7 @@ func freezeKnown(k *store.Known) *known {
 	}
 	of := append(append(make([]byte, 0, len(k.Source)+1+len(k.By)), k.Source...), 0)
 	hash := sha256.Sum256(append(of, k.By...))
-	return &known{key: knownKey(hash[:]), sum: k.Sum, until: micros(k.Until)}
+	return &known{key: knownKey(hash[:]), sum: k.Sum, until: codec.Micros(k.Until)}
 }
 
 const (
@@ -52,10 +53,10 @@ func (t *tx) recognize(e *incoming) (again *store.Placed, before int64, err erro
 		return nil, 0, err
 	}
 	defer q.Reset()
-	if q.Integer(2) <= micros(e.AcceptedAt) {
+	if q.Integer(2) <= codec.Micros(e.AcceptedAt) {
 		return nil, q.Integer(0), nil
 	}
-	return &store.Placed{Seq: q.Integer(0), ID: q.String(5), AcceptedAt: moment(q.Integer(3)), Deliveries: int(q.Integer(4)), Duplicate: true,
+	return &store.Placed{Seq: q.Integer(0), ID: q.String(5), AcceptedAt: codec.Moment(q.Integer(3)), Deliveries: int(q.Integer(4)), Duplicate: true,
 		Differs: string(q.Bytes(1)) != string(e.known.sum[:])}, 0, nil
 }
 
@@ -70,6 +71,6 @@ func (t *tx) learn(k *known, placed store.Placed, before int64) error {
 		}
 	}
 	t.recent.add(k.key, placed.Seq)
-	return t.q.addKnown.Int(placed.Seq).Blob(k.key[:]).Blob(k.sum[:]).Int(k.until).Int(micros(placed.AcceptedAt)).
+	return t.q.addKnown.Int(placed.Seq).Blob(k.key[:]).Blob(k.sum[:]).Int(k.until).Int(codec.Micros(placed.AcceptedAt)).
 		Int(int64(placed.Deliveries)).Text(placed.ID).Run()
 }

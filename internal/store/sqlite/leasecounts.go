@@ -6,6 +6,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -35,7 +36,7 @@ func (s *Store) QueueCounts(ctx context.Context, queue string, now time.Time) (n
 		if err != nil || target == 0 {
 			return err
 		}
-		if n, err = countHeads(r, target, waiting, micros(now)); err != nil {
+		if n, err = countHeads(r, target, waiting, codec.Micros(now)); err != nil {
 			return err
 		}
 		if n.Dead, err = integer(r, deadTallyQuery, func(q *sqlite3.Stmt) { q.Int(target) }); err != nil || n.Dead == 0 {
@@ -95,7 +96,7 @@ func countHeads(r *sqlite3.Conn, target, waiting, now int64) (n grapnel.QueueCou
 		}
 	}
 	if first.n > 0 {
-		n.Oldest = moment(first.created)
+		n.Oldest = codec.Moment(first.created)
 	}
 	return n, nil
 }

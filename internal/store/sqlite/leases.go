@@ -6,6 +6,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -28,8 +29,8 @@ const (
 func readLease(q *sqlite3.Stmt, queue string) grapnel.Lease {
 	return grapnel.Lease{
 		Token: q.String(0), Queue: queue, Consumer: q.String(2), Delivery: q.Integer(3), Event: q.Integer(4), Number: int(q.Integer(5)) + 1,
-		Trigger: readWord(q, 6, triggers), Scheduled: moment(q.Integer(7)), GrantedAt: moment(q.Integer(8)), Until: moment(q.Integer(9)),
-		CreatedAt: moment(q.Integer(10)), Anchor: readTime(q, 11),
+		Trigger: readWord(q, 6, codec.Triggers), Scheduled: codec.Moment(q.Integer(7)), GrantedAt: codec.Moment(q.Integer(8)), Until: codec.Moment(q.Integer(9)),
+		CreatedAt: codec.Moment(q.Integer(10)), Anchor: readTime(q, 11),
 	}
 }
 
@@ -121,7 +122,7 @@ func (o *claiming) apply(t *tx) error {
 	if err != nil {
 		return err
 	}
-	now := micros(o.claim.Now)
+	now := codec.Micros(o.claim.Now)
 	if o.done.Over, err = readLeases(t.q.over.Int(target).Int(now), o.claim.Queue, store.MostOver); err != nil {
 		return err
 	}
@@ -133,10 +134,10 @@ func (o *claiming) apply(t *tx) error {
 	for i := range heads {
 		l := grapnel.Lease{
 			Token: wants[i].Token, Queue: o.claim.Queue, Consumer: wants[i].Consumer, Delivery: heads[i].Delivery, Event: heads[i].Event,
-			Number: heads[i].Attempts + 1, Trigger: heads[i].Trigger, Scheduled: heads[i].Due, GrantedAt: moment(now),
-			Until: moment(micros(o.claim.Now.Add(wants[i].For))), CreatedAt: heads[i].CreatedAt, Anchor: heads[i].Anchor,
+			Number: heads[i].Attempts + 1, Trigger: heads[i].Trigger, Scheduled: heads[i].Due, GrantedAt: codec.Moment(now),
+			Until: codec.Moment(codec.Micros(o.claim.Now.Add(wants[i].For))), CreatedAt: heads[i].CreatedAt, Anchor: heads[i].Anchor,
 		}
-		grant := t.q.grant.Int(micros(l.Until)).Text(l.Token).Text(l.Consumer).Int(micros(l.Scheduled)).Int(now)
+		grant := t.q.grant.Int(codec.Micros(l.Until)).Text(l.Token).Text(l.Consumer).Int(codec.Micros(l.Scheduled)).Int(now)
 		if err := grant.Int(l.Delivery).Run(); err != nil {
 			return err
 		}
@@ -181,7 +182,7 @@ func (t *tx) claimable(target int64, queue string, now int64, limit int, over []
 		if settled[h.Delivery] {
 			continue
 		}
-		if len(heads) == limit || micros(h.Due) > now || beyond(&h, over) {
+		if len(heads) == limit || codec.Micros(h.Due) > now || beyond(&h, over) {
 			q.Reset()
 			return heads, h.Due, nil
 		}
@@ -233,9 +234,9 @@ func (o *extending) apply(t *tx) error {
 	if l.Queue, err = t.endpoint(target); err != nil {
 		return err
 	}
-	l.Until = moment(micros(o.now.Add(o.by)))
+	l.Until = codec.Moment(codec.Micros(o.now.Add(o.by)))
 	o.done = l
-	return t.q.extend.Int(micros(l.Until)).Int(l.Delivery).Run()
+	return t.q.extend.Int(codec.Micros(l.Until)).Int(l.Delivery).Run()
 }
 
 func errLeaseOver() error {

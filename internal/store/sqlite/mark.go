@@ -5,6 +5,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
 )
 
 // Annotate writes the mark and nothing else.
@@ -44,7 +45,7 @@ func (o *annotating) apply(t *tx) error {
 		}
 	}
 	if a.Discard != "" {
-		if err := t.q.setDiscard.Int(a.Delivery).Int(micros(a.At)).Text(a.Discard).Run(); err != nil {
+		if err := t.q.setDiscard.Int(a.Delivery).Int(codec.Micros(a.At)).Text(a.Discard).Run(); err != nil {
 			return err
 		}
 	}

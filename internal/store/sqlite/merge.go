@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -18,7 +19,7 @@ const (
 
 // mergeDays makes days of those hours that are not kept as such any more.
 func (s *Store) mergeDays(ctx context.Context, now time.Time) error {
-	below := hourOfDay(dayOf(hourOf(micros(now.Add(-store.HoursKept)))))
+	below := hourOfDay(dayOf(hourOf(codec.Micros(now.Add(-store.HoursKept)))))
 	for {
 		o := &merging{below: below}
 		some := false
@@ -82,7 +83,7 @@ func (o *merging) apply(t *tx) error {
 			return err
 		}
 		hour, of := q.Integer(0), accountOf{q.Integer(1), q.Integer(2)}
-		sum, err := decodeTotals(q.Bytes(3))
+		sum, err := codec.DecodeTotals(q.Bytes(3))
 		if q.Reset(); err != nil {
 			return err
 		}

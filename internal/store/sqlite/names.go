@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -111,5 +112,5 @@ func orMangled(err error) error {
 	if err != nil {
 		return err
 	}
-	return errMangled
+	return codec.ErrMangled
 }

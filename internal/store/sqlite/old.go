@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -80,7 +81,7 @@ func (f *searcher) learn(r *sqlite3.Conn) error {
 		if !more {
 			return err
 		}
-		before := micros(f.keep.Now.Add(-f.keep.Of(q.String(1), q.String(2))))
+		before := codec.Micros(f.keep.Now.Add(-f.keep.Of(q.String(1), q.String(2))))
 		f.kinds[q.Integer(0)] = before
 		f.last = max(f.last, before)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -13,7 +14,7 @@ const answerQuery = "SELECT fingerprint, status, body FROM answer WHERE key = ? 
 
 // live reads the answer that a key has at a time, or returns nil.
 func live(q *sqlite3.Stmt, key string, now time.Time) (*store.Answer, error) {
-	found, err := q.Text(key).Int(micros(now)).Row()
+	found, err := q.Text(key).Int(codec.Micros(now)).Row()
 	if !found {
 		return nil, err
 	}
@@ -42,7 +43,7 @@ func (t *tx) remember(once *store.Once, done any) error {
 		return nil
 	}
 	a := once.Answer(done)
-	return t.q.setAnswer.Text(once.Key).Blob(once.Fingerprint[:]).Int(micros(once.Expires)).Int(int64(a.Status)).Blob(a.Body).Run()
+	return t.q.setAnswer.Text(once.Key).Blob(once.Fingerprint[:]).Int(codec.Micros(once.Expires)).Int(int64(a.Status)).Blob(a.Body).Run()
 }
 
 // Recall returns the stored answer of a key.
@@ -76,7 +77,7 @@ func (s *Store) Forget(ctx context.Context, now time.Time, limit int) (int, erro
 		if limit <= 0 {
 			return nil
 		}
-		if err := t.q.dropAnswers.Int(micros(now)).Int(int64(limit)).Run(); err != nil {
+		if err := t.q.dropAnswers.Int(codec.Micros(now)).Int(int64(limit)).Run(); err != nil {
 			return err
 		}
 		n = t.conn.Changed()

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -18,7 +19,7 @@ const (
 )
 
 func outcomeOf(last grapnel.Last) int64 {
-	class, known := ordinal(classes, last.Class)
+	class, known := codec.Classes.Place(last.Class)
 	if !known {
 		class = otherClass
 	}
@@ -30,7 +31,7 @@ func withReason(outcome int64, reason grapnel.ReasonCode) int64 {
 	if outcome == unknownOutcome {
 		return outcome
 	}
-	code, known := ordinal(reasonCodes, reason)
+	code, known := reasonCodes.Place(reason)
 	if !known {
 		code = otherReason
 	}
@@ -42,7 +43,7 @@ func (d *place) tried(attempt []byte) error {
 	if attempt == nil {
 		return nil
 	}
-	last, err := decodeLast(attempt)
+	last, err := codec.DecodeLast(attempt)
 	d.outcome = outcomeOf(last)
 	return err
 }
@@ -103,13 +104,13 @@ func (l *lister) fits(outcome int64) bool {
 		return true
 	}
 	return (q.StatusCode == 0 || outcome>>8 == int64(q.StatusCode)) &&
-		(q.Class == "" || is(classes, q.Class, outcome>>3&otherClass, otherClass)) &&
+		(q.Class == "" || is(codec.Classes, q.Class, outcome>>3&otherClass, otherClass)) &&
 		(q.ReasonCode == "" || is(reasonCodes, q.ReasonCode, outcome&otherReason, otherReason))
 }
 
 // is says whether a place in a list may stand for a word.
-func is[W word](list []W, w W, place, other int64) bool {
-	n, known := ordinal(list, w)
+func is[W ~string](list codec.Words[W], w W, place, other int64) bool {
+	n, known := list.Place(w)
 	return known && n == place || !known && place == other
 }
 
@@ -120,10 +121,10 @@ func (l *lister) waitingFits() string {
 	if q.StatusCode != 0 {
 		fmt.Fprintf(&where, " AND (outcome >> 8 = %d OR outcome = -1)", q.StatusCode)
 	}
-	if n, known := ordinal(classes, q.Class); known && q.Class != "" {
+	if n, known := codec.Classes.Place(q.Class); known && q.Class != "" {
 		fmt.Fprintf(&where, " AND (outcome >> 3 & 31 = %d OR outcome = -1)", n)
 	}
-	if n, known := ordinal(reasonCodes, q.ReasonCode); known && q.ReasonCode != "" {
+	if n, known := reasonCodes.Place(q.ReasonCode); known && q.ReasonCode != "" {
 		fmt.Fprintf(&where, " AND code = %d", n)
 	}
 	return where.String()

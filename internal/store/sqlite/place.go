@@ -6,6 +6,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -39,7 +40,7 @@ func (d *place) shown(endpoint string) *store.Head {
 		Attempts:  d.attempts,
 		Anchor:    d.anchor,
 		Trigger:   d.trigger,
-		CreatedAt: moment(d.created),
+		CreatedAt: codec.Moment(d.created),
 	}
 }
 
@@ -54,7 +55,7 @@ func readPlace(q *sqlite3.Stmt) (*place, error) {
 		seq: q.Integer(0), target: q.Integer(1), event: q.Integer(2), tenant: q.Integer(3),
 		head: q.Integer(4) == 1, blocked: q.Integer(5) == 1, due: readTime(q, 6), anchor: readTime(q, 7),
 		position: q.Integer(8), attempts: int(q.Integer(9)), created: q.Integer(10), replayOf: q.Integer(11),
-		trigger: readWord(q, 12, triggers), lane: q.String(13), wide: readTime(q, 14), outcome: q.Integer(15),
+		trigger: readWord(q, 12, codec.Triggers), lane: q.String(13), wide: readTime(q, 14), outcome: q.Integer(15),
 	}
 	if !q.IsNull(16) {
 		d.token, d.consumer = q.String(16), q.String(17)
@@ -68,7 +69,7 @@ func bindTime(s *sqlite3.Stmt, at time.Time, null bool) {
 		s.Null()
 		return
 	}
-	s.Int(micros(at))
+	s.Int(codec.Micros(at))
 }
 
 // readTime reads a time that may be NULL.
@@ -76,7 +77,7 @@ func readTime(q *sqlite3.Stmt, column int) time.Time {
 	if q.IsNull(column) {
 		return time.Time{}
 	}
-	return moment(q.Integer(column))
+	return codec.Moment(q.Integer(column))
 }
 
 func (t *tx) place(delivery int64) (*place, error) { return readPlace(t.q.pending.Int(delivery)) }
@@ -89,9 +90,9 @@ func (t *tx) laneHead(target int64, lane string) (*place, error) {
 // lead makes d the head of its lane and starts its policy's clock; not before it existed, though, even if the clock that
 // finished its predecessor was behind.
 func (t *tx) lead(d *place, at time.Time, delay time.Duration) error {
-	d.anchor = moment(max(micros(at), d.created))
-	d.head, d.due = true, moment(micros(d.anchor.Add(delay)))
-	return t.q.lead.Int(micros(d.due)).Int(micros(d.anchor)).Int(d.seq).Run()
+	d.anchor = codec.Moment(max(codec.Micros(at), d.created))
+	d.head, d.due = true, codec.Moment(codec.Micros(d.anchor.Add(delay)))
+	return t.q.lead.Int(codec.Micros(d.due)).Int(codec.Micros(d.anchor)).Int(d.seq).Run()
 }
 
 // finish makes d final and returns the head of its lane then, if it has one. If d was the head, that is the next one in the lane,
@@ -121,7 +122,7 @@ func (t *tx) finish(d *place, e store.Ending, last []byte, delay time.Duration) 
 
 // archive writes the row of a delivery that is over.
 func (t *tx) archive(d *place, e store.Ending, last []byte) error {
-	status, known := ordinal(statuses, e.Status)
+	status, known := statuses.Place(e.Status)
 	if !known {
 		return fmt.Errorf("sqlite: %q is not a status", e.Status)
 	}
@@ -130,7 +131,7 @@ func (t *tx) archive(d *place, e store.Ending, last []byte) error {
 		return err
 	}
 	insert := t.q.addFinished.Int(d.seq).Int(d.target).Int(d.event).Int(d.tenant).Int(status).Int(d.position).
-		Int(int64(d.attempts)).Int(d.created).Int(micros(e.At)).Int(d.replayOf)
+		Int(int64(d.attempts)).Int(d.created).Int(codec.Micros(e.At)).Int(d.replayOf)
 	outcome := withReason(d.outcome, e.ReasonCode)
 	if status == statusDelivered {
 		if err := t.delivered(d, outcome); err != nil {

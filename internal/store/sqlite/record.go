@@ -6,6 +6,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
 )
 
 // Record applies the changes in order; what each reports is the state right after it, not after all of them.
@@ -34,12 +35,12 @@ func (s *Store) turn(c *store.Change) (turn, error) {
 	r := turn{Change: *c, tell: s.batch(c.Tell)}
 	r.Attempt, r.Tell = nil, nil
 	if c.Attempt != nil {
-		r.attempt = encodeAttempt(c.Attempt)
+		r.attempt = codec.EncodeAttempt(c.Attempt)
 		r.answered = answered{c.Attempt.StatusCode > 0, c.Attempt.Duration}
 	}
 	var err error
 	if c.Standing != nil {
-		r.standing, err = encodeStanding(c.Standing.Standing)
+		r.standing, err = codec.EncodeStanding(c.Standing.Standing)
 	}
 	return r, err
 }
@@ -190,19 +191,19 @@ func (t *tx) postpone(d *place, c *store.Change, attempt []byte) (store.Changed,
 	if d.head {
 		update = t.q.plan
 	}
-	bindWord(bindWord(update.Int(int64(d.attempts)), triggers, d.trigger), reasonCodes, c.ReasonCode).Text(c.Reason)
+	bindWord(bindWord(update.Int(int64(d.attempts)), codec.Triggers, d.trigger), reasonCodes, c.ReasonCode).Text(c.Reason)
 	if d.head {
-		d.blocked, d.due = c.Blocked, moment(micros(c.Due))
+		d.blocked, d.due = c.Blocked, codec.Moment(codec.Micros(c.Due))
 		if d.blocked {
 			d.due = time.Time{}
 		}
 		if !c.Anchor.IsZero() {
-			d.anchor = moment(micros(c.Anchor))
+			d.anchor = codec.Moment(codec.Micros(c.Anchor))
 		}
 		if attempt != nil {
 			d.wide = time.Time{}
 			if c.EndpointWide {
-				d.wide = moment(micros(c.At))
+				d.wide = codec.Moment(codec.Micros(c.At))
 			}
 		}
 		bindTime(update.Bool(d.blocked), d.due, d.blocked)

@@ -2,13 +2,12 @@ package sqlite
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"math"
 	"strings"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -28,7 +27,7 @@ type keptReplay struct {
 
 // readReplay reads the columns of a row.
 func readReplay(q *sqlite3.Stmt) (*keptReplay, error) {
-	r, err := decodeReplay(q.Integer(1), q.Bytes(2))
+	r, err := codec.DecodeReplay(q.Integer(1), q.Bytes(2))
 	if err != nil {
 		return nil, err
 	}
@@ -45,22 +44,6 @@ func findReplay(q *sqlite3.Stmt, id string) (*keptReplay, error) {
 	}
 	defer q.Reset()
 	return readReplay(q)
-}
-
-// encodeReplay leaves out what is counted: that is kept beside it.
-func encodeReplay(r grapnel.Replay) ([]byte, error) {
-	cut(&r.Selection.From, &r.Selection.To, &r.CreatedAt, &r.UpdatedAt, &r.FinishedAt)
-	r.UpTo, r.Cursor, r.Started, r.Done, r.Delivered, r.Failed, r.Row = 0, 0, 0, 0, 0, 0, 0
-	return encodeDocument(r, "replay", decodeReplay)
-}
-
-func decodeReplay(revision int64, body []byte) (grapnel.Replay, error) {
-	var r grapnel.Replay
-	if err := json.Unmarshal(body, &r); err != nil {
-		return r, fmt.Errorf("sqlite: a stored replay cannot be read: %w", err)
-	}
-	r.Revision = revision
-	return r, nil
 }
 
 // PutReplay gives a new replay revision 1.
@@ -124,7 +107,7 @@ func (t *tx) putReplay(scope store.Scope, r grapnel.Replay) (revision int64, err
 		kept.Status, kept.Reason, kept.Rate, kept.UpdatedAt, kept.FinishedAt = r.Status, r.Reason, r.Rate, r.UpdatedAt, r.FinishedAt
 		r = kept
 	}
-	body, err := encodeReplay(r)
+	body, err := codec.EncodeReplay(r)
 	if err != nil {
 		return 0, err
 	}
@@ -240,8 +223,8 @@ func (s *Store) ReplayItems(ctx context.Context, scope store.Scope, id string, a
 			if !more {
 				return err
 			}
-			list = append(list, grapnel.ReplayItem{Original: q.Integer(0), CreatedAt: moment(q.Integer(1)), Made: q.Integer(2),
-				MadeAt: moment(q.Integer(3)), Status: readWord(q, 4, statuses)})
+			list = append(list, grapnel.ReplayItem{Original: q.Integer(0), CreatedAt: codec.Moment(q.Integer(1)), Made: q.Integer(2),
+				MadeAt: codec.Moment(q.Integer(3)), Status: readWord(q, 4, statuses)})
 		}
 	})
 	return list, err

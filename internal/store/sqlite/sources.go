@@ -5,13 +5,14 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
 )
 
 // PutSource gives a new source revision 1.
 func (s *Store) PutSource(ctx context.Context, scope store.Scope, src grapnel.Source, with store.With) (store.Put, error) {
 	before := src.Revision
 	src.Revision++
-	body, err := encodeSource(src)
+	body, err := codec.EncodeSource(src)
 	if err != nil {
 		return store.Put{}, err
 	}

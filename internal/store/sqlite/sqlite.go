@@ -36,6 +36,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -73,7 +74,7 @@ type Store struct {
 	checkpoints checkpoints
 	readers     readers
 	lendable    int // how many readers there are
-	packer      *packer
+	packer      *codec.Packer
 	stats       stats
 	drained     drained
 	purge       purge
@@ -138,7 +139,7 @@ func (s *Store) open(ctx context.Context, path string, readers int) (err error) 
 	if err := create(path); err != nil {
 		return err
 	}
-	if s.packer, err = newPacker(); err != nil {
+	if s.packer, err = codec.NewPacker(); err != nil {
 		return err
 	}
 	err = s.connect(path, readers)
@@ -305,7 +306,7 @@ func (s *Store) Close() error {
 func (s *Store) release() error {
 	err := s.disconnect()
 	if s.packer != nil {
-		s.packer.close()
+		s.packer.Close()
 	}
 	if s.lock != nil {
 		err = errors.Join(err, s.lock.Close())

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -39,7 +40,7 @@ func (s *Store) Standings(ctx context.Context) (all []store.Standing, err error)
 				return err
 			}
 			one := store.Standing{Endpoint: q.String(0), Number: q.Integer(1)}
-			if one.Standing, err = decodeStanding(0, q.Bytes(2)); err != nil {
+			if one.Standing, err = codec.DecodeStanding(0, q.Bytes(2)); err != nil {
 				return err
 			}
 			all = append(all, one)
@@ -77,7 +78,7 @@ func (o *hastening) grows() bool { return false }
 
 func (o *hastening) apply(t *tx) error {
 	o.hastened = 0
-	at, before := micros(o.hastening.At), micros(o.hastening.Before)
+	at, before := codec.Micros(o.hastening.At), codec.Micros(o.hastening.Before)
 	for _, seq := range o.deliveries {
 		if err := t.q.hasten.Int(at).Int(seq).Int(at).Int(before).Run(); err != nil {
 			return err
@@ -98,7 +99,7 @@ func (s *Store) late(ctx context.Context, endpoint string, h store.Hastening, li
 		if err != nil {
 			return err
 		}
-		found, err = integers(q.Int(target).Int(micros(h.At)).Int(micros(h.Before)).Int(int64(limit)))
+		found, err = integers(q.Int(target).Int(codec.Micros(h.At)).Int(codec.Micros(h.Before)).Int(int64(limit)))
 		return err
 	})
 	return found, err

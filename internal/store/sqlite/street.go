@@ -5,6 +5,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -25,7 +26,7 @@ func readHead(q *sqlite3.Stmt, endpoint string) store.Head {
 	return store.Head{
 		Delivery: q.Integer(0), Event: q.Integer(1), Endpoint: endpoint, Lane: q.String(2), Position: q.Integer(3),
 		Due: readTime(q, 4), Blocked: q.Integer(5) == 1, Attempts: int(q.Integer(6)), Anchor: readTime(q, 7),
-		Trigger: readWord(q, 8, triggers), CreatedAt: moment(q.Integer(9)),
+		Trigger: readWord(q, 8, codec.Triggers), CreatedAt: codec.Moment(q.Integer(9)),
 	}
 }
 
@@ -106,18 +107,18 @@ func (s *Store) Events(ctx context.Context, seqs []int64) ([]*grapnel.Event, err
 func (s *Store) readEvent(q *sqlite3.Stmt) *grapnel.Event {
 	e := &grapnel.Event{
 		Seq: q.Integer(0), ID: q.String(1), Tenant: q.String(2), Type: q.String(3), Key: q.String(4),
-		AcceptedAt: moment(q.Integer(5)), OccurredAt: moment(q.Integer(6)), ContentType: grapnel.JSONType,
+		AcceptedAt: codec.Moment(q.Integer(5)), OccurredAt: codec.Moment(q.Integer(6)), ContentType: grapnel.JSONType,
 		Source: q.String(12),
 	}
 	if !q.IsNull(7) {
 		e.ContentType = q.String(7)
 	}
-	if metadata := q.Bytes(8); metadata != nil {
-		d := decoder{b: metadata}
-		e.Metadata = d.texts()
+	metadata, err := codec.DecodeMetadata(q.Bytes(8))
+	if err == nil {
+		e.Metadata = metadata
+		e.Data, err = s.packer.Thaw(q.Bytes(11), q.Integer(9))
 	}
-	var err error
-	if e.Data, err = s.packer.thaw(q.Bytes(11), q.Integer(9)); err != nil || sum(e) != q.Integer(10) {
+	if err != nil || codec.Sum(e) != q.Integer(10) {
 		s.log.Error("an event in the database is corrupt", "event", e.Seq)
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -52,7 +53,7 @@ func (t *tx) account(of accountOf) (*account, error) {
 		}
 		if found && !q.IsNull(0) {
 			a.open, a.hour = true, q.Integer(0)
-			a.totals, err = decodeTotals(q.Bytes(1))
+			a.totals, err = codec.DecodeTotals(q.Bytes(1))
 		}
 		if found {
 			q.Reset()
@@ -76,7 +77,7 @@ func (t *tx) writeAccounts() error {
 		a := t.accounts.known[of]
 		set := t.q.setAccount.Int(of.target).Int(of.tenant).Int(a.pending).Int(a.made)
 		if a.open {
-			set.Int(a.hour).Blob(encodeTotals(&a.totals))
+			set.Int(a.hour).Blob(codec.EncodeTotals(&a.totals))
 		} else {
 			set.Null().Null()
 		}
@@ -117,7 +118,7 @@ func (t *tx) sum(d *place, at time.Time, change func(*grapnel.Totals)) error {
 	if err != nil {
 		return err
 	}
-	hour := hourOf(micros(at))
+	hour := hourOf(codec.Micros(at))
 	if a.open && hour < a.hour {
 		var late grapnel.Totals
 		change(&late)
@@ -163,13 +164,13 @@ func addTotals(get, set *sqlite3.Stmt, more *grapnel.Totals) error {
 		return err
 	}
 	if found {
-		there, err := decodeTotals(get.Bytes(0))
+		there, err := codec.DecodeTotals(get.Bytes(0))
 		if get.Reset(); err != nil {
 			return err
 		}
 		sum.Add(&there)
 	}
-	return set.Blob(encodeTotals(&sum)).Run()
+	return set.Blob(codec.EncodeTotals(&sum)).Run()
 }
 
 // answered is whether an attempt got an answer, and after how long.
@@ -210,45 +211,4 @@ func (t *tx) ended(d *place, e store.Ending) error {
 			sum.Retried++
 		}
 	})
-}
-
-func countsOf(t *grapnel.Totals) [8]*int64 {
-	return [...]*int64{&t.Delivered, &t.Failed, &t.Dropped, &t.Discarded, &t.Skipped, &t.Retried, &t.FirstAttemptSuccess, &t.Attempts}
-}
-
-// encodeTotals writes the counts, then of the latencies those buckets that have any: how many have none before it, and its count.
-func encodeTotals(t *grapnel.Totals) []byte {
-	e := encoder{b: make([]byte, 0, 64)}
-	for _, n := range countsOf(t) {
-		e.int(*n)
-	}
-	empty := uint64(0)
-	for _, n := range t.Latency {
-		if n == 0 {
-			empty++
-			continue
-		}
-		e.uint(empty)
-		e.uint(uint64(n))
-		empty = 0
-	}
-	return e.b
-}
-
-func decodeTotals(b []byte) (grapnel.Totals, error) {
-	var t grapnel.Totals
-	d := decoder{b: b}
-	for _, n := range countsOf(&t) {
-		*n = d.int()
-	}
-	for i := uint64(0); len(d.b) > 0; i++ {
-		if i += d.uint(); i >= grapnel.LatencyBuckets {
-			return grapnel.Totals{}, errMangled
-		}
-		t.Latency[i] = uint32(d.uint())
-	}
-	if d.bad {
-		return grapnel.Totals{}, errMangled
-	}
-	return t, nil
 }

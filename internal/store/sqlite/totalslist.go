@@ -6,6 +6,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -48,10 +49,10 @@ func (s *Store) Totals(ctx context.Context, scope store.Scope, q store.TotalsQue
 	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
 		l := totalsList{ctx: ctx, r: r, first: -1 << 53, last: 1 << 53, daily: q.Daily, places: make(map[int64]int)}
 		if !q.From.IsZero() {
-			l.first = hourOf(micros(q.From))
+			l.first = hourOf(codec.Micros(q.From))
 		}
 		if !q.To.IsZero() {
-			l.last = hourOf(micros(q.To) - 1)
+			l.last = hourOf(codec.Micros(q.To) - 1)
 		}
 		if q.Daily {
 			l.first, l.last = hourOfDay(dayOf(l.first)), hourOfDay(dayOf(l.last)+1)-1
@@ -167,7 +168,7 @@ func (l *totalsList) take(q *sqlite3.Stmt, bucket func(int64) int64) error {
 		if l.tenant != 0 && l.tenant != q.Integer(1) {
 			continue
 		}
-		sum, err := decodeTotals(q.Bytes(2))
+		sum, err := codec.DecodeTotals(q.Bytes(2))
 		if err != nil {
 			q.Reset()
 			return err
@@ -176,7 +177,7 @@ func (l *totalsList) take(q *sqlite3.Stmt, bucket func(int64) int64) error {
 		if !there {
 			place = len(l.buckets)
 			l.places[hour] = place
-			l.buckets = append(l.buckets, grapnel.Bucket{At: moment(hour * microsPerHour)})
+			l.buckets = append(l.buckets, grapnel.Bucket{At: codec.Moment(hour * microsPerHour)})
 		}
 		l.buckets[place].Add(&sum)
 	}

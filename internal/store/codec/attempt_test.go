@@ -1,4 +1,4 @@
-package sqlite
+package codec
 
 import (
 	"math"
@@ -13,7 +13,7 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-func drawWord[W word](t *rapid.T, list []W, what string) W {
+func drawWord[W ~string](t *rapid.T, list Words[W], what string) W {
 	if rapid.Bool().Draw(t, what+" known") {
 		return rapid.SampledFrom(list).Draw(t, what)
 	}
@@ -24,7 +24,7 @@ func drawTime(t *rapid.T, what string) time.Time {
 	if rapid.Bool().Draw(t, what+" zero") {
 		return time.Time{}
 	}
-	return moment(rapid.Int64Range(-1<<50, 1<<52).Draw(t, what))
+	return Moment(rapid.Int64Range(-1<<50, 1<<52).Draw(t, what))
 }
 
 func drawSpan(t *rapid.T, what string) time.Duration {
@@ -33,11 +33,11 @@ func drawSpan(t *rapid.T, what string) time.Duration {
 
 func drawAttempt(t *rapid.T) grapnel.Attempt {
 	return grapnel.Attempt{
-		Number: rapid.Int().Draw(t, "number"), Trigger: drawWord(t, triggers, "trigger"),
+		Number: rapid.Int().Draw(t, "number"), Trigger: drawWord(t, Triggers, "trigger"),
 		ScheduledFor: drawTime(t, "scheduled"), StartedAt: drawTime(t, "started"), Duration: drawSpan(t, "duration"),
 		Phases: grapnel.Phases{DNS: drawSpan(t, "dns"), Connect: drawSpan(t, "connect"), TLS: drawSpan(t, "tls"),
 			FirstByte: drawSpan(t, "first byte"), Body: drawSpan(t, "body"), Reused: rapid.Bool().Draw(t, "reused")},
-		StatusCode: rapid.Int().Draw(t, "status"), Class: drawWord(t, classes, "class"), Error: rapid.String().Draw(t, "error"),
+		StatusCode: rapid.Int().Draw(t, "status"), Class: drawWord(t, Classes, "class"), Error: rapid.String().Draw(t, "error"),
 		ResponseHeaders: rapid.MapOf(rapid.String(), rapid.String()).Draw(t, "headers"),
 		ResponseBody:    rapid.SliceOf(rapid.Byte()).Draw(t, "body"), Decision: drawWord(t, decisions, "decision"),
 		NextAttemptAt: drawTime(t, "next"), PolicyRevision: rapid.Int64().Draw(t, "revision"),
@@ -47,8 +47,8 @@ func drawAttempt(t *rapid.T) grapnel.Attempt {
 func TestAttemptsComeBackAsTheyWent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := drawAttempt(t)
-		body := encodeAttempt(&a)
-		back, err := decodeAttempt(body)
+		body := EncodeAttempt(&a)
+		back, err := DecodeAttempt(body)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,7 +56,7 @@ func TestAttemptsComeBackAsTheyWent(t *testing.T) {
 			t.Fatalf("(-went +came):\n%s", diff)
 		}
 		// A part of it is an error, not a panic and not an attempt.
-		if _, err := decodeAttempt(body[:rapid.IntRange(0, len(body)-1).Draw(t, "cut")]); err == nil {
+		if _, err := DecodeAttempt(body[:rapid.IntRange(0, len(body)-1).Draw(t, "cut")]); err == nil {
 			t.Fatal("a part of an attempt was taken for one")
 		}
 	})
@@ -66,7 +66,7 @@ func TestAttemptsComeBackAsTheyWent(t *testing.T) {
 func TestEveryFieldOfAnAttemptIsKept(t *testing.T) {
 	a := grapnel.Attempt{}
 	fill(t, &a)
-	back, err := decodeAttempt(encodeAttempt(&a))
+	back, err := DecodeAttempt(EncodeAttempt(&a))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,11 +77,11 @@ func TestEveryFieldOfAnAttemptIsKept(t *testing.T) {
 
 func FuzzDecodeAttempt(f *testing.F) {
 	a := grapnel.Attempt{Number: 1, ResponseHeaders: map[string]string{"a": "b"}, Class: policy.ClassDNS}
-	f.Add(encodeAttempt(&a))
+	f.Add(EncodeAttempt(&a))
 	f.Add([]byte{attemptFormat, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if a, err := decodeAttempt(b); err == nil {
-			_ = encodeAttempt(&a)
+		if a, err := DecodeAttempt(b); err == nil {
+			_ = EncodeAttempt(&a)
 		}
 	})
 }
@@ -89,16 +89,8 @@ func FuzzDecodeAttempt(f *testing.F) {
 func TestTimesAreKeptInMicroseconds(t *testing.T) {
 	for _, at := range []time.Time{{}, time.Unix(0, 0), time.Unix(-5, 999_999_000), time.UnixMicro(math.MaxInt32), time.Now()} {
 		want := at.UTC().Truncate(time.Microsecond)
-		if got := moment(micros(at)); !got.Equal(want) || got.Location() != time.UTC || got.IsZero() != at.IsZero() {
+		if got := Moment(Micros(at)); !got.Equal(want) || got.Location() != time.UTC || got.IsZero() != at.IsZero() {
 			t.Errorf("%v came back as %v", at, got)
-		}
-	}
-}
-
-func TestHoursAreWholeOnBothSidesOf1970(t *testing.T) {
-	for at, want := range map[int64]int64{0: 0, microsPerHour - 1: 0, microsPerHour: 1, -1: -1, -microsPerHour: -1, -microsPerHour - 1: -2} {
-		if got := hourOf(at); got != want {
-			t.Errorf("hourOf(%d) = %d, want %d", at, got, want)
 		}
 	}
 }

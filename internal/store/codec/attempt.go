@@ -1,0 +1,92 @@
+package codec
+
+import (
+	"slices"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// attemptFormat is the first byte of an encoded attempt; another layout gets another number.
+const attemptFormat = 1
+
+// EncodeAttempt writes one.
+func EncodeAttempt(a *grapnel.Attempt) []byte {
+	e := encoder{b: make([]byte, 0, 96+len(a.Error)+len(a.ResponseBody)+48*len(a.ResponseHeaders))}
+	e.b = append(e.b, attemptFormat)
+	e.int(int64(a.Number))
+	encodeWord(&e, Triggers, a.Trigger)
+	e.time(a.ScheduledFor)
+	e.time(a.StartedAt)
+	e.span(a.Duration)
+	e.span(a.Phases.DNS)
+	e.span(a.Phases.Connect)
+	e.span(a.Phases.TLS)
+	e.span(a.Phases.FirstByte)
+	e.span(a.Phases.Body)
+	reused := uint64(0)
+	if a.Phases.Reused {
+		reused = 1
+	}
+	e.uint(reused)
+	e.int(int64(a.StatusCode))
+	encodeWord(&e, Classes, a.Class)
+	e.text(a.Error)
+	e.texts(a.ResponseHeaders)
+	e.bytes(a.ResponseBody)
+	encodeWord(&e, decisions, a.Decision)
+	e.time(a.NextAttemptAt)
+	e.int(a.PolicyRevision)
+	return e.b
+}
+
+// DecodeLast reads of an encoded attempt what lists tell of it, and not what comes behind that.
+func DecodeLast(b []byte) (grapnel.Last, error) {
+	if len(b) == 0 || b[0] != attemptFormat {
+		return grapnel.Last{}, ErrMangled
+	}
+	d := decoder{b: b[1:]}
+	d.int()
+	decodeWord(&d, Triggers)
+	d.time()
+	d.time()
+	last := grapnel.Last{Duration: d.span()}
+	for range 5 {
+		d.span()
+	}
+	d.uint()
+	last.StatusCode, last.Class = int(d.int()), decodeWord(&d, Classes)
+	if d.bad {
+		return grapnel.Last{}, ErrMangled
+	}
+	return last, nil
+}
+
+// DecodeAttempt reads one.
+func DecodeAttempt(b []byte) (grapnel.Attempt, error) {
+	if len(b) == 0 || b[0] != attemptFormat {
+		return grapnel.Attempt{}, ErrMangled
+	}
+	d := decoder{b: b[1:]}
+	a := grapnel.Attempt{
+		Number:       int(d.int()),
+		Trigger:      decodeWord(&d, Triggers),
+		ScheduledFor: d.time(),
+		StartedAt:    d.time(),
+		Duration:     d.span(),
+		Phases: grapnel.Phases{
+			DNS: d.span(), Connect: d.span(), TLS: d.span(), FirstByte: d.span(), Body: d.span(), Reused: d.uint() == 1,
+		},
+		StatusCode:      int(d.int()),
+		Class:           decodeWord(&d, Classes),
+		Error:           d.text(),
+		ResponseHeaders: d.texts(),
+		ResponseBody:    slices.Clone(d.bytes()),
+		Decision:        decodeWord(&d, decisions),
+		NextAttemptAt:   d.time(),
+		PolicyRevision:  d.int(),
+	}
+	if d.bad {
+		return grapnel.Attempt{}, ErrMangled
+	}
+	return a, nil
+}

@@ -1,0 +1,37 @@
+package codec
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+func TestEveryFieldOfAnIntakeIsKept(t *testing.T) {
+	var went grapnel.Intake
+	fill(t, &went)
+	for _, in := range []*grapnel.Intake{&went, {}} {
+		body := EncodeIntake(in, "evt_1")
+		came, err := DecodeIntake(body, "evt_1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(in, came); diff != "" {
+			t.Errorf("(-went +came):\n%s", diff)
+		}
+		if _, err := DecodeIntake(body, "evt_2"); err == nil {
+			t.Error("it was taken for that of another event")
+		}
+		for i := range body {
+			if _, err := DecodeIntake(body[:i], "evt_1"); err == nil {
+				t.Fatalf("%d of %d bytes were taken for all", i, len(body))
+			}
+			body[i] ^= 4
+			if _, err := DecodeIntake(body, "evt_1"); err == nil {
+				t.Fatalf("a bit of byte %d was turned over, and nobody noticed", i)
+			}
+			body[i] ^= 4
+		}
+	}
+}
