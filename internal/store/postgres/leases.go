@@ -249,32 +249,64 @@ func (s *Store) Extend(ctx context.Context, token string, now time.Time, by time
 	return extended, err
 }
 
+// What is in a queue is counted among its heads, and only so far; how many deliveries wait in all, and how many are dead letters, is counted anyway. So
+// the counts of a queue in which a million wait take as long as those of one in which ten thousand do.
 const (
-	countHeads = `SELECT count(*) FILTER (WHERE l.delivery IS NOT NULL), count(*) FILTER (WHERE l.delivery IS NULL AND head AND NOT blocked AND due <= $2),
-			count(*) FILTER (WHERE l.delivery IS NULL AND head AND NOT blocked AND due > $2), count(*) FILTER (WHERE NOT head),
-			count(*) FILTER (WHERE head AND blocked), (SELECT created FROM pending WHERE target = t.number ORDER BY seq LIMIT 1)
-		FROM target t JOIN pending p ON p.target = t.number LEFT JOIN lease l ON l.delivery = p.seq WHERE t.endpoint = $1 GROUP BY t.number`
-	countDead = `SELECT count(*) FROM finished f WHERE target = (SELECT number FROM target WHERE endpoint = $1) AND status = 'failed'
-		AND status <> 'delivered' AND NOT EXISTS (SELECT FROM mark WHERE delivery = f.seq AND discarded IS NOT NULL)`
+	countHeads = `WITH of AS (SELECT number FROM target WHERE endpoint = $1),
+		due AS (SELECT seq, created FROM pending WHERE target = (SELECT number FROM of) AND due <= $2 ORDER BY due, seq LIMIT $3),
+		later AS (SELECT seq, created FROM pending WHERE target = (SELECT number FROM of) AND due > $2 ORDER BY due, seq LIMIT $3),
+		blocked AS (SELECT seq, created FROM pending WHERE target = (SELECT number FROM of) AND blocked LIMIT $3)
+		SELECT (SELECT count(*) FROM due), (SELECT count(*) FROM later), (SELECT count(*) FROM blocked),
+			(SELECT created FROM (SELECT * FROM due UNION ALL SELECT * FROM later UNION ALL SELECT * FROM blocked) o ORDER BY seq LIMIT 1),
+			(SELECT coalesce(sum(pending), 0)::bigint FROM tally WHERE target = (SELECT number FROM of)),
+			(SELECT coalesce(sum(failed), 0)::bigint FROM tally WHERE target = (SELECT number FROM of))`
+	countLeases = `SELECT count(*), count(*) FILTER (WHERE p.due <= $2) FROM lease s JOIN pending p ON p.seq = s.delivery
+		WHERE s.target = (SELECT number FROM target WHERE endpoint = $1)`
+	// countDiscarded looks at the newest dead letters.
+	countDiscarded = `SELECT count(*) FROM (SELECT seq FROM finished WHERE target = (SELECT number FROM target WHERE endpoint = $1)
+		AND status = 'failed' AND status <> 'delivered' ORDER BY seq DESC LIMIT $2) d JOIN mark m ON m.delivery = d.seq WHERE m.discarded IS NOT NULL`
 )
 
-// QueueCounts counts everything there is.
+// QueueCounts is of one moment.
 func (s *Store) QueueCounts(ctx context.Context, queue string, now time.Time) (n grapnel.QueueCounts, err error) {
 	err = s.snapshot(ctx, func(tx pgx.Tx) error {
-		at, oldest := micros(now), int64(0)
+		at := micros(now)
 		if !s.callers {
 			if err := tx.QueryRow(ctx, clockSQL).Scan(&at); err != nil {
 				return err
 			}
 		}
-		err := tx.QueryRow(ctx, countHeads, queue, at).Scan(&n.Leased, &n.Ready, &n.Delayed, &n.Waiting, &n.Blocked, &oldest)
-		switch {
-		case err == nil:
-			n.Oldest = codec.Moment(oldest)
-		case !isNone(err):
+		var over, due, later, all, discarded int64
+		var oldest *int64
+		if err := tx.QueryRow(ctx, countLeases, queue, at).Scan(&n.Leased, &over); err != nil {
 			return err
 		}
-		return tx.QueryRow(ctx, countDead, queue).Scan(&n.Dead)
+		// Those that are leased stand among those that are due at some time, so that many more are looked at.
+		limit := store.MostCounted + n.Leased + 1
+		if err := tx.QueryRow(ctx, countHeads, queue, at, limit).Scan(&due, &later, &n.Blocked, &oldest, &all, &n.Dead); err != nil {
+			return err
+		}
+		if oldest != nil {
+			n.Oldest = codec.Moment(*oldest)
+		}
+		n.Ready, n.Delayed = due-over, later-(n.Leased-over)
+		rest := all - n.Ready - n.Leased - n.Delayed - n.Blocked
+		switch limit {
+		case due:
+			n.Ready += rest
+		case later:
+			n.Delayed += rest
+		case n.Blocked:
+			n.Blocked += rest
+		default:
+			n.Waiting = rest
+		}
+		if n.Dead == 0 {
+			return nil
+		}
+		err := tx.QueryRow(ctx, countDiscarded, queue, store.MostCounted).Scan(&discarded)
+		n.Dead -= discarded
+		return err
 	})
 	return n, err
 }

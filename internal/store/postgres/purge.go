@@ -62,11 +62,11 @@ const (
 	allKindsQuery  = "SELECT number, tenant, type FROM kind"
 	oldEventsQuery = "SELECT seq, kind, accepted, first, last FROM event WHERE seq > $1 ORDER BY seq LIMIT $2"
 	partsQuery     = `SELECT u.event, p.seq, NULL::bigint, 0, '', '' FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) u(event, first, last)
-			JOIN pending p ON p.event = u.event AND p.seq BETWEEN u.first AND u.last
+			CROSS JOIN LATERAL (SELECT * FROM pending WHERE event = u.event AND seq = ANY(ARRAY(SELECT generate_series(u.first, u.last)))) p
 		UNION ALL SELECT r.event, p.seq, NULL, 0, '', '' FROM redelivery r JOIN pending p ON p.seq = r.delivery WHERE r.event = ANY($1)
 		UNION ALL SELECT u.event, f.seq, f.finished, f.target, f.status, (SELECT tenant FROM kind WHERE number = f.kind)
 			FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) u(event, first, last)
-			JOIN finished f ON f.event = u.event AND f.seq BETWEEN u.first AND u.last
+			CROSS JOIN LATERAL (SELECT * FROM finished WHERE event = u.event AND seq = ANY(ARRAY(SELECT generate_series(u.first, u.last)))) f
 		UNION ALL SELECT r.event, f.seq, f.finished, f.target, f.status, (SELECT tenant FROM kind WHERE number = f.kind)
 			FROM redelivery r JOIN finished f ON f.seq = r.delivery WHERE r.event = ANY($1)
 		ORDER BY 1, 2`

@@ -101,7 +101,7 @@ func TestStore(t *testing.T) {
 		return used[url]
 	}
 	storetest.Run(t, storetest.Harness{
-		Histories: 3,
+		Histories: 2,
 		Open: func(t *testing.T) store.Store {
 			for url, s := range used {
 				if isClosed(s) {

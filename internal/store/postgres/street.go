@@ -16,7 +16,7 @@ const (
 	headsQuery = "SELECT " + placeColumns + ` FROM (SELECT * FROM pending WHERE target = (SELECT number FROM target WHERE endpoint = $1)
 		AND due IS NOT NULL ORDER BY due, seq LIMIT $2) p` + placeJoins + " ORDER BY p.due, p.seq"
 	standingsQuery = "SELECT endpoint, number, body FROM standing ORDER BY endpoint"
-	waitingQuery   = `SELECT count(*) FROM (SELECT FROM pending WHERE target = (SELECT number FROM target WHERE endpoint = $1) LIMIT $2) w`
+	waitingQuery   = `SELECT least(coalesce(sum(pending), 0), $2)::bigint FROM tally WHERE target = (SELECT number FROM target WHERE endpoint = $1)`
 )
 
 // readHeads reads places one by one, with the lane that each is in but not what else is there.
@@ -64,7 +64,7 @@ func (s *Store) Standings(ctx context.Context) (all []store.Standing, err error)
 	return all, readError(ctx, err)
 }
 
-// Waiting counts heads and those behind them.
+// Waiting looks at what is counted anyway.
 func (s *Store) Waiting(ctx context.Context, endpoint string, limit int) (n int, err error) {
 	err = s.pool.QueryRow(ctx, waitingQuery, endpoint, max(limit, 0)).Scan(&n)
 	return n, readError(ctx, err)

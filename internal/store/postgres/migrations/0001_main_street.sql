@@ -80,6 +80,7 @@ CREATE TABLE pending (
     autovacuum_analyze_scale_factor = 0.0, autovacuum_analyze_threshold = 2000);
 CREATE INDEX pending_due  ON pending (target, due, seq);
 CREATE INDEX pending_lane ON pending (lane, position) WHERE lane <> 0;
+CREATE INDEX pending_blocked ON pending (target, seq) WHERE blocked; -- few, and rarely
 
 -- What a consumer has of a queue. When it ends is when its delivery is due.
 CREATE TABLE lease (
