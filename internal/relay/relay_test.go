@@ -275,6 +275,7 @@ func TestSetAside(t *testing.T) {
 
 // TestAway: a database that is not there, or has no outbox, is seen, costs the others nothing, and its password is nowhere.
 func TestAway(t *testing.T) {
+	t.Parallel()
 	var log bytes.Buffer
 	var mu sync.Mutex
 	url, bare := database(t, server), server.URL("postgres")
@@ -349,6 +350,7 @@ func TestRefusals(t *testing.T) {
 
 // TestSleep: a relay that sleeps is woken; one that is awake asks for no NOTIFY.
 func TestSleep(t *testing.T) {
+	t.Parallel()
 	url := database(t, server)
 	p, s := pool(t, url), newStreet(t, url)
 	sleeps := func() (is bool) {
@@ -386,6 +388,7 @@ func TestSleep(t *testing.T) {
 // TestTakeOver: of two relays the one goes on when the other stops, and neither leaves producers asked to wake the other while there is much to
 // do.
 func TestTakeOver(t *testing.T) {
+	t.Parallel()
 	url := database(t, server)
 	p, s := pool(t, url), newStreet(t, url)
 	_, stopOne := relaying(t, Options{Street: s, Store: s.Store})
@@ -521,19 +524,24 @@ func TestPages(t *testing.T) {
 // TestRights: a role that may only publish publishes and sees nothing; one that may only relay relays. Installing again changes nothing, and
 // what is newer is left alone.
 func TestRights(t *testing.T) {
+	t.Parallel()
 	url := database(t, server)
-	p, s := pool(t, url), newStreet(t, strings.Replace(url, "user=postgres", "user=relays", 1))
-	for _, sql := range []string{`CREATE ROLE publishes LOGIN`, `CREATE ROLE relays LOGIN`} {
+	// Roles belong to the whole server.
+	role := func(does string) string { return fmt.Sprint(does, databases.Load()) }
+	publishes, relays, reads := role("publishes"), role("relays"), role("reads")
+	as := func(name string) string { return strings.Replace(url, "user=postgres", "user="+name, 1) }
+	p, s := pool(t, url), newStreet(t, as(relays))
+	for _, sql := range []string{`CREATE ROLE ` + publishes + ` LOGIN`, `CREATE ROLE ` + relays + ` LOGIN`} {
 		if _, err := p.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)
 		}
 	}
 	do(t, p, event("k", `1`))
-	before, err := Install(t.Context(), url, Rights{Publishers: []string{"publishes"}, Relays: []string{"relays"}})
+	before, err := Install(t.Context(), url, Rights{Publishers: []string{publishes}, Relays: []string{relays}})
 	if err != nil || before.Version != outbox.Version || before.Waiting != 1 {
 		t.Fatalf("%+v, %v", before, err)
 	}
-	mortal := pool(t, strings.Replace(url, "user=postgres", "user=publishes", 1))
+	mortal := pool(t, as(publishes))
 	do(t, mortal, event("k", `2`))
 	var n int
 	if err := mortal.QueryRow(t.Context(), `SELECT count(*) FROM grapnel.outbox_event`).Scan(&n); err == nil {
@@ -545,7 +553,7 @@ func TestRights(t *testing.T) {
 		t.Errorf("%d arrived", len(s.events()))
 	}
 	// One that may not remove says so, and does not spin.
-	for _, sql := range []string{`CREATE ROLE reads LOGIN`, `GRANT pg_read_all_data TO reads`, `GRANT UPDATE ON grapnel.outbox_sleeper TO reads`} {
+	for _, sql := range []string{`CREATE ROLE ` + reads + ` LOGIN`, `GRANT pg_read_all_data TO ` + reads, `GRANT UPDATE ON grapnel.outbox_sleeper TO ` + reads} {
 		if _, err := p.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)
 		}
@@ -554,7 +562,7 @@ func TestRights(t *testing.T) {
 	stop()
 	do(t, p, event("k", `3`))
 	source := s.Sources(store.Everyone())[0]
-	source.Outbox = &grapnel.Outbox{DSN: grapnel.Secret{Text: strings.Replace(url, "user=postgres", "user=reads", 1)}}
+	source.Outbox = &grapnel.Outbox{DSN: grapnel.Secret{Text: as(reads)}}
 	s.set(source)
 	r, _ := relaying(t, Options{Street: s, Store: s.Store, Random: func() float64 { tries.Add(1); return 1 }})
 	until(t, "it is tried for some time", func() bool { return tries.Load() >= 4 })
