@@ -25,6 +25,10 @@ type Ownership interface {
 	Release(ctx context.Context, node string, owned []Owned) error
 	// ShardList returns all shards in their order.
 	ShardList(ctx context.Context) ([]Shard, error)
+	// Fresh returns heads of endpoints in some shards that have a due time and a higher number than after, by number, at most limit: what other
+	// nodes have accepted. A number is given before it is committed, so one may come after a higher one, but not by more than the time that a
+	// transaction may take (half a minute): who asks again asks from what was the highest that long ago, and sees some twice.
+	Fresh(ctx context.Context, shards []int, after int64, limit int) ([]Head, error)
 	// Beat says that a node is there, and returns all that have said so within a time, by id.
 	Beat(ctx context.Context, node Node, within time.Duration) ([]Node, error)
 	// Leave says that a node is not there any more.

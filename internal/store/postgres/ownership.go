@@ -26,6 +26,9 @@ const (
 	shardsQuery = `SELECT number, epoch, owner, CASE WHEN owner = '' THEN 0
 		ELSE (extract(epoch FROM until - clock_timestamp()) * 1000000)::bigint END FROM shard ORDER BY number`
 
+	freshQuery = "SELECT " + placeColumns + ` FROM (SELECT p.* FROM pending p JOIN target o ON o.number = p.target
+		WHERE p.seq > $1 AND p.due IS NOT NULL AND o.shard = ANY($2) ORDER BY p.seq LIMIT $3) p` + placeJoins + " ORDER BY p.seq"
+
 	beatSQL = `INSERT INTO node (id, address, draining, seen) VALUES ($1, $2, $3, clock_timestamp())
 		ON CONFLICT (id) DO UPDATE SET address = excluded.address, draining = excluded.draining, seen = excluded.seen`
 	nodesQuery = `SELECT id, address, draining, (extract(epoch FROM clock_timestamp() - seen) * 1000000)::bigint FROM node
@@ -120,6 +123,14 @@ func (s *Store) ShardList(ctx context.Context) ([]store.Shard, error) {
 		return nil
 	})
 	return all, readError(ctx, err)
+}
+
+// Fresh goes through what waits from a number on.
+func (s *Store) Fresh(ctx context.Context, shards []int, after int64, limit int) ([]store.Head, error) {
+	heads := []store.Head{}
+	numbers := column(shards, func(n int) int16 { return int16(n) })
+	err := s.readHeads(ctx, func(p *place) { heads = append(heads, *p.shown()) }, freshQuery, after, numbers, max(limit, 0))
+	return heads, err
 }
 
 // Beat uses the database's clock.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -64,6 +65,34 @@ func TestShards(t *testing.T) {
 		if is.Owner != owners[is.Number] || (is.Left > 0) != (is.Owner != "") || is.Left > time.Minute {
 			t.Errorf("shard %+v", is)
 		}
+	}
+}
+
+func TestFresh(t *testing.T) {
+	all := nodes(t, 2)
+	a, b := all[0], all[1]
+	_, err := a.Append(t.Context(), store.Batch{Config: version(t, a), Events: []store.Incoming{
+		incomingTo("e1", "k", "ep_a", "ep_b"), incomingTo("e2", "k", "ep_a"), incomingTo("e3", "", "ep_a")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := a.Heads(t.Context(), "ep_a", 10)
+	if err != nil || len(want) != 2 || a.ShardOf("ep_a") == a.ShardOf("ep_b") {
+		t.Fatal(want, err)
+	}
+	mine := []int{a.ShardOf("ep_a")}
+	for _, c := range []struct {
+		after int64
+		limit int
+		want  []store.Head
+	}{{0, 10, want}, {0, 1, want[:1]}, {want[0].Delivery, 10, want[1:]}, {want[1].Delivery, 10, want[:0]}} {
+		got, err := b.Fresh(t.Context(), mine, c.after, c.limit)
+		if err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("after %d: %+v, %v, want %+v", c.after, got, err, c.want)
+		}
+	}
+	if got, err := b.Fresh(t.Context(), nil, 0, 10); err != nil || len(got) != 0 {
+		t.Errorf("of no shard: %+v, %v", got, err)
 	}
 }
 

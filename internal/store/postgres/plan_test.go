@@ -125,6 +125,7 @@ func TestReadPlans(t *testing.T) {
 		"event":                   of(eventByIDQuery, "evt_5"),
 		"of an event":             of(ofEventQuery, int64(5), int64(5), int64(5)),
 		"newest":                  of(ageQuery),
+		"fresh":                   of(freshQuery, int64(49900), []int16{1, 2, 3}, 10),
 		"oldest":                  of(oldestQuery, "ep_1", int64(0), int64(1<<60), 100),
 		"late":                    of(lateQuery, "ep_1", int64(0), int64(1<<60), 100),
 		"newest deliveries":       listed(store.DeliveryQuery{}),
