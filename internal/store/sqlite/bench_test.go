@@ -230,3 +230,31 @@ func cpuSeconds() float64 {
 	}
 	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
 }
+
+// BenchmarkHeads is what a page of heads costs, which the core reads for each endpoint now and then.
+//
+//	go test ./internal/store/sqlite -run '^$' -bench Heads
+func BenchmarkHeads(b *testing.B) {
+	s, err := Open(b.Context(), filepath.Join(b.TempDir(), "grapnel.db"), Options{Ballast: -1})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	batch := store.Batch{Config: 1}
+	for i := range 1000 {
+		batch.Events = append(batch.Events, store.Incoming{Targets: []store.Target{{Endpoint: "ep"}},
+			Event: &grapnel.Event{ID: fmt.Sprint("evt_", i), Tenant: "acme", Type: "a.b", AcceptedAt: time.UnixMicro(int64(i))}})
+	}
+	if _, err := s.Append(b.Context(), batch); err != nil {
+		b.Fatal(err)
+	}
+	for _, n := range []int{1, 16, 256} {
+		b.Run(fmt.Sprint("page=", n), func(b *testing.B) {
+			for range b.N {
+				if heads, err := s.Heads(b.Context(), "ep", n); err != nil || len(heads) != n {
+					b.Fatal(len(heads), err)
+				}
+			}
+		})
+	}
+}

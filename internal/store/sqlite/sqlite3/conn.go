@@ -51,6 +51,9 @@ func Open(path string, mode Mode) (*Conn, error) {
 		return nil, err
 	}
 	sqlite3.Xsqlite3_extended_result_codes(c.tls, c.db, 1)
+	// Plans must not depend on values. They would on that of a LIMIT, and SQLite would compile the statement anew each time one is bound, the
+	// same one or another: that took longer than to run what reads a few rows. (Plans are pinned by tests without values, so they are these.)
+	c.configure(sqlite3.SQLITE_DBCONFIG_ENABLE_QPSG)
 	return c, nil
 }
 
@@ -106,9 +109,12 @@ func (c *Conn) Interrupt() {
 }
 
 // KeepLog makes Close leave the write-ahead log as it is. Otherwise the last connection copies it into the database.
-func (c *Conn) KeepLog() {
+func (c *Conn) KeepLog() { c.configure(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE) }
+
+// configure switches something on.
+func (c *Conn) configure(what int32) {
 	args := c.texts.room(16) // an int and a pointer, each in a slot of eight bytes
-	sqlite3.Xsqlite3_db_config(c.tls, c.db, sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, libc.VaList(args, int32(1), uintptr(0)))
+	sqlite3.Xsqlite3_db_config(c.tls, c.db, what, libc.VaList(args, int32(1), uintptr(0)))
 	c.texts.reset()
 }
 
