@@ -209,18 +209,6 @@ func final(err error) bool {
 	return refused.Status < 500
 }
 
-// rest lets time pass, unless ctx ends.
-func rest(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
 // start has a message dealt with. One that came when ctx had ended, or more than was asked for, is given back.
 func (k *consumer) start(ctx context.Context, m *Message, reserved bool) {
 	wanted := reserved && ctx.Err() == nil

@@ -56,7 +56,12 @@ func (c *Client) pause(ctx context.Context, tries int, err error) bool {
 	if deadline, ok := ctx.Deadline(); wait > maxPause || ok && time.Until(deadline) < wait || !c.budget.spend() {
 		return false
 	}
-	timer := time.NewTimer(wait)
+	return rest(ctx, wait)
+}
+
+// rest lets time pass, unless ctx ends.
+func rest(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -58,17 +58,11 @@ func (e *endpointFlags) fields(s *session) (map[string]any, error) {
 		}
 	}
 	if e.flags.Changed("policy") {
-		doc, err := s.text("--policy", e.policy)
+		policy, err := s.policyGiven(e.policy)
 		if err != nil {
 			return nil, err
 		}
-		fields["policy"] = doc
-		if strings.HasPrefix(doc, "{") {
-			if !json.Valid([]byte(doc)) {
-				return nil, cli.Usagef("--policy: the policy is not JSON")
-			}
-			fields["policy"] = json.RawMessage(doc)
-		}
+		fields["policy"] = policy
 	}
 	if e.flags.Changed("rate") {
 		rate, err := rateOf(e.rate)
@@ -78,6 +72,18 @@ func (e *endpointFlags) fields(s *session) (map[string]any, error) {
 		fields["rate_limit"] = rate
 	}
 	return fields, nil
+}
+
+// policyGiven is what --policy says: a name, or a document.
+func (s *session) policyGiven(given string) (any, error) {
+	doc, err := s.text("--policy", given)
+	if err != nil || !strings.HasPrefix(doc, "{") {
+		return doc, err
+	}
+	if !json.Valid([]byte(doc)) {
+		return nil, cli.Usagef("--policy: the policy is not JSON")
+	}
+	return json.RawMessage(doc), nil
 }
 
 // text is content without the space around it.

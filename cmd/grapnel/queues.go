@@ -60,17 +60,11 @@ func (q *queueFlags) fields(s *session) (map[string]any, error) {
 		fields["max_leased"] = q.maxLeased
 	}
 	if q.flags.Changed("policy") {
-		doc, err := s.text("--policy", q.policy)
+		policy, err := s.policyGiven(q.policy)
 		if err != nil {
 			return nil, err
 		}
-		fields["policy"] = doc
-		if strings.HasPrefix(doc, "{") {
-			if !json.Valid([]byte(doc)) {
-				return nil, cli.Usagef("--policy: the policy is not JSON")
-			}
-			fields["policy"] = json.RawMessage(doc)
-		}
+		fields["policy"] = policy
 	}
 	return fields, nil
 }

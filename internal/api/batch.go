@@ -68,13 +68,7 @@ func (a *api) publishBatch(c *call) (answer, error) {
 		return answer{}, b.nothingValid()
 	}
 	done, err := a.Street.Publish(c.Context(), b.incoming, withEffect(c, b.answer))
-	if err == nil {
-		err = first(done.Answer)
-	}
-	if err != nil {
-		return answer{}, err
-	}
-	return b.answer(done), nil
+	return answered(done, done.Answer, err, b.answer)
 }
 
 func (b *batch) readList(raw []byte) error {

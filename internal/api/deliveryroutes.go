@@ -101,13 +101,7 @@ func (a *api) retryDelivery(c *call) (answer, error) {
 	was.urgent = true
 	reply := func(done store.Redelivered) answer { return retried(was, done) }
 	done, err := a.Street.Retry(c.Context(), c.scope, old.Seq, by, withEffect(c, reply))
-	if err == nil {
-		err = first(done.Answer)
-	}
-	if err != nil {
-		return answer{}, err
-	}
-	return reply(done), nil
+	return answered(done, done.Answer, err, reply)
 }
 
 // retried shows what a retry made. It is composed from what is known instead of read back, because it is stored in the transaction that

@@ -105,13 +105,7 @@ func (a *api) createKey(c *call) (answer, error) {
 		return jsonAnswer(http.StatusCreated, v)
 	}
 	done, err := a.Street.PutKey(c.Context(), c.scope, k, withEffect(c, reply))
-	if err == nil {
-		err = first(done.Answer)
-	}
-	if err != nil {
-		return answer{}, err
-	}
-	return reply(done), nil
+	return answered(done, done.Answer, err, reply)
 }
 
 func (a *api) listKeys(c *call) (answer, error) {

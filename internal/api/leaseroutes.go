@@ -138,11 +138,7 @@ func (a *api) next(c *call) (answer, error) {
 	if err := c.query.faults.err(); err != nil {
 		return answer{}, err
 	}
-	room, err := a.room()
-	if err != nil {
-		return answer{}, err
-	}
-	q, err := a.queue(c)
+	room, q, err := a.counter(c)
 	if err != nil {
 		return answer{}, err
 	}
@@ -198,11 +194,7 @@ func (a *api) peek(c *call) (answer, error) {
 	if err := c.query.faults.err(); err != nil {
 		return answer{}, err
 	}
-	room, err := a.room()
-	if err != nil {
-		return answer{}, err
-	}
-	q, err := a.queue(c)
+	room, q, err := a.counter(c)
 	if err != nil {
 		return answer{}, err
 	}

@@ -165,6 +165,17 @@ func first(given *store.Answer) error {
 	return &answeredBefore{given}
 }
 
+// answered is the answer to a call whose effect is in the store now: answerOf's, unless the engine found the idempotency key used.
+func answered[Done any](done Done, given *store.Answer, err error, answerOf func(Done) answer) (answer, error) {
+	if err == nil {
+		err = first(given)
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	return answerOf(done), nil
+}
+
 // again gives a stored answer.
 func (c *call) again(sealer cipher.AEAD, given *store.Answer) (answer, error) {
 	if given.Fingerprint != c.once.Fingerprint {

@@ -211,13 +211,7 @@ func (a *api) createPolicy(c *call) (answer, error) {
 	p.ID, p.CreatedAt, p.UpdatedAt = a.newID(grapnel.PolicyPrefix, c.now), c.now, c.now
 	reply := func(store.Put) answer { return jsonAnswer(http.StatusCreated, viewPolicy(&p)) }
 	done, err := a.Street.PutPolicy(c.Context(), c.scope, p, withEffect(c, reply))
-	if err == nil {
-		err = first(done.Answer)
-	}
-	if err != nil {
-		return answer{}, err
-	}
-	return reply(done), nil
+	return answered(done, done.Answer, err, reply)
 }
 
 // patchPolicy merges a patch into a policy and reads the result as if it had been given as a whole.

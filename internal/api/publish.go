@@ -62,13 +62,7 @@ func (a *api) publishOne(c *call, d *draft, base string, f *faults) (answer, err
 	}
 	reply := func(done store.Accepted) answer { return a.publishedAnswer(c, in.Event.ID, done.Events[0]) }
 	done, err := a.Street.Publish(c.Context(), []store.Incoming{in}, withEffect(c, reply))
-	if err == nil {
-		err = first(done.Answer)
-	}
-	if err != nil {
-		return answer{}, err
-	}
-	return reply(done), nil
+	return answered(done, done.Answer, err, reply)
 }
 
 // publishedAnswer says what became of one event.

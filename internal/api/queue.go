@@ -178,3 +178,11 @@ func (a *api) queue(c *call) (grapnel.Endpoint, error) {
 	}
 	return ep, nil
 }
+
+// counter is where the queue that the path names is served.
+func (a *api) counter(c *call) (room Queues, q grapnel.Endpoint, err error) {
+	if room, err = a.room(); err == nil {
+		q, err = a.queue(c)
+	}
+	return room, q, err
+}

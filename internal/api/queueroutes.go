@@ -68,13 +68,7 @@ func (a *api) createQueue(c *call) (answer, error) {
 	}
 	done, err := a.Street.PutEndpoint(c.Context(), c.scope, ep,
 		store.With{Once: withEffect(c, reply), Audit: c.entry(grapnel.VerbCreate, &ep, "")})
-	if err == nil {
-		err = first(done.Answer)
-	}
-	if err != nil {
-		return answer{}, err
-	}
-	return reply(done), nil
+	return answered(done, done.Answer, err, reply)
 }
 
 // listQueues lists those in scope, by id, which is by age.

@@ -101,13 +101,7 @@ func (a *api) createSource(c *call) (answer, error) {
 		return jsonAnswer(http.StatusCreated, a.viewSource(&s, c.now))
 	}
 	done, err := a.Street.PutSource(c.Context(), c.scope, s, store.With{Once: withEffect(c, reply), Audit: c.ofSource(grapnel.VerbCreate, &s, "")})
-	if err == nil {
-		err = first(done.Answer)
-	}
-	if err != nil {
-		return answer{}, err
-	}
-	return reply(done), nil
+	return answered(done, done.Answer, err, reply)
 }
 
 // ofSource tells the audit what the caller does to a source.

@@ -118,11 +118,7 @@ func (a *api) stream(c *call) (answer, error) {
 	if err := c.query.faults.err(); err != nil {
 		return answer{}, err
 	}
-	room, err := a.room()
-	if err != nil {
-		return answer{}, err
-	}
-	q, err := a.queue(c)
+	room, q, err := a.counter(c)
 	if err != nil {
 		return answer{}, err
 	}
