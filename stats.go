@@ -32,6 +32,28 @@ func (t *Totals) Add(o *Totals) {
 	t.Latency.Add(&o.Latency)
 }
 
+// Ended counts a delivery that is over after so many attempts.
+func (t *Totals) Ended(status Status, attempts int) {
+	switch status {
+	case Delivered:
+		t.Delivered++
+		if attempts == 1 {
+			t.FirstAttemptSuccess++
+		}
+	case Failed:
+		t.Failed++
+	case Dropped:
+		t.Dropped++
+	case Discarded:
+		t.Discarded++
+	case Skipped:
+		t.Skipped++
+	}
+	if attempts > 1 {
+		t.Retried++
+	}
+}
+
 // Bucket is a part of a time with its totals.
 type Bucket struct {
 	At time.Time // its beginning

@@ -82,17 +82,20 @@ func (s *Store) Version(ctx context.Context) (version, newest int64, err error) 
 	return s.config.Version, s.made, nil
 }
 
-// changed makes a new version of the configuration.
-func (s *Store) changed(revision int64, with store.With) store.Put {
-	s.config.Version++
-	done := store.Put{Revision: revision, Version: s.config.Version, Told: s.take(with.Tell)}
-	s.note(with.Audit)
-	s.remember(with.Once, done)
-	return done
+// put is what is done around every change of the configuration: the answer that the call was given before comes first, then the version that
+// what is told was matched against.
+func (s *Store) put(ctx context.Context, with store.With, do func() (revision int64, err error)) (store.Put, error) {
+	return s.putting(ctx, with, func() (int64, error) {
+		revision, err := do()
+		if err == nil {
+			s.config.Version++
+		}
+		return revision, err
+	})
 }
 
-// PutEndpoint gives a new endpoint revision 1.
-func (s *Store) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.Endpoint, with store.With) (store.Put, error) {
+// putting is put for what is no part of the configuration.
+func (s *Store) putting(ctx context.Context, with store.With, do func() (revision int64, err error)) (store.Put, error) {
 	leave, err := s.enter(ctx)
 	if err != nil {
 		return store.Put{}, err
@@ -104,20 +107,34 @@ func (s *Store) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.E
 	if s.stale(with.Tell) {
 		return store.Put{}, store.ErrStale
 	}
-	at, there, err := writable(scope, s.config.Endpoints, ep, "endpoint")
-	switch {
-	case err != nil:
+	revision, err := do()
+	if err != nil {
 		return store.Put{}, err
-	case !there && ep.Revision != 0:
-		return store.Put{}, store.ErrNotFound("endpoint")
-	case there && s.config.Endpoints[at].Revision != ep.Revision:
-		return store.Put{}, grapnel.Errorf(grapnel.CodeConflict, "the endpoint has changed since it was read")
-	case s.queueNamed(ep):
-		return store.Put{}, grapnel.Errorf(grapnel.CodeConflict, "there is already a queue of this name")
 	}
-	ep.Revision++
-	s.config.Endpoints = put(s.config.Endpoints, at, there, ep)
-	return s.changed(ep.Revision, with), nil
+	done := store.Put{Revision: revision, Version: s.config.Version, Told: s.take(with.Tell)}
+	s.note(with.Audit)
+	s.remember(with.Once, done)
+	return done, nil
+}
+
+// PutEndpoint gives a new endpoint revision 1.
+func (s *Store) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.Endpoint, with store.With) (store.Put, error) {
+	return s.put(ctx, with, func() (int64, error) {
+		at, there, err := writable(scope, s.config.Endpoints, ep, "endpoint")
+		switch {
+		case err != nil:
+			return 0, err
+		case !there && ep.Revision != 0:
+			return 0, store.ErrNotFound("endpoint")
+		case there && s.config.Endpoints[at].Revision != ep.Revision:
+			return 0, grapnel.Errorf(grapnel.CodeConflict, "the endpoint has changed since it was read")
+		case s.queueNamed(ep):
+			return 0, grapnel.Errorf(grapnel.CodeConflict, "there is already a queue of this name")
+		}
+		ep.Revision++
+		s.config.Endpoints = put(s.config.Endpoints, at, there, ep)
+		return ep.Revision, nil
+	})
 }
 
 // queueNamed says whether another queue of its tenant has the name of ep. One that is marked as deleted has none.
@@ -146,35 +163,29 @@ func (s *Store) RemoveEndpoint(ctx context.Context, id string) error {
 	}
 	s.config.Endpoints = slices.Delete(s.config.Endpoints, at, at+1)
 	delete(s.standings, id)
-	s.changed(0, store.With{})
+	s.config.Version++
 	return nil
 }
 
 // PutPolicy counts revisions but does not ask for one.
 func (s *Store) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, once *store.Once) (store.Put, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
-		return store.Put{}, err
-	}
-	defer leave()
-	if then, err := s.recall(once); then != nil || err != nil {
-		return store.Put{Answer: then}, err
-	}
-	at, there, err := writable(scope, s.config.Policies, p, "policy")
-	if err != nil {
-		return store.Put{}, err
-	}
-	for _, other := range s.config.Policies {
-		if other.Tenant == p.Tenant && other.Name == p.Name && other.ID != p.ID {
-			return store.Put{}, grapnel.Errorf(grapnel.CodeConflict, "there is already a policy of this name")
+	return s.put(ctx, store.With{Once: once}, func() (int64, error) {
+		at, there, err := writable(scope, s.config.Policies, p, "policy")
+		if err != nil {
+			return 0, err
 		}
-	}
-	p.Revision = 1
-	if there {
-		p.Revision = s.config.Policies[at].Revision + 1
-	}
-	s.config.Policies = put(s.config.Policies, at, there, p)
-	return s.changed(p.Revision, store.With{Once: once}), nil
+		for _, other := range s.config.Policies {
+			if other.Tenant == p.Tenant && other.Name == p.Name && other.ID != p.ID {
+				return 0, grapnel.Errorf(grapnel.CodeConflict, "there is already a policy of this name")
+			}
+		}
+		p.Revision = 1
+		if there {
+			p.Revision = s.config.Policies[at].Revision + 1
+		}
+		s.config.Policies = put(s.config.Policies, at, there, p)
+		return p.Revision, nil
+	})
 }
 
 // DeletePolicy forgets a policy. Whether an endpoint still names it is not asked here.
@@ -198,26 +209,20 @@ func remove[T object](ctx context.Context, s *Store, scope store.Scope, list *[]
 		return store.ErrNotFound(what)
 	}
 	*list = slices.Delete(*list, at, at+1)
-	s.changed(0, store.With{})
+	s.config.Version++
 	return nil
 }
 
 // PutKey returns revision 0: keys have none. A key without tenant can only be written by everyone.
 func (s *Store) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, once *store.Once) (store.Put, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
-		return store.Put{}, err
-	}
-	defer leave()
-	if then, err := s.recall(once); then != nil || err != nil {
-		return store.Put{Answer: then}, err
-	}
-	at, there, err := writable(scope, s.config.Keys, k, "key")
-	if err != nil {
-		return store.Put{}, err
-	}
-	s.config.Keys = put(s.config.Keys, at, there, k)
-	return s.changed(0, store.With{Once: once}), nil
+	return s.put(ctx, store.With{Once: once}, func() (int64, error) {
+		at, there, err := writable(scope, s.config.Keys, k, "key")
+		if err != nil {
+			return 0, err
+		}
+		s.config.Keys = put(s.config.Keys, at, there, k)
+		return 0, nil
+	})
 }
 
 // DeleteKey forgets an API key.

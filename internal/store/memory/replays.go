@@ -33,40 +33,28 @@ func (s *Store) replay(id string) (at int, there bool) {
 
 // PutReplay keeps the replay, or what may change of it.
 func (s *Store) PutReplay(ctx context.Context, scope store.Scope, r grapnel.Replay, with store.With) (store.Put, error) {
-	leave, err := s.enter(ctx)
-	if err != nil {
-		return store.Put{}, err
-	}
-	defer leave()
-	if then, err := s.recall(with.Once); then != nil || err != nil {
-		return store.Put{Answer: then}, err
-	}
-	if s.stale(with.Tell) {
-		return store.Put{}, store.ErrStale
-	}
-	at, there := s.replay(r.ID)
-	switch {
-	case !scope.Allows(r.Tenant), !there && r.Revision != 0, there && s.replays[at].Tenant != r.Tenant:
-		return store.Put{}, store.ErrNotFound("replay")
-	case there && s.replays[at].Revision != r.Revision:
-		return store.Put{}, grapnel.Errorf(grapnel.CodeConflict, "the replay has changed since it was read")
-	case there && s.replays[at].Status.Final():
-		return store.Put{}, grapnel.Errorf(grapnel.CodeConflict, "the replay is over")
-	}
-	if !there {
-		kept := deepCopy(r)
-		kept.UpTo, kept.Cursor = s.made, 0
-		kept.Started, kept.Done, kept.Delivered, kept.Failed, kept.Row = 0, 0, 0, 0, 0
-		s.replays = slices.Insert(s.replays, at, &replay{Replay: kept})
-	}
-	kept := s.replays[at]
-	kept.Status, kept.Reason, kept.Rate = r.Status, r.Reason, r.Rate
-	kept.UpdatedAt, kept.FinishedAt = micro(r.UpdatedAt), micro(r.FinishedAt)
-	kept.Revision++
-	done := store.Put{Revision: kept.Revision, Version: s.config.Version, Told: s.take(with.Tell)}
-	s.note(with.Audit)
-	s.remember(with.Once, done)
-	return done, nil
+	return s.putting(ctx, with, func() (int64, error) {
+		at, there := s.replay(r.ID)
+		switch {
+		case !scope.Allows(r.Tenant), !there && r.Revision != 0, there && s.replays[at].Tenant != r.Tenant:
+			return 0, store.ErrNotFound("replay")
+		case there && s.replays[at].Revision != r.Revision:
+			return 0, grapnel.Errorf(grapnel.CodeConflict, "the replay has changed since it was read")
+		case there && s.replays[at].Status.Final():
+			return 0, grapnel.Errorf(grapnel.CodeConflict, "the replay is over")
+		}
+		if !there {
+			kept := deepCopy(r)
+			kept.UpTo, kept.Cursor = s.made, 0
+			kept.Started, kept.Done, kept.Delivered, kept.Failed, kept.Row = 0, 0, 0, 0, 0
+			s.replays = slices.Insert(s.replays, at, &replay{Replay: kept})
+		}
+		kept := s.replays[at]
+		kept.Status, kept.Reason, kept.Rate = r.Status, r.Reason, r.Rate
+		kept.UpdatedAt, kept.FinishedAt = micro(r.UpdatedAt), micro(r.FinishedAt)
+		kept.Revision++
+		return kept.Revision, nil
+	})
 }
 
 // Replay returns one.

@@ -41,29 +41,6 @@ func (s *Store) tried(d *delivery, a *grapnel.Attempt, at time.Time) {
 	}
 }
 
-// ended counts a delivery that is over.
-func (s *Store) ended(d *delivery) {
-	t := s.total(d, d.FinishedAt)
-	switch d.Status {
-	case grapnel.Delivered:
-		t.Delivered++
-		if d.AttemptsMade == 1 {
-			t.FirstAttemptSuccess++
-		}
-	case grapnel.Failed:
-		t.Failed++
-	case grapnel.Dropped:
-		t.Dropped++
-	case grapnel.Discarded:
-		t.Discarded++
-	case grapnel.Skipped:
-		t.Skipped++
-	}
-	if d.AttemptsMade > 1 {
-		t.Retried++
-	}
-}
-
 // merge makes days of hours that are old.
 func (s *Store) merge(now time.Time) {
 	for p, t := range s.totals {

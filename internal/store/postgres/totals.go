@@ -126,25 +126,7 @@ func (t *tx) tried(p *place, a *grapnel.Attempt, at int64) {
 // ended counts a delivery that is over.
 func (t *tx) ended(p *place, status grapnel.Status, at int64) {
 	*t.tally(p).of(status)++
-	sum := t.total(p, at)
-	switch status {
-	case grapnel.Delivered:
-		sum.Delivered++
-		if p.attempts == 1 {
-			sum.FirstAttemptSuccess++
-		}
-	case grapnel.Failed:
-		sum.Failed++
-	case grapnel.Dropped:
-		sum.Dropped++
-	case grapnel.Discarded:
-		sum.Discarded++
-	case grapnel.Skipped:
-		sum.Skipped++
-	}
-	if p.attempts > 1 {
-		sum.Retried++
-	}
+	t.total(p, at).Ended(status, int(p.attempts))
 }
 
 func (t *tx) flushTotals(b *pgx.Batch) {

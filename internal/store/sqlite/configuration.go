@@ -38,15 +38,17 @@ func writable(scope store.Scope, at object, tenant, what string) error {
 	return nil
 }
 
-// putting is the operation of the calls that put configuration.
+// putting is the operation of the calls that put configuration, and replays.
 type putting struct {
 	with store.With
 	tell *batch // in place of with.Tell
 	do   func(*tx) (revision int64, err error)
+	keep bool // the version of the configuration: what is put is no part of it
+	full bool // also when the disk is full
 	done store.Put
 }
 
-func (o *putting) grows() bool { return true }
+func (o *putting) grows() bool { return !o.full }
 
 func (o *putting) apply(t *tx) error {
 	o.done = store.Put{}
@@ -69,13 +71,19 @@ func (o *putting) apply(t *tx) error {
 	if err != nil {
 		return err
 	}
-	t.version++
+	if !o.keep {
+		t.version++
+	}
 	o.done = store.Put{Revision: revision, Version: t.version, Told: told}
 	return t.remember(o.with.Once, o.done)
 }
 
 func (s *Store) put(ctx context.Context, with store.With, do func(*tx) (int64, error)) (store.Put, error) {
-	o := &putting{with: with, tell: s.batch(with.Tell), do: do}
+	return s.putting(ctx, &putting{with: with, do: do})
+}
+
+func (s *Store) putting(ctx context.Context, o *putting) (store.Put, error) {
+	o.tell = s.batch(o.with.Tell)
 	err := s.write(ctx, o)
 	return o.done, err
 }

@@ -46,47 +46,11 @@ func findReplay(q *sqlite3.Stmt, id string) (*keptReplay, error) {
 	return readReplay(q)
 }
 
-// PutReplay gives a new replay revision 1.
+// PutReplay gives a new replay revision 1. One that is there can be changed while the disk is full: a person may want to stop what makes it
+// fuller.
 func (s *Store) PutReplay(ctx context.Context, scope store.Scope, r grapnel.Replay, with store.With) (store.Put, error) {
-	o := &ordering{scope: scope, replay: r, with: with, tell: s.batch(with.Tell)}
-	err := s.write(ctx, o)
-	return o.done, err
-}
-
-// ordering is the operation of PutReplay. It goes on when the disk is full: a person may want to stop what makes it fuller.
-type ordering struct {
-	scope  store.Scope
-	replay grapnel.Replay
-	with   store.With
-	tell   *batch // in place of with.Tell
-	done   store.Put
-}
-
-func (o *ordering) grows() bool { return o.replay.Revision == 0 }
-
-func (o *ordering) apply(t *tx) error {
-	o.done = store.Put{}
-	then, err := t.recall(o.with.Once)
-	if then != nil || err != nil {
-		o.done.Answer = then
-		return err
-	}
-	if o.tell.stale(t) {
-		return store.ErrStale
-	}
-	revision, err := t.putReplay(o.scope, o.replay)
-	if err != nil {
-		return err
-	}
-	told, err := o.tell.accept(t)
-	if err == nil && o.with.Audit != nil {
-		err = t.note(o.with.Audit)
-	}
-	if err != nil {
-		return err
-	}
-	o.done = store.Put{Revision: revision, Version: t.version, Told: told}
-	return t.remember(o.with.Once, o.done)
+	return s.putting(ctx, &putting{with: with, keep: true, full: r.Revision > 0,
+		do: func(t *tx) (int64, error) { return t.putReplay(scope, r) }})
 }
 
 // putReplay decides before it writes.

@@ -191,24 +191,5 @@ func (t *tx) tried(d *place, a answered, at time.Time) error {
 
 // ended counts a delivery that is over.
 func (t *tx) ended(d *place, e store.Ending) error {
-	return t.sum(d, e.At, func(sum *grapnel.Totals) {
-		switch e.Status {
-		case grapnel.Delivered:
-			sum.Delivered++
-			if d.attempts == 1 {
-				sum.FirstAttemptSuccess++
-			}
-		case grapnel.Failed:
-			sum.Failed++
-		case grapnel.Dropped:
-			sum.Dropped++
-		case grapnel.Discarded:
-			sum.Discarded++
-		case grapnel.Skipped:
-			sum.Skipped++
-		}
-		if d.attempts > 1 {
-			sum.Retried++
-		}
-	})
+	return t.sum(d, e.At, func(sum *grapnel.Totals) { sum.Ended(e.Status, d.attempts) })
 }
