@@ -1,0 +1,226 @@
+package sqlite
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
+)
+
+const (
+	finishedQuery            = "SELECT seq FROM finished WHERE seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?"
+	finishedTargetQuery      = "SELECT seq FROM finished WHERE seq >> 12 = ? AND target = ?"
+	finishedTargetsQuery     = "SELECT seq, target FROM finished WHERE seq >> 12 = ?"
+	newestFinishedQuery      = "SELECT max(seq) FROM finished"
+	finishedUndeliveredQuery = "SELECT seq FROM finished WHERE target = ? AND status = ? AND status <> 3 AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?"
+	deadLettersQuery         = "SELECT seq FROM letter WHERE target = ? AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?"
+	fewLettersQuery          = "SELECT count(*) FROM (SELECT 1 FROM letter WHERE target = ? LIMIT ?)"
+	// replayedLettersQuery has those that were repeated with success, too. It leaves out what was discarded.
+	replayedLettersQuery = `SELECT seq FROM finished WHERE target = ? AND status = 4 AND status <> 3 AND seq < ? AND seq >= ?
+		AND NOT EXISTS (SELECT 1 FROM mark WHERE delivery = seq AND discarded_at IS NOT NULL) ORDER BY seq DESC LIMIT ?`
+	pendingQuery       = "SELECT seq FROM pending WHERE %s AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?"
+	pendingTargetQuery = "SELECT seq FROM pending WHERE %s AND target = ? AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?"
+	// gatherQuery finds everything that waits for one target through the two indexes that there are, in no order.
+	gatherQuery = `SELECT seq FROM pending WHERE head = 1 AND target = ?
+		UNION ALL SELECT seq FROM pending WHERE position > 0 AND target = ? AND head = 0`
+
+	tallyQuery = `SELECT y.target, t.endpoint, y.status, y.n FROM tally y JOIN target t ON t.number = y.target
+		WHERE y.target = ? AND (? OR y.tenant = (SELECT number FROM tenant WHERE name = ?))`
+	tallyAllQuery    = "SELECT y.target, t.endpoint, y.status, y.n FROM tally y JOIN target t ON t.number = y.target ORDER BY y.target"
+	tallyTenantQuery = `SELECT y.target, t.endpoint, y.status, y.n FROM tally y JOIN target t ON t.number = y.target
+		WHERE y.tenant = (SELECT number FROM tenant WHERE name = ?) ORDER BY y.target`
+)
+
+// Which of what waits is looked at: everything, what can be attempted, or what is held by its lane or its policy. The plus keeps
+// SQLite from taking all heads out of an index to sort them.
+const (
+	waitingAny   = "true"
+	waitingFirst = "+head = 1 AND blocked = 0"
+	waitingHeld  = "(head = 0 OR blocked = 1)"
+)
+
+// Above so many targets a list looks at all deliveries instead of at each target's; above so many deliveries that wait for a
+// target it does not gather them to sort them.
+const (
+	mostTargets  = 4096
+	mostGathered = 5000
+)
+
+// byTarget goes through the deliveries of the targets that have any, or through all.
+func (l *lister) byTarget() ([]*stream, error) {
+	finals, waiting := l.finals(), l.status.waiting()
+	if l.query.DeadLetters {
+		waiting = ""
+	}
+	targets, limited, err := l.targets(finals)
+	if err != nil {
+		return nil, err
+	}
+	var streams []*stream
+	if !limited {
+		if len(finals) > 0 {
+			streams = append(streams, l.column(finishedQuery, l.within))
+		}
+		if waiting != "" {
+			streams = append(streams, l.column(fmt.Sprintf(pendingQuery, waiting+l.waitingFits()), l.within))
+		}
+		return streams, nil
+	}
+	if slices.Contains(finals, statusDelivered) {
+		finished, err := l.finished(targets)
+		if err != nil {
+			return nil, err
+		}
+		streams = append(streams, finished)
+		if finals = slices.DeleteFunc(finals, func(status int64) bool { return status == statusDelivered }); !l.narrow() {
+			finals = nil
+		}
+	}
+	for _, t := range targets {
+		waits := l.status.waitingAt(t.endpoint)
+		if l.query.DeadLetters {
+			waits = ""
+		}
+		more, err := l.ofTarget(t, finals, waits)
+		if err != nil {
+			return nil, err
+		}
+		streams = append(streams, more...)
+	}
+	return streams, nil
+}
+
+// finals are the final statuses to look for.
+func (l *lister) finals() (finals []int64) {
+	if l.narrow() && len(l.status.wanted) == 0 {
+		all := statusFilter{wanted: grapnel.Statuses()}
+		finals = all.finals()
+	} else {
+		finals = l.status.finals()
+	}
+	if !l.query.DeadLetters {
+		return finals
+	}
+	if len(l.status.wanted) > 0 && !slices.Contains(finals, statusFailed) {
+		return nil
+	}
+	return []int64{statusFailed}
+}
+
+// finished is all that is over at some targets, or what was delivered there with an outcome that fits.
+func (l *lister) finished(targets []target) (*stream, error) {
+	if l.narrow() {
+		var numbers []int64
+		if _, one := l.events.oneTenant(); one || l.query.Endpoint != "" {
+			for _, t := range targets {
+				numbers = append(numbers, t.number)
+			}
+			if len(numbers) == 0 {
+				return listStream(nil, l.within), nil
+			}
+		}
+		return l.delivered(numbers)
+	}
+	newest, err := one(l.r, newestFinishedQuery)
+	blocks := blocks{ctx: l.ctx, r: l.r, in: l.within.and(everything(newest + 1)), one: finishedTargetQuery, all: finishedTargetsQuery}
+	for _, t := range targets {
+		blocks.wanted = append(blocks.wanted, t.number)
+	}
+	return blocks.stream(), err
+}
+
+// target is an endpoint with how many deliveries of each status it has.
+type target struct {
+	number   int64
+	endpoint string
+	counts   map[int64]int64
+}
+
+// targets returns the endpoints to look at, unless it is better to look at everything.
+func (l *lister) targets(finals []int64) (found []target, limited bool, err error) {
+	tenant, one := l.events.oneTenant()
+	query, bind := tallyAllQuery, func(*sqlite3.Stmt) {}
+	switch {
+	case l.query.Endpoint != "":
+		only, err := integer(l.r, targetQuery, func(q *sqlite3.Stmt) { q.Text(l.query.Endpoint) })
+		if err != nil {
+			return nil, true, err
+		}
+		query, bind = tallyQuery, func(q *sqlite3.Stmt) { q.Int(only).Bool(!one).Text(tenant) }
+	case one:
+		query, bind = tallyTenantQuery, func(q *sqlite3.Stmt) { q.Text(tenant) }
+	case slices.Contains(finals, statusDelivered) && !l.narrow():
+		return nil, false, nil
+	}
+	q, err := l.r.Prepare(query)
+	if err != nil {
+		return nil, false, err
+	}
+	bind(q)
+	for {
+		more, err := q.Next()
+		if !more {
+			return found, l.query.Endpoint != "" || len(found) <= mostTargets, err
+		}
+		number, n := q.Integer(0), q.Integer(3)
+		if n == 0 {
+			continue
+		}
+		if len(found) == 0 || found[len(found)-1].number != number {
+			found = append(found, target{number: number, endpoint: q.String(1), counts: make(map[int64]int64)})
+		}
+		found[len(found)-1].counts[q.Integer(2)] += n
+	}
+}
+
+// ofTarget is what waits at a target, and what ended there in one of these statuses, which are not the one of most.
+func (l *lister) ofTarget(t target, finals []int64, waiting string) ([]*stream, error) {
+	var streams []*stream
+	for _, status := range finals {
+		letters := l.query.DeadLetters && !l.query.Replayed
+		if letters && l.narrow() && t.counts[status] > 0 {
+			n, err := integer(l.r, fewLettersQuery, func(q *sqlite3.Stmt) { q.Int(t.number).Int(mostGathered) })
+			if err != nil {
+				return nil, err
+			}
+			letters = n < mostGathered // else it is better to go by what is narrow
+		}
+		switch {
+		case t.counts[status] == 0:
+		case letters:
+			streams = append(streams, l.column(deadLettersQuery, l.within, t.number))
+		case l.narrow():
+			more, err := l.undelivered(t.number, status)
+			if err != nil {
+				return nil, err
+			}
+			streams = append(streams, more...)
+		case l.query.DeadLetters:
+			streams = append(streams, l.column(replayedLettersQuery, l.within, t.number))
+		default:
+			streams = append(streams, l.column(finishedUndeliveredQuery, l.within, t.number, status))
+		}
+	}
+	switch n := t.counts[statusPending]; {
+	case waiting == "" || n == 0:
+	case n <= mostGathered:
+		numbers, err := gather(l.r, t.number)
+		if err != nil {
+			return nil, err
+		}
+		streams = append(streams, listStream(numbers, l.within))
+	default:
+		streams = append(streams, l.column(fmt.Sprintf(pendingTargetQuery, waiting+l.waitingFits()), l.within, t.number))
+	}
+	return streams, nil
+}
+
+// gather returns the numbers of all deliveries that wait for a target, in no order.
+func gather(r *sqlite3.Conn, target int64) ([]int64, error) {
+	q, err := r.Prepare(gatherQuery)
+	if err != nil {
+		return nil, err
+	}
+	return integers(q.Int(target).Int(target))
+}
