@@ -32,7 +32,7 @@ const (
 	promptFor   = 2 * time.Second        // so long after the last attempt on time there is nobody to protect
 	lateRhythm  = 100 * time.Millisecond // how often the limit is looked at
 	lateGrowth  = 4                      // one place more for so many, each time that all is well
-	lateAllowed = time.Millisecond / 4   // more than twice as long as usual, and this, is too long
+	lateAllowed = time.Millisecond / 4   // so much longer than usual is too long
 )
 
 func newLate() late { return late{limit: 1} }
@@ -61,7 +61,7 @@ func (l *late) took(now time.Time, d time.Duration, most int) {
 		return
 	}
 	l.judged = now
-	if l.now > 2*l.usual+lateAllowed {
+	if l.now > l.usual+lateAllowed {
 		l.limit = max(l.limit/2, 1)
 	} else {
 		l.limit = min(l.limit+1+l.limit/lateGrowth, max(most, 1))

@@ -45,7 +45,7 @@ var sourceCases = []testCase{
 		second.Name, second.Paused, second.RateLimit, second.UpdatedAt = "second", true, nil, at(5)
 		second.Verify = grapnel.Verify{Scheme: "none"}
 		second.Dedupe = grapnel.Dedupe{}
-		second.Outbox = &grapnel.Outbox{DSN: grapnel.Secret{Text: "postgres://u:p@db/orders", CreatedAt: at(-3)}}
+		second.Outbox = &grapnel.Outbox{DSN: grapnel.Secret{Text: "postgres://db/orders?sslmode=require", CreatedAt: at(-3)}}
 		version = d.config().Version
 		p = d.putSource(second)
 		d.same(p, store.Put{Revision: 2, Version: d.grown(version, "replace")}, "put")
