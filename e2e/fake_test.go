@@ -52,12 +52,15 @@ type fakeRow struct {
 	row
 	Event newEvent
 	at    fakeEndpoint
+	due   time.Time
 }
 
 // fakeLine is one fsynced line: an endpoint, an event, or an outcome.
 type fakeLine struct {
 	Endpoint  *fakeEndpoint `json:",omitempty"`
 	Event     []byte        `json:",omitempty"` // as it came
+	Failed    string        `json:",omitempty"` // an attempt at this delivery
+	Due       time.Time     // of the next
 	Delivered string        `json:",omitempty"`
 }
 
@@ -108,6 +111,8 @@ func (f *fake) open(path string) error {
 				return fmt.Errorf("an event cannot be read: %s", l.Event)
 			}
 			f.place(e)
+		case l.Failed != "":
+			f.fail(l.Failed, l.Due)
 		default:
 			f.finish(l.Delivered)
 		}
@@ -202,6 +207,16 @@ func (f *fake) place(e newEvent) {
 	}
 }
 
+// fail counts an attempt and says when the next may be. A server that forgets events knows outcomes of deliveries that it does
+// not know.
+func (f *fake) fail(id string, due time.Time) {
+	for _, d := range f.rows {
+		if d.ID == id {
+			d.due, d.Attempts = due, d.Attempts+1
+		}
+	}
+}
+
 func (f *fake) finish(id string) {
 	for _, d := range f.rows {
 		if d.ID == id {
@@ -222,25 +237,33 @@ func (f *fake) work(lane string) {
 			f.mu.Unlock()
 			return
 		}
-		d, number := f.lanes[lane][0], f.lanes[lane][0].Attempts+1
+		d := f.lanes[lane][0]
+		number, due := d.Attempts+1, d.due
 		f.mu.Unlock()
-		for !f.send(d, number) {
-			f.mu.Lock()
-			d.Attempts++
-			if f.bug == "lets later ones pass" && len(f.lanes[lane]) > 1 {
-				f.lanes[lane] = append(f.lanes[lane][1:], d)
-				d = f.lanes[lane][0]
-			}
-			number = d.Attempts + 1
-			f.mu.Unlock()
-			pause(context.Background(), time.Second)
-		}
+		pause(context.Background(), time.Until(due))
+		delivered := f.send(d, number)
 		f.mu.Lock()
-		if f.bug != "forgets outcomes" {
-			f.write(fakeLine{Delivered: d.ID})
-		}
-		f.finish(d.ID)
+		f.note(lane, d, delivered)
 		f.mu.Unlock()
+	}
+}
+
+// note keeps the outcome of an attempt at the head of a lane. The caller holds mu.
+func (f *fake) note(lane string, d *fakeRow, delivered bool) {
+	l := fakeLine{Delivered: d.ID}
+	if !delivered {
+		l = fakeLine{Failed: d.ID, Due: time.Now().Add(time.Second)}
+	}
+	if f.bug != "forgets outcomes" {
+		f.write(l)
+	}
+	if delivered {
+		f.finish(d.ID)
+		return
+	}
+	f.fail(d.ID, l.Due)
+	if f.bug == "lets later ones pass" {
+		f.lanes[lane] = append(f.lanes[lane][1:], d)
 	}
 }
 
