@@ -53,6 +53,7 @@ var floors = map[string]int{
 	"internal/engine":  4,
 	"internal/ingress": 4,
 	"internal/queue":   4,
+	"internal/peer":    4,
 	"internal/relay":   4,
 	"internal/replay":  4,
 	"internal/sim":     5,

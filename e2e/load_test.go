@@ -28,6 +28,7 @@ type load struct {
 	every   time.Duration // between two events of one publisher
 	batch   bool          // the first publisher uses the batch call
 	resolve time.Duration // how long a publisher may need to get an answer in the end
+	others  []*child      // that take events in as well; each call goes to one of all by chance
 
 	calls    atomic.Int64
 	accepted atomic.Int64
@@ -91,11 +92,11 @@ func (l *load) settle(events []newEvent) bool {
 		var refused string
 		if len(events) == 1 {
 			results, refused = l.attempt(events, func() ([]history.Result, string) {
-				r, refused := l.child.publish(ctx, events[0])
+				r, refused := l.one().publish(ctx, events[0])
 				return []history.Result{r}, refused
 			})
 		} else {
-			results, refused = l.attempt(events, func() ([]history.Result, string) { return l.child.publishBatch(ctx, events) })
+			results, refused = l.attempt(events, func() ([]history.Result, string) { return l.one().publishBatch(ctx, events) })
 		}
 		if refused != "" {
 			l.t.Errorf("publishing %s was refused: %s", events[0].ID, refused)
@@ -116,6 +117,14 @@ func (l *load) settle(events []newEvent) bool {
 		l.t.Errorf("publishing %s was not answered within %v", events[0].ID, l.resolve)
 	}
 	return done
+}
+
+// one is a server that takes events in.
+func (l *load) one() *child {
+	if n := l.dice.n(len(l.others) + 1); n > 0 {
+		return l.others[n-1]
+	}
+	return l.child
 }
 
 // attempt makes one call between its lines in the ledger. Both are on the disk before anything follows from them.

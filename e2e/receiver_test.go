@@ -123,7 +123,8 @@ func (x *target) look(req *http.Request, body []byte) history.Receipt {
 	position, _ := strconv.ParseInt(h.Get("grapnel-sequence"), 10, 64)
 	attempt, _ := strconv.Atoi(h.Get("grapnel-attempt"))
 	r := history.Receipt{Event: h.Get("webhook-id"), Endpoint: x.rules.ID, Delivery: h.Get("grapnel-delivery"), Position: position,
-		Attempt: attempt, Trigger: grapnel.Trigger(h.Get("grapnel-trigger")), Body: fingerprint(body)}
+		Attempt: attempt, Trigger: grapnel.Trigger(h.Get("grapnel-trigger")), Body: fingerprint(body),
+		Node: h.Get("grapnel-node")}
 	var envelope struct {
 		ID   string          `json:"id"`
 		Data json.RawMessage `json:"data"`

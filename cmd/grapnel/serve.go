@@ -73,14 +73,14 @@ func (s *session) announce(srv *server.Server) error {
 
 // serveFlags are the settings of a server.
 type serveFlags struct {
-	config, listen, store, logFormat, logLevel string
-	drain, retention                           time.Duration
-	egress                                     cli.Networks
-	httpsOnly                                  bool
-	maxEvent, maxBody                          cli.Size
-	maxInFlight, maxPerHost                    int
-	maxPending                                 int64
-	rules                                      keepRules
+	config, listen, store, advertise, logFormat, logLevel string
+	drain, retention, lease                               time.Duration
+	egress                                                cli.Networks
+	httpsOnly                                             bool
+	maxEvent, maxBody                                     cli.Size
+	maxInFlight, maxPerHost                               int
+	maxPending                                            int64
+	rules                                                 keepRules
 }
 
 func (f *serveFlags) add(flags *pflag.FlagSet, listen, store string) {
@@ -88,6 +88,8 @@ func (f *serveFlags) add(flags *pflag.FlagSet, listen, store string) {
 	flags.StringVar(&f.config, "config", "", "YAML file with settings")
 	flags.StringVar(&f.listen, "listen", listen, "address to accept requests at")
 	flags.StringVar(&f.store, "store", store, "where data are kept")
+	flags.DurationVar(&f.lease, "lease", server.DefaultLease, "how long a node that is gone keeps its endpoints, where several use the same database")
+	flags.StringVar(&f.advertise, "advertise", "", "HOST:PORT where other nodes on the same database reach this one; empty: as --listen says")
 	flags.DurationVar(&f.drain, "drain-timeout", server.DefaultDrainTimeout, "how long attempts in flight may take after being told to stop")
 	flags.Var(&f.egress, "egress-allow", "addresses that deliveries may reach although they are not public")
 	flags.BoolVar(&f.httpsOnly, "https-only", false, "refuse endpoints with http:// URLs")
@@ -100,7 +102,7 @@ func (f *serveFlags) add(flags *pflag.FlagSet, listen, store string) {
 	flags.Var(&f.rules, "retention-rule", "how long those of a tenant or type are kept instead: tenant=acme,type=invoice.*,for=2160h; the first that matches")
 	flags.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
-	settings := []string{"listen", "store", "drain-timeout", "egress-allow", "https-only", "max-event", "max-body", "max-in-flight", "max-per-host",
+	settings := []string{"listen", "store", "advertise", "lease", "drain-timeout", "egress-allow", "https-only", "max-event", "max-body", "max-in-flight", "max-per-host",
 		"max-pending", "retention", "retention-rule", "log-format", "log-level"}
 	cli.FromVariables(flags, append(settings, "config")...)
 	cli.FromFile(flags, settings...)
@@ -132,7 +134,7 @@ func (f *serveFlags) options(s *session) (server.Options, error) {
 		return server.Options{}, cli.Usagef("GRAPNEL_ADMIN_KEY has %d characters; it needs at least %d", len(key), server.MinAdminKeyLen)
 	}
 	return server.Options{
-		Listen: f.listen, Store: f.store, AdminKey: key, DrainTimeout: f.drain, EgressAllow: f.egress, HTTPSOnly: f.httpsOnly,
+		Listen: f.listen, Store: f.store, Advertise: f.advertise, Lease: f.lease, AdminKey: key, DrainTimeout: f.drain, EgressAllow: f.egress, HTTPSOnly: f.httpsOnly,
 		MaxEvent: int64(f.maxEvent), MaxBody: int64(f.maxBody), MaxInFlight: f.maxInFlight, MaxPerHost: f.maxPerHost, MaxPending: f.maxPending,
 		Retention: f.retention, Rules: f.rules, Log: log,
 	}, nil

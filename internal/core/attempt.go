@@ -99,7 +99,7 @@ func (c *Core) carryOut(now time.Time, ep *endpoint) {
 
 // confirm asks for the core's own disabling to be made durable, again if that has failed.
 func (c *Core) confirm(now time.Time, ep *endpoint) {
-	if ep.confirmed || ep.confirming || ep.endAt.After(now) || c.draining || ep.recording > 0 {
+	if ep.confirmed || ep.confirming || ep.leaving || ep.endAt.After(now) || c.draining || ep.recording > 0 {
 		return // what led here, and what it tells, comes first
 	}
 	ep.confirming = true
@@ -161,11 +161,12 @@ func (ep *endpoint) standing() *store.Standing {
 
 // keep has a standing recorded that no outcome led to but a person. It goes as a change of no delivery.
 func (c *Core) keep(now time.Time, ep *endpoint) {
-	if c.draining {
+	if c.draining || ep.leaving {
 		return
 	}
 	if st := ep.standing(); st != nil {
 		c.recording++
+		ep.recording++
 		c.emit(Record{Change: Change{Endpoint: ep.config.ID, Change: store.Change{Expect: store.AnyAttempts, At: now, Standing: st}}})
 	}
 }
@@ -174,16 +175,11 @@ func (c *Core) keep(now time.Time, ep *endpoint) {
 func (c *Core) recorded(now time.Time, in Recorded) {
 	for i := range in.Changes {
 		ch := &in.Changes[i]
-		switch {
-		case ch.Delivery != 0:
-		case in.Err != nil:
-			c.emit(Record{Change: *ch})
-			continue
-		default:
-			c.recording--
+		ep := c.endpoints[ch.Endpoint]
+		if ch.Delivery == 0 {
+			c.kept(now, ep, in, i)
 			continue
 		}
-		ep := c.endpoints[ch.Endpoint]
 		if ep == nil {
 			continue
 		}
@@ -205,9 +201,24 @@ func (c *Core) recorded(now time.Time, in Recorded) {
 	}
 }
 
+// kept goes on after the standing of an endpoint alone became durable.
+func (c *Core) kept(now time.Time, ep *endpoint, in Recorded, i int) {
+	if in.Err != nil {
+		c.emit(Record{Change: in.Changes[i]})
+		return
+	}
+	c.recording--
+	if ep != nil {
+		ep.recording--
+		c.fenced(ep, in.Results[i].Fenced)
+		c.refresh(now, ep)
+	}
+}
+
 // durable takes the answer to a change in: this head leaves the window, the head that its lane has now enters it.
 func (c *Core) durable(now time.Time, ep *endpoint, h *head, is store.Changed) {
 	ep.window.remove(h)
+	c.fenced(ep, is.Fenced)
 	if ep.belated(h) && h.change.EndpointWide {
 		ep.hasten = true // it was on its way to the store while what is there was made due
 	}

@@ -81,6 +81,8 @@ func (c *Core) Step(now time.Time, in Input) []Effect {
 	switch in := in.(type) {
 	case Configured:
 		c.configure(now, in)
+	case Leave:
+		c.leave(now, in.Endpoint)
 	case Arrived:
 		c.arrive(now, in.Heads)
 	case Loaded:
@@ -181,6 +183,7 @@ func (c *Core) refresh(now time.Time, ep *endpoint) {
 		c.fair.remove(ep)
 	}
 	c.alarms.set(ep, c.alarm(now, ep))
+	c.depart(ep)
 }
 
 // alarm is when an endpoint has to be refreshed though nothing happens; zero: never. What refresh could have done at once is

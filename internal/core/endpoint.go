@@ -2,7 +2,7 @@ package core
 
 import (
 	"cmp"
-	"slices"
+	"errors"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -42,6 +42,7 @@ type endpoint struct {
 	unended    *store.Ending // what was begun to be ended, and is not all ended
 	endAt      time.Time     // neither before this, after one that failed
 	over       bool          // everything that waited has been ended
+	leaving    bool          // another node is to decide about it
 }
 
 func newEndpoint(number int, o Options) *endpoint {
@@ -143,7 +144,7 @@ func (ep *endpoint) open() bool {
 func (ep *endpoint) handsOut() bool { return ep.config.Queue != nil && ep.active() }
 
 func (ep *endpoint) active() bool {
-	return ep.config.Status == grapnel.EndpointEnabled && ep.config.DeletedAt.IsZero() && ep.unended == nil
+	return ep.config.Status == grapnel.EndpointEnabled && ep.config.DeletedAt.IsZero() && ep.unended == nil && !ep.leaving
 }
 
 // opened looks at the store anew: what waits was not looked at while the endpoint was closed, or not ours, and what was ended
@@ -174,7 +175,7 @@ func (ep *endpoint) ends(now time.Time) (store.Ending, bool) {
 // nothing of the endpoint is in flight or being recorded, so that no attempt's outcome is lost. What is accepted after the endpoint
 // was closed has a higher number and is not its business: the endpoint may be open again by then.
 func (c *Core) end(now time.Time, ep *endpoint) {
-	if ep.over || ep.ending || ep.endAt.After(now) || len(ep.window.heads) > 0 || c.draining {
+	if ep.over || ep.ending || ep.leaving || ep.endAt.After(now) || len(ep.window.heads) > 0 || c.draining {
 		return
 	}
 	ending, ends := ep.ends(now)
@@ -192,6 +193,7 @@ func (c *Core) ended(now time.Time, in Ended) {
 		return
 	}
 	ep.ending, ep.endAt = false, time.Time{}
+	c.fenced(ep, errors.Is(in.Err, store.ErrFenced))
 	if in.Err == nil && in.Count < endPage && len(ep.window.heads) == 0 {
 		ep.unended = nil
 	}
@@ -205,12 +207,7 @@ func (c *Core) ended(now time.Time, in Ended) {
 		ep.over = true
 		if !ep.config.DeletedAt.IsZero() {
 			c.emit(Forget{Endpoint: ep.config.ID})
-			c.fair.remove(ep)
-			c.alarms.set(ep, time.Time{})
-			if ep.newcomer {
-				c.newcomers = slices.DeleteFunc(c.newcomers, func(one *endpoint) bool { return one == ep })
-			}
-			delete(c.endpoints, ep.config.ID)
+			c.remove(ep)
 			return
 		}
 	}

@@ -8,7 +8,8 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// Input is something that happened: Configured, Arrived, Loaded, Finished, Recorded, Ended, Disabled, Hastened, Operated, Drain or Tick.
+// Input is something that happened: Configured, Leave, Arrived, Loaded, Finished, Recorded, Ended, Disabled, Hastened, Operated, Drain or
+// Tick.
 type Input interface{ input() }
 
 // Configured says how an endpoint is now. The core makes a copy.
@@ -19,6 +20,9 @@ type Configured struct {
 	// the core knows better.
 	Standing store.Standing
 }
+
+// Leave says that another node is to decide about an endpoint: nothing of it starts any more. It is answered by Left.
+type Leave struct{ Endpoint string }
 
 // Arrived is the hint that deliveries became heads when events were accepted. It may be lost, late or doubled.
 type Arrived struct{ Heads []store.Head }
@@ -85,6 +89,7 @@ type Drain struct{}
 type Tick struct{}
 
 func (Configured) input() {}
+func (Leave) input()      {}
 func (Arrived) input()    {}
 func (Loaded) input()     {}
 func (Finished) input()   {}
@@ -110,7 +115,7 @@ const (
 // gives says whether the verb gives the delivery up.
 func (v Verb) gives() bool { return v == Skip || v == Discard }
 
-// Effect is something to be done: Attempt, Record, Load, End, Hasten, Forget, Disable or Reply.
+// Effect is something to be done: Attempt, Record, Load, End, Hasten, Forget, Disable, Left or Reply.
 type Effect interface{ effect() }
 
 // Attempt is one request to be made. It is answered by Finished.
@@ -170,6 +175,10 @@ type Disable struct {
 	Reason   string
 }
 
+// Left answers Leave, once nothing of the endpoint is in flight or on its way to the store: the core does not know it any more. It also
+// comes unasked, when the store has said that the endpoint is another node's.
+type Left struct{ Endpoint string }
+
 // Reply answers Operated.
 type Reply struct {
 	Token int64
@@ -183,4 +192,5 @@ func (End) effect()     {}
 func (Hasten) effect()  {}
 func (Forget) effect()  {}
 func (Disable) effect() {}
+func (Left) effect()    {}
 func (Reply) effect()   {}

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -72,6 +73,7 @@ func (c *Core) hastened(now time.Time, in Hastened) {
 		return
 	}
 	ep.hastening = false
+	c.fenced(ep, errors.Is(in.Err, store.ErrFenced))
 	switch {
 	case in.Err != nil:
 		// It may have happened all the same; then the next one finds nothing to do, and what is in the store is due.

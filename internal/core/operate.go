@@ -15,6 +15,10 @@ func (c *Core) operate(now time.Time, o Operated) {
 		c.reply(&o, grapnel.Errorf(grapnel.CodeConflict, "the delivery's endpoint is gone"))
 		return
 	}
+	if ep.leaving {
+		c.reply(&o, errElsewhere)
+		return
+	}
 	if !o.Verb.gives() && !ep.open() && !ep.handsOut() {
 		c.reply(&o, grapnel.Errorf(grapnel.CodeConflict, "the endpoint is closed (%s), or what waited for it is being ended", ep.config.Status))
 		return
@@ -64,6 +68,8 @@ func (c *Core) operate(now time.Time, o Operated) {
 // upshot is how an order ended, given the state of its delivery afterwards.
 func upshot(o *Operated, is store.Changed) error {
 	switch {
+	case is.Fenced:
+		return errElsewhere
 	case is.Status == "":
 		return grapnel.Errorf(grapnel.CodeNotFound, "there is no such delivery")
 	case o.Verb == Skip && is.Status == grapnel.Skipped, o.Verb == Discard && is.Status == grapnel.Discarded:

@@ -13,7 +13,7 @@ type attempt struct {
 	sender   *Sender
 	start    time.Time
 	deadline time.Time
-	headers  [7]string
+	headers  [8]string
 
 	reused            bool
 	stage             atomic.Int32

@@ -67,6 +67,7 @@ type Delivery struct {
 	Position int64 // in its lane; 0: none
 	Number   int   // of the attempt: 1, 2, …
 	Trigger  grapnel.Trigger
+	Epoch    int64 // of the endpoint's owner; 0: there is one node
 }
 
 // Result is what came of an attempt.

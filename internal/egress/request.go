@@ -30,6 +30,7 @@ const (
 	headerSequence    = "Grapnel-Sequence"
 	headerTrigger     = "Grapnel-Trigger"
 	headerNode        = "Grapnel-Node"
+	headerEpoch       = "Grapnel-Epoch"
 )
 
 // request builds the request of an attempt.
@@ -75,6 +76,9 @@ func (r *route) header(a *attempt, d Delivery, contentType, signature string) ht
 	set(headerTrigger, string(d.Trigger))
 	if d.Position > 0 {
 		set(headerSequence, strconv.FormatInt(d.Position, 10))
+	}
+	if d.Epoch > 0 {
+		set(headerEpoch, strconv.FormatInt(d.Epoch, 10))
 	}
 	if contentType != grapnel.JSONType {
 		h[headerContentType] = []string{contentType}

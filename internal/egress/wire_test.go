@@ -131,7 +131,7 @@ func clone(e *grapnel.Endpoint, change func(*grapnel.Endpoint)) *grapnel.Endpoin
 func TestOutgoingHeaderNames(t *testing.T) {
 	allowed := []string{
 		"Content-Length", "Content-Type", "User-Agent", "Webhook-Id", "Webhook-Timestamp", "Webhook-Signature",
-		"Grapnel-Attempt", "Grapnel-Delivery", "Grapnel-Sequence", "Grapnel-Trigger", "Grapnel-Node",
+		"Grapnel-Attempt", "Grapnel-Delivery", "Grapnel-Sequence", "Grapnel-Trigger", "Grapnel-Node", "Grapnel-Epoch",
 		"Ce-Specversion", "Ce-Id", "Ce-Source", "Ce-Type", "Ce-Time", "Ce-Partitionkey",
 	}
 	private, err := sign.NewPrivateKey(strings.NewReader(strings.Repeat("k", 32)))

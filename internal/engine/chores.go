@@ -68,10 +68,12 @@ func (e *Engine) chore(effect core.Effect) {
 		e.complain("read what waits", effect.Endpoint, err)
 		e.send(core.Loaded{Endpoint: effect.Endpoint, Heads: heads, Limit: effect.Limit, Err: err})
 	case core.End:
+		effect.Ending.Epoch = e.shards.epoch(effect.Endpoint)
 		n, err := e.end(ctx, effect)
 		e.complain("end what waits", effect.Endpoint, err)
 		e.send(core.Ended{Endpoint: effect.Endpoint, Count: n, Err: err})
 	case core.Hasten:
+		effect.Hastening.Epoch = e.shards.epoch(effect.Endpoint)
 		n, err := e.store.Hasten(ctx, effect.Endpoint, effect.Hastening, effect.Limit)
 		e.complain("make due what waited", effect.Endpoint, err)
 		e.send(core.Hastened{Endpoint: effect.Endpoint, Count: n, Err: err})

@@ -38,8 +38,17 @@ type change struct {
 }
 
 // change makes a change and returns once it has taken effect: the core has taken in every endpoint that changed, so when
-// pausing, disabling or deleting is answered, no further attempt starts.
+// pausing, disabling or deleting is answered, no further attempt starts, on whichever node.
 func (e *Engine) change(ctx context.Context, c change) (store.Put, error) {
+	put, err := e.changeHere(ctx, c)
+	if err == nil && put.Answer == nil && e.shards != nil {
+		err = e.shards.confirm(context.WithoutCancel(ctx))
+	}
+	return put, err
+}
+
+// changeHere makes a change and returns once it has taken effect on this node.
+func (e *Engine) changeHere(ctx context.Context, c change) (store.Put, error) {
 	if err := e.lockConfig(ctx); err != nil {
 		return store.Put{}, err
 	}
@@ -77,6 +86,15 @@ func (e *Engine) change(ctx context.Context, c change) (store.Put, error) {
 		}
 	}
 	return put, nil
+}
+
+// CatchUp takes in what other nodes have changed of the configuration.
+func (e *Engine) CatchUp(ctx context.Context) error {
+	version, _, err := e.store.Version(ctx)
+	if conf := e.config.Load(); err == nil && version > conf.version {
+		return e.refreshed(ctx, conf.version)
+	}
+	return err
 }
 
 // hidden is an error of which only the words are left, so that nobody acts on what it was.

@@ -1,12 +1,9 @@
 package engine
 
 import (
-	"context"
 	"slices"
-	"time"
 
 	"github.com/grapnelhq/grapnel"
-	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -112,9 +109,10 @@ func (e *Engine) KeyByHash(hash [32]byte) (grapnel.Key, bool) {
 
 // Held returns the ids of endpoints for which nothing is attempted now but what people ask for and probes, sorted.
 func (e *Engine) Held() []string {
-	var ids []string
-	// Without an answer the engine does not run, and nothing is attempted at all.
-	_ = e.await(context.Background(), input{ask: func(c *core.Core, _ time.Time) { ids = c.Open() }})
+	ids := e.OwnOpen()
+	if e.shards != nil {
+		ids = append(ids, e.shards.open()...)
+	}
 	for _, ep := range e.config.Load().endpoints {
 		if ep.Status != grapnel.EndpointEnabled {
 			ids = append(ids, ep.ID)
@@ -129,14 +127,9 @@ func (e *Engine) Health(id string) grapnel.Health { return e.Healths([]string{id
 
 // Healths is Health of several endpoints at one instant. The core is asked once for all of them.
 func (e *Engine) Healths(ids []string) []grapnel.Health {
-	all := make([]grapnel.Health, len(ids))
-	asked := input{ask: func(c *core.Core, now time.Time) {
-		for i, id := range ids {
-			all[i] = c.Health(now, id)
-		}
-	}}
-	if e.await(context.Background(), asked) != nil {
-		return make([]grapnel.Health, len(ids))
+	all := e.OwnHealths(ids)
+	if e.shards != nil {
+		e.shards.healths(ids, all)
 	}
 	return all
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -20,6 +21,8 @@ func (e *Engine) step(in core.Input) {
 			e.recorder.add(effect.Change)
 		case core.Reply:
 			e.answer(effect.Token, effect.Err)
+		case core.Left:
+			e.shards.left(effect.Endpoint)
 		default:
 			e.chores.add(effect)
 		}
@@ -48,10 +51,13 @@ func (e *Engine) begin(a core.Attempt) {
 // attempt sends one request and tells the core how it went.
 func (e *Engine) attempt(a core.Attempt) {
 	result := core.Finished{Endpoint: a.Config.ID, Delivery: a.Head.Delivery}
+	sending, epoch := e.sendingTo(a.Config.ID)
 	event, err := e.event(a.Head.Event)
 	switch ep := e.config.Load().at(a.Config.ID); {
 	case ep == nil || ep.Status != grapnel.EndpointEnabled || !ep.DeletedAt.IsZero():
 		// It was stopped between the core's decision and this moment, and whoever stopped it may have been told so already.
+		result.Outcome.Class = policy.ClassInternal
+	case sending == nil: // it is not this node's any more, or about to be another's
 		result.Outcome.Class = policy.ClassInternal
 	case err != nil:
 		e.log.Error("an event could not be read", "delivery", deliveryID(a.Head), "error", err)
@@ -61,8 +67,9 @@ func (e *Engine) attempt(a core.Attempt) {
 		result.Damaged = true
 	default:
 		result.News = grapnel.Operational(event.Type)
-		r := e.sender.Send(e.sending, egress.Delivery{
+		r := e.sender.Send(sending, egress.Delivery{
 			Endpoint: a.Config, Event: event, ID: deliveryID(a.Head), Position: a.Head.Position, Number: a.Number, Trigger: a.Trigger,
+			Epoch: epoch,
 		})
 		result.Outcome = r.Outcome
 		result.Attempt = grapnel.Attempt{
@@ -71,11 +78,19 @@ func (e *Engine) attempt(a core.Attempt) {
 			ResponseHeaders: r.Headers, ResponseBody: r.Body,
 		}
 		e.metrics.attempted(a, r)
-		if r.Outcome.Class == policy.ClassInternal && e.sending.Err() == nil {
+		if r.Outcome.Class == policy.ClassInternal && sending.Err() == nil {
 			e.log.Error("an attempt could not be made and will be repeated", "delivery", deliveryID(a.Head), "endpoint", a.Config.ID, "error", r.Error)
 		}
 	}
 	e.send(result)
+}
+
+// sendingTo is the context of an attempt at an endpoint, and the epoch in which it is made; nil: it must not be made.
+func (e *Engine) sendingTo(endpoint string) (context.Context, int64) {
+	if e.shards == nil {
+		return e.sending, 0
+	}
+	return e.shards.sending(endpoint)
 }
 
 // event returns an event from the cache or the store; nil: it is missing or damaged.

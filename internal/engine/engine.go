@@ -55,6 +55,8 @@ type Options struct {
 	CacheBytes   int64         // of event data kept for attempts soon to come; 32 MiB
 	Keep         Retention     // of what is over
 
+	Cluster *Cluster // nil: the store is this engine's alone
+
 	Ready    func(queue string)    // nil, or told that a queue may have something due; it must not wait
 	Replayed func(endpoint string) // nil, or told now and then that deliveries which a replay has made are over; it must not wait
 
@@ -89,6 +91,7 @@ type Engine struct {
 	pending   *pending
 
 	events   *cache
+	shards   *shards // nil: everything is this engine's
 	recorder *recorder
 	chores   *chores
 	idle     chan core.Attempt // taken by goroutines that wait for an attempt to make
@@ -130,6 +133,9 @@ func New(ctx context.Context, o Options) (*Engine, error) {
 	}
 	e.metrics = newMetrics(e)
 	e.admission = newAdmission(o, e.metrics.refused)
+	if o.Cluster != nil {
+		e.shards = newShards(e, o.Cluster)
+	}
 	e.recorder = newRecorder(e)
 	e.chores = newChores(e)
 	e.sending, e.abandon = context.WithCancel(context.Background())
@@ -171,10 +177,12 @@ func (e *Engine) Run(ctx context.Context) {
 	for range choreWorkers {
 		helpers.Go(e.chores.run)
 	}
-	conf := e.config.Load()
-	for i := range conf.endpoints {
-		ep := &conf.endpoints[i]
-		e.step(core.Configured{Endpoint: ep, Newest: conf.newest, Standing: e.standings[ep.ID]})
+	if e.shards != nil {
+		helpers.Go(e.shards.keep)
+		helpers.Go(e.shards.guard)
+		helpers.Go(e.shards.watch)
+	} else {
+		e.ownAll()
 	}
 	e.standings = nil
 	e.loop(ctx)
@@ -184,10 +192,22 @@ func (e *Engine) Run(ctx context.Context) {
 	e.recorder.close()
 	e.chores.close()
 	helpers.Wait()
+	if e.shards != nil {
+		e.shards.close()
+	}
 	e.waiting.Range(func(token, _ any) bool {
 		e.answer(token.(int64), errStopping)
 		return true
 	})
+}
+
+// ownAll tells the core of every endpoint.
+func (e *Engine) ownAll() {
+	conf := e.config.Load()
+	for i := range conf.endpoints {
+		ep := &conf.endpoints[i]
+		e.step(core.Configured{Endpoint: ep, Newest: conf.newest, Standing: e.standings[ep.ID]})
+	}
 }
 
 // loop feeds the core until the context has ended and everything in flight is recorded, or the drain takes too long.
@@ -209,6 +229,9 @@ func (e *Engine) loop(ctx context.Context) {
 			e.step(core.Tick{})
 		case <-stop:
 			stop, draining = nil, true
+			if e.shards != nil {
+				e.shards.drain()
+			}
 			e.step(core.Drain{})
 			late = time.After(e.drain)
 		case <-late:
@@ -233,9 +256,13 @@ func (e *Engine) takeMore() {
 }
 
 func (e *Engine) take(in input) {
-	if in.ask != nil {
+	is, about := in.Input.(core.Configured)
+	switch {
+	case in.ask != nil:
 		in.ask(e.core, e.now())
-	} else {
+	case about && !e.shards.has(is.Endpoint.ID):
+		// Another node decides about the endpoint. Whoever takes the shard reads the newest configuration then.
+	default:
 		e.step(in.Input)
 	}
 	if in.done != nil {

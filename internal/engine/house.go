@@ -20,11 +20,14 @@ func (e *Engine) keepHouse() {
 		case <-e.over:
 			return
 		}
+		if e.shards != nil {
+			e.pending.doubt() // other nodes write as well
+		}
 		err := e.pending.recount(func() ([]share, error) { return e.countPending(e.sending) })
 		if err != nil && e.sending.Err() == nil {
 			e.log.Error("what waits could not be counted", "error", err)
 		}
-		for {
+		for e.shards.leads() {
 			n, err := e.store.Forget(e.sending, e.now(), forgetPage)
 			if err != nil && e.sending.Err() == nil {
 				e.log.Error("expired answers could not be deleted", "error", err)
@@ -33,8 +36,10 @@ func (e *Engine) keepHouse() {
 				break
 			}
 		}
-		e.unlearn()
-		e.balance()
+		if e.shards.leads() {
+			e.unlearn()
+			e.balance()
+		}
 	}
 }
 

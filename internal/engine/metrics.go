@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -28,7 +29,8 @@ type Metrics struct {
 	imbalance      prometheus.Gauge
 	more           []prometheus.Collector // that ask the engine
 
-	open    map[string]bool                     // endpoints whose breaker is on record as open; the recorder's
+	mu      sync.Mutex
+	open    map[string]bool                     // endpoints whose breaker is on record as open
 	byClass map[policy.Class]prometheus.Counter // of scheduled attempts, the hot path's short cut into attempts
 }
 
@@ -122,6 +124,8 @@ func (m *Metrics) recorded(page []core.Change, results []store.Changed) {
 
 // stands takes in how an endpoint's breaker is on record, and says whether that is another way than before.
 func (m *Metrics) stands(st *store.Standing) policy.Shift {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	switch was, is := m.open[st.Endpoint], st.Open(); {
 	case is && !was:
 		m.open[st.Endpoint] = true

@@ -102,8 +102,16 @@ func (e *Engine) entry(verb grapnel.Verb, d *grapnel.Delivery, by grapnel.By) *g
 		Reason: by.Reason}
 }
 
-// order gives the core an order and waits for its answer.
+// order has an order carried out where its endpoint is decided about.
 func (e *Engine) order(ctx context.Context, o core.Operated) error {
+	if !e.shards.has(o.Endpoint) {
+		return e.shards.order(ctx, o)
+	}
+	return e.operate(ctx, o)
+}
+
+// operate gives the core an order and waits for its answer.
+func (e *Engine) operate(ctx context.Context, o core.Operated) error {
 	o.Token = e.tokens.Add(1)
 	reply := make(chan error, 1)
 	e.waiting.Store(o.Token, reply)

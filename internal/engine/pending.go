@@ -158,6 +158,13 @@ func (p *pending) recount(count func() ([]share, error)) error {
 	return nil
 }
 
+// doubt has the count made anew.
+func (p *pending) doubt() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.doubtful = true
+}
+
 func (p *pending) set(counted []share) {
 	p.total = 0
 	clear(p.waiting)

@@ -114,6 +114,9 @@ func (e *Engine) arrived(heads []store.Head) {
 		}
 		heads = pushed
 	}
+	if e.shards != nil {
+		heads = e.shards.hint(heads)
+	}
 	if len(heads) > 0 {
 		e.send(core.Arrived{Heads: heads})
 	}
@@ -127,6 +130,11 @@ func (e *Engine) hint(conf *configuration, endpoint string) bool {
 	}
 	if e.ready != nil {
 		e.ready(endpoint)
+	}
+	if e.shards != nil {
+		for _, address := range e.shards.others() {
+			e.shards.cluster.Peers.Hint(address, nil, []string{endpoint})
+		}
 	}
 	return true
 }

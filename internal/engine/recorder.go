@@ -103,6 +103,9 @@ func (e *Engine) record(page []core.Change, failures int) ([]store.Change, []sto
 		changes := make([]store.Change, len(page))
 		for i := range page {
 			changes[i] = page[i].Change
+			if changes[i].Lease == nil {
+				changes[i].Epoch = e.shards.epoch(page[i].Endpoint)
+			}
 			if len(page[i].News) == 0 {
 				continue
 			}

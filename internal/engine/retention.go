@@ -74,7 +74,9 @@ func (e *Engine) purge() {
 	for {
 		select {
 		case <-tick.C:
-			e.purgeOnce()
+			if e.shards.leads() {
+				e.purgeOnce()
+			}
 		case <-e.over:
 			return
 		}

@@ -33,6 +33,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/egress"
 	"github.com/grapnelhq/grapnel/internal/engine"
 	"github.com/grapnelhq/grapnel/internal/ingress"
+	"github.com/grapnelhq/grapnel/internal/peer"
 	"github.com/grapnelhq/grapnel/internal/queue"
 	"github.com/grapnelhq/grapnel/internal/relay"
 	"github.com/grapnelhq/grapnel/internal/replay"
@@ -49,13 +50,17 @@ const (
 	DefaultMaxInFlight  = 512
 	DefaultMaxPending   = 10_000_000
 	DefaultRetention    = 720 * time.Hour
+	DefaultLease        = 15 * time.Second
+	LeastLease          = 3 * time.Second
 )
 
 // Options say what to run. The zero value serves on loopback and keeps its data in ./grapnel-data.
 type Options struct {
 	Listen       string
-	Store        string // sqlite:PATH
-	AdminKey     string // empty: the one in admin.key beside the database, which the first start makes
+	Store        string        // sqlite:PATH, or the URL of a PostgreSQL database
+	Lease        time.Duration // how long a node that is gone keeps its endpoints; engine's default
+	Advertise    string        // where other nodes on the same database reach this one; empty: as Listen says
+	AdminKey     string        // empty: the one in admin.key beside the database, which the first start makes
 	DrainTimeout time.Duration
 	EgressAllow  []netip.Prefix   // addresses that deliveries may reach although they are not public
 	HTTPSOnly    bool             // refuse endpoints with http:// URLs
@@ -77,6 +82,7 @@ type Server struct {
 	engine   *engine.Engine
 	replays  *replay.Runner
 	relays   *relay.Runner
+	peers    *peer.Room // nil: the store is this server's alone
 	queues   *queue.Room
 	ingress  *ingress.Room
 	sender   *egress.Sender
@@ -122,11 +128,16 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	node := grapnel.NewID("node", time.Now(), rand.Reader)
 	s.sender = egress.New(egress.Options{Allow: o.EgressAllow, HTTPSOnly: o.HTTPSOnly, Node: node})
 	opened.add(func() error { s.sender.Close(); return nil })
+	cluster, secret, err := s.join(ctx, node)
+	if err != nil {
+		return nil, err
+	}
 	s.engine, err = engine.New(ctx, engine.Options{
 		Store: s.store, Sender: s.sender, Log: o.Log,
 		Core: core.Options{Slots: o.MaxInFlight, PerHost: o.MaxPerHost}, DrainTimeout: o.DrainTimeout, MaxPending: o.MaxPending,
 		Disk:     place.disk(),
 		Keep:     engine.Retention{For: o.Retention, Rules: o.Rules},
+		Cluster:  cluster,
 		Ready:    func(id string) { s.queues.Ready(id) },
 		Replayed: func(endpoint string) { s.replays.Ended(endpoint) },
 	})
@@ -140,7 +151,7 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	if s.key, err = s.ensureAdminKey(ctx, place.dir()); err != nil {
 		return nil, err
 	}
-	s.http = api.Server(api.New(api.Options{
+	s.http = api.Server(s.besides(secret, api.New(api.Options{
 		Street: s.engine, History: s.store, Idempotency: s.store,
 		MaxEvent: o.MaxEvent, HTTPSOnly: o.HTTPSOnly, Log: o.Log,
 		CheckURL: func(url string) error {
@@ -154,7 +165,7 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 		Keep:         store.Keep{For: o.Retention, Rules: o.Rules},
 		Metrics:      s.metrics(measured...),
 		Ready:        s.ready,
-	}))
+	})))
 	s.http.ErrorLog = slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug) // callers' broken connections, mostly
 	return s, nil
 }
@@ -177,6 +188,9 @@ func (s *Server) Run(ctx context.Context, accepting func()) error {
 		moving.Go(func() { s.queues.Run(delivering) })
 		moving.Go(func() { s.replays.Run(delivering) })
 		moving.Go(func() { s.relays.Run(delivering) })
+		if s.peers != nil {
+			moving.Go(func() { s.peers.Run(delivering) })
+		}
 		moving.Wait()
 	}()
 	served := make(chan error, 1)

@@ -2,11 +2,9 @@ package server
 
 import (
 	"context"
-	"crypto/rand"
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -51,25 +49,27 @@ func ParseStore(text string) (Place, error) {
 	return Place{}, grapnel.Errorf(grapnel.CodeInvalid, "--store takes sqlite:PATH, such as %s, or the URL of a PostgreSQL database", DefaultStore)
 }
 
-// nodeLease is for how long a server that shares a database has it without saying so again.
-const nodeLease = 15 * time.Second
-
 // keeper is what the server needs of a store besides its contract.
 type keeper interface {
 	store.Store
 	Fatal() <-chan error // an error after which the process has to end
 }
 
+// shared is a store that other nodes use as well. What becomes of it is for each of its writes to say.
+type shared struct{ *postgres.Store }
+
+// Fatal never delivers anything.
+func (shared) Fatal() <-chan error { return nil }
+
 // openStore opens the store, and returns what measures it.
 func (s *Server) openStore(ctx context.Context, place Place) ([]prometheus.Collector, error) {
 	if place.url != "" {
-		node := grapnel.NewID("node", time.Now(), rand.Reader)
-		db, err := postgres.OpenAlone(ctx, place.url, node, nodeLease, postgres.Options{Logger: s.log})
+		db, err := postgres.Open(ctx, place.url, postgres.Options{Logger: s.log})
 		if err != nil {
 			return nil, err
 		}
-		s.store = db
-		return postgresNumbers(db.Store), nil
+		s.store = shared{db}
+		return postgresNumbers(db), nil
 	}
 	if err := os.MkdirAll(place.dir(), 0o700); err != nil {
 		return nil, grapnel.Errorf(grapnel.CodeInvalid, "--store: the data directory cannot be made: %v", err)

@@ -33,6 +33,8 @@ type Ownership interface {
 	Beat(ctx context.Context, node Node, within time.Duration) ([]Node, error)
 	// Leave says that a node is not there any more.
 	Leave(ctx context.Context, node string) error
+	// Secret is what nodes show each other to be believed: who can read the store is one of them.
+	Secret(ctx context.Context) (string, error)
 }
 
 // Shards is into how many parts the endpoints are divided.

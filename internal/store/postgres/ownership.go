@@ -157,3 +157,9 @@ func (s *Store) Leave(ctx context.Context, node string) error {
 	_, err := s.pool.Exec(ctx, leaveSQL, node)
 	return readError(ctx, err)
 }
+
+// Secret was drawn when the database was made.
+func (s *Store) Secret(ctx context.Context) (secret string, err error) {
+	err = s.pool.QueryRow(ctx, "SELECT secret FROM peer").Scan(&secret)
+	return secret, readError(ctx, err)
+}

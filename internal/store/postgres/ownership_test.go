@@ -285,44 +285,12 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
-func TestAlone(t *testing.T) {
-	t.Parallel()
-	const lease = 4 * time.Second
-	url := database(t)
-	first, err := OpenAlone(t.Context(), url, "first", lease, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	began := time.Now()
-	if second, err := OpenAlone(t.Context(), url, "second", lease, Options{}); grapnel.CodeOf(err) != grapnel.CodeUnavailable {
-		t.Fatalf("a second one: %v, %v", second, err)
-	}
-	if waited := time.Since(began); waited < lease {
-		t.Errorf("it waited for %v, and not for a lease", waited)
-	}
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
-	second, err := OpenAlone(t.Context(), url, "second", lease, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = second.Close() }()
-	thief := open(t, url, Options{})
-	defer func() { _ = thief.Close() }()
-	if err := thief.Release(t.Context(), "second", second.owned[:1]); err != nil {
-		t.Fatal(err)
-	}
-	if taken := acquire(t, thief, "thief", time.Minute, second.owned[0].Shard); len(taken) != 1 {
-		t.Fatal(taken)
-	}
-	select {
-	case err := <-second.Fatal():
-		if err == nil {
-			t.Error("no reason")
-		}
-	case <-time.After(2 * lease):
-		t.Error("it goes on without one of its shards")
+func TestSecret(t *testing.T) {
+	all := nodes(t, 2)
+	one, err := all[0].Secret(t.Context())
+	other, again := all[1].Secret(t.Context())
+	if err != nil || again != nil || one != other || len(one) < 64 {
+		t.Errorf("%d and %d bytes, the same: %v; %v, %v", len(one), len(other), one == other, err, again)
 	}
 }
 

@@ -1,0 +1,186 @@
+//go:build linux
+
+package e2e
+
+import (
+	"context"
+	"os"
+	"regexp"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/grapnelhq/grapnel/internal/sim/history"
+	"github.com/grapnelhq/grapnel/internal/store/postgres/pgtest"
+)
+
+// leaseHere is how long nodes under test keep their endpoints when they are gone.
+const leaseHere = 3 * time.Second
+
+// cluster is a trial with several nodes on one database, each behind a proxy of its own.
+type cluster struct {
+	*trial
+	db      *pgtest.Server
+	nodes   []*child
+	proxies []*pgtest.Proxy
+}
+
+func newCluster(t *testing.T, size int) *cluster {
+	t.Helper()
+	db, err := pgtest.Start(t.Context(), pgtest.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := db.Create(t.Context(), "grapnel"); err != nil {
+		t.Fatal(err)
+	}
+	c := &cluster{db: db}
+	var programs []program
+	for range size {
+		proxy, err := db.NewProxy()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = proxy.Close() })
+		c.proxies = append(c.proxies, proxy)
+		programs = append(programs, program{flag: []string{"--store", proxy.URL("grapnel"), "--lease", leaseHere.String()}})
+	}
+	c.trial = newTrial(t, programs[0], all)
+	c.nodes = append(c.nodes, c.child)
+	for _, p := range programs[1:] {
+		n := newChild(t, p, t.TempDir())
+		n.start()
+		n.ready(30 * time.Second)
+		c.nodes = append(c.nodes, n)
+	}
+	c.load.others = c.nodes[1:]
+	return c
+}
+
+var nodeLine = regexp.MustCompile(`node=(node_\w+)`)
+
+// name is what a node calls itself since its last start.
+func (c *child) name() string {
+	c.t.Helper()
+	text, err := os.ReadFile(c.log.Name())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	all := nodeLine.FindAllSubmatch(text, -1)
+	if len(all) == 0 {
+		c.t.Fatal("the node does not say what it is called")
+	}
+	return string(all[len(all)-1][1])
+}
+
+// during notes a fault from before something is done until after.
+func (c *cluster) during(kind history.FaultKind, node string, do func()) {
+	fault := history.Fault{Kind: kind, Node: node, Start: c.ledger.now()}
+	do()
+	fault.End = c.ledger.now()
+	c.ledger.write(entry{Fault: &fault})
+}
+
+// fault does something to a node, or to all, and waits until it is over.
+func (c *cluster) fault(ctx context.Context, kind int) {
+	victim := c.dice.n(len(c.nodes))
+	node, proxy := c.nodes[victim], c.proxies[victim]
+	name := node.name()
+	pause(ctx, c.dice.between(200*time.Millisecond, 1500*time.Millisecond))
+	switch kind {
+	case 0: // it dies, and comes back
+		c.during(history.Crash, name, node.kill)
+		c.kills.Add(1)
+		pause(ctx, c.dice.between(0, leaseHere+time.Second)+1)
+		node.start()
+		node.ready(30 * time.Second)
+	case 1: // it stands still for longer than its lease, and goes on as if nothing had been
+		c.during(history.Takeover, name, func() {
+			c.signal(node, syscall.SIGSTOP)
+			pause(ctx, leaseHere+c.dice.between(time.Second, 2*time.Second))
+			c.signal(node, syscall.SIGCONT)
+			pause(context.Background(), time.Second)
+		})
+	case 2: // it is cut off from the database, but not from the receivers
+		c.during(history.Takeover, name, func() {
+			proxy.Cut(c.dice.percent(50))
+			pause(ctx, leaseHere+c.dice.between(0, 2*time.Second))
+			proxy.Cut(false)
+			pause(context.Background(), time.Second)
+		})
+	case 3: // the database dies, and is back at once
+		c.during(history.CommitUnknown, "", func() {
+			if err := c.db.Crash(context.Background()); err != nil {
+				c.t.Error(err)
+			}
+		})
+	case 4: // all connections end
+		c.during(history.CommitUnknown, "", func() {
+			if err := c.db.Exec(context.Background(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'grapnel'"); err != nil {
+				c.t.Error(err)
+			}
+		})
+	case 5: // the answer to a commit is lost
+		c.during(history.CommitUnknown, name, func() {
+			proxy.LoseNext("commit")
+			pause(ctx, 500*time.Millisecond)
+		})
+	}
+}
+
+func (c *cluster) signal(node *child, s syscall.Signal) {
+	if err := syscall.Kill(node.current().pid, s); err != nil {
+		c.t.Errorf("cannot signal a node: %v", err)
+	}
+}
+
+// Three nodes share a database, and publishers talk to all of them. Nodes die, stand still, and are cut off; the database dies, ends connections
+// and loses answers. Nothing that was acknowledged is lost, keys keep their order, and what is repeated was in flight at a node to which
+// something had just happened.
+func TestClusterThroughFaults(t *testing.T) {
+	faults := 10
+	if soak() {
+		faults = 200
+	}
+	c := newCluster(t, 3)
+	c.under(6, func(ctx context.Context) {
+		for n := 0; n < faults && !t.Failed(); n++ {
+			c.fault(ctx, n%6)
+		}
+		pause(ctx, time.Second)
+	})
+	c.convict(c.verdict(2 * time.Minute))
+	if c.load.accepted.Load() < int64(faults*10) {
+		t.Errorf("only %d events were accepted over %d faults: the load was too thin to prove anything", c.load.accepted.Load(), faults)
+	}
+}
+
+// Each of three nodes in turn is stopped as an operator does it, and started again. Nothing is repeated.
+func TestRollingRestart(t *testing.T) {
+	rounds := 1
+	if soak() {
+		rounds = 15
+	}
+	c := newCluster(t, 3)
+	c.under(6, func(ctx context.Context) {
+		for range rounds {
+			for _, node := range c.nodes {
+				pause(ctx, c.dice.between(500*time.Millisecond, 1500*time.Millisecond))
+				c.during(history.CleanStop, node.name(), func() {
+					if code := node.terminate(40 * time.Second); code != 0 {
+						t.Errorf("after SIGTERM the exit code is %d", code)
+					}
+				})
+				node.start()
+				node.ready(30 * time.Second)
+			}
+		}
+		pause(ctx, 2*leaseHere)
+	})
+	c.convict(c.verdict(2 * time.Minute))
+}

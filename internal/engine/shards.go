@@ -1,0 +1,205 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/grapnelhq/grapnel/internal/core"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// Cluster says that other nodes use the same store.
+type Cluster struct {
+	Ownership store.Ownership
+	Node      store.Node    // this one; its ID is another one for each start
+	Lease     time.Duration // of shards; 15 s
+	Peers     Peers
+}
+
+// leaseMargin is how long before the end of its lease a node takes it to be over.
+const leaseMargin = time.Second
+
+// shards are the endpoints that this node decides about. The nodes agree on who that is without talking to each other: each sees who is
+// there, and of those the same function (wanted) picks one for each shard. A node gives up what is another's, once nothing of it is under way,
+// and takes what is its own and free. The store sees to it that no two have the same.
+//
+// Two clocks judge a lease. The store's says when others may take a shard. The node itself counts from before it asked, by a clock that
+// cannot be set back, and stops a second earlier: attempts are cancelled, and nothing starts. What it writes after that all the same is
+// refused by the store.
+//
+// Held shards are changed by the goroutine of Run alone, between two steps of the core; others look.
+type shards struct {
+	e       *Engine
+	cluster Cluster
+	done    chan struct{} // closed when keep has returned
+
+	mu       sync.RWMutex
+	held     map[int]*holding
+	draining bool
+
+	nodes   []store.Node  // that are there, as it was looked last
+	there   []store.Shard // all
+	looked  time.Time     // of keep alone
+	renewed time.Time     // of keep alone
+}
+
+// holding is a shard that this node has.
+type holding struct {
+	epoch   int64
+	until   time.Time       // the lease is taken to be over then
+	leaving map[string]bool // not nil: it is being given up; the endpoints that the core has not left yet
+	alive   context.Context // of its attempts
+	cut     context.CancelFunc
+}
+
+func newShards(e *Engine, c *Cluster) *shards {
+	s := &shards{e: e, cluster: *c, done: make(chan struct{}), held: map[int]*holding{}}
+	s.cluster.Lease = cmp.Or(c.Lease, 15*time.Second)
+	return s
+}
+
+// has says whether this node decides about an endpoint.
+func (s *shards) has(endpoint string) bool {
+	if s == nil {
+		return true
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	h := s.held[s.cluster.Ownership.ShardOf(endpoint)]
+	return h != nil && h.leaving == nil
+}
+
+// leads says whether this node does what one of them has to do for all.
+func (s *shards) leads() bool {
+	if s == nil {
+		return true
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	h := s.held[0]
+	return h != nil && h.leaving == nil
+}
+
+// epoch is what to write with what was decided about an endpoint. As long as anything of it is under way the shard stays the one it was
+// when that was decided.
+func (s *shards) epoch(endpoint string) int64 {
+	if s == nil {
+		return 0
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if h := s.held[s.cluster.Ownership.ShardOf(endpoint)]; h != nil {
+		return h.epoch
+	}
+	return nobodys
+}
+
+// nobodys is an epoch that no shard is ever in.
+const nobodys = -1
+
+// sending is the context of an attempt that is about to start; nil: it must not.
+func (s *shards) sending(endpoint string) (context.Context, int64) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	h := s.held[s.cluster.Ownership.ShardOf(endpoint)]
+	if h == nil || h.leaving != nil || !time.Now().Before(h.until) {
+		return nil, 0
+	}
+	return h.alive, h.epoch
+}
+
+// guard cancels attempts in shards whose lease is over, until the engine is over. It asks nobody, so nothing keeps it from doing that in time.
+func (s *shards) guard() {
+	tick := time.NewTicker(leaseMargin / 10)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-s.e.over:
+			return
+		}
+		s.mu.RLock()
+		for _, h := range s.held {
+			if !time.Now().Before(h.until) {
+				h.cut()
+			}
+		}
+		s.mu.RUnlock()
+	}
+}
+
+// expire leaves shards whose lease is over.
+func (s *shards) expire() {
+	over := s.owned(func(_ int, h *holding) bool {
+		return h.leaving == nil && (h.alive.Err() != nil || !time.Now().Before(h.until))
+	})
+	if len(over) > 0 {
+		s.e.log.Error("this node has lost shards: their lease is over", "shards", len(over))
+		s.leave(over)
+	}
+}
+
+// leave begins to give shards up.
+func (s *shards) leave(these []store.Owned) {
+	if len(these) == 0 {
+		return
+	}
+	e := s.e
+	_ = e.await(context.Background(), input{ask: func(*core.Core, time.Time) { // or the engine is over, and everything is left
+		var endpoints []string
+		conf := e.config.Load()
+		s.mu.Lock()
+		leaving := map[int]bool{}
+		for _, o := range these {
+			if h := s.held[o.Shard]; h != nil && h.epoch == o.Epoch && h.leaving == nil {
+				h.leaving, leaving[o.Shard] = map[string]bool{}, true
+			}
+		}
+		for i := range conf.endpoints {
+			id := conf.endpoints[i].ID
+			if n := s.cluster.Ownership.ShardOf(id); leaving[n] {
+				s.held[n].leaving[id] = true
+				endpoints = append(endpoints, id)
+			}
+		}
+		s.mu.Unlock()
+		for _, id := range endpoints {
+			e.step(core.Leave{Endpoint: id})
+		}
+	}})
+}
+
+// left takes note that the core has left an endpoint. If nobody has told it to, the store has: the shard is another node's.
+func (s *shards) left(endpoint string) {
+	n := s.cluster.Ownership.ShardOf(endpoint)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch h := s.held[n]; {
+	case h == nil:
+	case h.leaving == nil:
+		h.until = time.Time{}
+	default:
+		delete(h.leaving, endpoint)
+	}
+}
+
+// drain begins to give everything up.
+func (s *shards) drain() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.draining = true
+}
+
+// close gives back what is left, once nothing is under way any more.
+func (s *shards) close() {
+	<-s.done
+	ctx, cancel := context.WithTimeout(context.Background(), s.cluster.Lease)
+	defer cancel()
+	me := s.cluster.Node.ID
+	if err := errors.Join(s.cluster.Ownership.Release(ctx, me, s.owned(nil)), s.cluster.Ownership.Leave(ctx, me)); err != nil {
+		s.e.log.Warn("this node's shards could not be given back; others can take them when their lease is over", "error", err)
+	}
+}
