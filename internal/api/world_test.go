@@ -151,6 +151,8 @@ func (s *street) giveUp(ctx context.Context, scope store.Scope, delivery int64, 
 }
 
 // Advance is what the desk asks for when it moves, which it does only in a test that says so.
+func (s *street) Decides(string) bool { return true }
+
 func (s *street) Advance(ctx context.Context, _ string, step store.ReplayStep) ([]store.Redelivered, error) {
 	return s.Store.Advance(ctx, step)
 }

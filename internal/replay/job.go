@@ -116,7 +116,7 @@ func (j *job) look() (next, error) {
 	ep, there := j.runner.street.Endpoint(store.Everyone(), r.Endpoint)
 	left, want := outstanding-(r.Started-r.Done), j.pace.batch(r.Rate)
 	switch {
-	case r.Status != grapnel.ReplayRunning:
+	case r.Status != grapnel.ReplayRunning || !j.runner.street.Decides(r.Endpoint):
 		return next{over: true}, nil
 	case !there:
 		return j.end(&r, grapnel.ReplayCancelled, "the endpoint was deleted")

@@ -18,6 +18,7 @@ import (
 // do, and it is the engine that has to hear of new heads.
 type Street interface {
 	Endpoint(scope store.Scope, id string) (grapnel.Endpoint, bool)
+	Decides(endpoint string) bool // or another node does
 	PutReplay(ctx context.Context, scope store.Scope, r grapnel.Replay, with store.With) (store.Put, error)
 	Advance(ctx context.Context, tenant string, step store.ReplayStep) ([]store.Redelivered, error)
 }
@@ -109,7 +110,7 @@ func (r *Runner) Run(ctx context.Context) {
 // activePage is how many replays are read at once.
 const activePage = 100
 
-// sweep gives every running replay a goroutine.
+// sweep gives every running replay a goroutine, at the node that decides about its endpoint.
 func (r *Runner) sweep(ctx context.Context) error {
 	var active []grapnel.Replay
 	for q := (store.ReplayQuery{Active: true, Limit: activePage}); ; {
@@ -127,7 +128,7 @@ func (r *Runner) sweep(ctx context.Context) error {
 	defer r.mu.Unlock()
 	r.active = active
 	for i := range active {
-		if active[i].Status == grapnel.ReplayRunning {
+		if active[i].Status == grapnel.ReplayRunning && r.street.Decides(active[i].Endpoint) {
 			r.begin(active[i].ID, active[i].Endpoint)
 		}
 	}

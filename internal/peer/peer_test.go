@@ -1,0 +1,125 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/core"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// node is another one; it keeps what it was told and asked.
+type node struct {
+	heads  chan []store.Head
+	queues chan []string
+	order  core.Operated
+	fails  error
+}
+
+func (n *node) Hinted(heads []store.Head, queues []string) { n.heads <- heads; n.queues <- queues }
+func (n *node) Operate(_ context.Context, o core.Operated) error {
+	n.order = o
+	return n.fails
+}
+func (n *node) OwnHealths(ids []string) (all []grapnel.Health) {
+	for _, id := range ids {
+		all = append(all, grapnel.Health{State: grapnel.HealthOpen, Reason: "of " + id, Since: at})
+	}
+	return all
+}
+func (n *node) OwnOpen() []string             { return []string{"ep_1", "ep_2"} }
+func (n *node) CatchUp(context.Context) error { return n.fails }
+
+var at = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func two(t *testing.T, secret string) (*node, *Room, string) {
+	t.Helper()
+	n := &node{heads: make(chan []store.Head, 10), queues: make(chan []string, 10)}
+	server := httptest.NewServer(Handler(n, "the secret"))
+	t.Cleanup(server.Close)
+	return n, New(Options{Secret: secret, Log: slog.New(slog.DiscardHandler)}), server.URL
+}
+
+func TestWhatOneAsksTheOtherAnswers(t *testing.T) {
+	n, r, url := two(t, "the secret")
+	o := core.Operated{Token: 7, Verb: core.Skip, Endpoint: "ep_1", Delivery: 12, Reason: "why not",
+		Audit: &grapnel.AuditEntry{At: at, Tenant: "acme", Actor: "key_1", Verb: grapnel.VerbSkip, Delivery: "dlv_12"}}
+	if err := r.Order(t.Context(), url, o); err != nil || !reflect.DeepEqual(n.order, o) {
+		t.Errorf("the order arrived as %+v, %v", n.order, err)
+	}
+	if h, err := r.Healths(t.Context(), url, []string{"a", "b"}); err != nil || len(h) != 2 || h[1].Reason != "of b" || !h[1].Since.Equal(at) {
+		t.Errorf("healths: %+v, %v", h, err)
+	}
+	if ids, err := r.Open(t.Context(), url); err != nil || len(ids) != 2 {
+		t.Errorf("open: %v, %v", ids, err)
+	}
+	if err := r.CatchUp(t.Context(), url); err != nil {
+		t.Error(err)
+	}
+	// An error keeps what the caller is told, and loses what only a log may show.
+	n.fails = &grapnel.Error{Code: grapnel.CodeConflict, Detail: "it is over", Err: errors.New("row 12"), RetryAfter: time.Second}
+	err := r.Order(t.Context(), url, o)
+	var is *grapnel.Error
+	if !errors.As(err, &is) || is.Code != grapnel.CodeConflict || is.Detail != "it is over" || is.Err != nil || is.RetryAfter != time.Second {
+		t.Errorf("%#v", err)
+	}
+	n.fails = errors.New("a disk at 10.0.0.1")
+	if err = r.CatchUp(t.Context(), url); grapnel.CodeOf(err) != grapnel.CodeUnavailable || strings.Contains(err.Error(), "10.0") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestHintsGoTogether(t *testing.T) {
+	n, r, url := two(t, "the secret")
+	for i := range 3 {
+		r.Hint(url, []store.Head{{Delivery: int64(i), Endpoint: "ep", Lane: "k", Due: at, Trigger: grapnel.TriggerSchedule}}, []string{"q"})
+	}
+	r.Hint("http://127.0.0.1:1", []store.Head{{Delivery: 9}}, nil) // nobody is there, and nobody minds
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); r.Run(ctx) }()
+	heads, queues := <-n.heads, <-n.queues
+	if len(heads) != 3 || heads[2].Delivery != 2 || !heads[2].Due.Equal(at) || len(queues) != 3 {
+		t.Errorf("%+v and %v arrived", heads, queues)
+	}
+	stop()
+	<-done
+}
+
+// TestStrangers: to who does not know the secret there is nothing, and what is no request changes nothing.
+func TestStrangers(t *testing.T) {
+	n, r, url := two(t, "another secret")
+	if err := r.Order(t.Context(), url, core.Operated{Verb: core.Skip}); err == nil || n.order.Verb != "" {
+		t.Errorf("a stranger's order: %v", err)
+	}
+	for _, authorization := range []string{"", "Bearer ", "Bearer the secret"} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+Path, strings.NewReader("no gob"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", authorization)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		want := http.StatusNotFound
+		if authorization == "Bearer the secret" {
+			want = http.StatusBadRequest
+		}
+		if resp.StatusCode != want {
+			t.Errorf("%q: %s", authorization, resp.Status)
+		}
+	}
+	if len(n.heads) != 0 {
+		t.Error("a hint came out of nothing")
+	}
+}
