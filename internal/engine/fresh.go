@@ -57,7 +57,7 @@ func (s *shards) fresh(from int64) (int64, error) {
 		if err != nil || len(heads) == 0 {
 			return from, err
 		}
-		s.e.arrived(heads)
+		s.e.Hinted(s.e.config.Load().pulled(heads))
 		from = heads[len(heads)-1].Delivery
 		if len(heads) < freshPage {
 			return from, nil

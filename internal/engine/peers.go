@@ -71,13 +71,19 @@ func (s *shards) hint(heads []store.Head) []store.Head {
 	return ours
 }
 
+// rouse tells the other nodes, where consumers may wait as well, that queues may have something due.
+func (s *shards) rouse(queues []string) {
+	if len(queues) == 0 {
+		return
+	}
+	for _, address := range s.others() {
+		s.cluster.Peers.Hint(address, nil, queues)
+	}
+}
+
 // Hinted takes hints from another node in.
 func (e *Engine) Hinted(heads []store.Head, queues []string) {
-	for _, queue := range queues {
-		if e.ready != nil {
-			e.ready(queue)
-		}
-	}
+	e.rouse(queues)
 	if len(heads) > 0 {
 		e.send(core.Arrived{Heads: heads})
 	}

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/core"
@@ -102,19 +103,12 @@ func (e *Engine) accepted(events []store.Incoming, accepted store.Accepted) {
 	e.arrived(accepted.Heads)
 }
 
-// arrived hints at new heads: those of queues where consumers wait, the others to the core.
+// arrived hints at new heads: those of queues where consumers wait, the others to the core that decides about them.
 func (e *Engine) arrived(heads []store.Head) {
-	conf := e.config.Load()
-	if conf.queues > 0 {
-		var pushed []store.Head
-		for i := range heads {
-			if !e.hint(conf, heads[i].Endpoint) {
-				pushed = append(pushed, heads[i])
-			}
-		}
-		heads = pushed
-	}
+	heads, queues := e.config.Load().pulled(heads)
+	e.rouse(queues)
 	if e.shards != nil {
+		e.shards.rouse(queues)
 		heads = e.shards.hint(heads)
 	}
 	if len(heads) > 0 {
@@ -122,21 +116,34 @@ func (e *Engine) arrived(heads []store.Head) {
 	}
 }
 
-// hint tells those who wait at a queue that something may be due; false: the endpoint is none.
-func (e *Engine) hint(conf *configuration, endpoint string) bool {
-	ep := conf.at(endpoint)
-	if ep == nil || ep.Queue == nil {
-		return false
+// pulled takes heads of queues out, and returns which those are.
+func (c *configuration) pulled(heads []store.Head) (pushed []store.Head, queues []string) {
+	if c.queues == 0 {
+		return heads, nil
 	}
-	if e.ready != nil {
-		e.ready(endpoint)
-	}
-	if e.shards != nil {
-		for _, address := range e.shards.others() {
-			e.shards.cluster.Peers.Hint(address, nil, []string{endpoint})
+	for i := range heads {
+		if id := heads[i].Endpoint; !c.pulls(id) {
+			pushed = append(pushed, heads[i])
+		} else if !slices.Contains(queues, id) {
+			queues = append(queues, id)
 		}
 	}
-	return true
+	return pushed, queues
+}
+
+func (c *configuration) pulls(endpoint string) bool {
+	ep := c.at(endpoint)
+	return ep != nil && ep.Queue != nil
+}
+
+// rouse tells those who wait at queues here that something may be due.
+func (e *Engine) rouse(queues []string) {
+	if e.ready == nil {
+		return
+	}
+	for _, queue := range queues {
+		e.ready(queue)
+	}
 }
 
 // refreshed returns once the configuration is newer than a version that the store has called stale. Mostly somebody is between

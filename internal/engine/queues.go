@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/core"
@@ -44,11 +45,16 @@ func (e *Engine) after(page []core.Change, changes []store.Change, results []sto
 	e.metrics.recorded(page, results)
 	e.ended(page, results)
 	conf := e.config.Load()
+	var queues []string
 	for i := range results {
 		e.told(changes[i].Tell, results[i].Told)
-		if results[i].Next != nil && conf.queues > 0 {
-			e.hint(conf, page[i].Endpoint)
+		if id := page[i].Endpoint; results[i].Next != nil && conf.queues > 0 && conf.pulls(id) && !slices.Contains(queues, id) {
+			queues = append(queues, id)
 		}
+	}
+	e.rouse(queues)
+	if e.shards != nil {
+		e.shards.rouse(queues)
 	}
 }
 
