@@ -43,6 +43,7 @@ type settings struct {
 	open       time.Duration
 	dir        string
 	binary     string
+	postgres   bool
 	flags      []string // of the server
 }
 
@@ -77,6 +78,7 @@ func main() {
 	flags.DurationVar(&s.open, "open", 4*time.Second, "latency window")
 	flags.StringVar(&s.dir, "dir", "", "where the database is put; empty: a new directory below the current one")
 	flags.StringVar(&s.binary, "binary", "", "the grapnel binary; empty: it is built")
+	flags.BoolVar(&s.postgres, "postgres", false, "keep the data in a PostgreSQL of its own, in the same place")
 	if err := flags.Parse(os.Args[1:]); err != nil {
 		os.Exit(2)
 	}

@@ -43,6 +43,7 @@ type bench struct {
 	publisher, sink *role
 	sides           []*side
 	out             io.Writer
+	database        *database // nil: SQLite
 }
 
 // measure runs everything and prints the report.
@@ -65,6 +66,13 @@ func measure(ctx context.Context, s settings, out io.Writer) (err error) {
 		}
 	}
 	b := &bench{settings: s, out: out}
+	if s.postgres {
+		if b.database, err = startDatabase(ctx, dir); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, b.database.server.Stop()) }()
+		s.flags = append(s.flags, "--store", b.database.url)
+	}
 	if b.sink, err = startRole("sink"); err != nil {
 		return err
 	}
@@ -127,6 +135,13 @@ func (b *bench) order(x *side) order {
 
 // throughput measures the sides in turn: A B, A B, …
 func (b *bench) throughput(ctx context.Context) error {
+	var before effort
+	if b.database != nil {
+		var err error
+		if before, err = b.database.effort(ctx, b.sides[1].addr); err != nil {
+			return err
+		}
+	}
 	for round := range b.rounds {
 		for _, x := range b.sides {
 			w, err := b.window1(ctx, x)
@@ -138,6 +153,13 @@ func (b *bench) throughput(ctx context.Context) error {
 		}
 	}
 	b.compareThroughput()
+	if b.database != nil {
+		after, err := b.database.effort(ctx, b.sides[1].addr)
+		if err != nil {
+			return err
+		}
+		b.compareEffort(before, after)
+	}
 	return nil
 }
 

@@ -10,9 +10,17 @@ import (
 
 // The bars that Grapnel has to clear.
 const (
-	leastRatio = 0.65
-	mostAdded  = 10 * time.Millisecond
+	leastRatio     = 0.65
+	leastOnAServer = 0.35 // with PostgreSQL, which takes its part of the machine
+	mostAdded      = 10 * time.Millisecond
 )
+
+func (b *bench) leastRatio() float64 {
+	if b.database != nil {
+		return leastOnAServer
+	}
+	return leastRatio
+}
 
 func (b *bench) say(format string, args ...any) { _, _ = fmt.Fprintf(b.out, format+"\n", args...) }
 
@@ -22,7 +30,11 @@ func (b *bench) opening(d disk) {
 		keys = fmt.Sprintf("%d keys", b.keys)
 	}
 	b.say("machine   %s", machine())
-	b.say("disk      %s, write of 4 KiB and fsync %v; SQLite in WAL mode, synchronous=FULL", d.kind, d.sync.Round(time.Microsecond))
+	store := "SQLite in WAL mode, synchronous=FULL"
+	if b.database != nil {
+		store = b.postgresSettings()
+	}
+	b.say("disk      %s, write of 4 KiB and fsync %v; %s", d.kind, d.sync.Round(time.Microsecond), store)
 	b.say("load      %d publishers, single POSTs of %d bytes, %s, %d endpoint(s), %d requests in flight per endpoint", b.publishers, b.size, keys,
 		b.endpoints, b.workers)
 	b.say("")
@@ -41,7 +53,7 @@ func (b *bench) compareThroughput() {
 	b.say("")
 	b.say("median    relay %.0f/s, Grapnel %.0f/s, ratio %.1f %%  (bar: at least %.0f %%: %s)",
 		median(relay.windows, func(w window) float64 { return w.delivered }), median(own.windows, func(w window) float64 { return w.delivered }),
-		100*ratio, 100*leastRatio, verdict(ratio >= leastRatio))
+		100*ratio, 100*b.leastRatio(), verdict(ratio >= b.leastRatio()))
 	// Other programs slow both sides down, but hardly change what a delivery costs.
 	cost := func(x *side) (own, all float64) {
 		const micro = 1e6
@@ -57,7 +69,7 @@ func (b *bench) compareThroughput() {
 		used := client + median(x.windows, func(w window) float64 { return w.own })
 		others := median(x.windows, func(w window) float64 { return w.others })
 		switch {
-		case others > 0.15*cores():
+		case others > 0.15*cores() && (b.database == nil || x == relay): // a database is one of the others
 			b.say("          %s: other programs took %.2f of %.0f cores; repeat this on a quiet machine", x.name, others, cores())
 		case used < 0.85*cores():
 			b.say("          %s: only %.2f of %.0f cores were busy; the bottleneck is a wait, for the disk or between processes", x.name, used, cores())

@@ -1,0 +1,100 @@
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/grapnelhq/grapnel/internal/store/postgres/pgtest"
+)
+
+// database is a PostgreSQL of the benchmark's own, on the same disk as a SQLite database would be.
+type database struct {
+	server *pgtest.Server
+	url    string
+}
+
+// tuned are settings that everybody gives a database that works; durability is as it comes.
+var tuned = map[string]string{"shared_buffers": "512MB", "max_wal_size": "4GB", "checkpoint_timeout": "5min"}
+
+func startDatabase(ctx context.Context, dir string) (*database, error) {
+	// The server does not run as root, and has to get through to its own directory.
+	if err := os.Chmod(dir, 0o711); err != nil {
+		return nil, err
+	}
+	server, err := pgtest.Start(ctx, pgtest.Options{Parent: dir, Settings: tuned})
+	if err != nil {
+		return nil, err
+	}
+	url, err := server.Create(ctx, "grapnel")
+	if err != nil {
+		return nil, errors.Join(err, server.Stop())
+	}
+	return &database{server, url}, nil
+}
+
+// effort is what a database has done since it was made.
+type effort struct {
+	wal, commits, rows float64
+	delivered          float64
+}
+
+// effort asks the database, and the server how many deliveries that was for.
+func (d *database) effort(ctx context.Context, addr string) (e effort, err error) {
+	conn, err := pgx.Connect(ctx, d.url)
+	if err != nil {
+		return e, err
+	}
+	err = conn.QueryRow(ctx, `SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::float8, xact_commit::float8,
+		(tup_inserted + tup_updated + tup_deleted)::float8 FROM pg_stat_database WHERE datname = current_database()`).Scan(&e.wal, &e.commits, &e.rows)
+	if err = errors.Join(err, conn.Close(ctx)); err != nil {
+		return e, err
+	}
+	e.delivered, err = delivered(ctx, addr)
+	return e, err
+}
+
+// delivered reads from the server how many deliveries have ended.
+func delivered(ctx context.Context, addr string) (sum float64, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/metrics", nil)
+	if err != nil {
+		return 0, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, resp.Body.Close()) }()
+	lines := bufio.NewScanner(resp.Body)
+	for lines.Scan() {
+		if name, value, ok := strings.Cut(lines.Text(), "} "); ok && strings.HasPrefix(name, "grapnel_deliveries_total{") {
+			n, err := strconv.ParseFloat(value, 64)
+			if err != nil {
+				return 0, err
+			}
+			sum += n
+		}
+	}
+	return sum, lines.Err()
+}
+
+// compareEffort tells what a delivery costs the database.
+func (b *bench) compareEffort(before, after effort) {
+	n := after.delivered - before.delivered
+	b.say("")
+	b.say("database  per delivery: %.0f bytes of write-ahead log, %.3f commits, %.2f rows written (over %.0f deliveries)", (after.wal-before.wal)/n,
+		(after.commits-before.commits)/n, (after.rows-before.rows)/n, n)
+}
+
+func (b *bench) postgresSettings() string {
+	return fmt.Sprintf("PostgreSQL with shared_buffers %s and max_wal_size %s, else as it comes", tuned["shared_buffers"], tuned["max_wal_size"])
+}
