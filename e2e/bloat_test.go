@@ -1,0 +1,105 @@
+//go:build linux
+
+package e2e
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/grapnelhq/grapnel/internal/store/postgres/pgtest"
+)
+
+// table is how a table of the database is doing.
+type table struct {
+	name       string
+	live, dead int64
+	bytes      int64
+}
+
+// Under a steady load, with an endpoint that fails again and again until its deliveries are too old, what PostgreSQL has to clean up stays
+// bounded: tables whose rows come and go do not grow once the load is steady. The long form takes an hour.
+func TestTablesStayLean(t *testing.T) {
+	length, window, settings := 20*time.Second, 2*time.Second, map[string]string{"autovacuum_naptime": "1s"}
+	if soak() {
+		length, window, settings = time.Hour, time.Minute, nil
+	}
+	db, err := pgtest.Start(t.Context(), pgtest.Options{Settings: settings})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := db.Stop(); err != nil {
+			t.Error(err)
+		}
+	}()
+	url, err := db.Create(t.Context(), "grapnel")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newChild(t, program{flag: []string{"--store", url}}, t.TempDir())
+	c.start()
+	c.ready(30 * time.Second)
+	b := newBeat(t, c, "127.0.14", 4, 200)
+	broken := newSite()
+	broken.turn(way{status: http.StatusServiceUnavailable})
+	c.endpoint("http://"+newDoor(t, "127.0.14.9", broken).addr+"/", map[string]any{"event_types": []string{"beat0.*"},
+		"policy": map[string]any{"breaker": false, "max_age": "10s", "jitter": 0,
+			"schedule": map[string]any{"delays": []string{"0s", "1s", "2s"}, "tail": "repeat"}}})
+
+	// What is over is kept, and grows with what was delivered; the others are rows that come and go.
+	kept := []string{"finished", "attempt", "event", "audit", "lane", "answer"}
+	var first, last map[string]table
+	most := map[string]int64{}
+	for began := time.Now(); time.Since(began) < length && !t.Failed(); {
+		b.window(window, b.sites)
+		last = tables(t, url)
+		for name, is := range last {
+			most[name] = max(most[name], is.dead)
+		}
+		if first == nil && time.Since(began) >= length/4 {
+			first = last
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(last)) {
+		is := last[name]
+		if is.live+is.dead+most[name] > 1000 {
+			t.Logf("%-10s %7d live, %6d dead, at most %6d dead; %8d KiB, a quarter of the way through %8d KiB", name, is.live, is.dead, most[name],
+				is.bytes>>10, first[name].bytes>>10)
+		}
+		if most[name] > 30_000 {
+			t.Errorf("%s had %d dead rows", name, most[name])
+		}
+		if !slices.Contains(kept, name) && is.bytes > 2*first[name].bytes+1<<20 {
+			t.Errorf("%s has grown from %d to %d bytes under a steady load", name, first[name].bytes, is.bytes)
+		}
+	}
+	t.Logf("%d events in %v", b.published, length)
+}
+
+// tables asks the database how its tables are doing.
+func tables(t *testing.T, url string) map[string]table {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	rows, err := conn.Query(t.Context(), "SELECT relname, n_live_tup, n_dead_tup, pg_total_relation_size(relid) FROM pg_stat_user_tables")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]table{}
+	var one table
+	if _, err := pgx.ForEachRow(rows, []any{&one.name, &one.live, &one.dead, &one.bytes}, func() error {
+		all[one.name] = one
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
