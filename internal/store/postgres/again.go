@@ -56,7 +56,7 @@ func (t *tx) there(o origin) bool {
 
 // again makes a delivery that repeats another one, by hand or by a replay, and notes that on the other.
 func (t *tx) again(o origin, trigger grapnel.Trigger, ordered bool, delay time.Duration, at time.Time, by string) store.Redelivered {
-	p := &place{seq: t.draw(), event: o.event, target: o.target, kind: o.kind, endpoint: o.endpoint, tenant: o.tenant, created: micros(at),
+	p := &place{seq: t.draw(), event: o.event, target: o.target, kind: o.kind, endpoint: o.endpoint, tenant: o.tenant, created: codec.Micros(at),
 		replayOf: o.seq, trigger: trigger}
 	if ordered && o.key != "" {
 		p.lane = t.byName[laneOf{o.target, o.key}]

@@ -149,7 +149,7 @@ func (b *batch) place(t *tx, e *incoming) (placed store.Placed, fresh []*place, 
 	}
 	e.Seq, t.eventSeqs = t.eventSeqs[0], t.eventSeqs[1:]
 	e.kind, e.first, e.last = t.store.names.kind(kindOf(&e.Event)), 0, 0
-	accepted := micros(e.AcceptedAt)
+	accepted := codec.Micros(e.AcceptedAt)
 	for i := range e.targets {
 		p := e.delivery(t, &e.targets[i], accepted)
 		if p.fresh {

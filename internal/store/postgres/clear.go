@@ -6,6 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
 )
 
 const (
@@ -22,13 +23,13 @@ func (s *Store) Clear(ctx context.Context, c store.Clearing, limit int) (removed
 	if limit <= 0 {
 		return 0, ctx.Err()
 	}
-	tag, err := s.pool.Exec(ctx, clearAudit, micros(c.Audit), limit)
+	tag, err := s.pool.Exec(ctx, clearAudit, codec.Micros(c.Audit), limit)
 	if err != nil {
 		return 0, asError(err)
 	}
 	removed = int(tag.RowsAffected())
 	for removed < limit {
-		n, err := s.clearReplay(ctx, micros(c.Replays), limit-removed)
+		n, err := s.clearReplay(ctx, codec.Micros(c.Replays), limit-removed)
 		removed += n
 		if n == 0 || err != nil {
 			return removed, err

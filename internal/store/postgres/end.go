@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
 )
 
 const (
@@ -72,7 +73,7 @@ func (s *Store) End(ctx context.Context, endpoint string, e store.Ending, limit 
 
 // Hasten takes the earliest first.
 func (s *Store) Hasten(ctx context.Context, endpoint string, h store.Hastening, limit int) (hastened int, err error) {
-	at, before := micros(h.At), micros(h.Before)
+	at, before := codec.Micros(h.At), codec.Micros(h.Before)
 	for hastened < limit {
 		seqs, err := s.numbers(ctx, lateQuery, endpoint, at, before, min(limit-hastened, endedAtOnce))
 		if err != nil || len(seqs) == 0 {

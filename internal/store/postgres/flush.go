@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
 )
 
 // What is written, one statement for each table. Rows that transactions without a common lane may both write come sorted.
@@ -100,7 +101,8 @@ func (t *tx) flushEvents(b *pgx.Batch) {
 		slices.SortFunc(rows, func(x, y *incoming) int { return strings.Compare(x.ID, y.ID) })
 		b.Queue(addEvents, column(rows, func(e *incoming) int64 { return e.Seq }), column(rows, func(e *incoming) string { return e.ID }),
 			column(rows, func(e *incoming) int32 { return e.kind }), column(rows, func(e *incoming) string { return e.Key }),
-			column(rows, func(e *incoming) int64 { return micros(e.AcceptedAt) }), column(rows, func(e *incoming) int64 { return micros(e.OccurredAt) }),
+			column(rows, func(e *incoming) int64 { return codec.Micros(e.AcceptedAt) }),
+			column(rows, func(e *incoming) int64 { return codec.Micros(e.OccurredAt) }),
 			column(rows, func(e *incoming) int64 { return e.first }), column(rows, func(e *incoming) int64 { return e.last }),
 			column(rows, func(e *incoming) int32 { return int32(len(e.targets)) }),
 			column(rows, func(e *incoming) string { return e.ContentType }),
@@ -178,7 +180,7 @@ func (t *tx) flushAudit(b *pgx.Batch) {
 	}
 	// Entries stay in their order, so their numbers do. Two calls that note the same entries note them in the same order.
 	of := func(field func(*grapnel.AuditEntry) string) []string { return column(t.audit, field) }
-	b.Queue(addAudit, column(t.audit, func(e *grapnel.AuditEntry) int64 { return micros(e.At) }),
+	b.Queue(addAudit, column(t.audit, func(e *grapnel.AuditEntry) int64 { return codec.Micros(e.At) }),
 		of(func(e *grapnel.AuditEntry) string { return e.Tenant }), of(func(e *grapnel.AuditEntry) string { return e.Actor }),
 		of(func(e *grapnel.AuditEntry) string { return string(e.Verb) }), of(func(e *grapnel.AuditEntry) string { return e.Endpoint }),
 		of(func(e *grapnel.AuditEntry) string { return e.Delivery }), of(func(e *grapnel.AuditEntry) string { return e.Reason }))

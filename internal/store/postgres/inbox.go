@@ -28,7 +28,7 @@ func (s *Store) SetAside(ctx context.Context, a grapnel.Aside) error {
 	}
 	a.Size = len(a.Body)
 	body, packed := s.packer.Shrink(a.Body)
-	args := []any{a.ID, a.Tenant, a.Source, string(a.Why), micros(a.At), a.Event, a.ContentType, a.Size, packed, codec.SumAside(&a),
+	args := []any{a.ID, a.Tenant, a.Source, string(a.Why), codec.Micros(a.At), a.Event, a.ContentType, a.Size, packed, codec.SumAside(&a),
 		codec.EncodeIntake(&a.Intake, a.ID), body}
 	return s.write(ctx, &change{do: func(t *tx) error {
 		t.then(addAside, args...)
@@ -96,10 +96,10 @@ func (s *Store) AsideList(ctx context.Context, scope store.Scope, q store.AsideQ
 
 // Unlearn forgets and removes the oldest first.
 func (s *Store) Unlearn(ctx context.Context, now, asideBefore time.Time, limit int) (int, error) {
-	forgotten, err := s.pool.Exec(ctx, unlearn, micros(now), max(limit, 0))
+	forgotten, err := s.pool.Exec(ctx, unlearn, codec.Micros(now), max(limit, 0))
 	if err != nil {
 		return 0, asError(err)
 	}
-	removed, err := s.pool.Exec(ctx, dropAsides, micros(asideBefore), max(limit, 0))
+	removed, err := s.pool.Exec(ctx, dropAsides, codec.Micros(asideBefore), max(limit, 0))
 	return int(forgotten.RowsAffected() + removed.RowsAffected()), asError(err)
 }

@@ -25,7 +25,7 @@ func freezeKnown(k *store.Known) *known {
 	h := sha256.New()
 	_, _ = h.Write(append([]byte(k.Source), 0))
 	_, _ = h.Write(k.By)
-	return &known{key: h.Sum(nil), sum: bytes.Clone(k.Sum[:]), until: micros(k.Until)}
+	return &known{key: h.Sum(nil), sum: bytes.Clone(k.Sum[:]), until: codec.Micros(k.Until)}
 }
 
 const (
@@ -54,7 +54,7 @@ func (t *tx) recognize(e *incoming) (store.Placed, bool) {
 		return store.Placed{}, false
 	}
 	k := t.known[string(e.known.key)]
-	if k == nil || k.until <= micros(e.AcceptedAt) {
+	if k == nil || k.until <= codec.Micros(e.AcceptedAt) {
 		return store.Placed{}, false
 	}
 	again := k.placed
@@ -80,7 +80,7 @@ func (t *tx) flushKnown(b *pgx.Batch) {
 	}
 	slices.SortFunc(rows, func(x, y *known) int { return bytes.Compare(x.key, y.key) })
 	keys := column(rows, func(k *known) []byte { return k.key })
-	accepted := column(rows, func(k *known) int64 { return micros(k.placed.AcceptedAt) })
+	accepted := column(rows, func(k *known) int64 { return codec.Micros(k.placed.AcceptedAt) })
 	b.Queue(dropKnown, keys, accepted)
 	b.Queue(addKnown, keys, column(rows, func(k *known) []byte { return k.sum }), column(rows, func(k *known) int64 { return k.until }),
 		column(rows, func(k *known) int64 { return k.placed.Seq }), accepted,

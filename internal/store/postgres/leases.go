@@ -14,7 +14,7 @@ import (
 
 // yields says whether the lease of p, if it has one, lets a change be made that counts as made at a time.
 func (t *tx) yields(p *place, c store.Change) bool {
-	c.At = codec.Moment(micros(t.at(c.At)))
+	c.At = codec.Moment(codec.Micros(t.at(c.At)))
 	if p.lease == nil {
 		return c.Yields("", time.Time{})
 	}
@@ -85,7 +85,7 @@ func (o *claiming) apply(t *tx) error {
 	o.done = store.Claimed{}
 	target := t.store.names.target(o.Queue)
 	at := t.at(o.Now)
-	now := micros(at)
+	now := codec.Micros(at)
 	over, heads, err := t.lookFor(target, now, len(o.Wants))
 	if err != nil {
 		return err
@@ -121,7 +121,7 @@ func (o *claiming) apply(t *tx) error {
 		default:
 			w := wants[i-len(over)]
 			p.lease = &lease{token: w.Token, consumer: w.Consumer, scheduled: p.due, granted: now}
-			p.due, p.dirty = micros(at.Add(w.For)), true
+			p.due, p.dirty = codec.Micros(at.Add(w.For)), true
 			t.leased = append(t.leased, p)
 			o.done.Leases = append(o.done.Leases, p.leaseShown())
 		}
@@ -238,10 +238,10 @@ func (s *Store) Extend(ctx context.Context, token string, now time.Time, by time
 		needs: func(n *needs) { n.deliveries = append(n.deliveries, is.Delivery) },
 		do: func(t *tx) error {
 			p, at := t.places[is.Delivery], t.at(now)
-			if p == nil || p.lease == nil || p.lease.token != token || p.due <= micros(at) {
+			if p == nil || p.lease == nil || p.lease.token != token || p.due <= codec.Micros(at) {
 				return over
 			}
-			p.due, p.dirty = micros(at.Add(by)), true
+			p.due, p.dirty = codec.Micros(at.Add(by)), true
 			extended = p.leaseShown()
 			return nil
 		},
@@ -270,7 +270,7 @@ const (
 // QueueCounts is of one moment.
 func (s *Store) QueueCounts(ctx context.Context, queue string, now time.Time) (n grapnel.QueueCounts, err error) {
 	err = s.snapshot(ctx, func(tx pgx.Tx) error {
-		at := micros(now)
+		at := codec.Micros(now)
 		if !s.callers {
 			if err := tx.QueryRow(ctx, clockSQL).Scan(&at); err != nil {
 				return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
 )
 
 // mostTargets is up to how many endpoints of a tenant a list looks at each by itself. With more it looks at everything from the newest on.
@@ -238,10 +239,10 @@ const acceptedAt = "CASE WHEN d.replay_of = 0 THEN d.created ELSE (SELECT accept
 
 func (f *filter) whereAccepted(from, to time.Time) {
 	if !from.IsZero() {
-		f.text(" AND " + acceptedAt + " >= ").value(micros(from))
+		f.text(" AND " + acceptedAt + " >= ").value(codec.Micros(from))
 	}
 	if !to.IsZero() {
-		f.text(" AND " + acceptedAt + " < ").value(micros(to))
+		f.text(" AND " + acceptedAt + " < ").value(codec.Micros(to))
 	}
 }
 
@@ -270,10 +271,10 @@ func (s *Store) EventList(ctx context.Context, scope store.Scope, q store.EventQ
 			f.text(" AND e.key = ").value(q.Key).text(" AND e.key <> ''")
 		}
 		if !q.From.IsZero() {
-			f.text(" AND e.accepted >= ").value(micros(q.From))
+			f.text(" AND e.accepted >= ").value(codec.Micros(q.From))
 		}
 		if !q.To.IsZero() {
-			f.text(" AND e.accepted < ").value(micros(q.To))
+			f.text(" AND e.accepted < ").value(codec.Micros(q.To))
 		}
 		limit := min(q.Limit-len(list), 1000)
 		f.text(" AND e.seq < ").value(below(q.Before)).text(" ORDER BY e.seq DESC LIMIT ").value(limit)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
 )
 
 // answer is a stored answer, valid before it expires and no longer at that instant.
@@ -60,7 +61,7 @@ func (t *tx) recall(once *store.Once) (*store.Answer, error) {
 	}
 	a := t.answers[once.Key]
 	switch {
-	case a == nil || micros(once.Now) >= a.expires:
+	case a == nil || codec.Micros(once.Now) >= a.expires:
 		return nil, nil
 	case a.Fingerprint != once.Fingerprint:
 		return nil, grapnel.Errorf(grapnel.CodeMismatch, "the idempotency key was used for another request")
@@ -75,7 +76,7 @@ func (t *tx) remember(once *store.Once, done any) {
 	if once == nil {
 		return
 	}
-	a := &answer{Answer: once.Answer(done), key: once.Key, expires: micros(once.Expires), now: micros(once.Now)}
+	a := &answer{Answer: once.Answer(done), key: once.Key, expires: codec.Micros(once.Expires), now: codec.Micros(once.Now)}
 	a.Fingerprint, a.Body = once.Fingerprint, bytes.Clone(a.Body)
 	t.answers[once.Key] = a
 	t.remembered = append(t.remembered, a)
@@ -97,7 +98,7 @@ func (t *tx) flushAnswers(b *pgx.Batch) {
 
 // Recall returns the stored answer of a key.
 func (s *Store) Recall(ctx context.Context, key string, now time.Time) (*store.Answer, error) {
-	a, err := readAnswer(s.pool.QueryRow(ctx, recallQuery, key, micros(now)))
+	a, err := readAnswer(s.pool.QueryRow(ctx, recallQuery, key, codec.Micros(now)))
 	if isNone(err) {
 		return nil, nil
 	}
@@ -123,7 +124,7 @@ func (s *Store) Remember(ctx context.Context, once *store.Once) error {
 
 // Forget deletes those first that expired first.
 func (s *Store) Forget(ctx context.Context, now time.Time, limit int) (int, error) {
-	tag, err := s.pool.Exec(ctx, dropAnswers, micros(now), max(limit, 0))
+	tag, err := s.pool.Exec(ctx, dropAnswers, codec.Micros(now), max(limit, 0))
 	return int(tag.RowsAffected()), asError(err)
 }
 

@@ -117,9 +117,6 @@ func instant(micros int64) time.Time {
 	return codec.Moment(micros)
 }
 
-// micros is a time as it is kept.
-func micros(t time.Time) int64 { return codec.Micros(t) }
-
 func (l *lane) add(p *place) {
 	at, there := slices.BinarySearchFunc(l.line, p.position, func(p *place, position int64) int { return cmp.Compare(p.position, position) })
 	if !there {
@@ -143,7 +140,7 @@ func (l *lane) first() *place {
 // predecessor was behind.
 func (p *place) lead(at int64, delay time.Duration) {
 	p.anchor = max(at, p.created)
-	p.head, p.blocked, p.due, p.dirty = true, false, micros(codec.Moment(p.anchor).Add(delay)), true
+	p.head, p.blocked, p.due, p.dirty = true, false, codec.Micros(codec.Moment(p.anchor).Add(delay)), true
 }
 
 // next is what the caller of a change goes on with: the lane's head, or p itself if it has no lane.
@@ -181,7 +178,7 @@ func (t *tx) finish(p *place, e *store.Ending, body []byte, delay time.Duration)
 	delete(t.places, p.seq)
 	t.gone = append(t.gone, p)
 	t.tally(p).pending--
-	at := micros(e.At)
+	at := codec.Micros(e.At)
 	t.archive(p, e.Status, e.ReasonCode, e.Reason, at, body)
 	if p.replayOf != 0 {
 		t.repeated = append(t.repeated, repeated{p.replayOf, p.seq, e.Status})

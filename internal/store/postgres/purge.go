@@ -10,6 +10,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
 )
 
 const (
@@ -44,7 +45,7 @@ func (s *Store) Annotate(ctx context.Context, scope store.Scope, a store.Annotat
 				t.then(markNote, a.Delivery, *a.Note)
 			}
 			if a.Discard != "" {
-				t.then(markDiscard, a.Delivery, micros(a.At), a.Discard)
+				t.then(markDiscard, a.Delivery, codec.Micros(a.At), a.Discard)
 			}
 			t.note(a.Audit)
 			return nil
@@ -137,7 +138,7 @@ func (s *Store) cutoffs(ctx context.Context, keep *store.Keep) (before map[int32
 	var number int32
 	var k kind
 	_, err = pgx.ForEachRow(rows, []any{&number, &k.tenant, &k.eventType}, func() error {
-		before[number] = micros(keep.Now.Add(-keep.Of(k.tenant, k.eventType)))
+		before[number] = codec.Micros(keep.Now.Add(-keep.Of(k.tenant, k.eventType)))
 		latest = max(latest, before[number])
 		return nil
 	})

@@ -121,7 +121,7 @@ func (t *tx) change(p *place, c *turn) {
 	if c.Attempt != nil {
 		p.attempts++
 		p.last = last{statusCode: int32(c.Attempt.StatusCode), class: c.Attempt.Class, took: int64(c.Attempt.Duration)}
-		t.tried(p, c.Attempt, micros(c.At))
+		t.tried(p, c.Attempt, codec.Micros(c.At))
 	}
 	if c.Status.Final() {
 		t.finish(p, &store.Ending{Status: c.Status, ReasonCode: c.ReasonCode, Reason: c.Reason, At: c.At}, c.attempt, c.NextDelay)
@@ -137,13 +137,13 @@ func (t *tx) change(p *place, c *turn) {
 	if c.Attempt != nil {
 		p.wide = none
 		if c.EndpointWide {
-			p.wide = micros(c.At)
+			p.wide = codec.Micros(c.At)
 		}
 	}
 	if !c.Anchor.IsZero() {
-		p.anchor = micros(c.Anchor)
+		p.anchor = codec.Micros(c.Anchor)
 	}
-	p.due, p.blocked = micros(c.Due), c.Blocked
+	p.due, p.blocked = codec.Micros(c.Due), c.Blocked
 	if c.Blocked {
 		p.due = none
 	}

@@ -82,9 +82,9 @@ func (s *Store) PutReplay(ctx context.Context, scope store.Scope, r grapnel.Repl
 		if there == nil && err == nil {
 			var newest int64 // without what is told of the replay
 			err = t.conn.QueryRow(t.ctx, "SELECT "+newestSQL).Scan(&newest)
-			t.then(addReplay, r.ID, r.Tenant, r.Endpoint, string(r.Status), !r.Status.Final(), micros(r.FinishedAt), revision, body, newest)
+			t.then(addReplay, r.ID, r.Tenant, r.Endpoint, string(r.Status), !r.Status.Final(), codec.Micros(r.FinishedAt), revision, body, newest)
 		} else if there != nil {
-			t.then(setReplay, there.number, string(r.Status), !r.Status.Final(), micros(r.FinishedAt), revision, body)
+			t.then(setReplay, there.number, string(r.Status), !r.Status.Final(), codec.Micros(r.FinishedAt), revision, body)
 		}
 		return revision, err
 	}})
@@ -223,7 +223,7 @@ func (o *advancing) apply(t *tx) error {
 		}
 	}
 	if len(made) > 0 {
-		t.then(addItems, r.number, made, originals, micros(o.At))
+		t.then(addItems, r.number, made, originals, codec.Micros(o.At))
 	}
 	t.then(advanceTo, r.number, o.To, len(made))
 	return nil

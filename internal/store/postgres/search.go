@@ -9,6 +9,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
 )
 
 // How much one call of DeliverySearch looks at.
@@ -87,7 +88,7 @@ func (s *Store) Candidates(ctx context.Context, scope store.Scope, q store.Candi
 	}
 	f := new(filter)
 	f.text("SELECT " + showColumns + " FROM (SELECT " + overShape + ` FROM finished d WHERE d.target = (SELECT number FROM target WHERE endpoint = `).
-		value(q.Endpoint).text(") AND d.seq > ").value(q.After).text(" AND d.finished <= ").value(micros(q.OverBy))
+		value(q.Endpoint).text(") AND d.seq > ").value(q.After).text(" AND d.finished <= ").value(codec.Micros(q.OverBy))
 	if q.UpTo != 0 {
 		f.text(" AND d.seq <= ").value(q.UpTo)
 	}

@@ -167,10 +167,10 @@ func (s *Store) Totals(ctx context.Context, scope store.Scope, q store.TotalsQue
 	}
 	from, to := int64(-1<<53), int64(1<<53) // in hours
 	if !q.From.IsZero() {
-		from = floor(hourOf(micros(q.From)), hoursInDay) * hoursInDay
+		from = floor(hourOf(codec.Micros(q.From)), hoursInDay) * hoursInDay
 	}
 	if !q.To.IsZero() {
-		to = (floor(hourOf(micros(q.To)-1), hoursInDay) + 1) * hoursInDay
+		to = (floor(hourOf(codec.Micros(q.To)-1), hoursInDay) + 1) * hoursInDay
 	}
 	rows, err := s.pool.Query(ctx, totalsQuery, tenant == "", tenant, q.Endpoint == "", q.Endpoint, from, to)
 	if err != nil {
@@ -182,7 +182,7 @@ func (s *Store) Totals(ctx context.Context, scope store.Scope, q store.TotalsQue
 		if whole || q.Daily {
 			hour, long = floor(hour, hoursInDay)*hoursInDay, hoursInDay
 		}
-		if !q.From.IsZero() && (hour+long)*microsPerHour <= micros(q.From) || !q.To.IsZero() && hour*microsPerHour >= micros(q.To) {
+		if !q.From.IsZero() && (hour+long)*microsPerHour <= codec.Micros(q.From) || !q.To.IsZero() && hour*microsPerHour >= codec.Micros(q.To) {
 			return
 		}
 		if buckets[hour] == nil {
@@ -230,9 +230,9 @@ const (
 
 // merge makes one row of the rows of an hour that is over, and days of hours that are old.
 func (s *Store) merge(ctx context.Context, now time.Time) error {
-	old := floor(hourOf(micros(now.Add(-store.HoursKept))), hoursInDay) * hoursInDay
+	old := floor(hourOf(codec.Micros(now.Add(-store.HoursKept))), hoursInDay) * hoursInDay
 	for {
-		n, err := s.settle(ctx, old, hourOf(micros(now))-1)
+		n, err := s.settle(ctx, old, hourOf(codec.Micros(now))-1)
 		if n == 0 || err != nil {
 			return err
 		}
