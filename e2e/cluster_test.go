@@ -59,6 +59,7 @@ func newCluster(t *testing.T, size int) *cluster {
 		c.nodes = append(c.nodes, n)
 	}
 	c.load.others = c.nodes[1:]
+	c.load.every = 120 * time.Millisecond // faults of seconds leave much behind, and three nodes and a database share the machine
 	return c
 }
 
@@ -154,8 +155,14 @@ func TestClusterThroughFaults(t *testing.T) {
 		}
 		pause(ctx, time.Second)
 	})
-	c.convict(c.verdict(2 * time.Minute))
-	if c.load.accepted.Load() < int64(faults*10) {
+	found := c.verdict(5 * time.Minute)
+	for _, x := range c.targets {
+		if len(found) > 0 {
+			t.Logf("%s (%s): %+v", x.name, x.rules.ID, c.child.health(x.rules.ID))
+		}
+	}
+	c.convict(found)
+	if c.load.accepted.Load() < int64(faults*5) {
 		t.Errorf("only %d events were accepted over %d faults: the load was too thin to prove anything", c.load.accepted.Load(), faults)
 	}
 }
