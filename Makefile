@@ -40,8 +40,8 @@ bench: ## Measure, beside a relay that stores nothing
 lint: ## Look for what a machine can see
 	$(LINT) run ./...
 
-# What the tests need besides Go: a C compiler for the race detector, strace and unshare to make disks fail, PostgreSQL to start one of their
-# own. Building and running need none of them.
+# What the tests need besides Go: a C compiler for the race detector, strace and unshare to make disks fail, PostgreSQL (and
+# PgBouncer, to stand in front of it) to start one of their own. Building and running need none of them.
 needs:
 	@missing=; \
 	command -v "$$($(GO) env CC)" >/dev/null 2>&1 || missing="$$missing gcc libc6-dev"; \
@@ -50,6 +50,7 @@ needs:
 	command -v node >/dev/null 2>&1 || missing="$$missing nodejs"; \
 	command -v python3 >/dev/null 2>&1 || missing="$$missing python3"; \
 	ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || command -v postgres >/dev/null 2>&1 || missing="$$missing postgresql"; \
+	command -v pgbouncer >/dev/null 2>&1 || [ -x /usr/sbin/pgbouncer ] || missing="$$missing pgbouncer"; \
 	if [ -z "$$missing" ]; then exit 0; fi; \
 	if command -v apt-get >/dev/null 2>&1 && [ "$$(id -u)" = 0 ]; then \
 		echo "the tests need$$missing: installing"; \

@@ -8,6 +8,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store/schema"
 )
 
 // The schema is a row of steps forward, one file each, numbered from 1. A database knows how many of them it has taken.
@@ -23,42 +26,93 @@ const (
 	lockMigration     = 3
 )
 
+// Inspect says how far the database at url is. It changes nothing.
+func Inspect(ctx context.Context, url string) (schema.Status, error) {
+	return alone(ctx, url, missing)
+}
+
+// Migrate takes the steps that are missing, and says how far the database was before.
+func Migrate(ctx context.Context, url string) (schema.Status, error) {
+	return alone(ctx, url, func(ctx context.Context, db connection, steps fs.FS) (schema.Status, error) {
+		before, err := missing(ctx, db, steps)
+		if err != nil {
+			return before, err
+		}
+		return before, migrate(ctx, db, steps)
+	})
+}
+
+// alone does something over a connection of its own.
+func alone(ctx context.Context, url string, do func(context.Context, connection, fs.FS) (schema.Status, error)) (schema.Status, error) {
+	if err := Check(url); err != nil {
+		return schema.Status{}, err
+	}
+	pool, err := pgxpool.ParseConfig(url) // which knows settings of pools, too
+	if err != nil {
+		return schema.Status{}, err
+	}
+	config := pool.ConnConfig
+	place := fmt.Sprintf("%s:%d %s", config.Host, config.Port, config.Database)
+	if config.ConnectTimeout == 0 || config.ConnectTimeout > connectTimeout {
+		config.ConnectTimeout = connectTimeout
+	}
+	var found schema.Status
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err == nil {
+		found, err = do(ctx, conn, migrations)
+		_ = conn.Close(context.WithoutCancel(ctx))
+	}
+	found.Place = place
+	switch {
+	case err == nil, decided(err), ctx.Err() != nil:
+		return found, err
+	case gone(err):
+		return found, grapnel.Errorf(grapnel.CodeUnavailable, "the database cannot be used: %v", err)
+	}
+	return found, fmt.Errorf("%s: %w", place, err)
+}
+
+// connection is one to the database, or some of them.
+type connection interface {
+	Begin(ctx context.Context) (pgx.Tx, error)
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+// missing says how far a database is, and refuses one that is further than this program.
+func missing(ctx context.Context, db connection, files fs.FS) (schema.Status, error) {
+	steps, err := schema.Read(files)
+	if err != nil {
+		return schema.Status{}, err
+	}
+	version, err := stepsTaken(ctx, db)
+	if err != nil {
+		return schema.Status{}, err
+	}
+	return schema.Plan("", version, steps)
+}
+
 // migrate brings a database to the schema that this program knows. All steps commit together, and of several nodes that start at
 // once one takes them.
-func migrate(ctx context.Context, pool *pgxpool.Pool, steps fs.FS) error {
-	files, err := fs.Glob(steps, "migrations/*.sql") // sorted
-	if err != nil {
+func migrate(ctx context.Context, db connection, files fs.FS) error {
+	plan, err := missing(ctx, db, files)
+	if err != nil || len(plan.Steps) == 0 {
 		return err
 	}
-	version, err := stepsTaken(ctx, pool)
-	if err != nil {
-		return err
-	}
-	if version > len(files) {
-		return fmt.Errorf("the database was written by a newer Grapnel: its schema is number %d, this program knows %d", version, len(files))
-	}
-	if version == len(files) {
-		return nil
-	}
-	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+	return pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1, $2)", lockClass, lockMigration); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(ctx, "CREATE TABLE IF NOT EXISTS grapnel_schema (step integer PRIMARY KEY)"); err != nil {
 			return err
 		}
-		if version, err = stepsTaken(ctx, tx); err != nil {
+		if plan, err = missing(ctx, tx, files); err != nil { // another may have been faster
 			return err
 		}
-		for i := version; i < len(files); i++ {
-			step, err := fs.ReadFile(steps, files[i])
-			if err != nil {
-				return err
+		for _, step := range plan.Steps {
+			if _, err := tx.Exec(ctx, step.SQL, pgx.QueryExecModeSimpleProtocol); err != nil {
+				return fmt.Errorf("step %d (%s): %w", step.Number, step.Name, err)
 			}
-			if _, err := tx.Exec(ctx, string(step), pgx.QueryExecModeSimpleProtocol); err != nil {
-				return fmt.Errorf("%s: %w", files[i], err)
-			}
-			if _, err := tx.Exec(ctx, "INSERT INTO grapnel_schema VALUES ($1)", i+1); err != nil {
+			if _, err := tx.Exec(ctx, "INSERT INTO grapnel_schema VALUES ($1)", step.Number); err != nil {
 				return err
 			}
 		}
@@ -67,9 +121,7 @@ func migrate(ctx context.Context, pool *pgxpool.Pool, steps fs.FS) error {
 }
 
 // stepsTaken is how many steps the database has taken. Only Grapnel's tables may be in it.
-func stepsTaken(ctx context.Context, db interface {
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}) (steps int, err error) {
+func stepsTaken(ctx context.Context, db connection) (steps int, err error) {
 	var there, others bool
 	err = db.QueryRow(ctx, `SELECT to_regclass('grapnel_schema') IS NOT NULL,
 		EXISTS (SELECT FROM pg_tables WHERE schemaname = current_schema())`).Scan(&there, &others)
@@ -80,7 +132,7 @@ func stepsTaken(ctx context.Context, db interface {
 		err = db.QueryRow(ctx, "SELECT coalesce(max(step), 0) FROM grapnel_schema").Scan(&steps)
 		return steps, err
 	case others:
-		return 0, fmt.Errorf("the database has tables of another program; Grapnel needs one of its own")
+		return 0, grapnel.Errorf(grapnel.CodeConflict, "the database has tables of another program; Grapnel needs one of its own")
 	}
 	return 0, nil
 }

@@ -36,7 +36,12 @@ func deliver(h store.Head) store.Change {
 // nodes are several stores on one database.
 func nodes(t *testing.T, n int) []*Store {
 	t.Helper()
-	url, all := database(t), make([]*Store, n)
+	return nodesAt(t, database(t), n)
+}
+
+func nodesAt(t *testing.T, url string, n int) []*Store {
+	t.Helper()
+	all := make([]*Store, n)
 	for i := range all {
 		all[i] = open(t, url, Options{CallersClock: true})
 		t.Cleanup(func() {
@@ -62,12 +67,21 @@ func version(t *testing.T, s *Store) int64 {
 // transaction may have met a circle of locks.
 func TestNodesShareLanes(t *testing.T) {
 	t.Parallel()
+	shareLanes(t, nodes(t, 3))
+}
+
+// TestNodesShareLanesThroughAPooler is the same where no connection is kept for longer than a transaction.
+func TestNodesShareLanesThroughAPooler(t *testing.T) {
+	shareLanes(t, nodesAt(t, pooler(t).URL(made(t)), 3))
+}
+
+func shareLanes(t *testing.T, all []*Store) {
+	t.Helper()
 	const (
 		publishers = 6
 		batches    = 25
 		keys       = 7
 	)
-	all := nodes(t, 3)
 	config := version(t, all[0])
 	var clock, published atomic.Int64
 	type span struct{ began, returned int64 }

@@ -42,11 +42,32 @@ var databases atomic.Int64
 // database makes an empty one and returns its URL.
 func database(t *testing.T) string {
 	t.Helper()
-	url, err := server.Create(t.Context(), fmt.Sprintf("test%d", databases.Add(1)))
+	return server.URL(made(t))
+}
+
+// made makes an empty database and returns its name.
+func made(t *testing.T) string {
+	t.Helper()
+	name := fmt.Sprintf("test%d", databases.Add(1))
+	if _, err := server.Create(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// pooler is one of this test's own.
+func pooler(t *testing.T) *pgtest.Pooler {
+	t.Helper()
+	p, err := server.NewPooler(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return url
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
 }
 
 // empty makes a database as it was when it was new. Making one anew takes thirty times as long.
@@ -60,7 +81,7 @@ func empty(t *testing.T, url string) {
 		DECLARE name text;
 		BEGIN
 			FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'public'
-				AND tablename NOT IN ('grapnel_schema', 'configuration', 'ledger', 'shard')
+				AND tablename NOT IN ('grapnel_schema', 'configuration', 'ledger', 'shard', 'peer')
 			LOOP
 				EXECUTE format('DELETE FROM %I', name);
 			END LOOP;

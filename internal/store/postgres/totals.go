@@ -47,22 +47,6 @@ type totalOf struct {
 }
 
 const (
-	microsPerHour = 3600 * 1_000_000
-	hoursInDay    = 24
-)
-
-// hourOf is the hour since 1970 of a time in microseconds.
-func hourOf(at int64) int64 { return floor(at, microsPerHour) }
-
-func floor(n, by int64) int64 {
-	q := n / by
-	if n%by < 0 {
-		q--
-	}
-	return q
-}
-
-const (
 	addTallies = `INSERT INTO tally AS y (target, tenant, slot, made, pending, delivered, failed, dropped, discarded, skipped)
 		SELECT u.target, u.tenant, $3, made, pending, delivered, failed, dropped, discarded, skipped
 		FROM unnest($1::int[], $2::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[])
@@ -107,7 +91,7 @@ func (t *tx) flushTallies(b *pgx.Batch) {
 }
 
 func (t *tx) total(p *place, at int64) *grapnel.Totals {
-	of := totalOf{hourOf(at), p.target, p.tenant}
+	of := totalOf{codec.HourOf(at), p.target, p.tenant}
 	if t.totals[of] == nil {
 		t.totals[of] = new(grapnel.Totals)
 	}
@@ -167,10 +151,10 @@ func (s *Store) Totals(ctx context.Context, scope store.Scope, q store.TotalsQue
 	}
 	from, to := int64(-1<<53), int64(1<<53) // in hours
 	if !q.From.IsZero() {
-		from = floor(hourOf(codec.Micros(q.From)), hoursInDay) * hoursInDay
+		from = codec.Midnight(codec.HourOf(codec.Micros(q.From)))
 	}
 	if !q.To.IsZero() {
-		to = (floor(hourOf(codec.Micros(q.To)-1), hoursInDay) + 1) * hoursInDay
+		to = codec.FirstHour(codec.DayOf(codec.HourOf(codec.Micros(q.To)-1)) + 1)
 	}
 	rows, err := s.pool.Query(ctx, totalsQuery, tenant == "", tenant, q.Endpoint == "", q.Endpoint, from, to)
 	if err != nil {
@@ -178,11 +162,12 @@ func (s *Store) Totals(ctx context.Context, scope store.Scope, q store.TotalsQue
 	}
 	buckets := make(map[int64]*grapnel.Totals)
 	err = readTotals(rows, func(hour int64, whole bool, sum *grapnel.Totals) {
-		long := int64(1)
+		next := hour + 1
 		if whole || q.Daily {
-			hour, long = floor(hour, hoursInDay)*hoursInDay, hoursInDay
+			day := codec.DayOf(hour)
+			hour, next = codec.FirstHour(day), codec.FirstHour(day+1)
 		}
-		if !q.From.IsZero() && (hour+long)*microsPerHour <= codec.Micros(q.From) || !q.To.IsZero() && hour*microsPerHour >= codec.Micros(q.To) {
+		if !q.From.IsZero() && codec.HourBegins(next) <= codec.Micros(q.From) || !q.To.IsZero() && codec.HourBegins(hour) >= codec.Micros(q.To) {
 			return
 		}
 		if buckets[hour] == nil {
@@ -195,7 +180,7 @@ func (s *Store) Totals(ctx context.Context, scope store.Scope, q store.TotalsQue
 	}
 	var list []grapnel.Bucket
 	for _, hour := range sortedKeys(buckets, cmp.Compare[int64]) {
-		list = append(list, grapnel.Bucket{At: codec.Moment(hour * microsPerHour), Totals: *buckets[hour]})
+		list = append(list, grapnel.Bucket{At: codec.Moment(codec.HourBegins(hour)), Totals: *buckets[hour]})
 	}
 	return list, nil
 }
@@ -230,9 +215,9 @@ const (
 
 // merge makes one row of the rows of an hour that is over, and days of hours that are old.
 func (s *Store) merge(ctx context.Context, now time.Time) error {
-	old := floor(hourOf(codec.Micros(now.Add(-store.HoursKept))), hoursInDay) * hoursInDay
+	old := codec.Midnight(codec.HourOf(codec.Micros(now.Add(-store.HoursKept))))
 	for {
-		n, err := s.settle(ctx, old, hourOf(codec.Micros(now))-1)
+		n, err := s.settle(ctx, old, codec.HourOf(codec.Micros(now))-1)
 		if n == 0 || err != nil {
 			return err
 		}
@@ -262,7 +247,7 @@ func (s *Store) settle(ctx context.Context, old, over int64) (n int, err error) 
 			}
 			p := part{of, of.hour < old}
 			if p.whole {
-				p.hour = floor(p.hour, hoursInDay) * hoursInDay
+				p.hour = codec.Midnight(p.hour)
 			}
 			if sums[p] == nil {
 				sums[p] = new(grapnel.Totals)

@@ -1,0 +1,99 @@
+package pgtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Pooler is PgBouncer in front of a server. It gives each transaction whichever connection is free, so that nothing which lasts for longer than
+// a transaction can be relied upon.
+type Pooler struct {
+	server *Server
+	shell  *exec.Cmd
+	owner  io.Closer // the pooler runs as long as this is open
+}
+
+// poolerPort is part of the socket's name; nothing listens on the network.
+const poolerPort = "6432"
+
+const poolerSettings = `[databases]
+* = host=%[1]s user=postgres
+[pgbouncer]
+listen_addr =
+listen_port = ` + poolerPort + `
+unix_socket_dir = %[1]s
+auth_type = any
+pool_mode = transaction
+default_pool_size = 4
+max_client_conn = 200
+ignore_startup_parameters = extra_float_digits
+logfile = %[1]s/pooler.log
+`
+
+// escort runs a program until its own input ends, which it does at the latest with the process of the test.
+const escort = `"$@" </dev/null &
+program=$!
+read -r last
+kill -KILL $program 2>/dev/null
+wait $program`
+
+// NewPooler starts one with four connections for each database.
+func (s *Server) NewPooler(ctx context.Context) (*Pooler, error) {
+	path, err := exec.LookPath("pgbouncer")
+	if err != nil {
+		if path, err = exec.LookPath("/usr/sbin/pgbouncer"); err != nil {
+			return nil, err
+		}
+	}
+	settings := filepath.Join(s.dir, "pooler.ini")
+	if err := os.WriteFile(settings, fmt.Appendf(nil, poolerSettings, s.dir), 0o644); err != nil {
+		return nil, err
+	}
+	p := &Pooler{server: s, shell: s.command(context.WithoutCancel(ctx), "/bin/sh", "-c", escort, "escort", path, "-q", settings)}
+	if p.owner, err = p.shell.StdinPipe(); err != nil {
+		return nil, err
+	}
+	if err := p.shell.Start(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for {
+		conn, err := pgx.Connect(ctx, p.URL("postgres"))
+		if err == nil {
+			return p, conn.Close(ctx)
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return nil, errors.Join(fmt.Errorf("the pooler does not start: %w", err), p.Close())
+		}
+	}
+}
+
+// URL is how one connects to a database through the pooler.
+func (p *Pooler) URL(database string) string {
+	u := url.URL{Scheme: "postgres", Path: "/" + database, RawQuery: url.Values{"host": {p.server.dir}, "port": {poolerPort}, "user": {"postgres"},
+		"default_query_exec_mode": {"exec"}}.Encode()}
+	return u.String()
+}
+
+// Close ends it.
+func (p *Pooler) Close() error {
+	err := p.owner.Close()
+	if wait := p.shell.Wait(); wait != nil && !errors.As(wait, new(*exec.ExitError)) {
+		err = errors.Join(err, wait)
+	}
+	return err
+}
