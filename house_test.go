@@ -36,6 +36,8 @@ var floors = map[string]int{
 	"internal/egress/pipenet":        2,
 	"internal/store/sqlite/sqlite3":  2,
 	"internal/store/codec":           2,
+	"internal/store/commits":         2,
+	"internal/store/schema":          2,
 	"internal/store/postgres/pgtest": 2,
 
 	// Those that decide, and those that do.

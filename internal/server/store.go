@@ -11,7 +11,9 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/engine"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/commits"
 	"github.com/grapnelhq/grapnel/internal/store/postgres"
+	"github.com/grapnelhq/grapnel/internal/store/schema"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite"
 )
 
@@ -49,6 +51,41 @@ func ParseStore(text string) (Place, error) {
 	return Place{}, grapnel.Errorf(grapnel.CodeInvalid, "--store takes sqlite:PATH, such as %s, or the URL of a PostgreSQL database", DefaultStore)
 }
 
+// Schema says how far the database that --store names is. It changes nothing.
+func Schema(ctx context.Context, text string) (schema.Status, error) {
+	place, err := ParseStore(text)
+	switch {
+	case err != nil:
+		return schema.Status{}, err
+	case place.url != "":
+		return postgres.Inspect(ctx, place.url)
+	}
+	return sqlite.Inspect(ctx, place.path)
+}
+
+// Migrate brings that database to the schema of this program, and says how far it was before.
+func Migrate(ctx context.Context, text string) (schema.Status, error) {
+	place, err := ParseStore(text)
+	switch {
+	case err != nil:
+		return schema.Status{}, err
+	case place.url != "":
+		return postgres.Migrate(ctx, place.url)
+	}
+	if err := place.makeDir(); err != nil {
+		return schema.Status{}, err
+	}
+	return sqlite.Migrate(ctx, place.path)
+}
+
+// makeDir makes the data directory.
+func (p Place) makeDir() error {
+	if err := os.MkdirAll(p.dir(), 0o700); err != nil {
+		return grapnel.Errorf(grapnel.CodeInvalid, "--store: the data directory cannot be made: %v", err)
+	}
+	return nil
+}
+
 // keeper is what the server needs of a store besides its contract.
 type keeper interface {
 	store.Store
@@ -71,8 +108,8 @@ func (s *Server) openStore(ctx context.Context, place Place) ([]prometheus.Colle
 		s.store = shared{db}
 		return postgresNumbers(db), nil
 	}
-	if err := os.MkdirAll(place.dir(), 0o700); err != nil {
-		return nil, grapnel.Errorf(grapnel.CodeInvalid, "--store: the data directory cannot be made: %v", err)
+	if err := place.makeDir(); err != nil {
+		return nil, err
 	}
 	db, err := sqlite.Open(ctx, place.path, sqlite.Options{Logger: s.log})
 	if err != nil {
@@ -102,10 +139,7 @@ func storeNumbers(db *sqlite.Store) []prometheus.Collector {
 				}
 				return 0
 			}},
-	}), newCommits(sqlite.CommitBounds(), func() (int64, float64, []int64) {
-		s := db.Stats()
-		return s.Commits, s.CommitSeconds, s.CommitBuckets
-	}))
+	}), newCommits(func() commits.Counts { return db.Stats().Counts }))
 }
 
 // postgresNumbers are those of the PostgreSQL store.
@@ -125,35 +159,29 @@ func postgresNumbers(db *postgres.Store) []prometheus.Collector {
 			func(s postgres.Stats) float64 { return float64(s.Connections) }},
 		{"grapnel_store_connections_busy", "Connections to the database that are in use.", true,
 			func(s postgres.Stats) float64 { return float64(s.Busy) }},
-	}), newCommits(postgres.CommitBounds(), func() (int64, float64, []int64) {
-		s := db.Stats()
-		return s.Commits, s.CommitSeconds, s.CommitBuckets
-	}))
+	}), newCommits(func() commits.Counts { return db.Stats().Counts }))
 }
 
-// commits is the histogram that a store keeps itself.
-type commits struct {
-	bounds []float64
-	read   func() (count int64, seconds float64, buckets []int64)
-	desc   *prometheus.Desc
+// histogram is the one of commits that a store keeps itself.
+type histogram struct {
+	read func() commits.Counts
+	desc *prometheus.Desc
 }
 
-func newCommits(bounds []float64, read func() (int64, float64, []int64)) commits {
-	return commits{bounds, read, prometheus.NewDesc("grapnel_store_commit_seconds", "How long commits took, synced.", nil, nil)}
+func newCommits(read func() commits.Counts) histogram {
+	return histogram{read, prometheus.NewDesc("grapnel_store_commit_seconds", "How long commits took, synced.", nil, nil)}
 }
 
 // Describe says what Collect will give.
-func (c commits) Describe(to chan<- *prometheus.Desc) { to <- c.desc }
+func (h histogram) Describe(to chan<- *prometheus.Desc) { to <- h.desc }
 
 // Collect gives the histogram of now.
-func (c commits) Collect(to chan<- prometheus.Metric) {
-	count, seconds, found := c.read()
+func (h histogram) Collect(to chan<- prometheus.Metric) {
+	counts := h.read()
 	below, buckets := uint64(0), map[float64]uint64{}
-	for i, bound := range c.bounds {
-		if i < len(found) {
-			below += uint64(found[i])
-		}
+	for i, bound := range commits.Bounds() {
+		below += uint64(counts.CommitBuckets[i])
 		buckets[bound] = below
 	}
-	to <- prometheus.MustNewConstHistogram(c.desc, uint64(count), seconds, buckets)
+	to <- prometheus.MustNewConstHistogram(h.desc, uint64(counts.Commits), counts.CommitSeconds, buckets)
 }

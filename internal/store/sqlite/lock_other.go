@@ -3,9 +3,10 @@
 package sqlite
 
 import (
-	"fmt"
 	"io"
 	"os"
+
+	"github.com/grapnelhq/grapnel"
 )
 
 // lock makes this process the only one that uses the database, where a file that is open cannot be removed: the lock is a
@@ -14,7 +15,7 @@ func lock(path string) (io.Closer, error) {
 	_ = os.Remove(path)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("the database is in use by another process: %w", err)
+		return nil, grapnel.Errorf(grapnel.CodeConflict, "the database is in use by another process: %v", err)
 	}
 	return f, nil
 }

@@ -9,6 +9,8 @@ import (
 	"os"
 	"strings"
 	"syscall"
+
+	"github.com/grapnelhq/grapnel"
 )
 
 // lock makes this process the only one that uses the database. The operating system gives the lock back when the process ends,
@@ -25,7 +27,7 @@ func lock(path string) (io.Closer, error) {
 		}
 		holder := make([]byte, 20)
 		n, _ := f.ReadAt(holder, 0)
-		return nil, fmt.Errorf("the database is in use by another process (number %s, which holds %s)",
+		return nil, grapnel.Errorf(grapnel.CodeConflict, "the database is in use by another process (number %s, which holds %s)",
 			strings.TrimSpace(string(holder[:n])), path)
 	}
 	// The number is for the message above; nothing depends on it.

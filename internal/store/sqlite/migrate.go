@@ -1,11 +1,15 @@
 package sqlite
 
 import (
+	"context"
 	"embed"
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store/schema"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -26,36 +30,80 @@ func owned(conn *sqlite3.Conn) error {
 	}
 	tables, err := one(conn, "SELECT count(*) FROM sqlite_schema")
 	if err == nil && tables > 0 {
-		err = errors.New("the file is a database of another program")
+		err = grapnel.Errorf(grapnel.CodeConflict, "the file is a database of another program")
 	}
 	return err
 }
 
-// migrate brings a database to the schema that this program knows. Each step commits together with its number.
-func migrate(conn *sqlite3.Conn, steps fs.FS) error {
-	files, err := fs.Glob(steps, "migrations/*.sql") // sorted
+// Inspect says how far the database at path is. It changes nothing, and may be asked while a process has the database.
+func Inspect(_ context.Context, path string) (schema.Status, error) {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		steps, err := schema.Read(migrations)
+		if err != nil {
+			return schema.Status{}, err
+		}
+		return schema.Plan(path, 0, steps)
+	}
+	conn, err := connect(path, sqlite3.ReadOnly, checkpointCache)
 	if err != nil {
-		return err
+		return schema.Status{Place: path}, fmt.Errorf("opening the database %s: %w", path, err)
+	}
+	found, err := missing(conn, migrations)
+	found.Place = path
+	return found, errors.Join(err, conn.Close())
+}
+
+// Migrate takes the steps that are missing, and says how far the database was before. It makes one that is not there; the directory must
+// exist. While another process has the database it is refused.
+func Migrate(_ context.Context, path string) (before schema.Status, err error) {
+	before.Place = path
+	held, err := lock(path + ".lock")
+	if err != nil {
+		return before, err
+	}
+	defer func() { err = errors.Join(err, held.Close()) }()
+	if err := create(path); err != nil {
+		return before, err
+	}
+	conn, err := connect(path, sqlite3.ReadWrite, writerCache)
+	if err != nil {
+		return before, fmt.Errorf("opening the database %s: %w", path, err)
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	if before, err = missing(conn, migrations); err == nil {
+		err = migrate(conn, migrations)
+	}
+	before.Place = path
+	return before, err
+}
+
+// missing says how far a database is, and refuses one that is further than this program.
+func missing(conn *sqlite3.Conn, files fs.FS) (schema.Status, error) {
+	steps, err := schema.Read(files)
+	if err != nil {
+		return schema.Status{}, err
 	}
 	version, err := one(conn, "PRAGMA user_version")
 	if err != nil {
+		return schema.Status{}, err
+	}
+	return schema.Plan("", int(version), steps)
+}
+
+// migrate brings a database to the schema that this program knows. Each step commits together with its number.
+func migrate(conn *sqlite3.Conn, files fs.FS) error {
+	plan, err := missing(conn, files)
+	if err != nil {
 		return err
 	}
-	if version > int64(len(files)) {
-		return fmt.Errorf("the database was written by a newer Grapnel: its schema is number %d, this program knows %d", version, len(files))
-	}
-	for i, name := range files[version:] {
-		step, err := fs.ReadFile(steps, name)
-		if err != nil {
-			return err
-		}
+	for _, step := range plan.Steps {
 		err = conn.Exec(fmt.Sprintf("BEGIN IMMEDIATE; %s; PRAGMA application_id = %d; PRAGMA user_version = %d; COMMIT",
-			step, applicationID, int(version)+i+1))
+			step.SQL, applicationID, step.Number))
 		if err != nil {
 			if conn.InTransaction() {
 				_ = conn.Exec("ROLLBACK")
 			}
-			return fmt.Errorf("%s: %w", name, err)
+			return fmt.Errorf("step %d (%s): %w", step.Number, step.Name, err)
 		}
 	}
 	return nil
