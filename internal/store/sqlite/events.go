@@ -63,10 +63,10 @@ func (f *eventFilter) events(r *sqlite3.Conn) (window, error) {
 	}
 	first, last := int64(-1<<62), int64(1<<62)
 	if !f.from.IsZero() {
-		first = hourOf(codec.Micros(f.from))
+		first = codec.HourOf(codec.Micros(f.from))
 	}
 	if !f.to.IsZero() {
-		last = hourOf(codec.Micros(f.to) - 1)
+		last = codec.HourOf(codec.Micros(f.to) - 1)
 	}
 	q, err := r.Prepare(hoursQuery)
 	if err != nil {

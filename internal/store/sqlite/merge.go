@@ -19,7 +19,7 @@ const (
 
 // mergeDays makes days of those hours that are not kept as such any more.
 func (s *Store) mergeDays(ctx context.Context, now time.Time) error {
-	below := hourOfDay(dayOf(hourOf(codec.Micros(now.Add(-store.HoursKept)))))
+	below := codec.Midnight(codec.HourOf(codec.Micros(now.Add(-store.HoursKept))))
 	for {
 		o := &merging{below: below}
 		some := false
@@ -87,7 +87,7 @@ func (o *merging) apply(t *tx) error {
 		if q.Reset(); err != nil {
 			return err
 		}
-		day := dayOf(hour)
+		day := codec.DayOf(hour)
 		get := t.q.totalDay.Int(of.target).Int(day).Int(of.tenant)
 		set := t.q.setTotalDay.Int(of.target).Int(day).Int(of.tenant)
 		if err := addTotals(get, set, &sum); err != nil {

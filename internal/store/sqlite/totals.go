@@ -118,7 +118,7 @@ func (t *tx) sum(d *place, at time.Time, change func(*grapnel.Totals)) error {
 	if err != nil {
 		return err
 	}
-	hour := hourOf(codec.Micros(at))
+	hour := codec.HourOf(codec.Micros(at))
 	if a.open && hour < a.hour {
 		var late grapnel.Totals
 		change(&late)

@@ -19,19 +19,6 @@ const (
 	tenantQuery     = "SELECT number FROM tenant WHERE name = ?"
 )
 
-const hoursInDay = 24
-
-// dayOf is the day since 1970 of an hour since 1970.
-func dayOf(hour int64) int64 {
-	day := hour / hoursInDay
-	if hour%hoursInDay < 0 {
-		day--
-	}
-	return day
-}
-
-func hourOfDay(day int64) int64 { return day * hoursInDay }
-
 // totalsList makes one list of totals.
 type totalsList struct {
 	ctx         context.Context
@@ -49,13 +36,13 @@ func (s *Store) Totals(ctx context.Context, scope store.Scope, q store.TotalsQue
 	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
 		l := totalsList{ctx: ctx, r: r, first: -1 << 53, last: 1 << 53, daily: q.Daily, places: make(map[int64]int)}
 		if !q.From.IsZero() {
-			l.first = hourOf(codec.Micros(q.From))
+			l.first = codec.HourOf(codec.Micros(q.From))
 		}
 		if !q.To.IsZero() {
-			l.last = hourOf(codec.Micros(q.To) - 1)
+			l.last = codec.HourOf(codec.Micros(q.To) - 1)
 		}
 		if q.Daily {
-			l.first, l.last = hourOfDay(dayOf(l.first)), hourOfDay(dayOf(l.last)+1)-1
+			l.first, l.last = codec.Midnight(l.first), codec.FirstHour(codec.DayOf(l.last)+1)-1
 		}
 		some, err := l.aim(scope, q)
 		if !some || err != nil {
@@ -101,13 +88,13 @@ func (l *totalsList) days() error {
 	if err != nil {
 		return err
 	}
-	return l.take(q.Int(l.target).Int(dayOf(l.first)).Int(dayOf(l.last)), hourOfDay)
+	return l.take(q.Int(l.target).Int(codec.DayOf(l.first)).Int(codec.DayOf(l.last)), codec.FirstHour)
 }
 
 // bucket is the hour at which the bucket of an hour begins.
 func (l *totalsList) bucket(hour int64) int64 {
 	if l.daily {
-		return hourOfDay(dayOf(hour))
+		return codec.Midnight(hour)
 	}
 	return hour
 }
@@ -177,7 +164,7 @@ func (l *totalsList) take(q *sqlite3.Stmt, bucket func(int64) int64) error {
 		if !there {
 			place = len(l.buckets)
 			l.places[hour] = place
-			l.buckets = append(l.buckets, grapnel.Bucket{At: codec.Moment(hour * microsPerHour)})
+			l.buckets = append(l.buckets, grapnel.Bucket{At: codec.Moment(codec.HourBegins(hour))})
 		}
 		l.buckets[place].Add(&sum)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
@@ -36,17 +37,6 @@ type ledger struct {
 
 // tally is one count of deliveries that are over.
 type tally struct{ target, tenant, status int64 }
-
-const microsPerHour = 3600 * 1_000_000
-
-// hourOf is the hour since 1970 of a time in microseconds.
-func hourOf(at int64) int64 {
-	hour := at / microsPerHour
-	if at%microsPerHour < 0 {
-		hour--
-	}
-	return hour
-}
 
 // The highest number of any event and of any delivery, which is pending or finished; or that were given before a purge.
 const (
@@ -160,7 +150,7 @@ func (t *tx) count(target, tenant int64, status int64, by int64) {
 // accepted notes that the event with this number was accepted then. The last number of an hour is kept rounded up, so that it
 // changes once in a while and not with every transaction.
 func (t *tx) accepted(at, seq int64) error {
-	hour := hourOf(at)
+	hour := codec.HourOf(at)
 	if seq <= t.hours[hour] {
 		return nil
 	}
