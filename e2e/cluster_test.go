@@ -4,6 +4,9 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
 	"os"
 	"regexp"
 	"syscall"
@@ -190,4 +193,61 @@ func TestRollingRestart(t *testing.T) {
 		pause(ctx, 2*leaseHere)
 	})
 	c.convict(c.verdict(2 * time.Minute))
+}
+
+// What is paused at one node stays silent at all of them once that is answered, and what a person asks of any node is done by the one whose
+// business it is.
+func TestChangesReachEveryNode(t *testing.T) {
+	c := newCluster(t, 3)
+	var sites []*site
+	var ids []string
+	for i := range 12 { // so many that each node has some
+		s := newSite()
+		id, _ := c.child.endpoint("http://"+newDoor(t, fmt.Sprintf("127.0.15.%d", i+1), s).addr+"/", map[string]any{"event_types": []string{"change.*"}})
+		sites, ids = append(sites, s), append(ids, id)
+	}
+	publish := func(n int) {
+		t.Helper()
+		for i := range n {
+			id := fmt.Sprintf("change-k-%d", i)
+			if r, refused := c.nodes[i%3].publish(t.Context(), newEvent{ID: t.Name() + fmt.Sprint(n, "-", i), Type: "change.made", Key: "k",
+				Data: json.RawMessage(`{"id":"` + id + `"}`)}); r != history.OK {
+				t.Fatalf("%v %s", r, refused)
+			}
+		}
+	}
+	arrived := func(n int) bool {
+		for _, s := range sites {
+			if s.taken() != n {
+				return false
+			}
+		}
+		return true
+	}
+	publish(6)
+	eventually(t, 20*time.Second, "everything has arrived", func() bool { return arrived(6) })
+	for i, id := range ids {
+		c.nodes[i%3].must(http.StatusOK, http.MethodPatch, "/v1/endpoints/"+id, map[string]any{"status": "paused"}, nil)
+	}
+	publish(5)
+	for i, id := range ids {
+		if h := c.nodes[(i+1)%3].health(id); h.State != "paused" || h.Held != 5 {
+			t.Errorf("%s is %+v at another node", id, h)
+		}
+	}
+	if !arrived(6) {
+		t.Error("a paused endpoint was sent something")
+	}
+	for i, id := range ids {
+		var page struct{ Data []row }
+		c.nodes[i%3].must(http.StatusOK, http.MethodGet, "/v1/deliveries?endpoint="+id+"&status=held", nil, &page)
+		if len(page.Data) != 5 {
+			t.Fatalf("%d are held", len(page.Data))
+		}
+		for _, d := range page.Data[1:] {
+			c.nodes[(i+2)%3].must(http.StatusOK, http.MethodPost, "/v1/deliveries/"+d.ID+"/skip", map[string]any{"reason": "of no use"}, nil)
+		}
+		c.nodes[(i+1)%3].must(http.StatusOK, http.MethodPatch, "/v1/endpoints/"+id, map[string]any{"status": "enabled"}, nil)
+	}
+	eventually(t, 20*time.Second, "what was not skipped has arrived", func() bool { return arrived(7) })
 }
