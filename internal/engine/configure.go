@@ -88,11 +88,16 @@ func (e *Engine) changeHere(ctx context.Context, c change) (store.Put, error) {
 	return put, nil
 }
 
-// CatchUp takes in what other nodes have changed of the configuration.
+// CatchUp takes in what other nodes have changed of the configuration. Somebody may be reading it at this moment, from before the change that
+// the caller means: then it is read once more.
 func (e *Engine) CatchUp(ctx context.Context) error {
 	version, _, err := e.store.Version(ctx)
-	if conf := e.config.Load(); err == nil && version > conf.version {
-		return e.refreshed(ctx, conf.version)
+	for err == nil {
+		conf := e.config.Load()
+		if conf.version >= version {
+			return nil
+		}
+		err = e.refreshed(ctx, conf.version)
 	}
 	return err
 }

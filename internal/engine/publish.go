@@ -159,16 +159,28 @@ func (e *Engine) refreshed(ctx context.Context, version int64) error {
 	return e.resync(context.WithoutCancel(ctx))
 }
 
-// resync reads the whole configuration and tells the core; the caller has locked it.
+// resync reads the whole configuration and tells the core, and those who wait at queues; the caller has locked it.
 func (e *Engine) resync(ctx context.Context) error {
+	before := e.config.Load()
 	if err := e.reload(ctx); err != nil {
 		return err
 	}
 	conf := e.config.Load()
+	var queues []string // that may hand out again, or not any more
 	for i := range conf.endpoints {
-		if err := e.await(ctx, input{Input: core.Configured{Endpoint: &conf.endpoints[i], Newest: conf.newest}}); err != nil {
+		ep := &conf.endpoints[i]
+		if err := e.await(ctx, input{Input: core.Configured{Endpoint: ep, Newest: conf.newest}}); err != nil {
 			return err
 		}
+		if was := before.at(ep.ID); ep.Queue != nil && (was == nil || was.Revision != ep.Revision) {
+			queues = append(queues, ep.ID)
+		}
 	}
+	for i := range before.endpoints {
+		if ep := &before.endpoints[i]; ep.Queue != nil && conf.at(ep.ID) == nil {
+			queues = append(queues, ep.ID)
+		}
+	}
+	e.rouse(queues)
 	return nil
 }

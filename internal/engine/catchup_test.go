@@ -1,0 +1,109 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/memory"
+)
+
+// slowRead is a store whose configuration takes a while to arrive once it is asked for.
+type slowRead struct {
+	store.Store
+	mu   sync.Mutex
+	hold chan struct{} // not nil: what was read waits here
+}
+
+func (s *slowRead) Config(ctx context.Context) (store.Config, error) {
+	c, err := s.Store.Config(ctx)
+	s.mu.Lock()
+	hold := s.hold
+	s.mu.Unlock()
+	if hold != nil {
+		<-hold
+	}
+	return c, err
+}
+
+// elsewhere changes an endpoint as another node does: past the engine.
+func elsewhere(t *testing.T, s store.Store, ep grapnel.Endpoint) grapnel.Endpoint {
+	t.Helper()
+	put, err := s.PutEndpoint(t.Context(), store.Everyone(), ep, store.With{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ep.Revision = put.Revision
+	return ep
+}
+
+func ofElsewhere(id string) grapnel.Endpoint {
+	return grapnel.Endpoint{ID: id, Tenant: "default", PolicyName: "hooque", Ordering: grapnel.OrderByKey, Status: grapnel.EndpointEnabled,
+		MaxConcurrency: grapnel.DefaultMaxConcurrency, Format: grapnel.FormatStandard,
+		Queue: &grapnel.Queue{Name: id, Lease: 30 * time.Second, MaxLeased: 100}, CreatedAt: time.Now(), UpdatedAt: time.Now()}
+}
+
+// TestCatchingUpTogether: what is catching up while another is must not take what that one has read for what it was asked about itself. Two
+// changes that other nodes make one right after the other are answered once both are known here.
+func TestCatchingUpTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &slowRead{Store: memory.New()}
+		b := newBench(t, s)
+		defer b.close()
+		hold := make(chan struct{})
+		s.mu.Lock()
+		s.hold = hold
+		s.mu.Unlock()
+		var both sync.WaitGroup
+		for _, id := range []string{"que_1", "que_2"} {
+			elsewhere(t, s, ofElsewhere(id))
+			both.Go(func() {
+				if err := b.engine.CatchUp(context.Background()); err != nil {
+					t.Error(err)
+				}
+				if _, there := b.engine.Queue(store.Everyone(), "", id); !there {
+					t.Errorf("%s is not known after catching up", id)
+				}
+			})
+			synctest.Wait() // the first has read, the second waits for the first
+		}
+		close(hold)
+		both.Wait()
+	})
+}
+
+// TestWhoWaitsHearsOfOtherNodes: a queue that another node has paused, resumed or deleted rouses who waits at it here, and no other queue does.
+func TestWhoWaitsHearsOfOtherNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New()
+		var roused []string
+		b := newTunedBench(t, s, func(o *Options) { o.Ready = func(id string) { roused = append(roused, id) } })
+		defer b.close()
+		one, two := elsewhere(t, s, ofElsewhere("que_1")), ofElsewhere("que_2")
+		elsewhere(t, s, two)
+		for _, change := range []func(){
+			func() { one.Status = grapnel.EndpointPaused },
+			func() { one.Status = grapnel.EndpointEnabled },
+			func() { one.DeletedAt = time.Now() },
+		} {
+			if err := b.engine.CatchUp(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			roused = nil
+			change()
+			one = elsewhere(t, s, one)
+			if err := b.engine.CatchUp(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Contains(roused, "que_1") || slices.Contains(roused, "que_2") {
+				t.Errorf("roused: %v", roused)
+			}
+		}
+	})
+}
