@@ -207,8 +207,14 @@ func (f *faults) dedupe(d *grapnel.Dedupe, r *row) {
 			f.add("dedupe/window", "is shorter than %s: %s goes on trying for %s, and what comes after the window is new", least, r.Title, r.RetriesFor)
 		}
 	}
-	if _, err := parseIgnored(d.Ignore); err != nil {
-		f.add("dedupe/ignore", "%s", err)
+	if len(d.Ignore) > maxIgnored {
+		f.add("dedupe/ignore", "has at most %d paths", maxIgnored)
+		return
+	}
+	for i, path := range d.Ignore {
+		if _, err := parsePath(path); err != nil {
+			f.add(fmt.Sprintf("dedupe/ignore/%d", i), "%s", err)
+		}
 	}
 }
 

@@ -112,7 +112,7 @@ func TestCheckSource(t *testing.T) {
 		{func(s *grapnel.Source) { s.Dedupe.Window = 90*time.Hour - 1 }, "dedupe/window"}, // Stripe goes on for three days
 		{func(s *grapnel.Source) { s.Dedupe.Window = 90 * time.Hour }, ""},
 		{func(s *grapnel.Source) { s.Dedupe.Window, s.Dedupe.By = time.Hour, nil }, ""},
-		{func(s *grapnel.Source) { s.Dedupe.Ignore = []string{"$.a", "b"} }, "dedupe/ignore"},
+		{func(s *grapnel.Source) { s.Dedupe.Ignore = []string{"$.a", "b"} }, "dedupe/ignore/1"},
 		{func(s *grapnel.Source) { s.Type, s.Key = "event.data.type", "event.nope" }, "key"},
 		{func(s *grapnel.Source) { s.Type = "true" }, "type"},
 		{func(s *grapnel.Source) { s.OnUnverified = "shrug" }, "on_unverified"},
