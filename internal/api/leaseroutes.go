@@ -135,9 +135,6 @@ func (c *call) patient(wait time.Duration) {
 // next leases messages. HEAD, which looks the same to the multiplexer, must not lease what nobody would see.
 func (a *api) next(c *call) (answer, error) {
 	wait, most, consumer := c.query.wait(), c.query.number("max", 1, mostAtOnce, 1), c.consumer()
-	if err := c.query.faults.err(); err != nil {
-		return answer{}, err
-	}
 	room, q, err := a.counter(c)
 	if err != nil {
 		return answer{}, err
@@ -191,9 +188,6 @@ func wantsJSON(h http.Header) bool {
 
 func (a *api) peek(c *call) (answer, error) {
 	limit := c.query.number("limit", 1, mostAtOnce, 10)
-	if err := c.query.faults.err(); err != nil {
-		return answer{}, err
-	}
 	room, q, err := a.counter(c)
 	if err != nil {
 		return answer{}, err

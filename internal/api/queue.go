@@ -179,8 +179,11 @@ func (a *api) queue(c *call) (grapnel.Endpoint, error) {
 	return ep, nil
 }
 
-// counter is where the queue that the path names is served.
+// counter is where the queue that the path names is served. It is asked for once the query has been read, and finds fault with that first.
 func (a *api) counter(c *call) (room Queues, q grapnel.Endpoint, err error) {
+	if err = c.query.faults.err(); err != nil {
+		return nil, grapnel.Endpoint{}, err
+	}
 	if room, err = a.room(); err == nil {
 		q, err = a.queue(c)
 	}

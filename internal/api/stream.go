@@ -115,9 +115,6 @@ func (ss *streams) take(id, key, queue string) *sent {
 
 func (a *api) stream(c *call) (answer, error) {
 	consumer := c.consumer()
-	if err := c.query.faults.err(); err != nil {
-		return answer{}, err
-	}
 	room, q, err := a.counter(c)
 	if err != nil {
 		return answer{}, err
