@@ -92,7 +92,7 @@ func (h *history) run(ctx context.Context, out io.Writer) (slow []string, err er
 	if fresh {
 		for i := range h.endpoints {
 			tenant := []string{"default", "other"}[i%2]
-			err := a.send(ctx, http.MethodPost, "/v1/endpoints", map[string]any{"url": "http://127.0.0.1:9/", "tenant": tenant, "status": "paused"}, nil)
+			err := a.server.send(ctx, http.MethodPost, "/v1/endpoints", map[string]any{"url": "http://127.0.0.1:9/", "tenant": tenant, "status": "paused"}, nil)
 			if err != nil {
 				return nil, err
 			}
@@ -230,7 +230,7 @@ func (a *asker) ask(ctx context.Context, q question) (r answers, err error) {
 		}
 		var answer json.RawMessage
 		began := time.Now()
-		if err := a.send(ctx, http.MethodGet, q.path+"?"+query.Encode(), nil, &answer); err != nil {
+		if err := a.server.send(ctx, http.MethodGet, q.path+"?"+query.Encode(), nil, &answer); err != nil {
 			return r, err
 		}
 		r.took = append(r.took, float64(time.Since(began).Microseconds())/1000)
@@ -254,38 +254,5 @@ func (a *asker) list(ctx context.Context) ([]placedEndpoint, error) {
 	var page struct {
 		Data []placedEndpoint `json:"data"`
 	}
-	return page.Data, a.send(ctx, http.MethodGet, "/v1/endpoints?limit=500", nil, &page)
-}
-
-// send makes a request whose answer is read to its end, and decoded into out unless that is nil.
-func (a *asker) send(ctx context.Context, method, path string, in, out any) error {
-	var body io.Reader
-	if in != nil {
-		text, err := json.Marshal(in)
-		if err != nil {
-			return err
-		}
-		body = strings.NewReader(string(text))
-	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://"+a.server.addr+path, body)
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Authorization", "Bearer "+bearer)
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	answer, err := io.ReadAll(resp.Body)
-	if err = errors.Join(err, resp.Body.Close()); err != nil {
-		return err
-	}
-	if resp.StatusCode/100 != 2 {
-		return fmt.Errorf("%s %s was answered %s: %s", method, path, resp.Status, answer)
-	}
-	if out == nil {
-		return nil
-	}
-	return json.Unmarshal(answer, out)
+	return page.Data, a.server.send(ctx, http.MethodGet, "/v1/endpoints?limit=500", nil, &page)
 }

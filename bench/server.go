@@ -83,29 +83,44 @@ func (g *server) prepare(ctx context.Context, s settings, urls []string) error {
 		return fmt.Errorf("the server does not get ready: %w", err)
 	}
 	for _, url := range urls {
-		body, err := json.Marshal(map[string]any{"url": url, "max_concurrency": s.workers})
-		if err != nil {
+		if err := g.send(ctx, http.MethodPost, "/v1/endpoints", map[string]any{"url": url, "max_concurrency": s.workers}, nil); err != nil {
 			return err
-		}
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+g.addr+"/v1/endpoints", bytes.NewReader(body))
-		if err != nil {
-			return err
-		}
-		req.Header.Set("Authorization", "Bearer "+bearer)
-		req.Header.Set("Content-Type", "application/json")
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			return err
-		}
-		answer, err := io.ReadAll(resp.Body)
-		if err = errors.Join(err, resp.Body.Close()); err != nil {
-			return err
-		}
-		if resp.StatusCode != http.StatusCreated {
-			return fmt.Errorf("creating an endpoint was answered %s: %s", resp.Status, answer)
 		}
 	}
 	return nil
+}
+
+// send makes a request to the API, with in as its body unless that is nil. Its answer is read to its end, and decoded into out unless that is nil.
+func (g *server) send(ctx context.Context, method, path string, in, out any) error {
+	var body io.Reader
+	if in != nil {
+		text, err := json.Marshal(in)
+		if err != nil {
+			return err
+		}
+		body = bytes.NewReader(text)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+g.addr+path, body)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+bearer)
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	answer, err := io.ReadAll(resp.Body)
+	if err = errors.Join(err, resp.Body.Close()); err != nil {
+		return err
+	}
+	if resp.StatusCode/100 != 2 {
+		return fmt.Errorf("%s %s was answered %s: %s", method, path, resp.Status, answer)
+	}
+	if out == nil {
+		return nil
+	}
+	return json.Unmarshal(answer, out)
 }
 
 // cpu is the processor time that the server has used, as the kernel counts it.
