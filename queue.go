@@ -40,7 +40,7 @@ type Lease struct {
 // QueueCounts says what is in a queue. Ready, Leased, Delayed, Waiting and Blocked add up to what is not final.
 type QueueCounts struct {
 	Ready   int64     // due, and nobody has it
-	Leased  int64     //
+	Leased  int64     // somebody has it: an attempt that is not over
 	Delayed int64     // due later: after a nack, or by its policy
 	Waiting int64     // behind another one of its key
 	Blocked int64     // its key waits for a person
@@ -51,6 +51,6 @@ type QueueCounts struct {
 // Consumer is who takes from a queue.
 type Consumer struct {
 	Name   string
-	Leased int64
+	Leased int64     // deliveries of the queue that it has
 	SeenAt time.Time // when it asked last
 }
