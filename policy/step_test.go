@@ -192,6 +192,54 @@ func TestRetryAfterCanBeIgnored(t *testing.T) {
 	}
 }
 
+func TestDelayThatAConsumerAsksFor(t *testing.T) {
+	p := inline(t, `{"schedule":{"delays":["0s","1m","1h"]},"jitter":1,"max_age":"48h"}`)
+	nack := func(delay time.Duration) Outcome { return Outcome{Status: 503, Delay: delay, HasDelay: true} }
+	for _, c := range []struct {
+		name       string
+		ended      time.Duration // after the anchor
+		asked, due time.Duration // after the end
+	}{
+		{"sooner than the schedule", 0, 5 * time.Second, 5 * time.Second},
+		{"at once", 0, 0, 0},
+		{"later than the schedule", 0, 3 * time.Hour, 3 * time.Hour},
+		{"longer than anybody may ask for", 0, 30 * time.Hour, MaxRetryAfter},
+		{"to beyond the age", 46 * time.Hour, 3 * time.Hour, 2 * time.Hour},
+	} {
+		ended := epoch.Add(c.ended)
+		step := p.After(Progress{Attempts: 1, Anchor: epoch, Seed: 7}, nack(c.asked), ended)
+		if want := ended.Add(c.due); step.Decision != Retry || step.Exhausted || step.Next != want || step.Latest != want {
+			t.Errorf("%s: %+v, want a retry at %v, which jitter does not move", c.name, step, want)
+		}
+	}
+}
+
+func TestDelayThatAConsumerAsksForGivesNoMoreAttempts(t *testing.T) {
+	p := inline(t, `{"schedule":{"delays":["0s","1m","1h"]},"jitter":0,"max_age":"2h","classify":{"4xx":"fail"}}`)
+	asked := func(o Outcome) Outcome {
+		o.Delay, o.HasDelay = time.Second, true
+		return o
+	}
+	for _, c := range []struct {
+		name     string
+		attempts int
+		ended    time.Duration
+		outcome  Outcome
+		decision Decision
+		expired  bool
+	}{
+		{"the schedule is used up", 3, time.Hour, Outcome{Status: 503}, Retry, false},
+		{"the schedule's next attempt would be too late", 2, 90 * time.Minute, Outcome{Status: 503}, Retry, true},
+		{"it is delivered", 1, 0, Outcome{Status: 200}, Deliver, false},
+		{"it is permanent", 1, 0, Outcome{Status: 400}, Fail, false},
+	} {
+		step := p.After(Progress{Attempts: c.attempts, Anchor: epoch}, asked(c.outcome), epoch.Add(c.ended))
+		if !step.Next.IsZero() || step.Decision != c.decision || step.Exhausted != (c.decision == Retry) || step.Expired != c.expired {
+			t.Errorf("%s: %+v", c.name, step)
+		}
+	}
+}
+
 func TestZeroPolicyLosesNothingAndDoesNotPanic(t *testing.T) {
 	var p Policy
 	if first := p.First(Progress{Anchor: epoch}); first.At != epoch {
