@@ -58,7 +58,7 @@ func badSources() []bad {
 		stripe("dedupe by", `,"dedupe":{"by":["luck"]}`, "/dedupe/by/0"),
 		stripe("dedupe window", `,"dedupe":{"window":"long"}`, "/dedupe/window"),
 		stripe("dedupe window shorter than the provider tries", `,"dedupe":{"window":"1h"}`, "/dedupe/window"),
-		stripe("dedupe ignore", `,"dedupe":{"ignore":["sent_at"]}`, "/dedupe/ignore"),
+		stripe("dedupe ignore", `,"dedupe":{"ignore":["sent_at"]}`, "/dedupe/ignore/0"),
 		stripe("on_unverified", `,"on_unverified":"trust"`, "/on_unverified"),
 		stripe("type", `,"type":"nonsense("`, "/type"),
 		stripe("key", `,"key":"nonsense("`, "/key"),
