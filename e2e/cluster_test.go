@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -82,6 +83,40 @@ func (c *child) name() string {
 	return string(all[len(all)-1][1])
 }
 
+var lostLine = regexp.MustCompile(`time=(\S+) level=ERROR msg="this node has lost shards`)
+
+// losses notes when nodes say that their leases were over. Mostly that is what was done to them; on a machine that is busy with other things it
+// also happens by itself.
+func (c *cluster) losses() {
+	c.t.Helper()
+	zero := time.Now().Add(-c.ledger.now())
+	count := 0
+	for _, node := range c.nodes {
+		text, err := os.ReadFile(node.log.Name())
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		name := ""
+		for line := range bytes.Lines(text) {
+			if found := nodeLine.FindSubmatch(line); found != nil {
+				name = string(found[1])
+			}
+			found := lostLine.FindSubmatch(line)
+			if found == nil {
+				continue
+			}
+			at, err := time.Parse(time.RFC3339Nano, string(found[1]))
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			count++
+			end := at.Sub(zero)
+			c.ledger.write(entry{Fault: &history.Fault{Kind: history.Takeover, Node: name, Start: max(0, end-leaseHere), End: end}})
+		}
+	}
+	c.t.Logf("nodes lost their leases %d times", count)
+}
+
 // during notes a fault from before something is done until after.
 func (c *cluster) during(kind history.FaultKind, node string, do func()) {
 	fault := history.Fault{Kind: kind, Node: node, Start: c.ledger.now()}
@@ -158,6 +193,7 @@ func TestClusterThroughFaults(t *testing.T) {
 		}
 		pause(ctx, time.Second)
 	})
+	c.losses()
 	found := c.verdict(5 * time.Minute)
 	for _, x := range c.targets {
 		if len(found) > 0 {
