@@ -32,6 +32,25 @@ func Mutants() []Mutant {
 		GivesUp, LosesOutcomes}
 }
 
+// The mutants of a history of several nodes: each forgets a rule by which they share a store.
+const (
+	IgnoresEpochs       Mutant = "writes what was decided in an epoch that is over"
+	GivesBackAtOnce     Mutant = "gives shards back while something of them is under way"
+	HasNoDeadline       Mutant = "goes on until it is told that its lease is over"
+	CountsFromTheAnswer Mutant = "counts a lease from the answer and not from the question"
+	ForgetsStandings    Mutant = "takes an endpoint over without its standing"
+	ForgetsNewest       Mutant = "takes an endpoint over without what was the newest then"
+	ReadsTooEarly       Mutant = "reads what waits before it owns it"
+	AnswersUnconfirmed  Mutant = "answers a change before every node knows it"
+	RenewsUninformed    Mutant = "renews leases without having read the configuration"
+)
+
+// ClusterMutants lists those of several nodes.
+func ClusterMutants() []Mutant {
+	return []Mutant{IgnoresEpochs, GivesBackAtOnce, HasNoDeadline, CountsFromTheAnswer, ForgetsStandings, ForgetsNewest, ReadsTooEarly,
+		AnswersUnconfirmed, RenewsUninformed}
+}
+
 type faultOf = memory.Fault
 
 // mutate puts the run's mutant between the node and its store.

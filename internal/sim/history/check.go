@@ -10,6 +10,7 @@ import (
 // Check returns every violation in the history, sorted by time.
 func Check(h History) []Violation {
 	c := index(h)
+	c.belated()
 	for _, e := range c.events {
 		c.accepted(e)
 	}

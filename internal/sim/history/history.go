@@ -35,7 +35,15 @@ type History struct {
 	Faults    []Fault
 	Finals    []Final
 	Samples   []Sample
+	Terms     []Term
 	Limits    Limits
+}
+
+// Term is when an endpoint came to an owner, where several nodes share a store. With it every earlier epoch was over.
+type Term struct {
+	Endpoint string
+	Epoch    int64
+	Start    time.Duration
 }
 
 // Limits say how exact the harness's view is. The zero Limits suit a simulation in which everything is instantaneous.
@@ -106,6 +114,7 @@ type Receipt struct {
 	Attempt      int // 1, 2, …; 0: not known
 	Trigger      grapnel.Trigger
 	Node         string // who sent it; empty where there is only one
+	Epoch        int64  // in which it was decided; 0: not known
 }
 
 // automatic says whether the system sent the request of its own accord.
@@ -148,11 +157,13 @@ type Action struct {
 // FaultKind is what was broken on purpose.
 type FaultKind string
 
-// The kinds of Fault. CleanStop and ClockJump never excuse a repetition; only ClockJump excuses an early attempt.
+// The kinds of Fault. CleanStop and ClockJump never excuse a repetition; only ClockJump excuses an early attempt; only Standstill
+// excuses a request that comes after another node took the endpoint.
 const (
 	Crash         FaultKind = "crash"          // the process died without warning
 	CommitUnknown FaultKind = "commit unknown" // the store did not say whether it committed
 	Takeover      FaultKind = "takeover"       // another node took the endpoint
+	Standstill    FaultKind = "standstill"     // the node stood still for longer than its leases may have lasted
 	CleanStop     FaultKind = "clean stop"
 	ClockJump     FaultKind = "clock jump"
 )
@@ -165,7 +176,7 @@ type Fault struct {
 }
 
 func (f *Fault) repeats() bool {
-	return f.Kind == Crash || f.Kind == CommitUnknown || f.Kind == Takeover
+	return f.Kind == Crash || f.Kind == CommitUnknown || f.Kind == Takeover || f.Kind == Standstill
 }
 
 func (f *Fault) overlaps(from, to time.Duration) bool { return f.Start <= to && from <= f.End }

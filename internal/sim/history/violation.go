@@ -23,6 +23,7 @@ const (
 	Overlap      Rule = "OVERLAP"       // two requests of one lane in flight
 	AfterDelete  Rule = "AFTER_DELETE"  // sent after an operator was told that it had stopped
 	Schedule     Rule = "SCHEDULE"      // tried again earlier than configured
+	Stale        Rule = "STALE"         // sent by a node after another one took the endpoint
 	Conserve     Rule = "CONSERVE"      // the books do not balance: deliveries, positions or attempts
 )
 

@@ -1,0 +1,367 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/sim/history"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/memory"
+	"github.com/grapnelhq/grapnel/policy"
+)
+
+// Histories of several nodes that share a store. They are worlds of their own, so that a seed of the histories of one node means what it
+// always has. The shell that is modelled here (member.go, tenure.go) is the one of package engine: leases by the store's clock, a deadline of
+// the node's own a second earlier, epochs on every write, leaving before giving back, a change answered once every node knows it.
+//
+// Besides what befalls one node, nodes stand still for longer than their leases last and go on with what they believed before, are cut off
+// from the store, hear late or never from each other, stop and come back, and take from each other what is theirs.
+
+// ClusterOutcome is what a history of several nodes came to.
+type ClusterOutcome struct {
+	Outcome
+	Takeovers int // shards taken although nobody had given them back
+	Handovers int // shards given back
+	Pauses    int // nodes that stood still
+	Refused   int // writes of an epoch that was over
+	Late      int // requests sent in an epoch that was over
+}
+
+// RunCluster plays one history of several nodes.
+func RunCluster(o Options) ClusterOutcome {
+	c := newCluster(o)
+	c.setUp()
+	for _, s := range c.slots {
+		c.agenda.in(c.between(0, 3*time.Second), func() { c.start(s) })
+	}
+	c.agenda.until(chaosTime)
+	c.heal()
+	for end := c.agenda.now + healTime; c.agenda.now < end && !c.quiet() && len(c.excesses) == 0; {
+		c.agenda.until(c.agenda.now + time.Minute)
+	}
+	c.collect()
+	var violations []history.Violation
+	if len(c.excesses) == 0 { // else it was not played to its end
+		violations = history.Check(c.history)
+	}
+	return ClusterOutcome{
+		Outcome:   Outcome{History: c.history, Violations: violations, Excesses: c.excesses, Steps: c.steps, Repaired: len(c.history.Faults)},
+		Takeovers: c.shards.taken, Handovers: c.shards.given, Pauses: c.pauses, Refused: c.shards.refused, Late: c.late,
+	}
+}
+
+// cluster is everything of one run.
+type cluster struct {
+	options   Options
+	rand      *rand.Rand
+	agenda    agenda
+	base      time.Time
+	lease     time.Duration
+	model     *memory.Store
+	shards    *shardBook
+	plan      troubles
+	healing   bool
+	slots     []*slot
+	targets   []*target
+	events    []*published
+	byID      map[string]*published
+	committed map[string][]string
+	over      map[int64]time.Duration
+	history   history.History
+	excesses  []string
+	trying    int
+	steps     int
+	pauses    int
+	late      int
+	token     int64
+	orders    map[int64]func(error)
+}
+
+// slot is a machine on which nodes live, one after the other.
+type slot struct {
+	name   string
+	skew   time.Duration
+	cut    bool // the store cannot be reached from here
+	cutAt  time.Duration
+	lives  int
+	member *member // nil: it is down
+}
+
+// troubles are what a seed lets happen, each with a probability.
+type troubles struct {
+	crash, stop, pause, cut                          float64
+	storeError, storeUnknown, slow                   float64
+	hintLost, hintDouble, hintLate, loadLate, peer   float64
+	receiverDown, receiverSlow, answerLost, operator float64
+}
+
+func newCluster(o Options) *cluster {
+	c := &cluster{
+		options: o, rand: rand.New(rand.NewPCG(o.Seed, 0x6e_6f64_6573)), base: time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC),
+		model: memory.New(), byID: map[string]*published{}, committed: map[string][]string{}, over: map[int64]time.Duration{},
+		orders: map[int64]func(error){},
+	}
+	c.agenda.rand = c.rand
+	c.lease = c.between(8*time.Second, 15*time.Second)
+	maybe := func() float64 {
+		if c.rand.IntN(2) == 0 {
+			return 0
+		}
+		return c.rand.Float64() * c.rand.Float64()
+	}
+	c.plan = troubles{
+		crash: maybe(), stop: maybe(), pause: maybe(), cut: maybe(),
+		storeError: maybe() / 4, storeUnknown: maybe() / 4, slow: maybe() / 8,
+		hintLost: maybe(), hintDouble: maybe(), hintLate: maybe(), loadLate: maybe(), peer: maybe(),
+		receiverDown: maybe(), receiverSlow: maybe(), answerLost: maybe() / 2, operator: maybe(),
+	}
+	for i := range 2 + c.rand.IntN(3) {
+		c.slots = append(c.slots, &slot{name: fmt.Sprintf("n%d", i), skew: c.between(-10*time.Millisecond, 10*time.Millisecond)})
+	}
+	c.shards = newShardBook(c, 1+c.rand.IntN(6))
+	c.history.Limits = history.Limits{Commit: 10 * time.Second, Transit: 100 * time.Millisecond}
+	return c
+}
+
+func (c *cluster) chance(p float64) bool { return !c.healing && c.rand.Float64() < p }
+
+func (c *cluster) between(a, b time.Duration) time.Duration {
+	return a + time.Duration(c.rand.Int64N(int64(b-a)+1))
+}
+
+func (c *cluster) trace(format string, args ...any) {
+	if c.options.Trace != nil {
+		c.options.Trace(c.agenda.now, fmt.Sprintf(format, args...))
+	}
+}
+
+func (c *cluster) excess(format string, args ...any) {
+	c.excesses = append(c.excesses, fmt.Sprintf("%v: ", c.agenda.now)+fmt.Sprintf(format, args...))
+}
+
+func (c *cluster) is(m Mutant) bool { return c.options.Mutant == m }
+
+// setUp creates the endpoints and plans everything that people and chance will do.
+func (c *cluster) setUp() {
+	all := kinds()
+	for i := range 2 + c.rand.IntN(4) {
+		k := all[c.rand.IntN(len(all))]
+		p, err := policy.Parse([]byte(k.json))
+		if err != nil {
+			panic(err)
+		}
+		ep := grapnel.Endpoint{ID: fmt.Sprintf("ep_%d", i), Tenant: fmt.Sprintf("t%d", i%2), Policy: p, Status: grapnel.EndpointEnabled,
+			Ordering: grapnel.OrderByKey, MaxConcurrency: 1 + c.rand.IntN(4), URL: fmt.Sprintf("http://host%d.test/", c.rand.IntN(2))}
+		if c.rand.IntN(5) == 0 {
+			ep.Ordering = grapnel.Unordered
+		}
+		if _, err := c.model.PutEndpoint(context.Background(), store.Everyone(), ep, store.With{}); err != nil {
+			panic(err)
+		}
+		c.targets = append(c.targets, &target{c: c, id: ep.ID, tenant: ep.Tenant, most: ep.MaxConcurrency})
+		k.limits.ID, k.limits.Unordered, k.limits.Timeout = ep.ID, ep.Ordering == grapnel.Unordered, 5*time.Second
+		if !k.limits.Blocks {
+			k.limits.Permanent = []int{404, 410}
+		}
+		c.history.Endpoints = append(c.history.Endpoints, k.limits)
+	}
+	for k := range 1 + c.rand.IntN(6) {
+		for range 1 + c.rand.IntN(5)/4 {
+			key := fmt.Sprintf("k%d", k)
+			if c.rand.IntN(8) == 0 {
+				key = ""
+			}
+			c.agenda.in(c.between(0, 10*time.Second), func() { c.publish(key, fmt.Sprintf("t%d", k%2), 3+c.rand.IntN(12)) })
+		}
+	}
+	c.misfortunes()
+}
+
+// misfortunes plans what goes wrong and what operators do.
+func (c *cluster) misfortunes() {
+	every := func(mean time.Duration, p float64, do func()) {
+		var next func()
+		next = func() {
+			c.agenda.in(c.between(0, 2*mean), func() {
+				if !c.healing {
+					if c.chance(p) {
+						do()
+					}
+					next()
+				}
+			})
+		}
+		next()
+	}
+	every(8*time.Second, c.plan.crash, func() { c.crash(c.anywhere()) })
+	every(8*time.Second, c.plan.stop, func() { c.stop(c.anywhere()) })
+	every(5*time.Second, c.plan.pause, func() { c.pause(c.anywhere()) })
+	every(8*time.Second, c.plan.cut, func() { c.cutOff(c.anywhere()) })
+	every(5*time.Second, c.plan.receiverDown, func() { t := c.anyone(); t.down = !t.down })
+	every(5*time.Second, c.plan.receiverSlow, func() { t := c.anyone(); t.slow = !t.slow })
+	every(5*time.Second, c.plan.operator, c.operate)
+}
+
+func (c *cluster) anywhere() *slot { return c.slots[c.rand.IntN(len(c.slots))] }
+func (c *cluster) anyone() *target { return c.targets[c.rand.IntN(len(c.targets))] }
+
+// someone is a node that takes calls, or nil.
+func (c *cluster) someone() *member {
+	if m := c.anywhere().member; m != nil && !m.draining {
+		return m
+	}
+	return nil
+}
+
+// crash kills a node. In a while another one starts there, which is nobody's owner yet.
+func (c *cluster) crash(s *slot) {
+	if s.member == nil {
+		return
+	}
+	c.trace("%s crashes", s.name)
+	down := c.between(10*time.Millisecond, 20*time.Second)
+	since := c.agenda.now
+	if c.agenda.now-s.member.troubled < 4*time.Second && s.cutAt > 0 {
+		since = s.cutAt // what could not be recorded since then dies with it
+	}
+	c.history.Faults = append(c.history.Faults, history.Fault{Kind: history.Crash, Node: s.name, Start: since, End: c.agenda.now + down})
+	c.gone(s)
+	c.agenda.in(down, func() { c.start(s) })
+}
+
+// gone ends a life.
+func (c *cluster) gone(s *slot) {
+	s.member.gone = true
+	for _, t := range c.targets {
+		t.hangUp(s.member)
+	}
+	s.member = nil
+}
+
+// stop stops a node as an operator would.
+func (c *cluster) stop(s *slot) {
+	if s.member == nil || s.member.draining {
+		return
+	}
+	c.trace("%s is stopped", s.name)
+	c.history.Faults = append(c.history.Faults, history.Fault{Kind: history.CleanStop, Node: s.name, Start: c.agenda.now, End: c.agenda.now})
+	s.member.drain()
+}
+
+// pause lets a node stand still: what was decided is done when it goes on, and what came meanwhile is heard then.
+func (c *cluster) pause(s *slot) {
+	m := s.member
+	if m == nil || m.frozen > c.agenda.now {
+		return
+	}
+	d := c.between(10*time.Millisecond, 2*c.lease)
+	m.frozen = c.agenda.now + d
+	m.trouble(m.frozen)
+	c.pauses++
+	c.trace("%s stands still for %v", s.name, d)
+	if d > 2*time.Second { // it renews its leases long before they are over, so less costs it nothing
+		c.history.Faults = append(c.history.Faults, history.Fault{Kind: history.Standstill, Node: s.name, Start: c.agenda.now, End: m.frozen})
+	}
+}
+
+// cutOff keeps a node from the store. It has to stop by its own clock.
+func (c *cluster) cutOff(s *slot) {
+	if s.cut {
+		return
+	}
+	d := c.between(10*time.Millisecond, 3*c.lease)
+	s.cut, s.cutAt = true, c.agenda.now
+	c.trace("%s cannot reach the store for %v", s.name, d)
+	if s.member != nil {
+		s.member.trouble(c.agenda.now)
+	}
+	c.agenda.in(d, func() {
+		s.cut = false
+		if s.member != nil {
+			s.member.trouble(c.agenda.now)
+		}
+	})
+}
+
+// heal ends all faults and opens what was closed.
+func (c *cluster) heal() {
+	c.trace("heal")
+	c.healing = true
+	for _, t := range c.targets {
+		t.down, t.slow = false, false
+	}
+	c.tend()
+}
+
+// tend is what a careful operator does until all is quiet.
+func (c *cluster) tend() {
+	if m := c.someone(); m != nil {
+		for _, ep := range c.configuration().Endpoints {
+			if ep.Status != grapnel.EndpointEnabled && ep.DeletedAt.IsZero() {
+				m.act(ep.ID, history.Enable, func(ep *grapnel.Endpoint) { ep.Status, ep.DisabledReason = grapnel.EndpointEnabled, "" })
+			}
+		}
+		for _, d := range c.deliveries() {
+			if d.Waiting.Blocked && !d.Status.Final() {
+				m.skip(&d)
+			}
+		}
+	}
+	c.agenda.in(30*time.Second, c.tend)
+}
+
+func (c *cluster) quiet() bool {
+	for _, d := range c.deliveries() {
+		if !d.Status.Final() {
+			return false
+		}
+	}
+	return c.trying == 0
+}
+
+func (c *cluster) configuration() store.Config {
+	conf, err := c.model.Config(context.Background())
+	if err != nil {
+		panic(err)
+	}
+	return conf
+}
+
+func (c *cluster) deliveries() []grapnel.Delivery {
+	all, err := c.model.DeliveryList(context.Background(), store.Everyone(), store.DeliveryQuery{Limit: 1 << 30})
+	if err != nil {
+		panic(err)
+	}
+	return all
+}
+
+// collect completes the history with what the system says at the end.
+func (c *cluster) collect() {
+	for i := range c.history.Publishes {
+		p := &c.history.Publishes[i]
+		if endpoints, ok := c.committed[p.ID]; ok {
+			p.Endpoints = endpoints
+		}
+	}
+	all := c.deliveries()
+	slices.Reverse(all)
+	ids := make(map[int64]string, len(all))
+	for i := range all {
+		d := &all[i]
+		ids[d.Seq] = d.ID()
+		f := history.Final{Delivery: d.ID(), Event: d.EventID, Endpoint: d.EndpointID, Position: d.Position,
+			Status: d.Status, ReasonCode: d.ReasonCode, Attempts: d.AttemptsMade, Finished: c.over[d.Seq]}
+		if d.ReplayOf != 0 {
+			f.ReplayOf = ids[d.ReplayOf]
+		}
+		c.history.Finals = append(c.history.Finals, f)
+	}
+	slices.SortStableFunc(c.history.Receipts, func(a, b history.Receipt) int { return int(a.Start - b.Start) })
+	if off, err := c.model.Imbalance(context.Background()); off != 0 || err != nil {
+		c.excess("the books are off by %d, %v", off, err)
+	}
+}

@@ -1,0 +1,49 @@
+package history
+
+import (
+	"slices"
+	"time"
+)
+
+// belated sets aside what was sent in an epoch that was over. A node that stood still between its last look and the writing of a request
+// sends that one when it goes on, whatever has happened since: one request in each lane for each time it stood still. A receiver knows it by its
+// lower epoch. Such a request is in no order and changes nothing; any other one of an epoch that is over is a violation.
+func (c *checker) belated() {
+	if len(c.Terms) == 0 {
+		return
+	}
+	terms := map[string][]Term{}
+	for _, t := range c.Terms {
+		terms[t.Endpoint] = append(terms[t.Endpoint], t)
+	}
+	for _, l := range c.lanes {
+		spent := map[int]bool{}
+		for _, d := range l.deliveries {
+			d.receipts = slices.DeleteFunc(d.receipts, func(r *Receipt) bool {
+				since, over := replaced(terms[r.Endpoint], r)
+				if !over {
+					return false
+				}
+				for i := range c.Faults {
+					f := &c.Faults[i]
+					if f.Kind == Standstill && f.Node == r.Node && !spent[i] && f.overlaps(r.Start-c.Limits.Transit, r.Start) {
+						spent[i] = true
+						return true
+					}
+				}
+				c.report(Stale, d, r.Start, "sent by %s in epoch %d, which was over since %v", r.Node, r.Epoch, since)
+				return true
+			})
+		}
+	}
+}
+
+// replaced says whether a later epoch than a request's had begun when it came, and when.
+func replaced(terms []Term, r *Receipt) (since time.Duration, over bool) {
+	for _, t := range terms {
+		if t.Epoch > r.Epoch && t.Start < r.Start && (!over || t.Start < since) {
+			since, over = t.Start, true
+		}
+	}
+	return since, over
+}
