@@ -171,6 +171,7 @@ func TestRequests(t *testing.T) {
 		{args: `policies create {"timeout":"1s"} --name p`, want: request{"POST", "/v1/policies", `{"name":"p","timeout":"1s"}`, ""}},
 		{args: `policies delete pol_1`, want: request{"DELETE", "/v1/policies/pol_1", "", ""}},
 		{args: `keys create --name ci --scope publish,read --tenant t`, want: request{"POST", "/v1/keys", `{"name":"ci","scopes":["publish","read"],"tenant":"t"}`, ""}},
+		{args: `cluster status`, want: request{"GET", "/v1/cluster", "", ""}},
 		{args: `keys list`, want: request{"GET", "/v1/keys?limit=50", "", ""}},
 		{args: `keys delete key_1`, want: request{"DELETE", "/v1/keys/key_1", "", ""}},
 	} {

@@ -28,7 +28,7 @@ func run(ctx context.Context, w *cli.World) int {
 
 func (s *session) root() *cobra.Command {
 	root := group("grapnel", "Reliable webhooks: every event that is accepted arrives",
-		s.serve(), s.dev(), s.send(), s.events(), s.deliveries(), s.dlq(), s.replay(), s.stats(), s.tail(), s.sources(), s.inbox(), s.queues(), s.listen(), s.outbox(), s.reconcile(), s.endpoints(), s.policies(), s.keys(), s.audit(), s.migrate(), s.simulate(), s.version())
+		s.serve(), s.dev(), s.send(), s.events(), s.deliveries(), s.dlq(), s.replay(), s.stats(), s.tail(), s.sources(), s.inbox(), s.queues(), s.listen(), s.outbox(), s.reconcile(), s.endpoints(), s.policies(), s.keys(), s.audit(), s.cluster(), s.migrate(), s.simulate(), s.version())
 	root.Long = "Grapnel takes events and delivers each to every endpoint that wants it, in order, until it has arrived.\n\n" +
 		"grapnel dev shows how on your own machine, grapnel serve is the server, and the other commands talk to one."
 	root.Example = "grapnel dev\n" +

@@ -20,6 +20,7 @@ package api
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
 	"io"
 	"log/slog"
@@ -55,6 +56,9 @@ type Options struct {
 	Log          *slog.Logger                  // nil: nothing is logged
 	Metrics      http.Handler                  // serves /metrics; nil: there are none
 	Ready        func() error                  // why /readyz should say no; nil: always ready
+
+	// Cluster says who shares the store; nil: nobody is known to.
+	Cluster func(context.Context) (grapnel.Cluster, error)
 }
 
 // DefaultMaxEvent is the largest data of an event unless Options say otherwise.

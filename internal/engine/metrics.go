@@ -27,6 +27,7 @@ type Metrics struct {
 	breakers       *prometheus.CounterVec
 	purged         prometheus.Counter
 	imbalance      prometheus.Gauge
+	lost           prometheus.Counter
 	more           []prometheus.Collector // that ask the engine
 
 	mu      sync.Mutex
@@ -59,12 +60,16 @@ func newMetrics(e *Engine) *Metrics {
 			Help: "Deliveries, and events that had none, that were removed because they had been over for as long as they are kept."}),
 		imbalance: prometheus.NewGauge(prometheus.GaugeOpts{Name: "grapnel_audit_imbalance",
 			Help: "Deliveries made, less those that wait, ended and were purged. Anything but 0 is a defect."}),
+		lost: prometheus.NewCounter(prometheus.CounterOpts{Name: "grapnel_shards_lost_total",
+			Help: "Shards that this node did not give up itself: their lease was over, or another node had them."}),
 		more: []prometheus.Collector{
 			prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "grapnel_pending",
 				Help: "Deliveries that are not over."}, func() float64 { return float64(e.pending.all()) }),
 			prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "grapnel_commit_average_seconds",
 				Help: "How long a commit takes, as publishes and outcomes wait for it, averaged over five seconds. New work is refused by it."},
 				func() float64 { return e.admission.commit().Seconds() }),
+			shares{e, prometheus.NewDesc("grapnel_shards", "Shards that this node has, by whether it is giving them up.", []string{"state"}, nil),
+				prometheus.NewDesc("grapnel_nodes", "Nodes that this one takes to be there, itself among them.", nil, nil)},
 			states{e, prometheus.NewDesc("grapnel_endpoints", "Endpoints, by how they are doing.", []string{"state"}, nil)},
 		},
 		open:    map[string]bool{},
@@ -79,7 +84,7 @@ func newMetrics(e *Engine) *Metrics {
 // Collectors are what a registry registers.
 func (m *Metrics) Collectors() []prometheus.Collector {
 	return append([]prometheus.Collector{m.events, m.duplicates, m.deliveries, m.attempts, m.seconds, m.lag, m.recordFailures, m.shed,
-		m.breakers, m.purged, m.imbalance}, m.more...)
+		m.breakers, m.purged, m.imbalance, m.lost}, m.more...)
 }
 
 // Metrics returns the engine's numbers.

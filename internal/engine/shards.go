@@ -138,6 +138,7 @@ func (s *shards) expire() {
 	})
 	if len(over) > 0 {
 		s.e.log.Error("this node has lost shards: their lease is over", "shards", len(over))
+		s.e.metrics.lost.Add(float64(len(over)))
 		s.leave(over)
 	}
 }

@@ -70,7 +70,7 @@ func (s *shards) patience() time.Duration {
 // renew makes the leases last.
 func (s *shards) renew(ctx context.Context) error {
 	asked := time.Now()
-	if asked.Sub(s.renewed) < s.cluster.Lease/3 {
+	if asked.Sub(s.renewed) < s.renewal() {
 		return nil
 	}
 	owned := s.owned(nil)
@@ -116,7 +116,7 @@ func (s *shards) owned(kind func(int, *holding) bool) []store.Owned {
 func (s *shards) look(ctx context.Context) error {
 	me := s.cluster.Node
 	me.Draining = s.leavesAll()
-	nodes, err := s.cluster.Ownership.Beat(ctx, me, s.cluster.Lease/2)
+	nodes, err := s.cluster.Ownership.Beat(ctx, me, s.presence())
 	if err != nil {
 		return err
 	}

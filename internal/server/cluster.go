@@ -54,6 +54,20 @@ func (s *Server) advertised() (string, error) {
 	return "http://" + net.JoinHostPort(host, port), nil
 }
 
+// cluster says who shares the store. A server whose store is its own is alone and has everything.
+func (s *Server) cluster(node string) func(context.Context) (grapnel.Cluster, error) {
+	if s.peers != nil {
+		return s.engine.Cluster
+	}
+	return func(context.Context) (grapnel.Cluster, error) {
+		is := grapnel.Member{ID: node, Address: s.URL(), State: grapnel.MemberUp}
+		if s.ready() != nil {
+			is.State = grapnel.MemberDraining
+		}
+		return grapnel.Cluster{Asked: node, Nodes: []grapnel.Member{is}}, nil
+	}
+}
+
 // besides puts what other nodes ask beside the API.
 func (s *Server) besides(secret string, api http.Handler) http.Handler {
 	if s.peers == nil {

@@ -165,6 +165,7 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 		Keep:         store.Keep{For: o.Retention, Rules: o.Rules},
 		Metrics:      s.metrics(measured...),
 		Ready:        s.ready,
+		Cluster:      s.cluster(node),
 	})))
 	s.http.ErrorLog = slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug) // callers' broken connections, mostly
 	return s, nil

@@ -31,6 +31,8 @@ type Ownership interface {
 	Fresh(ctx context.Context, shards []int, after int64, limit int) ([]Head, error)
 	// Beat says that a node is there, and returns all that have said so within a time, by id.
 	Beat(ctx context.Context, node Node, within time.Duration) ([]Node, error)
+	// Nodes returns the same without saying anything.
+	Nodes(ctx context.Context, within time.Duration) ([]Node, error)
 	// Leave says that a node is not there any more.
 	Leave(ctx context.Context, node string) error
 	// Secret is what nodes show each other to be believed: who can read the store is one of them.

@@ -138,6 +138,11 @@ func (s *Store) Beat(ctx context.Context, node store.Node, within time.Duration)
 	if _, err := s.pool.Exec(ctx, beatSQL, node.ID, node.Address, node.Draining); err != nil {
 		return nil, readError(ctx, err)
 	}
+	return s.Nodes(ctx, within)
+}
+
+// Nodes uses the database's clock.
+func (s *Store) Nodes(ctx context.Context, within time.Duration) (all []store.Node, err error) {
 	rows, err := s.pool.Query(ctx, nodesQuery, within.Microseconds())
 	if err != nil {
 		return nil, readError(ctx, err)

@@ -105,6 +105,14 @@ func TestBeat(t *testing.T) {
 	if err != nil || len(there) != 2 || there[0].Address != "http://a" || !there[1].Draining || there[1].Ago < 0 || there[1].Ago > time.Minute {
 		t.Fatalf("%+v, %v", there, err)
 	}
+	for range 2 { // asking changes nothing
+		if there, err = all[0].Nodes(t.Context(), time.Minute); err != nil || len(there) != 2 || there[0].ID != "a" || there[1].Address != "http://b" || !there[1].Draining {
+			t.Fatalf("%+v, %v", there, err)
+		}
+	}
+	if there, err = all[0].Nodes(t.Context(), -time.Second); err != nil || len(there) != 0 {
+		t.Fatalf("within no time: %+v, %v", there, err)
+	}
 	if err := all[0].Leave(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/cli"
+)
+
+func (s *session) cluster() *cobra.Command {
+	return group("cluster", "Look at the nodes that share a database", s.clusterStatus())
+}
+
+func (s *session) clusterStatus() *cobra.Command {
+	return &cobra.Command{
+		Use: "status", Short: "Show the nodes, and who decides about how many shards of the endpoints", Args: takes(cobra.NoArgs),
+		Long: "Show the nodes that share a PostgreSQL database, and who decides about how many shards of the endpoints. LAGGING are shards that the node should have renewed " +
+			"already; SETTLED is how many it has once all has come to rest. Shards without a node wait: nothing of their endpoints is attempted.",
+		RunE: s.ask(func(ctx context.Context, r reader, _ []string) (cli.View, error) {
+			c, err := r.Cluster(ctx)
+			if err != nil {
+				return cli.View{}, err
+			}
+			part := cli.Part{Title: clusterTitle(c), Head: []string{"NODE", "ADDRESS", "STATE", "SEEN", "SHARDS", "SETTLED", "LAGGING"}}
+			v := cli.View{JSON: c.JSON()}
+			for _, m := range c.Nodes {
+				seen := time.Duration(m.Seen * float64(time.Second)).Round(100 * time.Millisecond).String()
+				row := []string{m.ID, m.Address, m.State, seen, strconv.Itoa(m.Shards), strconv.Itoa(m.Intended), strconv.Itoa(m.Lagging)}
+				if !c.Shared {
+					row = append(row[:3], "", "all", "all", "")
+				}
+				part.Rows = append(part.Rows, row)
+				v.Items = append(v.Items, cli.Item{Name: m.ID, JSON: cli.Encode(m)})
+			}
+			v.Parts = []cli.Part{part}
+			return v, nil
+		}),
+	}
+}
+
+// clusterTitle says in a sentence how it is.
+func clusterTitle(c *client.Cluster) string {
+	if !c.Shared {
+		return "one node, whose store is its own: everything is decided by it"
+	}
+	text := fmt.Sprintf("%d nodes, all of %d shards have one", len(c.Nodes), c.Shards)
+	if c.Unowned > 0 {
+		text = fmt.Sprintf("%d nodes, %d of %d shards have none: nothing of their endpoints is attempted", len(c.Nodes), c.Unowned, c.Shards)
+	}
+	lagging := 0
+	for _, m := range c.Nodes {
+		lagging += m.Lagging
+	}
+	if lagging > 0 {
+		text += fmt.Sprintf("; %d are about to be lost", lagging)
+	}
+	return text
+}

@@ -1,0 +1,107 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// Nodes are told for a while after they were seen last, so that who looks for one that is gone finds it.
+const rememberNodes = time.Hour
+
+// presence is within which time a node has to say that it is there.
+func (s *shards) presence() time.Duration { return s.cluster.Lease / 2 }
+
+// renewal is after which part of a lease it is renewed.
+func (s *shards) renewal() time.Duration { return s.cluster.Lease / 3 }
+
+// Cluster says who shares the store, as the store knows it now. Without others there is nobody to tell of.
+func (e *Engine) Cluster(ctx context.Context) (grapnel.Cluster, error) {
+	if e.shards == nil {
+		return grapnel.Cluster{}, nil
+	}
+	s := e.shards
+	nodes, err := s.cluster.Ownership.Nodes(ctx, rememberNodes)
+	if err != nil {
+		return grapnel.Cluster{}, err
+	}
+	there, err := s.cluster.Ownership.ShardList(ctx)
+	if err != nil {
+		return grapnel.Cluster{}, err
+	}
+	return s.overview(nodes, there), nil
+}
+
+// overview puts together who is there and who has what.
+func (s *shards) overview(nodes []store.Node, there []store.Shard) grapnel.Cluster {
+	c := grapnel.Cluster{Asked: s.cluster.Node.ID, Shared: true, Shards: len(there), Free: []int{}}
+	var present []store.Node
+	at := map[string]int{}
+	for i, n := range nodes {
+		m := grapnel.Member{ID: n.ID, Address: n.Address, Seen: n.Ago, State: grapnel.MemberUp}
+		switch {
+		case n.Ago > s.presence():
+			m.State = grapnel.MemberSilent
+		default:
+			if n.Draining {
+				m.State = grapnel.MemberDraining
+			}
+			present = append(present, n)
+		}
+		at[n.ID] = i
+		c.Nodes = append(c.Nodes, m)
+	}
+	for _, is := range there {
+		if i, known := at[wanted(present, is.Number)]; known {
+			c.Nodes[i].Intended++
+		}
+		i, known := at[is.Owner]
+		switch {
+		case is.Owner == "" || is.Left <= 0:
+			c.Free = append(c.Free, is.Number)
+		case known:
+			c.Nodes[i].Shards++
+			// Two thirds of a lease are left when it is renewed; when it is half of that, a renewal has not come through.
+			if is.Left < s.renewal() {
+				c.Nodes[i].Lagging++
+			}
+		}
+	}
+	return c
+}
+
+// shares are the numbers of a node that shares the store.
+type shares struct {
+	e             *Engine
+	shards, nodes *prometheus.Desc
+}
+
+// Describe says what Collect will give.
+func (m shares) Describe(to chan<- *prometheus.Desc) { to <- m.shards; to <- m.nodes }
+
+// Collect gives the numbers of now; none where the store is this node's alone.
+func (m shares) Collect(to chan<- prometheus.Metric) {
+	s := m.e.shards
+	if s == nil {
+		return
+	}
+	held, leaving := 0, 0
+	s.mu.RLock()
+	for _, h := range s.held {
+		if h.leaving == nil {
+			held++
+		} else {
+			leaving++
+		}
+	}
+	nodes := len(s.nodes)
+	s.mu.RUnlock()
+	for state, n := range map[string]int{"held": held, "leaving": leaving} {
+		to <- prometheus.MustNewConstMetric(m.shards, prometheus.GaugeValue, float64(n), state)
+	}
+	to <- prometheus.MustNewConstMetric(m.nodes, prometheus.GaugeValue, float64(nodes))
+}

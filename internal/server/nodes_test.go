@@ -1,0 +1,285 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/postgres/pgtest"
+)
+
+// member is a node, and what stands between it and the database.
+type member struct {
+	running
+	*client.Client
+	proxy *pgtest.Proxy
+}
+
+// members start some on one database.
+func members(t *testing.T, n int) (all []member, db *pgtest.Server) {
+	t.Helper()
+	db, err := pgtest.Start(t.Context(), pgtest.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := db.Create(t.Context(), "grapnel"); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir()) // where admin keys go
+	for range n {
+		proxy, err := db.NewProxy()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = proxy.Close() })
+		o := options("")
+		o.Store, o.Lease, o.AdminKey = proxy.URL("grapnel"), LeastLease, testKey
+		s := start(t, o)
+		all = append(all, member{s, s.client(t, testKey), proxy})
+	}
+	return all, db
+}
+
+func (m member) status(t *testing.T) *client.Cluster {
+	t.Helper()
+	c, err := m.Cluster(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// settled says whether nodes have all shards, each as many as it is to have.
+func settled(c *client.Cluster, up int) bool {
+	there, have := 0, 0
+	for _, m := range c.Nodes {
+		if m.State == "up" {
+			there++
+			have += m.Shards
+		}
+		if m.Shards != m.Intended {
+			return false
+		}
+	}
+	return there == up && have == store.Shards && c.Unowned == 0
+}
+
+// measured is a number of a node's own.
+func (m member) measured(t *testing.T, name string) float64 {
+	t.Helper()
+	rq, err := http.NewRequestWithContext(t.Context(), http.MethodGet, m.URL()+"/metrics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(rq)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if rest, is := strings.CutPrefix(line, name+" "); is {
+			n, err := strconv.ParseFloat(strings.TrimSpace(rest), 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+	}
+	t.Fatalf("there is no %s", name)
+	return 0
+}
+
+// TestClusterStatus: three nodes divide what there is. One is cut off from the database: it loses its shards, the others tell of it and take them.
+func TestClusterStatus(t *testing.T) {
+	nodes, _ := members(t, 3)
+	poll(t, "three nodes divide the shards", func() bool { return settled(nodes[0].status(t), 3) })
+	first := nodes[0].status(t)
+	held := 0.0
+	for i, n := range nodes {
+		held += n.measured(t, `grapnel_shards{state="held"}`)
+		if there := n.measured(t, "grapnel_nodes"); there != 3 {
+			t.Errorf("node %d takes %v to be there", i, there)
+		}
+		if lost := n.measured(t, "grapnel_shards_lost_total"); lost != 0 {
+			t.Errorf("node %d has lost %v", i, lost)
+		}
+		if c := n.status(t); !c.Shared || c.Shards != store.Shards || !slices.ContainsFunc(c.Nodes, func(m client.Member) bool { return m.ID == c.Node && m.Address == n.URL() }) {
+			t.Errorf("node %d says %+v", i, c)
+		}
+	}
+	if held != store.Shards {
+		t.Errorf("they hold %v", held)
+	}
+
+	gone := nodes[2].status(t).Node
+	nodes[2].proxy.Cut(true)
+	seen := map[string]bool{}
+	poll(t, "two nodes have everything", func() bool {
+		c := nodes[0].status(t)
+		for _, m := range c.Nodes {
+			if m.ID == gone && m.Lagging > 0 {
+				seen["lagging"] = true
+			}
+			if m.ID == gone && m.State == "silent" {
+				seen["silent"] = true
+			}
+		}
+		if c.Unowned > 0 {
+			seen["unowned"] = true
+		}
+		return settled(c, 2)
+	})
+	if !seen["lagging"] || !seen["silent"] {
+		t.Errorf("of what goes before, it was told: %v", seen)
+	}
+	poll(t, "who is cut off knows that it has lost them", func() bool {
+		return nodes[2].measured(t, `grapnel_shards{state="held"}`) == 0 && nodes[2].measured(t, "grapnel_shards_lost_total") > 0
+	})
+	var refused *client.Error
+	if _, err := nodes[2].Cluster(t.Context()); !errors.As(err, &refused) || refused.Status != http.StatusServiceUnavailable {
+		t.Errorf("who is cut off says %v", err)
+	}
+	nodes[2].proxy.Cut(false)
+	poll(t, "it comes back", func() bool { return settled(nodes[0].status(t), 3) })
+	if again := nodes[0].status(t); len(again.Nodes) != len(first.Nodes) {
+		t.Errorf("now there are %+v", again.Nodes)
+	}
+}
+
+// TestDrainingNode: while a node finishes what is in flight it is not ready, the others know, and have its shards when it has gone.
+func TestDrainingNode(t *testing.T) {
+	nodes, _ := members(t, 3)
+	poll(t, "three nodes divide the shards", func() bool { return settled(nodes[0].status(t), 3) })
+	arrived, release := make(chan string, 64), make(chan struct{})
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		arrived <- r.Header.Get("grapnel-node")
+		<-release
+	}))
+	defer receiver.Close()
+	if _, err := nodes[0].CreateEndpoint(t.Context(), client.NewEndpoint{URL: receiver.URL}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := nodes[0].Publish(t.Context(), client.NewEvent{Type: "a.b", Data: []byte("{}")}); err != nil {
+		t.Fatal(err)
+	}
+	by := <-arrived
+	at := slices.IndexFunc(nodes, func(m member) bool { return m.status(t).Node == by })
+	leaving, other := nodes[at], nodes[(at+1)%len(nodes)]
+	if code, err := readiness(t.Context(), leaving); code != 200 {
+		t.Fatalf("before, it says %d, %v", code, err)
+	}
+	stopped := make(chan error, 1)
+	go func() { stopped <- leaving.stop() }()
+	poll(t, "the others know that it drains", func() bool {
+		return slices.ContainsFunc(other.status(t).Nodes, func(m client.Member) bool { return m.ID == by && m.State == "draining" && m.Draining && m.Shards > 0 })
+	})
+	if code, err := readiness(t.Context(), leaving); err == nil && code != http.StatusServiceUnavailable {
+		t.Errorf("while it drains, it says %d", code)
+	}
+	if code, err := readiness(t.Context(), other); code != 200 {
+		t.Errorf("another one says %d, %v", code, err)
+	}
+	close(release)
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+	poll(t, "the others have everything", func() bool { c := other.status(t); return settled(c, 2) && len(c.Nodes) == 2 })
+	if more := len(arrived); more != 0 {
+		t.Errorf("it was sent %d times more", more)
+	}
+}
+
+func readiness(ctx context.Context, m member) (int, error) {
+	rq, err := http.NewRequestWithContext(ctx, http.MethodGet, m.URL()+"/readyz", nil)
+	if err != nil {
+		return 0, err
+	}
+	resp, err := http.DefaultClient.Do(rq)
+	if err != nil {
+		return 0, err
+	}
+	return resp.StatusCode, resp.Body.Close()
+}
+
+// TestExpandedSchema: nodes that run go on under a schema of which they do not know the last steps, as long as these only add. One that is
+// started is refused.
+func TestExpandedSchema(t *testing.T) {
+	nodes, db := members(t, 2)
+	got := make(chan string, 100)
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r.Header.Get("webhook-id") }))
+	defer receiver.Close()
+	if _, err := nodes[0].CreateEndpoint(t.Context(), client.NewEndpoint{URL: receiver.URL}); err != nil {
+		t.Fatal(err)
+	}
+	use := func(round string) {
+		t.Helper()
+		for i, n := range nodes {
+			for _, key := range []string{"", "k"} {
+				e, err := n.Publish(t.Context(), client.NewEvent{Type: "a.b", Key: key, Data: []byte("{}")})
+				if err != nil {
+					t.Fatalf("%s, by node %d: %v", round, i, err)
+				}
+				if id := <-got; id != e.ID {
+					t.Errorf("%s: %s arrived, not %s", round, id, e.ID)
+				}
+			}
+			if _, err := n.CreateEndpoint(t.Context(), client.NewEndpoint{URL: receiver.URL, EventTypes: []string{"never"}}); err != nil {
+				t.Errorf("%s: %v", round, err)
+			}
+			if _, err := n.Deliveries(t.Context(), client.DeliveryFilter{}); err != nil {
+				t.Errorf("%s: %v", round, err)
+			}
+		}
+	}
+	use("before")
+	conn, err := pgx.Connect(t.Context(), db.URL("grapnel"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := conn.Query(t.Context(), "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() AND tablename <> 'grapnel_schema'")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil || len(tables) < 10 {
+		t.Fatal(tables, err)
+	}
+	for _, table := range tables {
+		if _, err := conn.Exec(t.Context(), fmt.Sprintf("ALTER TABLE %s ADD COLUMN later text NOT NULL DEFAULT 'x'", pgx.Identifier{table}.Sanitize())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := conn.Exec(t.Context(), "CREATE TABLE later (i int); INSERT INTO grapnel_schema VALUES (99)"); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	use("after")
+	poll(t, "two nodes keep all shards", func() bool { return settled(nodes[0].status(t), 2) })
+	o := options("")
+	o.Store = db.URL("grapnel")
+	if s, err := Open(t.Context(), o); err == nil || !strings.Contains(err.Error(), "newer Grapnel") {
+		t.Errorf("one more is started: %v, %v", s, err)
+	}
+}
