@@ -7,6 +7,9 @@
 // jumps, people pause, delete, retry and skip, and, if they are asked to, replay and purge. Each seed enables its own subset. Then
 // everything heals, and within a deadline every delivery must come to its end. What happened is handed to package history, which knows the promises.
 //
+// Histories of several nodes that share a store are worlds of their own (RunCluster): shards, leases and epochs come to the above, and nodes that
+// stand still, lose each other and the store, and take over from each other.
+//
 // What is simulated here and not proved here: the shell around the core (package engine) and the real stores. The end-to-end
 // tests kill the real binary for those, and are held against the same promises.
 package sim
