@@ -2,6 +2,7 @@ package replay_test
 
 import (
 	"io"
+	"log/slog"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -130,6 +131,17 @@ func TestSomebodyElseChangesIt(t *testing.T) {
 		if err != nil || p.Status != grapnel.ReplayPaused {
 			t.Errorf("%+v, %v", p, err)
 		}
+	})
+}
+
+// TestOrderedAtAnotherNode: who takes an order need not be the node that carries it out. That one finds it as soon as people expect a start.
+func TestOrderedAtAnotherNode(t *testing.T) {
+	bubble(t, memory.New(), nil, func(t *testing.T, w *world) {
+		w.letters(3, 1)
+		elsewhere := replay.New(replay.Options{Street: w.engine, Store: w.mortal, Log: slog.New(slog.DiscardHandler)}) // and nothing runs there
+		started, err := elsewhere.Start(ctx, store.Everyone(), replay.Order{Request: replay.Request{Endpoint: "ep", Rate: 1000}})
+		w.must(err)
+		w.is(started.ID, grapnel.ReplayCompleted, 2*time.Second)
 	})
 }
 

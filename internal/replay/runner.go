@@ -82,8 +82,9 @@ func New(o Options) *Runner {
 	return r
 }
 
-// sweepEvery is how often the store is asked which replays are active. It is the truth behind what orders say.
-const sweepEvery = 10 * time.Second
+// sweepEvery is how often the store is asked which replays are active. It is the truth behind what orders say, and how a replay is found that
+// was ordered at another node, or was carried out by one that is gone.
+const sweepEvery = time.Second
 
 // Run carries out replays until ctx ends, and returns when all that it started has returned. What is in the middle goes on with the next Run.
 func (r *Runner) Run(ctx context.Context) {
