@@ -47,7 +47,7 @@ func TestTablesStayLean(t *testing.T) {
 	b := newBeat(t, c, "127.0.14", 4, 200)
 	broken := newSite()
 	broken.turn(way{status: http.StatusServiceUnavailable})
-	c.endpoint("http://"+newDoor(t, "127.0.14.9", broken).addr+"/", map[string]any{"event_types": []string{"beat0.*"},
+	c.endpoint("http://"+newDoor(t, "127.0.14.9", broken).addr+"/", map[string]any{"event_types": []string{"beat0.*"}, "ordering": "none",
 		"policy": map[string]any{"breaker": false, "max_age": "10s", "jitter": 0,
 			"schedule": map[string]any{"delays": []string{"0s", "1s", "2s"}, "tail": "repeat"}}})
 
