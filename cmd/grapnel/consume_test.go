@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -15,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 )
 
 // pulled is a server with one queue, as far as commands that take from it see it.
@@ -23,6 +24,7 @@ type pulled struct {
 	*httptest.Server
 	mu      sync.Mutex
 	waiting []string          // bodies
+	media   string            // of the bodies; empty: JSON
 	seen    []string          // what was asked, but for next
 	routes  map[string]string // answers to other requests, by method and path
 	sent    map[string]string // bodies of those, by method and path
@@ -45,8 +47,8 @@ func (p *pulled) serve(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNoContent)
 	case strings.HasSuffix(r.URL.Path, "/next"):
 		n := 5 - len(p.waiting)
-		_, _ = fmt.Fprintf(w, `{"data":[{"meta":{"lease":"lse_%d","event_id":"evt_%d","delivery_id":"dlv_1","type":"order.made","key":"k","attempt":2,"content_type":"application/json",`+
-			`"first_seen_at":"2026-01-02T03:04:05Z","lease_expires_at":%q},"body":%s}]}`, n, n, time.Now().Add(30*time.Second).UTC().Format(time.RFC3339Nano), p.waiting[0])
+		_, _ = fmt.Fprintf(w, `{"data":[{"meta":{"lease":"lse_%d","event_id":"evt_%d","delivery_id":"dlv_1","type":"order.made","key":"k","attempt":2,"content_type":%q,`+
+			`"first_seen_at":"2026-01-02T03:04:05Z","lease_expires_at":%q},"body":%s}]}`, n, n, cmp.Or(p.media, "application/json"), time.Now().Add(30*time.Second).UTC().Format(time.RFC3339Nano), p.waiting[0])
 		p.waiting = p.waiting[1:]
 	case strings.HasPrefix(r.URL.Path, "/v1/leases/"):
 		p.seen = append(p.seen, strings.TrimSpace(strings.TrimPrefix(r.URL.Path, "/v1/leases/")+" "+string(body)))
@@ -103,7 +105,7 @@ esac
 		`lse_3/nack {"reason":"exit status 1: the database is away"}`,
 		`lse_4/nack {"reason":"signal: killed"}`,
 	}
-	if d := cmp.Diff(want, p.seen); d != "" {
+	if d := gocmp.Diff(want, p.seen); d != "" {
 		t.Error(d)
 	}
 	if !strings.HasPrefix(got.out, "got {\"n\":1} evt_1 order.made k 2 orders\ngot {\"n\":2} evt_2 ") {
@@ -192,7 +194,7 @@ func TestListenMakesTheLocalAnswerTheOutcome(t *testing.T) {
 		`lse_3/nack {"reason":"the local server answered 500"}`,
 		`lse_4/nack {"delay":"7s","reason":"the local server answered 429"}`,
 	}
-	if d := cmp.Diff(want, settled); d != "" {
+	if d := gocmp.Diff(want, settled); d != "" {
 		t.Error(d)
 	}
 	if first.Get("Stripe-Signature") != "t=1,v1=x" || len(first["X-A"]) != 2 || first.Get("Authorization") != "" || first.Get("Webhook-Id") != "evt_1" ||
@@ -232,6 +234,41 @@ func TestListenSendsWhatAnEndpointWouldGet(t *testing.T) {
 	}
 }
 
+// TestListenSendsEveryFormat: what is no plain JSON, and the headers of CloudEvents, as the endpoint itself gets them.
+func TestListenSendsEveryFormat(t *testing.T) {
+	for format, want := range map[string]struct {
+		body   string
+		header map[string]string
+	}{
+		"standard": {`{"id":"evt_4","type":"order.made","timestamp":"2026-01-02T03:04:05.000006Z","data":{ "n": 1.0 }}`, map[string]string{"Content-Type": "application/json"}},
+		"raw":      {`{ "n": 1.0 }`, map[string]string{"Content-Type": "application/x+json", "Ce-Id": ""}},
+		"cloudevents": {`{ "n": 1.0 }`, map[string]string{"Content-Type": "application/x+json", "Ce-Id": "evt_4", "Ce-Type": "order.made", "Ce-Source": "/grapnel/acme",
+			"Ce-Specversion": "1.0", "Ce-Time": "2026-01-02T03:04:05.000006Z", "Ce-Partitionkey": "k"}},
+	} {
+		t.Run(format, func(t *testing.T) {
+			p := newPulled(t, `{ "n": 1.0 }`)
+			p.media = "application/x+json"
+			p.routes["GET /v1/endpoints/ep_1"] = `{"id":"ep_1","tenant":"acme","format":"` + format + `"}`
+			p.routes["POST /v1/queues"] = `{"id":"que_1","name":"mine","policy":"hooque"}`
+			p.routes["GET /v1/events/evt_4"] = `{"id":"evt_4","tenant":"acme","occurred_at":"2026-01-02T03:04:05.000006Z"}`
+			var body string
+			got := map[string]string{}
+			srv := local(t, func(_ http.ResponseWriter, r *http.Request, text string) {
+				body = text
+				for name := range want.header {
+					got[name] = r.Header.Get(name)
+				}
+			})
+			if did := invoke(t, p.env(), "", "listen", srv.URL, "--endpoint", "ep_1", "--name", "mine", "--keep", "--count", "1"); did.code != 0 {
+				t.Fatalf("exit code %d: %s", did.code, did.errs)
+			}
+			if diff := gocmp.Diff(want.header, got); body != want.body || diff != "" {
+				t.Errorf("the local server got %s, want %s; headers:\n%s", body, want.body, diff)
+			}
+		})
+	}
+}
+
 func TestListenWaitsForALocalServerThatIsNotThere(t *testing.T) {
 	p := newPulled(t, `1`)
 	p.routes["GET /v1/queues/orders"] = `{"id":"que_1","name":"orders","policy":{"timeout":"5s"},"ready":1}`
@@ -247,7 +284,7 @@ func TestListenWaitsForALocalServerThatIsNotThere(t *testing.T) {
 	if got.code != 0 || !strings.Contains(got.errs, "is not there") || !strings.Contains(got.errs, "is there again") {
 		t.Fatalf("exit code %d: %s", got.code, got.errs)
 	}
-	if d := cmp.Diff([]string{"GET /v1/queues/orders", "lse_4/ack"}, p.seen); d != "" {
+	if d := gocmp.Diff([]string{"GET /v1/queues/orders", "lse_4/ack"}, p.seen); d != "" {
 		t.Errorf("what waits for the local server is no attempt, and a queue that was there stays: %s", d)
 	}
 }

@@ -3,11 +3,10 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
-	"mime"
+	"maps"
 	"net"
 	"net/http"
 	"net/textproto"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/egress"
 	"github.com/grapnelhq/grapnel/policy"
 	"github.com/grapnelhq/grapnel/sign"
 )
@@ -160,30 +160,18 @@ func (f *forwarder) request(ctx context.Context, m *client.Message) ([]byte, htt
 	header.Set("Grapnel-Delivery", m.DeliveryID)
 	header.Set("Grapnel-Attempt", strconv.Itoa(m.Attempt))
 	header.Set("Grapnel-Event-Type", m.Type)
-	if f.format != grapnel.FormatStandard {
-		if f.format == grapnel.FormatCloudEvents {
-			header.Set("Ce-Specversion", "1.0")
-			header.Set("Ce-Id", m.EventID)
-			header.Set("Ce-Type", m.Type)
-			header.Set("Ce-Source", "/grapnel/listen")
-		}
+	if f.format == "" || f.format == grapnel.FormatRaw {
 		return m.Body, header, nil
 	}
+	// In the other formats the rest is what egress writes, so that a server that reads one reads the other.
 	ev, err := f.Event(ctx, m.EventID)
 	if err != nil {
 		return nil, nil, fmt.Errorf("the event cannot be read: %w", err)
 	}
-	header.Set("Content-Type", grapnel.JSONType)
-	return standard(m, ev.OccurredAt), header, nil
-}
-
-// standard is the body of the standard format, with the data byte for byte.
-func standard(m *client.Message, occurred time.Time) []byte {
-	head := fmt.Appendf(nil, `{"id":%q,"type":%q,"timestamp":%q,`, m.EventID, m.Type, occurred.UTC().Format("2006-01-02T15:04:05.000000Z"))
-	if media, _, _ := mime.ParseMediaType(m.ContentType); media == grapnel.JSONType {
-		return append(append(append(head, `"data":`...), m.Body...), '}')
-	}
-	return append(base64.StdEncoding.AppendEncode(append(head, `"data_base64":"`...), m.Body), `"}`...)
+	body, format := egress.Formatted(f.format, &grapnel.Event{ID: m.EventID, Tenant: ev.Tenant, Type: m.Type, Key: m.Key, Data: m.Body,
+		ContentType: m.ContentType, OccurredAt: ev.OccurredAt})
+	maps.Copy(header, format)
+	return body, header, nil
 }
 
 // forwarded are the headers with which a request came, but for those that belong to its connection and those that were not kept.

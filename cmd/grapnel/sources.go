@@ -23,7 +23,7 @@ func (s *session) sourcesCreate() *cobra.Command {
 	c := &cobra.Command{
 		Use: "create NAME", Short: "Create a source and say where its provider has to send", Args: takes(cobra.ExactArgs(1)),
 		Example: "grapnel sources create stripe-live --scheme stripe --secret @stripe.secret\n" +
-			"grapnel sources create partner --scheme hmac --secret - --header X-Signature --encoding hex --prefix sha256= --signed '{timestamp}.{body}' --timestamp-header X-Timestamp\n" +
+			"grapnel sources create partner --scheme hmac --secret @partner.secret --header X-Signature --prefix sha256=\n" +
 			"grapnel sources create orders --outbox @orders.dsn",
 		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
 			fields, err := change.fields(s)

@@ -123,6 +123,17 @@ func (r *route) body(e *grapnel.Event) (body []byte, contentType string) {
 	return envelope(e), grapnel.JSONType
 }
 
+// Formatted is what an event is in a format: the body, and the headers that say what it is.
+func Formatted(format grapnel.Format, e *grapnel.Event) (body []byte, header http.Header) {
+	r := route{format: format}
+	body, contentType := r.body(e)
+	header = http.Header{headerContentType: {contentType}}
+	if format == grapnel.FormatCloudEvents {
+		cloudEvent(header, e)
+	}
+	return body, header
+}
+
 func dataType(e *grapnel.Event) string {
 	if e.ContentType == "" || !validHeaderValue(e.ContentType) {
 		return octetStream
