@@ -48,13 +48,16 @@ func clusterTitle(c *client.Cluster) string {
 	if !c.Shared {
 		return "one node, whose store is its own: everything is decided by it"
 	}
-	text := fmt.Sprintf("%d nodes, all of %d shards have one", len(c.Nodes), c.Shards)
-	if c.Unowned > 0 {
-		text = fmt.Sprintf("%d nodes, %d of %d shards have none: nothing of their endpoints is attempted", len(c.Nodes), c.Unowned, c.Shards)
-	}
-	lagging := 0
+	up, lagging := 0, 0
 	for _, m := range c.Nodes {
 		lagging += m.Lagging
+		if m.State == "up" {
+			up++
+		}
+	}
+	text := fmt.Sprintf("%d of %d nodes are up, all of %d shards have one", up, len(c.Nodes), c.Shards)
+	if c.Unowned > 0 {
+		text = fmt.Sprintf("%d of %d nodes are up, %d of %d shards have none: nothing of their endpoints is attempted", up, len(c.Nodes), c.Unowned, c.Shards)
 	}
 	if lagging > 0 {
 		text += fmt.Sprintf("; %d are about to be lost", lagging)

@@ -19,6 +19,21 @@ func (s *shards) presence() time.Duration { return s.cluster.Lease / 2 }
 // renewal is after which part of a lease it is renewed.
 func (s *shards) renewal() time.Duration { return s.cluster.Lease / 3 }
 
+// Reaches says whether this node does its part: not before it has been at the store that it shares, and not after it could not get there for
+// as long as a lease lasts, because by then it has nothing any more.
+func (e *Engine) Reaches() error {
+	s := e.shards
+	if s == nil {
+		return nil
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if time.Since(s.reached) > s.cluster.Lease {
+		return grapnel.Errorf(grapnel.CodeUnavailable, "this node does not reach the database that it shares with others")
+	}
+	return nil
+}
+
 // Cluster says who shares the store, as the store knows it now. Without others there is nobody to tell of.
 func (e *Engine) Cluster(ctx context.Context) (grapnel.Cluster, error) {
 	if e.shards == nil {

@@ -42,6 +42,7 @@ type shards struct {
 
 	nodes   []store.Node  // that are there, as it was looked last
 	there   []store.Shard // all
+	reached time.Time     // when all that there was to do at the store was done
 	looked  time.Time     // of keep alone
 	renewed time.Time     // of keep alone
 }

@@ -44,7 +44,13 @@ func (s *shards) round() error {
 			return err
 		}
 	}
-	return errors.Join(s.giveUp(ctx), s.take(ctx))
+	if err := errors.Join(s.giveUp(ctx), s.take(ctx)); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.reached = time.Now()
+	s.mu.Unlock()
+	return nil
 }
 
 // leavesAll says whether the node is about to stop.

@@ -155,18 +155,23 @@ func TestClusterStatus(t *testing.T) {
 	poll(t, "who is cut off knows that it has lost them", func() bool {
 		return nodes[2].measured(t, `grapnel_shards{state="held"}`) == 0 && nodes[2].measured(t, "grapnel_shards_lost_total") > 0
 	})
+	poll(t, "it says that it is not ready", func() bool { code, _ := readiness(t.Context(), nodes[2]); return code == http.StatusServiceUnavailable })
+	if code, err := readiness(t.Context(), nodes[0]); code != http.StatusOK {
+		t.Errorf("another one says %d, %v", code, err)
+	}
 	var refused *client.Error
 	if _, err := nodes[2].Cluster(t.Context()); !errors.As(err, &refused) || refused.Status != http.StatusServiceUnavailable {
 		t.Errorf("who is cut off says %v", err)
 	}
 	nodes[2].proxy.Cut(false)
 	poll(t, "it comes back", func() bool { return settled(nodes[0].status(t), 3) })
+	poll(t, "it is ready again", func() bool { code, _ := readiness(t.Context(), nodes[2]); return code == http.StatusOK })
 	if again := nodes[0].status(t); len(again.Nodes) != len(first.Nodes) {
 		t.Errorf("now there are %+v", again.Nodes)
 	}
 }
 
-// TestDrainingNode: while a node finishes what is in flight it is not ready, the others know, and have its shards when it has gone.
+// TestDrainingNode: while a node finishes what is in flight it takes no connections and so is not ready, the others know, and have its shards when it has gone.
 func TestDrainingNode(t *testing.T) {
 	nodes, _ := members(t, 3)
 	poll(t, "three nodes divide the shards", func() bool { return settled(nodes[0].status(t), 3) })
@@ -193,7 +198,8 @@ func TestDrainingNode(t *testing.T) {
 	poll(t, "the others know that it drains", func() bool {
 		return slices.ContainsFunc(other.status(t).Nodes, func(m client.Member) bool { return m.ID == by && m.State == "draining" && m.Draining && m.Shards > 0 })
 	})
-	if code, err := readiness(t.Context(), leaving); err == nil && code != http.StatusServiceUnavailable {
+	http.DefaultClient.CloseIdleConnections()
+	if code, err := readiness(t.Context(), leaving); err == nil && code != http.StatusServiceUnavailable { // nobody listens any more
 		t.Errorf("while it drains, it says %d", code)
 	}
 	if code, err := readiness(t.Context(), other); code != 200 {

@@ -252,7 +252,7 @@ func (s *Server) ready() error {
 	if s.stopping.Load() {
 		return grapnel.Errorf(grapnel.CodeUnavailable, "the server is shutting down")
 	}
-	return nil
+	return s.engine.Reaches()
 }
 
 // cleanup undoes what was opened, the last first.
