@@ -87,6 +87,7 @@ type slot struct {
 	skew   time.Duration
 	cut    bool // the store cannot be reached from here
 	cutAt  time.Duration
+	deaf   bool // nobody but the store can be reached from here
 	lives  int
 	member *member // nil: it is down
 }
@@ -115,7 +116,7 @@ func newCluster(o Options) *cluster {
 	}
 	c.plan = troubles{
 		crash: maybe(), stop: maybe(), pause: maybe(), cut: maybe(),
-		storeError: maybe() / 4, storeUnknown: maybe() / 4, slow: maybe() / 8,
+		storeError: maybe() / 4, storeUnknown: maybe() / 4, slow: maybe() / 3,
 		hintLost: maybe(), hintDouble: maybe(), hintLate: maybe(), loadLate: maybe(), peer: maybe(),
 		receiverDown: maybe(), receiverSlow: maybe(), answerLost: maybe() / 2, operator: maybe(),
 	}
@@ -201,6 +202,7 @@ func (c *cluster) misfortunes() {
 	every(8*time.Second, c.plan.stop, func() { c.stop(c.anywhere()) })
 	every(5*time.Second, c.plan.pause, func() { c.pause(c.anywhere()) })
 	every(8*time.Second, c.plan.cut, func() { c.cutOff(c.anywhere()) })
+	every(8*time.Second, c.plan.peer, func() { c.isolate(c.anywhere()) })
 	every(5*time.Second, c.plan.receiverDown, func() { t := c.anyone(); t.down = !t.down })
 	every(5*time.Second, c.plan.receiverSlow, func() { t := c.anyone(); t.slow = !t.slow })
 	every(5*time.Second, c.plan.operator, c.operate)
@@ -211,8 +213,8 @@ func (c *cluster) anyone() *target { return c.targets[c.rand.IntN(len(c.targets)
 
 // someone is a node that takes calls, or nil.
 func (c *cluster) someone() *member {
-	if m := c.anywhere().member; m != nil && !m.draining {
-		return m
+	if s := c.anywhere(); s.member != nil && !s.member.draining && !s.deaf {
+		return s.member
 	}
 	return nil
 }
@@ -285,6 +287,16 @@ func (c *cluster) cutOff(s *slot) {
 			s.member.trouble(c.agenda.now)
 		}
 	})
+}
+
+// isolate keeps a node from hearing anybody but the store.
+func (c *cluster) isolate(s *slot) {
+	if s.deaf {
+		return
+	}
+	s.deaf = true
+	c.trace("%s hears nobody", s.name)
+	c.agenda.in(c.between(time.Second, 3*c.lease), func() { s.deaf = false })
 }
 
 // heal ends all faults and opens what was closed.

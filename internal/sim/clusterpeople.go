@@ -132,7 +132,7 @@ func (m *member) hint(heads []store.Head) {
 			times = 3
 		}
 		for range times {
-			if by := to; by != nil && !c.chance(c.plan.hintLost) {
+			if by := to; by != nil && !c.chance(c.plan.hintLost) && (by == m || !by.slot.deaf && !m.slot.deaf) {
 				late := c.between(0, 5*time.Millisecond)
 				if c.chance(c.plan.hintLate) {
 					late = c.between(0, 40*time.Second)
@@ -303,7 +303,7 @@ func (m *member) confirm(until time.Duration, knows map[string]bool, done func()
 		if knows[n.ID] || c.chance(c.plan.peer) {
 			continue
 		}
-		if to := m.peer(n.ID); to != nil {
+		if to := m.peer(n.ID); to != nil && !to.slot.deaf && !m.slot.deaf {
 			to.later(c.between(0, 3*time.Millisecond), func() {
 				to.catchUp(func(err error) {
 					if err == nil && !c.chance(c.plan.peer) {
@@ -358,6 +358,9 @@ func (m *member) order(d *grapnel.Delivery, verb core.Verb, kind history.Kind) {
 	by := m
 	if to := m.owner(d.EndpointID); !m.has(d.EndpointID) && to != nil {
 		by = to
+		if to.slot.deaf || m.slot.deaf {
+			return
+		}
 	}
 	by.later(c.between(0, 3*time.Millisecond), func() {
 		if !by.has(d.EndpointID) || by.closing {

@@ -111,7 +111,7 @@ func (m *member) call(risk float64, do func() error, done func(error)) {
 			m.trouble(c.agenda.now + before)
 		}
 		if c.chance(c.plan.slow) {
-			after = c.between(0, 2*time.Second)
+			after = c.between(0, 5*time.Second)
 			m.trouble(c.agenda.now + before + after)
 		}
 		fails, unknown := c.chance(c.plan.storeError*risk), c.chance(c.plan.storeUnknown*risk)

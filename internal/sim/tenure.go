@@ -98,6 +98,9 @@ func (m *member) renew(round int, then func()) {
 		return nil
 	}, func() {
 		m.renewed = asked
+		if c.chance(c.plan.cut / 4) {
+			c.cutOff(m.slot)
+		}
 		from := asked
 		if c.is(CountsFromTheAnswer) {
 			from = c.agenda.now

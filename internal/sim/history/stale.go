@@ -7,7 +7,8 @@ import (
 
 // belated sets aside what was sent in an epoch that was over. A node that stood still between its last look and the writing of a request
 // sends that one when it goes on, whatever has happened since: one request in each lane for each time it stood still. A receiver knows it by its
-// lower epoch. Such a request is in no order and changes nothing; any other one of an epoch that is over is a violation.
+// lower epoch. Such a request is in no order and changes nothing; any other one of an epoch that is over is a violation, and so is one that is
+// still in flight then.
 func (c *checker) belated() {
 	if len(c.Terms) == 0 {
 		return
@@ -34,6 +35,11 @@ func (c *checker) belated() {
 				c.report(Stale, d, r.Start, "sent by %s in epoch %d, which was over since %v", r.Node, r.Epoch, since)
 				return true
 			})
+			for _, r := range d.receipts {
+				if since, over := outlived(terms[r.Endpoint], r, c.Limits.Transit); over && !c.stood(r) {
+					c.report(Stale, d, since, "sent by %s in epoch %d and in flight until %v, although that was over", r.Node, r.Epoch, r.End)
+				}
+			}
 		}
 	}
 }
@@ -46,4 +52,28 @@ func replaced(terms []Term, r *Receipt) (since time.Duration, over bool) {
 		}
 	}
 	return since, over
+}
+
+// outlived says whether a later epoch began while a request was in flight, and when.
+func outlived(terms []Term, r *Receipt, transit time.Duration) (since time.Duration, over bool) {
+	for _, t := range terms {
+		if t.Epoch > r.Epoch && t.Start > r.Start && t.Start+transit < r.End {
+			return t.Start, true
+		}
+	}
+	return 0, false
+}
+
+// stood says whether the sender stood still while a request was in flight.
+func (c *checker) stood(r *Receipt) bool {
+	return slices.ContainsFunc(c.Faults, func(f Fault) bool {
+		return f.Kind == Standstill && f.Node == r.Node && f.overlaps(r.Start-c.Limits.Transit, r.End)
+	})
+}
+
+// resumed says whether a request was sent by a node that stood still when something was answered, and went on just now.
+func (c *checker) resumed(r *Receipt, answered time.Duration) bool {
+	return slices.ContainsFunc(c.Faults, func(f Fault) bool {
+		return f.Kind == Standstill && f.Node == r.Node && f.Start <= answered+c.Limits.Transit && f.overlaps(r.Start-c.Limits.Transit, r.Start)
+	})
 }

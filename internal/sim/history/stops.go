@@ -21,13 +21,13 @@ func (c *checker) stops() {
 	for _, d := range c.deliveries {
 		for _, r := range d.receipts {
 			for _, s := range quiet[d.endpoint.ID] {
-				if r.Start > s.from+c.Limits.Transit && r.Start < s.to && (s.kind == Delete || r.automatic()) {
+				if r.Start > s.from+c.Limits.Transit && r.Start < s.to && (s.kind == Delete || r.automatic()) && !c.resumed(r, s.from) {
 					c.report(AfterDelete, d, r.Start, "sent although %s was acknowledged at %v", s.kind, s.from)
 					break
 				}
 			}
 			for _, a := range c.actions[d.id] {
-				if a.Kind == Skip && a.Result == OK && r.Start > a.Return+c.Limits.Transit {
+				if a.Kind == Skip && a.Result == OK && r.Start > a.Return+c.Limits.Transit && !c.resumed(r, a.Return) {
 					c.report(AfterDelete, d, r.Start, "sent although skipping it was acknowledged at %v", a.Return)
 					break
 				}
