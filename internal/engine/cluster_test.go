@@ -1,0 +1,75 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// TestOverview puts nodes of every kind beside shards of every kind.
+func TestOverview(t *testing.T) {
+	s := &shards{cluster: Cluster{Node: store.Node{ID: "a"}, Lease: 15 * time.Second}}
+	nodes := []store.Node{{ID: "a", Address: "http://a", Ago: time.Second}, {ID: "b", Ago: 2 * time.Second, Draining: true}, {ID: "c", Ago: 8 * time.Second}}
+	there := []store.Shard{
+		{Number: 0, Owner: "a", Left: 12 * time.Second},
+		{Number: 1, Owner: "a", Left: 4 * time.Second}, // should have been renewed when ten were left
+		{Number: 2, Owner: "b", Left: 6 * time.Second},
+		{Number: 3, Owner: "c", Left: time.Second},
+		{Number: 4, Owner: "c"}, // over, but nobody has taken it
+		{Number: 5},
+		{Number: 6, Owner: "long gone", Left: time.Second},
+	}
+	want := grapnel.Cluster{Asked: "a", Shared: true, Shards: 7, Free: []int{4, 5}, Nodes: []grapnel.Member{
+		{ID: "a", Address: "http://a", Seen: time.Second, State: grapnel.MemberUp, Shards: 2, Lagging: 1, Intended: 7}, // who drains or is silent gets none
+		{ID: "b", Seen: 2 * time.Second, State: grapnel.MemberDraining, Shards: 1},
+		{ID: "c", Seen: 8 * time.Second, State: grapnel.MemberSilent, Shards: 1, Lagging: 1},
+	}}
+	if d := cmp.Diff(want, s.overview(nodes, there)); d != "" {
+		t.Error(d)
+	}
+}
+
+// watched is an Ownership that only tells.
+type watched struct {
+	store.Ownership
+	err error
+}
+
+func (w watched) Nodes(context.Context, time.Duration) ([]store.Node, error) { return nil, w.err }
+func (w watched) ShardList(context.Context) ([]store.Shard, error)           { return nil, w.err }
+
+// TestClusterOnlyAsks: the answer comes from the store at once, and without it there is none.
+func TestClusterOnlyAsks(t *testing.T) {
+	away := errors.New("away")
+	for _, err := range []error{nil, away} {
+		e := &Engine{shards: &shards{cluster: Cluster{Ownership: watched{err: err}, Lease: time.Second}}}
+		if c, got := e.Cluster(t.Context()); !errors.Is(got, err) || (err == nil) != c.Shared {
+			t.Errorf("with %v: %+v, %v", err, c, got)
+		}
+	}
+	if c, err := new(Engine).Cluster(t.Context()); c.Shared || err != nil {
+		t.Errorf("alone: %+v, %v", c, err)
+	}
+}
+
+func TestReaches(t *testing.T) {
+	if err := new(Engine).Reaches(); err != nil {
+		t.Errorf("alone: %v", err)
+	}
+	e := &Engine{shards: &shards{cluster: Cluster{Lease: time.Minute}}}
+	if grapnel.CodeOf(e.Reaches()) != grapnel.CodeUnavailable {
+		t.Error("it has not been at the store yet")
+	}
+	if e.shards.reached = time.Now(); e.Reaches() != nil {
+		t.Error("it has just been there")
+	}
+	if e.shards.reached = time.Now().Add(-2 * time.Minute); grapnel.CodeOf(e.Reaches()) != grapnel.CodeUnavailable {
+		t.Error("that is too long ago")
+	}
+}
