@@ -347,6 +347,9 @@ func (m *member) order(d *grapnel.Delivery, verb core.Verb, kind history.Kind) {
 					return // the answer is lost
 				}
 				c.trace("%s %s: %v", verb, d.ID(), err)
+				if grapnel.CodeOf(err) == grapnel.CodeUnavailable {
+					return // the owner changed meanwhile: it may have been done, by a commit whose answer was lost
+				}
 				a := &c.history.Actions[at]
 				a.Return, a.Result = c.agenda.now, history.OK
 				if err != nil {

@@ -128,6 +128,7 @@ func (m *member) extend(h *holding, until time.Duration) {
 func (m *member) guard() {
 	c := m.c
 	var lost []int
+	since := c.agenda.now - c.lease
 	for _, n := range m.numbers() {
 		h := m.held[n]
 		if h.cut || c.agenda.now < h.until {
@@ -135,6 +136,9 @@ func (m *member) guard() {
 		}
 		if h.leaving == nil || len(h.leaving) > 0 {
 			lost = append(lost, n)
+			if h.until > 0 {
+				since = min(since, h.until+margin-c.lease) // when it was renewed last: it may have stood still meanwhile
+			}
 		}
 		if h.cut = true; !c.is(HasNoDeadline) {
 			m.sever(h)
@@ -147,7 +151,7 @@ func (m *member) guard() {
 	if c.agenda.now-m.troubled > c.lease+3*time.Second {
 		c.excess("%s has lost shards although nothing has kept it from the store since %v", m.id, m.troubled)
 	}
-	c.history.Faults = append(c.history.Faults, history.Fault{Kind: history.Takeover, Node: m.slot.name, Start: c.agenda.now - c.lease, End: c.agenda.now})
+	c.history.Faults = append(c.history.Faults, history.Fault{Kind: history.Takeover, Node: m.slot.name, Start: since, End: c.agenda.now})
 }
 
 // sever cancels what is in flight in a shard.
