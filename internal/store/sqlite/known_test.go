@@ -81,8 +81,12 @@ func TestWhatIsKnownGoesToTheIndex(t *testing.T) {
 			until(t, "all but a few in the index", func() bool { return inMemory(t, s) < 2*most })
 		}
 		copied := snapshot(t, path)
+		var indexed int64 // in a copy of its own: once a store is open, what it has read may be on its way to the index
+		altered(t, snapshot(t, copied), func(conn *sqlite3.Conn) (err error) {
+			indexed, err = one(conn, "SELECT seq FROM known_moved")
+			return err
+		})
 		next := knowing(t, copied, most)
-		indexed := numberIn(t, next, "SELECT seq FROM known_moved")
 		if got := inMemory(t, next); int64(got) != int64(i+1)-indexed {
 			t.Errorf("%d entries were read, of %d events the first %d are in the index", got, i+1, indexed)
 		}
