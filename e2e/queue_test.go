@@ -40,7 +40,7 @@ type message struct {
 		Attempt int       `json:"attempt"`
 		Until   time.Time `json:"lease_expires_at"`
 	}
-	Body int
+	Body struct{ N int }
 }
 
 // hand takes in what a consumer was handed. Processes are killed and not machines, and both sides have the same clock.
@@ -55,10 +55,10 @@ func (k *takers) hand(m message) {
 	if before := k.held[id]; before.open && time.Now().Before(before.until.Add(-100*time.Millisecond)) {
 		k.wrong = append(k.wrong, fmt.Sprintf("%s was handed out while a lease was valid", id))
 	}
-	if m.Body < k.last[m.Meta.Key] {
-		k.wrong = append(k.wrong, fmt.Sprintf("of key %s came %d after %d", m.Meta.Key, m.Body, k.last[m.Meta.Key]))
+	if m.Body.N < k.last[m.Meta.Key] {
+		k.wrong = append(k.wrong, fmt.Sprintf("of key %s came %d after %d", m.Meta.Key, m.Body.N, k.last[m.Meta.Key]))
 	}
-	k.last[m.Meta.Key] = m.Body
+	k.last[m.Meta.Key] = m.Body.N
 	k.held[id] = held{m.Meta.Lease, m.Meta.Until, true}
 }
 
@@ -131,16 +131,23 @@ func TestQueueThroughKills(t *testing.T) {
 	for n := range 2 {
 		consumers.Go(func() { k.consume(ctx, c, fmt.Sprint("c", n), rand.New(rand.NewPCG(uint64(n), 7))) })
 	}
-	// Each key has one publisher, which repeats an event under its id until it is accepted.
+	// Each key has one publisher, which repeats an event under its id until it is accepted; or a provider, who knows nothing but to send the
+	// same again.
+	var source struct{ ID string }
+	c.must(http.StatusCreated, http.MethodPost, "/v1/sources", map[string]any{"name": "provider", "verify": map[string]any{"scheme": "none"}, "key": "event.data.k"}, &source)
 	publishing, enough := context.WithCancel(t.Context())
 	const keys = 4
 	var accepted [keys]int
 	for key := range keys {
 		publishers.Go(func() {
 			for n := 1; publishing.Err() == nil; n++ {
-				e := newEvent{ID: fmt.Sprintf("e-%d-%d", key, n), Type: "order.made", Key: fmt.Sprint("k", key), Data: fmt.Appendf(nil, "%d", n)}
+				e := newEvent{ID: fmt.Sprintf("e-%d-%d", key, n), Type: "order.made", Key: fmt.Sprint("k", key), Data: fmt.Appendf(nil, `{"k":"k%d","n":%d}`, key, n)}
+				path, body := "/v1/events", e.encode()
+				if key%2 == 1 {
+					path, body = "/in/"+source.ID, e.Data
+				}
 				for {
-					status, _, err := c.call(t.Context(), http.MethodPost, "/v1/events", e.encode())
+					status, _, err := c.call(t.Context(), http.MethodPost, path, body)
 					if err == nil && (status == http.StatusAccepted || status == http.StatusOK) {
 						break
 					}
