@@ -4,12 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -17,7 +14,6 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
-	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 	"github.com/grapnelhq/grapnel/policy"
 )
 
@@ -143,32 +139,7 @@ func TestUnlearnedBytesAreGone(t *testing.T) {
 
 // TestEventsOfBeforeSourcesAreRead makes a database as it was before there were sources, with an event in it.
 func TestEventsOfBeforeSourcesAreRead(t *testing.T) {
-	path := filepath.Join(fast(t), "grapnel.db")
-	if err := create(path); err != nil {
-		t.Fatal(err)
-	}
-	conn, err := connect(path, sqlite3.ReadWrite, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	names, err := fs.Glob(migrations, "migrations/*.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
-	before := fstest.MapFS{}
-	for _, name := range names {
-		if strings.HasSuffix(name, "_sources.sql") {
-			break
-		}
-		step, err := fs.ReadFile(migrations, name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		before[name] = &fstest.MapFile{Data: step}
-	}
-	if err := migrate(conn, before); err != nil {
-		t.Fatal(err)
-	}
+	path, conn := asBefore(t, "_sources.sql")
 	want := &grapnel.Event{Seq: 1, ID: "evt_1", Tenant: "acme", Type: "a.b", Data: []byte("{}"), ContentType: grapnel.JSONType,
 		OccurredAt: time.UnixMicro(5e6).UTC(), AcceptedAt: time.UnixMicro(5e6).UTC()}
 	standard, _ := policy.Preset("standard")

@@ -2,45 +2,14 @@ package sqlite
 
 import (
 	"errors"
-	"io/fs"
-	"path/filepath"
-	"strings"
 	"testing"
-	"testing/fstest"
-
-	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
 // TestLettersOfBefore: in a database that was written before dead letters had a table of their own, those that nothing was done about are
 // found.
 func TestLettersOfBefore(t *testing.T) {
-	path := filepath.Join(fast(t), "grapnel.db")
-	if err := create(path); err != nil {
-		t.Fatal(err)
-	}
-	conn, err := connect(path, sqlite3.ReadWrite, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	names, err := fs.Glob(migrations, "migrations/*.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
-	before := fstest.MapFS{}
-	for _, name := range names {
-		if strings.HasSuffix(name, "_letters.sql") {
-			break
-		}
-		step, err := fs.ReadFile(migrations, name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		before[name] = &fstest.MapFile{Data: step}
-	}
-	if err := migrate(conn, before); err != nil {
-		t.Fatal(err)
-	}
-	err = conn.Exec(`INSERT INTO finished (seq, target, event, tenant, status, position, attempts, created, finished, replay_of, code, reason, last, outcome)
+	path, conn := asBefore(t, "_letters.sql")
+	err := conn.Exec(`INSERT INTO finished (seq, target, event, tenant, status, position, attempts, created, finished, replay_of, code, reason, last, outcome)
 			WITH i(n, status) AS (VALUES (1, 3), (2, 4), (3, 4), (4, 4), (5, 4), (6, 5)) SELECT n, 1, n, 1, status, 0, 1, 0, 0, 0, 0, '', NULL, 0 FROM i;
 		INSERT INTO mark (delivery, note) VALUES (2, 'seen');
 		INSERT INTO mark (delivery, discarded_at) VALUES (3, 1);

@@ -96,3 +96,35 @@ func altered(t *testing.T, path string, do func(*sqlite3.Conn) error) {
 		t.Fatal(err)
 	}
 }
+
+// asBefore makes a database that lacks a migration, named by how its file's name ends, and all after it.
+func asBefore(t *testing.T, migration string) (path string, conn *sqlite3.Conn) {
+	t.Helper()
+	path = filepath.Join(fast(t), "grapnel.db")
+	if err := create(path); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := connect(path, sqlite3.ReadWrite, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, err := fs.Glob(migrations, "migrations/*.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := fstest.MapFS{}
+	for _, name := range names {
+		if strings.HasSuffix(name, migration) {
+			break
+		}
+		step, err := fs.ReadFile(migrations, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before[name] = &fstest.MapFile{Data: step}
+	}
+	if err := migrate(conn, before); err != nil {
+		t.Fatal(err)
+	}
+	return path, conn
+}
