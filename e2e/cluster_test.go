@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"regexp"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -27,6 +28,7 @@ type cluster struct {
 	db      *pgtest.Server
 	nodes   []*child
 	proxies []*pgtest.Proxy
+	faults  []history.Fault // that were injected
 }
 
 func newCluster(t *testing.T, size int) *cluster {
@@ -85,12 +87,12 @@ func (c *child) name() string {
 
 var lostLine = regexp.MustCompile(`time=(\S+) level=ERROR msg="this node has lost shards`)
 
-// losses notes when nodes say that their leases were over. Mostly that is what was done to them; on a machine that is busy with other things it
-// also happens by itself.
+// losses notes when nodes say that their leases were over. Mostly that is what was done to them. Where nothing was, the machine was busy with other
+// things, and the node stood still without our doing.
 func (c *cluster) losses() {
 	c.t.Helper()
 	zero := time.Now().Add(-c.ledger.now())
-	count := 0
+	count, alone := 0, 0
 	for _, node := range c.nodes {
 		text, err := os.ReadFile(node.log.Name())
 		if err != nil {
@@ -109,12 +111,19 @@ func (c *cluster) losses() {
 			if err != nil {
 				c.t.Fatal(err)
 			}
-			count++
 			end := at.Sub(zero)
-			c.ledger.write(entry{Fault: &history.Fault{Kind: history.Takeover, Node: name, Start: max(0, end-leaseHere), End: end}})
+			lost := history.Fault{Kind: history.Takeover, Node: name, Start: max(0, end-leaseHere), End: end}
+			count++
+			if !slices.ContainsFunc(c.faults, func(f history.Fault) bool {
+				return (f.Node == "" || f.Node == name) && f.Start <= lost.End && lost.Start <= f.End
+			}) {
+				lost.Kind = history.Standstill
+				alone++
+			}
+			c.ledger.write(entry{Fault: &lost})
 		}
 	}
-	c.t.Logf("nodes lost their leases %d times", count)
+	c.t.Logf("nodes lost their leases %d times, %d of them without our doing", count, alone)
 }
 
 // during notes a fault from before something is done until after.
@@ -123,6 +132,7 @@ func (c *cluster) during(kind history.FaultKind, node string, do func()) {
 	do()
 	fault.End = c.ledger.now()
 	c.ledger.write(entry{Fault: &fault})
+	c.faults = append(c.faults, fault)
 }
 
 // fault does something to a node, or to all, and waits until it is over.
@@ -139,7 +149,7 @@ func (c *cluster) fault(ctx context.Context, kind int) {
 		node.start()
 		node.ready(30 * time.Second)
 	case 1: // it stands still for longer than its lease, and goes on as if nothing had been
-		c.during(history.Takeover, name, func() {
+		c.during(history.Standstill, name, func() {
 			c.signal(node, syscall.SIGSTOP)
 			pause(ctx, leaseHere+c.dice.between(time.Second, 2*time.Second))
 			c.signal(node, syscall.SIGCONT)

@@ -125,6 +125,7 @@ func (x *target) look(req *http.Request, body []byte) history.Receipt {
 	r := history.Receipt{Event: h.Get("webhook-id"), Endpoint: x.rules.ID, Delivery: h.Get("grapnel-delivery"), Position: position,
 		Attempt: attempt, Trigger: grapnel.Trigger(h.Get("grapnel-trigger")), Body: fingerprint(body),
 		Node: h.Get("grapnel-node")}
+	r.Epoch, _ = strconv.ParseInt(h.Get("grapnel-epoch"), 10, 64)
 	var envelope struct {
 		ID   string          `json:"id"`
 		Data json.RawMessage `json:"data"`

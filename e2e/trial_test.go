@@ -172,9 +172,29 @@ func (x *trial) verdict(within time.Duration) []history.Violation {
 		x.heard(h.Finals)
 	}
 	leave(&h)
+	h.Terms = terms(h.Receipts)
 	found := history.Check(h)
 	x.report(h, x.ledger.now()-start)
 	return found
+}
+
+// terms are when receivers learned of epochs: by then every earlier one was over.
+func terms(receipts []history.Receipt) (all []history.Term) {
+	type one struct {
+		endpoint string
+		epoch    int64
+	}
+	first := map[one]time.Duration{}
+	for _, r := range receipts {
+		of := one{r.Endpoint, r.Epoch}
+		if began, ok := first[of]; r.Epoch > 0 && (!ok || r.Start < began) {
+			first[of] = r.Start
+		}
+	}
+	for of, began := range first {
+		all = append(all, history.Term{Endpoint: of.endpoint, Epoch: of.epoch, Start: began})
+	}
+	return all
 }
 
 // convict fails the test for each violation, up to a number that a person can read.

@@ -14,6 +14,7 @@ type attempt struct {
 	start    time.Time
 	deadline time.Time
 	headers  [8]string
+	still    func() bool // nil: yes
 
 	reused            bool
 	stage             atomic.Int32

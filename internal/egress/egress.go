@@ -68,6 +68,8 @@ type Delivery struct {
 	Number   int   // of the attempt: 1, 2, …
 	Trigger  grapnel.Trigger
 	Epoch    int64 // of the endpoint's owner; 0: there is one node
+
+	Still func() bool // asked before the first byte is written: is it to be sent at all; nil: it is
 }
 
 // Result is what came of an attempt.

@@ -91,6 +91,9 @@ func (s *Sender) exchange(ctx context.Context, r *route, c *conn, a *attempt, re
 // converse writes the request and reads the answer. The connection is reusable when both are complete and nothing follows.
 func (s *Sender) converse(c *conn, a *attempt, req *http.Request, result *Result) (reusable bool, err error) {
 	a.enter(stageSend)
+	if a.still != nil && !a.still() {
+		return false, errWithdrawn
+	}
 	if req.ContentLength <= longBody {
 		wrote := c.send(req)
 		if wrote != nil && a.wroteAt.Load() == 0 {
@@ -120,6 +123,9 @@ func (s *Sender) converse(c *conn, a *attempt, req *http.Request, result *Result
 		return false, err
 	}
 }
+
+// errWithdrawn is for who is told at the last moment that it is not theirs to send.
+var errWithdrawn = errors.New("withdrawn: the endpoint is another node's")
 
 // send writes a request.
 func (c *conn) send(req *http.Request) error {

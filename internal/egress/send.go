@@ -2,6 +2,7 @@ package egress
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strconv"
 	"time"
@@ -39,7 +40,7 @@ func (s *Sender) send(ctx context.Context, r *route, d Delivery, result *Result)
 		result.fail(r.class, r.problem)
 		return
 	}
-	a := &attempt{sender: s, start: result.StartedAt, deadline: time.Now().Add(r.timeout)}
+	a := &attempt{sender: s, start: result.StartedAt, deadline: time.Now().Add(r.timeout), still: d.Still}
 	req, err := r.request(ctx, a, d)
 	if err != nil {
 		result.fail(policy.ClassInternal, err.Error())
@@ -96,6 +97,8 @@ func (s *Sender) explain(ctx context.Context, r *route, a *attempt, err error, r
 	switch {
 	case ctx.Err() != nil || s.closing.Err() != nil:
 		result.fail(policy.ClassInternal, "interrupted: the server is shutting down")
+	case errors.Is(err, errWithdrawn):
+		result.fail(policy.ClassInternal, err.Error())
 	case time.Until(a.deadline) <= 0:
 		result.fail(policy.ClassTimeout, "no complete answer within "+r.timeout.String()+", "+stage(a.stage.Load()).String())
 	default:

@@ -69,7 +69,7 @@ func (e *Engine) attempt(a core.Attempt) {
 		result.News = grapnel.Operational(event.Type)
 		r := e.sender.Send(sending, egress.Delivery{
 			Endpoint: a.Config, Event: event, ID: deliveryID(a.Head), Position: a.Head.Position, Number: a.Number, Trigger: a.Trigger,
-			Epoch: epoch,
+			Epoch: epoch, Still: e.still(a.Config.ID, epoch),
 		})
 		result.Outcome = r.Outcome
 		result.Attempt = grapnel.Attempt{
@@ -91,6 +91,17 @@ func (e *Engine) sendingTo(endpoint string) (context.Context, int64) {
 		return e.sending, 0
 	}
 	return e.shards.sending(endpoint)
+}
+
+// still is asked at the last moment, after what may have taken long: a name that was resolved, a handshake, a processor that was elsewhere.
+func (e *Engine) still(endpoint string, epoch int64) func() bool {
+	if e.shards == nil {
+		return nil
+	}
+	return func() bool {
+		sending, is := e.shards.sending(endpoint)
+		return sending != nil && is == epoch
+	}
 }
 
 // event returns an event from the cache or the store; nil: it is missing or damaged.

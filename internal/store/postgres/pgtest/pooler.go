@@ -55,8 +55,13 @@ func (s *Server) NewPooler(ctx context.Context) (*Pooler, error) {
 		}
 	}
 	settings := filepath.Join(s.dir, "pooler.ini")
-	if err := os.WriteFile(settings, fmt.Appendf(nil, poolerSettings, s.dir), 0o644); err != nil {
+	if err := os.WriteFile(settings, fmt.Appendf(nil, poolerSettings, s.dir), 0o600); err != nil {
 		return nil, err
+	}
+	if s.identity != nil {
+		if err := os.Chown(settings, int(s.identity.Credential.Uid), int(s.identity.Credential.Gid)); err != nil {
+			return nil, err
+		}
 	}
 	p := &Pooler{server: s, shell: s.command(context.WithoutCancel(ctx), "/bin/sh", "-c", escort, "escort", path, "-q", settings)}
 	if p.owner, err = p.shell.StdinPipe(); err != nil {
