@@ -85,8 +85,9 @@ type cluster struct {
 type slot struct {
 	name   string
 	skew   time.Duration
-	cut    bool // the store cannot be reached from here
-	cutAt  time.Duration
+	cut    bool          // the store cannot be reached from here
+	cutAt  time.Duration // since when
+	cutEnd time.Duration
 	deaf   bool // nobody but the store can be reached from here
 	lives  int
 	member *member // nil: it is down
@@ -276,7 +277,10 @@ func (c *cluster) cutOff(s *slot) {
 		return
 	}
 	d := c.between(10*time.Millisecond, 3*c.lease)
-	s.cut, s.cutAt = true, c.agenda.now
+	if s.cut = true; c.agenda.now > s.cutEnd+5*time.Second {
+		s.cutAt = c.agenda.now // else what could not be recorded the last time may still not be
+	}
+	s.cutEnd = c.agenda.now + d
 	c.trace("%s cannot reach the store for %v", s.name, d)
 	if s.member != nil {
 		s.member.trouble(c.agenda.now)

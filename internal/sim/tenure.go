@@ -151,6 +151,9 @@ func (m *member) guard() {
 	if c.agenda.now-m.troubled > c.lease+3*time.Second {
 		c.excess("%s has lost shards although nothing has kept it from the store since %v", m.id, m.troubled)
 	}
+	if m.slot.cutAt > 0 && c.agenda.now < m.slot.cutEnd+c.lease {
+		since = min(since, m.slot.cutAt)
+	}
 	c.history.Faults = append(c.history.Faults, history.Fault{Kind: history.Takeover, Node: m.slot.name, Start: since, End: c.agenda.now})
 }
 
