@@ -267,7 +267,11 @@ func (c *cluster) pause(s *slot) {
 	c.pauses++
 	c.trace("%s stands still for %v", s.name, d)
 	if d > 2*time.Second { // it renews its leases long before they are over, so less costs it nothing
-		c.history.Faults = append(c.history.Faults, history.Fault{Kind: history.Standstill, Node: s.name, Start: c.agenda.now, End: m.frozen})
+		since := c.agenda.now
+		if s.cutAt > 0 && since < s.cutEnd+5*time.Second {
+			since = s.cutAt // what could not be recorded since then is not either
+		}
+		c.history.Faults = append(c.history.Faults, history.Fault{Kind: history.Standstill, Node: s.name, Start: since, End: m.frozen})
 	}
 }
 
