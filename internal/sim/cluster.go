@@ -281,7 +281,7 @@ func (c *cluster) cutOff(s *slot) {
 		return
 	}
 	d := c.between(10*time.Millisecond, 3*c.lease)
-	if s.cut = true; c.agenda.now > s.cutEnd+5*time.Second {
+	if s.cut = true; s.cutEnd == 0 || c.agenda.now > s.cutEnd+5*time.Second {
 		s.cutAt = c.agenda.now // else what could not be recorded the last time may still not be
 	}
 	s.cutEnd = c.agenda.now + d
