@@ -11,7 +11,8 @@ import (
 // because one was away for longer than it may be. The node that loses an endpoint starts nothing more of it, waits for what is under way,
 // and forgets it; what it had in memory the next one reads from the store, as after a restart.
 
-var errElsewhere = grapnel.Errorf(grapnel.CodeUnavailable, "the endpoint is on its way to another node: try again")
+// errElsewhere is also for an order whose answer from the store was lost, and then refused as another node's: it may have been carried out.
+var errElsewhere = grapnel.Errorf(grapnel.CodeUnavailable, "the endpoint is on its way to another node: look whether it was done, else try again")
 
 // leave begins to forget an endpoint.
 func (c *Core) leave(now time.Time, id string) {
