@@ -182,6 +182,31 @@ func (c *cluster) fault(ctx context.Context, kind int) {
 	}
 }
 
+// settled waits until every node has what it is to have, and each knows of these endpoints how they are doing, whoever decides about them.
+func (c *cluster) settled(ids []string) {
+	c.t.Helper()
+	eventually(c.t, 30*time.Second, "every node has its shards", func() bool {
+		var view struct {
+			Unowned int
+			Nodes   []struct {
+				Shards   int
+				Intended int `json:"shards_intended"`
+			}
+		}
+		c.child.must(http.StatusOK, http.MethodGet, "/v1/cluster", nil, &view)
+		moving := view.Unowned
+		for _, n := range view.Nodes {
+			moving += max(n.Shards-n.Intended, n.Intended-n.Shards)
+		}
+		return moving == 0 && len(view.Nodes) == len(c.nodes)
+	})
+	for _, node := range c.nodes {
+		eventually(c.t, 30*time.Second, "every node knows how all endpoints are", func() bool {
+			return !slices.ContainsFunc(ids, func(id string) bool { return node.health(id).State != "healthy" })
+		})
+	}
+}
+
 func (c *cluster) signal(node *child, s syscall.Signal) {
 	if err := syscall.Kill(node.current().pid, s); err != nil {
 		c.t.Errorf("cannot signal a node: %v", err)
@@ -252,6 +277,7 @@ func TestChangesReachEveryNode(t *testing.T) {
 		id, _ := c.child.endpoint("http://"+newDoor(t, fmt.Sprintf("127.0.15.%d", i+1), s).addr+"/", map[string]any{"event_types": []string{"change.*"}})
 		sites, ids = append(sites, s), append(ids, id)
 	}
+	c.settled(ids)
 	publish := func(n int) {
 		t.Helper()
 		for i := range n {
