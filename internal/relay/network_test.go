@@ -40,7 +40,7 @@ func TestNetwork(t *testing.T) {
 		before, _ := r.Status("src_1")
 		proxy.LoseNext(lost)
 		own++
-		do(t, p, event("own", fmt.Sprint(own))) // so that there is something to commit, whatever the producers are at
+		do(t, p, event("own", fmt.Sprint(own)))                   // so that there is something to commit, whatever the producers are at
 		until(t, "the loss of "+lost+" is noticed", func() bool { // it may be over before anybody looks
 			st, _ := r.Status("src_1")
 			return st.State == Away || st.Since.After(before.Since)
