@@ -39,15 +39,11 @@ func (s *shards) others() []string {
 func (s *shards) owner(endpoint string) string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.address(s.there, s.cluster.Ownership.ShardOf(endpoint))
-}
-
-// address is where the owner of a shard is. The caller holds mu.
-func (s *shards) address(there []store.Shard, shard int) string {
-	if shard >= len(there) {
-		return ""
+	shard := s.cluster.Ownership.ShardOf(endpoint)
+	if shard >= len(s.there) {
+		return "" // nobody has looked yet
 	}
-	at := slices.IndexFunc(s.nodes, func(n store.Node) bool { return n.ID == there[shard].Owner })
+	at := slices.IndexFunc(s.nodes, func(n store.Node) bool { return n.ID == s.there[shard].Owner })
 	if at < 0 || s.nodes[at].ID == s.cluster.Node.ID {
 		return ""
 	}

@@ -64,23 +64,19 @@ func newShards(e *Engine, c *Cluster) *shards {
 
 // has says whether this node decides about an endpoint.
 func (s *shards) has(endpoint string) bool {
-	if s == nil {
-		return true
-	}
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	h := s.held[s.cluster.Ownership.ShardOf(endpoint)]
-	return h != nil && h.leaving == nil
+	return s == nil || s.stays(s.cluster.Ownership.ShardOf(endpoint))
 }
 
 // leads says whether this node does what one of them has to do for all.
 func (s *shards) leads() bool {
-	if s == nil {
-		return true
-	}
+	return s == nil || s.stays(0)
+}
+
+// stays says whether this node has a shard and is not giving it up.
+func (s *shards) stays(shard int) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	h := s.held[0]
+	h := s.held[shard]
 	return h != nil && h.leaving == nil
 }
 
