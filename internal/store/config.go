@@ -50,7 +50,8 @@ type Config struct {
 	Sources   []grapnel.Source
 	Policies  []grapnel.NamedPolicy
 	Keys      []grapnel.Key
-	Newest    int64 // the highest number of any delivery so far
+	Tenancies []grapnel.Tenancy // sorted by tenant; those of whom nothing is known are not in it
+	Newest    int64             // the highest number of any delivery so far
 }
 
 // With is what is committed together with a write.

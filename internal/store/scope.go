@@ -40,6 +40,9 @@ func (s Scope) Narrow(tenant string) (only string, some bool) {
 // written.
 var ErrStale = errors.New("store: the configuration has changed")
 
+// ErrSealed is returned by writes of what is of a tenant that is on its way to another cell, or has gone there (Moving). Nothing was written.
+var ErrSealed = errors.New("store: the tenant is on its way to another cell")
+
 // ErrNotFound makes the error for something that is absent or out of scope; the two cannot be told apart.
 func ErrNotFound(what string) error {
 	return grapnel.Errorf(grapnel.CodeNotFound, "there is no such %s", what)
