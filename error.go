@@ -18,6 +18,7 @@ const (
 	CodeConflict    Code = "conflict"    // what is there contradicts what is asked
 	CodeUnsupported Code = "unsupported" // a content type or encoding that is not taken
 	CodeUnavailable Code = "unavailable" // try again later
+	CodeMoved       Code = "moved"       // the tenant is in another cell; Cell says in which
 	CodeStorageFull Code = "storage_full"
 	CodeOverloaded  Code = "overloaded"           // the server sheds load; RetryAfter says when to try again
 	CodeQuota       Code = "quota"                // the tenant has too much waiting; RetryAfter says when to try again
@@ -33,6 +34,7 @@ type Error struct {
 	Err    error // the cause, for logs; never shown to a caller
 
 	RetryAfter time.Duration // when it makes sense to try again; 0: not said
+	Cell       string        // where the tenant is, with CodeMoved
 }
 
 // Field is one thing that is wrong with an input.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"time"
 
 	"github.com/grapnelhq/grapnel"
 )
@@ -41,7 +42,8 @@ func (s Scope) Narrow(tenant string) (only string, some bool) {
 var ErrStale = errors.New("store: the configuration has changed")
 
 // ErrSealed is returned by writes of what is of a tenant that is on its way to another cell, or has gone there (Moving). Nothing was written.
-var ErrSealed = errors.New("store: the tenant is on its way to another cell")
+// Callers are told to come again: by then it is known where to.
+var ErrSealed = &grapnel.Error{Code: grapnel.CodeUnavailable, Detail: "the tenant is on its way to another cell: try again", RetryAfter: time.Second}
 
 // ErrNotFound makes the error for something that is absent or out of scope; the two cannot be told apart.
 func ErrNotFound(what string) error {
