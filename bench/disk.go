@@ -89,6 +89,32 @@ func busy() (time.Duration, error) {
 	return time.Duration(ticks) * userTick, nil
 }
 
+// process is what the kernel tells of one.
+type process struct {
+	parent int
+	used   time.Duration // processor time
+	ended  time.Duration // and that of children that are gone
+}
+
+func lookAt(pid int) (p process, err error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return p, err
+	}
+	_, rest, _ := strings.Cut(string(text), ") ") // the name before it may hold spaces
+	fields := strings.Fields(rest)
+	if len(fields) < 15 {
+		return p, fmt.Errorf("the kernel says %q", text)
+	}
+	var n [5]int
+	for i, at := range []int{1, 11, 12, 13, 14} { // parent; user and system time, its own and that of its children
+		if n[i], err = strconv.Atoi(fields[at]); err != nil {
+			return p, err
+		}
+	}
+	return process{parent: n[0], used: time.Duration(n[1]+n[2]) * userTick, ended: time.Duration(n[3]+n[4]) * userTick}, nil
+}
+
 // machine says what the numbers were measured on.
 func machine() string {
 	model := "unknown processor"

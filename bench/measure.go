@@ -31,6 +31,7 @@ type side struct {
 type window struct {
 	delivered, accepted    float64 // per second
 	own, publisher, sink   float64 // cores used
+	database               float64 // cores used by it
 	others                 float64 // cores used by whatever else runs on the machine
 	backlog                int64   // accepted, but not delivered when the window closed
 	drained                time.Duration
@@ -51,7 +52,11 @@ func measure(ctx context.Context, s settings, out io.Writer) (err error) {
 	if s.publishers < 1 || s.workers < 1 || s.endpoints < 1 || s.rounds < 1 || s.rate < 1 || s.size < 100 {
 		return errors.New("publishers, workers, endpoints, rounds and rate are at least 1, size at least 100")
 	}
-	dir, err := os.MkdirTemp(parent(s.dir), "grapnel-bench-")
+	at, err := filepath.Abs(parent(s.dir)) // PostgreSQL is told where its socket is, and works in a directory of its own
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp(at, "grapnel-bench-")
 	if err != nil {
 		return err
 	}
@@ -82,7 +87,6 @@ func measure(ctx context.Context, s settings, out io.Writer) (err error) {
 	}
 	defer b.publisher.stop()
 	var urls []string
-	var at string
 	if err := b.sink.ask("listen", nil, &at); err != nil {
 		return err
 	}
@@ -194,7 +198,8 @@ func (b *bench) window1(ctx context.Context, x *side) (w window, err error) {
 	seconds := to.at.Sub(from.at).Seconds()
 	w.delivered, w.accepted = float64(to.received-from.received)/seconds, float64(to.accepted-from.accepted)/seconds
 	w.own, w.publisher, w.sink = (to.own-from.own).Seconds()/seconds, (to.publisher-from.publisher).Seconds()/seconds, (to.sink-from.sink).Seconds()/seconds
-	w.others = max(0, (to.all-from.all).Seconds()/seconds-w.own-w.publisher-w.sink)
+	w.database = (to.database - from.database).Seconds() / seconds
+	w.others = max(0, (to.all-from.all).Seconds()/seconds-w.own-w.publisher-w.sink-w.database)
 	w.backlog = to.accepted*int64(b.endpoints) - (to.received - before)
 	w.expected = accepted * int64(b.endpoints)
 	began := time.Now()
@@ -216,6 +221,7 @@ type mark struct {
 	at                   time.Time
 	received, accepted   int64
 	own, publisher, sink time.Duration
+	database             time.Duration
 	all                  time.Duration // of the whole machine
 }
 
@@ -225,7 +231,7 @@ func (b *bench) mark(x *side) (m mark, err error) {
 	for _, part := range []struct {
 		to   *time.Duration
 		read func() (time.Duration, error)
-	}{{&m.own, x.cpu}, {&m.publisher, b.publisher.cpu}, {&m.sink, b.sink.cpu}, {&m.all, busy}} {
+	}{{&m.own, x.cpu}, {&m.publisher, b.publisher.cpu}, {&m.sink, b.sink.cpu}, {&m.database, b.database.cpu}, {&m.all, busy}} {
 		used, err := part.read()
 		*part.to = used
 		errs = append(errs, err)

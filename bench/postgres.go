@@ -11,6 +11,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -21,6 +22,7 @@ import (
 type database struct {
 	server *pgtest.Server
 	url    string
+	main   int // the process that all others of the server are children of
 }
 
 // tuned are settings that everybody gives a database that works; durability is as it comes.
@@ -39,7 +41,52 @@ func startDatabase(ctx context.Context, dir string) (*database, error) {
 	if err != nil {
 		return nil, errors.Join(err, server.Stop())
 	}
-	return &database{server, url}, nil
+	d := &database{server: server, url: url}
+	if d.main, err = d.find(ctx); err != nil {
+		return nil, errors.Join(err, server.Stop())
+	}
+	return d, nil
+}
+
+// find asks a process of the server whose child it is.
+func (d *database) find(ctx context.Context) (main int, err error) {
+	conn, err := pgx.Connect(ctx, d.url)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
+	var one int
+	if err := conn.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&one); err != nil {
+		return 0, err
+	}
+	p, err := lookAt(one)
+	return p.parent, err
+}
+
+// cpu is the processor time that all processes of the server have used, with those that are gone. No database uses none.
+func (d *database) cpu() (sum time.Duration, err error) {
+	if d == nil {
+		return 0, nil
+	}
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return 0, err
+	}
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		p, err := lookAt(pid)
+		switch {
+		case err != nil: // it has ended meanwhile
+		case pid == d.main:
+			sum += p.used + p.ended
+		case p.parent == d.main:
+			sum += p.used
+		}
+	}
+	return sum, nil
 }
 
 // effort is what a database has done since it was made.

@@ -39,12 +39,12 @@ func (b *bench) opening(d disk) {
 		b.endpoints, b.workers)
 	b.say("")
 	b.say("throughput, closed loop, %v after %v of warming up           cores used by", b.window, b.warm)
-	b.say("round  side     delivered/s  accepted/s  backlog  drained in   itself  publisher  sink  others")
+	b.say("round  side     delivered/s  accepted/s  backlog  drained in   itself  publisher  sink  database  others")
 }
 
 func (b *bench) row(round int, x *side, w window) {
-	b.say("%5d  %-8s %11.0f  %10.0f  %7d  %10v  %6.2f  %9.2f  %4.2f  %6.2f", round+1, x.name, w.delivered, w.accepted, w.backlog,
-		w.drained.Round(time.Millisecond), w.own, w.publisher, w.sink, w.others)
+	b.say("%5d  %-8s %11.0f  %10.0f  %7d  %10v  %6.2f  %9.2f  %4.2f  %8.2f  %6.2f", round+1, x.name, w.delivered, w.accepted, w.backlog,
+		w.drained.Round(time.Millisecond), w.own, w.publisher, w.sink, w.database, w.others)
 }
 
 func (b *bench) compareThroughput() {
@@ -64,12 +64,15 @@ func (b *bench) compareThroughput() {
 	ownOwn, ownAll := cost(own)
 	b.say("          processor time per delivery: relay %.0f µs, Grapnel %.0f µs; with publisher and sink %.0f µs and %.0f µs (%.1f %%)",
 		relayOwn, ownOwn, relayAll, ownAll, 100*relayAll/ownAll)
+	if b.database != nil {
+		b.say("          and the database %.0f µs", 1e6*median(own.windows, func(w window) float64 { return w.database / w.delivered }))
+	}
 	for _, x := range b.sides {
 		client := median(x.windows, func(w window) float64 { return w.publisher + w.sink })
-		used := client + median(x.windows, func(w window) float64 { return w.own })
+		used := client + median(x.windows, func(w window) float64 { return w.own + w.database })
 		others := median(x.windows, func(w window) float64 { return w.others })
 		switch {
-		case others > 0.15*cores() && (b.database == nil || x == relay): // a database is one of the others
+		case others > 0.15*cores():
 			b.say("          %s: other programs took %.2f of %.0f cores; repeat this on a quiet machine", x.name, others, cores())
 		case used < 0.85*cores():
 			b.say("          %s: only %.2f of %.0f cores were busy; the bottleneck is a wait, for the disk or between processes", x.name, used, cores())

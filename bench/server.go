@@ -14,8 +14,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -125,21 +123,8 @@ func (g *server) send(ctx context.Context, method, path string, in, out any) err
 
 // cpu is the processor time that the server has used, as the kernel counts it.
 func (g *server) cpu() (time.Duration, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", g.cmd.Process.Pid))
-	if err != nil {
-		return 0, err
-	}
-	_, rest, _ := strings.Cut(string(text), ") ") // the name before it may hold spaces
-	fields := strings.Fields(rest)
-	if len(fields) < 13 {
-		return 0, fmt.Errorf("the kernel says %q", text)
-	}
-	user, err := strconv.Atoi(fields[11])
-	if err != nil {
-		return 0, err
-	}
-	system, err := strconv.Atoi(fields[12])
-	return time.Duration(user+system) * userTick, err
+	p, err := lookAt(g.cmd.Process.Pid)
+	return p.used, err
 }
 
 // stop asks the server to end and waits for it.
