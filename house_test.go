@@ -58,6 +58,7 @@ var floors = map[string]int{
 	"internal/peer":    4,
 	"internal/relay":   4,
 	"internal/replay":  4,
+	"internal/cells":   5,
 	"internal/sim":     5,
 
 	// Faces, what puts everything together, and the binary.
