@@ -25,6 +25,15 @@ func (c *Core) leave(now time.Time, id string) {
 	c.refresh(now, ep)
 }
 
+// Leaving says whether an endpoint is being left.
+func (c *Core) Leaving(id string) bool {
+	ep := c.endpoints[id]
+	return ep != nil && ep.leaving
+}
+
+// Has says whether the core knows of an endpoint.
+func (c *Core) Has(id string) bool { return c.endpoints[id] != nil }
+
 // fenced takes it in if the store has refused a write because the endpoint is another node's.
 func (c *Core) fenced(ep *endpoint, refused bool) {
 	if refused && !ep.leaving {

@@ -25,6 +25,7 @@ type configuration struct {
 	router    *match.Router
 	enabled   map[string]int // by tenant: endpoints that are
 	queues    int            // endpoints that are one
+	tenancies map[string]grapnel.Tenancy
 }
 
 // newConfiguration makes the first one. The error is about filters that do not compile any more; the configuration is
@@ -36,6 +37,7 @@ func newConfiguration(c store.Config) (*configuration, error) {
 		conf.targets = append(conf.targets, target(&conf.endpoints[i]))
 	}
 	conf.setKeys(c.Keys)
+	conf.setTenancies(c.Tenancies)
 	return conf, conf.route()
 }
 

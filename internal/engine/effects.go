@@ -22,7 +22,7 @@ func (e *Engine) step(in core.Input) {
 		case core.Reply:
 			e.answer(effect.Token, effect.Err)
 		case core.Left:
-			e.shards.left(effect.Endpoint)
+			e.left(effect.Endpoint)
 		default:
 			e.chores.add(effect)
 		}

@@ -90,14 +90,15 @@ type Engine struct {
 	admission *admission
 	pending   *pending
 
-	events   *cache
-	shards   *shards // nil: everything is this engine's
-	recorder *recorder
-	chores   *chores
-	idle     chan core.Attempt // taken by goroutines that wait for an attempt to make
-	attempts sync.WaitGroup    // those goroutines
-	sending  context.Context   // of attempts; cancelled when draining takes too long
-	abandon  context.CancelFunc
+	events     *cache
+	shards     *shards // nil: everything is this engine's
+	departures departures
+	recorder   *recorder
+	chores     *chores
+	idle       chan core.Attempt // taken by goroutines that wait for an attempt to make
+	attempts   sync.WaitGroup    // those goroutines
+	sending    context.Context   // of attempts; cancelled when draining takes too long
+	abandon    context.CancelFunc
 
 	tokens  atomic.Int64
 	waiting sync.Map // token → chan error, of orders that the core has not answered yet
@@ -206,6 +207,9 @@ func (e *Engine) ownAll() {
 	conf := e.config.Load()
 	for i := range conf.endpoints {
 		ep := &conf.endpoints[i]
+		if !conf.open(ep.Tenant) {
+			continue
+		}
 		e.step(core.Configured{Endpoint: ep, Newest: conf.newest, Standing: e.standings[ep.ID]})
 	}
 }
@@ -260,8 +264,9 @@ func (e *Engine) take(in input) {
 	switch {
 	case in.ask != nil:
 		in.ask(e.core, e.now())
-	case about && !e.shards.has(is.Endpoint.ID):
-		// Another node decides about the endpoint. Whoever takes the shard reads the newest configuration then.
+	case about && !e.decides(is.Endpoint):
+		// Another node decides about the endpoint, or its tenant is not open here. Whoever takes the shard, or opens the tenant, reads
+		// the newest configuration then.
 	default:
 		e.step(in.Input)
 	}

@@ -17,6 +17,7 @@ type Peers interface {
 	Healths(ctx context.Context, address string, ids []string) ([]grapnel.Health, error)
 	Open(ctx context.Context, address string) ([]string, error)
 	CatchUp(ctx context.Context, address string) error
+	Quiet(ctx context.Context, address, tenant string) (bool, error)
 }
 
 // askWithin is how long another node may take to say how endpoints are doing.
@@ -216,4 +217,16 @@ func (s *shards) inform(ctx context.Context, knows map[string]bool) {
 	for range asked {
 		knows[<-answers] = true
 	}
+}
+
+// quiet says whether on no other node anything of a tenant is under way.
+func (s *shards) quiet(ctx context.Context, tenant string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	for _, address := range s.others() {
+		if quiet, err := s.cluster.Peers.Quiet(ctx, address, tenant); err != nil || !quiet {
+			return false, err
+		}
+	}
+	return true, nil
 }

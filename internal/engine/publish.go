@@ -23,6 +23,9 @@ func (e *Engine) Publish(ctx context.Context, events []store.Incoming, once *sto
 	}
 	defer e.admission.leave()
 	return e.append(ctx, kind, events, once, func(c *configuration) error {
+		if err := c.allHere(events); err != nil {
+			return err
+		}
 		for i := range events {
 			events[i].Targets = c.match(events[i].Event, nil)
 		}
@@ -55,6 +58,9 @@ func (e *Engine) Test(ctx context.Context, scope store.Scope, endpoint string, e
 		}
 		if ep.DropReason() != "" {
 			return errDrops
+		}
+		if err := c.away(ep.Tenant); err != nil {
+			return err
 		}
 		ev.Tenant = ep.Tenant
 		events[0].Targets = []store.Target{{Endpoint: ep.ID, Trigger: grapnel.TriggerTest}}
@@ -166,10 +172,18 @@ func (e *Engine) resync(ctx context.Context) error {
 		return err
 	}
 	conf := e.config.Load()
+	opened, closed := conf.turned(before)
+	if err := e.close(ctx, conf, closed); err != nil {
+		return err
+	}
+	standings, err := e.standingsOf(ctx, conf, opened)
+	if err != nil {
+		return err
+	}
 	var queues []string // that may hand out again, or not any more
 	for i := range conf.endpoints {
 		ep := &conf.endpoints[i]
-		if err := e.await(ctx, input{Input: core.Configured{Endpoint: ep, Newest: conf.newest}}); err != nil {
+		if err := e.await(ctx, input{Input: core.Configured{Endpoint: ep, Newest: conf.newest, Standing: standings[ep.ID]}}); err != nil {
 			return err
 		}
 		if was := before.at(ep.ID); ep.Queue != nil && (was == nil || was.Revision != ep.Revision) {

@@ -9,7 +9,10 @@ import (
 )
 
 // Decides says whether this node decides about an endpoint, and not another one.
-func (e *Engine) Decides(endpoint string) bool { return e.shards.has(endpoint) }
+func (e *Engine) Decides(endpoint string) bool {
+	ep := e.config.Load().at(endpoint)
+	return ep != nil && e.decides(ep)
+}
 
 // PutReplay creates a replay or changes it. A new one is the first thing to be refused when there is more to do than the store can take.
 func (e *Engine) PutReplay(ctx context.Context, scope store.Scope, r grapnel.Replay, along store.With) (store.Put, error) {

@@ -170,14 +170,15 @@ func (s *shards) leave(these []store.Owned) {
 	}})
 }
 
-// left takes note that the core has left an endpoint. If nobody has told it to, the store has: the shard is another node's.
-func (s *shards) left(endpoint string) {
+// left takes note that the core has left an endpoint. If neither its shard nor its tenant is being given up, the store has refused what was
+// decided about it: the shard is another node's.
+func (s *shards) left(endpoint string, open bool) {
 	n := s.cluster.Ownership.ShardOf(endpoint)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch h := s.held[n]; {
 	case h == nil:
-	case h.leaving == nil:
+	case h.leaving == nil && open:
 		h.until = time.Time{}
 	default:
 		delete(h.leaving, endpoint)

@@ -254,7 +254,7 @@ func (s *shards) begin(ctx context.Context, got []store.Owned, asked time.Time) 
 		s.mu.Unlock()
 		conf := e.config.Load()
 		for i := range conf.endpoints {
-			if ep := &conf.endpoints[i]; mine[s.cluster.Ownership.ShardOf(ep.ID)] {
+			if ep := &conf.endpoints[i]; mine[s.cluster.Ownership.ShardOf(ep.ID)] && conf.open(ep.Tenant) {
 				st := standings[ep.ID]
 				e.metrics.stands(&st)
 				e.step(core.Configured{Endpoint: ep, Newest: newest, Standing: st})

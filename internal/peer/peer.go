@@ -40,6 +40,8 @@ type Engine interface {
 	OwnOpen() []string
 	// CatchUp returns once changes of the configuration that were made before it was called are taken in.
 	CatchUp(ctx context.Context) error
+	// OwnQuiet says whether this node knows that a tenant is not open any more, and has nothing of it under way.
+	OwnQuiet(ctx context.Context, tenant string) (bool, error)
 }
 
 // asked is a request from one node to another: one of its parts.
@@ -50,6 +52,7 @@ type asked struct {
 	Healths []string
 	Open    bool
 	CatchUp bool
+	Quiet   string // a tenant
 }
 
 // told is the answer.
@@ -57,6 +60,7 @@ type told struct {
 	Error   *grapnel.Error
 	Healths []grapnel.Health
 	Open    []string
+	Quiet   bool
 }
 
 // mostBytes bounds what one node believes another.
@@ -84,6 +88,10 @@ func Handler(e Engine, secret string) http.Handler {
 			a.Open = e.OwnOpen()
 		case q.CatchUp:
 			a.Error = carried(e.CatchUp(r.Context()))
+		case q.Quiet != "":
+			var err error
+			a.Quiet, err = e.OwnQuiet(r.Context(), q.Quiet)
+			a.Error = carried(err)
 		default:
 			e.Hinted(q.Heads, q.Queues)
 		}
@@ -208,6 +216,12 @@ func (r *Room) Open(ctx context.Context, address string) ([]string, error) {
 func (r *Room) CatchUp(ctx context.Context, address string) error {
 	_, err := r.ask(ctx, address, &asked{CatchUp: true})
 	return err
+}
+
+// Quiet asks a node whether nothing of a tenant is under way there. One that does not know the question has not heard of the answer.
+func (r *Room) Quiet(ctx context.Context, address, tenant string) (bool, error) {
+	a, err := r.ask(ctx, address, &asked{Quiet: tenant})
+	return a.Quiet, err
 }
 
 // ask makes one request.

@@ -37,6 +37,9 @@ func (n *node) OwnHealths(ids []string) (all []grapnel.Health) {
 }
 func (n *node) OwnOpen() []string             { return []string{"ep_1", "ep_2"} }
 func (n *node) CatchUp(context.Context) error { return n.fails }
+func (n *node) OwnQuiet(_ context.Context, tenant string) (bool, error) {
+	return tenant == "acme", n.fails
+}
 
 var at = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
@@ -63,6 +66,11 @@ func TestWhatOneAsksTheOtherAnswers(t *testing.T) {
 	}
 	if err := r.CatchUp(t.Context(), url); err != nil {
 		t.Error(err)
+	}
+	for tenant, want := range map[string]bool{"acme": true, "globex": false} {
+		if quiet, err := r.Quiet(t.Context(), url, tenant); err != nil || quiet != want {
+			t.Errorf("%s is quiet: %v, %v", tenant, quiet, err)
+		}
 	}
 	// An error keeps what the caller is told, and loses what only a log may show.
 	n.fails = &grapnel.Error{Code: grapnel.CodeConflict, Detail: "it is over", Err: errors.New("row 12"), RetryAfter: time.Second}
