@@ -37,6 +37,8 @@ const (
 	VerbNote    Verb = "note"
 	VerbDiscard Verb = "discard"
 	VerbEmpty   Verb = "empty"
+	VerbMove    Verb = "move" // of a tenant
+	VerbStay    Verb = "stay" // a tenant's move is given up
 
 	VerbReplay       Verb = "replay"
 	VerbPauseReplay  Verb = "pause_replay"

@@ -44,6 +44,8 @@ type Engine interface {
 	PutTenancy(ctx context.Context, t grapnel.Tenancy, from grapnel.TenancyState, audit *grapnel.AuditEntry) (store.Put, error)
 	// Quiet says whether nothing of a tenant is under way any more on any node of the cell.
 	Quiet(ctx context.Context, tenant string) (bool, error)
+	// CatchUp returns once changes of the configuration that were made before it was called are taken in.
+	CatchUp(ctx context.Context) error
 	// Leads says whether this node does what one has to do for all nodes of the cell.
 	Leads() bool
 }
@@ -72,6 +74,9 @@ type Room struct {
 
 	mu    sync.Mutex
 	moves map[string]progress // by tenant, of moves that this server makes
+
+	carrying map[carried]bool
+	carriers sync.WaitGroup
 }
 
 // progress is how far a move is that this server makes.
@@ -82,7 +87,7 @@ type progress struct {
 
 // New makes the room. Nothing moves in it before Run.
 func New(o Options) *Room {
-	r := &Room{cells: o.Cells, now: o.Now, random: o.Random, log: o.Log, moves: map[string]progress{}}
+	r := &Room{cells: o.Cells, now: o.Now, random: o.Random, log: o.Log, moves: map[string]progress{}, carrying: map[carried]bool{}}
 	if r.now == nil {
 		r.now = time.Now
 	}

@@ -244,6 +244,9 @@ func (e *Engine) PutTenancy(ctx context.Context, t grapnel.Tenancy, from grapnel
 	return put, err
 }
 
+// Leads says whether this node does what one has to do for all that share the store.
+func (e *Engine) Leads() bool { return e.shards.leads() }
+
 // Quiet says whether nothing of a tenant that is not open here is under way any more, on whichever node.
 func (e *Engine) Quiet(ctx context.Context, tenant string) (bool, error) {
 	quiet, err := e.OwnQuiet(ctx, tenant)

@@ -14,7 +14,7 @@ import (
 // by. A batch in which one event is of such a tenant is refused whole.
 type Moving interface {
 	// PutTenancy says where a tenant is from now on, if it is in the state from ("" and grapnel.TenancyHere are the same when nothing is
-	// known of it); else it is grapnel.CodeConflict. Repeating one that was made, with the same Move and State, changes nothing and is no error.
+	// known of it), and in it by the same Move unless from is grapnel.TenancyHere; else it is grapnel.CodeConflict. Repeating one that was made, with the same Move and State, changes nothing and is no error.
 	// It makes a new version of the configuration. With grapnel.TenancyGone the tenant's endpoints, sources, policies and keys are gone in the
 	// same transaction, and standings with them. With grapnel.TenancyHere from grapnel.TenancyArrived its Shifts stay, and those given are not looked at. Shifts are of the
 	// store alone.
