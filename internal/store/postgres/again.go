@@ -110,6 +110,8 @@ func (o *repeating) apply(t *tx) error {
 		return err
 	case !t.there(o.of) || !o.scope.Allows(o.of.tenant):
 		return store.ErrNotFound("delivery")
+	case t.seals(o.of.tenant):
+		return store.ErrSealed
 	case !t.alive(o.of.endpoint):
 		return store.ErrNotFound("endpoint")
 	}

@@ -164,7 +164,7 @@ func (b *batch) place(t *tx, e *incoming) (placed store.Placed, fresh []*place, 
 	t.events[e.ID] = m
 	t.newEvents = append(t.newEvents, e)
 	placed = m.placed(e.ID)
-	t.familiar(e.known, placed)
+	t.familiar(e.known, e.kind, placed)
 	return placed, fresh, nil
 }
 
@@ -220,6 +220,9 @@ func (o *appending) apply(t *tx) error {
 	if then != nil || err != nil {
 		o.done.Answer = then
 		return err
+	}
+	if o.batch.sealed(t) {
+		return store.ErrSealed
 	}
 	if o.batch.stale(t) {
 		return store.ErrStale

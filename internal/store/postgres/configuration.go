@@ -66,16 +66,19 @@ func (t *tx) then(sql string, args ...any) {
 
 // writable says whether a scope may write an object of a tenant where there is one already. An object keeps its tenant: what is
 // there under the same id for another one is not found.
-func writable(scope store.Scope, at object, tenant, what string) error {
-	if !scope.Allows(tenant) || at.there && at.tenant != tenant {
+func (t *tx) writable(scope store.Scope, at object, tenant, what string) error {
+	switch {
+	case !scope.Allows(tenant) || at.there && at.tenant != tenant:
 		return store.ErrNotFound(what)
+	case t.seals(tenant):
+		return store.ErrSealed
 	}
 	return nil
 }
 
 // revisable also asks for the revision that the writer has read.
-func revisable(scope store.Scope, at object, tenant string, revision int64, what string) error {
-	if err := writable(scope, at, tenant, what); err != nil {
+func (t *tx) revisable(scope store.Scope, at object, tenant string, revision int64, what string) error {
+	if err := t.writable(scope, at, tenant, what); err != nil {
 		return err
 	}
 	switch {
@@ -122,6 +125,9 @@ func (o *putting) apply(t *tx) error {
 		o.done.Answer = then
 		return err
 	}
+	if o.tell.sealed(t) {
+		return store.ErrSealed
+	}
 	if o.tell.stale(t) {
 		return store.ErrStale
 	}
@@ -166,7 +172,7 @@ func (s *Store) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.E
 	return s.put(ctx, &putting{with: with, do: func(t *tx) (int64, error) {
 		at, err := t.object(endpointRow, ep.ID)
 		if err == nil {
-			err = revisable(scope, at, ep.Tenant, before, "endpoint")
+			err = t.revisable(scope, at, ep.Tenant, before, "endpoint")
 		}
 		if err == nil && queue != "" {
 			err = t.unnamed(queueNamed, ep.Tenant, queue, ep.ID, "queue")
@@ -186,6 +192,8 @@ func (s *Store) RemoveEndpoint(ctx context.Context, id string) error {
 			return 0, err
 		case !at.there:
 			return 0, store.ErrNotFound("endpoint")
+		case t.seals(at.tenant):
+			return 0, store.ErrSealed
 		case !at.deleted:
 			return 0, grapnel.Errorf(grapnel.CodeConflict, "the endpoint is not deleted")
 		}
@@ -211,7 +219,7 @@ func (s *Store) PutSource(ctx context.Context, scope store.Scope, src grapnel.So
 	return s.put(ctx, &putting{with: with, do: func(t *tx) (int64, error) {
 		at, err := t.object(sourceRow, src.ID)
 		if err == nil {
-			err = revisable(scope, at, src.Tenant, before, "source")
+			err = t.revisable(scope, at, src.Tenant, before, "source")
 		}
 		if err == nil {
 			err = t.unnamed(sourceNamed, src.Tenant, src.Name, src.ID, "source")
@@ -225,8 +233,12 @@ func (s *Store) PutSource(ctx context.Context, scope store.Scope, src grapnel.So
 func (s *Store) remove(ctx context.Context, scope store.Scope, with store.With, row, drop, id, what string) (store.Put, error) {
 	return s.put(ctx, &putting{with: with, do: func(t *tx) (int64, error) {
 		at, err := t.object(row, id)
-		if err == nil && !(at.there && scope.Allows(at.tenant)) {
+		switch {
+		case err != nil:
+		case !at.there || !scope.Allows(at.tenant):
 			err = store.ErrNotFound(what)
+		case t.seals(at.tenant):
+			err = store.ErrSealed
 		}
 		t.then(drop, id)
 		return 0, err
@@ -247,7 +259,7 @@ func (s *Store) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.Name
 	return s.put(ctx, &putting{with: store.With{Once: once}, do: func(t *tx) (int64, error) {
 		at, err := t.object(policyRow, p.ID)
 		if err == nil {
-			err = writable(scope, at, p.Tenant, "policy")
+			err = t.writable(scope, at, p.Tenant, "policy")
 		}
 		if err == nil {
 			err = t.unnamed(policyNamed, p.Tenant, p.Name, p.ID, "policy")
@@ -272,7 +284,7 @@ func (s *Store) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, on
 	return s.put(ctx, &putting{with: store.With{Once: once}, do: func(t *tx) (int64, error) {
 		at, err := t.object(keyRow, k.ID)
 		if err == nil {
-			err = writable(scope, at, k.Tenant, "key")
+			err = t.writable(scope, at, k.Tenant, "key")
 		}
 		t.then(setKey, k.ID, k.Tenant, body)
 		return 0, err
@@ -311,7 +323,10 @@ func (s *Store) Config(ctx context.Context) (c store.Config, err error) {
 		if c.Policies, err = bodies(ctx, tx, "SELECT revision, body FROM policy ORDER BY id", codec.DecodePolicy); err != nil {
 			return err
 		}
-		c.Keys, err = bodies(ctx, tx, "SELECT 0::bigint, body FROM api_key ORDER BY id", codec.DecodeKey)
+		if c.Keys, err = bodies(ctx, tx, "SELECT 0::bigint, body FROM api_key ORDER BY id", codec.DecodeKey); err != nil {
+			return err
+		}
+		c.Tenancies, err = readTenancies(ctx, tx)
 		return err
 	})
 	return c, err

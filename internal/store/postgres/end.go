@@ -49,7 +49,7 @@ func (s *Store) End(ctx context.Context, endpoint string, e store.Ending, limit 
 				n.guard(endpoint, e.Epoch)
 			},
 			do: func(t *tx) error {
-				if t.fenced(endpoint, e.Epoch) {
+				if t.fenced(endpoint, e.Epoch) || t.sealsAny(seqs) {
 					return store.ErrFenced
 				}
 				done = 0
@@ -86,7 +86,7 @@ func (s *Store) Hasten(ctx context.Context, endpoint string, h store.Hastening, 
 				n.guard(endpoint, h.Epoch)
 			},
 			do: func(t *tx) error {
-				if t.fenced(endpoint, h.Epoch) {
+				if t.fenced(endpoint, h.Epoch) || t.sealsAny(seqs) {
 					return store.ErrFenced
 				}
 				done = 0

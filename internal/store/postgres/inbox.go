@@ -18,7 +18,7 @@ const (
 	addAside     = `INSERT INTO aside (id, tenant, source, why, at, event, content_type, size, packed, sum, intake, body)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT DO NOTHING`
 	unlearn    = "DELETE FROM known WHERE key IN (SELECT key FROM known WHERE until < $1 ORDER BY until, seq LIMIT $2 FOR UPDATE SKIP LOCKED)"
-	dropAsides = "DELETE FROM aside WHERE id IN (SELECT id FROM aside WHERE at < $1 ORDER BY at, id LIMIT $2 FOR UPDATE SKIP LOCKED)"
+	dropAsides = "DELETE FROM aside WHERE id IN (SELECT id FROM aside WHERE at < $1 AND " + unsealed + " ORDER BY at, id LIMIT $2 FOR UPDATE SKIP LOCKED)"
 )
 
 // SetAside encodes on the goroutine of the caller, as Append does.
@@ -31,6 +31,9 @@ func (s *Store) SetAside(ctx context.Context, a grapnel.Aside) error {
 	args := []any{a.ID, a.Tenant, a.Source, string(a.Why), codec.Micros(a.At), a.Event, a.ContentType, a.Size, packed, codec.SumAside(&a),
 		codec.EncodeIntake(&a.Intake, a.ID), body}
 	return s.write(ctx, &change{do: func(t *tx) error {
+		if t.seals(a.Tenant) {
+			return store.ErrSealed
+		}
 		t.then(addAside, args...)
 		return nil
 	}})

@@ -14,6 +14,9 @@ import (
 // Note keeps an entry.
 func (s *Store) Note(ctx context.Context, e grapnel.AuditEntry) error {
 	return s.write(ctx, &change{do: func(t *tx) error {
+		if t.seals(e.Tenant) {
+			return store.ErrSealed
+		}
 		t.note(&e)
 		return nil
 	}})

@@ -16,6 +16,7 @@ type known struct {
 	key, sum []byte
 	until    int64
 	placed   store.Placed
+	kind     int32 // of the event
 }
 
 func freezeKnown(k *store.Known) *known {
@@ -31,8 +32,8 @@ func freezeKnown(k *store.Known) *known {
 const (
 	knownQuery = "SELECT key, sum, until, seq, accepted, made, event FROM known WHERE key = ANY($1)"
 	dropKnown  = `DELETE FROM known k USING unnest($1::bytea[], $2::bigint[]) u(key, accepted) WHERE k.key = u.key AND k.until <= u.accepted`
-	addKnown   = `INSERT INTO known (key, sum, until, seq, accepted, made, event)
-		SELECT * FROM unnest($1::bytea[], $2::bytea[], $3::bigint[], $4::bigint[], $5::bigint[], $6::int[], $7::text[])`
+	addKnown   = `INSERT INTO known (key, sum, until, seq, accepted, made, event, kind)
+		SELECT * FROM unnest($1::bytea[], $2::bytea[], $3::bigint[], $4::bigint[], $5::bigint[], $6::int[], $7::text[], $8::int[])`
 )
 
 func (t *tx) readKnown(rows pgx.Rows) error {
@@ -63,11 +64,11 @@ func (t *tx) recognize(e *incoming) (store.Placed, bool) {
 }
 
 // familiar makes an event known that was accepted. One that was known by the same until now is forgotten.
-func (t *tx) familiar(k *known, placed store.Placed) {
+func (t *tx) familiar(k *known, kind int32, placed store.Placed) {
 	if k == nil {
 		return
 	}
-	k.placed = placed
+	k.kind, k.placed = kind, placed
 	t.known[string(k.key)] = k
 	t.learned = append(t.learned, k)
 }
@@ -85,5 +86,5 @@ func (t *tx) flushKnown(b *pgx.Batch) {
 	b.Queue(addKnown, keys, column(rows, func(k *known) []byte { return k.sum }), column(rows, func(k *known) int64 { return k.until }),
 		column(rows, func(k *known) int64 { return k.placed.Seq }), accepted,
 		column(rows, func(k *known) int32 { return int32(k.placed.Deliveries) }),
-		column(rows, func(k *known) string { return k.placed.ID }))
+		column(rows, func(k *known) string { return k.placed.ID }), column(rows, func(k *known) int32 { return k.kind }))
 }

@@ -79,10 +79,15 @@ type claiming struct {
 	done store.Claimed
 }
 
-func (o *claiming) need(n *needs) { n.queue = o.Queue; n.targets[o.Queue] = true }
+func (o *claiming) need(n *needs) {
+	n.queue, n.targets[o.Queue], n.endpoints[o.Queue] = o.Queue, true, true
+}
 
 func (o *claiming) apply(t *tx) error {
 	o.done = store.Claimed{}
+	if t.seals(t.endpoints[o.Queue].tenant) {
+		return store.ErrSealed
+	}
 	target := t.store.names.target(o.Queue)
 	at := t.at(o.Now)
 	now := codec.Micros(at)
@@ -110,6 +115,9 @@ func (o *claiming) apply(t *tx) error {
 	seqs := append(column(over, func(h spot) int64 { return h.seq }), take...)
 	if err := t.load(seqs); err != nil {
 		return err
+	}
+	if t.sealsAny(seqs) {
+		return store.ErrSealed
 	}
 	for i, seq := range seqs {
 		p := t.places[seq]
@@ -240,6 +248,9 @@ func (s *Store) Extend(ctx context.Context, token string, now time.Time, by time
 			p, at := t.places[is.Delivery], t.at(now)
 			if p == nil || p.lease == nil || p.lease.token != token || p.due <= codec.Micros(at) {
 				return over
+			}
+			if t.seals(p.tenant) {
+				return store.ErrSealed
 			}
 			p.due, p.dirty = codec.Micros(at.Add(by)), true
 			extended = p.leaseShown()

@@ -36,6 +36,8 @@ func (s *Store) Annotate(ctx context.Context, scope store.Scope, a store.Annotat
 			switch {
 			case !t.there(of):
 				return store.ErrNotFound("delivery")
+			case t.seals(of.tenant):
+				return store.ErrSealed
 			case is == nil:
 				return grapnel.Errorf(grapnel.CodeConflict, "the delivery is not over")
 			case a.Discard != "" && is.status != grapnel.Failed:
@@ -60,7 +62,7 @@ const purgedAtOnce = 500
 const slack = int64(time.Hour / time.Microsecond)
 
 const (
-	allKindsQuery  = "SELECT number, tenant, type FROM kind"
+	allKindsQuery  = "SELECT number, tenant, type FROM kind WHERE " + unsealed
 	oldEventsQuery = "SELECT seq, kind, accepted, first, last FROM event WHERE seq > $1 ORDER BY seq LIMIT $2"
 	partsQuery     = `SELECT u.event, p.seq, NULL::bigint, 0, '', '' FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) u(event, first, last)
 			CROSS JOIN LATERAL (SELECT * FROM pending WHERE event = u.event AND seq = ANY(ARRAY(SELECT generate_series(u.first, u.last)))) p
@@ -162,6 +164,9 @@ func (s *Store) removeOld(ctx context.Context, old []oldEvent, limit int) (remov
 		b.Queue(beginShared, lockClass, lockConfiguration)
 		b.Queue(aloneLock, lockClass, lockRemoval)
 		if err := tx.SendBatch(ctx, b).Close(); err != nil {
+			return err
+		}
+		if old, err = passSealed(ctx, tx, old); err != nil {
 			return err
 		}
 		rows, err := tx.Query(ctx, partsQuery, column(old, func(e oldEvent) int64 { return e.seq }),

@@ -86,6 +86,9 @@ func (o *recording) apply(t *tx) (err error) {
 // turn makes a change with all that it brings along.
 func (t *tx) turn(c *turn) (done store.Changed, err error) {
 	p := t.places[c.Delivery]
+	if t.sealsChange(c, p) {
+		return store.Changed{Fenced: true}, nil
+	}
 	if c.Epoch != 0 && (p != nil && t.fenced(p.endpoint, c.Epoch) || c.Standing != nil && t.fenced(c.Standing.Endpoint, c.Epoch)) {
 		return store.Changed{Fenced: true}, nil
 	}

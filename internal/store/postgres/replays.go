@@ -71,6 +71,8 @@ func (s *Store) PutReplay(ctx context.Context, scope store.Scope, r grapnel.Repl
 			return 0, grapnel.Errorf(grapnel.CodeConflict, "the replay has changed since it was read")
 		case there != nil && there.Status.Final():
 			return 0, grapnel.Errorf(grapnel.CodeConflict, "the replay is over")
+		case t.seals(r.Tenant):
+			return 0, store.ErrSealed
 		}
 		kept := r
 		if there != nil {
@@ -198,6 +200,8 @@ func (o *advancing) apply(t *tx) error {
 		return err
 	case r == nil:
 		return store.ErrNotFound("replay")
+	case t.seals(r.Tenant):
+		return store.ErrSealed
 	case r.Status != grapnel.ReplayRunning || r.Cursor != o.From:
 		return grapnel.Errorf(grapnel.CodeConflict, "the replay is not running, or not there any more")
 	}

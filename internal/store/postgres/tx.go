@@ -22,10 +22,11 @@ type tx struct {
 	needs *needs
 
 	// What there is.
-	version   int64           // of the configuration
-	clock     int64           // of the database
-	epochs    map[int16]int64 // of shards
-	endpoints map[string]bool // those that are there, and whether they are marked as deleted
+	version   int64             // of the configuration
+	clock     int64             // of the database
+	sealed    []string          // tenants whose things must not change, sorted
+	epochs    map[int16]int64   // of shards
+	endpoints map[string]object // those that are there
 	answers   map[string]*answer
 	events    map[string]*met   // by id
 	known     map[string]*known // by key
@@ -60,6 +61,7 @@ type tx struct {
 // over is a delivery that is final.
 type over struct {
 	status grapnel.Status
+	tenant string
 	lane   *lane // nil: it has none, or nothing waits there
 }
 
@@ -124,8 +126,8 @@ const (
 
 // What is read. Of each lane there is one delivery more than are about to be changed in it: so its head is known whatever becomes of those.
 const (
-	versionQuery   = "SELECT version, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint FROM configuration"
-	endpointsQuery = "SELECT id, deleted FROM endpoint WHERE id = ANY($1)"
+	versionQuery   = "SELECT version, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, sealed FROM configuration"
+	endpointsQuery = "SELECT id, tenant, deleted FROM endpoint WHERE id = ANY($1)"
 	placesQuery    = "SELECT " + placeColumns + " FROM pending p" + placeJoins + " WHERE p.seq = ANY($1)"
 	linesQuery     = `WITH touched AS (
 			SELECT lane, count(*) + 1 AS n FROM (
@@ -135,7 +137,7 @@ const (
 			) x GROUP BY lane)
 		SELECT ` + placeColumns + ` FROM touched CROSS JOIN LATERAL (
 			SELECT * FROM pending WHERE lane = touched.lane AND lane <> 0 ORDER BY position LIMIT touched.n) p` + placeJoins
-	overQuery    = "SELECT seq, status, lane FROM finished WHERE seq = ANY($1)"
+	overQuery    = "SELECT f.seq, f.status, k.tenant, f.lane FROM finished f JOIN kind k ON k.number = f.kind WHERE f.seq = ANY($1)"
 	eventsNumber = "SELECT nextval('event_number') FROM generate_series(1, $1::int)"
 	seqsNumber   = "SELECT nextval('delivery_number') FROM generate_series(1, $1::int)"
 )
@@ -144,7 +146,7 @@ const (
 func (t *tx) begin() error {
 	n := t.needs
 	t.epochs = make(map[int16]int64)
-	t.endpoints, t.answers, t.events, t.known = make(map[string]bool), make(map[string]*answer), make(map[string]*met), make(map[string]*known)
+	t.endpoints, t.answers, t.events, t.known = make(map[string]object), make(map[string]*answer), make(map[string]*met), make(map[string]*known)
 	t.places, t.over, t.lanes, t.byName = make(map[int64]*place), make(map[int64]*over), make(map[int64]*lane), make(map[laneOf]*lane)
 	t.standings, t.tallies, t.totals = make(map[string]standing), make(map[tallyOf]*tally), make(map[totalOf]*grapnel.Totals)
 
@@ -180,7 +182,7 @@ func (t *tx) begin() error {
 	if len(n.deliveries) > 0 {
 		b.Queue(loneLock, n.deliveries)
 	}
-	b.Queue(versionQuery).QueryRow(func(row pgx.Row) error { return row.Scan(&t.version, &t.clock) })
+	b.Queue(versionQuery).QueryRow(func(row pgx.Row) error { return row.Scan(&t.version, &t.clock, &t.sealed) })
 	if len(n.deliveries) > 0 {
 		b.Queue(placesQuery, n.deliveries).Query(t.readPlaces)
 	}
@@ -282,8 +284,9 @@ func (t *tx) readPlaces(rows pgx.Rows) error {
 func (t *tx) readOver(rows pgx.Rows) error {
 	var seq, lane int64
 	var status grapnel.Status
-	_, err := pgx.ForEachRow(rows, []any{&seq, &status, &lane}, func() error {
-		t.over[seq] = &over{status: status, lane: t.lanes[lane]}
+	var tenant string
+	_, err := pgx.ForEachRow(rows, []any{&seq, &status, &tenant, &lane}, func() error {
+		t.over[seq] = &over{status: status, tenant: tenant, lane: t.lanes[lane]}
 		return nil
 	})
 	return err
@@ -291,9 +294,9 @@ func (t *tx) readOver(rows pgx.Rows) error {
 
 func (t *tx) readEndpoints(rows pgx.Rows) error {
 	var id string
-	var deleted bool
-	_, err := pgx.ForEachRow(rows, []any{&id, &deleted}, func() error {
-		t.endpoints[id] = deleted
+	is := object{there: true}
+	_, err := pgx.ForEachRow(rows, []any{&id, &is.tenant, &is.deleted}, func() error {
+		t.endpoints[id] = is
 		return nil
 	})
 	return err
@@ -301,8 +304,8 @@ func (t *tx) readEndpoints(rows pgx.Rows) error {
 
 // alive says whether an endpoint is there and not marked as deleted.
 func (t *tx) alive(endpoint string) bool {
-	deleted, there := t.endpoints[endpoint]
-	return there && !deleted
+	is := t.endpoints[endpoint]
+	return is.there && !is.deleted
 }
 
 // draw gives the next number of a delivery.
@@ -358,7 +361,7 @@ func (t *tx) stand(s *store.Standing, body []byte) {
 	if s == nil {
 		return
 	}
-	if _, there := t.endpoints[s.Endpoint]; !there {
+	if !t.endpoints[s.Endpoint].there {
 		return
 	}
 	if kept, there := t.standings[s.Endpoint]; !there || kept.number < s.Number {

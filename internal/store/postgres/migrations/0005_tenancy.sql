@@ -1,0 +1,21 @@
+-- Tenants that move from one cell to another. Whose things must not change is with the version of the configuration, which every transaction
+-- that writes reads anyway, under a lock.
+ALTER TABLE configuration ADD COLUMN sealed text[] NOT NULL DEFAULT '{}';
+
+-- What is known of where tenants are. Texts in shifts and before are JSON.
+CREATE TABLE tenancy (
+    tenant text   COLLATE "C" PRIMARY KEY,
+    state  text   NOT NULL,
+    move   text   NOT NULL,
+    other  text   NOT NULL,
+    since  bigint NOT NULL,
+    shifts text   NOT NULL DEFAULT '[]', -- of numbers of deliveries, []grapnel.Shift
+    before text   NOT NULL DEFAULT '',   -- the row as it was before the tenant arrived
+    -- By what rows of a tenant are found whose configuration is gone.
+    targets integer[] NOT NULL DEFAULT '{}',
+    keys    text[]    NOT NULL DEFAULT '{}',
+    entries bigint    NOT NULL DEFAULT 0   -- the highest number of an audit entry among them
+);
+
+-- Whose event it was that something is known of; NULL: a program of before has written it.
+ALTER TABLE known ADD COLUMN kind integer;

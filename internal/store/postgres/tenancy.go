@@ -1,0 +1,139 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
+)
+
+const (
+	tenancyColumns = "tenant, state, move, other, since, shifts"
+	tenanciesQuery = "SELECT " + tenancyColumns + " FROM tenancy ORDER BY tenant"
+	tenancyQuery   = "SELECT " + tenancyColumns + " FROM tenancy WHERE tenant = $1"
+	setTenancy     = `INSERT INTO tenancy (tenant, state, move, other, since) VALUES ($1, $2, $3, $4, $5)
+		ON CONFLICT (tenant) DO UPDATE SET state = excluded.state, move = excluded.move, other = excluded.other, since = excluded.since, before = ''`
+	// sealThose follows every change of a tenancy.
+	sealThose = `UPDATE configuration SET sealed = ARRAY(SELECT tenant FROM tenancy WHERE state IN ('sealed', 'arrived', 'gone') ORDER BY tenant)`
+
+	// targetsOf are the endpoints that something of the tenant has ever been for, those that are gone included.
+	targetsOf = `SELECT number FROM target WHERE endpoint IN (SELECT id FROM endpoint WHERE tenant = $1)
+		UNION SELECT target FROM tally WHERE tenant = $1`
+	// leaveBehind keeps what rows are found by once the configuration is gone.
+	leaveBehind = `UPDATE tenancy SET shifts = '[]', targets = ARRAY(` + targetsOf + `), keys = ARRAY(SELECT id FROM api_key WHERE tenant = $1),
+		entries = coalesce((SELECT max(seq) FROM audit WHERE tenant = $1), 0) WHERE tenant = $1`
+)
+
+// unconfigure removes a tenant's configuration, and what is kept of its endpoints.
+var unconfigure = []string{
+	"DELETE FROM standing WHERE endpoint IN (SELECT id FROM endpoint WHERE tenant = $1)",
+	"DELETE FROM endpoint WHERE tenant = $1",
+	"DELETE FROM source WHERE tenant = $1",
+	"DELETE FROM policy WHERE tenant = $1",
+	"DELETE FROM api_key WHERE tenant = $1",
+}
+
+func readTenancy(row pgx.Row) (t grapnel.Tenancy, err error) {
+	var since int64
+	var shifts string
+	if err := row.Scan(&t.Tenant, &t.State, &t.Move, &t.Other, &since, &shifts); err != nil {
+		return t, err
+	}
+	t.Since = codec.Moment(since)
+	if err := json.Unmarshal([]byte(shifts), &t.Shifts); err != nil {
+		return t, fmt.Errorf("postgres: where tenant %s is: %w", t.Tenant, err)
+	}
+	return t, nil
+}
+
+func readTenancies(ctx context.Context, tx pgx.Tx) (all []grapnel.Tenancy, err error) {
+	rows, err := tx.Query(ctx, tenanciesQuery)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		t, err := readTenancy(rows)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, t)
+	}
+	return all, rows.Err()
+}
+
+// querier is a connection or a transaction.
+type querier interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+// tenancyOf is what is known of a tenant; with no state: nothing.
+func tenancyOf(ctx context.Context, db querier, tenant string) (grapnel.Tenancy, error) {
+	t, err := readTenancy(db.QueryRow(ctx, tenancyQuery, tenant))
+	if isNone(err) {
+		return grapnel.Tenancy{Tenant: tenant}, nil
+	}
+	return t, err
+}
+
+// settling is the operation of PutTenancy.
+type settling struct {
+	grapnel.Tenancy
+	from  grapnel.TenancyState
+	audit *grapnel.AuditEntry
+	done  store.Put
+}
+
+func (o *settling) need(n *needs) { n.exclusive = true }
+
+func (o *settling) apply(t *tx) error {
+	o.done = store.Put{Version: t.version}
+	is, err := tenancyOf(t.ctx, t.conn, o.Tenant)
+	switch {
+	case err != nil:
+		return err
+	case is.State == o.State && is.Move == o.Move:
+		return nil // it was made before
+	case is.State != o.from && !(is.State.Open() && o.from.Open()):
+		return grapnel.Errorf(grapnel.CodeConflict, "tenant %s is not in the state %q", o.Tenant, o.from)
+	case is.Move != o.Move && goesOn(o.from, o.State):
+		return grapnel.Errorf(grapnel.CodeConflict, "tenant %s is on its way by another move", o.Tenant)
+	}
+	t.then(setTenancy, o.Tenant, string(o.State), o.Move, o.Other, codec.Micros(o.Since))
+	if o.State == grapnel.TenancyGone {
+		t.then(leaveBehind, o.Tenant)
+		for _, sql := range unconfigure {
+			t.then(sql, o.Tenant)
+		}
+	}
+	t.then(sealThose)
+	t.note(o.audit)
+	t.bumped = true
+	o.done.Version++
+	return nil
+}
+
+// goesOn says whether a move is carried on by going from one state to another. Who has taken a step of an earlier move for long must not.
+func goesOn(from, to grapnel.TenancyState) bool {
+	return from == grapnel.TenancyClosing && to == grapnel.TenancySealed || from == grapnel.TenancySealed && to == grapnel.TenancyGone ||
+		from == grapnel.TenancyArrived && to == grapnel.TenancyHere
+}
+
+// PutTenancy is a change of the configuration: what others have decided before it is committed, or refused.
+func (s *Store) PutTenancy(ctx context.Context, t grapnel.Tenancy, from grapnel.TenancyState, audit *grapnel.AuditEntry) (store.Put, error) {
+	switch t.State {
+	case grapnel.TenancyHere, grapnel.TenancyClosing, grapnel.TenancySealed, grapnel.TenancyGone:
+	default:
+		return store.Put{}, grapnel.Errorf(grapnel.CodeInvalid, "nobody can say that a tenant is %q", t.State)
+	}
+	o := &settling{Tenancy: t, from: from, audit: audit}
+	if err := s.writeAlone(ctx, o); err != nil {
+		return store.Put{}, err
+	}
+	return o.done, nil
+}
