@@ -59,6 +59,10 @@ type Options struct {
 
 	// Cluster says who shares the store; nil: nobody is known to.
 	Cluster func(context.Context) (grapnel.Cluster, error)
+
+	Cell    string             // the one that this is the face of; empty: grapnel.DefaultCell
+	Away    func(string) error // the error for a tenant that is in another cell; "": for what is of none; nil: all are here
+	Tenants Tenants            // where tenants are, and their moves; nil: nobody knows
 }
 
 // DefaultMaxEvent is the largest data of an event unless Options say otherwise.
@@ -93,6 +97,10 @@ func New(o Options) http.Handler {
 		o.CheckHeaders = egress.CheckHeaders
 	}
 	o.MaxEvent = cmp.Or(o.MaxEvent, DefaultMaxEvent)
+	o.Cell = cmp.Or(o.Cell, grapnel.DefaultCell)
+	if o.Away == nil {
+		o.Away = func(string) error { return nil }
+	}
 	a := &api{Options: o, routes: routes(), claims: claims{held: map[string]struct{}{}},
 		simulations: make(chan struct{}, simulationsAtOnce)}
 	doc := sync.OnceValue(func() *huma.OpenAPI { return document(a.routes) })

@@ -17,7 +17,7 @@ func (a *api) authenticate(c *call) error {
 	if c.route.open != nil && c.route.open(c.Request) {
 		return nil
 	}
-	token, ok := bearer(c.Header)
+	token, ok := Bearer(c.Header)
 	if !ok {
 		return grapnel.Errorf(codeUnauthenticated, "The request has no API key. Send it as Authorization: Bearer grp_…")
 	}
@@ -37,8 +37,8 @@ func (a *api) authenticate(c *call) error {
 	return nil
 }
 
-// bearer is the token of the one Authorization header. Two of them are none: a proxy and the server could each believe another.
-func bearer(h http.Header) (string, bool) {
+// Bearer is the token of the one Authorization header. Two of them are none: a proxy and the server could each believe another.
+func Bearer(h http.Header) (string, bool) {
 	values := h["Authorization"]
 	if len(values) != 1 {
 		return "", false

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -32,6 +33,7 @@ type batch struct {
 	prefix   string // of pointers: where the list of events is in the body
 	incoming []store.Incoming
 	errors   []error // parallel to the events given; nil: the next of incoming
+	away     error   // one of them is of a tenant in another cell: the batch is not for this one
 }
 
 // add takes one event in. raw is the document that object's Index counts in.
@@ -41,6 +43,7 @@ func (b *batch) add(raw []byte, object gjson.Result) {
 	d := readDraft(raw, object, base, &f)
 	in := b.a.event(b.c, &d, base, &f)
 	err := errors.Join(b.a.tooMuchData(d.data), f.err())
+	b.away = cmp.Or(b.away, f.away)
 	b.errors = append(b.errors, err)
 	if err == nil {
 		b.incoming = append(b.incoming, in)
@@ -63,6 +66,9 @@ func (a *api) publishBatch(c *call) (answer, error) {
 	}
 	if err != nil {
 		return answer{}, err
+	}
+	if b.away != nil {
+		return answer{}, b.away
 	}
 	if len(b.incoming) == 0 {
 		return answer{}, b.nothingValid()

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"mime"
@@ -41,6 +42,11 @@ const (
 	batchLimit      = 16 << 20
 	batchEvents     = 1000
 )
+
+// LargestBody is how many bytes of a request's body are read at most.
+func LargestBody(maxEvent int64) int {
+	return int(max(batchLimit, cmp.Or(maxEvent, DefaultMaxEvent)+envelopeLimit))
+}
 
 // readBody reads the body within the route's limit. What the content type and the encoding promise is checked first, so that
 // nothing is read in vain.

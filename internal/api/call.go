@@ -25,6 +25,7 @@ type call struct {
 	body  []byte
 
 	connection *http.ResponseController // for handlers that are slow on purpose
+	away       func(string) error       // the error for a tenant that is in another cell; "": for what is of none
 
 	allow []string // on the last route: the methods that the path takes
 
@@ -36,7 +37,7 @@ type call struct {
 // enter makes the http.Handler of a route.
 func (a *api) enter(rt *route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		c := &call{Request: r, route: rt, now: a.Clock(), connection: http.NewResponseController(w)}
+		c := &call{Request: r, route: rt, now: a.Clock(), connection: http.NewResponseController(w), away: a.Away}
 		c.id = requestID(r.Header)
 		if c.id == "" {
 			c.id = a.newID("req", c.now)
@@ -75,6 +76,9 @@ func (a *api) through(w http.ResponseWriter, c *call) (answer, error) {
 
 // handle is what remains once it is known that the request was not answered before.
 func (a *api) handle(c *call) (answer, error) {
+	if err := a.misdirected(c); err != nil {
+		return answer{}, err
+	}
 	if err := c.checkBody(); err != nil {
 		return answer{}, err
 	}

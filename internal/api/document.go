@@ -26,7 +26,10 @@ and with the fields at fault in errors. Lists take limit and cursor and answer {
 A POST may carry an Idempotency-Key: for 48 hours the same request with the same key gets the same answer, with
 Idempotency-Replayed: true; another request with that key gets 422, one that comes while the first is worked on 409.
 
-Every answer has X-Request-Id. What belongs to another tenant looks like what does not exist.`
+Every answer has X-Request-Id. What belongs to another tenant looks like what does not exist.
+
+A server of several cells finds the one that a request is for. With a key that is bound to no tenant, Grapnel-Cell says which cell is to answer; lists for which no
+tenant is named are of the first cell, home, if it says nothing.`
 
 // document describes the routes as OpenAPI 3.1.
 //
@@ -144,7 +147,7 @@ func (d *describer) operation(rt *route) *huma.Operation {
 func (rt *route) refusals() []string {
 	all := []string{"400", "422", "500", "503"}
 	if rt.scope != "" {
-		all = append(all, "401", "403")
+		all = append(all, "401", "403", "421")
 	}
 	if rt.body != nil {
 		all = append(all, "413", "415")

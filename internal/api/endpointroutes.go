@@ -361,11 +361,11 @@ func (a *api) testEndpoint(c *call) (answer, error) {
 	if err := a.tooMuchData(d.data); err != nil {
 		return answer{}, err
 	}
+	d.tenant = optional{ep.Tenant, true}
 	ev := a.event(c, &d, "/", &f).Event
 	if err := f.err(); err != nil {
 		return answer{}, err
 	}
-	ev.Tenant = ep.Tenant
 	was := situation{endpoint: &ep, now: c.now, urgent: true}
 	reply := func(done store.Accepted) answer { return tested(was, ev, done) }
 	done, err := a.Street.Test(c.Context(), c.scope, ep.ID, ev, withEffect(c, reply))

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"time"
@@ -171,17 +172,19 @@ func (d *draft) aggregateKey(base string, f *faults) string {
 // tenant is whose a new thing is: the one named, if the key may name it, or the key's own, or the default.
 func (c *call) tenant(named optional, pointer string, f *faults) string {
 	own := c.key.Tenant
+	tenant := cmp.Or(own, grapnel.DefaultTenant)
 	switch {
-	case !named.given && own == "":
-		return grapnel.DefaultTenant
 	case !named.given:
-		return own
 	case !grapnel.ValidTenant(named.text):
 		f.add(pointer, "must be 1 to %d characters of [A-Za-z0-9_-]", grapnel.MaxTenantLength)
+		return named.text
 	case own != "" && own != named.text:
 		f.add(pointer, "must be %s, the tenant of the API key, or left out", own)
+	default:
+		tenant = named.text
 	}
-	return named.text
+	f.away = cmp.Or(f.away, c.away(tenant))
+	return tenant
 }
 
 // tooMuchData refuses an event whose data is over the limit.

@@ -8,7 +8,10 @@ import (
 )
 
 // faults gathers what is wrong with a request, so that its sender learns everything at once.
-type faults struct{ fields []grapnel.Field }
+type faults struct {
+	fields []grapnel.Field
+	away   error // the request is about a tenant that is in another cell, where it may be right as it is
+}
 
 // mostFaults bounds the answer, and the work that a body full of nonsense causes.
 const mostFaults = 20
@@ -23,6 +26,9 @@ func (f *faults) full() bool { return len(f.fields) >= mostFaults }
 
 // err is nil while nothing is wrong.
 func (f *faults) err() error {
+	if f.away != nil {
+		return f.away
+	}
 	if len(f.fields) == 0 {
 		return nil
 	}

@@ -89,6 +89,8 @@ func (a *api) createKey(c *call) (answer, error) {
 	setKey(&k, in.KeySettings, &f)
 	if in.Tenant != "" || c.key.Tenant != "" {
 		k.Tenant = c.tenant(optional{in.Tenant, in.Tenant != ""}, "/tenant", &f)
+	} else {
+		f.away = c.away("") // keys that open everything are kept in one place
 	}
 	if err := f.err(); err != nil {
 		return answer{}, err

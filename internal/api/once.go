@@ -21,7 +21,7 @@ import (
 // Idempotency keys. The answer of a POST that carries one is stored and given again to every repetition for 48 hours. Where the
 // request changes something the engine stores the answer in the transaction of the change, so there is no instant at which a crash
 // leaves the one without the other. Answers that changed nothing (a 422, a simulation) are stored afterwards. Answers of 500 and
-// above are not stored, and neither is 429: the caller shall try again.
+// above are not stored, and neither is 429: the caller shall try again. Nor is 421: the tenant may come back.
 //
 // Two requests with one key at the same time: the second is refused. The claims that show it are in memory; on another node
 // the store's own uniqueness decides instead.
@@ -69,7 +69,7 @@ func (a *api) onlyOnce(c *call, handle func(*call) (answer, error)) (answer, err
 	}
 	defer a.claims.release(full)
 
-	token, _ := bearer(c.Header)
+	token, _ := Bearer(c.Header)
 	c.once = &store.Once{Key: full, Fingerprint: c.fingerprint(), Expires: c.now.Add(idempotencyFor), Now: c.now}
 	sealer, err := newSealer(token, c.once)
 	if err != nil {
@@ -101,7 +101,7 @@ func (a *api) onlyOnce(c *call, handle func(*call) (answer, error)) (answer, err
 	if err != nil {
 		ans = a.refuse(c, err)
 	}
-	if !stored && ans.status < 500 && ans.status != http.StatusTooManyRequests {
+	if !stored && ans.status < 500 && ans.status != http.StatusTooManyRequests && ans.status != http.StatusMisdirectedRequest {
 		err := a.remember(c, ans)
 		if grapnel.CodeOf(err) == grapnel.CodeMismatch {
 			return answer{}, err

@@ -62,6 +62,7 @@ var kinds = []kind{
 	{grapnel.CodeInFlight, 409, "The same idempotency key is being worked on", "Wait for the first request, or repeat this one after a moment.", true},
 	{grapnel.CodeTooLarge, 413, "The request is too large", "Send less at once.", false},
 	{grapnel.CodeUnsupported, 415, "The content type or encoding is not taken", "Send application/json without Content-Encoding.", false},
+	{grapnel.CodeMoved, 421, "The tenant is in another cell", "Grapnel-Cell names the cell. Send the request to a server that serves it; nothing has been done here.", false},
 	{grapnel.CodeInvalid, 422, "A field cannot be used", "errors names each field and what is wrong with it.", false},
 	{grapnel.CodeMismatch, 422, "The idempotency key was used for another request", "Use a new key for a new request.", false},
 	{grapnel.CodeQuota, 429, "Too much is waiting", "The tenant has more waiting than it may. Repeat the request after Retry-After, with the same Idempotency-Key or event id.", true},
@@ -118,6 +119,8 @@ func (a *api) refuse(c *call, err error) answer {
 		ans.allow = strings.Join(c.allow, ", ")
 	case k.code == codeUnauthenticated:
 		ans.challenge = true
+	case k.code == grapnel.CodeMoved:
+		ans.header = map[string]string{cellHeader: cellOf(err)}
 	}
 	known := grapnel.Code(p.Code) == grapnel.CodeStorageFull || grapnel.Code(p.Code) == grapnel.CodeOverloaded
 	if p.Status >= 500 && !known && !errors.Is(err, context.Canceled) {

@@ -103,6 +103,8 @@ func TestShapes(t *testing.T) {
 	show("GET", "/v1/inbox/"+w.setAside(src, grapnel.AsideConflict, "a=b"), "")
 	show("GET", "/v1/inbox?limit=1", "")
 	show("GET", "/v1/events?source="+src, "")
+	show("GET", "/v1/tenants/globex", "")
+	show("POST", "/v1/tenants/acme/move", `{"to":"west","reason":"it is large"}`)
 	show("DELETE", id, "")
 	show("GET", "/v1/endpoints/ep_none", "")
 	show("GET", "/livez", "")

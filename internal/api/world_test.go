@@ -344,6 +344,7 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 	w.options = Options{
 		Street: w.street, History: w.street.Store, Idempotency: w.street.Store, Clock: now,
 		Random: &seeded{src: rand.NewChaCha8([32]byte{1})}, Log: slog.New(slog.NewTextHandler(w.logged, nil)),
+		Tenants: &town{},
 	}
 	w.options.Replays = replay.New(replay.Options{Street: w.street, Store: w.street.Store, Log: w.options.Log, Now: now, Random: w.options.Random})
 	for _, f := range change {

@@ -34,14 +34,14 @@ type KeyNotice struct {
 
 // ensureAdminKey makes sure that there is an admin key: the one given, else the one in the file, else the one that the store
 // knows already, else a new one.
-func (s *Server) ensureAdminKey(ctx context.Context, dir string) (KeyNotice, error) {
-	if key := s.options.AdminKey; key != "" {
-		if len(key) < MinAdminKeyLen {
+func (c *cell) ensureAdminKey(ctx context.Context, given string) (KeyNotice, error) {
+	if given != "" {
+		if len(given) < MinAdminKeyLen {
 			return KeyNotice{}, grapnel.Errorf(grapnel.CodeInvalid, "the admin key given has fewer than %d characters", MinAdminKeyLen)
 		}
-		return KeyNotice{}, s.setAdminKey(ctx, key)
+		return KeyNotice{}, c.setAdminKey(ctx, given)
 	}
-	path := filepath.Join(dir, adminKeyFile)
+	path := filepath.Join(c.place.dir(), adminKeyFile)
 	text, err := os.ReadFile(path)
 	switch {
 	case err == nil:
@@ -49,10 +49,10 @@ func (s *Server) ensureAdminKey(ctx context.Context, dir string) (KeyNotice, err
 		if len(key) < MinAdminKeyLen {
 			return KeyNotice{}, fmt.Errorf("%s has no key in it: delete the file, and the next start makes a new one", path)
 		}
-		return KeyNotice{Path: path}, s.setAdminKey(ctx, key)
+		return KeyNotice{Path: path}, c.setAdminKey(ctx, key)
 	case !errors.Is(err, fs.ErrNotExist):
 		return KeyNotice{}, fmt.Errorf("the admin key cannot be read: %w", err)
-	case s.adminKey() != nil:
+	case c.adminKey() != nil:
 		return KeyNotice{}, nil // an operator keeps it elsewhere
 	}
 	key, err := newKey()
@@ -63,24 +63,24 @@ func (s *Server) ensureAdminKey(ctx context.Context, dir string) (KeyNotice, err
 	if err := writeKey(path, key); err != nil {
 		return KeyNotice{}, fmt.Errorf("the admin key cannot be kept: %w", err)
 	}
-	return KeyNotice{Path: path, Made: true}, s.setAdminKey(ctx, key)
+	return KeyNotice{Path: path, Made: true}, c.setAdminKey(ctx, key)
 }
 
 // adminKey is the key that the store knows.
-func (s *Server) adminKey() *grapnel.Key {
-	keys := s.engine.Keys(store.Everyone())
+func (c *cell) adminKey() *grapnel.Key {
+	keys := c.engine.Keys(store.Everyone())
 	if i := slices.IndexFunc(keys, func(k grapnel.Key) bool { return k.ID == adminKeyID }); i >= 0 {
 		return &keys[i]
 	}
 	return nil
 }
 
-func (s *Server) setAdminKey(ctx context.Context, text string) error {
+func (c *cell) setAdminKey(ctx context.Context, text string) error {
 	hash := sha256.Sum256([]byte(text))
-	if known := s.adminKey(); known != nil && known.Hash == hash {
+	if known := c.adminKey(); known != nil && known.Hash == hash {
 		return nil
 	}
-	_, err := s.engine.PutKey(ctx, store.Everyone(), grapnel.Key{
+	_, err := c.engine.PutKey(ctx, store.Everyone(), grapnel.Key{
 		ID: adminKeyID, Name: adminKeyName, Scopes: []grapnel.Scope{grapnel.ScopeAdmin}, Hash: hash, CreatedAt: time.Now().UTC(),
 	}, nil)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/engine"
@@ -14,25 +15,43 @@ import (
 )
 
 // join prepares to share the store with other nodes; nil: it is this server's alone.
-func (s *Server) join(ctx context.Context, node string) (*engine.Cluster, string, error) {
-	ownership, ok := s.store.(store.Ownership)
+func (c *cell) join(ctx context.Context, s *Server) (*engine.Cluster, error) {
+	ownership, ok := c.store.(store.Ownership)
 	if !ok {
-		return nil, "", nil
+		return nil, nil
 	}
 	if l := s.options.Lease; l != 0 && l < LeastLease {
-		return nil, "", grapnel.Errorf(grapnel.CodeInvalid, "--lease: at least %s, because a node stops a second before the end of its lease", LeastLease)
+		return nil, grapnel.Errorf(grapnel.CodeInvalid, "--lease: at least %s, because a node stops a second before the end of its lease", LeastLease)
 	}
-	secret, err := ownership.Secret(ctx)
-	if err != nil {
-		return nil, "", fmt.Errorf("the store does not say how nodes know each other: %w", err)
+	var err error
+	if c.secret, err = ownership.Secret(ctx); err != nil {
+		return nil, fmt.Errorf("the store does not say how nodes know each other: %w", err)
 	}
 	address, err := s.advertised()
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	s.log.Info("other nodes may use the same database", "node", node, "address", address)
-	s.peers = peer.New(peer.Options{Secret: secret, Log: s.log})
-	return &engine.Cluster{Ownership: ownership, Node: store.Node{ID: node, Address: address}, Lease: s.options.Lease, Peers: s.peers}, secret, nil
+	address += c.prefix()
+	s.log.Info("other nodes may use the same database", "node", s.node, "address", address)
+	c.peers = peer.New(peer.Options{Secret: c.secret, Log: s.log})
+	return &engine.Cluster{Ownership: ownership, Node: store.Node{ID: s.node, Address: address}, Lease: s.options.Lease, Peers: c.peers}, nil
+}
+
+// prefix is before the path at which the other nodes of a cell reach this one. It is part of the address that they are told, so nodes may call
+// their cells differently.
+func (c *cell) prefix() string {
+	if c.name == grapnel.DefaultCell {
+		return ""
+	}
+	return "/cells/" + c.name
+}
+
+// twin is one of the others that is the same database; nil: there is none.
+func (c *cell) twin(others []*cell) *cell {
+	if i := slices.IndexFunc(others, func(other *cell) bool { return c.secret != "" && other.secret == c.secret }); i >= 0 {
+		return others[i]
+	}
+	return nil
 }
 
 // advertised is where other nodes reach this one. A server that listens everywhere is reached by its machine's name.
@@ -54,29 +73,34 @@ func (s *Server) advertised() (string, error) {
 	return "http://" + net.JoinHostPort(host, port), nil
 }
 
-// cluster says who shares the store. A server whose store is its own is alone and has everything.
-func (s *Server) cluster(node string) func(context.Context) (grapnel.Cluster, error) {
-	if s.peers != nil {
-		return s.engine.Cluster
+// cluster says who shares the cell's store. A server whose store is its own is alone and has everything.
+func (c *cell) cluster(s *Server) func(context.Context) (grapnel.Cluster, error) {
+	if c.peers != nil {
+		return c.engine.Cluster
 	}
 	return func(context.Context) (grapnel.Cluster, error) {
-		is := grapnel.Member{ID: node, Address: s.URL(), State: grapnel.MemberUp}
+		is := grapnel.Member{ID: s.node, Address: s.URL(), State: grapnel.MemberUp}
 		if s.ready() != nil {
 			is.State = grapnel.MemberDraining
 		}
-		return grapnel.Cluster{Asked: node, Nodes: []grapnel.Member{is}}, nil
+		return grapnel.Cluster{Asked: s.node, Nodes: []grapnel.Member{is}}, nil
 	}
 }
 
 // besides puts what other nodes ask beside the API.
-func (s *Server) besides(secret string, api http.Handler) http.Handler {
-	if s.peers == nil {
+func (s *Server) besides(api http.Handler) http.Handler {
+	peers := map[string]http.Handler{}
+	for _, c := range s.cells {
+		if c.peers != nil {
+			peers[c.prefix()+peer.Path] = peer.Handler(c.engine, c.secret)
+		}
+	}
+	if len(peers) == 0 {
 		return api
 	}
-	peers := peer.Handler(s.engine, secret)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == peer.Path {
-			peers.ServeHTTP(w, r)
+		if node, asks := peers[r.URL.Path]; asks {
+			node.ServeHTTP(w, r)
 			return
 		}
 		api.ServeHTTP(w, r)

@@ -1,31 +1,40 @@
 package server
 
 import (
-	"net/http"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/egress"
 )
 
-// metrics is what /metrics serves, from a registry of this server's own.
-func (s *Server) metrics(more ...prometheus.Collector) http.Handler {
+// registry is what /metrics serves, of this server's own; cells add what is theirs.
+func (s *Server) registry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	r.MustRegister(s.engine.Metrics().Collectors()...)
-	r.MustRegister(s.queues.Collectors()...)
-	r.MustRegister(s.ingress.Collectors()...)
-	r.MustRegister(s.replays.Metrics(), s.relays.Metrics())
 	r.MustRegister(sendingNumbers(s.sender)...)
-	r.MustRegister(more...)
 	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "grapnel_build_info", Help: "Always 1; the version is in the label.",
 		ConstLabels: prometheus.Labels{"version": grapnel.Version},
 	}, func() float64 { return 1 }))
-	return promhttp.HandlerFor(r, promhttp.HandlerOpts{})
+	return r
+}
+
+// labelled has the numbers of a cell say whose they are, if there are several.
+func (s *Server) labelled(r prometheus.Registerer, c *cell) prometheus.Registerer {
+	if len(s.cells) == 1 {
+		return r
+	}
+	return prometheus.WrapRegistererWith(prometheus.Labels{"cell": c.name}, r)
+}
+
+// measure adds what is counted in a cell.
+func (c *cell) measure(r prometheus.Registerer) {
+	r.MustRegister(c.engine.Metrics().Collectors()...)
+	r.MustRegister(c.queues.Collectors()...)
+	r.MustRegister(c.ingress.Collectors()...)
+	r.MustRegister(c.replays.Metrics(), c.relays.Metrics())
+	r.MustRegister(c.numbers...)
 }
 
 // number is one of the numbers that a room counts for itself.

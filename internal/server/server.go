@@ -1,12 +1,13 @@
-// Package server puts the rooms together into one running thing: a store, an engine that delivers from it, a runner of replays, egress
-// that sends, and the API in front. It is the only place that knows them all, and it holds no logic of delivering.
+// Package server puts the rooms together into one running thing: stores, for each an engine that delivers from it and a runner of replays, egress
+// that sends, and the API in front. It is the only place that knows them all, and it holds no logic of delivering. What there is of each store is
+// a cell; most servers have one.
 //
 // What it owns is the life of the whole:
 //
-//	Open   takes the address, opens the store, makes or finds the admin key. An error leaves nothing behind but the data.
+//	Open   takes the address, opens the stores, makes or finds the admin key. An error leaves nothing behind but the data.
 //	Run    serves and delivers until its context ends or something breaks that must not go on, such as a store that cannot sync.
 //	       Then it drains: no new connections and no new attempts at once, attempts in flight get the drain timeout, their
-//	       outcomes are recorded, the store is closed. It returns when every goroutine it started has returned; only after a
+//	       outcomes are recorded, the stores are closed. It returns when every goroutine it started has returned; only after a
 //	       store that cannot be trusted any more it returns at once, because then the process has to end.
 //
 // What it does not promise: that draining succeeds. What was cut off by the drain timeout, or by a kill, is attempted
@@ -27,16 +28,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api"
-	"github.com/grapnelhq/grapnel/internal/core"
+	"github.com/grapnelhq/grapnel/internal/cells"
 	"github.com/grapnelhq/grapnel/internal/egress"
-	"github.com/grapnelhq/grapnel/internal/engine"
 	"github.com/grapnelhq/grapnel/internal/ingress"
-	"github.com/grapnelhq/grapnel/internal/peer"
-	"github.com/grapnelhq/grapnel/internal/queue"
-	"github.com/grapnelhq/grapnel/internal/relay"
-	"github.com/grapnelhq/grapnel/internal/replay"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -57,7 +55,8 @@ const (
 // Options say what to run. The zero value serves on loopback and keeps its data in ./grapnel-data.
 type Options struct {
 	Listen       string
-	Store        string        // sqlite:PATH, or the URL of a PostgreSQL database
+	Store        string        // of the first cell, home: sqlite:PATH, or the URL of a PostgreSQL database
+	Cells        []CellOptions // those besides the first
 	Lease        time.Duration // how long a node that is gone keeps its endpoints; engine's default
 	Advertise    string        // where other nodes on the same database reach this one; empty: as Listen says
 	AdminKey     string        // empty: the one in admin.key beside the database, which the first start makes
@@ -66,7 +65,7 @@ type Options struct {
 	HTTPSOnly    bool             // refuse endpoints with http:// URLs
 	MaxEvent     int64            // bytes of one event's data
 	MaxBody      int64            // bytes of the body of a request to a source
-	MaxInFlight  int              // attempts at once
+	MaxInFlight  int              // attempts at once, in each cell
 	MaxPerHost   int              // of those at one destination host, whoever's endpoints are there; 0: the core's default
 	MaxPending   int64            // deliveries of one tenant that wait; 0: no limit
 	Retention    time.Duration    // of full records
@@ -78,13 +77,9 @@ type Options struct {
 type Server struct {
 	options  Options
 	listener net.Listener
-	store    keeper
-	engine   *engine.Engine
-	replays  *replay.Runner
-	relays   *relay.Runner
-	peers    *peer.Room // nil: the store is this server's alone
-	queues   *queue.Room
-	ingress  *ingress.Room
+	node     string // its name among those that share a store
+	cells    []*cell
+	room     *cells.Room
 	sender   *egress.Sender
 	http     *http.Server
 	log      *slog.Logger
@@ -104,11 +99,10 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	place, err := ParseStore(o.Store)
-	if err != nil {
+	s := &Server{options: o, log: o.Log}
+	if s.cells, err = plan(o); err != nil {
 		return nil, err
 	}
-	s := &Server{options: o, log: o.Log}
 	var opened cleanup
 	defer func() {
 		if err != nil {
@@ -119,56 +113,34 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 		return nil, fmt.Errorf("cannot listen on %s: %w", o.Listen, err)
 	}
 	opened.add(s.listener.Close)
-	measured, err := s.openStore(ctx, place)
-	if err != nil {
-		return nil, err
-	}
-	opened.add(s.store.Close)
 	// The node's name is new at each start and says nothing about the machine: receivers see it.
-	node := grapnel.NewID("node", time.Now(), rand.Reader)
-	s.sender = egress.New(egress.Options{Allow: o.EgressAllow, HTTPSOnly: o.HTTPSOnly, Node: node})
+	s.node = grapnel.NewID("node", time.Now(), rand.Reader)
+	s.sender = egress.New(egress.Options{Allow: o.EgressAllow, HTTPSOnly: o.HTTPSOnly, Node: s.node})
 	opened.add(func() error { s.sender.Close(); return nil })
-	cluster, secret, err := s.join(ctx, node)
-	if err != nil {
+	numbers := s.registry()
+	for i, c := range s.cells {
+		if err = c.open(ctx, s, &opened); err != nil {
+			return nil, s.of(c, err)
+		}
+		if twin := c.twin(s.cells[:i]); twin != nil {
+			return nil, grapnel.Errorf(grapnel.CodeInvalid, "cells %s and %s are the same database", twin.name, c.name)
+		}
+		c.measure(s.labelled(numbers, c))
+	}
+	if s.key, err = s.cells[0].ensureAdminKey(ctx, o.AdminKey); err != nil {
 		return nil, err
 	}
-	s.engine, err = engine.New(ctx, engine.Options{
-		Store: s.store, Sender: s.sender, Log: o.Log,
-		Core: core.Options{Slots: o.MaxInFlight, PerHost: o.MaxPerHost}, DrainTimeout: o.DrainTimeout, MaxPending: o.MaxPending,
-		Disk:     place.disk(),
-		Keep:     engine.Retention{For: o.Retention, Rules: o.Rules},
-		Cluster:  cluster,
-		Ready:    func(id string) { s.queues.Ready(id) },
-		Replayed: func(endpoint string) { s.replays.Ended(endpoint) },
-	})
-	if err != nil {
-		return nil, fmt.Errorf("the engine cannot start: %w", err)
-	}
-	s.queues = queue.New(queue.Options{Street: s.engine, Store: s.store, Log: o.Log})
-	s.ingress = ingress.New(ingress.Options{Engine: s.engine, Store: s.store, Problem: api.Refuse, MaxBody: o.MaxBody, Log: o.Log})
-	s.replays = replay.New(replay.Options{Street: s.engine, Store: s.store, Log: o.Log})
-	s.relays = relay.New(relay.Options{Street: s.engine, Store: s.store, MaxEvent: o.MaxEvent, Log: o.Log})
-	if s.key, err = s.ensureAdminKey(ctx, place.dir()); err != nil {
-		return nil, err
-	}
-	s.http = api.Server(s.besides(secret, api.New(api.Options{
-		Street: s.engine, History: s.store, Idempotency: s.store,
-		MaxEvent: o.MaxEvent, HTTPSOnly: o.HTTPSOnly, Log: o.Log,
-		CheckURL: func(url string) error {
-			return egress.CheckURL(url, egress.URLRules{Allow: o.EgressAllow, HTTPSOnly: o.HTTPSOnly})
-		},
-		CheckHeaders: egress.CheckHeaders,
-		Queues:       s.queues,
-		Ingest:       s.ingress,
-		Outboxes:     s.relays,
-		Replays:      s.replays,
-		Keep:         store.Keep{For: o.Retention, Rules: o.Rules},
-		Metrics:      s.metrics(measured...),
-		Ready:        s.ready,
-		Cluster:      s.cluster(node),
-	})))
+	s.http = api.Server(s.front(promhttp.HandlerFor(numbers, promhttp.HandlerOpts{})))
 	s.http.ErrorLog = slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug) // callers' broken connections, mostly
 	return s, nil
+}
+
+// of says in which cell something went wrong, if there are several.
+func (s *Server) of(c *cell, err error) error {
+	if err == nil || len(s.cells) == 1 {
+		return err
+	}
+	return fmt.Errorf("cell %s: %w", c.name, err)
 }
 
 // URL is where the server is reached.
@@ -181,17 +153,21 @@ func (s *Server) AdminKey() KeyNotice { return s.key }
 func (s *Server) Run(ctx context.Context, accepting func()) error {
 	delivering, stopDelivering := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopDelivering()
-	delivered := make(chan struct{})
+	delivered, failed := make(chan struct{}), make(chan error, len(s.cells))
 	go func() {
 		defer close(delivered)
 		var moving sync.WaitGroup
-		moving.Go(func() { s.engine.Run(delivering) })
-		moving.Go(func() { s.queues.Run(delivering) })
-		moving.Go(func() { s.replays.Run(delivering) })
-		moving.Go(func() { s.relays.Run(delivering) })
-		if s.peers != nil {
-			moving.Go(func() { s.peers.Run(delivering) })
+		for _, c := range s.cells {
+			moving.Go(func() { c.run(delivering) })
+			moving.Go(func() {
+				select {
+				case err := <-c.store.Fatal():
+					failed <- s.of(c, err)
+				case <-delivering.Done():
+				}
+			})
 		}
+		moving.Go(func() { s.room.Run(delivering) })
 		moving.Wait()
 	}()
 	served := make(chan error, 1)
@@ -202,7 +178,7 @@ func (s *Server) Run(ctx context.Context, accepting func()) error {
 	var broken error
 	select {
 	case <-ctx.Done():
-	case broken = <-s.store.Fatal():
+	case broken = <-failed:
 		// There is nothing to drain into: what the store has not taken by now is lost with this process, and repeated by the
 		// next one. Ending at once is what makes sure that nobody is told otherwise.
 		return errors.Join(broken, s.http.Close())
@@ -228,10 +204,13 @@ func (s *Server) drain(ctx context.Context, stopDelivering func(), delivered <-c
 		return errors.New("outcomes could not be recorded before the end; their deliveries will be attempted again")
 	}
 	s.sender.Close()
-	if err := s.store.Close(); err != nil {
-		return fmt.Errorf("the store did not close cleanly: %w", err)
+	var unclean []error
+	for _, c := range s.cells {
+		if err := c.store.Close(); err != nil {
+			unclean = append(unclean, s.of(c, fmt.Errorf("the store did not close cleanly: %w", err)))
+		}
 	}
-	return nil
+	return errors.Join(unclean...)
 }
 
 // recordingTime is how long recording the outcomes of the last attempts may take when the disk is slow or full.
@@ -247,12 +226,17 @@ func (s *Server) stopServing(ctx context.Context) error {
 	return nil
 }
 
-// ready is what /readyz asks.
+// ready is what /readyz asks: a server is ready when all of its cells are.
 func (s *Server) ready() error {
 	if s.stopping.Load() {
 		return grapnel.Errorf(grapnel.CodeUnavailable, "the server is shutting down")
 	}
-	return s.engine.Reaches()
+	for _, c := range s.cells {
+		if err := c.engine.Reaches(); err != nil {
+			return s.of(c, err)
+		}
+	}
+	return nil
 }
 
 // cleanup undoes what was opened, the last first.

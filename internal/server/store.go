@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -98,25 +99,23 @@ type shared struct{ *postgres.Store }
 // Fatal never delivers anything.
 func (shared) Fatal() <-chan error { return nil }
 
-// openStore opens the store, and returns what measures it.
-func (s *Server) openStore(ctx context.Context, place Place) ([]prometheus.Collector, error) {
+// openStore opens the store of a place, and says what measures it.
+func openStore(ctx context.Context, place Place, log *slog.Logger) (keeper, []prometheus.Collector, error) {
 	if place.url != "" {
-		db, err := postgres.Open(ctx, place.url, postgres.Options{Logger: s.log})
+		db, err := postgres.Open(ctx, place.url, postgres.Options{Logger: log})
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		s.store = shared{db}
-		return postgresNumbers(db), nil
+		return shared{db}, postgresNumbers(db), nil
 	}
 	if err := place.makeDir(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	db, err := sqlite.Open(ctx, place.path, sqlite.Options{Logger: s.log})
+	db, err := sqlite.Open(ctx, place.path, sqlite.Options{Logger: log})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	s.store = db
-	return storeNumbers(db), nil
+	return db, storeNumbers(db), nil
 }
 
 // storeNumbers are the numbers of the SQLite store.

@@ -1,0 +1,156 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"slices"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// Tenants says where tenants are, and takes them from one cell to another. A server with one cell knows that all are there.
+type Tenants interface {
+	// List are the tenants that any cell knows of, sorted.
+	List(ctx context.Context) ([]grapnel.Residence, error)
+	// Where is where a tenant is; one that nobody knows, where it would be.
+	Where(tenant string) grapnel.Residence
+	// Move begins to take a tenant to another cell. One that is there, or on its way, is grapnel.CodeConflict.
+	Move(ctx context.Context, tenant, to string, by grapnel.By) (grapnel.Residence, error)
+	// Stay gives a move up; grapnel.CodeConflict when there is none, or when it has come too far.
+	Stay(ctx context.Context, tenant string, by grapnel.By) (grapnel.Residence, error)
+}
+
+func tenantRoutes() []route {
+	const tag = "Tenants"
+	return []route{
+		{method: "GET", path: "/v1/tenants", scope: grapnel.ScopeAdmin, handle: (*api).listTenants,
+			name: "list-tenants", tag: tag, summary: "List tenants, and in which cell each is",
+			about: "Those that an endpoint, queue, source, policy or key is of, and those that were moved. Needs a key that is bound to no tenant, as do the others here.",
+			query: pageOf(), gives: map[int]any{200: list[tenantView]{}}},
+		{method: "GET", path: "/v1/tenants/{tenant}", scope: grapnel.ScopeAdmin, handle: (*api).getTenant,
+			name: "get-tenant", tag: tag, summary: "In which cell a tenant is",
+			about: "A tenant that has nothing yet is in the cell where it would be.", gives: map[int]any{200: tenantView{}}},
+		{method: "POST", path: "/v1/tenants/{tenant}/move", scope: grapnel.ScopeAdmin, handle: (*api).moveTenant,
+			name: "move-tenant", tag: tag, summary: "Take a tenant to another cell",
+			about: "Nothing new begins for the tenant and what has begun is finished; then all that is the tenant's is copied and compared, and the other cell goes on " +
+				"with it, in the same order. Meanwhile what would change something of the tenant answers 503 with Retry-After. 409 while it is on its way, or if it is there.",
+			body: &intake{types: []string{grapnel.JSONType}}, takes: newMove{}, gives: map[int]any{202: tenantView{}}},
+		{method: "DELETE", path: "/v1/tenants/{tenant}/move", scope: grapnel.ScopeAdmin, handle: (*api).stayTenant,
+			name: "stay-tenant", tag: tag, summary: "Give a tenant's move up",
+			about: "The tenant goes on where it was. 409 when no move is under way, or when the other cell has it already.",
+			query: []param{reasonParam}, gives: map[int]any{200: tenantView{}}},
+	}
+}
+
+// newMove says where a tenant is to go.
+type newMove struct {
+	To     string `json:"to" required:"true" minLength:"1" maxLength:"32" doc:"the name of a cell of this server"`
+	Reason string `json:"reason,omitempty" maxLength:"500" doc:"why, for the audit"`
+}
+
+// tenantView says where a tenant is.
+type tenantView struct {
+	Tenant  string  `json:"tenant"`
+	Cell    string  `json:"cell" doc:"that has it; while it moves, the one that it leaves until that has let go"`
+	State   string  `json:"state" enum:"here,closing,sealed,arrived,gone" doc:"closing: what has begun is finished; sealed: it is copied; arrived: all of it is in the other cell, which is about to go on; gone: it is in a cell that this server does not serve"`
+	To      *string `json:"to" doc:"the cell that it is on its way to"`
+	From    *string `json:"from" doc:"the cell that it came from last"`
+	Move    *string `json:"move" doc:"id of its last move; null: it has always been there"`
+	Since   *stamp  `json:"since" nullable:"true" doc:"of the state"`
+	Rows    int64   `json:"rows" doc:"copied so far, if this server copies"`
+	Trouble *string `json:"trouble" doc:"why the move does not go on; it is tried again all the time"`
+}
+
+func viewTenant(r *grapnel.Residence) tenantView {
+	return tenantView{Tenant: r.Tenant, Cell: r.Cell, State: string(r.State), To: orNull(r.To), From: orNull(r.From), Move: orNull(r.Move),
+		Since: stampOf(r.Since), Rows: r.Rows, Trouble: orNull(r.Trouble)}
+}
+
+// tenants is where to ask about them. They are everybody's business, so a key that is bound to one does not see them.
+func (a *api) tenants(c *call) (Tenants, error) {
+	switch {
+	case c.key.Tenant != "":
+		return nil, grapnel.Errorf(codeForbidden, "Cells are everybody's; the API key is bound to one tenant.")
+	case a.Tenants == nil:
+		return nil, grapnel.Errorf(grapnel.CodeUnavailable, "This server does not know where tenants are.")
+	}
+	return a.Tenants, nil
+}
+
+// tenantNamed is the one in the path.
+func (a *api) tenantNamed(c *call) (string, Tenants, error) {
+	all, err := a.tenants(c)
+	if err != nil {
+		return "", nil, err
+	}
+	name := c.PathValue("tenant")
+	if !grapnel.ValidTenant(name) {
+		return "", nil, store.ErrNotFound("tenant")
+	}
+	return name, all, nil
+}
+
+func (a *api) listTenants(c *call) (answer, error) {
+	limit, after := c.query.limit(), c.position()
+	if err := c.query.faults.err(); err != nil {
+		return answer{}, err
+	}
+	tenants, err := a.tenants(c)
+	if err != nil {
+		return answer{}, err
+	}
+	found, err := tenants.List(c.Context())
+	if err != nil {
+		return answer{}, err
+	}
+	found = slices.DeleteFunc(found, func(r grapnel.Residence) bool { return r.Tenant <= after })
+	part := page(c, found, limit, func(r *grapnel.Residence) string { return r.Tenant })
+	out := list[tenantView]{Data: make([]tenantView, len(part.Data)), Next: part.Next}
+	for i := range part.Data {
+		out.Data[i] = viewTenant(&part.Data[i])
+	}
+	return jsonAnswer(http.StatusOK, out), nil
+}
+
+func (a *api) getTenant(c *call) (answer, error) {
+	name, tenants, err := a.tenantNamed(c)
+	if err != nil {
+		return answer{}, err
+	}
+	is := tenants.Where(name)
+	return jsonAnswer(http.StatusOK, viewTenant(&is)), nil
+}
+
+func (a *api) moveTenant(c *call) (answer, error) {
+	name, tenants, err := a.tenantNamed(c)
+	if err != nil {
+		return answer{}, err
+	}
+	var f faults
+	in := decode[newMove](c.body, &f)
+	if err := f.err(); err != nil {
+		return answer{}, err
+	}
+	is, err := tenants.Move(c.Context(), name, in.To, grapnel.By{Actor: c.key.ID, Reason: in.Reason})
+	if err != nil {
+		return answer{}, err
+	}
+	return jsonAnswer(http.StatusAccepted, viewTenant(&is)), nil
+}
+
+func (a *api) stayTenant(c *call) (answer, error) {
+	name, tenants, err := a.tenantNamed(c)
+	if err != nil {
+		return answer{}, err
+	}
+	reason, err := c.reason()
+	if err != nil {
+		return answer{}, err
+	}
+	is, err := tenants.Stay(c.Context(), name, grapnel.By{Actor: c.key.ID, Reason: reason})
+	if err != nil {
+		return answer{}, err
+	}
+	return jsonAnswer(http.StatusOK, viewTenant(&is)), nil
+}

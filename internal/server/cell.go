@@ -1,0 +1,182 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/api"
+	"github.com/grapnelhq/grapnel/internal/cells"
+	"github.com/grapnelhq/grapnel/internal/core"
+	"github.com/grapnelhq/grapnel/internal/egress"
+	"github.com/grapnelhq/grapnel/internal/engine"
+	"github.com/grapnelhq/grapnel/internal/ingress"
+	"github.com/grapnelhq/grapnel/internal/peer"
+	"github.com/grapnelhq/grapnel/internal/queue"
+	"github.com/grapnelhq/grapnel/internal/relay"
+	"github.com/grapnelhq/grapnel/internal/replay"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// CellOptions say what a cell besides the first is called, and where its data are.
+type CellOptions struct {
+	Name  string
+	Store string
+}
+
+// cell is one store and what runs on it.
+type cell struct {
+	name    string
+	place   Place
+	store   keeper
+	secret  string // by which nodes on the same database know each other; empty: the store is this server's alone
+	engine  *engine.Engine
+	queues  *queue.Room
+	ingress *ingress.Room
+	replays *replay.Runner
+	relays  *relay.Runner
+	peers   *peer.Room // nil: the store is this server's alone
+	numbers []prometheus.Collector
+}
+
+// cellName is what a cell may be called: it is part of an address, a header and a label.
+var cellName = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
+
+// plan says which cells there are to be, before anything is touched.
+func plan(o Options) ([]*cell, error) {
+	all := make([]*cell, 0, 1+len(o.Cells))
+	for _, is := range append([]CellOptions{{grapnel.DefaultCell, o.Store}}, o.Cells...) {
+		place, err := ParseStore(is.Store)
+		if len(all) > 0 {
+			switch same := slices.IndexFunc(all, func(c *cell) bool { return c.name == is.Name || err == nil && c.place == place }); {
+			case !cellName.MatchString(is.Name):
+				return nil, grapnel.Errorf(grapnel.CodeInvalid, "--cell: %q is no name: 1 to 32 of a-z, 0-9 and -", is.Name)
+			case is.Name == grapnel.DefaultCell:
+				return nil, grapnel.Errorf(grapnel.CodeInvalid, "--cell: %s is the cell of --store", grapnel.DefaultCell)
+			case err != nil:
+				return nil, grapnel.Errorf(grapnel.CodeInvalid, "--cell %s: after the = it takes sqlite:PATH or the URL of a PostgreSQL database", is.Name)
+			case same >= 0 && all[same].name == is.Name:
+				return nil, grapnel.Errorf(grapnel.CodeInvalid, "--cell: there are two of the name %s", is.Name)
+			case same >= 0:
+				return nil, grapnel.Errorf(grapnel.CodeInvalid, "--cell: %s and %s are the same database", all[same].name, is.Name)
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, &cell{name: is.Name, place: place})
+	}
+	return all, nil
+}
+
+// open opens the store and puts up what runs on it. What has to be undone if the server does not start is added to opened.
+func (c *cell) open(ctx context.Context, s *Server, opened *cleanup) (err error) {
+	o := &s.options
+	if c.store, c.numbers, err = openStore(ctx, c.place, o.Log); err != nil {
+		return err
+	}
+	opened.add(c.store.Close)
+	cluster, err := c.join(ctx, s)
+	if err != nil {
+		return err
+	}
+	c.engine, err = engine.New(ctx, engine.Options{
+		Store: c.store, Sender: s.sender, Log: o.Log,
+		Core: core.Options{Slots: o.MaxInFlight, PerHost: o.MaxPerHost}, DrainTimeout: o.DrainTimeout, MaxPending: o.MaxPending,
+		Disk:     c.place.disk(),
+		Keep:     engine.Retention{For: o.Retention, Rules: o.Rules},
+		Cluster:  cluster,
+		Ready:    func(id string) { c.queues.Ready(id) },
+		Replayed: func(endpoint string) { c.replays.Ended(endpoint) },
+	})
+	if err != nil {
+		return fmt.Errorf("the engine cannot start: %w", err)
+	}
+	c.queues = queue.New(queue.Options{Street: c.engine, Store: c.store, Log: o.Log})
+	c.ingress = ingress.New(ingress.Options{Engine: c.engine, Store: c.store, Problem: api.Refuse, MaxBody: o.MaxBody, Log: o.Log})
+	c.replays = replay.New(replay.Options{Street: c.engine, Store: c.store, Log: o.Log})
+	c.relays = relay.New(relay.Options{Street: c.engine, Store: c.store, MaxEvent: o.MaxEvent, Log: o.Log})
+	return nil
+}
+
+// run delivers until ctx ends, and returns when everything under way is over.
+func (c *cell) run(ctx context.Context) {
+	var moving sync.WaitGroup
+	moving.Go(func() { c.engine.Run(ctx) })
+	moving.Go(func() { c.queues.Run(ctx) })
+	moving.Go(func() { c.replays.Run(ctx) })
+	moving.Go(func() { c.relays.Run(ctx) })
+	if c.peers != nil {
+		moving.Go(func() { c.peers.Run(ctx) })
+	}
+	moving.Wait()
+}
+
+// face is the API of a cell.
+func (c *cell) face(s *Server, metrics http.Handler) http.Handler {
+	o := &s.options
+	return api.New(api.Options{
+		Street: c.street(s.cells[0]), History: c.store, Idempotency: c.store,
+		MaxEvent: o.MaxEvent, HTTPSOnly: o.HTTPSOnly, Log: o.Log,
+		CheckURL: func(url string) error {
+			return egress.CheckURL(url, egress.URLRules{Allow: o.EgressAllow, HTTPSOnly: o.HTTPSOnly})
+		},
+		CheckHeaders: egress.CheckHeaders,
+		Queues:       c.queues,
+		Ingest:       c.ingress,
+		Outboxes:     c.relays,
+		Replays:      c.replays,
+		Keep:         store.Keep{For: o.Retention, Rules: o.Rules},
+		Metrics:      metrics,
+		Ready:        s.ready,
+		Cluster:      c.cluster(s),
+		Cell:         c.name,
+		Away:         func(tenant string) error { return s.room.Away(c.name, tenant) },
+		Tenants:      s.room,
+	})
+}
+
+// street is what the API of a cell stands on. Keys that are bound to no tenant are kept at home and open all cells.
+func (c *cell) street(home *cell) api.Street {
+	if c == home {
+		return c.engine
+	}
+	return guest{c.engine, home.engine}
+}
+
+// guest is the engine of a cell that is not the first.
+type guest struct {
+	*engine.Engine
+	home *engine.Engine
+}
+
+// KeyByHash finds the cell's own keys, if they are a tenant's, and else those of home that are not.
+func (g guest) KeyByHash(hash [32]byte) (grapnel.Key, bool) {
+	if key, known := g.Engine.KeyByHash(hash); known && key.Tenant != "" {
+		return key, true
+	}
+	key, known := g.home.KeyByHash(hash)
+	return key, known && key.Tenant == ""
+}
+
+// front is what answers requests. With one cell that is its API and nothing before it.
+func (s *Server) front(metrics http.Handler) http.Handler {
+	known, faces := make([]cells.Cell, len(s.cells)), make([]http.Handler, len(s.cells))
+	for i, c := range s.cells {
+		known[i] = cells.Cell{Name: c.name, Engine: c.engine, Store: c.store}
+	}
+	s.room = cells.New(cells.Options{Cells: known, Log: s.log})
+	for i, c := range s.cells {
+		faces[i] = c.face(s, metrics)
+	}
+	if len(faces) == 1 {
+		return s.besides(faces[0])
+	}
+	return s.besides(s.room.Route(cells.Routing{Faces: faces, Token: api.Bearer, MaxBody: api.LargestBody(s.options.MaxEvent)}))
+}
