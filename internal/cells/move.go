@@ -228,7 +228,7 @@ func (r *Room) step(ctx context.Context, c Cell, tenant, move string) (over bool
 	case t.State == grapnel.TenancyArrived:
 		return false, fmt.Errorf("cell %s knows nothing of the tenant that has come from it", other.Name)
 	case same && theirs.State == grapnel.TenancyArrived:
-		return false, r.receive(ctx, other, theirs)
+		return false, nil // it is about to be opened there
 	case known:
 		return r.erase(ctx, c, t)
 	}
@@ -296,7 +296,7 @@ func (r *Room) erase(ctx context.Context, c Cell, t grapnel.Tenancy) (over bool,
 		}
 		// Others write to the same tables; they are to get most of the time.
 		select {
-		case <-time.After(erasePause):
+		case <-time.After(r.pause):
 		case <-ctx.Done():
 		}
 	}

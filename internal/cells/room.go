@@ -76,6 +76,7 @@ type Room struct {
 	moves map[string]progress // by tenant, of moves that this server makes
 
 	carrying map[carried]bool
+	pause    time.Duration // erasePause
 	carriers sync.WaitGroup
 }
 
@@ -87,7 +88,7 @@ type progress struct {
 
 // New makes the room. Nothing moves in it before Run.
 func New(o Options) *Room {
-	r := &Room{cells: o.Cells, now: o.Now, random: o.Random, log: o.Log, moves: map[string]progress{}, carrying: map[carried]bool{}}
+	r := &Room{cells: o.Cells, now: o.Now, random: o.Random, log: o.Log, moves: map[string]progress{}, carrying: map[carried]bool{}, pause: erasePause}
 	if r.now == nil {
 		r.now = time.Now
 	}
