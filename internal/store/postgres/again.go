@@ -22,7 +22,8 @@ type origin struct {
 const originsQuery = `SELECT d.seq, d.event, d.target, d.kind, t.endpoint, k.tenant, e.key FROM (
 		SELECT seq, event, target, kind FROM pending WHERE seq = ANY($1)
 		UNION ALL SELECT seq, event, target, kind FROM finished WHERE seq = ANY($1)
-	) d JOIN target t ON t.number = d.target JOIN kind k ON k.number = d.kind JOIN event e ON e.seq = d.event`
+	) d JOIN target t ON t.number = d.target JOIN kind k ON k.number = d.kind
+		CROSS JOIN LATERAL (SELECT key FROM event WHERE seq = d.event OFFSET 0) e`
 
 // origins finds deliveries wherever they are. One that moves meanwhile is in one of the places: it is one statement.
 func (s *Store) origins(ctx context.Context, seqs []int64) (map[int64]origin, error) {

@@ -3,6 +3,7 @@ package postgres
 import (
 	"bytes"
 	"context"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -76,8 +77,22 @@ type met struct {
 	packed           int64
 }
 
-const metQuery = `SELECT e.id, e.seq, e.accepted, e.made, k.tenant, k.type, e.key, e.data, e.packed FROM event e JOIN kind k ON k.number = e.kind
-	WHERE e.id = ANY($1)`
+const (
+	metColumns = "SELECT e.id, e.seq, e.accepted, e.made, k.tenant, k.type, e.key, e.data, e.packed FROM "
+	metJoins   = " e JOIN kind k ON k.number = e.kind WHERE e."
+	nameless   = -1 // in place of how many deliveries were made, where there is only a name
+	forgetSQL  = "DELETE FROM event_name n USING unnest($1::text[], $2::bigint[]) u(id, seq) WHERE n.id = u.id AND n.seq = u.seq"
+)
+
+// metQuery finds events by their ids: in the tables of days that can have them (calendar.holders), and by name.
+func metQuery(holders []string) string {
+	var b strings.Builder
+	for _, table := range holders {
+		b.WriteString(metColumns + table + metJoins + "id = ANY($1) UNION ALL ")
+	}
+	b.WriteString("SELECT n.id, n.seq, 0, -1, '', '', '', NULL, 0::smallint FROM event_name n WHERE n.id = ANY($1)")
+	return b.String()
+}
 
 func (t *tx) readMet(rows pgx.Rows) error {
 	for rows.Next() {
@@ -86,9 +101,41 @@ func (t *tx) readMet(rows pgx.Rows) error {
 		if err := rows.Scan(&id, &m.seq, &m.accepted, &m.made, &m.tenant, &m.typ, &m.key, &m.data, &m.packed); err != nil {
 			return err
 		}
-		t.events[id] = m
+		if m.made == nameless {
+			t.named[id] = m.seq
+		} else {
+			t.events[id] = m
+		}
 	}
 	return rows.Err()
+}
+
+// readNamed reads the events that were found by name. Of what is gone with its day there may be the name for a while; it is free.
+func (t *tx) readNamed() error {
+	if len(t.named) == 0 {
+		return nil
+	}
+	ids := sortedKeys(t.named, strings.Compare)
+	seqs := column(ids, func(id string) int64 { return t.named[id] })
+	rows, err := t.conn.Query(t.ctx, metColumns+t.calendar.of("event", seqs)+metJoins+"seq = ANY($1)", seqs)
+	if err == nil {
+		err = t.readMet(rows)
+	}
+	if err != nil {
+		return err
+	}
+	var free []string
+	for _, id := range ids {
+		if t.events[id] == nil {
+			free = append(free, id)
+		}
+	}
+	if len(free) > 0 {
+		t.first = append(t.first, func(b *pgx.Batch) {
+			b.Queue(forgetSQL, free, column(free, func(id string) int64 { return t.named[id] }))
+		})
+	}
+	return nil
 }
 
 // is says whether it is the event that somebody sends again.

@@ -21,7 +21,8 @@ const (
 		coalesce(d.anchor, -4611686018427387904), coalesce(d.finished, -4611686018427387904), d.body,
 		coalesce(m.note, ''), coalesce(m.discarded, -4611686018427387904), coalesce(m.discard_reason, ''),
 		coalesce(m.replayed, -4611686018427387904), coalesce(m.replayed_by, ''), coalesce(m.replayed_as, 0), coalesce(m.replay_result, '')`
-	showJoins = ` d JOIN event e ON e.seq = d.event JOIN kind k ON k.number = d.kind JOIN target t ON t.number = d.target
+	// One event at a time, so that each is looked for in its own day only.
+	showJoins = ` d CROSS JOIN LATERAL (SELECT id, key FROM event WHERE seq = d.event OFFSET 0) e JOIN kind k ON k.number = d.kind JOIN target t ON t.number = d.target
 		LEFT JOIN mark m ON m.delivery = d.seq`
 
 	deliveriesQuery = "SELECT " + showColumns + " FROM (SELECT " + waitingShape + " FROM pending d WHERE seq = ANY($1) UNION ALL SELECT " +

@@ -22,6 +22,8 @@ const (
 	stateSerialization = "40001"
 	stateUnique        = "23505"
 	stateDiskFull      = "53100"
+	stateNoTable       = "42P01"
+	stateLocked        = "55P03"
 )
 
 func stateOf(err error) string {
@@ -38,7 +40,7 @@ func spoiled(err error) bool {
 		return false
 	}
 	switch stateOf(err) {
-	case stateDeadlock, stateSerialization, stateUnique:
+	case stateDeadlock, stateSerialization, stateUnique, stateNoTable:
 		return true
 	}
 	return errors.Is(err, errSpoiled)

@@ -65,6 +65,9 @@ func laneOfPlace(p *place) int64 {
 
 // flush queues all that the transaction writes.
 func (t *tx) flush(b *pgx.Batch) {
+	for _, queue := range t.first {
+		queue(b)
+	}
 	t.flushEvents(b)
 	t.flushLanes(b)
 	t.flushPending(b)

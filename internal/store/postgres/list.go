@@ -180,7 +180,7 @@ func (f *filter) part(shape, table string, targets []int32, q *store.DeliveryQue
 	} else {
 		// Deliveries are found by their events: those that acceptance made by their numbers, the others one by one.
 		f.text("(SELECT x.* FROM event e CROSS JOIN LATERAL (SELECT * FROM " + table +
-			" WHERE seq = ANY(ARRAY(SELECT generate_series(e.first, e.last))) AND event = e.seq) x WHERE e.key = ").value(q.Key)
+			" WHERE seq BETWEEN e.first AND e.last AND seq = ANY(ARRAY(SELECT generate_series(e.first, e.last))) AND event = e.seq) x WHERE e.key = ").value(q.Key)
 		f.text(" AND e.key <> '' UNION ALL SELECT x.* FROM event e JOIN redelivery r ON r.event = e.seq JOIN " + table +
 			" x ON x.seq = r.delivery WHERE e.key = ").value(q.Key).text(" AND e.key <> '')")
 	}
@@ -221,7 +221,7 @@ func (w *statuses) whereOver(f *filter, q *store.DeliveryQuery) {
 		if !q.Replayed {
 			f.text(" OR replay_result = 'delivered'")
 		}
-		f.text("))")
+		f.text(") OFFSET 0)") // which lets it be looked for one by one
 	}
 }
 

@@ -24,6 +24,7 @@ const (
 	lockConfiguration = 1          // shared by what is matched against configuration, alone for who changes it
 	lockRemoval       = 2          // shared by what refers to deliveries that are over, alone for who removes them
 	lockMigration     = 3
+	lockDays          = 4 // who makes or removes the tables of days; taken before the others
 )
 
 // Inspect says how far the database at url is. It changes nothing.

@@ -59,6 +59,7 @@ type Store struct {
 	pool    *pgxpool.Pool // for reads, and what happens rarely
 	writing *pgxpool.Pool // for the writers, so that reads do not keep them from one
 	names   names
+	days    days
 	packer  *codec.Packer
 	log     *slog.Logger
 	now     func() time.Time
@@ -161,7 +162,16 @@ func (s *Store) prepare(ctx context.Context) error {
 	case encoding != "UTF8":
 		return fmt.Errorf("the database's encoding is %s; Grapnel needs UTF8", encoding)
 	}
-	return migrate(ctx, s.pool, migrations)
+	if err := migrate(ctx, s.pool, migrations); err != nil {
+		return err
+	}
+	var clock int64
+	if err := s.pool.QueryRow(ctx, "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint").Scan(&clock); err != nil {
+		return err
+	}
+	s.beginOrLog(ctx, dayAt(clock))
+	_, err = s.learnDays(ctx)
+	return err
 }
 
 // drain commits what has been handed in. Writes that come later fail.

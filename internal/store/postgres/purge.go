@@ -69,7 +69,7 @@ const (
 		UNION ALL SELECT r.event, p.seq, NULL, 0, '', '' FROM redelivery r JOIN pending p ON p.seq = r.delivery WHERE r.event = ANY($1)
 		UNION ALL SELECT u.event, f.seq, f.finished, f.target, f.status, (SELECT tenant FROM kind WHERE number = f.kind)
 			FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) u(event, first, last)
-			CROSS JOIN LATERAL (SELECT * FROM finished WHERE event = u.event AND seq = ANY(ARRAY(SELECT generate_series(u.first, u.last)))) f
+			CROSS JOIN LATERAL (SELECT * FROM finished WHERE event = u.event AND seq BETWEEN u.first AND u.last AND seq = ANY(ARRAY(SELECT generate_series(u.first, u.last)))) f
 		UNION ALL SELECT r.event, f.seq, f.finished, f.target, f.status, (SELECT tenant FROM kind WHERE number = f.kind)
 			FROM redelivery r JOIN finished f ON f.seq = r.delivery WHERE r.event = ANY($1)
 		ORDER BY 1, 2`

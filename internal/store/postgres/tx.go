@@ -21,6 +21,8 @@ type tx struct {
 	slot  int16
 	needs *needs
 
+	calendar *calendar
+
 	// What there is.
 	version   int64             // of the configuration
 	clock     int64             // of the database
@@ -29,6 +31,7 @@ type tx struct {
 	endpoints map[string]object // those that are there
 	answers   map[string]*answer
 	events    map[string]*met   // by id
+	named     map[string]int64  // events by id that are in event_name, and their numbers
 	known     map[string]*known // by key
 	places    map[int64]*place  // what is pending
 	over      map[int64]*over
@@ -55,6 +58,7 @@ type tx struct {
 	standings    map[string]standing
 	tallies      map[tallyOf]*tally
 	totals       map[totalOf]*grapnel.Totals
+	first        []func(*pgx.Batch) // what is written before all else
 	also         []func(*pgx.Batch) // what else is written
 }
 
@@ -129,24 +133,32 @@ const (
 	versionQuery   = "SELECT version, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, sealed FROM configuration"
 	endpointsQuery = "SELECT id, tenant, deleted FROM endpoint WHERE id = ANY($1)"
 	placesQuery    = "SELECT " + placeColumns + " FROM pending p" + placeJoins + " WHERE p.seq = ANY($1)"
-	linesQuery     = `WITH touched AS (
+	eventsNumber   = "SELECT nextval('event_number') FROM generate_series(1, $1::int)"
+	seqsNumber     = "SELECT nextval('delivery_number') FROM generate_series(1, $1::int)"
+)
+
+// linesQuery looks at what is over in some of the days (calendar.of).
+func linesQuery(over string) string {
+	return `WITH touched AS (
 			SELECT lane, count(*) + 1 AS n FROM (
 				SELECT lane FROM pending WHERE seq = ANY($1) AND lane <> 0
-				UNION ALL SELECT lane FROM finished WHERE seq = ANY($1) AND lane <> 0
+				UNION ALL SELECT lane FROM ` + over + ` f WHERE seq = ANY($1) AND lane <> 0
 				UNION ALL SELECT w.number FROM lane w JOIN unnest($2::int[], $3::text[]) u(target, key) ON w.target = u.target AND w.key = u.key
 			) x GROUP BY lane)
 		SELECT ` + placeColumns + ` FROM touched CROSS JOIN LATERAL (
 			SELECT * FROM pending WHERE lane = touched.lane AND lane <> 0 ORDER BY position LIMIT touched.n) p` + placeJoins
-	overQuery    = "SELECT f.seq, f.status, k.tenant, f.lane FROM finished f JOIN kind k ON k.number = f.kind WHERE f.seq = ANY($1)"
-	eventsNumber = "SELECT nextval('event_number') FROM generate_series(1, $1::int)"
-	seqsNumber   = "SELECT nextval('delivery_number') FROM generate_series(1, $1::int)"
-)
+}
+
+func overQuery(over string) string {
+	return "SELECT f.seq, f.status, k.tenant, f.lane FROM " + over + " f JOIN kind k ON k.number = f.kind WHERE f.seq = ANY($1)"
+}
 
 // begin takes the locks and reads what there is, in one round trip.
 func (t *tx) begin() error {
 	n := t.needs
 	t.epochs = make(map[int16]int64)
 	t.endpoints, t.answers, t.events, t.known = make(map[string]object), make(map[string]*answer), make(map[string]*met), make(map[string]*known)
+	t.named = make(map[string]int64)
 	t.places, t.over, t.lanes, t.byName = make(map[int64]*place), make(map[int64]*over), make(map[int64]*lane), make(map[laneOf]*lane)
 	t.standings, t.tallies, t.totals = make(map[string]standing), make(map[tallyOf]*tally), make(map[totalOf]*grapnel.Totals)
 
@@ -173,6 +185,7 @@ func (t *tx) begin() error {
 		b.Queue(answersQuery, keysOf(n.keys)).Query(t.readAnswers)
 	}
 	targets, keys, counts := n.wanted(&t.store.names)
+	ended := t.calendar.of("finished", n.deliveries)
 	switch {
 	case len(targets) > 0:
 		b.Queue(positionsSQL, targets, keys, counts, n.deliveries).Query(t.readPositions)
@@ -187,16 +200,17 @@ func (t *tx) begin() error {
 		b.Queue(placesQuery, n.deliveries).Query(t.readPlaces)
 	}
 	if len(n.deliveries) > 0 || len(targets) > 0 {
-		b.Queue(linesQuery, n.deliveries, targets, keys).Query(t.readPlaces)
+		b.Queue(linesQuery(ended), n.deliveries, targets, keys).Query(t.readPlaces)
 	}
 	if len(n.deliveries) > 0 {
-		b.Queue(overQuery, n.deliveries).Query(t.readOver)
+		b.Queue(overQuery(ended), n.deliveries).Query(t.readOver)
 	}
 	if len(n.endpoints) > 0 {
 		b.Queue(endpointsQuery, keysOf(n.endpoints)).Query(t.readEndpoints)
 	}
 	if len(n.ids) > 0 {
-		b.Queue(metQuery, keysOf(n.ids)).Query(t.readMet)
+		ids := keysOf(n.ids)
+		b.Queue(metQuery(t.calendar.holders(ids)), ids).Query(t.readMet)
 	}
 	if len(n.known) > 0 {
 		b.Queue(knownQuery, bytesOf(keysOf(n.known))).Query(t.readKnown)
@@ -207,7 +221,14 @@ func (t *tx) begin() error {
 	if n.newNumbers > 0 {
 		b.Queue(seqsNumber, n.newNumbers).Query(readNumbers(&t.seqs))
 	}
-	return t.conn.SendBatch(t.ctx, b).Close()
+	if err := t.conn.SendBatch(t.ctx, b).Close(); err != nil {
+		return err
+	}
+	t.store.days.clock.Store(t.clock)
+	if len(t.eventSeqs) > 0 && dayOf(t.eventSeqs[0]) != t.calendar.current {
+		return fmt.Errorf("%w: a day has begun", errSpoiled)
+	}
+	return t.readNamed()
 }
 
 // load locks more deliveries and reads where they are, for an operation that finds out by itself which it needs.

@@ -120,6 +120,7 @@ func (s *Store) writes(slot int16) {
 			}
 			s.commit(slot, batch[:n])
 			batch = batch[n:]
+			s.daily()
 		}
 		if !more {
 			return
@@ -203,6 +204,7 @@ func (s *Store) try(slot int16, batch []*request) (err error) {
 		switch err = s.transact(ctx, slot, batch); {
 		case spoiled(err):
 			s.stats.spoiled.Add(1)
+			s.days.doubted.Store(true) // it may be that a day began or is gone
 		case !broken(err):
 			return asError(err)
 		}
@@ -217,6 +219,10 @@ func (s *Store) transact(ctx context.Context, slot int16, batch []*request) erro
 		r.need(t.needs)
 	}
 	if err := s.learn(ctx, t.needs.targets, t.needs.kinds); err != nil {
+		return err
+	}
+	var err error
+	if t.calendar, err = s.learnDays(ctx); err != nil {
 		return err
 	}
 	conn, err := s.writing.Acquire(ctx)

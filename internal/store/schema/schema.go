@@ -103,6 +103,8 @@ func Plan(place string, has int, steps []Step) (Status, error) {
 var (
 	comments = regexp.MustCompile(`--[^\n]*`)
 	later    = regexp.MustCompile(`(?is)CREATE TRIGGER.*?\bEND;|\$(\w*)\$.*?\$\w*\$`) // runs when something happens, and not now
+	splits   = regexp.MustCompile(`(?i)\bALTER\s+TABLE\s+(\w+)\s+ATTACH\s+PARTITION\s+(\w+)`)
+	renames  = regexp.MustCompile(`(?i)\bALTER\s+TABLE\s+(\w+)\s+RENAME\s+TO\s+(\w+)`)
 	makes    = regexp.MustCompile(`(?i)\bCREATE\s+(?:UNLOGGED\s+)?TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?(\w+)`)
 
 	// What a statement does to the table that it names, the gravest first: of a table only that is told.
@@ -129,6 +131,16 @@ func (p *Planned) look(empty map[string]bool) {
 		empty[found[1]] = true
 	}
 	var told []string
+	// A table that is renamed, and becomes a part of a new one with its name, is there as before.
+	for _, part := range splits.FindAllStringSubmatch(text, -1) {
+		for _, was := range renames.FindAllStringSubmatch(text, -1) {
+			if strings.EqualFold(was[1], part[1]) && strings.EqualFold(was[2], part[2]) {
+				told = append(told, strings.ToLower(was[1]), strings.ToLower(was[2]))
+				p.Does = append(p.Does, fmt.Sprintf("makes %s a part of a new table of that name, for which it has to be free for a moment", strings.ToLower(was[1])))
+				defer delete(empty, was[1])
+			}
+		}
+	}
 	for _, d := range deeds {
 		for _, found := range d.words.FindAllStringSubmatch(text, -1) {
 			table := strings.ToLower(found[1])

@@ -62,6 +62,22 @@ func TestPlan(t *testing.T) {
 			}
 		}
 	}
+	parts, err := Read(files("CREATE TABLE a (i);",
+		"ALTER TABLE a RENAME TO a_first; CREATE TABLE a (i) PARTITION BY RANGE (i); CREATE INDEX a_i ON a (i); ALTER TABLE a ATTACH PARTITION a_first DEFAULT",
+		"UPDATE a SET i = 2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := Plan("here", 1, parts)
+	if err != nil || len(found.Steps) != 2 {
+		t.Fatalf("of parts: %+v, %v", found, err)
+	}
+	if p := found.Steps[0]; p.Heavy || p.Cuts || len(p.Does) != 1 || !strings.Contains(p.Does[0], "makes a a part of a new table") {
+		t.Errorf("a table that becomes a part: %+v", p)
+	}
+	if p := found.Steps[1]; !p.Heavy {
+		t.Errorf("what comes after that: %+v", p)
+	}
 	if _, err := Plan("here", 4, steps); grapnel.CodeOf(err) != grapnel.CodeConflict || !strings.Contains(err.Error(), "newer Grapnel") {
 		t.Errorf("a newer schema: %v", err)
 	}
