@@ -273,19 +273,23 @@ func plan(s situation) []plannedView {
 	return views
 }
 
-// delivery finds a delivery by the id in the path. An id whose number exists but whose time is another's was guessed.
+// delivery finds a delivery by the id in the path. An id whose number exists but whose time is another's was guessed, or is of a delivery that came
+// from another cell and had that number there.
 func (a *api) delivery(c *call, id string) (*grapnel.Delivery, error) {
 	notFound := grapnel.Errorf(grapnel.CodeNotFound, "there is no such delivery")
 	seq, millis, err := grapnel.ParseDeliveryID(id)
 	if err != nil {
 		return nil, notFound
 	}
-	d, err := a.History.Delivery(c.Context(), c.scope, seq)
-	if err != nil {
-		return nil, err
+	for _, seq := range append([]int64{seq}, a.Street.Renumbered(seq)...) {
+		d, err := a.History.Delivery(c.Context(), c.scope, seq)
+		switch {
+		case grapnel.CodeOf(err) == grapnel.CodeNotFound:
+		case err != nil:
+			return nil, err
+		case d.CreatedAt.UnixMilli() == millis:
+			return d, nil
+		}
 	}
-	if d.CreatedAt.UnixMilli() != millis {
-		return nil, notFound
-	}
-	return d, nil
+	return nil, notFound
 }

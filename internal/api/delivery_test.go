@@ -55,6 +55,31 @@ func TestNothingIsPlannedForWhatCannotMove(t *testing.T) {
 	}
 }
 
+// TestADeliveryIsFoundByTheIDItHadInAnotherCell: and one that has that number here is not taken for it.
+func TestADeliveryIsFoundByTheIDItHadInAnotherCell(t *testing.T) {
+	w := newWorld(t)
+	w.endpoint(admin, "")
+	w.must(202, "POST", "/v1/events", `{"type":"a","data":1}`)
+	first := w.only()
+	w.clock = w.clock.Add(time.Hour)
+	w.must(202, "POST", "/v1/events", `{"type":"b","data":1}`)
+	// What is the second one here was the first one there.
+	second, err := w.street.Delivery(context.Background(), store.Everyone(), first.Seq+1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := grapnel.DeliveryID(second.CreatedAt, first.Seq)
+	w.must(404, "GET", "/v1/deliveries/"+old, "")
+	w.street.shifted = 1
+	if d := w.must(200, "GET", "/v1/deliveries/"+old, ""); d["id"] != second.ID() {
+		t.Errorf("found %v, want %s", d["id"], second.ID())
+	}
+	if d := w.must(200, "GET", "/v1/deliveries/"+first.ID(), ""); d["id"] != first.ID() {
+		t.Errorf("found %v, want %s", d["id"], first.ID())
+	}
+	w.must(404, "GET", "/v1/deliveries/"+grapnel.DeliveryID(second.CreatedAt.Add(time.Second), first.Seq), "")
+}
+
 func TestRetryOfWhatWaitsAndOfWhatIsOver(t *testing.T) {
 	w := newWorld(t)
 	ep := w.endpoint(admin, "")

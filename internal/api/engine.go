@@ -69,6 +69,8 @@ type Directory interface {
 	Healths(endpoints []string) []grapnel.Health
 	// Held are the ids of endpoints whose deliveries are held now: they are paused, disabled, or their breaker is open.
 	Held() []string
+	// Renumbered are the numbers here of deliveries that may have had a number in another cell, before their tenants came from there.
+	Renumbered(delivery int64) []int64
 }
 
 // History is what the API asks of a store: what happened, what it adds up to, what waits, and who did what.

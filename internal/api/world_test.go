@@ -31,6 +31,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // street is the engine as the API sees it, on the model store, without anything that delivers: what is published waits until a test
 // moves it.
 type street struct {
+	shifted int64 // by how much numbers have changed since deliveries came from another cell; 0: none did
 	*memory.Store
 	now    func() time.Time
 	health map[string]grapnel.Health // of endpoints that are not just healthy
@@ -295,6 +296,13 @@ func (s *street) Healths(ids []string) []grapnel.Health {
 		} else if h, known := s.health[id]; known {
 			all[i] = h
 		}
+	}
+	return all
+}
+
+func (s *street) Renumbered(delivery int64) (all []int64) {
+	if s.shifted != 0 {
+		all = append(all, delivery+s.shifted)
 	}
 	return all
 }

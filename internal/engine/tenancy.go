@@ -196,6 +196,19 @@ func (e *Engine) Tenancies() []grapnel.Tenancy {
 	return all
 }
 
+// Renumbered returns the numbers here of deliveries that may have had a number in another store, before their tenants came from there.
+func (e *Engine) Renumbered(delivery int64) []int64 {
+	var all []int64
+	for _, t := range e.Tenancies() {
+		for _, s := range t.Shifts {
+			if s.First <= delivery && delivery <= s.Last {
+				all = append(all, delivery+s.By)
+			}
+		}
+	}
+	return all
+}
+
 // Tenants returns the tenants that anything in the configuration is of, sorted; those that have gone are not.
 func (e *Engine) Tenants() []string {
 	conf := e.config.Load()
