@@ -85,16 +85,15 @@ func (r *Room) holder(has func(Engine) (tenant string, known bool)) int {
 	return at
 }
 
-// seek asks one cell after the other.
+// seek asks home, and then one cell after the other. A tenant may have moved more than once, and each cell knows only where it has gone from there.
 func (r *Room) seek(o *Routing, w http.ResponseWriter, rq *http.Request) {
 	body := &kept{from: rq.Body, most: o.MaxBody}
 	first := r.try(o.Faces[0], w, rq, body)
-	switch {
-	case !first.held || body.lost:
+	for more := len(o.Faces); first.sentOn() && !body.lost && more > 0; more-- {
+		first = r.try(o.Faces[first.elsewhere], w, rq, body)
+	}
+	if !first.held || first.sentOn() || body.lost {
 		first.release()
-		return
-	case first.status == http.StatusMisdirectedRequest:
-		o.Faces[first.elsewhere].ServeHTTP(w, body.again(rq)) // who is sent on twice is told so
 		return
 	}
 	for _, face := range o.Faces[1:] {
@@ -144,6 +143,9 @@ func (t *trial) WriteHeader(status int) {
 		t.open()
 	}
 }
+
+// sentOn says whether another cell was named.
+func (t *trial) sentOn() bool { return t.held && t.status == http.StatusMisdirectedRequest }
 
 func (t *trial) open() {
 	h := t.to.Header()

@@ -109,11 +109,11 @@ func TestRequestsFindTheirCell(t *testing.T) {
 	r := of(
 		&known{keys: map[string]string{"admin": "", "a": "acme", "m": "moving", "g": "going"}, sources: map[string]string{"src_a": "acme", "src_m": "moving"},
 			tenancies: map[string]grapnel.Tenancy{"initech": is("gone", "west"), "moving": is("sealed", "west"), "far": is("gone", "mars"), "going": is("gone", "west"),
-				"back": is("here", "west"), "lost": is("gone", "west")}},
+				"back": is("here", "west"), "lost": is("gone", "west"), "twice": is("gone", "west")}},
 		&known{keys: map[string]string{"old": "", "i": "initech", "m": "moving", "g": "going"}, sources: map[string]string{"src_i": "initech", "src_m": "moving"},
 			tenancies: map[string]grapnel.Tenancy{"initech": is("here", "home"), "moving": is("arrived", "home"), "going": is("arrived", "home"), "back": is("gone", "home"),
-				"lost": is("gone", "home")}},
-		&known{keys: map[string]string{"e": "eastern"}, tenancies: map[string]grapnel.Tenancy{"eastern": is("here", "home")}},
+				"lost": is("gone", "home"), "twice": is("gone", "east")}},
+		&known{keys: map[string]string{"e": "eastern"}, tenancies: map[string]grapnel.Tenancy{"eastern": is("here", "home"), "twice": is("here", "west")}},
 	)
 	handler := r.Route(Routing{Faces: faces(r), Token: token, MaxBody: 1 << 10})
 	long := strings.Repeat("x", 2<<10)
@@ -142,6 +142,7 @@ func TestRequestsFindTheirCell(t *testing.T) {
 		{"admin names no cell that there is", "admin", "mars", "GET", "/only/west", "", 404, "home"},
 		{"admin asks for a tenant at home", "admin", "", "GET", "/?tenant=acme", "", 200, "home"},
 		{"admin asks for a tenant elsewhere", "admin", "", "POST", "/?tenant=initech", "the body", 200, "west"},
+		{"admin asks for a tenant that has moved twice", "admin", "", "POST", "/?tenant=twice", "the body", 200, "east"},
 		{"admin asks for a tenant that came back", "admin", "", "GET", "/?tenant=back", "", 200, "home"},
 		{"admin asks for a tenant that is not served here", "admin", "", "GET", "/?tenant=far", "", 421, "home"},
 		{"admin asks for a tenant that two send away", "admin", "", "GET", "/?tenant=lost", "", 421, "west"},
