@@ -15,6 +15,8 @@
 //
 // With the argument queues it measures what queues hand out.
 //
+// With the argument capacity it measures nothing: it plays what many machines would do, with costs that were measured (package capacity).
+//
 // The numbers are this machine's. Ratios travel better, but not well: with more cores, or a slower disk, they change.
 package main
 
@@ -63,6 +65,9 @@ func main() {
 	}
 	if len(os.Args) > 1 && os.Args[1] == "queues" {
 		os.Exit(queuesMain(ctx, os.Args[2:], os.Stdout))
+	}
+	if len(os.Args) > 1 && os.Args[1] == "capacity" {
+		os.Exit(capacityMain(os.Args[2:], os.Stdout))
 	}
 	var s settings
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)

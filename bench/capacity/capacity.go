@@ -1,0 +1,88 @@
+// Package capacity plays what a machine cannot: a cell of Grapnel, its nodes, its database and its tenants, under loads that no single
+// computer can make. It is a simulation of discrete events, with the costs that were measured on one machine (Costs) and a machine that
+// is assumed (Hardware). It says how much a cell carries through a burst and the death of a node, and from that how many cells a load needs.
+//
+// What is played: publishers that do not wait for each other, the processors of each node and of the database, transactions that take what
+// waits, a log with one sync at a time, attempts in slots, receivers that answer late or not at all, retries by policy, leases, admission.
+// What is not: filters, keys that make deliveries wait for each other, the network's bandwidth, reads of the API, windows that are read in
+// pages, breakers that open meanwhile.
+//
+// The same seed gives the same figures. It does not promise that hardware is as good as it is assumed to be: model_test.go holds it against
+// what was measured here and against what queueing theory says, and no more than that is known.
+package capacity
+
+import "time"
+
+// Costs are what was measured: processor time of one core, and bytes.
+type Costs struct {
+	NodePublish time.Duration // of a node, to accept an event
+	NodeDeliver time.Duration // to attempt a delivery once and take note of it
+	NodeCommit  time.Duration // for each transaction
+	DataPublish time.Duration // of the database, to take an event with one delivery
+	DataDeliver time.Duration // to record an outcome
+	DataCommit  time.Duration // for each transaction
+	LogPublish  int           // bytes of write-ahead log
+	LogDeliver  int
+	Publisher   time.Duration // of a publisher or receiver, where they share the machine
+	Receiver    time.Duration
+}
+
+// Hardware is what a cell is made of.
+type Hardware struct {
+	Nodes     int
+	NodeCores int
+	DataCores int
+	Purge     float64       // what removing costs the database later, as a part of what writing cost
+	Discount  float64       // how much of its work a core does compared with one that was measured
+	Sync      time.Duration // of the log, alone
+	LogRate   float64       // bytes a second
+	Trip      time.Duration // between node and database, there and back
+	Slots     int           // attempts at once, of one node
+	Writers   int           // transactions at once, of one node
+	Lease     time.Duration
+	Shared    bool // one machine for all: node, database, publishers, receivers. DataCores counts
+}
+
+// Load is what comes in, and to whom it goes.
+type Load struct {
+	Rate      float64 // events a second
+	Fanout    int     // deliveries of each
+	Endpoints []Endpoint
+	Burst     float64 // times the rate, from BurstAt for BurstFor
+	BurstAt   time.Duration
+	BurstFor  time.Duration
+	Fails     float64       // attempts of which nothing comes but a retry
+	Answer    time.Duration // mean of the receivers
+	SlowOnes  time.Duration // mean of the slow ones
+
+	Backlog int // deliveries that are late at the first endpoint, from the beginning
+
+	Closed int           // instead of a rate: so many publishers, each of which waits for its answer
+	Dies   time.Duration // a node dies then; 0: none
+	Away   time.Duration // the database is away from then; 0: never
+	Gone   time.Duration // for so long
+	From   time.Duration // what comes before does not count
+	Until  time.Duration
+	Calm   time.Duration // from here on utilisation is taken
+	Seed   uint64
+}
+
+// Endpoint is one that deliveries go to.
+type Endpoint struct {
+	Weight float64
+	Limit  int // attempts at once
+	Slow   bool
+	Down   bool // its breaker is open: it costs what publishing costs, and waits
+}
+
+// The engine's and the store's own limits.
+const (
+	mostPublishing = 1024                   // publishes on their way at a node
+	longCommit     = 500 * time.Millisecond // averaged; then publishing is refused
+	batchMost      = 256                    // requests in a transaction
+	recordMost     = 512                    // outcomes recorded by one request
+	lookEvery      = 2 * time.Second        // at who has what
+	lateAfter      = time.Second
+	promptFor      = 2 * time.Second
+	again          = 5 * time.Second // the first retry of the standard policy
+)

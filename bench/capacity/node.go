@@ -1,0 +1,297 @@
+package capacity
+
+import "time"
+
+// node is one process of Grapnel.
+type node struct {
+	cell       *cell
+	cpu        *processors
+	dead       bool
+	publishing int
+	pace       float64 // average of how long commits take, over five seconds
+	paced      time.Duration
+
+	requests line[*request] // that wait for a transaction
+	writing  int
+
+	outcomes  line[*delivery] // that wait for the recorder
+	recording bool
+
+	running int
+	most    int // running at once, ever
+	prompt  line[*endpoint]
+	late    line[*endpoint]
+	gives   giving
+}
+
+// request is what a transaction does one of: an event to take in, or outcomes to record.
+type request struct {
+	event    *event
+	outcomes []*delivery
+	since    time.Duration
+}
+
+type event struct {
+	born time.Duration // when the publisher wanted to send it
+	to   []*delivery
+	done func()
+}
+
+type delivery struct {
+	to       *endpoint
+	due      time.Duration // of the attempt that comes next
+	born     time.Duration // when its publisher wanted to send it
+	attempts int
+	failed   bool
+	late     bool // it has a place among those that give way
+	began    time.Duration
+}
+
+// publish takes an event in, or refuses it.
+func (n *node) publish(e *event) bool {
+	c := n.cell
+	n.breathe(0)
+	if n.publishing >= mostPublishing || n.pace > longCommit.Seconds() {
+		return false
+	}
+	n.publishing++
+	n.cpu.do(c.costs.NodePublish, func() {
+		n.ask(&request{event: e, since: c.now})
+	})
+	return true
+}
+
+// breathe takes the average of what commits take on to now.
+func (n *node) breathe(took time.Duration) {
+	passed := (n.cell.now - n.paced).Seconds()
+	n.paced = n.cell.now
+	n.pace += min(passed/5, 1) * (took.Seconds() - n.pace)
+}
+
+// ask puts a request in front of the writers. One that is idle takes it, has to get a processor, and takes what else has come by then.
+func (n *node) ask(r *request) {
+	n.requests.push(r)
+	n.write()
+}
+
+func (n *node) write() {
+	c := n.cell
+	if n.dead || n.writing >= c.hardware.Writers || n.requests.len() == 0 {
+		return
+	}
+	n.writing++
+	batch := []*request{n.requests.pop()}
+	n.cpu.do(c.costs.NodeCommit/2, func() {
+		for len(batch) < batchMost && n.requests.len() > 0 {
+			batch = append(batch, n.requests.pop())
+		}
+		n.transact(batch)
+	})
+}
+
+// transact makes one transaction: locks and reads, then writes and the sync.
+func (n *node) transact(batch []*request) {
+	c := n.cell
+	c.commits++
+	k := c.costs
+	work, bytes := time.Duration(0), 0
+	const reads = 3 // a third of a delivery's cost is to make it, the rest to record what came of it
+	for _, r := range batch {
+		if e := r.event; e != nil {
+			work += k.DataPublish + time.Duration(len(e.to))*k.DataDeliver/reads
+			bytes += k.LogPublish + len(e.to)*k.LogDeliver/reads
+		}
+		work += time.Duration(len(r.outcomes)) * (k.DataDeliver - k.DataDeliver/reads)
+		bytes += len(r.outcomes) * (k.LogDeliver - k.LogDeliver/reads)
+	}
+	work = time.Duration(float64(work) * (1 + c.hardware.Purge))
+	half := c.hardware.Trip / 2
+	c.after(half, func() {
+		c.data.do((k.DataCommit+work)/2, func() {
+			c.after(2*half, func() {
+				c.data.do((k.DataCommit+work)/2, func() {
+					c.log.sync(bytes, func() { c.after(half, func() { n.committed(batch) }) })
+				})
+			})
+		})
+	})
+}
+
+// committed tells those who waited.
+func (n *node) committed(batch []*request) {
+	c := n.cell
+	n.cpu.do(c.costs.NodeCommit/2, func() {
+		n.writing--
+		for _, r := range batch {
+			n.breathe(c.now - r.since)
+			switch {
+			case r.event != nil:
+				n.publishing--
+				c.accepted(r.event)
+			default:
+				n.recording = false
+				for _, d := range r.outcomes {
+					n.recorded(d)
+				}
+				n.gives.judge(c.now, n)
+				n.record()
+			}
+		}
+		n.write()
+		n.dispatch()
+	})
+}
+
+// offer brings a delivery that is due to the node that decides about it. What waits for an endpoint is attempted in the order in which it
+// was due.
+func (n *node) offer(d *delivery) {
+	d.to.waiting.push(d)
+	n.line(d.to)
+	n.dispatch()
+}
+
+// line puts an endpoint in line for a slot: in one of two, as its first delivery is on time or late.
+func (n *node) line(ep *endpoint) {
+	switch {
+	case ep.inLine || ep.waiting.len() == 0 || ep.running >= ep.Limit:
+		return
+	case n.cell.now-ep.waiting.first().due > lateAfter:
+		n.late.push(ep)
+	default:
+		n.prompt.push(ep)
+	}
+	ep.inLine = true
+}
+
+// dispatch starts what may be started: what is on time first, and of what is late as much as does not hurt.
+func (n *node) dispatch() {
+	c := n.cell
+	for !n.dead && n.running < c.hardware.Slots {
+		var ep *endpoint
+		switch {
+		case n.prompt.len() > 0:
+			ep = n.prompt.pop()
+			ep.inLine = false
+			if c.now-ep.waiting.first().due > lateAfter {
+				n.line(ep)
+				continue
+			}
+			n.gives.prompt = c.now
+			n.start(ep.waiting.pop())
+		case n.late.len() > 0 && !n.gives.full(c.now):
+			ep = n.late.pop()
+			ep.inLine = false
+			d := ep.waiting.pop()
+			d.late = c.now-d.due > lateAfter
+			if d.late {
+				n.gives.used++
+			}
+			n.start(d)
+		default:
+			return
+		}
+		n.line(ep)
+	}
+}
+
+func (n *node) start(d *delivery) {
+	c := n.cell
+	n.running++
+	n.most = max(n.most, n.running)
+	d.to.running++
+	n.cpu.do(c.costs.NodeDeliver/2, func() {
+		if n.dead {
+			c.orphaned(d)
+			return
+		}
+		if d.attempts == 0 {
+			c.begun(d)
+		}
+		d.attempts++
+		c.receive(d, func() {
+			if n.dead {
+				c.orphaned(d)
+				return
+			}
+			n.cpu.do(c.costs.NodeDeliver-c.costs.NodeDeliver/2, func() { n.finished(d) })
+		})
+	})
+}
+
+// finished gives the slot to the next one and the outcome to the recorder.
+func (n *node) finished(d *delivery) {
+	if n.dead {
+		n.cell.orphaned(d)
+		return
+	}
+	n.running--
+	d.to.running--
+	n.line(d.to)
+	d.began = n.cell.now
+	n.outcomes.push(d)
+	n.record()
+	n.dispatch()
+}
+
+func (n *node) record() {
+	if n.recording || n.dead || n.outcomes.len() == 0 {
+		return
+	}
+	n.recording = true
+	page := make([]*delivery, 0, min(n.outcomes.len(), recordMost))
+	for len(page) < recordMost && n.outcomes.len() > 0 {
+		page = append(page, n.outcomes.pop())
+	}
+	n.ask(&request{outcomes: page, since: n.cell.now})
+}
+
+// recorded says that an outcome is durable.
+func (n *node) recorded(d *delivery) {
+	c := n.cell
+	n.gives.took(c.now - d.began)
+	if d.late {
+		d.late = false
+		n.gives.used--
+	}
+	if !d.failed {
+		c.delivered++
+		return
+	}
+	c.retries++
+	d.failed = false
+	d.due = c.now + again
+	c.after(again, func() { c.hint(d) })
+}
+
+// giving is how what is late gives way to what is on time: it has places, and how many there are follows from how long outcomes take to
+// become durable.
+type giving struct {
+	limit, used int
+	usual, now  time.Duration
+	judged      time.Duration
+	prompt      time.Duration
+}
+
+func (g *giving) full(now time.Duration) bool { return g.used >= g.limit && now-g.prompt < promptFor }
+
+func (g *giving) took(d time.Duration) {
+	if g.usual == 0 || d < g.usual {
+		g.usual = d
+	} else {
+		g.usual += g.usual / 4096
+	}
+	g.now += (d - g.now) / 16
+}
+
+func (g *giving) judge(now time.Duration, n *node) {
+	const rhythm, allowed = 100 * time.Millisecond, time.Millisecond / 4
+	if now-g.judged < rhythm {
+		return
+	}
+	g.judged = now
+	if g.now > g.usual+allowed {
+		g.limit = max(g.limit/2, 1)
+	} else {
+		g.limit = min(g.limit+1+g.limit/4, n.cell.hardware.Slots)
+	}
+}

@@ -1,0 +1,137 @@
+package capacity
+
+import "time"
+
+// Plan is what is to be found out, and how good is good enough.
+type Plan struct {
+	Costs     Costs
+	Hardware  Hardware
+	Load      Load
+	Skew      float64       // of the tenants
+	PerTenant float64       // events a second of a tenant, on average
+	PerTarget float64       // deliveries a second that one endpoint gets at most
+	MostLag   time.Duration // 99th percentile of what a first attempt is late
+	MostBusy  float64       // part of the processors, with one node gone and no burst; of the database's, what batching cannot take away
+	Seed      uint64
+}
+
+// Default is a cell of machines that one can rent, under a load that is not kind.
+func Default() Plan {
+	return Plan{
+		Costs: Here(),
+		Hardware: Hardware{Nodes: 3, NodeCores: 4, DataCores: 4, Purge: 0.3, Discount: 0.7, Sync: time.Millisecond, LogRate: 128 << 20,
+			Trip: 500 * us, Slots: 2048, Writers: 4, Lease: 15 * time.Second},
+		Load: Load{Fanout: 1, Burst: 2, BurstAt: 6 * time.Second, BurstFor: 4 * time.Second, Fails: 0.02, Answer: 100 * time.Millisecond,
+			SlowOnes: 3 * time.Second, Dies: 4 * time.Second, From: 2 * time.Second, Until: 27 * time.Second, Calm: 24 * time.Second},
+		Skew: 0.7, PerTenant: 1, PerTarget: 50, MostLag: time.Second, MostBusy: 0.6, Seed: 1,
+	}
+}
+
+// Result is what came of a trial.
+type Result struct {
+	Rate      float64 // a second, without the burst
+	Middle    time.Duration
+	Late      time.Duration // 99th percentile of the lag
+	Refused   float64       // part of the calls to publish
+	Node      float64       // part of the processors of the nodes that are there
+	Data      float64       // part of the database's
+	Log       float64       // part of what the log's disk can take
+	Batch     float64       // deliveries for each commit
+	Slots     int           // most at once, of a node
+	Struck    time.Duration // the most that a first attempt was late at the endpoints of the node that died
+	Waiting   int           // there, in the end
+	Recovered time.Duration // after the node died: from then on no second had a 99th percentile beyond the limit
+	Taken     float64       // a second, in the calm
+}
+
+// Trial plays one cell with these tenants through a burst and the death of a node.
+func (p Plan) Trial(tenants []float64, these []int, change func(*Load)) Result {
+	l := p.Load
+	l.Rate, l.Seed = 0, p.Seed
+	for _, i := range these {
+		l.Rate += tenants[i]
+	}
+	l.Endpoints = endpoints(tenants, these, p.PerTarget)
+	if change != nil {
+		change(&l)
+	}
+	c := newCell(p.Costs, p.Hardware, l)
+	c.run()
+	return c.result(p.MostLag)
+}
+
+func (c *cell) result(most time.Duration) Result {
+	to, from := c.mark(), c.from
+	seconds := (to.at - from.at).Seconds()
+	living := 0
+	r := Result{Rate: c.load.Rate, Middle: c.lag.quantile(0.5), Late: c.lag.quantile(0.99), Struck: c.struckLag, Waiting: c.waiting}
+	for _, n := range c.nodes {
+		if !n.dead {
+			living++
+		}
+		r.Slots = max(r.Slots, n.most)
+	}
+	if living == 0 || seconds == 0 {
+		return r
+	}
+	r.Node = (to.node - from.node).Seconds() / seconds / float64(living*c.hardware.NodeCores)
+	r.Data = (to.data - from.data).Seconds() / seconds / float64(c.hardware.DataCores)
+	r.Log = (to.log - from.log).Seconds() / seconds
+	r.Batch = float64(to.delivered-from.delivered) / float64(max(to.commits-from.commits, 1))
+	r.Taken = float64(to.taken-from.taken) / seconds
+	r.Refused = float64(c.refused) / float64(max(c.asked, 1))
+	what := max(c.load.Dies, c.load.Away)
+	for second := len(c.bins) - 1; second >= 0; second-- {
+		if time.Duration(second)*time.Second >= what && c.bins[second].quantile(0.99) > most {
+			r.Recovered = time.Duration(second+1)*time.Second - what
+			break
+		}
+	}
+	return r
+}
+
+// good says whether a trial was passed. What waited for the node that died is not judged here: it is told.
+func (p Plan) good(r Result) bool {
+	return r.Late <= p.MostLag && r.Refused == 0 && p.fullness(r) <= p.MostBusy
+}
+
+// fullness is what is nearest to its end: the processors of the nodes that are left, or those of the database.
+func (p Plan) fullness(r Result) float64 { return max(r.Node, p.least(r.Rate)) }
+
+// least is the part of the database's processors that a load needs if every transaction takes as much as it may. What it uses is more: who
+// finds a writer idle does not wait for company.
+func (p Plan) least(rate float64) float64 {
+	n := float64(p.Load.Fanout)
+	each := p.Costs.DataPublish.Seconds() + n*p.Costs.DataDeliver.Seconds()
+	return rate * (each*(1+p.Hardware.Purge) + 2*p.Costs.DataCommit.Seconds()/batchMost) / p.Hardware.Discount / float64(p.Hardware.DataCores)
+}
+
+// steps are the loads that are tried, a twentieth more each.
+func steps() (all []float64) {
+	for rate := 1000.0; rate < 100_000; rate *= 1.05 {
+		all = append(all, float64(int(rate/100)*100))
+	}
+	return all
+}
+
+// Carries finds the highest load that a cell of so many nodes passes its trial with.
+func (p Plan) Carries(nodes int) (rate float64, r Result) {
+	p.Hardware.Nodes = nodes
+	all := steps()
+	low, high := -1, len(all)
+	for high > 0 && p.least(all[high-1]) > p.MostBusy {
+		high--
+	}
+	for try := high - 1; high-low > 1; try = low + 1 + 2*(high-low-1)/3 { // near the upper end first: that is where it mostly is
+		tenants := Tenants(p.tenants(all[try]), all[try], p.Skew)
+		got := p.Trial(tenants, Place(tenants, 1)[0], nil)
+		if p.good(got) {
+			low, rate, r = try, all[try], got
+		} else {
+			high = try
+		}
+	}
+	return rate, r
+}
+
+func (p Plan) tenants(rate float64) int { return max(1, int(rate/p.PerTenant)) }

@@ -1,0 +1,98 @@
+package capacity
+
+import (
+	"container/heap"
+	"hash/fnv"
+	"math"
+	"slices"
+)
+
+// Tenants are what they publish in a second, the largest first. The nth has as much as 1/n to the power of skew is of the whole.
+func Tenants(n int, rate, skew float64) []float64 {
+	all := make([]float64, n)
+	sum := 0.0
+	for i := range all {
+		all[i] = math.Pow(float64(i+1), -skew)
+		sum += all[i]
+	}
+	for i := range all {
+		all[i] *= rate / sum
+	}
+	return all
+}
+
+// Place puts each tenant, the largest first, into the cell that has the least, and returns which tenants each cell has.
+func Place(tenants []float64, cells int) [][]int {
+	var least emptiest
+	for i := range cells {
+		least = append(least, place{cell: i})
+	}
+	in := make([][]int, cells)
+	for i, rate := range tenants {
+		in[least[0].cell] = append(in[least[0].cell], i)
+		least[0].load += rate
+		heap.Fix(&least, 0)
+	}
+	return in
+}
+
+// Hash puts each tenant where a hash of its name says.
+func Hash(tenants []float64, cells int) [][]int {
+	in := make([][]int, cells)
+	for i := range tenants {
+		h := fnv.New64a()
+		_, _ = h.Write([]byte{byte(i), byte(i >> 8), byte(i >> 16), byte(i >> 24)})
+		sum := h.Sum64()
+		sum = (sum ^ sum>>33) * 0xff51afd7ed558ccd
+		cell := int((sum ^ sum>>33) % uint64(cells))
+		in[cell] = append(in[cell], i)
+	}
+	return in
+}
+
+// fullest is the cell that has most, and how much that is.
+func fullest(tenants []float64, in [][]int) (these []int, load float64) {
+	for _, one := range in {
+		sum := 0.0
+		for _, i := range one {
+			sum += tenants[i]
+		}
+		if sum > load {
+			these, load = one, sum
+		}
+	}
+	return these, load
+}
+
+type place struct {
+	cell int
+	load float64
+}
+
+// emptiest is a heap of cells.
+type emptiest []place
+
+func (e emptiest) Len() int { return len(e) }
+func (e emptiest) Less(i, j int) bool {
+	return e[i].load < e[j].load || e[i].load == e[j].load && e[i].cell < e[j].cell
+}
+func (e emptiest) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
+func (e *emptiest) Push(any)     {}
+func (e *emptiest) Pop() any     { return nil }
+
+// endpoints are those of tenants: as many for each as it needs for none to get more than most. One in a hundred of the quiet ones is slow,
+// and one in a hundred of all is down.
+func endpoints(tenants []float64, these []int, most float64) []Endpoint {
+	var all []Endpoint
+	for _, i := range these {
+		n := max(1, int(math.Ceil(tenants[i]/most)))
+		for j := range n {
+			all = append(all, Endpoint{Weight: tenants[i] / float64(n), Limit: 32,
+				Slow: tenants[i] < quiet && (i+j)%100 == 17, Down: (i+j)%100 == 71})
+		}
+	}
+	return slices.Clip(all)
+}
+
+// quiet is what an endpoint that is slow can take in a second and more: 32 at once, three seconds each.
+const quiet = 5
