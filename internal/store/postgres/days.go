@@ -52,6 +52,8 @@ func midnight(day int64) time.Time { return time.Unix(day*24*60*60, 0).UTC() }
 type calendar struct {
 	days    []day // the oldest first
 	current int64 // the day that numbers are drawn from
+	// arrivals is how many tenants had come from elsewhere: each may bring days of its own.
+	arrivals int64
 }
 
 // day is one that has tables.
@@ -136,17 +138,17 @@ type days struct {
 	later map[int64]time.Time // when to look again at days of which too much is left
 }
 
-const calendarQuery = `SELECT coalesce(array_agg(c.relname::text), '{}'), (SELECT last_value FROM event_number)
+const calendarQuery = `SELECT coalesce(array_agg(c.relname::text), '{}'), (SELECT last_value FROM event_number), (SELECT arrivals FROM configuration)
 	FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = 'event'::regclass`
 
 // readDays reads which days there are.
 func (s *Store) readDays(ctx context.Context) (*calendar, error) {
 	var tables []string
-	var last int64
-	if err := s.pool.QueryRow(ctx, calendarQuery).Scan(&tables, &last); err != nil {
+	var last, arrivals int64
+	if err := s.pool.QueryRow(ctx, calendarQuery).Scan(&tables, &last, &arrivals); err != nil {
 		return nil, err
 	}
-	c := &calendar{current: dayOf(last)}
+	c := &calendar{current: dayOf(last), arrivals: arrivals}
 	for _, table := range tables {
 		if table == tableOf("event", 0) {
 			c.days = append(c.days, day{})

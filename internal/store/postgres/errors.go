@@ -21,6 +21,7 @@ const (
 	stateDeadlock      = "40P01"
 	stateSerialization = "40001"
 	stateUnique        = "23505"
+	stateCanceled      = "57014"
 	stateDiskFull      = "53100"
 	stateNoTable       = "42P01"
 	stateLocked        = "55P03"

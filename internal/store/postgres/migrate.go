@@ -25,6 +25,7 @@ const (
 	lockRemoval       = 2          // shared by what refers to deliveries that are over, alone for who removes them
 	lockMigration     = 3
 	lockDays          = 4 // who makes or removes the tables of days; taken before the others
+	lockMoves         = 5 // held while a tenant comes or is dropped
 )
 
 // Inspect says how far the database at url is. It changes nothing.

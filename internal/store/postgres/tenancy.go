@@ -12,6 +12,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 )
 
+var _ store.Moving = (*Store)(nil)
+
 const (
 	tenancyColumns = "tenant, state, move, other, since, shifts"
 	tenanciesQuery = "SELECT " + tenancyColumns + " FROM tenancy ORDER BY tenant"
@@ -26,7 +28,7 @@ const (
 		UNION SELECT target FROM tally WHERE tenant = $1`
 	// leaveBehind keeps what rows are found by once the configuration is gone.
 	leaveBehind = `UPDATE tenancy SET shifts = '[]', targets = ARRAY(` + targetsOf + `), keys = ARRAY(SELECT id FROM api_key WHERE tenant = $1),
-		entries = coalesce((SELECT max(seq) FROM audit WHERE tenant = $1), 0) WHERE tenant = $1`
+		first = 0, last = coalesce((SELECT max(seq) FROM audit WHERE tenant = $1), 0) WHERE tenant = $1`
 )
 
 // unconfigure removes a tenant's configuration, and what is kept of its endpoints.

@@ -27,6 +27,7 @@ type tx struct {
 	version   int64             // of the configuration
 	clock     int64             // of the database
 	sealed    []string          // tenants whose things must not change, sorted
+	arrivals  int64             // of tenants from elsewhere
 	epochs    map[int16]int64   // of shards
 	endpoints map[string]object // those that are there
 	answers   map[string]*answer
@@ -130,7 +131,7 @@ const (
 
 // What is read. Of each lane there is one delivery more than are about to be changed in it: so its head is known whatever becomes of those.
 const (
-	versionQuery   = "SELECT version, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, sealed FROM configuration"
+	versionQuery   = "SELECT version, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, sealed, arrivals FROM configuration"
 	endpointsQuery = "SELECT id, tenant, deleted FROM endpoint WHERE id = ANY($1)"
 	placesQuery    = "SELECT " + placeColumns + " FROM pending p" + placeJoins + " WHERE p.seq = ANY($1)"
 	eventsNumber   = "SELECT nextval('event_number') FROM generate_series(1, $1::int)"
@@ -195,7 +196,7 @@ func (t *tx) begin() error {
 	if len(n.deliveries) > 0 {
 		b.Queue(loneLock, n.deliveries)
 	}
-	b.Queue(versionQuery).QueryRow(func(row pgx.Row) error { return row.Scan(&t.version, &t.clock, &t.sealed) })
+	b.Queue(versionQuery).QueryRow(func(row pgx.Row) error { return row.Scan(&t.version, &t.clock, &t.sealed, &t.arrivals) })
 	if len(n.deliveries) > 0 {
 		b.Queue(placesQuery, n.deliveries).Query(t.readPlaces)
 	}
@@ -225,6 +226,9 @@ func (t *tx) begin() error {
 		return err
 	}
 	t.store.days.clock.Store(t.clock)
+	if t.arrivals != t.calendar.arrivals {
+		return fmt.Errorf("%w: a tenant has arrived", errSpoiled)
+	}
 	if len(t.eventSeqs) > 0 && dayOf(t.eventSeqs[0]) != t.calendar.current {
 		return fmt.Errorf("%w: a day has begun", errSpoiled)
 	}

@@ -39,7 +39,7 @@ func (m *machine) show(scope store.Scope, number int64) {
 
 func (m *machine) answers(t *rapid.T) {
 	now := m.tick(t)
-	for _, key := range []string{"i1", "i2"} {
+	for _, key := range []string{m.caller + "i1", m.caller + "i2"} {
 		var want *store.Answer
 		if k, there := m.model.answers[key]; there && k.expires.After(now) {
 			want = &k.Answer

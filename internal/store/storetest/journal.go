@@ -71,7 +71,7 @@ func (m *model) audit(scope store.Scope, q store.AuditQuery) (list []grapnel.Aud
 
 // entry draws an entry. Two of the same moment may be the same.
 func (m *machine) entry(t *rapid.T) *grapnel.AuditEntry {
-	e := entry(pick(t, "tenant", "", acme, bolt), pick(t, "endpoint", "", epA, epX), pick(t, "verb", grapnel.VerbRetry, grapnel.VerbSkip),
+	e := entry(pick(t, "tenant", m.actors...), pick(t, "endpoint", "", epA, epX), pick(t, "verb", grapnel.VerbRetry, grapnel.VerbSkip),
 		m.now.Sub(at(0)).Seconds())
 	e.Delivery = pick(t, "delivery", "", "dlv_1", "dlv_2")
 	return e

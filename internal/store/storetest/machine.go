@@ -26,6 +26,11 @@ type machine struct {
 	events     numbers
 	deliveries numbers
 	entries    numbers
+
+	owners  map[string]string // of endpoints
+	tenants []string          // who publishes
+	actors  []string          // of whom entries are
+	caller  string            // what idempotency keys begin with
 }
 
 // numbers translates between a store's numbers and the model's. Absent ones stay what they are, and absent.
@@ -84,6 +89,7 @@ func runModel(t *testing.T, h Harness) {
 			desk:  &desk{TB: rt, Store: h.Open(t), test: t, harness: h, ctx: rt.Context()},
 			model: &model{made: map[string]int{}, answers: map[string]kept{}, gone: map[int64]bool{}, goneEvents: map[int64]bool{}},
 			now:   at(0), events: newNumbers(), deliveries: newNumbers(), entries: newNumbers(),
+			owners: map[string]string{epA: acme, epB: acme, epX: bolt}, tenants: someTenants, actors: []string{"", acme, bolt},
 		}
 		rt.Cleanup(func() {
 			if err := m.Store.Close(); err != nil {
@@ -94,14 +100,7 @@ func runModel(t *testing.T, h Harness) {
 		for _, ep := range []grapnel.Endpoint{endpoint(epA, acme), endpoint(epB, acme), endpoint(epX, bolt)} {
 			m.putEndpoint(everyone, ep, store.With{})
 		}
-		actions := map[string]func(*rapid.T){
-			"publish": m.publishes, "publish more": m.publishes, "record": m.records, "record more": m.records, "end": m.ends,
-			"again": m.redelivers, "configure": m.configures, "remove": m.removes, "answers": m.answers, "query": m.queries,
-			"compare": m.compare, "hasten": m.hastens, "note": m.notes, "journal": m.journals,
-			"purge": m.purges, "annotate": m.annotates, "totals": m.totals,
-			"order replay": m.ordersReplay, "advance replay": m.advancesReplay, "look for candidates": m.looksForCandidates,
-			"claim": m.claims, "claim more": m.claims, "extend": m.extends,
-		}
+		actions := m.actions()
 		if h.Reopen != nil {
 			actions["reopen"] = func(*rapid.T) { m.reopen() }
 		}
@@ -111,6 +110,18 @@ func runModel(t *testing.T, h Harness) {
 		m.blind(store.Scope{}, "zero scope")
 		m.blind(store.Of("stranger"), "stranger")
 	})
+}
+
+// actions are all that the machine does of its own.
+func (m *machine) actions() map[string]func(*rapid.T) {
+	return map[string]func(*rapid.T){
+		"publish": m.publishes, "publish more": m.publishes, "record": m.records, "record more": m.records, "end": m.ends,
+		"again": m.redelivers, "configure": m.configures, "remove": m.removes, "answers": m.answers, "query": m.queries,
+		"compare": m.compare, "hasten": m.hastens, "note": m.notes, "journal": m.journals,
+		"purge": m.purges, "annotate": m.annotates, "totals": m.totals,
+		"order replay": m.ordersReplay, "advance replay": m.advancesReplay, "look for candidates": m.looksForCandidates,
+		"claim": m.claims, "claim more": m.claims, "extend": m.extends,
+	}
 }
 
 // pick draws one of a few.
@@ -134,7 +145,7 @@ func (m *machine) once(t *rapid.T) *store.Once {
 	}
 	body := fmt.Sprint("answer ", len(m.model.events), len(m.model.rows), m.model.config.Version)
 	return &store.Once{
-		Key: pick(t, "idempotency key", "i1", "i2"), Fingerprint: [32]byte{pick(t, "fingerprint", byte(1), 1, 2)},
+		Key: m.caller + pick(t, "idempotency key", "i1", "i2"), Fingerprint: [32]byte{pick(t, "fingerprint", byte(1), 1, 2)},
 		Now: m.now, Expires: m.now.Add(time.Minute), Answer: func(any) store.Answer { return store.Answer{Status: 202, Body: []byte(body)} },
 	}
 }
@@ -176,13 +187,13 @@ func (m *machine) batch(t *rapid.T, now time.Time, most int) store.Batch {
 			id = fmt.Sprint("e", rapid.IntRange(1, m.ids).Draw(t, "id"))
 		}
 		e := &grapnel.Event{
-			ID: id, Tenant: pick(t, "tenant", someTenants...), Type: pick(t, "type", someTypes...), Key: pick(t, "key", someKeys...),
+			ID: id, Tenant: pick(t, "tenant", m.tenants...), Type: pick(t, "type", someTypes...), Key: pick(t, "key", someKeys...),
 			Data: []byte(pick(t, "data", "{}", "{}", "{}", " ")), ContentType: grapnel.JSONType, AcceptedAt: now, OccurredAt: now.Add(-time.Second),
 			Source: pick(t, "source", someSources...),
 		}
 		in := store.Incoming{Event: e}
 		for _, ep := range someEndpoints {
-			if (ep == epX) != (e.Tenant == bolt) || chance(t, "not for "+ep, 4) {
+			if m.owners[ep] != e.Tenant || chance(t, "not for "+ep, 4) {
 				continue
 			}
 			target := store.Target{Endpoint: ep, Ordered: !chance(t, "unordered", 4), Trigger: pick(t, "trigger", grapnel.TriggerSchedule, grapnel.TriggerTest)}
@@ -361,7 +372,7 @@ func (m *machine) putEndpoint(scope store.Scope, ep grapnel.Endpoint, with store
 
 func (m *machine) configures(t *rapid.T) {
 	id := pick(t, "endpoint", someEndpoints...)
-	ep := endpoint(id, map[string]string{epA: acme, epB: acme, epX: bolt}[id])
+	ep := endpoint(id, m.owners[id])
 	ep.UpdatedAt, ep.Description = m.tick(t), fmt.Sprint("as of ", m.now)
 	for _, other := range m.model.config.Endpoints {
 		if other.ID == id && !chance(t, "another revision", 5) {

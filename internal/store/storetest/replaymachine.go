@@ -19,7 +19,7 @@ var someReplays = []string{"rpl_1", "rpl_2", "rpl_3", "rpl_4"}
 func (m *machine) ordersReplay(t *rapid.T) {
 	r := replayOf(pick(t, "replay", someReplays...), 0, m.someFinals(t)...)
 	r.Endpoint = pick(t, "endpoint", someEndpoints...)
-	r.Tenant = map[string]string{epA: acme, epB: acme, epX: bolt}[r.Endpoint]
+	r.Tenant = m.owners[r.Endpoint]
 	r.CreatedAt, r.Rate = m.tick(t), float64(rapid.IntRange(1, 9).Draw(t, "rate"))
 	r.UpdatedAt = r.CreatedAt
 	r.Status = pick(t, "status", grapnel.ReplayRunning, grapnel.ReplayRunning, grapnel.ReplayRunning, grapnel.ReplayPaused, grapnel.ReplayCompleted)

@@ -1,6 +1,6 @@
 -- Tenants that move from one cell to another. Whose things must not change is with the version of the configuration, which every transaction
--- that writes reads anyway, under a lock.
-ALTER TABLE configuration ADD COLUMN sealed text[] NOT NULL DEFAULT '{}';
+-- that writes reads anyway, under a lock; and so is how many tenants have arrived.
+ALTER TABLE configuration ADD COLUMN sealed text[] NOT NULL DEFAULT '{}', ADD COLUMN arrivals bigint NOT NULL DEFAULT 0;
 
 -- What is known of where tenants are. Texts in shifts and before are JSON.
 CREATE TABLE tenancy (
@@ -14,7 +14,8 @@ CREATE TABLE tenancy (
     -- By what rows of a tenant are found whose configuration is gone.
     targets integer[] NOT NULL DEFAULT '{}',
     keys    text[]    NOT NULL DEFAULT '{}',
-    entries bigint    NOT NULL DEFAULT 0   -- the highest number of an audit entry among them
+    first   bigint    NOT NULL DEFAULT 0, -- of its audit entries; others are about its moves
+    last    bigint    NOT NULL DEFAULT 0
 );
 
 -- Whose event it was that something is known of; NULL: a program of before has written it.

@@ -1,0 +1,363 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
+)
+
+// A tenant is copied from database to database, table by table, over one transaction here and one there, without anything of it being kept in
+// memory. Numbers are changed on the way, by the database that reads (moverows.go); then both say what they have (digest), and that has to be the same.
+//
+// Two are not brought to one database at the same time, because the second would get the same numbers. Others write beside it: the numbers are reserved before.
+
+// movePatience is for transactions that may take hours, and be idle while the other database is busy.
+const movePatience = `SELECT set_config('idle_in_transaction_session_timeout', '0', true), set_config('statement_timeout', '0', true),
+	set_config('lock_timeout', '0', true), set_config('standard_conforming_strings', 'on', true)`
+
+// Import is an arrival.
+func (s *Store) Import(ctx context.Context, from store.Store, t grapnel.Tenancy, progress func(int64)) (store.Imported, error) {
+	other, is := from.(*Store)
+	switch {
+	case !is:
+		return store.Imported{}, grapnel.Errorf(grapnel.CodeInvalid, "tenants come from PostgreSQL databases only")
+	case t.Tenant == "" || t.Move == "":
+		return store.Imported{}, grapnel.Errorf(grapnel.CodeInvalid, "a tenant and a move have to be named")
+	}
+	if progress == nil {
+		progress = func(int64) {}
+	}
+	a := &arrival{store: s, tenancy: t, progress: progress}
+	err := other.leaving(ctx, func(there pgx.Tx) error {
+		return pgx.BeginFunc(ctx, s.pool, func(here pgx.Tx) error {
+			a.from, a.to = there, here
+			return a.arrive(ctx)
+		})
+	})
+	if err != nil {
+		return store.Imported{}, moveError(ctx, err)
+	}
+	return a.done, nil
+}
+
+// leaving reads everything as it is at one moment.
+func (s *Store) leaving(ctx context.Context, do func(pgx.Tx) error) error {
+	return pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, do)
+}
+
+func moveError(ctx context.Context, err error) error {
+	var refused *pgconn.PgError
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.As(err, &refused) && refused.Code == stateUnique:
+		return &grapnel.Error{Code: grapnel.CodeConflict, Detail: fmt.Sprintf("something of the tenant is there already, of another one: %s %s", refused.TableName, refused.Detail), Err: err}
+	}
+	return asError(err)
+}
+
+// arrival is a tenant on its way from one database to another.
+type arrival struct {
+	store    *Store
+	tenancy  grapnel.Tenancy
+	from, to pgx.Tx
+	progress func(int64)
+
+	before  grapnel.Tenancy // what is known here
+	shifts  []grapnel.Shift // that the tenant has had
+	leaving *owned          // its rows there
+	arrived *owned          // its rows here
+	there   held            // its numbers there
+	here    held            // and here
+	by      shifts
+	done    store.Imported
+}
+
+func (a *arrival) arrive(ctx context.Context) error {
+	for _, tx := range []pgx.Tx{a.from, a.to} {
+		if _, err := tx.Exec(ctx, movePatience); err != nil {
+			return err
+		}
+	}
+	if _, err := a.to.Exec(ctx, aloneLock, lockClass, lockMoves); err != nil {
+		return err
+	}
+	if there, err := a.look(ctx); there || err != nil {
+		return err
+	}
+	if err := a.number(ctx); err != nil {
+		return err
+	}
+	if err := a.store.accommodate(ctx, a.from, a.to, a.leaving); err != nil {
+		return err
+	}
+	for i := range movings {
+		if err := a.copy(ctx, &movings[i]); err != nil {
+			return err
+		}
+	}
+	if _, err := a.to.Exec(ctx, a.arrived.fill(nameFirst), pgx.QueryExecModeSimpleProtocol); err != nil {
+		return err
+	}
+	for i := range movings {
+		if err := a.verify(ctx, &movings[i]); err != nil {
+			return err
+		}
+	}
+	return a.settle(ctx)
+}
+
+// look finds out where the tenant is. true: it has arrived already.
+func (a *arrival) look(ctx context.Context) (there bool, err error) {
+	tenant := a.tenancy.Tenant
+	is, err := tenancyOf(ctx, a.from, tenant)
+	if err != nil {
+		return false, err
+	}
+	if a.before, err = tenancyOf(ctx, a.to, tenant); err != nil {
+		return false, err
+	}
+	if a.before.State == grapnel.TenancyArrived && a.before.Move == a.tenancy.Move {
+		return true, nil
+	}
+	switch {
+	case is.State != grapnel.TenancySealed || is.Move != a.tenancy.Move:
+		return false, grapnel.Errorf(grapnel.CodeConflict, "tenant %s is not sealed there for this move", tenant)
+	case a.before.State != "" && a.before.State != grapnel.TenancyGone:
+		return false, grapnel.Errorf(grapnel.CodeConflict, "tenant %s is %s here", tenant, a.before.State)
+	}
+	a.shifts = is.Shifts
+	if a.leaving, err = find(ctx, a.from, tenant); err != nil {
+		return false, err
+	}
+	old, err := find(ctx, a.to, tenant)
+	if err != nil {
+		return false, err
+	}
+	table, err := left(ctx, a.to, old)
+	if err == nil && table != "" {
+		err = grapnel.Errorf(grapnel.CodeConflict, "something of tenant %s is here already (%s)", tenant, table)
+	}
+	return false, err
+}
+
+// number finds out what the numbers become.
+func (a *arrival) number(ctx context.Context) (err error) {
+	if a.by.targets, a.by.kinds, err = a.name(ctx); err != nil {
+		return err
+	}
+	if a.there, err = numbersOf(ctx, a.from, a.leaving); err != nil {
+		return err
+	}
+	if a.here, err = a.store.reserve(ctx, &a.there, &a.by); err != nil {
+		return err
+	}
+	a.arrived = &owned{tenant: a.leaving.tenant, kinds: make(map[int32]kind), targets: make(map[int32]string), keys: a.leaving.keys,
+		first: a.here.entries.first, last: a.here.entries.last}
+	for old, n := range a.by.kinds {
+		a.arrived.kinds[n] = a.leaving.kinds[old]
+	}
+	for old, n := range a.by.targets {
+		a.arrived.targets[n] = a.leaving.targets[old]
+	}
+	return nil
+}
+
+// name gives the tenant's endpoints and kinds numbers here, if they have none from an earlier stay.
+func (a *arrival) name(ctx context.Context) (targets, kinds map[int32]int32, err error) {
+	endpoints := slices.Sorted(maps.Values(a.leaving.targets))
+	if _, err := a.to.Exec(ctx, addTargetsSQL, endpoints, column(endpoints, shardOf)); err != nil {
+		return nil, nil, err
+	}
+	all := slices.SortedFunc(maps.Values(a.leaving.kinds), compareKinds)
+	columns := []any{column(all, func(k kind) string { return k.tenant }), column(all, func(k kind) string { return k.eventType }),
+		column(all, func(k kind) string { return k.source })}
+	if _, err := a.to.Exec(ctx, addKindsSQL, columns...); err != nil {
+		return nil, nil, err
+	}
+	var number int32
+	var k kind
+	var endpoint string
+	byTarget, byKind := make(map[string]int32), make(map[kind]int32)
+	rows, err := a.to.Query(ctx, targetsQuery, endpoints)
+	if err == nil {
+		_, err = pgx.ForEachRow(rows, []any{&endpoint, &number}, func() error { byTarget[endpoint] = number; return nil })
+	}
+	if err == nil {
+		rows, err = a.to.Query(ctx, kindsOf, a.tenancy.Tenant)
+	}
+	if err == nil {
+		_, err = pgx.ForEachRow(rows, []any{&number, &k.tenant, &k.eventType, &k.source}, func() error { byKind[k] = number; return nil })
+	}
+	return renumbered(a.leaving.targets, byTarget), renumbered(a.leaving.kinds, byKind), err
+}
+
+func renumbered[N comparable](old map[int32]N, now map[N]int32) map[int32]int32 {
+	to := make(map[int32]int32, len(old))
+	for number, name := range old {
+		to[number] = now[name]
+	}
+	return to
+}
+
+// often is after how many rows is said how many there are.
+const often = 10_000
+
+// counted passes on what it is written: a row at a time, as the database sends them.
+type counted struct {
+	io.Writer
+	rows int64
+	tell func(rows int64)
+}
+
+func (c *counted) Write(p []byte) (int, error) {
+	if c.rows++; c.rows%often == 0 {
+		c.tell(c.rows)
+	}
+	return c.Writer.Write(p)
+}
+
+// copy takes the rows of one table over.
+func (a *arrival) copy(ctx context.Context, m *moving) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	out, in := io.Pipe()
+	read := make(chan error, 1)
+	var sent int64
+	go func() {
+		to := &counted{Writer: in, tell: func(rows int64) { a.progress(a.done.Rows + rows) }}
+		tag, err := a.from.Conn().PgConn().CopyTo(ctx, to, "COPY ("+m.there(a.leaving, &a.by)+") TO STDOUT (FORMAT binary)")
+		sent = tag.RowsAffected()
+		_ = in.CloseWithError(err)
+		read <- err
+	}()
+	into := fmt.Sprintf("COPY %s (%s) FROM STDIN (FORMAT binary)", m.table, strings.Join(m.names(), ", "))
+	tag, err := a.to.Conn().PgConn().CopyFrom(ctx, out, into)
+	_ = out.CloseWithError(errors.Join(err, io.ErrClosedPipe)) // so that who writes does not wait for ever
+	if err != nil {
+		cancel()
+	}
+	if failed := <-read; failed != nil && (err == nil || stateOf(err) == "" || stateOf(err) == stateCanceled) {
+		err = failed
+	}
+	if err == nil && tag.RowsAffected() != sent {
+		err = fmt.Errorf("of %d rows %d were taken", sent, tag.RowsAffected())
+	}
+	if err != nil {
+		return fmt.Errorf("copying %s: %w", m.table, err)
+	}
+	a.count(m.table, sent)
+	return nil
+}
+
+func (a *arrival) count(table string, rows int64) {
+	a.done.Rows += rows
+	switch table {
+	case "event":
+		a.done.Events = rows
+	case "pending":
+		a.done.Waits = rows
+	case "finished":
+		a.done.Over = rows
+	}
+	a.progress(a.done.Rows)
+}
+
+// verify compares what is here with what was to be here.
+func (a *arrival) verify(ctx context.Context, m *moving) error {
+	var want digest
+	var failed error
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		want, failed = digestRows(ctx, a.from, m.there(a.leaving, &a.by))
+	}()
+	// What has just been written is not known to who makes plans.
+	_, err := a.to.Exec(ctx, "SELECT set_config('enable_seqscan', 'off', true)")
+	var got digest
+	if err == nil {
+		got, err = digestRows(ctx, a.to, m.here(a.arrived))
+	}
+	<-read
+	if err = errors.Join(failed, err); err != nil {
+		return fmt.Errorf("comparing %s: %w", m.table, err)
+	}
+	if got != want {
+		return fmt.Errorf("%w: %s has %d rows there, and %d here (%s, %s)", errDiffers, m.table, want.rows, got.rows, want.sum, got.sum)
+	}
+	return nil
+}
+
+// errDiffers says that a tenant has not arrived as it was.
+var errDiffers = errors.New("postgres: the copy of a tenant is not what was copied")
+
+const (
+	newerQuery = "SELECT EXISTS (SELECT FROM event WHERE seq > $1 AND kind IN (SELECT number FROM kind WHERE tenant = $2))"
+	configured = `SELECT (SELECT count(*) FROM endpoint WHERE tenant = $1) + (SELECT count(*) FROM source WHERE tenant = $1) + (SELECT count(*) FROM policy WHERE tenant = $1)
+		+ (SELECT count(*) FROM api_key WHERE tenant = $1)`
+	hasArrived = `INSERT INTO tenancy AS t (tenant, state, move, other, since, shifts, targets, keys, first, last)
+		VALUES ($1, 'arrived', $2, $3, $4, $5, $6, $7, $8, $9)
+		ON CONFLICT (tenant) DO UPDATE SET before = to_json(t)::text, state = excluded.state, move = excluded.move, other = excluded.other, since = excluded.since,
+			shifts = excluded.shifts, targets = excluded.targets, keys = excluded.keys, first = excluded.first, last = excluded.last`
+	// addPurged takes over what was made and is not there any more.
+	addPurged = `UPDATE ledger SET newest = greatest(newest, $2), purged = purged + (SELECT coalesce(sum(made - pending - delivered - failed - dropped
+		- discarded - skipped), 0) FROM tally WHERE tenant = $1)`
+)
+
+// settle says that the tenant has arrived, while nobody else writes.
+func (a *arrival) settle(ctx context.Context) error {
+	tenant := a.tenancy.Tenant
+	if _, err := a.to.Exec(ctx, aloneLock, lockClass, lockConfiguration); err != nil {
+		return err
+	}
+	is, err := tenancyOf(ctx, a.to, tenant)
+	if err != nil {
+		return err
+	}
+	var newer bool
+	if err := a.to.QueryRow(ctx, newerQuery, a.here.events.last, tenant).Scan(&newer); err != nil {
+		return err
+	}
+	var there, here int64
+	if err := errors.Join(a.from.QueryRow(ctx, configured, tenant).Scan(&there), a.to.QueryRow(ctx, configured, tenant).Scan(&here)); err != nil {
+		return err
+	}
+	if newer || here != there || is.State != a.before.State || is.Move != a.before.Move {
+		return grapnel.Errorf(grapnel.CodeConflict, "something of tenant %s was made here while it came", tenant)
+	}
+	shifts, err := json.Marshal(a.shifted())
+	if err != nil {
+		return err
+	}
+	b := new(pgx.Batch)
+	b.Queue(hasArrived, tenant, a.tenancy.Move, a.tenancy.Other, codec.Micros(a.tenancy.Since), string(shifts),
+		sortedKeys(a.arrived.targets, compareNumbers[int32]), a.arrived.keys, a.arrived.first, a.arrived.last)
+	b.Queue(addPurged, tenant, a.here.newest)
+	b.Queue(sealThose)
+	b.Queue("UPDATE configuration SET version = version + 1, arrivals = arrivals + 1")
+	return a.to.SendBatch(ctx, b).Close()
+}
+
+// shifted are the shifts of earlier moves as they are now, and the one of this move.
+func (a *arrival) shifted() []grapnel.Shift {
+	all := slices.Clone(a.shifts)
+	for i := range all {
+		all[i].By += a.by.deliveries
+	}
+	if d := a.there.deliveries; d.last > 0 {
+		all = append(all, grapnel.Shift{First: d.first, Last: d.last, By: a.by.deliveries})
+	}
+	return all
+}

@@ -1,0 +1,189 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// What a tenant has left behind is removed in pages, as what is old is: nobody reads or changes it, and others write to the same tables. What has
+// arrived in vain goes at once, as it came.
+
+const (
+	// uncount takes the tenant out of the counts. What is not counted any more has not been made here, so it cannot be missing.
+	uncount = `WITH gone AS (DELETE FROM tally WHERE tenant = $1 RETURNING made - pending - delivered - failed - dropped - discarded - skipped AS n)
+		UPDATE ledger SET newest = ` + newestSQL + `, purged = purged - (SELECT coalesce(sum(n), 0) FROM gone)`
+	counts      = "SELECT EXISTS (SELECT FROM tally WHERE tenant = $1)"
+	boundsQuery = "SELECT first, last FROM tenancy WHERE tenant = $1"
+	// restoreTenant puts back what was known before.
+	restoreTenant = `WITH was AS (DELETE FROM tenancy WHERE tenant = $1 RETURNING before)
+		SELECT before FROM was WHERE before <> ''`
+	putBack = "INSERT INTO tenancy SELECT (json_populate_record(NULL::tenancy, $1::text::json)).*"
+)
+
+// erased are the tables that are emptied, in this order: those by whose rows others are found come last. With deliveries goes what hangs on them.
+var erased = []string{"audit", "answer", "aside", "total", "replay_item", "replay_progress", "replay", "known", "lease", "pending", "finished", "lane", "event"}
+
+// erase is the statement that removes some rows.
+func (m *moving) erase(of *owned, limit int) string {
+	key, with := m.key, ""
+	if key == "" {
+		key = m.names()[0]
+	}
+	if m.table == "pending" || m.table == "finished" {
+		for _, hangs := range []string{"attempt", "mark", "redelivery"} {
+			with += fmt.Sprintf(", of_%[1]s AS (DELETE FROM %[1]s WHERE delivery IN (SELECT seq FROM page))", hangs)
+		}
+	}
+	if m.table == "event" {
+		with = ", of_name AS (DELETE FROM event_name WHERE seq IN (SELECT seq FROM page))"
+	}
+	return of.fill(fmt.Sprintf("WITH page AS MATERIALIZED (SELECT x.%s FROM %s x WHERE %s LIMIT %d)%s DELETE FROM %s WHERE (%s) IN (SELECT * FROM page)",
+		strings.ReplaceAll(key, ", ", ", x."), m.source(), m.where, limit, with, m.table, key))
+}
+
+// eraseSome removes at most so many rows, and says how many.
+func eraseSome(ctx context.Context, tx pgx.Tx, of *owned, limit int) (removed int, err error) {
+	for _, table := range erased {
+		m := &movings[slices.IndexFunc(movings, func(m moving) bool { return m.table == table })]
+		if removed >= limit {
+			break
+		}
+		tag, err := tx.Exec(ctx, m.erase(of, limit-removed), pgx.QueryExecModeSimpleProtocol)
+		if err != nil {
+			return removed, fmt.Errorf("erasing %s: %w", table, err)
+		}
+		removed += int(tag.RowsAffected())
+	}
+	return removed, nil
+}
+
+// behind are the rows that a tenant has left behind, or has come with.
+func behind(ctx context.Context, tx pgx.Tx, tenant string) (*owned, error) {
+	of, err := find(ctx, tx, tenant)
+	if err == nil {
+		err = tx.QueryRow(ctx, boundsQuery, tenant).Scan(&of.first, &of.last)
+	}
+	return of, err
+}
+
+// Erase counts rows of all kinds, but not what hangs on deliveries.
+func (s *Store) Erase(ctx context.Context, tenant string, limit int) (removed int, err error) {
+	if limit <= 0 {
+		return 0, ctx.Err()
+	}
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, beginShared, lockClass, lockConfiguration); err != nil {
+			return err
+		}
+		is, err := tenancyOf(ctx, tx, tenant)
+		if err == nil && is.State != grapnel.TenancyGone {
+			err = grapnel.Errorf(grapnel.CodeConflict, "tenant %s has not gone", tenant)
+		}
+		if err != nil {
+			return err
+		}
+		if err := discount(ctx, tx, tenant); err != nil {
+			return err
+		}
+		of, err := behind(ctx, tx, tenant)
+		if err == nil {
+			removed, err = eraseSome(ctx, tx, of, limit)
+		}
+		return err
+	})
+	if err != nil {
+		return 0, asError(err)
+	}
+	return removed, nil
+}
+
+func discount(ctx context.Context, tx pgx.Tx, tenant string) error {
+	var some bool
+	if err := tx.QueryRow(ctx, counts, tenant).Scan(&some); err != nil || !some {
+		return err
+	}
+	_, err := tx.Exec(ctx, uncount, tenant)
+	return err
+}
+
+// dropPage is how many rows one statement removes of what has arrived in vain.
+const dropPage = 10_000
+
+// Drop is one transaction, as Import is. Nothing of what it removes is used by anybody else, so it keeps nobody waiting.
+func (s *Store) Drop(ctx context.Context, tenant, move string) error {
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		b := new(pgx.Batch)
+		b.Queue(movePatience)
+		b.Queue("SELECT " + planned)
+		b.Queue(aloneLock, lockClass, lockMoves)
+		if err := tx.SendBatch(ctx, b).Close(); err != nil {
+			return err
+		}
+		if there, err := droppable(ctx, tx, tenant, move); !there || err != nil {
+			return err
+		}
+		of, err := behind(ctx, tx, tenant)
+		if err != nil {
+			return err
+		}
+		for n := dropPage; n == dropPage; {
+			if n, err = eraseSome(ctx, tx, of, dropPage); err != nil {
+				return err
+			}
+		}
+		if _, err := tx.Exec(ctx, aloneLock, lockClass, lockConfiguration); err != nil {
+			return err
+		}
+		if there, err := droppable(ctx, tx, tenant, move); !there || err != nil {
+			return err
+		}
+		return s.forget(ctx, tx, tenant)
+	})
+	return asError(err)
+}
+
+// droppable says whether a tenant has arrived by a move.
+func droppable(ctx context.Context, tx pgx.Tx, tenant, move string) (bool, error) {
+	is, err := tenancyOf(ctx, tx, tenant)
+	switch {
+	case err != nil:
+		return false, err
+	case is.State == grapnel.TenancyArrived && is.Move == move:
+		return true, nil
+	case is.State == "" || is.State == grapnel.TenancyGone:
+		return false, nil // it was dropped before
+	}
+	return false, grapnel.Errorf(grapnel.CodeConflict, "tenant %s is %s", tenant, is.State)
+}
+
+// forget ends a tenant's stay, of which nothing is left but its configuration.
+func (s *Store) forget(ctx context.Context, tx pgx.Tx, tenant string) error {
+	if err := discount(ctx, tx, tenant); err != nil {
+		return err
+	}
+	for _, sql := range unconfigure {
+		if _, err := tx.Exec(ctx, sql, tenant); err != nil {
+			return err
+		}
+	}
+	var before string
+	switch err := tx.QueryRow(ctx, restoreTenant, tenant).Scan(&before); {
+	case isNone(err):
+	case err != nil:
+		return err
+	default:
+		if _, err := tx.Exec(ctx, putBack, before); err != nil {
+			return err
+		}
+	}
+	b := new(pgx.Batch)
+	b.Queue(sealThose)
+	b.Queue(bumpVersion)
+	return tx.SendBatch(ctx, b).Close()
+}

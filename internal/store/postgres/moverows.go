@@ -1,0 +1,260 @@
+package postgres
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// moving is what a move takes of one table.
+type moving struct {
+	table string
+	// columns are all of its columns. Behind @ stands what a column names that has another number in the other database: an event, a
+	// delivery (0: none), a lane (0: none), a replay, an entry of the audit, a target, a kind; or that there are such numbers in it: the id of a
+	// delivery, the document of a replay.
+	columns string
+	where   string // which rows are the tenant's; one of them is x
+	from    string // in place of the table, if something has to be found out first
+	key     string // what tells rows apart; empty: the first column
+}
+
+const ofDeliveries = `(SELECT seq FROM pending WHERE target = ANY($targets) AND kind = ANY($kinds)
+	UNION ALL SELECT seq FROM finished WHERE target = ANY($targets) AND kind = ANY($kinds))`
+
+// movings are all tables that have rows of tenants. staying are the others.
+var (
+	movings = []moving{
+		{table: "api_key", columns: "id tenant body", where: "x.tenant = $tenant"},
+		{table: "policy", columns: "id tenant revision name body", where: "x.tenant = $tenant"},
+		{table: "source", columns: "id tenant revision name body", where: "x.tenant = $tenant"},
+		{table: "endpoint", columns: "id tenant revision deleted queue body", where: "x.tenant = $tenant"},
+		{table: "standing", columns: "endpoint number body", where: "x.endpoint IN (SELECT id FROM endpoint WHERE tenant = $tenant)"},
+		{table: "lane", columns: "number@lane target@target key last", where: "x.target = ANY($targets)"},
+		{table: "event", columns: `seq@event id kind@kind key accepted occurred first@delivery last@delivery made content_type packed sum metadata data
+			intake`, where: "x.kind = ANY($kinds)"},
+		{table: "pending", columns: `seq@delivery target@target event@event kind@kind lane@lane position created replay_of@delivery due anchor wide took
+			attempts status_code head blocked trigger class code reason`, where: "x.target = ANY($targets) AND x.kind = ANY($kinds)"},
+		{table: "lease", columns: "delivery@delivery token target@target consumer scheduled granted", where: "x.target = ANY($targets)"},
+		{table: "finished", columns: `seq@delivery target@target event@event kind@kind lane@lane position created finished replay_of@delivery took attempts
+			status_code status class code reason body`, where: "x.target = ANY($targets) AND x.kind = ANY($kinds)"},
+		{table: "attempt", columns: "delivery@delivery number body", where: "x.delivery IN " + ofDeliveries},
+		{table: "redelivery", columns: "delivery@delivery event@event", where: "x.delivery IN " + ofDeliveries},
+		{table: "mark", columns: "delivery@delivery note discarded discard_reason replayed replayed_by replayed_as@delivery replay_result",
+			where: "x.delivery IN " + ofDeliveries},
+		{table: "replay", columns: "number@replay id tenant endpoint status active finished revision body@document", where: "x.tenant = $tenant"},
+		{table: "replay_progress", columns: "replay@replay up_to@delivery cursor@delivery started done delivered failed run",
+			where: "x.replay IN (SELECT number FROM replay WHERE tenant = $tenant)"},
+		{table: "replay_item", columns: "made@delivery replay@replay original@delivery created at status",
+			where: "x.replay IN (SELECT number FROM replay WHERE tenant = $tenant)"},
+		{table: "tally", columns: "target@target tenant slot made pending delivered failed dropped discarded skipped", where: "x.tenant = $tenant"},
+		{table: "total", columns: `at target@target tenant slot whole delivered failed dropped discarded skipped retried first attempts latency`,
+			key: "at, target, tenant, slot, whole", where: "x.target = ANY($targets) AND x.tenant = $tenant"},
+		{table: "known", columns: "key seq@event sum until accepted made event kind@kind", where: "x.kind = ANY($kinds)",
+			from: "(SELECT key, seq, sum, until, accepted, made, event, coalesce(kind, (SELECT kind FROM event WHERE seq = known.seq)) AS kind FROM known)"},
+		{table: "aside", columns: "id tenant source why at event content_type size packed sum intake body", where: "x.tenant = $tenant"},
+		{table: "audit", columns: "seq@entry at tenant actor verb endpoint delivery@id reason",
+			where: "x.tenant = $tenant AND x.seq BETWEEN $first AND $last"},
+		{table: "answer", columns: "key fingerprint expires status body", where: `x.key IN (SELECT a.key FROM unnest($keys) k
+			JOIN answer a ON a.key >= k COLLATE "C" || '/' AND a.key < k COLLATE "C" || '0')`}, // what comes after a slash
+	}
+	staying = []string{"grapnel_schema", "configuration", "tenancy", "ledger", "target", "kind", "shard", "node", "peer",
+		"event_name"} // which is filled by what events bring along
+)
+
+// owned says which rows of a database are a tenant's.
+type owned struct {
+	tenant      string
+	kinds       map[int32]kind
+	targets     map[int32]string
+	keys        []string
+	first, last int64 // entries of the audit
+}
+
+const (
+	kindsOf    = "SELECT number, tenant, type, source FROM kind WHERE tenant = $1"
+	targetsBy  = "SELECT number, endpoint FROM target WHERE number IN (" + targetsOf + " UNION SELECT unnest(targets) FROM tenancy WHERE tenant = $1)"
+	keysOfThat = "SELECT id FROM api_key WHERE tenant = $1 UNION SELECT unnest(keys) FROM tenancy WHERE tenant = $1"
+	entriesOf  = "SELECT coalesce(min(seq), 0), coalesce(max(seq), 0) FROM audit WHERE tenant = $1"
+)
+
+// find reads what says which rows are a tenant's.
+func find(ctx context.Context, tx pgx.Tx, tenant string) (*owned, error) {
+	o := &owned{tenant: tenant, kinds: make(map[int32]kind), targets: make(map[int32]string)}
+	var number int32
+	var k kind
+	var endpoint string
+	for _, q := range []struct {
+		sql  string
+		into []any
+		take func()
+	}{
+		{kindsOf, []any{&number, &k.tenant, &k.eventType, &k.source}, func() { o.kinds[number] = k }},
+		{targetsBy, []any{&number, &endpoint}, func() { o.targets[number] = endpoint }},
+		{keysOfThat, []any{&endpoint}, func() { o.keys = append(o.keys, endpoint) }},
+		{entriesOf, []any{&o.first, &o.last}, func() {}},
+	} {
+		rows, err := tx.Query(ctx, q.sql, tenant)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := pgx.ForEachRow(rows, q.into, func() error { q.take(); return nil }); err != nil {
+			return nil, err
+		}
+	}
+	return o, nil
+}
+
+// fill puts what is known into a text of SQL. COPY takes no parameters.
+func (o *owned) fill(sql string) string {
+	keys := make([]string, len(o.keys))
+	for i, key := range o.keys {
+		keys[i] = literal(key)
+	}
+	return strings.NewReplacer("$tenant", literal(o.tenant), "$kinds", integers(sortedKeys(o.kinds, compareNumbers[int32])),
+		"$targets", integers(sortedKeys(o.targets, compareNumbers[int32])), "$keys", "ARRAY["+strings.Join(keys, ",")+"]::text[]",
+		"$first", strconv.FormatInt(o.first, 10), "$last", strconv.FormatInt(o.last, 10)).Replace(sql)
+}
+
+func compareNumbers[N int32 | int64](a, b N) int { return int(int64(a) - int64(b)) }
+
+// literal is a text in a way in which no character means anything.
+func literal(text string) string {
+	return "convert_from(decode('" + hex.EncodeToString([]byte(text)) + "', 'hex'), 'UTF8')"
+}
+
+func integers(numbers []int32) string {
+	texts := make([]string, len(numbers))
+	for i, n := range numbers {
+		texts[i] = strconv.Itoa(int(n))
+	}
+	return "'{" + strings.Join(texts, ",") + "}'::int[]"
+}
+
+func (m *moving) names() (names []string) {
+	for column := range strings.FieldsSeq(m.columns) {
+		name, _, _ := strings.Cut(column, "@")
+		names = append(names, name)
+	}
+	return names
+}
+
+// here are a tenant's rows as they are.
+func (m *moving) here(of *owned) string {
+	return of.fill("SELECT x." + strings.Join(m.names(), ", x.") + " FROM " + m.source() + " x WHERE " + m.where)
+}
+
+func (m *moving) source() string {
+	if m.from != "" {
+		return m.from
+	}
+	return m.table
+}
+
+// there are a tenant's rows as they will be in the other database.
+func (m *moving) there(of *owned, by *shifts) string {
+	var columns []string
+	joins := ""
+	for column := range strings.FieldsSeq(m.columns) {
+		name, what, _ := strings.Cut(column, "@")
+		value := "x." + name
+		switch what {
+		case "":
+		case "event":
+			value = fmt.Sprintf("%s + %d::bigint", value, by.events)
+		case "delivery":
+			value = plus(value, by.deliveries)
+		case "lane":
+			value = plus(value, by.lanes)
+		case "replay":
+			value = fmt.Sprintf("%s + %d::bigint", value, by.replays)
+		case "entry":
+			value = fmt.Sprintf("%s + %d::bigint", value, by.entries)
+		case "target":
+			joins += by.join(by.targets, value, "t")
+			value = "t.new"
+		case "kind":
+			joins += by.join(by.kinds, value, "k")
+			value = "k.new"
+		case "id":
+			value = shiftedID(value, by.deliveries)
+		case "document":
+			value = shiftedDocument(value, by.deliveries)
+		default:
+			panic("postgres: nobody knows how to move " + column)
+		}
+		columns = append(columns, value+" AS "+name)
+	}
+	return of.fill("SELECT " + strings.Join(columns, ", ") + " FROM " + m.source() + " x" + joins + " WHERE " + m.where)
+}
+
+func plus(value string, by int64) string {
+	return fmt.Sprintf("CASE WHEN %[1]s = 0 THEN 0 ELSE %[1]s + %[2]d END::bigint", value, by)
+}
+
+// shifts say what numbers become. They keep their order, and what has a day keeps its day: so little is added.
+type shifts struct {
+	events, deliveries, lanes, replays, entries int64
+	targets, kinds                              map[int32]int32
+}
+
+// join looks numbers up. One that is not known becomes NULL, which no column of numbers takes.
+func (s *shifts) join(numbers map[int32]int32, value, as string) string {
+	old := sortedKeys(numbers, compareNumbers[int32])
+	return fmt.Sprintf(" LEFT JOIN unnest(%s, %s) %s(old, new) ON %[3]s.old = %[4]s", integers(old),
+		integers(column(old, func(n int32) int32 { return numbers[n] })), as, value)
+}
+
+// alphabet is that of ids.
+const alphabet = "0123456789abcdefghjkmnpqrstvwxyz"
+
+// shiftedID is the id of a delivery whose number is changed (grapnel.DeliveryID): 128 bits, 5 to a character; the number is in the middle of them,
+// with 16 behind it. What is no such id stays.
+func shiftedID(value string, by int64) string {
+	return fmt.Sprintf(`CASE WHEN %[1]s !~ '^%[2]s_[0-7][0-9a-hjkmnp-tv-z]{25}$' THEN %[1]s ELSE (
+		SELECT '%[2]s_' || string_agg(substr('%[3]s', (div(n.bits, 32::numeric ^ (26 - i)) %% 32)::int + 1, 1), '' ORDER BY i)
+		FROM (SELECT sum((strpos('%[3]s', substr(%[1]s, %[4]d + i, 1)) - 1) * 32::numeric ^ (26 - i)) + %[5]d::numeric * 65536 AS bits
+			FROM generate_series(1, 26) i) n, generate_series(1, 26) i) END`, value, grapnel.DeliveryPrefix, alphabet, len(grapnel.DeliveryPrefix)+1, by)
+}
+
+// shiftedDocument is that of a replay. In a text within it the quotes would have a backslash.
+func shiftedDocument(value string, by int64) string {
+	return fmt.Sprintf(`(SELECT CASE WHEN list IS NULL THEN %[1]s ELSE convert_to(replace(document, '"deliveries":[' || list || ']', '"deliveries":[' ||
+			(SELECT string_agg((n::bigint + %[2]d)::text, ',' ORDER BY place) FROM unnest(string_to_array(list, ',')) WITH ORDINALITY u(n, place)) || ']'), 'UTF8') END
+		FROM (SELECT document, substring(document from '"deliveries":\[([0-9,]+)\]') AS list FROM (SELECT convert_from(%[1]s, 'UTF8') AS document) d) l)`, value, by)
+}
+
+// digest is how many rows there are, and the sum of what they are. Each database makes it by itself; the functions are those that the
+// division of tables by hashes rests on, so they are the same in all of them.
+type digest struct {
+	rows int64
+	sum  string
+}
+
+const digestOf = "SELECT count(*), coalesce(sum(hash_record_extended(q, 0)::numeric), 0)::text FROM (%s) q"
+
+func digestRows(ctx context.Context, tx pgx.Tx, rows string) (d digest, err error) {
+	err = tx.QueryRow(ctx, fmt.Sprintf(digestOf, rows), pgx.QueryExecModeSimpleProtocol).Scan(&d.rows, &d.sum)
+	return d, err
+}
+
+// left says in which table there are rows of a tenant; empty: in none. Entries of the audit may be of its moves.
+func left(ctx context.Context, tx pgx.Tx, of *owned) (string, error) {
+	for i := range movings {
+		m := &movings[i]
+		if slices.Contains([]string{"audit", "standing"}, m.table) {
+			continue
+		}
+		var some bool
+		if err := tx.QueryRow(ctx, "SELECT EXISTS ("+m.here(of)+")", pgx.QueryExecModeSimpleProtocol).Scan(&some); err != nil || some {
+			return m.table, err
+		}
+	}
+	return "", nil
+}

@@ -1,0 +1,193 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// Moves plays random histories of a tenant that is taken to and fro between two stores, and goes on with it wherever it is. What the stores
+// show is compared with the same model as ever, to which moving is nothing.
+func Moves(t *testing.T, h Harness) {
+	histories(t, h.Histories)
+	rapid.Check(t, func(rt *rapid.T) {
+		m := &mover{other: h.Open(t), machine: &machine{
+			desk:  &desk{TB: rt, Store: h.Open(t), test: t, harness: h, ctx: rt.Context()},
+			model: &model{made: map[string]int{}, answers: map[string]kept{}, gone: map[int64]bool{}, goneEvents: map[int64]bool{}},
+			now:   at(0), events: newNumbers(), deliveries: newNumbers(), entries: newNumbers(),
+			owners: map[string]string{epA: acme, epB: acme, epX: acme}, tenants: []string{acme}, actors: []string{acme}, caller: "key_1/",
+		}}
+		rt.Cleanup(func() {
+			for _, s := range []store.Store{m.Store, m.other} {
+				if err := s.Close(); err != nil {
+					rt.Errorf("Close: %v", err)
+				}
+			}
+		})
+		_, err := m.PutKey(m.ctx, everyone, apiKey("key_1", acme), nil)
+		m.must(err, "PutKey")
+		m.model.config = m.config()
+		m.model.config.Newest = 0
+		for ep, tenant := range m.owners {
+			m.putEndpoint(everyone, endpoint(ep, tenant), store.With{})
+		}
+		actions := m.actions()
+		actions["move"] = m.moves
+		rt.Repeat(actions)
+		m.moves(rt)
+		m.compare(rt)
+		m.sound()
+	})
+}
+
+// mover is a machine whose tenant moves.
+type mover struct {
+	*machine
+	other store.Store
+	count int
+	names []name // the numbers that deliveries had in other stores
+}
+
+type name struct{ model, then int64 }
+
+// moves takes the tenant to the other store. Now and then it is given up, or a step is made twice.
+func (m *mover) moves(t *rapid.T) {
+	m.Helper()
+	m.count++
+	from, to := m.Store.(store.Moving), m.other.(store.Moving)
+	move := grapnel.Tenancy{Tenant: acme, Move: fmt.Sprint("mov_", m.count), Other: "elsewhere", Since: m.now}
+	put := func(s store.Moving, state, was grapnel.TenancyState) {
+		m.Helper()
+		next := move
+		next.State = state
+		for range 1 + rapid.IntRange(0, 1).Draw(t, "once more") {
+			_, err := s.PutTenancy(m.ctx, next, was, nil)
+			m.must(err, "PutTenancy "+string(state))
+		}
+	}
+	put(from, grapnel.TenancyClosing, grapnel.TenancyHere)
+	put(from, grapnel.TenancySealed, grapnel.TenancyClosing)
+	before := m.listed(m.Store)
+	if chance(t, "given up", 4) {
+		_, err := to.Import(m.ctx, m.Store, move, nil)
+		m.must(err, "Import")
+		m.must(to.Drop(m.ctx, acme, move.Move), "Drop")
+		m.empty(m.other)
+		put(from, grapnel.TenancyHere, grapnel.TenancySealed)
+		m.learnConfig()
+		return
+	}
+	done, err := to.Import(m.ctx, m.Store, move, nil)
+	m.must(err, "Import")
+	put(from, grapnel.TenancyGone, grapnel.TenancySealed)
+	put(to, grapnel.TenancyHere, grapnel.TenancyArrived)
+	for {
+		limit := rapid.IntRange(1, 20).Draw(t, "erased at once")
+		n, err := from.Erase(m.ctx, acme, limit)
+		m.must(err, "Erase")
+		if n < limit {
+			break
+		}
+	}
+	m.Store, m.other = m.other, m.Store
+	m.empty(m.other)
+	m.learnConfig()
+	m.learnShifts(before)
+	if want := int64(len(before)); done.Events != want {
+		m.Fatalf("%d events have come, not %d", done.Events, want)
+	}
+	m.compare(t)
+}
+
+// learnConfig takes over what is no business of the model.
+func (m *mover) learnConfig() {
+	m.Helper()
+	config := m.config()
+	m.model.config.Version, m.model.config.Tenancies = config.Version, config.Tenancies
+}
+
+// listed are the numbers of all events of the tenant.
+func (m *mover) listed(s store.Store) map[string]int64 {
+	m.Helper()
+	list, err := s.EventList(m.ctx, store.Of(acme), store.EventQuery{Limit: math.MaxInt32})
+	m.must(err, "EventList")
+	numbers := make(map[string]int64)
+	for i := range list {
+		numbers[list[i].ID] = list[i].Seq
+	}
+	return numbers
+}
+
+// learnShifts finds out by how much numbers have changed. It is the same for all, and by what the store says every number that a delivery has ever had
+// can be found.
+func (m *mover) learnShifts(before map[string]int64) {
+	m.Helper()
+	by, first := int64(0), true
+	for id, seq := range m.listed(m.Store) {
+		if first {
+			by, first = seq-before[id], false
+		}
+		if seq-before[id] != by {
+			m.Fatalf("event %s has moved by %d, others by %d", id, seq-before[id], by)
+		}
+	}
+	m.events = m.events.moved(by)
+	shifts := m.model.config.Tenancies[0].Shifts
+	for model, then := range m.deliveries.toStore {
+		m.names = append(m.names, name{model, then})
+	}
+	if len(shifts) > 0 {
+		m.deliveries = m.deliveries.moved(shifts[len(shifts)-1].By)
+	}
+	for _, d := range m.list(store.DeliveryQuery{}) {
+		for _, name := range m.names {
+			if name.model == m.deliveries.model(d.Seq) && !leadsTo(shifts, name.then, d.Seq) {
+				m.Fatalf("delivery %d was %d elsewhere, and nobody can know: %+v", d.Seq, name.then, shifts)
+			}
+		}
+	}
+}
+
+func leadsTo(shifts []grapnel.Shift, then, now int64) bool {
+	for _, s := range shifts {
+		if s.First <= then && then <= s.Last && then+s.By == now {
+			return true
+		}
+	}
+	return false
+}
+
+func (n numbers) moved(by int64) numbers {
+	to := newNumbers()
+	for ofStore, ofModel := range maps.All(n.toModel) {
+		to.pair(ofStore+by, ofModel)
+	}
+	return to
+}
+
+// empty fails if a store shows anything of the tenant.
+func (m *mover) empty(s store.Store) {
+	m.Helper()
+	elsewhere := &desk{TB: m.TB, Store: s, test: m.test, harness: m.harness, ctx: context.WithoutCancel(m.ctx)}
+	config := elsewhere.config()
+	m.same(len(config.Endpoints)+len(config.Keys), 0, "configuration of who has gone")
+	m.same(elsewhere.list(store.DeliveryQuery{Tenant: acme}), []grapnel.Delivery{}, "deliveries of who has gone")
+	m.same(m.listed(s), map[string]int64{}, "events of who has gone")
+	m.same(elsewhere.audit(store.AuditQuery{}), []grapnel.AuditEntry{}, "entries of who has gone")
+	m.same(elsewhere.replays(store.ReplayQuery{}), []grapnel.Replay{}, "replays of who has gone")
+	m.same(elsewhere.standings(), []store.Standing{}, "standings of who has gone")
+	counts, err := s.Counts(m.ctx, store.Of(acme))
+	m.must(err, "Counts")
+	m.same(len(counts), 0, "counts of who has gone")
+	totals, err := s.Totals(m.ctx, store.Of(acme), store.TotalsQuery{})
+	m.must(err, "Totals")
+	m.same(len(totals), 0, "totals of who has gone")
+	elsewhere.balanced()
+}
