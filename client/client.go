@@ -39,6 +39,7 @@ const maxAnswer = 256 << 20
 type Options struct {
 	Server    string        // base URL; empty: DefaultServer
 	Key       string        // API key, sent as a bearer token
+	Cell      string        // the cell that is to answer, of a server that serves several; empty: the one that has what is asked for
 	HTTP      *http.Client  // nil: a new one; redirects are never followed
 	Timeout   time.Duration // of one call with its repetitions; 0: 30 s; negative: only the context limits it
 	Retries   int           // how often one call is repeated at most; 0: 2; negative: never
@@ -170,6 +171,9 @@ func (c *Client) send(ctx context.Context, rq call) (*http.Response, error) {
 	req.Header.Set("Accept", "application/json, application/problem+json")
 	if c.options.Key != "" {
 		req.Header.Set("Authorization", "Bearer "+c.options.Key)
+	}
+	if c.options.Cell != "" {
+		req.Header.Set("Grapnel-Cell", c.options.Cell)
 	}
 	if rq.body != nil {
 		req.Header.Set("Content-Type", cmp.Or(rq.media, "application/json"))

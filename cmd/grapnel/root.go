@@ -28,7 +28,7 @@ func run(ctx context.Context, w *cli.World) int {
 
 func (s *session) root() *cobra.Command {
 	root := group("grapnel", "Reliable webhooks: every event that is accepted arrives",
-		s.serve(), s.dev(), s.send(), s.events(), s.deliveries(), s.dlq(), s.replay(), s.stats(), s.tail(), s.sources(), s.inbox(), s.queues(), s.listen(), s.outbox(), s.reconcile(), s.endpoints(), s.policies(), s.keys(), s.audit(), s.cluster(), s.migrate(), s.simulate(), s.version())
+		s.serve(), s.dev(), s.send(), s.events(), s.deliveries(), s.dlq(), s.replay(), s.stats(), s.tail(), s.sources(), s.inbox(), s.queues(), s.listen(), s.outbox(), s.reconcile(), s.endpoints(), s.policies(), s.keys(), s.audit(), s.tenants(), s.cluster(), s.migrate(), s.simulate(), s.version())
 	root.Long = "Grapnel takes events and delivers each to every endpoint that wants it, in order, until it has arrived.\n\n" +
 		"grapnel dev shows how on your own machine, grapnel serve is the server, and the other commands talk to one."
 	root.Example = "grapnel dev\n" +
@@ -42,6 +42,7 @@ func (s *session) root() *cobra.Command {
 	flags.StringVar(&s.server, "server", client.DefaultServer, "server to talk to")
 	flags.StringVar(&s.key, "key", "", "API key; else the one in "+cli.KeyFile)
 	flags.StringVar(&s.apiKey, "api-key", "", "the same as --key, for commands where that is something else")
+	flags.StringVar(&s.cell, "cell", "", "the cell of the server that is to answer; else the one that has what is asked for, and home for lists")
 	flags.StringVarP(&s.output, "output", "o", cli.Table, "table, json, jsonl or name")
 	flags.StringVar(&s.jq, "jq", "", "print what this jq expression makes of the JSON")
 	flags.DurationVar(&s.timeout, "timeout", 30*time.Second, "give up after this time")

@@ -81,6 +81,7 @@ type serveFlags struct {
 	maxInFlight, maxPerHost                               int
 	maxPending                                            int64
 	rules                                                 keepRules
+	cells                                                 moreCells
 }
 
 func (f *serveFlags) add(flags *pflag.FlagSet, listen, store string) {
@@ -88,6 +89,7 @@ func (f *serveFlags) add(flags *pflag.FlagSet, listen, store string) {
 	flags.StringVar(&f.config, "config", "", "YAML file with settings")
 	flags.StringVar(&f.listen, "listen", listen, "address to accept requests at")
 	flags.StringVar(&f.store, "store", store, "where data are kept")
+	flags.Var(&f.cells, "cell", "another store that this server serves, under a name; tenants can be moved between --store, which is called home, and these")
 	flags.DurationVar(&f.lease, "lease", server.DefaultLease, "how long a node that is gone keeps its endpoints, where several use the same database")
 	flags.StringVar(&f.advertise, "advertise", "", "HOST:PORT where other nodes on the same database reach this one; empty: as --listen says")
 	flags.DurationVar(&f.drain, "drain-timeout", server.DefaultDrainTimeout, "how long attempts in flight may take after being told to stop")
@@ -102,11 +104,11 @@ func (f *serveFlags) add(flags *pflag.FlagSet, listen, store string) {
 	flags.Var(&f.rules, "retention-rule", "how long those of a tenant or type are kept instead: tenant=acme,type=invoice.*,for=2160h; the first that matches")
 	flags.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
-	settings := []string{"listen", "store", "advertise", "lease", "drain-timeout", "egress-allow", "https-only", "max-event", "max-body", "max-in-flight", "max-per-host",
+	settings := []string{"listen", "store", "cell", "advertise", "lease", "drain-timeout", "egress-allow", "https-only", "max-event", "max-body", "max-in-flight", "max-per-host",
 		"max-pending", "retention", "retention-rule", "log-format", "log-level"}
 	cli.FromVariables(flags, append(settings, "config")...)
 	cli.FromFile(flags, settings...)
-	cli.Secret(flags, "store") // a database's URL has a password in it
+	cli.Secret(flags, "store", "cell") // a database's URL has a password in it
 }
 
 func (f *serveFlags) options(s *session) (server.Options, error) {
@@ -126,6 +128,9 @@ func (f *serveFlags) options(s *session) (server.Options, error) {
 	case f.maxPending < 0:
 		return server.Options{}, cli.Usagef("--max-pending %d: it must not be negative; 0 is no limit", f.maxPending)
 	}
+	if err := f.cells.check(); err != nil {
+		return server.Options{}, err
+	}
 	key, err := s.SecretVariable("GRAPNEL_ADMIN_KEY")
 	if err != nil {
 		return server.Options{}, err
@@ -134,7 +139,7 @@ func (f *serveFlags) options(s *session) (server.Options, error) {
 		return server.Options{}, cli.Usagef("GRAPNEL_ADMIN_KEY has %d characters; it needs at least %d", len(key), server.MinAdminKeyLen)
 	}
 	return server.Options{
-		Listen: f.listen, Store: f.store, Advertise: f.advertise, Lease: f.lease, AdminKey: key, DrainTimeout: f.drain, EgressAllow: f.egress, HTTPSOnly: f.httpsOnly,
+		Listen: f.listen, Store: f.store, Cells: f.cells, Advertise: f.advertise, Lease: f.lease, AdminKey: key, DrainTimeout: f.drain, EgressAllow: f.egress, HTTPSOnly: f.httpsOnly,
 		MaxEvent: int64(f.maxEvent), MaxBody: int64(f.maxBody), MaxInFlight: f.maxInFlight, MaxPerHost: f.maxPerHost, MaxPending: f.maxPending,
 		Retention: f.retention, Rules: f.rules, Log: log,
 	}, nil

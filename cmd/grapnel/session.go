@@ -20,6 +20,7 @@ type session struct {
 	server  string
 	key     string
 	apiKey  string
+	cell    string
 	output  string
 	jq      string
 	timeout time.Duration
@@ -45,7 +46,7 @@ func (s *session) reader() (reader, error) {
 			return reader{}, err
 		}
 	}
-	c, err := s.Connect(s.server, key, s.timeout)
+	c, err := s.Connect(client.Options{Server: s.server, Key: key, Cell: s.cell, Timeout: s.timeout})
 	return reader{c, p}, err
 }
 

@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
@@ -18,16 +17,17 @@ const KeyFile = "grapnel-data/admin.key"
 
 // Connect makes the client of a command. Without a key it uses the one that a server left in the default data directory, but
 // only towards this machine: that key opens everything, and another server has no business seeing it.
-func (w *World) Connect(server, key string, timeout time.Duration) (*client.Client, error) {
-	if key == "" && local(server) {
+func (w *World) Connect(o client.Options) (*client.Client, error) {
+	if o.Key == "" && local(o.Server) {
 		text, err := os.ReadFile(KeyFile)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, &Fault{Exit: ExitAuth, Code: "unauthenticated", Text: "the key of the server here cannot be read: " + err.Error(),
 				Next: "Run as the user that the server runs as, or give a key with GRAPNEL_KEY."}
 		}
-		key = strings.TrimSpace(string(text))
+		o.Key = strings.TrimSpace(string(text))
 	}
-	c, err := client.New(client.Options{Server: server, Key: key, Timeout: timeout, UserAgent: "grapnel-cli/" + grapnel.Version})
+	o.UserAgent = "grapnel-cli/" + grapnel.Version
+	c, err := client.New(o)
 	if err != nil {
 		return nil, Usagef("--server: %v", err)
 	}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/grapnelhq/grapnel/internal/server"
+)
+
+func TestCellsAsSettings(t *testing.T) {
+	west, east := server.CellOptions{Name: "west", Store: "postgres://a:b@h1,h2/db?x=1,2"}, server.CellOptions{Name: "east", Store: "sqlite:/data/east.db"}
+	for _, tc := range []struct {
+		texts []string
+		want  moreCells
+		wrong bool
+	}{
+		{[]string{"west=postgres://a:b@h1,h2/db?x=1,2", "east=sqlite:/data/east.db"}, moreCells{west, east}, false},
+		{[]string{"west=postgres://a:b@h1,h2/db?x=1,2,east=sqlite:/data/east.db"}, moreCells{west, east}, false}, // a list of the config file
+		{[]string{" west=postgres://a:b@h1,h2/db?x=1,2  east=sqlite:/data/east.db\n"}, moreCells{west, east}, false},
+		{[]string{"=sqlite:x"}, moreCells{{Name: "", Store: "sqlite:x"}}, false}, // for the server to refuse
+		{[]string{"postgres://a:hunter2@h/db"}, moreCells{{}}, true},
+		{[]string{"west=/data/west.db"}, moreCells{{}}, true},
+		{[]string{"west"}, moreCells{{}}, true},
+	} {
+		var got moreCells
+		for _, text := range tc.texts {
+			if err := got.Set(text); err != nil {
+				t.Errorf("%q is refused: %v", text, err)
+			}
+		}
+		if d := cmp.Diff(tc.want, got); d != "" {
+			t.Errorf("%q: %s", tc.texts, d)
+		}
+		if err := got.check(); (err != nil) != tc.wrong {
+			t.Errorf("%q: %v", tc.texts, err)
+		}
+		if s := got.String(); strings.Contains(s, ":") {
+			t.Errorf("%q is shown as %q", tc.texts, s)
+		}
+	}
+}
+
+// A password is shown nowhere, whatever is wrong with a cell.
+func TestCellThatIsWrong(t *testing.T) {
+	for _, tc := range []struct{ cell, want string }{
+		{"postgres://a:hunter2@h/db", "NAME=STORE"},
+		{"We st=postgres://a:hunter2@h/db", "NAME=STORE"},
+		{"West=postgres://a:hunter2@h/db", "is no name"},
+		{"home=postgres://a:hunter2@h/db", "home is the cell of --store"},
+		{"west=postgres://a:hunter2@h:port/db", "west"},
+	} {
+		for _, env := range []bool{false, true} {
+			args, variables := []string{"serve", "--listen", "127.0.0.1:0", "--store", "sqlite:" + t.TempDir() + "/g.db"}, map[string]string{}
+			if env {
+				variables["GRAPNEL_CELL"] = tc.cell
+			} else {
+				args = append(args, "--cell", tc.cell)
+			}
+			got := invoke(t, variables, "", args...)
+			if got.code != 2 || !strings.Contains(got.errs, tc.want) || strings.Contains(got.errs+got.out, "hunter2") {
+				t.Errorf("%q as variable %v: %+v", tc.cell, env, got)
+			}
+		}
+	}
+}
+
+func tenantIn(cell, state, more string) string {
+	return fmt.Sprintf(`{"tenant":"acme","cell":%q,"state":%q,"move":"mov_1","since":"2026-01-02T03:04:05.000000Z"%s}`, cell, state, more)
+}
+
+func TestTenantsCommands(t *testing.T) {
+	f := newFake(t, always(200, tenantIn("home", "sealed", `,"to":"west","from":null,"rows":1200,"trouble":"the disk is full"`)))
+	got := invoke(t, f.env(), "", "tenants", "get", "acme")
+	want := "tenant       acme\ncell         home\nstate        sealed\nto           west\nsince        2026-01-02T03:04:05.000000Z\nrows copied  1200\n" +
+		"trouble      the disk is full\nmove         mov_1\n"
+	if got.code != 0 || got.out != want {
+		t.Errorf("%+v", got)
+	}
+	for _, tc := range []struct {
+		args []string
+		want request
+	}{
+		{[]string{"tenants", "list"}, request{"GET", "/v1/tenants?limit=50", "", "grp_env"}},
+		{[]string{"tenants", "move", "acme", "--to", "west", "--reason", "it is large", "--yes"},
+			request{"POST", "/v1/tenants/acme/move", `{"reason":"it is large","to":"west"}`, "grp_env"}},
+		{[]string{"tenants", "stay", "acme", "--reason", "not today"}, request{"DELETE", "/v1/tenants/acme/move?reason=not+today", "", "grp_env"}},
+	} {
+		f := newFake(t, always(200, `{"data":[]}`))
+		if got := invoke(t, f.env(), "", tc.args...); got.code != 0 {
+			t.Errorf("%v: %+v", tc.args, got)
+		}
+		if d := cmp.Diff([]request{tc.want}, f.seen); d != "" {
+			t.Error(d)
+		}
+	}
+	for args, want := range map[string]string{"tenants move acme": "needs --to", "tenants move acme --to west": "--yes"} {
+		f := newFake(t, always(200, `{}`))
+		if got := invoke(t, f.env(), "", strings.Fields(args)...); got.code != 2 || !strings.Contains(got.errs, want) || len(f.seen) > 0 {
+			t.Errorf("%s: %+v, asked %v", args, got, f.seen)
+		}
+	}
+}
+
+// Waiting ends when the tenant is there, or when it has stayed; a server that is away meanwhile is waited for.
+func TestTenantsMoveWaits(t *testing.T) {
+	for _, tc := range []struct {
+		end, cell string
+		code      int
+	}{{tenantIn("west", "here", ""), "west", 0}, {tenantIn("home", "here", ""), "home", 1}} {
+		n := 0
+		f := newFake(t, func(*http.Request) (int, string) {
+			switch n++; n {
+			case 1:
+				return http.StatusAccepted, tenantIn("home", "closing", `,"to":"west"`)
+			case 2, 3, 4: // the client tries each call three times
+				return http.StatusServiceUnavailable, `{"code":"unavailable","detail":"later"}`
+			case 5:
+				return http.StatusOK, tenantIn("home", "sealed", `,"to":"west","rows":7`)
+			}
+			return http.StatusOK, tc.end
+		})
+		got := invoke(t, f.env(), "", "tenants", "move", "acme", "--to", "west", "--wait", "--yes", "--jq", ".cell")
+		if got.code != tc.code || tc.code == 0 && got.out != "west\n" || tc.code != 0 && !strings.Contains(got.errs, "given up") {
+			t.Errorf("ends in %s: %+v", tc.cell, got)
+		}
+	}
+}
+
+// What a server does not serve is elsewhere, and the command says so.
+func TestTenantThatIsElsewhere(t *testing.T) {
+	f := newFake(t, always(421, `{"code":"moved","status":421,"title":"The tenant is in another cell","detail":"Tenant acme is in cell mars."}`))
+	got := invoke(t, f.env(), "", "send", "a.b", "-d", "1")
+	if got.code != 3 || !strings.Contains(got.errs, "cell mars") || !strings.Contains(got.errs, "--server") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// The flag says which cell is to answer.
+func TestCellIsNamed(t *testing.T) {
+	named := ""
+	f := newFake(t, func(r *http.Request) (int, string) {
+		named = r.Header.Get("Grapnel-Cell")
+		return http.StatusOK, `{"data":[]}`
+	})
+	for _, cell := range []string{"", "west"} {
+		if got := invoke(t, f.env(), "", "endpoints", "list", "--cell", cell); got.code != 0 || named != cell {
+			t.Errorf("named %q, want %q: %+v", named, cell, got)
+		}
+	}
+}
