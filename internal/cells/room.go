@@ -183,7 +183,7 @@ func residence(tenant string, cells []Cell, said []grapnel.Tenancy) grapnel.Resi
 	most, arrived := 0, false
 	for i, t := range said {
 		arrived = arrived || t.State == grapnel.TenancyArrived
-		if weight[t.State] <= most {
+		if weight[t.State] < most || weight[t.State] == most && !t.Since.After(is.Since) {
 			continue
 		}
 		most = weight[t.State]
@@ -203,7 +203,8 @@ func residence(tenant string, cells []Cell, said []grapnel.Tenancy) grapnel.Resi
 	return is
 }
 
-// weight says whose word counts when several cells know of a tenant: the one that has it, else the one that it leaves.
+// weight says whose word counts when several cells know of a tenant: the one that has it, else the one that it leaves; else, of those that it has
+// left, the last.
 var weight = map[grapnel.TenancyState]int{
 	grapnel.TenancyGone: 1, grapnel.TenancyArrived: 2, grapnel.TenancyClosing: 3, grapnel.TenancySealed: 3, grapnel.TenancyHere: 4,
 }

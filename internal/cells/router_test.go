@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -209,8 +210,9 @@ func TestAnswersAreStreamed(t *testing.T) {
 
 func TestWhereTenantsAre(t *testing.T) {
 	home := map[string]grapnel.Tenancy{"closing": is("closing", "west"), "sealed": is("sealed", "west"), "copied": is("sealed", "west"), "gone": is("gone", "west"),
-		"moved": is("gone", "west"), "back": is("here", "west"), "far": is("gone", "mars"), "again": is("gone", "west")}
-	west := map[string]grapnel.Tenancy{"copied": is("arrived", "home"), "gone": is("arrived", "home"), "moved": is("here", "home"), "back": is("gone", "home"), "again": is("closing", "home")}
+		"moved": is("gone", "west"), "back": is("here", "west"), "far": is("gone", "mars"), "again": is("gone", "west"), "farther": is("gone", "west")}
+	west := map[string]grapnel.Tenancy{"copied": is("arrived", "home"), "gone": is("arrived", "home"), "moved": is("here", "home"), "back": is("gone", "home"), "again": is("closing", "home"),
+		"farther": {State: "gone", Other: "mars", Move: "mov_1", Since: time.Unix(1, 0)}}
 	r := of(&known{tenancies: home, keys: map[string]string{"k": "acme"}}, &known{tenancies: west})
 	want := map[string]grapnel.Residence{
 		"acme":    {Cell: "home", State: "here"},
@@ -223,6 +225,7 @@ func TestWhereTenantsAre(t *testing.T) {
 		"back":    {Cell: "home", State: "here", From: "west"},
 		"far":     {Cell: "mars", State: "gone", From: "home"},
 		"again":   {Cell: "west", State: "closing", To: "home"},
+		"farther": {Cell: "mars", State: "gone", From: "west", Since: time.Unix(1, 0)},
 	}
 	for tenant, w := range want {
 		w.Tenant = tenant
