@@ -27,6 +27,7 @@ const (
 
 	leastPause = 10 * time.Millisecond
 	mostPause  = 10 * time.Second
+	wholeDays  = 24 * time.Hour   // what a store may be late with that removes a day at once
 	busyPause  = 2 * time.Second  // when others have to wait without us
 	mostRest   = 10 * time.Minute // between two rounds, so that none of them is large
 )
@@ -85,7 +86,7 @@ func (e *Engine) purge() {
 
 // purgeOnce removes all that is old by now.
 func (e *Engine) purgeOnce() {
-	r := round{engine: e, keep: store.Keep{Now: e.now(), For: e.keep.For, Rules: e.keep.Rules}, page: leastPage}
+	r := round{engine: e, keep: store.Keep{Now: e.now(), For: e.keep.For, Rules: e.keep.Rules, Slack: wholeDays}, page: leastPage}
 	longest := e.keep.longest()
 	old := store.Clearing{Replays: r.keep.Now.Add(-longest), Audit: r.keep.Now.Add(-max(longest, auditKept))}
 	// Before what is purged, because purging cuts off the log, where these would be as well.

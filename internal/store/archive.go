@@ -19,7 +19,8 @@ type Archive interface {
 	// that were accepted longer ago and of which no delivery is left. No delivery of an event that is still young is removed. What
 	// is not final is never removed, nor is an event that it belongs to. The oldest events go first, at most limit deliveries; an event that
 	// had none counts as one. It says how many it removed; fewer than limit: nothing is left. Their bytes are gone from the files when it
-	// returns without error. Numbers that were given are not given again.
+	// returns without error. Numbers that were given are not given again. With Keep.Slack it may also remove much at once that is old, more than limit
+	// and whatever is the oldest.
 	Purge(ctx context.Context, keep Keep, limit int) (int, error)
 	// Clear removes what is told of work long past: audit entries from before a time, and replays that have been over since before another,
 	// with what they list; what such a replay made and is not over goes on uncounted. It removes at most limit entries, listed deliveries and
@@ -47,7 +48,8 @@ type TotalsQuery struct {
 type Keep struct {
 	Now   time.Time
 	For   time.Duration
-	Rules []KeepRule // the first that matches says it instead
+	Rules []KeepRule    // the first that matches says it instead
+	Slack time.Duration // what is over may stay that much longer, if removing it is cheaper then; but see Late
 }
 
 // KeepRule is how long deliveries of a tenant and type are kept.
@@ -71,6 +73,9 @@ type Annotation struct {
 	At       time.Time
 	Audit    *grapnel.AuditEntry
 }
+
+// Late is how much longer than it is kept may stay what is kept for so long: Slack, but never more than a twelfth of that.
+func (k *Keep) Late(kept time.Duration) time.Duration { return min(k.Slack, kept/12) }
 
 // Of is how long deliveries of a tenant and type are kept.
 func (k *Keep) Of(tenant, eventType string) time.Duration {

@@ -133,9 +133,10 @@ type days struct {
 	doubted atomic.Bool  // it is read again before it is used for writing
 	clock   atomic.Int64 // of the database, as it was told last
 
-	chore sync.Mutex          // who holds it makes days
-	again time.Time           // when to try again, after that has failed
-	later map[int64]time.Time // when to look again at days of which too much is left
+	chore sync.Mutex // who holds it makes days
+	again time.Time  // when to try again, after that has failed
+
+	postponed sync.Map // until when (time.Time) a day (int64) is not looked at again to be cleared
 }
 
 const calendarQuery = `SELECT coalesce(array_agg(c.relname::text), '{}'), (SELECT last_value FROM event_number), (SELECT arrivals FROM configuration)
@@ -256,10 +257,10 @@ const lockPatience = "SELECT set_config('lock_timeout', '300ms', true)"
 // inDays makes a transaction about the tables of days, of which there is one at a time.
 func (s *Store) inDays(ctx context.Context, do func(pgx.Tx) error) error {
 	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, aloneLock, lockClass, lockDays); err != nil {
+		if _, err := tx.Exec(ctx, lockPatience); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, lockPatience); err != nil {
+		if _, err := tx.Exec(ctx, aloneLock, lockClass, lockDays); err != nil {
 			return err
 		}
 		return do(tx)

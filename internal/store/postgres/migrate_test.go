@@ -112,3 +112,25 @@ func on(t *testing.T, url string, do func(*pgx.Conn) error) {
 		t.Error(err)
 	}
 }
+
+// stepsUpTo are the steps before the one with a name.
+func stepsUpTo(t *testing.T, name string) fstest.MapFS {
+	t.Helper()
+	names, err := fs.Glob(migrations, "migrations/*.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := fstest.MapFS{}
+	for _, file := range names {
+		if strings.HasSuffix(file, "_"+name+".sql") {
+			return steps
+		}
+		text, err := fs.ReadFile(migrations, file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		steps[file] = &fstest.MapFile{Data: text}
+	}
+	t.Fatalf("there is no step %s", name)
+	return nil
+}

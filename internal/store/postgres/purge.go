@@ -75,6 +75,8 @@ const (
 		ORDER BY 1, 2`
 )
 
+const countPurged = "UPDATE ledger SET purged = purged + $1, newest = greatest(newest, $2)"
+
 // oldEvent is an event that may be removed.
 type oldEvent struct {
 	seq, first, last int64
@@ -95,9 +97,14 @@ func (s *Store) Purge(ctx context.Context, keep store.Keep, limit int) (removed 
 	if err := s.merge(ctx, keep.Now); err != nil {
 		return 0, err
 	}
-	before, latest, err := s.cutoffs(ctx, &keep)
+	if keep.Slack > 0 {
+		if removed, err = s.clearDays(ctx, &keep); err != nil || removed >= limit {
+			return removed, err
+		}
+	}
+	before, latest, err := cutoffs(ctx, s.pool, &keep, keep.Late)
 	if err != nil {
-		return 0, readError(ctx, err)
+		return removed, readError(ctx, err)
 	}
 	for last := int64(-1); removed < limit; {
 		var old []oldEvent
@@ -130,9 +137,12 @@ func (s *Store) Purge(ctx context.Context, keep store.Keep, limit int) (removed 
 	return removed, nil
 }
 
-// cutoffs say before when events of each kind must have been accepted, and deliveries been over; and the latest of these.
-func (s *Store) cutoffs(ctx context.Context, keep *store.Keep) (before map[int32]int64, latest int64, err error) {
-	rows, err := s.pool.Query(ctx, allKindsQuery)
+// cutoffs say before when events of each kind must have been accepted, and deliveries been over; and the latest of these. late is how much longer
+// what is kept for so long stays.
+func cutoffs(ctx context.Context, db interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}, keep *store.Keep, late func(kept time.Duration) time.Duration) (before map[int32]int64, latest int64, err error) {
+	rows, err := db.Query(ctx, allKindsQuery)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -140,12 +150,16 @@ func (s *Store) cutoffs(ctx context.Context, keep *store.Keep) (before map[int32
 	var number int32
 	var k kind
 	_, err = pgx.ForEachRow(rows, []any{&number, &k.tenant, &k.eventType}, func() error {
-		before[number] = codec.Micros(keep.Now.Add(-keep.Of(k.tenant, k.eventType)))
+		kept := keep.Of(k.tenant, k.eventType)
+		before[number] = codec.Micros(keep.Now.Add(-kept - late(kept)))
 		latest = max(latest, before[number])
 		return nil
 	})
 	return before, latest, err
 }
+
+// onTime is who is not late.
+func onTime(time.Duration) time.Duration { return 0 }
 
 // removal is what is removed in one transaction.
 type removal struct {
@@ -235,7 +249,7 @@ func (r *removal) batch() *pgx.Batch {
 		}
 		t := &tx{tallies: r.tallies}
 		t.flushTallies(b)
-		b.Queue("UPDATE ledger SET purged = purged + $1, newest = greatest(newest, $2)", len(r.deliveries), slices.Max(r.deliveries))
+		b.Queue(countPurged, len(r.deliveries), slices.Max(r.deliveries))
 	}
 	return b
 }

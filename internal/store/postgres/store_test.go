@@ -113,24 +113,51 @@ func isClosed(s *Store) bool {
 	}
 }
 
-// TestStore runs the suite of the contract. The random histories are played without prepared statements, as a pooler of transactions needs it.
+// crossing is a store for which a day begins with every sixty-first write that brings deliveries.
+type crossing struct {
+	*Store
+	writes atomic.Int64
+}
+
+func (c *crossing) cross(ctx context.Context) error {
+	if c.writes.Add(1)%61 != 0 {
+		return nil
+	}
+	return c.begin(ctx, c.days.known.Load().current+1)
+}
+
+func (c *crossing) Append(ctx context.Context, b store.Batch) (store.Accepted, error) {
+	if err := c.cross(ctx); err != nil {
+		return store.Accepted{}, err
+	}
+	return c.Store.Append(ctx, b)
+}
+
+func (c *crossing) Record(ctx context.Context, changes []store.Change) ([]store.Changed, error) {
+	if err := c.cross(ctx); err != nil {
+		return nil, err
+	}
+	return c.Store.Record(ctx, changes)
+}
+
+// TestStore runs the suite of the contract over many midnights. The random histories are played without prepared statements, as a pooler of transactions needs it.
 func TestStore(t *testing.T) {
 	t.Parallel()
-	used := make(map[string]*Store) // who uses a database, or did so last
+	used := make(map[string]*crossing) // who uses a database, or did so last
 	start := func(t *testing.T, url string) store.Store {
 		t.Helper()
 		mode := ""
 		if t.Name() == "TestStore/Model" {
 			mode = "&default_query_exec_mode=exec"
 		}
-		used[url] = open(t, url+mode, Options{CallersClock: true})
+		used[url] = &crossing{Store: open(t, url+mode, Options{CallersClock: true})}
 		return used[url]
 	}
 	storetest.Run(t, storetest.Harness{
 		Histories: 2,
 		Open: func(t *testing.T) store.Store {
 			for url, s := range used {
-				if isClosed(s) {
+				if isClosed(s.Store) {
 					empty(t, url)
 					return start(t, url)
 				}

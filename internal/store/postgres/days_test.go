@@ -1,0 +1,494 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// cross lets the next day begin.
+func cross(t *testing.T, s *Store) (today int64) {
+	t.Helper()
+	c, err := s.readDays(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.begin(t.Context(), c.current+1); err != nil {
+		t.Fatal(err)
+	}
+	return c.current + 1
+}
+
+// dayDrawn is the day of a number that is drawn now.
+func dayDrawn(t *testing.T, s *Store, sequence string) int64 {
+	t.Helper()
+	var n int64
+	if err := s.pool.QueryRow(t.Context(), "SELECT nextval($1)", sequence).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return dayOf(n)
+}
+
+// TestDaysBegin on the database's clock, at several nodes at once, and never go back.
+func TestDaysBegin(t *testing.T) {
+	t.Parallel()
+	all := nodes(t, 3)
+	today := dayAt(time.Now().UnixMicro()) // the server's clock is ours
+	if c := all[0].days.known.Load(); c.current < today-1 || c.has(0) || c.newest() != c.current+ahead {
+		t.Fatalf("a new database: %+v", c)
+	}
+	publish(t, all[0], incomingTo("before", "k", "ep_1"))
+	for i := range int64(3) {
+		var together sync.WaitGroup
+		for _, s := range all {
+			together.Go(func() {
+				if err := s.begin(context.Background(), today+1+i); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		together.Wait()
+		for _, s := range all {
+			id := fmt.Sprint("on", i, "at", slices.Index(all, s))
+			if e := publish(t, s, incomingTo(id, "k", "ep_1")); dayOf(e.Seq) != today+1+i {
+				t.Errorf("%s has the number of day %d, want %d", id, dayOf(e.Seq), today+1+i)
+			}
+		}
+	}
+	for _, earlier := range []int64{today, 0, -5} { // a clock that was set back
+		if err := all[1].begin(t.Context(), earlier); err != nil {
+			t.Error(err)
+		}
+		for _, sequence := range []string{"event_number", "delivery_number"} {
+			if day := dayDrawn(t, all[1], sequence); day != today+3 {
+				t.Errorf("%s: day %d after the clock was at %d, want %d", sequence, day, earlier, today+3)
+			}
+		}
+	}
+	heads, err := all[2].Heads(t.Context(), "ep_1", 10)
+	if err != nil || len(heads) != 1 {
+		t.Fatal(heads, err)
+	}
+	for position := int64(1); position <= 10; position++ { // the order in a lane is that of the days
+		done, err := all[position%3].Record(t.Context(), []store.Change{deliver(heads[0])})
+		if err != nil || !done[0].Applied || heads[0].Position != position {
+			t.Fatalf("position %d: %+v, %v", position, done, err)
+		}
+		if done[0].Next != nil {
+			heads[0] = *done[0].Next
+		}
+	}
+}
+
+// TestDayThatCannotBegin does not keep anybody from publishing: numbers go on in the day before, and the day begins when it can.
+func TestDayThatCannotBegin(t *testing.T) {
+	t.Parallel()
+	s := nodes(t, 1)[0]
+	today := s.days.known.Load().current
+	const inTheWay = "CREATE TABLE %s (theirs int)"
+	if _, err := s.pool.Exec(t.Context(), fmt.Sprintf(inTheWay, tableOf("finished", today+ahead+1))); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.begin(t.Context(), today+ahead+1); err == nil {
+		t.Fatal("a day has begun whose tables could not be made")
+	}
+	if e := publish(t, s, incomingTo("a", "", "ep_1")); dayOf(e.Seq) != today {
+		t.Errorf("the number is of day %d, want %d", dayOf(e.Seq), today)
+	}
+	// Nobody has made tables for a long time, and those that there were are used up.
+	if e := publish(t, s, incomingTo("a", "", "ep_1")); !e.Duplicate {
+		t.Error("published again: not a duplicate")
+	}
+	if _, err := s.pool.Exec(t.Context(), "DROP TABLE "+tableOf("finished", today+ahead+1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.begin(t.Context(), today+ahead+1); err != nil {
+		t.Fatal(err)
+	}
+	if e := publish(t, s, incomingTo("b", "", "ep_1")); dayOf(e.Seq) != today+ahead+1 {
+		t.Errorf("the number is of day %d, want %d", dayOf(e.Seq), today+ahead+1)
+	}
+}
+
+func publish(t *testing.T, s *Store, in ...store.Incoming) store.Placed {
+	t.Helper()
+	done, err := s.Append(t.Context(), store.Batch{Config: version(t, s), Events: in})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return done.Events[0]
+}
+
+// idsAround are ids of all forms: those that Grapnel makes, at times around and far from a day, others that look like them, and publishers' own.
+func idsAround(day int64, random *rand.ChaCha8) (ids []string) {
+	for _, off := range []time.Duration{-40 * 24 * time.Hour, -48 * time.Hour, -24 * time.Hour, -time.Hour, -time.Millisecond, 0, time.Millisecond,
+		12 * time.Hour, 24*time.Hour - time.Millisecond, 24 * time.Hour, 48 * time.Hour, 400 * 24 * time.Hour} {
+		ids = append(ids, grapnel.NewID(grapnel.EventPrefix, midnight(day).Add(off), random))
+	}
+	first := firstID(day)
+	return append(ids, first, first+"x", first[:len(first)-1], strings.ToUpper(first), first+strings.Repeat("z", 30), "evt_", "evt_zzzzzzzzzzzzzzzzzzzzzzzzzz",
+		fmt.Sprint("order-", day, "-", random.Uint64()), fmt.Sprint(random.Uint64()))
+}
+
+// TestIDsOverDays publishes ids of all forms again and again at two nodes, while days begin: each is accepted exactly once, and is found by all after that.
+func TestIDsOverDays(t *testing.T) {
+	t.Parallel()
+	all := nodes(t, 2)
+	random := rand.NewChaCha8([32]byte{5})
+	pick := rand.New(random)
+	day := all[0].days.known.Load().current
+	var ids []string
+	for d := day - 1; d <= day+6; d++ {
+		ids = append(ids, idsAround(d, random)...)
+	}
+	config := version(t, all[0])
+	accepted := make(map[string]int)
+	numbers := make(map[string]int64)
+	var mu sync.Mutex
+	for round := range 6 {
+		var both sync.WaitGroup
+		for _, s := range all {
+			order := pick.Perm(len(ids))
+			both.Go(func() {
+				for len(order) > 0 {
+					n := min(len(order), 7)
+					var b store.Batch
+					b.Config = config
+					for _, i := range order[:n] {
+						b.Events = append(b.Events, incomingTo(ids[i], "", "ep_1"))
+					}
+					order = order[n:]
+					done, err := s.Append(context.Background(), b)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					mu.Lock()
+					for i, e := range done.Events {
+						id := b.Events[i].Event.ID
+						if e.Conflict {
+							t.Errorf("%s: a conflict with nothing", id)
+						}
+						if !e.Duplicate {
+							accepted[id]++
+							numbers[id] = e.Seq
+						}
+					}
+					mu.Unlock()
+				}
+			})
+		}
+		if round%2 == 1 {
+			cross(t, all[0]) // beside them
+		}
+		both.Wait()
+		cross(t, all[round%2])
+	}
+	for _, id := range ids {
+		if accepted[id] != 1 {
+			t.Errorf("%s was accepted %d times", id, accepted[id])
+		}
+		other := incomingTo(id, "another key", "ep_1")
+		done, err := all[1].Append(t.Context(), store.Batch{Config: config, Events: []store.Incoming{other}})
+		if err != nil || !done.Events[0].Conflict {
+			t.Errorf("%s with something else: %+v, %v", id, done, err)
+		}
+		e, ds, err := all[1].Event(t.Context(), store.Everyone(), "", id)
+		if err != nil || e.Seq != numbers[id] || len(ds) != 1 {
+			t.Errorf("%s: %+v, %+v, %v", id, e, ds, err)
+		}
+	}
+	balanced(t, all[0])
+}
+
+func balanced(t *testing.T, s *Store) {
+	t.Helper()
+	if n, err := s.Imbalance(t.Context()); err != nil || n != 0 {
+		t.Errorf("imbalance %d, %v", n, err)
+	}
+}
+
+// tablesOf are the days that have tables.
+func tablesOf(t *testing.T, s *Store) (days []int64) {
+	t.Helper()
+	c, err := s.readDays(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range c.days {
+		days = append(days, d.number)
+	}
+	return days
+}
+
+// TestDayGoesWhole follows three days with stragglers of every kind until nothing is left of them.
+func TestDayGoesWhole(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"", "&default_query_exec_mode=exec"} {
+		s := open(t, database(t)+mode, Options{CallersClock: true})
+		dayGoesWhole(t, s)
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+const aDay = 24 * time.Hour
+
+func dayGoesWhole(t *testing.T, s *Store) {
+	const kept = 30 * aDay
+	putEndpoint(t, s, "ep_1")
+	day := s.days.known.Load().current
+	random := rand.NewChaCha8([32]byte{6})
+	begin := midnight(day)
+	on := func(d int, hour int) time.Time {
+		return begin.Add(time.Duration(d)*aDay + time.Duration(hour)*time.Hour)
+	}
+	heads := make(map[string]store.Head)
+	accept := func(name string, when time.Time) string {
+		t.Helper()
+		in := incomingTo(name, "", "ep_1")
+		if len(name) > 3 { // half of them have ids of ours
+			in.Event.ID = grapnel.NewID(grapnel.EventPrefix, when, random)
+		}
+		in.Event.AcceptedAt, in.Event.OccurredAt = when, when
+		done, err := s.Append(t.Context(), store.Batch{Config: version(t, s), Events: []store.Incoming{in}})
+		if err != nil || len(done.Heads) != 1 {
+			t.Fatal(done, err)
+		}
+		heads[name] = done.Heads[0]
+		return in.Event.ID
+	}
+	finish := func(name string, when time.Time, status grapnel.Status) {
+		t.Helper()
+		c := deliver(heads[name])
+		c.At, c.Status = when, status
+		done, err := s.Record(t.Context(), []store.Change{c})
+		if err != nil || !done[0].Applied {
+			t.Fatal(done, err)
+		}
+	}
+	purge := func(now time.Time, want int) {
+		t.Helper()
+		n, err := s.Purge(t.Context(), store.Keep{Now: now, For: kept, Slack: aDay}, 1000)
+		if err != nil || n != want {
+			t.Errorf("on day %d: purged %d (%v), want %d", dayAt(now.UnixMicro())-day, n, err, want)
+		}
+		balanced(t, s)
+	}
+	gone := func(is bool, ids ...string) {
+		t.Helper()
+		for _, id := range ids {
+			if _, _, err := s.Event(t.Context(), store.Everyone(), "", id); is != (grapnel.CodeOf(err) == grapnel.CodeNotFound) {
+				t.Errorf("%s: gone should be %v: %v", id, is, err)
+			}
+		}
+	}
+
+	var plain []string
+	for d := range 3 {
+		for i := range 40 {
+			name := fmt.Sprint("d", d, []string{"x", "long"}[i%2], i)
+			plain = append(plain, accept(name, on(d, i/2)))
+			finish(name, on(d, i/2+1), grapnel.Delivered)
+		}
+		if d == 0 {
+			plain = append(plain, accept("n", on(d, 20)), accept("named", on(d, 20)))
+			finish("n", on(d, 21), grapnel.Failed)
+			finish("named", on(d, 21), grapnel.Failed)
+			note := "seen"
+			if err := s.Annotate(t.Context(), store.Everyone(), store.Annotation{Delivery: heads["n"].Delivery, Note: &note, At: on(d, 22)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cross(t, s)
+	}
+	late, waits, again := accept("late", on(3, 1)), accept("waits", on(3, 1)), accept("again", on(3, 1))
+	attempted := deliver(heads["waits"])
+	attempted.Status, attempted.Due = grapnel.Pending, on(4, 1)
+	done, err := s.Record(t.Context(), []store.Change{attempted})
+	if err != nil {
+		t.Fatal(err)
+	}
+	heads["waits"] = *done[0].Next
+	own := accept("own", on(3, 2))
+	for i := range 60 {
+		name := fmt.Sprint("d3long", i)
+		plain = append(plain, accept(name, on(3, 3)))
+		finish(name, on(3, 4), grapnel.Delivered)
+	}
+	finish("again", on(3, 5), grapnel.Failed)
+	cross(t, s)
+	finish("late", on(10, 0), grapnel.Failed)
+	finish("own", on(10, 0), grapnel.Failed)
+	redelivered, err := s.Again(t.Context(), store.Everyone(), store.Redelivery{Of: heads["again"].Delivery, Trigger: grapnel.TriggerManual, At: on(4, 0)})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	purge(on(30, 0), 0) // nothing is old
+	purge(on(31, 0), 42)
+	gone(true, plain[:42]...)
+	gone(false, plain[42:]...)
+	if days := tablesOf(t, s); days[0] != day+1 {
+		t.Errorf("the first day is still there: %d", days)
+	}
+	var leftover int
+	if err := s.pool.QueryRow(t.Context(), "SELECT (SELECT count(*) FROM mark WHERE note <> '') + (SELECT count(*) FROM event_name WHERE seq < $1)", begins(day+1)).
+		Scan(&leftover); err != nil || leftover != 0 {
+		t.Errorf("%d rows are left over, %v", leftover, err)
+	}
+	purge(on(33, 0), 80) // two days at once
+	// Of the fourth day some has to stay. It does, with all that it had.
+	purge(on(34, 1), 61) // the sixty, and the delivery that was made again since
+	gone(true, plain[122:]...)
+	gone(false, late, waits, again, own)
+	d, err := s.Delivery(t.Context(), store.Everyone(), heads["waits"].Delivery)
+	if err != nil || len(d.Attempts) != 1 || d.EventID != waits {
+		t.Errorf("what waits: %+v, %v", d, err)
+	}
+	if d, err = s.Delivery(t.Context(), store.Everyone(), heads["late"].Delivery); err != nil || len(d.Attempts) != 1 || d.EventID != late {
+		t.Errorf("what was over late: %+v, %v", d, err)
+	}
+	if d, err = s.Delivery(t.Context(), store.Everyone(), redelivered.Delivery); err != nil || d.EventID != again {
+		t.Errorf("what was made again: %+v, %v", d, err)
+	}
+	for _, id := range []string{late, waits, again, own} {
+		in := incomingTo(id, "another key", "ep_1")
+		done, err := s.Append(t.Context(), store.Batch{Config: version(t, s), Events: []store.Incoming{in}})
+		if err != nil || !done.Events[0].Conflict {
+			t.Errorf("%s is there and was accepted again: %+v, %v", id, done, err)
+		}
+	}
+	if done := publish(t, s, incomingTo(plain[0], "", "ep_1")); done.Duplicate || done.Conflict {
+		t.Errorf("an id that is gone is not free: %+v", done)
+	}
+	finish("waits", on(34, 2), grapnel.Delivered)
+	heads["redelivered"] = *redelivered.Head
+	finish("redelivered", on(34, 2), grapnel.Delivered)
+	// What was made again is of a day that still goes on, so what is left of its event's day goes row by row, and then the day.
+	purge(on(67, 0), 4)
+	purge(on(67, 2), 0)
+	if days := tablesOf(t, s); days[0] != day+4 {
+		t.Errorf("days that are left: %d", days)
+	}
+	gone(true, late, waits, again, own)
+}
+
+func putEndpoint(t *testing.T, s *Store, id string) {
+	t.Helper()
+	if _, err := s.PutEndpoint(t.Context(), store.Everyone(), endpoint(t, id), store.With{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestOldDatabase brings a database of before there were days to now, while a program of then goes on using it.
+func TestOldDatabase(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	on(t, url, func(conn *pgx.Conn) error { return migrate(t.Context(), conn, stepsUpTo(t, "days")) })
+	old, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = old.Close(t.Context()) }()
+	const (
+		number = `SELECT nextval('event_number'), nextval('delivery_number')`
+		event  = `INSERT INTO event (seq, id, kind, key, accepted, occurred, first, last, made, content_type, packed, sum, metadata, data, intake)
+			SELECT * FROM unnest($1::bigint[], $2::text[], $3::int[], $4::text[], $5::bigint[], $5::bigint[], $6::bigint[], $6::bigint[], $3::int[],
+				$4::text[], $7::smallint[], $5::bigint[], $8::bytea[], $8::bytea[], $8::bytea[])`
+		over = `INSERT INTO finished SELECT $1::bigint, 1, $2::bigint, 1, 0, 0, $3::bigint, $3::bigint, 0, 0, 1, 200, 'delivered', 'none', '', '', NULL`
+		met  = "SELECT e.id, e.seq FROM event e WHERE e.id = ANY($1)"
+	)
+	write := func(id string) (seq int64) {
+		t.Helper()
+		var delivery int64
+		if err := old.QueryRow(t.Context(), number).Scan(&seq, &delivery); err != nil {
+			t.Fatal(err)
+		}
+		at := at(0).UnixMicro()
+		if _, err := old.Exec(t.Context(), event, []int64{seq}, []string{id}, []int32{1}, []string{""}, []int64{at}, []int64{delivery}, []int16{0}, [][]byte{nil}); err != nil {
+			t.Fatalf("%s: %v", id, err)
+		}
+		if _, err := old.Exec(t.Context(), over, delivery, seq, at); err != nil {
+			t.Fatal(err)
+		}
+		return seq
+	}
+	find := func(ids ...string) {
+		t.Helper()
+		rows, err := old.Query(t.Context(), met, ids)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (id string, err error) {
+			var seq int64
+			return id, row.Scan(&id, &seq)
+		})
+		if slices.Sort(found); err != nil || !slices.Equal(found, ids) {
+			t.Errorf("the program of before finds %v (%v), want %v", found, err, ids)
+		}
+	}
+	if _, err := old.Exec(t.Context(), `INSERT INTO target (endpoint, shard) VALUES ('ep_1', 1); INSERT INTO kind (tenant, type, source) VALUES ('acme', 'invoice.paid', '');
+		INSERT INTO tally VALUES (1, 'acme', 0, 4, 0, 4, 0, 0, 0, 0)`, pgx.QueryExecModeSimpleProtocol); err != nil {
+		t.Fatal(err)
+	}
+	write("a")
+	find("a")
+	plan, err := Inspect(t.Context(), url)
+	if err != nil || len(plan.Steps) == 0 {
+		t.Fatal(plan, err)
+	}
+	for _, step := range plan.Steps {
+		if step.Name == "days" && (step.Heavy || step.Cuts || len(step.Does) != 3) {
+			t.Errorf("what is said of the step: %+v", step)
+		}
+	}
+	if _, err := Migrate(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	write("b")
+	s := open(t, url, Options{CallersClock: true})
+	defer func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if c := s.days.known.Load(); !c.has(0) || c.current == 0 {
+		t.Fatalf("the days of an old database: %+v", c)
+	}
+	if seq := write("c"); dayOf(seq) != s.days.known.Load().current {
+		t.Error("the program of before goes on in another day")
+	}
+	cross(t, s)
+	write("d")
+	find("a", "b", "c", "d")
+	for _, id := range []string{"a", "b", "c", "d"} {
+		done, err := s.Append(t.Context(), store.Batch{Config: 1, Events: []store.Incoming{incomingTo(id, "k", "ep_1")}})
+		if err != nil || !done.Events[0].Conflict {
+			t.Errorf("%s: %+v, %v", id, done, err)
+		}
+	}
+	publish(t, s, incomingTo("e", "", "ep_1"))
+	find("a", "b", "c", "d", "e")
+	list, err := s.DeliveryList(t.Context(), store.Everyone(), store.DeliveryQuery{Limit: 10})
+	if err != nil || len(list) != 5 || list[0].EventID != "e" || list[4].EventID != "a" {
+		t.Errorf("%d deliveries, %v: %+v", len(list), err, list)
+	}
+	// Everything of before the days goes at once as well.
+	n, err := s.Purge(t.Context(), store.Keep{Now: at(0).Add(100 * aDay), For: 30 * aDay, Slack: aDay}, 100)
+	if days := tablesOf(t, s); err != nil || n != 4 || slices.Contains(days, 0) {
+		t.Errorf("purged %d, %v; days %v", n, err, days)
+	}
+	balanced(t, s)
+}
