@@ -27,20 +27,23 @@ import (
 const movePatience = `SELECT set_config('idle_in_transaction_session_timeout', '0', true), set_config('statement_timeout', '0', true),
 	set_config('lock_timeout', '0', true), set_config('standard_conforming_strings', 'on', true)`
 
+// itself is the store, whoever has embedded it.
+func (s *Store) itself() *Store { return s }
+
 // Import is an arrival.
 func (s *Store) Import(ctx context.Context, from store.Store, t grapnel.Tenancy, progress func(int64)) (store.Imported, error) {
-	other, is := from.(*Store)
-	switch {
-	case !is:
+	embedded, is := from.(interface{ itself() *Store })
+	if !is {
 		return store.Imported{}, grapnel.Errorf(grapnel.CodeInvalid, "tenants come from PostgreSQL databases only")
-	case t.Tenant == "" || t.Move == "":
+	}
+	if t.Tenant == "" || t.Move == "" {
 		return store.Imported{}, grapnel.Errorf(grapnel.CodeInvalid, "a tenant and a move have to be named")
 	}
 	if progress == nil {
 		progress = func(int64) {}
 	}
 	a := &arrival{store: s, tenancy: t, progress: progress}
-	err := other.leaving(ctx, func(there pgx.Tx) error {
+	err := embedded.itself().leaving(ctx, func(there pgx.Tx) error {
 		return pgx.BeginFunc(ctx, s.pool, func(here pgx.Tx) error {
 			a.from, a.to = there, here
 			return a.arrive(ctx)
