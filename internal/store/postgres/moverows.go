@@ -86,7 +86,7 @@ const (
 
 // find reads what says which rows are a tenant's.
 func find(ctx context.Context, tx pgx.Tx, tenant string) (*owned, error) {
-	o := &owned{tenant: tenant, kinds: make(map[int32]kind), targets: make(map[int32]string)}
+	o := &owned{tenant: tenant, kinds: make(map[int32]kind), targets: make(map[int32]string), keys: []string{}}
 	var number int32
 	var k kind
 	var endpoint string
