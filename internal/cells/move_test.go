@@ -150,12 +150,13 @@ type brain struct {
 	told  grapnel.Tenancy
 }
 
-func (b *brain) KeyByHash([32]byte) (grapnel.Key, bool)                    { return grapnel.Key{}, false }
-func (b *brain) Source(store.Scope, string) (_ grapnel.Source, there bool) { return }
-func (b *brain) Tenants() []string                                         { return nil }
-func (b *brain) Leads() bool                                               { return b.leads }
-func (b *brain) Tenancy(string) (grapnel.Tenancy, bool)                    { return b.told, b.knows }
-func (b *brain) Quiet(context.Context, string) (bool, error)               { return b.flying == 0, b.world.fails() }
+func (b *brain) KeyByHash([32]byte) (grapnel.Key, bool)                        { return grapnel.Key{}, false }
+func (b *brain) Source(store.Scope, string) (_ grapnel.Source, there bool)     { return }
+func (b *brain) Endpoint(store.Scope, string) (_ grapnel.Endpoint, there bool) { return }
+func (b *brain) Tenants() []string                                             { return nil }
+func (b *brain) Leads() bool                                                   { return b.leads }
+func (b *brain) Tenancy(string) (grapnel.Tenancy, bool)                        { return b.told, b.knows }
+func (b *brain) Quiet(context.Context, string) (bool, error)                   { return b.flying == 0, b.world.fails() }
 func (b *brain) Tenancies() (all []grapnel.Tenancy) {
 	if b.knows {
 		all = append(all, b.told)

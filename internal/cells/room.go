@@ -34,6 +34,7 @@ import (
 type Engine interface {
 	KeyByHash(hash [32]byte) (grapnel.Key, bool)
 	Source(scope store.Scope, id string) (grapnel.Source, bool)
+	Endpoint(scope store.Scope, id string) (grapnel.Endpoint, bool)
 	// Tenants are those that anything in the configuration is of, sorted.
 	Tenants() []string
 	// Tenancy says what is known of where a tenant is; false: nothing.

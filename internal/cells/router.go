@@ -26,7 +26,7 @@ type Routing struct {
 // request that belongs nowhere is home's to refuse.
 //
 // A webhook goes to the cell that has its source, a request with a tenant's key to the cell that has the tenant. Keys that are bound to no tenant
-// open all cells. With one of them the header says which cell is to answer; without it home is asked first. When the answer is that the
+// open all cells. With one of them the header says which cell is to answer, or the endpoint or source that is asked about; else home is first. When the answer is that the
 // tenant is elsewhere, the cell named in it is asked, and when it is that there is no such thing, the others are. Nothing has happened then, so
 // the request can be made again.
 func (r *Room) Route(o Routing) http.Handler {
@@ -43,10 +43,7 @@ func (r *Room) Route(o Routing) http.Handler {
 // place is the cell that a request is for; free: it may be any.
 func (r *Room) place(rq *http.Request, token func(http.Header) (string, bool)) (at int, free bool) {
 	if source, comes := strings.CutPrefix(rq.URL.Path, sourcePath); comes {
-		return r.holder(func(e Engine) (string, bool) {
-			s, known := e.Source(store.Everyone(), source)
-			return s.Tenant, known
-		}), false
+		return r.source(source), false
 	}
 	text, ok := token(rq.Header)
 	if !ok {
@@ -57,12 +54,43 @@ func (r *Room) place(rq *http.Request, token func(http.Header) (string, bool)) (
 		if named := r.index(rq.Header.Get(Header)); named >= 0 {
 			return named, false
 		}
-		return 0, rq.Header.Get(Header) == ""
+		if rq.Header.Get(Header) != "" {
+			return 0, false
+		}
+		at = r.subject(rq)
+		return at, at == 0
 	}
 	return r.holder(func(e Engine) (string, bool) {
 		key, known := e.KeyByHash(hash)
 		return key.Tenant, known && key.Tenant != ""
 	}), false
+}
+
+// subject is the cell that has the endpoint or the source that a request is restricted to, as lists are. They would be answered with nothing
+// elsewhere.
+func (r *Room) subject(rq *http.Request) int {
+	if rq.URL.RawQuery == "" {
+		return 0
+	}
+	query := rq.URL.Query()
+	if id := query.Get("endpoint"); id != "" {
+		return r.holder(func(e Engine) (string, bool) {
+			ep, known := e.Endpoint(store.Everyone(), id)
+			return ep.Tenant, known
+		})
+	}
+	if id := query.Get("source"); id != "" {
+		return r.source(id)
+	}
+	return 0
+}
+
+// source is the cell that has a source.
+func (r *Room) source(id string) int {
+	return r.holder(func(e Engine) (string, bool) {
+		s, known := e.Source(store.Everyone(), id)
+		return s.Tenant, known
+	})
 }
 
 // holder is the cell that has a tenant's thing; home if none does. While a tenant moves two cells know its things, and the one that has the tenant

@@ -21,6 +21,7 @@ type known struct {
 	Engine
 	keys      map[string]string // tenants by the texts of keys
 	sources   map[string]string // tenants by sources
+	endpoints map[string]string // tenants by endpoints
 	tenancies map[string]grapnel.Tenancy
 }
 
@@ -36,6 +37,11 @@ func (k *known) KeyByHash(hash [32]byte) (grapnel.Key, bool) {
 func (k *known) Source(_ store.Scope, id string) (grapnel.Source, bool) {
 	tenant, there := k.sources[id]
 	return grapnel.Source{ID: id, Tenant: tenant}, there
+}
+
+func (k *known) Endpoint(_ store.Scope, id string) (grapnel.Endpoint, bool) {
+	tenant, there := k.endpoints[id]
+	return grapnel.Endpoint{ID: id, Tenant: tenant}, there
 }
 
 func (k *known) Tenancy(tenant string) (grapnel.Tenancy, bool) {
@@ -111,7 +117,7 @@ func TestRequestsFindTheirCell(t *testing.T) {
 		&known{keys: map[string]string{"admin": "", "a": "acme", "m": "moving", "g": "going"}, sources: map[string]string{"src_a": "acme", "src_m": "moving"},
 			tenancies: map[string]grapnel.Tenancy{"initech": is("gone", "west"), "moving": is("sealed", "west"), "far": is("gone", "mars"), "going": is("gone", "west"),
 				"back": is("here", "west"), "lost": is("gone", "west"), "twice": is("gone", "west")}},
-		&known{keys: map[string]string{"old": "", "i": "initech", "m": "moving", "g": "going"}, sources: map[string]string{"src_i": "initech", "src_m": "moving"},
+		&known{keys: map[string]string{"old": "", "i": "initech", "m": "moving", "g": "going"}, sources: map[string]string{"src_i": "initech", "src_m": "moving"}, endpoints: map[string]string{"ep_i": "initech"},
 			tenancies: map[string]grapnel.Tenancy{"initech": is("here", "home"), "moving": is("arrived", "home"), "going": is("arrived", "home"), "back": is("gone", "home"),
 				"lost": is("gone", "home"), "twice": is("gone", "east")}},
 		&known{keys: map[string]string{"e": "eastern"}, tenancies: map[string]grapnel.Tenancy{"eastern": is("here", "home"), "twice": is("here", "west")}},
@@ -149,6 +155,9 @@ func TestRequestsFindTheirCell(t *testing.T) {
 		{"admin asks for a tenant that two send away", "admin", "", "GET", "/?tenant=lost", "", 421, "west"},
 		{"admin asks for what another cell has", "admin", "", "GET", "/only/east", "", 200, "east"},
 		{"admin changes what another cell has", "admin", "", "PATCH", "/only/west", "the body", 200, "west"},
+		{"admin asks for a list about an endpoint elsewhere", "admin", "", "GET", "/?endpoint=ep_i&status=failed", "", 200, "west"},
+		{"admin asks for a list about a source elsewhere", "admin", "", "GET", "/?source=src_i", "", 200, "west"},
+		{"admin asks for a list about an endpoint that nobody has", "admin", "", "GET", "/?endpoint=ep_x", "", 200, "home"},
 		{"admin asks for what nobody has", "admin", "", "GET", "/only/mars", "", 404, "home"},
 		{"a body that is too long to be kept", "admin", "", "PATCH", "/only/west", long, 404, "home"},
 		{"a body that is too long, and right where it came", "admin", "", "PATCH", "/only/home", long, 200, "home"},

@@ -128,7 +128,7 @@ func (c *cell) face(s *Server, metrics http.Handler) http.Handler {
 			return egress.CheckURL(url, egress.URLRules{Allow: o.EgressAllow, HTTPSOnly: o.HTTPSOnly})
 		},
 		CheckHeaders: egress.CheckHeaders,
-		Queues:       c.queues,
+		Queues:       c.counter(s),
 		Ingest:       c.ingress,
 		Outboxes:     c.relays,
 		Replays:      c.replays,

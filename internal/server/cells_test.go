@@ -1,0 +1,324 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/store/postgres/pgtest"
+)
+
+// inCell is a client with the admin key that names a cell.
+func (r running) inCell(t *testing.T, cell string) *client.Client {
+	t.Helper()
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	c, err := client.New(client.Options{Server: r.URL(), Key: testKey, Cell: cell, HTTP: &http.Client{Transport: transport}, Retries: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// answered is the status with which a call was refused; 0: it was not.
+func answered(t *testing.T, err error) int {
+	t.Helper()
+	var refused *client.Error
+	if err != nil && !errors.As(err, &refused) {
+		t.Fatal(err)
+	}
+	if err == nil {
+		return 0
+	}
+	return refused.Status
+}
+
+// receiving is an endpoint that passes on the ids of events.
+func receiving(t *testing.T) (url string, got chan string) {
+	got = make(chan string, 1000)
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r.Header.Get("webhook-id") }))
+	t.Cleanup(s.Close)
+	return s.URL, got
+}
+
+// One process, two files: each is a store of its own, one key opens both, and what is counted says in which.
+func TestTwoCells(t *testing.T) {
+	dir := t.TempDir()
+	o := options(dir)
+	o.AdminKey = testKey
+	o.Cells = []CellOptions{{"west", "sqlite:" + filepath.Join(dir, "west", "grapnel.db")}}
+	s := start(t, o)
+	url, got := receiving(t)
+	c, west := s.client(t, testKey), s.inCell(t, "west")
+	if _, err := c.CreateEndpoint(t.Context(), client.NewEndpoint{URL: url}); err != nil {
+		t.Fatal(err)
+	}
+	p, err := c.Publish(t.Context(), client.NewEvent{Type: "a.b", Data: []byte("1")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if id := <-got; id != p.ID {
+		t.Errorf("%s has arrived, not %s", id, p.ID)
+	}
+
+	// Nothing of a tenant that is at home comes to be anywhere else.
+	if _, err := west.CreateEndpoint(t.Context(), client.NewEndpoint{URL: url}); answered(t, err) != http.StatusMisdirectedRequest {
+		t.Errorf("an endpoint in the other cell: %v", err)
+	}
+	if _, err := west.CreateKey(t.Context(), client.NewKey{Name: "k", Scopes: []grapnel.Scope{grapnel.ScopeRead}}); answered(t, err) != http.StatusMisdirectedRequest {
+		t.Errorf("a key of no tenant in the other cell: %v", err)
+	}
+	for cell, want := range map[string]int{"": 1, "home": 1, "west": 0} {
+		if l, err := s.inCell(t, cell).Endpoints(t.Context(), client.EndpointFilter{}); err != nil || len(l.Data) != want {
+			t.Errorf("in cell %q there are %+v, %v", cell, l, err)
+		}
+	}
+	if _, err := s.inCell(t, "mars").Endpoints(t.Context(), client.EndpointFilter{}); answered(t, err) != http.StatusBadRequest {
+		t.Errorf("a cell that there is not: %v", err)
+	}
+	if l, err := c.Tenants(t.Context(), 0, ""); err != nil || len(l.Data) != 1 || l.Data[0].Cell != "home" || l.Data[0].Tenant != "default" {
+		t.Errorf("tenants are %+v, %v", l, err)
+	}
+	if _, err := c.MoveTenant(t.Context(), "default", "west", ""); answered(t, err) != http.StatusUnprocessableEntity || !strings.Contains(err.Error(), "PostgreSQL") {
+		t.Errorf("moving between files: %v", err)
+	}
+
+	m := member{running: s}
+	for name, want := range map[string]float64{`grapnel_events_accepted_total{cell="home"}`: 1, `grapnel_events_accepted_total{cell="west"}`: 0,
+		`grapnel_store_full{cell="west"}`: 0, `grapnel_egress_requests_fresh_total`: 1, `grapnel_replays{cell="west",status="running"}`: 0} {
+		if n := m.measured(t, name); n != want {
+			t.Errorf("%s is %v, want %v", name, n, want)
+		}
+	}
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
+	}
+	// Both stores were closed, and the second one has no key of its own.
+	if left, err := os.ReadDir(filepath.Join(dir, "west")); err != nil || len(left) == 0 {
+		t.Errorf("%v, %v", left, err)
+	}
+	o.Store, o.Cells = o.Cells[0].Store, nil
+	alone := start(t, o)
+	if opens(t, alone, "another key, of nobody") || !opens(t, alone, testKey) {
+		t.Error("the other store by itself should be as any other")
+	}
+}
+
+// What is wrong with cells is said before anything is touched.
+func TestCellsThatCannotBe(t *testing.T) {
+	for what, tc := range map[string]struct {
+		cells []CellOptions
+		want  string
+	}{
+		"a name that is none": {[]CellOptions{{"West", "sqlite:w.db"}}, `"West" is no name`},
+		"no name":             {[]CellOptions{{"", "sqlite:w.db"}}, "is no name"},
+		"a long name":         {[]CellOptions{{strings.Repeat("x", 33), "sqlite:w.db"}}, "is no name"},
+		"home":                {[]CellOptions{{"home", "sqlite:w.db"}}, "home is the cell of --store"},
+		"two of a name":       {[]CellOptions{{"west", "sqlite:w.db"}, {"west", "sqlite:x.db"}}, "two of the name west"},
+		"two of a file":       {[]CellOptions{{"west", "sqlite:w.db"}, {"east", "sqlite:./w.db"}}, "west and east are the same"},
+		"home's file":         {[]CellOptions{{"west", "sqlite:data/grapnel.db"}}, "home and west are the same"},
+		"no store":            {[]CellOptions{{"west", ""}}, "--cell west"},
+		"a wrong URL":         {[]CellOptions{{"west", "postgres://a:hunter2@h:port/db"}}, "--cell west"},
+	} {
+		dir := t.TempDir()
+		t.Chdir(dir)
+		o := options("")
+		o.Store, o.Cells = "sqlite:data/grapnel.db", tc.cells
+		s, err := Open(t.Context(), o)
+		if err == nil {
+			_ = run(t, s).stop()
+			t.Fatalf("%s: it was opened", what)
+		}
+		if !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "hunter2") || grapnel.CodeOf(err) != grapnel.CodeInvalid {
+			t.Errorf("%s: %v", what, err)
+		}
+		if left, _ := os.ReadDir(dir); len(left) > 0 {
+			t.Errorf("%s: it left %v behind", what, left)
+		}
+	}
+}
+
+// A cell that cannot be opened is named, and the others are closed again.
+func TestCellThatIsInUse(t *testing.T) {
+	dir := t.TempDir()
+	other := options(filepath.Join(dir, "other"))
+	first := start(t, other)
+	o := options(dir)
+	o.Cells = []CellOptions{{"west", other.Store}}
+	if _, err := Open(t.Context(), o); err == nil || !strings.Contains(err.Error(), "cell west") || !strings.Contains(err.Error(), "in use") {
+		t.Errorf("a cell that another server has: %v", err)
+	}
+	if err := first.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := start(t, o).stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// town is two databases in one PostgreSQL, and the options of a server that serves both.
+func town(t *testing.T) (Options, *pgtest.Server) {
+	t.Helper()
+	db, err := pgtest.Start(t.Context(), pgtest.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Chdir(t.TempDir()) // where the admin key goes
+	o := options("")
+	o.AdminKey, o.Lease = testKey, LeastLease
+	if o.Store, err = db.Create(t.Context(), "home"); err != nil {
+		t.Fatal(err)
+	}
+	url, err := db.Create(t.Context(), "west")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Cells = []CellOptions{{"west", url}}
+	return o, db
+}
+
+// moves takes a tenant to a cell and waits until it is there.
+func moves(t *testing.T, c *client.Client, tenant, to string) {
+	t.Helper()
+	if _, err := c.MoveTenant(t.Context(), tenant, to, "for the test"); err != nil {
+		t.Fatal(err)
+	}
+	limit := time.Now().Add(30 * time.Second)
+	for {
+		is, err := c.Tenant(t.Context(), tenant)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if is.Settled() && is.Cell == to {
+			return
+		}
+		if time.Now().After(limit) {
+			t.Fatalf("it is %+v", is)
+		}
+	}
+}
+
+// Whatever is asked about a tenant reaches it where it is, with its own keys and with one that is everybody's.
+func TestTenantInAnotherCell(t *testing.T) {
+	o, _ := town(t)
+	s := start(t, o)
+	ctx, c := t.Context(), s.inCell(t, "")
+	poll(t, "all shards have a node", func() bool {
+		return settled(member{s, c, nil}.status(t), 1) && settled(member{s, s.inCell(t, "west"), nil}.status(t), 1)
+	})
+	url, got := receiving(t)
+	k, err := c.CreateKey(ctx, client.NewKey{Name: "acme", Scopes: []grapnel.Scope{grapnel.ScopeAdmin}, Tenant: "acme"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	acme := s.client(t, k.Secret)
+	made := func(c *client.Client, tenant string) (*client.Endpoint, *client.Source) {
+		t.Helper()
+		ep, err := c.CreateEndpoint(ctx, client.NewEndpoint{URL: url, Tenant: tenant, EventTypes: []string{"a.*"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		src, err := c.CreateSource(ctx, client.NewSource{Name: "hub-" + ep.ID, Tenant: tenant, Verify: client.NewVerify{Scheme: "github", Secret: "first"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ep, src
+	}
+	before, hub := made(acme, "")
+	if _, err := c.CreateQueue(ctx, client.NewQueue{Name: "jobs", Tenant: "acme"}); err != nil {
+		t.Fatal(err)
+	}
+	ep, _ := made(c, "")
+	n := 0
+	arrives := func(c *client.Client, tenant string) string {
+		t.Helper()
+		n++
+		p, err := c.Publish(ctx, client.NewEvent{Type: "a.b", Data: fmt.Appendf(nil, "%d", n), Tenant: tenant})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if id := <-got; id != p.ID {
+			t.Errorf("%s has arrived, not %s", id, p.ID)
+		}
+		return p.ID
+	}
+	early := arrives(acme, "")
+	arrives(c, "acme")
+	arrives(c, "")
+
+	for _, cell := range []string{"west", "home"} {
+		moves(t, c, "acme", cell)
+		arrives(acme, "")
+		arrives(c, "acme")
+		arrives(c, "")
+		if taken := s.hub(t, hub, "first").send("from "+cell, `{"n":1}`); taken.status >= 300 {
+			t.Errorf("in %s a webhook is answered %+v", cell, taken)
+		}
+		// By id, with the admin key: read, change, order.
+		if e, err := c.Event(ctx, early); err != nil || e.Tenant != "acme" || len(e.Deliveries) != 2 {
+			t.Errorf("in %s the first event is %+v, %v", cell, e, err)
+		}
+		if e, err := c.PauseEndpoint(ctx, before.ID, "moved"); err != nil || e.Status != grapnel.EndpointPaused {
+			t.Errorf("in %s pausing: %+v, %v", cell, e, err)
+		}
+		if e, err := acme.ResumeEndpoint(ctx, before.ID, "moved"); err != nil || e.Status != grapnel.EndpointEnabled {
+			t.Errorf("in %s resuming: %+v, %v", cell, e, err)
+		}
+		if l, err := c.Endpoints(ctx, client.EndpointFilter{Tenant: "acme"}); err != nil || len(l.Data) != 1 || l.Data[0].ID != before.ID {
+			t.Errorf("in %s its endpoints are %+v, %v", cell, l, err)
+		}
+		if m, err := c.Next(ctx, "jobs", client.Take{}); err != nil || len(m) != 1 {
+			t.Errorf("in %s the queue gives %+v, %v", cell, m, err)
+		} else if err := c.Ack(ctx, m[0].Lease); err != nil {
+			t.Errorf("in %s what came of it: %v", cell, err)
+		}
+		m, err := c.Next(ctx, "jobs", client.Take{Max: 2})
+		if err != nil || len(m) != 2 {
+			t.Fatalf("in %s the queue gives %+v, %v", cell, m, err)
+		}
+		if _, err := c.Extend(ctx, m[0].Lease, time.Minute); err != nil {
+			t.Errorf("in %s a lease is not longer: %v", cell, err)
+		}
+		by := s.consumer(t)
+		if got := by.must(http.StatusOK, http.MethodPost, "/v1/leases/settle", fmt.Sprintf(`{"acks":[%q,%q,"lse_none"]}`, m[0].Lease, m[1].Lease)); got["settled"] != 2.0 {
+			t.Errorf("in %s of three leases: %v", cell, got)
+		}
+		if l, err := c.Deliveries(ctx, client.DeliveryFilter{Endpoint: before.ID}); err != nil || len(l.Data) == 0 {
+			t.Errorf("in %s the endpoint has deliveries %+v, %v", cell, l, err)
+		}
+		if _, err := c.CreateKey(ctx, client.NewKey{Name: "later", Scopes: []grapnel.Scope{grapnel.ScopeRead}, Tenant: "acme"}); err != nil {
+			t.Errorf("in %s a key: %v", cell, err)
+		}
+		// One request, two cells: none of it is taken.
+		both := []client.NewEvent{{Type: "c.d", Data: []byte("1"), Tenant: "acme"}, {Type: "c.d", Data: []byte("1")}}
+		if _, err := c.PublishBatch(ctx, both); (answered(t, err) == http.StatusMisdirectedRequest) != (cell == "west") {
+			t.Errorf("in %s a batch of two tenants: %v", cell, err)
+		}
+		if e, err := c.Endpoint(ctx, ep.ID); err != nil || e.Tenant != "default" {
+			t.Errorf("in %s the endpoint of home is %+v, %v", cell, e, err)
+		}
+		if answer := answered(t, c.DeleteEndpoint(ctx, "ep_none", "")); answer != http.StatusNotFound {
+			t.Errorf("in %s what is nowhere is answered %d", cell, answer)
+		}
+	}
+	m := member{running: s}
+	if n := m.measured(t, `grapnel_events_accepted_total{cell="west"}`); n != 3 {
+		t.Errorf("west has accepted %v", n)
+	}
+	if err := s.stop(); err != nil {
+		t.Error(err)
+	}
+}
