@@ -44,10 +44,21 @@ func (s *Store) Import(ctx context.Context, from store.Store, t grapnel.Tenancy,
 	}
 	a := &arrival{store: s, tenancy: t, progress: progress}
 	err := embedded.itself().leaving(ctx, func(there pgx.Tx) error {
-		return pgx.BeginFunc(ctx, s.pool, func(here pgx.Tx) error {
-			a.from, a.to = there, here
-			return a.arrive(ctx)
-		})
+		here, err := s.pool.Begin(ctx)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = here.Rollback(context.WithoutCancel(ctx)) }() // of nothing, once it is committed
+		a.from, a.to = there, here
+		if err := a.arrive(ctx); err != nil {
+			return err
+		}
+		if err := here.Commit(ctx); err != nil && stateOf(err) == "" {
+			return fmt.Errorf("%w: %w", errUnknown, err)
+		} else if err != nil {
+			return err
+		}
+		return nil
 	})
 	if err != nil {
 		return store.Imported{}, moveError(ctx, err)
@@ -63,6 +74,8 @@ func (s *Store) leaving(ctx context.Context, do func(pgx.Tx) error) error {
 func moveError(ctx context.Context, err error) error {
 	var refused *pgconn.PgError
 	switch {
+	case errors.Is(err, errUnknown):
+		return err
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.As(err, &refused) && refused.Code == stateUnique:

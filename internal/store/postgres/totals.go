@@ -207,7 +207,7 @@ func readTotals(rows pgx.Rows, take func(hour int64, whole bool, sum *grapnel.To
 // Rows of hours that are over, and those of hours that are not kept as such any more, are taken out, so that they can be put back as one.
 const (
 	settleQuery = `DELETE FROM total WHERE (at, target, tenant, slot, whole) IN (
-			SELECT at, target, tenant, slot, whole FROM total WHERE NOT whole AND (at < $1 OR at < $2 AND slot >= 0)
+			SELECT at, target, tenant, slot, whole FROM total WHERE NOT whole AND (at < $1 OR at < $2 AND slot >= 0) AND ` + unsealed + `
 			ORDER BY at, target, tenant, slot LIMIT 1000 FOR UPDATE)
 		RETURNING at, target, tenant, ` + totalColumns + `, latency`
 	settled = -1 // the slot of what is one row
