@@ -30,7 +30,7 @@ func capacityMain(args []string, out io.Writer) int {
 		{&h.Slots, "max-in-flight", "attempts at once, of each node"},
 		{&h.Writers, "writers", "transactions at once, of each node"},
 		{&l.Fanout, "endpoints", "that each event goes to"},
-		{&k.LogPublish, "log-event", "bytes of log for an event; 921 less than for 1 KiB if it is small"},
+		{&k.LogPublish, "log-event", "bytes of log for an event, its payload among them"},
 		{&k.LogDeliver, "log-delivery", "bytes of log for a delivery"},
 	} {
 		flags.IntVar(n.to, n.name, *n.to, n.usage)

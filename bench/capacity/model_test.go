@@ -138,7 +138,7 @@ func TestSeeds(t *testing.T) {
 	tenants := Tenants(1000, 1000, p.Skew)
 	play := func(seed uint64) Result {
 		p.Seed = seed
-		return p.Trial(tenants, Place(tenants, 1)[0], nil)
+		return p.Trial(tenants, Place(tenants, 1)[0])
 	}
 	if play(1) != play(1) || play(1) == play(2) {
 		t.Error("the same seed does not give the same result, or another one does")
@@ -151,7 +151,7 @@ func TestOverload(t *testing.T) {
 	p.Hardware.NodeCores, p.Hardware.DataCores = 1, 1
 	at := func(rate float64) Result {
 		tenants := Tenants(1000, rate, p.Skew)
-		return p.Trial(tenants, Place(tenants, 1)[0], func(l *Load) {
+		return p.Play(tenants, Place(tenants, 1)[0], func(l *Load) {
 			l.Dies, l.Burst, l.Until, l.Calm = 0, 0, 8*time.Second, 4*time.Second
 		})
 	}

@@ -263,8 +263,8 @@ func (n *node) recorded(d *delivery) {
 	c.after(again, func() { c.hint(d) })
 }
 
-// giving is how what is late gives way to what is on time: it has places, and how many there are follows from how long outcomes take to
-// become durable.
+// giving is how what is late gives way to what is on time, by the rules of internal/core/late.go: it has places, and how many there are
+// follows from how long outcomes take to become durable.
 type giving struct {
 	limit, used int
 	usual, now  time.Duration

@@ -44,8 +44,8 @@ func (p Plan) Report(loads []float64, out io.Writer) {
 		}
 	}
 	say("")
-	say("| events a second | tenants | the largest has | cells | machines | log of all | the fullest has | lag p99 | fullness | still waits where the node died | one cell short | fullness | cells if a hash places |")
-	say("|---|---|---|---|---|---|---|---|---|---|---|---|---|")
+	say("| events a second | tenants | the largest has | cells | machines | log of all | the fullest has | lag p99 | fullness | still waits where the node died | one cell short | lag p99 | fullness | cells if a hash places |")
+	say("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|")
 	rows := make([]string, len(loads))
 	for i, load := range loads {
 		all.Go(func() { rows[i] = p.row(kinds, best, load) })
@@ -75,18 +75,18 @@ func (p Plan) row(kinds []kind, best kind, load float64) string {
 	p.Hardware.Nodes = with.nodes
 	cells := need(tenants, with.rate, Place)
 	if cells == 0 {
-		return fmt.Sprintf("| %s | %s | %s | none: the largest tenant is more than a cell carries | | | | | | | | | |", count(load), count(float64(len(tenants))), count(tenants[0]))
+		return fmt.Sprintf("| %s | %s | %s | none: the largest tenant is more than a cell carries | | | | | | | | | | |", count(load), count(float64(len(tenants))), count(tenants[0]))
 	}
 	these, most := fullest(tenants, Place(tenants, cells))
-	got := p.Trial(tenants, these, nil)
+	got := p.Trial(tenants, these)
 	row := fmt.Sprintf("| %s | %s | %s/s | %d of %d nodes | %d | %s | %s/s | %s | %.0f %% | %s |", count(load), count(float64(len(tenants))), count(tenants[0]), cells, with.nodes,
 		cells*(with.nodes+1), rate(load*p.bytes()), count(most), short(got.Late), 100*p.fullness(got), count(float64(got.Waiting)))
 	if cells > 1 {
 		these, most = fullest(tenants, Place(tenants, cells-1))
-		less := p.Trial(tenants, these, nil)
-		row += fmt.Sprintf(" %s/s | %.0f %% |", count(most), 100*p.fullness(less))
+		less := p.Trial(tenants, these)
+		row += fmt.Sprintf(" %s/s | %s | %.0f %% |", count(most), short(less.Late), 100*p.fullness(less))
 	} else {
-		row += " – | – |"
+		row += " – | – | – |"
 	}
 	return row + fmt.Sprintf(" %d |", need(tenants, with.rate, Hash))
 }
@@ -113,34 +113,26 @@ func (p Plan) beyond(k kind, say func(string, ...any)) {
 	say("|---|---|---|---|---|---|")
 	times := []float64{1, 2, 3, 4}
 	rows := make([]Result, len(times))
-	last := make([]time.Duration, len(times))
+	var away Result
 	var all sync.WaitGroup
 	for i, x := range times {
 		all.Go(func() {
-			load := x * k.rate
-			tenants := Tenants(p.tenants(load), load, p.Skew)
-			l := p.Load
-			l.Rate, l.Seed, l.Endpoints = load, p.Seed, endpoints(tenants, Place(tenants, 1)[0], p.PerTarget)
-			l.Dies, l.Burst, l.Until, l.Calm = 0, 0, 10*time.Second, 5*time.Second
-			c := newCell(p.Costs, p.Hardware, l)
-			c.run()
-			rows[i] = c.result(p.MostLag)
-			if n := len(c.bins); n > 1 {
-				last[i] = c.bins[n-1].quantile(0.99)
-			}
+			tenants := Tenants(p.tenants(x*k.rate), x*k.rate, p.Skew)
+			rows[i] = p.Play(tenants, Place(tenants, 1)[0], func(l *Load) {
+				l.Dies, l.Burst, l.Calm, l.Until = 0, 0, 5*time.Second, 10*time.Second
+			})
 		})
 	}
-	var away Result
 	all.Go(func() {
 		tenants := Tenants(p.tenants(k.rate), k.rate, p.Skew)
-		away = p.Trial(tenants, Place(tenants, 1)[0], func(l *Load) {
+		away = p.Play(tenants, Place(tenants, 1)[0], func(l *Load) {
 			l.Dies, l.Burst, l.Away, l.Gone = 0, 0, 4*time.Second, 5*time.Second
 		})
 	})
 	all.Wait()
 	for i, x := range times {
 		r := rows[i]
-		say("| %s/s, %.0f times what it carries | %s | %.0f %% | %s | %.0f %% | %.0f %% |", count(x*k.rate), x, count(r.Taken), 100*r.Refused, short(last[i]), 100*r.Node, 100*r.Data)
+		say("| %s/s, %.0f times what it carries | %s | %.0f %% | %s | %.0f %% | %.0f %% |", count(x*k.rate), x, count(r.Taken), 100*r.Refused, short(r.Last), 100*r.Node, 100*r.Data)
 	}
 	say("")
 	say("Its database is away for %s: of the calls to publish %.0f %% are refused in the %s that are played; p99 of the lag %s.", "5 s",
