@@ -492,3 +492,92 @@ func TestOldDatabase(t *testing.T) {
 	}
 	balanced(t, s)
 }
+
+// TestDayGoesThroughAPooler that hands out connections for single transactions.
+func TestDayGoesThroughAPooler(t *testing.T) {
+	t.Parallel()
+	s := nodesAt(t, pooler(t).URL(made(t)), 1)[0]
+	dayGoesWhole(t, s)
+}
+
+// TestDayGoesBesideOthers who publish, and who read for long. A day that somebody reads stays until he is done; nobody else notices either.
+func TestDayGoesBesideOthers(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	all := nodesAt(t, url, 2)
+	s, beside := all[0], all[1]
+	const many = 300
+	var b store.Batch
+	b.Config = version(t, s)
+	for i := range many {
+		b.Events = append(b.Events, incomingTo(fmt.Sprint("old", i), fmt.Sprint("k", i%7), "ep_1"))
+	}
+	if _, err := s.Append(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := s.End(t.Context(), "ep_1", store.Ending{Status: grapnel.Failed, At: at(10)}, many); err != nil || n != many {
+		t.Fatal(n, err)
+	}
+	old, err := beside.DeliveryList(t.Context(), store.Everyone(), store.DeliveryQuery{Limit: 1})
+	if err != nil || len(old) != 1 {
+		t.Fatal(old, err)
+	}
+	day := cross(t, s)
+	publish(t, beside, incomingTo("new", "", "ep_1")) // it knows of both days from here on
+
+	over := make(chan struct{})
+	var others sync.WaitGroup
+	for n := range 4 {
+		others.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-over:
+					return
+				default:
+				}
+				in := incomingTo(fmt.Sprint("live", n, "-", i), fmt.Sprint("k", i%7), "ep_1")
+				if _, err := all[n%2].Append(context.Background(), store.Batch{Config: b.Config, Events: []store.Incoming{in}}); err != nil {
+					t.Error(err)
+					return
+				}
+				if _, err := beside.EventList(context.Background(), store.Everyone(), store.EventQuery{Limit: 3}); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	keep := store.Keep{Now: at(0).Add(30*aDay + 12*time.Hour), For: 30 * aDay, Slack: aDay}
+	purge := func(want int, days ...int64) {
+		t.Helper()
+		n, err := s.Purge(t.Context(), keep, 10)
+		if err != nil || n != want {
+			t.Errorf("purged %d (%v), want %d", n, err, want)
+		}
+		if there := tablesOf(t, s); !slices.Equal(there, days) {
+			t.Errorf("the days are %d, want %d", there, days)
+		}
+	}
+	on(t, url, func(reader *pgx.Conn) error {
+		tx, err := reader.Begin(t.Context())
+		if err != nil {
+			return err
+		}
+		if _, err := tx.Exec(t.Context(), "SELECT FROM event LIMIT 1"); err != nil {
+			return err
+		}
+		purge(0, day-1, day, day+1, day+2)
+		return tx.Rollback(t.Context())
+	})
+	purge(many, day, day+1, day+2)
+	close(over)
+	others.Wait()
+	done, err := beside.Record(t.Context(), []store.Change{deliver(store.Head{Delivery: old[0].Seq})})
+	if err != nil || done[0].Applied || done[0].Status != "" {
+		t.Errorf("recording what is gone, at a node that does not know: %+v, %v", done, err)
+	}
+	if done := publish(t, beside, incomingTo("old1", "", "ep_1")); done.Duplicate || done.Conflict {
+		t.Errorf("an id that is gone: %+v", done)
+	}
+	balanced(t, beside)
+}
