@@ -64,14 +64,15 @@ const slack = int64(time.Hour / time.Microsecond)
 const (
 	allKindsQuery  = "SELECT number, tenant, type FROM kind WHERE " + unsealed
 	oldEventsQuery = "SELECT seq, kind, accepted, first, last FROM event WHERE seq > $1 ORDER BY seq LIMIT $2"
-	partsQuery     = `SELECT u.event, p.seq, NULL::bigint, 0, '', '' FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) u(event, first, last)
-			CROSS JOIN LATERAL (SELECT * FROM pending WHERE event = u.event AND seq = ANY(ARRAY(SELECT generate_series(u.first, u.last)))) p
+	// partsQuery looks for the deliveries of each event by itself, and so in its own day.
+	partsQuery = `SELECT u.event, p.seq, NULL::bigint, 0, '', '' FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) u(event, first, last)
+			CROSS JOIN LATERAL (SELECT seq FROM pending WHERE event = u.event AND seq = ANY(ARRAY(SELECT generate_series(u.first, u.last))) OFFSET 0) p
 		UNION ALL SELECT r.event, p.seq, NULL, 0, '', '' FROM redelivery r JOIN pending p ON p.seq = r.delivery WHERE r.event = ANY($1)
 		UNION ALL SELECT u.event, f.seq, f.finished, f.target, f.status, (SELECT tenant FROM kind WHERE number = f.kind)
-			FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) u(event, first, last)
-			CROSS JOIN LATERAL (SELECT * FROM finished WHERE event = u.event AND seq BETWEEN u.first AND u.last AND seq = ANY(ARRAY(SELECT generate_series(u.first, u.last)))) f
+			FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) u(event, first, last) CROSS JOIN LATERAL (SELECT * FROM finished
+				WHERE event = u.event AND seq BETWEEN u.first AND u.last AND seq = ANY(ARRAY(SELECT generate_series(u.first, u.last))) OFFSET 0) f
 		UNION ALL SELECT r.event, f.seq, f.finished, f.target, f.status, (SELECT tenant FROM kind WHERE number = f.kind)
-			FROM redelivery r JOIN finished f ON f.seq = r.delivery WHERE r.event = ANY($1)
+			FROM redelivery r CROSS JOIN LATERAL (SELECT * FROM finished WHERE seq = r.delivery OFFSET 0) f WHERE r.event = ANY($1)
 		ORDER BY 1, 2`
 )
 
