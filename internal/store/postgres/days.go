@@ -289,8 +289,7 @@ func makeDay(ctx context.Context, tx pgx.Tx, number int64) error {
 	return err
 }
 
-const jumpSQL = `SELECT setval('delivery_number', greatest($1, d.last_value), false), setval('event_number', $1, false)
-	FROM delivery_number d, event_number e WHERE e.last_value < $1 AND to_regclass($2) IS NOT NULL`
+const jumpSQL = "SELECT setval('%[1]s', $1, false) FROM %[1]s WHERE last_value < $1 AND to_regclass($2) IS NOT NULL"
 
 // jump lets numbers go on in the range of a day. Nobody writes meanwhile, so what was written before it is seen by all that comes after it, and
 // no transaction has numbers of two days.
@@ -298,8 +297,13 @@ func jump(ctx context.Context, tx pgx.Tx, day int64) error {
 	if _, err := tx.Exec(ctx, aloneLock, lockClass, lockConfiguration); err != nil {
 		return err
 	}
-	_, err := tx.Exec(ctx, jumpSQL, begins(day), tableOf("event", day))
-	return err
+	// Where events are says which day it is, so theirs comes last.
+	for _, sequence := range []string{"delivery_number", "event_number"} {
+		if _, err := tx.Exec(ctx, fmt.Sprintf(jumpSQL, sequence), begins(day), tableOf("event", day)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 const (

@@ -90,6 +90,25 @@ func TestDaysBegin(t *testing.T) {
 	}
 }
 
+// TestMidnight is noticed by whoever writes next, by the clock of the database; it takes nobody back.
+func TestMidnight(t *testing.T) {
+	t.Parallel()
+	all := nodes(t, 2)
+	today := all[0].days.known.Load().current
+	for _, s := range all {
+		for _, day := range []int64{today + 1, today} {
+			s.days.clock.Store(midnight(day).UnixMicro())
+			s.daily()
+			if c := s.days.known.Load(); c.current != today+1 || c.newest() != today+1+ahead {
+				t.Errorf("at midnight of day %d: %+v", day, c)
+			}
+		}
+	}
+	if e := publish(t, all[0], incomingTo("a", "", "ep_1")); dayOf(e.Seq) != today+1 {
+		t.Errorf("the number is of day %d, want %d", dayOf(e.Seq), today+1)
+	}
+}
+
 // TestDayThatCannotBegin does not keep anybody from publishing: numbers go on in the day before, and the day begins when it can.
 func TestDayThatCannotBegin(t *testing.T) {
 	t.Parallel()

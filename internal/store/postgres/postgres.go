@@ -17,8 +17,10 @@
 // Errors: one with a code means that nothing was written. CodeUnavailable is the one for a database that cannot be reached or gave up a
 // transaction that was not about to commit. When the answer to a commit is lost, the error has no code: nobody knows.
 //
-// What is not promised: that a purge leaves no byte in the database's files; PostgreSQL overwrites what was removed when it needs the
-// room. And commits are as durable as the server makes them: Open refuses one that does not sync.
+// What is over is in tables of a day each (days.go), and goes with its day (daysclear.go).
+//
+// What is not promised: that a purge leaves no byte in the database's files. What goes with its day goes with its files; what is removed row by row
+// PostgreSQL overwrites when it needs the room. And commits are as durable as the server makes them: Open refuses one that does not sync.
 package postgres
 
 import (
