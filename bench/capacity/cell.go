@@ -211,7 +211,7 @@ func (c *cell) begun(d *delivery) {
 	}
 	c.lag.add(lag)
 	c.took.add(c.now - d.born)
-	second := int(c.now / time.Second)
+	second := int(max(c.now-1, 0) / time.Second) // what waits in the end belongs to the last second
 	for len(c.bins) <= second {
 		c.bins = append(c.bins, histogram{})
 	}

@@ -55,8 +55,10 @@ func (p Plan) Report(loads []float64, out io.Writer) {
 		say("%s", row)
 	}
 	say("")
-	p.Hardware.Nodes = best.nodes
-	p.beyond(best, say)
+	if best.rate > 0 {
+		p.Hardware.Nodes = best.nodes
+		p.beyond(best, say)
+	}
 }
 
 // bytes of log for each event.
@@ -75,7 +77,7 @@ func (p Plan) row(kinds []kind, best kind, load float64) string {
 	p.Hardware.Nodes = with.nodes
 	cells := need(tenants, with.rate, Place)
 	if cells == 0 {
-		return fmt.Sprintf("| %s | %s | %s | none: the largest tenant is more than a cell carries | | | | | | | | | | |", count(load), count(float64(len(tenants))), count(tenants[0]))
+		return fmt.Sprintf("| %s | %s | %s | none: one tenant is more than a cell carries | | | | | | | | | | |", count(load), count(float64(len(tenants))), count(tenants[0]))
 	}
 	these, most := fullest(tenants, Place(tenants, cells))
 	got := p.Trial(tenants, these)
