@@ -41,20 +41,29 @@ type street struct {
 	leave  chan struct{}
 	calls  atomic.Int64 // of Publish
 	asked  atomic.Int64 // calls of Healths
-	cached atomic.Pointer[store.Config]
+	mu     sync.Mutex
+	cached *store.Config // what config has read; nil: it has changed since
 	t      testing.TB
 }
 
 func (s *street) config() store.Config {
-	if c := s.cached.Load(); c != nil {
-		return *c
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cached == nil {
+		c, err := s.Config(context.Background())
+		if err != nil {
+			panic(err)
+		}
+		s.cached = &c
 	}
-	c, err := s.Config(context.Background())
-	if err != nil {
-		panic(err)
-	}
-	s.cached.Store(&c)
-	return c
+	return *s.cached
+}
+
+// forget has the configuration read again. It waits for who reads it, or they would remember what it was.
+func (s *street) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cached = nil
 }
 
 func (s *street) Publish(ctx context.Context, events []store.Incoming, once *store.Once) (store.Accepted, error) {
@@ -162,7 +171,7 @@ func (s *street) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.
 	if s.broken != nil {
 		return store.Put{}, s.broken
 	}
-	defer s.cached.Store(nil)
+	defer s.forget()
 	return s.Store.PutEndpoint(ctx, scope, ep, with)
 }
 
@@ -170,7 +179,7 @@ func (s *street) PutSource(ctx context.Context, scope store.Scope, src grapnel.S
 	if s.broken != nil {
 		return store.Put{}, s.broken
 	}
-	defer s.cached.Store(nil)
+	defer s.forget()
 	return s.Store.PutSource(ctx, scope, src, with)
 }
 
@@ -180,7 +189,7 @@ func (s *street) DeleteSource(ctx context.Context, scope store.Scope, id string,
 			return store.Put{}, grapnel.Errorf(grapnel.CodeConflict, "endpoint %s takes only what comes in through this source", ep.ID)
 		}
 	}
-	defer s.cached.Store(nil)
+	defer s.forget()
 	return s.Store.DeleteSource(ctx, scope, id, with)
 }
 
@@ -203,17 +212,17 @@ func (s *street) Sources(scope store.Scope) (all []grapnel.Source) {
 }
 
 func (s *street) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, once *store.Once) (store.Put, error) {
-	defer s.cached.Store(nil)
+	defer s.forget()
 	return s.Store.PutPolicy(ctx, scope, p, once)
 }
 
 func (s *street) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, once *store.Once) (store.Put, error) {
-	defer s.cached.Store(nil)
+	defer s.forget()
 	return s.Store.PutKey(ctx, scope, k, once)
 }
 
 func (s *street) DeleteKey(ctx context.Context, scope store.Scope, id string) error {
-	defer s.cached.Store(nil)
+	defer s.forget()
 	return s.Store.DeleteKey(ctx, scope, id)
 }
 
@@ -222,7 +231,7 @@ func (s *street) DeleteEndpoint(ctx context.Context, scope store.Scope, id strin
 	if !ok {
 		return store.ErrNotFound("endpoint")
 	}
-	defer s.cached.Store(nil)
+	defer s.forget()
 	ep.DeletedAt = s.now()
 	_, err := s.Store.PutEndpoint(ctx, scope, ep, store.With{Audit: &grapnel.AuditEntry{At: s.now(), Tenant: ep.Tenant, Actor: by.Actor,
 		Verb: grapnel.VerbDelete, Endpoint: id, Reason: by.Reason}})
@@ -237,7 +246,7 @@ func (s *street) DeletePolicy(ctx context.Context, scope store.Scope, id string)
 			}
 		}
 	}
-	defer s.cached.Store(nil)
+	defer s.forget()
 	return s.Store.DeletePolicy(ctx, scope, id)
 }
 
