@@ -152,3 +152,65 @@ func TestCellIsNamed(t *testing.T) {
 		}
 	}
 }
+
+// The whole of it by commands: a server of two databases, a tenant that is moved, and found where it is.
+func TestTenantsAgainstTheServer(t *testing.T) {
+	db := postgres(t)
+	urls := map[string]string{}
+	for _, name := range []string{"home", "west"} {
+		url, err := db.Create(t.Context(), "cell_"+name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		urls[name] = url
+	}
+	t.Chdir(t.TempDir()) // where the admin key goes
+	p := launch(t, map[string]string{"GRAPNEL_ADMIN_KEY": adminKey, "GRAPNEL_STORE": urls["home"], "GRAPNEL_CELL": "west=" + urls["west"],
+		"GRAPNEL_EGRESS_ALLOW": "127.0.0.0/8"},
+		"serve", "--listen", "127.0.0.1:0")
+	env := map[string]string{"GRAPNEL_SERVER": p.url, "GRAPNEL_KEY": adminKey}
+	call := func(args ...string) string {
+		t.Helper()
+		got := invoke(t, env, "", args...)
+		if got.code != 0 {
+			t.Fatalf("%v: %+v", args, got)
+		}
+		return strings.TrimSpace(got.out)
+	}
+	endpoint := call("endpoints", "create", "http://127.0.0.1:9/", "--tenant", "acme", "-o", "name")
+	call("endpoints", "pause", endpoint)
+	event := call("send", "a.b", "-d", "1", "--tenant", "acme", "-o", "name")
+
+	if got := call("tenants", "move", "acme", "--to", "west", "--wait", "--yes", "--jq", ".cell, .state, .from"); got != "west\nhere\nhome" {
+		t.Errorf("it is in %q", got)
+	}
+	if got := call("tenants", "list", "--jq", ".data[] | .tenant, .cell"); got != "acme\nwest" {
+		t.Errorf("listed as %q", got)
+	}
+	if got := call("endpoints", "list", "--cell", "west", "-o", "name"); got != endpoint {
+		t.Errorf("in west there is %q", got)
+	}
+	if got := call("endpoints", "list", "--cell", "home", "-o", "name") + call("endpoints", "list", "-o", "name"); got != "" {
+		t.Errorf("at home there is %q", got)
+	}
+	if got := call("deliveries", "list", "--endpoint", endpoint, "--jq", ".data[] | .event_id, .status"); got != event+"\nheld" {
+		t.Errorf("its deliveries are %q", got)
+	}
+	if got := call("events", "show", event, "--jq", ".tenant"); got != "acme" {
+		t.Errorf("its event is %q", got)
+	}
+	if home, west := call("cluster", "status", "-o", "name"), call("cluster", "status", "--cell", "west", "-o", "name"); home != west || home == "" {
+		t.Errorf("the nodes are %q and %q", home, west)
+	}
+	if got := call("audit", "--tenant", "acme", "--jq", ".data[] | select(.verb == \"move\").reason"); got != "came from cell home to cell west\nto cell west" {
+		t.Errorf("the audit says %q", got)
+	}
+	for args, code := range map[string]int{"tenants stay acme": 5, "tenants move acme --to west --yes": 5, "tenants move acme --to mars --yes": 2, "endpoints list --cell mars": 2} {
+		if got := invoke(t, env, "", strings.Fields(args)...); got.code != code {
+			t.Errorf("%s: %+v", args, got)
+		}
+	}
+	if got := p.stop(); got.code != 0 {
+		t.Errorf("%+v", got)
+	}
+}
