@@ -1,0 +1,108 @@
+package postgres
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// drawFrom lets numbers be drawn from a day on, as if it were that day. Of one that is over there are numbers already, somewhere.
+func drawFrom(t *testing.T, s *Store, day int64) {
+	t.Helper()
+	make := makeDay
+	if day == 0 {
+		make = makeFirst
+	}
+	err := s.inDays(t.Context(), func(tx pgx.Tx) error { return make(t.Context(), tx, day) })
+	for _, sequence := range []string{"event_number", "delivery_number"} {
+		if err == nil {
+			_, err = s.pool.Exec(t.Context(), raise, sequence, begins(day)+100)
+		}
+	}
+	if err == nil {
+		_, err = s.readDays(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestMoveOverDays brings days that the other database does not have, those of before there were days among them, beside a node that knows nothing of it.
+func TestMoveOverDays(t *testing.T) {
+	t.Parallel()
+	a, all := nodes(t, 1)[0], nodes(t, 2)
+	b, other := all[0], all[1]
+	today := a.days.known.Load().current
+	a.days.chore.Lock()
+	a.days.again = time.Now().Add(time.Hour) // it is no day but the one that is said
+	a.days.chore.Unlock()
+	acme := settle(t, a, "acme")
+	settle(t, b, "zoe")
+	ids := make(map[int64]string)
+	var waits []int64
+	for _, day := range []int64{0, today - 40, today - 2, today} {
+		drawFrom(t, a, day)
+		ids[day] = grapnel.NewID(grapnel.EventPrefix, midnight(max(day, 1)).Add(time.Hour), bytes.NewReader([]byte(fmt.Sprintf("%010d", day))))
+		own := fmt.Sprint("own", day)
+		seq := acme.append(acme.event(ids[day], "", acme.endpoint), acme.event(own, "d", acme.endpoint)).Heads[0].Delivery
+		if dayOf(seq) != day {
+			t.Fatalf("number %d is of day %d, not %d", seq, dayOf(seq), day)
+		}
+		waits = append(waits, seq)
+	}
+	before := digests(t, a, "acme")
+	m := moving1(t, a, b, "acme", "m")
+	m.seal()
+	m.bring()
+	m.open()
+	same(t, rowsOf(digests(t, b, "acme")), rowsOf(before), "rows")
+	config, err := b.Config(t.Context())
+	acme.must(err)
+	by := config.Tenancies[0].Shifts[0].By
+	acme.Store = other
+	for day, id := range ids {
+		for _, id := range []string{id, fmt.Sprint("own", day)} {
+			if placed := acme.append(acme.event(id, map[bool]string{true: "d"}[id == fmt.Sprint("own", day)], acme.endpoint)).Events[0]; !placed.Duplicate {
+				t.Errorf("%s of day %d is %+v", id, day, placed)
+			}
+		}
+	}
+	for _, seq := range waits {
+		if dayOf(seq+by) != dayOf(seq) {
+			t.Errorf("%d has become %d, of another day", seq, seq+by)
+		}
+		if done := acme.record(store.Change{Delivery: seq + by, Expect: store.AnyAttempts, Status: grapnel.Delivered, At: at(70)}); !done[0].Applied {
+			t.Errorf("%d: %+v", seq+by, done)
+		}
+		if d, err := b.Delivery(t.Context(), store.Of("acme"), seq+by); err != nil || d.Status != grapnel.Delivered {
+			t.Errorf("%d: %+v, %v", seq+by, d, err)
+		}
+	}
+	m.erase(50)
+	isEmpty(t, a, "acme")
+
+	// And back, into days of which nothing is left but their tables.
+	back := moving1(t, b, a, "acme", "m2")
+	back.seal()
+	back.bring()
+	back.open()
+	back.erase(50)
+	same(t, digests(t, a, "acme")["event"].rows, before["event"].rows, "events that came back")
+	var names int
+	acme.must(b.pool.QueryRow(t.Context(), "SELECT count(*) FROM event_name WHERE id LIKE 'own%'").Scan(&names))
+	same(t, names, 0, "names that are left behind")
+	acme.Store = a
+	for day, id := range ids {
+		if placed := acme.append(acme.event(id, "", acme.endpoint)).Events[0]; !placed.Duplicate {
+			t.Errorf("%s of day %d is %+v", id, day, placed)
+		}
+	}
+	balanced(t, a)
+	balanced(t, b)
+}
