@@ -25,7 +25,7 @@ import (
 
 // movePatience is for transactions that may take hours, and be idle while the other database is busy.
 const movePatience = `SELECT set_config('idle_in_transaction_session_timeout', '0', true), set_config('statement_timeout', '0', true),
-	set_config('lock_timeout', '0', true), set_config('standard_conforming_strings', 'on', true)`
+	set_config('lock_timeout', '0', true), set_config('standard_conforming_strings', 'on', true), set_config('jit', 'off', true)`
 
 // itself is the store, whoever has embedded it.
 func (s *Store) itself() *Store { return s }

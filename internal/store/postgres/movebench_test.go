@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -23,9 +24,16 @@ func BenchmarkMove(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer func() { _ = own.Stop() }()
+	b.Run("Grapnel's ids", func(b *testing.B) { benchmarkMove(b, own, firstID(dayAt(time.Now().UnixMicro()))) })
+	b.Run("publishers' ids", func(b *testing.B) { benchmarkMove(b, own, "order-") })
+}
+
+// benchmarkMove moves events whose ids have a beginning.
+func benchmarkMove(b *testing.B, own *pgtest.Server, ids string) {
+	b.Helper()
 	var s [2]*Store
 	for i, name := range []string{"a", "b"} {
-		url, err := own.Create(b.Context(), fmt.Sprint(name, b.N))
+		url, err := own.Create(b.Context(), fmt.Sprint(name, ids, b.N))
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -41,12 +49,12 @@ func BenchmarkMove(b *testing.B) {
 		}
 	}
 	body := codec.EncodeAttempt(deliver(store.Head{}).Attempt)
-	err = pgx.BeginFunc(b.Context(), s[0].pool, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(b.Context(), s[0].pool, func(tx pgx.Tx) error {
 		for _, sql := range []string{
 			"INSERT INTO target (endpoint, shard) SELECT 'ep_' || n, 0 FROM generate_series(1, 10) n",
 			"INSERT INTO kind (tenant, type, source) VALUES ('acme', 'invoice.paid', '')",
-			fmt.Sprintf(`INSERT INTO event SELECT number + n, 'id' || n, (SELECT number FROM kind), 'key' || n %% 1000, 0, 0, number + n, number + n, 1, 'application/json', 0, 0, NULL,
-				convert_to(repeat(md5(n::text), 32), 'UTF8'), NULL FROM generate_series(1, %d) n, (SELECT last_value AS number FROM event_number) s`, b.N),
+			fmt.Sprintf(`INSERT INTO event SELECT number + n, '%s' || lpad(n::text, 16, '0'), (SELECT number FROM kind), 'key' || n %% 1000, 0, 0, number + n, number + n, 1, 'application/json', 0, 0, NULL,
+				convert_to(repeat(md5(n::text), 32), 'UTF8'), NULL FROM generate_series(1, %d) n, (SELECT last_value AS number FROM event_number) s`, ids, b.N),
 			fmt.Sprintf(`INSERT INTO finished SELECT number + n, (SELECT min(number) FROM target) + n %% 10, number + n, (SELECT number FROM kind), 0, 0, 0, 1, 0, 1000000, 1, 200, 'delivered', '', '', '',
 				'\x%x' FROM generate_series(1, %d) n, (SELECT last_value AS number FROM event_number) s`, body, b.N),
 			fmt.Sprintf(`INSERT INTO tally SELECT number, 'acme', 0, %d, 0, %[1]d, 0, 0, 0, 0 FROM target`, b.N/10),

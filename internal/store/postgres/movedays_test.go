@@ -57,7 +57,7 @@ func TestMoveOverDays(t *testing.T) {
 		waits = append(waits, seq)
 	}
 	before := digests(t, a, "acme")
-	m := moving1(t, a, b, "acme", "m")
+	m := newMove(t, a, b, "acme", "m")
 	m.seal()
 	m.bring()
 	m.open()
@@ -88,7 +88,7 @@ func TestMoveOverDays(t *testing.T) {
 	isEmpty(t, a, "acme")
 
 	// And back, into days of which nothing is left but their tables.
-	back := moving1(t, b, a, "acme", "m2")
+	back := newMove(t, b, a, "acme", "m2")
 	back.seal()
 	back.bring()
 	back.open()

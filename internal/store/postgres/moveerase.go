@@ -18,6 +18,8 @@ const (
 	// uncount takes the tenant out of the counts. What is not counted any more has not been made here, so it cannot be missing.
 	uncount = `WITH gone AS (DELETE FROM tally WHERE tenant = $1 RETURNING made - pending - delivered - failed - dropped - discarded - skipped AS n)
 		UPDATE ledger SET newest = ` + newestSQL + `, purged = purged - (SELECT coalesce(sum(n), 0) FROM gone)`
+	// nameKnown says whose it is what a program of before has learned; later it could not be found out.
+	nameKnown   = "UPDATE known k SET kind = e.kind FROM event e WHERE k.kind IS NULL AND e.seq = k.seq AND e.kind IN (SELECT number FROM kind WHERE tenant = $1)"
 	counts      = "SELECT EXISTS (SELECT FROM tally WHERE tenant = $1)"
 	boundsQuery = "SELECT first, last FROM tenancy WHERE tenant = $1"
 	// restoreTenant puts back what was known before.
@@ -26,8 +28,9 @@ const (
 	putBack = "INSERT INTO tenancy SELECT (json_populate_record(NULL::tenancy, $1::text::json)).*"
 )
 
-// erased are the tables that are emptied, in this order: those by whose rows others are found come last. With deliveries goes what hangs on them.
-var erased = []string{"audit", "answer", "aside", "total", "replay_item", "replay_progress", "replay", "known", "lease", "pending", "finished", "lane", "event"}
+// erased are the tables that are emptied, in this order: those by whose rows others are found come after them, and last the one in which the
+// tenant's have to be looked for. With deliveries goes what hangs on them.
+var erased = []string{"audit", "answer", "aside", "total", "replay_item", "replay_progress", "replay", "lease", "pending", "finished", "lane", "event", "known"}
 
 // erase is the statement that removes some rows.
 func (m *moving) erase(of *owned, limit int) string {
@@ -103,9 +106,13 @@ func (s *Store) Erase(ctx context.Context, tenant string, limit int) (removed in
 	return removed, nil
 }
 
+// discount is the first thing that is done.
 func discount(ctx context.Context, tx pgx.Tx, tenant string) error {
 	var some bool
 	if err := tx.QueryRow(ctx, counts, tenant).Scan(&some); err != nil || !some {
+		return err
+	}
+	if _, err := tx.Exec(ctx, nameKnown, tenant); err != nil {
 		return err
 	}
 	_, err := tx.Exec(ctx, uncount, tenant)

@@ -9,10 +9,9 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// A number that has a day has it in its high bits; lowBits tell what is of a day apart. All numbers of a kind become higher by the same, so they keep their
-// order, and by little, so they keep their days: by so much that what comes is above all that there is on any day. So numbers are free, and a tenant that is
-// taken to and fro does not use them up.
-const lowBits = dayBits
+// A number that has a day has it in its high bits (days.go). All numbers of a kind become higher by the same, so they keep their order, and by little, so they
+// keep their days: by so much that what comes is above all that there is on any day, and not at all if it is already. So numbers are free, and a tenant that
+// is taken to and fro does not use them up.
 
 // numbers are what numbers of one kind a tenant has.
 type numbers struct {
@@ -92,7 +91,7 @@ func (s *Store) reserve(ctx context.Context, there *held, by *shifts) (here held
 			}
 			used := given
 			if n.columns != "" {
-				used &= 1<<lowBits - 1
+				used &= 1<<dayBits - 1
 			}
 			for c := range strings.FieldsSeq(n.columns) {
 				table, column, _ := strings.Cut(c, ".")
@@ -106,7 +105,7 @@ func (s *Store) reserve(ctx context.Context, there *held, by *shifts) (here held
 			if n.is.last == 0 {
 				*n.by = 0
 			}
-			if n.is.high+*n.by >= 1<<lowBits {
+			if n.is.high+*n.by >= 1<<dayBits {
 				return grapnel.Errorf(grapnel.CodeConflict, "the numbers of a day are used up: the tenant can come once that day is forgotten")
 			}
 			n.is.first, n.is.last = n.is.first+*n.by, n.is.last+*n.by
@@ -117,7 +116,7 @@ func (s *Store) reserve(ctx context.Context, there *held, by *shifts) (here held
 		}
 		last["delivery_number"] = max(last["delivery_number"], here.newest)
 		// What is drawn at the same time is of the same day.
-		day := max(last["event_number"], last["delivery_number"]) >> lowBits << lowBits
+		day := max(last["event_number"], last["delivery_number"]) >> dayBits << dayBits
 		for _, sequence := range []string{"event_number", "delivery_number"} {
 			last[sequence] = max(last[sequence], day)
 		}

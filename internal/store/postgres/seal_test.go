@@ -2,6 +2,9 @@ package postgres
 
 import (
 	"errors"
+	"reflect"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,12 +12,14 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// writes are all calls that write what is of somebody. Each says what it is refused with when he is sealed; none of them is wrong otherwise.
-var writes = []struct {
+type write struct {
 	name string
 	do   func(h *household) error
 	want error // nil: nothing is refused, but nothing is written
-}{
+}
+
+// writes are all calls that write what is of somebody. Each says what it is refused with when he is sealed; none of them is wrong otherwise.
+var writes = []write{
 	{"Append", func(h *household) error {
 		_, err := h.Append(h.Context(), store.Batch{Config: version(h.T, h.Store), Events: []store.Incoming{h.event("new_"+h.tenant, "k", h.endpoint)}})
 		return err
@@ -137,6 +142,21 @@ var writes = []struct {
 		_, err := h.Unlearn(h.Context(), at(0), at(10_000), 1000)
 		return err
 	}, nil},
+}
+
+// reads are the calls that write nothing of anybody, or only of what is over by itself.
+var reads = strings.Fields(`Aside AsideList AuditList Candidates Close Config Counts Delivery DeliveryList DeliverySearch Event EventList Events Head Heads
+	Imbalance Lease LeaseList QueueCounts Recall Remember Replay ReplayItems ReplayList Standings StuckLanes Totals Version Waiting Forget`)
+
+func TestEveryWriteIsTried(t *testing.T) {
+	t.Parallel()
+	all := reflect.TypeFor[store.Store]()
+	for i := range all.NumMethod() {
+		name := all.Method(i).Name
+		if !slices.Contains(reads, name) && !slices.ContainsFunc(writes, func(w write) bool { first, _, _ := strings.Cut(w.name, " "); return first == name }) {
+			t.Errorf("nobody tries what %s does with who is sealed", name)
+		}
+	}
 }
 
 // TestSealed calls everything that writes, of a tenant that is sealed and of another one.
