@@ -322,3 +322,90 @@ func TestTenantInAnotherCell(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A cell without its database takes nothing with it but the word that the server is ready; and a server that is stopped waits for what is in flight in
+// all of its cells.
+func TestCellAwayAndAllOfThemDrained(t *testing.T) {
+	o, db := town(t)
+	proxy, err := db.NewProxy()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = proxy.Close() }()
+	o.Cells[0].Store = proxy.URL("west")
+	s := start(t, o)
+	ctx, c := t.Context(), s.inCell(t, "")
+	arrived, answer := make(chan string, 100), make(chan struct{})
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		arrived <- r.Header.Get("webhook-id")
+		<-answer
+	}))
+	defer receiver.Close()
+	ready := func() int {
+		status, _, _ := s.consumer(t).ask(http.MethodGet, "/readyz", "")
+		return status
+	}
+	publish := func(tenant string) (string, error) {
+		p, err := c.Publish(ctx, client.NewEvent{Type: "a.b", Data: []byte("1"), Tenant: tenant})
+		if err != nil {
+			return "", err
+		}
+		return p.ID, nil
+	}
+	poll(t, "it is ready", func() bool { return ready() == http.StatusOK })
+	moves(t, c, "acme", "west")
+	for _, tenant := range []string{"acme", "default"} {
+		if _, err := c.CreateEndpoint(ctx, client.NewEndpoint{URL: receiver.URL, Tenant: tenant}); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	proxy.Cut(true)
+	poll(t, "it is not ready", func() bool { return ready() == http.StatusServiceUnavailable })
+	if _, err := publish("acme"); answered(t, err) != http.StatusServiceUnavailable {
+		t.Errorf("without its cell's database: %v", err)
+	}
+	home, err := publish("default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if id := <-arrived; id != home {
+		t.Errorf("%s has arrived, not %s", id, home)
+	}
+	proxy.Cut(false)
+	poll(t, "it is ready again", func() bool { return ready() == http.StatusOK })
+	west := ""
+	poll(t, "what is published there is accepted", func() bool {
+		west, err = publish("acme")
+		return err == nil
+	})
+	for id := <-arrived; id != west; id = <-arrived { // one whose answer was lost may have come first
+	}
+
+	// One attempt is in flight in each cell.
+	ended := make(chan error, 1)
+	go func() { ended <- s.stop() }()
+	poll(t, "it is stopping", func() bool {
+		_, err := publish("default")
+		return err != nil
+	})
+	select {
+	case err := <-ended:
+		t.Fatalf("it ended while attempts were in flight: %v", err)
+	default:
+	}
+	close(answer)
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	again := start(t, o)
+	for _, id := range []string{home, west} {
+		e, err := again.inCell(t, "").Event(ctx, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := e.Deliveries[0]; d.Status != grapnel.Delivered || d.AttemptsMade != 1 {
+			t.Errorf("%s is %s after %d attempts", id, d.Status, d.AttemptsMade)
+		}
+	}
+}
