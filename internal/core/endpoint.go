@@ -42,6 +42,7 @@ type endpoint struct {
 	unended    *store.Ending // what was begun to be ended, and is not all ended
 	endAt      time.Time     // neither before this, after one that failed
 	over       bool          // everything that waited has been ended
+	late       time.Time     // when something late of it was attempted last
 	leaving    bool          // another node is to decide about it
 }
 

@@ -6,21 +6,29 @@ import "time"
 // quick endpoint takes as many as it is given: the slots would not bound that, but the processor and the store, and everything new would
 // stand in line with the rest.
 //
-// So while there are deliveries on time, those that are late share a number of places, each from its start until its outcome is durable.
+// So while there are deliveries on time, those that are late share a number of places, each from its start until its outcome is durable. They have as
+// many as those on time take, at least: what is late is not to be late for ever.
 // How many follows from how long outcomes take to become durable: what takes long takes long for everybody. With nobody on time there is
 // nobody to protect, and no limit.
+//
+// Whether it is the late ones that make it long is found out by leaving them out: now and then they get one place for a moment, and how long
+// outcomes take then is what is usual. A store that is slow, or busy with what is on time, is no reason to keep them waiting: it would be as slow
+// without them.
 type late struct {
-	places quota
-	begun  []begun // attempts that have taken a place, the oldest first; some are over
-	number int64   // of places ever taken
-	limit  int
-	usual  time.Duration // how long outcomes take to become durable when there is little to do
-	now    time.Duration // and lately
-	judged time.Time     // when the limit was looked at last
-	prompt time.Time     // when an attempt last began that was on time
+	places  quota
+	prompts int     // attempts on time that take up the machine as those with a place do
+	begun   []begun // attempts that have taken a place, or were on time, the oldest first; some are over
+	number  int64   // of attempts ever noted there
+	limit   int
+	usual   time.Duration // how long outcomes take to become durable with next to nothing late among them
+	now     time.Duration // and lately
+	judged  time.Time     // when the limit was looked at last
+	alone   int           // for so many looks there has been one place
+	found   time.Time     // when it was found out what is usual
+	prompt  time.Time     // when an attempt last began that was on time
 }
 
-// begun is an attempt that has taken a place.
+// begun is an attempt of which it matters how long it takes.
 type begun struct {
 	head  *head
 	place int64
@@ -32,7 +40,9 @@ const (
 	promptFor   = 2 * time.Second        // so long after the last attempt on time there is nobody to protect
 	lateRhythm  = 100 * time.Millisecond // how often the limit is looked at
 	lateGrowth  = 4                      // one place more for so many, each time that all is well
-	lateAllowed = time.Millisecond / 4   // so much longer than usual is too long
+	lateAllowed = time.Millisecond / 4   // so much longer than usual is too long, or half as long again if that is more
+	lateAlone   = 3                      // after so many looks with one place it is known what is usual
+	lateRenewed = 5 * time.Second        // for so long it is believed
 )
 
 func newLate() late { return late{limit: 1} }
@@ -44,43 +54,74 @@ func (ep *endpoint) isLate(now time.Time, h *head) bool {
 		(ep.gate.ramp.Recovering() || now.Sub(h.due) > lateAfter)
 }
 
+// behind says whether an endpoint has late ones of its own. What is on time there all the same, because it came while older ones were being read from
+// the store, needs no protection from them; else who is behind would be kept back by itself, and never catch up.
+func (ep *endpoint) behind(now time.Time) bool {
+	since := now.Sub(ep.late)
+	return 0 <= since && since < promptFor
+}
+
 // full says whether what is late has to wait.
 func (l *late) full(now time.Time) bool {
-	return l.places.used >= l.limit && now.Sub(l.prompt) < promptFor
+	return l.places.used >= l.room() && now.Sub(l.prompt) < promptFor
 }
+
+// room is how many places there are.
+func (l *late) room() int { return max(l.limit, l.prompts) }
 
 // took learns from an outcome that has become durable.
 func (l *late) took(now time.Time, d time.Duration, most int) {
-	if l.usual == 0 || d < l.usual {
-		l.usual = d
-	} else {
-		l.usual += l.usual / 4096 // what is usual changes, slowly
-	}
 	l.now += (d - l.now) / 16
 	if since := now.Sub(l.judged); since >= 0 && since < lateRhythm {
 		return
 	}
 	l.judged = now
-	if l.now > l.usual+lateAllowed {
-		l.limit = max(l.limit/2, 1)
-	} else {
+	before := l.limit
+	switch renew := now.Sub(l.found); {
+	case l.limit > 1 && (renew < 0 || renew > lateRenewed):
+		l.limit = 1
+	case l.limit > 1 && l.now > l.usual+max(lateAllowed, l.usual/2):
+		l.limit /= 2
+	case l.limit == 1 && l.alone < lateAlone:
+		l.alone++
+	case l.limit == 1:
+		l.usual, l.found = l.now, now
+		fallthrough
+	default:
 		l.limit = min(l.limit+1+l.limit/lateGrowth, max(most, 1))
+	}
+	if l.limit != before {
+		l.alone = 0
 	}
 }
 
 // take gives an attempt a place.
 func (l *late) take(now time.Time, h *head) {
 	l.places.used++
+	h.late = true
+	l.note(now, h)
+}
+
+// met takes note of an attempt that is on time.
+func (l *late) met(now time.Time, h *head) {
+	l.prompt = now
+	l.prompts++
+	h.prompt = true
+	l.note(now, h)
+}
+
+func (l *late) note(now time.Time, h *head) {
 	l.number++
-	h.late, h.place = true, l.number
+	h.place = l.number
 	l.begun = append(l.begun, begun{h, l.number, now})
 }
 
-// hung takes the places of attempts that hang: they do not burden the machine, and all that is late would wait for them.
+// hung takes the places of attempts that hang: they do not burden the machine, and all that is late would wait for them. Nor do those on time
+// that hang.
 func (c *Core) hung(now time.Time) {
 	for l := &c.late; len(l.begun) > 0; {
 		first := l.begun[0]
-		takes := first.head.late && first.head.place == first.place && first.head.phase == running
+		takes := (first.head.late || first.head.prompt) && first.head.place == first.place && first.head.phase == running
 		if takes && now.Sub(first.at) < tooSlow {
 			return
 		}

@@ -102,10 +102,14 @@ func (c *Core) occupy(now time.Time, ep *endpoint, h *head) {
 	if ep.gate.running == 0 {
 		ep.heard = now
 	}
-	if ep.isLate(now, h) {
+	switch {
+	case ep.isLate(now, h):
 		c.late.take(now, h)
-	} else if !h.urgent() {
-		c.late.prompt = now
+		ep.late = now
+	case h.urgent():
+	case ep.behind(now):
+	default:
+		c.late.met(now, h)
 	}
 	h.slow, h.host = ep.slow(now), ep.gate.host
 	c.quotas.host(h.host).used++

@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 )
@@ -154,11 +155,41 @@ func TestLateGivesWay(t *testing.T) {
 			t.Errorf("endpoint %d got %d of 201", i, got)
 		}
 	}
-	if s.core.late.places.used != 0 {
-		t.Errorf("%d places are still taken", s.core.late.places.used)
+	if l := &s.core.late; l.places.used != 0 || l.prompts != 0 {
+		t.Errorf("%d places are still taken, %d attempts on time still counted", l.places.used, l.prompts)
 	}
 	if before < 500 {
 		t.Errorf("only %d late ones were attempted beside what was on time", before)
+	}
+}
+
+// TestASlowStoreIsNoReasonToBeLate: commits take long and vary, whoever is attempted. Endpoints with a backlog get on beside one that is on time.
+func TestASlowStoreIsNoReasonToBeLate(t *testing.T) {
+	s := newShop(Options{Slots: 512, PerHost: 512})
+	dice := rand.New(rand.NewPCG(1, 2))
+	s.commit = func(waiting int) time.Duration {
+		return time.Duration(2000+dice.IntN(4000)+20*waiting) * time.Microsecond
+	}
+	for i := range 100 {
+		s.endpoint(fmt.Sprint("old", i), "a", time.Millisecond, 32)
+		s.arrive(fmt.Sprint("old", i), 1)
+	}
+	s.endpoint("new", "b", time.Millisecond, 32)
+	s.arrive("new", 1)
+	s.run(2 * time.Second)
+	for i := range 100 {
+		s.late(fmt.Sprint("old", i), 200, time.Minute)
+	}
+	for range 1000 { // 10 s
+		s.arrive("new", 1)
+		s.run(10 * time.Millisecond)
+	}
+	got := 0
+	for i := range 100 {
+		got += s.got[fmt.Sprint("old", i)] - 1
+	}
+	if got < 10_000 {
+		t.Errorf("%d of 20000 late deliveries were attempted in ten seconds", got)
 	}
 }
 
