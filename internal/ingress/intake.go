@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"mime"
-
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/match"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -74,7 +72,7 @@ func (in *incoming) media() string {
 	if sent == grapnel.JSONType && in.document().json { // nearly all of them
 		return sent
 	}
-	media, _, err := mime.ParseMediaType(sent)
+	media, err := in.source.media(sent)
 	switch {
 	case sent == "" && in.document().json:
 		return grapnel.JSONType

@@ -1,7 +1,6 @@
 package ingress
 
 import (
-	"mime"
 	"net/http"
 	"net/textproto"
 	"net/url"
@@ -112,7 +111,7 @@ func (in *incoming) form() url.Values {
 		return in.fields
 	}
 	in.fields = url.Values{}
-	if media, _, err := mime.ParseMediaType(in.contentType()); err == nil && media == "application/x-www-form-urlencoded" {
+	if media, err := in.source.media(in.contentType()); err == nil && media == "application/x-www-form-urlencoded" {
 		if values, err := url.ParseQuery(string(in.body)); err == nil {
 			in.fields = values
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,6 +18,7 @@ type secret struct {
 	grapnel.Secret
 	standard *sign.Verifier    // for Standard Webhooks
 	public   ed25519.PublicKey // for byEd25519
+	macs     *macs             // with it as the key, for schemes that have a hash
 }
 
 // maxSecrets bounds what one request can cost.
@@ -66,7 +68,7 @@ func (in *incoming) matching(what string, matches func(s *secret) bool) bool {
 	}
 	switch {
 	case found > 0:
-		return in.passed(fmt.Sprintf("%s matches secret %d of %d", what, found, live))
+		return in.passed(what + " matches secret " + strconv.Itoa(found) + " of " + strconv.Itoa(live))
 	case !expired.IsZero():
 		return in.failed(fmt.Sprintf("%s matches a secret that expired %s ago", what, rounded(in.now.Sub(expired))))
 	default:

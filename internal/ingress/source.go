@@ -2,11 +2,14 @@ package ingress
 
 import (
 	"cmp"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
-	"hash"
+	"mime"
 	"net/textproto"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -21,7 +24,7 @@ type source struct {
 	header    string // where the signature or token is, canonical
 	prefix    string
 	encoding  string
-	hash      func() hash.Hash
+	size      int // of a signature
 	template  template
 	timestamp []place
 	ids       ids
@@ -34,6 +37,7 @@ type source struct {
 	meter     *meter
 	limit     *bucket
 	fault     error // why it cannot work
+	last      atomic.Pointer[media]
 }
 
 // meter is what goes on at a source, whatever its revision.
@@ -65,7 +69,13 @@ func prepare(src grapnel.Source, before *source) *source {
 	v, r := src.Verify, s.row
 	s.header = textproto.CanonicalMIMEHeaderKey(cmp.Or(v.Header, r.header))
 	s.prefix, s.encoding = cmp.Or(v.Prefix, r.prefix), cmp.Or(v.Encoding, r.encoding)
-	s.hash = hashOf(cmp.Or(v.Algorithm, r.algorithm))
+	hash := hashOf(cmp.Or(v.Algorithm, r.algorithm))
+	switch {
+	case r.proof == byEd25519:
+		s.size = ed25519.SignatureSize
+	case hash != nil:
+		s.size = hash().Size()
+	}
 	s.template, _ = parseTemplate(cmp.Or(v.Signed, r.signed)) // CheckVerify has read it
 	s.tolerance = cmp.Or(v.Tolerance, grapnel.DefaultTolerance)
 	s.timestamp, s.ids, s.kind = r.timestamp, r.ids, r.kind
@@ -80,6 +90,9 @@ func prepare(src grapnel.Source, before *source) *source {
 	}
 	for _, text := range v.Secrets {
 		if k, err := r.prepare(text); err == nil {
+			if hash != nil {
+				k.macs = newMACs(hash, text.Text)
+			}
 			s.secrets = append(s.secrets, k)
 		}
 	}
@@ -116,4 +129,20 @@ const redacted = "[redacted]"
 // hides says whether a header's value is not kept.
 func (s *source) hides(name string) bool {
 	return slices.Contains(secretHeaders, name) || s.row.proof == byToken && name == s.header
+}
+
+// media is a Content-Type and what is read from it.
+type media struct {
+	text, kind string
+	err        error
+}
+
+// media reads a Content-Type. What a provider sends is nearly always the same, so the last one is remembered.
+func (s *source) media(text string) (kind string, err error) {
+	if last := s.last.Load(); last != nil && last.text == text {
+		return last.kind, last.err
+	}
+	kind, _, err = mime.ParseMediaType(text)
+	s.last.Store(&media{strings.Clone(text), kind, err}) // what it is part of is larger
+	return kind, err
 }

@@ -3,7 +3,6 @@ package ingress
 import (
 	"bytes"
 	"crypto/ed25519"
-	"crypto/hmac"
 	"crypto/sha1" //nolint:gosec // what some providers sign with; as an HMAC it still holds
 	"crypto/sha256"
 	"crypto/sha512"
@@ -65,7 +64,7 @@ func (in *incoming) signature() bool {
 	}
 	var candidates [][]byte
 	for _, text := range offered {
-		if raw := decodeSignature(s.encoding, text, s.size()); raw != nil {
+		if raw := decodeSignature(s.encoding, text, s.size); raw != nil {
 			candidates = append(candidates, raw)
 		}
 	}
@@ -96,8 +95,9 @@ func (in *incoming) signature() bool {
 
 // matchesAny compares with every signature that is offered.
 func (in *incoming) matchesAny(k *secret, fields signed, candidates [][]byte) bool {
-	s, found := in.source, false
+	s := in.source
 	if k.public != nil {
+		found := false
 		var message bytes.Buffer
 		s.template.write(&message, in, fields)
 		for _, c := range candidates {
@@ -105,21 +105,7 @@ func (in *incoming) matchesAny(k *secret, fields signed, candidates [][]byte) bo
 		}
 		return found
 	}
-	mac := hmac.New(s.hash, []byte(k.Text))
-	s.template.write(mac, in, fields)
-	want := mac.Sum(nil)
-	for _, c := range candidates {
-		found = hmac.Equal(want, c) || found
-	}
-	return found
-}
-
-// size is how long a signature is.
-func (s *source) size() int {
-	if s.row.proof == byEd25519 {
-		return ed25519.SignatureSize
-	}
-	return s.hash().Size()
+	return k.macs.matches(candidates, func(m *mac) { s.template.write(m, in, fields) })
 }
 
 // offered finds the signatures and the timestamp of a request.

@@ -43,8 +43,10 @@ func EncodeIntake(in *grapnel.Intake, of string) []byte {
 	encodeWord(&e, dedupeBys, in.By)
 	e.text(in.Known)
 	e.b[0] = intakeFormat
-	binary.BigEndian.PutUint32(e.b[1:], intakeSum(e.b[intakeHeader:], of))
-	return e.b
+	end := len(e.b)
+	e.b = append(e.b, of...) // for the checksum alone
+	binary.BigEndian.PutUint32(e.b[1:], crc32.Checksum(e.b[intakeHeader:], crc32.MakeTable(crc32.Castagnoli)))
+	return e.b[:end]
 }
 
 func intakeSum(encoded []byte, of string) uint32 {
