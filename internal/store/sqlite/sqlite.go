@@ -169,6 +169,9 @@ func (s *Store) connect(path string, readers int) error {
 	if err := s.writer.tx.prepare(); err != nil {
 		return err
 	}
+	if err := conn.GatherLog(); err != nil {
+		return err
+	}
 	s.checkpoints = checkpoints{store: s, at: checkpointAt, wake: make(chan struct{}, 1), asked: make(chan chan struct{}), cuts: make(chan chan error, 1), quit: make(chan struct{}), done: make(chan struct{})}
 	if s.checkpoints.conn, err = connect(path, sqlite3.ReadWrite, checkpointCache); err != nil {
 		return err

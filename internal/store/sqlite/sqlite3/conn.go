@@ -34,6 +34,7 @@ type Conn struct {
 	out        uintptr // where calls put what they return by pointer: two words
 	texts      arena   // of SQL
 	statements map[string]*Stmt
+	gathered   *gathering // nil: each write to the log is made at once
 }
 
 // Open opens a database file that exists. The connection has no mutex of SQLite's: one goroutine at a time uses it.
@@ -64,6 +65,9 @@ func (c *Conn) Close() error {
 		s.values.free()
 	}
 	rc := sqlite3.Xsqlite3_close_v2(c.tls, c.db)
+	if c.gathered != nil && rc == sqlite3.SQLITE_OK { // else its file may still point there
+		c.gathered.free(c.tls)
+	}
 	c.texts.free()
 	libc.Xfree(c.tls, c.out)
 	c.tls.Close()

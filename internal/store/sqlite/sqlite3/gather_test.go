@@ -1,0 +1,121 @@
+package sqlite3_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
+)
+
+// A connection that gathers what it writes to the log and one that does not are given the same statements. Whatever is rolled back, whatever
+// does not fit into the cache and is read back from the log in the middle of a transaction, and however often the log is copied or cut off, a
+// third connection sees the same in both databases after each commit, and what the process left behind without closing is the same too.
+func TestGatheredWritesAreThoseThatWereMade(t *testing.T) {
+	type database struct {
+		path         string
+		writer, look *sqlite3.Conn
+	}
+	connect := func(path string) *sqlite3.Conn {
+		c, err := sqlite3.Open(path, sqlite3.ReadWrite)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		exec(t, c, "PRAGMA page_size = 8192; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0; PRAGMA cache_size = 5")
+		return c
+	}
+	content := func(c *sqlite3.Conn) string {
+		q := prepare(t, c, "SELECT (SELECT count(*) || ' ' || ifnull(sum(k), 0) || ' ' || ifnull(sum(length(v)), 0) || ' ' || ifnull(max(v), '') FROM v), integrity_check FROM pragma_integrity_check")
+		if found, err := q.Row(); !found || err != nil {
+			t.Fatal(found, err)
+		}
+		defer q.Reset()
+		if q.String(1) != "ok" {
+			t.Fatal(q.String(1))
+		}
+		return q.String(0)
+	}
+	var both [2]database
+	for i := range both {
+		path := filepath.Join(t.TempDir(), "test.db")
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		both[i] = database{path, connect(path), connect(path)}
+		exec(t, both[i].writer, "CREATE TABLE v (k INTEGER PRIMARY KEY, v TEXT); CREATE INDEX v_v ON v (v)")
+	}
+	if err := both[1].writer.GatherLog(); err != nil {
+		t.Fatal(err)
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	next := 0
+	for turn := range 60 {
+		sql := "BEGIN;"
+		for range 1 + random.IntN(4) {
+			rows := 1 + random.IntN(60)
+			insert := fmt.Sprintf("WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < %d) INSERT INTO v SELECT %d + i, printf('%%0*d', %d, (%d + i) * 7919 %% 1000) FROM n;",
+				rows, next, 1+random.IntN(1500), next)
+			next += rows
+			switch random.IntN(5) {
+			case 0:
+				sql += "SAVEPOINT s;" + insert + "UPDATE v SET v = v || 'x' WHERE k % 3 = 0; ROLLBACK TO s; RELEASE s;"
+			case 1:
+				sql += insert + fmt.Sprintf("UPDATE v SET v = substr(v, 2) WHERE k %% 5 = %d;", random.IntN(5))
+			case 2:
+				sql += insert + fmt.Sprintf("DELETE FROM v WHERE k < %d;", next-300)
+			default:
+				sql += insert
+			}
+		}
+		if random.IntN(5) == 0 {
+			sql += "ROLLBACK"
+		} else {
+			sql += "COMMIT"
+		}
+		after := random.IntN(12)
+		var saw [2]string
+		for i, d := range both {
+			exec(t, d.writer, sql)
+			saw[i] = content(d.look)
+			var err error
+			switch after {
+			case 0:
+				_, _, err = d.writer.Checkpoint()
+			case 1:
+				_, _, err = d.look.Checkpoint()
+			case 2:
+				err = d.writer.Truncate()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if saw[0] != saw[1] {
+			t.Fatalf("turn %d: %.200s was written and %.200s is there", turn, saw[0], saw[1])
+		}
+	}
+	var left [2]string
+	for i, d := range both {
+		path := filepath.Join(t.TempDir(), "left.db")
+		for _, part := range []string{"", "-wal"} {
+			bytes, err := os.ReadFile(d.path + part)
+			if err == nil {
+				err = os.WriteFile(path+part, bytes, 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		left[i] = content(connect(path))
+	}
+	if left[0] != left[1] {
+		t.Errorf("%.200s was left and %.200s is there", left[0], left[1])
+	}
+}
