@@ -116,7 +116,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 		o.Ballast = DefaultBallast
 	}
 	s.writer = writer{
-		store: s, requests: make(chan *request, most), quit: make(chan struct{}), stopped: make(chan struct{}),
+		store: s, line: line{wake: make(chan struct{}, 1)}, quit: make(chan struct{}), stopped: make(chan struct{}),
 		room: &room{path: path + ".ballast", size: max(o.Ballast, 0)}, retry: stoppedTimer(),
 	}
 	if err := s.open(ctx, path, cmp.Or(o.Readers, 4)); err != nil {

@@ -50,6 +50,6 @@ func (s *Store) Stats() Stats {
 	s.stats.mu.Unlock()
 	sum.Full = s.stats.full.Load()
 	sum.LogPages = s.checkpoints.pages.Load()
-	sum.Queued = len(s.writer.requests)
+	sum.Queued = s.writer.line.length()
 	return sum
 }

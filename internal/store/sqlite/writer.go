@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -46,15 +47,69 @@ const enough = 16
 // writer owns the connection that writes. All operations go through its goroutine, which gathers those that have arrived, does
 // them in one transaction and commits once.
 type writer struct {
-	store    *Store
-	tx       *tx
-	requests chan *request
-	quit     chan struct{} // closed to stop
-	stopped  chan struct{} // closed when it has
+	store   *Store
+	tx      *tx
+	line    line
+	quit    chan struct{} // closed to stop
+	stopped chan struct{} // closed when it has
 
 	batch []*request
 	room  *room
 	retry *time.Timer // while there is no room: when to look again
+}
+
+// line is where requests wait for the writer. Each of them is answered once, or has been abandoned.
+type line struct {
+	mu     sync.Mutex
+	first  []*request
+	closed bool
+	wake   chan struct{} // there is somebody in line
+}
+
+// join puts a request at the end; false: the line is closed.
+func (l *line) join(r *request) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return false
+	}
+	if l.first = append(l.first, r); len(l.first) == 1 {
+		select {
+		case l.wake <- struct{}{}:
+		default: // it has been told
+		}
+	}
+	return true
+}
+
+// take adds at most so many to a batch, but none that was abandoned.
+func (l *line) take(batch []*request, most int) []*request {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := min(len(l.first), most)
+	for _, r := range l.first[:n] {
+		if r.state.CompareAndSwap(waits, taken) {
+			batch = append(batch, r)
+		}
+	}
+	rest := copy(l.first, l.first[n:])
+	clear(l.first[rest:])
+	l.first = l.first[:rest]
+	return batch
+}
+
+// close lets nobody in any more, and returns those who came last.
+func (l *line) close() []*request {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	return l.first
+}
+
+func (l *line) length() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.first)
 }
 
 // write hands an operation to the writer and waits until it is durable or has failed.
@@ -63,43 +118,23 @@ func (s *Store) write(ctx context.Context, o operation) error {
 		return err
 	}
 	r := &request{operation: o, done: make(chan struct{})}
-	select {
-	case s.writer.requests <- r:
-	case <-s.writer.stopped:
+	if !s.writer.line.join(r) {
 		return s.gone()
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 	select {
 	case <-r.done:
-		return r.err
 	case <-ctx.Done():
 		if r.state.CompareAndSwap(waits, abandoned) {
 			return ctx.Err()
 		}
-		select {
-		case <-r.done:
-			return r.err
-		case <-s.writer.stopped:
-			select {
-			case <-r.done:
-				return r.err
-			default:
-				return s.gone()
-			}
-		}
-	case <-s.writer.stopped:
-		select {
-		case <-r.done:
-			return r.err
-		default:
-			return s.gone()
-		}
+		<-r.done
 	}
+	return r.err
 }
 
 func (w *writer) run() {
 	defer close(w.stopped)
+	defer func() { answer(w.line.close(), w.store.gone()) }()
 	for w.next() {
 		w.commit()
 		clear(w.batch)
@@ -113,10 +148,14 @@ func (w *writer) run() {
 
 // next fills the batch: it waits for the first request, then takes what else is there. After quit it takes what is left.
 func (w *writer) next() bool {
-	for len(w.batch) == 0 {
+	select {
+	case <-w.retry.C: // also while there is always somebody in line
+		w.regain()
+	default:
+	}
+	for w.drain(); len(w.batch) == 0; w.drain() {
 		select {
-		case r := <-w.requests:
-			w.take(r)
+		case <-w.line.wake:
 		case <-w.retry.C:
 			w.regain()
 		case <-w.quit:
@@ -143,22 +182,7 @@ func (w *writer) gather() {
 	}
 }
 
-func (w *writer) drain() {
-	for len(w.batch) < most {
-		select {
-		case r := <-w.requests:
-			w.take(r)
-		default:
-			return
-		}
-	}
-}
-
-func (w *writer) take(r *request) {
-	if r.state.CompareAndSwap(waits, taken) {
-		w.batch = append(w.batch, r)
-	}
-}
+func (w *writer) drain() { w.batch = w.line.take(w.batch, most-len(w.batch)) }
 
 // commit does the batch in one transaction. When there is no room for it, what grows is refused and the rest is done alone, with
 // the room that was kept for it. An operation that fails in a way of its own is left out and does not take the others with it.
