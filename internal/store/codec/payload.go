@@ -56,7 +56,8 @@ func (p *Packer) Close() {
 	p.unzip.Close()
 }
 
-// Freeze copies data: a caller that gives up waiting may use its buffer for something else while the writer still needs it.
+// Freeze makes an event ready for the writer. What is not compressed is the event's own data and no copy of it: a call that gives up before its
+// operation was taken has it left alone, and one that does so later waits for its end.
 func (p *Packer) Freeze(e *grapnel.Event) Frozen {
 	f := Frozen{Sum: Sum(e), Intake: EncodeIntake(e.Intake, e.ID)}
 	if len(e.Metadata) > 0 {
@@ -68,14 +69,14 @@ func (p *Packer) Freeze(e *grapnel.Event) Frozen {
 	return f
 }
 
-// Shrink returns a copy of data, compressed if that pays, and how it is kept.
+// Shrink returns data, compressed if that pays, and how it is kept.
 func (p *Packer) Shrink(data []byte) ([]byte, int64) {
 	if len(data) > packFrom {
 		if packed := p.pack(data); packed != nil {
 			return packed, packedZstd
 		}
 	}
-	return bytes.Clone(data), packedNot
+	return data, packedNot
 }
 
 // pack returns data compressed, or nil if that does not pay.

@@ -26,7 +26,8 @@ func freezeKnown(k *store.Known) *known {
 	if k == nil {
 		return nil
 	}
-	of := append(append(make([]byte, 0, len(k.Source)+1+len(k.By)), k.Source...), 0)
+	var room [128]byte
+	of := append(append(room[:0], k.Source...), 0)
 	hash := sha256.Sum256(append(of, k.By...))
 	return &known{key: knownKey(hash[:]), sum: k.Sum, until: codec.Micros(k.Until)}
 }
