@@ -42,8 +42,13 @@ func (s *Store) Import(ctx context.Context, from store.Store, t grapnel.Tenancy,
 	if progress == nil {
 		progress = func(int64) {}
 	}
+	leave, err := s.onlyOne(ctx)
+	if err != nil {
+		return store.Imported{}, err
+	}
+	defer leave()
 	a := &arrival{store: s, tenancy: t, progress: progress}
-	err := embedded.itself().leaving(ctx, func(there pgx.Tx) error {
+	err = embedded.itself().leaving(ctx, func(there pgx.Tx) error {
 		here, err := s.pool.Begin(ctx)
 		if err != nil {
 			return err
@@ -64,6 +69,16 @@ func (s *Store) Import(ctx context.Context, from store.Store, t grapnel.Tenancy,
 		return store.Imported{}, moveError(ctx, err)
 	}
 	return a.done, nil
+}
+
+// onlyOne waits until nobody else here is about a tenant that comes. Those who wait would keep reads from having connections.
+func (s *Store) onlyOne(ctx context.Context) (leave func(), err error) {
+	select {
+	case s.moves <- struct{}{}:
+		return func() { <-s.moves }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // leaving reads everything as it is at one moment.

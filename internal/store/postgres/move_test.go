@@ -540,10 +540,11 @@ func TestImportMeetsOthers(t *testing.T) {
 // TestSeveralMove brings tenants to one database at the same time, from databases where numbers are the same, and out of it others.
 func TestSeveralMove(t *testing.T) {
 	t.Parallel()
-	to := nodes(t, 1)[0]
+	to := open(t, database(t), Options{CallersClock: true, Readers: 3})
+	t.Cleanup(func() { _ = to.Close() })
 	settle(t, to, "zoe")
 	var all sync.WaitGroup
-	for i := range 3 {
+	for i := range 5 {
 		from := nodes(t, 1)[0]
 		tenant := fmt.Sprint("tenant", i)
 		settle(t, from, tenant)

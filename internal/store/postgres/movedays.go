@@ -31,11 +31,11 @@ func (s *Store) accommodate(ctx context.Context, from, to pgx.Tx, of *owned) err
 		return err
 	}
 	for _, day := range days {
-		make := makeDay
+		tables := makeDay
 		if day == 0 {
-			make = makeFirst
+			tables = makeFirst
 		}
-		if err := s.inDays(ctx, func(tx pgx.Tx) error { return make(ctx, tx, day) }); err != nil {
+		if err := s.inDays(ctx, func(tx pgx.Tx) error { return tables(ctx, tx, day) }); err != nil {
 			return err
 		}
 	}

@@ -124,7 +124,12 @@ const dropPage = 10_000
 
 // Drop is one transaction, as Import is. Nothing of what it removes is used by anybody else, so it keeps nobody waiting.
 func (s *Store) Drop(ctx context.Context, tenant, move string) error {
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	leave, err := s.onlyOne(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		b := new(pgx.Batch)
 		b.Queue(movePatience)
 		b.Queue("SELECT " + planned)

@@ -68,6 +68,7 @@ type Store struct {
 	callers bool
 	stats   stats
 
+	moves    chan struct{} // has one place: who brings a tenant, or drops one, holds a connection for long
 	requests chan *request
 	writers  sync.WaitGroup
 	quit     chan struct{} // closed to stop the writers
@@ -127,7 +128,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	}
 	s := &Store{
 		pool: pool, writing: writing, names: newNames(), log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), now: o.Now, callers: o.CallersClock,
-		requests: make(chan *request, most), quit: make(chan struct{}), stopped: make(chan struct{}),
+		requests: make(chan *request, most), moves: make(chan struct{}, 1), quit: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	if s.now == nil {
 		s.now = time.Now
