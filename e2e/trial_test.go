@@ -28,8 +28,9 @@ type trial struct {
 	load      *load
 	limits    history.Limits
 	kills     atomic.Int64
-	watcher   *site  // is told what happens to the others; nil: there is none
-	watching  string // its endpoint
+	rename    func(*history.History) // nil, or gives what happened the names that things have in the end
+	watcher   *site                  // is told what happens to the others; nil: there is none
+	watching  string                 // its endpoint
 }
 
 // newTrial starts a server and creates the endpoints.
@@ -172,6 +173,9 @@ func (x *trial) verdict(within time.Duration) []history.Violation {
 		x.heard(h.Finals)
 	}
 	leave(&h)
+	if x.rename != nil {
+		x.rename(&h)
+	}
 	h.Terms = terms(h.Receipts)
 	found := history.Check(h)
 	x.report(h, x.ledger.now()-start)

@@ -23,8 +23,12 @@ import (
 // The step to gone is the one that decides, and it is one write in one store. Who changes their mind (Stay) makes another write there, and of
 // the two the first counts.
 
-// carryOn is how often is looked whether there is something to carry on, and how long to wait after what did not work.
-const carryOn = time.Second
+// carryOn is how often is looked whether there is something to carry on, and how long a step waits for the one before it; afterTrouble is how
+// long to wait after what did not work.
+const (
+	carryOn      = 200 * time.Millisecond
+	afterTrouble = time.Second
+)
 
 // erasePage is how many rows one transaction removes of a tenant that has gone.
 const erasePage = 500
@@ -170,8 +174,12 @@ func (r *Room) carry(ctx context.Context, c Cell, t grapnel.Tenancy) {
 		if over || !c.Engine.Leads() {
 			break
 		}
+		wait := carryOn
+		if err != nil {
+			wait = afterTrouble
+		}
 		select {
-		case <-time.After(carryOn):
+		case <-time.After(wait):
 		case <-ctx.Done():
 			return
 		}

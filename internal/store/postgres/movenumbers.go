@@ -13,6 +13,10 @@ import (
 // keep their days: by so much that what comes is above all that there is on any day, and not at all if it is already. So numbers are free, and a tenant that
 // is taken to and fro does not use them up.
 
+// apart is by how much numbers with a day become higher if they have to. An id that a delivery had before is found by its number and the millisecond of
+// its acceptance; it must not be that of another one which was accepted in the same millisecond, and those have numbers near each other.
+const apart = 1 << 20
+
 // numbers are what numbers of one kind a tenant has.
 type numbers struct {
 	low, high   int64 // the lowest and the highest that the low bits are
@@ -102,6 +106,9 @@ func (s *Store) reserve(ctx context.Context, there *held, by *shifts) (here held
 				used = max(used, low)
 			}
 			*n.by = max(0, used+1-n.is.low)
+			if n.columns != "" && *n.by > 0 {
+				*n.by = max(*n.by, apart)
+			}
 			if n.is.last == 0 {
 				*n.by = 0
 			}

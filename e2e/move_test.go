@@ -1,0 +1,127 @@
+//go:build linux
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/grapnelhq/grapnel/internal/sim/history"
+	"github.com/grapnelhq/grapnel/internal/store/postgres/pgtest"
+)
+
+// residence is where a tenant is, as the API says it.
+type residence struct {
+	Cell, State string
+	Move        string
+	Trouble     string
+}
+
+// where says where the tenant of all trials is, as far as the server answers.
+func (c *child) where() (is residence) {
+	status, body, err := c.call(context.Background(), http.MethodGet, "/v1/tenants/default", nil)
+	if err == nil && status == http.StatusOK {
+		if err := json.Unmarshal(body, &is); err != nil {
+			c.t.Errorf("%v in %s", err, body)
+		}
+	}
+	return is
+}
+
+// One server serves two cells, and its tenant is moved from one to the other and back while publishers work and receivers misbehave. Now and then
+// the server is killed in the middle of it. Nothing that was acknowledged is lost, keys keep their order, what is repeated was in flight
+// when the server died, and a delivery is found by the ids it had on its way.
+func TestTenantsMoveUnderLoad(t *testing.T) {
+	moves := 4
+	if soak() {
+		moves = 60
+	}
+	db, err := pgtest.Start(t.Context(), pgtest.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	var urls []string
+	for _, name := range []string{"home", "west"} {
+		url, err := db.Create(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		urls = append(urls, url)
+	}
+	x := newTrial(t, program{flag: []string{"--store", urls[0], "--cell", "west=" + urls[1], "--lease", leaseHere.String()}}, all)
+	x.load.every = 100 * time.Millisecond
+	x.under(6, func(ctx context.Context) {
+		for n := 0; n < moves && !t.Failed(); n++ {
+			x.move(ctx, []string{"west", "home"}[n%2], n%2 == 0)
+		}
+		pause(ctx, time.Second)
+	})
+	x.rename = x.renumbered
+	x.convict(x.verdict(2 * time.Minute))
+	if int(x.load.accepted.Load()) < moves*20 {
+		t.Errorf("only %d events were accepted over %d moves: the load was too thin to prove anything", x.load.accepted.Load(), moves)
+	}
+}
+
+// move has the tenant moved to a cell and waits until it is there. With dies the server is killed in the middle of it.
+func (x *trial) move(ctx context.Context, to string, dies bool) {
+	x.t.Helper()
+	pause(ctx, x.dice.between(500*time.Millisecond, 1500*time.Millisecond))
+	began := time.Now()
+	eventually(x.t, 30*time.Second, "the move begins", func() bool {
+		status, body, err := x.child.call(ctx, http.MethodPost, "/v1/tenants/default/move", map[string]any{"to": to})
+		if err == nil && status != http.StatusAccepted && status < 500 {
+			x.t.Fatalf("the move to %s was answered %d %s", to, status, body)
+		}
+		return err == nil && status == http.StatusAccepted
+	})
+	if dies {
+		pause(ctx, x.dice.between(0, 2*time.Second))
+		x.killNow()
+		x.child.start()
+		x.child.ready(30 * time.Second)
+	}
+	last := ""
+	there := poll(ctx, 60*time.Second, 20*time.Millisecond, func() bool {
+		is := x.child.where()
+		if now := fmt.Sprintf("%+v", is); now != last {
+			last = now
+		}
+		return is.Cell == to && is.State == "here"
+	})
+	if !there {
+		x.t.Fatalf("a minute later the tenant is not in %s: %s\n%s", to, last, x.child.words(4000))
+	}
+	x.t.Logf("in %s after %v", to, time.Since(began).Round(time.Millisecond))
+}
+
+// renumbered gives what receivers were sent the ids that deliveries have in the end. They are asked for by the ones that receivers saw.
+func (x *trial) renumbered(h *history.History) {
+	x.t.Helper()
+	final, now := map[string]bool{}, map[string]string{}
+	for _, f := range h.Finals {
+		final[f.Delivery] = true
+	}
+	for i := range h.Receipts {
+		was := h.Receipts[i].Delivery
+		if final[was] {
+			continue
+		}
+		if now[was] == "" {
+			var is row
+			x.child.must(http.StatusOK, http.MethodGet, "/v1/deliveries/"+was, nil, &is)
+			now[was] = is.ID
+		}
+		h.Receipts[i].Delivery = now[was]
+	}
+	x.t.Logf("%d deliveries were found by ids that they had in another cell", len(now))
+}
