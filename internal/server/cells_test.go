@@ -323,6 +323,75 @@ func TestTenantInAnotherCell(t *testing.T) {
 	}
 }
 
+// Two servers that serve the same two cells are two nodes of each, and reach each other in both, whatever is in front of the second one's path.
+func TestTwoNodesOfTwoCells(t *testing.T) {
+	o, db := town(t)
+	nodes := []running{start(t, o), start(t, o)}
+	ctx := t.Context()
+	for _, cell := range []string{"home", "west"} {
+		for _, n := range nodes {
+			c := n.inCell(t, cell)
+			poll(t, "both nodes have their shards of "+cell, func() bool { return settled(member{n, c, nil}.status(t), 2) })
+			is := member{n, c, nil}.status(t)
+			for _, m := range is.Nodes {
+				if want := map[string]bool{nodes[0].URL(): true, nodes[1].URL(): true}; !want[strings.TrimSuffix(m.Address, "/cells/west")] || strings.HasSuffix(m.Address, "/cells/west") != (cell == "west") {
+					t.Errorf("in %s a node is at %s", cell, m.Address)
+				}
+			}
+		}
+	}
+	c := nodes[0].inCell(t, "")
+	moves(t, c, "acme", "west") // before there is anything
+	url, got := receiving(t)
+	const endpoints = 6
+	for range endpoints {
+		if _, err := nodes[1].inCell(t, "").CreateEndpoint(ctx, client.NewEndpoint{URL: url, Tenant: "acme"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, n := range nodes {
+		if is, err := n.inCell(t, "").Tenant(ctx, "acme"); err != nil || is.Cell != "west" {
+			t.Errorf("node %d says that it is %+v, %v", i, is, err)
+		}
+		p, err := n.inCell(t, "").Publish(ctx, client.NewEvent{Type: "a.b", Data: []byte("1"), Tenant: "acme"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range endpoints {
+			if id := <-got; id != p.ID {
+				t.Errorf("%s has arrived, not %s", id, p.ID)
+			}
+		}
+		// What an endpoint is like only its own node knows.
+		l, err := n.inCell(t, "").Endpoints(ctx, client.EndpointFilter{Tenant: "acme"})
+		if err != nil || len(l.Data) != endpoints {
+			t.Fatalf("%+v, %v", l, err)
+		}
+		for _, ep := range l.Data {
+			if ep.Health.State != grapnel.HealthHealthy {
+				t.Errorf("node %d says that %s is %+v", i, ep.ID, ep.Health)
+			}
+		}
+	}
+	if err := nodes[0].stop(); err != nil {
+		t.Error(err)
+	}
+
+	// One database under two names would be two nodes that are one.
+	proxy, err := db.NewProxy()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = proxy.Close() }()
+	o.Cells = []CellOptions{{"west", proxy.URL("home")}}
+	if s, err := Open(ctx, o); err == nil || !strings.Contains(err.Error(), "home and west are the same database") {
+		if err == nil {
+			_ = run(t, s).stop()
+		}
+		t.Errorf("the same database twice: %v", err)
+	}
+}
+
 // A cell without its database takes nothing with it but the word that the server is ready; and a server that is stopped waits for what is in flight in
 // all of its cells.
 func TestCellAwayAndAllOfThemDrained(t *testing.T) {
