@@ -136,6 +136,7 @@ type days struct {
 	chore sync.Mutex // who holds it makes days
 	again time.Time  // when to try again, after that has failed
 
+	worth     int      // see worthwhile
 	postponed sync.Map // until when (time.Time) a day (int64) is not looked at again to be cleared
 }
 
@@ -237,7 +238,9 @@ func dropFirst(ctx context.Context, tx pgx.Tx) error {
 	if err := tx.QueryRow(ctx, firstQuery, begins(1)).Scan(&there); err != nil || there {
 		return err
 	}
-	return dropDay(ctx, tx, 0)
+	b := new(pgx.Batch)
+	dropDay(b, 0)
+	return tx.SendBatch(ctx, b).Close()
 }
 
 // firstQuery says whether there is anything in the first tables, or can come into them.
@@ -245,10 +248,8 @@ const firstQuery = `SELECT EXISTS (SELECT FROM event_first) OR EXISTS (SELECT FR
 	OR EXISTS (SELECT FROM pending WHERE seq < $1) OR (SELECT last_value < $1 FROM event_number)`
 
 // dropDay removes the tables of a day.
-func dropDay(ctx context.Context, tx pgx.Tx, day int64) error {
-	tables := column(dated, func(of string) string { return tableOf(of, day) })
-	_, err := tx.Exec(ctx, "DROP TABLE "+strings.Join(tables, ", "))
-	return err
+func dropDay(b *pgx.Batch, day int64) {
+	b.Queue("DROP TABLE " + strings.Join(column(dated, func(of string) string { return tableOf(of, day) }), ", "))
 }
 
 // lockPatience is how long tables and locks of days are waited for. Others wait behind who waits.

@@ -26,7 +26,7 @@ import (
 const (
 	// mostKept is how much of a day can stay, so that the moment is one.
 	mostKept = 5000
-	// worthwhile is how many times more has to go than stay.
+	// worthwhile is how many times more has to go than stay, if nothing else is said.
 	worthwhile = 4
 	// lookAgain is when a day is looked at again of which too much would have to stay.
 	lookAgain = time.Hour
@@ -34,18 +34,18 @@ const (
 
 // clearance is what becomes of a day.
 type clearance struct {
-	day        int64
-	events     []int64 // that stay
-	deliveries []int64 // that stay, and are over or were not yet
-	waiting    []int64 // of them
-	tallies    map[tallyOf]*tally
-	counted    int   // as Purge counts
-	removed    int64 // deliveries that go
-	newest     int64 // of them
-	lastEvent  int64
-	lastOver   int64
-	purged     int64    // by anybody, until now
-	sealed     []string // whose things stay
+	day       int64
+	events    []int64 // that stay
+	over      []int64 // deliveries that are over, and stay
+	waiting   []int64 // that were not over
+	tallies   map[tallyOf]*tally
+	counted   int   // as Purge counts
+	removed   int64 // deliveries that go
+	newest    int64 // of them
+	lastEvent int64
+	lastOver  int64
+	purged    int64    // by anybody, until now
+	sealed    []string // whose things stay
 }
 
 // clearDays clears the days that are old enough, and says how much of them it removed. A day that cannot be cleared now is left alone, and what has
@@ -94,17 +94,21 @@ const (
 	stateQuery     = `SELECT purged, (SELECT sealed FROM configuration), (SELECT coalesce(max(seq), -1) FROM %event), (SELECT coalesce(max(seq), -1) FROM %finished)
 		FROM ledger`
 	goingQuery = `SELECT g.target, k.tenant, g.status, g.n, g.newest FROM (
-			SELECT f.target, f.kind, f.status, count(*) AS n, max(f.seq) AS newest FROM %finished f
-				JOIN unnest($1::int[], $2::bigint[]) cut(kind, before) ON cut.kind = f.kind AND f.finished < before AND f.created < before
-			GROUP BY f.target, f.kind, f.status
+			SELECT d.target, d.kind, d.status, count(*) AS n, max(d.seq) AS newest FROM %finished d
+				JOIN unnest($1::int[], $2::bigint[]) cut(kind, before) ON cut.kind = d.kind AND d.finished < before AND ` + acceptedAt + ` < before
+			GROUP BY d.target, d.kind, d.status
 		) g JOIN kind k ON k.number = g.kind`
-	stayingQuery = `SELECT f.seq, f.event FROM %finished f LEFT JOIN unnest($1::int[], $2::bigint[]) cut(kind, before) ON cut.kind = f.kind
-		WHERE cut.kind IS NULL OR f.finished >= before OR f.created >= before LIMIT $3`
-	goingEvents = `SELECT count(*) FILTER (WHERE made = 0) FROM %event e JOIN unnest($1::int[], $2::bigint[]) cut(kind, before)
-		ON cut.kind = e.kind AND accepted < before`
-	stayingEvents = `SELECT e.seq FROM %event e LEFT JOIN unnest($1::int[], $2::bigint[]) cut(kind, before) ON cut.kind = e.kind
-		WHERE cut.kind IS NULL OR e.accepted >= before OR e.last >= $4 LIMIT $3`
+	stayingQuery = `SELECT d.seq, d.event FROM %finished d LEFT JOIN unnest($1::int[], $2::bigint[]) cut(kind, before) ON cut.kind = d.kind
+		WHERE (d.finished < before AND ` + acceptedAt + ` < before) IS NOT TRUE LIMIT $3`
+	// In one look, because events are large: which stay, and how many go of which there are no deliveries.
+	ofEvents = `SELECT coalesce((array_agg(seq) FILTER (WHERE stays))[1:$3], '{}'), count(*) FILTER (WHERE made = 0 AND NOT stays) FROM (
+			SELECT seq, made, cut.kind IS NULL OR accepted >= before OR last >= $4 AS stays FROM %event e
+				LEFT JOIN unnest($1::int[], $2::bigint[]) cut(kind, before) ON cut.kind = e.kind
+		) e`
 	waitingOfDay  = "SELECT seq, event FROM pending WHERE seq >= $1 AND seq < $2 ORDER BY seq LIMIT $3"
+	keepEvents    = "INSERT INTO kept_event SELECT * FROM %event WHERE seq = ANY($1) AND seq <> ALL($2)"
+	keepFinished  = "INSERT INTO kept_finished SELECT * FROM %finished WHERE seq = ANY($1)"
+	keepAttempts  = "INSERT INTO kept_attempt SELECT * FROM %attempt WHERE delivery = ANY($1)"
 	repeatedOfDay = "SELECT DISTINCT event FROM redelivery WHERE event >= $1 AND event < $2 AND delivery >= $2 LIMIT $3"
 	changedInDay  = `SELECT EXISTS (SELECT FROM pending WHERE seq >= $1 AND seq < $2 AND seq <> ALL($3))
 		OR EXISTS (SELECT FROM %finished WHERE seq > $4 AND seq <> ALL($3))`
@@ -128,7 +132,7 @@ func (s *Store) clearDay(ctx context.Context, day int64, keep *store.Keep, earli
 	}
 	var c *clearance
 	err = pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) (err error) {
-		c, err = lookAtDay(ctx, tx, day, keep)
+		c, err = lookAtDay(ctx, tx, day, keep, s.days.worth)
 		return err
 	})
 	if err != nil {
@@ -142,12 +146,12 @@ func (s *Store) clearDay(ctx context.Context, day int64, keep *store.Keep, earli
 }
 
 // lookAtDay finds out what of a day goes and what stays.
-func lookAtDay(ctx context.Context, tx pgx.Tx, day int64, keep *store.Keep) (*clearance, error) {
+func lookAtDay(ctx context.Context, tx pgx.Tx, day int64, keep *store.Keep, worth int) (*clearance, error) {
 	before, _, err := cutoffs(ctx, tx, keep, onTime) // without what is sealed at this moment
 	if err != nil {
 		return nil, err
 	}
-	c := &clearance{day: day, tallies: make(map[tallyOf]*tally)}
+	c := &clearance{day: day, events: []int64{}, tallies: make(map[tallyOf]*tally)}
 	kinds := sortedKeys(before, cmp.Compare[int32])
 	cuts := column(kinds, func(kind int32) int64 { return before[kind] })
 	events := make(map[int64]bool)
@@ -165,40 +169,36 @@ func lookAtDay(ctx context.Context, tx pgx.Tx, day int64, keep *store.Keep) (*cl
 		})
 		return seqs, err
 	}
-	single := func(sql string, args ...any) error {
-		rows, err := tx.Query(ctx, ofDayTables(sql, day), args...)
-		if err != nil {
-			return err
-		}
-		var event int64
-		_, err = pgx.ForEachRow(rows, []any{&event}, func() error {
-			events[event] = true
-			return nil
-		})
-		return err
-	}
 	// What is quickest to find out comes first, for it may be too much already.
 	if err = tx.QueryRow(ctx, ofDayTables(stateQuery, day)).Scan(&c.purged, &c.sealed, &c.lastEvent, &c.lastOver); err != nil {
 		return nil, err
 	}
-	tooMuch := func() bool { return len(c.deliveries)+len(events) > mostKept }
+	tooMuch := func() bool { return len(c.over)+len(c.waiting)+len(events) > mostKept }
 	if c.waiting, err = pairs(waitingOfDay, begins(day), begins(day+1), mostKept+1); err != nil {
 		return nil, err
 	}
-	c.deliveries = slices.Clone(c.waiting)
-	if err := single(repeatedOfDay, begins(day), begins(day+1), mostKept+1); err != nil {
+	repeated, err := repeatedOf(ctx, tx, day)
+	if err != nil {
+		return nil, err
+	}
+	for _, event := range repeated {
+		events[event] = true
+	}
+	if tooMuch() {
+		return nil, errNotNow
+	}
+	if c.over, err = pairs(stayingQuery, kinds, cuts, mostKept+1); err != nil {
 		return nil, err
 	}
 	if tooMuch() {
 		return nil, errNotNow
 	}
-	staying, err := pairs(stayingQuery, kinds, cuts, mostKept+1)
-	if err != nil {
+	var young []int64
+	if err := tx.QueryRow(ctx, ofDayTables(ofEvents, day), kinds, cuts, mostKept+1, begins(day+1)).Scan(&young, &c.counted); err != nil {
 		return nil, err
 	}
-	c.deliveries = append(c.deliveries, staying...)
-	if err := single(stayingEvents, kinds, cuts, mostKept+1, begins(day+1)); err != nil {
-		return nil, err
+	for _, event := range young {
+		events[event] = true
 	}
 	if tooMuch() {
 		return nil, errNotNow
@@ -208,17 +208,23 @@ func lookAtDay(ctx context.Context, tx pgx.Tx, day int64, keep *store.Keep) (*cl
 			c.events = append(c.events, event)
 		}
 	}
-	if err := tx.QueryRow(ctx, ofDayTables(goingEvents, day), kinds, cuts).Scan(&c.counted); err != nil {
-		return nil, err
-	}
 	if err := c.count(ctx, tx, kinds, cuts); err != nil {
 		return nil, err
 	}
 	c.counted += int(c.removed)
-	if stay := len(c.deliveries) + len(c.events); stay > 0 && c.counted < worthwhile*stay {
+	if stay := c.stays(); stay > 0 && c.counted < worth*stay {
 		return nil, errNotNow
 	}
 	return c, nil
+}
+
+// repeatedOf are the events of a day of which there are deliveries of later days.
+func repeatedOf(ctx context.Context, db pgx.Tx, day int64) ([]int64, error) {
+	rows, err := db.Query(ctx, repeatedOfDay, begins(day), begins(day+1), mostKept+1)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[int64])
 }
 
 // count counts the deliveries that go.
@@ -241,8 +247,17 @@ func (c *clearance) count(ctx context.Context, tx pgx.Tx, kinds []int32, cuts []
 	return err
 }
 
+// stays is how much stays.
+func (c *clearance) stays() int { return len(c.events) + len(c.over) + len(c.waiting) }
+
 // clear does it, if the day is as it was.
 func (c *clearance) clear(ctx context.Context, db pgx.Tx) error {
+	some := c.stays() > 0
+	if some {
+		if err := c.putAside(ctx, db); err != nil {
+			return err
+		}
+	}
 	b := new(pgx.Batch)
 	b.Queue(aloneLock, lockClass, lockConfiguration)
 	b.Queue(aloneLock, lockClass, lockRemoval)
@@ -250,6 +265,7 @@ func (c *clearance) clear(ctx context.Context, db pgx.Tx) error {
 	if err := db.SendBatch(ctx, b).Close(); err != nil {
 		return err
 	}
+	// Nobody else reads or writes from here on.
 	now := clearance{}
 	var changed bool
 	if err := db.QueryRow(ctx, ofDayTables(stateQuery, c.day)).Scan(&now.purged, &now.sealed, &now.lastEvent, &now.lastOver); err != nil {
@@ -258,53 +274,53 @@ func (c *clearance) clear(ctx context.Context, db pgx.Tx) error {
 	if err := db.QueryRow(ctx, ofDayTables(changedInDay, c.day), begins(c.day), begins(c.day+1), c.waiting, c.lastOver).Scan(&changed); err != nil {
 		return err
 	}
-	if changed || now.purged != c.purged || now.lastEvent != c.lastEvent || !slices.Equal(now.sealed, c.sealed) {
-		return errNotNow
-	}
-	rows, err := db.Query(ctx, repeatedOfDay, begins(c.day), begins(c.day+1), mostKept+1)
+	repeated, err := repeatedOf(ctx, db, c.day)
 	if err != nil {
 		return err
 	}
-	repeated, err := pgx.CollectRows(rows, pgx.RowTo[int64])
-	if err != nil {
-		return err
-	}
-	if c.events = append(c.events, repeated...); len(repeated) > mostKept {
+	if changed || now.purged != c.purged || now.lastEvent != c.lastEvent || !slices.Equal(now.sealed, c.sealed) || len(repeated) > mostKept ||
+		len(repeated) > 0 && !some {
 		return errNotNow
-	}
-	if len(c.events)+len(c.deliveries) == 0 {
-		err = dropDay(ctx, db, c.day)
-	} else {
-		err = c.rewrite(ctx, db)
-	}
-	if err != nil || c.removed == 0 {
-		return err
 	}
 	b = new(pgx.Batch)
-	(&tx{tallies: c.tallies}).flushTallies(b)
-	b.Queue(countPurged, c.removed, c.newest)
+	if some {
+		c.putBack(b, repeated)
+	} else {
+		dropDay(b, c.day)
+	}
+	if c.removed > 0 {
+		(&tx{tallies: c.tallies}).flushTallies(b)
+		b.Queue(countPurged, c.removed, c.newest)
+	}
 	return db.SendBatch(ctx, b).Close()
 }
 
-// rewrite leaves in the tables what stays.
-func (c *clearance) rewrite(ctx context.Context, tx pgx.Tx) error {
+// putAside copies what stays and cannot change, while others go on.
+func (c *clearance) putAside(ctx context.Context, db pgx.Tx) error {
 	b := new(pgx.Batch)
 	for _, of := range dated {
 		b.Queue("CREATE TEMPORARY TABLE kept_" + of + " (LIKE " + of + ") ON COMMIT DROP")
 	}
-	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+	if err := db.SendBatch(ctx, b).Close(); err != nil { // before there are statements about them
 		return err
 	}
 	b = new(pgx.Batch)
-	b.Queue(ofDayTables("INSERT INTO kept_event SELECT * FROM %event WHERE seq = ANY($1)", c.day), c.events)
-	b.Queue(ofDayTables("INSERT INTO kept_finished SELECT * FROM %finished WHERE seq = ANY($1)", c.day), c.deliveries)
-	b.Queue(ofDayTables("INSERT INTO kept_attempt SELECT * FROM %attempt WHERE delivery = ANY($1)", c.day), c.deliveries)
-	b.Queue("DELETE FROM event_name WHERE seq = ANY($1)", c.events) // they get their names again
+	b.Queue(ofDayTables(keepEvents, c.day), c.events, []int64{})
+	b.Queue(ofDayTables(keepFinished, c.day), c.over)
+	b.Queue(ofDayTables(keepAttempts, c.day), c.over)
+	return db.SendBatch(ctx, b).Close()
+}
+
+// putBack leaves in the tables only what stays, with what has come to that in the meantime.
+func (c *clearance) putBack(b *pgx.Batch, repeated []int64) {
+	b.Queue(ofDayTables(keepEvents, c.day), repeated, c.events)
+	b.Queue(ofDayTables(keepFinished, c.day), c.waiting)
+	b.Queue(ofDayTables(keepAttempts, c.day), c.waiting)
+	b.Queue("DELETE FROM event_name WHERE seq IN (SELECT seq FROM kept_event)") // they get their names again
 	for _, of := range dated {
 		b.Queue("TRUNCATE " + tableOf(of, c.day))
 		b.Queue("INSERT INTO " + tableOf(of, c.day) + " SELECT * FROM kept_" + of)
 	}
-	return tx.SendBatch(ctx, b).Close()
 }
 
 // What refers to deliveries and events that went with their day, and is looked for by nobody.

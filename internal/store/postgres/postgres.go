@@ -130,6 +130,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 		pool: pool, writing: writing, names: newNames(), log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), now: o.Now, callers: o.CallersClock,
 		requests: make(chan *request, most), moves: make(chan struct{}, 1), quit: make(chan struct{}), stopped: make(chan struct{}),
 	}
+	s.days.worth = worthwhile
 	if s.now == nil {
 		s.now = time.Now
 	}

@@ -63,7 +63,7 @@ const slack = int64(time.Hour / time.Microsecond)
 
 const (
 	allKindsQuery  = "SELECT number, tenant, type FROM kind WHERE " + unsealed
-	oldEventsQuery = "SELECT seq, kind, accepted, first, last FROM event WHERE seq > $1 ORDER BY seq LIMIT $2"
+	oldEventsQuery = "SELECT seq, kind, accepted, first, last, made FROM event WHERE seq > $1 ORDER BY seq LIMIT $2"
 	// partsQuery looks for the deliveries of each event by itself, and so in its own day.
 	partsQuery = `SELECT u.event, p.seq, NULL::bigint, 0, '', '' FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) u(event, first, last)
 			CROSS JOIN LATERAL (SELECT seq FROM pending WHERE event = u.event AND seq = ANY(ARRAY(SELECT generate_series(u.first, u.last))) OFFSET 0) p
@@ -81,6 +81,7 @@ const countPurged = "UPDATE ledger SET purged = purged + $1, newest = greatest(n
 // oldEvent is an event that may be removed.
 type oldEvent struct {
 	seq, first, last int64
+	made             int
 	before           int64 // what has been over for so long is removed
 }
 
@@ -117,7 +118,7 @@ func (s *Store) Purge(ctx context.Context, keep store.Keep, limit int) (removed 
 		var kind int32
 		var accepted int64
 		looked, young := 0, true
-		_, err = pgx.ForEachRow(rows, []any{&e.seq, &kind, &accepted, &e.first, &e.last}, func() error {
+		_, err = pgx.ForEachRow(rows, []any{&e.seq, &kind, &accepted, &e.first, &e.last, &e.made}, func() error {
 			looked, last = looked+1, e.seq
 			young = young && accepted >= latest+slack
 			if cut, known := before[kind]; known && accepted < cut {
@@ -227,7 +228,7 @@ func decideRemoval(old []oldEvent, parts map[int64][]part, limit int) *removal {
 			r.deliveries = append(r.deliveries, p.seq)
 			r.counted++
 		}
-		if len(parts[e.seq]) == 0 {
+		if e.made == 0 {
 			r.counted++
 		}
 		if left == 0 {
