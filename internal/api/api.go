@@ -101,6 +101,7 @@ func New(o Options) http.Handler {
 	if o.Away == nil {
 		o.Away = func(string) error { return nil }
 	}
+	o.History = present{o.History, o.Away}
 	a := &api{Options: o, routes: routes(), claims: claims{held: map[string]struct{}{}},
 		simulations: make(chan struct{}, simulationsAtOnce)}
 	doc := sync.OnceValue(func() *huma.OpenAPI { return document(a.routes) })

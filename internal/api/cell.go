@@ -1,10 +1,12 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"strings"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
 )
 
 // cellHeader names a cell: in a request the one that is to answer, in a 421 the one where the tenant is.
@@ -34,6 +36,36 @@ func (a *api) named(c *call) error {
 	}
 	return &grapnel.Error{Code: grapnel.CodeMalformed, Detail: "This server serves no cell of that name.",
 		Fields: []grapnel.Field{{Pointer: cellHeader, Detail: "must name a cell that the server serves"}}}
+}
+
+// present is the history without what has been left behind by tenants that have gone to another cell: it is out of date there.
+type present struct {
+	History
+	away func(string) error
+}
+
+// Event finds one of a tenant that is here; of another one the error says where it is.
+func (p present) Event(ctx context.Context, scope store.Scope, tenant, id string) (*grapnel.Event, []grapnel.Delivery, error) {
+	ev, deliveries, err := p.History.Event(ctx, scope, tenant, id)
+	if err == nil {
+		err = p.away(ev.Tenant)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return ev, deliveries, nil
+}
+
+// Delivery finds one of a tenant that is here; of another one the error says where it is.
+func (p present) Delivery(ctx context.Context, scope store.Scope, seq int64) (*grapnel.Delivery, error) {
+	d, err := p.History.Delivery(ctx, scope, seq)
+	if err == nil {
+		err = p.away(d.Tenant)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
 }
 
 // cellOf is the cell that an error names.

@@ -66,23 +66,33 @@ func (r *Room) place(rq *http.Request, token func(http.Header) (string, bool)) (
 	}), false
 }
 
-// subject is the cell that has the endpoint or the source that a request is restricted to, as lists are. They would be answered with nothing
-// elsewhere.
+// subject is the cell that has the endpoint or the source that a request is restricted to, as lists are. They would be answered elsewhere with
+// nothing, or with what is left of a tenant that has gone.
 func (r *Room) subject(rq *http.Request) int {
+	for part := range strings.SplitSeq(rq.URL.Path, "/") {
+		if at := r.endpoint(part); at > 0 {
+			return at
+		}
+	}
 	if rq.URL.RawQuery == "" {
 		return 0
 	}
 	query := rq.URL.Query()
 	if id := query.Get("endpoint"); id != "" {
-		return r.holder(func(e Engine) (string, bool) {
-			ep, known := e.Endpoint(store.Everyone(), id)
-			return ep.Tenant, known
-		})
+		return r.endpoint(id)
 	}
 	if id := query.Get("source"); id != "" {
 		return r.source(id)
 	}
 	return 0
+}
+
+// endpoint is the cell that has an endpoint or queue.
+func (r *Room) endpoint(id string) int {
+	return r.holder(func(e Engine) (string, bool) {
+		ep, known := e.Endpoint(store.Everyone(), id)
+		return ep.Tenant, known
+	})
 }
 
 // source is the cell that has a source.

@@ -166,6 +166,7 @@ func TestRequestsFindTheirCell(t *testing.T) {
 		{"admin asks for what another cell has", "admin", "", "GET", "/only/east", "", 200, "east"},
 		{"admin changes what another cell has", "admin", "", "PATCH", "/only/west", "the body", 200, "west"},
 		{"admin asks for a list about an endpoint elsewhere", "admin", "", "GET", "/?endpoint=ep_i&status=failed", "", 200, "west"},
+		{"admin asks for what is below an endpoint elsewhere", "admin", "", "GET", "/v1/endpoints/ep_i/deliveries", "", 200, "west"},
 		{"admin asks for a list about a source elsewhere", "admin", "", "GET", "/?source=src_i", "", 200, "west"},
 		{"admin asks for a list about an endpoint that nobody has", "admin", "", "GET", "/?endpoint=ep_x", "", 200, "home"},
 		{"admin asks for what nobody has", "admin", "", "GET", "/only/mars", "", 404, "home"},
