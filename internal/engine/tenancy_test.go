@@ -97,6 +97,18 @@ func (b *bench) quiet() bool {
 	return quiet
 }
 
+// slowAtFirst is the receiver of endpoint a, which answers its first request once wait is closed.
+func (b *bench) slowAtFirst() (r *receiver, wait chan struct{}) {
+	r, wait = &receiver{}, make(chan struct{})
+	r.answer(func(n int, _ http.ResponseWriter, _ *http.Request) {
+		if n == 0 {
+			<-wait
+		}
+	})
+	b.endpoint("a", r, nil)
+	return r, wait
+}
+
 func movableBubble(t *testing.T, test func(b *bench)) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, &movable{Store: memory.New()})
@@ -109,13 +121,7 @@ func movableBubble(t *testing.T, test func(b *bench)) {
 // everything goes on in order, once.
 func TestATenantThatClosesFinishesWhatItHasBegun(t *testing.T) {
 	movableBubble(t, func(b *bench) {
-		r, wait := &receiver{}, make(chan struct{})
-		r.answer(func(n int, _ http.ResponseWriter, _ *http.Request) {
-			if n == 0 {
-				<-wait
-			}
-		})
-		b.endpoint("a", r, nil)
+		r, wait := b.slowAtFirst()
 		ids := b.publish("k", 3)
 		synctest.Wait()
 		if b.quiet() {
@@ -181,13 +187,7 @@ func TestOpeningWhileSomethingIsInFlight(t *testing.T) {
 // is open. Of a tenant that has gone callers are told where to.
 func TestASealedTenantIsLeft(t *testing.T) {
 	movableBubble(t, func(b *bench) {
-		r, wait := &receiver{}, make(chan struct{})
-		r.answer(func(n int, _ http.ResponseWriter, _ *http.Request) {
-			if n == 0 {
-				<-wait
-			}
-		})
-		b.endpoint("a", r, nil)
+		r, wait := b.slowAtFirst()
 		ids := b.publish("k", 2)
 		synctest.Wait()
 		b.turn(grapnel.TenancySealed, grapnel.TenancyHere)
