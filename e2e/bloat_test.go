@@ -29,15 +29,7 @@ func TestTablesStayLean(t *testing.T) {
 	if soak() {
 		length, window, settings = time.Hour, time.Minute, nil
 	}
-	db, err := pgtest.Start(t.Context(), pgtest.Options{Settings: settings})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := db.Stop(); err != nil {
-			t.Error(err)
-		}
-	}()
+	db := pgtest.For(t, pgtest.Options{Settings: settings})
 	url, err := db.Create(t.Context(), "grapnel")
 	if err != nil {
 		t.Fatal(err)

@@ -33,15 +33,7 @@ type cluster struct {
 
 func newCluster(t *testing.T, size int) *cluster {
 	t.Helper()
-	db, err := pgtest.Start(t.Context(), pgtest.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	db := pgtest.For(t, pgtest.Options{})
 	if _, err := db.Create(t.Context(), "grapnel"); err != nil {
 		t.Fatal(err)
 	}

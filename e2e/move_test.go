@@ -40,15 +40,7 @@ func TestTenantsMoveUnderLoad(t *testing.T) {
 	if soak() {
 		moves = 60
 	}
-	db, err := pgtest.Start(t.Context(), pgtest.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	db := pgtest.For(t, pgtest.Options{})
 	var urls []string
 	for _, name := range []string{"home", "west"} {
 		url, err := db.Create(t.Context(), name)

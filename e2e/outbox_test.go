@@ -28,15 +28,7 @@ func TestOutboxThroughKills(t *testing.T) {
 		kills = 200
 	}
 	dice := newDice(t)
-	db, err := pgtest.Start(t.Context(), pgtest.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := db.Stop(); err != nil {
-			t.Error(err)
-		}
-	}()
+	db := pgtest.For(t, pgtest.Options{})
 	dsn, err := db.Create(t.Context(), "producer")
 	if err != nil {
 		t.Fatal(err)

@@ -124,14 +124,6 @@ func inPostgres(t *testing.T) (string, func()) {
 // postgres starts one of this test's own.
 func postgres(t *testing.T) *pgtest.Server {
 	t.Helper()
-	server, err := pgtest.Start(t.Context(), pgtest.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := server.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	server := pgtest.For(t, pgtest.Options{})
 	return server
 }

@@ -14,15 +14,7 @@ import (
 
 // TestOutboxCommands: installing, looking and removing, each of them twice.
 func TestOutboxCommands(t *testing.T) {
-	server, err := pgtest.Start(t.Context(), pgtest.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := server.Stop(); err != nil {
-			t.Error(err)
-		}
-	}()
+	server := pgtest.For(t, pgtest.Options{})
 	dsn, err := server.Create(t.Context(), "orders")
 	if err != nil {
 		t.Fatal(err)

@@ -176,15 +176,7 @@ func TestFaults(t *testing.T) {
 // TestProducersDatabase: its connections are killed, and it crashes, under the hands of producers and relay. What was committed arrives once, in
 // order, and nothing else.
 func TestProducersDatabase(t *testing.T) {
-	own, err := pgtest.Start(t.Context(), pgtest.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := own.Stop(); err != nil {
-			t.Error(err)
-		}
-	}()
+	own := pgtest.For(t, pgtest.Options{})
 	url := database(t, own)
 	p, s := pool(t, url), newStreet(t, url)
 	r, stop := relaying(t, Options{Street: s, Store: s.Store})

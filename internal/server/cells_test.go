@@ -167,26 +167,19 @@ func TestCellThatIsInUse(t *testing.T) {
 // town is two databases in one PostgreSQL, and the options of a server that serves both.
 func town(t *testing.T) (Options, *pgtest.Server) {
 	t.Helper()
-	db, err := pgtest.Start(t.Context(), pgtest.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	db := pgtest.For(t, pgtest.Options{})
 	t.Chdir(t.TempDir()) // where the admin key goes
 	o := options("")
 	o.AdminKey, o.Lease = testKey, LeastLease
-	if o.Store, err = db.Create(t.Context(), "home"); err != nil {
-		t.Fatal(err)
+	var urls []string
+	for _, name := range []string{"home", "west"} {
+		url, err := db.Create(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		urls = append(urls, url)
 	}
-	url, err := db.Create(t.Context(), "west")
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.Cells = []CellOptions{{"west", url}}
+	o.Store, o.Cells = urls[0], []CellOptions{{"west", urls[1]}}
 	return o, db
 }
 

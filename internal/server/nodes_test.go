@@ -29,15 +29,7 @@ type member struct {
 // members start some on one database.
 func members(t *testing.T, n int) (all []member, db *pgtest.Server) {
 	t.Helper()
-	db, err := pgtest.Start(t.Context(), pgtest.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	db = pgtest.For(t, pgtest.Options{})
 	if _, err := db.Create(t.Context(), "grapnel"); err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +254,8 @@ func TestExpandedSchema(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, err := conn.Query(t.Context(), "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() AND tablename <> 'grapnel_schema'")
+	rows, err := conn.Query(t.Context(), `SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace
+		AND relkind IN ('r', 'p') AND NOT relispartition AND relname <> 'grapnel_schema'`)
 	if err != nil {
 		t.Fatal(err)
 	}

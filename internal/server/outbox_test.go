@@ -41,16 +41,9 @@ type arrival struct {
 func newShop(t *testing.T) *shop {
 	t.Helper()
 	// On a disk, where commits take as long as they do.
-	server, err := pgtest.Start(t.Context(), pgtest.Options{Parent: os.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := server.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	server := pgtest.For(t, pgtest.Options{Parent: os.TempDir()})
 	s := &shop{t: t, committed: map[string]time.Time{}, arrived: map[string][]arrival{}}
+	var err error
 	if s.dsn, err = server.Create(t.Context(), "shop"); err != nil {
 		t.Fatal(err)
 	}

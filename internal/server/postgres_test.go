@@ -22,18 +22,10 @@ func onPostgres(t *testing.T) Options {
 // behindProxy also returns what stands between the two.
 func behindProxy(t *testing.T) (Options, *pgtest.Proxy) {
 	t.Helper()
-	server, err := pgtest.Start(t.Context(), pgtest.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := server.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	server := pgtest.For(t, pgtest.Options{})
 	t.Chdir(t.TempDir()) // where the admin key goes
 	o := options("")
-	if _, err = server.Create(t.Context(), "grapnel"); err != nil {
+	if _, err := server.Create(t.Context(), "grapnel"); err != nil {
 		t.Fatal(err)
 	}
 	proxy, err := server.NewProxy()

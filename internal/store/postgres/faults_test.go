@@ -104,15 +104,7 @@ func TestAway(t *testing.T) {
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	const publishers, each, crashes = 4, 60, 3
-	own, err := pgtest.Start(t.Context(), pgtest.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := own.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	own := pgtest.For(t, pgtest.Options{})
 	url, err := own.Create(t.Context(), "crash")
 	if err != nil {
 		t.Fatal(err)
