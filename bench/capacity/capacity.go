@@ -82,7 +82,13 @@ const (
 	batchMost      = 256                    // requests in a transaction
 	recordMost     = 512                    // outcomes recorded by one request
 	lookEvery      = 2 * time.Second        // at who has what
+	again          = 5 * time.Second        // the first retry of the standard policy
+	tooSlow        = 2 * time.Second
 	lateAfter      = time.Second
 	promptFor      = 2 * time.Second
-	again          = 5 * time.Second // the first retry of the standard policy
+	lateRhythm     = 100 * time.Millisecond
+	lateGrowth     = 4
+	lateAllowed    = time.Millisecond / 4
+	lateAlone      = 3
+	lateRenewed    = 5 * time.Second
 )

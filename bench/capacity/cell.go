@@ -27,6 +27,8 @@ type cell struct {
 	bins                        []histogram   // of the same, for each second
 	took                        histogram     // from the publisher's wish to the receiver
 	struckLag                   time.Duration // the most, at endpoints whose node has died
+	over                        time.Duration // when the last late one began there
+	longest                     time.Duration // that an outcome took to become durable
 	waiting                     int           // first attempts that wait there in the end
 	from                        mark
 }
@@ -42,8 +44,11 @@ type endpoint struct {
 	Endpoint
 	node    *node
 	running int
-	inLine  bool // for a slot
-	struck  bool // its node has died
+	inLine  bool          // for a slot
+	struck  bool          // its node has died
+	average time.Duration // that an attempt takes, as its node knows; 0: it does not
+	heard   time.Duration // when an attempt came back, or the first of those in flight began
+	late    time.Duration // when something late was attempted
 	waiting line[*delivery]
 }
 
@@ -58,7 +63,7 @@ func newCell(k Costs, h Hardware, l Load) *cell {
 	c.data = &processors{time: &c.timeline, cores: h.DataCores}
 	c.log = &log{time: &c.timeline, random: c.random, base: h.Sync, rate: h.LogRate}
 	for range h.Nodes {
-		n := &node{cell: c, cpu: &processors{time: &c.timeline, cores: h.NodeCores}, gives: giving{limit: 1, prompt: -promptFor}}
+		n := &node{cell: c, cpu: &processors{time: &c.timeline, cores: h.NodeCores}, gives: newGiving()}
 		if h.Shared {
 			n.cpu, c.clients = c.data, c.data
 		}
@@ -68,7 +73,7 @@ func newCell(k Costs, h Hardware, l Load) *cell {
 	c.endpoints = make([]endpoint, len(l.Endpoints))
 	for i, e := range l.Endpoints {
 		weights[i] = e.Weight
-		c.endpoints[i] = endpoint{Endpoint: e, node: c.nodes[c.random.IntN(h.Nodes)]}
+		c.endpoints[i] = endpoint{Endpoint: e, node: c.nodes[c.random.IntN(h.Nodes)], late: -promptFor}
 	}
 	c.pick = newAlias(weights)
 	return c
@@ -207,6 +212,9 @@ func (c *cell) begun(d *delivery) {
 	lag := c.now - d.due
 	if d.to.struck {
 		c.struckLag = max(c.struckLag, lag)
+		if lag > lateAfter {
+			c.over = c.now
+		}
 		return
 	}
 	c.lag.add(lag)
@@ -257,7 +265,7 @@ func (c *cell) die() {
 // orphaned are deliveries whose node is gone while they were with it. What was sent and not recorded is sent again.
 func (c *cell) orphaned(these ...*delivery) {
 	for _, d := range these {
-		d.late = false
+		d.running, d.counts = false, neither
 		if d.to.node.dead {
 			c.orphans = append(c.orphans, d)
 		} else {
@@ -274,7 +282,7 @@ func (c *cell) adopt() {
 	for i := range c.endpoints {
 		if e := &c.endpoints[i]; e.node.dead {
 			e.node = living[c.random.IntN(len(living))]
-			e.running, e.inLine = 0, false
+			e.running, e.inLine, e.average, e.late = 0, false, 0, -promptFor
 			e.node.line(e)
 		}
 	}

@@ -93,21 +93,20 @@ func TestAgainstMeasurements(t *testing.T) {
 	}
 }
 
-// What is late gives way to what is on time, and with this store it gives way almost altogether. Measured twice on 22 November 2026: an
-// endpoint with 20,000 late deliveries got 174 and 149 of them in a second while another one got 184 and 128 on time, and thousands when it was
-// alone. Those who plan have to see that.
+// What is late gives way to what is on time, and gets on all the same: ten late ones for each one on time at least, as long as the machine has
+// that much to spare. Alone it gets all there is.
 func TestLateGivesWay(t *testing.T) {
+	const from, until = 3 * time.Second, 5 * time.Second
 	drained := func(rate float64) float64 {
-		l := Load{Rate: rate, Backlog: 20_000, Endpoints: []Endpoint{{Limit: 64}, {Weight: 1, Limit: 64}}, From: time.Second / 4, Until: time.Second, Seed: 1}
+		l := Load{Rate: rate, Backlog: 60_000, Endpoints: []Endpoint{{Limit: 64}, {Weight: 1, Limit: 64}}, From: from, Until: until, Seed: 1}
 		c := newCell(Here(), This(), l)
 		c.run()
-		to := c.mark()
-		return float64(to.delivered-c.from.delivered)/(to.at-c.from.at).Seconds() - rate
+		return float64(c.mark().delivered-c.from.delivered)/(until-from).Seconds() - rate
 	}
 	alone, beside := drained(0.001), drained(160)
 	t.Logf("alone %.0f a second, beside others %.0f", alone, beside)
-	if alone < 4000 || beside > alone/6 || beside > 4*174 {
-		t.Errorf("%.0f are made up for in a second, and %.0f beside others; measured were thousands, and 149 to 174", alone, beside)
+	if alone < 4000 || beside < 10*160 || beside > alone {
+		t.Errorf("%.0f are made up for in a second, and %.0f beside others", alone, beside)
 	}
 }
 

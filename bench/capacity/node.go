@@ -21,6 +21,7 @@ type node struct {
 	most    int // running at once, ever
 	prompt  line[*endpoint]
 	late    line[*endpoint]
+	greedy  line[*endpoint] // until slots are less scarce
 	gives   giving
 }
 
@@ -43,8 +44,11 @@ type delivery struct {
 	born     time.Duration // when its publisher wanted to send it
 	attempts int
 	failed   bool
-	late     bool // it has a place among those that give way
+	running  bool
 	began    time.Duration
+	ended    time.Duration
+	counts   counts
+	number   int // of what was counted
 }
 
 // publish takes an event in, or refuses it.
@@ -133,7 +137,6 @@ func (n *node) committed(batch []*request) {
 				for _, d := range r.outcomes {
 					n.recorded(d)
 				}
-				n.gives.judge(c.now, n)
 				n.record()
 			}
 		}
@@ -155,7 +158,7 @@ func (n *node) line(ep *endpoint) {
 	switch {
 	case ep.inLine || ep.waiting.len() == 0 || ep.running >= ep.Limit:
 		return
-	case n.cell.now-ep.waiting.first().due > lateAfter:
+	case ep.isLate(n.cell.now, ep.waiting.first()):
 		n.late.push(ep)
 	default:
 		n.prompt.push(ep)
@@ -163,33 +166,41 @@ func (n *node) line(ep *endpoint) {
 	ep.inLine = true
 }
 
+// isGreedy says whether an endpoint has to leave the slots that are left to others, as in internal/core/quota.go.
+func (n *node) isGreedy(ep *endpoint) bool {
+	slots := n.cell.hardware.Slots
+	free := slots - n.running
+	return ep.running > 0 && (free <= slots/8 || free <= slots/2 && (ep.average == 0 || ep.running >= slots/4))
+}
+
 // dispatch starts what may be started: what is on time first, and of what is late as much as does not hurt.
 func (n *node) dispatch() {
 	c := n.cell
+	n.gives.hung(c.now)
+	for n.greedy.len() > 0 && !n.isGreedy(n.greedy.first()) {
+		n.prompt.push(n.greedy.pop())
+	}
 	for !n.dead && n.running < c.hardware.Slots {
 		var ep *endpoint
+		isLate := false
 		switch {
 		case n.prompt.len() > 0:
 			ep = n.prompt.pop()
-			ep.inLine = false
-			if c.now-ep.waiting.first().due > lateAfter {
-				n.line(ep)
-				continue
-			}
-			n.gives.prompt = c.now
-			n.start(ep.waiting.pop())
 		case n.late.len() > 0 && !n.gives.full(c.now):
-			ep = n.late.pop()
-			ep.inLine = false
-			d := ep.waiting.pop()
-			d.late = c.now-d.due > lateAfter
-			if d.late {
-				n.gives.used++
-			}
-			n.start(d)
+			ep, isLate = n.late.pop(), true
 		default:
 			return
 		}
+		switch d := ep.waiting.first(); {
+		case n.isGreedy(ep):
+			n.greedy.push(ep)
+			continue
+		case !isLate && ep.isLate(c.now, d):
+			n.late.push(ep)
+			continue
+		}
+		ep.inLine = false
+		n.start(ep.waiting.pop())
 		n.line(ep)
 	}
 }
@@ -198,7 +209,12 @@ func (n *node) start(d *delivery) {
 	c := n.cell
 	n.running++
 	n.most = max(n.most, n.running)
+	if d.to.running == 0 {
+		d.to.heard = c.now
+	}
+	n.gives.begin(c.now, d)
 	d.to.running++
+	d.running, d.began = true, c.now
 	n.cpu.do(c.costs.NodeDeliver/2, func() {
 		if n.dead {
 			c.orphaned(d)
@@ -224,10 +240,12 @@ func (n *node) finished(d *delivery) {
 		n.cell.orphaned(d)
 		return
 	}
+	now := n.cell.now
 	n.running--
 	d.to.running--
+	d.to.answered(now, now-d.began)
+	d.running, d.ended = false, now
 	n.line(d.to)
-	d.began = n.cell.now
 	n.outcomes.push(d)
 	n.record()
 	n.dispatch()
@@ -248,11 +266,9 @@ func (n *node) record() {
 // recorded says that an outcome is durable.
 func (n *node) recorded(d *delivery) {
 	c := n.cell
-	n.gives.took(c.now - d.began)
-	if d.late {
-		d.late = false
-		n.gives.used--
-	}
+	c.longest = max(c.longest, c.now-d.ended)
+	n.gives.took(c.now, c.now-d.ended, c.hardware.Slots/2)
+	n.gives.release(d)
 	if !d.failed {
 		c.delivered++
 		return
@@ -263,35 +279,11 @@ func (n *node) recorded(d *delivery) {
 	c.after(again, func() { c.hint(d) })
 }
 
-// giving is how what is late gives way to what is on time, by the rules of internal/core/late.go: it has places, and how many there are
-// follows from how long outcomes take to become durable.
-type giving struct {
-	limit, used int
-	usual, now  time.Duration
-	judged      time.Duration
-	prompt      time.Duration
-}
-
-func (g *giving) full(now time.Duration) bool { return g.used >= g.limit && now-g.prompt < promptFor }
-
-func (g *giving) took(d time.Duration) {
-	if g.usual == 0 || d < g.usual {
-		g.usual = d
-	} else {
-		g.usual += g.usual / 4096
+// answered takes note of how long an endpoint takes.
+func (ep *endpoint) answered(now, took time.Duration) {
+	ep.heard = now
+	if ep.average == 0 {
+		ep.average = took
 	}
-	g.now += (d - g.now) / 16
-}
-
-func (g *giving) judge(now time.Duration, n *node) {
-	const rhythm, allowed = 100 * time.Millisecond, time.Millisecond / 4
-	if now-g.judged < rhythm {
-		return
-	}
-	g.judged = now
-	if g.now > g.usual+allowed {
-		g.limit = max(g.limit/2, 1)
-	} else {
-		g.limit = min(g.limit+1+g.limit/4, n.cell.hardware.Slots)
-	}
+	ep.average += (took - ep.average) / 8
 }

@@ -115,13 +115,13 @@ func (p Plan) beyond(k kind, say func(string, ...any)) {
 	say("|---|---|---|---|---|---|")
 	times := []float64{1, 2, 3, 4}
 	rows := make([]Result, len(times))
-	var away Result
+	var away, later Result
 	var all sync.WaitGroup
 	for i, x := range times {
 		all.Go(func() {
 			tenants := Tenants(p.tenants(x*k.rate), x*k.rate, p.Skew)
 			rows[i] = p.Play(tenants, Place(tenants, 1)[0], func(l *Load) {
-				l.Dies, l.Burst, l.Calm, l.Until = 0, 0, 5*time.Second, 10*time.Second
+				l.Dies, l.Burst, l.Calm, l.Until = 0, 0, 4*time.Second, 7*time.Second
 			})
 		})
 	}
@@ -131,6 +131,10 @@ func (p Plan) beyond(k kind, say func(string, ...any)) {
 			l.Dies, l.Burst, l.Away, l.Gone = 0, 0, 4*time.Second, 5*time.Second
 		})
 	})
+	all.Go(func() {
+		tenants := Tenants(p.tenants(k.rate), k.rate, p.Skew)
+		later = p.Play(tenants, Place(tenants, 1)[0], func(l *Load) { l.Until = 40 * time.Second })
+	})
 	all.Wait()
 	for i, x := range times {
 		r := rows[i]
@@ -139,8 +143,11 @@ func (p Plan) beyond(k kind, say func(string, ...any)) {
 	say("")
 	say("Its database is away for %s: of the calls to publish %.0f %% are refused in the %s that are played; p99 of the lag %s.", "5 s",
 		100*away.Refused, p.Load.Until, short(away.Late))
+	taken := p.Load.Dies + p.Hardware.Lease + lookEvery
 	say("A node dies in the trial of %d nodes: %s after others took its endpoints, %s first attempts still wait there, the oldest for %s.", k.nodes,
-		short(p.Load.Until-p.Load.Dies-p.Hardware.Lease-lookEvery), count(float64(k.at.Waiting)), short(k.at.Struck))
+		short(p.Load.Until-taken), count(float64(k.at.Waiting)), short(k.at.Struck))
+	say("%s after they took them the last late one begins and %s wait; outcomes become durable after %s in the end, and after %s at worst.", short(later.Over-taken),
+		count(float64(later.Waiting)), short(later.Durable), short(later.Longest))
 }
 
 func count(x float64) string {
