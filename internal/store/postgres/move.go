@@ -81,9 +81,18 @@ func (s *Store) onlyOne(ctx context.Context) (leave func(), err error) {
 	}
 }
 
-// leaving reads everything as it is at one moment.
+// keepDays keeps days from being cleared. It is no query, so the moment that a transaction sees is not fixed by it.
+const keepDays = "LOCK TABLE event, finished, attempt IN ACCESS SHARE MODE"
+
+// leaving reads everything as it is at one moment. No day may be cleared from that moment on: what stays of one is written anew, and who looks from an
+// earlier moment would find the day empty, and so would the comparison.
 func (s *Store) leaving(ctx context.Context, do func(pgx.Tx) error) error {
-	return pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, do)
+	return pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, keepDays, pgx.QueryExecModeSimpleProtocol); err != nil {
+			return err
+		}
+		return do(tx)
+	})
 }
 
 func moveError(ctx context.Context, err error) error {

@@ -537,6 +537,30 @@ func TestImportMeetsOthers(t *testing.T) {
 	m.refused(grapnel.CodeConflict, "somebody of the same name")
 }
 
+// TestNoDayIsClearedWhileATenantLeaves: what would be written anew is not seen by who reads from an earlier moment, so nobody may.
+func TestNoDayIsClearedWhileATenantLeaves(t *testing.T) {
+	t.Parallel()
+	s := nodes(t, 1)[0]
+	clearing := func() error {
+		return s.inDays(t.Context(), func(tx pgx.Tx) error {
+			_, err := tx.Exec(t.Context(), exclusively)
+			return err
+		})
+	}
+	err := s.leaving(t.Context(), func(pgx.Tx) error {
+		if err := clearing(); stateOf(err) != stateLocked {
+			t.Errorf("a day can be cleared while a tenant leaves: %v", err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := clearing(); err != nil {
+		t.Errorf("and not afterwards: %v", err)
+	}
+}
+
 // TestSeveralMove brings tenants to one database at the same time, from databases where numbers are the same, and out of it others.
 func TestSeveralMove(t *testing.T) {
 	t.Parallel()
