@@ -8,10 +8,12 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// Decides says whether this node decides about an endpoint, and not another one.
+// Decides says whether this node decides about an endpoint, and not another one. Of one that is forgotten somebody has to say that it is.
 func (e *Engine) Decides(endpoint string) bool {
-	ep := e.config.Load().at(endpoint)
-	return ep != nil && e.decides(ep)
+	if ep := e.config.Load().at(endpoint); ep != nil {
+		return e.decides(ep)
+	}
+	return e.shards.has(endpoint)
 }
 
 // PutReplay creates a replay or changes it. A new one is the first thing to be refused when there is more to do than the store can take.
