@@ -325,12 +325,12 @@ func (c *clearance) putBack(b *pgx.Batch, repeated []int64) {
 
 // What refers to deliveries and events that went with their day, and is looked for by nobody.
 var sweeps = []string{
-	`DELETE FROM mark WHERE delivery IN (SELECT delivery FROM mark m WHERE delivery >= $1 AND delivery < $2
-		AND NOT EXISTS (SELECT FROM finished WHERE seq = m.delivery OFFSET 0) AND NOT EXISTS (SELECT FROM pending WHERE seq = m.delivery OFFSET 0) LIMIT $3)`,
-	`DELETE FROM redelivery WHERE delivery IN (SELECT delivery FROM redelivery r WHERE delivery >= $1 AND delivery < $2
-		AND NOT EXISTS (SELECT FROM finished WHERE seq = r.delivery OFFSET 0) AND NOT EXISTS (SELECT FROM pending WHERE seq = r.delivery OFFSET 0) LIMIT $3)`,
-	`DELETE FROM event_name WHERE seq IN (SELECT seq FROM event_name n WHERE seq >= $1 AND seq < $2
-		AND NOT EXISTS (SELECT FROM event WHERE seq = n.seq OFFSET 0) LIMIT $3)`,
+	`DELETE FROM mark WHERE delivery = ANY(ARRAY(SELECT delivery FROM mark m WHERE delivery >= $1 AND delivery < $2
+		AND NOT EXISTS (SELECT FROM finished WHERE seq = m.delivery OFFSET 0) AND NOT EXISTS (SELECT FROM pending WHERE seq = m.delivery OFFSET 0) LIMIT $3))`,
+	`DELETE FROM redelivery WHERE delivery = ANY(ARRAY(SELECT delivery FROM redelivery r WHERE delivery >= $1 AND delivery < $2
+		AND NOT EXISTS (SELECT FROM finished WHERE seq = r.delivery OFFSET 0) AND NOT EXISTS (SELECT FROM pending WHERE seq = r.delivery OFFSET 0) LIMIT $3))`,
+	`DELETE FROM event_name WHERE seq = ANY(ARRAY(SELECT seq FROM event_name n WHERE seq >= $1 AND seq < $2
+		AND NOT EXISTS (SELECT FROM event WHERE seq = n.seq OFFSET 0) LIMIT $3))`,
 }
 
 // sweptAtOnce is how much of it one statement removes.

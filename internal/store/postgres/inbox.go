@@ -17,8 +17,8 @@ const (
 	asideQuery   = "SELECT " + asideColumns + ", packed, sum, body FROM aside WHERE id = $1"
 	addAside     = `INSERT INTO aside (id, tenant, source, why, at, event, content_type, size, packed, sum, intake, body)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT DO NOTHING`
-	unlearn    = "DELETE FROM known WHERE key IN (SELECT key FROM known WHERE until < $1 ORDER BY until, seq LIMIT $2 FOR UPDATE SKIP LOCKED)"
-	dropAsides = "DELETE FROM aside WHERE id IN (SELECT id FROM aside WHERE at < $1 AND " + unsealed + " ORDER BY at, id LIMIT $2 FOR UPDATE SKIP LOCKED)"
+	unlearn    = "DELETE FROM known WHERE key = ANY(ARRAY(SELECT key FROM known WHERE until < $1 ORDER BY until, seq LIMIT $2 FOR UPDATE SKIP LOCKED))"
+	dropAsides = "DELETE FROM aside WHERE id = ANY(ARRAY(SELECT id FROM aside WHERE at < $1 AND " + unsealed + " ORDER BY at, id LIMIT $2 FOR UPDATE SKIP LOCKED))"
 )
 
 // SetAside encodes on the goroutine of the caller, as Append does.

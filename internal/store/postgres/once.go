@@ -29,8 +29,8 @@ const (
 	dropExpired   = "DELETE FROM answer a USING unnest($1::text[], $2::bigint[]) u(key, now) WHERE a.key = u.key AND a.expires <= u.now"
 	addAnswers    = `INSERT INTO answer (key, fingerprint, expires, status, body)
 		SELECT * FROM unnest($1::text[], $2::bytea[], $3::bigint[], $4::int[], $5::bytea[])`
-	dropAnswers = `DELETE FROM answer WHERE key IN (SELECT key FROM answer WHERE expires <= $1 ORDER BY expires, key LIMIT $2
-		FOR UPDATE SKIP LOCKED) AND expires <= $1`
+	dropAnswers = `DELETE FROM answer WHERE key = ANY(ARRAY(SELECT key FROM answer WHERE expires <= $1 ORDER BY expires, key LIMIT $2
+		FOR UPDATE SKIP LOCKED)) AND expires <= $1`
 )
 
 func readAnswer(row pgx.Row) (*answer, error) {
