@@ -123,15 +123,12 @@ func (c *Core) disabled(now time.Time, in Disabled) {
 
 // release gives a late attempt's place to the next.
 func (c *Core) release(now time.Time, h *head) {
-	switch {
-	case h.prompt:
-		h.prompt = false
-		c.late.prompts--
-	case h.late:
-		h.late = false
-		c.late.places.used--
-		c.look(now, &c.late.places, c.late.room())
+	if !h.late {
+		return
 	}
+	h.late = false
+	c.late.places.used--
+	c.look(now, &c.late.places, c.late.room())
 }
 
 // record has a change made durable, with the endpoint's standing if that has changed. Until it is, the head can't be attempted.

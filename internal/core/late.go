@@ -7,7 +7,8 @@ import "time"
 // stand in line with the rest.
 //
 // So while there are deliveries on time, those that are late share a number of places, each from its start until its outcome is durable. They have as
-// many as those on time take, at least: what is late is not to be late for ever.
+// many as there are attempts on time in flight, at least: what is late is not to be late for ever. (Were those counted until their outcome is durable, too, a
+// store that gets slower would give more to who makes it slow.)
 // How many follows from how long outcomes take to become durable: what takes long takes long for everybody. With nobody on time there is
 // nobody to protect, and no limit.
 //
@@ -16,7 +17,7 @@ import "time"
 // without them.
 type late struct {
 	places  quota
-	prompts int     // attempts on time that take up the machine as those with a place do
+	prompts int     // attempts on time that are in flight
 	begun   []begun // attempts that have taken a place, or were on time, the oldest first; some are over
 	number  int64   // of attempts ever noted there
 	limit   int
@@ -40,7 +41,7 @@ const (
 	promptFor   = 2 * time.Second        // so long after the last attempt on time there is nobody to protect
 	lateRhythm  = 100 * time.Millisecond // how often the limit is looked at
 	lateGrowth  = 4                      // one place more for so many, each time that all is well
-	lateAllowed = time.Millisecond / 4   // so much longer than usual is too long, or half as long again if that is more
+	lateAllowed = time.Millisecond / 4   // so much longer than usual is too long, or twice as long if that is more
 	lateAlone   = 3                      // after so many looks with one place it is known what is usual
 	lateRenewed = 5 * time.Second        // for so long it is believed
 )
@@ -80,7 +81,7 @@ func (l *late) took(now time.Time, d time.Duration, most int) {
 	switch renew := now.Sub(l.found); {
 	case l.limit > 1 && (renew < 0 || renew > lateRenewed):
 		l.limit = 1
-	case l.limit > 1 && l.now > l.usual+max(lateAllowed, l.usual/2):
+	case l.limit > 1 && l.now > l.usual+max(lateAllowed, l.usual):
 		l.limit /= 2
 	case l.limit == 1 && l.alone < lateAlone:
 		l.alone++
@@ -102,12 +103,20 @@ func (l *late) take(now time.Time, h *head) {
 	l.note(now, h)
 }
 
-// met takes note of an attempt that is on time.
-func (l *late) met(now time.Time, h *head) {
+// meet takes note of an attempt that is on time.
+func (l *late) meet(now time.Time, h *head) {
 	l.prompt = now
 	l.prompts++
 	h.prompt = true
 	l.note(now, h)
+}
+
+// met forgets an attempt on time, because it has ended or hangs.
+func (c *Core) met(h *head) {
+	if h.prompt {
+		h.prompt = false
+		c.late.prompts--
+	}
 }
 
 func (l *late) note(now time.Time, h *head) {
@@ -127,6 +136,7 @@ func (c *Core) hung(now time.Time) {
 		}
 		l.begun = l.begun[1:]
 		if takes {
+			c.met(first.head)
 			c.release(now, first.head)
 		}
 	}

@@ -106,10 +106,10 @@ func (c *Core) occupy(now time.Time, ep *endpoint, h *head) {
 	case ep.isLate(now, h):
 		c.late.take(now, h)
 		ep.late = now
-	case h.urgent():
-	case ep.behind(now):
+	case h.urgent(), ep.behind(now), now.Sub(h.due) > lateAfter:
+		// Neither late nor on time: of what is overdue there may be much, too, where nobody knows yet how long it takes.
 	default:
-		c.late.met(now, h)
+		c.late.meet(now, h)
 	}
 	h.slow, h.host = ep.slow(now), ep.gate.host
 	c.quotas.host(h.host).used++
@@ -126,6 +126,7 @@ func (c *Core) occupy(now time.Time, ep *endpoint, h *head) {
 func (c *Core) vacate(now time.Time, ep *endpoint, h *head) {
 	q := &c.quotas
 	c.running--
+	c.met(h)
 	ep.heard = now
 	host := q.host(h.host)
 	host.used--

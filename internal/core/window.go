@@ -26,7 +26,7 @@ type head struct {
 	probe    bool          // running, to find out whether the endpoint is back
 	slow     bool          // running, at an endpoint whose attempts take long
 	late     bool          // has one of the places for what is late, until its outcome is durable or it hangs
-	prompt   bool          // counted among those on time, as long
+	prompt   bool          // running, counted among those on time
 	place    int64         // which one that is
 	recorded time.Time     // while recording: since when
 	host     string        // running, at this host

@@ -95,6 +95,7 @@ func (c *checker) hastened(ep *Endpoint, before, r *Receipt) bool {
 		return true
 	}
 	lived := c.lived[ep] // empty without a breaker
-	at, _ := slices.BinarySearchFunc(lived, before.Start, func(end, from time.Duration) int { return cmp.Compare(end, from) })
+	// The one before may have been on its way when the endpoint answered: then it belongs to what was before.
+	at, _ := slices.BinarySearchFunc(lived, before.Start-c.Limits.Transit, func(end, from time.Duration) int { return cmp.Compare(end, from) })
 	return at < len(lived) && lived[at] <= r.Start
 }
