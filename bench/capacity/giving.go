@@ -3,8 +3,8 @@ package capacity
 import "time"
 
 // giving is how what is late gives way to what is on time, by the rules of internal/core/late.go: from its start until its outcome is durable, or
-// until it is taken to hang, it has a place. There are as many as those on time take, or more if outcomes become durable as they usually do; what is
-// usual is found out with one place.
+// until it is taken to hang, it has a place. There are as many as there are attempts on time in flight, or more if outcomes become durable as they
+// usually do; what is usual is found out with one place.
 type giving struct {
 	limit, used, prompts int
 	usual, now           time.Duration
@@ -34,7 +34,7 @@ func (g *giving) begin(now time.Duration, d *delivery) {
 	case ep.isLate(now, d):
 		g.used++
 		d.counts, ep.late = late, now
-	case now-ep.late < promptFor:
+	case now-ep.late < promptFor, now-d.due > lateAfter:
 		return
 	default:
 		g.prompts++
@@ -83,7 +83,7 @@ func (g *giving) took(now, d time.Duration, most int) {
 	switch {
 	case g.limit > 1 && now-g.found > lateRenewed:
 		g.limit = 1
-	case g.limit > 1 && g.now > g.usual+max(lateAllowed, g.usual/2):
+	case g.limit > 1 && g.now > g.usual+max(lateAllowed, g.usual):
 		g.limit /= 2
 	case g.limit == 1 && g.alone < lateAlone:
 		g.alone++
@@ -102,7 +102,7 @@ func (g *giving) took(now, d time.Duration, most int) {
 type counts int
 
 const (
-	neither counts = iota // what is on time at an endpoint that has late ones is neither
+	neither counts = iota // what is on time at an endpoint that has late ones is neither, nor is what is overdue at one that nobody knows
 	late
 	prompt
 )

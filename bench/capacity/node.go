@@ -245,6 +245,9 @@ func (n *node) finished(d *delivery) {
 	d.to.running--
 	d.to.answered(now, now-d.began)
 	d.running, d.ended = false, now
+	if d.counts == prompt {
+		n.gives.release(d)
+	}
 	n.line(d.to)
 	n.outcomes.push(d)
 	n.record()
