@@ -40,6 +40,7 @@ type Options struct {
 	Horizon time.Duration // heads due later than this stay in the store; 1 min
 	Poll    time.Duration // how often an endpoint's heads are read even though no hint came; 30 s
 	PerHost int           // attempts in flight at one destination host, whoever's endpoints are there; half of the slots
+	Shared  bool          // other nodes use the store as well, so how long it takes varies by itself
 }
 
 // Core is the state machine. It is not safe for concurrent use: one goroutine owns it.
@@ -67,7 +68,7 @@ func New(o Options) *Core {
 	o.Horizon = cmp.Or(o.Horizon, time.Minute)
 	o.Poll = cmp.Or(o.Poll, 30*time.Second)
 	o.PerHost = cmp.Or(o.PerHost, max(o.Slots/2, 1))
-	return &Core{options: o, endpoints: map[string]*endpoint{}, fair: newFairness(), quotas: quotas{perHost: map[string]*quota{}}, late: newLate()}
+	return &Core{options: o, endpoints: map[string]*endpoint{}, fair: newFairness(), quotas: quotas{perHost: map[string]*quota{}}, late: newLate(o.Shared)}
 }
 
 // Step takes one input in at the given time and returns what has to be done. The slice is valid until the next Step.

@@ -6,21 +6,22 @@ import "time"
 // quick endpoint takes as many as it is given: the slots would not bound that, but the processor and the store, and everything new would
 // stand in line with the rest.
 //
-// So while there are deliveries on time, those that are late share a number of places, each from its start until its outcome is durable. They have as
-// many as there are attempts on time in flight, at least: what is late is not to be late for ever. (Were those counted until their outcome is durable, too, a
-// store that gets slower would give more to who makes it slow.)
-// How many follows from how long outcomes take to become durable: what takes long takes long for everybody. With nobody on time there is
+// So while there are deliveries on time, those that are late share a number of places, each from its start until its outcome is durable. How
+// many follows from how long outcomes take to become durable: what takes long takes long for everybody. With nobody on time there is
 // nobody to protect, and no limit.
 //
-// Whether it is the late ones that make it long is found out by leaving them out: now and then they get one place for a moment, and how long
-// outcomes take then is what is usual. A store that is slow, or busy with what is on time, is no reason to keep them waiting: it would be as slow
-// without them.
+// What is usual is how long the quickest take, if the store is this process's alone: by any other measure a disk is given so much to do that others
+// notice. A store that other nodes use as well varies by itself, and is seldom as quick as the quickest. There it is found out by leaving the late ones
+// out: now and then they get one place for a moment, and how long outcomes take then is what is usual. That such a store is slow, or busy with what is
+// on time, is no reason to keep them waiting, for it would be as slow without them; and they have as many places as there are attempts on time in
+// flight, at least. (Were those counted until their outcome is durable, too, a store that gets slower would give more to who makes it slow.)
 type late struct {
 	places  quota
 	prompts int     // attempts on time that are in flight
 	begun   []begun // attempts that have taken a place, or were on time, the oldest first; some are over
 	number  int64   // of attempts ever noted there
 	limit   int
+	shared  bool          // other nodes use the store, too
 	usual   time.Duration // how long outcomes take to become durable with next to nothing late among them
 	now     time.Duration // and lately
 	judged  time.Time     // when the limit was looked at last
@@ -41,12 +42,12 @@ const (
 	promptFor   = 2 * time.Second        // so long after the last attempt on time there is nobody to protect
 	lateRhythm  = 100 * time.Millisecond // how often the limit is looked at
 	lateGrowth  = 4                      // one place more for so many, each time that all is well
-	lateAllowed = time.Millisecond / 4   // so much longer than usual is too long, or twice as long if that is more
+	lateAllowed = time.Millisecond / 4   // so much longer than usual is too long; in a shared store twice as long, if that is more
 	lateAlone   = 3                      // after so many looks with one place it is known what is usual
 	lateRenewed = 5 * time.Second        // for so long it is believed
 )
 
-func newLate() late { return late{limit: 1} }
+func newLate(shared bool) late { return late{limit: 1, shared: shared} }
 
 // isLate says whether an attempt of this head is one of those that give way. A slow endpoint does not burden the machine; it has a quota of
 // its own, and would take these places for as long as it hangs.
@@ -68,17 +69,33 @@ func (l *late) full(now time.Time) bool {
 }
 
 // room is how many places there are.
-func (l *late) room() int { return max(l.limit, l.prompts) }
+func (l *late) room() int {
+	if l.shared {
+		return max(l.limit, l.prompts)
+	}
+	return l.limit
+}
 
 // took learns from an outcome that has become durable.
 func (l *late) took(now time.Time, d time.Duration, most int) {
 	l.now += (d - l.now) / 16
+	switch {
+	case l.shared:
+	case l.usual == 0 || d < l.usual:
+		l.usual = d
+	default:
+		l.usual += l.usual / 4096 // what is usual changes, slowly
+	}
 	if since := now.Sub(l.judged); since >= 0 && since < lateRhythm {
 		return
 	}
 	l.judged = now
-	before := l.limit
+	before, more := l.limit, min(l.limit+1+l.limit/lateGrowth, max(most, 1))
 	switch renew := now.Sub(l.found); {
+	case !l.shared && l.now > l.usual+lateAllowed:
+		l.limit = max(l.limit/2, 1)
+	case !l.shared:
+		l.limit = more
 	case l.limit > 1 && (renew < 0 || renew > lateRenewed):
 		l.limit = 1
 	case l.limit > 1 && l.now > l.usual+max(lateAllowed, l.usual):
@@ -89,7 +106,7 @@ func (l *late) took(now time.Time, d time.Duration, most int) {
 		l.usual, l.found = l.now, now
 		fallthrough
 	default:
-		l.limit = min(l.limit+1+l.limit/lateGrowth, max(most, 1))
+		l.limit = more
 	}
 	if l.limit != before {
 		l.alone = 0

@@ -121,6 +121,7 @@ func New(ctx context.Context, o Options) (*Engine, error) {
 	// The core compares times with those of the store, which are of the wall clock. A time that still has a reading of the
 	// monotonic clock would compare by that with its like and by the wall with others, which after a jump is no order at all.
 	wall := func() time.Time { return o.Now().Round(0) }
+	o.Core.Shared = o.Cluster != nil
 	e := &Engine{
 		store: o.Store, sender: o.Sender, now: wall, log: o.Log,
 		drain: cmp.Or(o.DrainTimeout, 30*time.Second), keep: o.Keep, ready: o.Ready, replayed: o.Replayed,
