@@ -30,7 +30,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// Engine is what is asked of a cell's engine. Besides PutTenancy and Quiet it answers from memory.
+// Engine is what is asked of a cell's engine. Besides PutTenancy, Quiet and CatchUp it answers from memory.
 type Engine interface {
 	KeyByHash(hash [32]byte) (grapnel.Key, bool)
 	Source(scope store.Scope, id string) (grapnel.Source, bool)

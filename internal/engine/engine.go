@@ -152,14 +152,13 @@ func (e *Engine) remember(ctx context.Context) error {
 	if err := e.reload(ctx); err != nil {
 		return err
 	}
-	standings, err := e.store.Standings(ctx)
+	standings, err := e.readStandings(ctx)
 	if err != nil {
 		return err
 	}
-	e.standings = make(map[string]store.Standing, len(standings))
-	for i := range standings {
-		e.standings[standings[i].Endpoint] = standings[i]
-		e.metrics.stands(&standings[i])
+	e.standings = standings
+	for _, st := range standings {
+		e.metrics.stands(&st)
 	}
 	counted, err := e.countPending(ctx)
 	if err != nil {

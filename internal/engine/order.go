@@ -113,8 +113,10 @@ func (e *Engine) order(ctx context.Context, o core.Operated) error {
 // operate gives the core an order and waits for its answer.
 func (e *Engine) operate(ctx context.Context, o core.Operated) error {
 	conf := e.config.Load()
-	if ep := conf.at(o.Endpoint); ep != nil && !conf.open(ep.Tenant) {
-		return conf.away(ep.Tenant)
+	if ep := conf.at(o.Endpoint); ep != nil {
+		if err := conf.away(ep.Tenant); err != nil {
+			return err
+		}
 	}
 	o.Token = e.tokens.Add(1)
 	reply := make(chan error, 1)

@@ -113,18 +113,25 @@ func (e *Engine) standingsOf(ctx context.Context, conf *configuration, opened ma
 	if err := e.departed(ctx, ids); err != nil {
 		return nil, err
 	}
-	all, err := e.store.Standings(ctx)
-	if err != nil {
-		return nil, err
-	}
+	all, err := e.readStandings(ctx)
 	standings := map[string]store.Standing{}
-	for i := range all {
-		if ep := conf.at(all[i].Endpoint); ep != nil && opened[ep.Tenant] {
-			e.metrics.stands(&all[i])
-			standings[ep.ID] = all[i]
+	for _, id := range ids {
+		if st, there := all[id]; there {
+			e.metrics.stands(&st)
+			standings[id] = st
 		}
 	}
-	return standings, nil
+	return standings, err
+}
+
+// readStandings reads what is on record of all endpoints.
+func (e *Engine) readStandings(ctx context.Context) (map[string]store.Standing, error) {
+	all, err := e.store.Standings(ctx)
+	standings := make(map[string]store.Standing, len(all))
+	for i := range all {
+		standings[all[i].Endpoint] = all[i]
+	}
+	return standings, err
 }
 
 // departed waits until none of some endpoints is being left any more.

@@ -235,13 +235,9 @@ func (s *shards) begin(ctx context.Context, got []store.Owned, asked time.Time) 
 	if err != nil {
 		return err
 	}
-	all, err := e.store.Standings(ctx)
+	standings, err := e.readStandings(ctx)
 	if err != nil {
 		return err
-	}
-	standings := map[string]store.Standing{}
-	for i := range all {
-		standings[all[i].Endpoint] = all[i]
 	}
 	until := asked.Add(s.cluster.Lease - leaseMargin)
 	err = e.await(context.WithoutCancel(ctx), input{ask: func(*core.Core, time.Time) {
