@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -268,23 +269,28 @@ func (s *Store) inDays(ctx context.Context, do func(pgx.Tx) error) error {
 	})
 }
 
-// makeDay makes the tables of a day. Nobody waits for that: adding a table to a whole keeps nobody from using it.
+// makeDay makes the tables of a day, or of before there were days. Nobody waits for that: adding a table to a whole keeps nobody from using it.
 func makeDay(ctx context.Context, tx pgx.Tx, number int64) error {
 	var there bool
 	if err := tx.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", tableOf("event", number)).Scan(&there); err != nil || there {
 		return err
 	}
-	d := dayOfTables(number)
+	d, from := dayOfTables(number), strconv.FormatInt(begins(number), 10)
+	if number == 0 {
+		from = "MINVALUE"
+	}
 	var sql strings.Builder
 	for _, of := range dated {
 		table := tableOf(of, number)
 		fmt.Fprintf(&sql, "CREATE TABLE %s (LIKE %s INCLUDING ALL);\n", table, of)
 		if of == "event" {
 			fmt.Fprintf(&sql, "CREATE UNIQUE INDEX %s_id ON %s (id);\n", table, table)
+		}
+		if of == "event" && number > 0 { // the first tables are looked into for every id
 			fmt.Fprintf(&sql, "CREATE TRIGGER named AFTER INSERT ON %s FOR EACH ROW WHEN (NEW.id < '%s' OR NEW.id >= '%s') EXECUTE FUNCTION name_event();\n",
 				table, d.from, d.to)
 		}
-		fmt.Fprintf(&sql, "ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM (%d) TO (%d);\n", of, table, begins(number), begins(number+1))
+		fmt.Fprintf(&sql, "ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM (%s) TO (%d);\n", of, table, from, begins(number+1))
 	}
 	_, err := tx.Exec(ctx, sql.String(), pgx.QueryExecModeSimpleProtocol)
 	return err

@@ -2,8 +2,6 @@ package postgres
 
 import (
 	"context"
-	"fmt"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -31,32 +29,9 @@ func (s *Store) accommodate(ctx context.Context, from, to pgx.Tx, of *owned) err
 		return err
 	}
 	for _, day := range days {
-		tables := makeDay
-		if day == 0 {
-			tables = makeFirst
-		}
-		if err := s.inDays(ctx, func(tx pgx.Tx) error { return tables(ctx, tx, day) }); err != nil {
+		if err := s.inDays(ctx, func(tx pgx.Tx) error { return makeDay(ctx, tx, day) }); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// makeFirst makes the tables of before there were days, if they have been removed.
-func makeFirst(ctx context.Context, tx pgx.Tx, number int64) error {
-	var there bool
-	if err := tx.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", tableOf("event", number)).Scan(&there); err != nil || there {
-		return err
-	}
-	var sql strings.Builder
-	for _, of := range dated {
-		table := tableOf(of, number)
-		fmt.Fprintf(&sql, "CREATE TABLE %s (LIKE %s INCLUDING ALL);\n", table, of)
-		if of == "event" {
-			fmt.Fprintf(&sql, "CREATE UNIQUE INDEX %s_id ON %s (id);\n", table, table)
-		}
-		fmt.Fprintf(&sql, "ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM (MINVALUE) TO (%d);\n", of, table, begins(number+1))
-	}
-	_, err := tx.Exec(ctx, sql.String(), pgx.QueryExecModeSimpleProtocol)
-	return err
 }

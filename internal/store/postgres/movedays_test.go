@@ -15,11 +15,7 @@ import (
 // drawFrom lets numbers be drawn from a day on, as if it were that day. Of one that is over there are numbers already, somewhere.
 func drawFrom(t *testing.T, s *Store, day int64) {
 	t.Helper()
-	tables := makeDay
-	if day == 0 {
-		tables = makeFirst
-	}
-	err := s.inDays(t.Context(), func(tx pgx.Tx) error { return tables(t.Context(), tx, day) })
+	err := s.inDays(t.Context(), func(tx pgx.Tx) error { return makeDay(t.Context(), tx, day) })
 	for _, sequence := range []string{"event_number", "delivery_number"} {
 		if err == nil {
 			_, err = s.pool.Exec(t.Context(), raise, sequence, begins(day)+100)
