@@ -32,7 +32,7 @@ test: needs ## Run every test, under the race detector
 	done
 
 soak: needs ## Run the long forms of the tests: hours of seeds and kills
-	GRAPNEL_SOAK=1 $(GO) test -count=1 -timeout 0 ./internal/sim/... ./internal/store/... ./internal/server/... ./e2e/...
+	GRAPNEL_SOAK=1 $(GO) test -count=1 -timeout 0 ./internal/sim/... ./internal/store/... ./internal/cells/... ./internal/server/... ./e2e/...
 
 bench: ## Measure, beside a relay that stores nothing
 	$(GO) run ./bench

@@ -70,6 +70,15 @@ func Invalid(pointer, format string, args ...any) *Error {
 		Fields: []Field{{Pointer: pointer, Detail: fmt.Sprintf(format, args...)}}}
 }
 
+// Moved makes the error for what is asked about a tenant where it is not; "": about what is of none.
+func Moved(tenant, cell string) *Error {
+	whose := "What is of no tenant"
+	if tenant != "" {
+		whose = "Tenant " + tenant
+	}
+	return &Error{Code: CodeMoved, Detail: whose + " is in cell " + cell + ".", Cell: cell}
+}
+
 // CodeOf is the code of the first Error in err's chain, or "" when there is none.
 func CodeOf(err error) Code {
 	var e *Error

@@ -107,7 +107,7 @@ func (r *Room) whereNow(ctx context.Context, tenant string) (Cell, grapnel.Resid
 	is := r.Where(tenant)
 	from, served := r.Named(is.Cell)
 	if !served {
-		return from, is, moved(tenant, is.Cell)
+		return from, is, grapnel.Moved(tenant, is.Cell)
 	}
 	return from, is, nil
 }

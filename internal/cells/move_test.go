@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -16,7 +17,7 @@ import (
 )
 
 var (
-	seeds = flag.Int("seeds", 3000, "how many histories of moves are played")
+	seeds = flag.Int("seeds", 0, "how many histories of moves are played")
 	first = flag.Int("first", 1, "the seed of the first one")
 )
 
@@ -184,7 +185,14 @@ func (b *brain) PutTenancy(ctx context.Context, t grapnel.Tenancy, from grapnel.
 // long ago, while events are accepted wherever the tenant is open. At no time is it open in two cells, and in the end everything that was
 // accepted is where it is, in its order, and nowhere else.
 func TestMovesLoseNothing(t *testing.T) {
-	for seed := *first; seed < *first+*seeds && !t.Failed(); seed++ {
+	count := 3000
+	if os.Getenv("GRAPNEL_SOAK") != "" {
+		count = 60_000
+	}
+	if *seeds != 0 {
+		count = *seeds
+	}
+	for seed := *first; seed < *first+count && !t.Failed(); seed++ {
 		play(t, seed)
 	}
 }

@@ -129,19 +129,11 @@ func (r *Room) Away(cell, tenant string) error {
 	t, known := r.cells[at].Engine.Tenancy(tenant)
 	switch {
 	case known && t.State == grapnel.TenancyGone:
-		return moved(tenant, t.Other)
+		return grapnel.Moved(tenant, t.Other)
 	case !known && at > 0:
-		return moved(tenant, r.cells[0].Name)
+		return grapnel.Moved(tenant, r.cells[0].Name)
 	}
 	return nil
-}
-
-func moved(tenant, to string) error {
-	whose := "What is of no tenant"
-	if tenant != "" {
-		whose = "Tenant " + tenant
-	}
-	return &grapnel.Error{Code: grapnel.CodeMoved, Detail: whose + " is in cell " + to + ".", Cell: to}
 }
 
 // List says where the tenants are that any cell knows of, sorted by tenant.

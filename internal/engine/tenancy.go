@@ -38,7 +38,7 @@ func (c *configuration) away(tenant string) error {
 	case t.State.Open():
 		return nil
 	case t.State == grapnel.TenancyGone:
-		return &grapnel.Error{Code: grapnel.CodeMoved, Detail: "tenant " + tenant + " is in another cell", Cell: t.Other}
+		return grapnel.Moved(tenant, t.Other)
 	}
 	return store.ErrSealed
 }

@@ -163,41 +163,6 @@ func (m *member) peer(id string) *member {
 	return nil
 }
 
-// fresh hints at what other nodes have accepted, as the store shows it.
-func (m *member) fresh() {
-	c := m.c
-	if m.closing {
-		return
-	}
-	m.later(time.Second, m.fresh)
-	from := int64(0)
-	if len(m.highest) > 3 {
-		from, m.highest = m.highest[0], m.highest[1:]
-	}
-	var heads []store.Head
-	var newest int64
-	m.call(1, func() (err error) {
-		for _, ep := range m.conf.Endpoints {
-			if m.has(ep.ID) {
-				for _, h := range m.glance(ep.ID) {
-					if h.Delivery > from {
-						heads = append(heads, h)
-					}
-				}
-			}
-		}
-		_, newest, err = c.model.Version(context.Background())
-		return err
-	}, func(err error) {
-		if err == nil {
-			m.highest = append(m.highest, newest)
-			if len(heads) > 0 {
-				m.step(core.Arrived{Heads: heads})
-			}
-		}
-	})
-}
-
 // operate does one of the things that operators do, at any node.
 func (c *cluster) operate() {
 	m, t := c.someone(), c.anyone()

@@ -56,7 +56,7 @@ type holding struct {
 // start brings a node up.
 func (c *cluster) start(s *slot) {
 	limits := core.Options{Slots: 4 + c.rand.IntN(8), PerHost: 2 + c.rand.IntN(8), Window: 2 + c.rand.IntN(6),
-		Horizon: c.between(time.Second, time.Minute), Poll: c.between(5*time.Second, time.Minute)}
+		Horizon: c.between(time.Second, time.Minute), Poll: c.between(5*time.Second, time.Minute), Shared: true}
 	s.lives++
 	m := &member{c: c, slot: s, id: fmt.Sprintf("%s.%d", s.name, s.lives), core: core.New(limits), held: map[int]*holding{},
 		must: map[string]store.Standing{}, loads: map[string]bool{}, stale: map[string][]store.Head{}, leaves: map[string]bool{},

@@ -3,6 +3,7 @@ package storetest
 import (
 	"flag"
 	"fmt"
+	"os"
 	"strconv"
 	"testing"
 	"time"
@@ -69,6 +70,9 @@ var (
 // histories sets how many histories rapid plays, which it only takes from a flag.
 func histories(t *testing.T, n int) {
 	t.Helper()
+	if os.Getenv("GRAPNEL_SOAK") != "" {
+		n = 300
+	}
 	checks := flag.Lookup("rapid.checks")
 	if n == 0 || checks.Value.String() != checks.DefValue {
 		return
