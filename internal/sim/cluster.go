@@ -125,7 +125,8 @@ func newCluster(o Options) *cluster {
 		c.slots = append(c.slots, &slot{name: fmt.Sprintf("n%d", i), skew: c.between(-10*time.Millisecond, 10*time.Millisecond)})
 	}
 	c.shards = newShardBook(c, 1+c.rand.IntN(6))
-	c.history.Limits = history.Limits{Commit: 10 * time.Second, Transit: 100 * time.Millisecond}
+	// An outcome may wait for a call of the store that began before it, and need two of its own until it is durable.
+	c.history.Limits = history.Limits{Commit: 3 * (slowAsk + slowAnswer), Transit: 100 * time.Millisecond}
 	return c
 }
 

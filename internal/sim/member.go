@@ -87,6 +87,9 @@ func (m *member) run(do func()) {
 	}
 }
 
+// slowAsk and slowAnswer are how long it takes at most until a call of the store has its effect, and from then until its caller knows.
+const slowAsk, slowAnswer = 2 * time.Second, 5 * time.Second
+
 // call is one call of the store: it may fail, with or without its effect, take its time, or find the store out of reach. What was sent
 // is done even if the caller dies meanwhile.
 func (m *member) call(risk float64, do func() error, done func(error)) {
@@ -107,11 +110,11 @@ func (m *member) call(risk float64, do func() error, done func(error)) {
 		}
 		before, after := c.between(0, 2*time.Millisecond), c.between(0, 2*time.Millisecond)
 		if c.chance(c.plan.slow) {
-			before = c.between(0, 2*time.Second)
+			before = c.between(0, slowAsk)
 			m.trouble(c.agenda.now + before)
 		}
 		if c.chance(c.plan.slow) {
-			after = c.between(0, 5*time.Second)
+			after = c.between(0, slowAnswer)
 			m.trouble(c.agenda.now + before + after)
 		}
 		fails, unknown := c.chance(c.plan.storeError*risk), c.chance(c.plan.storeUnknown*risk)

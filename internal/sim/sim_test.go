@@ -25,21 +25,59 @@ var (
 // testdata/seeds, which is to be committed: it is played first from then on.
 func TestSeeds(t *testing.T) {
 	if *seedFlag != 0 {
-		play(t, *seedFlag)
+		play(t, Run)
 		return
 	}
-	count := 1000
+	var steps, faults, receipts atomic.Int64
+	n := playAll(t, "testdata/seeds", 1000, 100_000, func(seed uint64) Outcome {
+		out := Run(Options{Seed: seed})
+		steps.Add(int64(out.Steps))
+		faults.Add(int64(out.Repaired))
+		receipts.Add(int64(len(out.History.Receipts)))
+		return out
+	})
+	if faults.Load() == 0 || receipts.Load() == 0 {
+		t.Error("the histories were empty: nothing was proved")
+	}
+	t.Logf("%d histories, %d steps of the core, %d faults, %d receipts", n, steps.Load(), faults.Load(), receipts.Load())
+}
+
+// TestTidySeeds plays histories in which people replay what is over, in steps that are interrupted, and what is old is purged.
+func TestTidySeeds(t *testing.T) {
+	tidy := func(o Options) Outcome { o.Tidy = true; return Run(o) }
+	if *seedFlag != 0 {
+		play(t, tidy)
+		return
+	}
+	var replays, made, purged atomic.Int64
+	n := playAll(t, "testdata/tidyseeds", 50, 20_000, func(seed uint64) Outcome {
+		out := tidy(Options{Seed: seed})
+		replays.Add(int64(out.Replays))
+		made.Add(int64(out.Replayed))
+		purged.Add(int64(out.Purged))
+		return out
+	})
+	if replays.Load() < n || made.Load() < n || purged.Load() < n {
+		t.Error("hardly anything was replayed or purged: little was proved")
+	}
+	t.Logf("%d histories, %d replays that made %d deliveries, %d deliveries purged", n, replays.Load(), made.Load(), purged.Load())
+}
+
+// playAll plays the seeds that are kept in a file, and then new ones: as many as are asked for, or some, or with GRAPNEL_SOAK far more. It stops
+// at one that breaks a promise, says how to repeat it, and keeps it. It returns how many were played.
+func playAll(t *testing.T, file string, some, far int, run func(seed uint64) Outcome) int64 {
+	t.Helper()
 	if os.Getenv("GRAPNEL_SOAK") != "" {
-		count = 100_000
+		some = far
 	}
 	if *seedsFlag != 0 {
-		count = *seedsFlag
+		some = *seedsFlag
 	}
-	seeds := kept(t)
-	for i := range count {
+	seeds := kept(t, file)
+	for i := range some {
 		seeds = append(seeds, *firstFlag+uint64(i))
 	}
-	var next, steps, faults, receipts atomic.Int64
+	var next, played atomic.Int64
 	var players sync.WaitGroup
 	var keeping sync.Mutex
 	for range runtime.GOMAXPROCS(0) {
@@ -49,69 +87,27 @@ func TestSeeds(t *testing.T) {
 				if at >= len(seeds) || t.Failed() {
 					return
 				}
-				out := Run(Options{Seed: seeds[at]})
-				steps.Add(int64(out.Steps))
-				faults.Add(int64(out.Repaired))
-				receipts.Add(int64(len(out.History.Receipts)))
+				out := run(seeds[at])
 				broken := out.broken()
+				played.Add(1)
 				if len(broken) > 0 && *keepFlag {
 					keeping.Lock()
-					keep(t, seeds[at], broken[0])
+					keep(t, file, seeds[at], broken[0])
 					keeping.Unlock()
 				}
 				for _, broken := range broken {
-					t.Errorf("seed %d breaks a promise:\n  %s\nrepeat it: go test ./internal/sim -run TestSeeds -seed %d",
-						seeds[at], broken, seeds[at])
+					t.Errorf("seed %d breaks a promise:\n  %s\nrepeat it: go test ./internal/sim -run '%s$' -seed %d", seeds[at], broken, t.Name(), seeds[at])
 				}
 			}
 		})
 	}
 	players.Wait()
-	if faults.Load() == 0 || receipts.Load() == 0 {
-		t.Error("the histories were empty: nothing was proved")
-	}
-	t.Logf("%d histories, %d steps of the core, %d faults, %d receipts", len(seeds), steps.Load(), faults.Load(), receipts.Load())
-}
-
-// TestTidySeeds plays histories in which people replay what is over, in steps that are interrupted, and what is old is purged.
-func TestTidySeeds(t *testing.T) {
-	count := 50
-	if os.Getenv("GRAPNEL_SOAK") != "" {
-		count = 20_000
-	}
-	if *seedsFlag != 0 {
-		count = *seedsFlag
-	}
-	var next, replays, made, purged atomic.Int64
-	var players sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		players.Go(func() {
-			for !t.Failed() {
-				at := int(next.Add(1)) - 1
-				if at >= count {
-					return
-				}
-				seed := *firstFlag + uint64(at)
-				out := Run(Options{Seed: seed, Tidy: true})
-				replays.Add(int64(out.Replays))
-				made.Add(int64(out.Replayed))
-				purged.Add(int64(out.Purged))
-				for _, broken := range out.broken() {
-					t.Errorf("seed %d breaks a promise:\n  %s\nrepeat it: go test ./internal/sim -run TestTidySeeds -first %d -seeds 1", seed, broken, seed)
-				}
-			}
-		})
-	}
-	players.Wait()
-	if replays.Load() < int64(count) || made.Load() < int64(count) || purged.Load() < int64(count) {
-		t.Error("hardly anything was replayed or purged: little was proved")
-	}
-	t.Logf("%d histories, %d replays that made %d deliveries, %d deliveries purged", count, replays.Load(), made.Load(), purged.Load())
+	return played.Load()
 }
 
 // kept are the seeds that failed once.
-func kept(t *testing.T) (seeds []uint64) {
-	f, err := os.Open("testdata/seeds")
+func kept(t *testing.T, file string) (seeds []uint64) {
+	f, err := os.Open(file)
 	if err != nil {
 		t.Error(err)
 		return nil
@@ -133,13 +129,13 @@ func kept(t *testing.T) (seeds []uint64) {
 }
 
 // keep adds a seed to the kept ones.
-func keep(t *testing.T, seed uint64, broken string) {
-	for _, known := range kept(t) {
+func keep(t *testing.T, file string, seed uint64, broken string) {
+	for _, known := range kept(t, file) {
 		if known == seed {
 			return
 		}
 	}
-	f, err := os.OpenFile("testdata/seeds", os.O_APPEND|os.O_WRONLY, 0)
+	f, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		t.Error(err)
 		return
@@ -150,9 +146,10 @@ func keep(t *testing.T, seed uint64, broken string) {
 	}
 }
 
-func play(t *testing.T, seed uint64) {
+// play plays the seed that is asked for, with all that happens.
+func play(t *testing.T, run func(Options) Outcome) {
 	var trace []string
-	out := Run(Options{Seed: seed, Trace: func(at time.Duration, line string) {
+	out := run(Options{Seed: *seedFlag, Trace: func(at time.Duration, line string) {
 		trace = append(trace, fmt.Sprintf("%12v  %s", at, line))
 	}})
 	t.Log(strings.Join(trace, "\n"))
@@ -171,8 +168,12 @@ func (o *Outcome) broken() (list []string) {
 
 // TestSameSeedSameHistory: what a seed does must not depend on anything else.
 func TestSameSeedSameHistory(t *testing.T) {
-	for seed := range uint64(20) {
-		a, b := Run(Options{Seed: seed}), Run(Options{Seed: seed})
+	same(t, Run, 20)
+}
+
+func same(t *testing.T, run func(Options) Outcome, seeds uint64) {
+	for seed := range seeds {
+		a, b := run(Options{Seed: seed}), run(Options{Seed: seed})
 		if fmt.Sprint(a.History) != fmt.Sprint(b.History) || a.Steps != b.Steps {
 			t.Fatalf("seed %d gave two histories", seed)
 		}
