@@ -160,6 +160,7 @@ func (x *trial) verdict(within time.Duration) []history.Violation {
 	if !x.child.quiesce(within) {
 		x.t.Logf("some deliveries still wait %v after everything was healed", within)
 	}
+	quiet := x.ledger.now() - start
 	h, err := x.ledger.read()
 	if err != nil {
 		x.t.Fatal(err)
@@ -178,7 +179,7 @@ func (x *trial) verdict(within time.Duration) []history.Violation {
 	}
 	h.Terms = terms(h.Receipts)
 	found := history.Check(h)
-	x.report(h, x.ledger.now()-start)
+	x.report(h, quiet)
 	return found
 }
 
