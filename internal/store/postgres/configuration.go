@@ -30,9 +30,12 @@ const (
 	setKey       = "INSERT INTO api_key (id, tenant, body) VALUES ($1, $2, $3) ON CONFLICT (id) DO UPDATE SET body = excluded.body"
 	dropEndpoint = "DELETE FROM endpoint WHERE id = $1"
 	dropStanding = "DELETE FROM standing WHERE endpoint = $1"
-	dropPolicy   = "DELETE FROM policy WHERE id = $1"
-	dropSource   = "DELETE FROM source WHERE id = $1"
-	dropKey      = "DELETE FROM api_key WHERE id = $1"
+	// keepTenant lets it be known whose an endpoint was, even if nothing was ever made for it: it may have lanes.
+	keepTenant = `INSERT INTO tally (target, tenant, slot, made, pending, delivered, failed, dropped, discarded, skipped)
+		SELECT number, $2, 0, 0, 0, 0, 0, 0, 0, 0 FROM target WHERE endpoint = $1 ON CONFLICT (target, tenant, slot) DO NOTHING`
+	dropPolicy = "DELETE FROM policy WHERE id = $1"
+	dropSource = "DELETE FROM source WHERE id = $1"
+	dropKey    = "DELETE FROM api_key WHERE id = $1"
 )
 
 // object is what there is of a piece of configuration beside its body.
@@ -201,6 +204,7 @@ func (s *Store) RemoveEndpoint(ctx context.Context, id string) error {
 		if err == nil && waits {
 			err = grapnel.Errorf(grapnel.CodeConflict, "deliveries wait for the endpoint")
 		}
+		t.then(keepTenant, id, at.tenant)
 		t.then(dropStanding, id)
 		t.then(dropEndpoint, id)
 		return 0, err

@@ -537,6 +537,42 @@ func TestImportMeetsOthers(t *testing.T) {
 	m.refused(grapnel.CodeConflict, "somebody of the same name")
 }
 
+// TestMoveTakesLanesOfWhoIsForgotten: an endpoint for which nothing was ever made, but asked for, has lanes. Once its configuration is removed they are
+// still the tenant's: they move, and do not stand in the way of one that comes back.
+func TestMoveTakesLanesOfWhoIsForgotten(t *testing.T) {
+	t.Parallel()
+	a, b := nodes(t, 1)[0], nodes(t, 1)[0]
+	acme := settle(t, a, "acme")
+	lanes := func(s *Store) (n int) {
+		t.Helper()
+		acme.must(s.pool.QueryRow(t.Context(), "SELECT count(*) FROM lane JOIN target t ON t.number = target WHERE endpoint = 'ep_never'").Scan(&n))
+		return n
+	}
+	never := acme.ep("ep_never")
+	put, err := a.PutEndpoint(t.Context(), store.Of("acme"), never, store.With{})
+	acme.must(err)
+	acme.append(acme.event("acme_1", "k", "ep_never")) // there is such an event, so nothing is made
+	never.DeletedAt, never.Revision = at(20), put.Revision
+	_, err = a.PutEndpoint(t.Context(), store.Of("acme"), never, store.With{})
+	acme.must(err)
+	acme.must(a.RemoveEndpoint(t.Context(), "ep_never"))
+	counts, err := a.Counts(t.Context(), store.Of("acme"))
+	acme.must(err)
+	if of, counted := counts["ep_never"]; counted || lanes(a) != 1 {
+		t.Fatalf("there are %d lanes, counted %v", lanes(a), of)
+	}
+	for i, from := range []*Store{a, b} {
+		m := newMove(t, from, []*Store{b, a}[i], "acme", fmt.Sprint("mov_", i))
+		m.seal()
+		m.bring()
+		m.open()
+		m.erase(100)
+		if lanes(m.from) != 0 || lanes(m.to) != 1 {
+			t.Errorf("move %d: %d lanes have stayed, %d have come", i, lanes(m.from), lanes(m.to))
+		}
+	}
+}
+
 // TestNoDayIsClearedWhileATenantLeaves: what would be written anew is not seen by who reads from an earlier moment, so nobody may.
 func TestNoDayIsClearedWhileATenantLeaves(t *testing.T) {
 	t.Parallel()
