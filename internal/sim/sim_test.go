@@ -18,7 +18,7 @@ var (
 	seedFlag  = flag.Uint64("seed", 0, "play only this seed, with a trace")
 	seedsFlag = flag.Int("seeds", 0, "how many new seeds to play")
 	firstFlag = flag.Uint64("first", 1, "the first of them")
-	keepFlag  = flag.Bool("keep", true, "write a seed that fails into testdata/seeds")
+	keepFlag  = flag.Bool("keep", true, "write a seed that fails into testdata")
 )
 
 // TestSeeds plays many histories. A seed that fails is printed with the command that repeats it, and written into
