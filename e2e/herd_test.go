@@ -88,6 +88,9 @@ func TestManyComeBackAtOnce(t *testing.T) {
 	for len(busy) < 3 || taken() < endpoints*each && time.Since(back) < 30*time.Minute && !t.Failed() {
 		travel, lag := b.window(length, b.sites)
 		busy, busyLag = append(busy, travel), append(busyLag, lag)
+		if len(busy)%60 == 0 {
+			t.Logf("%v after their return %d of %d deliveries are there; p99 of healthy endpoints %v", time.Since(back).Round(time.Second), taken(), endpoints*each, median(slices.Clone(busy)))
+		}
 	}
 	took := time.Since(back)
 	if n := taken(); n != endpoints*each {
