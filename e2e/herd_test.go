@@ -89,7 +89,7 @@ func TestManyComeBackAtOnce(t *testing.T) {
 		travel, lag := b.window(length, b.sites)
 		busy, busyLag = append(busy, travel), append(busyLag, lag)
 		if len(busy)%60 == 0 {
-			t.Logf("%v after their return %d of %d deliveries are there; p99 of healthy endpoints %v", time.Since(back).Round(time.Second), taken(), endpoints*each, median(slices.Clone(busy)))
+			t.Logf("%v after their return %d of %d deliveries are there; p99 of healthy endpoints %v", time.Since(back).Round(time.Second), taken(), endpoints*each, median(busy))
 		}
 	}
 	took := time.Since(back)
