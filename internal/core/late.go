@@ -10,11 +10,13 @@ import "time"
 // many follows from how long outcomes take to become durable: what takes long takes long for everybody. With nobody on time there is
 // nobody to protect, and no limit.
 //
-// What is usual is how long the quickest take, if the store is this process's alone: by any other measure a disk is given so much to do that others
-// notice. A store that other nodes use as well varies by itself, and is seldom as quick as the quickest. There it is found out by leaving the late ones
-// out: now and then they get one place for a moment, and how long outcomes take then is what is usual. That such a store is slow, or busy with what is
-// on time, is no reason to keep them waiting, for it would be as slow without them; and they have as many places as there are attempts on time in
-// flight, at least. (Were those counted until their outcome is durable, too, a store that gets slower would give more to who makes it slow.)
+// What is usual is found out by leaving the late ones out: now and then they get one place for a moment, and how long outcomes take then is what is
+// usual. That a store is slow, or busy with what is on time, or that others keep the machine busy, is no reason to keep them waiting, for it would be as
+// slow without them. (Compared with the quickest outcomes ever, a machine with noisy neighbours let them have one place for good.)
+//
+// They may add a part of what is usual: a quarter if the store is this process's alone, because more would be noticed by everybody; as much again if
+// other nodes use it as well, for then it varies by itself. There they also have as many places as there are attempts on time in flight, at least. (Were
+// those counted until their outcome is durable, too, a store that gets slower would give more to who makes it slow.)
 type late struct {
 	places  quota
 	prompts int     // attempts on time that are in flight
@@ -22,6 +24,7 @@ type late struct {
 	number  int64   // of attempts ever noted there
 	limit   int
 	shared  bool          // other nodes use the store, too
+	part    time.Duration // which part of what is usual they may add to it
 	usual   time.Duration // how long outcomes take to become durable with next to nothing late among them
 	now     time.Duration // and lately
 	judged  time.Time     // when the limit was looked at last
@@ -42,12 +45,17 @@ const (
 	promptFor   = 2 * time.Second        // so long after the last attempt on time there is nobody to protect
 	lateRhythm  = 100 * time.Millisecond // how often the limit is looked at
 	lateGrowth  = 4                      // one place more for so many, each time that all is well
-	lateAllowed = time.Millisecond / 4   // so much longer than usual is too long; in a shared store twice as long, if that is more
+	lateAllowed = time.Millisecond / 4   // so much they may add to what is usual, if a part of that is less
 	lateAlone   = 3                      // after so many looks with one place it is known what is usual
 	lateRenewed = 5 * time.Second        // for so long it is believed
 )
 
-func newLate(shared bool) late { return late{limit: 1, shared: shared} }
+func newLate(shared bool) late {
+	if shared {
+		return late{limit: 1, shared: true, part: 1}
+	}
+	return late{limit: 1, part: 4}
+}
 
 // isLate says whether an attempt of this head is one of those that give way. A slow endpoint does not burden the machine; it has a quota of
 // its own, and would take these places for as long as it hangs.
@@ -79,26 +87,15 @@ func (l *late) room() int {
 // took learns from an outcome that has become durable.
 func (l *late) took(now time.Time, d time.Duration, most int) {
 	l.now += (d - l.now) / 16
-	switch {
-	case l.shared:
-	case l.usual == 0 || d < l.usual:
-		l.usual = d
-	default:
-		l.usual += l.usual / 4096 // what is usual changes, slowly
-	}
 	if since := now.Sub(l.judged); since >= 0 && since < lateRhythm {
 		return
 	}
 	l.judged = now
 	before, more := l.limit, min(l.limit+1+l.limit/lateGrowth, max(most, 1))
 	switch renew := now.Sub(l.found); {
-	case !l.shared && l.now > l.usual+lateAllowed:
-		l.limit = max(l.limit/2, 1)
-	case !l.shared:
-		l.limit = more
 	case l.limit > 1 && (renew < 0 || renew > lateRenewed):
 		l.limit = 1
-	case l.limit > 1 && l.now > l.usual+max(lateAllowed, l.usual):
+	case l.limit > 1 && l.now > l.usual+max(lateAllowed, l.usual/l.part):
 		l.limit /= 2
 	case l.limit == 1 && l.alone < lateAlone:
 		l.alone++
