@@ -12,25 +12,26 @@ import "time"
 //
 // What is usual is found out by leaving the late ones out: now and then they get one place for a moment, and how long outcomes take then is what is
 // usual. That a store is slow, or busy with what is on time, or that others keep the machine busy, is no reason to keep them waiting, for it would be as
-// slow without them. (Compared with the quickest outcomes ever, a machine with noisy neighbours let them have one place for good.)
+// slow without them.
 //
-// They may add a part of what is usual: a quarter if the store is this process's alone, because more would be noticed by everybody; as much again if
-// other nodes use it as well, for then it varies by itself. There they also have as many places as there are attempts on time in flight, at least. (Were
-// those counted until their outcome is durable, too, a store that gets slower would give more to who makes it slow.)
+// In a store that other nodes use as well they may add as much again, for it varies by itself; and they have as many places as there are attempts on time in
+// flight, at least. (Were those counted until their outcome is durable, too, a store that gets slower would give more to who makes it slow.) In one that
+// is this process's alone that much would be noticed by everybody: there outcomes may take a little longer than the quickest, or an eighth longer than usual.
+// (The quickest alone say nothing on a machine with noisy neighbours: what was late would keep one place for good. What is usual alone allows too much on a quiet one.)
 type late struct {
-	places  quota
-	prompts int     // attempts on time that are in flight
-	begun   []begun // attempts that have taken a place, or were on time, the oldest first; some are over
-	number  int64   // of attempts ever noted there
-	limit   int
-	shared  bool          // other nodes use the store, too
-	part    time.Duration // which part of what is usual they may add to it
-	usual   time.Duration // how long outcomes take to become durable with next to nothing late among them
-	now     time.Duration // and lately
-	judged  time.Time     // when the limit was looked at last
-	alone   int           // for so many looks there has been one place
-	found   time.Time     // when it was found out what is usual
-	prompt  time.Time     // when an attempt last began that was on time
+	places   quota
+	prompts  int     // attempts on time that are in flight
+	begun    []begun // attempts that have taken a place, or were on time, the oldest first; some are over
+	number   int64   // of attempts ever noted there
+	limit    int
+	shared   bool          // other nodes use the store, too
+	quickest time.Duration // how long outcomes take to become durable at the least
+	usual    time.Duration // with next to nothing late among them
+	now      time.Duration // and lately
+	judged   time.Time     // when the limit was looked at last
+	alone    int           // for so many looks there has been one place
+	found    time.Time     // when it was found out what is usual
+	prompt   time.Time     // when an attempt last began that was on time
 }
 
 // begun is an attempt of which it matters how long it takes.
@@ -45,17 +46,12 @@ const (
 	promptFor   = 2 * time.Second        // so long after the last attempt on time there is nobody to protect
 	lateRhythm  = 100 * time.Millisecond // how often the limit is looked at
 	lateGrowth  = 4                      // one place more for so many, each time that all is well
-	lateAllowed = time.Millisecond / 4   // so much they may add to what is usual, if a part of that is less
+	lateAllowed = time.Millisecond / 4   // so much longer is no matter
 	lateAlone   = 3                      // after so many looks with one place it is known what is usual
 	lateRenewed = 5 * time.Second        // for so long it is believed
 )
 
-func newLate(shared bool) late {
-	if shared {
-		return late{limit: 1, shared: true, part: 1}
-	}
-	return late{limit: 1, part: 4}
-}
+func newLate(shared bool) late { return late{limit: 1, shared: shared} }
 
 // isLate says whether an attempt of this head is one of those that give way. A slow endpoint does not burden the machine; it has a quota of
 // its own, and would take these places for as long as it hangs.
@@ -84,9 +80,22 @@ func (l *late) room() int {
 	return l.limit
 }
 
+// allowed is how long outcomes may take to become durable.
+func (l *late) allowed() time.Duration {
+	if l.shared {
+		return l.usual + max(lateAllowed, l.usual)
+	}
+	return max(l.quickest+lateAllowed, l.usual+l.usual/8)
+}
+
 // took learns from an outcome that has become durable.
 func (l *late) took(now time.Time, d time.Duration, most int) {
 	l.now += (d - l.now) / 16
+	if l.quickest == 0 || d < l.quickest {
+		l.quickest = d
+	} else {
+		l.quickest += l.quickest / 4096 // it changes, slowly
+	}
 	if since := now.Sub(l.judged); since >= 0 && since < lateRhythm {
 		return
 	}
@@ -95,7 +104,7 @@ func (l *late) took(now time.Time, d time.Duration, most int) {
 	switch renew := now.Sub(l.found); {
 	case l.limit > 1 && (renew < 0 || renew > lateRenewed):
 		l.limit = 1
-	case l.limit > 1 && l.now > l.usual+max(lateAllowed, l.usual/l.part):
+	case l.limit > 1 && l.now > l.allowed():
 		l.limit /= 2
 	case l.limit == 1 && l.alone < lateAlone:
 		l.alone++
