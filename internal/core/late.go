@@ -10,28 +10,24 @@ import "time"
 // many follows from how long outcomes take to become durable: what takes long takes long for everybody. With nobody on time there is
 // nobody to protect, and no limit.
 //
-// What is usual is found out by leaving the late ones out: now and then they get one place for a moment, and how long outcomes take then is what is
-// usual. That a store is slow, or busy with what is on time, or that others keep the machine busy, is no reason to keep them waiting, for it would be as
-// slow without them.
-//
-// In a store that other nodes use as well they may add as much again, for it varies by itself; and they have as many places as there are attempts on time in
-// flight, at least. (Were those counted until their outcome is durable, too, a store that gets slower would give more to who makes it slow.) In one that
-// is this process's alone that much would be noticed by everybody: there outcomes may take a little longer than the quickest, or an eighth longer than usual.
-// (The quickest alone say nothing on a machine with noisy neighbours: what was late would keep one place for good. What is usual alone allows too much on a quiet one.)
+// What is usual is how long the quickest take, if the store is this process's alone: by any other measure a disk is given so much to do that others
+// notice. A store that other nodes use as well varies by itself, and is seldom as quick as the quickest. There it is found out by leaving the late ones
+// out: now and then they get one place for a moment, and how long outcomes take then is what is usual. That such a store is slow, or busy with what is
+// on time, is no reason to keep them waiting, for it would be as slow without them; and they have as many places as there are attempts on time in
+// flight, at least. (Were those counted until their outcome is durable, too, a store that gets slower would give more to who makes it slow.)
 type late struct {
-	places   quota
-	prompts  int     // attempts on time that are in flight
-	begun    []begun // attempts that have taken a place, or were on time, the oldest first; some are over
-	number   int64   // of attempts ever noted there
-	limit    int
-	shared   bool          // other nodes use the store, too
-	quickest time.Duration // how long outcomes take to become durable at the least
-	usual    time.Duration // with next to nothing late among them
-	now      time.Duration // and lately
-	judged   time.Time     // when the limit was looked at last
-	alone    int           // for so many looks there has been one place
-	found    time.Time     // when it was found out what is usual
-	prompt   time.Time     // when an attempt last began that was on time
+	places  quota
+	prompts int     // attempts on time that are in flight
+	begun   []begun // attempts that have taken a place, or were on time, the oldest first; some are over
+	number  int64   // of attempts ever noted there
+	limit   int
+	shared  bool          // other nodes use the store, too
+	usual   time.Duration // how long outcomes take to become durable with next to nothing late among them
+	now     time.Duration // and lately
+	judged  time.Time     // when the limit was looked at last
+	alone   int           // for so many looks there has been one place
+	found   time.Time     // when it was found out what is usual
+	prompt  time.Time     // when an attempt last began that was on time
 }
 
 // begun is an attempt of which it matters how long it takes.
@@ -46,7 +42,7 @@ const (
 	promptFor   = 2 * time.Second        // so long after the last attempt on time there is nobody to protect
 	lateRhythm  = 100 * time.Millisecond // how often the limit is looked at
 	lateGrowth  = 4                      // one place more for so many, each time that all is well
-	lateAllowed = time.Millisecond / 4   // so much longer is no matter
+	lateAllowed = time.Millisecond / 4   // so much longer than usual is too long; in a shared store twice as long, if that is more
 	lateAlone   = 3                      // after so many looks with one place it is known what is usual
 	lateRenewed = 5 * time.Second        // for so long it is believed
 )
@@ -80,21 +76,15 @@ func (l *late) room() int {
 	return l.limit
 }
 
-// allowed is how long outcomes may take to become durable.
-func (l *late) allowed() time.Duration {
-	if l.shared {
-		return l.usual + max(lateAllowed, l.usual)
-	}
-	return max(l.quickest+lateAllowed, l.usual+l.usual/8)
-}
-
 // took learns from an outcome that has become durable.
 func (l *late) took(now time.Time, d time.Duration, most int) {
 	l.now += (d - l.now) / 16
-	if l.quickest == 0 || d < l.quickest {
-		l.quickest = d
-	} else {
-		l.quickest += l.quickest / 4096 // it changes, slowly
+	switch {
+	case l.shared:
+	case l.usual == 0 || d < l.usual:
+		l.usual = d
+	default:
+		l.usual += l.usual / 4096 // what is usual changes, slowly
 	}
 	if since := now.Sub(l.judged); since >= 0 && since < lateRhythm {
 		return
@@ -102,9 +92,13 @@ func (l *late) took(now time.Time, d time.Duration, most int) {
 	l.judged = now
 	before, more := l.limit, min(l.limit+1+l.limit/lateGrowth, max(most, 1))
 	switch renew := now.Sub(l.found); {
+	case !l.shared && l.now > l.usual+lateAllowed:
+		l.limit = max(l.limit/2, 1)
+	case !l.shared:
+		l.limit = more
 	case l.limit > 1 && (renew < 0 || renew > lateRenewed):
 		l.limit = 1
-	case l.limit > 1 && l.now > l.allowed():
+	case l.limit > 1 && l.now > l.usual+max(lateAllowed, l.usual):
 		l.limit /= 2
 	case l.limit == 1 && l.alone < lateAlone:
 		l.alone++
