@@ -81,6 +81,7 @@ const (
 	ReasonRejected     ReasonCode = "rejected"
 	ReasonExpired      ReasonCode = "expired"
 	ReasonEndpointGone ReasonCode = "endpoint_gone"
+	ReasonDamaged      ReasonCode = "damaged" // the store refused the record of its last outcome
 )
 
 // Trigger says what started an attempt.

@@ -58,6 +58,12 @@ func (c *child) as(ctx context.Context, key, method, path string, in any) (int, 
 func (c *child) must(want int, method, path string, in, out any) {
 	c.t.Helper()
 	status, body, err := c.call(context.Background(), method, path, in)
+	c.check(status, body, err, want, method, path, out)
+}
+
+// check fails unless a call was answered as it should be, and decodes the answer.
+func (c *child) check(status int, body []byte, err error, want int, method, path string, out any) {
+	c.t.Helper()
 	if err != nil {
 		c.t.Fatalf("%s %s: %v", method, path, err)
 	}
@@ -70,6 +76,20 @@ func (c *child) must(want int, method, path string, in, out any) {
 	if err := json.Unmarshal(body, out); err != nil {
 		c.t.Fatalf("%s %s: %v in %s", method, path, err, body)
 	}
+}
+
+// admitted is must for a call that the server refuses (503, nothing done) while it has too much to do: it calls
+// again until there is room.
+func (c *child) admitted(want int, method, path string, in, out any) {
+	c.t.Helper()
+	var status int
+	var body []byte
+	var err error
+	eventually(c.t, 20*time.Second, method+" "+path+" is admitted", func() bool {
+		status, body, err = c.call(context.Background(), method, path, in)
+		return err != nil || status != http.StatusServiceUnavailable || !bytes.Contains(body, []byte(`"code":"overloaded"`))
+	})
+	c.check(status, body, err, want, method, path, out)
 }
 
 // endpoint creates an endpoint and returns its id and secret.
@@ -176,20 +196,25 @@ func (c *child) waiting() bool {
 	return false
 }
 
-// quiesce waits until no delivery waits any more. Lists may lag two seconds, so nothing may wait for longer than that.
-func (c *child) quiesce(within time.Duration) bool {
+// quiesce waits until no delivery waits any more, and gives up when some do and nothing has been done about any of them for that long. How
+// long all of it takes depends on how much waits and on the machine. Lists may lag two seconds, so nothing may wait for longer than that.
+func (c *child) quiesce(within time.Duration, done func() int) bool {
 	c.t.Helper()
-	var since time.Time
-	return poll(context.Background(), within, 200*time.Millisecond, func() bool {
+	var quiet time.Time
+	last, moved := done(), time.Now()
+	return poll(context.Background(), 10*within, 200*time.Millisecond, func() bool {
+		if now := done(); now != last {
+			last, moved = now, time.Now()
+		}
 		if c.waiting() {
-			since = time.Time{}
-			return false
+			quiet = time.Time{}
+			return time.Since(moved) > within
 		}
-		if since.IsZero() {
-			since = time.Now()
+		if quiet.IsZero() {
+			quiet = time.Now()
 		}
-		return time.Since(since) > 2500*time.Millisecond
-	})
+		return time.Since(quiet) > 2500*time.Millisecond
+	}) && !quiet.IsZero()
 }
 
 // finals is what the server says about all deliveries.

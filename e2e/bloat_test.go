@@ -26,6 +26,7 @@ type table struct {
 // Under a steady load, with an endpoint that fails again and again until its deliveries are too old, what PostgreSQL has to clean up stays
 // bounded: tables whose rows come and go do not grow once the load is steady. The long form takes an hour.
 func TestTablesStayLean(t *testing.T) {
+	t.Parallel()
 	length, window, settings := 20*time.Second, 2*time.Second, map[string]string{"autovacuum_naptime": "1s"}
 	if soak() {
 		length, window, settings = time.Hour, time.Minute, nil

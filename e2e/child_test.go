@@ -13,9 +13,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -41,6 +43,17 @@ type program struct {
 	env  []string // added to the environment
 	wrap []string // a command that becomes the program, such as strace; the program's own command line follows
 	flag []string // added to the command line
+	tiny bool     // all sizes and time limits inside are as small as they may be, by the dice of the run
+}
+
+// bounded adds the flag that makes bounds tiny, if they are to be.
+func (p program) bounded(t testing.TB, d *dice) program {
+	if p.tiny {
+		bounds := fmt.Sprintf("tiny:%d", d.n(1<<30))
+		t.Logf("--bounds %s", bounds)
+		p.flag = append(slices.Clone(p.flag), "--bounds", bounds)
+	}
+	return p
 }
 
 // child is one server over its whole life: a data directory, an address, and one process after the other.
@@ -64,6 +77,28 @@ type process struct {
 	err  error
 }
 
+// addresses counts those that were given to servers.
+var addresses atomic.Int64
+
+// unusedAddress gives an address that stays free while its server is down. The kernel gives ports above 32767 to connections and to
+// listeners that ask for none; this one is below.
+func unusedAddress(t testing.TB) string {
+	t.Helper()
+	const from, ports = 20_000, 12_000
+	for range ports {
+		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", from+(int64(os.Getpid())*101+addresses.Add(1))%ports))
+		if err != nil {
+			continue
+		}
+		if err := listener.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return listener.Addr().String()
+	}
+	t.Fatal("all ports are in use")
+	return ""
+}
+
 // newChild prepares a server on a free port of loopback. Its data live in dir.
 func newChild(t testing.TB, p program, dir string) *child {
 	t.Helper()
@@ -74,14 +109,7 @@ func newChild(t testing.TB, p program, dir string) *child {
 		}
 		p.path = path
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0") // the port stays the same over restarts, as a service's does
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := listener.Addr().String()
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
+	addr := unusedAddress(t) // it stays the same over restarts, as a service's does
 	log, err := os.Create(filepath.Join(t.TempDir(), "server.log"))
 	if err != nil {
 		t.Fatal(err)

@@ -11,7 +11,6 @@ import (
 	"os"
 	"regexp"
 	"slices"
-	"syscall"
 	"testing"
 	"time"
 
@@ -26,42 +25,75 @@ const leaseHere = 3 * time.Second
 type cluster struct {
 	*trial
 	db      *pgtest.Server
+	standby *pgtest.Standby // nil: there is none
 	nodes   []*child
 	proxies []*pgtest.Proxy
+	spares  []*pgtest.Proxy // each node's way to the standby, where it is told of both
 	faults  []history.Fault // that were injected
+	seen    seen
+}
+
+// plan is how a cluster is made.
+type plan struct {
+	targets func(*dice) []*target
+	tiny    bool // each node has tiny bounds of its own
+	standby bool // the database has a standby
+	sync    bool // and waits for it
+	both    bool // nodes are told of the database and of its standby
 }
 
 func newCluster(t *testing.T, size int) *cluster {
+	t.Helper()
+	return planned(t, size, plan{targets: all})
+}
+
+func planned(t *testing.T, size int, p plan) *cluster {
 	t.Helper()
 	db := pgtest.For(t, pgtest.Options{})
 	if _, err := db.Create(t.Context(), "grapnel"); err != nil {
 		t.Fatal(err)
 	}
 	c := &cluster{db: db}
-	var programs []program
-	for range size {
-		proxy, err := db.NewProxy()
+	if p.standby {
+		var err error
+		if c.standby, err = db.Standby(t.Context(), p.sync); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.standby.Stop() })
+	}
+	proxy := func(to *pgtest.Server) *pgtest.Proxy {
+		proxy, err := to.NewProxy()
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = proxy.Close() })
-		c.proxies = append(c.proxies, proxy)
-		programs = append(programs, program{flag: []string{"--store", proxy.URL("grapnel"), "--lease", leaseHere.String()}})
+		return proxy
 	}
-	c.trial = newTrial(t, programs[0], all)
+	var programs []program
+	for range size {
+		ways := []*pgtest.Proxy{proxy(db)}
+		c.proxies = append(c.proxies, ways[0])
+		if p.both {
+			ways = append(ways, proxy(c.standby.Server))
+			c.spares = append(c.spares, ways[1])
+		}
+		programs = append(programs, program{flag: []string{"--store", pgtest.URL("grapnel", ways...), "--lease", leaseHere.String()}, tiny: p.tiny})
+	}
+	c.trial = newTrial(t, programs[0], p.targets)
 	c.nodes = append(c.nodes, c.child)
 	for _, p := range programs[1:] {
-		n := newChild(t, p, t.TempDir())
+		n := newChild(t, p.bounded(t, c.dice), t.TempDir())
 		n.start()
 		n.ready(30 * time.Second)
 		c.nodes = append(c.nodes, n)
 	}
 	c.load.others = c.nodes[1:]
-	c.load.every = 120 * time.Millisecond // faults of seconds leave much behind, and three nodes and a database share the machine
+	c.load.every = 160 * time.Millisecond // faults of seconds leave much behind, and three nodes and a database share the machine
 	return c
 }
 
-var nodeLine = regexp.MustCompile(`node=(node_\w+)`)
+// nodeLine is what a node logs of itself at its start; it names other nodes in other lines.
+var nodeLine = regexp.MustCompile(`msg="other nodes may use the same database" node=(node_\w+)`)
 
 // name is what a node calls itself since its last start.
 func (c *child) name() string {
@@ -77,7 +109,8 @@ func (c *child) name() string {
 	return string(all[len(all)-1][1])
 }
 
-var lostLine = regexp.MustCompile(`time=(\S+) level=ERROR msg="this node has lost shards`)
+// lostLine is what a node logs when it loses its shards: its lease is over, or its watchdog saw a loop stand still for longer than one.
+var lostLine = regexp.MustCompile(`time=(\S+) level=ERROR msg="(?:lease lost; shards released|engine loop stands still)`)
 
 // losses notes when nodes say that their leases were over. Mostly that is what was done to them. Where nothing was, the machine was busy with other
 // things, and the node stood still without our doing.
@@ -104,6 +137,7 @@ func (c *cluster) losses() {
 				c.t.Fatal(err)
 			}
 			end := at.Sub(zero)
+			c.t.Logf("%s at %v: %s", name, end.Round(time.Millisecond), line)
 			lost := history.Fault{Kind: history.Takeover, Node: name, Start: max(0, end-leaseHere), End: end}
 			count++
 			if !slices.ContainsFunc(c.faults, func(f history.Fault) bool {
@@ -116,62 +150,6 @@ func (c *cluster) losses() {
 		}
 	}
 	c.t.Logf("nodes lost their leases %d times, %d of them without our doing", count, alone)
-}
-
-// during notes a fault from before something is done until after.
-func (c *cluster) during(kind history.FaultKind, node string, do func()) {
-	fault := history.Fault{Kind: kind, Node: node, Start: c.ledger.now()}
-	do()
-	fault.End = c.ledger.now()
-	c.ledger.write(entry{Fault: &fault})
-	c.faults = append(c.faults, fault)
-}
-
-// fault does something to a node, or to all, and waits until it is over.
-func (c *cluster) fault(ctx context.Context, kind int) {
-	victim := c.dice.n(len(c.nodes))
-	node, proxy := c.nodes[victim], c.proxies[victim]
-	name := node.name()
-	pause(ctx, c.dice.between(200*time.Millisecond, 1500*time.Millisecond))
-	switch kind {
-	case 0: // it dies, and comes back
-		c.during(history.Crash, name, node.kill)
-		c.kills.Add(1)
-		pause(ctx, c.dice.between(0, leaseHere+time.Second)+1)
-		node.start()
-		node.ready(30 * time.Second)
-	case 1: // it stands still for longer than its lease, and goes on as if nothing had been
-		c.during(history.Standstill, name, func() {
-			c.signal(node, syscall.SIGSTOP)
-			pause(ctx, leaseHere+c.dice.between(time.Second, 2*time.Second))
-			c.signal(node, syscall.SIGCONT)
-			pause(context.Background(), time.Second)
-		})
-	case 2: // it is cut off from the database, but not from the receivers
-		c.during(history.Takeover, name, func() {
-			proxy.Cut(c.dice.percent(50))
-			pause(ctx, leaseHere+c.dice.between(0, 2*time.Second))
-			proxy.Cut(false)
-			pause(context.Background(), time.Second)
-		})
-	case 3: // the database dies, and is back at once
-		c.during(history.CommitUnknown, "", func() {
-			if err := c.db.Crash(context.Background()); err != nil {
-				c.t.Error(err)
-			}
-		})
-	case 4: // all connections end
-		c.during(history.CommitUnknown, "", func() {
-			if err := c.db.Exec(context.Background(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'grapnel'"); err != nil {
-				c.t.Error(err)
-			}
-		})
-	case 5: // the answer to a commit is lost
-		c.during(history.CommitUnknown, name, func() {
-			proxy.LoseNext("commit")
-			pause(ctx, 500*time.Millisecond)
-		})
-	}
 }
 
 // settled waits until every node has what it is to have, and each knows of these endpoints how they are doing, whoever decides about them.
@@ -199,24 +177,23 @@ func (c *cluster) settled(ids []string) {
 	}
 }
 
-func (c *cluster) signal(node *child, s syscall.Signal) {
-	if err := syscall.Kill(node.current().pid, s); err != nil {
-		c.t.Errorf("cannot signal a node: %v", err)
-	}
-}
-
 // Three nodes share a database, and publishers talk to all of them. Nodes die, stand still, and are cut off; the database dies, ends connections
 // and loses answers. Nothing that was acknowledged is lost, keys keep their order, and what is repeated was in flight at a node to which
 // something had just happened.
 func TestClusterThroughFaults(t *testing.T) {
-	faults := 10
+	t.Parallel()
 	if soak() {
-		faults = 200
+		newCluster(t, 3).through(t, 200, manyFaults)
+	} else {
+		newCluster(t, 3).through(t, 10, fewFaults)
 	}
-	c := newCluster(t, 3)
+}
+
+// through lets a number of faults befall the cluster, of the first kinds in turn, and judges.
+func (c *cluster) through(t *testing.T, faults, kinds int) {
 	c.under(6, func(ctx context.Context) {
 		for n := 0; n < faults && !t.Failed(); n++ {
-			c.fault(ctx, n%6)
+			c.fault(ctx, n%kinds)
 		}
 		pause(ctx, time.Second)
 	})
@@ -235,6 +212,7 @@ func TestClusterThroughFaults(t *testing.T) {
 
 // Each of three nodes in turn is stopped as an operator does it, and started again. Nothing is repeated.
 func TestRollingRestart(t *testing.T) {
+	t.Parallel()
 	rounds := 1
 	if soak() {
 		rounds = 15
@@ -261,6 +239,7 @@ func TestRollingRestart(t *testing.T) {
 // What is paused at one node stays silent at all of them once that is answered, and what a person asks of any node is done by the one whose
 // business it is.
 func TestChangesReachEveryNode(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3)
 	var sites []*site
 	var ids []string

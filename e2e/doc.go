@@ -8,5 +8,6 @@
 // What it does not prove: SIGKILL leaves the kernel's page cache alone, so the kill loop says nothing about fsync; the tests
 // that inject storage faults do. Nothing here measures absolute times; package bench does.
 //
-// The tests understand two variables: GRAPNEL_SEED repeats a run's choices, GRAPNEL_SOAK=1 runs the long forms.
+// The tests understand three variables: GRAPNEL_SEED repeats a run's choices, GRAPNEL_SOAK=1 runs the long forms, and GRAPNEL_SOAK_FOR=20m
+// says how long those go on that have no number of rounds (an hour).
 package e2e

@@ -17,11 +17,16 @@ import (
 // Nothing that was acknowledged may be lost, no key may be reordered, each kill may repeat at most one event per key and endpoint, and of every
 // dead letter the tenant's other endpoint is told by exactly one event.
 func TestKillLoop(t *testing.T) {
+	t.Parallel()
 	kills := 20
 	if soak() {
 		kills = 300
 	}
-	x := newTrial(t, program{}, all)
+	newTrial(t, program{}, all).killed(t, kills)
+}
+
+// killed kills the server that many times under load, and judges.
+func (x *trial) killed(t *testing.T, kills int) {
 	x.watch()
 	x.under(6, func(ctx context.Context) {
 		for n := 0; n < kills && !t.Failed(); n++ {
@@ -50,6 +55,7 @@ func TestKillLoop(t *testing.T) {
 
 // Stopping the server as an operator does repeats nothing, however busy it is.
 func TestCleanRestart(t *testing.T) {
+	t.Parallel()
 	restarts := 5
 	if soak() {
 		restarts = 50
@@ -107,11 +113,14 @@ func (x *trial) nemesis(ctx context.Context) {
 func (x *trial) retryFailed(most int) {
 	x.t.Helper()
 	var page struct{ Data []row }
-	x.child.must(http.StatusOK, http.MethodGet, fmt.Sprintf("/v1/deliveries?status=failed&limit=%d", most), nil, &page)
+	poll(context.Background(), 20*time.Second, 100*time.Millisecond, func() bool {
+		x.child.must(http.StatusOK, http.MethodGet, fmt.Sprintf("/v1/deliveries?status=failed&limit=%d", most), nil, &page)
+		return len(page.Data) > 0
+	})
 	for _, failed := range page.Data {
 		a := history.Action{Kind: history.Retry, Endpoint: failed.EndpointID, Delivery: failed.ID, Invoke: x.ledger.now()}
 		var again row
-		x.child.must(http.StatusOK, http.MethodPost, "/v1/deliveries/"+failed.ID+"/retry", nil, &again)
+		x.child.admitted(http.StatusOK, http.MethodPost, "/v1/deliveries/"+failed.ID+"/retry", nil, &again)
 		a.Return, a.Made = x.ledger.now(), again.ID
 		x.ledger.write(entry{Action: &a})
 		if again.ReplayOf != failed.ID {

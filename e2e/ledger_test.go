@@ -70,6 +70,13 @@ func (l *ledger) write(e entry) {
 	l.written++
 }
 
+// lines is how many there are.
+func (l *ledger) lines() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.written
+}
+
 // sync returns once every line written before the call is on the disk.
 func (l *ledger) sync() {
 	l.mu.Lock()

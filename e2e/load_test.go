@@ -29,6 +29,9 @@ type load struct {
 	batch   bool          // the first publisher uses the batch call
 	resolve time.Duration // how long a publisher may need to get an answer in the end
 	others  []*child      // that take events in as well; each call goes to one of all by chance
+	tenants []string      // of which each event has one by chance; none: the default
+	fresh   bool          // new types and keys appear all the time
+	patient time.Duration // how long a publisher waits for an answer before it turns to another server; 0: as long as its client
 
 	calls    atomic.Int64
 	accepted atomic.Int64
@@ -78,6 +81,13 @@ func (l *load) event(publisher int, id string) newEvent {
 	case k < 9:
 		e.Key = fmt.Sprintf("shared-%d", l.dice.n(3))
 	}
+	if len(l.tenants) > 0 {
+		e.Tenant = l.tenants[l.dice.n(len(l.tenants))]
+	}
+	if l.fresh && l.dice.percent(30) {
+		era := l.ledger.now() / (500 * time.Millisecond)
+		e.Type, e.Key = fmt.Sprintf("fresh.t%d", era), fmt.Sprintf("fresh-%d-%d", era, l.dice.n(3))
+	}
 	// Spaces, escapes and number forms that a re-encoding would change.
 	e.Data = json.RawMessage(fmt.Sprintf(`{"id":"%s", "n":1.50,"e":1E3,"text":"\u00e9<&>","pad":"%s"}`, id, strings.Repeat("x", l.dice.n(1500))))
 	return e
@@ -90,13 +100,19 @@ func (l *load) settle(events []newEvent) bool {
 	done := poll(ctx, l.resolve, 20*time.Millisecond, func() bool {
 		var results []history.Result
 		var refused string
+		call := ctx
+		if l.patient > 0 {
+			var giveUp context.CancelFunc
+			call, giveUp = context.WithTimeout(ctx, l.patient)
+			defer giveUp()
+		}
 		if len(events) == 1 {
 			results, refused = l.attempt(events, func() ([]history.Result, string) {
-				r, refused := l.one().publish(ctx, events[0])
+				r, refused := l.one().publish(call, events[0])
 				return []history.Result{r}, refused
 			})
 		} else {
-			results, refused = l.attempt(events, func() ([]history.Result, string) { return l.one().publishBatch(ctx, events) })
+			results, refused = l.attempt(events, func() ([]history.Result, string) { return l.one().publishBatch(call, events) })
 		}
 		if refused != "" {
 			l.t.Errorf("publishing %s was refused: %s", events[0].ID, refused)
@@ -147,7 +163,12 @@ func (l *load) wanted(e newEvent) []string {
 	var ids []string
 	for _, x := range l.targets {
 		types, _ := x.create["event_types"].([]string)
-		if len(types) == 0 || slices.Contains(types, e.Type) {
+		tenant, _ := x.create["tenant"].(string)
+		wants := slices.ContainsFunc(types, func(pattern string) bool {
+			prefix, open := strings.CutSuffix(pattern, "*")
+			return pattern == e.Type || open && strings.HasPrefix(e.Type, prefix)
+		})
+		if tenant == e.Tenant && (len(types) == 0 || wants) {
 			ids = append(ids, x.rules.ID)
 		}
 	}

@@ -36,6 +36,20 @@ func run(m *testing.M) int {
 // soak says whether the long forms are asked for.
 func soak() bool { return os.Getenv("GRAPNEL_SOAK") == "1" }
 
+// soakFor is how long a long form goes on that has no number of rounds: GRAPNEL_SOAK_FOR, or an hour.
+func soakFor(t testing.TB) time.Duration {
+	t.Helper()
+	text := os.Getenv("GRAPNEL_SOAK_FOR")
+	if text == "" {
+		return time.Hour
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatalf("GRAPNEL_SOAK_FOR: %v", err)
+	}
+	return d
+}
+
 // dice is seeded randomness that several goroutines may share. The seed repeats the choices, not the scheduling.
 type dice struct {
 	mu  sync.Mutex

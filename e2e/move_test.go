@@ -36,6 +36,7 @@ func (c *child) where() (is residence) {
 // the server is killed in the middle of it. Nothing that was acknowledged is lost, keys keep their order, what is repeated was in flight
 // when the server died, and a delivery is found by the ids it had on its way.
 func TestTenantsMoveUnderLoad(t *testing.T) {
+	t.Parallel()
 	moves := 4
 	if soak() {
 		moves = 60

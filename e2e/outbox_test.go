@@ -23,6 +23,7 @@ import (
 // recovers, and their database crashes once. What they have committed is what the server has in the end: each event once, in the order of
 // the commits of its key.
 func TestOutboxThroughKills(t *testing.T) {
+	t.Parallel()
 	kills, producers, keys := 8, 8, 5
 	if soak() {
 		kills = 200

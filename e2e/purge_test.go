@@ -24,6 +24,7 @@ import (
 // what had to go, the totals are what they were, and the bytes of what was removed are in none of the server's files. Nothing that is not
 // over is removed, nor is its event, nor what a rule keeps for longer. The long form kills the server as soon as it has begun to purge.
 func TestPurgeKeepsTheBooks(t *testing.T) {
+	t.Parallel()
 	events := 400
 	if soak() {
 		events = 5000

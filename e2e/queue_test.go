@@ -114,6 +114,7 @@ func idle(ctx context.Context, d time.Duration) {
 // The server is killed again and again while consumers take, ack, give back and forget. What an ack was answered for never comes again, nobody
 // gets what somebody else has a lease of, keys keep their order, and in the end everything that was accepted has arrived.
 func TestQueueThroughKills(t *testing.T) {
+	t.Parallel()
 	kills := 6
 	if soak() {
 		kills = 60

@@ -90,6 +90,7 @@ type endedSums struct {
 // others publish does not notice: in windows in which the replay goes on the p99 is within 1.2 times of what it is in those in which it
 // is paused.
 func TestReplayThroughKills(t *testing.T) {
+	t.Parallel()
 	letters, keys, kills, perSecond, rate := 1500, 75, 3, 200, 150
 	least, most, quantile, length := 3, 5, 75, time.Second
 	if soak() {

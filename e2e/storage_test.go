@@ -21,6 +21,7 @@ import (
 // When the disk says that it could not write, the process must not go on as if it had: what the kernel dropped it will not
 // write later. It ends with a clear message, and what it acknowledged is there after a restart.
 func TestFsyncFailure(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("strace"); err != nil {
 		t.Fatal("this test needs strace (apt-get install strace)")
 	}
@@ -123,8 +124,9 @@ func TestEveryAcknowledgementIsSynced(t *testing.T) {
 }
 
 // When the disk is full, new events are refused with 507 while what is on its way is still recorded, and all is well again as
-// soon as there is room, without anybody's help.
+// soon as there is room, without anybody's help. /readyz, /status and grapnel_store_full say so all the time.
 func TestDiskFull(t *testing.T) {
+	t.Parallel()
 	mount, err := exec.LookPath("unshare")
 	if err != nil {
 		t.Fatal("this test needs unshare (util-linux)")
@@ -180,7 +182,9 @@ func TestDiskFull(t *testing.T) {
 		switch status := publish(fmt.Sprintf("full-%d", i)); status {
 		case http.StatusAccepted: // there was still room inside the database's own files
 		case http.StatusInsufficientStorage:
-			refused++
+			if refused++; refused == 1 {
+				x.child.says(false, "an event was refused with 507")
+			}
 		default:
 			t.Fatalf("publishing onto a full disk was answered %d, want 507", status)
 		}
@@ -199,17 +203,43 @@ func TestDiskFull(t *testing.T) {
 	if status := publish("still-full"); status != http.StatusInsufficientStorage {
 		t.Errorf("publishing onto the full disk was answered %d after the outcomes had been recorded, want 507", status)
 	}
+	x.child.says(false, "the outcomes were recorded on the full disk")
 	t.Logf("on the full disk: %s", listing(filepath.Dir(filler)))
 	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)
 	}
+	// Nothing is published until it is ready: a load balancer would send nothing either.
+	eventually(t, 30*time.Second, "it is ready again", x.child.answers)
+	x.child.says(true, "there is room again")
 	n := 0
 	eventually(t, 30*time.Second, "events are accepted again", func() bool {
 		n++
 		return publish(fmt.Sprintf("after-%d", n)) == http.StatusAccepted
 	})
 	t.Logf("%d events refused with 507", refused)
+	if log := x.child.words(1 << 20); strings.Count(log, "server not ready") != 1 || strings.Count(log, "server ready again") != 1 {
+		t.Errorf("the log does not say once that it was not ready, and once that it was again:\n%s", log)
+	}
 	x.convict(x.verdict(time.Minute))
+}
+
+// says checks what the server says of itself now, in all places: does it accept events, or has its disk no room?
+func (c *child) says(accepts bool, when string) {
+	c.t.Helper()
+	status, events, full := http.StatusOK, "Grapnel accepts events", "\ngrapnel_store_full 0\n"
+	if !accepts {
+		status, events, full = http.StatusServiceUnavailable, "Grapnel refuses new events", "\ngrapnel_store_full 1\n"
+	}
+	for _, ask := range []struct {
+		path   string
+		status int
+		text   string
+	}{{"/readyz", status, ""}, {"/status", http.StatusOK, events}, {"/metrics", http.StatusOK, full}, {"/livez", http.StatusOK, ""}} {
+		got, body, err := c.call(c.t.Context(), http.MethodGet, ask.path, nil)
+		if err != nil || got != ask.status || !strings.Contains(string(body), ask.text) {
+			c.t.Errorf("%s, and %s answers %d without %q (%v):\n%.300s", when, ask.path, got, ask.text, err, body)
+		}
+	}
 }
 
 // fill writes until nothing more fits, in ever smaller pieces.

@@ -122,3 +122,15 @@ func leaver(d *dice) *target {
 func all(d *dice) []*target {
 	return []*target{healthy(d), slow(d), flaky(d), brittle(d), loose(d), moody(d), leaver(d)}
 }
+
+// twoTenants are the endpoints of two tenants, of which neither may ever be sent anything of the other's.
+func twoTenants(d *dice) (both []*target) {
+	for _, tenant := range []string{"red", "blue"} {
+		for _, x := range []*target{healthy(d), slow(d), loose(d)} {
+			x.name = tenant + "-" + x.name
+			x.create["tenant"], x.create["event_types"] = tenant, append(everything(), "fresh.*")
+			both = append(both, x)
+		}
+	}
+	return both
+}

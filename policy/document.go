@@ -142,7 +142,7 @@ func (r *reader) object(d *json.Decoder, n node, depth int) (node, error) {
 
 // escape writes a name as a part of a JSON pointer.
 func escape(name string) string {
-	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+	return strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
 }
 
 // has says whether an object has a member that is not null.

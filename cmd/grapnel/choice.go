@@ -20,7 +20,7 @@ func (w *choice) flags(c *cobra.Command, anyStatus bool) {
 	selecting(c, &w.Type, &w.Key, &w.Tenant, &w.from, &w.to)
 	f := c.Flags()
 	f.StringVar(&w.Endpoint, "endpoint", "", "only this endpoint")
-	f.StringVar(&w.reason, "reason-code", "", "only what failed for this reason: exhausted, permanent, rejected, expired, endpoint_gone")
+	f.StringVar(&w.reason, "reason-code", "", "only what failed for this reason: exhausted, permanent, rejected, expired, endpoint_gone, damaged")
 	f.StringVar(&w.class, "error-class", "", "only what ended its last attempt so: timeout, connect, dns, tls, reset, status_4xx, status_5xx, …")
 	f.IntVar(&w.StatusCode, "status-code", 0, "only what was answered this at its last attempt")
 	f.StringVar(&w.Text, "text", "", "only events with this text in their data; a page may be short, --cursor goes on")

@@ -81,7 +81,7 @@ func (s *session) migrateUp() *cobra.Command {
 		Long: "Take the steps that are missing. With PostgreSQL all of them are one transaction, and of several that try at once one does it while the others wait. With SQLite " +
 			"each is a transaction, no server may have the database, and one that is not there is made. There is no way back but a backup.",
 	}, server.Migrate, func(before *schema.Status) cli.View {
-		after := schema.Status{Place: before.Place, Has: before.Knows, Knows: before.Knows}
+		after := schema.Status{Place: before.Place, Has: before.Knows, Knows: before.Knows, Problems: before.Problems}
 		if len(before.Steps) == 0 {
 			return schemaView(&after, schemaState(&after))
 		}
@@ -124,10 +124,16 @@ func schemaView(st *schema.Status, state string) cli.View {
 		Knows   int        `json:"program_schema"`
 		Version string     `json:"program_version"`
 		Steps   []stepView `json:"steps"`
-	}{st.Place, st.Has, st.Knows, grapnel.Version, steps})
-	return object(st.Place, doc, [][]string{
+		// Problems are rows that a person must see to, as sentences.
+		Problems []string `json:"problems"`
+	}{st.Place, st.Has, st.Knows, grapnel.Version, steps, append([]string{}, st.Problems...)})
+	rows := [][]string{
 		{"database", st.Place}, {"schema", strconv.Itoa(st.Has)}, {"this program", strconv.Itoa(st.Knows)}, {"state", state},
-	})
+	}
+	for _, problem := range st.Problems {
+		rows = append(rows, []string{"problem", problem})
+	}
+	return object(st.Place, doc, rows)
 }
 
 func stepRows(st *schema.Status) [][]string {

@@ -73,15 +73,15 @@ func (s *session) announce(srv *server.Server) error {
 
 // serveFlags are the settings of a server.
 type serveFlags struct {
-	config, listen, store, advertise, logFormat, logLevel string
-	drain, retention, lease                               time.Duration
-	egress                                                cli.Networks
-	httpsOnly                                             bool
-	maxEvent, maxBody                                     cli.Size
-	maxInFlight, maxPerHost                               int
-	maxPending                                            int64
-	rules                                                 keepRules
-	cells                                                 moreCells
+	config, listen, store, advertise, logFormat, logLevel, bounds string
+	drain, retention, lease                                       time.Duration
+	egress                                                        cli.Networks
+	httpsOnly                                                     bool
+	maxEvent, maxBody                                             cli.Size
+	maxInFlight, maxPerHost                                       int
+	maxPending                                                    int64
+	rules                                                         keepRules
+	cells                                                         moreCells
 }
 
 func (f *serveFlags) add(flags *pflag.FlagSet, listen, store string) {
@@ -104,7 +104,9 @@ func (f *serveFlags) add(flags *pflag.FlagSet, listen, store string) {
 	flags.Var(&f.rules, "retention-rule", "how long those of a tenant or type are kept instead: tenant=acme,type=invoice.*,for=2160h; the first that matches")
 	flags.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
-	settings := []string{"listen", "store", "cell", "advertise", "lease", "drain-timeout", "egress-allow", "https-only", "max-event", "max-body", "max-in-flight", "max-per-host",
+	flags.StringVar(&f.bounds, "bounds", "", "sizes and time limits inside the server, for tests: ROOM.NAME=VALUE,… or tiny:SEED")
+	_ = flags.MarkHidden("bounds")
+	settings := []string{"bounds", "listen", "store", "cell", "advertise", "lease", "drain-timeout", "egress-allow", "https-only", "max-event", "max-body", "max-in-flight", "max-per-host",
 		"max-pending", "retention", "retention-rule", "log-format", "log-level"}
 	cli.FromVariables(flags, append(settings, "config")...)
 	cli.FromFile(flags, settings...)
@@ -131,6 +133,10 @@ func (f *serveFlags) options(s *session) (server.Options, error) {
 	if err := f.cells.check(); err != nil {
 		return server.Options{}, err
 	}
+	limits, err := server.ParseBounds(f.bounds)
+	if err != nil {
+		return server.Options{}, err
+	}
 	key, err := s.SecretVariable("GRAPNEL_ADMIN_KEY")
 	if err != nil {
 		return server.Options{}, err
@@ -141,6 +147,6 @@ func (f *serveFlags) options(s *session) (server.Options, error) {
 	return server.Options{
 		Listen: f.listen, Store: f.store, Cells: f.cells, Advertise: f.advertise, Lease: f.lease, AdminKey: key, DrainTimeout: f.drain, EgressAllow: f.egress, HTTPSOnly: f.httpsOnly,
 		MaxEvent: int64(f.maxEvent), MaxBody: int64(f.maxBody), MaxInFlight: f.maxInFlight, MaxPerHost: f.maxPerHost, MaxPending: f.maxPending,
-		Retention: f.retention, Rules: f.rules, Log: log,
+		Retention: f.retention, Rules: f.rules, Bounds: limits, Log: log,
 	}, nil
 }

@@ -31,6 +31,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/bounds"
 	"github.com/grapnelhq/grapnel/internal/egress"
 	"github.com/grapnelhq/grapnel/internal/replay"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -38,6 +39,7 @@ import (
 
 // Options say what the API stands on. Street, History and Idempotency are needed; every other zero value has a meaning.
 type Options struct {
+	Bounds      Bounds      // inside this room; zero: their defaults
 	Street      Street      // the engine
 	History     History     // what happened
 	Idempotency Idempotency // answers given before
@@ -102,8 +104,9 @@ func New(o Options) http.Handler {
 		o.Away = func(string) error { return nil }
 	}
 	o.History = present{o.History, o.Away}
+	o.Bounds = bounds.Fill(o.Bounds)
 	a := &api{Options: o, routes: routes(), claims: claims{held: map[string]struct{}{}},
-		simulations: make(chan struct{}, simulationsAtOnce)}
+		simulations: make(chan struct{}, o.Bounds.Simulations)}
 	doc := sync.OnceValue(func() *huma.OpenAPI { return document(a.routes) })
 	a.document = sync.OnceValue(func() []byte { return encodeDocument(doc()) })
 	a.manual = sync.OnceValue(func() []byte { return manual(doc(), a.routes) })

@@ -135,10 +135,10 @@ func (b *batch) readLines(raw []byte) error {
 }
 
 func (b *batch) full() error {
-	if len(b.errors) < batchEvents {
+	if len(b.errors) < b.c.bounds.BatchEvents {
 		return nil
 	}
-	return grapnel.Invalid(strings.TrimSuffix(b.prefix, "/"), "must be at most %d events", batchEvents)
+	return grapnel.Invalid(strings.TrimSuffix(b.prefix, "/"), "must be at most %d events", b.c.bounds.BatchEvents)
 }
 
 // nothingValid gathers the faults of a batch that has nothing to commit.

@@ -14,15 +14,16 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/bounds"
 )
 
 // intake says what body a route takes.
 type intake struct {
 	types    []string // content types; the first is the one assumed when the request names none; nil: no body
-	limit    int64    // bytes; 0: managementLimit
-	optional bool     // an empty body is as good as {}
-	deep     bool     // the parts of the body that may be deep are checked on their own
-	verbatim bool     // the handler looks at the body itself
+	limit    limit
+	optional bool // an empty body is as good as {}
+	deep     bool // the parts of the body that may be deep are checked on their own
+	verbatim bool // the handler looks at the body itself
 }
 
 // The content types that are read.
@@ -34,18 +35,10 @@ const (
 	typeForm = "application/x-www-form-urlencoded"
 )
 
-// The limits of bodies. A publish body is its data and what is around it, of which metadata can be most: 32 values of 1 KiB that may
-// be written with escapes.
-const (
-	managementLimit = 256 << 10
-	envelopeLimit   = 256 << 10
-	batchLimit      = 16 << 20
-	batchEvents     = 1000
-)
-
 // LargestBody is how many bytes of a request's body are read at most.
-func LargestBody(maxEvent int64) int {
-	return int(max(batchLimit, cmp.Or(maxEvent, DefaultMaxEvent)+envelopeLimit))
+func LargestBody(maxEvent int64, b Bounds) int {
+	b = bounds.Fill(b)
+	return int(max(b.BatchBody, cmp.Or(maxEvent, DefaultMaxEvent)+b.EnvelopeBody))
 }
 
 // readBody reads the body within the route's limit. What the content type and the encoding promise is checked first, so that
@@ -63,24 +56,16 @@ func (a *api) readBody(w http.ResponseWriter, c *call) error {
 	if err := in.accepts(c.Header); err != nil {
 		return err
 	}
-	limit := in.limit
-	switch limit {
-	case 0:
-		limit = managementLimit
-	case perEvent:
-		limit = a.MaxEvent + envelopeLimit
-	case perData:
-		limit = a.MaxEvent
-	}
+	limit := a.largest(in.limit)
 	if c.ContentLength > limit {
-		discard(w, c.Request.Body)
+		a.discard(w, c.Request.Body)
 		return tooLarge(limit)
 	}
 	body, err := readAll(http.MaxBytesReader(w, c.Request.Body, limit), c.ContentLength)
 	var over *http.MaxBytesError
 	switch {
 	case errors.As(err, &over):
-		discard(w, c.Request.Body)
+		a.discard(w, c.Request.Body)
 		return tooLarge(limit)
 	case err != nil:
 		// The connection broke or the body did not end as announced; the answer most likely reaches nobody.
@@ -90,21 +75,39 @@ func (a *api) readBody(w http.ResponseWriter, c *call) error {
 	return nil
 }
 
-// Limits that depend on the setting for the size of an event.
+// limit is which of the limits a body has.
+type limit int
+
 const (
-	perEvent = -1 // an event with its envelope
-	perData  = -2 // the data alone
+	perChange limit = iota // what changes a setting
+	perEvent               // an event with its envelope
+	perData                // its data alone
+	perBatch
+	perReplay
+	perSettle
 )
 
-// What is still read of a body that is too large, so that a caller who writes all of it before reading anything gets the answer.
-const (
-	discardLimit = 64 << 20
-	discardTime  = 5 * time.Second
-)
+// largest is how many bytes that is.
+func (a *api) largest(l limit) int64 {
+	switch l {
+	case perEvent:
+		return a.MaxEvent + a.Bounds.EnvelopeBody
+	case perData:
+		return a.MaxEvent
+	case perBatch:
+		return a.Bounds.BatchBody
+	case perReplay:
+		return a.Bounds.ReplayBody
+	case perSettle:
+		return a.Bounds.SettleBody
+	default:
+		return a.Bounds.ManagementBody
+	}
+}
 
-func discard(w http.ResponseWriter, body io.Reader) {
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(discardTime)) // a caller that is slower does without
-	_, _ = io.CopyN(io.Discard, body, discardLimit)
+func (a *api) discard(w http.ResponseWriter, body io.Reader) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(a.Bounds.DiscardTime)) // a caller that is slower does without
+	_, _ = io.CopyN(io.Discard, body, a.Bounds.Discard)
 }
 
 func tooLarge(limit int64) error {

@@ -20,7 +20,7 @@ type deliveryView struct {
 	Key           *string   `json:"key"`
 	Sequence      *int64    `json:"sequence" doc:"position in the line of its key; null: it has no line, or joined it a moment ago"`
 	Status        string    `json:"status" enum:"pending,held,delivered,failed,dropped,discarded,skipped"`
-	ReasonCode    *string   `json:"reason_code" doc:"why it failed: exhausted, permanent, rejected, expired, endpoint_gone"`
+	ReasonCode    *string   `json:"reason_code" doc:"why it failed: exhausted, permanent, rejected, expired, endpoint_gone, damaged"`
 	Reason        string    `json:"reason" doc:"one sentence: why it is where it is"`
 	AttemptsMade  int       `json:"attempts_made"`
 	NextAttemptAt *stamp    `json:"next_attempt_at" nullable:"true"`

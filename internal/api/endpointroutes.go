@@ -149,7 +149,7 @@ func (a *api) getEndpoint(c *call) (answer, error) {
 }
 
 func (a *api) showEndpoint(c *call, ep grapnel.Endpoint) (answer, error) {
-	health, err := a.health(c, mostHeld, ep)
+	health, err := a.health(c, a.Bounds.HeldMost, ep)
 	if err != nil {
 		return answer{}, err
 	}
@@ -302,7 +302,7 @@ func (a *api) rotateSecret(c *call) (answer, error) {
 		return answer{}, err
 	}
 	// Asked before the transaction, in which nothing may wait for anything.
-	health, err := a.health(c, mostHeld, ep)
+	health, err := a.health(c, a.Bounds.HeldMost, ep)
 	if err != nil {
 		return answer{}, err
 	}

@@ -23,7 +23,7 @@ func eventRoutes() []route {
 			name: "publish-batch", tag: "Events", summary: "Publish up to 1000 events",
 			about: "The events that are right are committed in one transaction, in the order given; each of the others gets a problem. " +
 				"As application/x-ndjson the body is one event per line.",
-			body:  &intake{types: []string{grapnel.JSONType, typeNDJSON}, limit: batchLimit, verbatim: true},
+			body:  &intake{types: []string{grapnel.JSONType, typeNDJSON}, limit: perBatch, verbatim: true},
 			takes: newBatch{}, gives: map[int]any{202: publishedBatch{}}},
 		{method: "POST", path: "/v1/events/raw", scope: grapnel.ScopePublish, handle: (*api).publishRaw,
 			name: "publish-raw", tag: "Events", summary: "Publish the body as it is",
@@ -83,11 +83,10 @@ func viewEvent(ev *grapnel.Event) eventView {
 	return v
 }
 
-// What one page of events may hold and one query may read, whatever limit asks for: pages are shorter where events are large.
-const (
-	pageData     = 4 << 20
-	eventsAtOnce = 50
-)
+// eventsRead is how many events one query of the store reads: fewer where they may be large.
+func (a *api) eventsRead() int {
+	return max(1, min(a.Bounds.EventsRead, int(a.Bounds.PageData/a.MaxEvent)))
+}
 
 // listEvents lists events, the newest first.
 func (a *api) listEvents(c *call) (answer, error) {
@@ -97,9 +96,9 @@ func (a *api) listEvents(c *call) (answer, error) {
 	if err := c.query.faults.err(); err != nil {
 		return answer{}, err
 	}
-	atOnce := max(1, min(eventsAtOnce, int(pageData/a.MaxEvent)))
+	atOnce := a.eventsRead()
 	out := list[eventView]{Data: []eventView{}}
-	for size := 0; len(out.Data) < limit && size < pageData; {
+	for size := 0; len(out.Data) < limit && size < int(a.Bounds.PageData); {
 		q.Limit = min(limit-len(out.Data), atOnce) + 1
 		found, err := a.History.EventList(c.Context(), c.scope, q)
 		if err != nil {

@@ -18,11 +18,6 @@ import (
 // memory than a page. It has what was there when it began, in the state in which each page found it. When it cannot go on, the
 // connection is broken off instead of ended, so that a part never looks like the whole.
 
-const (
-	exportPage = 500
-	exportSlow = 60 * time.Second // for which one page may take to be sent
-)
-
 var formatParam = param{name: "format", one: []string{"jsonl", "csv"}, doc: "jsonl, one delivery a line, if not given"}
 
 func exportRoutes() []route {
@@ -79,7 +74,7 @@ type portion struct {
 }
 
 func (a *api) part(c *call, s selection, before int64) (portion, error) {
-	found, resume, err := a.find(c, s, before, exportPage)
+	found, resume, err := a.find(c, s, before, a.Bounds.ExportPage)
 	if err != nil {
 		return portion{}, err
 	}
@@ -102,7 +97,7 @@ func (a *api) send(c *call, s selection, p portion, w http.ResponseWriter, form 
 		return err
 	}
 	for {
-		_ = connection.SetWriteDeadline(time.Now().Add(exportSlow)) // what cannot be told to wait longer keeps the server's own limit
+		_ = connection.SetWriteDeadline(time.Now().Add(a.Bounds.ExportSlow)) // what cannot be told to wait longer keeps the server's own limit
 		for i := range p.deliveries {
 			if err := form.row(&p.deliveries[i]); err != nil {
 				return err

@@ -22,7 +22,7 @@ import (
 func TestExportIsTheWholeList(t *testing.T) {
 	w := newWorld(t)
 	w.endpoint(admin, "")
-	const n = exportPage + 7
+	n := ample.ExportPage + 7
 	w.must(202, "POST", "/v1/events/batch", `{"events":[`+many(n, func(i string) string {
 		return `{"type":"a.` + i[len(i)-1:] + `","data":1,"key":"k,\"` + i + `"}`
 	})+`]}`)
@@ -100,7 +100,7 @@ func TestExportThatBreaksOff(t *testing.T) {
 	b := &fading{after: 1 << 20}
 	w := newWorld(t, func(o *Options) { b.History, o.History = o.History, b })
 	w.endpoint(admin, "")
-	w.must(202, "POST", "/v1/events/batch", `{"events":[`+many(exportPage+1, func(string) string { return `{"type":"a","data":1}` })+`]}`)
+	w.must(202, "POST", "/v1/events/batch", `{"events":[`+many(ample.ExportPage+1, func(string) string { return `{"type":"a","data":1}` })+`]}`)
 	b.after = 0
 	if r := w.ask(admin, "GET", "/v1/deliveries/export", ""); r.StatusCode != 500 {
 		t.Errorf("when nothing can be read: answered %d", r.StatusCode)

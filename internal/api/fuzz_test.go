@@ -82,7 +82,7 @@ func FuzzBatchNDJSON(f *testing.F) {
 			return
 		}
 		answers := got.object(t)["data"].([]any)
-		if len(answers) != len(lines) || len(lines) > batchEvents {
+		if len(answers) != len(lines) || len(lines) > ample.BatchEvents {
 			t.Fatalf("%d lines got %d answers", len(lines), len(answers))
 		}
 		for i, line := range lines {

@@ -26,11 +26,9 @@ type healthView struct {
 	FailingSince  *stamp  `json:"failing_since" nullable:"true" doc:"no attempt has succeeded since; null: the last one has, or the policy does not ask"`
 }
 
-// How far held is counted: for one endpoint, and for each in a list, where counting must stay cheap.
-const (
-	mostHeld       = 1_000_000
-	mostHeldListed = store.MaxWaiting
-)
+// mostHeldListed is how far held is counted for each endpoint of a list, where counting must stay cheap. One that is asked for
+// by itself has Bounds.HeldMost.
+const mostHeldListed = store.MaxWaiting
 
 // health says how endpoints are doing, in the order given. What waits is only counted for those that are not well.
 func (a *api) health(c *call, most int, eps ...grapnel.Endpoint) ([]healthView, error) {

@@ -255,16 +255,13 @@ func (q *inboxQuery) afterAsides(asides []grapnel.Aside, n int) string {
 	return q.beforeAside
 }
 
-// inboxScan is how many events one request looks at to find those that came in through a source.
-const inboxScan = 2000
-
 // inboxEvents are accepted requests, at most one more than fit. scanned is the last event that was looked at, if there may be more behind it.
 func (a *api) inboxEvents(c *call, q inboxQuery, limit int) (found []grapnel.Event, scanned *grapnel.Event, err error) {
 	if !q.events {
 		return nil, nil, nil
 	}
 	one := q.EventQuery
-	atOnce := max(1, min(eventsAtOnce, int(pageData/a.MaxEvent)))
+	atOnce := a.eventsRead()
 	for looked, size := 0, 0; len(found) <= limit; {
 		one.Limit = atOnce
 		some, err := a.History.EventList(c.Context(), c.scope, one)
@@ -283,7 +280,7 @@ func (a *api) inboxEvents(c *call, q inboxQuery, limit int) (found []grapnel.Eve
 		if len(some) < atOnce {
 			return found, nil, nil
 		}
-		if looked >= inboxScan || size >= pageData {
+		if looked >= a.Bounds.InboxScan || size >= int(a.Bounds.PageData) {
 			break
 		}
 	}

@@ -15,12 +15,7 @@ import (
 )
 
 const (
-	longestWait   = 60 * time.Second
-	mostAtOnce    = 100            // messages of one answer
-	mostSettled   = 1000           // leases settled together
 	longestDelay  = 24 * time.Hour // of a nack
-	answerWithin  = 30 * time.Second
-	settleLimit   = 1 << 20
 	consumerField = "Grapnel-Consumer"
 )
 
@@ -63,7 +58,7 @@ func leaseRoutes() []route {
 		{method: "POST", path: "/v1/leases/settle", scope: grapnel.ScopeConsume, handle: (*api).settleAll,
 			name: "settle-leases", tag: "Queues", summary: "Settle several leases at once",
 			about: "Up to 1000 together, in one commit. Those that are over, settled or not known are listed in stale and change nothing.",
-			body:  &intake{types: []string{grapnel.JSONType}, limit: settleLimit, verbatim: true}, takes: newSettlement{}, gives: map[int]any{200: settledView{}}},
+			body:  &intake{types: []string{grapnel.JSONType}, limit: perSettle, verbatim: true}, takes: newSettlement{}, gives: map[int]any{200: settledView{}}},
 	}
 }
 
@@ -127,14 +122,14 @@ func (c *call) consumer() string {
 
 // patient keeps the server's limits on slow callers from ending an answer that takes so long on purpose.
 func (c *call) patient(wait time.Duration) {
-	until := time.Now().Add(wait + answerWithin)
+	until := time.Now().Add(wait + c.bounds.AnswerTime)
 	_ = c.connection.SetReadDeadline(until) // what cannot be told to wait keeps the server's own limits
 	_ = c.connection.SetWriteDeadline(until)
 }
 
 // next leases messages. HEAD, which looks the same to the multiplexer, must not lease what nobody would see.
 func (a *api) next(c *call) (answer, error) {
-	wait, most, consumer := c.query.wait(), c.query.number("max", 1, mostAtOnce, 1), c.consumer()
+	wait, most, consumer := c.query.wait(), c.query.number("max", 1, a.Bounds.LeaseMost, 1), c.consumer()
 	room, q, err := a.counter(c)
 	if err != nil {
 		return answer{}, err
@@ -187,7 +182,7 @@ func wantsJSON(h http.Header) bool {
 }
 
 func (a *api) peek(c *call) (answer, error) {
-	limit := c.query.number("limit", 1, mostAtOnce, 10)
+	limit := c.query.number("limit", 1, a.Bounds.LeaseMost, 10)
 	room, q, err := a.counter(c)
 	if err != nil {
 		return answer{}, err
@@ -273,7 +268,7 @@ func (a *api) settleAll(c *call) (answer, error) {
 		return answer{}, err
 	}
 	var f faults
-	list := readSettlements(gjson.ParseBytes(c.body), &f)
+	list := readSettlements(gjson.ParseBytes(c.body), a.Bounds.SettleMost, &f)
 	if err := f.err(); err != nil {
 		return answer{}, err
 	}
@@ -300,7 +295,7 @@ func (a *api) settleAll(c *call) (answer, error) {
 }
 
 // readSettlements reads what leases are settled. It is a list that decode does not know: of objects, and long.
-func readSettlements(body gjson.Result, f *faults) (all []queue.Settlement) {
+func readSettlements(body gjson.Result, most int, f *faults) (all []queue.Settlement) {
 	if !body.IsObject() {
 		f.add("", "must be an object")
 		return nil
@@ -319,8 +314,8 @@ func readSettlements(body gjson.Result, f *faults) (all []queue.Settlement) {
 		v.ForEach(func(_, result gjson.Result) bool {
 			e := value{Result: result, base: v.pointer() + "/", name: strconv.Itoa(n), faults: f}
 			n++
-			if len(all) == mostSettled {
-				v.wrong("is too long: at most %d leases are settled together", mostSettled)
+			if len(all) == most {
+				v.wrong("is too long: at most %d leases are settled together", most)
 				return false
 			}
 			s := queue.Settlement{Answer: queue.Answer{Verdict: verdict}}
@@ -358,5 +353,5 @@ func (q *query) wait() time.Duration {
 	if text == "" {
 		return 0
 	}
-	return duration("?wait", text, 0, longestWait, &q.faults)
+	return duration("?wait", text, 0, q.bounds.LongestWait, &q.faults)
 }

@@ -12,7 +12,6 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
-	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -28,7 +27,6 @@ import (
 
 const (
 	idempotencyHeader = "Idempotency-Key"
-	idempotencyFor    = 48 * time.Hour
 	longestIdempotent = 255
 )
 
@@ -70,7 +68,7 @@ func (a *api) onlyOnce(c *call, handle func(*call) (answer, error)) (answer, err
 	defer a.claims.release(full)
 
 	token, _ := Bearer(c.Header)
-	c.once = &store.Once{Key: full, Fingerprint: c.fingerprint(), Expires: c.now.Add(idempotencyFor), Now: c.now}
+	c.once = &store.Once{Key: full, Fingerprint: c.fingerprint(), Expires: c.now.Add(a.Bounds.AnswerKept), Now: c.now}
 	sealer, err := newSealer(token, c.once)
 	if err != nil {
 		return answer{}, err
@@ -195,7 +193,7 @@ func (c *call) again(sealer cipher.AEAD, given *store.Answer) (answer, error) {
 // remember stores the answer of a request that changed nothing, or whose change does not happen twice anyway. It is not given up when the
 // caller leaves.
 func (a *api) remember(c *call, ans answer) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Context()), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Context()), a.Bounds.RememberTime)
 	defer cancel()
 	once := *c.once
 	once.Answer = func(any) store.Answer { return c.seal(ans) }

@@ -24,7 +24,7 @@ func served(t *testing.T, f func(t *testing.T, w *world, dial func() net.Conn)) 
 		defer end()
 		network := pipenet.New()
 		defer network.Close()
-		server := Server(w.handler)
+		server := Server(w.handler, w.options.Bounds)
 		done := make(chan error, 1)
 		listener := network.Listen("grapnel:80")
 		go func() { done <- server.Serve(listener) }()
@@ -86,7 +86,7 @@ func TestStreamOfWhoDoesNotRead(t *testing.T) {
 		if err := get(conn, "/v1/queues/orders/stream"); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(streamSlow + time.Second) //nolint:forbidigo // the bubble's time
+		time.Sleep(w.options.Bounds.StreamSlow + time.Second) //nolint:forbidigo // the bubble's time
 		synctest.Wait()
 		if q := w.must(200, "GET", "/v1/queues/orders", ""); q["ready"].(float64) < 4 {
 			t.Errorf("of five messages that nobody has read, the queue has %v ready and %v leased", q["ready"], q["leased"])
@@ -120,7 +120,7 @@ func TestStreamThatIsQuiet(t *testing.T) {
 				quiet++
 			}
 		}
-		if took := time.Since(began); quiet != 20 || took != 20*heartbeat {
+		if took := time.Since(began); quiet != 20 || took != 20*w.options.Bounds.Heartbeat {
 			t.Errorf("%d heartbeats in %s: %v", quiet, took, lines.Err())
 		}
 	})

@@ -273,9 +273,6 @@ func (a *api) deletePolicy(c *call) (answer, error) {
 	return nothing(), nil
 }
 
-// simulationsAtOnce bounds the processors that simulating takes from delivering.
-const simulationsAtOnce = 2
-
 // simulate answers what a policy does during an outage.
 func (a *api) simulate(c *call) (answer, error) {
 	named := func(name string) (policy.Policy, bool) {

@@ -70,7 +70,7 @@ var kinds = []kind{
 	{ingress.CodeRateLimited, 429, "The source gets too many requests", "Repeat the request after Retry-After.", true},
 	{ingress.CodeHeaders, 431, "The headers are too large", "Send fewer or shorter headers.", false},
 	{codeInternal, 500, "Something went wrong here", "Repeat the request with the same Idempotency-Key; if it goes on, look for request_id in the server's log.", false},
-	{grapnel.CodeUnavailable, 503, "Not now", "Repeat the request after Retry-After.", true},
+	{grapnel.CodeUnavailable, 503, "Not now", "Repeat the request after Retry-After, with the same Idempotency-Key or event id.", true},
 	{grapnel.CodeOverloaded, 503, "The server has more to do than it can", "Nothing was accepted. Repeat the request after Retry-After, with the same Idempotency-Key or event id.", true},
 	{grapnel.CodeStorageFull, 507, "The disk is full", "Nothing was accepted. Make room, then repeat the request.", true},
 }
@@ -87,12 +87,19 @@ func kindOf(code grapnel.Code) kind {
 // problemType is where the manual describes a code.
 func problemType(code grapnel.Code) string { return "/docs#problem-" + string(code) }
 
-// problem says what err looks like from outside. Only a grapnel.Error says anything; of others the caller learns that they happened.
+// mayBeDone is the detail for a caller whose commit was not answered.
+const mayBeDone = "The database did not answer, so this may have been done or not. Repeat the request with the same id or " +
+	"Idempotency-Key: then it is done once."
+
+// problem says what err looks like from outside. Only a grapnel.Error says anything; of others the caller learns that they
+// happened. A lost answer is 503 on every route: whoever repeats it is safe, and 500 would keep clients from doing so.
 func problem(err error, requestID string) Problem {
 	p := Problem{Detail: "The server could not finish the request.", Errors: []Fault{}, RequestID: requestID}
 	code := codeInternal
 	var e *grapnel.Error
-	if errors.As(err, &e) {
+	if errors.Is(err, store.ErrUnknown) {
+		code, p.Detail = grapnel.CodeUnavailable, mayBeDone
+	} else if errors.As(err, &e) {
 		if kindOf(e.Code).code == e.Code {
 			code, p.Detail = e.Code, e.Detail
 		}

@@ -117,17 +117,39 @@ func TestReadiness(t *testing.T) {
 	var why error
 	w := newWorld(t, func(o *Options) { o.Ready = func() error { return why } })
 	w.must(200, "GET", "/readyz", "")
-	why = errors.New("the store at /secret/path is gone")
-	p := w.must(503, "GET", "/readyz", "")
-	if strings.Contains(fmt.Sprint(p), "/secret") || !strings.Contains(w.logged.String(), "/secret") {
-		t.Errorf("answered %v, logged %s", p, w.logged)
+	accepted := w.ask("", "GET", "/status", "", "Accept", "application/json")
+	if !strings.Contains(string(accepted.body), `"events":"accepted"`) {
+		t.Errorf("the status page says %s", accepted.body)
+	}
+	for _, c := range []struct {
+		why  error
+		says string
+	}{
+		{errors.New("the store at /secret/path is gone"), "cannot reach its database"},
+		{grapnel.Errorf(grapnel.CodeUnavailable, "no connection to /secret"), "cannot reach its database"},
+		{grapnel.Errorf(grapnel.CodeStorageFull, "no room in /secret"), "storage is full"},
+	} {
+		why = c.why
+		probe := w.ask("", "GET", "/readyz", "")
+		page := w.ask("", "GET", "/status", "", "Accept", "text/html")
+		view := w.ask("", "GET", "/status", "", "Accept", "application/json")
+		if p := probe.object(t); probe.StatusCode != 503 || probe.Header.Get("Retry-After") != "1" || p["code"] != "unavailable" ||
+			!strings.Contains(fmt.Sprint(p["detail"]), c.says) {
+			t.Errorf("%v: answered %d %v", why, probe.StatusCode, p)
+		}
+		if v := view.object(t); v["status"] != "unavailable" || v["events"] != "refused" || !strings.Contains(fmt.Sprint(v["detail"]), c.says) {
+			t.Errorf("%v: the status is %v", why, v)
+		}
+		if !strings.Contains(string(page.body), "refuses new events") || !strings.Contains(string(page.body), c.says) {
+			t.Errorf("%v: the page says %s", why, page.body)
+		}
+		if all := string(probe.body) + string(page.body) + string(view.body); strings.Contains(all, "/secret") {
+			t.Errorf("%v: the answers tell the cause: %s", why, all)
+		}
 	}
 	w.must(200, "GET", "/livez", "")
-	if r := w.ask("", "GET", "/status", "", "Accept", "application/json"); !strings.Contains(string(r.body), `"unavailable"`) {
-		t.Errorf("the status page says %s", r.body)
-	}
-	if r := w.ask("", "GET", "/status", "", "Accept", "text/html"); !strings.Contains(string(r.body), "not taking requests") {
-		t.Errorf("the status page says %s", r.body)
+	if w.logged.Len() != 0 {
+		t.Errorf("probes are logged: %s", w.logged)
 	}
 }
 
@@ -184,7 +206,7 @@ func (spaces) Read(b []byte) (int, error) {
 }
 
 func TestServerHasLimitsOnEverythingThatCanBeSlow(t *testing.T) {
-	s := Server(http.NotFoundHandler())
+	s := Server(http.NotFoundHandler(), Bounds{})
 	if s.ReadHeaderTimeout <= 0 || s.ReadTimeout <= 0 || s.WriteTimeout <= 0 || s.IdleTimeout <= 0 || s.MaxHeaderBytes <= 0 || s.MaxHeaderBytes > 64<<10 {
 		t.Errorf("a limit is missing: %+v", s)
 	}

@@ -24,6 +24,7 @@ type param struct {
 type query struct {
 	values url.Values
 	faults faults
+	bounds *Bounds
 }
 
 // readQuery refuses what the route does not know: a filter that is misspelt must not select everything. What is asked by probes
@@ -118,13 +119,8 @@ func (q *query) span() (from, to time.Time) {
 	return from, to
 }
 
-// The length of a page.
-const (
-	defaultLimit = 50
-	mostLimit    = 500
-)
-
-func (q *query) limit() int { return q.number("limit", 1, mostLimit, defaultLimit) }
+// limit is the length of a page.
+func (q *query) limit() int { return q.number("limit", 1, q.bounds.PageMost, q.bounds.PageDefault) }
 
 // number is a whole number within bounds, or what stands for none.
 func (q *query) number(name string, least, most, otherwise int) int {

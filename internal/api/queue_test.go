@@ -83,7 +83,7 @@ func (w *world) queues() (pass func(time.Duration)) {
 }
 
 func (w *world) room(now func() time.Time) *queue.Room {
-	return queue.New(queue.Options{Street: w.street, Store: w.street.Store, Log: w.options.Log, Random: w.options.Random, Now: now})
+	return queue.New(queue.Options{Street: w.street, Store: w.street.Faulty, Log: w.options.Log, Random: w.options.Random, Now: now})
 }
 
 // orders makes a queue of that name with three messages, one of which is leased.

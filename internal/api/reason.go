@@ -139,6 +139,7 @@ var failures = map[grapnel.ReasonCode]string{
 	grapnel.ReasonRejected:     "its consumer rejected it",
 	grapnel.ReasonExpired:      "the next attempt would have been later than the policy allows",
 	grapnel.ReasonEndpointGone: "its endpoint is gone",
+	grapnel.ReasonDamaged:      "the store refused the record of its last outcome",
 }
 
 func because(reason string) string {

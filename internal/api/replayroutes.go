@@ -24,7 +24,7 @@ func replayRoutes() []route {
 			about: "Makes a durable job that delivers the original bytes under the original event ids, in the original order within each key and behind what waits " +
 				"there. What it is about is fixed when it is made: what is over by then. What was replayed with success already or is on its way again is left out, " +
 				"and so is what was discarded, unless again says otherwise. With dry_run it only counts, and answers 200.",
-			body: &intake{types: []string{grapnel.JSONType}, limit: replayLimit, optional: true}, takes: newReplay{},
+			body: &intake{types: []string{grapnel.JSONType}, limit: perReplay, optional: true}, takes: newReplay{},
 			gives: map[int]any{202: replayView{}, 200: planView{}}},
 		{method: "GET", path: "/v1/replays", scope: grapnel.ScopeRead, handle: (*api).listReplays,
 			name: "list-replays", tag: "Replays", summary: "List replays, the newest first",
@@ -40,9 +40,6 @@ func replayRoutes() []route {
 		lever("cancel", "End a replay", "Once it is answered it makes nothing more; what it has made goes on. One that is over for another reason answers 409.", replay.Desk.Cancel),
 	}
 }
-
-// replayLimit is the largest body that starts a replay: a thousand keys and types.
-const replayLimit = 1 << 20
 
 // desk is where replays are ordered.
 func (a *api) desk() (replay.Desk, error) {

@@ -28,7 +28,8 @@ func classes() []string {
 
 func reasonCodes() []string {
 	var names []string
-	for _, r := range []grapnel.ReasonCode{grapnel.ReasonExhausted, grapnel.ReasonPermanent, grapnel.ReasonRejected, grapnel.ReasonExpired, grapnel.ReasonEndpointGone} {
+	for _, r := range []grapnel.ReasonCode{grapnel.ReasonExhausted, grapnel.ReasonPermanent, grapnel.ReasonRejected, grapnel.ReasonExpired,
+		grapnel.ReasonEndpointGone, grapnel.ReasonDamaged} {
 		names = append(names, string(r))
 	}
 	return names

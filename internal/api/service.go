@@ -4,7 +4,6 @@ import (
 	"bytes"
 	_ "embed"
 	"html/template"
-	"log/slog"
 	"net/http"
 	"strings"
 
@@ -19,11 +18,12 @@ func serviceRoutes() []route {
 		{method: "GET", path: "/livez", open: anybody, handle: (*api).livez,
 			name: "livez", tag: serviceTag, summary: "Is the process alive?", gives: map[int]any{200: serviceView{}}},
 		{method: "GET", path: "/readyz", open: anybody, handle: (*api).readyz,
-			name: "readyz", tag: serviceTag, summary: "Can it take requests?", about: "503 while it cannot.",
+			name: "readyz", tag: serviceTag, summary: "Does it accept events?",
+			about: "503 while it does not: the disk is full, the database is away, or the server starts or stops.",
 			gives: map[int]any{200: serviceView{}}},
 		{method: "GET", path: "/status", open: anybody, handle: (*api).status,
 			name: "status", tag: serviceTag, summary: "The public status page", about: "JSON if Accept asks for it.",
-			gives: map[int]any{200: serviceView{}}},
+			gives: map[int]any{200: statusView{}}},
 		{method: "GET", path: "/metrics", open: loopback, scope: grapnel.ScopeRead, handle: (*api).metrics,
 			name: "metrics", tag: serviceTag, summary: "Prometheus metrics",
 			about: "Needs no key from this machine itself, as long as no proxy passes the request on; else a key with the scope read that is " +
@@ -36,9 +36,17 @@ func serviceRoutes() []route {
 	}
 }
 
-// serviceView says how the server is.
+// serviceView says that the server is there.
 type serviceView struct {
 	Status  string `json:"status" enum:"ok,unavailable"`
+	Version string `json:"version"`
+}
+
+// statusView says whether the server accepts events. It is public: Detail is one of the sentences of plainly.
+type statusView struct {
+	Status  string `json:"status" enum:"ok,unavailable"`
+	Events  string `json:"events" enum:"accepted,refused" doc:"new ones"`
+	Detail  string `json:"detail" doc:"the same in words"`
 	Version string `json:"version"`
 }
 
@@ -57,23 +65,34 @@ func (a *api) livez(*call) (answer, error) {
 	return jsonAnswer(http.StatusOK, serviceView{"ok", grapnel.Version}), nil
 }
 
-// ready says whether the server can take requests. Why not is for its log; everybody may ask.
-func (a *api) ready(c *call) bool {
+// ready is why the server does not accept events; nil: it does. The server logs it.
+func (a *api) ready() error {
 	if a.Ready == nil {
-		return true
+		return nil
 	}
-	err := a.Ready()
-	if err != nil {
-		a.Log.Warn("not ready", slog.String("request_id", c.id), slog.Any("error", err))
-	}
-	return err == nil
+	return a.Ready()
 }
 
-func (a *api) readyz(c *call) (answer, error) {
-	if !a.ready(c) {
-		return answer{}, grapnel.Errorf(grapnel.CodeUnavailable, "The server is starting, stopping, or has lost its store.")
+// plainly says to the public whether events are accepted. Of the reason it tells the kind, by its code, and never its text.
+func plainly(why error) string {
+	switch {
+	case why == nil:
+		return "New events are accepted and delivered."
+	case grapnel.CodeOf(why) == grapnel.CodeStorageFull:
+		return "New events are refused because the storage is full. Those accepted before are stored and delivered."
+	default:
+		return "New events are refused: the server starts or stops, or cannot reach its database. Those accepted before are stored."
 	}
-	return a.livez(c)
+}
+
+// readyz answers by itself instead of with an error: errors of 500 and above are logged, and this is asked all the time.
+func (a *api) readyz(c *call) (answer, error) {
+	why := a.ready()
+	if why == nil {
+		return a.livez(c)
+	}
+	p := problem(grapnel.Errorf(grapnel.CodeUnavailable, "%s", plainly(why)), c.id)
+	return answer{status: p.Status, body: encode(p), retryAfter: 1}, nil
 }
 
 //go:embed status.html
@@ -83,9 +102,10 @@ var statusPage = template.Must(template.New("status").Parse(statusSource))
 
 // status is for everybody, people first: it tells a program what it tells them.
 func (a *api) status(c *call) (answer, error) {
-	v := serviceView{"ok", grapnel.Version}
-	if !a.ready(c) {
-		v.Status = "unavailable"
+	why := a.ready()
+	v := statusView{"ok", "accepted", plainly(why), grapnel.Version}
+	if why != nil {
+		v.Status, v.Events = "unavailable", "refused"
 	}
 	if strings.Contains(c.Header.Get("Accept"), grapnel.JSONType) {
 		return jsonAnswer(http.StatusOK, v), nil

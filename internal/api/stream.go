@@ -23,16 +23,6 @@ import (
 // remembered in memory: after a restart of the server, or for an id of long ago, those leases run out instead. Either way
 // nothing is left out, because what is not settled comes again.
 
-const (
-	streamBatch     = 16               // messages that are leased together, and all that a stream keeps in memory
-	heartbeat       = 15 * time.Second // a connection on which nothing happens for longer is taken for broken by many
-	streamSlow      = 10 * time.Second // for which a caller may take nothing in
-	mostStreams     = 1000             // that are remembered after their end
-	rememberStream  = 15 * time.Minute
-	mostSent        = 10_000 // leases that are remembered of one stream
-	shortestNothing = time.Second
-)
-
 // streams are those that are open, and those that may be resumed.
 type streams struct {
 	mu   sync.Mutex
@@ -44,6 +34,7 @@ type sent struct {
 	key, queue string // who may resume it, and where
 	cancel     context.CancelFunc
 	done       chan struct{} // closed when it has ended
+	most       int           // leases that are remembered
 
 	mu     sync.Mutex
 	first  int // the number of leases[0]
@@ -54,8 +45,8 @@ type sent struct {
 func (s *sent) add(l grapnel.Lease) (number int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.leases) == mostSent {
-		s.first, s.leases = s.first+mostSent/2, append([]grapnel.Lease(nil), s.leases[mostSent/2:]...)
+	if half := s.most / 2; len(s.leases) == s.most {
+		s.first, s.leases = s.first+half, append([]grapnel.Lease(nil), s.leases[half:]...)
 	}
 	s.leases = append(s.leases, l)
 	return s.first + len(s.leases) - 1
@@ -73,7 +64,7 @@ func (s *sent) after(number int) []grapnel.Lease {
 }
 
 // open begins a stream.
-func (ss *streams) open(id string, s *sent, now time.Time) {
+func (ss *streams) open(id string, s *sent, now time.Time, b *Bounds) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	if ss.byID == nil {
@@ -87,7 +78,7 @@ func (ss *streams) open(id string, s *sent, now time.Time) {
 		switch {
 		case at.IsZero():
 			continue
-		case now.Sub(at) > rememberStream:
+		case now.Sub(at) > b.StreamKept:
 			delete(ss.byID, other)
 			continue
 		case !at.After(since):
@@ -95,7 +86,7 @@ func (ss *streams) open(id string, s *sent, now time.Time) {
 		}
 		ended++
 	}
-	if ended >= mostStreams {
+	if ended >= b.Streams {
 		delete(ss.byID, oldest)
 	}
 	ss.byID[id] = s
@@ -150,7 +141,7 @@ func (a *api) resume(c *call, room Queues, q *grapnel.Endpoint) {
 	before.cancel()
 	select {
 	case <-before.done:
-	case <-time.After(streamSlow):
+	case <-time.After(a.Bounds.StreamSlow):
 	}
 	room.Release(before.after(n))
 }
@@ -163,8 +154,8 @@ func (a *api) pour(c *call, w http.ResponseWriter, room Queues, q *grapnel.Endpo
 	ctx, cancel := context.WithCancel(c.Context())
 	defer cancel()
 	id := a.newID("str", a.Clock())
-	s := &sent{key: c.key.ID, queue: q.ID, cancel: cancel, done: make(chan struct{})}
-	a.streams.open(id, s, a.Clock())
+	s := &sent{key: c.key.ID, queue: q.ID, cancel: cancel, done: make(chan struct{}), most: a.Bounds.StreamSent}
+	a.streams.open(id, s, a.Clock(), &a.Bounds)
 	defer func() {
 		s.mu.Lock()
 		s.ended = a.Clock()
@@ -173,7 +164,7 @@ func (a *api) pour(c *call, w http.ResponseWriter, room Queues, q *grapnel.Endpo
 	}()
 	_ = c.connection.SetReadDeadline(time.Time{}) // what cannot be told to wait keeps the server's own limits
 	write := func(text []byte) error {
-		_ = c.connection.SetWriteDeadline(time.Now().Add(streamSlow))
+		_ = c.connection.SetWriteDeadline(time.Now().Add(a.Bounds.StreamSlow))
 		if _, err := w.Write(text); err != nil {
 			return err
 		}
@@ -184,11 +175,11 @@ func (a *api) pour(c *call, w http.ResponseWriter, room Queues, q *grapnel.Endpo
 	}
 	for {
 		began := time.Now()
-		messages, err := room.Next(ctx, q, consumer, streamBatch, heartbeat)
+		messages, err := room.Next(ctx, q, consumer, a.Bounds.StreamBatch, a.Bounds.Heartbeat)
 		switch {
 		case err != nil:
 			return err
-		case len(messages) == 0 && time.Since(began) < shortestNothing:
+		case len(messages) == 0 && time.Since(began) < a.Bounds.StreamNothing:
 			return errIdle
 		case len(messages) == 0:
 			if err := write([]byte(": nothing new\n\n")); err != nil {

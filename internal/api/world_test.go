@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/bounds"
 	"github.com/grapnelhq/grapnel/internal/replay"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/memory"
@@ -32,7 +33,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // moves it.
 type street struct {
 	shifted int64 // by how much numbers have changed since deliveries came from another cell; 0: none did
-	*memory.Store
+	*memory.Faulty
+	lose   func(method string) bool // loses the answer to a call of the store; nil: none is lost
 	now    func() time.Time
 	health map[string]grapnel.Health // of endpoints that are not just healthy
 	broken error                     // what every call that changes something answers with
@@ -44,6 +46,14 @@ type street struct {
 	mu     sync.Mutex
 	cached *store.Config // what config has read; nil: it has changed since
 	t      testing.TB
+}
+
+// injure loses answers: what was asked of the store is done.
+func (s *street) injure(method string) memory.Fault {
+	if s.lose == nil || !s.lose(method) {
+		return memory.Fault{}
+	}
+	return memory.Fault{Err: fmt.Errorf("the database at /secret: %w: connection reset", store.ErrUnknown), Applied: true}
 }
 
 func (s *street) config() store.Config {
@@ -164,7 +174,7 @@ func (s *street) giveUp(ctx context.Context, scope store.Scope, delivery int64, 
 func (s *street) Decides(string) bool { return true }
 
 func (s *street) Advance(ctx context.Context, _ string, step store.ReplayStep) ([]store.Redelivered, error) {
-	return s.Store.Advance(ctx, step)
+	return s.Faulty.Advance(ctx, step)
 }
 
 func (s *street) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.Endpoint, with store.With) (store.Put, error) {
@@ -172,7 +182,7 @@ func (s *street) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.
 		return store.Put{}, s.broken
 	}
 	defer s.forget()
-	return s.Store.PutEndpoint(ctx, scope, ep, with)
+	return s.Faulty.PutEndpoint(ctx, scope, ep, with)
 }
 
 func (s *street) PutSource(ctx context.Context, scope store.Scope, src grapnel.Source, with store.With) (store.Put, error) {
@@ -180,7 +190,7 @@ func (s *street) PutSource(ctx context.Context, scope store.Scope, src grapnel.S
 		return store.Put{}, s.broken
 	}
 	defer s.forget()
-	return s.Store.PutSource(ctx, scope, src, with)
+	return s.Faulty.PutSource(ctx, scope, src, with)
 }
 
 func (s *street) DeleteSource(ctx context.Context, scope store.Scope, id string, with store.With) (store.Put, error) {
@@ -190,7 +200,7 @@ func (s *street) DeleteSource(ctx context.Context, scope store.Scope, id string,
 		}
 	}
 	defer s.forget()
-	return s.Store.DeleteSource(ctx, scope, id, with)
+	return s.Faulty.DeleteSource(ctx, scope, id, with)
 }
 
 func (s *street) Source(scope store.Scope, id string) (grapnel.Source, bool) {
@@ -213,17 +223,17 @@ func (s *street) Sources(scope store.Scope) (all []grapnel.Source) {
 
 func (s *street) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, once *store.Once) (store.Put, error) {
 	defer s.forget()
-	return s.Store.PutPolicy(ctx, scope, p, once)
+	return s.Faulty.PutPolicy(ctx, scope, p, once)
 }
 
 func (s *street) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, once *store.Once) (store.Put, error) {
 	defer s.forget()
-	return s.Store.PutKey(ctx, scope, k, once)
+	return s.Faulty.PutKey(ctx, scope, k, once)
 }
 
 func (s *street) DeleteKey(ctx context.Context, scope store.Scope, id string) error {
 	defer s.forget()
-	return s.Store.DeleteKey(ctx, scope, id)
+	return s.Faulty.DeleteKey(ctx, scope, id)
 }
 
 func (s *street) DeleteEndpoint(ctx context.Context, scope store.Scope, id string, by grapnel.By) error {
@@ -233,7 +243,7 @@ func (s *street) DeleteEndpoint(ctx context.Context, scope store.Scope, id strin
 	}
 	defer s.forget()
 	ep.DeletedAt = s.now()
-	_, err := s.Store.PutEndpoint(ctx, scope, ep, store.With{Audit: &grapnel.AuditEntry{At: s.now(), Tenant: ep.Tenant, Actor: by.Actor,
+	_, err := s.Faulty.PutEndpoint(ctx, scope, ep, store.With{Audit: &grapnel.AuditEntry{At: s.now(), Tenant: ep.Tenant, Actor: by.Actor,
 		Verb: grapnel.VerbDelete, Endpoint: id, Reason: by.Reason}})
 	return err
 }
@@ -247,7 +257,7 @@ func (s *street) DeletePolicy(ctx context.Context, scope store.Scope, id string)
 		}
 	}
 	defer s.forget()
-	return s.Store.DeletePolicy(ctx, scope, id)
+	return s.Faulty.DeletePolicy(ctx, scope, id)
 }
 
 func (s *street) Endpoint(scope store.Scope, id string) (grapnel.Endpoint, bool) {
@@ -353,17 +363,24 @@ type world struct {
 	logged  *bytes.Buffer
 }
 
+// ample are the bounds that a server has, under are those of the worlds that are made now; see TestTinyBounds.
+var (
+	ample = bounds.Fill(Bounds{})
+	under = ample
+)
+
 func newWorld(t testing.TB, change ...func(*Options)) *world {
 	t.Helper()
 	w := &world{t: t, clock: time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.UTC), logged: &bytes.Buffer{}}
 	now := func() time.Time { return w.clock }
-	w.street = &street{t: t, Store: memory.New(), now: now, health: map[string]grapnel.Health{}}
+	w.street = &street{t: t, Faulty: &memory.Faulty{Store: memory.New()}, now: now, health: map[string]grapnel.Health{}}
+	w.street.Injure = w.street.injure
 	w.options = Options{
-		Street: w.street, History: w.street.Store, Idempotency: w.street.Store, Clock: now,
+		Street: w.street, History: w.street.Faulty, Idempotency: w.street.Faulty, Clock: now,
 		Random: &seeded{src: rand.NewChaCha8([32]byte{1})}, Log: slog.New(slog.NewTextHandler(w.logged, nil)),
-		Tenants: &town{},
+		Tenants: &town{}, Bounds: under,
 	}
-	w.options.Replays = replay.New(replay.Options{Street: w.street, Store: w.street.Store, Log: w.options.Log, Now: now, Random: w.options.Random})
+	w.options.Replays = replay.New(replay.Options{Street: w.street, Store: w.street.Faulty, Log: w.options.Log, Now: now, Random: w.options.Random})
 	for _, f := range change {
 		f(&w.options)
 	}

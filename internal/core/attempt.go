@@ -33,9 +33,11 @@ func (c *Core) finished(now time.Time, in Finished) {
 	c.vacate(now, ep, h)
 	c.fair.finish(ep, h.charged, now.Sub(h.started))
 	switch {
+	case in.Foreign:
+		c.disown(now, ep, h)
 	case in.Damaged:
 		ch := store.Change{Status: grapnel.Failed, ReasonCode: grapnel.ReasonPermanent, Reason: reasonDamaged, At: now}
-		c.record(ep, h, ch, []News{{Type: grapnel.EventDeliveryFailed, Reason: reasonDamaged}})
+		c.record(ep, h, ch, []News{{Type: grapnel.EventDeliveryFailed, Reason: reasonDamaged}}, in.Event)
 	case in.Outcome.Class == policy.ClassInternal:
 		// Our own fault is no attempt: nothing is recorded, the same attempt is tried again soon.
 		h.misfires++
@@ -47,6 +49,17 @@ func (c *Core) finished(now time.Time, in Finished) {
 	}
 	c.readmit(now, h)
 	c.refresh(now, ep)
+}
+
+// disown drops a head whose row id, or whose event's, the store has given to another one, and has the
+// heads of its endpoint read anew.
+func (c *Core) disown(now time.Time, ep *endpoint, h *head) {
+	c.release(now, h)
+	ep.window.remove(h)
+	ep.window.doubt(now)
+	for i := range h.orders {
+		c.reply(&h.orders[i], errNoDelivery)
+	}
 }
 
 // misfireDelay grows from one second to a minute.
@@ -63,7 +76,7 @@ func (c *Core) conclude(now time.Time, ep *endpoint, h *head, in Finished) {
 	if v.again() && ep.belated(h) && ch.EndpointWide {
 		ch.Due, ch.Attempt.NextAttemptAt = now, now // the outage that it met is over
 	}
-	c.record(ep, h, ch, append(news, told...))
+	c.record(ep, h, ch, append(news, told...), in.Event)
 	if disable != "" && ep.config.Status == grapnel.EndpointEnabled {
 		c.disable(now, ep, disable)
 	}
@@ -114,7 +127,7 @@ func (c *Core) disabled(now time.Time, in Disabled) {
 	}
 	ep.confirming = false
 	if in.Err != nil {
-		ep.endAt = now.Add(pageRetry)
+		ep.endAt = now.Add(c.bounds.Retry)
 	} else {
 		ep.confirmed = true
 	}
@@ -132,8 +145,9 @@ func (c *Core) release(now time.Time, h *head) {
 }
 
 // record has a change made durable, with the endpoint's standing if that has changed. Until it is, the head can't be attempted.
-func (c *Core) record(ep *endpoint, h *head, ch store.Change, news []News) {
-	ch.Delivery = h.Delivery
+// event names the delivery's event if it is known.
+func (c *Core) record(ep *endpoint, h *head, ch store.Change, news []News, event Named) {
+	ch.Delivery, ch.Identity = h.Delivery, h.Identity()
 	ch.Standing = ep.standing()
 	if ch.Attempt != nil {
 		ch.Expect = h.Attempts
@@ -144,7 +158,8 @@ func (c *Core) record(ep *endpoint, h *head, ch store.Change, news []News) {
 	h.phase = recording
 	ep.recording++
 	h.recorded = ch.At
-	h.change = &Change{Endpoint: ep.config.ID, Change: ch, News: news}
+	h.change = &Change{Endpoint: ep.config.ID, Change: ch, News: news,
+		Subject: Subject{Event: h.Event, CreatedAt: h.CreatedAt, Attempts: h.Attempts, Named: event}}
 	c.recording++
 	c.emit(Record{Change: *h.change})
 }
@@ -224,6 +239,9 @@ func (c *Core) durable(now time.Time, ep *endpoint, h *head, is store.Changed) {
 	}
 	if is.Next != nil && ep.open() {
 		c.admit(now, ep, *is.Next)
+	}
+	if is.Status == "" && !is.Fenced {
+		ep.window.doubt(now)
 	}
 	if h.order != nil {
 		c.reply(h.order, upshot(h.order, is))

@@ -5,7 +5,7 @@
 //
 // What the core keeps, for every endpoint that this node owns:
 //
-//   - A window: the heads of lanes that are due soon, at most Options.Window of them. A delivery that waits behind its lane's
+//   - A window: the heads of lanes that are due soon, at most Bounds.Window of them. A delivery that waits behind its lane's
 //     head, or whose time is far, is in the store and costs nothing here.
 //   - cold: the earliest due time among heads that it knows to be in the store but not in the window. Reaching it loads a page.
 //   - A gate: whether the endpoint may be attempted now, and how often at once: its limits, its breaker, its ramp.
@@ -30,22 +30,22 @@ import (
 	"cmp"
 	"time"
 
+	"github.com/grapnelhq/grapnel/internal/bounds"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
 // Options are the core's limits. Zero values mean the defaults.
 type Options struct {
-	Slots   int           // attempts in flight on this node at once; 512
-	Window  int           // heads of one endpoint in memory; 256, or twice the endpoint's concurrency if that is more
-	Horizon time.Duration // heads due later than this stay in the store; 1 min
-	Poll    time.Duration // how often an endpoint's heads are read even though no hint came; 30 s
-	PerHost int           // attempts in flight at one destination host, whoever's endpoints are there; half of the slots
-	Shared  bool          // other nodes use the store as well, so how long it takes varies by itself
+	Bounds  Bounds // inside this room; zero: their defaults
+	Slots   int    // attempts in flight on this node at once; 512
+	PerHost int    // attempts in flight at one destination host, whoever's endpoints are there; half of the slots
+	Shared  bool   // other nodes use the store as well, so how long it takes varies by itself
 }
 
 // Core is the state machine. It is not safe for concurrent use: one goroutine owns it.
 type Core struct {
 	options   Options
+	bounds    *Bounds
 	endpoints map[string]*endpoint
 	count     int // endpoints ever seen; numbers them, which makes ties deterministic
 	fair      fairness
@@ -64,11 +64,12 @@ type Core struct {
 // New makes a core that owns nothing yet.
 func New(o Options) *Core {
 	o.Slots = cmp.Or(o.Slots, 512)
-	o.Window = cmp.Or(o.Window, 256)
-	o.Horizon = cmp.Or(o.Horizon, time.Minute)
-	o.Poll = cmp.Or(o.Poll, 30*time.Second)
+	o.Bounds = bounds.Fill(o.Bounds)
 	o.PerHost = cmp.Or(o.PerHost, max(o.Slots/2, 1))
-	return &Core{options: o, endpoints: map[string]*endpoint{}, fair: newFairness(), quotas: quotas{perHost: map[string]*quota{}}, late: newLate(o.Shared)}
+	return &Core{
+		options: o, bounds: &o.Bounds, endpoints: map[string]*endpoint{}, seen: newSeen(o.Bounds.Seen), fair: newFairness(),
+		quotas: quotas{perHost: map[string]*quota{}}, late: newLate(o.Shared, o.Bounds),
+	}
 }
 
 // Step takes one input in at the given time and returns what has to be done. The slice is valid until the next Step.
@@ -135,11 +136,11 @@ func (c *Core) configure(now time.Time, in Configured) {
 	var opens, fresh, stands bool
 	switch {
 	case ep == nil:
-		ep = newEndpoint(c.count, c.options)
+		ep = newEndpoint(c.count, c.bounds)
 		c.count++
 		c.endpoints[cfg.ID] = ep
 		// Spread the polls, so that many endpoints that start together are not read together for ever.
-		ep.pollAt = now.Add(c.options.Poll + c.options.Poll*time.Duration(ep.number%16)/16)
+		ep.pollAt = now.Add(c.bounds.Poll + c.bounds.Poll*time.Duration(ep.number%16)/16)
 		ep.remember(now, in.Standing)
 		opens, fresh = true, true
 	case cfg.Revision < ep.config.Revision:
@@ -150,7 +151,7 @@ func (c *Core) configure(now time.Time, in Configured) {
 	default:
 		opens = !ep.open()
 	}
-	ep.configure(now, cfg, in.Newest, c.options)
+	ep.configure(now, cfg, in.Newest)
 	ep.confirmed = !stands
 	if fresh {
 		c.carryOut(now, ep)
@@ -265,7 +266,7 @@ func (c *Core) arrive(now time.Time, heads []store.Head) {
 		}
 		if heads[i].Delivery > ep.floor && !c.seen.maybe(heads[i].Delivery) {
 			c.admit(now, ep, heads[i])
-		} else if ep.window.heads[heads[i].Delivery] == nil {
+		} else if h := ep.window.heads[heads[i].Delivery]; h == nil || !h.Same(&heads[i]) {
 			ep.window.chill(heads[i].Due)
 		}
 		c.refresh(now, ep)

@@ -17,15 +17,16 @@ var start = time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)
 // TestSeen: whatever was added is always said to be maybe seen; what never was is, among recent numbers, certainly not.
 func TestSeen(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var s seen
+		span := int64(rapid.SampledFrom([]int{1, 2, 3, 7, 8, 63, 64, 65, 1 << 16}).Draw(t, "span"))
+		s := newSeen(int(span))
 		added := map[int64]bool{}
 		at := int64(1)
 		for range rapid.IntRange(1, 200).Draw(t, "steps") {
 			at = max(1, at+rapid.Int64Range(-2000, 3000).Draw(t, "move"))
 			if rapid.IntRange(0, 30).Draw(t, "leap") == 0 {
-				at += 3 * seenSpan
+				at += 3 * span
 			}
-			if !added[at] && s.maybe(at) && s.high-at < seenSpan {
+			if !added[at] && s.maybe(at) && s.high-at < span {
 				t.Fatalf("%d was never added", at)
 			}
 			s.add(at)
@@ -158,7 +159,7 @@ func (s *shop) run(d time.Duration) {
 // TestSlotTimeIsShared: two tenants with more to do than there are slots get the same slot time, though the
 // attempts of one of them take twenty times as long.
 func TestSlotTimeIsShared(t *testing.T) {
-	s := newShop(Options{Slots: 64, Window: 5000, PerHost: 100})
+	s := newShop(Options{Slots: 64, Bounds: Bounds{Window: 5000}, PerHost: 100})
 	for i := range 3 {
 		s.endpoint(fmt.Sprint("quick", i), "a", 10*time.Millisecond, 100)
 		s.endpoint(fmt.Sprint("slow", i), "b", 200*time.Millisecond, 100)
@@ -199,7 +200,7 @@ func TestHangingEndpointKeepsToItsShare(t *testing.T) {
 
 // TestMemoryFollowsTheWindow: a backlog costs nothing here beyond the window.
 func TestMemoryFollowsTheWindow(t *testing.T) {
-	s := newShop(Options{Slots: 4, Window: 32})
+	s := newShop(Options{Slots: 4, Bounds: Bounds{Window: 32}})
 	s.endpoint("ep", "a", time.Hour, 2)
 	for range 100 {
 		s.arrive("ep", 100)

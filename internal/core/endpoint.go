@@ -13,6 +13,7 @@ import (
 // endpoint is what the core knows of one endpoint that this node owns.
 type endpoint struct {
 	number int // in the order of first sight; breaks ties
+	bounds *Bounds
 	config *grapnel.Endpoint
 	window window
 	gate   gate
@@ -46,10 +47,10 @@ type endpoint struct {
 	leaving    bool          // another node is to decide about it
 }
 
-func newEndpoint(number int, o Options) *endpoint {
+func newEndpoint(number int, b *Bounds) *endpoint {
 	return &endpoint{
-		number: number,
-		window: window{horizon: o.Horizon, heads: map[int64]*head{}, touched: map[int64]bool{}},
+		number: number, bounds: b,
+		window: window{bounds: b, heads: map[int64]*head{}, touched: map[int64]bool{}},
 	}
 }
 
@@ -69,7 +70,7 @@ func (ep *endpoint) remember(now time.Time, st store.Standing) {
 	}
 	if back := g.standing.RecoveredAt; !g.tripped() && !back.IsZero() {
 		ep.hasten = true
-		if now.Sub(back) < rampsFor {
+		if now.Sub(back) < ep.bounds.Ramps {
 			g.trust.Return()
 			g.ramp.Begin(now)
 		}
@@ -79,10 +80,7 @@ func (ep *endpoint) remember(now time.Time, st store.Standing) {
 // longestWait is a little more than any hold and any wait between two probes.
 const longestWait = 26 * time.Hour
 
-// rampsFor is how long after an endpoint's return a restart still lets what waited go bit by bit.
-const rampsFor = 10 * time.Minute
-
-func (ep *endpoint) configure(now time.Time, cfg *grapnel.Endpoint, newest int64, o Options) {
+func (ep *endpoint) configure(now time.Time, cfg *grapnel.Endpoint, newest int64) {
 	before := ep.config
 	ep.config, ep.newest = cfg, newest
 	ep.delay = FirstDelay(&cfg.Policy)
@@ -97,7 +95,7 @@ func (ep *endpoint) configure(now time.Time, cfg *grapnel.Endpoint, newest int64
 		g.resume(now)
 		ep.hasten = true
 	}
-	ep.window.size = max(o.Window, 2*ep.gate.limit)
+	ep.window.size = max(ep.bounds.Window, 2*ep.gate.limit)
 	ep.over = false
 }
 
@@ -155,9 +153,6 @@ func (ep *endpoint) opened(now time.Time) {
 	ep.floor = ep.newest
 }
 
-// endPage is how many deliveries one End finishes: few enough that the commit it shares stays short.
-const endPage = 500
-
 // ends says how what waits for a closed endpoint is finished; false: it is held.
 func (ep *endpoint) ends(now time.Time) (store.Ending, bool) {
 	switch {
@@ -184,7 +179,7 @@ func (c *Core) end(now time.Time, ep *endpoint) {
 		return
 	}
 	ep.ending, ep.unended = true, &ending
-	c.emit(End{Endpoint: ep.config.ID, Ending: ending, Limit: endPage})
+	c.emit(End{Endpoint: ep.config.ID, Ending: ending, Limit: c.bounds.End})
 }
 
 // ended goes on until nothing is left.
@@ -195,7 +190,7 @@ func (c *Core) ended(now time.Time, in Ended) {
 	}
 	ep.ending, ep.endAt = false, time.Time{}
 	c.fenced(ep, errors.Is(in.Err, store.ErrFenced))
-	if in.Err == nil && in.Count < endPage && len(ep.window.heads) == 0 {
+	if in.Err == nil && in.Count < c.bounds.End && len(ep.window.heads) == 0 {
 		ep.unended = nil
 	}
 	_, ends := ep.ends(now)
@@ -203,7 +198,7 @@ func (c *Core) ended(now time.Time, in Ended) {
 	case ep.open():
 		ep.opened(now)
 	case in.Err != nil:
-		ep.endAt = now.Add(pageRetry)
+		ep.endAt = now.Add(c.bounds.Retry)
 	case ends && ep.unended == nil:
 		ep.over = true
 		if !ep.config.DeletedAt.IsZero() {

@@ -42,7 +42,9 @@ type Finished struct {
 	Outcome  policy.Outcome
 	Attempt  grapnel.Attempt // number, trigger, decision and next time are filled in by the core
 	Damaged  bool            // the payload is absent or fails its checksum, so nothing was sent and nothing ever can be
+	Foreign  bool            // the store has given the delivery's row id, or its event's, to another one: nothing was sent
 	News     bool            // the event is an operational one: see grapnel.Operational
+	Event    Named           // the event that was sent
 }
 
 // Recorded answers Record.
@@ -78,6 +80,8 @@ type Operated struct {
 	Verb     Verb
 	Endpoint string
 	Delivery int64
+	Event    int64     // its event's number; with CreatedAt it says which delivery is meant: see store.Identity
+	Created  time.Time // the delivery
 	Reason   string
 	Audit    *grapnel.AuditEntry // kept with the change that the order makes
 }
@@ -135,8 +139,21 @@ type Record struct{ Change Change }
 type Change struct {
 	Endpoint string
 	store.Change
-	News []News // to be told with it
+	News    []News // to be told with it
+	Subject Subject
 }
+
+// Subject names the delivery of a change, for operational events and the log. A delivery that an operator
+// named and that the core has never seen as a head has the zero Subject; such a change carries no News.
+type Subject struct {
+	Event     int64     // its row id in the store; 0: unknown
+	CreatedAt time.Time // of the delivery
+	Attempts  int       // made before the change
+	Named               // zero unless the event was read for an attempt
+}
+
+// Named is the part of an event that operational events repeat.
+type Named struct{ ID, Type, Key string }
 
 // News is something to tell a tenant's other endpoints.
 type News struct {

@@ -38,16 +38,13 @@ func (c *Core) judge(now time.Time, ep *endpoint, h *head, in Finished, step pol
 	return verdict.Disable
 }
 
-// hastenPage is how many heads one Hasten makes due: few enough that the commit it shares stays short.
-const hastenPage = 500
-
 // hurry has made due what waited because of an endpoint that is back: its next times were made for one that was away. How much of it
 // depends on how much the endpoint can be trusted.
 func (c *Core) hurry(now time.Time, ep *endpoint) {
 	if !ep.hasten || ep.hastening || ep.hastenAt.After(now) || !ep.open() || ep.gate.tripped() || c.draining {
 		return
 	}
-	most := min(ep.gate.trust.Hasten(now, ep.quiet(now)), hastenPage)
+	most := min(ep.gate.trust.Hasten(now, ep.quiet(now)), c.bounds.Hasten)
 	if most == 0 {
 		return
 	}
@@ -77,7 +74,7 @@ func (c *Core) hastened(now time.Time, in Hastened) {
 	switch {
 	case in.Err != nil:
 		// It may have happened all the same; then the next one finds nothing to do, and what is in the store is due.
-		ep.hasten, ep.hastenAt, ep.replanned = true, now.Add(pageRetry), true
+		ep.hasten, ep.hastenAt, ep.replanned = true, now.Add(c.bounds.Retry), true
 	case in.Count > 0 || ep.replanned:
 		ep.hasten, ep.replanned = ep.hasten || in.Count >= ep.hastened, false
 		if ep.open() {
@@ -122,6 +119,6 @@ func (c *Core) expire(now time.Time, ep *endpoint) {
 	for _, h := range over {
 		w.unline(h)
 		ch, news := spent(ep.config, grapnel.ReasonExpired, reasonExpired(ep, h), now)
-		c.record(ep, h, ch, news)
+		c.record(ep, h, ch, news, Named{})
 	}
 }

@@ -16,6 +16,8 @@ import "time"
 // on time, is no reason to keep them waiting, for it would be as slow without them; and they have as many places as there are attempts on time in
 // flight, at least. (Were those counted until their outcome is durable, too, a store that gets slower would give more to who makes it slow.)
 type late struct {
+	Late
+	slow    time.Duration // an attempt that takes longer hangs
 	places  quota
 	prompts int     // attempts on time that are in flight
 	begun   []begun // attempts that have taken a place, or were on time, the oldest first; some are over
@@ -37,35 +39,27 @@ type begun struct {
 	at    time.Time
 }
 
-const (
-	lateAfter   = time.Second            // what is due for longer is late
-	promptFor   = 2 * time.Second        // so long after the last attempt on time there is nobody to protect
-	lateRhythm  = 100 * time.Millisecond // how often the limit is looked at
-	lateGrowth  = 4                      // one place more for so many, each time that all is well
-	lateAllowed = time.Millisecond / 4   // so much longer than usual is too long; in a shared store twice as long, if that is more
-	lateAlone   = 3                      // after so many looks with one place it is known what is usual
-	lateRenewed = 5 * time.Second        // for so long it is believed
-)
-
-func newLate(shared bool) late { return late{limit: 1, shared: shared} }
+func newLate(shared bool, b Bounds) late {
+	return late{Late: b.Late, slow: b.Slow, limit: 1, shared: shared}
+}
 
 // isLate says whether an attempt of this head is one of those that give way. A slow endpoint does not burden the machine; it has a quota of
 // its own, and would take these places for as long as it hangs.
 func (ep *endpoint) isLate(now time.Time, h *head) bool {
 	return !h.urgent() && !ep.gate.tripped() && ep.share.average > 0 && !ep.slow(now) &&
-		(ep.gate.ramp.Recovering() || now.Sub(h.due) > lateAfter)
+		(ep.gate.ramp.Recovering() || now.Sub(h.due) > ep.bounds.Late.After)
 }
 
 // behind says whether an endpoint has late ones of its own. What is on time there all the same, because it came while older ones were being read from
 // the store, needs no protection from them; else who is behind would be kept back by itself, and never catch up.
 func (ep *endpoint) behind(now time.Time) bool {
 	since := now.Sub(ep.late)
-	return 0 <= since && since < promptFor
+	return 0 <= since && since < ep.bounds.Late.Protect
 }
 
 // full says whether what is late has to wait.
 func (l *late) full(now time.Time) bool {
-	return l.places.used >= l.room() && now.Sub(l.prompt) < promptFor
+	return l.places.used >= l.room() && now.Sub(l.prompt) < l.Protect
 }
 
 // room is how many places there are.
@@ -86,21 +80,21 @@ func (l *late) took(now time.Time, d time.Duration, most int) {
 	default:
 		l.usual += l.usual / 4096 // what is usual changes, slowly
 	}
-	if since := now.Sub(l.judged); since >= 0 && since < lateRhythm {
+	if since := now.Sub(l.judged); since >= 0 && since < l.Rhythm {
 		return
 	}
 	l.judged = now
-	before, more := l.limit, min(l.limit+1+l.limit/lateGrowth, max(most, 1))
+	before, more := l.limit, min(l.limit+1+l.limit/l.Growth, max(most, 1))
 	switch renew := now.Sub(l.found); {
-	case !l.shared && l.now > l.usual+lateAllowed:
+	case !l.shared && l.now > l.usual+l.Allowed:
 		l.limit = max(l.limit/2, 1)
 	case !l.shared:
 		l.limit = more
-	case l.limit > 1 && (renew < 0 || renew > lateRenewed):
+	case l.limit > 1 && (renew < 0 || renew > l.Renewed):
 		l.limit = 1
-	case l.limit > 1 && l.now > l.usual+max(lateAllowed, l.usual):
+	case l.limit > 1 && l.now > l.usual+max(l.Allowed, l.usual):
 		l.limit /= 2
-	case l.limit == 1 && l.alone < lateAlone:
+	case l.limit == 1 && l.alone < l.Alone:
 		l.alone++
 	case l.limit == 1:
 		l.usual, l.found = l.now, now
@@ -148,7 +142,7 @@ func (c *Core) hung(now time.Time) {
 	for l := &c.late; len(l.begun) > 0; {
 		first := l.begun[0]
 		takes := (first.head.late || first.head.prompt) && first.head.place == first.place && first.head.phase == running
-		if takes && now.Sub(first.at) < tooSlow {
+		if takes && now.Sub(first.at) < l.slow {
 			return
 		}
 		l.begun = l.begun[1:]
@@ -164,5 +158,5 @@ func (l *late) wake() time.Time {
 	if len(l.begun) == 0 || len(l.places.refused) == 0 {
 		return time.Time{}
 	}
-	return l.begun[0].at.Add(tooSlow)
+	return l.begun[0].at.Add(l.slow)
 }

@@ -33,21 +33,26 @@ func Outlived(ep *grapnel.Endpoint, l grapnel.Lease, now time.Time) Change {
 // Expired ends a delivery that has waited in its queue for longer than the policy allows.
 func Expired(ep *grapnel.Endpoint, h store.Head, now time.Time) Change {
 	ch, news := spent(ep, grapnel.ReasonExpired, reasonOutlived(ep, h.Attempts), now)
-	ch.Delivery, ch.Expect, ch.NextDelay = h.Delivery, h.Attempts, FirstDelay(&ep.Policy)
-	return Change{Endpoint: ep.ID, Change: ch, News: news}
+	ch.Delivery, ch.Identity, ch.Expect, ch.NextDelay = h.Delivery, h.Identity(), h.Attempts, FirstDelay(&ep.Policy)
+	return Change{Endpoint: ep.ID, Change: ch, News: news, Subject: Subject{Event: h.Event, CreatedAt: h.CreatedAt, Attempts: h.Attempts}}
 }
 
 // Overdue says whether what waits in a queue since anchor has to end: it may be handed out until max_age is over and not later. What a
 // person asks for has no age.
 func Overdue(p *policy.Policy, trigger grapnel.Trigger, anchor, now time.Time) bool {
-	asked := trigger == grapnel.TriggerManual || trigger == grapnel.TriggerTest
-	return p.MaxAge > 0 && !asked && now.After(anchor.Add(p.MaxAge.Std()))
+	return p.MaxAge > 0 && !Ageless(trigger) && now.After(anchor.Add(p.MaxAge.Std()))
+}
+
+// Ageless says whether a delivery never becomes too old, because a person has asked for its next attempt.
+func Ageless(trigger grapnel.Trigger) bool {
+	return trigger == grapnel.TriggerManual || trigger == grapnel.TriggerTest
 }
 
 func leased(ep *grapnel.Endpoint, l grapnel.Lease, ch store.Change, news []News) Change {
 	ch.Delivery, ch.Expect, ch.NextDelay = l.Delivery, l.Number-1, FirstDelay(&ep.Policy)
+	ch.Identity = store.Identity{Event: l.Event, Endpoint: ep.ID, CreatedAt: l.CreatedAt}
 	ch.Lease = &store.Settlement{Token: l.Token}
-	return Change{Endpoint: ep.ID, Change: ch, News: news}
+	return Change{Endpoint: ep.ID, Change: ch, News: news, Subject: Subject{Event: l.Event, CreatedAt: l.CreatedAt, Attempts: l.Number - 1}}
 }
 
 func reasonOutlived(ep *grapnel.Endpoint, attempts int) string {

@@ -36,7 +36,7 @@ func (c *Core) operate(now time.Time, o Operated) {
 	switch {
 	case h == nil:
 		// Waiting behind its key, or far in the future. A place in the window keeps pages and hints from starting it.
-		h = &head{Head: store.Head{Delivery: o.Delivery, Endpoint: o.Endpoint}}
+		h = &head{Head: store.Head{Delivery: o.Delivery, Event: o.Event, Endpoint: o.Endpoint, CreatedAt: o.Created}}
 		ep.window.heads[o.Delivery] = h
 	case h.phase == idle:
 		ep.window.unline(h)
@@ -61,7 +61,7 @@ func (c *Core) operate(now time.Time, o Operated) {
 		ch.Status, ch.Due, ch.Trigger = grapnel.Pending, now, grapnel.TriggerProbe
 		ch.Reason = "a person asked whether its endpoint is back"
 	}
-	c.record(ep, h, ch, nil)
+	c.record(ep, h, ch, nil, Named{})
 	c.refresh(now, ep)
 }
 
@@ -71,7 +71,7 @@ func upshot(o *Operated, is store.Changed) error {
 	case is.Fenced:
 		return errElsewhere
 	case is.Status == "":
-		return grapnel.Errorf(grapnel.CodeNotFound, "there is no such delivery")
+		return errNoDelivery
 	case o.Verb == Skip && is.Status == grapnel.Skipped, o.Verb == Discard && is.Status == grapnel.Discarded:
 		return nil
 	case is.Status.Final():
@@ -84,5 +84,7 @@ func upshot(o *Operated, is store.Changed) error {
 	}
 	return nil
 }
+
+var errNoDelivery = grapnel.Errorf(grapnel.CodeNotFound, "there is no such delivery")
 
 func (c *Core) reply(o *Operated, err error) { c.emit(Reply{Token: o.Token, Err: err}) }

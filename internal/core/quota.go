@@ -24,11 +24,8 @@ type quotas struct {
 	perHost map[string]*quota // of one destination, whoever's endpoint it is
 }
 
-// tooSlow is what makes an endpoint slow: so long its attempts take, or so long none has come back.
-const tooSlow = 2 * time.Second
-
 func (ep *endpoint) slow(now time.Time) bool {
-	return ep.share.average > tooSlow || ep.gate.running > 0 && now.Sub(ep.heard) > tooSlow
+	return ep.share.average > ep.bounds.Slow || ep.gate.running > 0 && now.Sub(ep.heard) > ep.bounds.Slow
 }
 
 func (q *quotas) host(name string) *quota {
@@ -106,7 +103,7 @@ func (c *Core) occupy(now time.Time, ep *endpoint, h *head) {
 	case ep.isLate(now, h):
 		c.late.take(now, h)
 		ep.late = now
-	case h.urgent(), ep.behind(now), now.Sub(h.due) > lateAfter:
+	case h.urgent(), ep.behind(now), now.Sub(h.due) > c.bounds.Late.After:
 		// Neither late nor on time: of what is overdue there may be much, too, where nobody knows yet how long it takes.
 	default:
 		c.late.meet(now, h)

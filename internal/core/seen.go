@@ -3,27 +3,35 @@ package core
 // seen remembers which delivery numbers have been in a window, exactly for the most recent ones and by assuming the worst
 // for older ones. Hints of concurrent publishers arrive out of order, so a high-water mark would distrust most of them.
 type seen struct {
+	span int64 // how many recent numbers are remembered exactly
 	high int64 // the highest number added
-	bits [seenSpan / 64]uint64
+	bits []uint64
 }
 
-// seenSpan is how many recent numbers are remembered exactly.
-const seenSpan = 1 << 16
+func newSeen(span int) seen { return seen{span: int64(span), bits: make([]uint64, (span+63)/64)} }
+
+// bit is where a number is remembered.
+func (s *seen) bit(n int64) (word *uint64, mask uint64) {
+	at := n % s.span
+	return &s.bits[at/64], 1 << (at % 64)
+}
 
 func (s *seen) add(n int64) {
 	if n > s.high {
-		if n-s.high >= seenSpan {
-			clear(s.bits[:])
+		if n-s.high >= s.span {
+			clear(s.bits)
 		} else {
 			for i := s.high + 1; i < n; i++ {
-				s.bits[i%seenSpan/64] &^= 1 << (i % 64)
+				word, mask := s.bit(i)
+				*word &^= mask
 			}
 		}
 		s.high = n
-	} else if s.high-n >= seenSpan {
+	} else if s.high-n >= s.span {
 		return
 	}
-	s.bits[n%seenSpan/64] |= 1 << (n % 64)
+	word, mask := s.bit(n)
+	*word |= mask
 }
 
 // maybe says whether a number may have been seen; false is certain.
@@ -31,5 +39,6 @@ func (s *seen) maybe(n int64) bool {
 	if n > s.high {
 		return false
 	}
-	return s.high-n >= seenSpan || s.bits[n%seenSpan/64]&(1<<(n%64)) != 0
+	word, mask := s.bit(n)
+	return s.high-n >= s.span || *word&mask != 0
 }

@@ -62,9 +62,10 @@ func (v *verdict) change() (ch store.Change, news []News) {
 func Settle(ep *grapnel.Endpoint, h store.Head, in Finished, l grapnel.Lease, over bool, now time.Time) Change {
 	v := newVerdict(ep, h, in, l.Trigger, l.Scheduled, now)
 	ch, news := v.change()
-	ch.Delivery, ch.Expect, ch.NextDelay = h.Delivery, h.Attempts, FirstDelay(&ep.Policy)
+	ch.Delivery, ch.Identity, ch.Expect, ch.NextDelay = h.Delivery, h.Identity(), h.Attempts, FirstDelay(&ep.Policy)
 	ch.Lease = &store.Settlement{Token: l.Token, Over: over}
-	return Change{Endpoint: ep.ID, Change: ch, News: news}
+	return Change{Endpoint: ep.ID, Change: ch, News: news,
+		Subject: Subject{Event: h.Event, CreatedAt: h.CreatedAt, Attempts: h.Attempts, Named: in.Event}}
 }
 
 // spent is what becomes of a delivery whose attempts or time are used up.

@@ -39,16 +39,10 @@ type head struct {
 	returns  int // of the endpoint, when this was looked at last
 }
 
-// pageLead is how long before a cold head is due its page is read, so that it is attempted on time.
-const pageLead = 2 * time.Second
-
-// pageRetry is how long a page that could not be read waits.
-const pageRetry = time.Second
-
 // window is the part of an endpoint's heads that is in memory.
 type window struct {
+	bounds  *Bounds
 	size    int
-	horizon time.Duration
 	heads   map[int64]*head
 	waiting []*head   // the idle ones, sorted by compareHeads: urgent ones first, then by (due, delivery)
 	cold    time.Time // the earliest due time of a head known to be in the store only; zero: none is
@@ -93,7 +87,7 @@ func (w *window) chill(due time.Time) { w.cold = earliest(w.cold, due) }
 
 // put makes a head idle. If the window is full, the head that is due last goes back to being in the store only.
 func (w *window) put(now time.Time, h *head) {
-	if h.due.After(now.Add(w.horizon)) {
+	if h.due.After(now.Add(w.bounds.Horizon)) {
 		w.drop(h)
 		return
 	}
@@ -128,6 +122,13 @@ func (w *window) unline(h *head) {
 	if at, found := slices.BinarySearchFunc(w.waiting, h, compareHeads); found {
 		w.waiting = slices.Delete(w.waiting, at, at+1)
 	}
+}
+
+// doubt has the heads read anew, because the store no longer has what is in memory. It waits, so that a
+// store that goes on to contradict itself is not read without a pause.
+func (w *window) doubt(now time.Time) {
+	w.chill(now)
+	w.retryAt = latest(w.retryAt, now.Add(w.bounds.Retry))
 }
 
 // park leaves all idle heads to the store. A page on its way may be overtaken by the end of what it shows.
@@ -169,7 +170,7 @@ func (w *window) before(due time.Time) int {
 }
 
 func (w *window) pageAt() time.Time {
-	at := w.cold.Add(-pageLead)
+	at := w.cold.Add(-w.bounds.Lead)
 	if at.Before(w.retryAt) {
 		return w.retryAt
 	}
@@ -221,7 +222,7 @@ func (c *Core) load(now time.Time, ep *endpoint) {
 	}
 	polled := !ep.pollAt.After(now)
 	if polled {
-		ep.pollAt = now.Add(c.options.Poll)
+		ep.pollAt = now.Add(c.bounds.Poll)
 	}
 	if !polled && (!w.wantsPage() || w.pageAt().After(now)) || w.retryAt.After(now) {
 		return
@@ -245,15 +246,19 @@ func (c *Core) loaded(now time.Time, in Loaded) {
 	switch {
 	case in.Err != nil:
 		w.chill(now)
-		w.retryAt = now.Add(pageRetry)
+		w.retryAt = now.Add(w.bounds.Retry)
 	case stale || !ep.open():
 		w.chill(now)
 	default:
 		for _, h := range in.Heads {
+			if old := w.heads[h.Delivery]; old != nil && old.phase == idle && !old.Same(&h) {
+				w.unline(old) // its row id is another delivery's now
+				w.remove(old)
+			}
 			if w.heads[h.Delivery] != nil || w.touched[h.Delivery] {
 				continue
 			}
-			if h.Due.After(now.Add(w.horizon)) || w.before(h.Due) >= w.size {
+			if h.Due.After(now.Add(w.bounds.Horizon)) || w.before(h.Due) >= w.size {
 				w.chill(h.Due) // pages are sorted, so this is the earliest of the rest
 				break
 			}
@@ -270,7 +275,7 @@ func (c *Core) loaded(now time.Time, in Loaded) {
 func (c *Core) admit(now time.Time, ep *endpoint, sh store.Head) {
 	w := &ep.window
 	c.seen.add(sh.Delivery)
-	if w.heads[sh.Delivery] != nil || sh.Blocked {
+	if w.heads[sh.Delivery] != nil || sh.Blocked || sh.Endpoint != ep.config.ID {
 		return
 	}
 	w.put(now, &head{Head: sh, due: sh.Due})

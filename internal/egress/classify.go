@@ -150,8 +150,13 @@ func isTimeout(err error) bool {
 	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
+// clean is a text that every store takes: valid UTF-8 without NUL, which PostgreSQL refuses.
+func clean(text string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
+}
+
 func cut(text string) string {
-	text = strings.ToValidUTF8(text, "\uFFFD")
+	text = clean(text)
 	if len(text) > maxErrorText {
 		text = strings.ToValidUTF8(text[:maxErrorText], "") + "…"
 	}

@@ -18,7 +18,6 @@ import (
 const (
 	lookupBudget   = 2 * time.Second // for resolving a name; what a slow name server takes is missing for the receiver
 	connectMinimum = 2 * time.Second // for one of several addresses, unless the deadline is nearer
-	maxAddresses   = 8               // of a name that are tried
 )
 
 // conn is a connection that its sender knows of until it is closed, and that tells the attempt it serves what goes over it.
@@ -65,7 +64,7 @@ func (c *conn) Read(p []byte) (int, error) {
 // track makes a connection one that the sender knows of.
 func (s *Sender) track(secure, below net.Conn) (*conn, error) {
 	c := &conn{Conn: secure, below: below, sender: s, headerLeft: noLimit}
-	c.reader, c.writer = bufio.NewReaderSize(c, readAhead), bufio.NewWriterSize(c, readAhead)
+	c.reader, c.writer = bufio.NewReaderSize(c, s.bounds.Ahead), bufio.NewWriterSize(c, s.bounds.Ahead)
 	s.connsMu.Lock()
 	s.conns[c] = struct{}{}
 	s.connsMu.Unlock()
@@ -167,7 +166,7 @@ func (s *Sender) addresses(ctx context.Context, host string, port uint16, a *att
 	for _, answer := range answers {
 		// The resolver gives IPv4 addresses in their IPv6-mapped form too.
 		target := netip.AddrPortFrom(answer.Unmap(), port)
-		if s.guard.check(target) == nil && !slices.Contains(targets, target) && len(targets) < maxAddresses {
+		if s.guard.check(target) == nil && !slices.Contains(targets, target) && len(targets) < s.bounds.Addresses {
 			targets = append(targets, target)
 		}
 	}

@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/bounds"
 	"github.com/grapnelhq/grapnel/policy"
 )
 
@@ -39,6 +40,7 @@ type Resolver interface {
 
 // Options say how to send. The zero value sends to public addresses over the real network.
 type Options struct {
+	Bounds    Bounds         // inside this room; zero: their defaults
 	Allow     []netip.Prefix // addresses that are let through although they are not public
 	HTTPSOnly bool           // refuse http:// URLs
 	UserAgent string         // "Grapnel/<version>"
@@ -85,6 +87,7 @@ type Result struct {
 
 // Sender makes attempts. It may be used by several goroutines at once.
 type Sender struct {
+	bounds   Bounds
 	opts     Options
 	guard    *guard
 	tls      *tls.Config
@@ -121,11 +124,12 @@ func New(o Options) *Sender {
 	if o.IdleTimeout <= 0 {
 		o.IdleTimeout = defaultIdleTimeout
 	}
+	b := bounds.Fill(o.Bounds)
 	s := &Sender{
-		opts: o, guard: newGuard(o.Allow), routes: map[string]*route{}, conns: map[*conn]struct{}{},
+		bounds: b, opts: o, guard: newGuard(o.Allow), routes: map[string]*route{}, conns: map[*conn]struct{}{},
 		tls: &tls.Config{
 			MinVersion: tls.VersionTLS12, RootCAs: o.RootCAs, Time: o.Now, NextProtos: []string{"http/1.1"},
-			ClientSessionCache: tls.NewLRUClientSessionCache(1024),
+			ClientSessionCache: tls.NewLRUClientSessionCache(b.Sessions),
 		},
 	}
 	s.ended = sync.NewCond(&s.connsMu)

@@ -13,16 +13,6 @@ import (
 // and written is still net/http's code (Request.Write, ReadResponse); what is ours is who waits for whom, and one deadline on
 // the connection for everything.
 
-// maxStale is how many connections in a row may turn out to have been closed while they were idle.
-const maxStale = 3
-
-// longBody is from where on a body is written while the answer is already being read. A shorter one fits into the buffers
-// between us and the receiver, so that a receiver who answers before it has read everything cannot block us.
-const longBody = 16 << 10
-
-// writerPatience is how long the writer of a long body may take to notice that it has finished, once the answer is there.
-const writerPatience = 50 * time.Millisecond
-
 // perform sends the request and reads the answer. A receiver may close an idle connection in the moment in which it is
 // chosen; as long as nothing of the request was written, another connection is tried.
 func (s *Sender) perform(ctx context.Context, r *route, a *attempt, req *http.Request, result *Result) error {
@@ -32,7 +22,7 @@ func (s *Sender) perform(ctx context.Context, r *route, a *attempt, req *http.Re
 			return err
 		}
 		err = s.exchange(ctx, r, c, a, req, result)
-		if err == nil || !a.reused || a.wroteAt.Load() != 0 || ctx.Err() != nil || stale == maxStale {
+		if err == nil || !a.reused || a.wroteAt.Load() != 0 || ctx.Err() != nil || stale == s.bounds.Stale {
 			return err
 		}
 		if req.GetBody != nil {
@@ -94,7 +84,7 @@ func (s *Sender) converse(c *conn, a *attempt, req *http.Request, result *Result
 	if a.still != nil && !a.still() {
 		return false, errWithdrawn
 	}
-	if req.ContentLength <= longBody {
+	if req.ContentLength <= s.bounds.LongBody {
 		wrote := c.send(req)
 		if wrote != nil && a.wroteAt.Load() == 0 {
 			return false, wrote
@@ -112,7 +102,7 @@ func (s *Sender) converse(c *conn, a *attempt, req *http.Request, result *Result
 	wrote := make(chan error, 1)
 	go func() { wrote <- c.send(req) }()
 	ended, err := s.receive(c, req, result)
-	patience := time.NewTimer(writerPatience)
+	patience := time.NewTimer(s.bounds.Patience)
 	defer patience.Stop()
 	select {
 	case failed := <-wrote:
@@ -137,12 +127,9 @@ func (c *conn) send(req *http.Request) error {
 
 var errLongHeader = errors.New("its headers exceeded 32 KiB")
 
-// readAhead is what may be read together with the end of the headers.
-const readAhead = 4 << 10
-
 // answer reads an answer up to its body. Interim answers (1xx) are passed over; their headers count, so that there is an end of them.
 func (c *conn) answer(req *http.Request) (*http.Response, error) {
-	c.headerLeft = maxResponseHeader + readAhead
+	c.headerLeft = maxResponseHeader + c.sender.bounds.Ahead
 	defer func() { c.headerLeft = noLimit }()
 	for {
 		resp, err := http.ReadResponse(c.reader, req)

@@ -78,7 +78,7 @@ func keep(kept map[string]string, name string, values []string) {
 	if len(value) > maxKeptValue {
 		value = value[:maxKeptValue]
 	}
-	kept[strings.ToValidUTF8(name, "\uFFFD")] = strings.ToValidUTF8(value, "\uFFFD")
+	kept[clean(name)] = clean(value)
 }
 
 func secretive(name string) bool {

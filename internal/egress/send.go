@@ -32,7 +32,7 @@ func (s *Sender) Send(ctx context.Context, d Delivery) Result {
 }
 
 func (r *Result) fail(class policy.Class, text string) {
-	r.Outcome.Class, r.Error = class, text
+	r.Outcome.Class, r.Error = class, clean(text)
 }
 
 func (s *Sender) send(ctx context.Context, r *route, d Delivery, result *Result) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/bounds"
 )
 
 // Admission. New work is refused before the store suffers from it: a caller who hears "not now" at once can come again, one who waits
@@ -55,10 +56,6 @@ const (
 // longCommit is how long a commit may take, averaged over some seconds. The guide is the publisher's patience: half a second for a
 // commit is three or four for those who are unlucky.
 const longCommit = 500 * time.Millisecond
-
-// defaultPublishing is how many publishes may be on their way at once: twice of what one commit takes, so that whoever is admitted is
-// part of the commit after the next at the latest.
-const defaultPublishing = 1024
 
 // Room is how much room a disk has, in bytes.
 type Room struct{ Free, Total uint64 }
@@ -116,7 +113,7 @@ type admission struct {
 func newAdmission(o Options, count func(work, cause)) *admission {
 	a := &admission{
 		clock: o.Now, random: o.Random, disk: o.Disk, log: o.Log, count: count,
-		seen: strain{most: cmp.Or(o.MaxPublishing, defaultPublishing)},
+		seen: strain{most: cmp.Or(o.MaxPublishing, bounds.Fill(o.Bounds).Recorder.Publish)},
 	}
 	if a.random == nil {
 		a.random = rand.Float64
@@ -209,6 +206,31 @@ func (a *admission) look() {
 	a.seen.room = room
 }
 
+const nearlyFull = "the disk that holds the data is nearly full"
+
+// silence is how long commits may be under way without one coming back until the store counts as
+// gone. A store that hangs is not waited for any more a little before that.
+const silence = 3 * time.Second
+
+// Unable says why single events are refused for longer than a moment: the disk is nearly full, or
+// the store hangs. nil: they are not. A store that is only slow is no reason, and neither is a quota.
+func (e *Engine) Unable() error { return e.admission.unable() }
+
+// unable looks at the disk itself, so room is also noticed while no events are published.
+func (a *admission) unable() error {
+	a.look()
+	now := a.clock()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case !a.seen.room.enough(single.patience()):
+		return grapnel.Errorf(grapnel.CodeStorageFull, nearlyFull)
+	case a.pace.calls > 0 && now.Sub(a.pace.since) >= silence:
+		return grapnel.Errorf(grapnel.CodeUnavailable, "no commit has come back for more than %s", silence)
+	}
+	return nil
+}
+
 // refusal is what the caller of refused work gets. They come back at different times, so that they do not come back together.
 func (a *admission) refusal(w work, why cause) *grapnel.Error {
 	a.count(w, why)
@@ -216,7 +238,7 @@ func (a *admission) refusal(w work, why cause) *grapnel.Error {
 	switch why {
 	case scarceRoom:
 		// Not an overload: it does not pass by itself, and somebody has to make room.
-		e.Code, e.Detail = grapnel.CodeStorageFull, "the disk that holds the data is nearly full"
+		e.Code, e.Detail = grapnel.CodeStorageFull, nearlyFull
 	case slowCommits:
 		e.Detail = fmt.Sprintf("commits take too long at the moment to take on more (%s)", w)
 	case crowded:

@@ -199,6 +199,14 @@ func (b *bench) refused(err error, code grapnel.Code, what string) {
 	}
 }
 
+// able checks what the engine says of its readiness; no code: it can take events.
+func (b *bench) able(code grapnel.Code, when string) {
+	b.t.Helper()
+	if err := b.engine.Unable(); grapnel.CodeOf(err) != code || (err == nil) != (code == "") {
+		b.t.Errorf("%s: Unable says %v, not code %q", when, err, code)
+	}
+}
+
 // shed reads the counter of refusals.
 func (b *bench) shed() map[string]int { return read(b.t, b.engine, "grapnel_shed_total") }
 
@@ -340,8 +348,10 @@ func TestAStoreThatHangsIsNotWaitedFor(t *testing.T) {
 		if got := b.shed(); got[" single in_flight"] != 6 {
 			t.Errorf("counted: %v", got)
 		}
+		b.able("", "commits have just begun")
 		time.Sleep(5 * time.Second)
 		b.refused(b.try(1), grapnel.CodeOverloaded, "after five seconds")
+		b.able(grapnel.CodeUnavailable, "nothing came back for five seconds")
 		if got := b.shed(); got[" single commit"] != 1 || got[" single in_flight"] != 6 {
 			t.Errorf("counted: %v", got)
 		}
@@ -352,6 +362,7 @@ func TestAStoreThatHangsIsNotWaitedFor(t *testing.T) {
 				t.Errorf("one that was let in: %v", err)
 			}
 		}
+		b.able("", "everything came back")
 		time.Sleep(time.Minute)
 		if err := b.try(1); err != nil {
 			t.Errorf("a minute after: %v", err)
@@ -393,6 +404,7 @@ func TestANearlyFullDiskRefusesWhatIsNew(t *testing.T) {
 			t.Errorf("the disk was looked at %d times in one instant", looks)
 		}
 		set(Room{Free: 1 << 30, Total: 100 << 30}, nil)
+		b.able(grapnel.CodeStorageFull, "1 GiB is left, and no event came since")
 		b.refused(b.try(1), grapnel.CodeStorageFull, "1 GiB is left")
 		if got := b.shed(); got[" single disk"] != 1 {
 			t.Errorf("counted: %v", got)
@@ -405,6 +417,7 @@ func TestANearlyFullDiskRefusesWhatIsNew(t *testing.T) {
 			}
 		}
 		set(Room{Free: 3 << 30, Total: 100 << 30}, nil)
+		b.able("", "there is room again, and no event came since")
 		if err := b.try(1); err != nil {
 			t.Errorf("there is room again: %v", err)
 		}

@@ -8,6 +8,9 @@ import (
 
 // cache keeps events that were just accepted, so that their first attempts need not read them back. It forgets the oldest
 // first and never holds more than its bound.
+//
+// Of two events with one number it keeps the one that was put last: a store that went back to an earlier state
+// gives a number again. Whoever gets an event compares it with the delivery (Engine.event).
 type cache struct {
 	mu    sync.Mutex
 	limit int64
@@ -32,11 +35,12 @@ func newCache(limit int64) *cache {
 func (c *cache) put(seq int64, ev *grapnel.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.byseq[seq] != nil {
-		return
+	if old := c.byseq[seq]; old != nil {
+		c.bytes -= cost(old) // it stays in its place in the queue, whose events have about the same age
+	} else {
+		c.queue = append(c.queue, seq)
 	}
 	c.byseq[seq] = ev
-	c.queue = append(c.queue, seq)
 	c.bytes += cost(ev)
 	for c.bytes > c.limit && len(c.queue) > 1 {
 		old := c.queue[0]

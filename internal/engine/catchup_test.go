@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -16,19 +17,82 @@ import (
 // slowRead is a store whose configuration takes a while to arrive once it is asked for.
 type slowRead struct {
 	store.Store
-	mu   sync.Mutex
-	hold chan struct{} // not nil: what was read waits here
+	mu    sync.Mutex
+	hold  chan struct{} // not nil: what was read waits here
+	reads int           // of everything
 }
 
 func (s *slowRead) Config(ctx context.Context) (store.Config, error) {
 	c, err := s.Store.Config(ctx)
+	s.mu.Lock()
+	s.reads++
+	s.mu.Unlock()
+	s.wait()
+	return c, err
+}
+
+func (s *slowRead) Changes(ctx context.Context, since int64) (store.ConfigChanges, bool, error) {
+	d, complete, err := s.Store.Changes(ctx, since)
+	s.wait()
+	return d, complete, err
+}
+
+func (s *slowRead) wait() {
 	s.mu.Lock()
 	hold := s.hold
 	s.mu.Unlock()
 	if hold != nil {
 		<-hold
 	}
-	return c, err
+}
+
+// TestAChangeElsewhereCostsOnlyItself: of a change that another node makes only what it has changed is read, prepared and told the core. Where
+// too much has changed for the store to tell, everything is read, once.
+func TestAChangeElsewhereCostsOnlyItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &slowRead{Store: memory.New()}
+		b := newBench(t, s)
+		defer b.close()
+		all := map[string]grapnel.Endpoint{}
+		for i := range 50 {
+			id := fmt.Sprintf("ep_%02d", i)
+			all[id] = elsewhere(t, s, ofElsewhere(id))
+			before := b.engine.config.Load()
+			if err := b.engine.CatchUp(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			conf := b.engine.config.Load()
+			if changed, _ := conf.differs(before, nil); len(changed) != 1 || changed[0].ID != id || b.engine.settled.Load() != conf {
+				t.Fatalf("after %s was made elsewhere %d endpoints differ", id, len(changed))
+			}
+		}
+		if s.reads != 1 {
+			t.Errorf("everything was read %d times, not only at the start", s.reads)
+		}
+		for id, ep := range all { // more than the store can tell
+			for range 2 {
+				ep = elsewhere(t, s, ep)
+			}
+			all[id] = ep
+		}
+		if err := b.engine.CatchUp(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		c, err := s.Config(t.Context())
+		said := func(c *configuration) (is []any) {
+			for _, ep := range c.endpoints {
+				is = append(is, ep.ID, ep.Revision, ep.target)
+			}
+			heard := map[string]audience{}
+			for tenant, a := range c.routes.audiences() {
+				heard[tenant] = *a
+			}
+			return append(is, c.queues, heard, c.version)
+		}
+		if err != nil || s.reads != 3 || fmt.Sprint(said(newConfiguration(c, nil))) != fmt.Sprint(said(b.engine.config.Load())) {
+			t.Errorf("after %d reads of everything the engine has something else than the store, %v", s.reads, err)
+		}
+	})
 }
 
 // elsewhere changes an endpoint as another node does: past the engine.
@@ -81,8 +145,15 @@ func TestCatchingUpTogether(t *testing.T) {
 func TestWhoWaitsHearsOfOtherNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.New()
+		var mu sync.Mutex
 		var roused []string
-		b := newTunedBench(t, s, func(o *Options) { o.Ready = func(id string) { roused = append(roused, id) } })
+		b := newTunedBench(t, s, func(o *Options) {
+			o.Ready = func(id string) {
+				mu.Lock()
+				defer mu.Unlock()
+				roused = append(roused, id)
+			}
+		})
 		defer b.close()
 		one, two := elsewhere(t, s, ofElsewhere("que_1")), ofElsewhere("que_2")
 		elsewhere(t, s, two)
@@ -95,15 +166,19 @@ func TestWhoWaitsHearsOfOtherNodes(t *testing.T) {
 				t.Fatal(err)
 			}
 			synctest.Wait()
+			mu.Lock()
 			roused = nil
+			mu.Unlock()
 			change()
 			one = elsewhere(t, s, one)
 			if err := b.engine.CatchUp(t.Context()); err != nil {
 				t.Fatal(err)
 			}
+			mu.Lock()
 			if !slices.Contains(roused, "que_1") || slices.Contains(roused, "que_2") {
 				t.Errorf("roused: %v", roused)
 			}
+			mu.Unlock()
 		}
 	})
 }

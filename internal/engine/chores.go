@@ -2,15 +2,13 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
-
-// choreWorkers is how many chores run at once. Most are pages, which are short reads.
-const choreWorkers = 4
 
 // chores carries out the effects that are neither attempts nor changes. The queue has no bound of its own: the core has at
 // most one load and one end under way for each endpoint.
@@ -20,10 +18,14 @@ type chores struct {
 	ready  *sync.Cond
 	queue  []core.Effect
 	closed bool
+	pulses chan *pulse // one for each worker
 }
 
 func newChores(e *Engine) *chores {
-	c := &chores{e: e}
+	c := &chores{e: e, pulses: make(chan *pulse, e.bounds.Recorder.Workers)}
+	for range e.bounds.Recorder.Workers {
+		c.pulses <- e.pulse("chores")
+	}
 	c.ready = sync.NewCond(&c.mu)
 	return c
 }
@@ -44,6 +46,7 @@ func (c *chores) close() {
 }
 
 func (c *chores) run() {
+	pulse := <-c.pulses
 	for {
 		c.mu.Lock()
 		for len(c.queue) == 0 && !c.closed {
@@ -56,7 +59,13 @@ func (c *chores) run() {
 		effect := c.queue[0]
 		c.queue = c.queue[1:]
 		c.mu.Unlock()
+		switch effect.(type) {
+		case core.Forget, core.Disable: // these wait until all nodes know, which may take a lease
+		default:
+			c.e.work(pulse)
+		}
 		c.e.chore(effect)
+		pulse.rest()
 	}
 }
 
@@ -64,17 +73,21 @@ func (e *Engine) chore(effect core.Effect) {
 	ctx := e.sending
 	switch effect := effect.(type) {
 	case core.Load:
+		ctx, cancel := e.reading(ctx)
 		heads, err := e.store.Heads(ctx, effect.Endpoint, effect.Limit)
+		cancel()
 		e.complain("read what waits", effect.Endpoint, err)
 		e.send(core.Loaded{Endpoint: effect.Endpoint, Heads: heads, Limit: effect.Limit, Err: err})
 	case core.End:
 		effect.Ending.Epoch = e.shards.epoch(effect.Endpoint)
 		n, err := e.end(ctx, effect)
+		e.noteSeal(effect.Endpoint, errors.Is(err, store.ErrFencedBySeal))
 		e.complain("end what waits", effect.Endpoint, err)
 		e.send(core.Ended{Endpoint: effect.Endpoint, Count: n, Err: err})
 	case core.Hasten:
 		effect.Hastening.Epoch = e.shards.epoch(effect.Endpoint)
 		n, err := e.store.Hasten(ctx, effect.Endpoint, effect.Hastening, effect.Limit)
+		e.noteSeal(effect.Endpoint, errors.Is(err, store.ErrFencedBySeal))
 		e.complain("make due what waited", effect.Endpoint, err)
 		e.send(core.Hastened{Endpoint: effect.Endpoint, Count: n, Err: err})
 	case core.Forget:

@@ -28,7 +28,10 @@ func (e *Engine) Reaches() error {
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	if time.Since(s.reached) > s.cluster.Lease {
+	if s.stalled != "" {
+		return grapnel.Errorf(grapnel.CodeUnavailable, "loop %q of this node's engine stands still", s.stalled)
+	}
+	if s.reached == (moment{}) || s.now().since(s.reached) > s.cluster.Lease {
 		return grapnel.Errorf(grapnel.CodeUnavailable, "this node does not reach the database that it shares with others")
 	}
 	return nil

@@ -62,14 +62,21 @@ func TestReaches(t *testing.T) {
 	if err := new(Engine).Reaches(); err != nil {
 		t.Errorf("alone: %v", err)
 	}
-	e := &Engine{shards: &shards{cluster: Cluster{Lease: time.Minute}}}
+	now := time.Now()
+	e := &Engine{now: func() time.Time { return now }}
+	s := &shards{e: e, cluster: Cluster{Lease: time.Minute, Steady: func() time.Duration { return time.Hour }}}
+	e.shards = s
 	if grapnel.CodeOf(e.Reaches()) != grapnel.CodeUnavailable {
 		t.Error("it has not been at the store yet")
 	}
-	if e.shards.reached = time.Now(); e.Reaches() != nil {
+	if s.reached = s.now(); e.Reaches() != nil {
 		t.Error("it has just been there")
 	}
-	if e.shards.reached = time.Now().Add(-2 * time.Minute); grapnel.CodeOf(e.Reaches()) != grapnel.CodeUnavailable {
+	if s.stalled = "recorder"; grapnel.CodeOf(e.Reaches()) != grapnel.CodeUnavailable {
+		t.Error("a loop stands still")
+	}
+	s.stalled = ""
+	if s.reached = s.now().add(-2 * time.Minute); grapnel.CodeOf(e.Reaches()) != grapnel.CodeUnavailable {
 		t.Error("that is too long ago")
 	}
 }

@@ -5,36 +5,32 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// reload reads the configuration from the store and makes it the current one.
+// reload reads the whole configuration from the store and makes it the current one.
 func (e *Engine) reload(ctx context.Context) error {
-	c, err := e.store.Config(ctx)
+	c, err := within(ctx, func() (store.Config, error) { return e.store.Config(ctx) })
 	if err != nil {
 		return err
 	}
-	conf, broken := newConfiguration(c)
-	e.use(conf, broken)
+	if before := e.config.Load(); before != nil {
+		e.config.Store(before.replaced(c))
+		return nil
+	}
+	e.config.Store(newConfiguration(c, func(err error) { e.log.Error("filters that do not compile match nothing", "error", err) }))
+	e.settled.Store(e.config.Load())
 	return nil
 }
 
-// use makes a configuration the current one.
-func (e *Engine) use(conf *configuration, broken error) {
-	if broken != nil {
-		e.log.Error("filters that do not compile match nothing", "error", broken)
-	}
-	e.config.Store(conf)
-}
-
-// change is one change of the configuration: write makes it durable, apply makes it in a copy of the current configuration and
-// returns the endpoints of which the core has to know.
+// change is one change of the configuration: write makes it durable, apply says what it has changed.
 type change struct {
 	write func() (store.Put, error)
-	apply func(*configuration, store.Put) (changed []string, err error)
+	apply func(store.Put) store.ConfigChanges
 }
 
 // change makes a change and returns once it has taken effect: the core has taken in every endpoint that changed, so when
@@ -59,7 +55,7 @@ func (e *Engine) changeHere(ctx context.Context, c change) (store.Put, error) {
 	}
 	// The change may be durable: a caller that has gone away must not keep it from taking effect.
 	ctx = context.WithoutCancel(ctx)
-	version, newest, unread := e.store.Version(ctx)
+	version, newest, unread := e.version(ctx)
 	expected := e.config.Load().version
 	if err == nil {
 		expected++
@@ -75,31 +71,81 @@ func (e *Engine) changeHere(ctx context.Context, c change) (store.Put, error) {
 	if err != nil {
 		return put, err
 	}
-	conf := e.config.Load().next(version, newest)
-	changed, broken := c.apply(conf, put)
-	e.use(conf, broken)
-	for _, id := range changed {
-		if ep := conf.at(id); ep != nil {
-			if err := e.await(ctx, input{Input: core.Configured{Endpoint: ep, Newest: newest}}); err != nil {
-				return put, err
-			}
-		}
-	}
-	return put, nil
+	d := c.apply(put)
+	d.Version, d.Newest = version, newest
+	e.config.Store(e.config.Load().next(d))
+	return put, e.settle(ctx)
 }
 
-// CatchUp takes in what other nodes have changed of the configuration. Somebody may be reading it at this moment, from before the change that
-// the caller means: then it is read once more.
-func (e *Engine) CatchUp(ctx context.Context) error {
-	version, _, err := e.store.Version(ctx)
-	for err == nil {
-		conf := e.config.Load()
-		if conf.version >= version {
-			return nil
-		}
-		err = e.refreshed(ctx, conf.version)
+// version is the store's, read under the lock of the configuration.
+func (e *Engine) version(ctx context.Context) (version, newest int64, err error) {
+	ctx, cancel := e.reading(ctx)
+	defer cancel()
+	is, err := within(ctx, func() ([2]int64, error) {
+		version, newest, err := e.store.Version(ctx)
+		return [2]int64{version, newest}, err
+	})
+	return is[0], is[1], err
+}
+
+// settle has the core take in how the current configuration differs from the last one that it has taken in, and rouses those who wait at
+// queues. The caller has locked the configuration. If it fails, whoever calls CatchUp or settle next goes on with it.
+func (e *Engine) settle(ctx context.Context) error {
+	before, conf := e.settled.Load(), e.config.Load()
+	if before == conf {
+		return nil
 	}
-	return err
+	opened, closed := conf.turned(before)
+	if err := e.close(ctx, conf, closed); err != nil {
+		return err
+	}
+	standings, err := e.standingsOf(ctx, conf, opened)
+	if err != nil {
+		return err
+	}
+	changed, queues := conf.differs(before, opened)
+	if len(changed) > 0 {
+		if err := e.await(ctx, input{ask: func(*core.Core, time.Time) {
+			for _, ep := range changed {
+				// Of others another node decides, or their tenant is not open here. Whoever takes the shard, or opens the tenant, reads the
+				// newest configuration then.
+				if e.decides(ep) {
+					e.step(core.Configured{Endpoint: ep, Newest: conf.newest, Standing: standings[ep.ID]})
+				}
+			}
+		}}); err != nil {
+			return err
+		}
+	}
+	e.settled.Store(conf)
+	e.rouse(queues)
+	return nil
+}
+
+// CatchUp takes in every change of the configuration that was committed before the call. It reads without the lock, so that it does not wait
+// for a change that is being committed here.
+func (e *Engine) CatchUp(ctx context.Context) error {
+	conf := e.config.Load()
+	d, complete, err := e.store.Changes(ctx, conf.version)
+	if err != nil || conf.version >= d.Version && e.settled.Load() == conf {
+		return err
+	}
+	if err := e.lockConfig(ctx); err != nil {
+		return err
+	}
+	defer e.unlockConfig()
+	ctx = context.WithoutCancel(ctx)
+	now := e.config.Load()
+	switch {
+	case now.version >= d.Version: // somebody else has taken it in, or is about to
+	case complete: // every piece is as it was at d.Version, so it does not matter whether now has some of the changes already
+		e.config.Store(now.next(d))
+	default:
+		return e.resync(ctx)
+	}
+	ctx, cancel := e.reading(ctx)
+	defer cancel()
+	return e.settle(ctx)
 }
 
 // hidden is an error of which only the words are left, so that nobody acts on what it was.
@@ -127,21 +173,24 @@ func (e *Engine) unlockConfig() { <-e.configuring }
 // transaction.
 func (e *Engine) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.Endpoint, along store.With) (store.Put, error) {
 	at := e.now()
+	var before *grapnel.Endpoint
 	for {
 		put, err := e.change(ctx, change{
 			write: func() (store.Put, error) {
+				before = e.config.Load().at(ep.ID)
 				along.Tell = e.config.Load().tellStatus(&ep, at, along.Audit)
 				return e.putEndpoint(ctx, scope, ep, along)
 			},
-			apply: func(c *configuration, put store.Put) ([]string, error) {
+			apply: func(put store.Put) (d store.ConfigChanges) {
 				ep.Revision = put.Revision
-				return []string{ep.ID}, c.setEndpoints(with(c.endpoints, ep, endpointID), ep.ID)
+				d.Endpoints.Written = []grapnel.Endpoint{ep}
+				return d
 			},
 		})
 		if !errors.Is(err, store.ErrStale) {
 			e.told(along.Tell, put.Told)
-			if ep.Queue != nil && e.ready != nil {
-				e.ready(ep.ID) // it may hand out again, or not any more
+			if err == nil && put.Answer == nil {
+				e.incidents.status(before, &ep, along.Audit)
 			}
 			return put, err
 		}
@@ -181,8 +230,9 @@ func (e *Engine) DeleteEndpoint(ctx context.Context, scope store.Scope, id strin
 func (e *Engine) forget(ctx context.Context, id string) error {
 	_, err := e.change(ctx, change{
 		write: func() (store.Put, error) { return store.Put{}, e.store.RemoveEndpoint(ctx, id) },
-		apply: func(c *configuration, _ store.Put) ([]string, error) {
-			return nil, c.setEndpoints(without(c.endpoints, id, endpointID), "")
+		apply: func(store.Put) (d store.ConfigChanges) {
+			d.Endpoints.Removed = []string{id}
+			return d
 		},
 	})
 	return err
@@ -192,10 +242,10 @@ func (e *Engine) forget(ctx context.Context, id string) error {
 func (e *Engine) PutSource(ctx context.Context, scope store.Scope, src grapnel.Source, along store.With) (store.Put, error) {
 	return e.change(ctx, change{
 		write: func() (store.Put, error) { return e.store.PutSource(ctx, scope, src, along) },
-		apply: func(c *configuration, put store.Put) ([]string, error) {
+		apply: func(put store.Put) (d store.ConfigChanges) {
 			src.Revision = put.Revision
-			c.sources = with(c.sources, src, sourceID)
-			return nil, nil
+			d.Sources.Written = []grapnel.Source{src}
+			return d
 		},
 	})
 }
@@ -209,17 +259,17 @@ func (e *Engine) DeleteSource(ctx context.Context, scope store.Scope, id string,
 			}
 			return e.store.DeleteSource(ctx, scope, id, along)
 		},
-		apply: func(c *configuration, _ store.Put) ([]string, error) {
-			c.sources = without(c.sources, id, sourceID)
-			return nil, nil
+		apply: func(store.Put) (d store.ConfigChanges) {
+			d.Sources.Removed = []string{id}
+			return d
 		},
 	})
 }
 
 // readerOf is the id of an endpoint that is bound to a source; empty: none is.
 func (c *configuration) readerOf(source string) string {
-	for i := range c.endpoints {
-		if ep := &c.endpoints[i]; ep.Source == source && ep.DeletedAt.IsZero() {
+	for _, ep := range c.endpoints {
+		if ep.Source == source && ep.DeletedAt.IsZero() {
 			return ep.ID
 		}
 	}
@@ -230,9 +280,10 @@ func (c *configuration) readerOf(source string) string {
 func (e *Engine) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, once *store.Once) (store.Put, error) {
 	return e.change(ctx, change{
 		write: func() (store.Put, error) { return e.store.PutPolicy(ctx, scope, p, once) },
-		apply: func(c *configuration, put store.Put) ([]string, error) {
+		apply: func(put store.Put) (d store.ConfigChanges) {
 			p.Revision = put.Revision
-			return c.setPolicies(with(c.policies, p, policyID), p)
+			d.Policies.Written = []grapnel.NamedPolicy{p}
+			return d
 		},
 	})
 }
@@ -246,9 +297,9 @@ func (e *Engine) DeletePolicy(ctx context.Context, scope store.Scope, id string)
 			}
 			return store.Put{}, e.store.DeletePolicy(ctx, scope, id)
 		},
-		apply: func(c *configuration, _ store.Put) ([]string, error) {
-			c.policies = without(c.policies, id, policyID)
-			return nil, nil
+		apply: func(store.Put) (d store.ConfigChanges) {
+			d.Policies.Removed = []string{id}
+			return d
 		},
 	})
 	return err
@@ -260,8 +311,8 @@ func (c *configuration) userOf(policy string) string {
 	if !there {
 		return ""
 	}
-	for i := range c.endpoints {
-		if ep := &c.endpoints[i]; ep.PolicyName == c.policies[at].Name && ep.Tenant == c.policies[at].Tenant && ep.DeletedAt.IsZero() {
+	for _, ep := range c.endpoints {
+		if ep.PolicyName == c.policies[at].Name && ep.Tenant == c.policies[at].Tenant && ep.DeletedAt.IsZero() {
 			return ep.ID
 		}
 	}
@@ -272,9 +323,9 @@ func (c *configuration) userOf(policy string) string {
 func (e *Engine) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, once *store.Once) (store.Put, error) {
 	return e.change(ctx, change{
 		write: func() (store.Put, error) { return e.store.PutKey(ctx, scope, k, once) },
-		apply: func(c *configuration, _ store.Put) ([]string, error) {
-			c.setKeys(with(c.keys, k, keyID))
-			return nil, nil
+		apply: func(store.Put) (d store.ConfigChanges) {
+			d.Keys.Written = []grapnel.Key{k}
+			return d
 		},
 	})
 }
@@ -283,9 +334,9 @@ func (e *Engine) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, o
 func (e *Engine) DeleteKey(ctx context.Context, scope store.Scope, id string) error {
 	_, err := e.change(ctx, change{
 		write: func() (store.Put, error) { return store.Put{}, e.store.DeleteKey(ctx, scope, id) },
-		apply: func(c *configuration, _ store.Put) ([]string, error) {
-			c.setKeys(without(c.keys, id, keyID))
-			return nil, nil
+		apply: func(store.Put) (d store.ConfigChanges) {
+			d.Keys.Removed = []string{id}
+			return d
 		},
 	})
 	return err

@@ -23,7 +23,7 @@ func (e *Engine) Endpoints(scope store.Scope) []grapnel.Endpoint {
 	var eps []grapnel.Endpoint
 	for _, ep := range e.config.Load().endpoints {
 		if ep.DeletedAt.IsZero() && scope.Allows(ep.Tenant) {
-			eps = append(eps, ep)
+			eps = append(eps, ep.Endpoint)
 		}
 	}
 	return eps
@@ -34,17 +34,16 @@ func (e *Engine) Endpoints(scope store.Scope) []grapnel.Endpoint {
 func (e *Engine) Queue(scope store.Scope, tenant, name string) (grapnel.Endpoint, bool) {
 	var found *grapnel.Endpoint
 	conf := e.config.Load()
-	for i := range conf.endpoints {
-		ep := &conf.endpoints[i]
+	for _, ep := range conf.endpoints {
 		switch {
 		case ep.Queue == nil || !ep.DeletedAt.IsZero() || !scope.Allows(ep.Tenant):
 		case ep.ID == name:
-			return *ep, true
+			return ep.Endpoint, true
 		case ep.Queue.Name != name || tenant != "" && ep.Tenant != tenant:
 		case found != nil:
 			return grapnel.Endpoint{}, false
 		default:
-			found = ep
+			found = &ep.Endpoint
 		}
 	}
 	if found == nil {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -52,13 +53,16 @@ func (e *Engine) begin(a core.Attempt) {
 func (e *Engine) attempt(a core.Attempt) {
 	result := core.Finished{Endpoint: a.Config.ID, Delivery: a.Head.Delivery}
 	sending, epoch := e.sendingTo(a.Config.ID)
-	event, err := e.event(a.Head.Event)
+	event, err := e.event(&a)
 	switch ep := e.config.Load().at(a.Config.ID); {
 	case ep == nil || ep.Status != grapnel.EndpointEnabled || !ep.DeletedAt.IsZero():
 		// It was stopped between the core's decision and this moment, and whoever stopped it may have been told so already.
 		result.Outcome.Class = policy.ClassInternal
 	case sending == nil: // it is not this node's any more, or about to be another's
 		result.Outcome.Class = policy.ClassInternal
+	case errors.Is(err, errForeign):
+		result.Foreign = true
+		e.foreign(deliveryID(a.Head), a.Config.ID)
 	case err != nil:
 		e.log.Error("an event could not be read", "delivery", deliveryID(a.Head), "error", err)
 		result.Outcome.Class = policy.ClassInternal
@@ -66,7 +70,7 @@ func (e *Engine) attempt(a core.Attempt) {
 		e.log.Error("an event is missing or damaged", "delivery", deliveryID(a.Head), "event_seq", a.Head.Event)
 		result.Damaged = true
 	default:
-		result.News = grapnel.Operational(event.Type)
+		result.News, result.Event = grapnel.Operational(event.Type), core.Named{ID: event.ID, Type: event.Type, Key: event.Key}
 		r := e.sender.Send(sending, egress.Delivery{
 			Endpoint: a.Config, Event: event, ID: deliveryID(a.Head), Position: a.Head.Position, Number: a.Number, Trigger: a.Trigger,
 			Epoch: epoch, Still: e.still(a.Config.ID, epoch),
@@ -104,16 +108,48 @@ func (e *Engine) still(endpoint string, epoch int64) func() bool {
 	}
 }
 
-// event returns an event from the cache or the store; nil: it is missing or damaged.
-func (e *Engine) event(seq int64) (*grapnel.Event, error) {
-	if ev := e.events.get(seq); ev != nil {
+// errForeign says that a row id in memory is another delivery's, or another event's, in the store.
+var errForeign = errors.New("engine: the row id is another delivery's now")
+
+// event returns the event to send from the cache or the store; nil: it is missing or damaged.
+//
+// A number alone does not say which event it is: a store that went back to an earlier state gives it a
+// second time (store.Identity). So the event must be of the endpoint's tenant and as old as the delivery.
+// A redelivery is younger than its event: then its row is read after the event, and if that is still the
+// delivery meant, the store has not gone back behind it and the event that it names is the right one.
+func (e *Engine) event(a *core.Attempt) (*grapnel.Event, error) {
+	h, tenant := &a.Head, a.Config.Tenant
+	if ev := e.events.get(h.Event); ev != nil && ev.Tenant == tenant && h.Carries(ev) {
 		return ev, nil
 	}
-	evs, err := e.store.Events(e.sending, []int64{seq})
+	ctx, cancel := e.reading(e.sending)
+	defer cancel()
+	evs, err := e.store.Events(ctx, []int64{h.Event})
 	if err != nil || len(evs) == 0 || evs[0] == nil {
 		return nil, err
 	}
-	return evs[0], nil
+	switch ev := evs[0]; {
+	case ev.Tenant != tenant:
+		return nil, errForeign
+	case h.Carries(ev):
+		return ev, nil
+	default:
+		is, _, err := e.store.Head(ctx, h.Delivery)
+		if err == nil && (is == nil || !h.Same(is)) {
+			err = errForeign
+		}
+		return ev, err
+	}
+}
+
+// foreign counts a row id that is another delivery's now, and logs the first one. A store that went back
+// gives many row ids again, so one entry for each would bury the others.
+func (e *Engine) foreign(delivery, endpoint string) {
+	e.metrics.foreign.Inc()
+	e.wentBack.Do(func() {
+		e.log.Error("row id belongs to another delivery now, so the store lost transactions or was restored; nothing sent or recorded, "+
+			"heads read again; further ones are counted in grapnel_foreign_rows_total", "delivery", delivery, "endpoint", endpoint)
+	})
 }
 
 func deliveryID(h store.Head) string { return grapnel.DeliveryID(h.CreatedAt, h.Delivery) }

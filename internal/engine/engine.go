@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/bounds"
 	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/egress"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -33,6 +34,7 @@ type Store interface {
 	Purge(ctx context.Context, keep store.Keep, limit int) (int, error)
 	Clear(ctx context.Context, c store.Clearing, limit int) (int, error)
 	Imbalance(ctx context.Context) (int64, error)
+	Waiting(ctx context.Context, endpoint string, limit int) (int, error)
 	Note(ctx context.Context, e grapnel.AuditEntry) error
 	Unlearn(ctx context.Context, now, asideBefore time.Time, limit int) (int, error)
 	PutReplay(ctx context.Context, scope store.Scope, r grapnel.Replay, with store.With) (store.Put, error)
@@ -46,6 +48,7 @@ type Sender interface {
 
 // Options are what an engine is made of. Store, Sender and Log are required.
 type Options struct {
+	Bounds       Bounds // inside this room; zero: their defaults
 	Store        Store
 	Sender       Sender
 	Now          func() time.Time // time.Now
@@ -85,25 +88,36 @@ type Engine struct {
 
 	configuring chan struct{} // holds a token while the configuration changes, in the store and here
 	config      atomic.Pointer[configuration]
+	settled     atomic.Pointer[configuration] // the last one that the core has taken in; written by who has locked the configuration
 
 	standings map[string]store.Standing // of endpoints when the engine was made; the core knows better from then on
 	admission *admission
 	pending   *pending
+	bounds    Bounds
+	stopping  atomic.Bool // Run was told to stop
+	incidents *incidents
 
 	events     *cache
 	shards     *shards // nil: everything is this engine's
 	departures departures
+	sealed     sync.Map // endpoints that the core leaves because the store refuses what is of their tenants
 	recorder   *recorder
 	chores     *chores
 	idle       chan core.Attempt // taken by goroutines that wait for an attempt to make
 	attempts   sync.WaitGroup    // those goroutines
 	sending    context.Context   // of attempts; cancelled when draining takes too long
 	abandon    context.CancelFunc
+	wentBack   sync.Once     // the log says so
+	forsaken   chan struct{} // closed by Forsake
+	forsaking  sync.Once
 
 	tokens  atomic.Int64
 	waiting sync.Map // token → chan error, of orders that the core has not answered yet
 
 	metrics *Metrics
+
+	pulses []*pulse // of the loops that deliveries depend on; complete before Run
+	turns  *pulse   // of Run
 }
 
 // input is something for the core, and maybe somebody who waits until the core has taken it.
@@ -123,12 +137,13 @@ func New(ctx context.Context, o Options) (*Engine, error) {
 	wall := func() time.Time { return o.Now().Round(0) }
 	o.Core.Shared = o.Cluster != nil
 	e := &Engine{
-		store: o.Store, sender: o.Sender, now: wall, log: o.Log,
+		store: o.Store, sender: o.Sender, now: wall, log: o.Log, bounds: bounds.Fill(o.Bounds),
 		drain: cmp.Or(o.DrainTimeout, 30*time.Second), keep: o.Keep, ready: o.Ready, replayed: o.Replayed,
 		core:        core.New(o.Core),
 		inputs:      make(chan input, 1024),
 		configuring: make(chan struct{}, 1),
 		over:        make(chan struct{}),
+		forsaken:    make(chan struct{}),
 		idle:        make(chan core.Attempt),
 		events:      newCache(cmp.Or(o.CacheBytes, 32<<20)),
 		pending:     newPending(o.MaxPending),
@@ -136,9 +151,10 @@ func New(ctx context.Context, o Options) (*Engine, error) {
 	e.metrics = newMetrics(e)
 	e.admission = newAdmission(o, e.metrics.refused)
 	if o.Cluster != nil {
-		e.shards = newShards(e, o.Cluster)
+		e.shards = newShards(e, o.Cluster, o.Bounds)
 	}
-	e.recorder = newRecorder(e)
+	e.recorder, e.incidents = newRecorder(e), newIncidents(e)
+	e.turns = e.pulse("run")
 	e.chores = newChores(e)
 	e.sending, e.abandon = context.WithCancel(context.Background())
 	if err := e.remember(ctx); err != nil {
@@ -173,9 +189,11 @@ func (e *Engine) remember(ctx context.Context) error {
 func (e *Engine) Run(ctx context.Context) {
 	var helpers sync.WaitGroup
 	helpers.Go(e.recorder.run)
+	helpers.Go(e.recorder.runNames)
+	helpers.Go(e.incidents.run)
 	helpers.Go(e.keepHouse)
 	helpers.Go(e.purge)
-	for range choreWorkers {
+	for range e.bounds.Recorder.Workers {
 		helpers.Go(e.chores.run)
 	}
 	if e.shards != nil {
@@ -193,6 +211,7 @@ func (e *Engine) Run(ctx context.Context) {
 	e.recorder.close()
 	e.chores.close()
 	helpers.Wait()
+	e.incidents.close()
 	if e.shards != nil {
 		e.shards.close()
 	}
@@ -205,14 +224,17 @@ func (e *Engine) Run(ctx context.Context) {
 // ownAll tells the core of every endpoint.
 func (e *Engine) ownAll() {
 	conf := e.config.Load()
-	for i := range conf.endpoints {
-		ep := &conf.endpoints[i]
+	for _, ep := range conf.endpoints {
 		if !conf.open(ep.Tenant) {
 			continue
 		}
-		e.step(core.Configured{Endpoint: ep, Newest: conf.newest, Standing: e.standings[ep.ID]})
+		e.step(core.Configured{Endpoint: &ep.Endpoint, Newest: conf.newest, Standing: e.standings[ep.ID]})
 	}
 }
+
+// Forsake ends Run at once: attempts in flight are cut off, and their outcomes are not recorded. It is for a store that answers
+// nothing any more because what the engine knows of it has become false (store.ErrWentBack).
+func (e *Engine) Forsake() { e.forsaking.Do(func() { close(e.forsaken) }) }
 
 // loop feeds the core until the context has ended and everything in flight is recorded, or the drain takes too long.
 func (e *Engine) loop(ctx context.Context) {
@@ -221,18 +243,22 @@ func (e *Engine) loop(ctx context.Context) {
 	stop, draining := ctx.Done(), false
 	var late <-chan time.Time
 	for {
+		e.turns.rest()
 		if running, recording := e.core.Busy(); draining && running == 0 && recording == 0 {
 			return
 		}
 		timer.Reset(e.untilWake())
 		select {
 		case in := <-e.inputs:
+			e.work(e.turns)
 			e.take(in)
 			e.takeMore()
 		case <-timer.C:
+			e.work(e.turns)
 			e.step(core.Tick{})
 		case <-stop:
 			stop, draining = nil, true
+			e.stopping.Store(true)
 			if e.shards != nil {
 				e.shards.drain()
 			}
@@ -243,6 +269,8 @@ func (e *Engine) loop(ctx context.Context) {
 			e.log.Warn("drain timeout: attempts in flight are abandoned and will be repeated", "attempts", running)
 			e.abandon()
 			late = nil
+		case <-e.forsaken:
+			return
 		}
 	}
 }
@@ -260,14 +288,9 @@ func (e *Engine) takeMore() {
 }
 
 func (e *Engine) take(in input) {
-	is, about := in.Input.(core.Configured)
-	switch {
-	case in.ask != nil:
+	if in.ask != nil {
 		in.ask(e.core, e.now())
-	case about && !e.decides(is.Endpoint):
-		// Another node decides about the endpoint, or its tenant is not open here. Whoever takes the shard, or opens the tenant, reads
-		// the newest configuration then.
-	default:
+	} else {
 		e.step(in.Input)
 	}
 	if in.done != nil {

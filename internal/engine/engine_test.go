@@ -125,7 +125,7 @@ func status(code int) func(int, http.ResponseWriter, *http.Request) {
 }
 
 // endpoint creates one with a receiver behind it.
-func (b *bench) endpoint(id string, r *receiver, change func(*grapnel.Endpoint)) {
+func (b *bench) endpoint(id string, r http.Handler, change func(*grapnel.Endpoint)) {
 	b.t.Helper()
 	b.net.Handle(id+".test", r)
 	ep := grapnel.Endpoint{ID: id, Tenant: "default", URL: "http://" + id + ".test/", PolicyName: "standard", Ordering: grapnel.OrderByKey,

@@ -4,15 +4,9 @@ import (
 	"time"
 )
 
-// tidyEvery is how often the house is kept, forgetPage how many answers of idempotency keys that have expired are deleted in one transaction.
-const (
-	tidyEvery  = time.Minute
-	forgetPage = 1000
-)
-
 // keepHouse deletes answers that have expired, counts what is in doubt, and balances the books, until the engine stops.
 func (e *Engine) keepHouse() {
-	tick := time.NewTicker(tidyEvery)
+	tick := time.NewTicker(e.bounds.Recorder.Tidy)
 	defer tick.Stop()
 	for {
 		select {
@@ -20,6 +14,7 @@ func (e *Engine) keepHouse() {
 		case <-e.over:
 			return
 		}
+		e.incidents.count()
 		if e.shards != nil {
 			e.pending.doubt() // other nodes write as well
 		}
@@ -28,11 +23,11 @@ func (e *Engine) keepHouse() {
 			e.log.Error("what waits could not be counted", "error", err)
 		}
 		for e.shards.leads() {
-			n, err := e.store.Forget(e.sending, e.now(), forgetPage)
+			n, err := e.store.Forget(e.sending, e.now(), e.bounds.Recorder.Forget)
 			if err != nil && e.sending.Err() == nil {
 				e.log.Error("expired answers could not be deleted", "error", err)
 			}
-			if err != nil || n < forgetPage {
+			if err != nil || n < e.bounds.Recorder.Forget {
 				break
 			}
 		}
@@ -52,11 +47,11 @@ func (e *Engine) unlearn() {
 		if e.keep.For > 0 {
 			before = now.Add(-e.keep.For)
 		}
-		n, err := e.store.Unlearn(e.sending, now, before, forgetPage)
+		n, err := e.store.Unlearn(e.sending, now, before, e.bounds.Recorder.Forget)
 		if err != nil && e.sending.Err() == nil {
 			e.log.Error("what is known of old requests could not be forgotten", "error", err)
 		}
-		if err != nil || n < forgetPage {
+		if err != nil || n < e.bounds.Recorder.Forget {
 			return
 		}
 	}

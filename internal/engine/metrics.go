@@ -23,6 +23,8 @@ type Metrics struct {
 	seconds        prometheus.Histogram
 	lag            prometheus.Histogram
 	recordFailures prometheus.Counter
+	damaged        prometheus.Counter
+	foreign        prometheus.Counter
 	shed           *prometheus.CounterVec
 	breakers       *prometheus.CounterVec
 	purged         prometheus.Counter
@@ -52,6 +54,10 @@ func newMetrics(e *Engine) *Metrics {
 			Help: "From an event's acceptance to the start of its first attempt.", Buckets: buckets}),
 		recordFailures: prometheus.NewCounter(prometheus.CounterOpts{Name: "grapnel_record_failures_total",
 			Help: "Commits of outcomes that failed and were repeated."}),
+		damaged: prometheus.NewCounter(prometheus.CounterOpts{Name: "grapnel_records_damaged_total",
+			Help: "Outcomes that the store refused, and that were recorded without their texts or as damaged."}),
+		foreign: prometheus.NewCounter(prometheus.CounterOpts{Name: "grapnel_foreign_rows_total",
+			Help: "Row ids in memory that were another delivery's in the store: it lost transactions, or was restored, while the node ran."}),
 		shed: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "grapnel_shed_total",
 			Help: "Calls refused because there was too much to do, by what they wanted and why."}, []string{"what", "why"}),
 		breakers: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "grapnel_breaker_transitions_total",
@@ -83,7 +89,7 @@ func newMetrics(e *Engine) *Metrics {
 
 // Collectors are what a registry registers.
 func (m *Metrics) Collectors() []prometheus.Collector {
-	return append([]prometheus.Collector{m.events, m.duplicates, m.deliveries, m.attempts, m.seconds, m.lag, m.recordFailures, m.shed,
+	return append([]prometheus.Collector{m.events, m.duplicates, m.deliveries, m.attempts, m.seconds, m.lag, m.recordFailures, m.damaged, m.foreign, m.shed,
 		m.breakers, m.purged, m.imbalance, m.lost}, m.more...)
 }
 
@@ -116,14 +122,16 @@ func (m *Metrics) recorded(page []core.Change, results []store.Changed) {
 		if results[i].Applied && page[i].Status.Final() {
 			m.deliveries.WithLabelValues(string(page[i].Status)).Inc()
 		}
-		if st := page[i].Standing; st != nil {
-			switch m.stands(st) {
-			case policy.Opened:
-				m.breakers.WithLabelValues("open").Inc()
-			case policy.Closed:
-				m.breakers.WithLabelValues("closed").Inc()
-			}
-		}
+	}
+}
+
+// shifted counts circuits that opened and closed.
+func (m *Metrics) shifted(to policy.Shift) {
+	switch to {
+	case policy.Opened:
+		m.breakers.WithLabelValues("open").Inc()
+	case policy.Closed:
+		m.breakers.WithLabelValues("closed").Inc()
 	}
 }
 

@@ -15,7 +15,8 @@ func (e *Engine) Retry(ctx context.Context, scope store.Scope, delivery int64, b
 		return store.Redelivered{}, err
 	}
 	if !d.Status.Final() {
-		err := e.order(ctx, core.Operated{Verb: core.RetryNow, Endpoint: d.EndpointID, Delivery: delivery, Audit: e.entry(grapnel.VerbRetry, d, by)})
+		err := e.order(ctx, core.Operated{Verb: core.RetryNow, Endpoint: d.EndpointID, Delivery: delivery, Event: d.EventSeq, Created: d.CreatedAt,
+			Audit: e.entry(grapnel.VerbRetry, d, by)})
 		return store.Redelivered{Delivery: delivery, CreatedAt: d.CreatedAt}, err
 	}
 	ep := e.config.Load().endpoint(scope, d.EndpointID)
@@ -75,7 +76,8 @@ func (e *Engine) giveUp(ctx context.Context, scope store.Scope, delivery int64, 
 	if d.Status.Final() {
 		return grapnel.Errorf(grapnel.CodeConflict, "the delivery is over: it is %s", d.Status)
 	}
-	return e.order(ctx, core.Operated{Verb: verb, Endpoint: d.EndpointID, Delivery: delivery, Reason: by.Reason, Audit: e.entry(noted, d, by)})
+	return e.order(ctx, core.Operated{Verb: verb, Endpoint: d.EndpointID, Delivery: delivery, Event: d.EventSeq, Created: d.CreatedAt, Reason: by.Reason,
+		Audit: e.entry(noted, d, by)})
 }
 
 // Probe tries an endpoint that is left alone without waiting for the time of the next probe, with the head that is due first.
@@ -93,7 +95,8 @@ func (e *Engine) Probe(ctx context.Context, scope store.Scope, endpoint string, 
 	}
 	entry := grapnel.AuditEntry{At: e.now(), Tenant: ep.Tenant, Actor: by.Actor, Verb: grapnel.VerbProbe, Endpoint: endpoint,
 		Delivery: deliveryID(heads[0]), Reason: by.Reason}
-	return e.order(ctx, core.Operated{Verb: core.Probe, Endpoint: endpoint, Delivery: heads[0].Delivery, Audit: &entry})
+	return e.order(ctx, core.Operated{Verb: core.Probe, Endpoint: endpoint, Delivery: heads[0].Delivery, Event: heads[0].Event, Created: heads[0].CreatedAt,
+		Audit: &entry})
 }
 
 // entry is the audit entry of an order about a delivery.

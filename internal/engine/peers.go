@@ -2,7 +2,9 @@ package engine
 
 import (
 	"context"
+	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -19,9 +21,6 @@ type Peers interface {
 	CatchUp(ctx context.Context, address string) error
 	Quiet(ctx context.Context, address, tenant string) (bool, error)
 }
-
-// askWithin is how long another node may take to say how endpoints are doing.
-const askWithin = 2 * time.Second
 
 // others are the addresses of the nodes that are there, but this one.
 func (s *shards) others() []string {
@@ -131,7 +130,7 @@ func (s *shards) healths(ids []string, all []grapnel.Health) {
 			}
 		}
 	}
-	ctx, cancel := context.WithTimeout(s.e.sending, askWithin)
+	ctx, cancel := context.WithTimeout(s.e.sending, s.bounds.AskWithin)
 	defer cancel()
 	for address, at := range theirs {
 		wanted := make([]string, len(at))
@@ -158,7 +157,7 @@ func (e *Engine) OwnOpen() (ids []string) {
 
 // open lists those of other nodes.
 func (s *shards) open() (ids []string) {
-	ctx, cancel := context.WithTimeout(s.e.sending, askWithin)
+	ctx, cancel := context.WithTimeout(s.e.sending, s.bounds.AskWithin)
 	defer cancel()
 	for _, address := range s.others() {
 		found, err := s.cluster.Peers.Open(ctx, address)
@@ -178,9 +177,19 @@ func (s *shards) confirm(ctx context.Context) error {
 	again := time.NewTicker(s.cluster.Lease / 30)
 	defer again.Stop()
 	for knows := map[string]bool{s.cluster.Node.ID: true}; ; {
-		s.inform(ctx, knows)
-		there, err := s.cluster.Ownership.ShardList(ctx)
-		if err == nil && !slices.ContainsFunc(there, func(is store.Shard) bool { return is.Owner != "" && is.Left > 0 && !knows[is.Owner] }) {
+		r := s.nextInquiry()
+		select {
+		case s.inquiring <- struct{}{}:
+			s.inquire(ctx, r)
+			<-s.inquiring
+		case <-r.done:
+		case <-over.C:
+			return nil
+		case <-s.e.over:
+			return errStopping
+		}
+		maps.Copy(knows, r.know)
+		if r.err == nil && !slices.ContainsFunc(r.owners, func(node string) bool { return !knows[node] }) {
 			return nil
 		}
 		select {
@@ -193,35 +202,67 @@ func (s *shards) confirm(ctx context.Context) error {
 	}
 }
 
-// inform has the other nodes take changes of the configuration in, and notes who has.
-func (s *shards) inform(ctx context.Context, knows map[string]bool) {
-	s.mu.RLock()
+// inquiry is one question to all other nodes, for every change that waits for it. It begins after they were committed, because a change joins
+// the inquiry that has not begun (nextInquiry); so whoever answers it knows them all.
+type inquiry struct {
+	done   chan struct{}   // closed when the rest is there
+	know   map[string]bool // nodes that have answered
+	owners []string        // nodes that own shards, read after the inquiry began
+	err    error           // of reading owners
+}
+
+// nextInquiry is the one that has not begun.
+func (s *shards) nextInquiry() *inquiry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.next == nil {
+		s.next = &inquiry{done: make(chan struct{})}
+	}
+	return s.next
+}
+
+// inquire carries an inquiry out, unless that was done while the caller, who holds the only place in inquiring, waited for it. Who owns shards
+// is read while the nodes are asked: who becomes an owner after that takes the changes in first (begin).
+func (s *shards) inquire(ctx context.Context, r *inquiry) {
+	s.mu.Lock()
+	if s.next != r {
+		s.mu.Unlock()
+		return
+	}
+	s.next = nil
 	nodes := slices.Clone(s.nodes)
-	s.mu.RUnlock()
-	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	s.mu.Unlock()
+	defer close(r.done)
+	var reading sync.WaitGroup
+	reading.Go(func() { r.owners, r.err = s.cluster.Ownership.Owners(ctx) })
+	r.know = s.inform(ctx, nodes)
+	reading.Wait()
+}
+
+// inform has the other nodes take changes of the configuration in, and returns those that have.
+func (s *shards) inform(ctx context.Context, nodes []store.Node) map[string]bool {
+	ctx, cancel := context.WithTimeout(ctx, s.bounds.AskWithin)
 	defer cancel()
 	answers := make(chan string, len(nodes))
-	asked := 0
 	for _, n := range nodes {
-		if !knows[n.ID] {
-			asked++
-			go func() {
-				if s.cluster.Peers.CatchUp(ctx, n.Address) == nil {
-					answers <- n.ID
-				} else {
-					answers <- ""
-				}
-			}()
-		}
+		go func() {
+			if n.ID == s.cluster.Node.ID || s.cluster.Peers.CatchUp(ctx, n.Address) == nil {
+				answers <- n.ID
+			} else {
+				answers <- ""
+			}
+		}()
 	}
-	for range asked {
-		knows[<-answers] = true
+	know := map[string]bool{}
+	for range nodes {
+		know[<-answers] = true
 	}
+	return know
 }
 
 // quiet says whether on no other node anything of a tenant is under way.
 func (s *shards) quiet(ctx context.Context, tenant string) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	ctx, cancel := context.WithTimeout(ctx, s.bounds.AskWithin)
 	defer cancel()
 	for _, address := range s.others() {
 		if quiet, err := s.cluster.Peers.Quiet(ctx, address, tenant); err != nil || !quiet {

@@ -190,7 +190,7 @@ func TestTheCountFollows(t *testing.T) {
 				broken = false
 				mu.Unlock()
 				if loses {
-					time.Sleep(2 * tidyEvery)
+					time.Sleep(2 * b.engine.bounds.Recorder.Tidy)
 				}
 				if loses != (lost > 20) {
 					t.Errorf("%d answers were lost", lost)

@@ -160,41 +160,36 @@ func (e *Engine) refreshed(ctx context.Context, version int64) error {
 	}
 	defer e.unlockConfig()
 	if e.config.Load().version != version {
-		return nil
+		ctx, cancel := e.reading(context.WithoutCancel(ctx))
+		defer cancel()
+		return e.settle(ctx)
 	}
 	return e.resync(context.WithoutCancel(ctx))
 }
 
-// resync reads the whole configuration and tells the core, and those who wait at queues; the caller has locked it.
+// resync reads what has changed of the configuration, or all of it where the store cannot tell, and has the core take it in; the caller has
+// locked the configuration. It has a deadline of its own: on a connection over which nothing comes any more the lock would be held for ever.
 func (e *Engine) resync(ctx context.Context) error {
-	before := e.config.Load()
-	if err := e.reload(ctx); err != nil {
-		return err
-	}
+	ctx, cancel := e.reading(ctx)
+	defer cancel()
 	conf := e.config.Load()
-	opened, closed := conf.turned(before)
-	if err := e.close(ctx, conf, closed); err != nil {
-		return err
+	type changes struct {
+		store.ConfigChanges
+		complete bool
 	}
-	standings, err := e.standingsOf(ctx, conf, opened)
+	d, err := within(ctx, func() (d changes, err error) {
+		d.ConfigChanges, d.complete, err = e.store.Changes(ctx, conf.version)
+		return d, err
+	})
+	switch {
+	case err != nil:
+	case !d.complete:
+		err = e.reload(ctx)
+	case d.Version != conf.version:
+		e.config.Store(conf.next(d.ConfigChanges))
+	}
 	if err != nil {
 		return err
 	}
-	var queues []string // that may hand out again, or not any more
-	for i := range conf.endpoints {
-		ep := &conf.endpoints[i]
-		if err := e.await(ctx, input{Input: core.Configured{Endpoint: ep, Newest: conf.newest, Standing: standings[ep.ID]}}); err != nil {
-			return err
-		}
-		if was := before.at(ep.ID); ep.Queue != nil && (was == nil || was.Revision != ep.Revision) {
-			queues = append(queues, ep.ID)
-		}
-	}
-	for i := range before.endpoints {
-		if ep := &before.endpoints[i]; ep.Queue != nil && conf.at(ep.ID) == nil {
-			queues = append(queues, ep.ID)
-		}
-	}
-	e.rouse(queues)
-	return nil
+	return e.settle(ctx)
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/grapnelhq/grapnel"
@@ -19,9 +20,9 @@ func (e *Engine) Queues(scope store.Scope) []grapnel.Endpoint {
 		return nil
 	}
 	var all []grapnel.Endpoint
-	for i := range conf.endpoints {
-		if ep := &conf.endpoints[i]; ep.Queue != nil && ep.DeletedAt.IsZero() && scope.Allows(ep.Tenant) {
-			all = append(all, *ep)
+	for _, ep := range conf.endpoints {
+		if ep.Queue != nil && ep.DeletedAt.IsZero() && scope.Allows(ep.Tenant) {
+			all = append(all, ep.Endpoint)
 		}
 	}
 	return all
@@ -29,25 +30,49 @@ func (e *Engine) Queues(scope store.Scope) []grapnel.Endpoint {
 
 // Settle records what became of leases, with all that is told of it. A change that did not apply has done nothing: its lease was over, or
 // settled already.
-func (e *Engine) Settle(_ context.Context, changes []core.Change) ([]store.Changed, error) {
-	// There is no deadline: whether an ack is durable must be known, and a cancelled commit would leave it open.
-	is, results, err := e.record(changes, 0)
-	if err != nil {
-		e.metrics.recordFailures.Inc()
-		return nil, err
+func (e *Engine) Settle(ctx context.Context, changes []core.Change) ([]store.Changed, error) {
+	all := make([]store.Changed, 0, len(changes))
+	for {
+		conf := e.config.Load()
+		if slices.ContainsFunc(changes, func(ch core.Change) bool { return e.nameless(conf, &ch) }) {
+			changes = slices.Clone(changes)
+			e.name(changes)
+		}
+		_, err := e.record(conf, changes[len(all):], recorded{
+			done: func(page []core.Change, is []store.Change, results []store.Changed) {
+				e.after(page, is, results)
+				all = append(all, results...)
+			},
+			stuck: func(ch core.Change, err error) {
+				e.log.Error("lease cannot be recorded in any form; it stays as it is", "endpoint", ch.Endpoint, "delivery", named(&ch), "err", err)
+				all = append(all, store.Changed{})
+			},
+		})
+		if errors.Is(err, store.ErrStale) {
+			if err = e.refreshed(context.WithoutCancel(ctx), conf.version); err == nil {
+				continue
+			}
+		}
+		if err != nil {
+			e.metrics.recordFailures.Inc()
+			return nil, err
+		}
+		return all, nil
 	}
-	e.after(changes, is, results)
-	return results, nil
 }
 
 // after goes on with changes that are durable.
 func (e *Engine) after(page []core.Change, changes []store.Change, results []store.Changed) {
 	e.metrics.recorded(page, results)
 	e.ended(page, results)
+	e.incidents.recorded(page, results)
 	conf := e.config.Load()
 	var queues []string
 	for i := range results {
 		e.told(changes[i].Tell, results[i].Told)
+		if results[i].Foreign {
+			e.foreign(grapnel.DeliveryID(changes[i].Identity.CreatedAt, changes[i].Delivery), page[i].Endpoint)
+		}
 		if id := page[i].Endpoint; results[i].Next != nil && conf.queues > 0 && conf.pulls(id) && !slices.Contains(queues, id) {
 			queues = append(queues, id)
 		}
@@ -57,9 +82,6 @@ func (e *Engine) after(page []core.Change, changes []store.Change, results []sto
 		e.shards.rouse(queues)
 	}
 }
-
-// emptyPage is how many deliveries one step of Empty ends.
-const emptyPage = 500
 
 // Empty ends everything that is in a queue now as discarded, whoever has a lease, and says how many that were.
 func (e *Engine) Empty(ctx context.Context, scope store.Scope, queue string, by grapnel.By) (int, error) {
@@ -81,8 +103,8 @@ func (e *Engine) Empty(ctx context.Context, scope store.Scope, queue string, by 
 		ending.Reason += ": " + by.Reason
 	}
 	for all := 0; ; {
-		n, err := e.end(ctx, core.End{Endpoint: ep.ID, Ending: ending, Limit: emptyPage})
-		if all += n; err != nil || n < emptyPage {
+		n, err := e.end(ctx, core.End{Endpoint: ep.ID, Ending: ending, Limit: e.bounds.Recorder.Empty})
+		if all += n; err != nil || n < e.bounds.Recorder.Empty {
 			return all, err
 		}
 	}

@@ -17,8 +17,6 @@ type Retention struct {
 // kept short, and between two of them others have so many times as long for theirs that fewer than one in a hundred finds us in its way.
 // That is too slow for much that is old and has to be gone soon: the longer a round lasts, the less others get, down to inHaste.
 const (
-	leastPage = 200
-	mostPage  = 2000
 	longPage  = 40 * time.Millisecond
 	shortPage = 10 * time.Millisecond
 
@@ -86,7 +84,7 @@ func (e *Engine) purge() {
 
 // purgeOnce removes all that is old by now.
 func (e *Engine) purgeOnce() {
-	r := round{engine: e, keep: store.Keep{Now: e.now(), For: e.keep.For, Rules: e.keep.Rules, Slack: wholeDays}, page: leastPage}
+	r := round{engine: e, keep: store.Keep{Now: e.now(), For: e.keep.For, Rules: e.keep.Rules, Slack: wholeDays}, page: e.bounds.Recorder.LeastPage}
 	longest := e.keep.longest()
 	old := store.Clearing{Replays: r.keep.Now.Add(-longest), Audit: r.keep.Now.Add(-max(longest, auditKept))}
 	// Before what is purged, because purging cuts off the log, where these would be as well.
@@ -137,9 +135,9 @@ func (r *round) all(remove func(page int) (int, error)) {
 		}
 		failures = 0
 		if took > longPage {
-			r.page = max(r.page/2, leastPage)
+			r.page = max(r.page/2, e.bounds.Recorder.LeastPage)
 		} else if took < shortPage {
-			r.page = min(r.page*2, mostPage)
+			r.page = max(min(r.page*2, e.bounds.Recorder.MostPage), e.bounds.Recorder.LeastPage)
 		}
 		e.wait(e.keep.pause(took, e.now().Sub(r.keep.Now)))
 	}

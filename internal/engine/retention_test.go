@@ -208,10 +208,10 @@ func TestPurgingLeavesOthersRoom(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		mu.Lock()
 		defer mu.Unlock()
-		if len(b.deliveries("ep")) != 0 || len(began) < 1500/leastPage+1 {
+		if len(b.deliveries("ep")) != 0 || len(began) < 1500/b.engine.bounds.Recorder.LeastPage+1 {
 			t.Errorf("%d are left after %d pages", len(b.deliveries("ep")), len(began))
 		}
-		for i := 1; i < 1500/leastPage+1; i++ {
+		for i := 1; i < 1500/b.engine.bounds.Recorder.LeastPage+1; i++ {
 			if gap := began[i].Sub(began[i-1]); gap < (1+inHaste)*took && i != 3 || gap > 2*time.Second {
 				t.Errorf("page %d began %v after the one before", i, gap)
 			}
@@ -233,7 +233,7 @@ func TestImbalanceIsTold(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBench(t, unbalanced{memory.New(), off})
 			defer b.close()
-			time.Sleep(tidyEvery + time.Second)
+			time.Sleep(b.engine.bounds.Recorder.Tidy + time.Second)
 			if got := b.value(b.engine.metrics.imbalance); got != float64(off) {
 				t.Errorf("%v, not %d", got, off)
 			}
@@ -295,7 +295,7 @@ func TestReplayedOnesAreCounted(t *testing.T) {
 		mu.Lock()
 		lost = false
 		mu.Unlock()
-		time.Sleep(2 * tidyEvery)
+		time.Sleep(2 * b.engine.bounds.Recorder.Tidy)
 		b.exact("after a step whose answer was lost")
 		if err := step(5, 10); grapnel.CodeOf(err) != grapnel.CodeConflict {
 			t.Errorf("the same step again: %v", err)

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/grapnelhq/grapnel/internal/bounds"
 	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
@@ -17,6 +18,7 @@ type Cluster struct {
 	Node      store.Node    // this one; its ID is another one for each start
 	Lease     time.Duration // of shards; 15 s
 	Peers     Peers
+	Steady    func() time.Duration // a clock that cannot be set, above 0; nil: the process's
 }
 
 // leaseMargin is how long before the end of its lease a node takes it to be over.
@@ -34,31 +36,43 @@ const leaseMargin = time.Second
 type shards struct {
 	e       *Engine
 	cluster Cluster
+	bounds  Bounds
 	done    chan struct{} // closed when keep has returned
 
 	mu       sync.RWMutex
 	held     map[int]*holding
 	draining bool
 
-	nodes   []store.Node  // that are there, as it was looked last
-	there   []store.Shard // all
-	reached time.Time     // when all that there was to do at the store was done
-	looked  time.Time     // of keep alone
-	renewed time.Time     // of keep alone
+	stalled string // loop that stands still; empty: none
+
+	nodes   []store.Node  // live nodes, as of the last look
+	there   []store.Shard // all, as of the last look
+	reached moment        // end of the last round that did everything
+	looked  moment        // of keep alone
+	renewed moment        // of keep alone
+
+	next      *inquiry      // has not begun, and somebody waits for it; nil: nobody does
+	inquiring chan struct{} // holds a token while an inquiry is under way
+
+	watching, keeping *pulse
 }
 
 // holding is a shard that this node has.
 type holding struct {
 	epoch   int64
-	until   time.Time       // the lease is taken to be over then
+	until   moment          // the lease is taken to be over then
 	leaving map[string]bool // not nil: it is being given up; the endpoints that the core has not left yet
 	alive   context.Context // of its attempts
 	cut     context.CancelFunc
 }
 
-func newShards(e *Engine, c *Cluster) *shards {
-	s := &shards{e: e, cluster: *c, done: make(chan struct{}), held: map[int]*holding{}}
+func newShards(e *Engine, c *Cluster, b Bounds) *shards {
+	s := &shards{e: e, cluster: *c, bounds: bounds.Fill(b), done: make(chan struct{}), held: map[int]*holding{}, inquiring: make(chan struct{}, 1)}
 	s.cluster.Lease = cmp.Or(c.Lease, 15*time.Second)
+	if s.cluster.Steady == nil {
+		s.cluster.Steady = steadily()
+	}
+	s.watching, s.keeping = e.pulse("watch"), e.pulse("keep")
 	return s
 }
 
@@ -78,6 +92,11 @@ func (s *shards) stays(shard int) bool {
 	defer s.mu.RUnlock()
 	h := s.held[shard]
 	return h != nil && h.leaving == nil
+}
+
+// share is how many shards this node has and keeps.
+func (s *shards) share() int {
+	return len(s.owned(func(_ int, h *holding) bool { return h.leaving == nil }))
 }
 
 // epoch is what to write with what was decided about an endpoint. As long as anything of it is under way the shard stays the one it was
@@ -102,13 +121,14 @@ func (s *shards) sending(endpoint string) (context.Context, int64) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	h := s.held[s.cluster.Ownership.ShardOf(endpoint)]
-	if h == nil || h.leaving != nil || !time.Now().Before(h.until) {
+	if h == nil || h.leaving != nil || !s.now().before(h.until) {
 		return nil, 0
 	}
 	return h.alive, h.epoch
 }
 
-// guard cancels attempts in shards whose lease is over, until the engine is over. It asks nobody, so nothing keeps it from doing that in time.
+// guard cancels attempts in shards whose lease is over, and in all while a loop stands still, until the engine is over. It asks nobody, so
+// nothing keeps it from doing that in time.
 func (s *shards) guard() {
 	tick := time.NewTicker(leaseMargin / 10)
 	defer tick.Stop()
@@ -118,23 +138,38 @@ func (s *shards) guard() {
 		case <-s.e.over:
 			return
 		}
-		s.mu.RLock()
+		stalled, held := s.stalledLoop(), 0
+		s.mu.Lock()
+		was := s.stalled
+		s.stalled = stalled
 		for _, h := range s.held {
-			if !time.Now().Before(h.until) {
+			if stalled != "" {
+				h.until = moment{}
+			}
+			if !s.now().before(h.until) {
 				h.cut()
 			}
+			held++
 		}
-		s.mu.RUnlock()
+		s.mu.Unlock()
+		switch {
+		case stalled != "" && was == "":
+			s.e.log.Error("engine loop stands still; shards released until it moves", "loop", stalled, "shards", held)
+		case stalled == "" && was != "":
+			s.e.log.Info("engine loop moves again; shards can be taken", "loop", was)
+		}
 	}
 }
 
 // expire leaves shards whose lease is over.
 func (s *shards) expire() {
 	over := s.owned(func(_ int, h *holding) bool {
-		return h.leaving == nil && (h.alive.Err() != nil || !time.Now().Before(h.until))
+		return h.leaving == nil && (h.alive.Err() != nil || !s.now().before(h.until))
 	})
 	if len(over) > 0 {
-		s.e.log.Error("this node has lost shards: their lease is over", "shards", len(over))
+		if !s.standsStill() { // or guard has said so
+			s.e.log.Error("lease lost; shards released", "shards", len(over))
+		}
 		s.e.metrics.lost.Add(float64(len(over)))
 		s.leave(over)
 	}
@@ -156,8 +191,8 @@ func (s *shards) leave(these []store.Owned) {
 				h.leaving, leaving[o.Shard] = map[string]bool{}, true
 			}
 		}
-		for i := range conf.endpoints {
-			id := conf.endpoints[i].ID
+		for _, ep := range conf.endpoints {
+			id := ep.ID
 			if n := s.cluster.Ownership.ShardOf(id); leaving[n] {
 				s.held[n].leaving[id] = true
 				endpoints = append(endpoints, id)
@@ -170,8 +205,8 @@ func (s *shards) leave(these []store.Owned) {
 	}})
 }
 
-// left takes note that the core has left an endpoint. If neither its shard nor its tenant is being given up, the store has refused what was
-// decided about it: the shard is another node's.
+// left takes note that the core has left an endpoint. If neither its shard nor its tenant is being given up (open), the store has refused what was
+// decided about it in the shard's epoch: the shard is another node's.
 func (s *shards) left(endpoint string, open bool) {
 	n := s.cluster.Ownership.ShardOf(endpoint)
 	s.mu.Lock()
@@ -179,7 +214,7 @@ func (s *shards) left(endpoint string, open bool) {
 	switch h := s.held[n]; {
 	case h == nil:
 	case h.leaving == nil && open:
-		h.until = time.Time{}
+		h.until = moment{}
 	default:
 		delete(h.leaving, endpoint)
 	}

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -13,9 +14,9 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// Telling. What happens to an endpoint is told to its tenant's other enabled endpoints, as ordinary events, which are committed in the
-// transaction of what they tell of: both are durable or neither, so nothing is told twice and nothing is forgotten, whatever answer gets
-// lost. The ids of these events are computed from what they are about, which makes a repetition the same event once more.
+// Operational events. A tenant's other enabled endpoints get ordinary events about an endpoint that fails, is
+// disabled, or recovers. Each is committed in the transaction of the change that it is about: both are durable
+// or neither. Its id is computed from that change, so a repeated commit is the same event once more.
 //
 // Events about an endpoint cause no others: two endpoints that both fail do not keep telling each other.
 
@@ -62,50 +63,149 @@ func (c *configuration) event(kind string, at time.Time, n notice, about string)
 	return store.Incoming{Event: ev, Targets: targets}, len(targets) > 0
 }
 
-// audience says whether there is anybody who could be told of an endpoint.
-func (c *configuration) audience(ep *grapnel.Endpoint) bool {
-	others := c.enabled[ep.Tenant]
-	if ep.Status == grapnel.EndpointEnabled && ep.DeletedAt.IsZero() {
-		others--
+// operational are the types of operational events that outcomes cause.
+var operational = [...]string{grapnel.EventDeliveryFailed, grapnel.EventEndpointFailing, grapnel.EventEndpointRecovered}
+
+// audience is who in a tenant subscribes to each of the types in operational. Two endpoints are enough to know
+// whether there is one besides the endpoint that an event is about.
+type audience [len(operational)]struct{ one, another string }
+
+// audiences finds the audience of every tenant that has one. It looks at subscriptions only: what a filter
+// says of an event is found when there is one.
+func audiences(endpoints []*placed) map[string]*audience {
+	all := map[string]*audience{}
+	for _, ep := range endpoints {
+		if ep.Status != grapnel.EndpointEnabled || !ep.DeletedAt.IsZero() || ep.Source != "" {
+			continue
+		}
+		for n, kind := range operational {
+			subscribes := func(pattern string) bool { return grapnel.MatchType(pattern, kind) }
+			if len(ep.EventTypes) > 0 && !slices.ContainsFunc(ep.EventTypes, subscribes) {
+				continue
+			}
+			a := all[ep.Tenant]
+			if a == nil {
+				a = &audience{}
+				all[ep.Tenant] = a
+			}
+			if a[n].one == "" {
+				a[n].one = ep.ID
+			} else {
+				a[n].another = ep.ID
+			}
+		}
 	}
-	return others > 0
+	return all
 }
 
-// tell makes a change's news into events; nil: there is nothing to tell, or nobody. The change itself does not say of which event it is,
-// so the delivery is read, which is done for nothing but news.
-func (e *Engine) tell(conf *configuration, ch *core.Change) (*store.Batch, error) {
+// wanted says whether another endpoint of the tenant, or a queue, subscribes to any of the news about one.
+func (c *configuration) wanted(ep *grapnel.Endpoint, all []core.News) bool {
+	a := c.routes.audiences()[ep.Tenant]
+	if a == nil {
+		return false
+	}
+	for i := range all {
+		n := slices.Index(operational[:], all[i].Type)
+		if n >= 0 && (a[n].another != "" || a[n].one != "" && a[n].one != ep.ID) {
+			return true
+		}
+	}
+	return false
+}
+
+// nameless says whether a change causes operational events and its event has to be read to name it there.
+func (e *Engine) nameless(conf *configuration, ch *core.Change) bool {
+	if len(ch.News) == 0 || ch.Subject.ID != "" || ch.Subject.Event == 0 {
+		return false
+	}
 	ep := conf.at(ch.Endpoint)
-	if ep == nil || !conf.audience(ep) {
-		return nil, nil
+	return ep != nil && conf.wanted(ep, ch.News)
+}
+
+// name reads the events of changes that have none. An event that cannot be read keeps no outcome from being
+// recorded: after some tries its operational event goes without naming it.
+func (e *Engine) name(page []core.Change) {
+	for try := 1; ; try++ {
+		err := e.readNames(page)
+		if err == nil {
+			break
+		}
+		if try == e.bounds.Recorder.Tries {
+			e.log.Error("reading events failed; operational events will not name them", "changes", len(page), "err", err)
+			break
+		}
+		e.wait(pause(try))
 	}
-	d, err := e.store.Delivery(context.Background(), store.Everyone(), ch.Delivery)
-	switch {
-	case grapnel.CodeOf(err) == grapnel.CodeNotFound:
-		return nil, nil // then the change will not apply either
-	case err != nil:
-		return nil, err
-	case grapnel.Operational(d.Type):
-		return nil, nil
+	for i := range page {
+		page[i].Subject.Event = 0 // this was tried
 	}
-	attempts := d.AttemptsMade
+}
+
+// readNames looks for events in memory, then in the store, all of them at once. Of an event whose payload is
+// damaged the store still knows what its delivery was of.
+func (e *Engine) readNames(page []core.Change) error {
+	var seqs []int64
+	var of []int
+	for i := range page {
+		s := &page[i].Subject
+		if s.ID != "" || s.Event == 0 {
+			continue
+		}
+		if ev := e.events.get(s.Event); ev != nil {
+			s.Named = core.Named{ID: ev.ID, Type: ev.Type, Key: ev.Key}
+			continue
+		}
+		seqs, of = append(seqs, s.Event), append(of, i)
+	}
+	if len(seqs) == 0 {
+		return nil
+	}
+	events, err := e.store.Events(context.Background(), seqs)
+	if err != nil {
+		return err
+	}
+	for n, ev := range events {
+		s := &page[of[n]].Subject
+		if ev != nil {
+			s.Named = core.Named{ID: ev.ID, Type: ev.Type, Key: ev.Key}
+			continue
+		}
+		d, err := e.store.Delivery(context.Background(), store.Everyone(), page[of[n]].Delivery)
+		switch {
+		case err == nil:
+			s.Named = core.Named{ID: d.EventID, Type: d.Type, Key: d.Key}
+		case grapnel.CodeOf(err) != grapnel.CodeNotFound: // else the change will not apply either
+			return err
+		}
+	}
+	return nil
+}
+
+// tell makes a change's news into events; nil: there is no news, or no endpoint wants it.
+func (c *configuration) tell(ch *core.Change) *store.Batch {
+	ep := c.at(ch.Endpoint)
+	if ep == nil || !c.wanted(ep, ch.News) || grapnel.Operational(ch.Subject.Type) {
+		return nil
+	}
+	attempts := ch.Subject.Attempts
 	if ch.Attempt != nil {
 		attempts = ch.Attempt.Number
 	}
-	told := &store.Batch{Config: conf.version}
+	told := &store.Batch{Config: c.version}
 	for _, news := range ch.News {
 		n := notice{EndpointID: ep.ID, Tenant: ep.Tenant, Reason: news.Reason, Percent: news.Percent}
 		if news.Type == grapnel.EventDeliveryFailed {
-			n.loss = &loss{DeliveryID: d.ID(), EventID: d.EventID, EventType: d.Type, Key: d.Key, Attempts: attempts,
-				ReasonCode: ch.ReasonCode, Blocked: news.Blocked}
+			n.loss = &loss{DeliveryID: grapnel.DeliveryID(ch.Subject.CreatedAt, ch.Delivery), EventID: ch.Subject.ID, EventType: ch.Subject.Type,
+				Key: ch.Subject.Key, Attempts: attempts, ReasonCode: ch.ReasonCode, Blocked: news.Blocked}
 		}
-		if in, wanted := conf.event(news.Type, ch.At, n, fmt.Sprint(d.Seq, " ", news.Percent)); wanted {
+		if in, wanted := c.event(news.Type, ch.At, n, fmt.Sprint(ch.Delivery, " ", news.Percent)); wanted {
 			told.Events = append(told.Events, in)
 		}
 	}
 	if len(told.Events) == 0 {
-		return nil, nil
+		return nil
 	}
-	return told, nil
+	return told
 }
 
 // tellStatus makes an event of a change that disables an endpoint or ends that; nil: it does neither, or nobody wants to know.

@@ -214,7 +214,7 @@ func TestTellingSurvivesLostAnswers(t *testing.T) {
 			case well:
 			case method == "Record" && n%3 == 0:
 				return memory.Fault{Err: errors.New("the answer is lost"), Applied: true}
-			case method == "Record" && n%3 == 1, method == "Delivery" && n%9 == 0:
+			case method == "Record" && n%3 == 1, method == "Events" && n%9 == 0:
 				return memory.Fault{Err: errors.New("no")}
 			}
 			return memory.Fault{}
@@ -235,8 +235,8 @@ func TestTellingSurvivesLostAnswers(t *testing.T) {
 		time.Sleep(time.Hour)
 		mu.Lock()
 		well = true // from here on for the questions of the test
-		if calls["Record"] < 20 || calls["Delivery"] < n {
-			t.Errorf("only %v calls", calls)
+		if calls["Record"] < 20 || calls["Events"] < 9 || calls["Delivery"] > 0 {
+			t.Errorf("%v calls", calls)
 		}
 		mu.Unlock()
 		b.knows("w", map[string]int{"delivery_failed": n})
@@ -252,29 +252,151 @@ func TestTellingSurvivesLostAnswers(t *testing.T) {
 	})
 }
 
-// TestNewsThatCannotBeReadDoesNotStopOutcomes: with no hope to find out what to tell, the outcome alone is recorded.
-func TestNewsThatCannotBeReadDoesNotStopOutcomes(t *testing.T) {
+// bookish counts the reads of events and deliveries.
+type bookish struct {
+	store.Store
+	mu            sync.Mutex
+	events, named int // calls of Events; events read together with others
+	pages         int // calls of Events for more than one
+	deliveries    int
+	broken        bool
+}
+
+func (s *bookish) Events(ctx context.Context, seqs []int64) ([]*grapnel.Event, error) {
+	s.mu.Lock()
+	s.events++
+	if len(seqs) > 1 {
+		s.pages++
+		s.named += len(seqs)
+	}
+	broken := s.broken
+	s.mu.Unlock()
+	if broken {
+		return nil, errors.New("this row is damaged")
+	}
+	time.Sleep(5 * time.Millisecond) // while one read lasts, others can gather
+	return s.Store.Events(ctx, seqs)
+}
+
+func (s *bookish) Delivery(ctx context.Context, scope store.Scope, seq int64) (*grapnel.Delivery, error) {
+	s.mu.Lock()
+	s.deliveries++
+	s.mu.Unlock()
+	return s.Store.Delivery(ctx, scope, seq)
+}
+
+// TestDeadLettersAreToldWithoutReading: the engine knows the event when an attempt ends, whoever wants the news.
+func TestDeadLettersAreToldWithoutReading(t *testing.T) {
+	for name, c := range map[string]struct {
+		wants string
+		told  int
+	}{"something else": {"something.else", 0}, "the news": {"webhook_endpoint.*", 300}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &bookish{Store: memory.New()}
+				b := newBench(t, s)
+				defer b.close()
+				b.endpoint("ep", &receiver{then: status(422)}, brief(t))
+				b.watcher("w", func(ep *grapnel.Endpoint) { ep.EventTypes = []string{c.wants} })
+				b.publish("", 300)
+				time.Sleep(time.Hour)
+				s.mu.Lock()
+				if s.events+s.deliveries > 0 {
+					t.Errorf("%d reads of events, %d of deliveries", s.events, s.deliveries)
+				}
+				s.mu.Unlock()
+				if got := b.kinds("w")["delivery_failed"]; got != c.told {
+					t.Errorf("told of %d", got)
+				}
+			})
+		})
+	}
+}
+
+// outlives is a policy under which what waits behind an open circuit ends after an hour.
+func outlives(t *testing.T) func(*grapnel.Endpoint) {
+	p := parsed(t, `{"jitter":0,"schedule":{"mode":"since_previous","delays":["0s","10m"],"tail":"repeat"},"max_age":"1h","disable":{"after":"0s","consecutive":0}}`)
+	return func(ep *grapnel.Endpoint) { ep.PolicyName, ep.Policy, ep.MaxConcurrency = "", p, 1 }
+}
+
+// TestWhatExpiresIsNamedByThePage: of deliveries that end without an attempt after a restart, no event is in
+// memory. They are read together, if anybody wants to know.
+func TestWhatExpiresIsNamedByThePage(t *testing.T) {
+	const n = 100
+	for _, wants := range []string{"something.else", "webhook_endpoint.*"} {
+		t.Run(wants, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &bookish{Store: memory.New()}
+				b := newBench(t, s)
+				defer b.close()
+				r := &receiver{then: status(500)}
+				b.endpoint("ep", r, outlives(t))
+				b.watcher("w", func(ep *grapnel.Endpoint) { ep.EventTypes = []string{wants} })
+				b.publish("", 10)
+				time.Sleep(50 * time.Minute) // probes are rare by now
+				b.publish("", n-10)
+				b.halt()
+				b.start(core.Options{})
+				time.Sleep(3 * time.Hour)
+				s.mu.Lock()
+				events, named, pages, deliveries := s.events, s.named, s.pages, s.deliveries
+				s.mu.Unlock()
+				told := b.told("w")
+				if wants == "something.else" {
+					if named > 0 || deliveries > 0 || len(told) > 0 {
+						t.Errorf("%d events were named, %d deliveries read, told %v", named, deliveries, told)
+					}
+					return
+				}
+				// An attempt after the restart reads its event as well.
+				if named < n/2 || pages > 4 || events-pages > len(r.log())+4 || deliveries > 0 {
+					t.Errorf("%d reads of events, %d for %d together, %d of deliveries", events, pages, named, deliveries)
+				}
+				about := map[any]bool{}
+				for _, one := range told {
+					if one.kind == grapnel.EventDeliveryFailed {
+						about[one.data["event_id"]] = true
+						if one.data["event_type"] != "test.event" {
+							t.Errorf("%v", one.data)
+						}
+					}
+				}
+				if len(about) != n {
+					t.Errorf("told of %d", len(about))
+				}
+			})
+		})
+	}
+}
+
+// TestEventsThatCannotBeReadDoNotStopOutcomes: what happened is told without naming the event.
+func TestEventsThatCannotBeReadDoNotStopOutcomes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var broken sync.Map
-		b := newBench(t, &memory.Faulty{Store: memory.New(), Injure: func(method string) memory.Fault {
-			if _, is := broken.Load(method); is {
-				return memory.Fault{Err: errors.New("this row is damaged")}
-			}
-			return memory.Fault{}
-		}})
+		s := &bookish{Store: memory.New()}
+		b := newBench(t, s)
 		defer b.close()
-		b.endpoint("ep", &receiver{then: status(422)}, brief(t))
+		b.endpoint("ep", &receiver{then: status(500)}, outlives(t))
 		b.watcher("w", nil)
-		broken.Store("Delivery", true)
-		b.publish("k", 1)
-		time.Sleep(10 * time.Minute)
-		broken.Delete("Delivery")
-		if d := b.only("ep"); d.Status != grapnel.Failed {
-			t.Errorf("it is %s", d.Status)
+		b.publish("", 30)
+		time.Sleep(time.Second)
+		b.halt()
+		b.start(core.Options{})
+		s.mu.Lock()
+		s.broken = true
+		s.mu.Unlock()
+		time.Sleep(3 * time.Hour)
+		s.mu.Lock()
+		s.broken = false
+		s.mu.Unlock()
+		ended := 0
+		for _, d := range b.deliveries("ep") {
+			if d.Status == grapnel.Failed {
+				ended++
+			}
 		}
-		b.publish("k", 1)
-		time.Sleep(time.Minute)
-		b.knows("w", map[string]int{"delivery_failed": 1})
+		if told := b.kinds("w")["delivery_failed"]; ended < 20 || told < ended {
+			t.Errorf("%d ended, told of %d", ended, told)
+		}
 	})
 }
 

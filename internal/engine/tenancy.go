@@ -23,9 +23,6 @@ func (c *configuration) open(tenant string) bool {
 
 // setTenancies takes in what is known of tenants.
 func (c *configuration) setTenancies(all []grapnel.Tenancy) {
-	if len(all) == 0 {
-		return
-	}
 	c.tenancies = make(map[string]grapnel.Tenancy, len(all))
 	for _, t := range all {
 		c.tenancies[t.Tenant] = t
@@ -91,8 +88,8 @@ func (e *Engine) close(ctx context.Context, conf *configuration, closed map[stri
 		return nil
 	}
 	return e.await(ctx, input{ask: func(*core.Core, time.Time) {
-		for i := range conf.endpoints {
-			if ep := &conf.endpoints[i]; closed[ep.Tenant] {
+		for _, ep := range conf.endpoints {
+			if closed[ep.Tenant] {
 				e.step(core.Leave{Endpoint: ep.ID})
 			}
 		}
@@ -105,9 +102,9 @@ func (e *Engine) standingsOf(ctx context.Context, conf *configuration, opened ma
 		return nil, nil
 	}
 	var ids []string
-	for i := range conf.endpoints {
-		if opened[conf.endpoints[i].Tenant] {
-			ids = append(ids, conf.endpoints[i].ID)
+	for _, ep := range conf.endpoints {
+		if opened[ep.Tenant] {
+			ids = append(ids, ep.ID)
 		}
 	}
 	if err := e.departed(ctx, ids); err != nil {
@@ -126,7 +123,7 @@ func (e *Engine) standingsOf(ctx context.Context, conf *configuration, opened ma
 
 // readStandings reads what is on record of all endpoints.
 func (e *Engine) readStandings(ctx context.Context) (map[string]store.Standing, error) {
-	all, err := e.store.Standings(ctx)
+	all, err := within(ctx, func() ([]store.Standing, error) { return e.store.Standings(ctx) })
 	standings := make(map[string]store.Standing, len(all))
 	for i := range all {
 		standings[all[i].Endpoint] = all[i]
@@ -153,12 +150,21 @@ func (e *Engine) departed(ctx context.Context, ids []string) error {
 	}
 }
 
+// noteSeal takes note that the store has refused a write of an endpoint because its tenant is sealed. This node may not know that yet: the next
+// round of keep reads it.
+func (e *Engine) noteSeal(endpoint string, sealed bool) {
+	if sealed && e.shards != nil {
+		e.sealed.Store(endpoint, true)
+	}
+}
+
 // left takes note that the core has left an endpoint.
 func (e *Engine) left(endpoint string) {
 	if e.shards != nil {
 		conf := e.config.Load()
 		ep := conf.at(endpoint)
-		e.shards.left(endpoint, ep == nil || conf.open(ep.Tenant))
+		_, sealed := e.sealed.LoadAndDelete(endpoint)
+		e.shards.left(endpoint, !sealed && (ep == nil || conf.open(ep.Tenant)))
 	}
 	e.departures.happened()
 }
@@ -220,8 +226,8 @@ func (e *Engine) Renumbered(delivery int64) []int64 {
 func (e *Engine) Tenants() []string {
 	conf := e.config.Load()
 	there := map[string]bool{}
-	for i := range conf.endpoints {
-		there[conf.endpoints[i].Tenant] = true
+	for _, ep := range conf.endpoints {
+		there[ep.Tenant] = true
 	}
 	for i := range conf.sources {
 		there[conf.sources[i].Tenant] = true
@@ -287,8 +293,8 @@ func (e *Engine) OwnQuiet(ctx context.Context, tenant string) (bool, error) {
 	}
 	quiet := true
 	err := e.await(ctx, input{ask: func(c *core.Core, _ time.Time) {
-		for i := range conf.endpoints {
-			if ep := &conf.endpoints[i]; ep.Tenant == tenant && c.Has(ep.ID) {
+		for _, ep := range conf.endpoints {
+			if ep.Tenant == tenant && c.Has(ep.ID) {
 				quiet = false
 			}
 		}

@@ -47,6 +47,11 @@ func (m *movable) Version(ctx context.Context) (version, newest int64, err error
 	return version + m.extra, newest, err
 }
 
+func (m *movable) Changes(ctx context.Context, _ int64) (d store.ConfigChanges, complete bool, err error) {
+	d.Version, d.Newest, err = m.Version(ctx)
+	return d, false, err
+}
+
 func (m *movable) Append(ctx context.Context, b store.Batch) (store.Accepted, error) {
 	m.mu.Lock()
 	b.Config -= m.extra
@@ -58,7 +63,7 @@ func (m *movable) Record(ctx context.Context, changes []store.Change) ([]store.C
 	if t, known := m.tenancy(); known && t.State.Sealed() {
 		fenced := make([]store.Changed, len(changes))
 		for i := range fenced {
-			fenced[i].Fenced = true
+			fenced[i].Fenced, fenced[i].Sealed = true, true
 		}
 		return fenced, nil
 	}

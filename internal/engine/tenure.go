@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"hash/fnv"
+	"slices"
 	"time"
 
 	"github.com/grapnelhq/grapnel/internal/core"
@@ -16,8 +17,11 @@ func (s *shards) keep() {
 	tick := time.NewTicker(s.cluster.Lease / 15)
 	defer tick.Stop()
 	for {
-		if err := s.round(); err != nil && s.e.sending.Err() == nil {
-			s.e.log.Warn("this node's shards could not be looked after; they will be again", "error", err)
+		s.e.work(s.keeping)
+		err := s.round()
+		s.keeping.rest()
+		if err != nil && s.e.sending.Err() == nil {
+			s.e.log.Warn("looking after shards failed; retrying", "err", err)
 		}
 		s.expire()
 		select {
@@ -39,7 +43,7 @@ func (s *shards) round() error {
 	if err := s.renew(ctx); err != nil {
 		return err
 	}
-	if s.leavesAll() || time.Since(s.looked) >= s.cluster.Lease/8 {
+	if s.leavesAll() || s.now().since(s.looked) >= s.cluster.Lease/8 {
 		if err := s.look(ctx); err != nil {
 			return err
 		}
@@ -48,16 +52,23 @@ func (s *shards) round() error {
 		return err
 	}
 	s.mu.Lock()
-	s.reached = time.Now()
+	s.reached = s.now()
 	s.mu.Unlock()
 	return nil
 }
 
-// leavesAll says whether the node is about to stop.
+// leavesAll says whether the node is to have no shards, because it is about to stop or a loop of it stands still.
 func (s *shards) leavesAll() bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.draining
+	return s.draining || s.stalled != ""
+}
+
+// standsStill says whether a loop does.
+func (s *shards) standsStill() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.stalled != ""
 }
 
 // patience is how long a round may take.
@@ -67,7 +78,7 @@ func (s *shards) patience() time.Duration {
 	least := s.cluster.Lease / 3
 	for _, h := range s.held {
 		if h.alive.Err() == nil {
-			least = min(least, time.Until(h.until))
+			least = min(least, s.now().left(h.until))
 		}
 	}
 	return max(least, time.Millisecond)
@@ -75,8 +86,8 @@ func (s *shards) patience() time.Duration {
 
 // renew makes the leases last.
 func (s *shards) renew(ctx context.Context) error {
-	asked := time.Now()
-	if asked.Sub(s.renewed) < s.renewal() {
+	asked := s.now()
+	if s.standsStill() || asked.since(s.renewed) < s.renewal() {
 		return nil
 	}
 	owned := s.owned(nil)
@@ -97,9 +108,9 @@ func (s *shards) renew(ctx context.Context) error {
 	for n, h := range s.held {
 		switch {
 		case still[n] == h.epoch:
-			h.until = asked.Add(s.cluster.Lease - leaseMargin)
+			h.until = asked.add(s.cluster.Lease - leaseMargin)
 		default:
-			h.until = time.Time{}
+			h.until = moment{}
 		}
 	}
 	return nil
@@ -131,10 +142,33 @@ func (s *shards) look(ctx context.Context) error {
 		return err
 	}
 	s.mu.Lock()
+	before := s.nodes
 	s.nodes, s.there = nodes, there
 	s.mu.Unlock()
-	s.looked = time.Now()
+	s.compare(before, nodes)
+	s.looked = s.now()
 	return nil
+}
+
+// compare logs which other nodes have come and gone between two looks.
+func (s *shards) compare(before, now []store.Node) {
+	among := func(nodes []store.Node, id string) bool {
+		return id == s.cluster.Node.ID || slices.ContainsFunc(nodes, func(n store.Node) bool { return n.ID == id })
+	}
+	for _, n := range now {
+		if !among(before, n.ID) {
+			s.e.log.Info("node joined", "node", n.ID, "address", n.Address)
+		}
+	}
+	for _, n := range before {
+		switch {
+		case among(now, n.ID):
+		case n.Draining:
+			s.e.log.Info("node left", "node", n.ID, "address", n.Address)
+		default:
+			s.e.log.Warn("node lost; its shards are taken when their leases end", "node", n.ID, "address", n.Address)
+		}
+	}
 }
 
 // wanted is the node that is to have a shard: of those that are there and stay, the one whose hash with it is highest. So a node that
@@ -179,6 +213,7 @@ func (s *shards) giveUp(ctx context.Context) error {
 		return err
 	}
 	s.forget(gone)
+	s.e.log.Info("shards released", "released", len(gone), "held", s.share())
 	return nil
 }
 
@@ -190,7 +225,7 @@ func (s *shards) forget(gone []store.Owned) {
 		s.held[o.Shard].cut()
 		delete(s.held, o.Shard)
 	}
-	s.looked = time.Time{} // who has what is different now
+	s.looked = moment{} // who has what is different now
 }
 
 // take takes what is to be this node's and is free.
@@ -210,14 +245,14 @@ func (s *shards) take(ctx context.Context) error {
 	}
 	s.mu.RUnlock()
 	if len(lost) > 0 {
-		s.looked = time.Time{}
+		s.looked = moment{}
 		return s.cluster.Ownership.Release(ctx, me, lost)
 	}
 	if len(free) == 0 {
 		return nil
 	}
-	s.looked = time.Time{}
-	asked := time.Now()
+	s.looked = moment{}
+	asked := s.now()
 	got, err := s.cluster.Ownership.Acquire(ctx, me, free, s.cluster.Lease)
 	if err != nil || len(got) == 0 {
 		return err
@@ -226,7 +261,7 @@ func (s *shards) take(ctx context.Context) error {
 }
 
 // begin tells the core of endpoints that are this node's from now on. What the last owner has written is in the store by now.
-func (s *shards) begin(ctx context.Context, got []store.Owned, asked time.Time) error {
+func (s *shards) begin(ctx context.Context, got []store.Owned, asked moment) error {
 	e := s.e
 	if err := e.CatchUp(ctx); err != nil {
 		return err
@@ -239,7 +274,7 @@ func (s *shards) begin(ctx context.Context, got []store.Owned, asked time.Time) 
 	if err != nil {
 		return err
 	}
-	until := asked.Add(s.cluster.Lease - leaseMargin)
+	until := asked.add(s.cluster.Lease - leaseMargin)
 	err = e.await(context.WithoutCancel(ctx), input{ask: func(*core.Core, time.Time) {
 		mine := map[int]bool{}
 		s.mu.Lock()
@@ -249,17 +284,17 @@ func (s *shards) begin(ctx context.Context, got []store.Owned, asked time.Time) 
 		}
 		s.mu.Unlock()
 		conf := e.config.Load()
-		for i := range conf.endpoints {
-			if ep := &conf.endpoints[i]; mine[s.cluster.Ownership.ShardOf(ep.ID)] && conf.open(ep.Tenant) {
+		for _, ep := range conf.endpoints {
+			if mine[s.cluster.Ownership.ShardOf(ep.ID)] && conf.open(ep.Tenant) {
 				st := standings[ep.ID]
 				e.metrics.stands(&st)
-				e.step(core.Configured{Endpoint: ep, Newest: newest, Standing: st})
+				e.step(core.Configured{Endpoint: &ep.Endpoint, Newest: newest, Standing: st})
 			}
 		}
 	}})
 	if err != nil {
 		return err
 	}
-	e.log.Info("this node has more shards", "more", len(got), "all", len(s.owned(nil)))
+	e.log.Info("shards taken", "taken", len(got), "held", s.share())
 	return nil
 }

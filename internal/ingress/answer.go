@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
 )
 
 // status is what an error of the engine or the store becomes.
@@ -27,6 +28,11 @@ func status(code grapnel.Code) int {
 // refusal is what an error of the engine or the store means for the provider: to come again. Nothing of a cause is told.
 func refusal(err error) Refusal {
 	refused := Refusal{Status: http.StatusInternalServerError, Code: "internal", Detail: "The request could not be kept. Send it again.", Err: err}
+	if errors.Is(err, store.ErrUnknown) {
+		refused.Status, refused.Code, refused.RetryAfter = http.StatusServiceUnavailable, grapnel.CodeUnavailable, time.Second
+		refused.Detail = "The database did not answer, so the request may have been stored or not. Send it again, with the same id."
+		return refused
+	}
 	var e *grapnel.Error
 	if errors.As(err, &e) && status(e.Code) != http.StatusInternalServerError {
 		refused.Status, refused.Code, refused.RetryAfter = status(e.Code), e.Code, max(e.RetryAfter, time.Second)

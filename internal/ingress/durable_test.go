@@ -39,7 +39,7 @@ func openStreet(t testing.TB, kept store.Store) *street {
 	running, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	var done sync.WaitGroup
 	done.Go(func() { e.Run(running) })
-	s := &street{room: New(Options{Engine: e, Store: kept}), engine: e, store: kept}
+	s := &street{room: New(Options{Bounds: under, Engine: e, Store: kept}), engine: e, store: kept}
 	s.close = sync.OnceFunc(func() {
 		stop()
 		done.Wait()
@@ -135,6 +135,28 @@ func TestOnRealStores(t *testing.T) {
 				t.Errorf("kept as %+v, %v", full, err)
 			}
 		})
+	}
+}
+
+// A commit whose answer is lost is 503 for the provider, who sends the request again: it is one event.
+func TestLostAnswer(t *testing.T) {
+	lost := 0
+	kept := &memory.Faulty{Store: memory.New(), Injure: func(method string) memory.Fault {
+		if method != "Append" || lost > 0 {
+			return memory.Fault{}
+		}
+		lost++
+		return memory.Fault{Err: fmt.Errorf("postgres: %w", store.ErrUnknown), Applied: true}
+	}}
+	s := openStreet(t, kept)
+	s.put(t, numbered("src_1"))
+	if first := s.send(t, "src_1", `{"n":1}`, "X-Id", "1"); first.status != http.StatusServiceUnavailable || lost != 1 {
+		t.Errorf("the lost one is answered %d %s", first.status, first.body)
+	}
+	again := s.send(t, "src_1", `{"n":1}`, "X-Id", "1")
+	all, err := s.store.EventList(t.Context(), store.Of("acme"), store.EventQuery{Limit: 10})
+	if err != nil || again.status != http.StatusOK || !again.Duplicate || len(all) != 1 || all[0].ID != again.ID {
+		t.Errorf("then it is answered %d %s, and there are %d events: %v", again.status, again.body, len(all), err)
 	}
 }
 

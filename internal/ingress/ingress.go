@@ -43,6 +43,7 @@ type Shelf interface {
 
 // Options say what the room works with.
 type Options struct {
+	Bounds Bounds // inside this room; zero: their defaults
 	Engine Engine
 	Store  Shelf
 

@@ -58,13 +58,10 @@ func names(places []place) string {
 	return strings.Join(all, ", else ")
 }
 
-// maxFound is how long something found may be; what is longer is not what was meant.
-const maxFound = 1 << 10
-
 // find returns what is in the first of the places where something is.
 func (in *incoming) find(places []place) string {
 	for _, p := range places {
-		if text := in.at(p); text != "" && len(text) <= maxFound {
+		if text := in.at(p); text != "" && len(text) <= in.source.bounds.Found {
 			return text
 		}
 	}

@@ -11,23 +11,8 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// Limits of a request's header. The server that reads it has its own, which are wider.
-const (
-	maxHeaderLines = 100
-	maxHeaderBytes = 32 << 10
-)
-
-// firstRead is how much memory an announced length gets before anything of it has come.
-const firstRead = 64 << 10
-
-// What is still read of a body that is too large, so that a provider who writes all of it before reading anything gets the answer.
-const (
-	discardLimit = 16 << 20
-	discardTime  = 5 * time.Second
-)
-
 // look refuses what can be refused before anything is read.
-func look(r *http.Request) *Refusal {
+func (b *Bounds) look(r *http.Request) *Refusal {
 	lines, size := 0, 0
 	for name, values := range r.Header {
 		for _, value := range values {
@@ -35,7 +20,7 @@ func look(r *http.Request) *Refusal {
 			size += len(name) + len(value)
 		}
 	}
-	if lines > maxHeaderLines || size > maxHeaderBytes {
+	if lines > b.HeaderLines || int64(size) > b.HeaderBytes {
 		return &Refusal{Status: http.StatusRequestHeaderFieldsTooLarge, Code: CodeHeaders, Detail: "The request's header is too large."}
 	}
 	for _, coding := range r.Header["Content-Encoding"] {
@@ -53,10 +38,10 @@ func look(r *http.Request) *Refusal {
 const maxContentType = 256
 
 // receive reads the body within a limit and a time.
-func receive(w http.ResponseWriter, r *http.Request, limit int64, within time.Duration) ([]byte, *Refusal) {
+func (b *Bounds) receive(w http.ResponseWriter, r *http.Request, limit int64, within time.Duration) ([]byte, *Refusal) {
 	control := http.NewResponseController(w)
 	if r.ContentLength > limit {
-		return nil, tooLarge(control, r.Body, limit)
+		return nil, b.tooLarge(control, r.Body, limit)
 	}
 	// A socket's deadline is real time, whatever clock the room has. A connection without one is read without.
 	_ = control.SetReadDeadline(time.Now().Add(within))
@@ -64,13 +49,13 @@ func receive(w http.ResponseWriter, r *http.Request, limit int64, within time.Du
 	if r.ContentLength < 0 { // else it ends by itself
 		reader = http.MaxBytesReader(w, r.Body, limit)
 	}
-	body, err := readAll(reader, r.ContentLength)
+	body, err := readAll(reader, r.ContentLength, b.FirstRead)
 	var over *http.MaxBytesError
 	switch {
 	case err == nil:
 		return body, nil
 	case errors.As(err, &over):
-		return nil, tooLarge(control, r.Body, limit)
+		return nil, b.tooLarge(control, r.Body, limit)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, &Refusal{Status: http.StatusRequestTimeout, Code: CodeSlow, Detail: "The body did not come in time."}
 	default:
@@ -78,24 +63,24 @@ func receive(w http.ResponseWriter, r *http.Request, limit int64, within time.Du
 	}
 }
 
-func tooLarge(control *http.ResponseController, body io.Reader, limit int64) *Refusal {
-	_ = control.SetReadDeadline(time.Now().Add(discardTime)) // a provider that is slower does without the answer
-	_, _ = io.CopyN(io.Discard, body, discardLimit)
+func (b *Bounds) tooLarge(control *http.ResponseController, body io.Reader, limit int64) *Refusal {
+	_ = control.SetReadDeadline(time.Now().Add(b.DiscardTime)) // a provider that is slower does without the answer
+	_, _ = io.CopyN(io.Discard, body, b.Discard)
 	return &Refusal{Status: http.StatusRequestEntityTooLarge, Code: grapnel.CodeTooLarge,
 		Detail: grapnel.Errorf(grapnel.CodeTooLarge, "The body is larger than %d bytes.", limit).Detail}
 }
 
-// readAll reads into a buffer of its own: the event keeps it. What is only announced is not believed beyond firstRead.
-func readAll(r io.Reader, announced int64) ([]byte, error) {
+// readAll reads into a buffer of its own: the event keeps it. What is only announced is not believed beyond first.
+func readAll(r io.Reader, announced, first int64) ([]byte, error) {
 	if announced < 0 {
 		return io.ReadAll(r)
 	}
-	if announced <= firstRead {
+	if announced <= first {
 		body := make([]byte, announced)
 		_, err := io.ReadFull(r, body)
 		return body, err
 	}
-	body := make([]byte, 0, firstRead)
+	body := make([]byte, 0, first)
 	for int64(len(body)) < announced {
 		if len(body) == cap(body) {
 			grown := make([]byte, len(body), min(int64(2*cap(body)), announced))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/bounds"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -36,6 +37,7 @@ func New(o Options) *Room {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	o.Bounds = bounds.Fill(o.Bounds)
 	o.MaxBody = cmp.Or(o.MaxBody, DefaultMaxBody)
 	o.MaxAtOnce = cmp.Or(o.MaxAtOnce, DefaultMaxAtOnce)
 	o.MaxBuffered = cmp.Or(o.MaxBuffered, DefaultMaxBuffered)
@@ -44,19 +46,6 @@ func New(o Options) *Room {
 	room.metrics = newMetrics(room)
 	return room
 }
-
-// Requests that nobody vouches for are kept at this pace and no faster: whoever can reach a source could fill the disk with them.
-const (
-	asidesPerSecond = 10
-	asidesAtOnce    = 1000
-)
-
-// How long a provider is asked to wait.
-const (
-	waitBusy   = time.Second
-	waitPaused = time.Minute
-	waitFault  = time.Minute
-)
 
 // Take answers one request for a source. Whoever routes has made sure that the method is POST.
 func (room *Room) Take(w http.ResponseWriter, r *http.Request, id string) {
@@ -67,15 +56,15 @@ func (room *Room) Take(w http.ResponseWriter, r *http.Request, id string) {
 	}
 	if s.Paused {
 		room.refuse(w, r, s, paused, Refusal{Status: http.StatusServiceUnavailable, Code: grapnel.CodeUnavailable,
-			Detail: "The source is paused.", RetryAfter: waitPaused})
+			Detail: "The source is paused.", RetryAfter: room.o.Bounds.WaitPaused})
 		return
 	}
 	if s.fault != nil {
 		room.refuse(w, r, s, failed, Refusal{Status: http.StatusServiceUnavailable, Code: grapnel.CodeUnavailable,
-			Detail: "The source's settings cannot be used.", RetryAfter: waitFault, Err: s.fault})
+			Detail: "The source's settings cannot be used.", RetryAfter: room.o.Bounds.WaitFault, Err: s.fault})
 		return
 	}
-	if refused := look(r); refused != nil {
+	if refused := room.o.Bounds.look(r); refused != nil {
 		room.refuse(w, r, s, unfit, *refused)
 		return
 	}
@@ -89,7 +78,7 @@ func (room *Room) Take(w http.ResponseWriter, r *http.Request, id string) {
 	}
 	if !room.enter(s, bytes) {
 		room.refuse(w, r, s, busy, Refusal{Status: http.StatusServiceUnavailable, Code: grapnel.CodeOverloaded,
-			Detail: "Too many requests are on their way.", RetryAfter: waitBusy})
+			Detail: "Too many requests are on their way.", RetryAfter: room.o.Bounds.WaitBusy})
 		return
 	}
 	defer room.leave(s, bytes)
@@ -98,7 +87,7 @@ func (room *Room) Take(w http.ResponseWriter, r *http.Request, id string) {
 
 // take reads a request and decides what becomes of it.
 func (room *Room) take(w http.ResponseWriter, r *http.Request, s *source, limit int64) {
-	body, refused := receive(w, r, limit, room.o.BodyTimeout)
+	body, refused := room.o.Bounds.receive(w, r, limit, room.o.BodyTimeout)
 	if refused != nil {
 		room.refuse(w, r, s, unread, *refused)
 		return
@@ -155,6 +144,7 @@ func (room *Room) publish(w http.ResponseWriter, in *incoming) {
 
 // unverified refuses a request or, if the source wants to see such, keeps it where nobody gets it.
 func (room *Room) unverified(w http.ResponseWriter, in *incoming) {
+	room.logUnverified(in)
 	if in.source.OnUnverified != grapnel.Quarantine {
 		if in.source.row.proof == byBasic {
 			w.Header().Set("Www-Authenticate", `Basic realm="webhooks"`)
@@ -175,6 +165,21 @@ func (room *Room) unverified(w http.ResponseWriter, in *incoming) {
 	}
 	room.metrics.count(in.source, quarantined)
 	taken(w, http.StatusAccepted, aside.ID, isQuarantined)
+}
+
+// logUnverified says that a source gets requests that cannot be verified: a secret was rotated at the provider and not here, or
+// somebody tries. Whoever can reach a source can send any number of them, so not each is a line.
+func (room *Room) logUnverified(in *incoming) {
+	requests, due := in.source.meter.unverified.add(in.now, room.o.Bounds.TallyEvery)
+	if !due {
+		return
+	}
+	message := "requests not verified; refused"
+	if in.source.OnUnverified == grapnel.Quarantine {
+		message = "requests not verified; quarantined"
+	}
+	room.o.Log.LogAttrs(in.r.Context(), slog.LevelInfo, message, slog.String("source", in.source.ID), slog.String("tenant", in.source.Tenant),
+		slog.Int("requests", requests), slog.String("reason", in.complaint()))
 }
 
 // aside is a request that is kept and is no event.
@@ -210,7 +215,7 @@ func (room *Room) source(id string) *source {
 			return before
 		}
 		// Of two requests that meet a new revision one makes it ready for both: what goes on at a source is counted in one place.
-		s := prepare(now, before)
+		s := prepare(now, before, &room.o.Bounds)
 		if before == nil {
 			if _, late := room.sources.LoadOrStore(id, s); !late {
 				return s

@@ -71,7 +71,7 @@ func TestLimitsOfRequests(t *testing.T) {
 		"gzip":                 {request("POST", "/in/src_1", "x", "Content-Encoding", "gzip"), 415},
 		"two encodings":        {request("POST", "/in/src_1", "x", "Content-Encoding", "identity", "Content-Encoding", "br"), 415},
 		"a long content type":  {request("POST", "/in/src_1", "x", "Content-Type", "text/"+strings.Repeat("x", 300)), 415},
-		"a long header":        {request("POST", "/in/src_1", "x", "X-Long", strings.Repeat("x", maxHeaderBytes)), 431},
+		"a long header":        {request("POST", "/in/src_1", "x", "X-Long", strings.Repeat("x", int(ample.HeaderBytes))), 431},
 		"many headers":         {many(), 431},
 		"no body":              {request("POST", "/in/src_1", ""), 202},
 	} {
@@ -97,7 +97,7 @@ func chunked(body string) *http.Request {
 
 func many() *http.Request {
 	r := request("POST", "/in/src_1", "x")
-	for i := range maxHeaderLines + 1 {
+	for i := range ample.HeaderLines + 1 {
 		r.Header.Set(fmt.Sprint("X-", i), "1")
 	}
 	return r
@@ -315,6 +315,7 @@ func TestWhatCannotBeKeptIsNotTaken(t *testing.T) {
 		later  string
 	}{
 		"a store that fails": {errors.New("the disk is on fire at /var/lib"), 500, ""},
+		"a lost answer":      {fmt.Errorf("postgres at /var/lib: %w", store.ErrUnknown), 503, "1"},
 		"overload":           {&grapnel.Error{Code: grapnel.CodeOverloaded, Detail: "too much to do", RetryAfter: 2500 * time.Millisecond}, 503, "3"},
 		"too much waiting":   {&grapnel.Error{Code: grapnel.CodeQuota, RetryAfter: time.Second}, 429, "1"},
 		"a full disk":        {&grapnel.Error{Code: grapnel.CodeStorageFull}, 507, "1"},
@@ -639,6 +640,7 @@ func TestGreetings(t *testing.T) {
 func TestQuarantineCannotFillTheDisk(t *testing.T) {
 	w := newWorld(t)
 	w.source(grapnel.Verify{Scheme: "api_key", Secrets: secrets("right")}, func(s *grapnel.Source) { s.OnUnverified = grapnel.Quarantine })
+	asidesAtOnce := w.room.o.Bounds.AsideBurst
 	for i := range asidesAtOnce + 50 {
 		if i == asidesAtOnce {
 			w.source(w.sources["src_1"].Verify, func(s *grapnel.Source) { s.OnUnverified, s.Description = grapnel.Quarantine, "another revision" })

@@ -9,6 +9,7 @@ import (
 	"net/textproto"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 // revision makes another one.
 type source struct {
 	grapnel.Source
+	bounds    *Bounds
 	row       *row
 	header    string // where the signature or token is, canonical
 	prefix    string
@@ -42,17 +44,38 @@ type source struct {
 
 // meter is what goes on at a source, whatever its revision.
 type meter struct {
-	busy  load    // requests that are read or committed now
-	aside *bucket // of requests that are kept although nobody vouches for them
+	busy       load    // requests that are read or committed now
+	aside      *bucket // of requests that are kept although nobody vouches for them
+	unverified tally   // requests that could not be verified
+}
+
+// tally counts what is logged in part: the first at once, then a line for each period at most, with the
+// count since the line before. What comes after the last line is counted in the metrics alone.
+type tally struct {
+	mu    sync.Mutex
+	said  time.Time // when the last line was; zero: there was none
+	count int       // since then
+}
+
+// add counts one, and says whether a line is due and about how many. A clock that was set back makes a line due.
+func (t *tally) add(now time.Time, every time.Duration) (count int, due bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.count++
+	if since := now.Sub(t.said); !t.said.IsZero() && since >= 0 && since < every {
+		return 0, false
+	}
+	count, t.count, t.said = t.count, 0, now
+	return count, true
 }
 
 // prepare makes a source ready. before is the one of another revision, or nil.
-func prepare(src grapnel.Source, before *source) *source {
-	s := &source{Source: src, row: find(src.Verify.Scheme)}
+func prepare(src grapnel.Source, before *source, b *Bounds) *source {
+	s := &source{Source: src, bounds: b, row: find(src.Verify.Scheme)}
 	if before != nil {
 		s.meter = before.meter
 	} else {
-		s.meter = &meter{aside: newBucket(&grapnel.RateLimit{PerSecond: asidesPerSecond, Burst: asidesAtOnce})}
+		s.meter = &meter{aside: newBucket(&grapnel.RateLimit{PerSecond: float64(b.AsideRate), Burst: b.AsideBurst})}
 	}
 	if before != nil && sameLimit(src.RateLimit, before.RateLimit) {
 		s.limit = before.limit

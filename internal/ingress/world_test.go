@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/bounds"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -34,12 +35,18 @@ type world struct {
 	err     error // what Publish and SetAside say
 }
 
+// ample are the bounds that a server has, under are those of the rooms that are made now; see TestTinyBounds.
+var (
+	ample = bounds.Fill(Bounds{})
+	under = ample
+)
+
 func newWorld(t *testing.T, options ...func(*Options)) *world {
 	t.Helper()
 	w := &world{T: t, now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), sources: map[string]grapnel.Source{},
 		known: map[string]*store.Known{}, firsts: map[string]string{}}
 	seed := rand.NewChaCha8([32]byte{1})
-	o := Options{Engine: w, Store: w, Now: func() time.Time { return w.now }, Random: locked{&w.mu, seed},
+	o := Options{Bounds: under, Engine: w, Store: w, Now: func() time.Time { return w.now }, Random: locked{&w.mu, seed},
 		Problem: func(rw http.ResponseWriter, r *http.Request, refused Refusal) {
 			w.mu.Lock()
 			w.refused = append(w.refused, refused)

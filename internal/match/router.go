@@ -38,16 +38,19 @@ type entry struct {
 // A filter that does not compile, which can only be one that an older version accepted, is reported as an error. The
 // router is complete even so: that endpoint matches nothing, and Explain says why.
 func NewRouter(endpoints []grapnel.Endpoint) (*Router, error) {
-	return (&Router{}).Next(endpoints)
+	all := make([]*grapnel.Endpoint, len(endpoints))
+	for i := range endpoints {
+		all[i] = &endpoints[i]
+	}
+	return (&Router{}).Next(all)
 }
 
 // Next prepares a changed set of endpoints. It takes over the filters that this router has compiled already, because
 // compiling the filters of ten thousand endpoints for every change of one of them would take seconds.
-func (r *Router) Next(endpoints []grapnel.Endpoint) (*Router, error) {
+func (r *Router) Next(endpoints []*grapnel.Endpoint) (*Router, error) {
 	next := &Router{tenants: map[string]*table{}, filters: map[string]*Filter{}}
 	var broken []error
-	for _, i := range byID(endpoints) {
-		ep := &endpoints[i]
+	for _, ep := range byID(endpoints) {
 		e := entry{endpoint: ep}
 		if ep.Filter != "" {
 			e.filter, e.broken = next.compiled(ep.Filter, r)
@@ -61,14 +64,14 @@ func (r *Router) Next(endpoints []grapnel.Endpoint) (*Router, error) {
 }
 
 // byID lists the endpoints that are not deleted, in the order of their ids.
-func byID(endpoints []grapnel.Endpoint) []int {
-	order := make([]int, 0, len(endpoints))
-	for i := range endpoints {
-		if endpoints[i].DeletedAt.IsZero() {
-			order = append(order, i)
+func byID(endpoints []*grapnel.Endpoint) []*grapnel.Endpoint {
+	order := make([]*grapnel.Endpoint, 0, len(endpoints))
+	for _, ep := range endpoints {
+		if ep.DeletedAt.IsZero() {
+			order = append(order, ep)
 		}
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return strings.Compare(endpoints[a].ID, endpoints[b].ID) })
+	slices.SortStableFunc(order, func(a, b *grapnel.Endpoint) int { return strings.Compare(a.ID, b.ID) })
 	return order
 }
 

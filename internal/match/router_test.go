@@ -137,7 +137,8 @@ func TestABrokenFilterStopsOnlyItsOwnEndpoint(t *testing.T) {
 func TestNextTakesOverWhatIsCompiled(t *testing.T) {
 	const filter = `event.data.amount > 1`
 	first := router(t, endpoint("acme", "ep_1", filter), endpoint("other", "ep_2", filter))
-	second, err := first.Next([]grapnel.Endpoint{endpoint("acme", "ep_1", filter), endpoint("acme", "ep_3", `true`)})
+	one, three := endpoint("acme", "ep_1", filter), endpoint("acme", "ep_3", `true`)
+	second, err := first.Next([]*grapnel.Endpoint{&one, &three})
 	if err != nil {
 		t.Fatal(err)
 	}

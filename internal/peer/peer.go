@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/bounds"
 	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
@@ -63,18 +64,16 @@ type told struct {
 	Quiet   bool
 }
 
-// mostBytes bounds what one node believes another.
-const mostBytes = 16 << 20
-
 // Handler answers other nodes.
-func Handler(e Engine, secret string) http.Handler {
+func Handler(e Engine, o Options) http.Handler {
+	most := bounds.Fill(o.Bounds).Bytes
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodPost || subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), []byte("Bearer "+secret)) != 1 {
+		if r.Method != http.MethodPost || subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), []byte("Bearer "+o.Secret)) != 1 {
 			w.WriteHeader(http.StatusNotFound) // to others there is nothing here
 			return
 		}
 		var q asked
-		if err := gob.NewDecoder(http.MaxBytesReader(w, r.Body, mostBytes)).Decode(&q); err != nil {
+		if err := gob.NewDecoder(http.MaxBytesReader(w, r.Body, most)).Decode(&q); err != nil {
 			w.WriteHeader(http.StatusBadRequest)
 			return
 		}
@@ -111,8 +110,9 @@ func carried(err error) *grapnel.Error {
 	return grapnel.Errorf(grapnel.CodeUnavailable, "the node that has the endpoint could not do it now")
 }
 
-// Options are what a room of peers is made of.
+// Options are what a room of peers, and the handler of one, is made of.
 type Options struct {
+	Bounds Bounds // inside this room; zero: their defaults
 	Secret string
 	Log    *slog.Logger
 }
@@ -120,6 +120,7 @@ type Options struct {
 // Room asks and tells other nodes.
 type Room struct {
 	secret string
+	bounds Bounds
 	client *http.Client
 	log    *slog.Logger
 	wake   chan struct{}
@@ -128,16 +129,10 @@ type Room struct {
 	waiting map[string]*asked // hints, by address
 }
 
-// hintWithin is how long a hint may take; who does not answer by then finds what it is about in the store.
-const hintWithin = 2 * time.Second
-
-// mostHints is how many heads wait for one node at most; what is more it finds in the store.
-const mostHints = 4096
-
 // New makes a room. Hints go out once it runs.
 func New(o Options) *Room {
 	return &Room{
-		secret: o.Secret, log: o.Log, wake: make(chan struct{}, 1), waiting: map[string]*asked{},
+		secret: o.Secret, bounds: bounds.Fill(o.Bounds), log: o.Log, wake: make(chan struct{}, 1), waiting: map[string]*asked{},
 		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 8, IdleConnTimeout: time.Minute, DisableCompression: true}},
 	}
 }
@@ -159,7 +154,7 @@ func (r *Room) Run(ctx context.Context) {
 		var sending sync.WaitGroup
 		for address, hints := range round {
 			sending.Go(func() {
-				ctx, cancel := context.WithTimeout(ctx, hintWithin)
+				ctx, cancel := context.WithTimeout(ctx, r.bounds.Within)
 				defer cancel()
 				if _, err := r.ask(ctx, address, hints); err != nil && ctx.Err() == nil {
 					r.log.Debug("a hint did not get through", "node", address, "error", err)
@@ -178,12 +173,8 @@ func (r *Room) Hint(address string, heads []store.Head, queues []string) {
 		h = &asked{}
 		r.waiting[address] = h
 	}
-	if len(h.Heads) < mostHints {
-		h.Heads = append(h.Heads, heads...)
-	}
-	if len(h.Queues) < mostHints {
-		h.Queues = append(h.Queues, queues...)
-	}
+	h.Heads = append(h.Heads, heads[:min(len(heads), r.bounds.Hints-len(h.Heads))]...)
+	h.Queues = append(h.Queues, queues[:min(len(queues), r.bounds.Hints-len(h.Queues))]...)
 	r.mu.Unlock()
 	select {
 	case r.wake <- struct{}{}:
@@ -244,7 +235,7 @@ func (r *Room) ask(ctx context.Context, address string, q *asked) (a told, err e
 		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10))
 		return a, errors.New("peer: a node has answered " + resp.Status)
 	}
-	if err = gob.NewDecoder(io.LimitReader(resp.Body, mostBytes)).Decode(&a); err != nil {
+	if err = gob.NewDecoder(io.LimitReader(resp.Body, r.bounds.Bytes)).Decode(&a); err != nil {
 		return a, err
 	}
 	if a.Error != nil {

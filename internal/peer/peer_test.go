@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -46,7 +47,7 @@ var at = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 func two(t *testing.T, secret string) (*node, *Room, string) {
 	t.Helper()
 	n := &node{heads: make(chan []store.Head, 10), queues: make(chan []string, 10)}
-	server := httptest.NewServer(Handler(n, "the secret"))
+	server := httptest.NewServer(Handler(n, Options{Secret: "the secret"}))
 	t.Cleanup(server.Close)
 	return n, New(Options{Secret: secret, Log: slog.New(slog.DiscardHandler)}), server.URL
 }
@@ -96,6 +97,23 @@ func TestHintsGoTogether(t *testing.T) {
 	go func() { defer close(done); r.Run(ctx) }()
 	heads, queues := <-n.heads, <-n.queues
 	if len(heads) != 3 || heads[2].Delivery != 2 || !heads[2].Due.Equal(at) || len(queues) != 3 {
+		t.Errorf("%+v and %v arrived", heads, queues)
+	}
+	stop()
+	<-done
+}
+
+// TestTooManyHints tells more at once than the bound, in one call and in several: the first of them arrive.
+func TestTooManyHints(t *testing.T) {
+	n, _, url := two(t, "the secret")
+	r := New(Options{Secret: "the secret", Log: slog.New(slog.DiscardHandler), Bounds: Bounds{Hints: 3}})
+	r.Hint(url, []store.Head{{Delivery: 1}, {Delivery: 2}}, nil)
+	r.Hint(url, []store.Head{{Delivery: 3}, {Delivery: 4}}, []string{"a", "b", "c", "d"})
+	r.Hint(url, []store.Head{{Delivery: 5}}, []string{"e"})
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); r.Run(ctx) }()
+	if heads, queues := <-n.heads, <-n.queues; len(heads) != 3 || heads[2].Delivery != 3 || !slices.Equal(queues, []string{"a", "b", "c"}) {
 		t.Errorf("%+v and %v arrived", heads, queues)
 	}
 	stop()

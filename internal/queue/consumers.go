@@ -9,17 +9,11 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-const (
-	mostSeen    = 1000 // consumers remembered for each queue
-	seenFor     = 24 * time.Hour
-	mostCounted = 10_000 // leases that are counted by consumer
-)
-
 // see notes that a consumer has asked.
 func (l *line) see(consumer string, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, known := l.seen[consumer]; !known && len(l.seen) >= mostSeen {
+	if _, known := l.seen[consumer]; !known && len(l.seen) >= l.room.bounds.Seen {
 		oldest := ""
 		for name, at := range l.seen {
 			if oldest == "" || at.Before(l.seen[oldest]) {
@@ -33,7 +27,7 @@ func (l *line) see(consumer string, now time.Time) {
 
 // Consumers are those who have asked a queue within a day, as far as this process has seen, and those who hold leases, sorted by name.
 func (r *Room) Consumers(ctx context.Context, queue string) ([]grapnel.Consumer, error) {
-	leases, err := r.store.LeaseList(ctx, queue, mostCounted)
+	leases, err := r.store.LeaseList(ctx, queue, r.bounds.Counted)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +42,7 @@ func (r *Room) Consumers(ctx context.Context, queue string) ([]grapnel.Consumer,
 	l := r.line(queue)
 	l.mu.Lock()
 	for name, seen := range l.seen {
-		if now.Sub(seen) > seenFor {
+		if now.Sub(seen) > r.bounds.SeenFor {
 			delete(l.seen, name)
 			continue
 		}

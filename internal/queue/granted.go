@@ -10,20 +10,18 @@ import (
 // granted remembers leases that were granted here, so that settling one need not read it. It decides nothing: what it has forgotten, or what
 // came with another process, is read from the store.
 type granted struct {
+	most    int // leases
 	mu      sync.Mutex
 	byToken map[string]grapnel.Lease
 }
 
-// mostGranted bounds what is remembered: some 20 MB.
-const mostGranted = 65536
-
-func newGranted() *granted { return &granted{byToken: map[string]grapnel.Lease{}} }
+func newGranted(most int) *granted { return &granted{most: most, byToken: map[string]grapnel.Lease{}} }
 
 func (g *granted) put(leases []grapnel.Lease) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for i := range leases {
-		if _, there := g.byToken[leases[i].Token]; there || len(g.byToken) < mostGranted {
+		if _, there := g.byToken[leases[i].Token]; there || len(g.byToken) < g.most {
 			g.byToken[leases[i].Token] = leases[i]
 		}
 	}

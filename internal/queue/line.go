@@ -48,12 +48,6 @@ type taken struct {
 	err    error
 }
 
-const (
-	claimPage = 512             // leases that one claim asks for
-	pollEvery = 5 * time.Second // the truth behind the hints
-	barredFor = time.Second     // the same while all who wait hold too many: nobody says when one of their leases ran out
-)
-
 // nudge has the dispatcher look again, if there is one. It never waits.
 func (l *line) nudge() {
 	l.hinted.Store(true)
@@ -167,7 +161,7 @@ func (l *line) page() (page []*waiter) {
 		if w.asked {
 			continue
 		}
-		if wants += len(w.wants); wants > claimPage && len(page) > 0 {
+		if wants += len(w.wants); wants > l.room.bounds.Claim && len(page) > 0 {
 			break
 		}
 		w.asked, w.claimed = true, true
@@ -210,11 +204,11 @@ func (l *line) serve(page []*waiter) (time.Duration, error) {
 	ep, there := r.street.Endpoint(store.Everyone(), l.queue)
 	if !there {
 		l.answer(page, nil, store.ErrNotFound("queue"))
-		return pollEvery, nil
+		return r.bounds.Poll, nil
 	}
 	if !active(&ep) {
 		l.answer(page, nil, nil)
-		return pollEvery, nil
+		return r.bounds.Poll, nil
 	}
 	var wants []store.Want
 	for _, w := range page {
@@ -231,7 +225,7 @@ func (l *line) serve(page []*waiter) (time.Duration, error) {
 			l.doubt(page)
 		}
 		l.answer(page, nil, err)
-		return pollEvery, err
+		return r.bounds.Poll, err
 	}
 	r.granted.put(claimed.Leases)
 	r.metrics.claimed(claimed.Leases)
@@ -239,7 +233,7 @@ func (l *line) serve(page []*waiter) (time.Duration, error) {
 		// It was stopped meanwhile, and whoever stopped it may have been told so already.
 		l.answer(page, nil, nil)
 		r.giveBack(claimed.Leases)
-		return pollEvery, nil
+		return r.bounds.Poll, nil
 	}
 	l.expect(claimed.Leases)
 	l.answer(page, claimed.Leases, nil)
@@ -251,13 +245,13 @@ func (l *line) serve(page []*waiter) (time.Duration, error) {
 	l.barred = more
 	l.mu.Unlock()
 	if more {
-		return barredFor, nil
+		return r.bounds.Barred, nil
 	}
 	l.nothing(came)
 	if claimed.Next.IsZero() {
-		return pollEvery, nil
+		return r.bounds.Poll, nil
 	}
-	return min(max(claimed.Next.Sub(r.now()), time.Millisecond), pollEvery), nil
+	return min(max(claimed.Next.Sub(r.now()), time.Millisecond), r.bounds.Poll), nil
 }
 
 // answer gives leases to those who wanted them. Those who got none go on waiting, unless they do not want to, or there is an error.
@@ -332,9 +326,6 @@ func (l *line) clear() {
 // Release gives leases back of which nobody has learnt, or whose messages are known not to have arrived. It counts as no attempt.
 func (r *Room) Release(leases []grapnel.Lease) { r.giveBack(leases) }
 
-// giveBackTries is how often giving back is tried before the leases are left to run out.
-const giveBackTries = 5
-
 // giveBack undoes leases of which nobody has learnt.
 func (r *Room) giveBack(leases []grapnel.Lease) {
 	now := r.now()
@@ -354,7 +345,7 @@ func (r *Room) giveBack(leases []grapnel.Lease) {
 			r.metrics.returned.Add(float64(len(changes)))
 			return
 		}
-		if try == giveBackTries {
+		if try == r.bounds.GiveBack {
 			r.log.Error("leases that reached nobody could not be given back; they will run out", "leases", len(changes), "error", err)
 			return
 		}

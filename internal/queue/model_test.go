@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -367,7 +368,7 @@ func (h *history) audit() {
 }
 
 // histories plays histories with their seeds in their names; -seed plays one again.
-func histories(t *testing.T, count, steps int, open func(t *testing.T) (first store.Store, reopen func() store.Store)) {
+func histories(t *testing.T, count, steps int, tiny bool, open func(t *testing.T) (first store.Store, reopen func() store.Store)) {
 	t.Helper()
 	seeds := make([]uint64, count)
 	for i := range seeds {
@@ -385,6 +386,9 @@ func histories(t *testing.T, count, steps int, open func(t *testing.T) (first st
 				// A claim that fails leaves leases that are given back, and those run out whose giving back fails too.
 				h.excuse = h.faults.Load() > 0
 				h.world = &world{t: t, store: first}
+				if tiny {
+					h.bounds = seed
+				}
 				fault := h.fault
 				h.injure.Store(&fault)
 				h.log = discard
@@ -401,15 +405,24 @@ func histories(t *testing.T, count, steps int, open func(t *testing.T) (first st
 	}
 }
 
-func TestHistoriesOnTheModel(t *testing.T) {
-	histories(t, 30, *stepFlag, func(*testing.T) (store.Store, func() store.Store) {
-		s := memory.New()
-		return s, func() store.Store { return s }
-	})
+func onModel(*testing.T) (store.Store, func() store.Store) {
+	s := memory.New()
+	return s, func() store.Store { return s }
+}
+
+func TestHistoriesOnTheModel(t *testing.T) { histories(t, 30, *stepFlag, false, onModel) }
+
+// TestHistoriesWithinTinyBounds plays them with all bounds of the room and of the engine as small as they may be.
+func TestHistoriesWithinTinyBounds(t *testing.T) {
+	count := 6
+	if os.Getenv("GRAPNEL_SOAK") != "" {
+		count = 200
+	}
+	histories(t, count, *stepFlag, true, onModel)
 }
 
 func TestHistoriesOnSQLite(t *testing.T) {
-	histories(t, 5, *stepFlag/2, func(t *testing.T) (store.Store, func() store.Store) {
+	histories(t, 5, *stepFlag/2, false, func(t *testing.T) (store.Store, func() store.Store) {
 		path := filepath.Join(t.TempDir(), "queue.db")
 		var now *sqlite.Store
 		open := func() store.Store {

@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/bounds"
 	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
@@ -50,6 +51,7 @@ type Store interface {
 
 // Options are what a room is made of. Street, Store and Log are required.
 type Options struct {
+	Bounds Bounds // inside this room; zero: their defaults
 	Street Street
 	Store  Store
 	Log    *slog.Logger
@@ -59,6 +61,7 @@ type Options struct {
 
 // Room owns the queues of one process.
 type Room struct {
+	bounds  Bounds
 	street  Street
 	store   Store
 	log     *slog.Logger
@@ -84,7 +87,9 @@ type Message struct {
 
 // New makes a room. Whoever asks is served from now on; Run has to be called as well, since it is what ends that.
 func New(o Options) *Room {
-	r := &Room{street: o.Street, store: o.Store, log: o.Log, random: cmp.Or(o.Random, rand.Reader), granted: newGranted(), lines: map[string]*line{}}
+	b := bounds.Fill(o.Bounds)
+	r := &Room{bounds: b, street: o.Street, store: o.Store, log: o.Log, random: cmp.Or(o.Random, rand.Reader), granted: newGranted(b.Granted),
+		lines: map[string]*line{}}
 	now := o.Now
 	if now == nil {
 		now = time.Now

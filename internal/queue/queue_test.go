@@ -203,7 +203,7 @@ func TestLostHintCostsSeconds(t *testing.T) {
 			Targets: []store.Target{{Endpoint: q.ID, Trigger: grapnel.TriggerSchedule}}}}}); err != nil {
 			t.Fatal(err)
 		}
-		if found := <-got; len(found) != 1 || time.Since(began) > pollEvery {
+		if found := <-got; len(found) != 1 || time.Since(began) > w.room.bounds.Poll {
 			t.Errorf("after %s came %v", time.Since(began), found)
 		}
 	})
@@ -377,6 +377,34 @@ func TestWhatIsTooOldEnds(t *testing.T) {
 		for _, d := range list {
 			if d.Status != grapnel.Failed || d.ReasonCode != grapnel.ReasonExpired {
 				t.Errorf("it is %+v", d)
+			}
+		}
+	})
+}
+
+// TestWhatIsTooOldEndsBehindWhatPeopleAskedFor: what a person retries never becomes too old, and hides nothing that does.
+func TestWhatIsTooOldEndsBehindWhatPeopleAskedFor(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		const asked, more = 450, 20
+		w.queue(func(ep *grapnel.Endpoint) {
+			ep.Policy.MaxAge, ep.Ordering = policy.Duration(time.Hour), grapnel.Unordered
+		})
+		for range asked {
+			w.publish("")
+		}
+		for n := range asked {
+			if _, err := w.engine.Retry(context.Background(), store.Everyone(), int64(n+1), grapnel.By{}, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		rest(context.Background(), time.Second)
+		for range more {
+			w.publish("")
+		}
+		rest(context.Background(), time.Hour+2*time.Minute)
+		for n := range asked + more {
+			if d := w.delivery(int64(n + 1)); d.Status.Final() != (n >= asked) {
+				t.Fatalf("%d is %s", n+1, d.Status)
 			}
 		}
 	})

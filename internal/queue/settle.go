@@ -151,9 +151,6 @@ func settled(ep *grapnel.Endpoint, l grapnel.Lease, in core.Finished, said strin
 	return core.Settle(ep, head, in, l, over, now)
 }
 
-// recordTries is how often a settlement is recorded before its consumer is told that it is unknown what became of it.
-const recordTries = 3
-
 // record records changes, again if it is unknown whether they are recorded, and says which of them are.
 func (r *Room) record(ctx context.Context, changes []core.Change) (applied []bool, err error) {
 	applied = make([]bool, len(changes))
@@ -170,7 +167,7 @@ func (r *Room) record(ctx context.Context, changes []core.Change) (applied []boo
 			}
 			return applied, nil
 		}
-		if grapnel.CodeOf(err) != "" || try == recordTries {
+		if grapnel.CodeOf(err) != "" || try == r.bounds.Record {
 			return nil, err
 		}
 		rest(ctx, pause(try))

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -9,21 +10,14 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-const (
-	sweepEvery  = time.Second
-	lookEvery   = 30 * time.Second // the longest for which it is believed that a queue has no lease
-	overPage    = 200              // leases that are over, and deliveries that are too old, in one commit
-	forgetAfter = time.Minute      // after its end, for a lease that nobody has said anything about
-)
-
 // sweepUntil does what must happen though nobody asks, until ctx ends.
 func (r *Room) sweepUntil(ctx context.Context) {
-	tick := time.NewTicker(sweepEvery)
+	tick := time.NewTicker(r.bounds.Sweep)
 	defer tick.Stop()
 	for n := 0; ; n++ {
 		r.Sweep(ctx)
 		if n%60 == 59 {
-			r.granted.forget(r.now().Add(-forgetAfter))
+			r.granted.forget(r.now().Add(-r.bounds.Forget))
 		}
 		select {
 		case <-tick.C:
@@ -93,10 +87,10 @@ func (l *line) lookAgain() {
 func (l *line) sweepLeases(ctx context.Context, ep *grapnel.Endpoint) error {
 	now := l.room.now()
 	l.mu.Lock()
-	look := due(&l.lookAt, now, lookEvery)
+	look := due(&l.lookAt, now, l.room.bounds.Look)
 	l.mu.Unlock()
 	for look {
-		leases, err := l.room.store.LeaseList(ctx, ep.ID, overPage)
+		leases, err := l.room.store.LeaseList(ctx, ep.ID, l.room.bounds.Over)
 		if err != nil {
 			l.lookAgain()
 			return err
@@ -110,12 +104,15 @@ func (l *line) sweepLeases(ctx context.Context, ep *grapnel.Endpoint) error {
 			l.lookAgain()
 			return nil
 		}
-		look = over == overPage && ctx.Err() == nil
+		look = over == l.room.bounds.Over && ctx.Err() == nil
 	}
 	return nil
 }
 
-// sweepAges ends what has waited for longer than the policy allows. Heads are read by when they are due, which is never after they are too old.
+// sweepAges ends deliveries that have waited for longer than the policy allows. Heads come in the order of their
+// due times, and a delivery is due before it is too old. One that a person has asked for is never too old, so it
+// is passed over; of others that are not yet, a bounded number is: they may hide older ones that were retried,
+// which end at the latest when those in front do.
 func (l *line) sweepAges(ctx context.Context, ep *grapnel.Endpoint) error {
 	longest := ep.Policy.MaxAge.Std()
 	if longest == 0 || !active(ep) {
@@ -123,25 +120,39 @@ func (l *line) sweepAges(ctx context.Context, ep *grapnel.Endpoint) error {
 	}
 	r, now := l.room, l.room.now()
 	l.mu.Lock()
-	look := due(&l.ageAt, now, min(max(longest/10, sweepEvery), lookEvery))
+	look := due(&l.ageAt, now, min(max(longest/10, r.bounds.Sweep), r.bounds.Look))
 	l.mu.Unlock()
-	for look {
-		heads, err := r.store.Heads(ctx, ep.ID, overPage)
+	for limit := r.bounds.Over; look; {
+		heads, err := r.store.Heads(ctx, ep.ID, limit)
 		if err != nil {
 			return err
 		}
 		var old []core.Change
+		fresh := 0
 		for _, h := range heads {
-			if !h.Blocked && !h.Due.After(now) && core.Overdue(&ep.Policy, h.Trigger, h.Anchor, now) {
+			switch {
+			case h.Blocked || h.Due.After(now):
+			case core.Overdue(&ep.Policy, h.Trigger, h.Anchor, now):
 				old = append(old, core.Expired(ep, h, now))
+			case !core.Ageless(h.Trigger):
+				fresh++
 			}
 		}
-		if len(old) > 0 {
-			if _, err := r.street.Settle(ctx, old); err != nil {
+		ended := false
+		for page := range slices.Chunk(old, r.bounds.Over) {
+			results, err := r.street.Settle(ctx, page)
+			if err != nil {
 				return err
 			}
+			for i := range results {
+				ended = ended || results[i].Applied
+			}
 		}
-		look = len(old) == overPage && ctx.Err() == nil
+		full := len(heads) == limit && !heads[limit-1].Due.After(now)
+		look = full && fresh <= r.bounds.Fresh && ctx.Err() == nil
+		if !ended {
+			limit *= 2 // the same heads would come again: ask for as many after them
+		}
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/bounds"
 	"github.com/grapnelhq/grapnel/internal/egress"
 	"github.com/grapnelhq/grapnel/internal/engine"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -39,6 +40,7 @@ type world struct {
 	calls  sync.Map                                  // method → *atomic.Int64
 	during atomic.Pointer[func(method string)]       // called with each call
 	log    *slog.Logger
+	bounds uint64 // not 0: the seed of tiny bounds for engine and room
 	engine *engine.Engine
 	room   *Room
 	stop   context.CancelFunc
@@ -73,12 +75,16 @@ func (w *world) start() {
 		return memory.Fault{}
 	}}
 	var room *Room
-	e, err := engine.New(context.Background(), engine.Options{Store: struct{ store.Store }{faulty}, Sender: nobody{w.t}, Log: w.log,
-		Ready: func(queue string) { room.Ready(queue) }})
+	o := engine.Options{Store: struct{ store.Store }{faulty}, Sender: nobody{w.t}, Log: w.log, Ready: func(queue string) { room.Ready(queue) }}
+	var within Bounds
+	if w.bounds != 0 {
+		o.Bounds, within = bounds.Tiny[engine.Bounds](w.bounds), bounds.Tiny[Bounds](w.bounds)
+	}
+	e, err := engine.New(context.Background(), o)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	room = New(Options{Street: e, Store: faulty, Log: w.log})
+	room = New(Options{Bounds: within, Street: e, Store: faulty, Log: w.log})
 	ctx, cancel := context.WithCancel(context.Background())
 	w.engine, w.room, w.stop = e, room, cancel
 	w.run.Go(func() { e.Run(ctx) })

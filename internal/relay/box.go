@@ -51,17 +51,11 @@ type row struct {
 }
 
 const (
-	pageRows  = 500
-	pageBytes = 4 << 20
-
 	channel = "grapnel_outbox"
 	// Advisory locks of the outbox have this class; 0 to 1023 are the places of keys.
-	lockClass   = 1735552626
-	lockRelay   = -2
-	askFor      = 30 * time.Second // to be woken
-	askAgain    = 15 * time.Second // when so much is left
-	wholeEvery  = time.Minute
-	callTime    = 30 * time.Second // for one call, after which the connection counts as broken
+	lockClass = 1735552626
+	lockRelay = -2
+
 	connectTime = 10 * time.Second
 )
 
@@ -69,10 +63,11 @@ var _ box = (*pgBox)(nil)
 
 // pgBox is the box in a PostgreSQL.
 type pgBox struct {
-	conn  *pgx.Conn
-	tx    pgx.Tx
-	woken bool          // a notification came after the last look began
-	asked time.Duration // for how long producers were still asked to wake somebody when it looked last; another courier may have asked
+	bounds Bounds
+	conn   *pgx.Conn
+	tx     pgx.Tx
+	woken  bool          // a notification came after the last look began
+	asked  time.Duration // for how long producers were still asked to wake somebody when it looked last; another courier may have asked
 
 	// Numbers up to low are gone for ever, so a look need not pass over what is left of them in the index. That is a lot while something old holds back
 	// the database's cleaning.
@@ -125,12 +120,12 @@ func Place(dsn string) string {
 }
 
 // open connects.
-func open(ctx context.Context, dsn string) (box, error) {
+func open(ctx context.Context, dsn string, within Bounds) (box, error) {
 	config, err := parse(dsn)
 	if err != nil {
 		return nil, err
 	}
-	b := &pgBox{}
+	b := &pgBox{bounds: within}
 	config.OnNotification = func(*pgconn.PgConn, *pgconn.Notification) { b.woken = true }
 	ctx, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
@@ -169,7 +164,7 @@ WHERE coalesce(before, 0) < $4
 ORDER BY number, id`
 
 func (b *pgBox) look(ctx context.Context, maxEvent int64) (p page, err error) {
-	ctx, cancel := context.WithTimeout(ctx, callTime)
+	ctx, cancel := context.WithTimeout(ctx, b.bounds.Call)
 	defer cancel()
 	b.woken = false
 	if b.tx, err = b.conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}); err != nil {
@@ -184,10 +179,10 @@ func (b *pgBox) look(ctx context.Context, maxEvent int64) (p page, err error) {
 	if !mine {
 		return page{elsewhere: true}, nil
 	}
-	if now := time.Now(); now.Sub(b.whole) > wholeEvery {
+	if now := time.Now(); now.Sub(b.whole) > b.bounds.Whole {
 		b.low, b.whole = 0, now
 	}
-	rows, err := b.tx.Query(ctx, find, b.low, pageRows, maxEvent, pageBytes)
+	rows, err := b.tx.Query(ctx, find, b.low, b.bounds.Rows, maxEvent, b.bounds.Bytes)
 	if err != nil {
 		return p, err
 	}
@@ -204,7 +199,7 @@ func (b *pgBox) look(ctx context.Context, maxEvent int64) (p page, err error) {
 	if err != nil {
 		return p, err
 	}
-	p.full = found >= pageRows || found > len(p.rows)
+	p.full = found >= b.bounds.Rows || found > len(p.rows)
 	b.settle(oldest, p.rows)
 	if len(p.rows) > 0 && b.asked > 0 {
 		err = b.ask(ctx, 0)
@@ -231,7 +226,7 @@ const (
 )
 
 func (b *pgBox) take(ctx context.Context, p page) error {
-	ctx, cancel := context.WithTimeout(ctx, callTime)
+	ctx, cancel := context.WithTimeout(ctx, b.bounds.Call)
 	defer cancel()
 	var batches, ids, numbers []int64
 	for i := range p.rows {
@@ -260,15 +255,15 @@ func (b *pgBox) take(ctx context.Context, p page) error {
 }
 
 func (b *pgBox) leave(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, callTime)
+	ctx, cancel := context.WithTimeout(ctx, b.bounds.Call)
 	defer cancel()
 	return b.tx.Rollback(ctx)
 }
 
 func (b *pgBox) sleep(ctx context.Context, d time.Duration) error {
-	if b.asked < askAgain {
+	if b.asked < b.bounds.Again {
 		first := b.asked == 0
-		if err := b.ask(ctx, askFor); err != nil || first {
+		if err := b.ask(ctx, b.bounds.Ask); err != nil || first {
 			return err
 		}
 	}
@@ -285,7 +280,7 @@ func (b *pgBox) sleep(ctx context.Context, d time.Duration) error {
 
 // ask asks to be woken for some time; 0: no more.
 func (b *pgBox) ask(ctx context.Context, d time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, callTime)
+	ctx, cancel := context.WithTimeout(ctx, b.bounds.Call)
 	defer cancel()
 	const until = `SELECT setval('grapnel.outbox_sleeper', CASE WHEN $1::bigint = 0 THEN 0 ELSE (extract(epoch FROM clock_timestamp()) * 1000)::bigint + $1 END)`
 	_, err := b.conn.Exec(ctx, until, d.Milliseconds())

@@ -13,22 +13,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// How a courier spends its time when there is nothing to carry: it naps while something came lately, since a NOTIFY for each of two hundred
-// events in a second would cost the producer more than fifty looks; then it sleeps until it is woken or half a second is over.
-const (
-	nap     = 20 * time.Millisecond
-	lately  = time.Second
-	asleep  = 500 * time.Millisecond
-	standBy = time.Second // where another courier works
-)
-
-// Pauses after failures: a random part of a time that doubles up to the longest.
-const (
-	firstPause    = 100 * time.Millisecond
-	longestPause  = 10 * time.Second
-	longestRefuse = 30 * time.Second // that the engine can ask for
-)
-
 // courier moves the events of one source. Its goroutine is run.
 type courier struct {
 	runner *Runner
@@ -62,7 +46,7 @@ func (c *courier) run(ctx context.Context) {
 
 // pause is how long the n-th failure in a row is waited out.
 func (c *courier) pause(n int) time.Duration {
-	return time.Duration(c.runner.o.Random() * float64(min(firstPause<<min(n-1, 10), longestPause)))
+	return time.Duration(c.runner.o.Random() * float64(min(c.runner.o.Bounds.First<<min(n-1, 10), c.runner.o.Bounds.Longest)))
 }
 
 // carry moves what there is and waits for more, until the connection is broken.
@@ -102,7 +86,7 @@ func (c *courier) carry(ctx context.Context, b box, failures *int) error {
 		last = c.runner.o.Now()
 		c.moved(p, last)
 		if !p.full {
-			wait(ctx, nap)
+			wait(ctx, c.runner.o.Bounds.Nap)
 		}
 	}
 }
@@ -111,11 +95,11 @@ func (c *courier) carry(ctx context.Context, b box, failures *int) error {
 func (c *courier) idle(ctx context.Context, b box, elsewhere bool, last time.Time) error {
 	switch {
 	case elsewhere:
-		wait(ctx, standBy)
-	case c.runner.o.Now().Sub(last) < lately:
-		wait(ctx, nap)
+		wait(ctx, c.runner.o.Bounds.StandBy)
+	case c.runner.o.Now().Sub(last) < c.runner.o.Bounds.Lately:
+		wait(ctx, c.runner.o.Bounds.Nap)
 	default:
-		return b.sleep(ctx, asleep)
+		return b.sleep(ctx, c.runner.o.Bounds.Asleep)
 	}
 	return nil
 }
@@ -125,7 +109,7 @@ func (c *courier) refused(err error, n int) time.Duration {
 	var e *grapnel.Error
 	if errors.As(err, &e) && e.RetryAfter > 0 {
 		c.set(Held, "the server takes no more at the moment: "+e.Detail)
-		return min(e.RetryAfter, longestRefuse)
+		return min(e.RetryAfter, c.runner.o.Bounds.Refused)
 	}
 	if c.set(Held, "what is in the outbox could not be stored; it is tried again") {
 		c.runner.o.Log.Error("events of an outbox could not be stored; it is tried again", "source", c.source.ID, "error", err)

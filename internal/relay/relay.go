@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/bounds"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -45,6 +46,7 @@ type Shelf interface {
 
 // Options are what a runner is made of. Street and Store are required.
 type Options struct {
+	Bounds   Bounds // inside this room; zero: their defaults
 	Street   Street
 	Store    Shelf
 	MaxEvent int64            // bytes of an event's data; 0: DefaultMaxEvent
@@ -82,20 +84,18 @@ func New(o Options) *Runner {
 	if o.Random == nil {
 		o.Random = rand.Float64
 	}
+	o.Bounds = bounds.Fill(o.Bounds)
 	if o.open == nil {
-		o.open = open
+		o.open = func(ctx context.Context, dsn string) (box, error) { return open(ctx, dsn, o.Bounds) }
 	}
 	r := &Runner{o: o, couriers: map[string]*courier{}}
 	r.metrics = newCounts()
 	return r
 }
 
-// sweepEvery is how soon a courier is there for a new source. Sources are in the engine's memory, so looking costs nothing.
-const sweepEvery = 500 * time.Millisecond
-
 // Run moves events until ctx ends, and returns when all that it started has returned. What was in the middle is done again by the next Run.
 func (r *Runner) Run(ctx context.Context) {
-	tick := time.NewTicker(sweepEvery)
+	tick := time.NewTicker(r.o.Bounds.Sweep)
 	defer tick.Stop()
 	for ctx.Err() == nil {
 		r.sweep(ctx)

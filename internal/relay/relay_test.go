@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	neturl "net/url"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/bounds"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/postgres/pgtest"
 	"github.com/grapnelhq/grapnel/outbox"
@@ -53,7 +55,7 @@ func TestTwoRelays(t *testing.T) {
 	p, s := pool(t, url), newStreet(t, url)
 	for range 3 {
 		relaying(t, Options{Street: s, Store: s.Store, open: func(ctx context.Context, dsn string) (box, error) {
-			b, err := open(ctx, dsn)
+			b, err := open(ctx, dsn, bounds.Fill(Bounds{}))
 			return rude{b}, err
 		}})
 	}
@@ -118,7 +120,20 @@ func (f faulty) leave(ctx context.Context) error {
 }
 
 // TestFaults: whatever fails before or after it was done, and although the relay is killed now and then, each event arrives once and in order.
-func TestFaults(t *testing.T) {
+func TestFaults(t *testing.T) { faults(t, bounds.Fill(Bounds{}), 200, 100*time.Millisecond, 1000) }
+
+// TestFaultsWithinTinyBounds is the same with all bounds as small as they may be.
+func TestFaultsWithinTinyBounds(t *testing.T) {
+	seeds, each := uint64(2), 25
+	if os.Getenv("GRAPNEL_SOAK") != "" {
+		seeds, each = 20, 100
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprint("seed=", seed+1), func(t *testing.T) { faults(t, bounds.Fill(bounds.Tiny[Bounds](seed+1)), each, 20*time.Millisecond, 10) })
+	}
+}
+
+func faults(t *testing.T, within Bounds, each int, killEvery time.Duration, mostKills int) {
 	url := database(t, server)
 	p, s := pool(t, url), newStreet(t, url)
 	var mu sync.Mutex
@@ -141,19 +156,22 @@ func TestFaults(t *testing.T) {
 		}
 		return nil, nil
 	}
-	o := Options{Street: s, Store: s.Store, Random: func() float64 { return 0 }, Log: slog.New(slog.DiscardHandler),
+	o := Options{Bounds: within, Street: s, Store: s.Store, Random: func() float64 { return 0 }, Log: slog.New(slog.DiscardHandler),
 		open: func(ctx context.Context, dsn string) (box, error) {
-			b, err := open(ctx, dsn)
+			b, err := open(ctx, dsn, within)
 			return faulty{b, strikes}, err
 		}}
 	_, stop := relaying(t, o)
-	fought, over := fight(t, p, 8, 5, 200, false)
-	kill := time.NewTicker(100 * time.Millisecond)
+	fought, over := fight(t, p, 8, 5, each, false)
+	kill := time.NewTicker(killEvery)
 	defer kill.Stop()
 	kills := 0
 	until(t, "all is relayed", func() bool {
 		select {
 		case <-kill.C:
+			if kills == mostKills {
+				break // what is killed too often gets nothing done
+			}
 			kills++
 			stop()
 			_, stop = relaying(t, o)
@@ -367,7 +385,7 @@ func TestSleep(t *testing.T) {
 	// Without being woken each would wait a random part of asleep: that four of five wait less than a quarter of it happens once in sixty times.
 	woken := 0
 	for _, d := range waits {
-		if d < asleep/4 {
+		if d < bounds.Fill(Bounds{}).Asleep/4 {
 			woken++
 		}
 	}
@@ -419,7 +437,7 @@ func TestTakeOver(t *testing.T) {
 func TestLateCommit(t *testing.T) {
 	url := database(t, server)
 	p := pool(t, url)
-	opened, err := open(t.Context(), url)
+	opened, err := open(t.Context(), url, bounds.Fill(Bounds{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -492,6 +510,7 @@ func TestPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	var events []outbox.Event
+	pageRows := bounds.Fill(Bounds{}).Rows
 	for n := range 2*pageRows + 10 {
 		data := fmt.Sprint(n + 1)
 		if n > 2*pageRows-15 {

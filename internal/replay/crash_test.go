@@ -1,9 +1,11 @@
 package replay_test
 
 import (
+	"fmt"
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -21,12 +23,23 @@ func TestKilledOnTheWay(t *testing.T) {
 	const letters, keys, kills = 2000, 50, 7
 	// With again nothing but the cursor keeps a delivery from being made twice.
 	for _, again := range []bool{false, true} {
-		killed(t, letters, keys, kills, again)
+		killed(t, 0, letters, keys, kills, again)
 	}
 }
 
-func killed(t *testing.T, letters, keys, kills int, again bool) {
-	bubble(t, memoryStore(), nil, func(t *testing.T, w *world) {
+// TestKilledWithinTinyBounds is the same with all bounds as small as they may be.
+func TestKilledWithinTinyBounds(t *testing.T) {
+	seeds := uint64(4)
+	if os.Getenv("GRAPNEL_SOAK") != "" {
+		seeds = 100
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprint("seed=", seed+1), func(t *testing.T) { killed(t, seed+1, 300, 20, 5, seed%2 == 0) })
+	}
+}
+
+func killed(t *testing.T, tiny uint64, letters, keys, kills int, again bool) {
+	within(t, tiny, memoryStore(), nil, func(t *testing.T, w *world) {
 		random := rand.New(rand.NewPCG(4, 4))
 		keyOf := w.letters(letters, keys)
 		w.receiver.answer(200, 20*time.Millisecond)

@@ -11,21 +11,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-const (
-	// outstanding is how many of a job's deliveries may be made and not over. It bounds what is still to come after a pause, and what
-	// live deliveries of the same endpoint may find in front of them.
-	outstanding = 64
-	// A job reads about as many deliveries as it makes, and more where it finds none that are meant: up to longPage in one call, and for as
-	// long as longSearch before it makes durable how far it has come.
-	shortPage  = 8
-	longPage   = 1024
-	longSearch = time.Second
-	// stepsInASecond is how many steps a job makes at most; a fast one makes more in each.
-	stepsInASecond = 20
-	// slowly is how often a job that waits looks at itself though nobody hints. It is how a delivery's end is noticed whose hint did
-	// not come.
-	slowly = time.Second
-)
+// stepsInASecond is how many steps a job makes at most; a fast one makes more in each.
+const stepsInASecond = 20
 
 // job is the goroutine of one running replay. What it keeps is in the store; the rest can be lost.
 type job struct {
@@ -114,7 +101,7 @@ func (j *job) look() (next, error) {
 	j.observe(now, &r)
 	j.runner.saw(&r)
 	ep, there := j.runner.street.Endpoint(store.Everyone(), r.Endpoint)
-	left, want := outstanding-(r.Started-r.Done), j.pace.batch(r.Rate)
+	left, want := j.runner.bounds.Outstanding-(r.Started-r.Done), j.pace.batch(r.Rate, j.runner.bounds.Outstanding)
 	switch {
 	case r.Status != grapnel.ReplayRunning || !j.runner.street.Decides(r.Endpoint):
 		return next{over: true}, nil
@@ -127,18 +114,18 @@ func (j *job) look() (next, error) {
 	case j.atTheEnd && r.Started == r.Done:
 		return j.end(&r, grapnel.ReplayCompleted, "")
 	case j.atTheEnd:
-		return next{wait: slowly, hinted: true}, nil
+		return next{wait: j.runner.bounds.Slowly, hinted: true}, nil
 	case ep.Status != grapnel.EndpointEnabled:
-		return next{wait: slowly, why: "the endpoint is " + string(ep.Status)}, nil
+		return next{wait: j.runner.bounds.Slowly, why: "the endpoint is " + string(ep.Status)}, nil
 	case r.Canary && r.Delivered == 0:
 		if r.Started > 0 {
-			return next{wait: slowly, hinted: true, why: "the first one has to be delivered before the others are made"}, nil
+			return next{wait: j.runner.bounds.Slowly, hinted: true, why: "the first one has to be delivered before the others are made"}, nil
 		}
 		want = 1
 	case left < want:
-		return next{wait: slowly, hinted: true, why: fmt.Sprintf("%d deliveries have been made and are not over yet", r.Started-r.Done)}, nil
+		return next{wait: j.runner.bounds.Slowly, hinted: true, why: fmt.Sprintf("%d deliveries have been made and are not over yet", r.Started-r.Done)}, nil
 	}
-	if wait := j.pace.until(now, r.Rate); wait > 0 {
+	if wait := j.pace.until(now, r.Rate, j.runner.bounds.Outstanding); wait > 0 {
 		return next{wait: wait}, nil
 	}
 	return next{}, j.step(now, &r, &ep, want)
@@ -152,10 +139,10 @@ func (j *job) step(now time.Time, r *grapnel.Replay, ep *grapnel.Endpoint, want 
 	}
 	defer over()
 	find := store.CandidateQuery{Endpoint: r.Endpoint, Selection: r.Selection, OverBy: r.CreatedAt, UpTo: r.UpTo,
-		After: max(r.Cursor, j.searched), Limit: want + shortPage}
+		After: max(r.Cursor, j.searched), Limit: want + j.runner.bounds.Short}
 	step := store.ReplayStep{Replay: r.ID, From: r.Cursor, To: find.After, At: now}
 	atTheEnd := false
-	for until := now.Add(longSearch); len(step.Items) < want && !atTheEnd; {
+	for until := now.Add(j.runner.bounds.Search); len(step.Items) < want && !atTheEnd; {
 		list, resume, err := j.runner.store.Candidates(j.ctx, store.Of(r.Tenant), find)
 		if err != nil {
 			return err
@@ -171,7 +158,7 @@ func (j *job) step(now time.Time, r *grapnel.Replay, ep *grapnel.Endpoint, want 
 			}
 		}
 		if atTheEnd = resume == 0; !atTheEnd {
-			step.To, find.After, find.Limit = resume, resume, min(2*find.Limit, longPage)
+			step.To, find.After, find.Limit = resume, resume, min(2*find.Limit, max(j.runner.bounds.Long, want))
 			if !j.runner.now().Before(until) {
 				break
 			}
@@ -198,9 +185,7 @@ func (j *job) end(r *grapnel.Replay, status grapnel.ReplayStatus, reason string)
 	if _, err := j.runner.street.PutReplay(j.ctx, store.Of(r.Tenant), *r, with); err != nil {
 		return next{}, err
 	}
-	j.runner.log.Info("a replay is over", "replay", r.ID, "endpoint", r.Endpoint, "status", status, "reason", reason,
-		"delivered", r.Delivered, "failed", r.Failed)
-	j.runner.closed(status)
+	j.runner.finished(r)
 	return next{over: true}, nil
 }
 

@@ -57,9 +57,11 @@ func (m Metrics) Collect(to chan<- prometheus.Metric) {
 	gauge(m.deliveries, over, "over")
 }
 
-// closed counts a replay that is over.
-func (r *Runner) closed(status grapnel.ReplayStatus) {
+// finished counts and logs a replay that has ended.
+func (r *Runner) finished(one *grapnel.Replay) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.ended[status]++
+	r.ended[one.Status]++
+	r.mu.Unlock()
+	r.log.Info("replay finished", "replay", one.ID, "endpoint", one.Endpoint, "tenant", one.Tenant, "status", string(one.Status),
+		"reason", one.Reason, "deliveries", one.Started, "delivered", one.Delivered, "failed", one.Failed)
 }

@@ -17,7 +17,7 @@ func (r *Runner) Start(ctx context.Context, scope store.Scope, o Order) (Started
 	// What is over by now is meant. A store keeps microseconds, so what ends in the rest of this one is not.
 	now := r.now().Round(0).UTC().Truncate(time.Microsecond)
 	plan := &counting{selection: &o.Selection, events: map[string][]int64{}}
-	if err := r.count(ctx, &ep, plan, now, r.now().Add(planWithin)); err != nil {
+	if err := r.count(ctx, &ep, plan, now, r.now().Add(r.bounds.Within)); err != nil {
 		return Started{}, err
 	}
 	made := grapnel.Replay{
@@ -35,6 +35,8 @@ func (r *Runner) Start(ctx context.Context, scope store.Scope, o Order) (Started
 		return Started{Answer: put.Answer}, err
 	}
 	made.Revision = put.Revision
+	r.log.Info("replay started", "replay", made.ID, "endpoint", made.Endpoint, "tenant", made.Tenant, "deliveries", made.Total, "rate", made.Rate,
+		"actor", made.Actor)
 	return Started{Replay: made}, nil
 }
 
@@ -110,7 +112,7 @@ func (r *Runner) set(ctx context.Context, scope store.Scope, id string, status g
 			return Progress{}, err
 		}
 		if status.Final() {
-			r.closed(status)
+			r.finished(&one)
 		}
 		one.Revision = put.Revision
 		return r.progress(one), nil

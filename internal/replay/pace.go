@@ -12,12 +12,12 @@ type pace struct {
 
 // batch is how many deliveries one step makes at this rate: so many that a fast replay does not need a commit for each, and so few that
 // there is room for more while these are on their way.
-func (pace) batch(rate float64) int {
+func (pace) batch(rate float64, outstanding int) int {
 	return max(1, min(outstanding/4, int(rate/stepsInASecond)))
 }
 
 // until is how long to wait before more can be made.
-func (p *pace) until(now time.Time, rate float64) time.Duration {
+func (p *pace) until(now time.Time, rate float64, outstanding int) time.Duration {
 	if wait := p.free.Sub(now); wait > 0 {
 		return min(wait, cost(rate, outstanding)) // a clock that was set back must not make it longer
 	}

@@ -9,12 +9,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// Counting a plan reads what the replay would read, a page at a time. planWithin is how long somebody waits for it.
-const (
-	planPage   = 1000
-	planWithin = 10 * time.Second
-)
-
 // most is how many deliveries, types or keys a request may name.
 const most = 10_000
 
@@ -53,7 +47,7 @@ func (r *Runner) Plan(ctx context.Context, scope store.Scope, q Request) (Plan, 
 	if err != nil {
 		return Plan{}, err
 	}
-	end := r.now().Add(planWithin)
+	end := r.now().Add(r.bounds.Within)
 	c := &counting{selection: &q.Selection, events: map[string][]int64{}}
 	if err := r.count(ctx, &ep, c, r.now(), end); err != nil {
 		return Plan{}, err
@@ -114,7 +108,7 @@ type counting struct {
 
 // count looks at all that match, until somebody has waited long enough.
 func (r *Runner) count(ctx context.Context, ep *grapnel.Endpoint, c *counting, overBy, end time.Time) error {
-	find := store.CandidateQuery{Endpoint: ep.ID, Selection: *c.selection, OverBy: overBy, Limit: planPage}
+	find := store.CandidateQuery{Endpoint: ep.ID, Selection: *c.selection, OverBy: overBy, Limit: r.bounds.Plan}
 	for {
 		list, resume, err := r.store.Candidates(ctx, store.Of(ep.Tenant), find)
 		if err != nil {
@@ -187,7 +181,7 @@ func (r *Runner) overtaken(ctx context.Context, ep *grapnel.Endpoint, c *countin
 // newest is the number of the newest event of a key that was delivered; 0: none was. What repeats another delivery may be about any older
 // event. But a delivery that acceptance made is about a newer one than those before it, repeated or not.
 func (r *Runner) newest(ctx context.Context, ep *grapnel.Endpoint, key string) (event int64, err error) {
-	q := store.DeliveryQuery{Endpoint: ep.ID, Key: key, Status: []grapnel.Status{grapnel.Delivered}, Limit: 8}
+	q := store.DeliveryQuery{Endpoint: ep.ID, Key: key, Status: []grapnel.Status{grapnel.Delivered}, Limit: min(8, r.bounds.Plan)}
 	for {
 		list, err := r.store.DeliveryList(ctx, store.Of(ep.Tenant), q)
 		if err != nil {
@@ -202,6 +196,6 @@ func (r *Runner) newest(ctx context.Context, ep *grapnel.Endpoint, key string) (
 			return event, nil
 		}
 		q.Before = list[len(list)-1].Seq
-		q.Limit = min(2*q.Limit, planPage)
+		q.Limit = min(2*q.Limit, r.bounds.Plan)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/bounds"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -34,6 +35,7 @@ type Store interface {
 
 // Options are what a runner is made of. Street, Store and Log are required.
 type Options struct {
+	Bounds Bounds // inside this room; zero: their defaults
 	Street Street
 	Store  Store
 	Log    *slog.Logger
@@ -43,6 +45,7 @@ type Options struct {
 
 // Runner owns the replays of one process.
 type Runner struct {
+	bounds Bounds
 	street Street
 	store  Store
 	log    *slog.Logger
@@ -56,19 +59,17 @@ type Runner struct {
 	work   sync.WaitGroup
 	ctx    context.Context // of Run; nil before and after
 
-	appeared chan struct{} // holds a token when there may be a job without a goroutine
-	turns    [turns]chan struct{}
+	appeared chan struct{}   // holds a token when there may be a job without a goroutine
+	turns    []chan struct{} // taken by steps; those at one endpoint take the same
 }
-
-// turns is how many steps are taken at once. Those at one endpoint are taken one after the other: two replays that are about the same
-// deliveries must not both find that nobody has delivered them again yet.
-const turns = 16
 
 var _ Desk = (*Runner)(nil)
 
 // New makes a runner. Nothing moves before Run; orders are taken before as well.
 func New(o Options) *Runner {
+	b := bounds.Fill(o.Bounds)
 	r := &Runner{
+		bounds: b, turns: make([]chan struct{}, b.Turns),
 		street: o.Street, store: o.Store, log: o.Log, now: o.Now, random: o.Random,
 		jobs: map[string]*job{}, ended: map[grapnel.ReplayStatus]int64{}, appeared: make(chan struct{}, 1),
 	}
@@ -82,17 +83,13 @@ func New(o Options) *Runner {
 	return r
 }
 
-// sweepEvery is how often the store is asked which replays are active. It is the truth behind what orders say, and how a replay is found that
-// was ordered at another node, or was carried out by one that is gone.
-const sweepEvery = time.Second
-
 // Run carries out replays until ctx ends, and returns when all that it started has returned. What is in the middle goes on with the next Run.
 func (r *Runner) Run(ctx context.Context) {
 	r.mu.Lock()
 	r.ctx = ctx
 	r.mu.Unlock()
 	for failures := 0; ctx.Err() == nil; {
-		rest := sweepEvery
+		rest := r.bounds.Sweep
 		if err := r.sweep(ctx); err != nil && ctx.Err() == nil {
 			r.log.Error("which replays are active could not be read", "error", err)
 			failures++
@@ -108,19 +105,16 @@ func (r *Runner) Run(ctx context.Context) {
 	r.work.Wait()
 }
 
-// activePage is how many replays are read at once.
-const activePage = 100
-
 // sweep gives every running replay a goroutine, at the node that decides about its endpoint.
 func (r *Runner) sweep(ctx context.Context) error {
 	var active []grapnel.Replay
-	for q := (store.ReplayQuery{Active: true, Limit: activePage}); ; {
+	for q := (store.ReplayQuery{Active: true, Limit: r.bounds.Active}); ; {
 		page, err := r.store.ReplayList(ctx, store.Everyone(), q)
 		if err != nil {
 			return err
 		}
 		active = append(active, page...)
-		if len(page) < activePage {
+		if len(page) < r.bounds.Active {
 			break
 		}
 		q.Before = page[len(page)-1].ID
@@ -190,7 +184,7 @@ func (r *Runner) changed(id string) {
 func (r *Runner) turn(ctx context.Context, endpoint string) (over func(), err error) {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(endpoint))
-	turn := r.turns[h.Sum32()%turns]
+	turn := r.turns[h.Sum32()%uint32(len(r.turns))]
 	select {
 	case turn <- struct{}{}:
 		return func() { <-turn }, nil

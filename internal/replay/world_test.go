@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/bounds"
 	"github.com/grapnelhq/grapnel/internal/egress"
 	"github.com/grapnelhq/grapnel/internal/egress/pipenet"
 	"github.com/grapnelhq/grapnel/internal/engine"
@@ -37,6 +38,7 @@ type world struct {
 	net      *pipenet.Network
 	receiver *receiver
 	tune     func(*engine.Options)
+	tiny     uint64 // not 0: the seed of tiny bounds for everything
 
 	engine *engine.Engine
 	runner *replay.Runner
@@ -85,8 +87,14 @@ const secret = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
 // bubble runs a test against an endpoint "ep" whose attempts are over at the first refusal.
 func bubble(t *testing.T, s store.Store, tune func(*engine.Options), test func(t *testing.T, w *world)) {
 	t.Helper()
+	within(t, 0, s, tune, test)
+}
+
+// within is bubble with tiny bounds, unless the seed is 0.
+func within(t *testing.T, tiny uint64, s store.Store, tune func(*engine.Options), test func(t *testing.T, w *world)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, store: s, net: pipenet.New(), receiver: &receiver{}, tune: tune}
+		w := &world{t: t, store: s, net: pipenet.New(), receiver: &receiver{}, tune: tune, tiny: tiny}
 		w.net.Handle("ep.test", w.receiver)
 		p, _ := policy.Preset("standard")
 		p.Classify = map[string]policy.Decision{"4xx": policy.Fail}
@@ -106,9 +114,17 @@ func bubble(t *testing.T, s store.Store, tune func(*engine.Options), test func(t
 }
 
 func (w *world) start() {
-	w.process = &process{mortal: &mortal{Store: w.store}, sender: egress.New(egress.Options{Dial: w.net.Dial, Node: "n1"})}
+	var small struct {
+		engine engine.Bounds
+		replay replay.Bounds
+		egress egress.Bounds
+	}
+	if w.tiny != 0 {
+		small.engine, small.replay, small.egress = bounds.Tiny[engine.Bounds](w.tiny), bounds.Tiny[replay.Bounds](w.tiny), bounds.Tiny[egress.Bounds](w.tiny)
+	}
+	w.process = &process{mortal: &mortal{Store: w.store}, sender: egress.New(egress.Options{Bounds: small.egress, Dial: w.net.Dial, Node: "n1"})}
 	log := slog.New(slog.NewTextHandler(w.t.Output(), nil))
-	o := engine.Options{Store: w.mortal, Sender: w.sender, Log: log, DrainTimeout: time.Second,
+	o := engine.Options{Bounds: small.engine, Store: w.mortal, Sender: w.sender, Log: log, DrainTimeout: time.Second,
 		Replayed: func(endpoint string) { w.runner.Ended(endpoint) }}
 	if w.tune != nil {
 		w.tune(&o)
@@ -117,7 +133,7 @@ func (w *world) start() {
 	if w.engine, err = engine.New(ctx, o); err != nil {
 		w.t.Fatal(err)
 	}
-	w.runner = replay.New(replay.Options{Street: w.engine, Store: w.mortal, Log: log})
+	w.runner = replay.New(replay.Options{Bounds: small.replay, Street: w.engine, Store: w.mortal, Log: log})
 	running, stop := context.WithCancel(ctx)
 	w.stop = stop
 	w.done.Go(func() { w.engine.Run(running) })

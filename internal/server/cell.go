@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -22,6 +24,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/relay"
 	"github.com/grapnelhq/grapnel/internal/replay"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/postgres"
 )
 
 // CellOptions say what a cell besides the first is called, and where its data are.
@@ -43,6 +46,16 @@ type cell struct {
 	relays  *relay.Runner
 	peers   *peer.Room // nil: the store is this server's alone
 	numbers []prometheus.Collector
+	seen    *postgres.History // of the database, by this cell and those that it took the place of
+	closed  atomic.Bool       // its database went back: it answers nothing any more
+	alive   context.Context   // of its requests
+	end     context.CancelFunc
+}
+
+func newCell(name string, place Place, seen *postgres.History) *cell {
+	c := &cell{name: name, place: place, seen: seen}
+	c.alive, c.end = context.WithCancel(context.Background())
+	return c
 }
 
 // cellName is what a cell may be called: it is part of an address, a header and a label.
@@ -70,15 +83,42 @@ func plan(o Options) ([]*cell, error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, &cell{name: is.Name, place: place})
+		all = append(all, newCell(is.Name, place, new(postgres.History)))
 	}
 	return all, nil
+}
+
+// How often, and with which pause, a start tries a database that is away or slow: one that starts together with the server takes seconds.
+const (
+	startTries = 5
+	startPause = time.Second
+)
+
+// openCell opens a cell as soon as its database can be used. What has to be undone if the server does not start is added to opened.
+func (s *Server) openCell(ctx context.Context, c *cell, opened *cleanup) (*cell, error) {
+	for tries := 1; ; tries++ {
+		var undo cleanup
+		err := c.open(ctx, s, &undo)
+		if err == nil {
+			opened.add(func() error { undo.run(); return nil })
+			return c, nil
+		}
+		undo.run()
+		if grapnel.CodeOf(err) != grapnel.CodeUnavailable || tries == startTries {
+			return c, err
+		}
+		s.log.Warn("database cannot be used yet; retrying", "cell", c.name, "err", err)
+		if !pause(ctx, startPause) {
+			return c, err
+		}
+		c = newCell(c.name, c.place, c.seen)
+	}
 }
 
 // open opens the store and puts up what runs on it. What has to be undone if the server does not start is added to opened.
 func (c *cell) open(ctx context.Context, s *Server, opened *cleanup) (err error) {
 	o := &s.options
-	if c.store, c.numbers, err = openStore(ctx, c.place, o.Log); err != nil {
+	if c.store, c.numbers, err = openStore(ctx, c.place, c.seen, o); err != nil {
 		return err
 	}
 	opened.add(c.store.Close)
@@ -87,8 +127,9 @@ func (c *cell) open(ctx context.Context, s *Server, opened *cleanup) (err error)
 		return err
 	}
 	c.engine, err = engine.New(ctx, engine.Options{
-		Store: c.store, Sender: s.sender, Log: o.Log,
-		Core: core.Options{Slots: o.MaxInFlight, PerHost: o.MaxPerHost}, DrainTimeout: o.DrainTimeout, MaxPending: o.MaxPending,
+		Bounds: o.Bounds.Engine,
+		Store:  c.store, Sender: s.sender, Log: o.Log,
+		Core: core.Options{Bounds: o.Bounds.Core, Slots: o.MaxInFlight, PerHost: o.MaxPerHost}, DrainTimeout: o.DrainTimeout, MaxPending: o.MaxPending,
 		Disk:     c.place.disk(),
 		Keep:     engine.Retention{For: o.Retention, Rules: o.Rules},
 		Cluster:  cluster,
@@ -98,10 +139,10 @@ func (c *cell) open(ctx context.Context, s *Server, opened *cleanup) (err error)
 	if err != nil {
 		return fmt.Errorf("the engine cannot start: %w", err)
 	}
-	c.queues = queue.New(queue.Options{Street: c.engine, Store: c.store, Log: o.Log})
-	c.ingress = ingress.New(ingress.Options{Engine: c.engine, Store: c.store, Problem: api.Refuse, MaxBody: o.MaxBody, Log: o.Log})
-	c.replays = replay.New(replay.Options{Street: c.engine, Store: c.store, Log: o.Log})
-	c.relays = relay.New(relay.Options{Street: c.engine, Store: c.store, MaxEvent: o.MaxEvent, Log: o.Log})
+	c.queues = queue.New(queue.Options{Bounds: o.Bounds.Queue, Street: c.engine, Store: c.store, Log: o.Log})
+	c.ingress = ingress.New(ingress.Options{Bounds: o.Bounds.Ingress, Engine: c.engine, Store: c.store, Problem: api.Refuse, MaxBody: o.MaxBody, Log: o.Log})
+	c.replays = replay.New(replay.Options{Bounds: o.Bounds.Replay, Street: c.engine, Store: c.store, Log: o.Log})
+	c.relays = relay.New(relay.Options{Bounds: o.Bounds.Relay, Street: c.engine, Store: c.store, MaxEvent: o.MaxEvent, Log: o.Log})
 	return nil
 }
 
@@ -122,6 +163,7 @@ func (c *cell) run(ctx context.Context) {
 func (c *cell) face(s *Server, metrics http.Handler) http.Handler {
 	o := &s.options
 	return api.New(api.Options{
+		Bounds: o.Bounds.API,
 		Street: c.street(s.cells[0]), History: c.store, Idempotency: c.store,
 		MaxEvent: o.MaxEvent, HTTPSOnly: o.HTTPSOnly, Log: o.Log,
 		CheckURL: func(url string) error {
@@ -173,10 +215,10 @@ func (s *Server) front(metrics http.Handler) http.Handler {
 	}
 	s.room = cells.New(cells.Options{Cells: known, Log: s.log})
 	for i, c := range s.cells {
-		faces[i] = c.face(s, metrics)
+		faces[i] = c.guarded(c.face(s, metrics))
 	}
 	if len(faces) == 1 {
 		return s.besides(faces[0])
 	}
-	return s.besides(s.room.Route(cells.Routing{Faces: faces, Token: api.Bearer, MaxBody: api.LargestBody(s.options.MaxEvent)}))
+	return s.besides(s.room.Route(cells.Routing{Faces: faces, Token: api.Bearer, MaxBody: api.LargestBody(s.options.MaxEvent, s.options.Bounds.API)}))
 }

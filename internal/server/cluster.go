@@ -33,7 +33,7 @@ func (c *cell) join(ctx context.Context, s *Server) (*engine.Cluster, error) {
 	}
 	address += c.prefix()
 	s.log.Info("other nodes may use the same database", "node", s.node, "address", address)
-	c.peers = peer.New(peer.Options{Secret: c.secret, Log: s.log})
+	c.peers = peer.New(peer.Options{Bounds: s.options.Bounds.Peer, Secret: c.secret, Log: s.log})
 	return &engine.Cluster{Ownership: ownership, Node: store.Node{ID: s.node, Address: address}, Lease: s.options.Lease, Peers: c.peers}, nil
 }
 
@@ -80,7 +80,7 @@ func (c *cell) cluster(s *Server) func(context.Context) (grapnel.Cluster, error)
 	}
 	return func(context.Context) (grapnel.Cluster, error) {
 		is := grapnel.Member{ID: s.node, Address: s.URL(), State: grapnel.MemberUp}
-		if s.ready() != nil {
+		if s.stopping.Load() {
 			is.State = grapnel.MemberDraining
 		}
 		return grapnel.Cluster{Asked: s.node, Nodes: []grapnel.Member{is}}, nil
@@ -92,7 +92,7 @@ func (s *Server) besides(api http.Handler) http.Handler {
 	peers := map[string]http.Handler{}
 	for _, c := range s.cells {
 		if c.peers != nil {
-			peers[c.prefix()+peer.Path] = peer.Handler(c.engine, c.secret)
+			peers[c.prefix()+peer.Path] = c.guarded(peer.Handler(c.engine, peer.Options{Bounds: s.options.Bounds.Peer, Secret: c.secret}))
 		}
 	}
 	if len(peers) == 0 {

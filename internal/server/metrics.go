@@ -35,6 +35,9 @@ func (c *cell) measure(r prometheus.Registerer) {
 	r.MustRegister(c.ingress.Collectors()...)
 	r.MustRegister(c.replays.Metrics(), c.relays.Metrics())
 	r.MustRegister(c.numbers...)
+	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "grapnel_store_full", Help: "1 while new events are refused because the store has no room, or the disk is nearly full.",
+	}, c.full))
 }
 
 // number is one of the numbers that a room counts for itself.

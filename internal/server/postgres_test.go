@@ -1,11 +1,14 @@
 package server
 
 import (
+	"bytes"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/grapnelhq/grapnel/client"
@@ -71,6 +74,33 @@ func TestPostgresAway(t *testing.T) {
 	if id := <-got; id != second.ID {
 		t.Errorf("%s arrived, not %s", id, second.ID)
 	}
+}
+
+// TestPostgresStartsLater starts a server before its database takes connections.
+func TestPostgresStartsLater(t *testing.T) {
+	o, proxy := behindProxy(t)
+	proxy.Cut(true)
+	seen := make(chan struct{})
+	var once sync.Once
+	o.Log = slog.New(slog.NewTextHandler(writer(func(line []byte) {
+		if bytes.Contains(line, []byte("database cannot be used yet")) {
+			once.Do(func() { close(seen) })
+		}
+	}), nil))
+	go func() {
+		<-seen
+		proxy.Cut(false)
+	}()
+	start(t, o)
+	<-seen
+}
+
+// writer is a function that takes lines.
+type writer func([]byte)
+
+func (w writer) Write(line []byte) (int, error) {
+	w(line)
+	return len(line), nil
 }
 
 func TestPostgresKeepsEverything(t *testing.T) { replayGoesOn(t, onPostgres(t)) }

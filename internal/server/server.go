@@ -9,6 +9,7 @@
 //	       Then it drains: no new connections and no new attempts at once, attempts in flight get the drain timeout, their
 //	       outcomes are recorded, the stores are closed. It returns when every goroutine it started has returned; only after a
 //	       store that cannot be trusted any more it returns at once, because then the process has to end.
+//	       A cell whose database went back is opened anew meanwhile (lives.go).
 //
 // What it does not promise: that draining succeeds. What was cut off by the drain timeout, or by a kill, is attempted
 // again after the next start.
@@ -27,8 +28,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api"
@@ -70,7 +69,8 @@ type Options struct {
 	MaxPending   int64            // deliveries of one tenant that wait; 0: no limit
 	Retention    time.Duration    // of full records
 	Rules        []store.KeepRule // for a tenant or types, instead of Retention; the first that matches
-	Log          *slog.Logger     // nil: nothing is logged
+	Bounds       Bounds
+	Log          *slog.Logger // nil: nothing is logged
 }
 
 // Server is one running Grapnel.
@@ -83,8 +83,14 @@ type Server struct {
 	sender   *egress.Sender
 	http     *http.Server
 	log      *slog.Logger
-	stopping atomic.Bool // draining has begun
+	stopping *atomic.Bool // draining has begun
+	probes   *probes
 	key      KeyNotice
+	lives    *lives
+}
+
+func newServer(o Options) *Server {
+	return &Server{options: o, log: o.Log, stopping: new(atomic.Bool), probes: newProbes(o.Log)}
 }
 
 // Open prepares a server. The address is taken first: an address in use must not touch the data of whoever uses it.
@@ -99,7 +105,7 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{options: o, log: o.Log}
+	s := newServer(o)
 	if s.cells, err = plan(o); err != nil {
 		return nil, err
 	}
@@ -115,22 +121,22 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	opened.add(s.listener.Close)
 	// The node's name is new at each start and says nothing about the machine: receivers see it.
 	s.node = grapnel.NewID("node", time.Now(), rand.Reader)
-	s.sender = egress.New(egress.Options{Allow: o.EgressAllow, HTTPSOnly: o.HTTPSOnly, Node: s.node})
+	s.sender = egress.New(egress.Options{Bounds: o.Bounds.Egress, Allow: o.EgressAllow, HTTPSOnly: o.HTTPSOnly, Node: s.node})
 	opened.add(func() error { s.sender.Close(); return nil })
-	numbers := s.registry()
 	for i, c := range s.cells {
-		if err = c.open(ctx, s, &opened); err != nil {
+		if c, err = s.openCell(ctx, c, &opened); err != nil {
 			return nil, s.of(c, err)
 		}
+		s.cells[i] = c
 		if twin := c.twin(s.cells[:i]); twin != nil {
 			return nil, grapnel.Errorf(grapnel.CodeInvalid, "cells %s and %s are the same database", twin.name, c.name)
 		}
-		c.measure(s.labelled(numbers, c))
 	}
 	if s.key, err = s.cells[0].ensureAdminKey(ctx, o.AdminKey); err != nil {
 		return nil, err
 	}
-	s.http = api.Server(s.front(promhttp.HandlerFor(numbers, promhttp.HandlerOpts{})))
+	s.lives = newLives(s)
+	s.http = api.Server(s.lives, o.Bounds.API)
 	s.http.ErrorLog = slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug) // callers' broken connections, mostly
 	return s, nil
 }
@@ -157,17 +163,10 @@ func (s *Server) Run(ctx context.Context, accepting func()) error {
 	go func() {
 		defer close(delivered)
 		var moving sync.WaitGroup
-		for _, c := range s.cells {
-			moving.Go(func() { c.run(delivering) })
-			moving.Go(func() {
-				select {
-				case err := <-c.store.Fatal():
-					failed <- s.of(c, err)
-				case <-delivering.Done():
-				}
-			})
+		for i := range s.cells {
+			moving.Go(func() { s.lives.keep(delivering, i, failed) })
 		}
-		moving.Go(func() { s.room.Run(delivering) })
+		moving.Go(func() { s.lives.move(delivering) })
 		moving.Wait()
 	}()
 	served := make(chan error, 1)
@@ -205,7 +204,7 @@ func (s *Server) drain(ctx context.Context, stopDelivering func(), delivered <-c
 	}
 	s.sender.Close()
 	var unclean []error
-	for _, c := range s.cells {
+	for _, c := range s.lives.now.Load().cells {
 		if err := c.store.Close(); err != nil {
 			unclean = append(unclean, s.of(c, fmt.Errorf("the store did not close cleanly: %w", err)))
 		}
@@ -222,19 +221,6 @@ func (s *Server) stopServing(ctx context.Context) error {
 	defer cancel()
 	if err := s.http.Shutdown(ctx); err != nil {
 		return errors.Join(err, s.http.Close())
-	}
-	return nil
-}
-
-// ready is what /readyz asks: a server is ready when all of its cells are.
-func (s *Server) ready() error {
-	if s.stopping.Load() {
-		return grapnel.Errorf(grapnel.CodeUnavailable, "the server is shutting down")
-	}
-	for _, c := range s.cells {
-		if err := c.engine.Reaches(); err != nil {
-			return s.of(c, err)
-		}
 	}
 	return nil
 }

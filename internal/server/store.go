@@ -1,11 +1,12 @@
 package server
 
 import (
+	"cmp"
 	"context"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -90,28 +91,29 @@ func (p Place) makeDir() error {
 // keeper is what the server needs of a store besides its contract.
 type keeper interface {
 	store.Store
-	Fatal() <-chan error // an error after which the process has to end
+	// Fatal delivers an error after which the process has to end; or, if it is store.ErrWentBack, all that was built on the store.
+	Fatal() <-chan error
 }
 
-// shared is a store that other nodes use as well. What becomes of it is for each of its writes to say.
-type shared struct{ *postgres.Store }
-
-// Fatal never delivers anything.
-func (shared) Fatal() <-chan error { return nil }
+// longestPatience is the longest for a call of the store: other nodes look for events of transactions that took half a minute, and no longer.
+const longestPatience = 10 * time.Second
 
 // openStore opens the store of a place, and says what measures it.
-func openStore(ctx context.Context, place Place, log *slog.Logger) (keeper, []prometheus.Collector, error) {
+func openStore(ctx context.Context, place Place, seen *postgres.History, o *Options) (keeper, []prometheus.Collector, error) {
+	b, log := &o.Bounds, o.Log
 	if place.url != "" {
-		db, err := postgres.Open(ctx, place.url, postgres.Options{Logger: log})
+		inside := b.Postgres
+		inside.Conns.Patience = cmp.Or(inside.Conns.Patience, min(cmp.Or(o.Lease, DefaultLease)/3, longestPatience))
+		db, err := postgres.Open(ctx, place.url, postgres.Options{Bounds: inside, History: seen, Logger: log})
 		if err != nil {
 			return nil, nil, err
 		}
-		return shared{db}, postgresNumbers(db), nil
+		return db, postgresNumbers(db), nil
 	}
 	if err := place.makeDir(); err != nil {
 		return nil, nil, err
 	}
-	db, err := sqlite.Open(ctx, place.path, sqlite.Options{Logger: log})
+	db, err := sqlite.Open(ctx, place.path, sqlite.Options{Bounds: b.SQLite, Logger: log})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -131,13 +133,6 @@ func storeNumbers(db *sqlite.Store) []prometheus.Collector {
 			func(s sqlite.Stats) float64 { return float64(s.LogPages) }},
 		{"grapnel_store_queued", "Operations that wait for the next commit.", true,
 			func(s sqlite.Stats) float64 { return float64(s.Queued) }},
-		{"grapnel_store_full", "1 while the disk is full and new events are refused.", true,
-			func(s sqlite.Stats) float64 {
-				if s.Full {
-					return 1
-				}
-				return 0
-			}},
 	}), newCommits(func() commits.Counts { return db.Stats().Counts }))
 }
 

@@ -90,7 +90,8 @@ type slot struct {
 	cutEnd time.Duration
 	deaf   bool // nobody but the store can be reached from here
 	lives  int
-	member *member // nil: it is down
+	slept  time.Duration // how long the machine was suspended, in all: by so much its monotonic clock is behind
+	member *member       // nil: it is down
 }
 
 // troubles are what a seed lets happen, each with a probability.
@@ -256,7 +257,8 @@ func (c *cluster) stop(s *slot) {
 	s.member.drain()
 }
 
-// pause lets a node stand still: what was decided is done when it goes on, and what came meanwhile is heard then.
+// pause lets a node stand still: what was decided is done when it goes on, and what came meanwhile is heard then. Every other time
+// it is because its machine is suspended.
 func (c *cluster) pause(s *slot) {
 	m := s.member
 	if m == nil || m.frozen > c.agenda.now {
@@ -264,6 +266,9 @@ func (c *cluster) pause(s *slot) {
 	}
 	d := c.between(10*time.Millisecond, 2*c.lease)
 	m.frozen = c.agenda.now + d
+	if d%2 == 0 {
+		s.slept += d
+	}
 	m.trouble(m.frozen)
 	c.pauses++
 	c.trace("%s stands still for %v", s.name, d)

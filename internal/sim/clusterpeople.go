@@ -337,7 +337,8 @@ func (m *member) order(d *grapnel.Delivery, verb core.Verb, kind history.Kind) {
 		}
 		c.token++
 		c.orders[c.token] = func(err error) { answer(by, err) }
-		by.step(core.Operated{Token: c.token, Verb: verb, Endpoint: d.EndpointID, Delivery: d.Seq, Reason: "ordered by the simulation"})
+		by.step(core.Operated{Token: c.token, Verb: verb, Endpoint: d.EndpointID, Delivery: d.Seq, Event: d.EventSeq, Created: d.CreatedAt,
+			Reason: "ordered by the simulation"})
 	})
 }
 

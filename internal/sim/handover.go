@@ -191,7 +191,7 @@ func (m *member) expire() {
 	if m.c.is(HasNoDeadline) {
 		return
 	}
-	m.leave(m.owned(func(_ int, h *holding) bool { return h.leaving == nil && (h.cut || m.c.agenda.now >= h.until) }))
+	m.leave(m.owned(func(_ int, h *holding) bool { return h.leaving == nil && (h.cut || m.remains(h) <= 0) }))
 }
 
 // leave begins to give shards up.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/bounds"
 	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/sim/history"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -47,7 +48,8 @@ type member struct {
 // holding is a shard that a node has.
 type holding struct {
 	epoch   int64
-	until   time.Duration // by its own clock, which cannot be set back
+	until   time.Duration // by whichever of its own clocks is ahead: the wall clock, or the monotonic one, which stands still with the machine
+	slept   time.Duration // how long the machine had been suspended, in all, when that was found out
 	leaving map[string]bool
 	posts   []*post // in flight
 	cut     bool
@@ -55,8 +57,11 @@ type holding struct {
 
 // start brings a node up.
 func (c *cluster) start(s *slot) {
-	limits := core.Options{Slots: 4 + c.rand.IntN(8), PerHost: 2 + c.rand.IntN(8), Window: 2 + c.rand.IntN(6),
-		Horizon: c.between(time.Second, time.Minute), Poll: c.between(5*time.Second, time.Minute), Shared: true}
+	limits := core.Options{Slots: 4 + c.rand.IntN(8), PerHost: 2 + c.rand.IntN(8), Bounds: core.Bounds{Window: 2 + c.rand.IntN(6),
+		Horizon: c.between(time.Second, time.Minute), Poll: c.between(5*time.Second, time.Minute)}, Shared: true}
+	if c.options.Tiny {
+		limits.Bounds = bounds.Tiny[core.Bounds](c.rand.Uint64())
+	}
 	s.lives++
 	m := &member{c: c, slot: s, id: fmt.Sprintf("%s.%d", s.name, s.lives), core: core.New(limits), held: map[int]*holding{},
 		must: map[string]store.Standing{}, loads: map[string]bool{}, stale: map[string][]store.Head{}, leaves: map[string]bool{},

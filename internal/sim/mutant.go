@@ -43,13 +43,23 @@ const (
 	ReadsTooEarly       Mutant = "reads what waits before it owns it"
 	AnswersUnconfirmed  Mutant = "answers a change before every node knows it"
 	RenewsUninformed    Mutant = "renews leases without having read the configuration"
+	ForgetsSuspension   Mutant = "counts leases by a clock that stands still while the machine is suspended"
 )
 
 // ClusterMutants lists those of several nodes.
 func ClusterMutants() []Mutant {
 	return []Mutant{IgnoresEpochs, GivesBackAtOnce, HasNoDeadline, CountsFromTheAnswer, ForgetsStandings, ForgetsNewest, ReadsTooEarly,
-		AnswersUnconfirmed, RenewsUninformed}
+		AnswersUnconfirmed, RenewsUninformed, ForgetsSuspension}
 }
+
+// The mutants of a history in which the store goes back: what is remembered by number is taken for what has the number now.
+const (
+	SendsByNumber   Mutant = "sends the event that had the number before"
+	RecordsByNumber Mutant = "records an outcome for whatever has the row id now"
+)
+
+// BackMutants lists those.
+func BackMutants() []Mutant { return []Mutant{SendsByNumber, RecordsByNumber} }
 
 type faultOf = memory.Fault
 
@@ -81,6 +91,10 @@ func (m *mutated) Record(ctx context.Context, changes []store.Change) ([]store.C
 	for i := range changes {
 		c := &changes[i]
 		switch {
+		case c.Delivery != 0 && c.Identity.Event == 0:
+			m.w.excess("a change of delivery %d does not say which one that is", c.Delivery)
+		case m.w.options.Mutant == RecordsByNumber:
+			c.Identity = store.Identity{}
 		case c.Status == grapnel.Pending && !c.Blocked && m.is(RetriesTooSoon, 5):
 			c.Due = c.At.Add(c.Due.Sub(c.At) / 4)
 		case c.Status == grapnel.Pending && !c.Blocked && c.Attempt != nil && m.is(GivesUp, 10):

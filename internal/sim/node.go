@@ -22,16 +22,18 @@ type node struct {
 	wakes   time.Time     // the wake that is planned
 	leaving bool          // it drains
 	born    time.Duration
-	flying  int            // attempts
-	again   int            // of them, those that are not the first
-	hosts   map[string]int // of them, by destination
+	flying  int                      // attempts
+	again   int                      // of them, those that are not the first
+	hosts   map[string]int           // of them, by destination
+	events  map[int64]*grapnel.Event // accepted here, by number
 	perHost int
 }
 
 // start brings the node up with what the store has.
 func (w *world) start() {
 	limits := w.limits()
-	n := &node{w: w, core: core.New(limits), perHost: limits.PerHost, born: w.agenda.now, hosts: map[string]int{}}
+	n := &node{w: w, core: core.New(limits), perHost: limits.PerHost, born: w.agenda.now, hosts: map[string]int{},
+		events: map[int64]*grapnel.Event{}}
 	w.node = n
 	w.restarted()
 	standings, err := w.model.Standings(context.Background())

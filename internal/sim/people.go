@@ -66,15 +66,15 @@ func (w *world) try(p *published, done func()) {
 		again(history.Failed)
 		return
 	}
-	answered := false
+	answered, back := false, w.back
 	answer := func(d time.Duration, result history.Result) {
 		w.agenda.in(d, func() {
 			if answered {
 				return
 			}
 			answered = true
-			if w.node != n && result == history.OK {
-				result = history.Unknown // the answer was lost with the node
+			if (w.node != n || w.back != back) && result == history.OK {
+				result = history.Unknown // the answer was lost with the node, or with the store
 			}
 			again(result)
 		})
@@ -87,6 +87,7 @@ func (w *world) try(p *published, done func()) {
 			answer(0, history.Unknown)
 			return
 		}
+		back = w.back
 		heads, err := w.append(p)
 		if err != nil {
 			answer(w.between(0, time.Second), history.Unknown)
@@ -131,13 +132,12 @@ func (w *world) append(p *published) ([]store.Head, error) {
 	accepted, err := w.store.Append(ctx, store.Batch{Config: conf.Version, Events: []store.Incoming{{Event: ev, Targets: targets}}})
 	w.trace("publish %s: %v", p.id, err)
 	if _, known := w.committed[p.id]; !known {
-		if stored, _, lookErr := w.model.Event(ctx, store.Everyone(), p.tenant, p.id); lookErr == nil {
+		if _, _, lookErr := w.model.Event(ctx, store.Everyone(), p.tenant, p.id); lookErr == nil {
 			w.committed[p.id] = ids(w.subscribers(p.tenant))
-			for int64(len(w.events)) < stored.Seq {
-				w.events = append(w.events, nil)
-			}
-			w.events[stored.Seq-1] = p
 		}
+	}
+	if err == nil && w.node != nil && !accepted.Events[0].Duplicate {
+		w.node.remember(accepted.Events[0].Seq, ev)
 	}
 	return accepted.Heads, err
 }
@@ -167,6 +167,9 @@ func (w *world) misfortunes() {
 	every(15*time.Second, &w.plan.operator, w.sample)
 	if w.options.Tidy {
 		w.tidying()
+	}
+	if w.options.Back {
+		every(20*time.Second, &w.plan.back, w.goBack)
 	}
 }
 
@@ -304,7 +307,8 @@ func (w *world) orderOf(d *grapnel.Delivery, verb core.Verb, kind history.Kind) 
 			done.Result = history.Failed
 		}
 	}
-	n.step(core.Operated{Token: w.token, Verb: verb, Endpoint: d.EndpointID, Delivery: d.Seq, Reason: "skipped by the simulation"})
+	n.step(core.Operated{Token: w.token, Verb: verb, Endpoint: d.EndpointID, Delivery: d.Seq, Event: d.EventSeq, Created: d.CreatedAt,
+		Reason: "skipped by the simulation"})
 }
 
 // again makes a new delivery of one that is over.

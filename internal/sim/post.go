@@ -48,7 +48,7 @@ func (m *member) attempt(a core.Attempt) {
 	m.later(c.between(0, time.Millisecond), func() {
 		h := m.held[c.shards.of(a.Config.ID)]
 		ep := m.endpoint(a.Config.ID)
-		tardy := h != nil && (h.cut || c.agenda.now >= h.until) && !c.is(HasNoDeadline)
+		tardy := h != nil && (h.cut || m.remains(h) <= 0) && !c.is(HasNoDeadline)
 		if ep.Status != grapnel.EndpointEnabled || !ep.DeletedAt.IsZero() || h == nil || h.leaving != nil || tardy {
 			spare()
 			return

@@ -51,6 +51,7 @@ func (r *receiver) began(at time.Duration) {
 type request struct {
 	from    *node
 	attempt core.Attempt
+	event   *grapnel.Event
 	receipt history.Receipt
 	over    bool
 }
@@ -105,6 +106,9 @@ func kinds() []kind {
 // setUp creates the endpoints and plans everything that people and chance will do.
 func (w *world) setUp() {
 	all := kinds()
+	if w.options.Back {
+		all = all[:5] // those without breaker: what has been learnt of an endpoint does not go back
+	}
 	for i := range 2 + w.rand.IntN(4) {
 		k := all[w.rand.IntN(len(all))]
 		p, err := policy.Parse([]byte(k.json))
@@ -159,6 +163,13 @@ func (n *node) attempt(a core.Attempt) {
 			n.finish(a, policy.Outcome{Class: policy.ClassInternal}, w.now())
 			return
 		}
+		event, fate := n.event(a)
+		if event == nil {
+			n.vacate(a)
+			r.ends(a, policy.Outcome{Class: policy.ClassInternal})
+			n.step(fate)
+			return
+		}
 		started := w.now()
 		if w.chance(0.01) {
 			n.later(w.between(0, 20*time.Millisecond), func() { n.finish(a, policy.Outcome{Class: policy.ClassInternal}, started) })
@@ -169,7 +180,7 @@ func (n *node) attempt(a core.Attempt) {
 			times = 2
 		}
 		for range times {
-			req := &request{from: n, attempt: a}
+			req := &request{from: n, attempt: a, event: event}
 			w.agenda.in(w.between(0, 20*time.Millisecond), func() { r.arrive(req, started) })
 			n.later(5*time.Second, func() { r.giveUp(req, started) })
 		}
@@ -198,12 +209,12 @@ func (r *receiver) arrive(req *request, started time.Time) {
 		})
 		return
 	}
-	ev := w.events[req.attempt.Head.Event-1]
 	req.receipt = history.Receipt{
-		Event: ev.id, Endpoint: r.config.ID, Position: req.attempt.Head.Position,
+		Event: req.event.ID, Endpoint: r.config.ID, Position: req.attempt.Head.Position,
 		Delivery: grapnel.DeliveryID(req.attempt.Head.CreatedAt, req.attempt.Head.Delivery),
 		Hash:     w.bytes(req), Start: w.agenda.now, Attempt: req.attempt.Number, Trigger: req.attempt.Trigger,
 	}
+	req.receipt.Remembered = w.options.Back && !w.stands(&req.attempt.Head)
 	if w.node != req.from {
 		// The sender died with the request on the wire.
 		req.receipt.Status, req.receipt.AnswerLost = 200, true
@@ -256,9 +267,8 @@ func (r *receiver) reply(req *request, started time.Time) {
 // verdict is what the receiver makes of a request.
 func (r *receiver) verdict(req *request) policy.Outcome {
 	w := r.w
-	ev := w.events[req.attempt.Head.Event-1]
 	switch {
-	case ev.poison && !w.healing:
+	case w.byID[req.event.ID].poison && !w.healing:
 		return policy.Outcome{Status: 404, Class: policy.ClassStatus4xx}
 	case w.healing && w.agenda.now < chaosTime+100*time.Second && w.rand.IntN(3) == 0:
 		return policy.Outcome{Status: 500, Class: policy.ClassStatus5xx} // so that there are retries, whose times can be looked at in peace
@@ -325,12 +335,8 @@ func (r *receiver) close(req *request) {
 
 // bytes is the fingerprint of what the receiver got.
 func (w *world) bytes(req *request) string {
-	evs, err := w.model.Events(context.Background(), []int64{req.attempt.Head.Event})
-	if err != nil || evs[0] == nil {
-		return "unreadable"
-	}
 	if w.options.Mutant == ChangesBytes && w.rand.IntN(50) == 0 {
-		return string(evs[0].Data) + " "
+		return string(req.event.Data) + " "
 	}
-	return string(evs[0].Data)
+	return string(req.event.Data)
 }

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/bounds"
 	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/sim/history"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -31,6 +32,8 @@ type Options struct {
 	Seed   uint64
 	Mutant Mutant // a bug put into the simulated shell or store; the checker must see it
 	Tidy   bool   // people replay what is over, and what is old is purged
+	Tiny   bool   // all bounds of the core are as small as they may be, or a little more
+	Back   bool   // the store goes back to an earlier state now and then, while the node runs
 	Trace  func(at time.Duration, line string)
 }
 
@@ -83,10 +86,10 @@ type world struct {
 
 	node      *node // nil: it is down
 	endpoints []*receiver
-	events    []*published
 	byID      map[string]*published
 	history   history.History
 	committed map[string][]string     // event id → endpoints that were matched when it was committed
+	back      int                     // how often the store went back
 	over      map[int64]time.Duration // when deliveries ended
 	excesses  []string
 	wellAt    time.Time // when what the faults have piled up should be gone
@@ -105,6 +108,7 @@ type plan struct {
 	hintLost, hintDouble, hintLate, loadLate       float64
 	receiverDown, receiverSlow, answerLost, poison float64
 	clockJump, operator, cleanStop                 float64
+	back                                           float64
 }
 
 func newWorld(o Options) *world {
@@ -128,6 +132,9 @@ func newWorld(o Options) *world {
 		receiverDown: maybe(), receiverSlow: maybe(), answerLost: maybe() / 2, poison: maybe() / 4,
 		clockJump: maybe(), operator: maybe(), cleanStop: maybe(),
 	}
+	if o.Back {
+		w.plan.back = (1 + w.rand.Float64()) / 2
+	}
 	w.history.Limits = history.Limits{Commit: 30 * time.Second, Transit: 50 * time.Millisecond}
 	return w
 }
@@ -150,5 +157,10 @@ func (w *world) trace(format string, args ...any) {
 
 // small limits make windows overflow and slots run out within a short history.
 func (w *world) limits() core.Options {
-	return core.Options{Slots: 2 + w.rand.IntN(8), PerHost: 1 + w.rand.IntN(8), Window: 2 + w.rand.IntN(6), Horizon: w.between(time.Second, time.Minute), Poll: w.between(5*time.Second, time.Minute)}
+	o := core.Options{Slots: 2 + w.rand.IntN(8), PerHost: 1 + w.rand.IntN(8), Bounds: core.Bounds{Window: 2 + w.rand.IntN(6),
+		Horizon: w.between(time.Second, time.Minute), Poll: w.between(5*time.Second, time.Minute)}}
+	if w.options.Tiny {
+		o.Bounds = bounds.Tiny[core.Bounds](w.rand.Uint64())
+	}
+	return o
 }

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/grapnelhq/grapnel/internal/sim/history"
 )
 
 var (
@@ -61,6 +63,48 @@ func TestTidySeeds(t *testing.T) {
 		t.Error("hardly anything was replayed or purged: little was proved")
 	}
 	t.Logf("%d histories, %d replays that made %d deliveries, %d deliveries purged", n, replays.Load(), made.Load(), purged.Load())
+}
+
+// TestBackSeeds plays histories in which the store goes back to an earlier state while the node runs.
+func TestBackSeeds(t *testing.T) {
+	back := func(o Options) Outcome { o.Back = true; return Run(o) }
+	if *seedFlag != 0 {
+		play(t, back)
+		return
+	}
+	var times atomic.Int64
+	n := playAll(t, "testdata/backseeds", 150, 20_000, func(seed uint64) Outcome {
+		out := back(Options{Seed: seed})
+		for _, f := range out.History.Faults {
+			if f.Kind == history.Rewind {
+				times.Add(1)
+			}
+		}
+		return out
+	})
+	if times.Load() < n {
+		t.Error("the store hardly ever went back: little was proved")
+	}
+	t.Logf("%d histories, the store went back %d times", n, times.Load())
+}
+
+// TestBackMutantsAreCaught: a checker that is never seen to fail proves nothing.
+func TestBackMutantsAreCaught(t *testing.T) {
+	for _, m := range BackMutants() {
+		t.Run(string(m), func(t *testing.T) {
+			t.Parallel()
+			caught := 0
+			for seed := uint64(1); seed <= 300 && caught < 3; seed++ {
+				if out := Run(Options{Seed: seed, Back: true, Mutant: m}); len(out.Violations) > 0 {
+					caught++
+					t.Log(out.Violations[0])
+				}
+			}
+			if caught < 3 {
+				t.Errorf("caught in %d of 300 histories", caught)
+			}
+		})
+	}
 }
 
 // playAll plays the seeds that are kept in a file, and then new ones: as many as are asked for, or some, or with GRAPNEL_SOAK far more. It stops

@@ -55,7 +55,7 @@ func (m *member) look() {
 	patience := c.lease / 3
 	for _, n := range m.numbers() {
 		if h := m.held[n]; !h.cut {
-			patience = min(patience, h.until-c.agenda.now)
+			patience = min(patience, m.remains(h))
 		}
 	}
 	m.later(max(patience, time.Millisecond), func() { m.endRound(round) })
@@ -117,8 +117,18 @@ func (m *member) renew(round int, then func()) {
 
 // extend notes until when a shard is held, and has that watched.
 func (m *member) extend(h *holding, until time.Duration) {
-	h.until = until
+	h.until, h.slept = until, m.slot.slept
 	m.later(until-m.c.agenda.now+m.c.between(0, margin/10), m.guard)
+}
+
+// remains is for how long a node may go on with a shard. Its monotonic clock has missed the time for which the machine was
+// suspended, so the wall clock counts as well.
+func (m *member) remains(h *holding) time.Duration {
+	left := h.until - m.c.agenda.now
+	if m.c.is(ForgetsSuspension) {
+		left += m.slot.slept - h.slept
+	}
+	return left
 }
 
 // guard cancels attempts in shards whose lease is over. That must have a cause, and may make somebody else repeat them.
@@ -128,7 +138,7 @@ func (m *member) guard() {
 	since := c.agenda.now - c.lease
 	for _, n := range m.numbers() {
 		h := m.held[n]
-		if h.cut || c.agenda.now < h.until {
+		if h.cut || m.remains(h) > 0 {
 			continue
 		}
 		if h.leaving == nil || len(h.leaving) > 0 {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"sort"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -15,6 +16,9 @@ type Configuration interface {
 	Config(ctx context.Context) (Config, error)
 	// Version returns what Config says of its age, at little cost: whoever knows what a write has changed need not read all.
 	Version(ctx context.Context) (version, newest int64, err error)
+	// Changes returns what was written after a version. false: the store cannot say that completely, because it is too long ago or
+	// was written by a program that kept no list of changes; then only Version and Newest are set, and the caller reads Config.
+	Changes(ctx context.Context, since int64) (ConfigChanges, bool, error)
 	// PutEndpoint creates the endpoint (Revision 0) or replaces the one that has this Revision; another revision there is
 	// grapnel.CodeConflict, none in scope grapnel.CodeNotFound. It returns the new revision and configuration version. The name of a queue
 	// that another one of the tenant has, which is not marked as deleted, is grapnel.CodeConflict.
@@ -52,6 +56,56 @@ type Config struct {
 	Keys      []grapnel.Key
 	Tenancies []grapnel.Tenancy // sorted by tenant; those of whom nothing is known are not in it
 	Newest    int64             // the highest number of any delivery so far
+}
+
+// ConfigChanges are the differences between two versions of the configuration.
+type ConfigChanges struct {
+	Version, Newest int64 // as in Config, of the later one
+	Endpoints       Edits[grapnel.Endpoint]
+	Sources         Edits[grapnel.Source]
+	Policies        Edits[grapnel.NamedPolicy]
+	Keys            Edits[grapnel.Key]
+	Tenancies       []grapnel.Tenancy // all of them, as in Config; nil: they are as they were
+}
+
+// Edits are the differences between two lists that are sorted by id.
+type Edits[T any] struct {
+	Written []T      // created or replaced, as they are in the later list, sorted by id
+	Removed []string // ids, sorted
+}
+
+// Merge returns the later list. The earlier one stays as it is, and is returned if there are no differences.
+func (e Edits[T]) Merge(list []T, id func(*T) string) []T {
+	written, removed := e.Written, e.Removed
+	if len(written) == 0 && len(removed) == 0 {
+		return list
+	}
+	later := make([]T, 0, len(list)+len(written))
+	for at := 0; at < len(list) || len(written) > 0; {
+		switch {
+		case at < len(list) && len(removed) > 0 && removed[0] <= id(&list[at]):
+			if removed[0] == id(&list[at]) {
+				at++
+			}
+			removed = removed[1:]
+		case at == len(list) || len(written) > 0 && id(&written[0]) <= id(&list[at]):
+			if at < len(list) && id(&written[0]) == id(&list[at]) {
+				at++
+			}
+			later, written = append(later, written[0]), written[1:]
+		default:
+			// Up to the next difference everything is copied at once: lists are long and differences few.
+			until := len(list)
+			if len(written) > 0 {
+				until = at + sort.Search(len(list)-at, func(i int) bool { return id(&list[at+i]) >= id(&written[0]) })
+			}
+			if len(removed) > 0 {
+				until = min(until, at+sort.Search(len(list)-at, func(i int) bool { return id(&list[at+i]) >= removed[0] }))
+			}
+			later, at = append(later, list[at:until]...), until
+		}
+	}
+	return later
 }
 
 // With is what is committed together with a write.

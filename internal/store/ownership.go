@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -25,6 +26,8 @@ type Ownership interface {
 	Release(ctx context.Context, node string, owned []Owned) error
 	// ShardList returns all shards in their order.
 	ShardList(ctx context.Context) ([]Shard, error)
+	// Owners returns the nodes that own shards by leases that have not ended.
+	Owners(ctx context.Context) ([]string, error)
 	// Fresh returns heads of endpoints in some shards that have a due time and a higher number than after, by number, at most limit: what other
 	// nodes have accepted. A number is given before it is committed, so one may come after a higher one, but not by more than the time that a
 	// transaction may take (half a minute): who asks again asks from what was the highest that long ago, and sees some twice.
@@ -66,3 +69,6 @@ type Node struct {
 
 // ErrFenced is returned by Hasten and End when the epoch is over. Nothing was written.
 var ErrFenced = errors.New("store: another node owns the endpoint")
+
+// ErrFencedBySeal is the ErrFenced of an endpoint whose tenant is sealed. It says nothing of the epoch.
+var ErrFencedBySeal = fmt.Errorf("%w, or its tenant is sealed", ErrFenced)

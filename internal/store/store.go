@@ -8,6 +8,7 @@
 //   - Positions in a lane are 1, 2, 3 … in commit order, without gaps.
 //   - Record applies each Change only to a delivery that is still where the change expects it, so repeating a Record whose
 //     answer was lost changes nothing: what it tells has its ids already, and no audit entry is kept twice.
+//   - Record applies no Change to a delivery that has only the row id in common with the one that is meant (Identity).
 //   - A delivery that is final never changes again.
 //   - A lane has at most one head: the pending delivery with the lowest position. Only Append, Again, Record, End and what is told
 //     with PutEndpoint make heads, and all but End report every head they make.
@@ -21,11 +22,19 @@ package store
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/policy"
 )
+
+// ErrUnknown is in the chain of a write's error when the answer to the commit was lost: the write may have happened, and its caller repeats it.
+var ErrUnknown = errors.New("store: the answer to the commit was lost")
+
+// ErrWentBack is in the chain of every error of a store whose database has lost commits that this process saw, or is another database now: a standby
+// was promoted, a backup was restored. Such a store answers nothing any more, because what its users remember may be false. Nothing was written.
+var ErrWentBack = errors.New("store: the database is not the one that it was")
 
 // Store is everything an implementation provides. Users of a store ask for the part they need.
 type Store interface {
@@ -130,6 +139,7 @@ const AnyAttempts = -1
 // Change is what one delivery becomes.
 type Change struct {
 	Delivery int64
+	Identity Identity         // of the delivery; the change applies to no other one that has its row id now
 	Expect   int              // attempts made before; the change applies only to a pending delivery with this many
 	Attempt  *grapnel.Attempt // nil when no attempt led here: an operator, the clock
 	At       time.Time
@@ -170,7 +180,9 @@ type Change struct {
 // Changed is the state after a Change, whether it was applied or not.
 type Changed struct {
 	Applied bool
-	Fenced  bool           // the Epoch is over: nothing was written, and nothing else is told
+	Foreign bool           // the row id is another delivery's (Identity): only Standing was written, and nothing else is told
+	Fenced  bool           // the Epoch is over, or the tenant is sealed: nothing was written, and nothing else is told
+	Sealed  bool           // with Fenced: it was refused because of the tenant; that says nothing of the Epoch
 	Status  grapnel.Status // of the delivery now; empty if there is no such delivery
 	Next    *Head          // the head of the delivery's lane before Tell; for a pending delivery without lane, itself; else nil
 	Told    *Accepted      // what Tell did; nil if it was not applied

@@ -55,6 +55,7 @@ type delivery struct {
 	final    *Final // nil: the system does not know it
 	position int64
 	receipts []*Receipt // by start
+	aside    []*Receipt // those of a past that the store has lost
 }
 
 func (d *delivery) original() bool { return d.final == nil || d.final.ReplayOf == "" }
@@ -109,12 +110,18 @@ func index(h History) *checker {
 		if a.Result == Failed {
 			continue
 		}
+		if about := a.Kind == Skip || a.Kind == Retry; about && a.Result == OK && c.undone(a.Return, never) {
+			lost := *a
+			lost.Result = Unknown // it may be lost
+			a = &lost
+		}
 		if a.Kind == Skip || a.Kind == Retry {
 			c.actions[a.Delivery] = append(c.actions[a.Delivery], a)
 		} else {
 			c.stopping[a.Endpoint] = append(c.stopping[a.Endpoint], a)
 		}
 	}
+	c.rewound()
 	c.addLanes()
 	for _, r := range h.Receipts {
 		if ep := c.endpoint[r.Endpoint]; ep.Breaker && r.Status >= 200 && r.Status < 500 && !r.AnswerLost {
@@ -176,9 +183,14 @@ func (c *checker) addFinal(f *Final) {
 }
 
 func (c *checker) addReceipt(r *Receipt) {
-	d := c.byDelivery[r.Delivery]
+	id := r.Delivery
+	if d := c.byDelivery[id]; d != nil && (d.eventID != r.Event || d.endpoint.ID != r.Endpoint) && c.Rewound(*r) {
+		// A lost past gave the id to another delivery, which is held against its own event.
+		id += " in a lost past, of " + r.Event + " at " + r.Endpoint
+	}
+	d := c.byDelivery[id]
 	if d == nil {
-		d = c.addDelivery(r.Delivery, r.Event, r.Endpoint)
+		d = c.addDelivery(id, r.Event, r.Endpoint)
 	}
 	d.receipts = append(d.receipts, r)
 	if d.position == 0 {
@@ -202,6 +214,9 @@ func (c *checker) addDelivery(id, eventID, endpoint string) *delivery {
 func (c *checker) addLanes() {
 	lanes := map[line]*lane{}
 	for _, d := range c.deliveries {
+		if d.final == nil && len(d.receipts) == 0 {
+			continue // all that there was of it is set aside
+		}
 		slices.SortStableFunc(d.receipts, func(a, b *Receipt) int { return cmp.Compare(a.Start, b.Start) })
 		at := line{endpoint: d.endpoint.ID}
 		ordered := d.event != nil && d.event.key != "" && !d.endpoint.Unordered

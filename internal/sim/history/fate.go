@@ -9,7 +9,7 @@ import (
 
 // accepted checks that an event that exists has exactly one delivery for each endpoint that wanted it.
 func (c *checker) accepted(e *event) {
-	if !e.ok && !(e.possible && e.seen) {
+	if !e.ok && !(e.possible && e.seen) || c.forgotten(e) {
 		return
 	}
 	for _, name := range e.surely {
@@ -28,8 +28,9 @@ func (c *checker) accepted(e *event) {
 // received checks what the receiver saw of a delivery against what was published.
 func (c *checker) received(d *delivery) {
 	first := time.Duration(0)
-	if len(d.receipts) > 0 {
-		first = d.receipts[0].Start
+	all := d.all()
+	if len(all) > 0 {
+		first = all[0].Start
 	}
 	e := d.event
 	switch {
@@ -41,11 +42,11 @@ func (c *checker) received(d *delivery) {
 		return
 	case !slices.Contains(e.perhaps, d.endpoint.ID):
 		c.report(Phantom, d, first, "the event was not for this endpoint")
-	case d.final == nil:
-		c.report(Lost, d, first, "the delivery was sent but is not there at the end")
+	case d.final == nil && len(d.receipts) > 0:
+		c.report(Lost, d, d.receipts[0].Start, "the delivery was sent but is not there at the end")
 	}
 	body := ""
-	for _, r := range d.receipts {
+	for _, r := range all {
 		if r.Start < e.invoke {
 			c.report(Phantom, d, r.Start, "received before it was published (%v)", e.invoke)
 		}
@@ -79,7 +80,7 @@ func (c *checker) ended(d *delivery) {
 	}
 	switch f.Status {
 	case grapnel.Delivered:
-		if !slices.ContainsFunc(d.receipts, (*Receipt).success) {
+		if !slices.ContainsFunc(d.all(), (*Receipt).success) {
 			c.report(FalseSuccess, d, at, "delivered, but no receiver answered 2xx")
 		}
 		return
@@ -137,7 +138,7 @@ func (c *checker) dead(d *delivery, at time.Duration) {
 			c.report(EarlyDead, d, at, "expired without an attempt before it was %v old", ep.MaxAge)
 		}
 	case grapnel.ReasonPermanent:
-		if !slices.ContainsFunc(d.receipts, func(r *Receipt) bool { return slices.Contains(ep.Permanent, r.Status) }) {
+		if !slices.ContainsFunc(d.all(), func(r *Receipt) bool { return slices.Contains(ep.Permanent, r.Status) }) && !c.broughtBack(d.event) {
 			c.report(EarlyDead, d, at, "failed as permanent without an answer that says so")
 		}
 	case grapnel.ReasonEndpointGone:

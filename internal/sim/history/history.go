@@ -115,6 +115,9 @@ type Receipt struct {
 	Trigger      grapnel.Trigger
 	Node         string // who sent it; empty where there is only one
 	Epoch        int64  // in which it was decided; 0: not known
+	// Remembered says that the store did not have the delivery as the sender remembered it. It may be
+	// set only by a run that sees both. A Rewind that the sender did not notice excuses it.
+	Remembered bool
 }
 
 // automatic says whether the system sent the request of its own accord.
@@ -158,7 +161,7 @@ type Action struct {
 type FaultKind string
 
 // The kinds of Fault. CleanStop and ClockJump never excuse a repetition; only ClockJump excuses an early attempt; only Standstill
-// excuses a request that comes after another node took the endpoint.
+// excuses a request that comes after another node took the endpoint; only Rewind excuses a lost event.
 const (
 	Crash         FaultKind = "crash"          // the process died without warning
 	CommitUnknown FaultKind = "commit unknown" // the store did not say whether it committed
@@ -166,6 +169,7 @@ const (
 	Standstill    FaultKind = "standstill"     // the node stood still for longer than its leases may have lasted
 	CleanStop     FaultKind = "clean stop"
 	ClockJump     FaultKind = "clock jump"
+	Rewind        FaultKind = "rewind" // the store went back: what it committed from Start to End is lost
 )
 
 // Fault is one thing broken on purpose, from its start until all was well again.

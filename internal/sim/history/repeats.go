@@ -2,6 +2,7 @@ package history
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -39,11 +40,28 @@ func (c *checker) repeats(l *lane) {
 			}
 		}
 		if explained < 0 {
-			c.report(Dup, t.d, t.again.Start, "repeated although answered with %d at %v and no fault explains it", t.before.Status, t.before.End)
+			c.report(Dup, t.d, t.again.Start, "repeated although answered with %d at %v and no fault explains it; %s", t.before.Status, t.before.End,
+				c.nextFault(t.before.End))
 			continue
 		}
 		spent[explained] = true
 	}
+}
+
+// nextFault says which fault came next after a moment: one that came a little too late to explain a repetition means that outcomes take
+// longer to become durable than the limits say.
+func (c *checker) nextFault(at time.Duration) string {
+	next := -1
+	for i, f := range c.Faults {
+		if f.repeats() && f.End >= at && (next < 0 || f.Start < c.Faults[next].Start) {
+			next = i
+		}
+	}
+	if next < 0 {
+		return "no fault came after that"
+	}
+	f := c.Faults[next]
+	return fmt.Sprintf("the next fault is a %s from %v to %v", f.Kind, f.Start, f.End)
 }
 
 // schedule checks that no attempt came earlier than configured. Attempts that reached nobody leave a gap in the numbers; then

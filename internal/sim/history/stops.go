@@ -35,7 +35,7 @@ func (c *checker) stops() {
 		}
 	}
 	for _, a := range c.Actions {
-		if a.Kind == Retry && a.Result == OK && a.Made != "" && c.byDelivery[a.Made] == nil {
+		if a.Kind == Retry && a.Result == OK && a.Made != "" && !c.undone(a.Return, never) && c.byDelivery[a.Made] == nil {
 			c.found = append(c.found, Violation{Rule: Lost, Endpoint: a.Endpoint, Delivery: a.Made, At: a.Return,
 				Detail: "the new delivery of a retry is not there"})
 		}
@@ -89,7 +89,7 @@ func (c *checker) samples() {
 			have += n
 		}
 		for _, e := range c.events {
-			if e.ok && e.returned < s.At && slices.Contains(e.surely, s.Endpoint) {
+			if e.ok && e.returned < s.At && !c.undone(e.returned, s.At) && slices.Contains(e.surely, s.Endpoint) {
 				least++
 			}
 			if e.possible && e.invoke <= s.At && slices.Contains(e.perhaps, s.Endpoint) {
@@ -99,7 +99,7 @@ func (c *checker) samples() {
 		for _, a := range c.Actions {
 			if a.Kind == Retry && a.Endpoint == s.Endpoint && a.Result != Failed && a.Invoke <= s.At {
 				most++
-				if a.Made != "" && a.Return < s.At {
+				if a.Made != "" && a.Return < s.At && !c.undone(a.Return, s.At) {
 					least++
 				}
 			}

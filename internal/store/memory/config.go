@@ -82,13 +82,60 @@ func (s *Store) Version(ctx context.Context) (version, newest int64, err error) 
 	return s.config.Version, s.made, nil
 }
 
+// editsKept is how many changes of the configuration the store can tell one by one.
+const editsKept = 64
+
+// edit says which object a version of the configuration has changed.
+type edit struct{ kind, id string }
+
+// edited makes the next version of the configuration.
+func (s *Store) edited(kind, id string) {
+	s.config.Version++
+	s.edits = append(s.edits, edit{kind, id})
+	s.edits = s.edits[max(0, len(s.edits)-editsKept):]
+}
+
+// Changes tells the last few.
+func (s *Store) Changes(ctx context.Context, since int64) (store.ConfigChanges, bool, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return store.ConfigChanges{}, false, err
+	}
+	defer leave()
+	d := store.ConfigChanges{Version: s.config.Version, Newest: s.made}
+	n := s.config.Version - since
+	if n < 0 || n > int64(len(s.edits)) {
+		return d, false, nil
+	}
+	ids := map[string][]string{}
+	for _, e := range s.edits[int64(len(s.edits))-n:] {
+		ids[e.kind] = append(ids[e.kind], e.id)
+	}
+	d.Endpoints, d.Sources = edits(s.config.Endpoints, ids["endpoint"]), edits(s.config.Sources, ids["source"])
+	d.Policies, d.Keys = edits(s.config.Policies, ids["policy"]), edits(s.config.Keys, ids["key"])
+	return d, true, nil
+}
+
+// edits says what has become of some objects.
+func edits[T object](list []T, ids []string) (e store.Edits[T]) {
+	slices.Sort(ids)
+	for _, id := range slices.Compact(ids) {
+		if at, there := search(list, id); there {
+			e.Written = append(e.Written, deepCopy(list[at]))
+		} else {
+			e.Removed = append(e.Removed, id)
+		}
+	}
+	return e
+}
+
 // put is what is done around every change of the configuration: the answer that the call was given before comes first, then the version that
 // what is told was matched against.
-func (s *Store) put(ctx context.Context, with store.With, do func() (revision int64, err error)) (store.Put, error) {
+func (s *Store) put(ctx context.Context, with store.With, kind, id string, do func() (revision int64, err error)) (store.Put, error) {
 	return s.putting(ctx, with, func() (int64, error) {
 		revision, err := do()
 		if err == nil {
-			s.config.Version++
+			s.edited(kind, id)
 		}
 		return revision, err
 	})
@@ -119,7 +166,7 @@ func (s *Store) putting(ctx context.Context, with store.With, do func() (revisio
 
 // PutEndpoint gives a new endpoint revision 1.
 func (s *Store) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.Endpoint, with store.With) (store.Put, error) {
-	return s.put(ctx, with, func() (int64, error) {
+	return s.put(ctx, with, "endpoint", ep.ID, func() (int64, error) {
 		at, there, err := writable(scope, s.config.Endpoints, ep, "endpoint")
 		switch {
 		case err != nil:
@@ -163,13 +210,13 @@ func (s *Store) RemoveEndpoint(ctx context.Context, id string) error {
 	}
 	s.config.Endpoints = slices.Delete(s.config.Endpoints, at, at+1)
 	delete(s.standings, id)
-	s.config.Version++
+	s.edited("endpoint", id)
 	return nil
 }
 
 // PutPolicy counts revisions but does not ask for one.
 func (s *Store) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, once *store.Once) (store.Put, error) {
-	return s.put(ctx, store.With{Once: once}, func() (int64, error) {
+	return s.put(ctx, store.With{Once: once}, "policy", p.ID, func() (int64, error) {
 		at, there, err := writable(scope, s.config.Policies, p, "policy")
 		if err != nil {
 			return 0, err
@@ -209,13 +256,13 @@ func remove[T object](ctx context.Context, s *Store, scope store.Scope, list *[]
 		return store.ErrNotFound(what)
 	}
 	*list = slices.Delete(*list, at, at+1)
-	s.config.Version++
+	s.edited(what, id)
 	return nil
 }
 
 // PutKey returns revision 0: keys have none. A key without tenant can only be written by everyone.
 func (s *Store) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, once *store.Once) (store.Put, error) {
-	return s.put(ctx, store.With{Once: once}, func() (int64, error) {
+	return s.put(ctx, store.With{Once: once}, "key", k.ID, func() (int64, error) {
 		at, there, err := writable(scope, s.config.Keys, k, "key")
 		if err != nil {
 			return 0, err

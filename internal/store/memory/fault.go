@@ -79,6 +79,15 @@ func (f *Faulty) Config(ctx context.Context) (store.Config, error) {
 	return call(f, "Config", func() (store.Config, error) { return f.Store.Config(ctx) })
 }
 
+// Changes may fail.
+func (f *Faulty) Changes(ctx context.Context, since int64) (d store.ConfigChanges, complete bool, err error) {
+	d, err = call(f, "Changes", func() (store.ConfigChanges, error) {
+		d, complete, err = f.Store.Changes(ctx, since)
+		return d, err
+	})
+	return d, complete && err == nil, err
+}
+
 // Version may fail.
 func (f *Faulty) Version(ctx context.Context) (version, newest int64, err error) {
 	version, err = call(f, "Version", func() (v int64, err error) {

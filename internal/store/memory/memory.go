@@ -28,6 +28,7 @@ type Store struct {
 	deliveries []*delivery       // in the order of their numbers
 	queues     map[string]*queue // by endpoint
 	config     store.Config
+	edits      []edit                    // of the configuration, the last of each version, the latest last
 	standings  map[string]store.Standing // by endpoint
 	audit      []grapnel.AuditEntry      // by number, from 1
 	noted      map[grapnel.AuditEntry]bool

@@ -15,3 +15,5 @@ func TestStore(t *testing.T) {
 		Histories: 300,
 	})
 }
+
+func TestChanges(t *testing.T) { storetest.RunChanges(t, memory.New(), 64, 0) }

@@ -28,6 +28,10 @@ func (s *Store) Record(ctx context.Context, changes []store.Change) ([]store.Cha
 		if d == nil {
 			continue
 		}
+		if !c.Identity.Is(d.EventSeq, d.EndpointID, d.CreatedAt.UnixMicro()) {
+			done[i].Foreign = true
+			continue
+		}
 		applies := d.Status == grapnel.Pending && (c.Expect == d.AttemptsMade || c.Expect == store.AnyAttempts) && d.yields(c)
 		if applies {
 			s.apply(d, c)

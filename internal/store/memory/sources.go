@@ -10,7 +10,7 @@ import (
 
 // PutSource gives a new source revision 1.
 func (s *Store) PutSource(ctx context.Context, scope store.Scope, src grapnel.Source, with store.With) (store.Put, error) {
-	return s.put(ctx, with, func() (int64, error) {
+	return s.put(ctx, with, "source", src.ID, func() (int64, error) {
 		at, there, err := writable(scope, s.config.Sources, src, "source")
 		switch {
 		case err != nil:
@@ -33,7 +33,7 @@ func (s *Store) PutSource(ctx context.Context, scope store.Scope, src grapnel.So
 
 // DeleteSource forgets a source.
 func (s *Store) DeleteSource(ctx context.Context, scope store.Scope, id string, with store.With) (store.Put, error) {
-	return s.put(ctx, with, func() (int64, error) {
+	return s.put(ctx, with, "source", id, func() (int64, error) {
 		at, there := search(s.config.Sources, id)
 		if !there || !scope.Allows(s.config.Sources[at].Tenant) {
 			return 0, store.ErrNotFound("source")

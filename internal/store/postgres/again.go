@@ -56,11 +56,14 @@ func (t *tx) there(o origin) bool {
 }
 
 // again makes a delivery that repeats another one, by hand or by a replay, and notes that on the other.
-func (t *tx) again(o origin, trigger grapnel.Trigger, ordered bool, delay time.Duration, at time.Time, by string) store.Redelivered {
+func (t *tx) again(o origin, trigger grapnel.Trigger, ordered bool, delay time.Duration, at time.Time, by string) (store.Redelivered, error) {
 	p := &place{seq: t.draw(), event: o.event, target: o.target, kind: o.kind, endpoint: o.endpoint, tenant: o.tenant, created: codec.Micros(at),
 		replayOf: o.seq, trigger: trigger}
 	if ordered && o.key != "" {
-		p.lane = t.byName[laneOf{o.target, o.key}]
+		var err error
+		if p.lane, err = t.laneBy(o.target, o.key); err != nil {
+			return store.Redelivered{}, err
+		}
 	}
 	t.tally(p).made++
 	t.wait(p, delay)
@@ -70,7 +73,7 @@ func (t *tx) again(o origin, trigger grapnel.Trigger, ordered bool, delay time.D
 	if p.head {
 		done.Head = p.shown()
 	}
-	return done
+	return done, nil
 }
 
 // Again refuses an endpoint that is absent or marked as deleted: unlike Append it carries no version of the configuration, and a
@@ -116,7 +119,9 @@ func (o *repeating) apply(t *tx) error {
 	case !t.alive(o.of.endpoint):
 		return store.ErrNotFound("endpoint")
 	}
-	o.done = t.again(o.of, o.Trigger, o.Ordered, o.Delay, o.At, "")
+	if o.done, err = t.again(o.of, o.Trigger, o.Ordered, o.Delay, o.At, ""); err != nil {
+		return err
+	}
 	t.note(o.Audit)
 	t.remember(o.Once, o.done)
 	return nil

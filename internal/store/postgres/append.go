@@ -195,10 +195,16 @@ func (b *batch) place(t *tx, e *incoming) (placed store.Placed, fresh []*place, 
 		return placed, nil, nil
 	}
 	e.Seq, t.eventSeqs = t.eventSeqs[0], t.eventSeqs[1:]
-	e.kind, e.first, e.last = t.store.names.kind(kindOf(&e.Event)), 0, 0
+	if e.kind, err = t.names.kind(kindOf(&e.Event)); err != nil {
+		return store.Placed{}, nil, err
+	}
+	e.first, e.last = 0, 0
 	accepted := codec.Micros(e.AcceptedAt)
 	for i := range e.targets {
-		p := e.delivery(t, &e.targets[i], accepted)
+		p, err := e.delivery(t, &e.targets[i], accepted)
+		if err != nil {
+			return store.Placed{}, nil, err
+		}
 		if p.fresh {
 			fresh = append(fresh, p)
 		}
@@ -216,20 +222,26 @@ func (b *batch) place(t *tx, e *incoming) (placed store.Placed, fresh []*place, 
 }
 
 // delivery makes one delivery of e.
-func (e *incoming) delivery(t *tx, target *store.Target, accepted int64) *place {
-	p := &place{seq: t.draw(), event: e.Seq, target: t.store.names.target(target.Endpoint), kind: e.kind, endpoint: target.Endpoint,
-		tenant: e.Tenant, created: accepted, trigger: target.Trigger, due: none, anchor: none, wide: none}
+func (e *incoming) delivery(t *tx, target *store.Target, accepted int64) (*place, error) {
+	number, err := t.names.target(target.Endpoint)
+	if err != nil {
+		return nil, err
+	}
+	p := &place{seq: t.draw(), event: e.Seq, target: number, kind: e.kind, endpoint: target.Endpoint, tenant: e.Tenant,
+		created: accepted, trigger: target.Trigger, due: none, anchor: none, wide: none}
 	t.tally(p).made++
 	if target.Drop != "" {
 		// It was never in line: it has no position, so that those who are in line have them without gaps.
 		t.archive(p, grapnel.Dropped, grapnel.ReasonNone, target.Drop, accepted, nil)
-		return p
+		return p, nil
 	}
 	if target.Ordered && e.Key != "" {
-		p.lane = t.byName[laneOf{p.target, e.Key}]
+		if p.lane, err = t.laneBy(p.target, e.Key); err != nil {
+			return nil, err
+		}
 	}
 	t.wait(p, target.Delay)
-	return p
+	return p, nil
 }
 
 // Append looks at the idempotency key first, so that a repeated call gets its answer even if the configuration has changed since; then at

@@ -23,7 +23,7 @@ func (s *Store) Clear(ctx context.Context, c store.Clearing, limit int) (removed
 	if limit <= 0 {
 		return 0, ctx.Err()
 	}
-	tag, err := s.pool.Exec(ctx, clearAudit, codec.Micros(c.Audit), limit)
+	tag, err := s.chores.Exec(ctx, clearAudit, codec.Micros(c.Audit), limit)
 	if err != nil {
 		return 0, asError(err)
 	}
@@ -40,7 +40,9 @@ func (s *Store) Clear(ctx context.Context, c store.Clearing, limit int) (removed
 
 // clearReplay removes of the oldest replay that is long over what it lists and, when nothing is left of that, itself.
 func (s *Store) clearReplay(ctx context.Context, before int64, limit int) (removed int, err error) {
-	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	ctx, done := s.chores.bound(ctx)
+	defer done()
+	err = pgx.BeginFunc(ctx, s.chores, func(tx pgx.Tx) error {
 		var number int64
 		err := tx.QueryRow(ctx, longOver, before).Scan(&number)
 		if isNone(err) {

@@ -181,6 +181,7 @@ func (s *Store) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.E
 			err = t.unnamed(queueNamed, ep.Tenant, queue, ep.ID, "queue")
 		}
 		t.then(setEndpoint, ep.ID, ep.Tenant, ep.Revision, !ep.DeletedAt.IsZero(), queue, body)
+		t.changes("endpoint", ep.ID)
 		return ep.Revision, err
 	}})
 }
@@ -207,6 +208,7 @@ func (s *Store) RemoveEndpoint(ctx context.Context, id string) error {
 		t.then(keepTenant, id, at.tenant)
 		t.then(dropStanding, id)
 		t.then(dropEndpoint, id)
+		t.changes("endpoint", id)
 		return 0, err
 	}})
 	return err
@@ -229,6 +231,7 @@ func (s *Store) PutSource(ctx context.Context, scope store.Scope, src grapnel.So
 			err = t.unnamed(sourceNamed, src.Tenant, src.Name, src.ID, "source")
 		}
 		t.then(setSource, src.ID, src.Tenant, src.Revision, src.Name, body)
+		t.changes("source", src.ID)
 		return src.Revision, err
 	}})
 }
@@ -245,6 +248,7 @@ func (s *Store) remove(ctx context.Context, scope store.Scope, with store.With, 
 			err = store.ErrSealed
 		}
 		t.then(drop, id)
+		t.changes(what, id)
 		return 0, err
 	}})
 }
@@ -269,6 +273,7 @@ func (s *Store) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.Name
 			err = t.unnamed(policyNamed, p.Tenant, p.Name, p.ID, "policy")
 		}
 		t.then(setPolicy, p.ID, p.Tenant, at.revision+1, p.Name, body)
+		t.changes("policy", p.ID)
 		return at.revision + 1, err
 	}})
 }
@@ -291,6 +296,7 @@ func (s *Store) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, on
 			err = t.writable(scope, at, k.Tenant, "key")
 		}
 		t.then(setKey, k.ID, k.Tenant, body)
+		t.changes("key", k.ID)
 		return 0, err
 	}})
 }
@@ -299,60 +305,4 @@ func (s *Store) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, on
 func (s *Store) DeleteKey(ctx context.Context, scope store.Scope, id string) error {
 	_, err := s.remove(ctx, scope, store.With{}, keyRow, dropKey, id, "key")
 	return err
-}
-
-// newestSQL is the highest number of any delivery. The sequence may have given higher ones in vain.
-const newestSQL = "(SELECT greatest((SELECT max(seq) FROM pending), (SELECT max(seq) FROM finished), newest) FROM ledger)"
-
-const ageQuery = "SELECT version, " + newestSQL + " FROM configuration"
-
-// Version is that of Config.
-func (s *Store) Version(ctx context.Context) (version, newest int64, err error) {
-	err = s.pool.QueryRow(ctx, ageQuery).Scan(&version, &newest)
-	return version, newest, readError(ctx, err)
-}
-
-// Config returns everything, sorted by id, as it was at one moment.
-func (s *Store) Config(ctx context.Context) (c store.Config, err error) {
-	err = s.snapshot(ctx, func(tx pgx.Tx) error {
-		if err := tx.QueryRow(ctx, ageQuery).Scan(&c.Version, &c.Newest); err != nil {
-			return err
-		}
-		if c.Endpoints, err = bodies(ctx, tx, "SELECT revision, body FROM endpoint ORDER BY id", codec.DecodeEndpoint); err != nil {
-			return err
-		}
-		if c.Sources, err = bodies(ctx, tx, "SELECT revision, body FROM source ORDER BY id", codec.DecodeSource); err != nil {
-			return err
-		}
-		if c.Policies, err = bodies(ctx, tx, "SELECT revision, body FROM policy ORDER BY id", codec.DecodePolicy); err != nil {
-			return err
-		}
-		if c.Keys, err = bodies(ctx, tx, "SELECT 0::bigint, body FROM api_key ORDER BY id", codec.DecodeKey); err != nil {
-			return err
-		}
-		c.Tenancies, err = readTenancies(ctx, tx)
-		return err
-	})
-	return c, err
-}
-
-func bodies[T any](ctx context.Context, tx pgx.Tx, query string, decode func(revision int64, body []byte) (T, error)) (all []T, err error) {
-	rows, err := tx.Query(ctx, query)
-	if err != nil {
-		return nil, err
-	}
-	var revision int64
-	var body []byte
-	_, err = pgx.ForEachRow(rows, []any{&revision, &body}, func() error {
-		one, err := decode(revision, body)
-		all = append(all, one)
-		return err
-	})
-	return all, err
-}
-
-// snapshot is read within one transaction: everything that do reads is of one moment.
-func (s *Store) snapshot(ctx context.Context, do func(pgx.Tx) error) error {
-	err := pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, do)
-	return readError(ctx, err)
 }

@@ -24,9 +24,6 @@ import (
 // dayBits is how many bits of a number tell what is of a day apart.
 const dayBits = 36
 
-// ahead is for how many days that have not begun there are tables.
-const ahead = 2
-
 // dayOf is the day since 1970 in whose tables a number is. Numbers from before there were days are of day 0.
 func dayOf(number int64) int64 { return number >> dayBits }
 
@@ -55,6 +52,7 @@ type calendar struct {
 	current int64 // the day that numbers are drawn from
 	// arrivals is how many tenants had come from elsewhere: each may bring days of its own.
 	arrivals int64
+	named    int // see Bounds.DaysNamed
 }
 
 // day is one that has tables.
@@ -88,9 +86,6 @@ func (c *calendar) has(number int64) bool {
 	return slices.ContainsFunc(c.days, func(d day) bool { return d.number == number })
 }
 
-// fewDays is up to how many days a statement names the tables of. Their names are part of its text, which is kept by connections.
-const fewDays = 3
-
 // of is what to read rows with these numbers from: the tables of their days, which saves the server from looking at all of them; or the
 // whole, if that is not known, or they are many.
 func (c *calendar) of(table string, numbers []int64) string {
@@ -103,7 +98,7 @@ func (c *calendar) of(table string, numbers []int64) string {
 		if !slices.Contains(days, day) && c.has(day) {
 			days = append(days, day)
 		}
-		if len(days) > fewDays {
+		if len(days) > c.named {
 			return table
 		}
 	}
@@ -137,7 +132,7 @@ type days struct {
 	chore sync.Mutex // who holds it makes days
 	again time.Time  // when to try again, after that has failed
 
-	worth     int      // see worthwhile
+	worth     int      // see Bounds.DayWorth
 	postponed sync.Map // until when (time.Time) a day (int64) is not looked at again to be cleared
 }
 
@@ -151,7 +146,7 @@ func (s *Store) readDays(ctx context.Context) (*calendar, error) {
 	if err := s.pool.QueryRow(ctx, calendarQuery).Scan(&tables, &last, &arrivals); err != nil {
 		return nil, err
 	}
-	c := &calendar{current: dayOf(last), arrivals: arrivals}
+	c := &calendar{current: dayOf(last), arrivals: arrivals, named: s.bounds.DaysNamed}
 	for _, table := range tables {
 		if table == tableOf("event", 0) {
 			c.days = append(c.days, day{})
@@ -183,8 +178,8 @@ func (s *Store) daily() {
 	if s.now().Before(s.days.again) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(s.ctx, patience)
-	defer cancel()
+	ctx, done := s.writing.bound(s.ctx)
+	defer done()
 	s.beginOrLog(ctx, today)
 }
 
@@ -204,7 +199,7 @@ func (s *Store) begin(ctx context.Context, today int64) error {
 	if err != nil {
 		return err
 	}
-	for day := max(today, c.current); day <= today+ahead; day++ {
+	for day := max(today, c.current); day <= today+int64(s.bounds.DaysAhead); day++ {
 		if c.has(day) || day == 0 {
 			continue
 		}
@@ -258,7 +253,7 @@ const lockPatience = "SELECT set_config('lock_timeout', '300ms', true)"
 
 // inDays makes a transaction about the tables of days, of which there is one at a time.
 func (s *Store) inDays(ctx context.Context, do func(pgx.Tx) error) error {
-	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return pgx.BeginFunc(ctx, s.chores, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, lockPatience); err != nil {
 			return err
 		}
@@ -279,10 +274,14 @@ func makeDay(ctx context.Context, tx pgx.Tx, number int64) error {
 	if number == 0 {
 		from = "MINVALUE"
 	}
+	named := map[string]string{"event": "kind > 0", "finished": "kind > 0 AND target > 0"} // as in step 7
 	var sql strings.Builder
 	for _, of := range dated {
 		table := tableOf(of, number)
 		fmt.Fprintf(&sql, "CREATE TABLE %s (LIKE %s INCLUDING ALL);\n", table, of)
+		if check := named[of]; check != "" {
+			fmt.Fprintf(&sql, "ALTER TABLE %s ADD CONSTRAINT named CHECK (%s);\n", table, check)
+		}
 		if of == "event" {
 			fmt.Fprintf(&sql, "CREATE UNIQUE INDEX %s_id ON %s (id);\n", table, table)
 		}
@@ -322,12 +321,12 @@ const (
 // everything else.
 func (s *Store) settleFirst(ctx context.Context) error {
 	var unsettled int
-	if err := s.pool.QueryRow(ctx, unsettledQuery).Scan(&unsettled); err != nil || unsettled == 0 {
+	if err := s.chores.QueryRow(ctx, unsettledQuery).Scan(&unsettled); err != nil || unsettled == 0 {
 		return err
 	}
 	var sql strings.Builder
 	for _, of := range dated {
-		if _, err := s.pool.Exec(ctx, fmt.Sprintf("ALTER TABLE %[1]s_first VALIDATE CONSTRAINT %[1]s_first_numbers", of)); err != nil {
+		if _, err := s.chores.Exec(ctx, fmt.Sprintf("ALTER TABLE %[1]s_first VALIDATE CONSTRAINT %[1]s_first_numbers", of)); err != nil {
 			return err
 		}
 		fmt.Fprintf(&sql, settleFirstSQL, of, begins(1))

@@ -51,7 +51,7 @@ func BenchmarkPurge(b *testing.B) {
 }
 
 func benchmarkPurge(b *testing.B, url string, slack time.Duration) {
-	s, err := Open(b.Context(), url, Options{})
+	s, err := Open(b.Context(), url, Options{Bounds: Bounds{Conns: Conns{Patience: time.Minute}}})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -167,7 +167,11 @@ func idsAround(day int64, random *rand.ChaCha8) (ids []string) {
 // TestIDsOverDays publishes ids of all forms again and again at two nodes, while days begin: each is accepted exactly once, and is found by all after that.
 func TestIDsOverDays(t *testing.T) {
 	t.Parallel()
-	all := nodes(t, 2)
+	idsOverDays(t, nodes(t, 2))
+}
+
+func idsOverDays(t *testing.T, all []*Store) {
+	t.Helper()
 	random := rand.NewChaCha8([32]byte{5})
 	pick := rand.New(random)
 	day := all[0].days.known.Load().current

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
 )
 
 // A day is cleared when its last event is as old as it is kept. What has to stay for longer is then little: what was over late, what is
@@ -23,18 +23,10 @@ import (
 // that is over does, and no more numbers are drawn in that day. Only what others remove at the same time, or bring from another cell, is
 // in the way, and is noticed. Then, for a moment, nobody else reads or writes.
 
-const (
-	// mostKept is how much of a day can stay, so that the moment is one.
-	mostKept = 5000
-	// worthwhile is how many times more has to go than stay, if nothing else is said.
-	worthwhile = 4
-	// lookAgain is when a day is looked at again of which too much would have to stay.
-	lookAgain = time.Hour
-)
-
 // clearance is what becomes of a day.
 type clearance struct {
 	day       int64
+	most      int     // rows that may stay
 	events    []int64 // that stay
 	over      []int64 // deliveries that are over, and stay
 	waiting   []int64 // that were not over
@@ -55,23 +47,15 @@ func (s *Store) clearDays(ctx context.Context, keep *store.Keep) (removed int, e
 	if err != nil {
 		return 0, readError(ctx, err)
 	}
-	before, _, err := cutoffs(ctx, s.pool, keep, onTime)
-	if err != nil {
-		return 0, readError(ctx, err)
-	}
-	earliest := int64(math.MaxInt64)
-	for _, cut := range before {
-		earliest = min(earliest, cut)
-	}
 	for _, d := range c.days {
 		if d.number >= c.current || keep.Now.Before(s.days.later(d.number)) {
 			continue
 		}
-		n, err := s.clearDay(ctx, d.number, keep, earliest)
+		n, err := s.clearDay(ctx, d.number, keep)
 		removed += n
 		switch {
 		case errors.Is(err, errNotNow):
-			s.days.postpone(d.number, keep.Now.Add(lookAgain))
+			s.days.postpone(d.number, keep.Now.Add(s.bounds.DayAgain))
 		case stateOf(err) == stateLocked:
 			s.log.Info("somebody reads what is older than it is kept; the day will be removed later", "day", midnight(d.number).Format(time.DateOnly))
 		case err != nil:
@@ -105,6 +89,7 @@ const (
 			SELECT seq, made, cut.kind IS NULL OR accepted >= before OR last >= $4 AS stays FROM %event e
 				LEFT JOIN unnest($1::int[], $2::bigint[]) cut(kind, before) ON cut.kind = e.kind
 		) e`
+	unnamedOfDay  = "SELECT EXISTS (SELECT FROM %event WHERE kind <= 0) OR EXISTS (SELECT FROM %finished WHERE target <= 0)"
 	waitingOfDay  = "SELECT seq, event FROM pending WHERE seq >= $1 AND seq < $2 ORDER BY seq LIMIT $3"
 	keepEvents    = "INSERT INTO kept_event SELECT * FROM %event WHERE seq = ANY($1) AND seq <> ALL($2)"
 	keepFinished  = "INSERT INTO kept_finished SELECT * FROM %finished WHERE seq = ANY($1)"
@@ -124,15 +109,16 @@ func ofDayTables(query string, day int64) string {
 }
 
 // clearDay clears one day.
-func (s *Store) clearDay(ctx context.Context, day int64, keep *store.Keep, earliest int64) (removed int, err error) {
-	var last int64
-	err = s.pool.QueryRow(ctx, ofDayTables(lastEventQuery, day)).Scan(&last)
-	if err != nil && !isNone(err) || err == nil && last >= earliest {
+func (s *Store) clearDay(ctx context.Context, day int64, keep *store.Keep) (removed int, err error) {
+	ctx, done := s.chores.bound(ctx)
+	defer done()
+	old, err := s.isOld(ctx, day, keep)
+	if err != nil || !old {
 		return 0, err
 	}
 	var c *clearance
-	err = pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) (err error) {
-		c, err = lookAtDay(ctx, tx, day, keep, s.days.worth)
+	err = pgx.BeginTxFunc(ctx, s.chores, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) (err error) {
+		c, err = s.lookAtDay(ctx, tx, day, keep)
 		return err
 	})
 	if err != nil {
@@ -145,13 +131,63 @@ func (s *Store) clearDay(ctx context.Context, day int64, keep *store.Keep, earli
 	return c.counted, s.sweepRange(ctx, begins(day), begins(day+1))
 }
 
-// lookAtDay finds out what of a day goes and what stays.
-func lookAtDay(ctx context.Context, tx pgx.Tx, day int64, keep *store.Keep, worth int) (*clearance, error) {
-	before, _, err := cutoffs(ctx, tx, keep, onTime) // without what is sealed at this moment
+// isOld says whether a day's last event is as old as any of the day's kinds is kept. Its kinds are read only if
+// that depends on them, because the event is old enough by one rule and not by another. Then errNotNow says that it is
+// not, so that they are not read in every round.
+func (s *Store) isOld(ctx context.Context, day int64, keep *store.Keep) (bool, error) {
+	var last int64
+	err := s.chores.QueryRow(ctx, ofDayTables(lastEventQuery, day)).Scan(&last)
+	switch {
+	case isNone(err):
+		return true, nil
+	case err != nil || last >= codec.Micros(keep.Now.Add(-shortest(keep, onTime))):
+		return false, err
+	case last < codec.Micros(keep.Now.Add(-longest(keep))):
+		return true, nil
+	}
+	before, err := cutoffs(ctx, s.chores, eventKinds, day, keep)
+	for _, cut := range before {
+		if err == nil && last >= cut {
+			return false, errNotNow
+		}
+	}
+	return err == nil, err
+}
+
+// The kinds of a day: of its events, one step in an index for each; and of the deliveries that repeat events of earlier days.
+const (
+	eventKinds = `WITH RECURSIVE one AS (
+			(SELECT kind FROM %event ORDER BY kind LIMIT 1)
+			UNION ALL SELECT (SELECT kind FROM %event WHERE kind > one.kind ORDER BY kind LIMIT 1) FROM one WHERE one.kind IS NOT NULL
+		) SELECT k.number, k.tenant, k.type FROM one JOIN kind k ON k.number = one.kind WHERE ` + unsealed
+	dayKinds = eventKinds + ` UNION SELECT k.number, k.tenant, k.type FROM (SELECT DISTINCT kind FROM %finished WHERE replay_of <> 0) f
+		JOIN kind k ON k.number = f.kind WHERE ` + unsealed
+)
+
+// cutoffs say before when events of each kind of a day must have been accepted, and deliveries been finished, to be removed. A kind
+// of a sealed tenant has none.
+func cutoffs(ctx context.Context, db queries, kinds string, day int64, keep *store.Keep) (before map[int32]int64, err error) {
+	rows, err := db.Query(ctx, ofDayTables(kinds, day))
 	if err != nil {
 		return nil, err
 	}
-	c := &clearance{day: day, events: []int64{}, tallies: make(map[tallyOf]*tally)}
+	before = make(map[int32]int64)
+	var number int32
+	var k kind
+	_, err = pgx.ForEachRow(rows, []any{&number, &k.tenant, &k.eventType}, func() error {
+		before[number] = codec.Micros(keep.Now.Add(-keep.Of(k.tenant, k.eventType)))
+		return nil
+	})
+	return before, err
+}
+
+// lookAtDay finds out what of a day goes and what stays.
+func (s *Store) lookAtDay(ctx context.Context, tx pgx.Tx, day int64, keep *store.Keep) (*clearance, error) {
+	before, err := cutoffs(ctx, tx, dayKinds, day, keep) // without what is sealed at this moment
+	if err != nil {
+		return nil, err
+	}
+	c := &clearance{day: day, most: s.bounds.DayStays, events: []int64{}, tallies: make(map[tallyOf]*tally)}
 	kinds := sortedKeys(before, cmp.Compare[int32])
 	cuts := column(kinds, func(kind int32) int64 { return before[kind] })
 	events := make(map[int64]bool)
@@ -173,11 +209,19 @@ func lookAtDay(ctx context.Context, tx pgx.Tx, day int64, keep *store.Keep, wort
 	if err = tx.QueryRow(ctx, ofDayTables(stateQuery, day)).Scan(&c.purged, &c.sealed, &c.lastEvent, &c.lastOver); err != nil {
 		return nil, err
 	}
-	tooMuch := func() bool { return len(c.over)+len(c.waiting)+len(events) > mostKept }
-	if c.waiting, err = pairs(waitingOfDay, begins(day), begins(day+1), mostKept+1); err != nil {
+	// Rows that name kind 0 or target 0 could not be put back: the day's table refuses them. They stay where they are (unnamed).
+	var stuck bool
+	if err = tx.QueryRow(ctx, ofDayTables(unnamedOfDay, day)).Scan(&stuck); err != nil {
 		return nil, err
 	}
-	repeated, err := repeatedOf(ctx, tx, day)
+	if stuck {
+		return nil, errNotNow
+	}
+	tooMuch := func() bool { return len(c.over)+len(c.waiting)+len(events) > c.most }
+	if c.waiting, err = pairs(waitingOfDay, begins(day), begins(day+1), c.most+1); err != nil {
+		return nil, err
+	}
+	repeated, err := c.repeated(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
@@ -187,14 +231,14 @@ func lookAtDay(ctx context.Context, tx pgx.Tx, day int64, keep *store.Keep, wort
 	if tooMuch() {
 		return nil, errNotNow
 	}
-	if c.over, err = pairs(stayingQuery, kinds, cuts, mostKept+1); err != nil {
+	if c.over, err = pairs(stayingQuery, kinds, cuts, c.most+1); err != nil {
 		return nil, err
 	}
 	if tooMuch() {
 		return nil, errNotNow
 	}
 	var young []int64
-	if err := tx.QueryRow(ctx, ofDayTables(ofEvents, day), kinds, cuts, mostKept+1, begins(day+1)).Scan(&young, &c.counted); err != nil {
+	if err := tx.QueryRow(ctx, ofDayTables(ofEvents, day), kinds, cuts, c.most+1, begins(day+1)).Scan(&young, &c.counted); err != nil {
 		return nil, err
 	}
 	for _, event := range young {
@@ -212,15 +256,15 @@ func lookAtDay(ctx context.Context, tx pgx.Tx, day int64, keep *store.Keep, wort
 		return nil, err
 	}
 	c.counted += int(c.removed)
-	if stay := c.stays(); stay > 0 && c.counted < worth*stay {
+	if stay := c.stays(); stay > 0 && c.counted < s.days.worth*stay {
 		return nil, errNotNow
 	}
 	return c, nil
 }
 
-// repeatedOf are the events of a day of which there are deliveries of later days.
-func repeatedOf(ctx context.Context, db pgx.Tx, day int64) ([]int64, error) {
-	rows, err := db.Query(ctx, repeatedOfDay, begins(day), begins(day+1), mostKept+1)
+// repeated are the events of the day that have deliveries of later days.
+func (c *clearance) repeated(ctx context.Context, db pgx.Tx) ([]int64, error) {
+	rows, err := db.Query(ctx, repeatedOfDay, begins(c.day), begins(c.day+1), c.most+1)
 	if err != nil {
 		return nil, err
 	}
@@ -274,11 +318,11 @@ func (c *clearance) clear(ctx context.Context, db pgx.Tx) error {
 	if err := db.QueryRow(ctx, ofDayTables(changedInDay, c.day), begins(c.day), begins(c.day+1), c.waiting, c.lastOver).Scan(&changed); err != nil {
 		return err
 	}
-	repeated, err := repeatedOf(ctx, db, c.day)
+	repeated, err := c.repeated(ctx, db)
 	if err != nil {
 		return err
 	}
-	if changed || now.purged != c.purged || now.lastEvent != c.lastEvent || !slices.Equal(now.sealed, c.sealed) || len(repeated) > mostKept ||
+	if changed || now.purged != c.purged || now.lastEvent != c.lastEvent || !slices.Equal(now.sealed, c.sealed) || len(repeated) > c.most ||
 		len(repeated) > 0 && !some {
 		return errNotNow
 	}
@@ -333,9 +377,6 @@ var sweeps = []string{
 		AND NOT EXISTS (SELECT FROM event WHERE seq = n.seq OFFSET 0) LIMIT $3))`,
 }
 
-// sweptAtOnce is how much of it one statement removes.
-const sweptAtOnce = 2000
-
 // sweep removes what is left over from days that are gone.
 func (s *Store) sweep(ctx context.Context, c *calendar) error {
 	from := int64(0)
@@ -353,11 +394,11 @@ func (s *Store) sweep(ctx context.Context, c *calendar) error {
 func (s *Store) sweepRange(ctx context.Context, from, to int64) error {
 	for _, sql := range sweeps {
 		for {
-			tag, err := s.pool.Exec(ctx, sql, from, to, sweptAtOnce)
+			tag, err := s.chores.Exec(ctx, sql, from, to, s.bounds.SweepPage)
 			if err != nil {
 				return err
 			}
-			if tag.RowsAffected() < sweptAtOnce {
+			if tag.RowsAffected() < int64(s.bounds.SweepPage) {
 				break
 			}
 		}

@@ -63,7 +63,7 @@ func readDeliveries(rows pgx.Rows, take func(d grapnel.Delivery, body []byte)) e
 // Delivery returns attempts in the order in which they were recorded.
 func (s *Store) Delivery(ctx context.Context, scope store.Scope, seq int64) (*grapnel.Delivery, error) {
 	var found *grapnel.Delivery
-	err := s.snapshot(ctx, func(tx pgx.Tx) error {
+	err := s.snapshot(ctx, s.reading, func(ctx context.Context, tx pgx.Tx) error {
 		var last []byte
 		rows, err := tx.Query(ctx, deliveriesQuery, []int64{seq})
 		if err == nil {
@@ -109,7 +109,7 @@ const (
 
 // Event takes an empty tenant as any that the scope allows.
 func (s *Store) Event(ctx context.Context, scope store.Scope, tenant, id string) (e *grapnel.Event, ds []grapnel.Delivery, err error) {
-	err = s.snapshot(ctx, func(tx pgx.Tx) error {
+	err = s.snapshot(ctx, s.reading, func(ctx context.Context, tx pgx.Tx) error {
 		var r eventRow
 		var first, last int64
 		var intake []byte

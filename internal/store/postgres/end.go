@@ -17,9 +17,6 @@ const (
 		AND NOT EXISTS (SELECT FROM lease WHERE delivery = p.seq) ORDER BY due, seq LIMIT $4`
 )
 
-// endedAtOnce is how many deliveries one transaction ends or hastens.
-const endedAtOnce = 1000
-
 // numbers are the first column of a query.
 func (s *Store) numbers(ctx context.Context, query string, args ...any) ([]int64, error) {
 	rows, err := s.pool.Query(ctx, query, args...)
@@ -37,7 +34,7 @@ func (s *Store) End(ctx context.Context, endpoint string, e store.Ending, limit 
 		upTo = math.MaxInt64
 	}
 	for last := int64(0); ended < limit; {
-		seqs, err := s.numbers(ctx, oldestQuery, endpoint, last, upTo, min(limit-ended, endedAtOnce))
+		seqs, err := s.numbers(ctx, oldestQuery, endpoint, last, upTo, min(limit-ended, s.bounds.EndPage))
 		if err != nil || len(seqs) == 0 {
 			return ended, err
 		}
@@ -49,7 +46,10 @@ func (s *Store) End(ctx context.Context, endpoint string, e store.Ending, limit 
 				n.guard(endpoint, e.Epoch)
 			},
 			do: func(t *tx) error {
-				if t.fenced(endpoint, e.Epoch) || t.sealsAny(seqs) {
+				if t.sealsAny(seqs) {
+					return store.ErrFencedBySeal
+				}
+				if t.fenced(endpoint, e.Epoch) {
 					return store.ErrFenced
 				}
 				done = 0
@@ -75,7 +75,7 @@ func (s *Store) End(ctx context.Context, endpoint string, e store.Ending, limit 
 func (s *Store) Hasten(ctx context.Context, endpoint string, h store.Hastening, limit int) (hastened int, err error) {
 	at, before := codec.Micros(h.At), codec.Micros(h.Before)
 	for hastened < limit {
-		seqs, err := s.numbers(ctx, lateQuery, endpoint, at, before, min(limit-hastened, endedAtOnce))
+		seqs, err := s.numbers(ctx, lateQuery, endpoint, at, before, min(limit-hastened, s.bounds.EndPage))
 		if err != nil || len(seqs) == 0 {
 			return hastened, err
 		}
@@ -86,7 +86,10 @@ func (s *Store) Hasten(ctx context.Context, endpoint string, h store.Hastening, 
 				n.guard(endpoint, h.Epoch)
 			},
 			do: func(t *tx) error {
-				if t.fenced(endpoint, h.Epoch) || t.sealsAny(seqs) {
+				if t.sealsAny(seqs) {
+					return store.ErrFencedBySeal
+				}
+				if t.fenced(endpoint, h.Epoch) {
 					return store.ErrFenced
 				}
 				done = 0

@@ -8,10 +8,11 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
 )
 
 // errUnknown is in the chain of errors after which nobody knows whether the transaction was committed.
-var errUnknown = errors.New("postgres: the answer to a commit was lost")
+var errUnknown = fmt.Errorf("postgres: %w", store.ErrUnknown)
 
 // errSpoiled is the error of a transaction that met what another one did at the same time. Made again, it sees that.
 var errSpoiled = errors.New("postgres: another transaction came in between")
@@ -21,6 +22,7 @@ const (
 	stateDeadlock      = "40P01"
 	stateSerialization = "40001"
 	stateUnique        = "23505"
+	stateCheck         = "23514"
 	stateCanceled      = "57014"
 	stateDiskFull      = "53100"
 	stateNoTable       = "42P01"
@@ -41,7 +43,7 @@ func spoiled(err error) bool {
 		return false
 	}
 	switch stateOf(err) {
-	case stateDeadlock, stateSerialization, stateUnique, stateNoTable:
+	case stateDeadlock, stateSerialization, stateUnique, stateCheck, stateNoTable:
 		return true
 	}
 	return errors.Is(err, errSpoiled)
@@ -70,7 +72,13 @@ func broken(err error) bool {
 // asError is the error that a caller gets. Unless the outcome is unknown it has a code, which says that nothing was written.
 func asError(err error) error {
 	switch {
-	case err == nil, errors.Is(err, errUnknown), decided(err):
+	case err == nil, errors.Is(err, errUnknown):
+		return err
+	case errors.Is(err, store.ErrWentBack):
+		var refused *grapnel.Error // without what says how it was found: the error of each call is the same
+		errors.As(err, &refused)
+		return refused
+	case decided(err):
 		return err
 	case stateOf(err) == stateDiskFull:
 		return &grapnel.Error{Code: grapnel.CodeStorageFull, Detail: "the database has no room", Err: err}
@@ -84,7 +92,7 @@ func asError(err error) error {
 
 // readError is the error of a read: the caller's own, if he gave up.
 func readError(ctx context.Context, err error) error {
-	if err != nil && ctx.Err() != nil {
+	if err != nil && gaveUp(ctx) {
 		return ctx.Err()
 	}
 	return asError(err)

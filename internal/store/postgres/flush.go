@@ -9,6 +9,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
+	"github.com/grapnelhq/grapnel/policy"
 )
 
 // What is written, one statement for each table. Rows that transactions without a common lane may both write come sorted.
@@ -137,7 +138,7 @@ func (t *tx) flushPending(b *pgx.Batch) {
 			column(fresh, laneOfPlace), column(fresh, func(p *place) int64 { return p.position }),
 			column(fresh, func(p *place) int64 { return p.created }), column(fresh, func(p *place) int64 { return p.replayOf }),
 			column(fresh, func(p *place) int64 { return p.due }), column(fresh, func(p *place) int64 { return p.anchor }),
-			column(fresh, func(p *place) bool { return p.head }), column(fresh, func(p *place) string { return string(p.trigger) }))
+			column(fresh, func(p *place) bool { return p.head }), texts(fresh, func(p *place) grapnel.Trigger { return p.trigger }))
 	}
 	var changed []*place
 	for _, p := range t.places {
@@ -150,9 +151,9 @@ func (t *tx) flushPending(b *pgx.Batch) {
 		b.Queue(changePending, column(changed, numberOf), column(changed, func(p *place) int64 { return p.due }),
 			column(changed, func(p *place) int64 { return p.anchor }), column(changed, func(p *place) int64 { return p.wide }),
 			column(changed, func(p *place) int32 { return p.attempts }), column(changed, func(p *place) bool { return p.head }),
-			column(changed, func(p *place) bool { return p.blocked }), column(changed, func(p *place) string { return string(p.trigger) }),
-			column(changed, func(p *place) string { return string(p.code) }), column(changed, func(p *place) string { return p.reason }),
-			column(changed, func(p *place) int32 { return p.last.statusCode }), column(changed, func(p *place) string { return string(p.last.class) }),
+			column(changed, func(p *place) bool { return p.blocked }), texts(changed, func(p *place) grapnel.Trigger { return p.trigger }),
+			texts(changed, func(p *place) grapnel.ReasonCode { return p.code }), texts(changed, func(p *place) string { return p.reason }),
+			column(changed, func(p *place) int32 { return p.last.statusCode }), texts(changed, func(p *place) policy.Class { return p.last.class }),
 			column(changed, func(p *place) int64 { return p.last.took }))
 	}
 	if len(t.gone) > 0 {
@@ -172,8 +173,8 @@ func (t *tx) flushFinished(b *pgx.Batch) {
 		column(rows, func(f finished) int64 { return f.created }), column(rows, func(f finished) int64 { return f.at }),
 		column(rows, func(f finished) int64 { return f.replayOf }), column(rows, func(f finished) int64 { return f.place.last.took }),
 		column(rows, func(f finished) int32 { return f.place.attempts }), column(rows, func(f finished) int32 { return f.place.last.statusCode }),
-		column(rows, func(f finished) string { return string(f.status) }), column(rows, func(f finished) string { return string(f.place.last.class) }),
-		column(rows, func(f finished) string { return string(f.code) }), column(rows, func(f finished) string { return f.reason }),
+		texts(rows, func(f finished) grapnel.Status { return f.status }), texts(rows, func(f finished) policy.Class { return f.place.last.class }),
+		texts(rows, func(f finished) grapnel.ReasonCode { return f.code }), texts(rows, func(f finished) string { return f.reason }),
 		column(rows, func(f finished) []byte { return f.body }))
 }
 
@@ -182,7 +183,7 @@ func (t *tx) flushAudit(b *pgx.Batch) {
 		return
 	}
 	// Entries stay in their order, so their numbers do. Two calls that note the same entries note them in the same order.
-	of := func(field func(*grapnel.AuditEntry) string) []string { return column(t.audit, field) }
+	of := func(field func(*grapnel.AuditEntry) string) []string { return texts(t.audit, field) }
 	b.Queue(addAudit, column(t.audit, func(e *grapnel.AuditEntry) int64 { return codec.Micros(e.At) }),
 		of(func(e *grapnel.AuditEntry) string { return e.Tenant }), of(func(e *grapnel.AuditEntry) string { return e.Actor }),
 		of(func(e *grapnel.AuditEntry) string { return string(e.Verb) }), of(func(e *grapnel.AuditEntry) string { return e.Endpoint }),

@@ -27,7 +27,7 @@ type household struct {
 func (h *household) must(err error) {
 	h.Helper()
 	if err != nil {
-		h.Fatal(err)
+		h.T.Fatal(err)
 	}
 }
 

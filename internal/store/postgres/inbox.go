@@ -56,7 +56,7 @@ func readAside(row pgx.Row, more ...any) (a grapnel.Aside, err error) {
 func (s *Store) Aside(ctx context.Context, scope store.Scope, id string) (grapnel.Aside, error) {
 	var packed, sum int64
 	var body []byte
-	a, err := readAside(s.pool.QueryRow(ctx, asideQuery, id), &packed, &sum, &body)
+	a, err := readAside(s.reading.QueryRow(ctx, asideQuery, id), &packed, &sum, &body)
 	switch {
 	case isNone(err) || err == nil && !scope.Allows(a.Tenant):
 		return grapnel.Aside{}, store.ErrNotFound("request")
@@ -81,7 +81,7 @@ func (s *Store) AsideList(ctx context.Context, scope store.Scope, q store.AsideQ
 		f.text(" AND id < ").value(q.Before)
 	}
 	f.text(" ORDER BY id DESC LIMIT ").value(q.Limit)
-	rows, err := s.pool.Query(ctx, f.sql(), f.values...)
+	rows, err := s.reading.Query(ctx, f.sql(), f.values...)
 	if err != nil {
 		return nil, readError(ctx, err)
 	}
@@ -99,10 +99,10 @@ func (s *Store) AsideList(ctx context.Context, scope store.Scope, q store.AsideQ
 
 // Unlearn forgets and removes the oldest first.
 func (s *Store) Unlearn(ctx context.Context, now, asideBefore time.Time, limit int) (int, error) {
-	forgotten, err := s.pool.Exec(ctx, unlearn, codec.Micros(now), max(limit, 0))
+	forgotten, err := s.chores.Exec(ctx, unlearn, codec.Micros(now), max(limit, 0))
 	if err != nil {
 		return 0, asError(err)
 	}
-	removed, err := s.pool.Exec(ctx, dropAsides, codec.Micros(asideBefore), max(limit, 0))
+	removed, err := s.chores.Exec(ctx, dropAsides, codec.Micros(asideBefore), max(limit, 0))
 	return int(forgotten.RowsAffected() + removed.RowsAffected()), asError(err)
 }

@@ -34,7 +34,7 @@ func (s *Store) AuditList(ctx context.Context, scope store.Scope, q store.AuditQ
 	f.text(auditQuery).value(below(q.Before))
 	f.equal("tenant", tenant).equal("endpoint", q.Endpoint).equal("delivery", q.Delivery)
 	f.text(" ORDER BY seq DESC LIMIT ").value(q.Limit)
-	rows, err := s.pool.Query(ctx, f.sql(), f.values...)
+	rows, err := s.reading.Query(ctx, f.sql(), f.values...)
 	if err != nil {
 		return nil, readError(ctx, err)
 	}

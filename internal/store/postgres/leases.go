@@ -88,7 +88,10 @@ func (o *claiming) apply(t *tx) error {
 	if t.seals(t.endpoints[o.Queue].tenant) {
 		return store.ErrSealed
 	}
-	target := t.store.names.target(o.Queue)
+	target, err := t.names.target(o.Queue)
+	if err != nil {
+		return err
+	}
 	at := t.at(o.Now)
 	now := codec.Micros(at)
 	over, heads, err := t.lookFor(target, now, len(o.Wants))
@@ -210,7 +213,7 @@ const (
 )
 
 func (s *Store) leases(ctx context.Context, query string, args ...any) (list []grapnel.Lease, err error) {
-	err = s.readHeads(ctx, func(p *place) { list = append(list, p.leaseShown()) }, query, args...)
+	err = s.readHeads(ctx, s.pool, func(p *place) { list = append(list, p.leaseShown()) }, query, args...)
 	return list, err
 }
 
@@ -280,7 +283,7 @@ const (
 
 // QueueCounts is of one moment.
 func (s *Store) QueueCounts(ctx context.Context, queue string, now time.Time) (n grapnel.QueueCounts, err error) {
-	err = s.snapshot(ctx, func(tx pgx.Tx) error {
+	err = s.snapshot(ctx, s.pool, func(ctx context.Context, tx pgx.Tx) error {
 		at := codec.Micros(now)
 		if !s.callers {
 			if err := tx.QueryRow(ctx, clockSQL).Scan(&at); err != nil {

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -12,23 +13,29 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 )
 
-// mostTargets is up to how many endpoints of a tenant a list looks at each by itself. With more it looks at everything from the newest on.
-const mostTargets = 512
-
 // kinds are what a query asks of the kind of events; all: it asks nothing.
 type kinds struct {
 	numbers []int32
 	all     bool
 }
 
-const someKindsQuery = "SELECT number, type FROM kind WHERE ($1 = '' OR tenant = $1) AND ($2 = '' OR source = $2)"
-
-// kinds finds those of a tenant, or of any, that match a pattern.
-func (s *Store) kinds(ctx context.Context, tenant, source string, match func(eventType string) bool) (k kinds, err error) {
+// kinds finds those of a tenant, or of any, that match one of some patterns, or any if there are none. It reads only those of the
+// tenant that begin as the patterns do: the unique index of kind is by tenant and then by type.
+func (s *Store) kinds(ctx context.Context, tenant, source string, patterns ...string) (k kinds, err error) {
+	match := matching(patterns)
 	if tenant == "" && source == "" && match == nil {
 		return kinds{all: true}, nil
 	}
-	rows, err := s.pool.Query(ctx, someKindsQuery, tenant, source)
+	f := new(filter)
+	f.text("SELECT number, type FROM kind WHERE true").equal("tenant", tenant).equal("source", source)
+	if match != nil {
+		f.text(" AND (false")
+		for _, pattern := range patterns {
+			f.text(" OR type ^@ ").value(literally(pattern))
+		}
+		f.text(")")
+	}
+	rows, err := s.reading.Query(ctx, f.sql(), f.values...)
 	if err != nil {
 		return k, err
 	}
@@ -44,12 +51,28 @@ func (s *Store) kinds(ctx context.Context, tenant, source string, match func(eve
 	return k, err
 }
 
-// matching is a pattern's, or nil when it takes everything.
-func matching(pattern string) func(string) bool {
-	if pattern == "" || pattern == "*" {
+// matching says whether a type matches one of some patterns; nil: every type does.
+func matching(patterns []string) func(string) bool {
+	if len(patterns) == 0 || slices.Contains(patterns, "*") {
 		return nil
 	}
-	return func(eventType string) bool { return grapnel.MatchType(pattern, eventType) }
+	return func(eventType string) bool {
+		return slices.ContainsFunc(patterns, func(pattern string) bool { return grapnel.MatchType(pattern, eventType) })
+	}
+}
+
+// patternsOf is the pattern of a list; none: it takes every type.
+func patternsOf(pattern string) []string {
+	if pattern == "" {
+		return nil
+	}
+	return []string{pattern}
+}
+
+// literally is what every type begins with that matches a pattern.
+func literally(pattern string) string {
+	start, _, _ := strings.Cut(pattern, "*")
+	return start
 }
 
 // statuses is what a list asks of statuses. Held and pending are told apart by the place and the endpoint.
@@ -77,7 +100,7 @@ func (s *Store) statuses(ctx context.Context, q *store.DeliveryQuery) (w statuse
 	}
 	w.heldTargets = []int32{}
 	if w.pending != w.held && len(q.HeldEndpoints) > 0 {
-		rows, err := s.pool.Query(ctx, targetNumbersQuery, q.HeldEndpoints)
+		rows, err := s.reading.Query(ctx, targetNumbersQuery, q.HeldEndpoints)
 		if err != nil {
 			return w, err
 		}
@@ -99,7 +122,7 @@ func (s *Store) DeliveryList(ctx context.Context, scope store.Scope, q store.Del
 	if err != nil || f == nil {
 		return nil, readError(ctx, err)
 	}
-	rows, err := s.pool.Query(ctx, f.sql(), f.values...)
+	rows, err := s.reading.Query(ctx, f.sql(), f.values...)
 	if err == nil {
 		err = readDeliveries(rows, func(d grapnel.Delivery, _ []byte) { list = append(list, d) })
 	}
@@ -110,7 +133,7 @@ const tenantTargetsQuery = "SELECT DISTINCT target FROM tally WHERE tenant = $1 
 
 // listQuery is the statement of a list; nil: it is empty.
 func (s *Store) listQuery(ctx context.Context, q *store.DeliveryQuery) (*filter, error) {
-	of, err := s.kinds(ctx, q.Tenant, "", matching(q.Type))
+	of, err := s.kinds(ctx, q.Tenant, "", patternsOf(q.Type)...)
 	if err != nil || !of.all && len(of.numbers) == 0 {
 		return nil, err
 	}
@@ -121,10 +144,10 @@ func (s *Store) listQuery(ctx context.Context, q *store.DeliveryQuery) (*filter,
 	var targets []int32
 	endpoints, args := targetNumbersQuery, []any{[]string{q.Endpoint}}
 	if q.Endpoint == "" {
-		endpoints, args = tenantTargetsQuery, []any{q.Tenant, mostTargets + 1}
+		endpoints, args = tenantTargetsQuery, []any{q.Tenant, s.bounds.ListTargets + 1}
 	}
 	if q.Endpoint != "" || q.Tenant != "" {
-		rows, err := s.pool.Query(ctx, endpoints, args...)
+		rows, err := s.reading.Query(ctx, endpoints, args...)
 		if err != nil {
 			return nil, err
 		}
@@ -149,7 +172,7 @@ func (s *Store) listQuery(ctx context.Context, q *store.DeliveryQuery) (*filter,
 			f.text(" UNION ALL ")
 		}
 		looked = true
-		f.part(part.shape, part.table, targets, q, func() {
+		f.part(part.shape, part.table, targets, s.bounds.ListTargets, q, func() {
 			if !of.all {
 				either(f, "d.kind", of.numbers)
 			}
@@ -168,9 +191,9 @@ func (s *Store) listQuery(ctx context.Context, q *store.DeliveryQuery) (*filter,
 	return f, nil
 }
 
-// part selects from one table the newest that pass: of each target by itself as long as there are not too many.
-func (f *filter) part(shape, table string, targets []int32, q *store.DeliveryQuery, where func()) {
-	apart := len(targets) > 1 && len(targets) <= mostTargets
+// part selects from one table the newest that pass: of each target by itself if there are at most so many.
+func (f *filter) part(shape, table string, targets []int32, most int, q *store.DeliveryQuery, where func()) {
+	apart := len(targets) > 1 && len(targets) <= most
 	if apart {
 		f.text("(SELECT d.* FROM unnest(").value(targets).text("::int[]) one(target) CROSS JOIN LATERAL ")
 	}
@@ -252,14 +275,14 @@ func (s *Store) EventList(ctx context.Context, scope store.Scope, q store.EventQ
 	if !some {
 		return nil, ctx.Err()
 	}
-	of, err := s.kinds(ctx, tenant, q.Source, matching(q.Type))
+	of, err := s.kinds(ctx, tenant, q.Source, patternsOf(q.Type)...)
 	if err != nil || !of.all && len(of.numbers) == 0 {
 		return nil, readError(ctx, err)
 	}
 	for len(list) < q.Limit {
 		f := new(filter)
 		f.text("SELECT " + eventColumns + " FROM ")
-		if apart := !of.all && q.Key == "" && len(of.numbers) <= mostTargets; apart {
+		if apart := !of.all && q.Key == "" && len(of.numbers) <= s.bounds.ListTargets; apart {
 			f.text("unnest(").value(of.numbers).text("::int[]) one(kind) CROSS JOIN LATERAL (SELECT * FROM event e WHERE e.kind = one.kind")
 		} else {
 			f.text("(SELECT * FROM event e WHERE true")
@@ -276,10 +299,10 @@ func (s *Store) EventList(ctx context.Context, scope store.Scope, q store.EventQ
 		if !q.To.IsZero() {
 			f.text(" AND e.accepted < ").value(codec.Micros(q.To))
 		}
-		limit := min(q.Limit-len(list), 1000)
+		limit := min(q.Limit-len(list), s.bounds.ListPage)
 		f.text(" AND e.seq < ").value(below(q.Before)).text(" ORDER BY e.seq DESC LIMIT ").value(limit)
 		f.text(") e JOIN kind k ON k.number = e.kind ORDER BY e.seq DESC LIMIT ").value(limit)
-		rows, err := s.pool.Query(ctx, f.sql(), f.values...)
+		rows, err := s.reading.Query(ctx, f.sql(), f.values...)
 		if err != nil {
 			return nil, readError(ctx, err)
 		}

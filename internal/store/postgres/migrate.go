@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/bounds"
 	"github.com/grapnelhq/grapnel/internal/store/schema"
 )
 
@@ -30,17 +31,27 @@ const (
 
 // Inspect says how far the database at url is. It changes nothing.
 func Inspect(ctx context.Context, url string) (schema.Status, error) {
-	return alone(ctx, url, missing)
+	return alone(ctx, url, func(ctx context.Context, db connection, steps fs.FS) (schema.Status, error) {
+		found, err := missing(ctx, db, steps)
+		if err == nil && found.Has > 0 {
+			found.Problems, err = unnamed(ctx, db)
+		}
+		return found, err
+	})
 }
 
-// Migrate takes the steps that are missing, and says how far the database was before.
+// Migrate takes the steps that are missing, and says how far the database was before. Problems are those afterwards.
 func Migrate(ctx context.Context, url string) (schema.Status, error) {
 	return alone(ctx, url, func(ctx context.Context, db connection, steps fs.FS) (schema.Status, error) {
 		before, err := missing(ctx, db, steps)
 		if err != nil {
 			return before, err
 		}
-		return before, migrate(ctx, db, steps)
+		if err := migrate(ctx, db, steps); err != nil {
+			return before, err
+		}
+		before.Problems, err = unnamed(ctx, db)
+		return before, err
 	})
 }
 
@@ -55,9 +66,7 @@ func alone(ctx context.Context, url string, do func(context.Context, connection,
 	}
 	config := pool.ConnConfig
 	place := fmt.Sprintf("%s:%d %s", config.Host, config.Port, config.Database)
-	if config.ConnectTimeout == 0 || config.ConnectTimeout > connectTimeout {
-		config.ConnectTimeout = connectTimeout
-	}
+	limitConnecting(config, bounds.Fill(Conns{}).Patience)
 	var found schema.Status
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err == nil {

@@ -46,8 +46,10 @@ func (s *Store) Import(ctx context.Context, from store.Store, t grapnel.Tenancy,
 	}
 	defer leave()
 	a := &arrival{store: s, tenancy: t, progress: progress}
-	err = embedded.itself().leaving(ctx, func(there pgx.Tx) error {
-		here, err := s.pool.Begin(ctx)
+	err = embedded.itself().leaving(ctx, func(ctx context.Context, there pgx.Tx) error {
+		ctx, done := s.chores.bound(ctx) // either database may be replaced meanwhile
+		defer done()
+		here, err := s.chores.Begin(ctx)
 		if err != nil {
 			return err
 		}
@@ -84,12 +86,14 @@ const keepDays = "LOCK TABLE event, finished, attempt IN ACCESS SHARE MODE"
 
 // leaving reads everything as it is at one moment. No day may be cleared from that moment on: what stays of one is written anew, and who looks from an
 // earlier moment would find the day empty, and so would the comparison.
-func (s *Store) leaving(ctx context.Context, do func(pgx.Tx) error) error {
-	return pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+func (s *Store) leaving(ctx context.Context, do func(context.Context, pgx.Tx) error) error {
+	ctx, done := s.chores.bound(ctx)
+	defer done()
+	return pgx.BeginTxFunc(ctx, s.chores, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, keepDays, pgx.QueryExecModeSimpleProtocol); err != nil {
 			return err
 		}
-		return do(tx)
+		return do(ctx, tx)
 	})
 }
 
@@ -98,7 +102,7 @@ func moveError(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, errUnknown):
 		return err
-	case ctx.Err() != nil:
+	case gaveUp(ctx):
 		return ctx.Err()
 	case errors.As(err, &refused) && refused.Code == stateUnique:
 		return &grapnel.Error{Code: grapnel.CodeConflict, Detail: fmt.Sprintf("something of the tenant is there already, of another one: %s %s", refused.TableName, refused.Detail), Err: err}
@@ -220,34 +224,30 @@ func (a *arrival) name(ctx context.Context) (targets, kinds map[int32]int32, err
 		return nil, nil, err
 	}
 	all := slices.SortedFunc(maps.Values(a.leaving.kinds), compareKinds)
-	columns := []any{column(all, func(k kind) string { return k.tenant }), column(all, func(k kind) string { return k.eventType }),
-		column(all, func(k kind) string { return k.source })}
-	if _, err := a.to.Exec(ctx, addKindsSQL, columns...); err != nil {
+	if _, err := a.to.Exec(ctx, addKindsSQL, columnsOf(all)...); err != nil {
 		return nil, nil, err
 	}
-	var number int32
-	var k kind
-	var endpoint string
-	byTarget, byKind := make(map[string]int32), make(map[kind]int32)
-	rows, err := a.to.Query(ctx, targetsQuery, endpoints)
-	if err == nil {
-		_, err = pgx.ForEachRow(rows, []any{&endpoint, &number}, func() error { byTarget[endpoint] = number; return nil })
+	now := newNamed()
+	if err := errors.Join(readTargets(ctx, a.to, &now, endpoints), readKinds(ctx, a.to, &now, all)); err != nil {
+		return nil, nil, err
 	}
+	targets, err = renumbered(a.leaving.targets, now.target)
 	if err == nil {
-		rows, err = a.to.Query(ctx, kindsOf, a.tenancy.Tenant)
+		kinds, err = renumbered(a.leaving.kinds, now.kind)
 	}
-	if err == nil {
-		_, err = pgx.ForEachRow(rows, []any{&number, &k.tenant, &k.eventType, &k.source}, func() error { byKind[k] = number; return nil })
-	}
-	return renumbered(a.leaving.targets, byTarget), renumbered(a.leaving.kinds, byKind), err
+	return targets, kinds, err
 }
 
-func renumbered[N comparable](old map[int32]N, now map[N]int32) map[int32]int32 {
+func renumbered[N comparable](old map[int32]N, now func(N) (int32, error)) (map[int32]int32, error) {
 	to := make(map[int32]int32, len(old))
 	for number, name := range old {
-		to[number] = now[name]
+		n, err := now(name)
+		if err != nil {
+			return nil, err
+		}
+		to[number] = n
 	}
-	return to
+	return to, nil
 }
 
 const (

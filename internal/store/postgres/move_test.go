@@ -583,7 +583,7 @@ func TestNoDayIsClearedWhileATenantLeaves(t *testing.T) {
 			return err
 		})
 	}
-	err := s.leaving(t.Context(), func(pgx.Tx) error {
+	err := s.leaving(t.Context(), func(context.Context, pgx.Tx) error {
 		if err := clearing(); stateOf(err) != stateLocked {
 			t.Errorf("a day can be cleared while a tenant leaves: %v", err)
 		}
@@ -600,7 +600,7 @@ func TestNoDayIsClearedWhileATenantLeaves(t *testing.T) {
 // TestSeveralMove brings tenants to one database at the same time, from databases where numbers are the same, and out of it others.
 func TestSeveralMove(t *testing.T) {
 	t.Parallel()
-	to := open(t, database(t), Options{CallersClock: true, Readers: 3})
+	to := open(t, database(t), Options{CallersClock: true, Bounds: Bounds{Conns: Conns{Reads: 3}}})
 	t.Cleanup(func() { _ = to.Close() })
 	settle(t, to, "zoe")
 	var all sync.WaitGroup

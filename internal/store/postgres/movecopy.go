@@ -10,18 +10,16 @@ import (
 
 // How the rows of one table are taken over, and compared with what was to come.
 
-// often is after how many rows is said how many there are.
-const often = 10_000
-
 // counted passes on what it is written: a row at a time, as the database sends them.
 type counted struct {
 	io.Writer
-	rows int64
-	tell func(rows int64)
+	rows  int64
+	often int64 // see Bounds.MoveTell
+	tell  func(rows int64)
 }
 
 func (c *counted) Write(p []byte) (int, error) {
-	if c.rows++; c.rows%often == 0 {
+	if c.rows++; c.rows%c.often == 0 {
 		c.tell(c.rows)
 	}
 	return c.Writer.Write(p)
@@ -35,7 +33,7 @@ func (a *arrival) copy(ctx context.Context, m *moving) error {
 	read := make(chan error, 1)
 	var sent int64
 	go func() {
-		to := &counted{Writer: in, tell: func(rows int64) { a.progress(a.done.Rows + rows) }}
+		to := &counted{Writer: in, often: a.store.bounds.MoveTell, tell: func(rows int64) { a.progress(a.done.Rows + rows) }}
 		tag, err := a.from.Conn().PgConn().CopyTo(ctx, to, "COPY ("+m.there(a.leaving, &a.by)+") TO STDOUT (FORMAT binary)")
 		sent = tag.RowsAffected()
 		_ = in.CloseWithError(err)

@@ -80,7 +80,9 @@ func (s *Store) Erase(ctx context.Context, tenant string, limit int) (removed in
 	if limit <= 0 {
 		return 0, ctx.Err()
 	}
-	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	ctx, done := s.chores.bound(ctx)
+	defer done()
+	err = pgx.BeginFunc(ctx, s.chores, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, beginShared, lockClass, lockConfiguration); err != nil {
 			return err
 		}
@@ -119,9 +121,6 @@ func discount(ctx context.Context, tx pgx.Tx, tenant string) error {
 	return err
 }
 
-// dropPage is how many rows one statement removes of what has arrived in vain.
-const dropPage = 10_000
-
 // Drop is one transaction, as Import is. Nothing of what it removes is used by anybody else, so it keeps nobody waiting.
 func (s *Store) Drop(ctx context.Context, tenant, move string) error {
 	leave, err := s.onlyOne(ctx)
@@ -129,7 +128,9 @@ func (s *Store) Drop(ctx context.Context, tenant, move string) error {
 		return err
 	}
 	defer leave()
-	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	ctx, done := s.chores.bound(ctx)
+	defer done()
+	err = pgx.BeginFunc(ctx, s.chores, func(tx pgx.Tx) error {
 		b := new(pgx.Batch)
 		b.Queue(movePatience)
 		b.Queue("SELECT " + planned)
@@ -144,8 +145,9 @@ func (s *Store) Drop(ctx context.Context, tenant, move string) error {
 		if err != nil {
 			return err
 		}
-		for n := dropPage; n == dropPage; {
-			if n, err = eraseSome(ctx, tx, of, dropPage); err != nil {
+		page := s.bounds.DropPage
+		for n := page; n == page; {
+			if n, err = eraseSome(ctx, tx, of, page); err != nil {
 				return err
 			}
 		}

@@ -30,9 +30,9 @@ type held struct {
 }
 
 const (
-	bounds    = "coalesce(min(n), 0), coalesce(max(n), 0) FROM ("
-	lowBounds = "SELECT coalesce(min(n & 68719476735), 0), coalesce(max(n & 68719476735), 0), " + bounds
-	allBounds = "SELECT coalesce(min(n), 0), 0::bigint, " + bounds
+	rangeOf   = "coalesce(min(n), 0), coalesce(max(n), 0) FROM ("
+	lowBounds = "SELECT coalesce(min(n & 68719476735), 0), coalesce(max(n & 68719476735), 0), " + rangeOf
+	allBounds = "SELECT coalesce(min(n), 0), 0::bigint, " + rangeOf
 
 	eventNumbers = lowBounds + "SELECT seq AS n FROM event WHERE kind = ANY($kinds)) e"
 	// deliveryNumbers are also those that a replay names.
@@ -71,6 +71,8 @@ const (
 // reserve finds out what has to be added to a tenant's numbers, so that they are free here, and lets all that are drawn from now on be higher. Nobody draws
 // one meanwhile. If the tenant does not come, numbers have been given in vain. It returns the numbers as they will be.
 func (s *Store) reserve(ctx context.Context, there *held, by *shifts) (here held, err error) {
+	ctx, done := s.writing.bound(ctx)
+	defer done()
 	err = pgx.BeginFunc(ctx, s.writing, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, aloneLock, lockClass, lockConfiguration); err != nil {
 			return err

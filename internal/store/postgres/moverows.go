@@ -65,7 +65,8 @@ var (
 			JOIN answer a ON a.key >= k COLLATE "C" || '/' AND a.key < k COLLATE "C" || '0')`}, // what comes after a slash
 	}
 	staying = []string{"grapnel_schema", "configuration", "tenancy", "ledger", "target", "kind", "shard", "node", "peer",
-		"event_name"} // which is filled by what events bring along
+		"event_name",           // filled by what events bring along
+		"configuration_change"} // of versions that the other store never had; an arrival makes its nodes read everything
 )
 
 // owned says which rows of a database are a tenant's.

@@ -2,7 +2,7 @@ package postgres
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"hash/fnv"
 	"slices"
 	"sync"
@@ -20,23 +20,45 @@ func shardOf(endpoint string) int16 {
 	return int16(h.Sum32() % store.Shards)
 }
 
-// kind is what an event's tenant, type and source are together. Queries ask for each of them.
+// kind is an event's tenant, type and source together. Queries ask for each of them.
 type kind struct{ tenant, eventType, source string }
 
 func kindOf(e *grapnel.Event) kind { return kind{e.Tenant, e.Type, e.Source} }
 
-// names are the numbers that stand for names in rows, as far as this node remembers them. They are given outside of the transactions that
-// use them and are never taken back, so what is remembered is true for ever.
-type names struct {
-	mu      sync.RWMutex
+// named are the numbers of names. Rows have numbers in place of names. A number is given outside
+// of the transaction that uses it, and never belongs to another name.
+//
+// A transaction keeps the numbers that learn gave it, in a value of its own: the names that the
+// node remembers belong to all writers, and any of them may forget a name at any time.
+type named struct {
 	targets map[string]int32
 	kinds   map[kind]int32
 }
 
-// namesKept bounds each map. A type is the publisher's to invent, so there may be any number of them.
-const namesKept = 1 << 16
+func newNamed() named { return named{targets: make(map[string]int32), kinds: make(map[kind]int32)} }
 
-func newNames() names { return names{targets: make(map[string]int32), kinds: make(map[kind]int32)} }
+// target is the number of an endpoint. A row with 0 in the place of a number would be found by no
+// query, so a name without a number is an error, and the transaction is made again.
+func (n *named) target(endpoint string) (int32, error) {
+	if number, known := n.targets[endpoint]; known {
+		return number, nil
+	}
+	return 0, fmt.Errorf("%w: endpoint %q has no number", errSpoiled, endpoint)
+}
+
+// kind is the number of a kind, or an error, as for target.
+func (n *named) kind(k kind) (int32, error) {
+	if number, known := n.kinds[k]; known {
+		return number, nil
+	}
+	return 0, fmt.Errorf("%w: type %q of tenant %q has no number", errSpoiled, k.eventType, k.tenant)
+}
+
+// names are the numbers that the node remembers. It may forget any of them at any time.
+type names struct {
+	mu sync.Mutex
+	named
+}
 
 const (
 	targetsQuery  = "SELECT endpoint, number FROM target WHERE endpoint = ANY($1)"
@@ -46,83 +68,71 @@ const (
 	addKindsSQL = `INSERT INTO kind (tenant, type, source) SELECT * FROM unnest($1::text[], $2::text[], $3::text[]) ON CONFLICT DO NOTHING`
 )
 
-// learn makes sure that the numbers of names are known. Those that have none get one.
-func (s *Store) learn(ctx context.Context, endpoints map[string]bool, kinds map[kind]bool) error {
-	s.names.mu.Lock()
-	if len(s.names.targets) > namesKept {
-		clear(s.names.targets)
+// learn returns the numbers of names. A name that has none gets one.
+func (s *Store) learn(ctx context.Context, endpoints map[string]bool, kinds map[kind]bool) (named, error) {
+	n := newNamed()
+	targets := fromMemory(&s.names, s.names.targets, n.targets, endpoints)
+	others := fromMemory(&s.names, s.names.kinds, n.kinds, kinds)
+	if len(targets) == 0 && len(others) == 0 {
+		return n, nil
 	}
-	if len(s.names.kinds) > namesKept {
-		clear(s.names.kinds)
+	for _, give := range []bool{false, true} {
+		// Sorted: two nodes that give numbers at the same time must not wait for each other.
+		slices.Sort(targets)
+		slices.SortFunc(others, compareKinds)
+		if err := s.number(ctx, &n, targets, others, give); err != nil {
+			return named{}, err
+		}
+		targets, others = unnumbered(n.targets, targets), unnumbered(n.kinds, others)
 	}
-	s.names.mu.Unlock()
-	for range tries {
-		targets, others := s.names.unknown(endpoints, kinds)
-		if len(targets) == 0 && len(others) == 0 {
-			return nil
-		}
-		if err := s.number(ctx, targets, others, false); err != nil {
-			return err
-		}
-		if targets, others = s.names.unknown(endpoints, kinds); len(targets) > 0 || len(others) > 0 {
-			if err := s.number(ctx, targets, others, true); err != nil {
-				return err
-			}
-		}
-	}
-	return errors.New("postgres: names cannot be given numbers")
+	toMemory(&s.names, s.names.targets, n.targets, s.bounds.Names)
+	toMemory(&s.names, s.names.kinds, n.kinds, s.bounds.Names)
+	return n, nil
 }
 
-// tries is how often something is tried that another node can spoil.
-const tries = 10
+// fromMemory copies the numbers that are remembered, and returns the names of the others.
+func fromMemory[N comparable](all *names, remembered, into map[N]int32, wanted map[N]bool) (others []N) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	for name := range wanted {
+		if number, known := remembered[name]; known {
+			into[name] = number
+		} else {
+			others = append(others, name)
+		}
+	}
+	return others
+}
 
-// unknown are the names without a known number, sorted: two nodes that give numbers at the same time must not wait for each other.
-func (n *names) unknown(endpoints map[string]bool, kinds map[kind]bool) (targets []string, others []kind) {
-	n.mu.RLock()
-	defer n.mu.RUnlock()
-	for endpoint := range endpoints {
-		if n.targets[endpoint] == 0 {
-			targets = append(targets, endpoint)
-		}
+// unnumbered are the names that have no number.
+func unnumbered[N comparable](numbers map[N]int32, of []N) []N {
+	return slices.DeleteFunc(of, func(name N) bool { _, known := numbers[name]; return known })
+}
+
+// toMemory adds numbers to those that are remembered, and forgets any of them beyond most.
+func toMemory[N comparable](all *names, remembered, numbers map[N]int32, most int) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	for name, number := range numbers {
+		remembered[name] = number
 	}
-	for k := range kinds {
-		if n.kinds[k] == 0 {
-			others = append(others, k)
+	for name := range remembered {
+		if len(remembered) <= most {
+			break
 		}
+		delete(remembered, name)
 	}
-	slices.Sort(targets)
-	slices.SortFunc(others, compareKinds)
-	return targets, others
 }
 
 // number looks names up, after giving them numbers if it is asked to.
-func (s *Store) number(ctx context.Context, targets []string, kinds []kind, give bool) error {
-	shards := make([]int16, len(targets))
-	for i, endpoint := range targets {
-		shards[i] = shardOf(endpoint)
-	}
-	tenants, types, sources := make([]string, len(kinds)), make([]string, len(kinds)), make([]string, len(kinds))
-	for i, k := range kinds {
-		tenants[i], types[i], sources[i] = k.tenant, k.eventType, k.source
-	}
+func (s *Store) number(ctx context.Context, n *named, targets []string, kinds []kind, give bool) error {
 	if len(targets) > 0 {
 		if give {
-			if _, err := s.pool.Exec(ctx, addTargetsSQL, targets, shards); err != nil {
+			if _, err := s.pool.Exec(ctx, addTargetsSQL, targets, column(targets, shardOf)); err != nil {
 				return err
 			}
 		}
-		rows, err := s.pool.Query(ctx, targetsQuery, targets)
-		if err != nil {
-			return err
-		}
-		var endpoint string
-		var number int32
-		if _, err := pgx.ForEachRow(rows, []any{&endpoint, &number}, func() error {
-			s.names.mu.Lock()
-			defer s.names.mu.Unlock()
-			s.names.targets[endpoint] = number
-			return nil
-		}); err != nil {
+		if err := readTargets(ctx, s.pool, n, targets); err != nil {
 			return err
 		}
 	}
@@ -130,33 +140,47 @@ func (s *Store) number(ctx context.Context, targets []string, kinds []kind, give
 		return nil
 	}
 	if give {
-		if _, err := s.pool.Exec(ctx, addKindsSQL, tenants, types, sources); err != nil {
+		if _, err := s.pool.Exec(ctx, addKindsSQL, columnsOf(kinds)...); err != nil {
 			return err
 		}
 	}
-	rows, err := s.pool.Query(ctx, kindsQuery, tenants, types, sources)
+	return readKinds(ctx, s.pool, n, kinds)
+}
+
+// columnsOf are the columns of kinds.
+func columnsOf(kinds []kind) []any {
+	return []any{column(kinds, func(k kind) string { return k.tenant }), column(kinds, func(k kind) string { return k.eventType }),
+		column(kinds, func(k kind) string { return k.source })}
+}
+
+type queries interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+func readTargets(ctx context.Context, db queries, n *named, targets []string) error {
+	rows, err := db.Query(ctx, targetsQuery, targets)
+	if err != nil {
+		return err
+	}
+	var endpoint string
+	var number int32
+	_, err = pgx.ForEachRow(rows, []any{&endpoint, &number}, func() error {
+		n.targets[endpoint] = number
+		return nil
+	})
+	return err
+}
+
+func readKinds(ctx context.Context, db queries, n *named, kinds []kind) error {
+	rows, err := db.Query(ctx, kindsQuery, columnsOf(kinds)...)
 	if err != nil {
 		return err
 	}
 	var k kind
 	var number int32
 	_, err = pgx.ForEachRow(rows, []any{&k.tenant, &k.eventType, &k.source, &number}, func() error {
-		s.names.mu.Lock()
-		defer s.names.mu.Unlock()
-		s.names.kinds[k] = number
+		n.kinds[k] = number
 		return nil
 	})
 	return err
-}
-
-func (n *names) target(endpoint string) int32 {
-	n.mu.RLock()
-	defer n.mu.RUnlock()
-	return n.targets[endpoint]
-}
-
-func (n *names) kind(k kind) int32 {
-	n.mu.RLock()
-	defer n.mu.RUnlock()
-	return n.kinds[k]
 }

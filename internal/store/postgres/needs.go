@@ -63,13 +63,17 @@ func (n *needs) position(endpoint, key string) {
 }
 
 // wanted are the lanes by name, and how many positions.
-func (n *needs) wanted(names *names) (targets []int32, keys []string, counts []int64) {
+func (n *needs) wanted(names *named) (targets []int32, keys []string, counts []int64, err error) {
 	for _, w := range sortedKeys(n.lanes, func(a, b wish) int {
 		return cmp.Or(strings.Compare(a.endpoint, b.endpoint), strings.Compare(a.key, b.key))
 	}) {
-		targets, keys, counts = append(targets, names.target(w.endpoint)), append(keys, w.key), append(counts, n.lanes[w])
+		target, err := names.target(w.endpoint)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		targets, keys, counts = append(targets, target), append(keys, w.key), append(counts, n.lanes[w])
 	}
-	return targets, keys, counts
+	return targets, keys, counts, nil
 }
 
 func compareKinds(a, b kind) int {

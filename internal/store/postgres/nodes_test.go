@@ -41,9 +41,14 @@ func nodes(t *testing.T, n int) []*Store {
 
 func nodesAt(t *testing.T, url string, n int) []*Store {
 	t.Helper()
+	return nodesWith(t, url, n, func() Bounds { return Bounds{} })
+}
+
+func nodesWith(t *testing.T, url string, n int, next func() Bounds) []*Store {
+	t.Helper()
 	all := make([]*Store, n)
 	for i := range all {
-		all[i] = open(t, url, Options{CallersClock: true})
+		all[i] = open(t, url, Options{CallersClock: true, Bounds: next()})
 		t.Cleanup(func() {
 			if err := all[i].Close(); err != nil {
 				t.Error(err)
@@ -197,8 +202,10 @@ func shareLanes(t *testing.T, all []*Store) {
 }
 
 // TestNodesAgree has callers at several nodes send the same id, the same idempotency key and the same thing to be known by at once.
-func TestNodesAgree(t *testing.T) {
-	all := nodes(t, 3)
+func TestNodesAgree(t *testing.T) { agree(t, nodes(t, 3)) }
+
+func agree(t *testing.T, all []*Store) {
+	t.Helper()
 	config := version(t, all[0])
 	for _, c := range []struct {
 		name  string

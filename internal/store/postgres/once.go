@@ -124,7 +124,7 @@ func (s *Store) Remember(ctx context.Context, once *store.Once) error {
 
 // Forget deletes those first that expired first.
 func (s *Store) Forget(ctx context.Context, now time.Time, limit int) (int, error) {
-	tag, err := s.pool.Exec(ctx, dropAnswers, codec.Micros(now), max(limit, 0))
+	tag, err := s.chores.Exec(ctx, dropAnswers, codec.Micros(now), max(limit, 0))
 	return int(tag.RowsAffected()), asError(err)
 }
 

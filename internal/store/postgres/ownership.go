@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -25,6 +26,8 @@ const (
 	ownedShards = `SELECT number FROM shard WHERE number = ANY($1) AND owner = $2 ORDER BY number FOR NO KEY UPDATE`
 	shardsQuery = `SELECT number, epoch, owner, CASE WHEN owner = '' THEN 0
 		ELSE (extract(epoch FROM until - clock_timestamp()) * 1000000)::bigint END FROM shard ORDER BY number`
+
+	ownersQuery = "SELECT DISTINCT owner FROM shard WHERE owner <> '' AND until > clock_timestamp()"
 
 	freshQuery = "SELECT " + placeColumns + ` FROM (SELECT p.* FROM pending p JOIN target o ON o.number = p.target
 		WHERE p.seq > $1 AND p.due IS NOT NULL AND o.shard = ANY($2) ORDER BY p.seq LIMIT $3) p` + placeJoins + " ORDER BY p.seq"
@@ -83,7 +86,9 @@ func (s *Store) change(ctx context.Context, node string, owned []store.Owned, sq
 
 // shards locks shards in their order, and then changes them.
 func (s *Store) shards(ctx context.Context, lock string, args []any, change func(pgx.Tx, []int16) (pgx.Rows, error)) (done []store.Owned, err error) {
-	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	ctx, end := s.owning.bound(ctx)
+	defer end()
+	err = pgx.BeginFunc(ctx, s.owning, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, lock, args...)
 		if err != nil {
 			return err
@@ -110,7 +115,7 @@ func (s *Store) shards(ctx context.Context, lock string, args []any, change func
 
 // ShardList returns all of them.
 func (s *Store) ShardList(ctx context.Context) ([]store.Shard, error) {
-	rows, err := s.pool.Query(ctx, shardsQuery)
+	rows, err := s.owning.Query(ctx, shardsQuery)
 	if err != nil {
 		return nil, readError(ctx, err)
 	}
@@ -125,17 +130,27 @@ func (s *Store) ShardList(ctx context.Context) ([]store.Shard, error) {
 	return all, readError(ctx, err)
 }
 
+// Owners uses the database's clock.
+func (s *Store) Owners(ctx context.Context) ([]string, error) {
+	rows, err := s.owning.Query(ctx, ownersQuery)
+	if err != nil {
+		return nil, readError(ctx, err)
+	}
+	owners, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	return owners, readError(ctx, err)
+}
+
 // Fresh goes through what waits from a number on.
 func (s *Store) Fresh(ctx context.Context, shards []int, after int64, limit int) ([]store.Head, error) {
 	heads := []store.Head{}
 	numbers := column(shards, func(n int) int16 { return int16(n) })
-	err := s.readHeads(ctx, func(p *place) { heads = append(heads, *p.shown()) }, freshQuery, after, numbers, max(limit, 0))
+	err := s.readHeads(ctx, s.owning, func(p *place) { heads = append(heads, *p.shown()) }, freshQuery, after, numbers, max(limit, 0))
 	return heads, err
 }
 
 // Beat uses the database's clock.
 func (s *Store) Beat(ctx context.Context, node store.Node, within time.Duration) (all []store.Node, err error) {
-	if _, err := s.pool.Exec(ctx, beatSQL, node.ID, node.Address, node.Draining); err != nil {
+	if _, err := s.owning.Exec(ctx, beatSQL, node.ID, node.Address, node.Draining); err != nil {
 		return nil, readError(ctx, err)
 	}
 	return s.Nodes(ctx, within)
@@ -143,7 +158,7 @@ func (s *Store) Beat(ctx context.Context, node store.Node, within time.Duration)
 
 // Nodes uses the database's clock.
 func (s *Store) Nodes(ctx context.Context, within time.Duration) (all []store.Node, err error) {
-	rows, err := s.pool.Query(ctx, nodesQuery, within.Microseconds())
+	rows, err := s.owning.Query(ctx, nodesQuery, within.Microseconds())
 	if err != nil {
 		return nil, readError(ctx, err)
 	}
@@ -159,12 +174,15 @@ func (s *Store) Nodes(ctx context.Context, within time.Duration) (all []store.No
 
 // Leave also forgets those that have not been there for a day.
 func (s *Store) Leave(ctx context.Context, node string) error {
-	_, err := s.pool.Exec(ctx, leaveSQL, node)
+	_, err := s.owning.Exec(ctx, leaveSQL, node)
 	return readError(ctx, err)
 }
 
-// Secret was drawn when the database was made.
+// Secret was drawn when the database was made. Which life of the database the node is in belongs to it: numbers that
+// another node says may mean something else in another one, so those that have not noticed a failover yet believe nobody.
 func (s *Store) Secret(ctx context.Context) (secret string, err error) {
-	err = s.pool.QueryRow(ctx, "SELECT secret FROM peer").Scan(&secret)
-	return secret, readError(ctx, err)
+	err = s.owning.QueryRow(ctx, "SELECT secret FROM peer").Scan(&secret)
+	s.history.mu.Lock()
+	defer s.history.mu.Unlock()
+	return fmt.Sprintf("%s/%s/%d", secret, s.at.system, s.at.timeline), readError(ctx, err)
 }

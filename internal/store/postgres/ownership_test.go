@@ -66,6 +66,18 @@ func TestShards(t *testing.T) {
 			t.Errorf("shard %+v", is)
 		}
 	}
+	owners := func(want ...string) {
+		t.Helper()
+		got, err := a.Owners(t.Context())
+		if slices.Sort(got); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q own shards, want %q, %v", got, want, err)
+		}
+	}
+	owners("a", "b")
+	if _, err = a.Renew(t.Context(), "a", []store.Owned{{Shard: 255, Epoch: 1}}, -time.Second); err != nil {
+		t.Fatal(err)
+	}
+	owners("b") // the lease of a has ended
 }
 
 func TestFresh(t *testing.T) {

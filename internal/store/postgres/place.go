@@ -195,7 +195,7 @@ func (t *tx) finish(p *place, e *store.Ending, body []byte, delay time.Duration)
 // archive keeps a delivery that is over.
 func (t *tx) archive(p *place, status grapnel.Status, code grapnel.ReasonCode, reason string, at int64, body []byte) {
 	p.code, p.reason = code, reason
-	t.over[p.seq] = &over{status: status, lane: p.lane}
+	t.over[p.seq] = &over{status: status, tenant: p.tenant, event: p.event, created: p.created, endpoint: p.endpoint, lane: p.lane}
 	t.finished = append(t.finished, finished{place: p, status: status, at: at, body: body})
 	t.ended(p, status, at)
 }

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -125,7 +126,7 @@ func TestPlans(t *testing.T) {
 // TestReadPlans looks at what reads do that the engine and the dashboard make all the time. They are planned each time, for what there is.
 func TestReadPlans(t *testing.T) {
 	url := database(t)
-	s := open(t, url+"&random_page_cost=1.1", Options{})
+	s := open(t, url+"&random_page_cost=1.1", Options{Bounds: Bounds{Conns: Conns{Patience: time.Minute}}})
 	defer func() { _ = s.Close() }()
 	someDays(t, s)
 	today := s.days.known.Load().current

@@ -15,7 +15,8 @@
 // Times are arguments; only leases end by the database's clock.
 //
 // Errors: one with a code means that nothing was written. CodeUnavailable is the one for a database that cannot be reached or gave up a
-// transaction that was not about to commit. When the answer to a commit is lost, the error has no code: nobody knows.
+// transaction that was not about to commit. When the answer to a commit is lost, the error has no code: nobody knows. store.ErrWentBack ends the
+// store (identity.go). No call waits for a silent network for longer than its patience (conns.go).
 //
 // What is over is in tables of a day each (days.go), and goes with its day (daysclear.go).
 //
@@ -31,21 +32,21 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/grapnelhq/grapnel/internal/bounds"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 )
 
 // Options are the settings of a store. The zero value is good for most.
 type Options struct {
-	// Writers is how many transactions are made at the same time. 0: 4.
-	Writers int
-	// Readers is how many reads can be made at the same time. 0: 8.
-	Readers int
+	Bounds Bounds // inside this room; zero: their defaults
+	// History is given from a store of the same database that ended to the one that is opened after it. nil: nothing has been seen.
+	History *History
 	// CallersClock ends leases by the times that calls bring along, and not by the database's. Only what plays with time wants that, alone.
 	CallersClock bool
 	// Logger gets what the owner of the machine should know. nil: nobody does.
@@ -58,8 +59,14 @@ type Options struct {
 
 // Store is an open database.
 type Store struct {
-	pool    *pgxpool.Pool // for reads, and what happens rarely
-	writing *pgxpool.Pool // for the writers, so that reads do not keep them from one
+	bounds  Bounds
+	pools   []*pool // all but chores, which shares its connections with reading
+	owning  *pool   // for leases of shards and the list of nodes
+	pool    *pool   // for what publishing and delivering read
+	reading *pool   // for callers of the API
+	chores  *pool   // for what takes as long as it takes
+	writing *pool   // for the writers
+	eras    eras
 	names   names
 	days    days
 	packer  *codec.Packer
@@ -67,12 +74,21 @@ type Store struct {
 	now     func() time.Time
 	callers bool
 	stats   stats
+	able    able
+
+	history *History
+	at      identity    // of the database, since the first connection; guarded by history.mu
+	blind   atomic.Bool // the server does not say which database it is
+	highest highest
+	lost    atomic.Pointer[error] // why every call is refused; nil: none is
+	fatal   chan error
 
 	moves    chan struct{} // has one place: who brings a tenant, or drops one, holds a connection for long
 	requests chan *request
 	writers  sync.WaitGroup
-	quit     chan struct{} // closed to stop the writers
-	stopped  chan struct{} // closed when they have
+	closing  sync.WaitGroup // broken connections that are being closed
+	quit     chan struct{}  // closed to stop the writers
+	stopped  chan struct{}  // closed when they have
 	drained  sync.Once
 	closed   sync.Once
 	ctx      context.Context // of transactions: callers give up waiting, not the write
@@ -83,12 +99,6 @@ var _ store.Store = (*Store)(nil)
 
 // errClosed is what calls on a closed store return.
 var errClosed = errors.New("postgres: the store is closed")
-
-// slots is how many rows a count is spread over at most, so that writers need not wait for each other.
-const slots = 16
-
-// connectTimeout is how long a connection may take to be made.
-const connectTimeout = 5 * time.Second
 
 // Check says whether a text is the URL of a database. It does not look whether there is one.
 func Check(url string) error {
@@ -103,53 +113,36 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	if err := Check(url); err != nil {
 		return nil, err
 	}
-	config, err := pgxpool.ParseConfig(url)
-	if err != nil {
-		return nil, err
-	}
-	writers, readers := cmp.Or(o.Writers, 4), cmp.Or(o.Readers, 8)
-	if config.ConnConfig.ConnectTimeout == 0 || config.ConnConfig.ConnectTimeout > connectTimeout {
-		config.ConnConfig.ConnectTimeout = connectTimeout
-	}
-	config.MaxConns = int32(readers)
-	forWriters := config.Copy()
-	if config.ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement {
-		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe // reads are planned for what there is
-	}
-	pool, err := pgxpool.NewWithConfig(ctx, config)
-	if err != nil {
-		return nil, fmt.Errorf("opening the database: %w", err)
-	}
-	forWriters.MaxConns = int32(writers)
-	writing, err := pgxpool.NewWithConfig(ctx, forWriters)
-	if err != nil {
-		pool.Close()
-		return nil, fmt.Errorf("opening the database: %w", err)
-	}
+	inside := bounds.Fill(o.Bounds)
 	s := &Store{
-		pool: pool, writing: writing, names: newNames(), log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), now: o.Now, callers: o.CallersClock,
-		requests: make(chan *request, most), moves: make(chan struct{}, 1), quit: make(chan struct{}), stopped: make(chan struct{}),
+		bounds: inside, names: names{named: newNamed()}, log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), now: o.Now, callers: o.CallersClock,
+		history: cmp.Or(o.History, new(History)), fatal: make(chan error, 1),
+		requests: make(chan *request, inside.Line), moves: make(chan struct{}, 1), quit: make(chan struct{}), stopped: make(chan struct{}),
 	}
-	s.days.worth = worthwhile
+	s.days.worth = s.bounds.DayWorth
 	if s.now == nil {
 		s.now = time.Now
 	}
 	if o.Slot == nil {
 		o.Slot = rand.IntN
 	}
-	s.packer, err = codec.NewPacker()
+	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	err := s.connect(ctx, url)
+	if err == nil {
+		s.packer, err = codec.NewPacker()
+	}
 	if err == nil {
 		err = s.prepare(ctx)
 	}
 	if err != nil {
 		s.release()
-		return nil, fmt.Errorf("opening the database: %w", err)
+		return nil, fmt.Errorf("opening the database: %w", asError(err))
 	}
-	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	first := o.Slot(slots)
-	for i := range writers {
+	first, slots := o.Slot(s.bounds.Slots), s.bounds.Slots
+	for i := range inside.Conns.Writes {
 		s.writers.Go(func() { s.writes(int16((first + i) % slots)) })
 	}
+	s.writers.Go(s.probes)
 	return s, nil
 }
 
@@ -166,8 +159,15 @@ func (s *Store) prepare(ctx context.Context) error {
 	case encoding != "UTF8":
 		return fmt.Errorf("the database's encoding is %s; Grapnel needs UTF8", encoding)
 	}
-	if err := migrate(ctx, s.pool, migrations); err != nil {
+	if err := migrate(ctx, s.chores, migrations); err != nil {
 		return err
+	}
+	problems, err := unnamed(ctx, s.chores)
+	if err != nil {
+		return err
+	}
+	for _, problem := range problems {
+		s.log.Error("rows without a name found; see grapnel migrate status", "problem", problem)
 	}
 	var clock int64
 	if err := s.pool.QueryRow(ctx, "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint").Scan(&clock); err != nil {
@@ -191,15 +191,18 @@ func (s *Store) drain() {
 func (s *Store) Close() error {
 	s.drain()
 	s.closed.Do(func() {
-		s.cancel()
 		s.release()
 	})
 	return nil
 }
 
 func (s *Store) release() {
-	s.pool.Close()
-	s.writing.Close()
+	s.cancel()
+	s.reset() // what has no deadline ends
+	for _, p := range s.pools {
+		p.Close()
+	}
+	s.closing.Wait()
 	if s.packer != nil {
 		s.packer.Close()
 	}

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"math"
 	"slices"
 	"time"
 
@@ -55,15 +54,15 @@ func (s *Store) Annotate(ctx context.Context, scope store.Scope, a store.Annotat
 	})
 }
 
-// purgedAtOnce is how many events one transaction looks at: others that refer to what is over wait for it.
-const purgedAtOnce = 500
-
 // slack is how far a clock may have been set back without delaying what is removed.
 const slack = int64(time.Hour / time.Microsecond)
 
 const (
-	allKindsQuery  = "SELECT number, tenant, type FROM kind WHERE " + unsealed
-	oldEventsQuery = "SELECT seq, kind, accepted, first, last, made FROM event WHERE seq > $1 ORDER BY seq LIMIT $2"
+	// oldEventsQuery looks up the kind of each event, so a page reads as many kinds as events, however many
+	// kinds there are. An event that must not be removed has none: its tenant is sealed, or it names kind 0.
+	oldEventsQuery = `SELECT e.seq, k.tenant IS NOT NULL, coalesce(k.tenant, ''), coalesce(k.type, ''), e.accepted, e.first, e.last, e.made
+		FROM (SELECT * FROM event WHERE seq > $1 ORDER BY seq LIMIT $2) e
+		LEFT JOIN LATERAL (SELECT tenant, type FROM kind WHERE number = e.kind AND ` + unsealed + ` OFFSET 0) k ON true ORDER BY e.seq`
 	// partsQuery looks for the deliveries of each event by itself, and so in its own day.
 	partsQuery = `SELECT u.event, p.seq, NULL::bigint, 0, '', '' FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) u(event, first, last)
 			CROSS JOIN LATERAL (SELECT seq FROM pending WHERE event = u.event AND seq = ANY(ARRAY(SELECT generate_series(u.first, u.last))) OFFSET 0) p
@@ -104,25 +103,23 @@ func (s *Store) Purge(ctx context.Context, keep store.Keep, limit int) (removed 
 			return removed, err
 		}
 	}
-	before, latest, err := cutoffs(ctx, s.pool, &keep, keep.Late)
-	if err != nil {
-		return removed, readError(ctx, err)
-	}
+	latest := codec.Micros(keep.Now.Add(-shortest(&keep, keep.Late)))
 	for last := int64(-1); removed < limit; {
 		var old []oldEvent
-		rows, err := s.pool.Query(ctx, oldEventsQuery, last, purgedAtOnce)
+		rows, err := s.chores.Query(ctx, oldEventsQuery, last, s.bounds.PurgePage)
 		if err != nil {
 			return removed, readError(ctx, err)
 		}
 		var e oldEvent
-		var kind int32
+		var removable bool
+		var tenant, eventType string
 		var accepted int64
 		looked, young := 0, true
-		_, err = pgx.ForEachRow(rows, []any{&e.seq, &kind, &accepted, &e.first, &e.last, &e.made}, func() error {
+		_, err = pgx.ForEachRow(rows, []any{&e.seq, &removable, &tenant, &eventType, &accepted, &e.first, &e.last, &e.made}, func() error {
 			looked, last = looked+1, e.seq
 			young = young && accepted >= latest+slack
-			if cut, known := before[kind]; known && accepted < cut {
-				e.before = cut
+			kept := keep.Of(tenant, eventType)
+			if e.before = codec.Micros(keep.Now.Add(-kept - keep.Late(kept))); removable && accepted < e.before {
 				old = append(old, e)
 			}
 			return nil
@@ -132,36 +129,33 @@ func (s *Store) Purge(ctx context.Context, keep store.Keep, limit int) (removed 
 		}
 		n, err := s.removeOld(ctx, old, limit-removed)
 		removed += n
-		if err != nil || looked < purgedAtOnce || young {
+		if err != nil || looked < s.bounds.PurgePage || young {
 			return removed, err
 		}
 	}
 	return removed, nil
 }
 
-// cutoffs say before when events of each kind must have been accepted, and deliveries been over; and the latest of these. late is how much longer
-// what is kept for so long stays.
-func cutoffs(ctx context.Context, db interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}, keep *store.Keep, late func(kept time.Duration) time.Duration) (before map[int32]int64, latest int64, err error) {
-	rows, err := db.Query(ctx, allKindsQuery)
-	if err != nil {
-		return nil, 0, err
+// shortest is the shortest time that anything is kept, by whatever rule; late says how much longer it may stay.
+func shortest(keep *store.Keep, late func(kept time.Duration) time.Duration) time.Duration {
+	least := keep.For + late(keep.For)
+	for _, r := range keep.Rules {
+		least = min(least, r.For+late(r.For))
 	}
-	before, latest = make(map[int32]int64), math.MinInt64/2
-	var number int32
-	var k kind
-	_, err = pgx.ForEachRow(rows, []any{&number, &k.tenant, &k.eventType}, func() error {
-		kept := keep.Of(k.tenant, k.eventType)
-		before[number] = codec.Micros(keep.Now.Add(-kept - late(kept)))
-		latest = max(latest, before[number])
-		return nil
-	})
-	return before, latest, err
+	return least
 }
 
-// onTime is who is not late.
+// onTime lets nothing stay longer.
 func onTime(time.Duration) time.Duration { return 0 }
+
+// longest is the longest time that anything is kept, by whatever rule.
+func longest(keep *store.Keep) time.Duration {
+	most := keep.For
+	for _, r := range keep.Rules {
+		most = max(most, r.For)
+	}
+	return most
+}
 
 // removal is what is removed in one transaction.
 type removal struct {
@@ -175,7 +169,9 @@ func (s *Store) removeOld(ctx context.Context, old []oldEvent, limit int) (remov
 	if len(old) == 0 {
 		return 0, nil
 	}
-	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	ctx, done := s.chores.bound(ctx)
+	defer done()
+	err = pgx.BeginFunc(ctx, s.chores, func(tx pgx.Tx) error {
 		b := new(pgx.Batch)
 		b.Queue(beginShared, lockClass, lockConfiguration)
 		b.Queue(aloneLock, lockClass, lockRemoval)

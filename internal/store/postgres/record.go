@@ -35,7 +35,7 @@ type turn struct {
 }
 
 func (s *Store) turn(c *store.Change) (turn, error) {
-	r := turn{Change: *c, tell: s.batch(c.Tell)}
+	r := turn{Change: *c, tell: s.batch(legible(c.Tell))}
 	if c.Attempt != nil {
 		r.attempt = codec.EncodeAttempt(c.Attempt)
 		brief := grapnel.Attempt{StatusCode: c.Attempt.StatusCode, Class: c.Attempt.Class, Duration: c.Attempt.Duration}
@@ -86,8 +86,11 @@ func (o *recording) apply(t *tx) (err error) {
 // turn makes a change with all that it brings along.
 func (t *tx) turn(c *turn) (done store.Changed, err error) {
 	p := t.places[c.Delivery]
+	if t.foreign(c, p) {
+		return t.spare(c), nil
+	}
 	if t.sealsChange(c, p) {
-		return store.Changed{Fenced: true}, nil
+		return store.Changed{Fenced: true, Sealed: true}, nil
 	}
 	if c.Epoch != 0 && (p != nil && t.fenced(p.endpoint, c.Epoch) || c.Standing != nil && t.fenced(c.Standing.Endpoint, c.Epoch)) {
 		return store.Changed{Fenced: true}, nil
@@ -116,6 +119,26 @@ func (t *tx) turn(c *turn) (done store.Changed, err error) {
 		t.note(c.Audit)
 	}
 	return done, err
+}
+
+// foreign reports whether the row with a change's row id is of another delivery than the change. p is its place, if it is pending.
+func (t *tx) foreign(c *turn, p *place) bool {
+	if p != nil {
+		return !c.Identity.Is(p.event, p.endpoint, p.created)
+	}
+	is := t.over[c.Delivery]
+	return is != nil && !c.Identity.Is(is.event, is.endpoint, is.created)
+}
+
+// spare leaves such a row alone. Only the endpoint's standing is kept, which does not depend on it.
+func (t *tx) spare(c *turn) store.Changed {
+	if st := c.Standing; st != nil {
+		if t.seals(t.endpoints[st.Endpoint].tenant) || c.Epoch != 0 && t.fenced(st.Endpoint, c.Epoch) {
+			return store.Changed{Fenced: true}
+		}
+		t.stand(st, c.standing)
+	}
+	return store.Changed{Foreign: true}
 }
 
 // change makes of p what the change says.

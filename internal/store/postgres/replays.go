@@ -94,7 +94,7 @@ func (s *Store) PutReplay(ctx context.Context, scope store.Scope, r grapnel.Repl
 
 // Replay returns one.
 func (s *Store) Replay(ctx context.Context, scope store.Scope, id string) (grapnel.Replay, error) {
-	r, err := readReplay(s.pool.QueryRow(ctx, replayQuery, id))
+	r, err := readReplay(s.reading.QueryRow(ctx, replayQuery, id))
 	if isNone(err) || err == nil && !scope.Allows(r.Tenant) {
 		return grapnel.Replay{}, store.ErrNotFound("replay")
 	}
@@ -119,7 +119,7 @@ func (s *Store) ReplayList(ctx context.Context, scope store.Scope, q store.Repla
 		f.text(" AND r.id < ").value(q.Before)
 	}
 	f.text(" ORDER BY r.id DESC LIMIT ").value(q.Limit)
-	rows, err := s.pool.Query(ctx, f.sql(), f.values...)
+	rows, err := s.reading.Query(ctx, f.sql(), f.values...)
 	if err != nil {
 		return nil, readError(ctx, err)
 	}
@@ -136,14 +136,14 @@ func (s *Store) ReplayList(ctx context.Context, scope store.Scope, q store.Repla
 
 // ReplayItems returns at most limit; no limit is none.
 func (s *Store) ReplayItems(ctx context.Context, scope store.Scope, id string, after int64, limit int) (list []grapnel.ReplayItem, err error) {
-	r, err := readReplay(s.pool.QueryRow(ctx, replayQuery, id))
+	r, err := readReplay(s.reading.QueryRow(ctx, replayQuery, id))
 	if isNone(err) || err == nil && !scope.Allows(r.Tenant) {
 		return nil, store.ErrNotFound("replay")
 	}
 	if err != nil {
 		return nil, readError(ctx, err)
 	}
-	rows, err := s.pool.Query(ctx, itemsQuery, r.number, after, max(limit, 0))
+	rows, err := s.reading.Query(ctx, itemsQuery, r.number, after, max(limit, 0))
 	if err != nil {
 		return nil, readError(ctx, err)
 	}
@@ -222,7 +222,9 @@ func (o *advancing) apply(t *tx) error {
 	var made, originals []int64
 	for n, i := range o.Items {
 		if of := o.origins[i.Of]; of.endpoint == o.endpoint && t.over[i.Of] != nil {
-			o.done[n] = t.again(of, grapnel.TriggerReplay, i.Ordered, i.Delay, o.At, o.Replay)
+			if o.done[n], err = t.again(of, grapnel.TriggerReplay, i.Ordered, i.Delay, o.At, o.Replay); err != nil {
+				return err
+			}
 			made, originals = append(made, o.done[n].Delivery), append(originals, i.Of)
 		}
 	}

@@ -43,8 +43,8 @@ func (b *batch) sealed(t *tx) bool {
 	return b != nil && len(t.sealed) > 0 && slices.ContainsFunc(b.events, func(e incoming) bool { return t.seals(e.Tenant) })
 }
 
-const sealedEvents = `SELECT seq FROM event WHERE seq = ANY($1) AND kind IN
-	(SELECT number FROM kind WHERE tenant = ANY(SELECT unnest(sealed) FROM configuration))`
+const sealedEvents = `SELECT e.seq FROM event e CROSS JOIN LATERAL (SELECT tenant FROM kind WHERE number = e.kind OFFSET 0) k
+	WHERE e.seq = ANY($1) AND k.tenant = ANY((SELECT sealed FROM configuration)::text[])`
 
 // passSealed leaves events out that are of such a tenant. The caller has the lock.
 func passSealed(ctx context.Context, tx pgx.Tx, old []oldEvent) ([]oldEvent, error) {

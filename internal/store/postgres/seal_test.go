@@ -145,7 +145,7 @@ var writes = []write{
 }
 
 // reads are the calls that write nothing of anybody, or only of what is over by itself.
-var reads = strings.Fields(`Aside AsideList AuditList Candidates Close Config Counts Delivery DeliveryList DeliverySearch Event EventList Events Head Heads
+var reads = strings.Fields(`Aside AsideList AuditList Candidates Changes Close Config Counts Delivery DeliveryList DeliverySearch Event EventList Events Head Heads
 	Imbalance Lease LeaseList QueueCounts Recall Remember Replay ReplayItems ReplayList Standings StuckLanes Totals Version Waiting Forget`)
 
 func TestEveryWriteIsTried(t *testing.T) {

@@ -12,42 +12,36 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 )
 
-// How much one call of DeliverySearch looks at.
-const (
-	searchedAtOnce = 200
-	searchedMost   = 2000
-	searchedBytes  = 32 << 20
-)
-
 // DeliverySearch makes the list page by page and looks into the events of each.
 func (s *Store) DeliverySearch(ctx context.Context, scope store.Scope, q store.DeliveryQuery, text string) (list []grapnel.Delivery, resume int64, err error) {
-	limit, size := q.Limit, 0
+	limit, size, page := q.Limit, int64(0), s.bounds.SearchPage
 	if limit <= 0 {
 		return nil, 0, ctx.Err()
 	}
-	q.Limit = searchedAtOnce
+	q.Limit = page
 	for looked := 0; ; {
-		page, err := s.DeliveryList(ctx, scope, q)
+		found, err := s.DeliveryList(ctx, scope, q)
 		if err != nil {
 			return nil, 0, err
 		}
-		events, err := s.eventsOf(ctx, page)
+		events, err := s.eventsOf(ctx, found)
 		if err != nil {
 			return nil, 0, err
 		}
-		for i, d := range page {
+		for i, d := range found {
 			looked, q.Before = looked+1, d.Seq
 			if e := events[d.EventSeq]; e != nil {
-				size += len(e.Data)
+				size += int64(len(e.Data))
 				if bytes.Contains(e.Data, []byte(text)) {
 					list = append(list, d)
 				}
 			}
-			if more := i+1 < len(page) || len(page) == searchedAtOnce; more && (len(list) == limit || looked >= searchedMost || size >= searchedBytes) {
+			enough := len(list) == limit || looked >= s.bounds.SearchMost || size >= s.bounds.SearchBytes
+			if more := i+1 < len(found) || len(found) == page; more && enough {
 				return list, d.Seq, nil
 			}
 		}
-		if len(page) < searchedAtOnce {
+		if len(found) < page {
 			return list, 0, nil
 		}
 	}
@@ -76,13 +70,11 @@ func (s *Store) Candidates(ctx context.Context, scope store.Scope, q store.Candi
 		return nil, 0, ctx.Err()
 	}
 	sel := &q.Selection
-	var match func(string) bool
-	if len(sel.Types) > 0 && len(sel.Deliveries) == 0 {
-		match = func(eventType string) bool {
-			return slices.ContainsFunc(sel.Types, func(pattern string) bool { return grapnel.MatchType(pattern, eventType) })
-		}
+	var types []string
+	if len(sel.Deliveries) == 0 {
+		types = sel.Types
 	}
-	of, err := s.kinds(ctx, tenant, "", match)
+	of, err := s.kinds(ctx, tenant, "", types...)
 	if err != nil || !of.all && len(of.numbers) == 0 {
 		return nil, 0, readError(ctx, err)
 	}
@@ -101,7 +93,7 @@ func (s *Store) Candidates(ctx context.Context, scope store.Scope, q store.Candi
 		f.whereSelected(sel)
 	}
 	f.text(" ORDER BY d.seq LIMIT ").value(q.Limit + 1).text(")" + showJoins + " ORDER BY d.seq")
-	rows, err := s.pool.Query(ctx, f.sql(), f.values...)
+	rows, err := s.reading.Query(ctx, f.sql(), f.values...)
 	if err == nil {
 		err = readDeliveries(rows, func(d grapnel.Delivery, _ []byte) { list = append(list, d) })
 	}
@@ -146,7 +138,7 @@ func (s *Store) StuckLanes(ctx context.Context, scope store.Scope, q store.LaneQ
 	if q.Limit <= 0 || one && !scope.Allows(tenant) {
 		return nil, ctx.Err()
 	}
-	err = s.snapshot(ctx, func(tx pgx.Tx) error {
+	err = s.snapshot(ctx, s.reading, func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, stuckQuery, q.Endpoint, q.After, tenant, q.Limit)
 		if err != nil {
 			return err

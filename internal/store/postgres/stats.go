@@ -6,8 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/grapnelhq/grapnel/internal/store/commits"
 )
 
@@ -48,7 +46,7 @@ func (s *Store) Stats() Stats {
 	sum := s.stats.sum
 	s.stats.mu.Unlock()
 	sum.Spoiled, sum.Queued = s.stats.spoiled.Load(), len(s.requests)
-	for _, pool := range []*pgxpool.Pool{s.pool, s.writing} {
+	for _, pool := range s.pools {
 		is := pool.Stat()
 		sum.Connections += int(is.TotalConns())
 		sum.Busy += int(is.AcquiredConns())

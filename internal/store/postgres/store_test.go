@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
 
+	"github.com/grapnelhq/grapnel/internal/bounds"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/postgres/pgtest"
 	"github.com/grapnelhq/grapnel/internal/store/storetest"
@@ -38,6 +40,12 @@ func TestMain(m *testing.M) {
 }
 
 var databases atomic.Int64
+
+var (
+	usual   = bounds.Fill(Bounds{})
+	ahead   = int64(usual.DaysAhead)
+	fewDays = usual.DaysNamed
+)
 
 // database makes an empty one and returns its URL.
 func database(t *testing.T) string {
@@ -158,22 +166,59 @@ func (c *crossing) Purge(ctx context.Context, keep store.Keep, limit int) (int, 
 	return c.Store.Purge(ctx, keep, limit)
 }
 
-// TestStore runs the suite of the contract over many midnights. The random histories are played without prepared statements, as a pooler of transactions needs it.
+// TestStore runs the suite of the contract over many midnights. The random histories are played
+// without prepared statements, as a pooler of transactions needs it.
 func TestStore(t *testing.T) {
 	t.Parallel()
+	storetest.Run(t, harness(2, func() Bounds { return Bounds{} }))
+}
+
+// TestStoreTiny runs what the suite draws, and the random tests of this package, with bounds so small that they
+// are crossed again and again: other ones for each store. GRAPNEL_SOAK=1 runs the whole suite, and more often.
+func TestStoreTiny(t *testing.T) {
+	t.Parallel()
+	seeds, crowds, run := 1, 4, storetest.Drawn
+	if os.Getenv("GRAPNEL_SOAK") != "" {
+		seeds, crowds, run = 5, 200, storetest.Run
+	}
+	seed := uint64(0)
+	next := func() Bounds {
+		seed++
+		return bounds.Tiny[Bounds](seed)
+	}
+	for round := range seeds {
+		t.Run(fmt.Sprint("Suite", round), func(t *testing.T) { run(t, harness(8, next)) })
+		t.Run(fmt.Sprint("Lanes", round), func(t *testing.T) { shareLanes(t, nodesWith(t, database(t), 3, next)) })
+		t.Run(fmt.Sprint("Agree", round), func(t *testing.T) { agree(t, nodesWith(t, database(t), 3, next)) })
+		t.Run(fmt.Sprint("IDs", round), func(t *testing.T) { idsOverDays(t, nodesWith(t, database(t), 2, next)) })
+	}
+	t.Run("Crowd", func(t *testing.T) {
+		url := database(t)
+		for n := range crowds {
+			s := open(t, url, Options{CallersClock: true, Bounds: next()})
+			crowd(t, s, uint64(n))
+			if err := s.Close(); err != nil || t.Failed() {
+				t.Fatalf("history %d, seed %d: %v", n+1, seed, err)
+			}
+		}
+	})
+}
+
+// harness opens stores with the bounds that next gives each of them.
+func harness(histories int, next func() Bounds) storetest.Harness {
 	used := make(map[string]*crossing) // who uses a database, or did so last
 	start := func(t *testing.T, url string) store.Store {
 		t.Helper()
 		mode, every := "", int64(61)
-		if t.Name() == "TestStore/Model" {
+		if strings.HasSuffix(t.Name(), "/Model") {
 			mode, every = "&default_query_exec_mode=exec", 3
 		}
-		used[url] = &crossing{Store: open(t, url+mode, Options{CallersClock: true}), every: every}
+		used[url] = &crossing{Store: open(t, url+mode, Options{CallersClock: true, Bounds: next()}), every: every}
 		used[url].days.worth = 0
 		return used[url]
 	}
-	storetest.Run(t, storetest.Harness{
-		Histories: 2,
+	return storetest.Harness{
+		Histories: histories,
 		Open: func(t *testing.T) store.Store {
 			for url, s := range used {
 				if isClosed(s.Store) {
@@ -195,5 +240,5 @@ func TestStore(t *testing.T) {
 			t.Fatal("this store was not opened here")
 			return nil
 		},
-	})
+	}
 }

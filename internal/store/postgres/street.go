@@ -20,8 +20,8 @@ const (
 )
 
 // readHeads reads places one by one, with the lane that each is in but not what else is there.
-func (s *Store) readHeads(ctx context.Context, take func(*place), query string, args ...any) error {
-	rows, err := s.pool.Query(ctx, query, args...)
+func (s *Store) readHeads(ctx context.Context, from *pool, take func(*place), query string, args ...any) error {
+	rows, err := from.Query(ctx, query, args...)
 	if err == nil {
 		err = readPlaces(rows, func(p *place, number int64, key string) {
 			if number != 0 {
@@ -36,13 +36,13 @@ func (s *Store) readHeads(ctx context.Context, take func(*place), query string, 
 // Heads leaves out those that are blocked: they have no due time.
 func (s *Store) Heads(ctx context.Context, endpoint string, limit int) ([]store.Head, error) {
 	heads := []store.Head{}
-	err := s.readHeads(ctx, func(p *place) { heads = append(heads, *p.shown()) }, headsQuery, endpoint, max(limit, 0))
+	err := s.readHeads(ctx, s.pool, func(p *place) { heads = append(heads, *p.shown()) }, headsQuery, endpoint, max(limit, 0))
 	return heads, err
 }
 
 // Head of a delivery that waits behind its lane has neither due time nor anchor.
 func (s *Store) Head(ctx context.Context, delivery int64) (head *store.Head, first bool, err error) {
-	err = s.readHeads(ctx, func(p *place) { head, first = p.shown(), p.head }, placesQuery, []int64{delivery})
+	err = s.readHeads(ctx, s.pool, func(p *place) { head, first = p.shown(), p.head }, placesQuery, []int64{delivery})
 	return head, first, err
 }
 

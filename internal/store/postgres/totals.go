@@ -156,7 +156,7 @@ func (s *Store) Totals(ctx context.Context, scope store.Scope, q store.TotalsQue
 	if !q.To.IsZero() {
 		to = codec.FirstHour(codec.DayOf(codec.HourOf(codec.Micros(q.To)-1)) + 1)
 	}
-	rows, err := s.pool.Query(ctx, totalsQuery, tenant == "", tenant, q.Endpoint == "", q.Endpoint, from, to)
+	rows, err := s.reading.Query(ctx, totalsQuery, tenant == "", tenant, q.Endpoint == "", q.Endpoint, from, to)
 	if err != nil {
 		return nil, readError(ctx, err)
 	}
@@ -208,7 +208,7 @@ func readTotals(rows pgx.Rows, take func(hour int64, whole bool, sum *grapnel.To
 const (
 	settleQuery = `DELETE FROM total WHERE (at, target, tenant, slot, whole) IN (
 			SELECT at, target, tenant, slot, whole FROM total WHERE NOT whole AND (at < $1 OR at < $2 AND slot >= 0) AND ` + unsealed + `
-			ORDER BY at, target, tenant, slot LIMIT 1000 FOR UPDATE)
+			ORDER BY at, target, tenant, slot LIMIT $3 FOR UPDATE)
 		RETURNING at, target, tenant, ` + totalColumns + `, latency`
 	settled = -1 // the slot of what is one row
 )
@@ -225,8 +225,10 @@ func (s *Store) merge(ctx context.Context, now time.Time) error {
 }
 
 func (s *Store) settle(ctx context.Context, old, over int64) (n int, err error) {
-	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, settleQuery, old, over)
+	ctx, done := s.chores.bound(ctx)
+	defer done()
+	err = pgx.BeginFunc(ctx, s.chores, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, settleQuery, old, over, s.bounds.MergePage)
 		if err != nil {
 			return err
 		}
@@ -280,7 +282,7 @@ func (s *Store) Counts(ctx context.Context, scope store.Scope) (map[string]map[g
 	if one && !scope.Allows(tenant) {
 		return counts, ctx.Err()
 	}
-	rows, err := s.pool.Query(ctx, countsQuery, !one, tenant)
+	rows, err := s.chores.Query(ctx, countsQuery, !one, tenant)
 	if err != nil {
 		return nil, readError(ctx, err)
 	}
@@ -307,6 +309,6 @@ const imbalanceQuery = `SELECT (coalesce(sum(made - pending - delivered - failed
 
 // Imbalance compares counts that are kept in different ways: what was made is counted for ever, what waits and what ended goes up and down.
 func (s *Store) Imbalance(ctx context.Context) (n int64, err error) {
-	err = s.pool.QueryRow(ctx, imbalanceQuery).Scan(&n)
+	err = s.chores.QueryRow(ctx, imbalanceQuery).Scan(&n)
 	return n, readError(ctx, err)
 }

@@ -22,6 +22,8 @@ type tx struct {
 	needs *needs
 
 	calendar *calendar
+	names    named    // the names that are needed, for as long as the transaction takes
+	drawn    counters // see checkNumbers
 
 	// What there is.
 	version   int64             // of the configuration
@@ -65,9 +67,11 @@ type tx struct {
 
 // over is a delivery that is final.
 type over struct {
-	status grapnel.Status
-	tenant string
-	lane   *lane // nil: it has none, or nothing waits there
+	status         grapnel.Status
+	tenant         string
+	event, created int64
+	endpoint       string
+	lane           *lane // nil: it has none, or nothing waits there
 }
 
 type finished struct {
@@ -106,11 +110,8 @@ type standing struct {
 //
 // Plans are made once for a connection, often while there is nothing yet and looking at a whole table costs
 // nothing; and they stay when there is much. So those that look at whole tables are ruled out, and with them what makes such plans dear.
-//
-// A node that is stopped between its two round trips keeps its locks. The server ends its transaction after some seconds, so that the others
-// can go on, and take over what it owned.
 const planned = "set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true), " +
-	"set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true), set_config('idle_in_transaction_session_timeout', '5s', true)"
+	"set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true)"
 
 // Locks.
 const (
@@ -151,7 +152,8 @@ func linesQuery(over string) string {
 }
 
 func overQuery(over string) string {
-	return "SELECT f.seq, f.status, k.tenant, f.lane FROM " + over + " f JOIN kind k ON k.number = f.kind WHERE f.seq = ANY($1)"
+	return "SELECT f.seq, f.status, k.tenant, f.event, f.created, t.endpoint, f.lane FROM " + over +
+		" f JOIN kind k ON k.number = f.kind JOIN target t ON t.number = f.target WHERE f.seq = ANY($1)"
 }
 
 // begin takes the locks and reads what there is, in one round trip.
@@ -163,8 +165,10 @@ func (t *tx) begin() error {
 	t.places, t.over, t.lanes, t.byName = make(map[int64]*place), make(map[int64]*over), make(map[int64]*lane), make(map[laneOf]*lane)
 	t.standings, t.tallies, t.totals = make(map[string]standing), make(map[tallyOf]*tally), make(map[totalOf]*grapnel.Totals)
 
+	were := t.store.highest.now()
 	b := new(pgx.Batch)
 	b.Queue("begin")
+	t.store.writing.queuePrelude(b)
 	if n.exclusive {
 		b.Queue(beginAlone, lockClass, lockConfiguration)
 	} else {
@@ -177,7 +181,11 @@ func (t *tx) begin() error {
 		b.Queue(shareLock, lockClass, lockRemoval)
 	}
 	if n.queue != "" {
-		b.Queue(queueLock, t.store.names.target(n.queue))
+		queue, err := t.names.target(n.queue)
+		if err != nil {
+			return err
+		}
+		b.Queue(queueLock, queue)
 	}
 	if len(n.shards) > 0 || len(n.guarded) > 0 {
 		b.Queue(guardLock, sortedKeys(n.shards, cmp.Compare[int16]), n.guarded).Query(t.readEpochs)
@@ -185,7 +193,10 @@ func (t *tx) begin() error {
 	if len(n.keys) > 0 {
 		b.Queue(answersQuery, keysOf(n.keys)).Query(t.readAnswers)
 	}
-	targets, keys, counts := n.wanted(&t.store.names)
+	targets, keys, counts, err := n.wanted(&t.names)
+	if err != nil {
+		return err
+	}
 	ended := t.calendar.of("finished", n.deliveries)
 	switch {
 	case len(targets) > 0:
@@ -207,7 +218,7 @@ func (t *tx) begin() error {
 		b.Queue(overQuery(ended), n.deliveries).Query(t.readOver)
 	}
 	if len(n.endpoints) > 0 {
-		b.Queue(endpointsQuery, keysOf(n.endpoints)).Query(t.readEndpoints)
+		b.Queue(endpointsQuery, possible(keysOf(n.endpoints))).Query(t.readEndpoints)
 	}
 	if len(n.ids) > 0 {
 		ids := keysOf(n.ids)
@@ -223,6 +234,9 @@ func (t *tx) begin() error {
 		b.Queue(seqsNumber, n.newNumbers).Query(readNumbers(&t.seqs))
 	}
 	if err := t.conn.SendBatch(t.ctx, b).Close(); err != nil {
+		return err
+	}
+	if err := t.checkNumbers(were); err != nil {
 		return err
 	}
 	t.store.days.clock.Store(t.clock)
@@ -274,13 +288,26 @@ func (t *tx) readPositions(rows pgx.Rows) error {
 		return err
 	}
 	for w, n := range t.needs.lanes {
-		l := t.byName[laneOf{t.store.names.target(w.endpoint), w.key}]
-		if l == nil {
-			return fmt.Errorf("%w: a lane is not there", errSpoiled)
+		target, err := t.names.target(w.endpoint)
+		if err != nil {
+			return err
+		}
+		l, err := t.laneBy(target, w.key)
+		if err != nil {
+			return err
 		}
 		l.given = l.drawn - n
 	}
 	return nil
+}
+
+// laneBy is the lane of a key. An ordered delivery without its lane would be sent out of order, so a
+// lane that was not read is an error.
+func (t *tx) laneBy(target int32, key string) (*lane, error) {
+	if l := t.byName[laneOf{target, key}]; l != nil {
+		return l, nil
+	}
+	return nil, fmt.Errorf("%w: key %q has no lane at endpoint number %d", errSpoiled, key, target)
 }
 
 // lane is the one with this number.
@@ -308,10 +335,11 @@ func (t *tx) readPlaces(rows pgx.Rows) error {
 
 func (t *tx) readOver(rows pgx.Rows) error {
 	var seq, lane int64
-	var status grapnel.Status
-	var tenant string
-	_, err := pgx.ForEachRow(rows, []any{&seq, &status, &tenant, &lane}, func() error {
-		t.over[seq] = &over{status: status, tenant: tenant, lane: t.lanes[lane]}
+	var is over
+	_, err := pgx.ForEachRow(rows, []any{&seq, &is.status, &is.tenant, &is.event, &is.created, &is.endpoint, &lane}, func() error {
+		found := is
+		found.lane = t.lanes[lane]
+		t.over[seq] = &found
 		return nil
 	})
 	return err
@@ -364,6 +392,7 @@ func (t *tx) commit() error {
 	var refused *pgconn.PgError
 	switch {
 	case committed:
+		t.store.highest.committed(t.drawn)
 		return nil
 	case errors.As(err, &refused) && refused.SeverityUnlocalized == "ERROR":
 		return t.undo(err) // the server refused a statement, so it did not get to the commit, or refused that

@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -45,20 +44,6 @@ const (
 	abandoned
 )
 
-// most is how many requests one transaction takes: enough that its cost is spread thin, few enough that those who wait for it
-// do not wait long.
-const most = 256
-
-// mostBytes is after how much data nothing more is taken.
-const mostBytes = 4 << 20
-
-// enough is how many requests are not waited for: the sync costs each of them less than its own rows do.
-const enough = 16
-
-// patience is how long a transaction may take. One that takes longer waits for something that does not come, such as an answer of a database
-// that is gone.
-const patience = 30 * time.Second
-
 // write hands an operation to the writers and waits until it is durable or has failed.
 func (s *Store) write(ctx context.Context, o operation) error {
 	return s.send(ctx, &request{operation: o})
@@ -72,6 +57,13 @@ func (s *Store) writeAlone(ctx context.Context, o operation) error {
 func (s *Store) send(ctx context.Context, r *request) error {
 	if err := ctx.Err(); err != nil {
 		return err
+	}
+	if err := s.refusal(); err != nil {
+		return err
+	}
+	if !r.alone { // which may take long without anything being wrong
+		s.able.enter(s.now())
+		defer s.able.leave()
 	}
 	r.done = make(chan struct{})
 	select {
@@ -145,19 +137,19 @@ func (s *Store) next() (batch []*request, more bool) {
 			}
 		}
 	}
-	bytes := 0
+	bytes := int64(0)
 	for _, r := range batch {
-		bytes += r.bytes()
+		bytes += int64(r.bytes())
 	}
-	for yielded := false; len(batch) < most && bytes < mostBytes; {
+	for yielded := false; len(batch) < s.bounds.Requests && bytes < s.bounds.RequestBytes; {
 		select {
 		case r := <-s.requests:
-			bytes += r.bytes()
+			bytes += int64(r.bytes())
 			batch = take(batch, r)
 			continue
 		default:
 		}
-		if yielded || len(batch) >= enough {
+		if yielded || len(batch) >= s.bounds.Enough {
 			break
 		}
 		// Those who are about to call get a chance to.
@@ -184,7 +176,9 @@ func (s *Store) commit(slot int16, batch []*request) {
 		}
 		return
 	}
-	s.stats.committed(len(batch), err, s.now().Sub(began))
+	ended := s.now()
+	s.stats.committed(len(batch), err, ended.Sub(began))
+	s.able.saw(err, ended)
 	for _, r := range batch {
 		if r.err == nil {
 			r.err = err
@@ -193,11 +187,17 @@ func (s *Store) commit(slot int16, batch []*request) {
 	}
 }
 
-// try makes the transaction, again and again as long as others spoil it, or its connection turns out to be cut.
+// try makes the transaction, again and again as long as others spoil it, or its connection turns out to be cut. All of
+// that has one deadline.
 func (s *Store) try(slot int16, batch []*request) (err error) {
-	ctx, cancel := context.WithTimeout(s.ctx, patience)
-	defer cancel()
-	for range tries {
+	ctx, done := s.writing.bound(s.ctx)
+	defer done()
+	defer func() {
+		if lost := s.refusal(); lost != nil && err != nil && !errors.Is(err, errUnknown) {
+			err = lost
+		}
+	}()
+	for range s.bounds.Tries {
 		for _, r := range batch {
 			r.err = nil
 		}
@@ -218,10 +218,10 @@ func (s *Store) transact(ctx context.Context, slot int16, batch []*request) erro
 	for _, r := range batch {
 		r.need(t.needs)
 	}
-	if err := s.learn(ctx, t.needs.targets, t.needs.kinds); err != nil {
+	var err error
+	if t.names, err = s.learn(ctx, t.needs.targets, t.needs.kinds); err != nil {
 		return err
 	}
-	var err error
 	if t.calendar, err = s.learnDays(ctx); err != nil {
 		return err
 	}
@@ -229,7 +229,7 @@ func (s *Store) transact(ctx context.Context, slot int16, batch []*request) erro
 	if err != nil {
 		return err
 	}
-	defer conn.Release() // which closes it if it is still in a transaction
+	defer s.giveBack(conn) // which closes it if it is still in a transaction
 	t.ctx, t.conn = ctx, conn.Conn()
 	if err := t.begin(); err != nil {
 		return t.undo(err)

@@ -72,6 +72,8 @@ type Status struct {
 	Has   int    // steps taken; 0: there is nothing yet
 	Knows int
 	Steps []Planned // to be taken
+	// Problems are what a person must see to, one sentence or more each: rows that no step can repair.
+	Problems []string
 }
 
 // Planned is a step to be taken, and what it does to tables that may be full.

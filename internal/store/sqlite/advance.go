@@ -102,8 +102,10 @@ func (t *tx) again(of *origin, trigger grapnel.Trigger, ordered bool, delay time
 	if err != nil {
 		return done, err
 	}
-	t.lastDelivery++
-	d.seq = t.lastDelivery
+	if d.seq, err = t.deliveries.next(); err != nil {
+		return done, err
+	}
+	t.deliveries.gave(1)
 	if err := t.q.addRedelivery.Int(d.seq).Int(d.event).Run(); err != nil {
 		return done, err
 	}

@@ -111,7 +111,15 @@ func (b *batch) place(t *tx, e *incoming, done *store.Accepted) (store.Placed, e
 	if err != nil {
 		return store.Placed{}, err
 	}
-	seq, first, at := t.lastEvent+1, t.lastDelivery+1, codec.Micros(e.AcceptedAt)
+	seq, err := t.events.next()
+	if err != nil {
+		return store.Placed{}, err
+	}
+	first, err := t.deliveries.next()
+	if err != nil {
+		return store.Placed{}, err
+	}
+	at := codec.Micros(e.AcceptedAt)
 	insert := t.q.addEvent.Int(seq).Text(e.ID).Int(kind).Text(e.Key).Int(keyHash(e.Key)).Int(at).
 		Int(codec.Micros(e.OccurredAt)).Int(first).Int(int64(len(e.targets)))
 	if e.ContentType == grapnel.JSONType {
@@ -125,7 +133,8 @@ func (b *batch) place(t *tx, e *incoming, done *store.Accepted) (store.Placed, e
 	if t.conn.Changed() == 0 {
 		return b.meet(t, e)
 	}
-	t.lastEvent, t.lastDelivery = seq, t.lastDelivery+int64(len(e.targets))
+	t.events.gave(1)
+	t.deliveries.gave(len(e.targets))
 	if err := errors.Join(t.accepted(at, seq), t.cameIn(e.Source, seq)); err != nil {
 		return store.Placed{}, err
 	}

@@ -14,16 +14,13 @@ const (
 	undeliveredAfterQuery = `SELECT seq FROM finished WHERE target = ? AND status = ? AND status <> 3 AND seq > ? AND seq < ?
 		ORDER BY seq LIMIT ?`
 	redeliveredAfterQuery = "SELECT delivery FROM redelivery WHERE delivery > ? ORDER BY delivery LIMIT ?"
-	// lookedAt is how many deliveries Candidates looks at in one call: some tens of milliseconds.
-	lookedAt = 2000
-	// mostKeys is how many keys are looked up by themselves. Of more, each delivery is looked at.
-	mostKeys = 20
 )
 
 // candidates is what a call of Candidates looks for.
 type candidates struct {
 	ctx    context.Context
 	r      *sqlite3.Conn
+	bounds *Bounds
 	query  store.CandidateQuery
 	scope  store.Scope
 	target int64
@@ -38,7 +35,7 @@ func (s *Store) Candidates(ctx context.Context, scope store.Scope, q store.Candi
 		if q.Limit <= 0 {
 			return nil
 		}
-		c := &candidates{ctx: ctx, r: r, query: q, scope: scope}
+		c := &candidates{ctx: ctx, r: r, bounds: &s.bounds, query: q, scope: scope}
 		if len(q.Selection.Status) == 0 {
 			c.query.Selection.Status = []grapnel.Status{grapnel.Failed}
 		}
@@ -51,7 +48,7 @@ func (s *Store) Candidates(ctx context.Context, scope store.Scope, q store.Candi
 			return err
 		}
 		if len(q.Selection.Deliveries) == 0 {
-			when := newLister(ctx, r, scope, store.DeliveryQuery{From: q.Selection.From, To: q.Selection.To})
+			when := s.newLister(ctx, r, scope, store.DeliveryQuery{From: q.Selection.From, To: q.Selection.To})
 			events, err := when.events.events(r)
 			if err != nil || events.empty() {
 				return err
@@ -112,7 +109,7 @@ func (c *candidates) next(after int64) (numbers []int64, more bool, err error) {
 	switch {
 	case len(sel.Deliveries) > 0:
 		return c.these(sel.Deliveries, after)
-	case len(sel.Keys) > 0 && len(sel.Keys) <= mostKeys && !slices.Contains(sel.Keys, ""): // those without a key are not looked up by it
+	case len(sel.Keys) > 0 && len(sel.Keys) <= c.bounds.Keys && !slices.Contains(sel.Keys, ""): // those without a key are not looked up by it
 		numbers, err := c.ofKeys()
 		if err != nil {
 			return nil, false, err
@@ -131,8 +128,8 @@ func (c *candidates) next(after int64) (numbers []int64, more bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	later, err := integers(q.Int(max(after, c.within.below-1)).Int(lookedAt))
-	return append(numbers, later...), len(later) == lookedAt, err
+	later, err := integers(q.Int(max(after, c.within.below-1)).Int(int64(c.bounds.Looked)))
+	return append(numbers, later...), len(later) == c.bounds.Looked, err
 }
 
 // these takes the next of numbers that are known already.
@@ -144,7 +141,7 @@ func (c *candidates) these(all []int64, after int64) (numbers []int64, more bool
 	}
 	slices.Sort(numbers)
 	numbers = slices.Compact(numbers)
-	return numbers[:min(len(numbers), lookedAt)], len(numbers) > lookedAt, nil
+	return numbers[:min(len(numbers), c.bounds.Looked)], len(numbers) > c.bounds.Looked, nil
 }
 
 // ofKeys are the numbers of all deliveries of the events that have one of the keys.
@@ -155,7 +152,7 @@ func (c *candidates) ofKeys() (numbers []int64, err error) {
 		if err != nil {
 			return nil, err
 		}
-		events, err := of.stream(c.ctx, c.r, within)
+		events, err := of.stream(c.ctx, c.r, c.bounds, within)
 		if err != nil {
 			return nil, err
 		}
@@ -194,12 +191,12 @@ func (c *candidates) undelivered(after int64) (numbers []int64, more bool, err e
 		if err != nil {
 			return nil, false, err
 		}
-		found, err := integers(q.Int(c.target).Int(status).Int(after).Int(c.within.below).Int(lookedAt))
+		found, err := integers(q.Int(c.target).Int(status).Int(after).Int(c.within.below).Int(int64(c.bounds.Looked)))
 		if err != nil {
 			return nil, false, err
 		}
-		if len(found) == lookedAt {
-			end = min(end, found[lookedAt-1])
+		if len(found) == c.bounds.Looked {
+			end = min(end, found[len(found)-1])
 		}
 		numbers = append(numbers, found...)
 	}
@@ -230,8 +227,8 @@ func (c *candidates) finished(after int64) (numbers []int64, more bool, err erro
 		}
 		found = slices.DeleteFunc(found, func(n int64) bool { return n <= after || n > last })
 		slices.Sort(found)
-		if numbers = append(numbers, found...); len(numbers) > lookedAt {
-			return numbers[:lookedAt], true, nil
+		if numbers = append(numbers, found...); len(numbers) > c.bounds.Looked {
+			return numbers[:c.bounds.Looked], true, nil
 		}
 	}
 	return numbers, false, nil

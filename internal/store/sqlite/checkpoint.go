@@ -7,15 +7,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// How far the write-ahead log grows, in pages, and how often it is copied.
-const (
-	checkpointAt = 4096            // so many make a checkpoint worth its two syncs: 32 MiB
-	copyEvery    = time.Second / 2 // at most, unless there are copyAtOnce times as many
-	copyAtOnce   = 8
-	restEvery    = 10 * time.Second // at most, unless the log is logAtMost times as long
-	logAtMost    = 16
-)
-
 // checkpoints moves what was committed from the write-ahead log into the database. It has a goroutine and a connection of its
 // own, so that commits go on meanwhile. What they add keeps it from coming to an end, and a log that is never copied to its end is
 // never begun anew but grows; so now and then the writer copies the rest between two transactions.
@@ -61,13 +52,13 @@ func (c *checkpoints) run() {
 			c.copy(c.conn)
 			close(copied)
 		case <-c.wake:
-			now := c.store.now()
-			if c.due.Load() || c.pages.Load() < c.at || c.pages.Load() < copyAtOnce*c.at && within(now, c.copied, copyEvery) {
+			now, b := c.store.now(), &c.store.bounds
+			if c.due.Load() || c.pages.Load() < c.at || c.pages.Load() < int64(b.CopyAtOnce)*c.at && within(now, c.copied, b.CopyEvery) {
 				continue
 			}
 			c.copy(c.conn)
 			c.copied = now
-			if c.length.Load() >= logAtMost*c.at || !within(now, time.Unix(0, c.rested.Load()), restEvery) {
+			if c.length.Load() >= int64(b.LogAtMost)*c.at || !within(now, time.Unix(0, c.rested.Load()), b.RestEvery) {
 				c.copy(c.conn)
 				c.due.Store(true)
 			}
@@ -103,13 +94,10 @@ func (c *checkpoints) copyRest(conn *sqlite3.Conn) {
 	}
 }
 
-// spareAt is how many pages the log may have while the disk is full: half a MiB.
-const spareAt = 64
-
 // spare is called by the writer when it is in no transaction and the disk is full. The room that was kept is for what the database grows by;
 // a log that took all of it could not be copied any more, and then nothing could be recorded.
 func (c *checkpoints) spare(conn *sqlite3.Conn) {
-	if c.pages.Load() >= spareAt {
+	if c.pages.Load() >= int64(c.store.bounds.Spare) {
 		c.copyRest(conn)
 	}
 }

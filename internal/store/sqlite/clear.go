@@ -3,14 +3,12 @@ package sqlite
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
-
-// clearedAtOnce is how much one transaction removes: rows that are small and lie side by side.
-const clearedAtOnce = 64
 
 const (
 	clearNotesQuery    = "DELETE FROM audit WHERE seq IN (SELECT seq FROM audit WHERE at < ? AND seq < (SELECT max(seq) FROM audit) ORDER BY at LIMIT ?)"
@@ -27,16 +25,17 @@ func (s *Store) Clear(ctx context.Context, c store.Clearing, limit int) (removed
 	defer s.purge.mu.Unlock()
 	var over []int64
 	err = s.read(ctx, func(r *sqlite3.Conn) (err error) {
-		over, err = overSince(r, codec.Micros(c.Replays))
+		over, err = overSince(r, codec.Micros(c.Replays), s.bounds.Slack)
 		return err
 	})
 	for err == nil && removed < limit {
-		o := &clearing{before: codec.Micros(c.Audit), replays: over, limit: min(limit-removed, clearedAtOnce)}
+		o := &clearing{before: codec.Micros(c.Audit), replays: over, limit: min(limit-removed, s.bounds.Cleared)}
 		if err = s.write(ctx, o); err != nil {
 			break
 		}
 		s.purge.owed = s.purge.owed || o.removed > 0
 		removed += o.removed
+		over = over[o.gone:]
 		if o.removed < o.limit {
 			break
 		}
@@ -44,8 +43,9 @@ func (s *Store) Clear(ctx context.Context, c store.Clearing, limit int) (removed
 	return removed, err
 }
 
-// overSince are the numbers of replays that were over before a time. What was made later than that ended later as well.
-func overSince(r *sqlite3.Conn, before int64) (numbers []int64, err error) {
+// overSince are the numbers of replays that were over before a time. One created later ended later as
+// well, unless the clock was set back by more than slack.
+func overSince(r *sqlite3.Conn, before int64, slack time.Duration) (numbers []int64, err error) {
 	q, err := r.Prepare(overReplaysQuery)
 	if err != nil {
 		return nil, err
@@ -69,18 +69,20 @@ func overSince(r *sqlite3.Conn, before int64) (numbers []int64, err error) {
 	}
 }
 
-// clearing is a transaction of Clear. A replay that is over stays over, so nothing has to be looked at again.
+// clearing is a transaction of Clear. A replay that is over stays over, and nothing else removes it, so
+// nothing has to be looked at again. Once it is removed its number may be given to another replay.
 type clearing struct {
 	before  int64 // audit entries
 	replays []int64
 	limit   int
 	removed int
+	gone    int // how many of the replays, the first ones, are removed
 }
 
 func (o *clearing) grows() bool { return false }
 
 func (o *clearing) apply(t *tx) (err error) {
-	o.removed = 0
+	o.removed, o.gone = 0, 0
 	if err := t.conn.Exec("PRAGMA secure_delete = ON"); err != nil {
 		return err
 	}
@@ -121,6 +123,7 @@ func (o *clearing) apply(t *tx) (err error) {
 			return err
 		}
 		o.removed = before // it belongs to the replay
+		o.gone++
 	}
 	return nil
 }

@@ -269,6 +269,12 @@ func (s *Store) Version(ctx context.Context) (version, newest int64, err error) 
 	return version, newest, err
 }
 
+// Changes says only whether there are any: who has this store to itself knows what it has written, and reads Config when an answer was lost.
+func (s *Store) Changes(ctx context.Context, since int64) (store.ConfigChanges, bool, error) {
+	version, newest, err := s.Version(ctx)
+	return store.ConfigChanges{Version: version, Newest: newest}, err == nil && version == since, err
+}
+
 func age(r *sqlite3.Conn) (version, newest int64, err error) {
 	if version, err = one(r, "SELECT version FROM configuration"); err != nil {
 		return 0, 0, err

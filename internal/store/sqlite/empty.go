@@ -8,17 +8,16 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// Reads that are going on keep the log from being cut off. At first one waits for a moment without any; after this many tries new ones
-// wait until those that are going on are over.
-const politeTries = 8
-
 // empty copies the whole log into the database and cuts it off, so that nothing is in any file but what is in the database. Most of it is
 // copied while commits go on; the writer only copies what has come meanwhile.
+//
+// Running reads keep the log from being cut off. At first empty waits for a moment without any; after Bounds.Tries new reads wait
+// until the running ones have ended.
 func (s *Store) empty(ctx context.Context) error {
 	wait := time.Millisecond
 	for try := 1; ; try++ {
 		giveBack := func() {}
-		if try > politeTries {
+		if try > s.bounds.Tries {
 			var err error
 			if giveBack, err = s.occupy(ctx); err != nil {
 				return err
@@ -32,7 +31,7 @@ func (s *Store) empty(ctx context.Context) error {
 		}
 		select {
 		case <-time.After(wait):
-			wait = min(2*wait, 100*time.Millisecond)
+			wait = min(2*wait, s.bounds.Pause)
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-s.closing:

@@ -61,19 +61,18 @@ func (o *finishing) apply(t *tx) error {
 	return nil
 }
 
-// drained remembers up to which delivery nothing is pending at an endpoint. That stays true: new deliveries have higher numbers.
+// drained remembers up to which delivery nothing is pending at an endpoint. That stays true because
+// new deliveries have higher row ids (rising).
 type drained struct {
-	mu sync.Mutex
-	to map[string]int64
+	mu   sync.Mutex
+	most int
+	to   map[string]int64
 }
 
 func (d *drained) upTo(endpoint string, delivery int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.to) >= namesKept {
-		clear(d.to)
-	}
-	d.to[endpoint] = max(d.to[endpoint], delivery)
+	keep(d.to, d.most, endpoint, max(d.to[endpoint], delivery))
 }
 
 func (d *drained) from(endpoint string) int64 {
@@ -95,7 +94,7 @@ func (s *Store) oldest(ctx context.Context, endpoint string, limit int) (found [
 		if err != nil || waiting == 0 {
 			return err
 		}
-		if waiting <= mostGathered {
+		if waiting <= int64(s.bounds.Gathered) {
 			found, err = gather(r, target)
 			slices.Sort(found)
 			found = found[:min(len(found), limit)]

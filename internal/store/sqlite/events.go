@@ -84,15 +84,15 @@ func (f *eventFilter) events(r *sqlite3.Conn) (window, error) {
 }
 
 // stream is the numbers of the events in a window that may pass the filter: all that pass are among them.
-func (f *eventFilter) stream(ctx context.Context, r *sqlite3.Conn, in window) (*stream, error) {
+func (f *eventFilter) stream(ctx context.Context, r *sqlite3.Conn, b *Bounds, in window) (*stream, error) {
 	if f.key == "" && f.anyKind() {
-		return columnStream(r, eventsQuery, in, func(*sqlite3.Stmt) {}), nil
+		return columnStream(r, b, eventsQuery, in, func(*sqlite3.Stmt) {}), nil
 	}
 	newest, err := one(r, newestEventQuery)
 	if err != nil {
 		return nil, err
 	}
-	blocks := blocks{ctx: ctx, r: r, in: in.and(everything(newest + 1)), one: eventsKindQuery, all: eventsKindsQuery}
+	blocks := blocks{ctx: ctx, r: r, most: b.Wanted, in: in.and(everything(newest + 1)), one: eventsKindQuery, all: eventsKindsQuery}
 	if f.source != "" {
 		blocks.upTo = func(block int64) (int64, error) { return f.blockUpTo(r, block) }
 	}
@@ -154,7 +154,7 @@ func (s *Store) EventList(ctx context.Context, scope store.Scope, q store.EventQ
 		if err != nil || q.Limit <= 0 {
 			return err
 		}
-		events, err := f.stream(ctx, r, within.and(everything(q.Before)))
+		events, err := f.stream(ctx, r, &s.bounds, within.and(everything(q.Before)))
 		if err != nil {
 			return err
 		}

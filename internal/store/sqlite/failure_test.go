@@ -28,6 +28,7 @@ func failed(t *testing.T, s *Store) {
 	}
 	scope := store.Everyone()
 	calls := map[string]func() error{
+		"Unable": s.Unable,
 		"Append": func() error { _, err := s.Append(t.Context(), store.Batch{Config: 1}); return err },
 		"Record": func() error { _, err := s.Record(t.Context(), nil); return err },
 		"Heads":  func() error { _, err := s.Heads(t.Context(), "ep", 1); return err },

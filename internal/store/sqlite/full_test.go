@@ -6,10 +6,12 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/bounds"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/policy"
 )
@@ -116,7 +118,7 @@ func accepted(t *testing.T, s *Store, heads []store.Head) {
 // only the room that is left in pages.
 func TestDatabaseFull(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "grapnel.db")
-	s, err := Open(t.Context(), path, Options{Ballast: 1 << 20, Retry: time.Millisecond})
+	s, err := Open(t.Context(), path, Options{Ballast: 1 << 20, Bounds: Bounds{Retry: time.Millisecond}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +190,7 @@ func TestDatabaseFull(t *testing.T) {
 // TestWhatOutcomesBringAlongOnAFullDisk: it is part of the outcome, so it is written in the room that was kept. What a person asks
 // for is new and is refused.
 func TestWhatOutcomesBringAlongOnAFullDisk(t *testing.T) {
-	s, err := Open(t.Context(), filepath.Join(t.TempDir(), "grapnel.db"), Options{Ballast: 1 << 20, Retry: time.Hour})
+	s, err := Open(t.Context(), filepath.Join(t.TempDir(), "grapnel.db"), Options{Ballast: 1 << 20, Bounds: Bounds{Retry: time.Hour}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,6 +212,13 @@ func TestWhatOutcomesBringAlongOnAFullDisk(t *testing.T) {
 	}
 	pages(100)
 	heads := fillUp(t, s, 3000)
+	unable := func(when string) {
+		t.Helper()
+		if err := s.Unable(); grapnel.CodeOf(err) != grapnel.CodeStorageFull {
+			t.Errorf("%s the store says %v", when, err)
+		}
+	}
+	unable("after the first event that was refused")
 	pages(200) // what giving the ballast to the disk is good for
 	if !s.Stats().Full {
 		t.Fatal("the disk is not full")
@@ -238,6 +247,7 @@ func TestWhatOutcomesBringAlongOnAFullDisk(t *testing.T) {
 		t.Error(err)
 	}
 
+	unable("while outcomes are recorded")
 	if err := s.Note(ctx, *entry); grapnel.CodeOf(err) != grapnel.CodeStorageFull {
 		t.Errorf("Note: %v", err)
 	}
@@ -252,13 +262,38 @@ func TestWhatOutcomesBringAlongOnAFullDisk(t *testing.T) {
 	}
 }
 
+// TestFullWithoutBallast: a disk that is still full is not taken for one with room.
+func TestFullWithoutBallast(t *testing.T) {
+	dir := t.TempDir()
+	mountSmall(t, dir, 4<<20)
+	m := &room{path: filepath.Join(dir, "ballast"), probe: bounds.Fill(Bounds{}).Probe}
+	other := filepath.Join(dir, "other")
+	if err := os.WriteFile(other, make([]byte, 4<<20-m.probe/2), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if err := m.again(); !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("on a full disk: %v", err)
+		}
+	}
+	if err := os.Truncate(other, 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.again(); err != nil {
+		t.Errorf("with room: %v", err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+		t.Errorf("left are %v, %v", left, err)
+	}
+}
+
 // TestDiskFull fills a small file system: what was accepted is there, outcomes are recorded in the room of the ballast, and
 // when there is room again everything goes on by itself.
 func TestDiskFull(t *testing.T) {
 	dir := t.TempDir()
 	mountSmall(t, dir, 20<<20)
 	path := filepath.Join(dir, "grapnel.db")
-	s, err := Open(t.Context(), path, Options{Ballast: 2 << 20, Retry: time.Millisecond})
+	s, err := Open(t.Context(), path, Options{Ballast: 2 << 20, Bounds: Bounds{Retry: time.Millisecond}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -286,8 +321,8 @@ func TestDiskFull(t *testing.T) {
 	if _, err := publish(t, s, "evt_refused", 2000); grapnel.CodeOf(err) != grapnel.CodeStorageFull {
 		t.Errorf("got %v", err)
 	}
-	if !s.Stats().Full {
-		t.Error("nobody is told that the disk is full")
+	if err := s.Unable(); grapnel.CodeOf(err) != grapnel.CodeStorageFull || !s.Stats().Full {
+		t.Errorf("the disk is full, and the store says %v, %v", err, s.Stats().Full)
 	}
 
 	if err := os.Remove(other); err != nil {
@@ -300,6 +335,9 @@ func TestDiskFull(t *testing.T) {
 		}
 		return err == nil
 	})
+	if err := s.Unable(); err != nil {
+		t.Errorf("there is room, and the store says %v", err)
+	}
 	if info, err := os.Stat(path + ".ballast"); err != nil || info.Size() != 2<<20 {
 		t.Errorf("the ballast is not back: %v", err)
 	}
@@ -321,12 +359,15 @@ func TestDiskFull(t *testing.T) {
 		}
 		_ = f.Close()
 	}
-	if s, err = Open(t.Context(), path, Options{Ballast: 2 << 20, Retry: time.Hour}); err != nil {
+	if s, err = Open(t.Context(), path, Options{Ballast: 2 << 20, Bounds: Bounds{Retry: time.Hour}}); err != nil {
 		t.Fatalf("opening on a full disk: %v", err)
 	}
 	for _, h := range heads[half:] {
 		if err := settle(t, s, h, 10); err != nil {
 			t.Fatalf("an outcome after a start on a full disk: %v", err)
 		}
+	}
+	if err := s.Unable(); grapnel.CodeOf(err) != grapnel.CodeStorageFull {
+		t.Errorf("after a start on a full disk the store says %v", err)
 	}
 }

@@ -191,7 +191,7 @@ func pile(b *testing.B, s *Store, n int) {
 	const step = 100_000
 	for from := 1; from <= n && err == nil; from += step {
 		err = s.write(b.Context(), &change{do: func(t *tx) error {
-			t.lastEvent, t.lastDelivery = int64(from+step), int64(from+step)
+			t.events.last, t.deliveries.last = int64(from+step), int64(from+step)
 			return t.conn.Exec(fmt.Sprintf(`CREATE TEMP TABLE i AS WITH RECURSIVE i(n) AS (VALUES (%[1]d) UNION ALL SELECT n + 1 FROM i WHERE n < %[2]d)
 				SELECT n FROM i;
 				INSERT INTO event SELECT n, 'evt_' || n, CASE WHEN n %% 60001 = 0 THEN 3 WHEN n %% 2 = 1 AND n %% 3 = 0 THEN 4 ELSE 1 + n %% 2 END,

@@ -147,9 +147,6 @@ func asidesQuery(q store.AsideQuery) (sql string, values []string) {
 	return strings.Join(parts, " UNION ALL ") + " ORDER BY id DESC LIMIT ?", values
 }
 
-// unlearnedAtOnce is how many rows one transaction of Unlearn removes: few, because others wait for it to end.
-const unlearnedAtOnce = 64
-
 // Unlearn looks on a connection for reading and removes in small transactions, as Purge does, and makes what it removes disappear in the same
 // way. What stays for some time is in the index of keys: a few bytes of a hash, and the number of an event.
 func (s *Store) Unlearn(ctx context.Context, now, asideBefore time.Time, limit int) (removed int, err error) {
@@ -167,8 +164,8 @@ func (s *Store) Unlearn(ctx context.Context, now, asideBefore time.Time, limit i
 	}
 	err = s.erased(ctx, func() error {
 		for len(known)+len(old) > 0 {
-			n := min(unlearnedAtOnce, len(known))
-			m := min(unlearnedAtOnce-n, len(old))
+			n := min(s.bounds.Unlearned, len(known))
+			m := min(s.bounds.Unlearned-n, len(old))
 			o := &unlearning{known: known[:n], old: old[:m]}
 			if err := s.write(ctx, o); err != nil {
 				return err

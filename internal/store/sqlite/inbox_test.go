@@ -198,12 +198,12 @@ func TestListsOfASourceLookAtItsBlocksAlone(t *testing.T) {
 	}
 	skip := func(blocks int64) {
 		t.Helper()
-		if err := s.write(t.Context(), &change{do: func(t *tx) error { t.lastEvent += blocks << blockBits; return nil }}); err != nil {
+		if err := s.write(t.Context(), &change{do: func(t *tx) error { t.events.gave(int(blocks << blockBits)); return nil }}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var want []string
-	for i := range mostWanted + 20 {
+	for i := range s.bounds.Wanted + 20 {
 		add(fmt.Sprint("evt_", i), "src_1", fmt.Sprint("a.t", i))
 		want = append(want, fmt.Sprint("evt_", i))
 		if i%20 == 19 {

@@ -111,7 +111,7 @@ func makeKnown(b *testing.B, s *Store, n int) {
 		return
 	}
 	err := s.write(b.Context(), &change{do: func(t *tx) error {
-		t.lastEvent = int64(n)
+		t.events.last = int64(n)
 		return t.conn.Exec(fmt.Sprintf(`WITH RECURSIVE i(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM i WHERE n < %d)
 			INSERT INTO known SELECT n, randomblob(16), randomblob(32), 2000000000000000 + n, n, 1, 'evt_' || (1000000000000000000000 + n) FROM i;
 			INSERT INTO known_key SELECT random() & ((1 << 47) - 1), seq FROM known ORDER BY 1;

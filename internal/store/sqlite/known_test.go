@@ -16,11 +16,8 @@ import (
 // knowing opens a store that keeps so few entries in memory.
 func knowing(t *testing.T, path string, most int) *Store {
 	t.Helper()
-	s, err := Open(t.Context(), path, Options{Ballast: -1, Retry: time.Millisecond})
+	s, err := Open(t.Context(), path, Options{Ballast: -1, Bounds: Bounds{Retry: time.Millisecond, Recent: most}})
 	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.write(t.Context(), &change{do: func(tx *tx) error { tx.recent.most = most; return nil }}); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -189,7 +186,7 @@ func TestTheIndexWaitsForRoom(t *testing.T) {
 	// From here on the writer believes that there is no room, and looks again much later.
 	err := s.write(t.Context(), &change{do: func(tx *tx) error {
 		tx.recent.most = 1
-		s.retryAfter = time.Hour
+		s.bounds.Retry = time.Hour
 		s.writer.room.full = true
 		return nil
 	}})

@@ -15,7 +15,7 @@ func TestLettersOfBefore(t *testing.T) {
 		INSERT INTO mark (delivery, discarded_at) VALUES (3, 1);
 		INSERT INTO mark (delivery, replayed_at, replay_result) VALUES (4, 1, 3), (5, 1, 4)`)
 	if err == nil {
-		err = migrate(conn, migrations)
+		err = migrate(conn, migrations, anySchema)
 	}
 	if err = errors.Join(err, conn.Close()); err != nil {
 		t.Fatal(err)

@@ -23,6 +23,7 @@ const (
 type lister struct {
 	ctx    context.Context
 	r      *sqlite3.Conn
+	bounds *Bounds
 	query  store.DeliveryQuery
 	events eventFilter
 	status statusFilter
@@ -40,12 +41,12 @@ func (s *Store) DeliveryList(ctx context.Context, scope store.Scope, q store.Del
 		if q.Limit <= 0 {
 			return nil
 		}
-		l := newLister(ctx, r, scope, q)
+		l := s.newLister(ctx, r, scope, q)
 		ways, err := l.ways()
 		if err != nil {
 			return err
 		}
-		for most := firstLook; ; most *= 4 {
+		for most := s.bounds.FirstLook; ; most *= 4 {
 			for _, way := range ways {
 				if len(ways) == 1 {
 					most = math.MaxInt
@@ -62,9 +63,6 @@ func (s *Store) DeliveryList(ctx context.Context, scope store.Scope, q store.Del
 	})
 	return list, err
 }
-
-// firstLook is how many deliveries a list looks at in one way before it tries another one.
-const firstLook = 500
 
 // list looks at no more than so many deliveries, and says whether that was enough.
 func (l *lister) list(way func() ([]*stream, error), most int) (list []grapnel.Delivery, ended bool, err error) {
@@ -90,9 +88,9 @@ func (l *lister) list(way func() ([]*stream, error), most int) (list []grapnel.D
 	return list, ended, err
 }
 
-func newLister(ctx context.Context, r *sqlite3.Conn, scope store.Scope, q store.DeliveryQuery) *lister {
+func (s *Store) newLister(ctx context.Context, r *sqlite3.Conn, scope store.Scope, q store.DeliveryQuery) *lister {
 	return &lister{
-		ctx: ctx, r: r, query: q, status: statusFilter{q.Status, q.HeldEndpoints},
+		ctx: ctx, r: r, bounds: &s.bounds, query: q, status: statusFilter{q.Status, q.HeldEndpoints},
 		events: eventFilter{scope: scope, tenant: q.Tenant, pattern: q.Type, key: q.Key, from: q.From, to: q.To},
 	}
 }
@@ -153,7 +151,7 @@ func (l *lister) byEnd(within window) (streams []*stream, err error) {
 }
 
 func (l *lister) column(query string, in window, values ...int64) *stream {
-	return columnStream(l.r, query, in, func(q *sqlite3.Stmt) {
+	return columnStream(l.r, l.bounds, query, in, func(q *sqlite3.Stmt) {
 		for _, v := range values {
 			q.Int(v)
 		}
@@ -184,7 +182,7 @@ func (l *lister) byEvent(within window) ([]*stream, error) {
 		}
 		within = within.and(window{below: newest + 1})
 	}
-	events, err := l.events.stream(l.ctx, l.r, within)
+	events, err := l.events.stream(l.ctx, l.r, l.bounds, within)
 	if err != nil {
 		return nil, err
 	}

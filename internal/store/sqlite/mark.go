@@ -30,7 +30,7 @@ func (o *annotating) apply(t *tx) error {
 	if of == nil || !o.scope.Allows(of.tenant) {
 		return store.ErrNotFound("delivery")
 	}
-	done, err := t.over(a.Delivery)
+	done, err := t.over(a.Delivery, &store.Identity{})
 	switch {
 	case err != nil:
 		return err

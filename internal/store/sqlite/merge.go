@@ -9,9 +9,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// mergedAtOnce is how many rows of totals one transaction makes part of a day.
-const mergedAtOnce = 64
-
 const (
 	oldAccountsQuery = "SELECT target, tenant FROM tally WHERE hour < ? AND status = 1 LIMIT ?" // as many rows as there are endpoints
 	anyOldHourQuery  = "SELECT 1 FROM total_hour WHERE hour < ? LIMIT 1"
@@ -21,14 +18,14 @@ const (
 func (s *Store) mergeDays(ctx context.Context, now time.Time) error {
 	below := codec.Midnight(codec.HourOf(codec.Micros(now.Add(-store.HoursKept))))
 	for {
-		o := &merging{below: below}
+		o := &merging{below: below, most: s.bounds.Merged}
 		some := false
 		err := s.read(ctx, func(r *sqlite3.Conn) (err error) {
 			hours, err := integer(r, anyOldHourQuery, func(q *sqlite3.Stmt) { q.Int(below) })
 			if err != nil {
 				return err
 			}
-			o.accounts, err = oldAccounts(r, below)
+			o.accounts, err = oldAccounts(r, below, o.most)
 			some = hours == 1 || len(o.accounts) > 0
 			return err
 		})
@@ -41,12 +38,12 @@ func (s *Store) mergeDays(ctx context.Context, now time.Time) error {
 	}
 }
 
-func oldAccounts(r *sqlite3.Conn, below int64) (all []accountOf, err error) {
+func oldAccounts(r *sqlite3.Conn, below int64, most int) (all []accountOf, err error) {
 	q, err := r.Prepare(oldAccountsQuery)
 	if err != nil {
 		return nil, err
 	}
-	q.Int(below).Int(mergedAtOnce)
+	q.Int(below).Int(int64(most))
 	for {
 		more, err := q.Next()
 		if !more {
@@ -59,6 +56,7 @@ func oldAccounts(r *sqlite3.Conn, below int64) (all []accountOf, err error) {
 // merging makes days of some hours.
 type merging struct {
 	below    int64
+	most     int         // rows of hours
 	accounts []accountOf // whose latest hour is to be merged
 }
 
@@ -76,7 +74,7 @@ func (o *merging) apply(t *tx) error {
 			}
 		}
 	}
-	for range mergedAtOnce {
+	for range o.most {
 		q := t.q.oldHour.Int(o.below)
 		found, err := q.Row()
 		if !found {

@@ -44,7 +44,7 @@ func Inspect(_ context.Context, path string) (schema.Status, error) {
 		}
 		return schema.Plan(path, 0, steps)
 	}
-	conn, err := connect(path, sqlite3.ReadOnly, checkpointCache)
+	conn, err := connect(path, sqlite3.ReadOnly, 64)
 	if err != nil {
 		return schema.Status{Place: path}, fmt.Errorf("opening the database %s: %w", path, err)
 	}
@@ -65,13 +65,13 @@ func Migrate(_ context.Context, path string) (before schema.Status, err error) {
 	if err := create(path); err != nil {
 		return before, err
 	}
-	conn, err := connect(path, sqlite3.ReadWrite, writerCache)
+	conn, err := connect(path, sqlite3.ReadWrite, 16<<10)
 	if err != nil {
 		return before, fmt.Errorf("opening the database %s: %w", path, err)
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
 	if before, err = missing(conn, migrations); err == nil {
-		err = migrate(conn, migrations)
+		err = migrate(conn, migrations, usable)
 	}
 	before.Place = path
 	return before, err
@@ -90,21 +90,43 @@ func missing(conn *sqlite3.Conn, files fs.FS) (schema.Status, error) {
 	return schema.Plan("", int(version), steps)
 }
 
-// migrate brings a database to the schema that this program knows. Each step commits together with its number.
-func migrate(conn *sqlite3.Conn, files fs.FS) error {
+// migrate brings a database to the schema that this program knows, or leaves it as it was: the steps commit together, after check
+// has found what they made to be good.
+func migrate(conn *sqlite3.Conn, files fs.FS, check func(*sqlite3.Conn) error) (err error) {
 	plan, err := missing(conn, files)
 	if err != nil {
 		return err
 	}
+	repairs, err := wanting(conn, plan.Has)
+	if err != nil || len(plan.Steps)+len(repairs) == 0 {
+		return err
+	}
+	if err := conn.Exec("BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil && conn.InTransaction() {
+			_ = conn.Exec("ROLLBACK")
+		}
+	}()
+	for _, r := range repairs {
+		if err := conn.Exec(r.sql); err != nil {
+			return fmt.Errorf("step %d in its earlier form: %w", r.step, err)
+		}
+	}
 	for _, step := range plan.Steps {
-		err = conn.Exec(fmt.Sprintf("BEGIN IMMEDIATE; %s; PRAGMA application_id = %d; PRAGMA user_version = %d; COMMIT",
-			step.SQL, applicationID, step.Number))
-		if err != nil {
-			if conn.InTransaction() {
-				_ = conn.Exec("ROLLBACK")
-			}
+		if err := conn.Exec(fmt.Sprintf("%s; PRAGMA user_version = %d", step.SQL, step.Number)); err != nil {
 			return fmt.Errorf("step %d (%s): %w", step.Number, step.Name, err)
 		}
 	}
-	return nil
+	if err := check(conn); err != nil {
+		return fmt.Errorf("the database has a schema of its own, and is left as it was: %w", err)
+	}
+	return conn.Exec(fmt.Sprintf("PRAGMA application_id = %d; COMMIT", applicationID))
+}
+
+// usable says whether this program's statements can be made with the schema of a database.
+func usable(conn *sqlite3.Conn) error {
+	_, err := prepare(conn)
+	return err
 }

@@ -18,9 +18,6 @@ type names struct {
 // kind is what an event's tenant, type and source are together. Queries ask for all.
 type kind struct{ tenant, eventType, source string }
 
-// namesKept bounds each map. A type is the publisher's to invent, so there may be any number of them.
-const namesKept = 1 << 14
-
 func (n *names) forget() {
 	n.tenants = make(map[string]int64)
 	n.kinds = make(map[kind]int64)
@@ -30,14 +27,14 @@ func (n *names) forget() {
 }
 
 func (t *tx) tenant(name string) (int64, error) {
-	return numbered(t.names.tenants, name, func() (int64, error) {
+	return numbered(t.names.tenants, t.bounds.Names, name, func() (int64, error) {
 		return lookOrGive(t.q.tenant.Text(name), func() *sqlite3.Stmt { return t.q.addTenant.Text(name) })
 	})
 }
 
 func (t *tx) kind(k kind) (int64, error) {
 	bind := func(s *sqlite3.Stmt) *sqlite3.Stmt { return s.Text(k.tenant).Text(k.eventType).Text(k.source) }
-	return numbered(t.names.kinds, k, func() (int64, error) {
+	return numbered(t.names.kinds, t.bounds.Names, k, func() (int64, error) {
 		return lookOrGive(bind(t.q.kind), func() *sqlite3.Stmt { return bind(t.q.addKind) })
 	})
 }
@@ -48,12 +45,12 @@ func (t *tx) cameIn(source string, seq int64) error {
 	if last, noted := t.names.blocks[source]; source == "" || noted && last == block {
 		return nil
 	}
-	keep(t.names.blocks, source, block)
+	keep(t.names.blocks, t.bounds.Names, source, block)
 	return t.q.addSourceBlock.Text(source).Int(block).Run()
 }
 
 func (t *tx) target(endpoint string) (int64, error) {
-	return numbered(t.names.targets, endpoint, func() (int64, error) {
+	return numbered(t.names.targets, t.bounds.Names, endpoint, func() (int64, error) {
 		return lookOrGive(t.q.target.Text(endpoint), func() *sqlite3.Stmt { return t.q.addTarget.Text(endpoint) })
 	})
 }
@@ -69,11 +66,11 @@ func (t *tx) endpoint(target int64) (string, error) {
 		return "", orMangled(err)
 	}
 	defer s.Reset()
-	keep(t.names.ids, target, s.String(0))
+	keep(t.names.ids, t.bounds.Names, target, s.String(0))
 	return s.String(0), nil
 }
 
-func numbered[K comparable](known map[K]int64, name K, number func() (int64, error)) (int64, error) {
+func numbered[K comparable](known map[K]int64, most int, name K, number func() (int64, error)) (int64, error) {
 	if n := known[name]; n != 0 {
 		return n, nil
 	}
@@ -81,12 +78,13 @@ func numbered[K comparable](known map[K]int64, name K, number func() (int64, err
 	if err != nil {
 		return 0, err
 	}
-	keep(known, name, n)
+	keep(known, most, name, n)
 	return n, nil
 }
 
-func keep[K comparable, V any](known map[K]V, name K, value V) {
-	if len(known) >= namesKept {
+// keep remembers a value, and forgets all others when there are too many.
+func keep[K comparable, V any](known map[K]V, most int, name K, value V) {
+	if len(known) >= most {
 		clear(known)
 	}
 	known[name] = value

@@ -10,10 +10,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// slack is how far a clock may have been set back without delaying what is removed: a block of events is looked at when it is
-// this much younger than it would have to be.
-const slack = time.Hour
-
 // oldEvent is an event with what is to be removed of it.
 type oldEvent struct {
 	seq, first, made int64
@@ -26,6 +22,7 @@ func (e *oldEvent) size() int { return max(len(e.deliveries), 1) }
 type searcher struct {
 	keep  store.Keep
 	limit int
+	slack time.Duration // Bounds.Slack
 	found []oldEvent
 	kinds map[int64]int64 // before when events of a kind must have been accepted, and deliveries been over
 	last  int64           // the latest of these
@@ -43,7 +40,7 @@ const (
 // old returns what is to be removed, as far as limit. Each block is read in a transaction of its own: one that is open for long keeps the
 // log from being emptied.
 func (s *Store) old(ctx context.Context, keep store.Keep, limit int) ([]oldEvent, error) {
-	f := &searcher{keep: keep, limit: limit}
+	f := &searcher{keep: keep, limit: limit, slack: s.bounds.Slack}
 	if limit <= 0 {
 		return nil, nil
 	}
@@ -98,7 +95,7 @@ func (f *searcher) block(r *sqlite3.Conn, block int64) (int64, bool, error) {
 		return block, false, err
 	}
 	block = q.Integer(0) >> blockBits
-	oldest := q.Integer(1) - slack.Microseconds()
+	oldest := q.Integer(1) - f.slack.Microseconds()
 	q.Reset()
 	if oldest >= f.last {
 		return block, true, nil

@@ -117,28 +117,28 @@ func TestSchemaGoesForward(t *testing.T) {
 	}
 	defer conn.Close()
 	steps := fstest.MapFS{"migrations/0001_a.sql": {Data: []byte("CREATE TABLE a (i)")}}
-	if err := migrate(conn, steps); err != nil {
+	if err := migrate(conn, steps, anySchema); err != nil {
 		t.Fatal(err)
 	}
-	if err := migrate(conn, steps); err != nil {
+	if err := migrate(conn, steps, anySchema); err != nil {
 		t.Fatalf("again: %v", err)
 	}
 	steps["migrations/0002_b.sql"] = &fstest.MapFile{Data: []byte("CREATE TABLE b (i); INSERT INTO b VALUES (1); CREATE TABLE a (i)")}
-	if err := migrate(conn, steps); err == nil {
+	if err := migrate(conn, steps, anySchema); err == nil {
 		t.Fatal("a step that fails was taken")
 	}
 	if n, err := one(conn, "SELECT count(*) FROM sqlite_schema"); err != nil || n != 1 {
 		t.Errorf("a part of a step is there: %d tables, %v", n, err)
 	}
 	steps["migrations/0002_b.sql"] = &fstest.MapFile{Data: []byte("CREATE TABLE b (i)")}
-	if err := migrate(conn, steps); err != nil {
+	if err := migrate(conn, steps, anySchema); err != nil {
 		t.Fatal(err)
 	}
 	if v, err := one(conn, "PRAGMA user_version"); err != nil || v != 2 {
 		t.Errorf("version %d, %v", v, err)
 	}
 	delete(steps, "migrations/0002_b.sql")
-	if err := migrate(conn, steps); err == nil || !strings.Contains(err.Error(), "newer Grapnel") {
+	if err := migrate(conn, steps, anySchema); err == nil || !strings.Contains(err.Error(), "newer Grapnel") {
 		t.Errorf("a newer schema: %v", err)
 	}
 }
@@ -157,7 +157,7 @@ func TestDatabasesOfTheFirstSchemaAreOpened(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := migrate(conn, fstest.MapFS{"migrations/0001_main_street.sql": {Data: first}}); err != nil {
+	if err := migrate(conn, fstest.MapFS{"migrations/0001_main_street.sql": {Data: first}}, anySchema); err != nil {
 		t.Fatal(err)
 	}
 	err = conn.Exec(`INSERT INTO tenant VALUES (1, 'acme'); INSERT INTO kind VALUES (1, 'acme', 'invoice.paid'); INSERT INTO target VALUES (1, 'ep');

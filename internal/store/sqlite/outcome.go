@@ -67,7 +67,7 @@ func (o *outcomes) forget() {
 // delivered notes where an outcome occurs.
 func (t *tx) delivered(d *place, outcome int64) error {
 	if of := (targetOutcome{outcome, d.target}); !t.outcomes.targets[of] {
-		keep(t.outcomes.targets, of, true)
+		keep(t.outcomes.targets, t.bounds.Names, of, true)
 		if err := t.q.addTargetOutcome.Int(of.outcome).Int(of.target).Run(); err != nil {
 			return err
 		}
@@ -76,7 +76,7 @@ func (t *tx) delivered(d *place, outcome int64) error {
 	if t.outcomes.blocks[at] {
 		return nil
 	}
-	keep(t.outcomes.blocks, at, true)
+	keep(t.outcomes.blocks, t.bounds.Names, at, true)
 	return t.q.addBlockOutcome.Int(at.outcome).Int(at.block).Run()
 }
 
@@ -204,7 +204,7 @@ func (l *lister) occurring(outcomes, targets []int64) (wanted []targetOutcome, a
 			if err != nil {
 				return nil, false, err
 			}
-			with, err := integers(q.Int(outcome).Int(mostWanted + 1))
+			with, err := integers(q.Int(outcome).Int(int64(l.bounds.Wanted) + 1))
 			if err != nil {
 				return nil, false, err
 			}
@@ -221,7 +221,7 @@ func (l *lister) occurring(outcomes, targets []int64) (wanted []targetOutcome, a
 				wanted = append(wanted, targetOutcome{outcome, target})
 			}
 		}
-		if len(wanted) > mostWanted {
+		if len(wanted) > l.bounds.Wanted {
 			return nil, true, nil
 		}
 	}

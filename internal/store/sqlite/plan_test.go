@@ -78,7 +78,7 @@ func openNew(t *testing.T) (*Store, string) {
 // wanted. A step that looks at every row or sorts shows as SCAN or as TEMP B-TREE.
 func TestPlans(t *testing.T) {
 	_, path := openNew(t)
-	conn, err := connect(path, sqlite3.ReadOnly, readerCache)
+	conn, err := connect(path, sqlite3.ReadOnly, 64)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +200,7 @@ func TestPlans(t *testing.T) {
 // TestWriterPlans looks at every statement of the writer: none may look at a whole table.
 func TestWriterPlans(t *testing.T) {
 	_, path := openNew(t)
-	conn, err := connect(path, sqlite3.ReadWrite, readerCache)
+	conn, err := connect(path, sqlite3.ReadWrite, 64)
 	if err != nil {
 		t.Fatal(err)
 	}

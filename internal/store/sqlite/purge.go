@@ -9,13 +9,10 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// purgedAtOnce is how many deliveries one transaction removes: few, because others wait for it to end.
-const purgedAtOnce = 16
-
 // purge is where Purge goes on.
 type purge struct {
 	mu    sync.Mutex
-	block int64 // of events; nothing is left to remove in the blocks before
+	block int64 // of events; nothing is left to remove in the blocks before, as row ids rise (rising)
 	owed  bool  // something was removed, here or by a process before, that may still be in the log
 }
 
@@ -65,7 +62,7 @@ func (s *Store) erased(ctx context.Context, remove func() error) error {
 func (s *Store) removeOld(ctx context.Context, found []oldEvent) (removed int, err error) {
 	for len(found) > 0 {
 		n := 0
-		for size := 0; n < len(found) && (n == 0 || size+found[n].size() <= purgedAtOnce); n++ {
+		for size := 0; n < len(found) && (n == 0 || size+found[n].size() <= s.bounds.Purged); n++ {
 			size += found[n].size()
 		}
 		o := &purging{events: found[:n]}
@@ -101,7 +98,7 @@ func (o *purging) apply(t *tx) (err error) {
 		}
 		o.removed += n
 	}
-	t.ledger.event, t.ledger.delivery = t.lastEvent, t.lastDelivery
+	t.ledger.event, t.ledger.delivery = t.events.last, t.deliveries.last
 	return nil
 }
 

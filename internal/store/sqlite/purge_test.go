@@ -174,7 +174,7 @@ func TestPurgedBytesAreGone(t *testing.T) {
 // integrity is what SQLite says about the state of a database.
 func integrity(t *testing.T, path string) (lines []string) {
 	t.Helper()
-	conn, err := connect(path, sqlite3.ReadOnly, readerCache)
+	conn, err := connect(path, sqlite3.ReadOnly, 64)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,12 +19,6 @@ import (
 // Nothing is taken out of memory or index when a row of known is deleted: an entry without a row means nothing. The index is rid of such
 // entries when about half of it may be.
 
-// recentMost is how many are in memory before they go to the index: about 8 MB, and as much again while they go there.
-const recentMost = 1 << 17
-
-// movedAtOnce is how many entries one transaction brings to the index.
-const movedAtOnce = 256
-
 // recent is what the newest events are known by. The writer's goroutine owns it.
 type recent struct {
 	most    int
@@ -44,8 +38,8 @@ type recentChange struct {
 const recentQuery = "SELECT seq, key FROM known WHERE seq > (SELECT seq FROM known_moved)"
 
 // load reads what is not in the index.
-func (r *recent) load(conn *sqlite3.Conn) error {
-	*r = recent{most: recentMost, fresh: make(map[knownKey]int64), out: make(chan map[knownKey]int64, 1), back: make(chan struct{}, 1)}
+func (r *recent) load(conn *sqlite3.Conn, most int) error {
+	*r = recent{most: most, fresh: make(map[knownKey]int64), out: make(chan map[knownKey]int64, 1), back: make(chan struct{}, 1)}
 	q, err := conn.Prepare(recentQuery)
 	if err != nil {
 		return err
@@ -133,7 +127,7 @@ func (s *Store) moveAll(entries map[knownKey]int64) bool {
 		return false
 	}
 	for from := int64(0); len(sorted) > 0; {
-		n := min(movedAtOnce, len(sorted))
+		n := min(s.bounds.Moved, len(sorted))
 		o := &moving{entries: sorted[:n], from: from, to: sorted[n-1].prefix + 1, before: before}
 		if sorted = sorted[n:]; len(sorted) == 0 {
 			o.to, o.last = math.MaxInt64, last
@@ -162,7 +156,7 @@ func (s *Store) untilDone(do func() error) bool {
 			s.log.Error("what is known of events cannot be brought to its index", "error", err)
 		}
 		select {
-		case <-time.After(s.retryAfter):
+		case <-time.After(s.bounds.Retry):
 		case <-s.closing:
 			return false
 		}

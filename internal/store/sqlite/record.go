@@ -93,7 +93,10 @@ func (t *tx) change(c *store.Change, attempt []byte, a answered) (store.Changed,
 		return store.Changed{}, err
 	}
 	if d == nil {
-		return t.over(c.Delivery)
+		return t.over(c.Delivery, &c.Identity)
+	}
+	if foreign, err := t.foreign(&c.Identity, d.event, d.target, d.created); foreign || err != nil {
+		return store.Changed{Foreign: true}, err
 	}
 	if c.Expect != d.attempts && c.Expect != store.AnyAttempts || !c.Yields(d.token, d.due) {
 		next, err := t.next(d)
@@ -112,15 +115,18 @@ func (t *tx) change(c *store.Change, attempt []byte, a answered) (store.Changed,
 }
 
 // over reports a delivery that is not pending. Its lane goes on without it, so the caller is told who is its head.
-func (t *tx) over(delivery int64) (store.Changed, error) {
+func (t *tx) over(delivery int64, meant *store.Identity) (store.Changed, error) {
 	q := t.q.finished.Int(delivery)
 	found, err := q.Row()
 	if !found {
 		return store.Changed{}, err
 	}
-	target, event, position := q.Integer(0), q.Integer(1), q.Integer(3)
+	target, event, position, created := q.Integer(0), q.Integer(1), q.Integer(3), q.Integer(4)
 	done := store.Changed{Status: readWord(q, 2, statuses)}
 	q.Reset()
+	if foreign, err := t.foreign(meant, event, target, created); foreign || err != nil {
+		return store.Changed{Foreign: true}, err
+	}
 	if position == 0 {
 		return done, nil
 	}
@@ -136,6 +142,12 @@ func (t *tx) over(delivery int64) (store.Changed, error) {
 		done.Next, err = t.shown(head)
 	}
 	return done, err
+}
+
+// foreign reports whether a row is of another delivery than the one that is meant.
+func (t *tx) foreign(meant *store.Identity, event, target, created int64) (bool, error) {
+	endpoint, err := t.endpoint(target)
+	return err == nil && !meant.Is(event, endpoint, created), err
 }
 
 // next is what the caller of a change of d, which is pending, goes on with: the head of d's lane, or d itself if it has no lane.

@@ -86,7 +86,7 @@ func (t *tx) putReplay(scope store.Scope, r grapnel.Replay) (revision int64, err
 	}
 	number := insert.Integer(0)
 	insert.Reset()
-	return revision, t.q.addProgress.Int(number).Int(t.lastDelivery).Run()
+	return revision, t.q.addProgress.Int(number).Int(t.deliveries.last).Run()
 }
 
 // Replay returns one.

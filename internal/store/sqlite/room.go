@@ -11,14 +11,15 @@ import (
 // that there is room for outcomes. While it is gone nothing new is accepted. When there is room for it again, so there is for
 // events.
 type room struct {
-	path string
-	size int64 // 0: there is none
-	full bool
+	path  string
+	size  int64 // 0: there is none
+	probe int64 // Bounds.Probe
+	full  bool
 }
 
 // block is what the ballast is filled with. It is not all zeros: a file system must not find that it can do without.
-func block() []byte {
-	b := make([]byte, 1<<20)
+func block(size int64) []byte {
+	b := make([]byte, size)
 	for i := range b {
 		b[i] = byte(i*7 + i>>8)
 	}
@@ -31,7 +32,7 @@ func (m *room) keep() error {
 	if info, err := os.Stat(m.path); m.size == 0 || err == nil && info.Size() == m.size {
 		return nil
 	}
-	if err := m.fill(m.path); err != nil {
+	if err := m.fill(m.path, m.size); err != nil {
 		_ = os.Remove(m.path)
 		return fmt.Errorf("sqlite: keeping %d bytes of room: %w", m.size, err)
 	}
@@ -39,12 +40,12 @@ func (m *room) keep() error {
 }
 
 // again makes the ballast anew once there is room for as much beside it. Without that the disk would be full again at once, and so
-// on in turns.
+// on in turns. Without a ballast it takes room for Bounds.Probe.
 func (m *room) again() error {
-	if err := m.keep(); err != nil || m.size == 0 {
+	if err := m.keep(); err != nil {
 		return err
 	}
-	err := m.fill(m.beside())
+	err := m.fill(m.beside(), max(m.size, m.probe))
 	if removed := os.Remove(m.beside()); err == nil {
 		return removed
 	}
@@ -54,7 +55,7 @@ func (m *room) again() error {
 // beside is the file that again makes and removes.
 func (m *room) beside() string { return m.path + ".try" }
 
-func (m *room) fill(path string) (err error) {
+func (m *room) fill(path string, size int64) (err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -64,8 +65,8 @@ func (m *room) fill(path string) (err error) {
 			err = closing
 		}
 	}()
-	b := block()
-	for left := m.size; left > 0; left -= int64(len(b)) {
+	b := block(m.probe)
+	for left := size; left > 0; left -= int64(len(b)) {
 		if _, err := f.Write(b[:min(left, int64(len(b)))]); err != nil {
 			return err
 		}
@@ -100,13 +101,13 @@ func (w *writer) lack(cause error) {
 	if w.tx != nil {
 		w.store.checkpoints.copy(w.tx.conn) // then the log can be written from its beginning and need not grow
 	}
-	w.retry.Reset(w.store.retryAfter)
+	w.retry.Reset(w.store.bounds.Retry)
 }
 
 // regain looks whether there is room again.
 func (w *writer) regain() {
 	if err := w.room.again(); err != nil {
-		w.retry.Reset(w.store.retryAfter)
+		w.retry.Reset(w.store.bounds.Retry)
 		return
 	}
 	w.room.full = false

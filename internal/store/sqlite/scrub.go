@@ -16,11 +16,9 @@ import (
 //
 // Events are only appended, so their rows move in a purge and at no other time.
 
-// scrubbedAtOnce is how many pages one transaction looks at.
-const scrubbedAtOnce = 32
-
 const (
 	readPageQuery  = "SELECT data FROM sqlite_dbpage WHERE pgno = ?"
+	pagesQuery     = "PRAGMA page_count"
 	writePageQuery = "UPDATE sqlite_dbpage SET data = ? WHERE pgno = ?"
 )
 
@@ -54,6 +52,10 @@ type scrubbing struct{ pages []int64 }
 func (o *scrubbing) grows() bool { return false }
 
 func (o *scrubbing) apply(t *tx) error {
+	pages, err := one(t.conn, pagesQuery)
+	if err != nil {
+		return err
+	}
 	for _, number := range o.pages {
 		q := t.q.readPage.Int(number)
 		found, err := q.Row()
@@ -65,7 +67,7 @@ func (o *scrubbing) apply(t *tx) error {
 		}
 		page := q.Bytes(0)
 		q.Reset()
-		if scrub(page, number == 1) {
+		if treePage(page, number, pages) && scrub(page, number == 1) {
 			if err := t.q.writePage.Blob(page).Int(number).Run(); err != nil {
 				return err
 			}
@@ -74,8 +76,38 @@ func (o *scrubbing) apply(t *tx) error {
 	return nil
 }
 
-// scrub fills what is unused in a page of a table or an index with zeros, and says whether it had to. A page of another sort, or that is
-// not as it should be, is left alone.
+// The first byte of a page in a tree, which says what sort it is.
+const (
+	innerIndex = 2
+	innerTable = 5
+	leafIndex  = 10
+	leafTable  = 13
+)
+
+// treePage says whether a page is surely one of a table or an index, in a database of so many pages.
+//
+// The other pages that SQLite reads, overflow pages and the trunks of the list of free pages, begin
+// with the number of another page, in four bytes. Its first byte is b only if the database has
+// b << 24 pages or more. So a page of a smaller database that begins with the sort b is a tree page,
+// or a free one that nothing is read from. In a larger database its bytes prove nothing: an overflow
+// page carries data that a publisher chose. Then it is left as it is, with what it may have of
+// purged rows: 2 is left from 256 GiB, 5 from 640 GiB, 10 from 1.25 TiB, 13 from 1.625 TiB.
+//
+// This holds because no page of the database refers to one behind its end, and because there are no
+// pointer maps (auto_vacuum is off), which begin with such a byte in any database.
+func treePage(page []byte, number, pages int64) bool {
+	if number == 1 {
+		return true // the root of the schema, behind the header of the file
+	}
+	switch sort := page[0]; sort {
+	case innerIndex, innerTable, leafIndex, leafTable:
+		return pages < int64(sort)<<24
+	}
+	return false
+}
+
+// scrub fills what is unused in a page of a table or an index with zeros, and says whether it had to.
+// A page that is not as it should be is left alone.
 //
 // A page begins with a header: its sort, the first free block, how many cells there are, where their content begins. Then come pointers
 // to the cells. Their content is at the end of the page, with free blocks in between: each begins with where the next one is and its
@@ -91,9 +123,9 @@ func scrub(page []byte, first bool) (changed bool) {
 	number := func(at int) int { return int(binary.BigEndian.Uint16(page[at:])) }
 	pointers := start
 	switch page[start] {
-	case 2, 5: // inner ones
+	case innerIndex, innerTable:
 		pointers += 12
-	case 10, 13: // leaves
+	case leafIndex, leafTable:
 		pointers += 8
 	default:
 		return false
@@ -129,7 +161,7 @@ func scrub(page []byte, first bool) (changed bool) {
 func (s *Store) scrubPurged(ctx context.Context) error {
 	pages, err := changedPages(s.path + "-wal")
 	for len(pages) > 0 && err == nil {
-		n := min(scrubbedAtOnce, len(pages))
+		n := min(s.bounds.Scrubbed, len(pages))
 		err = s.write(ctx, &scrubbing{pages: pages[:n]})
 		pages = pages[n:]
 	}

@@ -10,15 +10,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// A search looks at so many deliveries, and at so much of their data, and no more. It stops earlier when it takes long, as it does while
-// others want the machine, but not before it has looked at some.
-const (
-	mostSearched      = 10_000
-	mostSearchedBytes = 16 << 20
-	leastSearched     = 100
-	searchFor         = 30 * time.Millisecond
-)
-
 // DeliverySearch looks into the data of what a DeliveryList would show. What is corrupt contains nothing.
 func (s *Store) DeliverySearch(ctx context.Context, scope store.Scope, q store.DeliveryQuery, text string) (list []grapnel.Delivery, resume int64, err error) {
 	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
@@ -26,7 +17,7 @@ func (s *Store) DeliverySearch(ctx context.Context, scope store.Scope, q store.D
 		if q.Limit <= 0 {
 			return nil
 		}
-		l := newLister(ctx, r, scope, q)
+		l := s.newLister(ctx, r, scope, q)
 		streams, err := l.streams()
 		if err != nil {
 			return err
@@ -71,13 +62,14 @@ type search struct {
 }
 
 func (s *search) enough() bool {
+	b := &s.store.bounds
 	switch {
-	case s.deliveries >= mostSearched, s.bytes >= mostSearchedBytes:
+	case s.deliveries >= b.Searched, int64(s.bytes) >= b.SearchedBytes:
 		return true
-	case s.deliveries < leastSearched, s.deliveries%16 != 0:
+	case s.deliveries < b.LeastSearched, s.deliveries%16 != 0:
 		return false
 	}
-	return s.store.now().Sub(s.began) > searchFor
+	return s.store.now().Sub(s.began) > b.SearchFor
 }
 
 func (s *search) contains(event int64) (bool, error) {

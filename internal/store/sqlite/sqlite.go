@@ -11,7 +11,8 @@
 //
 // Totals of the hour that runs are kept beside those counts, so they cost a transaction nothing; others have rows of their own. A purge removes
 // a little in each of many small transactions, overwrites what it removes, and at its end cuts the log off: then no byte of it is in the
-// database's files. What the file system or the disk keeps of blocks that were overwritten is beyond it.
+// database's files, if the database has less than 256 GiB; see treePage for larger ones. What the file system or the disk keeps of blocks
+// that were overwritten is beyond it.
 //
 // The disk: synchronous is FULL, and that is read back at the start. When the disk is full, Append and everything else that is new
 // is refused with grapnel.CodeStorageFull, and outcomes, with what they bring along, go on being recorded in the room that was kept
@@ -35,6 +36,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/grapnelhq/grapnel/internal/bounds"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
@@ -42,12 +44,9 @@ import (
 
 // Options are the settings of a store. The zero value is good for most.
 type Options struct {
+	Bounds Bounds // inside this room; zero: their defaults
 	// Ballast is how many bytes of the disk are kept for outcomes when it is full. 0: DefaultBallast; negative: none.
 	Ballast int64
-	// Readers is how many reads can be made at the same time. 0: 4.
-	Readers int
-	// Retry is how often a full disk is looked at again. 0: a second.
-	Retry time.Duration
 	// Logger gets what the owner of the machine should know. nil: nobody does.
 	Logger *slog.Logger
 	// Now is used to measure how long things take, for Stats. nil: time.Now.
@@ -59,21 +58,13 @@ const DefaultBallast = 32 << 20
 
 const pageSize = 8192
 
-// The memory that connections keep pages in, in KiB. It takes about three times as much from the system: a page with its header
-// is a little more than the power of two that the allocator has for it. More makes nothing faster, since what is not
-// here is in the memory of the operating system.
-const (
-	writerCache     = 16 << 10
-	readerCache     = 2 << 10
-	checkpointCache = 64
-)
-
 // Store is an open database.
 type Store struct {
 	writer      writer
 	checkpoints checkpoints
 	readers     readers
 	lendable    int // how many readers there are
+	bounds      Bounds
 	packer      *codec.Packer
 	stats       stats
 	drained     drained
@@ -81,7 +72,6 @@ type Store struct {
 	path        string
 	log         *slog.Logger
 	now         func() time.Time
-	retryAfter  time.Duration
 	lock        io.Closer
 
 	moved   chan struct{} // closed when nothing is moved to the index of what is known any more
@@ -99,16 +89,16 @@ var errClosed = errors.New("sqlite: the store is closed")
 // Open opens the database at path, or makes it. The directory must exist.
 func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	s := &Store{
-		log:        cmp.Or(o.Logger, slog.New(slog.DiscardHandler)),
-		now:        o.Now,
-		retryAfter: cmp.Or(o.Retry, time.Second),
-		moved:      make(chan struct{}),
-		closing:    make(chan struct{}),
-		fatal:      make(chan error, 1),
-		drained:    drained{to: make(map[string]int64)},
-		purge:      purge{owed: true},
-		path:       path,
+		bounds:  bounds.Fill(o.Bounds),
+		log:     cmp.Or(o.Logger, slog.New(slog.DiscardHandler)),
+		now:     o.Now,
+		moved:   make(chan struct{}),
+		closing: make(chan struct{}),
+		fatal:   make(chan error, 1),
+		purge:   purge{owed: true},
+		path:    path,
 	}
+	s.drained = drained{most: s.bounds.Names, to: make(map[string]int64)}
 	if s.now == nil {
 		s.now = time.Now
 	}
@@ -117,9 +107,9 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	}
 	s.writer = writer{
 		store: s, line: line{wake: make(chan struct{}, 1)}, quit: make(chan struct{}), stopped: make(chan struct{}),
-		room: &room{path: path + ".ballast", size: max(o.Ballast, 0)}, retry: stoppedTimer(),
+		room: &room{path: path + ".ballast", size: max(o.Ballast, 0), probe: s.bounds.Probe}, retry: stoppedTimer(),
 	}
-	if err := s.open(ctx, path, cmp.Or(o.Readers, 4)); err != nil {
+	if err := s.open(ctx, path); err != nil {
 		_ = s.release()
 		return nil, fmt.Errorf("opening the database %s: %w", path, err)
 	}
@@ -129,7 +119,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	return s, nil
 }
 
-func (s *Store) open(ctx context.Context, path string, readers int) (err error) {
+func (s *Store) open(ctx context.Context, path string) (err error) {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -142,10 +132,10 @@ func (s *Store) open(ctx context.Context, path string, readers int) (err error) 
 	if s.packer, err = codec.NewPacker(); err != nil {
 		return err
 	}
-	err = s.connect(path, readers)
+	err = s.connect(path)
 	if full(err) && s.writer.room.give() == nil {
 		// Even opening needs a little room. Nothing new is accepted until the ballast can be made again.
-		err = errors.Join(s.disconnect(), s.connect(path, readers))
+		err = errors.Join(s.disconnect(), s.connect(path))
 	}
 	if err != nil {
 		return err
@@ -157,28 +147,32 @@ func (s *Store) open(ctx context.Context, path string, readers int) (err error) 
 }
 
 // connect opens all connections.
-func (s *Store) connect(path string, readers int) error {
-	conn, err := connect(path, sqlite3.ReadWrite, writerCache)
+func (s *Store) connect(path string) error {
+	conn, err := connect(path, sqlite3.ReadWrite, s.bounds.WriterCache>>10)
 	if err != nil {
 		return err
 	}
-	s.writer.tx = &tx{conn: conn}
-	if err := migrate(conn, migrations); err != nil {
+	s.writer.tx = &tx{conn: conn, bounds: &s.bounds}
+	if err := migrate(conn, migrations, usable); err != nil {
 		return err
 	}
 	if err := s.writer.tx.prepare(); err != nil {
 		return err
 	}
-	if err := conn.GatherLog(); err != nil {
+	if err := conn.GatherLog(s.bounds.LogWrite); err != nil {
 		return err
 	}
-	s.checkpoints = checkpoints{store: s, at: checkpointAt, wake: make(chan struct{}, 1), asked: make(chan chan struct{}), cuts: make(chan chan error, 1), quit: make(chan struct{}), done: make(chan struct{})}
-	if s.checkpoints.conn, err = connect(path, sqlite3.ReadWrite, checkpointCache); err != nil {
+	b := &s.bounds
+	if err := conn.Exec(fmt.Sprintf("PRAGMA journal_size_limit = %d", b.LogAtMost*b.Checkpoint*pageSize)); err != nil {
 		return err
 	}
-	s.readers = make(chan *sqlite3.Conn, readers)
-	for range readers {
-		r, err := connect(path, sqlite3.ReadOnly, readerCache)
+	s.checkpoints = checkpoints{store: s, at: int64(b.Checkpoint), wake: make(chan struct{}, 1), asked: make(chan chan struct{}), cuts: make(chan chan error, 1), quit: make(chan struct{}), done: make(chan struct{})}
+	if s.checkpoints.conn, err = connect(path, sqlite3.ReadWrite, s.bounds.CheckpointCache>>10); err != nil {
+		return err
+	}
+	s.readers = make(chan *sqlite3.Conn, b.Readers)
+	for range b.Readers {
+		r, err := connect(path, sqlite3.ReadOnly, s.bounds.ReaderCache>>10)
 		if err != nil {
 			return err
 		}
@@ -227,16 +221,16 @@ func create(path string) error {
 }
 
 // connect opens one connection. Checkpoints are made by checkpoints, not by whoever happens to commit the thousandth page.
-func connect(path string, mode sqlite3.Mode, cacheKiB int) (*sqlite3.Conn, error) {
+func connect(path string, mode sqlite3.Mode, cacheKiB int64) (*sqlite3.Conn, error) {
 	conn, err := sqlite3.Open(path, mode)
 	if err != nil {
 		return nil, err
 	}
-	settings := fmt.Sprintf(`PRAGMA busy_timeout = 5000; PRAGMA foreign_keys = OFF; PRAGMA temp_store = MEMORY;
+	settings := fmt.Sprintf(`PRAGMA foreign_keys = OFF; PRAGMA temp_store = MEMORY;
 		PRAGMA cache_size = -%d; PRAGMA trusted_schema = OFF;`, cacheKiB)
 	if mode == sqlite3.ReadWrite {
 		settings += fmt.Sprintf(`PRAGMA page_size = %d; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA secure_delete = FAST;
-			PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = %d;`, pageSize, logAtMost*checkpointAt*pageSize)
+			PRAGMA wal_autocheckpoint = 0;`, pageSize)
 	}
 	if err = owned(conn); err == nil {
 		err = conn.Exec(settings)

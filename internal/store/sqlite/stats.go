@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,6 +42,20 @@ func (s *stats) checkpointed(took time.Duration) {
 	defer s.mu.Unlock()
 	s.sum.Checkpoints++
 	s.sum.CheckpointSeconds += took.Seconds()
+}
+
+// Unable says why new events cannot be committed; nil: they can. The disk counts as full from the first request that was refused for
+// lack of room until there is room for the ballast again, which is looked at every Bounds.Retry.
+func (s *Store) Unable() error {
+	select {
+	case <-s.closing:
+		return s.gone()
+	default:
+	}
+	if s.stats.full.Load() {
+		return cmp.Or(s.failed(), errFull(nil))
+	}
+	return s.failed()
 }
 
 // Stats returns the counters.

@@ -1,11 +1,13 @@
 package sqlite
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/grapnelhq/grapnel/internal/bounds"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/storetest"
 )
@@ -17,18 +19,36 @@ func TestStore(t *testing.T) {
 	if slow {
 		histories, readers = 3, 2
 	}
+	conforms(t, histories, Options{Ballast: -1, Bounds: Bounds{Readers: readers, Recent: 3}})
+}
+
+// TestStoreTiny runs the suite with bounds so small that every case crosses many of them.
+// GRAPNEL_SOAK=1 tries more seeds, and longer.
+func TestStoreTiny(t *testing.T) {
+	seeds, histories := 2, 10
+	if slow {
+		seeds, histories = 1, 3
+	}
+	if os.Getenv("GRAPNEL_SOAK") != "" {
+		seeds = 12
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			conforms(t, histories, Options{Ballast: -1, Bounds: bounds.Tiny[Bounds](uint64(seed))})
+		})
+	}
+}
+
+// conforms runs the suite on stores with these options.
+func conforms(t *testing.T, histories int, o Options) {
 	paths := make(map[store.Store]string)
 	start := func(t *testing.T, path string) store.Store {
 		t.Helper()
-		s, err := Open(t.Context(), path, Options{Ballast: -1, Readers: readers})
+		s, err := Open(t.Context(), path, o)
 		if err != nil {
 			t.Fatal(err)
 		}
 		paths[s] = path
-		// So few that there are mostly some in the index and some in memory.
-		if err := s.write(t.Context(), &change{do: func(tx *tx) error { tx.recent.most = 3; return nil }}); err != nil {
-			t.Fatal(err)
-		}
 		return s
 	}
 	// What a first start makes is made once: with the race detector its migrations take longer than most cases.
@@ -40,13 +60,29 @@ func TestStore(t *testing.T) {
 		Histories: histories,
 		Open:      func(t *testing.T) store.Store { return start(t, snapshot(t, empty)) },
 		Reopen: func(t *testing.T, s store.Store) store.Store {
+			// While the writer waits, the log is not begun anew: the database copied before that and the log
+			// copied after it would lack what was in between.
+			release := hold(t, s.(*Store))
 			path := snapshot(t, paths[s])
+			release()
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
 			}
 			return start(t, path)
 		},
 	})
+}
+
+// TestChanges: there is one node, which has made all changes itself, so the store need not tell any.
+func TestChanges(t *testing.T) {
+	s, err := Open(t.Context(), filepath.Join(fast(t), "grapnel.db"), Options{Ballast: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.RunChanges(t, s, 0, 10)
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
 }
 
 // fast is a directory in memory where there is one. What tests of many small transactions wait for is the disk, and they are not

@@ -10,9 +10,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// chunk is how many numbers a stream reads at once. Most lists show fifty.
-const chunk = 64
-
 // stream yields numbers of events or deliveries from the newest to the oldest. It asks an index for the next few below the last
 // one it had, so no statement stays open between two calls.
 type stream struct {
@@ -45,14 +42,14 @@ func (s *stream) peek() (int64, error) {
 }
 
 // columnStream yields the first column of a query whose last three values are: below, from, limit.
-func columnStream(r *sqlite3.Conn, query string, in window, bind func(*sqlite3.Stmt)) *stream {
+func columnStream(r *sqlite3.Conn, b *Bounds, query string, in window, bind func(*sqlite3.Stmt)) *stream {
 	return newStream(in.below, func(below int64) ([]int64, error) {
 		q, err := r.Prepare(query)
 		if err != nil {
 			return nil, err
 		}
 		bind(q)
-		return integers(q.Int(below).Int(in.from).Int(chunk))
+		return integers(q.Int(below).Int(in.from).Int(int64(b.Chunk)))
 	})
 }
 
@@ -60,14 +57,12 @@ func columnStream(r *sqlite3.Conn, query string, in window, bind func(*sqlite3.S
 // block.
 const blockBits = 12
 
-// Above so many wanted values a block is read as a whole: one look for each would take longer.
-const mostWanted = 100
-
 // blocks are the numbers in a window whose value in an index is wanted.
 type blocks struct {
 	ctx    context.Context
 	r      *sqlite3.Conn
 	in     window
+	most   int // values that are looked up one by one
 	wanted []int64
 	one    string // the numbers in a block with one value
 	all    string // the numbers in a block, and their values
@@ -103,7 +98,7 @@ func (b blocks) stream() *stream {
 }
 
 func (b blocks) block(block int64) ([]int64, error) {
-	if len(b.wanted) > mostWanted {
+	if len(b.wanted) > b.most {
 		return b.sift(block)
 	}
 	q, err := b.r.Prepare(b.one)

@@ -40,13 +40,6 @@ const (
 	waitingHeld  = "(head = 0 OR blocked = 1)"
 )
 
-// Above so many targets a list looks at all deliveries instead of at each target's; above so many deliveries that wait for a
-// target it does not gather them to sort them.
-const (
-	mostTargets  = 4096
-	mostGathered = 5000
-)
-
 // byTarget goes through the deliveries of the targets that have any, or through all.
 func (l *lister) byTarget() ([]*stream, error) {
 	finals, waiting := l.finals(), l.status.waiting()
@@ -123,7 +116,7 @@ func (l *lister) finished(targets []target) (*stream, error) {
 		return l.delivered(numbers)
 	}
 	newest, err := one(l.r, newestFinishedQuery)
-	blocks := blocks{ctx: l.ctx, r: l.r, in: l.within.and(everything(newest + 1)), one: finishedTargetQuery, all: finishedTargetsQuery}
+	blocks := blocks{ctx: l.ctx, r: l.r, most: l.bounds.Wanted, in: l.within.and(everything(newest + 1)), one: finishedTargetQuery, all: finishedTargetsQuery}
 	for _, t := range targets {
 		blocks.wanted = append(blocks.wanted, t.number)
 	}
@@ -161,7 +154,7 @@ func (l *lister) targets(finals []int64) (found []target, limited bool, err erro
 	for {
 		more, err := q.Next()
 		if !more {
-			return found, l.query.Endpoint != "" || len(found) <= mostTargets, err
+			return found, l.query.Endpoint != "" || len(found) <= l.bounds.Targets, err
 		}
 		number, n := q.Integer(0), q.Integer(3)
 		if n == 0 {
@@ -180,11 +173,11 @@ func (l *lister) ofTarget(t target, finals []int64, waiting string) ([]*stream, 
 	for _, status := range finals {
 		letters := l.query.DeadLetters && !l.query.Replayed
 		if letters && l.narrow() && t.counts[status] > 0 {
-			n, err := integer(l.r, fewLettersQuery, func(q *sqlite3.Stmt) { q.Int(t.number).Int(mostGathered) })
+			n, err := integer(l.r, fewLettersQuery, func(q *sqlite3.Stmt) { q.Int(t.number).Int(int64(l.bounds.Gathered)) })
 			if err != nil {
 				return nil, err
 			}
-			letters = n < mostGathered // else it is better to go by what is narrow
+			letters = n < int64(l.bounds.Gathered) // else it is better to go by what is narrow
 		}
 		switch {
 		case t.counts[status] == 0:
@@ -204,7 +197,7 @@ func (l *lister) ofTarget(t target, finals []int64, waiting string) ([]*stream, 
 	}
 	switch n := t.counts[statusPending]; {
 	case waiting == "" || n == 0:
-	case n <= mostGathered:
+	case n <= int64(l.bounds.Gathered):
 		numbers, err := gather(l.r, t.number)
 		if err != nil {
 			return nil, err

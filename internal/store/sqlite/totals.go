@@ -30,9 +30,6 @@ type accounts struct {
 	lastOf  accountOf
 }
 
-// accountsKept bounds how many are remembered: about half a kilobyte each.
-const accountsKept = 8192
-
 func (s *accounts) forget() {
 	s.known = make(map[accountOf]*account)
 	s.touched, s.last = s.touched[:0], nil
@@ -87,7 +84,7 @@ func (t *tx) writeAccounts() error {
 		a.touched, a.made, a.pending = false, 0, 0
 	}
 	t.accounts.touched, t.accounts.last = t.accounts.touched[:0], nil
-	if len(t.accounts.known) > accountsKept {
+	if len(t.accounts.known) > t.bounds.Accounts {
 		t.accounts.forget()
 	}
 	return nil

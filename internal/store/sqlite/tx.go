@@ -13,6 +13,7 @@ import (
 // operations in it.
 type tx struct {
 	conn     *sqlite3.Conn
+	bounds   *Bounds
 	q        *statements
 	names    names
 	recent   recent
@@ -23,10 +24,10 @@ type tx struct {
 	holders  holders
 	hours    map[int64]int64 // up to which number the events accepted in an hour are known to be
 
-	lastEvent    int64 // the highest numbers given; one that was given in vain is not given again
-	lastDelivery int64
-	version      int64 // of the configuration
-	committed    int64 // version, as of the last commit
+	events     rising // the row ids of events
+	deliveries rising // the row ids of deliveries, pending or finished
+	version    int64  // of the configuration
+	committed  int64  // version, as of the last commit
 }
 
 // ledger is how the row of that table changes.
@@ -55,12 +56,12 @@ func (t *tx) prepare() (err error) {
 	t.tallies, t.hours = make(map[tally]int64), make(map[int64]int64)
 	t.names.forget()
 	t.accounts.forget()
-	if err := t.recent.load(t.conn); err != nil {
+	if err := t.recent.load(t.conn, t.bounds.Recent); err != nil {
 		return err
 	}
 	for query, into := range map[string]*int64{
-		lastEventQuery:                      &t.lastEvent,
-		newestQuery:                         &t.lastDelivery,
+		lastEventQuery:                      &t.events.last,
+		newestQuery:                         &t.deliveries.last,
 		"SELECT version FROM configuration": &t.version,
 	} {
 		if *into, err = one(t.conn, query); err != nil {
@@ -68,6 +69,7 @@ func (t *tx) prepare() (err error) {
 		}
 	}
 	t.committed = t.version
+	t.events.given, t.deliveries.given = t.events.last, t.deliveries.last
 	return nil
 }
 
@@ -85,7 +87,10 @@ func one(conn *sqlite3.Conn, query string) (int64, error) {
 	return s.Integer(0), nil
 }
 
-func (t *tx) begin() error { return t.q.begin.Run() }
+func (t *tx) begin() error {
+	t.conn.ForgetGathered()
+	return t.q.begin.Run()
+}
 
 // commit writes what all operations together have changed, and makes everything durable.
 func (t *tx) commit() error {
@@ -155,6 +160,6 @@ func (t *tx) accepted(at, seq int64) error {
 		return nil
 	}
 	last := seq | (1<<blockBits - 1)
-	keep(t.hours, hour, last)
+	keep(t.hours, t.bounds.Names, hour, last)
 	return t.q.addHour.Int(hour).Int(seq).Int(last).Run()
 }

@@ -37,13 +37,6 @@ const (
 	abandoned
 )
 
-// most is how many requests one transaction takes: enough that its cost is spread thin, few enough that those who wait for it
-// do not wait long.
-const most = 512
-
-// enough is how many requests are not waited for: the sync and the log cost each of them less than its own rows do.
-const enough = 16
-
 // writer owns the connection that writes. All operations go through its goroutine, which gathers those that have arrived, does
 // them in one transaction and commits once.
 type writer struct {
@@ -58,12 +51,17 @@ type writer struct {
 	retry *time.Timer // while there is no room: when to look again
 }
 
-// line is where requests wait for the writer. Each of them is answered once, or has been abandoned.
+// line is where requests wait for the writer. Each request is answered once, or was abandoned.
+//
+// The writer sleeps only while the line is empty, for two reasons together. The request that joins
+// an empty line leaves a token in wake. And the writer goes to sleep only after a take that returned
+// nothing, which empties the line. If take could return nothing and leave requests in line, the next
+// request would not be the first, would leave no token, and the writer would never be woken again.
 type line struct {
 	mu     sync.Mutex
 	first  []*request
 	closed bool
-	wake   chan struct{} // there is somebody in line
+	wake   chan struct{} // holds a token if a request has joined an empty line
 }
 
 // join puts a request at the end; false: the line is closed.
@@ -76,20 +74,21 @@ func (l *line) join(r *request) bool {
 	if l.first = append(l.first, r); len(l.first) == 1 {
 		select {
 		case l.wake <- struct{}{}:
-		default: // it has been told
+		default: // an earlier token has not been taken yet
 		}
 	}
 	return true
 }
 
-// take adds at most so many to a batch, but none that was abandoned.
+// take moves at most so many requests (at least one) from the line to a batch. Abandoned requests
+// leave the line too, but do not count, so a batch that got none means that the line is empty.
 func (l *line) take(batch []*request, most int) []*request {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n := min(len(l.first), most)
-	for _, r := range l.first[:n] {
-		if r.state.CompareAndSwap(waits, taken) {
-			batch = append(batch, r)
+	n := 0
+	for ; n < len(l.first) && most > 0; n++ {
+		if r := l.first[n]; r.state.CompareAndSwap(waits, taken) {
+			batch, most = append(batch, r), most-1
 		}
 	}
 	rest := copy(l.first, l.first[n:])
@@ -172,17 +171,17 @@ func (w *writer) next() bool {
 // transaction instead of after it. There is no timer: waiting while nobody works would only be waiting.
 func (w *writer) gather() {
 	w.drain()
-	for began := w.store.now(); len(w.batch) < enough; {
+	for began := w.store.now(); len(w.batch) < w.store.bounds.Enough; {
 		before := len(w.batch)
 		runtime.Gosched()
 		w.drain()
-		if len(w.batch) == before || w.store.now().Sub(began) > time.Millisecond {
+		if len(w.batch) == before || w.store.now().Sub(began) > w.store.bounds.Yield {
 			return
 		}
 	}
 }
 
-func (w *writer) drain() { w.batch = w.line.take(w.batch, most-len(w.batch)) }
+func (w *writer) drain() { w.batch = w.line.take(w.batch, w.store.bounds.Batch-len(w.batch)) }
 
 // commit does the batch in one transaction. When there is no room for it, what grows is refused and the rest is done alone, with
 // the room that was kept for it. An operation that fails in a way of its own is left out and does not take the others with it.
@@ -277,5 +276,5 @@ func full(err error) bool {
 
 func broken(err error) bool {
 	var e *sqlite3.Error
-	return errors.As(err, &e) && e.Broken()
+	return errors.As(err, &e) && e.Broken() || errors.Is(err, errNotRising)
 }

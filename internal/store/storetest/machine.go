@@ -124,7 +124,7 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 		"compare": m.compare, "hasten": m.hastens, "note": m.notes, "journal": m.journals,
 		"purge": m.purges, "annotate": m.annotates, "totals": m.totals,
 		"order replay": m.ordersReplay, "advance replay": m.advancesReplay, "look for candidates": m.looksForCandidates,
-		"claim": m.claims, "claim more": m.claims, "extend": m.extends,
+		"claim": m.claims, "claim more": m.claims, "extend": m.extends, "give up": m.givesUp,
 	}
 }
 

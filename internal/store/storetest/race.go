@@ -158,6 +158,7 @@ var raceCases = []testCase{
 		}
 		d.sound()
 	}},
+	{"publishers that give up keep nobody waiting and leave no event by halves", publishersGiveUp},
 	{"of many changes to one delivery one applies", func(d *desk) {
 		n := d.lane("k", 2)
 		var applied atomic.Int64

@@ -32,6 +32,7 @@ func Run(t *testing.T, h Harness) {
 	}{
 		{"Append", appendCases},
 		{"Record", recordCases},
+		{"Identity", identityCases},
 		{"Heads", headCases},
 		{"End", endCases},
 		{"Again", againCases},
@@ -54,16 +55,24 @@ func Run(t *testing.T, h Harness) {
 		{"Archive", archiveCases},
 		{"Clear", clearCases},
 		{"Reopen", reopenCases},
-		{"Race", raceCases},
 	}
 	for _, group := range groups {
-		t.Run(group.name, func(t *testing.T) {
-			for _, c := range group.cases {
-				t.Run(c.name, func(t *testing.T) { c.run(newDesk(t, h)) })
-			}
-		})
+		t.Run(group.name, func(t *testing.T) { runCases(t, h, group.cases) })
 	}
+	Drawn(t, h)
+}
+
+// Drawn runs the parts of the suite that draw what they do: the random histories, and the races. It is the short form of the suite for
+// stores whose cases take long.
+func Drawn(t *testing.T, h Harness) {
+	t.Run("Race", func(t *testing.T) { runCases(t, h, raceCases) })
 	t.Run("Model", func(t *testing.T) { runModel(t, h) })
+}
+
+func runCases(t *testing.T, h Harness, cases []testCase) {
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) { c.run(newDesk(t, h)) })
+	}
 }
 
 // testCase is one rule of the contract.

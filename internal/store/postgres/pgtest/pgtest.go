@@ -118,7 +118,7 @@ func (s *Server) prepare(ctx context.Context) error {
 			return err
 		}
 		s.identity = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: gid}}
-		if err := os.Chown(s.dir, int(uid), int(gid)); err != nil {
+		if err := s.own(s.dir); err != nil {
 			return err
 		}
 	}
@@ -162,13 +162,14 @@ const guard = `dir=$1; shift
 server=$!
 read -r last
 kill -QUIT $server 2>/dev/null
+kill -CONT $server 2>/dev/null
 wait $server
 [ "$last" = keep ] || rm -rf "$dir"`
 
-func (s *Server) start(ctx context.Context) error {
+func (s *Server) start(ctx context.Context, more ...string) error {
 	settings := map[string]string{
 		"listen_addresses": "", "unix_socket_directories": s.dir, "max_connections": "200", "shared_buffers": "64MB",
-		"logging_collector": "off", "cluster_name": "grapnel-test",
+		"logging_collector": "off", "cluster_name": "grapnel-test", "dynamic_shared_memory_type": "mmap", // inside the directory
 	}
 	for name, value := range s.options.Settings {
 		settings[name] = value
@@ -176,6 +177,9 @@ func (s *Server) start(ctx context.Context) error {
 	args := []string{"-c", guard, "guard", s.dir, filepath.Join(s.bin, "postgres"), "-D", s.data()}
 	for name, value := range settings {
 		args = append(args, "-c", name+"="+value)
+	}
+	for _, setting := range more {
+		args = append(args, "-c", setting)
 	}
 	// The server outlives the context it is started with; Stop ends it.
 	s.shell = s.command(context.WithoutCancel(ctx), "/bin/sh", args...)

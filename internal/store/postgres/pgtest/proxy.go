@@ -1,6 +1,7 @@
 package pgtest
 
 import (
+	"bufio"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -10,20 +11,49 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
-// Proxy stands between a client and a server and loses what it is told to lose. It understands the protocol just enough to know which
+// Proxy stands between a client and a server, and plays a bad network. It understands the protocol just enough to know which
 // statement an answer is for.
+//
+//	Cut, Reset    connections end, by FIN or by RST; new ones may be refused
+//	Freeze        connections stay open and carry nothing any more, for good; new ones work
+//	Blackhole     the same, for new connections as well until it is healed
+//	Stall         everything waits, and arrives late
+//	Latency       every piece arrives later by the same time
+//	Mute          requests arrive and answers do not; when that ends, so do the connections that lost one
+//	LoseNext      one answer is lost, and its connection ends
+//	Point         new connections go to another server, as when a virtual address moves
 type Proxy struct {
-	server   *Server
 	listener net.Listener
+	target   atomic.Pointer[Server]
 	lose     atomic.Pointer[string]
-	deaf     atomic.Bool
+	refuse   atomic.Bool
+	swallow  atomic.Bool // new connections are frozen from their beginning
+	mute     atomic.Bool
+	delay    atomic.Int64
 	Lost     atomic.Int64 // how many answers it has lost
 
 	mu    sync.Mutex
-	conns map[net.Conn]bool
+	links map[*link]bool
+	gate  chan struct{} // closed: pieces may pass
 	all   sync.WaitGroup
+}
+
+// link is one connection of a client, with the one to the server that belongs to it.
+type link struct {
+	client, server net.Conn // server is nil for a connection that was frozen from its beginning
+	frozen, ended  chan struct{}
+	freezing       sync.Once
+	ending         sync.Once
+	lossy          atomic.Bool // an answer was thrown away
+}
+
+// piece is something that was sent, and when it may arrive.
+type piece struct {
+	bytes []byte
+	due   time.Time
 }
 
 // NewProxy starts one; Close ends it.
@@ -32,28 +62,100 @@ func (s *Server) NewProxy() (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{server: s, listener: listener, conns: make(map[net.Conn]bool)}
+	p := &Proxy{listener: listener, links: make(map[*link]bool), gate: make(chan struct{})}
+	close(p.gate)
+	p.target.Store(s)
 	p.all.Go(p.accept)
 	return p, nil
 }
 
+// Addr is where the proxy listens, as host:port.
+func (p *Proxy) Addr() string { return p.listener.Addr().String() }
+
 // URL is how one connects to a database through the proxy.
-func (p *Proxy) URL(database string) string {
-	u := url.URL{Scheme: "postgres", User: url.User("postgres"), Host: p.listener.Addr().String(), Path: "/" + database, RawQuery: "sslmode=disable"}
+func (p *Proxy) URL(database string) string { return URL(database, p) }
+
+// URL is how one connects to whichever of several servers takes writes, each through its proxy.
+func URL(database string, proxies ...*Proxy) string {
+	var hosts []string
+	for _, p := range proxies {
+		hosts = append(hosts, p.Addr())
+	}
+	settings := url.Values{"sslmode": {"disable"}}
+	if len(hosts) > 1 {
+		settings.Set("target_session_attrs", "read-write")
+	}
+	u := url.URL{Scheme: "postgres", User: url.User("postgres"), Host: strings.Join(hosts, ","), Path: "/" + database, RawQuery: settings.Encode()}
 	return u.String()
 }
 
 // LoseNext cuts the connection on which the next answer to a statement comes, such as COMMIT or BEGIN, instead of passing it on.
 func (p *Proxy) LoseNext(statement string) { p.lose.Store(&statement) }
 
-// Cut cuts all connections, and refuses new ones if it is told to.
+// Point sends new connections to another server. Those that exist stay where they are.
+func (p *Proxy) Point(to *Server) { p.target.Store(to) }
+
+// Target is where new connections go.
+func (p *Proxy) Target() *Server { return p.target.Load() }
+
+// Cut ends all connections, and refuses new ones if it is told to.
 func (p *Proxy) Cut(refuse bool) {
-	p.deaf.Store(refuse)
+	p.refuse.Store(refuse)
+	p.each(func(l *link) { l.end(false) })
+}
+
+// CutSome ends some of the connections that are not frozen, and says how many it ended.
+func (p *Proxy) CutSome(most int) (cut int) {
+	p.each(func(l *link) {
+		if cut < most && !closed(l.frozen) {
+			cut++
+			l.end(false)
+		}
+	})
+	return cut
+}
+
+// Reset ends all connections with RST on both sides: what was on its way is lost.
+func (p *Proxy) Reset() { p.each(func(l *link) { l.end(true) }) }
+
+// Freeze leaves all connections open, and lets nothing through them any more, in either direction and for good. The server does
+// not learn when the client closes one, nor the other way round.
+func (p *Proxy) Freeze() { p.each((*link).freeze) }
+
+// Blackhole freezes all connections, and new ones too until it is called with false. The frozen ones stay frozen.
+func (p *Proxy) Blackhole(on bool) {
+	p.swallow.Store(on)
+	if on {
+		p.Freeze()
+	}
+}
+
+// Stall keeps everything back until it is called with false. Nothing is lost.
+func (p *Proxy) Stall(on bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for conn := range p.conns {
-		_ = conn.Close()
+	switch {
+	case on && closed(p.gate):
+		p.gate = make(chan struct{})
+	case !on && !closed(p.gate):
+		close(p.gate)
 	}
+}
+
+// Latency delays each direction by d.
+func (p *Proxy) Latency(d time.Duration) { p.delay.Store(int64(d)) }
+
+// Mute throws answers away. Called with false, it resets the connections that lost one.
+func (p *Proxy) Mute(on bool) {
+	p.mute.Store(on)
+	if on {
+		return
+	}
+	p.each(func(l *link) {
+		if l.lossy.Load() {
+			l.end(true)
+		}
+	})
 }
 
 // Close ends the proxy and waits until nothing of it is left.
@@ -62,6 +164,14 @@ func (p *Proxy) Close() error {
 	p.Cut(true)
 	p.all.Wait()
 	return err
+}
+
+func (p *Proxy) each(do func(*link)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		do(l)
+	}
 }
 
 func (p *Proxy) accept() {
@@ -73,54 +183,161 @@ func (p *Proxy) accept() {
 		if err != nil {
 			continue
 		}
-		if p.deaf.Load() {
+		if p.refuse.Load() {
 			_ = client.Close()
 			continue
 		}
-		server, err := net.Dial("unix", filepath.Join(p.server.dir, ".s.PGSQL.5432")) //nolint:noctx // it is there or it is not
-		if err != nil {
-			_ = client.Close()
-			continue
+		l := &link{client: client, frozen: make(chan struct{}), ended: make(chan struct{})}
+		if !p.swallow.Load() {
+			l.server, err = net.Dial("unix", filepath.Join(p.target.Load().dir, ".s.PGSQL.5432")) //nolint:noctx // it is there or it is not
+			if err != nil {
+				_ = client.Close()
+				continue
+			}
 		}
 		p.mu.Lock()
-		p.conns[client], p.conns[server] = true, true
+		p.links[l] = true
 		p.mu.Unlock()
-		end := func() {
-			_ = client.Close()
-			_ = server.Close()
-			p.mu.Lock()
-			delete(p.conns, client)
-			delete(p.conns, server)
-			p.mu.Unlock()
+		// A fault that came since the looks above has not seen this link.
+		if l.server == nil || p.swallow.Load() {
+			l.freeze()
 		}
-		p.all.Go(func() {
-			defer end()
-			_, _ = io.Copy(server, client)
-		})
-		p.all.Go(func() {
-			defer end()
-			p.answer(client, server)
-		})
+		if p.refuse.Load() {
+			l.end(false)
+		}
+		p.serve(l)
 	}
 }
 
-// answer passes on what the server says, message by message: a letter, a length that includes itself, and the rest.
-func (p *Proxy) answer(client io.Writer, server io.Reader) {
-	head := make([]byte, 5)
-	for {
-		if _, err := io.ReadFull(server, head); err != nil {
-			return
+// serve passes on what either side says until the link ends.
+func (p *Proxy) serve(l *link) {
+	p.all.Go(func() {
+		<-l.ended
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.links, l)
+	})
+	if l.server == nil {
+		return
+	}
+	requests := make([]byte, 32<<10)
+	p.pump(l, l.server, func() ([]byte, error) {
+		n, err := l.client.Read(requests)
+		return append([]byte{}, requests[:n]...), err
+	})
+	answers := bufio.NewReaderSize(l.server, 32<<10)
+	p.pump(l, l.client, func() ([]byte, error) { return p.answer(l, answers) })
+}
+
+// pump passes on what next returns, each piece when it may pass. A link of which one side is closed ends, unless it is frozen.
+func (p *Proxy) pump(l *link, to io.Writer, next func() ([]byte, error)) {
+	pieces := make(chan piece, 256)
+	p.all.Go(func() {
+		defer close(pieces)
+		for {
+			b, err := next()
+			if len(b) > 0 {
+				select {
+				case pieces <- piece{b, time.Now().Add(time.Duration(p.delay.Load()))}:
+				case <-l.ended:
+					return
+				}
+			}
+			if err != nil {
+				return
+			}
 		}
-		body := make([]byte, binary.BigEndian.Uint32(head[1:])-4)
-		if _, err := io.ReadFull(server, body); err != nil {
-			return
+	})
+	p.all.Go(func() {
+		for x := range pieces {
+			p.await(l, x.due)
+			if closed(l.frozen) || closed(l.ended) {
+				break
+			}
+			if _, err := to.Write(x.bytes); err != nil {
+				break
+			}
 		}
-		if lose := p.lose.Load(); head[0] == 'C' && lose != nil && strings.TrimSuffix(string(body), "\x00") == *lose && p.lose.CompareAndSwap(lose, nil) {
+		if closed(l.frozen) {
+			<-l.ended
+		}
+		l.end(false)
+	})
+}
+
+// await returns when a piece may pass, or when nothing may pass any more.
+func (p *Proxy) await(l *link, due time.Time) {
+	if wait := time.Until(due); wait > 0 {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-l.frozen:
+		case <-l.ended:
+		}
+	}
+	p.mu.Lock()
+	gate := p.gate
+	p.mu.Unlock()
+	select {
+	case <-gate:
+	case <-l.frozen:
+	case <-l.ended:
+	}
+}
+
+var errLost = errors.New("the answer is to be lost")
+
+// answer reads one message of the server: a letter, a length that includes itself, and the rest.
+func (p *Proxy) answer(l *link, server io.Reader) ([]byte, error) {
+	message := make([]byte, 5)
+	if _, err := io.ReadFull(server, message); err != nil {
+		return nil, err
+	}
+	message = append(message, make([]byte, binary.BigEndian.Uint32(message[1:])-4)...)
+	if _, err := io.ReadFull(server, message[5:]); err != nil {
+		return nil, err
+	}
+	statement := strings.TrimSuffix(string(message[5:]), "\x00")
+	if lose := p.lose.Load(); message[0] == 'C' && lose != nil && statement == *lose && p.lose.CompareAndSwap(lose, nil) {
+		p.Lost.Add(1)
+		return nil, errLost
+	}
+	if p.mute.Load() {
+		l.lossy.Store(true)
+		if message[0] == 'C' {
 			p.Lost.Add(1)
-			return
 		}
-		if _, err := client.Write(append(append([]byte{}, head...), body...)); err != nil {
-			return
+		if !p.mute.Load() { // Mute(false) may have looked at this link before it was lossy
+			return nil, errLost
 		}
+		return nil, nil
+	}
+	return message, nil
+}
+
+func (l *link) freeze() { l.freezing.Do(func() { close(l.frozen) }) }
+
+// end closes both sides, with RST where reset says so.
+func (l *link) end(reset bool) {
+	l.ending.Do(func() {
+		close(l.ended)
+		for _, conn := range []net.Conn{l.client, l.server} {
+			if tcp, ok := conn.(*net.TCPConn); ok && reset {
+				_ = tcp.SetLinger(0)
+			}
+			if conn != nil {
+				_ = conn.Close()
+			}
+		}
+	})
+}
+
+func closed(c chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }

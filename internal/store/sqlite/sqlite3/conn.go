@@ -27,6 +27,12 @@ const (
 	ReadOnly  Mode = sqlite3.SQLITE_OPEN_READONLY
 )
 
+// patience is for how many milliseconds a connection waits for a lock of another one. It is no bound
+// of an open store: there readers take no lock that anybody waits for, one connection writes, Checkpoint
+// waits for nobody, and Truncate switches waiting off. It is for what opens a database that another
+// process has or is about to close.
+const patience = 5000
+
 // Conn is a connection to a database.
 type Conn struct {
 	tls        *libc.TLS
@@ -52,6 +58,7 @@ func Open(path string, mode Mode) (*Conn, error) {
 		return nil, err
 	}
 	sqlite3.Xsqlite3_extended_result_codes(c.tls, c.db, 1)
+	sqlite3.Xsqlite3_busy_timeout(c.tls, c.db, patience)
 	// Plans must not depend on values. They would on that of a LIMIT, and SQLite would compile the statement anew each time one is bound, the
 	// same one or another: that took longer than to run what reads a few rows. (Plans are pinned by tests without values, so they are these.)
 	c.configure(sqlite3.SQLITE_DBCONFIG_ENABLE_QPSG)
@@ -148,7 +155,6 @@ func (c *Conn) Checkpoint() (log, copied int, err error) {
 // Truncate copies the whole write-ahead log into the database and cuts it to nothing. If somebody still reads from the log it fails with an
 // error that is Busy, and waits for nobody.
 func (c *Conn) Truncate() error {
-	const patience = 5000 // what connections are opened with
 	sqlite3.Xsqlite3_busy_timeout(c.tls, c.db, 0)
 	defer sqlite3.Xsqlite3_busy_timeout(c.tls, c.db, patience)
 	rc := sqlite3.Xsqlite3_wal_checkpoint_v2(c.tls, c.db, 0, sqlite3.SQLITE_CHECKPOINT_TRUNCATE, c.out, c.out+8)

@@ -1,6 +1,8 @@
 package sqlite3
 
 import (
+	"errors"
+	"fmt"
 	"unsafe"
 
 	"modernc.org/libc"
@@ -11,24 +13,62 @@ import (
 // transaction, and each of those calls is work and a chance to lose the processor while others wait for the commit. So what a connection writes
 // to its log is gathered here and written in few calls, which took an eighth of the processor time off a request that comes in.
 //
-// Nothing is held back from anybody who may look. What is gathered is written before this connection reads, syncs, measures or truncates the
-// file; others read of the log only what was committed, which is after the sync. Frames of a transaction that was rolled back may be written late:
-// they are where the next one's go, or behind the end, as they would be without this.
+// Readers never miss a frame. What is gathered is written before this connection reads, syncs, measures or truncates the file, and
+// with synchronous = FULL a commit is published to other connections only after its sync.
+//
+// Nothing is written late, over what another connection has committed meanwhile. A rollback drops what is gathered: SQLite never
+// reads those frames again, and whoever writes next, this connection or another, writes at the same place. Outside of a transaction
+// the buffer is therefore empty: a commit ends with a sync, and everything else ends with a rollback.
+//
+// Both depend on how SQLite uses the file, so GatherLog refuses a library that nobody has looked at.
 
-// gatherMost is how much is gathered. SQLite cannot write more than this at once: it takes the length modulo 128 KiB.
+// gatherMost is how much can be gathered. SQLite cannot write more than this at once: it takes the length modulo 128 KiB.
 const gatherMost = 128<<10 - 1
+
+// gatherVersion is the version of SQLite that what is said above was checked against. For another one look again at: when
+// wal.c writes, syncs and publishes frames, whether each rollback of a transaction ends in the rollback hook (main.c,
+// sqlite3RollbackAll), and the mask of nBuf in os_unix.c.
+const gatherVersion = "3.53.4"
 
 // gathering is what a file of SQLite's has in place of its table of methods. It lies in SQLite's memory.
 type gathering struct {
 	methods  sqlite3.Tsqlite3_io_methods // the file points here, so it comes first
 	original *sqlite3.Tsqlite3_io_methods
 	bytes    uintptr // what is gathered
+	most     int32   // how much fits
 	length   int32
 	offset   int64 // where in the file it belongs
 }
 
-// GatherLog makes the connection write to its write-ahead log in few calls. The log must be open.
-func (c *Conn) GatherLog() error {
+// gatherable says why nothing may be gathered with a version of SQLite and a setting of PRAGMA synchronous.
+func gatherable(version string, synchronous int64) error {
+	const full = 2
+	switch {
+	case version != gatherVersion:
+		return fmt.Errorf("sqlite3: gathering writes to the log was checked with SQLite %s, and this is %s: "+
+			"check it again as the comment of gatherVersion says", gatherVersion, version)
+	case synchronous < full:
+		return fmt.Errorf("sqlite3: gathering writes to the log needs synchronous = FULL (%d), and it is %d", full, synchronous)
+	}
+	return nil
+}
+
+// GatherLog makes the connection write to its write-ahead log in few calls, of at most so many bytes. The log must be open. The
+// connection uses its rollback hook.
+func (c *Conn) GatherLog(most int) error {
+	q, err := c.Prepare("PRAGMA synchronous")
+	if err != nil {
+		return err
+	}
+	found, err := q.Row()
+	if !found {
+		return errors.Join(errors.New("sqlite3: PRAGMA synchronous has no value"), err)
+	}
+	synchronous := q.Integer(0)
+	q.Reset()
+	if err := gatherable(Version, synchronous); err != nil {
+		return err
+	}
 	name := c.texts.text("main\x00")
 	rc := sqlite3.Xsqlite3_file_control(c.tls, c.db, name, sqlite3.SQLITE_FCNTL_JOURNAL_POINTER, c.out)
 	c.texts.reset()
@@ -39,11 +79,23 @@ func (c *Conn) GatherLog() error {
 	here := malloc(c.tls, int(unsafe.Sizeof(gathering{})))
 	g := (*gathering)(memory(here))
 	original := (*sqlite3.Tsqlite3_io_methods)(memory(file.FpMethods))
-	*g = gathering{methods: *original, original: original, bytes: malloc(c.tls, gatherMost)}
+	most = min(most, gatherMost)
+	*g = gathering{methods: *original, original: original, bytes: malloc(c.tls, most), most: int32(most)}
 	g.methods.FxWrite, g.methods.FxRead, g.methods.FxSync = address(gatherWrite), address(gatherRead), address(gatherSync)
 	g.methods.FxTruncate, g.methods.FxFileSize = address(gatherTruncate), address(gatherFileSize)
 	file.FpMethods, c.gathered = here, g
+	sqlite3.Xsqlite3_rollback_hook(c.tls, c.db, address(gatherForget), here)
 	return nil
+}
+
+// gatherForget is the rollback hook.
+func gatherForget(_ *libc.TLS, here uintptr) { (*gathering)(memory(here)).length = 0 }
+
+// ForgetGathered drops what is gathered. It is for the beginning of a transaction, when there should be nothing.
+func (c *Conn) ForgetGathered() {
+	if c.gathered != nil {
+		c.gathered.length = 0
+	}
 }
 
 func (g *gathering) free(tls *libc.TLS) {
@@ -73,13 +125,13 @@ func function[F any](address uintptr) F { return *(*F)(unsafe.Pointer(&struct{ p
 
 func gatherWrite(tls *libc.TLS, file, from uintptr, size int32, offset int64) int32 {
 	g := gatheringOf(file)
-	if offset != g.offset+int64(g.length) || size > gatherMost-g.length {
+	if offset != g.offset+int64(g.length) || size > g.most-g.length {
 		if rc := g.flush(tls, file); rc != sqlite3.SQLITE_OK {
 			return rc
 		}
 		g.offset = offset
 	}
-	if size > gatherMost {
+	if size > g.most {
 		return function[moving](g.original.FxWrite)(tls, file, from, size, offset)
 	}
 	copy(libc.GoBytes(g.bytes+uintptr(g.length), int(size)), libc.GoBytes(from, int(size)))

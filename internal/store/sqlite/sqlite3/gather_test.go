@@ -5,10 +5,27 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
+
+// withSmallCache connects to a database so that a transaction of some pages writes to the log before it commits.
+func withSmallCache(t *testing.T, path string) *sqlite3.Conn {
+	t.Helper()
+	c, err := sqlite3.Open(path, sqlite3.ReadWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	exec(t, c, "PRAGMA page_size = 8192; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0; PRAGMA cache_size = 5")
+	return c
+}
 
 // A connection that gathers what it writes to the log and one that does not are given the same statements. Whatever is rolled back, whatever
 // does not fit into the cache and is read back from the log in the middle of a transaction, and however often the log is copied or cut off, a
@@ -18,19 +35,7 @@ func TestGatheredWritesAreThoseThatWereMade(t *testing.T) {
 		path         string
 		writer, look *sqlite3.Conn
 	}
-	connect := func(path string) *sqlite3.Conn {
-		c, err := sqlite3.Open(path, sqlite3.ReadWrite)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := c.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-		exec(t, c, "PRAGMA page_size = 8192; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0; PRAGMA cache_size = 5")
-		return c
-	}
+	connect := func(path string) *sqlite3.Conn { return withSmallCache(t, path) }
 	content := func(c *sqlite3.Conn) string {
 		q := prepare(t, c, "SELECT (SELECT count(*) || ' ' || ifnull(sum(k), 0) || ' ' || ifnull(sum(length(v)), 0) || ' ' || ifnull(max(v), '') FROM v), integrity_check FROM pragma_integrity_check")
 		if found, err := q.Row(); !found || err != nil {
@@ -51,7 +56,7 @@ func TestGatheredWritesAreThoseThatWereMade(t *testing.T) {
 		both[i] = database{path, connect(path), connect(path)}
 		exec(t, both[i].writer, "CREATE TABLE v (k INTEGER PRIMARY KEY, v TEXT); CREATE INDEX v_v ON v (v)")
 	}
-	if err := both[1].writer.GatherLog(); err != nil {
+	if err := both[1].writer.GatherLog(1 << 20); err != nil {
 		t.Fatal(err)
 	}
 	random := rand.New(rand.NewPCG(1, 2))
@@ -117,5 +122,82 @@ func TestGatheredWritesAreThoseThatWereMade(t *testing.T) {
 	}
 	if left[0] != left[1] {
 		t.Errorf("%.200s was left and %.200s is there", left[0], left[1])
+	}
+}
+
+// TestGatheredFramesOfARollbackAreForgotten has a transaction that does not fit into the cache rolled back, in each way that there
+// is, and then another connection commit. What is committed stays: for readers, and in the files that a crash leaves.
+func TestGatheredFramesOfARollbackAreForgotten(t *testing.T) {
+	const many = "WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 100) INSERT INTO v SELECT i, printf('%0900d', i) FROM n;"
+	for _, c := range []struct{ name, sql string }{
+		{"ROLLBACK", "BEGIN IMMEDIATE;" + many + "ROLLBACK"},
+		{"a statement that rolls back", "BEGIN IMMEDIATE;" + many + "INSERT OR ROLLBACK INTO v VALUES (1, '')"},
+		{"a statement without a transaction", "INSERT INTO v SELECT i % 100, printf('%0900d', i) FROM (WITH RECURSIVE n(i) AS " +
+			"(VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 101) SELECT i FROM n)"},
+		{"a savepoint", "SAVEPOINT s;" + many + "ROLLBACK TO s; RELEASE s"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "test.db")
+			if err := os.WriteFile(path, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			ours, others := withSmallCache(t, path), withSmallCache(t, path)
+			exec(t, ours, "CREATE TABLE v (k INTEGER PRIMARY KEY, v TEXT); CREATE TABLE w (k INTEGER PRIMARY KEY, v TEXT)")
+			if err := ours.GatherLog(1 << 20); err != nil {
+				t.Fatal(err)
+			}
+			// The log begins anew, so a rollback finds no page in it that it would have to read again.
+			if _, _, err := others.Checkpoint(); err != nil {
+				t.Fatal(err)
+			}
+			_ = ours.Exec(c.sql) // some of them fail
+			if ours.InTransaction() || ours.Gathered() != 0 {
+				t.Errorf("in a transaction: %v; %d bytes are gathered after it", ours.InTransaction(), ours.Gathered())
+			}
+			exec(t, others, "INSERT INTO w VALUES (1, 'x'); INSERT INTO w VALUES (2, 'y')")
+			exec(t, ours, "INSERT INTO v VALUES (1000, 'z')")
+			rows := func(path string) string {
+				q := prepare(t, withSmallCache(t, path), `SELECT (SELECT group_concat(k || v) FROM w) || (SELECT group_concat(k || v) FROM v)
+					|| integrity_check FROM pragma_integrity_check`)
+				if found, err := q.Row(); !found || err != nil {
+					t.Fatal(found, err)
+				}
+				defer q.Reset()
+				return q.String(0)
+			}
+			const want = "1x,2y1000zok"
+			if got := rows(path); got != want {
+				t.Errorf("a reader sees %.100q, want %q", got, want)
+			}
+			left := filepath.Join(t.TempDir(), "left.db")
+			for _, part := range []string{"", "-wal"} {
+				bytes, err := os.ReadFile(path + part)
+				if err == nil {
+					err = os.WriteFile(left+part, bytes, 0o600)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := rows(left); got != want {
+				t.Errorf("a crash leaves %.100q, want %q", got, want)
+			}
+		})
+	}
+}
+
+// TestGatherLogNeedsFullSync asks for it where a commit would be seen before it is in the file.
+func TestGatherLogNeedsFullSync(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "test.db")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := withSmallCache(t, path)
+	for setting, works := range map[string]bool{"OFF": false, "NORMAL": false, "FULL": true} {
+		exec(t, c, "PRAGMA synchronous = "+setting+"; CREATE TABLE IF NOT EXISTS v (k)")
+		err := c.GatherLog(1 << 20)
+		if (err == nil) != works || !works && !strings.Contains(err.Error(), "needs synchronous = FULL") {
+			t.Errorf("with synchronous = %s: %v", setting, err)
+		}
 	}
 }

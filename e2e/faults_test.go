@@ -1,0 +1,123 @@
+//go:build linux
+
+package e2e
+
+import (
+	"cmp"
+	"context"
+	"syscall"
+	"time"
+
+	"github.com/grapnelhq/grapnel/internal/sim/history"
+)
+
+// during notes a fault from before something is done until after.
+func (c *cluster) during(kind history.FaultKind, node string, do func()) {
+	fault := history.Fault{Kind: kind, Node: node, Start: c.ledger.now()}
+	do()
+	fault.End = c.ledger.now()
+	c.ledger.write(entry{Fault: &fault})
+	c.faults = append(c.faults, fault)
+	c.t.Logf("%s of %s from %v to %v", kind, cmp.Or(node, "all"), fault.Start.Round(time.Millisecond), fault.End.Round(time.Millisecond))
+}
+
+// Of the kinds of fault, the first are those that the normal run has.
+const (
+	fewFaults  = 6
+	manyFaults = 12
+)
+
+// fault does something to a node, or to all, and waits until it is over.
+func (c *cluster) fault(ctx context.Context, kind int) {
+	victim := c.dice.n(len(c.nodes))
+	node, proxy := c.nodes[victim], c.proxies[victim]
+	name := node.name()
+	pause(ctx, c.dice.between(200*time.Millisecond, 1500*time.Millisecond))
+	switch kind {
+	case 0: // it dies, and comes back
+		c.during(history.Crash, name, node.kill)
+		c.kills.Add(1)
+		pause(ctx, c.dice.between(0, leaseHere+time.Second)+1)
+		node.start()
+		node.ready(30 * time.Second)
+	case 1: // it stands still for longer than its lease, and goes on as if nothing had been
+		c.during(history.Standstill, name, func() {
+			c.signal(node, syscall.SIGSTOP)
+			pause(ctx, leaseHere+c.dice.between(time.Second, 2*time.Second))
+			c.signal(node, syscall.SIGCONT)
+			pause(context.Background(), time.Second)
+		})
+	case 2: // it is cut off from the database, but not from the receivers
+		c.during(history.Takeover, name, func() {
+			proxy.Cut(c.dice.percent(50))
+			pause(ctx, leaseHere+c.dice.between(0, 2*time.Second))
+			proxy.Cut(false)
+			pause(context.Background(), time.Second)
+		})
+	case 3: // the database dies, and is back at once
+		c.during(history.CommitUnknown, "", func() {
+			if err := c.db.Crash(context.Background()); err != nil {
+				c.t.Error(err)
+			}
+		})
+	case 4: // all connections end
+		c.during(history.CommitUnknown, "", func() {
+			if err := c.db.Exec(context.Background(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'grapnel'"); err != nil {
+				c.t.Error(err)
+			}
+		})
+	case 5: // the answer to a commit is lost
+		c.during(history.CommitUnknown, name, func() {
+			proxy.LoseNext("commit")
+			pause(ctx, 500*time.Millisecond)
+		})
+	case 6: // its connections stay open and carry nothing any more
+		c.during(history.CommitUnknown, name, func() {
+			proxy.Freeze()
+			pause(ctx, leaseHere+c.dice.between(0, 2*time.Second))
+		})
+	case 7: // the same at all nodes
+		c.during(history.CommitUnknown, "", func() {
+			for _, p := range c.proxies {
+				p.Freeze()
+			}
+			pause(ctx, leaseHere+c.dice.between(0, 2*time.Second))
+		})
+	case 8: // packets between it and the database vanish
+		c.during(history.CommitUnknown, name, func() {
+			proxy.Blackhole(true)
+			pause(ctx, c.dice.between(time.Second, 3*leaseHere))
+			proxy.Blackhole(false)
+			pause(context.Background(), time.Second)
+		})
+	case 9: // they are late
+		c.during(history.CommitUnknown, name, func() {
+			proxy.Stall(true)
+			pause(ctx, c.dice.between(time.Second, 3*leaseHere))
+			proxy.Stall(false)
+			pause(context.Background(), time.Second)
+		})
+	case 10: // answers of the database are lost, and then the connections are
+		c.during(history.CommitUnknown, name, func() {
+			proxy.Mute(true)
+			pause(ctx, c.dice.between(500*time.Millisecond, 2*leaseHere))
+			proxy.Mute(false)
+		})
+	case 11: // the database stands still
+		c.during(history.CommitUnknown, "", func() {
+			if _, err := c.db.Suspend(); err != nil {
+				c.t.Error(err)
+			}
+			pause(ctx, c.dice.between(time.Second, 2*leaseHere))
+			if err := c.db.Resume(); err != nil {
+				c.t.Error(err)
+			}
+		})
+	}
+}
+
+func (c *cluster) signal(node *child, s syscall.Signal) {
+	if err := syscall.Kill(node.current().pid, s); err != nil {
+		c.t.Errorf("cannot signal a node: %v", err)
+	}
+}

@@ -1,0 +1,65 @@
+package api
+
+import "time"
+
+// Bounds are the sizes and time limits inside this room; see package bounds. What the contract tells callers (the length of
+// pages and batches, the largest bodies, what a count goes up to) has a tiny form that is its default: there is no server
+// with another. Lengths of single fields are part of the API's document and are constants beside what they bound.
+type Bounds struct {
+	// Connections. A caller that is slow to send or to read holds one connection and nothing else, and not for ever. Handlers
+	// that are slow on purpose (a long poll, a stream) lengthen their own deadline with http.ResponseController.
+	ReadHeader  time.Duration `bound:"5s"`
+	Read        time.Duration `bound:"30s"` // of a whole request; a batch of 16 MiB needs 5 Mbit/s
+	Write       time.Duration `bound:"60s"`
+	IdleTime    time.Duration `bound:"2m"` // of a connection between requests
+	HeaderBytes int           `bound:"64KiB" tiny:"64KiB"`
+
+	// Bodies. The body of a publish is its data and what is around it, of which metadata can be most: 32 values of 1 KiB that
+	// may be written with escapes. A replay can name a thousand keys and types.
+	ManagementBody int64 `bound:"256KiB" tiny:"256KiB"`
+	EnvelopeBody   int64 `bound:"256KiB" tiny:"256KiB"` // besides the data of one event
+	BatchBody      int64 `bound:"16MiB" tiny:"16MiB"`
+	ReplayBody     int64 `bound:"1MiB" tiny:"1MiB"`
+	SettleBody     int64 `bound:"1MiB" tiny:"1MiB"`
+
+	// What is still read of a body that is too large, so that a caller who writes all of it before reading anything gets the
+	// answer.
+	Discard     int64         `bound:"64MiB" tiny:"4KiB"`
+	DiscardTime time.Duration `bound:"5s"`
+
+	// Lists.
+	PageDefault int `bound:"50" tiny:"50"`           // entries of a page if the query does not say
+	PageMost    int `bound:"500" tiny:"500"`         // entries of a page, whatever the query says
+	BatchEvents int `bound:"1000" tiny:"1000"`       // events of one batch
+	LeaseMost   int `bound:"100" tiny:"100"`         // messages of one answer
+	SettleMost  int `bound:"1000" tiny:"1000"`       // leases settled together
+	HeldMost    int `bound:"1000000" tiny:"1000000"` // deliveries counted of one endpoint that holds them
+
+	// Pages of events are shorter where events are large.
+	PageData   int64 `bound:"4MiB" tiny:"1KiB"` // bytes of the events of one page
+	EventsRead int   `bound:"50"`               // events read by one query of the store
+	InboxScan  int   `bound:"2000"`             // events looked at for one page of the inbox, to find those of a source
+
+	ExportPage int           `bound:"500"` // deliveries that an export reads and holds at once
+	ExportSlow time.Duration `bound:"60s"` // for which one of its pages may take to be sent
+
+	// Consumers.
+	LongestWait time.Duration `bound:"60s"` // of a long poll
+	AnswerTime  time.Duration `bound:"30s"` // after the wait, for sending the answer
+	StreamBatch int           `bound:"16"`  // messages leased together, and all that a stream keeps in memory
+	// Heartbeat is how long a stream says nothing: many take a connection that is silent for longer for broken.
+	Heartbeat time.Duration `bound:"15s" tiny:"200ms"`
+	// StreamNothing is within what time finding nothing means that the server is about to stop. It is shorter than Heartbeat, or
+	// each silence would end the stream.
+	StreamNothing time.Duration `bound:"1s" tiny:"20ms"`
+	StreamSlow    time.Duration `bound:"10s"`             // for which a caller may take nothing in
+	Streams       int           `bound:"1000"`            // streams remembered after their end
+	StreamKept    time.Duration `bound:"15m"`             // for which each of them is
+	StreamSent    int           `bound:"10000" least:"2"` // leases remembered of one stream, of which half are forgotten at a time
+
+	// Idempotency keys.
+	AnswerKept   time.Duration `bound:"48h"` // for which an answer is given again
+	RememberTime time.Duration `bound:"5s"`  // for storing one afterwards, also for a caller who has left
+
+	Simulations int `bound:"2"` // simulations at once; each takes a processor from delivering
+}

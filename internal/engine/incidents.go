@@ -1,0 +1,194 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/core"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/policy"
+)
+
+// incidents writes to the log what a person on call must know of endpoints: dead letters, circuits, warnings,
+// and being disabled. Each is logged once, by the node that made it durable, when it is.
+//
+// An endpoint that fails thousands of deliveries gets some lines a minute and one that counts the others.
+type incidents struct {
+	e *Engine
+
+	mu    sync.Mutex
+	dead  map[string]int // dead letters in this minute, by endpoint
+	turns []turn
+	work  chan struct{} // holds a token when there are turns
+}
+
+// turn is a circuit that opened or closed. Its line says how many deliveries are held, which is read.
+type turn struct {
+	endpoint string
+	opened   bool
+	standing policy.Standing
+}
+
+func newIncidents(e *Engine) *incidents {
+	return &incidents{e: e, dead: map[string]int{}, work: make(chan struct{}, 1)}
+}
+
+// recorded takes in changes that are durable. It reads nothing and never waits.
+func (n *incidents) recorded(page []core.Change, results []store.Changed) {
+	for i := range results {
+		ch := &page[i]
+		if ch.Standing != nil {
+			n.stands(ch.Standing)
+		}
+		if !results[i].Applied {
+			continue
+		}
+		for _, news := range ch.News {
+			switch news.Type {
+			case grapnel.EventDeliveryFailed:
+				n.lost(ch, news)
+			case grapnel.EventEndpointFailing:
+				n.e.log.Info("endpoint is failing; it will be disabled at 100 percent", n.about(ch.Endpoint, "percent", news.Percent, "reason", news.Reason)...)
+			case grapnel.EventEndpointRecovered:
+				n.e.log.Info("endpoint recovered; it is not going to be disabled", n.about(ch.Endpoint)...)
+			}
+		}
+	}
+}
+
+// about are the attributes of a line about an endpoint.
+func (n *incidents) about(endpoint string, more ...any) []any {
+	attrs := []any{"endpoint", endpoint}
+	if ep := n.e.config.Load().at(endpoint); ep != nil {
+		attrs = append(attrs, "tenant", ep.Tenant)
+	}
+	return append(attrs, more...)
+}
+
+// lost logs a delivery that failed for good, unless its endpoint has had its lines for this minute.
+func (n *incidents) lost(ch *core.Change, news core.News) {
+	n.mu.Lock()
+	n.dead[ch.Endpoint]++
+	count := n.dead[ch.Endpoint]
+	n.mu.Unlock()
+	if count > n.e.bounds.Recorder.Lines {
+		return
+	}
+	what := "delivery failed; it is a dead letter"
+	if news.Blocked {
+		what = "delivery failed; its key is blocked until a person retries or skips it"
+	}
+	attrs := n.about(ch.Endpoint, "delivery", named(ch), "reason_code", string(ch.ReasonCode), "reason", news.Reason)
+	event := ch.Subject.ID
+	if event == "" {
+		if ev := n.e.events.get(ch.Subject.Event); ev != nil {
+			event = ev.ID
+		}
+	}
+	if event != "" {
+		attrs = append(attrs, "event", event)
+	}
+	n.e.log.Info(what, attrs...)
+}
+
+// count logs how many dead letters had no line of their own, and begins a new minute.
+func (n *incidents) count() {
+	n.mu.Lock()
+	dead := n.dead
+	n.dead = map[string]int{}
+	n.mu.Unlock()
+	for endpoint, all := range dead {
+		if more := all - n.e.bounds.Recorder.Lines; more > 0 {
+			n.e.log.Info("more deliveries failed", n.about(endpoint, "deliveries", more)...)
+		}
+	}
+}
+
+// stands counts and logs a standing that opens or closes the endpoint's circuit.
+func (n *incidents) stands(st *store.Standing) {
+	shift := n.e.metrics.stands(st)
+	if shift == policy.NoShift {
+		return
+	}
+	n.e.metrics.shifted(shift)
+	n.mu.Lock()
+	n.turns = append(n.turns, turn{st.Endpoint, shift == policy.Opened, st.Standing})
+	n.mu.Unlock()
+	select {
+	case n.work <- struct{}{}:
+	default:
+	}
+}
+
+// run logs circuits as they open and close, until the engine stops.
+func (n *incidents) run() {
+	for {
+		select {
+		case <-n.work:
+			n.logTurns(n.e.sending)
+		case <-n.e.over:
+			return
+		}
+	}
+}
+
+// heldCounted is how many deliveries a line counts at most.
+const heldCounted = 1000
+
+func (n *incidents) logTurns(ctx context.Context) {
+	n.mu.Lock()
+	turns := n.turns
+	n.turns = nil
+	n.mu.Unlock()
+	for i := range turns {
+		t := &turns[i]
+		attrs := n.about(t.endpoint)
+		within, cancel := context.WithTimeout(ctx, n.e.bounds.Recorder.Held)
+		if held, err := n.e.store.Waiting(within, t.endpoint, heldCounted); err == nil {
+			attrs = append(attrs, "held", atMost(held))
+		}
+		cancel()
+		if t.opened {
+			attrs = append(attrs, "cause", t.standing.Cause, "next_probe", t.standing.ProbeAt)
+			n.e.log.Info("circuit opened; deliveries are held until a probe succeeds", attrs...)
+		} else {
+			n.e.log.Info("circuit closed; held deliveries go out", attrs...)
+		}
+	}
+}
+
+// atMost is a count that ends at heldCounted.
+func atMost(n int) any {
+	if n >= heldCounted {
+		return fmt.Sprintf("%d or more", heldCounted)
+	}
+	return n
+}
+
+// close logs the circuits and dead letters that no line has told of.
+func (n *incidents) close() {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel() // nothing is read any more
+	n.logTurns(ctx)
+	n.count()
+}
+
+// status logs that an endpoint was disabled, or is no longer.
+func (n *incidents) status(before, is *grapnel.Endpoint, by *grapnel.AuditEntry) {
+	if before == nil || before.Status == is.Status {
+		return
+	}
+	attrs := []any{"endpoint", is.ID, "tenant", is.Tenant}
+	if by != nil {
+		attrs = append(attrs, slog.String("actor", by.Actor))
+	}
+	switch grapnel.EndpointDisabled {
+	case is.Status:
+		n.e.log.Info("endpoint disabled; nothing is sent to it", append(attrs, "reason", is.DisabledReason)...)
+	case before.Status:
+		n.e.log.Info("endpoint enabled; held deliveries go out", attrs...)
+	}
+}

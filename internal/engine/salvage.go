@@ -1,0 +1,103 @@
+package engine
+
+import (
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/core"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// refused says whether a store will refuse a write however often it is repeated. An error without a code
+// leaves open what was written, and the codes that are not here pass by themselves.
+func refused(err error) bool {
+	switch grapnel.CodeOf(err) {
+	case grapnel.CodeInvalid, grapnel.CodeMalformed, grapnel.CodeTooLarge, grapnel.CodeUnsupported, grapnel.CodeNotFound, grapnel.CodeConflict:
+		return true
+	}
+	return false
+}
+
+// The texts that stand in for those that a store has refused.
+const (
+	withoutTexts = "the outcome was recorded without its texts: the store refused them"
+	endedDamaged = "failed: the store refused the record of the last outcome, so the delivery was ended"
+)
+
+// salvage records what it can of a change that the store refuses: the outcome without its texts, else that the
+// delivery is over, else that and no operational event of it.
+func (e *Engine) salvage(conf *configuration, ch core.Change, cause error, to recorded) (int, error) {
+	forms := []core.Change{textless(ch)}
+	if ch.Delivery != 0 {
+		end := ended(ch)
+		untold := end
+		untold.News = nil
+		forms = append(forms, end, untold)
+	}
+	last := cause
+	for _, form := range forms {
+		page := []core.Change{form}
+		changes, results, err := e.write(conf, page)
+		if err == nil {
+			e.metrics.damaged.Inc()
+			e.log.Error("store refused an outcome; recorded what it takes", "endpoint", ch.Endpoint, "delivery", named(&ch),
+				"status", string(form.Status), "reason_code", string(form.ReasonCode), "err", cause)
+			to.done(page, changes, results)
+			return 1, nil
+		}
+		if !refused(err) {
+			return 0, err
+		}
+		last = err
+	}
+	to.stuck(ch, last)
+	return 1, nil
+}
+
+// textless is a change without the texts that come from outside.
+func textless(ch core.Change) core.Change {
+	ch.Reason = withoutTexts
+	if ch.Attempt != nil {
+		a := *ch.Attempt
+		a.Error, a.ResponseHeaders, a.ResponseBody = "", nil, nil
+		ch.Attempt = &a
+	}
+	if ch.Standing != nil {
+		st := *ch.Standing
+		st.Cause = ""
+		if st.Sentence != "" {
+			st.Sentence = withoutTexts
+		}
+		ch.Standing = &st
+	}
+	if ch.Audit != nil {
+		entry := *ch.Audit
+		entry.Reason = withoutTexts
+		ch.Audit = &entry
+	}
+	news := make([]core.News, len(ch.News))
+	for i, n := range ch.News {
+		n.Reason = withoutTexts
+		news[i] = n
+	}
+	ch.News = news
+	return ch
+}
+
+// ended is a change that ends the delivery of another as damaged.
+func ended(ch core.Change) core.Change {
+	is := ch
+	is.Change = store.Change{Delivery: ch.Delivery, Expect: store.AnyAttempts, At: ch.At, Lease: ch.Lease, NextDelay: ch.NextDelay,
+		Status: grapnel.Failed, ReasonCode: grapnel.ReasonDamaged, Reason: endedDamaged}
+	is.News = []core.News{{Type: grapnel.EventDeliveryFailed, Reason: endedDamaged}}
+	return is
+}
+
+// named is the id of a change's delivery, or its row id if nobody here knows when it was created.
+func named(ch *core.Change) any {
+	switch {
+	case !ch.Subject.CreatedAt.IsZero():
+		return grapnel.DeliveryID(ch.Subject.CreatedAt, ch.Delivery)
+	case ch.Audit != nil && ch.Audit.Delivery != "":
+		return ch.Audit.Delivery
+	}
+	return ch.Delivery
+}

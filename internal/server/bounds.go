@@ -1,0 +1,40 @@
+package server
+
+import (
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/api"
+	"github.com/grapnelhq/grapnel/internal/bounds"
+	"github.com/grapnelhq/grapnel/internal/core"
+	"github.com/grapnelhq/grapnel/internal/egress"
+	"github.com/grapnelhq/grapnel/internal/engine"
+	"github.com/grapnelhq/grapnel/internal/ingress"
+	"github.com/grapnelhq/grapnel/internal/peer"
+	"github.com/grapnelhq/grapnel/internal/queue"
+	"github.com/grapnelhq/grapnel/internal/relay"
+	"github.com/grapnelhq/grapnel/internal/replay"
+	"github.com/grapnelhq/grapnel/internal/store/postgres"
+	"github.com/grapnelhq/grapnel/internal/store/sqlite"
+)
+
+// Bounds are the sizes and time limits inside every room; zero: their defaults.
+type Bounds struct {
+	SQLite   sqlite.Bounds
+	Postgres postgres.Bounds
+	Core     core.Bounds
+	Engine   engine.Bounds
+	Queue    queue.Bounds
+	Replay   replay.Bounds
+	Relay    relay.Bounds
+	Peer     peer.Bounds
+	Ingress  ingress.Bounds
+	Egress   egress.Bounds
+	API      api.Bounds
+}
+
+// ParseBounds reads the value of --bounds.
+func ParseBounds(text string) (b Bounds, err error) {
+	if err := bounds.Parse(text, &b); err != nil {
+		return Bounds{}, grapnel.Errorf(grapnel.CodeInvalid, "--bounds: %v", err)
+	}
+	return b, nil
+}

@@ -1,0 +1,220 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/api"
+	"github.com/grapnelhq/grapnel/internal/ingress"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/postgres"
+)
+
+// lives lets a cell end and begin anew while the server goes on.
+//
+// Everything that runs on a store remembers things by the numbers that its database gave. When the
+// database went back (store.ErrWentBack), those numbers mean something else, so all of the cell is
+// thrown away, without recording anything, and opened as at the start. Meanwhile its requests are
+// answered 503. The other cells stay; what knows all cells, such as the router, is made anew around
+// them.
+type lives struct {
+	first   *Server
+	now     atomic.Pointer[Server] // with the cells of now
+	handler atomic.Pointer[http.Handler]
+
+	mu       sync.Mutex
+	replaced context.CancelFunc // ends alive
+	alive    context.Context    // as long as now is
+}
+
+// newLives makes what answers requests.
+func newLives(s *Server) *lives {
+	l := &lives{first: s}
+	l.put(s)
+	return l
+}
+
+// ServeHTTP has the cells of now answer.
+func (l *lives) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	(*l.handler.Load()).ServeHTTP(w, r)
+}
+
+// put makes what knows all cells of a server, and has it answer from now on.
+func (l *lives) put(s *Server) {
+	numbers := s.registry()
+	for _, c := range s.cells {
+		c.measure(s.labelled(numbers, c))
+	}
+	handler := s.front(promhttp.HandlerFor(numbers, promhttp.HandlerOpts{}))
+	if l.replaced != nil {
+		defer l.replaced()
+	}
+	l.alive, l.replaced = context.WithCancel(context.Background())
+	l.now.Store(s)
+	l.handler.Store(&handler)
+}
+
+// replace puts a cell in the place of one that ended.
+func (l *lives) replace(i int, c *cell) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	was := l.now.Load()
+	s := newServer(was.options)
+	s.listener, s.node, s.sender, s.http, s.stopping, s.probes, s.key, s.lives = was.listener, was.node, was.sender, was.http, was.stopping, was.probes, was.key, l
+	s.cells = slices.Clone(was.cells)
+	s.cells[i] = c
+	l.put(s)
+}
+
+// move lets tenants move between the cells of now, until ctx ends.
+func (l *lives) move(ctx context.Context) {
+	for ctx.Err() == nil {
+		l.mu.Lock()
+		s, alive := l.now.Load(), l.alive
+		l.mu.Unlock()
+		moving, end := context.WithCancel(ctx)
+		stop := context.AfterFunc(alive, end)
+		s.room.Run(moving)
+		<-moving.Done() // a server without moves returns at once
+		stop()
+		end()
+	}
+}
+
+// keep runs a cell until ctx ends, and opens it anew when its database went back. Any other error
+// of the store goes to failed.
+func (l *lives) keep(ctx context.Context, i int, failed chan<- error) {
+	for c := l.first.cells[i]; c != nil; {
+		running, stop := context.WithCancel(ctx)
+		var work sync.WaitGroup
+		work.Go(func() { c.run(running) })
+		var fatal error
+		select {
+		case fatal = <-c.store.Fatal():
+		case <-ctx.Done():
+		}
+		if !errors.Is(fatal, store.ErrWentBack) {
+			if fatal != nil {
+				failed <- l.first.of(c, fatal)
+			}
+			work.Wait()
+			stop()
+			return
+		}
+		l.first.log.Error("database went back or is another one; everything known of it is forgotten and read anew", "cell", c.name, "err", fatal)
+		c.closed.Store(true)
+		c.end()
+		c.engine.Forsake()
+		stop()
+		work.Wait()
+		_ = c.store.Close() // it has nothing left to write
+		if c = l.open(ctx, i, c); c != nil {
+			l.replace(i, c)
+			l.first.log.Info("cell opened anew", "cell", c.name)
+		}
+	}
+}
+
+// open opens a cell in the place of one that ended, as soon as that can be done; nil: ctx has ended
+// before.
+func (l *lives) open(ctx context.Context, i int, was *cell) *cell {
+	for failures := 0; ctx.Err() == nil; failures++ {
+		c, err := l.try(ctx, i, was)
+		if err == nil {
+			return c
+		}
+		after := min(100*time.Millisecond<<min(failures, 10), longestPause)
+		l.first.log.Warn("cell could not be opened anew; retrying", "cell", was.name, "err", err, "after", after.String())
+		pause(ctx, after)
+	}
+	return nil
+}
+
+// pause waits; false: ctx ended before.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// longestPause is the longest between two tries to open a cell anew.
+const longestPause = 5 * time.Second
+
+// try opens a cell once, as the start does.
+func (l *lives) try(ctx context.Context, i int, was *cell) (_ *cell, err error) {
+	var opened cleanup
+	defer func() {
+		if err != nil {
+			opened.run()
+		}
+	}()
+	s, c := l.first, newCell(was.name, was.place, was.seen)
+	if err := c.open(ctx, s, &opened); err != nil {
+		return nil, err
+	}
+	if i == 0 {
+		if _, err := c.ensureAdminKey(ctx, s.options.AdminKey); err != nil {
+			return nil, err
+		}
+	}
+	return c, c.release(ctx, s.node)
+}
+
+// release gives up the shards that this node's earlier life owned, so that nobody waits for the end
+// of its leases. Nothing of that life goes on.
+func (c *cell) release(ctx context.Context, node string) error {
+	ownership, ok := c.store.(store.Ownership)
+	if !ok {
+		return nil
+	}
+	shards, err := ownership.ShardList(ctx)
+	if err != nil {
+		return err
+	}
+	var owned []store.Owned
+	for _, s := range shards {
+		if s.Owner == node {
+			owned = append(owned, store.Owned{Shard: s.Number, Epoch: s.Epoch})
+		}
+	}
+	return ownership.Release(ctx, node, owned)
+}
+
+// closedFor is after how long callers may come again.
+const closedFor = time.Second
+
+// guarded refuses requests once the cell's database went back, and ends those that are being
+// answered.
+func (c *cell) guarded(face http.Handler) http.Handler {
+	if _, mayGoBack := c.store.(*postgres.Store); !mayGoBack {
+		return face
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c.closed.Load() && r.URL.Path != "/livez" {
+			api.Refuse(w, r, ingress.Refusal{
+				Status: http.StatusServiceUnavailable, Code: grapnel.CodeUnavailable, RetryAfter: closedFor,
+				Detail: "The database was replaced by another one; this server is reading it anew.",
+			})
+			return
+		}
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		if r.URL.Path != "/livez" {
+			defer context.AfterFunc(c.alive, cancel)()
+		}
+		face.ServeHTTP(w, r.WithContext(ctx))
+	})
+}

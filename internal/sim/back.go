@@ -1,0 +1,101 @@
+package sim
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/core"
+	"github.com/grapnelhq/grapnel/internal/sim/history"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// A store that goes back to an earlier state under a running node, as a database does that fails over to
+// a standby which was behind. Its numbers are then given a second time.
+
+// goBack takes a copy of the store, and in a while makes the store what it was then. If the configuration
+// has changed meanwhile, or an endpoint is deleted, nothing happens: configuration does not go back here.
+// Nothing goes back in the last third, whose events have to keep every promise.
+func (w *world) goBack() {
+	if w.agenda.now > chaosTime*2/3 {
+		return
+	}
+	version, then, since := w.version(), w.model.Snapshot(), w.agenda.now
+	w.agenda.in(w.between(100*time.Millisecond, 15*time.Second), func() {
+		deleted := slices.ContainsFunc(w.endpoints, func(r *receiver) bool { return !r.config.DeletedAt.IsZero() })
+		if w.healing || w.version() != version || deleted {
+			return
+		}
+		w.model.Restore(then)
+		w.back++
+		w.trace("the store goes back by %v", w.agenda.now-since)
+		w.history.Faults = append(w.history.Faults, history.Fault{Kind: history.Rewind, Start: since, End: w.agenda.now})
+		for seq := range w.over {
+			if d, err := w.model.Delivery(context.Background(), store.Everyone(), seq); err != nil || !d.Status.Final() {
+				delete(w.over, seq)
+			}
+		}
+		for id := range w.committed {
+			if _, _, err := w.model.Event(context.Background(), store.Everyone(), "", id); err != nil {
+				delete(w.committed, id)
+			}
+		}
+	})
+}
+
+func (w *world) version() int64 {
+	version, _, err := w.model.Version(context.Background())
+	if err != nil {
+		panic(err)
+	}
+	return version
+}
+
+// remember keeps an event for its attempts, as the engine's cache does.
+func (n *node) remember(number int64, ev *grapnel.Event) {
+	if n.events[number] == nil || n.w.options.Mutant != SendsByNumber {
+		n.events[number] = ev
+	}
+}
+
+// event is what to send, as package engine finds it: from memory or the store, if it is surely the
+// delivery's. Without an event the core is told why.
+func (n *node) event(a core.Attempt) (*grapnel.Event, core.Finished) {
+	ctx, h, model := context.Background(), &a.Head, n.w.model
+	result := core.Finished{Endpoint: a.Config.ID, Delivery: h.Delivery}
+	ev := n.events[h.Event]
+	if ev != nil && (n.w.options.Mutant == SendsByNumber || ev.Tenant == a.Config.Tenant && h.Carries(ev)) {
+		return ev, result
+	}
+	evs, err := model.Events(ctx, []int64{h.Event})
+	if err != nil {
+		panic(err)
+	}
+	if ev = evs[0]; ev == nil {
+		result.Damaged = true
+		return nil, result
+	}
+	if ev.Tenant == a.Config.Tenant && h.Carries(ev) {
+		return ev, result
+	}
+	is, _, err := model.Head(ctx, h.Delivery)
+	if err != nil {
+		panic(err)
+	}
+	if ev.Tenant == a.Config.Tenant && is != nil && h.Same(is) {
+		return ev, result
+	}
+	n.w.trace("%s is another one now", grapnel.DeliveryID(h.CreatedAt, h.Delivery))
+	result.Foreign = true
+	return nil, result
+}
+
+// stands says whether the store has a delivery as its sender remembers it.
+func (w *world) stands(h *store.Head) bool {
+	is, first, err := w.model.Head(context.Background(), h.Delivery)
+	if err != nil {
+		panic(err)
+	}
+	return is != nil && first && h.Same(is) && h.Attempts == is.Attempts
+}

@@ -1,0 +1,95 @@
+package memory
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// A database can lose its last transactions under nodes that run: a failover to a standby that was
+// behind, a restored backup. Tests play that with Snapshot and Restore.
+
+// Snapshot returns a copy of the store as it is now.
+func (s *Store) Snapshot() *Store {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := New()
+	c.config, c.standings = s.config, maps.Clone(s.standings)
+	c.audit, c.noted, c.answers = slices.Clone(s.audit), maps.Clone(s.noted), maps.Clone(s.answers)
+	c.known, c.asides = maps.Clone(s.known), slices.Clone(s.asides)
+	c.accepted, c.made, c.purged = s.accepted, s.made, s.purged
+	for p, t := range s.totals {
+		total := *t
+		c.totals[p] = &total
+	}
+	events := make(map[*event]*event, len(s.events))
+	for _, e := range s.events {
+		is := &event{Event: copyEvent(&e.Event), made: e.made}
+		is.Intake = copyIntake(e.Intake)
+		events[e], c.byID[e.ID] = is, is
+		c.events = append(c.events, is)
+	}
+	items := make(map[*item]*item)
+	for _, r := range s.replays {
+		is := &replay{Replay: deepCopy(r.Replay)}
+		for _, i := range r.items {
+			one := &item{ReplayItem: i.ReplayItem}
+			if i.of != nil {
+				one.of = is
+			}
+			items[i], is.items = one, append(is.items, one)
+		}
+		c.replays = append(c.replays, is)
+	}
+	for endpoint, q := range s.queues {
+		is := c.queue(endpoint)
+		maps.Copy(is.held, q.held)
+		for key, l := range q.lanes {
+			is.lane(key).last = l.last
+		}
+	}
+	for _, d := range s.deliveries {
+		c.adopt(d, events[d.event], items[d.item])
+	}
+	return c
+}
+
+// adopt adds a copy of another store's delivery.
+func (s *Store) adopt(d *delivery, e *event, i *item) {
+	is := *d
+	is.event, is.item, is.lease, is.lane = e, i, nil, nil
+	is.Attempts = slices.Clone(d.Attempts)
+	s.deliveries, e.deliveries = append(s.deliveries, &is), append(e.deliveries, &is)
+	q := s.queue(d.EndpointID)
+	if d.lane != nil {
+		is.lane = q.lane(d.Key)
+	}
+	if d.lease != nil {
+		held := *d.lease
+		is.lease = &held
+		s.leases[held.token] = &is
+		q.leased.add(&is)
+	}
+	if d.Status != grapnel.Pending {
+		return
+	}
+	q.pending.add(&is)
+	if is.lane != nil {
+		is.lane.pending.add(&is)
+	}
+	if d.Waiting.Head && !d.Waiting.Blocked {
+		q.due.add(&is)
+	}
+}
+
+// Restore makes the store what it was at a snapshot, which must not be used again. What nodes believe of
+// the configuration and of standings is not what this is for, so those stay as they are now.
+func (s *Store) Restore(then *Store) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.events, s.byID, s.deliveries, s.queues = then.events, then.byID, then.deliveries, then.queues
+	s.audit, s.noted, s.answers, s.known, s.asides = then.audit, then.noted, then.answers, then.known, then.asides
+	s.totals, s.replays, s.leases = then.totals, then.replays, then.leases
+	s.accepted, s.made, s.purged = then.accepted, then.made, then.purged
+}

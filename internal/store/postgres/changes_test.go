@@ -1,0 +1,125 @@
+package postgres
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/storetest"
+)
+
+// TestChanges plays random changes where the store keeps the last 1, 3, 8 and 1,024 versions' changes.
+func TestChanges(t *testing.T) {
+	for _, kept := range []int{1, 3, 8, 1024} {
+		t.Run(fmt.Sprint(kept), func(t *testing.T) {
+			url := database(t)
+			s := open(t, url, Options{Bounds: Bounds{Changes: kept}})
+			storetest.RunChanges(t, s, kept, 5)
+			on(t, url, func(conn *pgx.Conn) error {
+				var rows int
+				err := conn.QueryRow(t.Context(), "SELECT count(*) FROM configuration_change").Scan(&rows)
+				if rows > kept {
+					t.Errorf("%d changes are kept, not %d", rows, kept)
+				}
+				return err
+			})
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestChangesOfOtherPrograms: a version that was made without noting its change (by a program of before, or by a move) must not be passed over.
+func TestChangesOfOtherPrograms(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	s := open(t, url, Options{})
+	since := version(t, s)
+	put := func(id string) {
+		t.Helper()
+		if _, err := s.PutKey(t.Context(), store.Everyone(), grapnel.Key{ID: id, Tenant: "acme"}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	changes := func(since int64, keys string, complete bool) {
+		t.Helper()
+		is, all, err := s.Changes(t.Context(), since)
+		var ids []string
+		for _, k := range is.Keys.Written {
+			ids = append(ids, k.ID)
+		}
+		if got := strings.Join(ids, " "); err != nil || all != complete || got != keys || is.Version != version(t, s) {
+			t.Errorf("since %d: keys %q of version %d, complete %v, %v; want %q, %v", since, got, is.Version, all, err, keys, complete)
+		}
+	}
+	changes(since, "", true)
+	put("key_1")
+	changes(since, "key_1", true)
+	on(t, url, func(conn *pgx.Conn) error {
+		_, err := conn.Exec(t.Context(), "UPDATE configuration SET version = version + 1")
+		return err
+	})
+	changes(since, "", false)
+	put("key_2")
+	changes(since, "", false)
+	changes(since+2, "key_2", true)
+	changes(since+99, "", false) // a database that has gone back
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestChangesReadLittle: what another node reads after a change does not grow with the configuration.
+func TestChangesReadLittle(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	s := open(t, url, Options{})
+	add := func(from, to int) {
+		for i := from; i < to; i++ {
+			if _, err := s.PutKey(t.Context(), store.Everyone(), grapnel.Key{ID: fmt.Sprintf("key_%04d", i), Tenant: "acme"}, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	// read is how many rows of tables the server reads for one question.
+	read := func() (rows int64) {
+		since := version(t, s) - 1
+		on(t, url, func(conn *pgx.Conn) error {
+			count := func() (n int64, err error) {
+				err = conn.QueryRow(t.Context(), `SELECT coalesce(sum(seq_tup_read + idx_tup_fetch), 0) FROM pg_stat_xact_user_tables
+					WHERE relname IN ('api_key', 'endpoint', 'policy', 'source', 'configuration_change')`).Scan(&n)
+				return n, err
+			}
+			for _, sql := range []string{"begin", "SELECT " + planned} {
+				if _, err := conn.Exec(t.Context(), sql); err != nil {
+					return err
+				}
+			}
+			before, err := count()
+			if err != nil {
+				return err
+			}
+			if _, err := conn.Exec(t.Context(), changesQuery, since); err != nil {
+				return err
+			}
+			after, err := count()
+			rows = after - before
+			return err
+		})
+		return rows
+	}
+	add(0, 50)
+	few := read()
+	add(50, 500)
+	if many := read(); few > 10 || many > few {
+		t.Errorf("%d rows are read for one change among 50, %d among 500", few, many)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,188 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/codec"
+)
+
+// newestSQL is the highest number of any delivery. The sequence may have given higher ones in vain.
+const newestSQL = "(SELECT greatest((SELECT max(seq) FROM pending), (SELECT max(seq) FROM finished), newest) FROM ledger)"
+
+const ageQuery = "SELECT version, " + newestSQL + " FROM configuration"
+
+// Version is that of Config.
+func (s *Store) Version(ctx context.Context) (version, newest int64, err error) {
+	were := s.highest.now()
+	if err = s.owning.QueryRow(ctx, ageQuery).Scan(&version, &newest); err == nil {
+		err = s.checkVersion(version, were)
+	}
+	return version, newest, readError(ctx, err)
+}
+
+// changesQuery is one statement, and so of one moment. A version that no row of configuration_change tells of was written by a program that does
+// not know the table, by a move of a tenant, or is too long ago.
+const changesQuery = `SELECT c.version, ` + newestSQL + `, l.version, l.kind, l.id, o.revision, o.body FROM configuration c
+	LEFT JOIN configuration_change l ON l.version > $1
+	LEFT JOIN LATERAL (
+		SELECT revision, body FROM endpoint WHERE l.kind = 'endpoint' AND id = l.id
+		UNION ALL SELECT revision, body FROM source WHERE l.kind = 'source' AND id = l.id
+		UNION ALL SELECT revision, body FROM policy WHERE l.kind = 'policy' AND id = l.id
+		UNION ALL SELECT 0, body FROM api_key WHERE l.kind = 'key' AND id = l.id) o ON true
+	ORDER BY l.kind, l.id, l.version`
+
+// logChange and pruneChanges are written with a change: the list has the latest versions, at most as many as are kept.
+const (
+	logChange    = "INSERT INTO configuration_change (version, kind, id) VALUES ($1, $2, $3)"
+	pruneChanges = "DELETE FROM configuration_change WHERE version <= $1"
+)
+
+// changes notes that the transaction changes a piece of configuration.
+func (t *tx) changes(kind, id string) {
+	t.then(logChange, t.version+1, kind, id)
+	t.then(pruneChanges, t.version+1-int64(t.store.bounds.Changes))
+}
+
+// The names of prepared statements. Planning changesQuery takes four times as long as running it.
+const (
+	changesName = "configuration_changes"
+	plannedName = "configuration_planned"
+)
+
+// Changes joins the list of changes with what has become of each. Without planned, whole tables are read, as nothing is known of a list that
+// is new. All of it is one round trip; a connection's first has one more, for the plan that it keeps.
+func (s *Store) Changes(ctx context.Context, since int64) (store.ConfigChanges, bool, error) {
+	ctx, done := s.pool.bound(ctx)
+	defer done()
+	d, told, err := s.changesSince(ctx, since)
+	if err != nil {
+		return store.ConfigChanges{}, false, readError(ctx, err)
+	}
+	if told != d.Version-since {
+		return store.ConfigChanges{Version: d.Version, Newest: d.Newest}, false, nil
+	}
+	return d, true, nil
+}
+
+// changesSince also returns of how many versions the list tells.
+func (s *Store) changesSince(ctx context.Context, since int64) (d store.ConfigChanges, told int64, err error) {
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return d, 0, err
+	}
+	defer s.giveBack(conn)
+	set, query := "SELECT "+planned, changesQuery
+	if !s.pool.identify { // a pooler's connection is another one for each transaction
+		if _, err := conn.Conn().Prepare(ctx, plannedName, set); err != nil {
+			return d, 0, err
+		}
+		if _, err := conn.Conn().Prepare(ctx, changesName, query); err != nil {
+			return d, 0, err
+		}
+		set, query = plannedName, changesName
+	}
+	were := s.highest.now()
+	versions := map[int64]bool{}
+	b := new(pgx.Batch)
+	b.Queue("begin read only")
+	s.pool.queuePrelude(b)
+	b.Queue(set)
+	b.Queue(query, since).Query(func(rows pgx.Rows) error { return readChanges(rows, &d, versions) })
+	b.Queue("commit")
+	if err = conn.SendBatch(ctx, b).Close(); err == nil {
+		err = s.checkVersion(d.Version, were)
+	}
+	return d, int64(len(versions)), err
+}
+
+// readChanges also takes note of the versions that are told of.
+func readChanges(rows pgx.Rows, d *store.ConfigChanges, told map[int64]bool) error {
+	var version, revision *int64
+	var kind, id *string
+	var body []byte
+	var last [2]string
+	_, err := pgx.ForEachRow(rows, []any{&d.Version, &d.Newest, &version, &kind, &id, &revision, &body}, func() error {
+		if version == nil {
+			return nil
+		}
+		told[*version] = true
+		if last == [2]string{*kind, *id} {
+			return nil // changed twice
+		}
+		last = [2]string{*kind, *id}
+		switch *kind {
+		case "endpoint":
+			return edit(&d.Endpoints, *id, revision, body, codec.DecodeEndpoint)
+		case "source":
+			return edit(&d.Sources, *id, revision, body, codec.DecodeSource)
+		case "policy":
+			return edit(&d.Policies, *id, revision, body, codec.DecodePolicy)
+		case "key":
+			return edit(&d.Keys, *id, revision, body, codec.DecodeKey)
+		}
+		return fmt.Errorf("postgres: configuration_change tells of a %q", *kind)
+	})
+	return err
+}
+
+// edit adds what has become of one piece of configuration; without revision there is none any more.
+func edit[T any](to *store.Edits[T], id string, revision *int64, body []byte, decode func(int64, []byte) (T, error)) error {
+	if revision == nil {
+		to.Removed = append(to.Removed, id)
+		return nil
+	}
+	is, err := decode(*revision, body)
+	to.Written = append(to.Written, is)
+	return err
+}
+
+// Config returns everything, sorted by id, as it was at one moment.
+func (s *Store) Config(ctx context.Context) (c store.Config, err error) {
+	err = s.snapshot(ctx, s.pool, func(ctx context.Context, tx pgx.Tx) error {
+		if err := tx.QueryRow(ctx, ageQuery).Scan(&c.Version, &c.Newest); err != nil {
+			return err
+		}
+		if c.Endpoints, err = bodies(ctx, tx, "SELECT revision, body FROM endpoint ORDER BY id", codec.DecodeEndpoint); err != nil {
+			return err
+		}
+		if c.Sources, err = bodies(ctx, tx, "SELECT revision, body FROM source ORDER BY id", codec.DecodeSource); err != nil {
+			return err
+		}
+		if c.Policies, err = bodies(ctx, tx, "SELECT revision, body FROM policy ORDER BY id", codec.DecodePolicy); err != nil {
+			return err
+		}
+		if c.Keys, err = bodies(ctx, tx, "SELECT 0::bigint, body FROM api_key ORDER BY id", codec.DecodeKey); err != nil {
+			return err
+		}
+		c.Tenancies, err = readTenancies(ctx, tx)
+		return err
+	})
+	return c, err
+}
+
+func bodies[T any](ctx context.Context, tx pgx.Tx, query string, decode func(revision int64, body []byte) (T, error)) (all []T, err error) {
+	rows, err := tx.Query(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	var revision int64
+	var body []byte
+	_, err = pgx.ForEachRow(rows, []any{&revision, &body}, func() error {
+		one, err := decode(revision, body)
+		all = append(all, one)
+		return err
+	})
+	return all, err
+}
+
+// snapshot is read within one transaction: everything that do reads is of one moment.
+func (s *Store) snapshot(ctx context.Context, p *pool, do func(context.Context, pgx.Tx) error) error {
+	ctx, done := p.bound(ctx)
+	defer done()
+	err := pgx.BeginTxFunc(ctx, p, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error { return do(ctx, tx) })
+	return readError(ctx, err)
+}

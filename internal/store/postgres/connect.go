@@ -1,0 +1,144 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// connect makes the pools. Nothing is connected yet.
+func (s *Store) connect(ctx context.Context, url string) error {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return err
+	}
+	c := &s.bounds.Conns
+	direct := config.ConnConfig
+	pooled := direct.DefaultQueryExecMode == pgx.QueryExecModeExec || direct.DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol
+	limitConnecting(direct, c.Patience)
+	direct.DialFunc = dialer(c.Patience).DialContext
+	config.ShouldPing = s.ping
+	// Reads are described and not prepared, so that each is planned for its own arguments.
+	add := func(conns int, within, limit time.Duration, cached pgx.QueryExecMode) (*pool, error) {
+		config := config.Copy()
+		config.MaxConns, config.MinConns, config.MinIdleConns = int32(conns), 0, 0
+		if config.ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement {
+			config.ConnConfig.DefaultQueryExecMode = cached
+		}
+		p := &pool{store: s, within: within, identify: pooled}
+		settings := ""
+		if pooled { // what is set on a pooler's connection is set for others
+			p.limit = milliseconds(limit)
+		} else {
+			settings = s.settings(limit)
+		}
+		config.ConnConfig.ValidateConnect = s.validate(config.ConnConfig.ValidateConnect, settings)
+		if p.Pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
+			return nil, err
+		}
+		s.pools = append(s.pools, p)
+		return p, nil
+	}
+	// A statement that is slow is ended by the database a little before the deadline, and its
+	// connection is as good as before. One that reaches the deadline has no database at its other
+	// end.
+	within := c.Patience * 9 / 10
+	if s.owning, err = add(c.Ownership, c.Patience, within, pgx.QueryExecModeCacheDescribe); err != nil {
+		return err
+	}
+	if s.pool, err = add(c.Engine, c.Patience, within, pgx.QueryExecModeCacheDescribe); err != nil {
+		return err
+	}
+	if s.reading, err = add(c.Reads, c.Reading*10/9, c.Reading, pgx.QueryExecModeCacheDescribe); err != nil {
+		return err
+	}
+	if s.writing, err = add(c.Writes, c.Patience, within, pgx.QueryExecModeCacheStatement); err != nil {
+		return err
+	}
+	s.chores = &pool{Pool: s.reading.Pool, store: s, limit: "0", identify: pooled}
+	return nil
+}
+
+func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+
+// settings are for the whole life of a connection. The database ends statements that take longer than the limit, transactions
+// whose node is silent, and connections whose machine is: a transaction that received half of its statements waits for the rest
+// without any other limit, and keeps its locks.
+func (s *Store) settings(limit time.Duration) string {
+	c := &s.bounds.Conns
+	every := strconv.Itoa(int(keepAlive(c.Patience).Interval.Seconds()))
+	return "SET statement_timeout = " + milliseconds(limit) + "; SET idle_in_transaction_session_timeout = " + milliseconds(c.Idle) +
+		"; SET tcp_keepalives_idle = " + every + "; SET tcp_keepalives_interval = " + every + "; SET tcp_keepalives_count = " + strconv.Itoa(probes) +
+		"; SET tcp_user_timeout = " + milliseconds(c.Patience) + "; "
+}
+
+// limitConnecting bounds the time for a connection: all hosts of the URL have their turn within the
+// patience.
+func limitConnecting(config *pgx.ConnConfig, patience time.Duration) {
+	most := patience / time.Duration(1+len(config.Fallbacks))
+	if len(config.Fallbacks) > 0 {
+		most = most * 9 / 10
+	}
+	if config.ConnectTimeout == 0 || config.ConnectTimeout > most {
+		config.ConnectTimeout = most
+	}
+}
+
+// dialer makes connections that break when the machine at the other end is silent for as long as
+// the patience, whether it owes an answer or an acknowledgement. The kernel's own limits are a
+// quarter of an hour.
+func dialer(patience time.Duration) *net.Dialer {
+	return &net.Dialer{KeepAliveConfig: keepAlive(patience), Control: unacknowledged(patience)}
+}
+
+// probes without an answer end a connection.
+const probes = 3
+
+func keepAlive(patience time.Duration) net.KeepAliveConfig {
+	every := max(patience/(probes+1), time.Second)
+	return net.KeepAliveConfig{Enable: true, Idle: every, Interval: every, Count: probes}
+}
+
+// validate makes what looks at each new connection: which database it leads to. It refuses a
+// standby, so that with several hosts in the URL the next one is tried.
+func (s *Store) validate(also pgconn.ValidateConnectFunc, settings string) pgconn.ValidateConnectFunc {
+	return func(ctx context.Context, conn *pgconn.PgConn) error {
+		if err := s.refusal(); err != nil {
+			return err
+		}
+		if also != nil {
+			if err := also(ctx, conn); err != nil {
+				return err
+			}
+		}
+		before := s.mark()
+		is, err := askIdentity(ctx, conn, settings+"SELECT "+s.identity())
+		if unidentified(err) && !s.blind.Swap(true) {
+			s.log.Warn("the database does not say which one it is; a failover is noticed by its numbers alone", "err", err)
+		}
+		if unidentified(err) {
+			is, err = askIdentity(ctx, conn, settings+"SELECT "+s.identity())
+		}
+		if err != nil {
+			return err
+		}
+		return s.look(is, before)
+	}
+}
+
+func askIdentity(ctx context.Context, conn *pgconn.PgConn, sql string) (is identity, err error) {
+	results, err := conn.Exec(ctx, sql).ReadAll()
+	if err != nil {
+		return identity{}, err
+	}
+	if len(results) == 0 || len(results[len(results)-1].Rows) != 1 {
+		return identity{}, fmt.Errorf("postgres: %d answers to who it is", len(results))
+	}
+	return parseIdentity(results[len(results)-1].Rows[0])
+}

@@ -1,0 +1,325 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/postgres/pgtest"
+)
+
+// TestSlowReads has callers of the API wait for as many reads as there are connections for them.
+// Leases are renewed meanwhile, and the engine reads and writes: none of the slow reads has to end
+// for that.
+func TestSlowReads(t *testing.T) {
+	s := open(t, database(t), Options{CallersClock: true, Bounds: Bounds{Conns: Conns{Reading: time.Hour}}})
+	defer func() { _ = s.Close() }()
+	slow, stop := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() { _, _ = s.reading.Exec(slow, "SELECT pg_sleep(3600)") })
+	}
+	for s.reading.Stat().AcquiredConns() < int32(s.bounds.Conns.Reads) {
+		time.Sleep(time.Millisecond)
+	}
+	if err := bringIn(t.Context(), s, "e"); err != nil {
+		t.Error(err)
+	}
+	owned, err := s.Acquire(t.Context(), "node", []int{1, 2, 3}, time.Minute)
+	if err != nil {
+		t.Error(err)
+	}
+	if owned, err = s.Renew(t.Context(), "node", owned, time.Minute); err != nil || len(owned) != 3 {
+		t.Errorf("renewed %v, %v", owned, err)
+	}
+	heads, err := s.Heads(t.Context(), "ep_a", 1)
+	if err != nil || len(heads) != 1 {
+		t.Fatalf("%v, %v", heads, err)
+	}
+	if events, err := s.Events(t.Context(), []int64{heads[0].Event}); err != nil || events[0] == nil {
+		t.Errorf("%v, %v", events, err)
+	}
+	if busy := s.reading.Stat().AcquiredConns(); busy < int32(s.bounds.Conns.Reads) {
+		t.Errorf("only %d of %d connections were busy with slow reads", busy, s.bounds.Conns.Reads)
+	}
+	stop()
+	all.Wait()
+}
+
+// TestBusyIsNotSilent has a read wait for a connection until its deadline, because all are in use. That says nothing
+// of the network: the transaction that uses one goes on, and no connection is replaced.
+func TestBusyIsNotSilent(t *testing.T) {
+	s := open(t, database(t), Options{Bounds: Bounds{Conns: Conns{Engine: 1, Patience: 500 * time.Millisecond}}})
+	defer func() { _ = s.Close() }()
+	era := s.era()
+	tx, err := s.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Heads(t.Context(), "ep_a", 1); grapnel.CodeOf(err) != grapnel.CodeUnavailable {
+		t.Errorf("a read without a connection: %v", err)
+	}
+	if _, err := tx.Exec(t.Context(), "SELECT 1"); err != nil || era.Err() != nil {
+		t.Errorf("%v; connections were replaced: %v", err, era.Err())
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestReadingEnds has the database end a read of the API that takes too long, and nothing else: not
+// a chore, and not the connection. Through a pooler it is the same, and no other client has the
+// limit.
+func TestReadingEnds(t *testing.T) {
+	for name, url := range map[string]string{"direct": database(t), "pooler": pooler(t).URL(made(t))} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, url, Options{Bounds: Bounds{Conns: Conns{Reading: 200 * time.Millisecond, Patience: time.Minute}}})
+			defer func() { _ = s.Close() }()
+			s.reading.within = time.Minute // so that it can only be the database that ends it
+			_, err := s.reading.Exec(t.Context(), "SELECT pg_sleep(3600)")
+			if stateOf(err) != stateCanceled {
+				t.Errorf("a read without end: %v", err)
+			}
+			if _, err := s.chores.Exec(t.Context(), "SELECT pg_sleep(0.5)"); err != nil {
+				t.Errorf("a chore: %v", err)
+			}
+			tx, err := s.chores.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := tx.Exec(t.Context(), "SELECT pg_sleep(0.5)"); err != nil {
+				t.Errorf("a chore in a transaction: %v", err)
+			}
+			if err := tx.Rollback(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if _, err := s.pool.Exec(t.Context(), "SELECT pg_sleep(0.5)"); err != nil {
+				t.Errorf("a read of the engine: %v", err)
+			}
+		})
+	}
+}
+
+// silent is a store behind a network that can go silent, with a short patience.
+func silent(t *testing.T) (*Store, *pgtest.Proxy) {
+	t.Helper()
+	p, err := server.NewProxy()
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := made(t)
+	s := open(t, p.URL(name), Options{CallersClock: true, Bounds: Bounds{Conns: Conns{
+		Patience: time.Second, Reading: time.Second, Ping: 500 * time.Millisecond, Stall: 100 * time.Millisecond, Probe: 20 * time.Millisecond,
+	}}})
+	t.Cleanup(func() {
+		if err := errors.Join(s.Close(), p.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return s, p
+}
+
+// calls are some of each kind of use of connections.
+func calls(s *Store) map[string]func(context.Context) error {
+	return map[string]func(context.Context) error{
+		"Version": func(ctx context.Context) error { _, _, err := s.Version(ctx); return err },
+		"Fresh":   func(ctx context.Context) error { _, err := s.Fresh(ctx, []int{1}, 0, 1); return err },
+		"Renew": func(ctx context.Context) error {
+			_, err := s.Renew(ctx, "n", []store.Owned{{Shard: 1}}, time.Minute)
+			return err
+		},
+		"Heads":  func(ctx context.Context) error { _, err := s.Heads(ctx, "ep_a", 1); return err },
+		"Config": func(ctx context.Context) error { _, err := s.Config(ctx); return err },
+		"DeliveryList": func(ctx context.Context) error {
+			_, err := s.DeliveryList(ctx, store.Everyone(), store.DeliveryQuery{Limit: 1})
+			return err
+		},
+		"Append": func(ctx context.Context) error {
+			_, err := s.Append(ctx, store.Batch{Config: 1, Events: []store.Incoming{incomingTo("e", "k", "ep_a")}})
+			return err
+		},
+	}
+}
+
+// warm opens several connections of each kind.
+func warm(t *testing.T, s *Store) {
+	t.Helper()
+	var all sync.WaitGroup
+	for range 4 {
+		for name, call := range calls(s) {
+			all.Go(func() {
+				if err := call(t.Context()); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			})
+		}
+	}
+	all.Wait()
+}
+
+// TestSilence lets the network carry nothing any more, in several ways. Each call ends, though
+// nobody tells it that nothing will come, and once new connections work, so do all calls.
+func TestSilence(t *testing.T) {
+	for name, c := range map[string]struct{ begin, end func(*pgtest.Proxy) }{
+		"half-open": {(*pgtest.Proxy).Freeze, nil},
+		"blackhole": {func(p *pgtest.Proxy) { p.Blackhole(true) }, func(p *pgtest.Proxy) { p.Blackhole(false) }},
+		"stall":     {func(p *pgtest.Proxy) { p.Stall(true) }, func(p *pgtest.Proxy) { p.Stall(false) }},
+		"mute":      {func(p *pgtest.Proxy) { p.Mute(true) }, func(p *pgtest.Proxy) { p.Mute(false) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, p := silent(t)
+			warm(t, s)
+			c.begin(p)
+			ended := make(chan string, 64)
+			for range 2 {
+				var all sync.WaitGroup
+				for name, call := range calls(s) {
+					all.Go(func() {
+						if err := call(context.WithoutCancel(t.Context())); err != nil {
+							ended <- name
+						}
+					})
+				}
+				all.Wait() // would have no end if one of them had none
+			}
+			if len(ended) == 0 {
+				t.Error("no call met the silence")
+			}
+			if c.end != nil {
+				if s.Unable() == nil {
+					t.Error("nothing can be committed, and the store does not say so")
+				}
+				c.end(p)
+			}
+			for name, call := range calls(s) {
+				var err error
+				for range 5 { // connections that were being made in the silence have to end, too
+					if err = call(t.Context()); err == nil {
+						break
+					}
+				}
+				if err != nil {
+					t.Errorf("%s, when it was over: %v", name, err)
+				}
+			}
+			if err := s.Unable(); err != nil {
+				t.Errorf("it was over: %v", err)
+			}
+		})
+	}
+}
+
+// TestSilentOwner has a node fall silent in the middle of a change of its shards, with their rows locked. The database
+// ends that transaction, so that other nodes can take the shards; it would keep the locks for hours otherwise, and no
+// node could renew anything.
+func TestSilentOwner(t *testing.T) {
+	for name, url := range map[string]func(p *pgtest.Proxy, name string) string{
+		"direct":                      (*pgtest.Proxy).URL,
+		"each transaction for itself": func(p *pgtest.Proxy, name string) string { return p.URL(name) + "&default_query_exec_mode=exec" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, err := server.NewProxy()
+			if err != nil {
+				t.Fatal(err)
+			}
+			database := made(t)
+			conns := Conns{Idle: time.Second, Patience: time.Minute}
+			s, beside := open(t, url(p, database), Options{Bounds: Bounds{Conns: conns}}), open(t, server.URL(database), Options{Bounds: Bounds{Conns: conns}})
+			t.Cleanup(func() {
+				if err := errors.Join(s.Close(), beside.Close(), p.Close()); err != nil {
+					t.Error(err)
+				}
+			})
+			ctx, giveUp := context.WithCancel(t.Context())
+			silent := make(chan struct{})
+			var all sync.WaitGroup
+			defer all.Wait()
+			defer giveUp()
+			all.Go(func() {
+				_, _ = s.shards(ctx, freeShards, []any{[]int16{1}}, func(tx pgx.Tx, free []int16) (pgx.Rows, error) {
+					p.Freeze()
+					close(silent)
+					return tx.Query(ctx, takeShards, free, "silent", time.Hour.Microseconds())
+				})
+			})
+			<-silent
+			if owned := acquire(t, beside, "other", time.Hour, 1, 2); len(owned) != 2 {
+				t.Errorf("the other node has %v", owned)
+			}
+		})
+	}
+}
+
+// TestSilentChore has a chore wait for an answer that does not come. It has no deadline, but it
+// ends when another call finds out.
+func TestSilentChore(t *testing.T) {
+	s, p := silent(t)
+	done := make(chan error)
+	go func() {
+		_, err := s.chores.Exec(t.Context(), "SELECT pg_sleep(2)")
+		done <- err
+	}()
+	for s.chores.Stat().AcquiredConns() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	warm(t, s)
+	p.Freeze()
+	_, _ = s.Heads(t.Context(), "ep_a", 1)
+	if err := <-done; err == nil {
+		t.Error("the chore had an answer")
+	}
+}
+
+// TestUnable cuts a store off. It says that it is unable, and a probe finds out when that is over:
+// nobody calls it.
+func TestUnable(t *testing.T) {
+	s, p := silent(t)
+	if err := s.Unable(); err != nil {
+		t.Fatal(err)
+	}
+	p.Cut(true)
+	err := calls(s)["Append"](t.Context())
+	if grapnel.CodeOf(err) != grapnel.CodeUnavailable || s.Unable() == nil {
+		t.Errorf("Append: %v; unable: %v", err, s.Unable())
+	}
+	p.Cut(false)
+	for s.Unable() != nil {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// TestHostVanishes has a URL with two hosts, of which the first one is silent: calls find the
+// second within their patience.
+func TestHostVanishes(t *testing.T) {
+	var proxies []*pgtest.Proxy
+	for range 2 {
+		p, err := server.NewProxy()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = p.Close() })
+		proxies = append(proxies, p)
+	}
+	s := open(t, pgtest.URL(made(t), proxies...), Options{CallersClock: true, Bounds: Bounds{Conns: Conns{Patience: 2 * time.Second}}})
+	defer func() { _ = s.Close() }()
+	warm(t, s)
+	proxies[0].Blackhole(true)
+	for name, call := range calls(s) {
+		var err error
+		for range 3 { // the first may be the one that finds out
+			if err = call(t.Context()); err == nil {
+				break
+			}
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,127 @@
+package pgtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Kill ends all processes of the server with SIGKILL and waits until they are gone. Start starts it again.
+func (s *Server) Kill() error {
+	pids, err := s.Suspend()
+	if err != nil {
+		return err
+	}
+	for _, pid := range pids {
+		err = errors.Join(err, signal(pid, syscall.SIGKILL))
+	}
+	late := time.NewTimer(time.Minute)
+	defer late.Stop()
+	again := time.NewTicker(time.Millisecond)
+	defer again.Stop()
+	for _, pid := range pids {
+		for alive(pid) {
+			select {
+			case <-again.C:
+			case <-late.C:
+				return fmt.Errorf("process %d of PostgreSQL does not end", pid)
+			}
+		}
+	}
+	return errors.Join(err, s.end("keep\n"))
+}
+
+// Start starts the server again after Kill, on the data that it had.
+func (s *Server) Start(ctx context.Context) error { return s.start(ctx) }
+
+// Suspend stops all processes of the server with SIGSTOP and says which: connections stay open, and nothing is answered. Resume lets them go on.
+func (s *Server) Suspend() ([]int, error) {
+	postmaster, err := s.postmaster()
+	if err != nil {
+		return nil, err
+	}
+	pids := []int{postmaster}
+	if err := signal(postmaster, syscall.SIGSTOP); err != nil { // first, so that it makes no more children
+		return nil, err
+	}
+	children, err := childrenOf(postmaster)
+	for _, pid := range children {
+		err = errors.Join(err, signal(pid, syscall.SIGSTOP))
+	}
+	return append(pids, children...), err
+}
+
+// Resume lets the server go on after Suspend.
+func (s *Server) Resume() error {
+	postmaster, err := s.postmaster()
+	if err != nil {
+		return err
+	}
+	children, err := childrenOf(postmaster)
+	for _, pid := range append(children, postmaster) {
+		err = errors.Join(err, signal(pid, syscall.SIGCONT))
+	}
+	return err
+}
+
+// postmaster is the process that all others of the server are children of.
+func (s *Server) postmaster() (int, error) {
+	text, err := os.ReadFile(filepath.Join(s.data(), "postmaster.pid"))
+	if err != nil {
+		return 0, err
+	}
+	first, _, _ := strings.Cut(string(text), "\n")
+	return strconv.Atoi(first)
+}
+
+func childrenOf(parent int) (pids []int, err error) {
+	all, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range all {
+		if state, ppid, ok := stat(name); ok && ppid == parent && state != "Z" {
+			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+			if err != nil {
+				return nil, err
+			}
+			pids = append(pids, pid)
+		}
+	}
+	return pids, nil
+}
+
+// stat reads a process's state and parent. The name before them may contain anything, in parentheses.
+func stat(name string) (state string, parent int, ok bool) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return "", 0, false
+	}
+	rest := string(text[strings.LastIndexByte(string(text), ')')+1:])
+	fields := strings.Fields(rest)
+	if len(fields) < 2 {
+		return "", 0, false
+	}
+	parent, err = strconv.Atoi(fields[1])
+	return fields[0], parent, err == nil
+}
+
+// alive says whether a process runs. One that has ended may be there until its parent has looked.
+func alive(pid int) bool {
+	state, _, ok := stat(fmt.Sprintf("/proc/%d/stat", pid))
+	return ok && state != "Z" && state != "X"
+}
+
+// signal sends a signal to a process that may just have ended.
+func signal(pid int, s syscall.Signal) error {
+	if err := syscall.Kill(pid, s); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("signal %v to process %d: %w", s, pid, err)
+	}
+	return nil
+}

@@ -1,0 +1,172 @@
+package pgtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Standby is a server that follows another one until it is promoted. The log comes to it through Link, so that whatever befalls a
+// network can befall replication.
+type Standby struct {
+	*Server
+	Link    *Proxy
+	primary *Server
+}
+
+// Standby makes a copy of a running server and lets it follow. If sync is true, no commit of the primary returns before the
+// standby has written it to its disk.
+func (s *Server) Standby(ctx context.Context, sync bool) (*Standby, error) {
+	dir, err := directory(s.options.Parent)
+	if err != nil {
+		return nil, err
+	}
+	b := &Standby{Server: &Server{dir: dir, bin: s.bin, options: s.options, identity: s.identity}, primary: s}
+	if err := b.follow(ctx, sync); err != nil {
+		return nil, errors.Join(err, b.Stop())
+	}
+	return b, nil
+}
+
+// follow copies the primary, starts the copy as a standby, and waits until it follows.
+func (b *Standby) follow(ctx context.Context, sync bool) (err error) {
+	if err := b.primary.own(b.dir); err != nil {
+		return err
+	}
+	if b.Link, err = b.primary.NewProxy(); err != nil {
+		return err
+	}
+	if err := b.primary.copy(ctx, b.data()); err != nil {
+		return err
+	}
+	host, port, _ := strings.Cut(b.Link.Addr(), ":")
+	signal := filepath.Join(b.data(), "standby.signal")
+	if err := os.WriteFile(signal, nil, 0o600); err != nil {
+		return err
+	}
+	if err := b.primary.own(signal); err != nil {
+		return err
+	}
+	following := fmt.Sprintf("host=%s port=%s user=postgres sslmode=disable gssencmode=disable application_name=standby", host, port)
+	if err := b.start(ctx, "primary_conninfo="+following, "wal_retrieve_retry_interval=200ms"); err != nil {
+		return err
+	}
+	if err := b.primary.until(ctx, "SELECT EXISTS (SELECT FROM pg_stat_replication WHERE state = 'streaming')"); err != nil {
+		return fmt.Errorf("the standby does not follow: %w: %s", err, b.lastWords())
+	}
+	if !sync {
+		return nil
+	}
+	// Only now, or the wait for the first commit would have no end. The copy has no such setting: it waits for nobody once it is promoted.
+	if err := b.primary.Exec(ctx, "ALTER SYSTEM SET synchronous_standby_names = 'standby'"); err != nil {
+		return err
+	}
+	if err := b.primary.Exec(ctx, "SELECT pg_reload_conf()"); err != nil {
+		return err
+	}
+	return b.primary.until(ctx, "SELECT EXISTS (SELECT FROM pg_stat_replication WHERE sync_state = 'sync')")
+}
+
+// CaughtUp waits until the standby has replayed all that the primary has committed so far.
+func (b *Standby) CaughtUp(ctx context.Context) error {
+	at, err := b.primary.Ask(ctx, "SELECT pg_current_wal_flush_lsn()::text")
+	if err != nil {
+		return err
+	}
+	return b.until(ctx, "SELECT pg_last_wal_replay_lsn() >= '"+at+"'::pg_lsn")
+}
+
+// Promote makes the standby a server of its own that takes writes, whatever the primary does.
+func (b *Standby) Promote(ctx context.Context) error {
+	if err := b.Exec(ctx, "SELECT pg_promote(true, 60)"); err != nil {
+		return err
+	}
+	return b.until(ctx, "SELECT NOT pg_is_in_recovery()")
+}
+
+// Stop ends the standby and removes what it kept.
+func (b *Standby) Stop() error {
+	err := b.Server.Stop()
+	if b.Link != nil {
+		err = errors.Join(err, b.Link.Close())
+	}
+	return err
+}
+
+// copy makes a copy of the running server's data, such that a server can be started on it.
+func (s *Server) copy(ctx context.Context, to string) error {
+	backup := s.command(ctx, filepath.Join(s.bin, "pg_basebackup"), "--host="+s.dir, "--username=postgres", "--pgdata="+to, "--checkpoint=fast",
+		"--wal-method=stream", "--no-sync")
+	if said, err := backup.CombinedOutput(); err != nil {
+		return fmt.Errorf("pg_basebackup: %w: %s", err, said)
+	}
+	return nil
+}
+
+// Save keeps a copy of the data as they are now, in the place of any earlier one.
+func (s *Server) Save(ctx context.Context) error {
+	if err := os.RemoveAll(s.saved()); err != nil {
+		return err
+	}
+	return s.copy(ctx, s.saved())
+}
+
+// Restore kills the server and starts it again with the data of the last Save, as somebody does who copies a backup back. It has the same
+// identity and the same timeline as before; what came after Save never was.
+func (s *Server) Restore(ctx context.Context) error {
+	if err := s.Kill(); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(s.data()); err != nil {
+		return err
+	}
+	if said, err := s.command(ctx, "cp", "-a", s.saved(), s.data()).CombinedOutput(); err != nil {
+		return fmt.Errorf("cp: %w: %s", err, said)
+	}
+	return s.start(ctx)
+}
+
+func (s *Server) saved() string { return filepath.Join(s.dir, "saved") }
+
+// own gives a file to the user as whom the server runs.
+func (s *Server) own(path string) error {
+	if s.identity == nil {
+		return nil
+	}
+	return os.Chown(path, int(s.identity.Credential.Uid), int(s.identity.Credential.Gid))
+}
+
+// Ask returns the one text that a statement answers.
+func (s *Server) Ask(ctx context.Context, sql string) (answer string, err error) {
+	conn, err := pgx.Connect(ctx, s.URL("postgres"))
+	if err != nil {
+		return "", err
+	}
+	err = conn.QueryRow(ctx, sql).Scan(&answer)
+	return answer, errors.Join(err, conn.Close(ctx))
+}
+
+// until waits until a question is answered with true.
+func (s *Server) until(ctx context.Context, question string) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for {
+		answer, err := s.Ask(ctx, "SELECT ("+question+")::text")
+		if err != nil || answer == "true" {
+			return err
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return fmt.Errorf("still not so: %s", question)
+		}
+	}
+}

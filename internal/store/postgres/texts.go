@@ -1,0 +1,59 @@
+package postgres
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// text is what a row keeps of a text: PostgreSQL refuses NUL and what is not UTF-8, so those become U+FFFD. Without it one text
+// that a receiver or a person has chosen would have the whole page of outcomes refused, each time it is tried again.
+//
+// It is for texts that only people read. A name, a key or an id is refused instead: another one in its place would be another thing.
+func text(s string) string {
+	if utf8.ValidString(s) && !strings.Contains(s, "\x00") {
+		return s
+	}
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+}
+
+// texts is column for such texts.
+func texts[R any, T ~string](rows []R, field func(R) T) []string {
+	return column(rows, func(r R) string { return text(string(field(r))) })
+}
+
+// legible is a batch of Grapnel's own events with such texts in place of its own.
+func legible(b *store.Batch) *store.Batch {
+	if b == nil {
+		return nil
+	}
+	clean := *b
+	clean.Events = slices.Clone(b.Events)
+	for i := range clean.Events {
+		in := &clean.Events[i]
+		e := *in.Event
+		for _, field := range []*string{&e.ID, &e.Tenant, &e.Type, &e.Source, &e.Key, &e.ContentType} {
+			*field = text(*field)
+		}
+		in.Event, in.Targets = &e, slices.Clone(in.Targets)
+		for j := range in.Targets {
+			for _, field := range []*string{&in.Targets[j].Endpoint, &in.Targets[j].Drop} {
+				*field = text(*field)
+			}
+		}
+	}
+	return &clean
+}
+
+// possible are the ids that rows can have. Those with NUL, or that are not UTF-8, are nobody's.
+func possible(ids []string) []string {
+	kept := ids[:0]
+	for _, id := range ids {
+		if text(id) == id {
+			kept = append(kept, id)
+		}
+	}
+	return kept
+}

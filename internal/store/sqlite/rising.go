@@ -1,0 +1,39 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+)
+
+// rising gives the row ids of events, or of deliveries. Each is above all that were given before it:
+// one given to a transaction that was rolled back is not given again, and Purge notes the highest in
+// the ledger before it removes the row. What relies on that:
+//
+//   - drained: nothing is pending at an endpoint up to some delivery;
+//   - purge.block: nothing is left to purge in blocks of events before some block;
+//   - recent: the index has the keys of events up to known_moved.seq, so only later ones are loaded;
+//   - tx.hours, the tables hour and source_block: events of an hour or a source, by number;
+//   - a replay's UpTo: deliveries above it are newer than the replay.
+//
+// A lower number would be silently left out by each of them: never ended, purged or listed. So next
+// fails instead, and the store with it. Opened anew it reads the highest numbers from the rows.
+type rising struct {
+	last  int64 // the highest number given
+	given int64 // likewise, to compare with: last must not become lower
+}
+
+var errNotRising = errors.New("a row id is not above the last one")
+
+// next returns the next number. It is given once gave was called.
+func (r *rising) next() (int64, error) {
+	if next := r.last + 1; next > r.given {
+		return next, nil
+	}
+	return 0, fmt.Errorf("sqlite: %w: %d comes next, but %d was given before", errNotRising, r.last+1, r.given)
+}
+
+// gave notes that the next n numbers are given.
+func (r *rising) gave(n int) {
+	r.last += int64(n)
+	r.given = max(r.given, r.last)
+}

@@ -1,0 +1,110 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// patience is how long tests wait for what should come at once.
+const patience = time.Minute
+
+// writes makes a call that changes nothing, and says how it ended.
+func writes(ctx context.Context, s *Store) <-chan error {
+	done := make(chan error, 1)
+	go func() { done <- s.write(ctx, nothing{}) }()
+	return done
+}
+
+// giveUp puts so many calls in line, has all of them give up, and returns when they have.
+func giveUp(t *testing.T, s *Store, callers int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	before := s.Stats().Queued
+	var all []<-chan error
+	for range callers {
+		all = append(all, writes(ctx, s))
+	}
+	until(t, "all callers in line", func() bool { return s.Stats().Queued == before+callers })
+	cancel()
+	for _, done := range all {
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Fatalf("a caller that gave up got %v", err)
+		}
+	}
+}
+
+// succeeds waits for a call.
+func succeeds(t *testing.T, what string, done <-chan error) {
+	t.Helper()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+	case <-time.After(patience):
+		t.Fatalf("%s: no answer", what)
+	}
+}
+
+// TestCallersGiveUpBehindASlowCommit leaves several batches of abandoned requests in front of a call
+// that goes on: it and later calls are answered.
+func TestCallersGiveUpBehindASlowCommit(t *testing.T) {
+	for _, batch := range []int{1, 3, 512} {
+		for _, abandoned := range []int{2*batch - 1, 2 * batch, 2*batch + 1, 5 * batch} {
+			s := writing(t, Bounds{Batch: batch})
+			release := hold(t, s)
+			giveUp(t, s, abandoned)
+			live := writes(t.Context(), s)
+			until(t, "the call in line", func() bool { return s.Stats().Queued == abandoned+1 })
+			release()
+			succeeds(t, "the call behind those that gave up", live)
+			succeeds(t, "a later call", writes(t.Context(), s))
+		}
+	}
+}
+
+// TestCallersGiveUpAfterABurst has more requests join at once than a batch takes, so that what is
+// left in line has no token of its own. Then all of it is abandoned.
+func TestCallersGiveUpAfterABurst(t *testing.T) {
+	for _, batch := range []int{1, 3, 512} {
+		s := writing(t, Bounds{Batch: batch})
+		rest, entered, leave := (batch+2)/3, make(chan struct{}), make(chan struct{})
+		l := &s.writer.line
+		l.mu.Lock()
+		for i := range batch + rest {
+			r := &request{operation: nothing{}, done: make(chan struct{})}
+			switch {
+			case i == 0: // a slow transaction
+				r.operation = &change{shrinks: true, do: func(*tx) error { close(entered); <-leave; return nil }}
+			case i >= batch:
+				r.state.Store(abandoned)
+			}
+			l.first = append(l.first, r)
+		}
+		l.wake <- struct{}{} // the first of them has joined an empty line
+		l.mu.Unlock()
+		<-entered
+		giveUp(t, s, batch)
+		live := writes(t.Context(), s)
+		until(t, "the call in line", func() bool { return s.Stats().Queued == rest+batch+1 })
+		close(leave)
+		succeeds(t, "the call behind those that gave up", live)
+	}
+}
+
+func writing(t *testing.T, b Bounds) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), filepath.Join(fast(t), "grapnel.db"), Options{Ballast: -1, Bounds: b})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}

@@ -1,0 +1,112 @@
+package storetest
+
+import (
+	"fmt"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// follower is a copy of the configuration that is brought up to date by changes, and by reading everything where they are not complete.
+type follower struct {
+	store.Config
+	changes, everything int // how often it was brought up to date, and by what
+}
+
+func (f *follower) catchUp(d *desk) {
+	d.Helper()
+	is, complete, err := d.Changes(d.ctx, f.Version)
+	d.must(err, "Changes")
+	now := d.config()
+	d.same([]int64{is.Version, is.Newest}, []int64{now.Version, now.Newest}, "version and newest of the changes")
+	if !complete {
+		d.same(is, store.ConfigChanges{Version: now.Version, Newest: now.Newest}, "changes that are not complete")
+		f.Config = now
+		f.everything++
+		return
+	}
+	f.Version, f.Newest = is.Version, is.Newest
+	f.Endpoints = is.Endpoints.Merge(f.Endpoints, func(o *grapnel.Endpoint) string { return o.ID })
+	f.Sources = is.Sources.Merge(f.Sources, func(o *grapnel.Source) string { return o.ID })
+	f.Policies = is.Policies.Merge(f.Policies, func(o *grapnel.NamedPolicy) string { return o.ID })
+	f.Keys = is.Keys.Merge(f.Keys, func(o *grapnel.Key) string { return o.ID })
+	f.changes++
+	d.same(f.Config, now, "what was merged, compared with all that is there")
+}
+
+// RunChanges plays random changes of the configuration, which several copies follow at a pace of their own. kept is how many of the latest
+// versions the store must be able to tell the changes of; it need not tell those of older ones.
+// They are played on one store, one after the other.
+func RunChanges(t *testing.T, s store.Store, kept, plays int) {
+	histories(t, plays)
+	rapid.Check(t, func(r *rapid.T) {
+		d := &desk{TB: r, Store: s, test: t, ctx: t.Context()}
+		copies := make([]follower, 3)
+		for i := range copies {
+			copies[i].Config = d.config()
+		}
+		for range rapid.IntRange(1, 40).Draw(r, "steps") {
+			if rapid.IntRange(0, 2).Draw(r, "follow") == 0 {
+				f := &copies[rapid.IntRange(0, len(copies)-1).Draw(r, "copy")]
+				behind, before := d.config().Version-f.Version, f.everything
+				f.catchUp(d)
+				if behind <= int64(kept) && f.everything != before {
+					d.Fatalf("the changes of %d versions could not be told, of %d they must", behind, kept)
+				}
+				continue
+			}
+			d.configureAtRandom(r)
+		}
+		for i := range copies {
+			copies[i].catchUp(d)
+		}
+	})
+}
+
+// configureAtRandom makes one change of the configuration, or one that is refused.
+func (d *desk) configureAtRandom(r *rapid.T) {
+	n := rapid.IntRange(0, 3).Draw(r, "which")
+	is := d.config()
+	id := func(kind string) string { return fmt.Sprint(kind, n) }
+	var err error
+	switch rapid.IntRange(0, 8).Draw(r, "kind") {
+	case 0, 1:
+		ep := endpoint(id("ep_"), acme)
+		for _, there := range is.Endpoints {
+			if there.ID == ep.ID {
+				ep.Revision = there.Revision
+			}
+		}
+		if rapid.IntRange(0, 2).Draw(r, "delete") == 0 {
+			ep.DeletedAt = at(float64(n + 1))
+		}
+		ep.Description = fmt.Sprint("as of version ", is.Version)
+		d.put(ep)
+	case 2:
+		err = d.RemoveEndpoint(d.ctx, id("ep_"))
+	case 3:
+		src := source(id("src_"), acme, id("in"))
+		for _, there := range is.Sources {
+			if there.ID == src.ID {
+				src.Revision = there.Revision
+			}
+		}
+		_, err = d.PutSource(d.ctx, everyone, src, store.With{})
+	case 4:
+		_, err = d.DeleteSource(d.ctx, everyone, id("src_"), store.With{})
+	case 5:
+		_, err = d.PutPolicy(d.ctx, everyone, named(id("pol_"), acme, fmt.Sprint("p", rapid.IntRange(0, 3).Draw(r, "name"))), nil)
+	case 6:
+		err = d.DeletePolicy(d.ctx, everyone, id("pol_"))
+	case 7:
+		_, err = d.PutKey(d.ctx, everyone, apiKey(id("key_"), acme), nil)
+	case 8:
+		err = d.DeleteKey(d.ctx, everyone, id("key_"))
+	}
+	if code := grapnel.CodeOf(err); err != nil && code != grapnel.CodeNotFound && code != grapnel.CodeConflict {
+		d.Fatalf("a change of the configuration: %v", err)
+	}
+}
