@@ -104,10 +104,11 @@ func (p *Proxy) Cut(refuse bool) {
 	p.each(func(l *link) { l.end(false) })
 }
 
-// CutSome ends some of the connections that are not frozen, and says how many it ended.
+// CutSome ends some of the connections that are not frozen, and says how many it ended. A connection that ended before stays in
+// links for a moment, and does not count.
 func (p *Proxy) CutSome(most int) (cut int) {
 	p.each(func(l *link) {
-		if cut < most && !closed(l.frozen) {
+		if cut < most && !closed(l.frozen) && !closed(l.ended) {
 			cut++
 			l.end(false)
 		}
