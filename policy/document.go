@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // maxDocument and maxNesting bound what is read at all. A policy is a page, not a book.
@@ -169,7 +168,7 @@ func (r *reader) duration(n node, into *Duration) {
 		r.wrong(n.pointer, `is %s where a duration such as "90s" or "1h30m" was expected`, n.kind)
 		return
 	}
-	d, err := time.ParseDuration(n.text)
+	d, err := ParseDuration(n.text)
 	if err != nil {
 		r.wrong(n.pointer, "%v", errNotDuration)
 		return

@@ -71,7 +71,7 @@ func consuming(c *cobra.Command, o *client.ConsumeOptions, count *int) {
 	}
 	f := c.Flags()
 	f.StringVar(&o.Consumer, "consumer", consumerName(name), "name under which the queue shows who takes")
-	f.DurationVar(&o.Drain, "drain-timeout", 30*time.Second, "how long what runs may go on after being told to stop")
+	cli.DurationVar(f, &o.Drain, "drain-timeout", 30*time.Second, "how long what runs may go on after being told to stop")
 	f.IntVar(count, "count", 0, "stop after so many messages; 0: never")
 }
 

@@ -45,7 +45,7 @@ func (s *session) root() *cobra.Command {
 	flags.StringVar(&s.cell, "cell", "", "the cell of the server that is to answer; else the one that has what is asked for, and home for lists")
 	flags.StringVarP(&s.output, "output", "o", cli.Table, "table, json, jsonl or name")
 	flags.StringVar(&s.jq, "jq", "", "print what this jq expression makes of the JSON")
-	flags.DurationVar(&s.timeout, "timeout", 30*time.Second, "give up after this time")
+	cli.DurationVar(flags, &s.timeout, "timeout", 30*time.Second, "give up after this time")
 	cli.FromVariables(flags, "server", "output", "timeout")
 	// Settings are complete, and known to be right, before any command does anything.
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return s.Settle(cmd.Flags()) }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/cli"
+	"github.com/grapnelhq/grapnel/policy"
 )
 
 func (s *session) send() *cobra.Command {
@@ -90,16 +92,29 @@ func (s *session) content(flag, value string) ([]byte, error) {
 }
 
 // moment is a flag for a point in time: RFC 3339, or how long ago it was.
-type moment struct{ time.Time }
+type moment struct {
+	time.Time
+	past bool // a time in the future is refused: as the begin of a range it finds nothing
+}
+
+// begin makes a flag of the begin of a range.
+func begin(m *moment) *moment {
+	m.past = true
+	return m
+}
 
 func (m *moment) Set(text string) error {
-	if ago, err := time.ParseDuration(text); err == nil {
-		m.Time = time.Now().Add(-ago)
-		return nil
+	now := time.Now()
+	at := now
+	if ago, err := policy.ParseDuration(text); err != nil {
+		if at, err = time.Parse(time.RFC3339Nano, text); err != nil {
+			return errors.New("write 2026-01-31T12:00:00Z, or 6h or 7d for so long ago")
+		}
+	} else if at = now.Add(-ago); ago < 0 {
+		return errors.New("a negative duration is in the future; write 6h for six hours ago")
 	}
-	at, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil {
-		return cli.Usagef("write 2026-01-31T12:00:00Z, or 6h for six hours ago")
+	if m.past && at.After(now) {
+		return errors.New("a range cannot begin in the future")
 	}
 	m.Time = at
 	return nil

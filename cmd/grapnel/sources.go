@@ -133,7 +133,7 @@ func (s *session) sourcesRotate() *cobra.Command {
 		}),
 	}
 	c.Flags().StringVar(&secret, "secret", "", "the new secret: @FILE, or - for standard input")
-	c.Flags().DurationVar(&overlap, "overlap", 24*time.Hour, "how long the secrets before count as well")
+	cli.DurationVar(c.Flags(), &overlap, "overlap", 24*time.Hour, "how long the secrets before count as well")
 	return needs(c, "secret")
 }
 

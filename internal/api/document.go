@@ -20,7 +20,7 @@ const documentVersion = "1.0.0"
 
 const documentAbout = `Events go in, deliveries come out at endpoints.
 
-Times are RFC 3339 in UTC with microseconds; durations are Go strings such as 1h30m. Every error is application/problem+json with a code,
+Times are RFC 3339 in UTC with microseconds; durations are strings such as 1h30m or 30d. Every error is application/problem+json with a code,
 and with the fields at fault in errors. Lists take limit and cursor and answer {"data":[…],"next":"cursor or null"}.
 
 A POST may carry an Idempotency-Key: for 48 hours the same request with the same key gets the same answer, with

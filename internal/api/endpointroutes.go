@@ -13,6 +13,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/policy"
 	"github.com/grapnelhq/grapnel/sign"
 )
 
@@ -270,7 +271,7 @@ func (a *api) rotateSecret(c *call) (answer, error) {
 	overlap := defaultOverlap
 	if in.Overlap != nil {
 		var err error
-		overlap, err = time.ParseDuration(*in.Overlap)
+		overlap, err = policy.ParseDuration(*in.Overlap)
 		if err != nil || overlap < 0 || overlap > longestOverlap {
 			f.add("/overlap", "must be a duration from 0s to 720h, as in 24h")
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/ingress"
+	"github.com/grapnelhq/grapnel/policy"
 )
 
 // SourceSettings are what can be set on a source, and changed later.
@@ -265,7 +266,7 @@ func positiveDuration(text, pointer string, f *faults) time.Duration {
 	if text == "" {
 		return 0
 	}
-	d, err := time.ParseDuration(text)
+	d, err := policy.ParseDuration(text)
 	if err != nil || d <= 0 {
 		f.add(pointer, "must be a duration longer than nothing, as in 5m or 192h")
 		return 0

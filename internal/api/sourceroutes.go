@@ -4,13 +4,13 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/tidwall/gjson"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/ingress"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/policy"
 )
 
 const sourceTag = "Sources"
@@ -243,7 +243,7 @@ func (a *api) rotateSourceSecret(c *call) (answer, error) {
 	overlap := defaultOverlap
 	if in.Overlap != nil {
 		var err error
-		if overlap, err = time.ParseDuration(*in.Overlap); err != nil || overlap < 0 || overlap > longestOverlap {
+		if overlap, err = policy.ParseDuration(*in.Overlap); err != nil || overlap < 0 || overlap > longestOverlap {
 			f.add("/overlap", "must be a duration from 0s to 720h, as in 24h")
 		}
 	}
