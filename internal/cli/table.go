@@ -95,7 +95,7 @@ func (l layout) tone(cell string) string {
 	switch cell {
 	case "delivered", "enabled", "healthy", "deliver", "completed":
 		return l.paint(lipgloss.NewStyle().Foreground(lipgloss.Green), cell)
-	case "failed", "disabled", "open", "fail", "disable", "stopped":
+	case "failed", "failing", "disabled", "open", "fail", "disable", "stopped":
 		return l.paint(lipgloss.NewStyle().Foreground(lipgloss.Red), cell)
 	case "pending", "held", "paused", "running", "recovering", "throttled", "retry", "throttle":
 		return l.paint(lipgloss.NewStyle().Foreground(lipgloss.Yellow), cell)

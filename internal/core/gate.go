@@ -27,11 +27,12 @@ type gate struct {
 	ramp     policy.Ramp
 	trust    policy.Trust
 	standing policy.Standing
-	number   int64 // of the standing that was recorded last
-	dirty    bool  // the standing has changed since
-	probing  bool  // a probe is in flight
-	shifts   int   // how often the breaker was opened or closed
-	returns  int   // how often the endpoint has come back
+	number   int64     // of the standing that was recorded last
+	dirty    bool      // the standing has changed since
+	probing  bool      // a probe is in flight
+	failing  time.Time // the first failure since the last success, as far as this process knows; zero: none
+	shifts   int       // how often the breaker was opened or closed
+	returns  int       // how often the endpoint has come back
 
 	heldSince time.Time     // when the endpoint asked to be spared
 	took      time.Duration // a delivery that went well, lately
@@ -121,8 +122,12 @@ func (g *gate) end(probe bool) {
 // one now.
 func (g *gate) observe(s policy.Sighting, shifts int) (shift policy.Shift, changed bool) {
 	g.ramp.Observe(s)
-	if s.Decision == policy.Deliver {
+	switch {
+	case s.Decision == policy.Deliver:
 		g.took += (s.Ended.Sub(s.Started) - g.took) / 8
+		g.failing = time.Time{}
+	case s.Decision != policy.Throttle && s.Outcome.Class != policy.ClassInternal && g.failing.IsZero():
+		g.failing = s.Ended
 	}
 	if s.Decision == policy.Throttle && s.Hold.After(g.standing.HoldUntil) {
 		if !g.standing.HoldUntil.After(s.Ended) {
@@ -151,6 +156,7 @@ func (g *gate) observe(s policy.Sighting, shifts int) (shift policy.Shift, chang
 func (g *gate) restart(now time.Time) {
 	g.resume(now)
 	g.standing.Pardon()
+	g.failing = time.Time{}
 	g.standing.HoldUntil = time.Time{}
 }
 
