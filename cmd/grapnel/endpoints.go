@@ -121,7 +121,7 @@ func (s *session) endpointsDelete() *cobra.Command {
 		}),
 	}
 	reasoned(c, &reason)
-	return c
+	return s.deletes("endpoints", c)
 }
 
 func (s *session) endpointsRotate() *cobra.Command {

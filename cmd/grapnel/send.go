@@ -34,9 +34,9 @@ func (s *session) send() *cobra.Command {
 		},
 		Example: "grapnel send invoice.paid -d '{\"amount\":100}' --key inv_1\n" +
 			"grapnel send invoice.paid -d @invoice.json --id inv_1-paid\n" +
-			"generate | grapnel send report.ready -d - --content-type text/csv",
+			"generate | grapnel send report.ready --content-type text/csv",
 		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
-			body, err := s.content("-d", data)
+			body, err := s.dataOf(data)
 			if err != nil {
 				return cli.View{}, err
 			}
@@ -61,7 +61,7 @@ func (s *session) send() *cobra.Command {
 		}),
 	}
 	f := c.Flags()
-	f.StringVarP(&data, "data", "d", "{}", "the event's data: JSON, @FILE, or - for standard input")
+	f.StringVarP(&data, "data", "d", "", "the event's data: JSON, @FILE, or - for standard input; default: what is piped in, else {}")
 	f.StringVar(&in.Key, "key", "", "ordering key: events of one key arrive in order")
 	f.StringVar(&in.ID, "id", "", "id of the event; publishing the same id again changes nothing")
 	f.StringVar(&in.Tenant, "tenant", "", "whose event it is")
@@ -69,6 +69,19 @@ func (s *session) send() *cobra.Command {
 	f.Var(&occurred, "occurred-at", "when it happened; default: now")
 	f.StringVar(&contentType, "content-type", "", "publish the data as bytes of this type instead of as JSON")
 	return c
+}
+
+// dataOf is the data of an event: what the flag says or, without one, what is piped in.
+func (s *session) dataOf(flag string) ([]byte, error) {
+	if flag != "" {
+		return s.content("-d", flag)
+	}
+	if s.Piped() {
+		if text, err := s.content("-d", "-"); err != nil || len(text) > 0 {
+			return text, err
+		}
+	}
+	return []byte("{}"), nil
 }
 
 // content reads the value of a flag that can also name a file or standard input.

@@ -16,7 +16,7 @@ func (s *session) serve() *cobra.Command {
 	var f serveFlags
 	c := &cobra.Command{
 		Use: "serve", Short: "Run the server", Args: takes(cobra.NoArgs),
-		Long: "Run the server until it is told to stop (SIGTERM or Ctrl-C), which drains it.\n\n" +
+		Long: "Run the server until it is told to stop (SIGTERM, SIGHUP or Ctrl-C), which drains it.\n\n" +
 			"Every flag can also be given as a GRAPNEL_* variable (--drain-timeout is GRAPNEL_DRAIN_TIMEOUT) or in the config file " +
 			"(drain_timeout: 30s). The first start makes an admin key and writes it to admin.key beside the database; " +
 			"GRAPNEL_ADMIN_KEY sets it instead.",

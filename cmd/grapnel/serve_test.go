@@ -217,7 +217,9 @@ func TestEventGoesInAndComesOut(t *testing.T) {
 		body, _ := io.ReadAll(r.Body)
 		arrivals <- arrival{r.Header, string(body)}
 		if strings.HasPrefix(r.URL.Path, "/refuse") {
+			w.Header().Set("X-Why", "misplaced")
 			w.WriteHeader(http.StatusNotFound)
+			_, _ = io.WriteString(w, "no order\x1b[31m\n  of that number\n")
 		}
 	}))
 	defer receiver.Close()
@@ -255,6 +257,13 @@ func TestEventGoesInAndComesOut(t *testing.T) {
 	<-arrivals
 	poll(t, "it fails", func() bool { return call("deliveries", "list", "--status", "failed", "-o", "name") != "" })
 	dead := call("deliveries", "list", "--status", "failed", "-o", "name")
+	for _, command := range []string{"deliveries", "dlq"} {
+		said := call(command, "show", dead)
+		if !strings.Contains(said, "Answer to attempt 1: 404 Not Found") || !strings.Contains(said, "X-Why") ||
+			!strings.Contains(said, "misplaced") || !strings.HasSuffix(said, "\n\nno order [31m\n  of that number") {
+			t.Errorf("%s show does not show what the receiver answered:\n%s", command, said)
+		}
+	}
 	again := call("deliveries", "retry", dead, "--jq", ".replay_of, .id")
 	if of, id, _ := strings.Cut(again, "\n"); of != dead || id == dead {
 		t.Errorf("retrying %s made %s of %s", dead, id, of)

@@ -146,7 +146,7 @@ func (s *session) sourcesDelete() *cobra.Command {
 		}),
 	}
 	reasoned(c, &reason)
-	return c
+	return s.deletes("sources", c)
 }
 
 var sourceHead = []string{"SOURCE", "NAME", "SCHEME", "STATUS", "UNVERIFIED", "INGEST", "PROVIDER RETRIES FOR", "TENANT"}
