@@ -42,6 +42,7 @@ func document(routes []route) *huma.OpenAPI {
 	d.registry.RegisterTypeAlias(reflect.TypeFor[policy.Duration](), reflect.TypeFor[span]())
 	doc := &huma.OpenAPI{
 		OpenAPI: "3.1.0",
+		Servers: []*huma.Server{{URL: "/", Description: "the server that this document came from"}},
 		Info:    &huma.Info{Title: "Grapnel", Version: documentVersion, Description: documentAbout},
 		Components: &huma.Components{
 			Schemas: d.registry,
@@ -110,6 +111,7 @@ func (d *describer) operation(rt *route) *huma.Operation {
 	op := &huma.Operation{
 		Method: rt.method, Path: rt.path, OperationID: rt.name, Summary: rt.summary, Description: rt.about, Tags: []string{rt.tag},
 		Responses: map[string]*huma.Response{}, Extensions: map[string]any{},
+		Security: []map[string][]string{}, // empty: no key is needed
 	}
 	if rt.scope != "" {
 		op.Security = []map[string][]string{{"key": {}}}

@@ -23,6 +23,17 @@ func (w *world) stored(endpoint any) grapnel.Endpoint {
 	return ep
 }
 
+// JSON has no integers of its own: a number without a fraction is one, however it is written.
+func TestIntegersMayHavePoints(t *testing.T) {
+	w := newWorld(t)
+	got := w.as(admin, 201, "POST", "/v1/endpoints",
+		`{"url":"https://a.example","max_concurrency":32.0,"policy":{"max_attempts":1e1,"schedule":{"delays":["0s","1m"],"tail":"repeat"}}}`)
+	if got["max_concurrency"] != 32.0 || got["policy"].(map[string]any)["max_attempts"] != 10.0 {
+		t.Errorf("it is %v", got)
+	}
+	w.as(admin, 422, "POST", "/v1/endpoints", `{"url":"https://a.example","max_concurrency":32.5}`)
+}
+
 func TestDefaultsOfAnEndpoint(t *testing.T) {
 	w := newWorld(t)
 	made := w.must(201, "POST", "/v1/endpoints", `{"url":"https://a.example/x?y=z","event_types":null,"policy":null,"rate_limit":null,"secret":null,"tenant":null}`)

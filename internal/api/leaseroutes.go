@@ -21,6 +21,9 @@ const (
 
 var consumerParam = param{name: "consumer", doc: "who asks, up to 64 characters; also as the header " + consumerField + "; the API key's id if not given"}
 
+// newAck is the body that acknowledges: it says nothing more.
+type newAck struct{}
+
 func leaseRoutes() []route {
 	settle := func(verb queue.Verdict, takes any, summary, about string) route {
 		return route{method: "POST", path: "/v1/leases/{lease}/" + string(verb), scope: grapnel.ScopeConsume,
@@ -49,7 +52,7 @@ func leaseRoutes() []route {
 			name: "peek", tag: "Queues", summary: "Look at what a queue hands out next, without leasing it",
 			about: "In the order in which it is due; what is leased or delayed has its place by when that ends. What waits behind its key is not among it.",
 			query: []param{{name: "limit", format: "integer", doc: "how many at most, 1 to 100; 10 if not given"}, tenantParam}, gives: map[int]any{200: peekedList{}}},
-		settle(queue.Ack, struct{}{}, "Say that a message is dealt with", "Once it is answered the message never comes again, unless it is replayed."),
+		settle(queue.Ack, newAck{}, "Say that a message is dealt with", "Once it is answered the message never comes again, unless it is replayed."),
 		settle(queue.Nack, newNack{}, "Give a message back", "It comes again after delay or, without one, when the queue's policy says. Its attempt counts: when there are none left it is a dead letter."),
 		settle(queue.Reject, newReject{}, "Make a message a dead letter", "Trying again would not help."),
 		{method: "POST", path: "/v1/leases/{lease}/extend", scope: grapnel.ScopeConsume, handle: (*api).extend,
