@@ -21,20 +21,33 @@ func (a *api) authenticate(c *call) error {
 	if !ok {
 		return grapnel.Errorf(codeUnauthenticated, "The request has no API key. Send it as Authorization: Bearer grp_…")
 	}
-	key, ok := a.Street.KeyByHash(sha256.Sum256([]byte(token)))
+	hash := sha256.Sum256([]byte(token))
+	key, ok := a.Street.KeyByHash(hash)
 	if !ok {
 		return grapnel.Errorf(codeUnauthenticated, "There is no such API key.")
 	}
 	if !key.May(c.route.scope) {
 		return grapnel.Errorf(codeForbidden, "The API key lacks the scope %q.", string(c.route.scope))
 	}
-	c.key = key
+	c.key, c.keyHash = key, hash
 	if key.Tenant == "" {
 		c.scope = store.Everyone()
 	} else {
 		c.scope = store.Of(key.Tenant)
 	}
 	return nil
+}
+
+// whileAllowed ends a call that reads when its key is revoked, or loses the scope or the tenant that the call needs. A call
+// that changes something is not ended half-way: its answer would not say whether the change was made.
+func (a *api) whileAllowed(c *call) (release func()) {
+	if c.key.ID == "" || c.Method != http.MethodGet {
+		return func() {}
+	}
+	tenant, scope := c.key.Tenant, c.route.scope
+	ctx, release := a.Street.WhileKey(c.Context(), c.keyHash, func(k *grapnel.Key) bool { return k.Tenant == tenant && k.May(scope) })
+	c.Request = c.WithContext(ctx)
+	return release
 }
 
 // Bearer is the token of the one Authorization header. Two of them are none: a proxy and the server could each believe another.

@@ -65,6 +65,8 @@ type Directory interface {
 	Policies(scope store.Scope) []grapnel.NamedPolicy
 	Keys(scope store.Scope) []grapnel.Key
 	KeyByHash(hash [32]byte) (grapnel.Key, bool)
+	// WhileKey returns a context that also ends once there is no key with the hash any more for which may is true.
+	WhileKey(ctx context.Context, hash [32]byte, may func(*grapnel.Key) bool) (context.Context, context.CancelFunc)
 	// Healths says how endpoints are doing, in the order asked for, all at one instant. One that is not known has the zero Health.
 	Healths(endpoints []string) []grapnel.Health
 	// Held are the ids of endpoints whose deliveries are held now: they are paused, disabled, or their breaker is open.

@@ -305,6 +305,10 @@ func (s *street) KeyByHash(hash [32]byte) (grapnel.Key, bool) {
 	return grapnel.Key{}, false
 }
 
+func (s *street) WhileKey(ctx context.Context, _ [32]byte, _ func(*grapnel.Key) bool) (context.Context, context.CancelFunc) {
+	return context.WithCancel(ctx)
+}
+
 func (s *street) Healths(ids []string) []grapnel.Health {
 	s.asked.Add(1)
 	all := make([]grapnel.Health, len(ids))

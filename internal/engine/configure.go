@@ -19,10 +19,10 @@ func (e *Engine) reload(ctx context.Context) error {
 		return err
 	}
 	if before := e.config.Load(); before != nil {
-		e.config.Store(before.replaced(c))
+		e.adopt(before.replaced(c))
 		return nil
 	}
-	e.config.Store(newConfiguration(c, func(err error) { e.log.Error("filters that do not compile match nothing", "error", err) }))
+	e.adopt(newConfiguration(c, func(err error) { e.log.Error("filters that do not compile match nothing", "error", err) }))
 	e.settled.Store(e.config.Load())
 	return nil
 }
@@ -73,7 +73,7 @@ func (e *Engine) changeHere(ctx context.Context, c change) (store.Put, error) {
 	}
 	d := c.apply(put)
 	d.Version, d.Newest = version, newest
-	e.config.Store(e.config.Load().next(d))
+	e.adopt(e.config.Load().next(d))
 	return put, e.settle(ctx)
 }
 
@@ -139,7 +139,7 @@ func (e *Engine) CatchUp(ctx context.Context) error {
 	switch {
 	case now.version >= d.Version: // somebody else has taken it in, or is about to
 	case complete: // every piece is as it was at d.Version, so it does not matter whether now has some of the changes already
-		e.config.Store(now.next(d))
+		e.adopt(now.next(d))
 	default:
 		return e.resync(ctx)
 	}

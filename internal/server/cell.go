@@ -207,6 +207,14 @@ func (g guest) KeyByHash(hash [32]byte) (grapnel.Key, bool) {
 	return key, known && key.Tenant == ""
 }
 
+// WhileKey watches the key where KeyByHash finds it.
+func (g guest) WhileKey(ctx context.Context, hash [32]byte, may func(*grapnel.Key) bool) (context.Context, context.CancelFunc) {
+	if key, known := g.Engine.KeyByHash(hash); known && key.Tenant != "" {
+		return g.Engine.WhileKey(ctx, hash, may)
+	}
+	return g.home.WhileKey(ctx, hash, may)
+}
+
 // front is what answers requests. With one cell that is its API and nothing before it.
 func (s *Server) front(metrics http.Handler) http.Handler {
 	known, faces := make([]cells.Cell, len(s.cells)), make([]http.Handler, len(s.cells))
