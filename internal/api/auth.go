@@ -22,7 +22,10 @@ func (a *api) authenticate(c *call) error {
 		return grapnel.Errorf(codeUnauthenticated, "The request has no API key. Send it as Authorization: Bearer grp_…")
 	}
 	hash := sha256.Sum256([]byte(token))
-	key, ok := a.Street.KeyByHash(hash)
+	key, ok, err := a.Street.Caller(hash)
+	if err != nil {
+		return err
+	}
 	if !ok {
 		return grapnel.Errorf(codeUnauthenticated, "There is no such API key.")
 	}

@@ -115,8 +115,8 @@ func problem(err error, requestID string) Problem {
 	return p
 }
 
-// refuse turns an error into the answer, and logs those that are the server's own fault. A full disk, an overload, and a
-// tenant on its way are not logged for every request that meets them: who finds them says when they begin and when they end.
+// refuse turns an error into the answer, and logs those that are the server's own fault. A full disk, an overload, a tenant on its
+// way, and a lost database are not logged for every request that meets them: who finds them says when they begin and when they end.
 func (a *api) refuse(c *call, err error) answer {
 	p := problem(err, c.id)
 	ans := answer{status: p.Status, body: encode(p)}
@@ -130,7 +130,7 @@ func (a *api) refuse(c *call, err error) answer {
 	case k.code == grapnel.CodeMoved:
 		ans.header = map[string]string{cellHeader: cellOf(err)}
 	}
-	known := grapnel.Code(p.Code) == grapnel.CodeStorageFull || grapnel.Code(p.Code) == grapnel.CodeOverloaded || errors.Is(err, store.ErrSealed)
+	known := grapnel.Code(p.Code) == grapnel.CodeStorageFull || grapnel.Code(p.Code) == grapnel.CodeOverloaded || errors.Is(err, store.ErrSealed) || p.Status >= 500 && a.Street.Current() != nil
 	if p.Status >= 500 && !known && !errors.Is(err, context.Canceled) {
 		a.Log.LogAttrs(c.Context(), slog.LevelError, "request failed",
 			slog.String("request_id", c.id), slog.String("method", c.Method), slog.String("route", c.route.path),

@@ -39,6 +39,7 @@ type street struct {
 	health map[string]grapnel.Health // of endpoints that are not just healthy
 	broken error                     // what every call that changes something answers with
 	still  error                     // why there is nothing to probe
+	stale  error                     // why nothing may be answered from memory
 	enter  chan struct{}             // not nil: Publish announces itself here, then waits for leave
 	leave  chan struct{}
 	calls  atomic.Int64 // of Publish
@@ -296,13 +297,15 @@ func (s *street) Keys(scope store.Scope) (ks []grapnel.Key) {
 	return ks
 }
 
-func (s *street) KeyByHash(hash [32]byte) (grapnel.Key, bool) {
+func (s *street) Current() error { return s.stale }
+
+func (s *street) Caller(hash [32]byte) (grapnel.Key, bool, error) {
 	for _, k := range s.config().Keys {
-		if k.Hash == hash {
-			return k, true
+		if k.Hash == hash && s.stale == nil {
+			return k, true, nil
 		}
 	}
-	return grapnel.Key{}, false
+	return grapnel.Key{}, false, s.stale
 }
 
 func (s *street) WhileKey(ctx context.Context, _ [32]byte, _ func(*grapnel.Key) bool) (context.Context, context.CancelFunc) {

@@ -171,6 +171,11 @@ func (s *Server) Run(ctx context.Context, accepting func()) error {
 	}()
 	served := make(chan error, 1)
 	go func() { served <- s.http.Serve(s.listener) }()
+	joining, cancel := context.WithTimeout(ctx, joinTime)
+	for _, c := range s.cells {
+		c.engine.Join(joining) // or the first requests would be refused
+	}
+	cancel()
 	s.log.Info("accepting requests", "url", s.URL(), "version", grapnel.Version)
 	accepting()
 
@@ -186,6 +191,9 @@ func (s *Server) Run(ctx context.Context, accepting func()) error {
 	}
 	return errors.Join(broken, s.drain(ctx, stopDelivering, delivered))
 }
+
+// joinTime is how long a start waits for the first look at who shares the database. It takes milliseconds.
+const joinTime = 5 * time.Second
 
 // drain brings everything to its end in good order.
 func (s *Server) drain(ctx context.Context, stopDelivering func(), delivered <-chan struct{}) error {
