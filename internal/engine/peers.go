@@ -248,7 +248,9 @@ func (s *shards) inquire(ctx context.Context, r *inquiry) {
 	for _, n := range there {
 		r.owners = append(r.owners, n.ID)
 	}
-	unasked := slices.DeleteFunc(there, func(n store.Node) bool { return slices.ContainsFunc(nodes, func(m store.Node) bool { return m.ID == n.ID }) })
+	unasked := slices.DeleteFunc(there, func(n store.Node) bool {
+		return slices.ContainsFunc(nodes, func(m store.Node) bool { return m.ID == n.ID })
+	})
 	maps.Copy(r.know, s.inform(ctx, unasked))
 }
 
