@@ -59,6 +59,8 @@ type Options struct {
 	Metrics      http.Handler                  // serves /metrics; nil: there are none
 	Ready        func() error                  // why /readyz should say no; nil: always ready
 
+	Gate *Gate // what the callers of all cells share; nil: one of its own
+
 	// Cluster says who shares the store; nil: nobody is known to.
 	Cluster func(context.Context) (grapnel.Cluster, error)
 
@@ -105,6 +107,9 @@ func New(o Options) http.Handler {
 	}
 	o.History = present{o.History, o.Away}
 	o.Bounds = bounds.Fill(o.Bounds)
+	if o.Gate == nil {
+		o.Gate = NewGate(o.Bounds)
+	}
 	a := &api{Options: o, routes: routes(), claims: claims{held: map[string]struct{}{}},
 		simulations: make(chan struct{}, o.Bounds.Simulations)}
 	doc := sync.OnceValue(func() *huma.OpenAPI { return document(a.routes) })

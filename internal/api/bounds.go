@@ -62,4 +62,9 @@ type Bounds struct {
 	RememberTime time.Duration `bound:"5s"`  // for storing one afterwards, also for a caller who has left
 
 	Simulations int `bound:"2"` // simulations at once; each takes a processor from delivering
+
+	// Memory for the bodies of requests under way, of all tenants together; see Gate. It grows with what arrives.
+	Bodies    int64         `bound:"192MiB" tiny:"64MiB"`
+	BodyFirst int64         `bound:"4KiB" tiny:"1"` // for a body of which nothing has arrived; then four times as much, as often as it is full
+	BodyRetry time.Duration `bound:"1s"`            // after which a caller may come again
 }

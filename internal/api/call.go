@@ -25,6 +25,7 @@ type call struct {
 	keyHash [32]byte
 	query   query
 	body    []byte
+	held    held // memory for the body
 
 	bounds     *Bounds
 	connection *http.ResponseController // for handlers that are slow on purpose
@@ -60,6 +61,7 @@ func (a *api) enter(rt *route) http.HandlerFunc {
 			ans.write(w, r)
 			return
 		}
+		defer a.release(c)
 		defer a.whileAllowed(c)()
 		ans, err := a.through(w, c)
 		if err != nil && c.Context().Err() != nil {

@@ -16,10 +16,10 @@ import (
 )
 
 // served is a world behind the hardened server, on a network in memory and with the bubble's clock.
-func served(t *testing.T, f func(t *testing.T, w *world, dial func() net.Conn)) {
+func served(t *testing.T, f func(t *testing.T, w *world, dial func() net.Conn), change ...func(*Options)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newWorld(t, change...)
 		end := w.serving()
 		defer end()
 		network := pipenet.New()

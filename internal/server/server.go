@@ -87,10 +87,11 @@ type Server struct {
 	probes   *probes
 	key      KeyNotice
 	lives    *lives
+	gate     *api.Gate
 }
 
 func newServer(o Options) *Server {
-	return &Server{options: o, log: o.Log, stopping: new(atomic.Bool), probes: newProbes(o.Log)}
+	return &Server{options: o, log: o.Log, stopping: new(atomic.Bool), probes: newProbes(o.Log), gate: api.NewGate(o.Bounds.API)}
 }
 
 // Open prepares a server. The address is taken first: an address in use must not touch the data of whoever uses it.

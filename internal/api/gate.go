@@ -1,0 +1,69 @@
+package api
+
+import (
+	"sync"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/bounds"
+)
+
+// Gate is what callers of all cells share and can use up: memory for the bodies of their requests.
+type Gate struct {
+	bounds Bounds
+
+	mu     sync.Mutex
+	bytes  int64            // of bodies under way
+	shares map[string]int64 // the same by tenant; "" is who is bound to none
+}
+
+// NewGate makes the gate of a server.
+func NewGate(b Bounds) *Gate {
+	return &Gate{bounds: bounds.Fill(b), shares: map[string]int64{}}
+}
+
+// hold counts bytes of a body in. A tenant holds at most as much as then stays free for the others: alone half of all, as one
+// of two a third. So whatever some tenants do, there is room for another one.
+func (g *Gate) hold(tenant string, bytes int64) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if share := g.shares[tenant] + bytes; share > g.bounds.Bodies-g.bytes-bytes {
+		return &grapnel.Error{Code: grapnel.CodeOverloaded, RetryAfter: g.bounds.BodyRetry,
+			Detail: "The bodies of requests under way, of this tenant or of all, take the memory that there is for them. Send fewer at once."}
+	}
+	g.bytes += bytes
+	g.shares[tenant] += bytes
+	return nil
+}
+
+// release counts bytes out again.
+func (g *Gate) release(tenant string, bytes int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.bytes -= bytes
+	if g.shares[tenant] -= bytes; g.shares[tenant] == 0 {
+		delete(g.shares, tenant)
+	}
+}
+
+// held is the memory that the bodies of one request take.
+type held struct {
+	tenant string
+	bytes  int64
+}
+
+func (a *api) hold(c *call, bytes int64) error {
+	c.held.tenant = c.key.Tenant
+	err := a.Gate.hold(c.held.tenant, bytes)
+	if err == nil {
+		c.held.bytes += bytes
+	}
+	return err
+}
+
+// release gives back what a request holds. It no longer has its body then.
+func (a *api) release(c *call) {
+	if c.held.bytes > 0 {
+		a.Gate.release(c.held.tenant, c.held.bytes)
+		c.held.bytes = 0
+	}
+}
