@@ -67,4 +67,8 @@ type Bounds struct {
 	Bodies    int64         `bound:"192MiB" tiny:"64MiB"`
 	BodyFirst int64         `bound:"4KiB" tiny:"1"` // for a body of which nothing has arrived; then four times as much, as often as it is full
 	BodyRetry time.Duration `bound:"1s"`            // after which a caller may come again
+
+	// Requests that are refused because of their keys.
+	Strangers   int           `bound:"4096"` // addresses that they are counted by
+	StrangerLog time.Duration `bound:"1m"`   // between two lines in the log about one address; for longer none is remembered in vain
 }

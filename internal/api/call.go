@@ -57,6 +57,7 @@ func (a *api) enter(rt *route) http.HandlerFunc {
 			return
 		}
 		if err := a.authenticate(c); err != nil {
+			a.noteRefusal(c, err)
 			ans := a.refuse(c, err)
 			ans.write(w, r)
 			return

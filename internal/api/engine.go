@@ -43,13 +43,13 @@ type Operator interface {
 type Registrar interface {
 	PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.Endpoint, with store.With) (store.Put, error)
 	DeleteEndpoint(ctx context.Context, scope store.Scope, id string, by grapnel.By) error
-	PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, once *store.Once) (store.Put, error)
-	DeletePolicy(ctx context.Context, scope store.Scope, id string) error
+	PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, with store.With) (store.Put, error)
+	DeletePolicy(ctx context.Context, scope store.Scope, id string, with store.With) error
 	PutSource(ctx context.Context, scope store.Scope, src grapnel.Source, with store.With) (store.Put, error)
 	// DeleteSource is grapnel.CodeConflict while an endpoint takes only what comes in through the source.
 	DeleteSource(ctx context.Context, scope store.Scope, id string, with store.With) (store.Put, error)
-	PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, once *store.Once) (store.Put, error)
-	DeleteKey(ctx context.Context, scope store.Scope, id string) error
+	PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, with store.With) (store.Put, error)
+	DeleteKey(ctx context.Context, scope store.Scope, id string, with store.With) error
 }
 
 // Directory is the configuration in memory, and what is known there about endpoints. Lists are sorted by id and hold nothing that is

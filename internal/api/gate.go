@@ -1,24 +1,44 @@
 package api
 
 import (
+	"net/netip"
 	"sync"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/bounds"
 )
 
-// Gate is what callers of all cells share and can use up: memory for the bodies of their requests.
+// Gate is what callers of all cells share: memory for the bodies of their requests, and how often their keys were refused.
 type Gate struct {
 	bounds Bounds
 
-	mu     sync.Mutex
-	bytes  int64            // of bodies under way
-	shares map[string]int64 // the same by tenant; "" is who is bound to none
+	mu        sync.Mutex
+	bytes     int64            // of bodies under way
+	shares    map[string]int64 // the same by tenant; "" is who is bound to none
+	strangers strangers
+	stats     Stats
+}
+
+// Stats are numbers about all callers.
+type Stats struct {
+	Unauthenticated int64 // requests without a valid key
+	Forbidden       int64 // requests whose key lacks the scope
+	BodyBytes       int64 // memory that bodies under way take now
 }
 
 // NewGate makes the gate of a server.
 func NewGate(b Bounds) *Gate {
-	return &Gate{bounds: bounds.Fill(b), shares: map[string]int64{}}
+	b = bounds.Fill(b)
+	return &Gate{bounds: b, shares: map[string]int64{}, strangers: strangers{bounds: b, from: map[netip.Addr]*stranger{}}}
+}
+
+// Stats returns the numbers of now.
+func (g *Gate) Stats() Stats {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s := g.stats
+	s.BodyBytes = g.bytes
+	return s
 }
 
 // hold counts bytes of a body in. A tenant holds at most as much as then stays free for the others: alone half of all, as one

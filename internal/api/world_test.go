@@ -222,19 +222,19 @@ func (s *street) Sources(scope store.Scope) (all []grapnel.Source) {
 	return all
 }
 
-func (s *street) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, once *store.Once) (store.Put, error) {
+func (s *street) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, with store.With) (store.Put, error) {
 	defer s.forget()
-	return s.Faulty.PutPolicy(ctx, scope, p, once)
+	return s.Faulty.PutPolicy(ctx, scope, p, with)
 }
 
-func (s *street) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, once *store.Once) (store.Put, error) {
+func (s *street) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, with store.With) (store.Put, error) {
 	defer s.forget()
-	return s.Faulty.PutKey(ctx, scope, k, once)
+	return s.Faulty.PutKey(ctx, scope, k, with)
 }
 
-func (s *street) DeleteKey(ctx context.Context, scope store.Scope, id string) error {
+func (s *street) DeleteKey(ctx context.Context, scope store.Scope, id string, with store.With) error {
 	defer s.forget()
-	return s.Faulty.DeleteKey(ctx, scope, id)
+	return s.Faulty.DeleteKey(ctx, scope, id, with)
 }
 
 func (s *street) DeleteEndpoint(ctx context.Context, scope store.Scope, id string, by grapnel.By) error {
@@ -249,7 +249,7 @@ func (s *street) DeleteEndpoint(ctx context.Context, scope store.Scope, id strin
 	return err
 }
 
-func (s *street) DeletePolicy(ctx context.Context, scope store.Scope, id string) error {
+func (s *street) DeletePolicy(ctx context.Context, scope store.Scope, id string, with store.With) error {
 	for _, p := range s.Policies(scope) {
 		for _, ep := range s.Endpoints(scope) {
 			if p.ID == id && ep.PolicyName == p.Name && ep.Tenant == p.Tenant {
@@ -258,7 +258,7 @@ func (s *street) DeletePolicy(ctx context.Context, scope store.Scope, id string)
 		}
 	}
 	defer s.forget()
-	return s.Faulty.DeletePolicy(ctx, scope, id)
+	return s.Faulty.DeletePolicy(ctx, scope, id, with)
 }
 
 func (s *street) Endpoint(scope store.Scope, id string) (grapnel.Endpoint, bool) {
@@ -408,7 +408,7 @@ func scoped(s grapnel.Scope) string { return "grp_test_only_" + string(s) }
 func (w *world) key(id, text, tenant string, scopes ...grapnel.Scope) {
 	w.t.Helper()
 	k := grapnel.Key{ID: id, Name: id, Tenant: tenant, Scopes: scopes, Hash: sha256.Sum256([]byte(text)), CreatedAt: w.clock}
-	if _, err := w.street.PutKey(context.Background(), store.Everyone(), k, nil); err != nil {
+	if _, err := w.street.PutKey(context.Background(), store.Everyone(), k, store.With{}); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -73,7 +73,7 @@ func TestChangesWaitForWhoOwnsNothing(t *testing.T) {
 		})
 		defer bench.close()
 		time.Sleep(time.Second)
-		if _, err := bench.engine.PutKey(t.Context(), store.Everyone(), grapnel.Key{ID: "key_1"}, nil); err != nil {
+		if _, err := bench.engine.PutKey(t.Context(), store.Everyone(), grapnel.Key{ID: "key_1"}, store.With{}); err != nil {
 			t.Fatal(err)
 		}
 		if ago := time.Since(other.seen); ago < leaseHere || ago > leaseHere+leaseHere/10 {
@@ -102,7 +102,7 @@ func TestChangesShareARequest(t *testing.T) {
 				change := func(n int) {
 					making.Go(func() {
 						k := grapnel.Key{ID: fmt.Sprint("key_", n), Hash: [32]byte{byte(n)}}
-						if _, err := bench.engine.PutKey(t.Context(), store.Everyone(), k, nil); err != nil {
+						if _, err := bench.engine.PutKey(t.Context(), store.Everyone(), k, store.With{}); err != nil {
 							t.Error(err)
 						}
 						mu.Lock()
