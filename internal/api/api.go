@@ -57,6 +57,7 @@ type Options struct {
 	Keep         store.Keep                    // how long what is over is kept, to say when a dead letter will be gone; zero: for ever
 	Log          *slog.Logger                  // nil: nothing is logged
 	Metrics      http.Handler                  // serves /metrics; nil: there are none
+	MetricsOpen  bool                          // to callers without a key
 	Ready        func() error                  // why /readyz should say no; nil: always ready
 
 	Gate *Gate // what the callers of all cells share; nil: one of its own
@@ -112,6 +113,11 @@ func New(o Options) http.Handler {
 	}
 	a := &api{Options: o, routes: routes(), claims: claims{held: map[string]struct{}{}},
 		simulations: make(chan struct{}, o.Bounds.Simulations)}
+	for i := range a.routes {
+		if o.MetricsOpen && a.routes[i].path == metricsPath {
+			a.routes[i].open = anybody
+		}
+	}
 	doc := sync.OnceValue(func() *huma.OpenAPI { return document(a.routes) })
 	a.document = sync.OnceValue(func() []byte { return encodeDocument(doc()) })
 	a.manual = sync.OnceValue(func() []byte { return manual(doc(), a.routes) })

@@ -2,9 +2,7 @@ package api
 
 import (
 	"crypto/sha256"
-	"net"
 	"net/http"
-	"net/netip"
 	"strings"
 
 	"github.com/grapnelhq/grapnel"
@@ -66,18 +64,3 @@ func Bearer(h http.Header) (string, bool) {
 
 // anybody opens a route to everybody.
 func anybody(*http.Request) bool { return true }
-
-// loopback opens a route to callers on this machine. A request that a proxy on this machine passes on comes from somewhere else.
-func loopback(r *http.Request) bool {
-	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Real-Ip", "Via"} {
-		if len(r.Header[name]) > 0 {
-			return false
-		}
-	}
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return false
-	}
-	addr, err := netip.ParseAddr(host)
-	return err == nil && addr.Unmap().IsLoopback()
-}

@@ -176,6 +176,7 @@ func (c *cell) face(s *Server, metrics http.Handler) http.Handler {
 		Replays:      c.replays,
 		Keep:         store.Keep{For: o.Retention, Rules: o.Rules},
 		Metrics:      metrics,
+		MetricsOpen:  o.MetricsOpen,
 		Gate:         s.gate,
 		Ready:        s.ready,
 		Cluster:      c.cluster(s),

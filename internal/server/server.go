@@ -62,6 +62,7 @@ type Options struct {
 	DrainTimeout time.Duration
 	EgressAllow  []netip.Prefix   // addresses that deliveries may reach although they are not public
 	HTTPSOnly    bool             // refuse endpoints with http:// URLs
+	MetricsOpen  bool             // show /metrics without a key
 	MaxEvent     int64            // bytes of one event's data
 	MaxBody      int64            // bytes of the body of a request to a source
 	MaxInFlight  int              // attempts at once, in each cell
