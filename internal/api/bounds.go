@@ -71,4 +71,6 @@ type Bounds struct {
 	// Requests that are refused because of their keys.
 	Strangers   int           `bound:"4096"` // addresses that they are counted by
 	StrangerLog time.Duration `bound:"1m"`   // between two lines in the log about one address; for longer none is remembered in vain
+
+	Connections int `bound:"65536" tiny:"256"` // of callers at once; fewer if that is more than half of the descriptors
 }

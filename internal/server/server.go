@@ -31,6 +31,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api"
+	"github.com/grapnelhq/grapnel/internal/bounds"
 	"github.com/grapnelhq/grapnel/internal/cells"
 	"github.com/grapnelhq/grapnel/internal/egress"
 	"github.com/grapnelhq/grapnel/internal/ingress"
@@ -172,7 +173,9 @@ func (s *Server) Run(ctx context.Context, accepting func()) error {
 		moving.Wait()
 	}()
 	served := make(chan error, 1)
-	go func() { served <- s.http.Serve(s.listener) }()
+	// The other half of the descriptors is for sending, the stores and the listener.
+	callers := api.Limit(s.listener, s.http, min(bounds.Fill(s.options.Bounds.API).Connections, descriptors()/2))
+	go func() { served <- s.http.Serve(callers) }()
 	joining, cancel := context.WithTimeout(ctx, joinTime)
 	for _, c := range s.cells {
 		c.engine.Join(joining) // or the first requests would be refused
