@@ -72,5 +72,11 @@ type Bounds struct {
 	Strangers   int           `bound:"4096"` // addresses that they are counted by
 	StrangerLog time.Duration `bound:"1m"`   // between two lines in the log about one address; for longer none is remembered in vain
 
+	// Wrong keys of one address: after a burst each answer waits. A key that was seen from there, with success, never does.
+	Wrong      int           `bound:"20"`
+	WrongDelay time.Duration `bound:"1s" tiny:"1ms"`
+	WrongLate  int           `bound:"64"`    // answers that wait; more are refused at once
+	Seen       int           `bound:"65536"` // pairs of a valid key and an address
+
 	Connections int `bound:"65536" tiny:"256"` // of callers at once; fewer if that is more than half of the descriptors
 }

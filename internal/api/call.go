@@ -56,8 +56,7 @@ func (a *api) enter(rt *route) http.HandlerFunc {
 			rt.bare(a, w, c)
 			return
 		}
-		if err := a.authenticate(c); err != nil {
-			a.noteRefusal(c, err)
+		if err := a.admit(c); err != nil {
 			ans := a.refuse(c, err)
 			ans.write(w, r)
 			return

@@ -147,7 +147,7 @@ func (d *describer) operation(rt *route) *huma.Operation {
 func (rt *route) refusals() []string {
 	all := []string{"400", "422", "500", "503"}
 	if rt.scope != "" {
-		all = append(all, "401", "403", "421")
+		all = append(all, "401", "403", "421", "429")
 	}
 	if rt.body != nil {
 		all = append(all, "413", "415")
@@ -157,9 +157,6 @@ func (rt *route) refusals() []string {
 	}
 	if rt.bare != nil {
 		all = append(all, "401", "408", "429", "431")
-	}
-	if rt.scope == grapnel.ScopePublish || rt.scope == grapnel.ScopeReplay {
-		all = append(all, "429")
 	}
 	if rt.method != http.MethodGet {
 		all = append(all, "409", "507")

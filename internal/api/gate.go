@@ -16,6 +16,7 @@ type Gate struct {
 	bytes     int64            // of bodies under way
 	shares    map[string]int64 // the same by tenant; "" is who is bound to none
 	strangers strangers
+	seen      map[sighting]struct{}
 	stats     Stats
 }
 
@@ -23,13 +24,14 @@ type Gate struct {
 type Stats struct {
 	Unauthenticated int64 // requests without a valid key
 	Forbidden       int64 // requests whose key lacks the scope
+	Slowed          int64 // requests refused without a look at their keys, because too many wrong ones came from there
 	BodyBytes       int64 // memory that bodies under way take now
 }
 
 // NewGate makes the gate of a server.
 func NewGate(b Bounds) *Gate {
 	b = bounds.Fill(b)
-	return &Gate{bounds: b, shares: map[string]int64{}, strangers: strangers{bounds: b, from: map[netip.Addr]*stranger{}}}
+	return &Gate{bounds: b, shares: map[string]int64{}, strangers: strangers{bounds: b, from: map[netip.Addr]*stranger{}}, seen: map[sighting]struct{}{}}
 }
 
 // Stats returns the numbers of now.

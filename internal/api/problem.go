@@ -67,7 +67,7 @@ var kinds = []kind{
 	{grapnel.CodeInvalid, 422, "A field cannot be used", "errors names each field and what is wrong with it.", false},
 	{grapnel.CodeMismatch, 422, "The idempotency key was used for another request", "Use a new key for a new request.", false},
 	{grapnel.CodeQuota, 429, "Too much is waiting", "The tenant has more waiting than it may. Repeat the request after Retry-After, with the same Idempotency-Key or event id.", true},
-	{ingress.CodeRateLimited, 429, "The source gets too many requests", "Repeat the request after Retry-After.", true},
+	{ingress.CodeRateLimited, 429, "Too many requests", "The source gets more than its rate, or too many wrong API keys come from your address. Repeat the request after Retry-After.", true},
 	{ingress.CodeHeaders, 431, "The headers are too large", "Send fewer or shorter headers.", false},
 	{codeInternal, 500, "Something went wrong here", "Repeat the request with the same Idempotency-Key; if it goes on, look for request_id in the server's log.", false},
 	{grapnel.CodeUnavailable, 503, "Not now", "Repeat the request after Retry-After, with the same Idempotency-Key or event id.", true},

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"crypto/sha256"
 	"log/slog"
 	"net"
 	"net/http"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/ingress"
 )
 
 // strangers are the addresses from which requests came whose keys were refused. Their number is bounded: those that do not fit are
@@ -22,6 +24,18 @@ type stranger struct {
 	last   time.Time // refusal
 	logged time.Time // zero: never
 	since  int       // refusals since then
+
+	wrong float64   // keys, less one for each WrongDelay, at the time of tried
+	tried time.Time // a wrong key
+	late  int       // answers that wait
+}
+
+// known is what is known of an address; nil: nothing.
+func (s *strangers) known(from netip.Addr) *stranger {
+	if is := s.from[from]; is != nil || len(s.from) < s.bounds.Strangers {
+		return is
+	}
+	return s.from[netip.Addr{}]
 }
 
 // at is what is known of an address.
@@ -32,7 +46,7 @@ func (s *strangers) at(from netip.Addr, now time.Time) *stranger {
 	if len(s.from) >= s.bounds.Strangers && now.Sub(s.swept) >= s.bounds.StrangerLog {
 		s.swept = now // rarely, because it looks at all of them
 		for other, is := range s.from {
-			if now.Sub(is.last) >= s.bounds.StrangerLog {
+			if now.Sub(is.last) >= s.bounds.StrangerLog && is.late == 0 {
 				delete(s.from, other)
 			}
 		}
@@ -62,19 +76,107 @@ func address(r *http.Request) netip.Addr {
 	return addr
 }
 
-// noteRefusal counts a request that was refused because of its key, and logs refusals of one address together: anybody can
-// cause any number of them.
-func (a *api) noteRefusal(c *call, err error) {
-	code := grapnel.CodeOf(err)
-	if code != codeUnauthenticated && code != codeForbidden {
+// sighting is a valid key, by its hash, that was used from an address.
+type sighting struct {
+	hash [32]byte
+	from netip.Addr
+}
+
+// admit authenticates a request that has just come. An address from which many wrong keys come gets its refusals late, and only so many
+// of them wait: then keys that were not seen from there are refused without a look. So one address tries few keys in a second, while
+// valid keys are slowed at no address, unless one is new there while wrong ones come over many connections at once.
+func (a *api) admit(c *call) error {
+	if c.route.open != nil && c.route.open(c.Request) {
+		return nil
+	}
+	token, _ := Bearer(c.Header)
+	is := sighting{sha256.Sum256([]byte(token)), address(c.Request)}
+	if a.Gate.crowded(is) {
+		err := &grapnel.Error{Code: ingress.CodeRateLimited, Detail: "Too many wrong API keys come from this address.", RetryAfter: a.Bounds.WrongDelay}
+		a.noteRefusal(c, is.from, err)
+		return err
+	}
+	err := a.authenticate(c)
+	if err == nil {
+		a.Gate.saw(is)
+		return nil
+	}
+	a.noteRefusal(c, is.from, err)
+	if token != "" && grapnel.CodeOf(err) == codeUnauthenticated && a.Gate.tooMany(is.from, c.now) {
+		late := time.NewTimer(a.Bounds.WrongDelay)
+		defer late.Stop()
+		select {
+		case <-late.C:
+		case <-c.Context().Done():
+		}
+		a.Gate.answers(is.from)
+	}
+	return err
+}
+
+// crowded says whether a key is to be refused without a look.
+func (g *Gate) crowded(is sighting) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.strangers.from) == 0 {
+		return false
+	}
+	from := g.strangers.known(is.from)
+	_, seen := g.seen[is]
+	return from != nil && from.late >= g.bounds.WrongLate && !seen
+}
+
+// saw remembers a valid key.
+func (g *Gate) saw(is sighting) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if _, seen := g.seen[is]; seen {
 		return
 	}
-	from, requests := address(c.Request), 0
+	if len(g.seen) >= g.bounds.Seen {
+		clear(g.seen) // they are seen again
+	}
+	g.seen[is] = struct{}{}
+}
+
+// tooMany counts a wrong key, and says whether so many came that the answer has to wait. Then answers follows.
+func (g *Gate) tooMany(from netip.Addr, now time.Time) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	is := g.strangers.at(from, now)
+	is.wrong = max(0, is.wrong-now.Sub(is.tried).Seconds()/g.bounds.WrongDelay.Seconds()) + 1
+	is.tried = now
+	if is.wrong <= float64(g.bounds.Wrong) {
+		return false
+	}
+	is.late++
+	return true
+}
+
+// answers says that an answer that had to wait is given.
+func (g *Gate) answers(from netip.Addr) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if is := g.strangers.known(from); is != nil && is.late > 0 {
+		is.late--
+	}
+}
+
+// noteRefusal counts a request that was refused because of its key, and logs refusals of one address together: anybody can
+// cause any number of them.
+func (a *api) noteRefusal(c *call, from netip.Addr, err error) {
+	code, requests := grapnel.CodeOf(err), 0
 	a.Gate.mu.Lock()
-	if code == codeForbidden {
+	switch code {
+	case codeForbidden:
 		a.Gate.stats.Forbidden++
-	} else {
+	case codeUnauthenticated:
 		a.Gate.stats.Unauthenticated++
+	case ingress.CodeRateLimited:
+		a.Gate.stats.Slowed++
+	default: // nothing is wrong with the key, as far as is known
+		a.Gate.mu.Unlock()
+		return
 	}
 	is := a.Gate.strangers.at(from, c.now)
 	is.last = c.now

@@ -6,7 +6,10 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/grapnelhq/grapnel"
 )
@@ -79,4 +82,51 @@ func TestKeysAndPoliciesAreOnRecord(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("the audit has %q", got)
 	}
+}
+
+// After a burst of wrong keys from one address each answer waits, and beyond some that wait the next are refused without a look. Keys that
+// were valid there before, and all keys from elsewhere, are answered at once.
+func TestWrongKeysAreSlowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(o *Options) {
+			o.Bounds.Wrong, o.Bounds.WrongLate, o.Clock = 5, 3, time.Now
+			o.Gate = NewGate(o.Bounds)
+		})
+		const here, there = "192.0.2.1:1", "192.0.2.2:1"
+		ask := func(from, key string) (status int, took time.Duration) {
+			began := time.Now()
+			status = w.from(from, key, "GET", "/v1/endpoints").StatusCode
+			return status, time.Since(began)
+		}
+		check := func(from, key string, want int, wait time.Duration) {
+			t.Helper()
+			if status, took := ask(from, key); status != want || took != wait {
+				t.Errorf("%q from %s was answered %d after %s, want %d after %s", key, from, status, took, want, wait)
+			}
+		}
+		check(here, admin, 200, 0)
+		for range 5 {
+			check(here, "grp_wrong", 401, 0)
+		}
+		check(here, "", 401, 0) // is no key
+		delay := w.options.Bounds.WrongDelay
+		var waiting sync.WaitGroup
+		for range 3 {
+			waiting.Go(func() { check(here, "grp_wrong", 401, delay) })
+		}
+		synctest.Wait()
+		reader := scoped(grapnel.ScopeRead)
+		check(here, "grp_wrong", 429, 0)
+		check(here, reader, 429, 0) // it could be a guess
+		check(here, admin, 200, 0)
+		check(there, reader, 200, 0)
+		waiting.Wait()
+		check(here, reader, 200, 0)
+		check(here, "grp_wrong", 401, delay)
+		time.Sleep(10 * delay) //nolint:forbidigo // the bubble's time
+		check(here, "grp_wrong", 401, 0)
+		if is := w.options.Gate.Stats(); is.Slowed != 2 || is.Unauthenticated != 11 {
+			t.Errorf("counted were %+v", is)
+		}
+	})
 }

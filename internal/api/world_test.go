@@ -388,6 +388,7 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 		Tenants: &town{}, Bounds: under,
 	}
 	w.options.Replays = replay.New(replay.Options{Street: w.street, Store: w.street.Faulty, Log: w.options.Log, Now: now, Random: w.options.Random})
+	w.options.Bounds.Wrong = 1 << 30 // tests try many
 	for _, f := range change {
 		f(&w.options)
 	}

@@ -70,6 +70,8 @@ func callerNumbers(gate *api.Gate) []prometheus.Collector {
 			func(s api.Stats) float64 { return float64(s.Unauthenticated) }},
 		{"grapnel_api_forbidden_total", "Requests whose API key lacks the scope.", false,
 			func(s api.Stats) float64 { return float64(s.Forbidden) }},
+		{"grapnel_api_slowed_total", "Requests refused without a look at their keys, because too many wrong ones came from their address.", false,
+			func(s api.Stats) float64 { return float64(s.Slowed) }},
 		{"grapnel_api_body_bytes", "Memory that bodies of requests under way take.", true,
 			func(s api.Stats) float64 { return float64(s.BodyBytes) }},
 	})
