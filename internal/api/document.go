@@ -126,7 +126,7 @@ func (d *describer) operation(rt *route) *huma.Operation {
 	for _, p := range rt.query {
 		op.Parameters = append(op.Parameters, p.describe())
 	}
-	if rt.method == http.MethodPost && rt.bare == nil {
+	if rt.method == http.MethodPost && rt.bare == nil && rt.scope != grapnel.ScopeRead {
 		longest := longestIdempotent
 		op.Parameters = append(op.Parameters, &huma.Param{Name: idempotencyHeader, In: "header",
 			Schema: &huma.Schema{Type: huma.TypeString, MaxLength: &longest}, Description: "makes repeating the request safe"})
