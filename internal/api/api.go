@@ -57,10 +57,10 @@ type Options struct {
 	Keep         store.Keep                    // how long what is over is kept, to say when a dead letter will be gone; zero: for ever
 	Log          *slog.Logger                  // nil: nothing is logged
 	Metrics      http.Handler                  // serves /metrics; nil: there are none
-	MetricsOpen  bool                          // to callers without a key
+	MetricsOpen  bool                          // /metrics needs no key
 	Ready        func() error                  // why /readyz should say no; nil: always ready
 
-	Gate *Gate // what the callers of all cells share; nil: one of its own
+	Gate *Gate // shared by the APIs of all cells; nil: one of its own
 
 	// Cluster says who shares the store; nil: nobody is known to.
 	Cluster func(context.Context) (grapnel.Cluster, error)

@@ -102,7 +102,8 @@ func (c *call) entryOf(verb grapnel.Verb, tenant, id, reason string) *grapnel.Au
 	return &grapnel.AuditEntry{At: c.now, Tenant: tenant, Actor: c.key.ID, Verb: verb, Endpoint: id, Reason: reason}
 }
 
-// keyEntry tells it of a key, with what the key may do from then on, or could until then: a key that is deleted is nowhere else.
+// keyEntry tells it of a key, with what the key may do from then on, or could until then: a key
+// that is deleted is nowhere else.
 func (c *call) keyEntry(verb grapnel.Verb, k *grapnel.Key) *grapnel.AuditEntry {
 	return c.entryOf(verb, k.Tenant, k.ID, k.Name+": "+strings.Join(viewKey(k).Scopes, ", "))
 }

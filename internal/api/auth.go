@@ -39,8 +39,9 @@ func (a *api) authenticate(c *call) error {
 	return nil
 }
 
-// whileAllowed ends a call that reads when its key is revoked, or loses the scope or the tenant that the call needs. A call
-// that changes something is not ended half-way: its answer would not say whether the change was made.
+// whileAllowed ends a call that reads when its key is revoked, or loses the scope or the tenant
+// that the call needs. A call that changes something is not ended half-way: its answer would not
+// say whether the change was made.
 func (a *api) whileAllowed(c *call) (release func()) {
 	if c.key.ID == "" || c.Method != http.MethodGet {
 		return func() {}

@@ -118,8 +118,9 @@ func tooLarge(limit int64) error {
 	return grapnel.Errorf(grapnel.CodeTooLarge, "The body is larger than %d bytes.", limit)
 }
 
-// receive reads into a buffer that grows with what arrives: what is only announced takes no memory. At the end it has the announced
-// size. The buffer is never shared: events keep their data in it.
+// receive reads a body into a buffer that grows with the bytes that arrive: announced ones take no
+// memory. If the length was announced, the last buffer has exactly that size. Buffers are never
+// shared: events keep their data in them.
 func (a *api) receive(c *call, r io.Reader, limit int64) (b []byte, err error) {
 	most := limit + 1 // so that reading finds out that there is more
 	if c.ContentLength >= 0 {

@@ -74,7 +74,8 @@ func (a *api) enter(rt *route) http.HandlerFunc {
 	}
 }
 
-// through takes an authenticated request through the stages that all routes share, in the order in which they may refuse it.
+// through takes an authenticated request through the stages that all routes share, in the order in
+// which they may refuse it.
 func (a *api) through(w http.ResponseWriter, c *call) (answer, error) {
 	if err := c.readQuery(); err != nil {
 		return answer{}, err

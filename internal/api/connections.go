@@ -8,9 +8,11 @@ import (
 	"sync"
 )
 
-// Limit caps the connections of a server, which has not begun to serve, at a listener's. When there are that many, the one that has
-// been longest without a request being handled is closed for a new one: idle, or new and silent. So callers without a key, who can
-// do no more than hold connections, keep nobody from being served. If requests are being handled on all of them, the new one is closed.
+// Limit caps the number of connections that a listener accepts for a server, and has to be called
+// before the server serves. At the cap, a new connection replaces the one that has been without a
+// request in a handler for longest: idle, or new and silent. So callers without a key, who can only
+// hold connections open, do not keep others out. If all connections have a request in a handler,
+// the new one is closed.
 func Limit(l net.Listener, s *http.Server, most int) net.Listener {
 	all := &connections{Listener: l, most: most}
 	handler := s.Handler
@@ -20,7 +22,7 @@ func Limit(l net.Listener, s *http.Server, most int) net.Listener {
 	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, limited := r.Context().Value(connectionKey{}).(*connection); limited {
 			if !all.handling(c) {
-				panic(http.ErrAbortHandler) // it was closed after the request had been read
+				panic(http.ErrAbortHandler) // Limit closed it after the request had been read
 			}
 			defer all.waits(c)
 		}
@@ -29,26 +31,26 @@ func Limit(l net.Listener, s *http.Server, most int) net.Listener {
 	return all
 }
 
-// connections are those that are open.
+// connections are the open connections of a server.
 type connections struct {
 	net.Listener
 	most int
 
 	mu      sync.Mutex
 	open    int
-	waiting lists.List // of *connection on which no request is handled, the longest first
+	waiting lists.List // *connection without a request in a handler, the longest without one first
 }
 
 type connection struct {
 	net.Conn
 	all     *connections
-	waiting *lists.Element // nil: a request is handled, or it is closed
+	waiting *lists.Element // nil: it has a request in a handler, or is closed
 	closed  bool
 }
 
 type connectionKey struct{}
 
-// Accept waits for a connection that is let in.
+// Accept returns the next connection that admit takes, and closes the others.
 func (all *connections) Accept() (net.Conn, error) {
 	for {
 		c, err := all.Listener.Accept()
@@ -62,7 +64,7 @@ func (all *connections) Accept() (net.Conn, error) {
 	}
 }
 
-// admit lets a connection in, for another one if need be; nil: not.
+// admit takes a connection, in the place of another one if need be; nil: all others are in use.
 func (all *connections) admit(c net.Conn) *connection {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -92,7 +94,7 @@ func (all *connections) remove(c *connection) {
 	all.open--
 }
 
-// handling says that a request is handled on a connection from now on; false: it was closed before.
+// handling notes that a handler begins on a connection; false: Limit has closed it before.
 func (all *connections) handling(c *connection) bool {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -104,7 +106,7 @@ func (all *connections) handling(c *connection) bool {
 	return true
 }
 
-// waits says that no request is handled on a connection any more.
+// waits notes that a handler has ended on a connection.
 func (all *connections) waits(c *connection) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -121,7 +123,8 @@ func (c *connection) Close() error {
 	return c.Conn.Close()
 }
 
-// CloseWrite is what an http.Server does with a connection of which it has not read everything, so that the answer arrives.
+// CloseWrite lets an http.Server end a connection of which it has not read everything without
+// losing its answer.
 func (c *connection) CloseWrite() error {
 	if tcp, can := c.Conn.(interface{ CloseWrite() error }); can {
 		return tcp.CloseWrite()

@@ -95,7 +95,8 @@ type secretView struct {
 	PublicKey *string `json:"public_key" doc:"whpk_…, for receivers, when the secret is an Ed25519 key"`
 }
 
-// redacted stands for the value of an endpoint's own header, which may be a credential of its receiver.
+// redacted stands for the value of an endpoint's own header, which may be a credential of its
+// receiver.
 const redacted = "[redacted]"
 
 // viewEndpoint is an endpoint as its caller may see it.

@@ -64,11 +64,13 @@ type Directory interface {
 	Sources(scope store.Scope) []grapnel.Source
 	Policies(scope store.Scope) []grapnel.NamedPolicy
 	Keys(scope store.Scope) []grapnel.Key
-	// Current is why what is in memory may be out of date, so that nothing may be answered from it; nil: it is not.
+	// Current returns an error while the configuration in memory may be out of date and nothing may
+	// be answered from it.
 	Current() error
 	// Caller finds a key by its hash; the error is Current's.
 	Caller(hash [32]byte) (key grapnel.Key, known bool, err error)
-	// WhileKey returns a context that also ends once there is no key with the hash any more for which may is true.
+	// WhileKey returns a context that also ends once there is no key with the hash any more for
+	// which may is true.
 	WhileKey(ctx context.Context, hash [32]byte, may func(*grapnel.Key) bool) (context.Context, context.CancelFunc)
 	// Healths says how endpoints are doing, in the order asked for, all at one instant. One that is not known has the zero Health.
 	Healths(endpoints []string) []grapnel.Health

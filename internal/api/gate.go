@@ -8,13 +8,14 @@ import (
 	"github.com/grapnelhq/grapnel/internal/bounds"
 )
 
-// Gate is what callers of all cells share: memory for the bodies of their requests, and how often their keys were refused.
+// Gate holds what the callers of all cells share: the memory for bodies of requests, and the counts
+// of refused keys.
 type Gate struct {
 	bounds Bounds
 
 	mu        sync.Mutex
-	bytes     int64            // of bodies under way
-	shares    map[string]int64 // the same by tenant; "" is who is bound to none
+	bytes     int64            // memory of bodies under way
+	shares    map[string]int64 // the same by the key's tenant; "": keys without a tenant
 	strangers strangers
 	seen      map[sighting]struct{}
 	stats     Stats
@@ -24,7 +25,7 @@ type Gate struct {
 type Stats struct {
 	Unauthenticated int64 // requests without a valid key
 	Forbidden       int64 // requests whose key lacks the scope
-	Slowed          int64 // requests refused without a look at their keys, because too many wrong ones came from there
+	Slowed          int64 // requests refused unseen: too many wrong keys come from their address
 	BodyBytes       int64 // memory that bodies under way take now
 }
 
@@ -43,8 +44,9 @@ func (g *Gate) Stats() Stats {
 	return s
 }
 
-// hold counts bytes of a body in. A tenant holds at most as much as then stays free for the others: alone half of all, as one
-// of two a third. So whatever some tenants do, there is room for another one.
+// hold reserves memory for a body. A tenant may hold at most as much as remains free after it: half
+// of the budget if it is alone, a third if another one holds as much. So there is always memory for
+// one tenant more.
 func (g *Gate) hold(tenant string, bytes int64) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -57,7 +59,7 @@ func (g *Gate) hold(tenant string, bytes int64) error {
 	return nil
 }
 
-// release counts bytes out again.
+// release returns memory that hold has reserved.
 func (g *Gate) release(tenant string, bytes int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -82,7 +84,7 @@ func (a *api) hold(c *call, bytes int64) error {
 	return err
 }
 
-// release gives back what a request holds. It no longer has its body then.
+// release returns the memory of a request's body, which must not be used any more.
 func (a *api) release(c *call) {
 	if c.held.bytes > 0 {
 		a.Gate.release(c.held.tenant, c.held.bytes)

@@ -112,8 +112,9 @@ func (a *api) onlyOnce(c *call, handle func(*call) (answer, error)) (answer, err
 	return ans, nil
 }
 
-// idempotencyKey is the key that a request came with; empty: none. Methods other than POST are repeatable by themselves, and so is what
-// only reads; nothing is stored for somebody without an API key.
+// idempotencyKey is the key that a request came with; empty: none. Methods other than POST are
+// repeatable by themselves, and so is what only reads; nothing is stored for somebody without an
+// API key.
 func idempotencyKey(c *call) (string, error) {
 	values := c.Header[idempotencyHeader]
 	if c.Method != http.MethodPost || c.route.scope == grapnel.ScopeRead || len(values) == 0 || c.key.ID == "" {

@@ -115,8 +115,9 @@ func problem(err error, requestID string) Problem {
 	return p
 }
 
-// refuse turns an error into the answer, and logs those that are the server's own fault. A full disk, an overload, a tenant on its
-// way, and a lost database are not logged for every request that meets them: who finds them says when they begin and when they end.
+// refuse turns an error into the answer, and logs those that are the server's own fault. A full
+// disk, an overload, a tenant on its way, and a lost database are not logged for every request that
+// meets them: who finds them says when they begin and when they end.
 func (a *api) refuse(c *call, err error) answer {
 	p := problem(err, c.id)
 	ans := answer{status: p.Status, body: encode(p)}

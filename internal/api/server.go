@@ -19,9 +19,9 @@ func Server(handler http.Handler, b Bounds) *http.Server {
 	}
 }
 
-// framed closes a connection after a request whose end a proxy may have seen elsewhere: one in chunks, which may have had a
-// Content-Length as well (net/http has removed that by now), and one of HTTP/1.0, where chunks do not count. What follows on the
-// connection could be a part of it to the proxy and the next request to us.
+// framed closes a connection after a request whose end a proxy may see at another byte: a request
+// in chunks, which may have had a Content-Length too (net/http removes that), and one of HTTP/1.0,
+// where net/http ignores chunks. What the proxy takes for its body would be the next request here.
 func framed(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if len(r.TransferEncoding) > 0 || !r.ProtoAtLeast(1, 1) {

@@ -12,8 +12,9 @@ import (
 	"github.com/grapnelhq/grapnel/internal/ingress"
 )
 
-// strangers are the addresses from which requests came whose keys were refused. Their number is bounded: those that do not fit are
-// counted together, under the zero address. Gate's lock guards them.
+// strangers are the addresses from which requests with refused keys came. Their number is bounded:
+// once the table is full, further addresses share one entry, that of the zero address. Gate's lock
+// guards the table.
 type strangers struct {
 	bounds Bounds
 	from   map[netip.Addr]*stranger
@@ -21,16 +22,16 @@ type strangers struct {
 }
 
 type stranger struct {
-	last   time.Time // refusal
-	logged time.Time // zero: never
-	since  int       // refusals since then
+	last   time.Time // time of the last refusal
+	logged time.Time // time of the last log line; zero: none yet
+	since  int       // refusals since that line
 
-	wrong float64   // keys, less one for each WrongDelay, at the time of tried
-	tried time.Time // a wrong key
-	late  int       // answers that wait
+	wrong float64   // wrong keys, as of tried; falls by one per WrongDelay
+	tried time.Time // time of the last wrong key
+	late  int       // answers that are being delayed
 }
 
-// known is what is known of an address; nil: nothing.
+// known returns the entry of an address, or nil.
 func (s *strangers) known(from netip.Addr) *stranger {
 	if is := s.from[from]; is != nil || len(s.from) < s.bounds.Strangers {
 		return is
@@ -38,7 +39,7 @@ func (s *strangers) known(from netip.Addr) *stranger {
 	return s.from[netip.Addr{}]
 }
 
-// at is what is known of an address.
+// at returns the entry of an address, and makes one if there is none.
 func (s *strangers) at(from netip.Addr, now time.Time) *stranger {
 	if is := s.from[from]; is != nil {
 		return is
@@ -62,7 +63,8 @@ func (s *strangers) at(from netip.Addr, now time.Time) *stranger {
 	return is
 }
 
-// address is where a request comes from. A network of IPv6 is one caller's, so it counts as one address.
+// address is the remote address of a request; of IPv6 its /64 network, which is usually one
+// caller's.
 func address(r *http.Request) netip.Addr {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -82,9 +84,11 @@ type sighting struct {
 	from netip.Addr
 }
 
-// admit authenticates a request that has just come. An address from which many wrong keys come gets its refusals late, and only so many
-// of them wait: then keys that were not seen from there are refused without a look. So one address tries few keys in a second, while
-// valid keys are slowed at no address, unless one is new there while wrong ones come over many connections at once.
+// admit authenticates a request when it begins. After Wrong wrong keys from one address each
+// further refusal is delayed. While WrongLate refusals are being delayed, a key that was not valid
+// from this address before is refused without looking it up. So an address can try few keys per
+// second, and a valid key is slowed only if it is new at an address that tries wrong ones over many
+// connections.
 func (a *api) admit(c *call) error {
 	if c.route.open != nil && c.route.open(c.Request) {
 		return nil
@@ -114,7 +118,7 @@ func (a *api) admit(c *call) error {
 	return err
 }
 
-// crowded says whether a key is to be refused without a look.
+// crowded says whether a key is to be refused without looking it up.
 func (g *Gate) crowded(is sighting) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -126,7 +130,7 @@ func (g *Gate) crowded(is sighting) bool {
 	return from != nil && from.late >= g.bounds.WrongLate && !seen
 }
 
-// saw remembers a valid key.
+// saw remembers that a key is valid from an address.
 func (g *Gate) saw(is sighting) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -139,7 +143,8 @@ func (g *Gate) saw(is sighting) {
 	g.seen[is] = struct{}{}
 }
 
-// tooMany counts a wrong key, and says whether so many came that the answer has to wait. Then answers follows.
+// tooMany counts a wrong key and says whether its refusal has to be delayed; if so, answers
+// follows.
 func (g *Gate) tooMany(from netip.Addr, now time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -153,7 +158,7 @@ func (g *Gate) tooMany(from netip.Addr, now time.Time) bool {
 	return true
 }
 
-// answers says that an answer that had to wait is given.
+// answers ends the delay of a refusal.
 func (g *Gate) answers(from netip.Addr) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -162,8 +167,8 @@ func (g *Gate) answers(from netip.Addr) {
 	}
 }
 
-// noteRefusal counts a request that was refused because of its key, and logs refusals of one address together: anybody can
-// cause any number of them.
+// noteRefusal counts a request that was refused because of its key. Refusals of one address share a
+// log line per StrangerLog, because anybody can cause any number of them.
 func (a *api) noteRefusal(c *call, from netip.Addr, err error) {
 	code, requests := grapnel.CodeOf(err), 0
 	a.Gate.mu.Lock()
@@ -174,7 +179,7 @@ func (a *api) noteRefusal(c *call, from netip.Addr, err error) {
 		a.Gate.stats.Unauthenticated++
 	case ingress.CodeRateLimited:
 		a.Gate.stats.Slowed++
-	default: // nothing is wrong with the key, as far as is known
+	default: // the key was not judged
 		a.Gate.mu.Unlock()
 		return
 	}

@@ -150,7 +150,8 @@ func (a *api) resume(c *call, room Queues, q *grapnel.Endpoint) {
 // errIdle ends a stream for which there is nothing at once: the server is about to stop.
 var errIdle = errors.New("api: nothing is handed out any more")
 
-// pour leases and writes until the caller leaves, is too slow, may not receive any more, or the server stops.
+// pour leases and writes until the caller leaves, is too slow, may not receive any more, or the
+// server stops.
 func (a *api) pour(c *call, w http.ResponseWriter, room Queues, q *grapnel.Endpoint, consumer string) error {
 	ctx, cancel := context.WithCancel(c.Context())
 	defer cancel()

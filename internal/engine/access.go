@@ -7,9 +7,9 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// sessions are the calls under way that must end with their key's right to make them. A configuration becomes the current one
-// before it is compared with the sessions, and a session is compared with the current configuration after it was listed, so none
-// escapes both.
+// sessions are the calls under way that end when their key loses the right to make them. None is
+// missed: adopt makes a configuration current and then looks at the list, WhileKey puts a session
+// on the list and then looks at the current configuration.
 type sessions struct {
 	mu  sync.Mutex
 	all map[*session]struct{}
@@ -21,8 +21,9 @@ type session struct {
 	end  context.CancelFunc
 }
 
-// WhileKey returns a context that also ends when the configuration no longer has a key with the hash for which may is true.
-// Then it has ended before the change is answered. The caller has to call the CancelFunc.
+// WhileKey returns a context that also ends when the configuration has no key with the hash for
+// which may is true. It ends before the change of the key is answered. The caller has to call the
+// CancelFunc.
 func (e *Engine) WhileKey(ctx context.Context, hash [32]byte, may func(*grapnel.Key) bool) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &session{hash, may, cancel}

@@ -40,9 +40,10 @@ func (e *Engine) Reaches() error {
 	return nil
 }
 
-// Current is nil while this node knows every change of the configuration that was answered anywhere. Who makes a change waits a lease
-// for a node that does not answer (confirm), so a node that could not read the configuration for nearly as long, or stood still, has
-// to act upon nothing that it remembers: keys may have been revoked.
+// Current is nil while this node knows every change of the configuration that was answered
+// anywhere. For a node that does not take a change in, its answer waits a lease (confirm). So a
+// node that has not read the configuration for nearly a lease, because it is cut off or stood
+// still, must not answer from memory: keys may have been revoked.
 func (e *Engine) Current() error {
 	s := e.shards
 	if s == nil {

@@ -170,9 +170,10 @@ func (s *shards) open() (ids []string) {
 	return ids
 }
 
-// confirm returns once every node knows of a change of the configuration that was just made: they are asked to take it in. From a node
-// that does not answer nothing starts, and it answers nobody, once a lease is over (Current); and if it has renewed that since, it has
-// taken the change in before.
+// confirm returns once every node knows of a change of the configuration that was just made: they
+// are asked to take it in. From a node that does not answer nothing starts, and it answers nobody,
+// once a lease is over (Current); and if it has renewed that since, it has taken the change in
+// before.
 func (s *shards) confirm(ctx context.Context) error {
 	over := time.NewTimer(s.cluster.Lease)
 	defer over.Stop()

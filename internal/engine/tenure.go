@@ -32,9 +32,10 @@ func (s *shards) keep() {
 	}
 }
 
-// round looks once at what there is to do. It ends before a lease does. The configuration is read before leases are renewed: who has a
-// lease that was renewed after a change was made has taken that in. It is read after the store was told of this node: who changes it
-// after that finds this node and waits for it (see confirm).
+// round looks once at what there is to do. It ends before a lease does. The configuration is read
+// before leases are renewed: who has a lease that was renewed after a change was made has taken
+// that in. It is read after the store was told of this node: who changes it after that finds this
+// node and waits for it (see confirm).
 func (s *shards) round() error {
 	ctx, cancel := context.WithTimeout(s.e.sending, s.patience())
 	defer cancel()

@@ -197,7 +197,8 @@ func (s *Server) Run(ctx context.Context, accepting func()) error {
 	return errors.Join(broken, s.drain(ctx, stopDelivering, delivered))
 }
 
-// joinTime is how long a start waits for the first look at who shares the database. It takes milliseconds.
+// joinTime is how long a start waits for the first look at who shares the database. It takes
+// milliseconds.
 const joinTime = 5 * time.Second
 
 // drain brings everything to its end in good order.

@@ -35,7 +35,8 @@ type Configuration interface {
 	// PutPolicy creates or replaces a named policy; a name that the tenant already uses is grapnel.CodeConflict. It counts
 	// revisions and asks for none.
 	PutPolicy(ctx context.Context, scope Scope, p grapnel.NamedPolicy, with With) (Put, error)
-	// DeletePolicy and DeleteKey take no notice of With.Once and With.Tell: there is room for them on a full disk, too.
+	// DeletePolicy and DeleteKey take no notice of With.Once and With.Tell: there is room for them
+	// on a full disk, too.
 	DeletePolicy(ctx context.Context, scope Scope, id string, with With) error
 	// PutKey creates an API key or, under the same id, replaces it.
 	PutKey(ctx context.Context, scope Scope, k grapnel.Key, with With) (Put, error)
