@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -19,7 +18,7 @@ import (
 type Room struct {
 	o       Options
 	sources sync.Map // id → *source, of those that exist and were asked for
-	busy    load
+	busy    *admission
 	metrics *metrics
 }
 
@@ -43,6 +42,7 @@ func New(o Options) *Room {
 	o.MaxBuffered = cmp.Or(o.MaxBuffered, DefaultMaxBuffered)
 	o.BodyTimeout = cmp.Or(o.BodyTimeout, DefaultBodyTimeout)
 	room := &Room{o: o}
+	room.busy = newAdmission(&room.o)
 	room.metrics = newMetrics(room)
 	return room
 }
@@ -72,30 +72,33 @@ func (room *Room) Take(w http.ResponseWriter, r *http.Request, id string) {
 	if s.MaxBody > 0 {
 		limit = min(limit, s.MaxBody)
 	}
-	bytes := limit
-	if r.ContentLength >= 0 {
-		bytes = min(limit, r.ContentLength)
-	}
-	if !room.enter(s, bytes) {
-		room.refuse(w, r, s, busy, Refusal{Status: http.StatusServiceUnavailable, Code: grapnel.CodeOverloaded,
-			Detail: "Too many requests are on their way.", RetryAfter: room.o.Bounds.WaitBusy})
+	held := room.busy.enter(s.Tenant, r.RemoteAddr, s.meter.vouched(room.o.Now(), room.o.Bounds.VouchedFor), http.NewResponseController(w))
+	if held == nil {
+		room.refuse(w, r, s, busy, overloaded(room.o.Bounds.WaitBusy))
 		return
 	}
-	defer room.leave(s, bytes)
-	room.take(w, r, s, limit)
+	defer held.leave()
+	room.take(w, r, s, limit, held)
 }
 
 // take reads a request and decides what becomes of it.
-func (room *Room) take(w http.ResponseWriter, r *http.Request, s *source, limit int64) {
-	body, refused := room.o.Bounds.receive(w, r, limit, room.o.BodyTimeout)
+func (room *Room) take(w http.ResponseWriter, r *http.Request, s *source, limit int64, held *slot) {
+	body, refused := room.o.Bounds.receive(w, r, limit, held)
 	if refused != nil {
-		room.refuse(w, r, s, unread, *refused)
+		as := unread
+		if refused.Code == grapnel.CodeOverloaded {
+			as = busy
+		}
+		room.refuse(w, r, s, as, *refused)
 		return
 	}
 	in := &incoming{r: r, header: r.Header, body: body, now: room.o.Now(), source: s, checks: make([]grapnel.Check, 0, 4)}
 	if !in.verify() {
 		room.unverified(w, in)
 		return
+	}
+	if s.row.proof != byNothing {
+		s.meter.verified.Store(in.now.UnixNano())
 	}
 	// Only what is verified uses up the provider's rate: otherwise anybody could use it up for him.
 	if wait, ok := s.limit.take(in.now); !ok {
@@ -224,28 +227,4 @@ func (room *Room) source(id string) *source {
 			return s
 		}
 	}
-}
-
-// load is what is going on.
-type load struct{ requests, bytes atomic.Int64 }
-
-func (l *load) add(requests, bytes int64) (all, size int64) {
-	return l.requests.Add(requests), l.bytes.Add(bytes)
-}
-
-// enter counts a request in, if there is a place for it and for its body. One source has at most half of both.
-func (room *Room) enter(s *source, bytes int64) bool {
-	all, size := room.busy.add(1, bytes)
-	mine, mySize := s.meter.busy.add(1, bytes)
-	most, space := int64(room.o.MaxAtOnce), room.o.MaxBuffered
-	if all > most || size > space || mine > max(most/2, 1) || mySize > max(space/2, bytes) {
-		room.leave(s, bytes)
-		return false
-	}
-	return true
-}
-
-func (room *Room) leave(s *source, bytes int64) {
-	room.busy.add(-1, -bytes)
-	s.meter.busy.add(-1, -bytes)
 }

@@ -236,17 +236,41 @@ func TestRateLimit(t *testing.T) {
 	}
 }
 
+// held is an engine that commits when it may.
+type held struct {
+	*world
+	release chan struct{}
+}
+
+func (h held) Publish(ctx context.Context, events []store.Incoming, once *store.Once) (store.Accepted, error) {
+	<-h.release
+	return h.world.Publish(ctx, events, once)
+}
+
+// holding is a world whose requests are committed when release is closed.
+func holding(t *testing.T, change func(*Options)) (w *world, release chan struct{}) {
+	release = make(chan struct{})
+	return newWorld(t, func(o *Options) {
+		o.Engine = held{o.Engine.(*world), release}
+		change(o)
+	}), release
+}
+
 func TestOnlySoManyAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, func(o *Options) { o.MaxAtOnce = 4 })
+		w, release := holding(t, func(o *Options) { o.MaxAtOnce = 4 })
 		w.source(open)
-		release := make(chan struct{})
+		w.source(open, func(s *grapnel.Source) { s.ID = "src_2" })
+		w.source(open, func(s *grapnel.Source) { s.ID, s.Tenant = "src_3", "other" })
 		var wg sync.WaitGroup
+		send := func(source string) int {
+			rec := httptest.NewRecorder()
+			w.room.Take(rec, request("POST", "/in/"+source, source), source)
+			return rec.Code
+		}
 		for range 2 {
 			wg.Go(func() {
-				r := httptest.NewRequest(http.MethodPost, "/in/src_1", waiting{release})
-				r.ContentLength = -1
-				if got := w.send(r); got.status/100 != 2 {
+				if got := w.post("x"); got.status/100 != 2 {
 					t.Errorf("answered %d", got.status)
 				}
 			})
@@ -255,55 +279,45 @@ func TestOnlySoManyAtOnce(t *testing.T) {
 		if got := w.post("x"); got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") != "1" {
 			t.Errorf("more than half for one source: answered %d", got.status)
 		}
-		other := grapnel.Source{ID: "src_2", Verify: open, Revision: 1}
-		w.mu.Lock()
-		w.sources["src_2"] = other
-		w.mu.Unlock()
-		rec := httptest.NewRecorder()
-		w.room.Take(rec, request("POST", "/in/src_2", "x"), "src_2")
-		if rec.Code != http.StatusAccepted {
-			t.Errorf("another source: answered %d", rec.Code)
+		if got := send("src_2"); got != http.StatusServiceUnavailable {
+			t.Errorf("more than half for one tenant: answered %d", got)
 		}
+		wg.Go(func() {
+			if got := send("src_3"); got != http.StatusAccepted {
+				t.Errorf("another tenant: answered %d", got)
+			}
+		})
+		synctest.Wait()
 		close(release)
 		wg.Wait()
-		if got := w.post("y"); got.status != http.StatusAccepted || w.room.busy.requests.Load() != 0 || w.room.busy.bytes.Load() != 0 {
-			t.Errorf("afterwards: answered %d, %d busy", got.status, w.room.busy.requests.Load())
+		if got := w.post("y"); got.status != http.StatusAccepted || w.room.busy.all != (share{}) || len(w.room.busy.tenants)+len(w.room.busy.remotes) != 0 {
+			t.Errorf("afterwards: answered %d, held %+v", got.status, w.room.busy)
 		}
 	})
 }
 
 func TestOnlySoMuchAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, func(o *Options) { o.MaxBuffered = 1000 })
+		w, release := holding(t, func(o *Options) { o.MaxBuffered = 1000 })
 		w.source(open)
-		release := make(chan struct{})
 		var wg sync.WaitGroup
-		wg.Go(func() {
-			r := httptest.NewRequest(http.MethodPost, "/in/src_1", waiting{release})
-			r.ContentLength = 400
-			w.send(r)
-		})
+		wg.Go(func() { w.post(strings.Repeat("w", 400)) })
 		synctest.Wait()
 		if got := w.post(strings.Repeat("x", 101)); got.status != http.StatusServiceUnavailable {
-			t.Errorf("more than half for one source: answered %d", got.status)
+			t.Errorf("more than half for one tenant: answered %d", got.status)
 		}
-		if got := w.post(strings.Repeat("x", 100)); got.status != http.StatusAccepted {
-			t.Errorf("exactly half for one source: answered %d", got.status)
-		}
+		wg.Go(func() {
+			if got := w.post(strings.Repeat("x", 100)); got.status != http.StatusAccepted {
+				t.Errorf("exactly half for one tenant: answered %d", got.status)
+			}
+		})
+		synctest.Wait()
 		close(release)
 		wg.Wait()
-		if got := w.post(strings.Repeat("y", 600)); got.status != http.StatusAccepted || w.room.busy.bytes.Load() != 0 {
-			t.Errorf("one that is more than half by itself: answered %d, %d bytes", got.status, w.room.busy.bytes.Load())
+		if got := w.post(strings.Repeat("y", 600)); got.status != http.StatusAccepted || w.room.busy.all != (share{}) {
+			t.Errorf("one that is more than half by itself: answered %d, held %+v", got.status, w.room.busy.all)
 		}
 	})
-}
-
-// waiting is a body that ends when it may.
-type waiting struct{ release chan struct{} }
-
-func (w waiting) Read([]byte) (int, error) {
-	<-w.release
-	return 0, io.EOF
 }
 
 func TestWhatCannotBeKeptIsNotTaken(t *testing.T) {

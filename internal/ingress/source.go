@@ -44,9 +44,15 @@ type source struct {
 
 // meter is what goes on at a source, whatever its revision.
 type meter struct {
-	busy       load    // requests that are read or committed now
-	aside      *bucket // of requests that are kept although nobody vouches for them
-	unverified tally   // requests that could not be verified
+	verified   atomic.Int64 // when a request was verified last, in nanoseconds since 1970; 0: none was
+	aside      *bucket      // of requests that are kept although nobody vouches for them
+	unverified tally        // requests that could not be verified
+}
+
+// vouched says whether a request was verified within a time. Who needs no proof is never vouched for.
+func (m *meter) vouched(now time.Time, within time.Duration) bool {
+	last := m.verified.Load()
+	return last != 0 && now.Sub(time.Unix(0, last)) < within
 }
 
 // tally counts what is logged in part: the first at once, then a line for each period at most, with the
