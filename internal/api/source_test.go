@@ -64,6 +64,7 @@ func badSources() []bad {
 		stripe("key", `,"key":"nonsense("`, "/key"),
 		stripe("public_url", `,"public_url":"ftp://a"`, "/public_url"),
 		stripe("rate_limit", `,"rate_limit":{"per_second":0}`, "/rate_limit/per_second"),
+		stripe("rate_limit too small", `,"rate_limit":{"per_second":1e-12}`, "/rate_limit/per_second"),
 		stripe("max_body", `,"max_body":0`, "/max_body"),
 		stripe("status", `,"status":"disabled"`, "/status"),
 		{name: "source: name taken", method: "POST", target: "/v1/sources", body: `{"name":"shop","verify":{"scheme":"none"}}`, status: 409, code: grapnel.CodeConflict, pointer: "-"},

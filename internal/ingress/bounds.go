@@ -31,8 +31,10 @@ type Bounds struct {
 
 	// Requests that nobody vouches for are kept at this pace and no faster: whoever can reach a source could fill the disk with
 	// them.
-	AsideRate  int `bound:"10"`   // in a second
-	AsideBurst int `bound:"1000"` // at once
+	AsideRate  int   `bound:"10"`                 // in a second
+	AsideBurst int   `bound:"1000"`               // at once
+	AsideBytes int64 `bound:"64MiB" tiny:"16KiB"` // in an hour, and at once
+	AsideBody  int   `bound:"64KiB" tiny:"512"`   // of one body; the rest is cut off
 
 	// TallyEvery is the least time between two lines of the log about the same source.
 	TallyEvery time.Duration `bound:"1m"`

@@ -182,8 +182,8 @@ func CheckSource(s *grapnel.Source) []Fault {
 			f.add("public_url", "is not an address that starts with https:// or http://")
 		}
 	}
-	if l := s.RateLimit; l != nil && (!(l.PerSecond > 0) || l.Burst < 0) { // not "<= 0", which a NaN is not
-		f.add("rate_limit", "is more than nothing")
+	if l := s.RateLimit; l != nil && (!(l.PerSecond >= grapnel.MinPerSecond) || l.Burst < 0) { // not "<", which a NaN is not
+		f.add("rate_limit", "is at least %v a second, and its burst is not negative", grapnel.MinPerSecond)
 	}
 	if s.MaxBody < 0 {
 		f.add("max_body", "is not negative")

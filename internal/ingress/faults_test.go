@@ -127,6 +127,8 @@ func TestCheckSource(t *testing.T) {
 		{func(s *grapnel.Source) { s.PublicURL = "https://u:p@hooks.example.com" }, "public_url"},
 		{func(s *grapnel.Source) { s.RateLimit = &grapnel.RateLimit{} }, "rate_limit"},
 		{func(s *grapnel.Source) { s.RateLimit = &grapnel.RateLimit{PerSecond: math.NaN()} }, "rate_limit"},
+		{func(s *grapnel.Source) { s.RateLimit = &grapnel.RateLimit{PerSecond: 1e-12} }, "rate_limit"},
+		{func(s *grapnel.Source) { s.RateLimit = &grapnel.RateLimit{PerSecond: grapnel.MinPerSecond} }, ""},
 		{func(s *grapnel.Source) { s.MaxBody = -1 }, "max_body"},
 	} {
 		s := grapnel.Source{Verify: grapnel.Verify{Scheme: "stripe", Secrets: secrets("s")}, Dedupe: grapnel.Dedupe{By: everyKind}}

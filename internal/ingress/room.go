@@ -130,12 +130,10 @@ func (room *Room) publish(w http.ResponseWriter, in *incoming) {
 	case placed.Differs:
 		aside := room.aside(in, ev.Intake, grapnel.AsideConflict)
 		aside.Event = placed.ID
-		if err := room.o.Store.SetAside(in.r.Context(), aside); err != nil {
-			room.refuse(w, in.r, in.source, failed, refusal(err))
-			return
+		if room.setAside(w, in, in.source.meter.conflicts, aside) {
+			room.metrics.count(in.source, conflicting)
+			taken(w, http.StatusOK, placed.ID, isConflict)
 		}
-		room.metrics.count(in.source, conflicting)
-		taken(w, http.StatusOK, placed.ID, isConflict)
 	case placed.Duplicate:
 		room.metrics.count(in.source, repeated)
 		taken(w, http.StatusOK, placed.ID, isDuplicate)
@@ -156,18 +154,29 @@ func (room *Room) unverified(w http.ResponseWriter, in *incoming) {
 			Detail: "The request cannot be verified: " + in.complaint() + "."})
 		return
 	}
-	if wait, ok := in.source.meter.aside.take(in.now); !ok {
-		room.refuse(w, in.r, in.source, limited, Refusal{Status: http.StatusTooManyRequests, Code: CodeRateLimited,
-			Detail: "The request cannot be verified, and too many such are kept already.", RetryAfter: wait})
-		return
+	if most := room.o.Bounds.AsideBody; len(in.body) > most {
+		in.passed(fmt.Sprintf("of the body's %d bytes the first %d are kept", len(in.body), most))
+		in.body = in.body[:most]
 	}
 	aside := room.aside(in, in.intake(), grapnel.AsideUnverified)
+	if room.setAside(w, in, in.source.meter.aside, aside) {
+		room.metrics.count(in.source, quarantined)
+		taken(w, http.StatusAccepted, aside.ID, isQuarantined)
+	}
+}
+
+// setAside keeps a request, within what its source may set aside. false: it is not kept, and answered.
+func (room *Room) setAside(w http.ResponseWriter, in *incoming, allowed *allowance, aside grapnel.Aside) bool {
+	if wait, ok := allowed.take(in.now, &aside); !ok {
+		room.refuse(w, in.r, in.source, limited, Refusal{Status: http.StatusTooManyRequests, Code: CodeRateLimited,
+			Detail: "Too many requests of the source are kept already as " + string(aside.Why) + ".", RetryAfter: wait})
+		return false
+	}
 	if err := room.o.Store.SetAside(in.r.Context(), aside); err != nil {
 		room.refuse(w, in.r, in.source, failed, refusal(err))
-		return
+		return false
 	}
-	room.metrics.count(in.source, quarantined)
-	taken(w, http.StatusAccepted, aside.ID, isQuarantined)
+	return true
 }
 
 // logUnverified says that a source gets requests that cannot be verified: a secret was rotated at the provider and not here, or

@@ -676,6 +676,56 @@ func TestQuarantineCannotFillTheDisk(t *testing.T) {
 	}
 }
 
+// TestQuarantineIsLimitedInBytes: large bodies are cut, and headers count too. An hour later as much may come again.
+func TestQuarantineIsLimitedInBytes(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Bounds.AsideBytes, o.Bounds.AsideBody = 10<<10, 1<<10 })
+	w.source(grapnel.Verify{Scheme: "api_key", Secrets: secrets("right")}, func(s *grapnel.Source) { s.OnUnverified = grapnel.Quarantine })
+	kept := func() (bytes int) {
+		w.asides = nil
+		for i := range 30 {
+			got := w.post(strings.Repeat("x", 100<<10), "X-Filler", strings.Repeat("y", 1<<10))
+			if want := http.StatusTooManyRequests; got.status != want && (got.status != http.StatusAccepted || len(w.asides) != i+1) {
+				t.Fatalf("request %d: answered %d %s", i, got.status, got.body)
+			}
+		}
+		for _, a := range w.asides {
+			bytes += len(a.Body)
+			for _, h := range a.Headers {
+				bytes += len(h.Name) + len(h.Value)
+			}
+			if len(a.Body) != 1<<10 || a.Size != 1<<10 || !says(a.Checks, "of the body's 102400 bytes the first 1024 are kept") {
+				t.Errorf("kept %d bytes with the checks %v", len(a.Body), a.Checks)
+			}
+		}
+		return bytes
+	}
+	for range 2 {
+		if bytes := kept(); bytes < 4<<10 || bytes > 10<<10 {
+			t.Errorf("%d bytes in %d requests", bytes, len(w.asides))
+		}
+		w.now = w.now.Add(time.Hour)
+	}
+}
+
+// TestConflictsAreLimited: where one signature is good for many bodies, whoever has seen one cannot fill the disk with them.
+func TestConflictsAreLimited(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Bounds.AsideBurst, o.Bounds.AsideRate = 3, 1 })
+	w.source(grapnel.Verify{Scheme: "none", IDHeader: "X-Id"})
+	w.post(`{}`, "X-Id", "1")
+	for i := range 5 {
+		want := http.StatusOK
+		if i >= 3 {
+			want = http.StatusTooManyRequests
+		}
+		if got := w.post(fmt.Sprint(`{"a":`, i, `}`), "X-Id", "1"); got.status != want {
+			t.Errorf("conflict %d: answered %d %s", i, got.status, got.body)
+		}
+	}
+	if got := w.post(`{}`, "X-Id", "1"); got.status != http.StatusOK || got.Conflict || len(w.asides) != 3 {
+		t.Errorf("a repetition: answered %d %s, %d kept", got.status, got.body, len(w.asides))
+	}
+}
+
 func TestSettingsThatCannotWorkAreTheServersFault(t *testing.T) {
 	w := newWorld(t)
 	for _, s := range []grapnel.Source{
@@ -731,6 +781,20 @@ func TestABucketIsExact(t *testing.T) {
 	}
 	if _, ok := newBucket(nil).take(now); !ok {
 		t.Error("no limit is a limit")
+	}
+	for _, least := range []grapnel.RateLimit{{PerSecond: 1e-12}, {PerSecond: 1e-300, Burst: 100_000}, {PerSecond: grapnel.MinPerSecond, Burst: 1}} {
+		b, taken := newBucket(&least), 0
+		for range 100 {
+			if wait, ok := b.take(now); ok {
+				taken++
+			} else if wait <= 0 {
+				t.Errorf("%+v: wait %s", least, wait)
+			}
+			now = now.Add(time.Second)
+		}
+		if taken != 1 {
+			t.Errorf("%+v: %d tokens in a hundred seconds", least, taken)
+		}
 	}
 }
 

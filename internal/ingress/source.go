@@ -45,8 +45,29 @@ type source struct {
 // meter is what goes on at a source, whatever its revision.
 type meter struct {
 	verified   atomic.Int64 // when a request was verified last, in nanoseconds since 1970; 0: none was
-	aside      *bucket      // of requests that are kept although nobody vouches for them
+	aside      *allowance   // of requests that are kept although nobody vouches for them
+	conflicts  *allowance   // of requests that contradict an earlier one
 	unverified tally        // requests that could not be verified
+}
+
+// allowance is what of one kind a source may set aside: requests a second, and bytes an hour.
+type allowance struct{ requests, bytes *bucket }
+
+func newAllowance(b *Bounds) *allowance {
+	return &allowance{newBucket(&grapnel.RateLimit{PerSecond: float64(b.AsideRate), Burst: b.AsideBurst}),
+		newBucket(&grapnel.RateLimit{PerSecond: float64(b.AsideBytes) / time.Hour.Seconds(), Burst: int(b.AsideBytes)})}
+}
+
+// take counts one, or says how long it is until one may be set aside.
+func (a *allowance) take(now time.Time, of *grapnel.Aside) (wait time.Duration, ok bool) {
+	if wait, ok = a.requests.take(now); !ok {
+		return wait, false
+	}
+	size := len(of.Body) + len(of.Path)
+	for _, h := range of.Headers {
+		size += len(h.Name) + len(h.Value)
+	}
+	return a.bytes.takeAll(now, size)
 }
 
 // vouched says whether a request was verified within a time. Who needs no proof is never vouched for.
@@ -81,7 +102,7 @@ func prepare(src grapnel.Source, before *source, b *Bounds) *source {
 	if before != nil {
 		s.meter = before.meter
 	} else {
-		s.meter = &meter{aside: newBucket(&grapnel.RateLimit{PerSecond: float64(b.AsideRate), Burst: b.AsideBurst})}
+		s.meter = &meter{aside: newAllowance(b), conflicts: newAllowance(b)}
 	}
 	if before != nil && sameLimit(src.RateLimit, before.RateLimit) {
 		s.limit = before.limit

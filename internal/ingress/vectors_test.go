@@ -135,7 +135,8 @@ func (v *vector) denied(t *testing.T, what string, now time.Time, texts []string
 		t.Fatalf("%s: answered %d %s", what, got.status, got.body)
 	}
 	aside := w.asides[0]
-	if aside.Why != grapnel.AsideUnverified || string(aside.Body) != string(raw) || aside.ID != got.ID || aside.Size != len(raw) || aside.By != "" {
+	kept := raw[:min(len(raw), w.room.o.Bounds.AsideBody)]
+	if aside.Why != grapnel.AsideUnverified || string(aside.Body) != string(kept) || aside.ID != got.ID || aside.Size != len(kept) || aside.By != "" {
 		t.Errorf("%s: kept as %+v", what, aside)
 	}
 	failed := 0
