@@ -590,16 +590,17 @@ func TestContentTypes(t *testing.T) {
 	w.source(open, func(s *grapnel.Source) { s.Dedupe.By = nil })
 	for _, c := range []struct{ sent, body, want string }{
 		{"application/json", `{}`, "application/json"},
-		{"application/json", `{`, octets},
+		{"application/json", `{`, "application/json"},
 		{"application/json; charset=utf-8", `{"a":1}`, "application/json; charset=utf-8"},
-		{"application/json; charset=utf-8", `<a/>`, octets},
+		{"application/json; charset=utf-8", `<a/>`, "application/json; charset=utf-8"},
 		{"application/x-www-form-urlencoded", `a=1`, "application/x-www-form-urlencoded"},
+		{"text/xml; charset=latin1", "<a>\xe9</a>", "text/xml; charset=latin1"},
 		{"application/vnd.acme+json", `{`, "application/vnd.acme+json"},
 		{"nonsense", `{}`, octets},
 		{"", `{}`, "application/json"},
 		{"", `a`, octets},
 		{"text/plain", `{}`, "text/plain"},
-		{"application/json", strings.Repeat("[", 65) + strings.Repeat("]", 65), octets},
+		{"application/json", strings.Repeat("[", 65) + strings.Repeat("]", 65), "application/json"},
 	} {
 		headers := []string{"Content-Type", c.sent}
 		if c.sent == "" {
