@@ -89,14 +89,15 @@ const MinPerSecond = 0.0001
 // century is longer than any pace that means something, and short enough to be added to a time.
 const century = 100 * 365 * 24 * time.Hour
 
-// Pace is the time that one request takes of the limit, and a burst of them; 0: there is no limit. A rate too small for a
-// time.Duration takes a century: unchecked, the duration would overflow and become negative, which limits nothing.
+// Pace is the time that one request takes of the limit, and a burst of them; 0: there is no limit. A burst takes a century at most,
+// however small the rate: unchecked, the durations would overflow and become negative, which limits nothing.
 func (l *RateLimit) Pace() (each, burst time.Duration) {
 	if l == nil || !(l.PerSecond > 0) { // not "<= 0", which a NaN is not
 		return 0, 0
 	}
-	each = time.Duration(max(min(float64(time.Second)/l.PerSecond, float64(century)), 1))
-	return each, time.Duration(min(float64(each)*float64(max(l.Burst, 1)), float64(century)))
+	most := century / time.Duration(max(l.Burst, 1))
+	each = time.Duration(max(min(float64(time.Second)/l.PerSecond, float64(most)), 1))
+	return each, each * time.Duration(max(l.Burst, 1))
 }
 
 // Secret signs deliveries. Its text form starts with whsec_ (symmetric) or whsk_ (ed25519); see package sign. It never

@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -29,7 +30,7 @@ type SourceSettings struct {
 // verifySettings say how a source verifies. What a scheme does not read must not be given.
 type verifySettings struct {
 	Scheme          string   `json:"scheme" required:"true" minLength:"1" maxLength:"64" doc:"whose signature it is: stripe, github, shopify, slack, twilio, standard, svix, hmac, basic, api_key, none, …"`
-	Secret          string   `json:"secret,omitempty" minLength:"1" doc:"shared with the provider"`
+	Secret          string   `json:"secret,omitempty" minLength:"1" doc:"shared with the provider, 8 bytes or more; of hmac hex:… and base64:… are the bytes that they stand for"`
 	Secrets         []string `json:"secrets,omitempty" minItems:"1" maxItems:"5" nullable:"false" doc:"instead of secret, the newest first: any of them will do"`
 	Header          string   `json:"header,omitempty" maxLength:"256" doc:"that the signature or the key is in"`
 	Algorithm       string   `json:"algorithm,omitempty" enum:"sha1,sha256,sha512"`
@@ -257,6 +258,17 @@ func setSource(s *grapnel.Source, in SourceSettings, now time.Time, f *faults) {
 	}
 	for _, wrong := range ingress.CheckSource(s) {
 		f.add("/"+wrong.Field, "%s", wrong.Detail)
+	}
+	checkSecret(v.Scheme, v.Secret, "/verify/secret", f)
+	for i, text := range v.Secrets {
+		checkSecret(v.Scheme, text, "/verify/secrets/"+strconv.Itoa(i), f)
+	}
+}
+
+// checkSecret looks at a secret that is given now.
+func checkSecret(scheme, text, pointer string, f *faults) {
+	if wrong := ingress.CheckSecret(scheme, text); wrong != "" {
+		f.add(pointer, "%s", wrong)
 	}
 }
 

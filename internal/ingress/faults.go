@@ -162,6 +162,10 @@ func CheckSource(s *grapnel.Source) []Fault {
 	for _, fault := range CheckVerify(&s.Verify) {
 		f.add("verify/"+fault.Field, "%s", fault.Detail)
 	}
+	// A source that has this already goes on; it can only not be saved so.
+	if v := &s.Verify; v.Scheme == "hmac" && v.TimestampHeader != "" && !strings.Contains(v.Signed, "{timestamp}") {
+		f.add("verify/timestamp_header", "has no effect without {timestamp} in signed: an old signature would pass with a new time")
+	}
 	f.dedupe(&s.Dedupe, find(s.Verify.Scheme))
 	for _, e := range []struct{ field, text string }{{"type", s.Type}, {"key", s.Key}} {
 		if e.text == "" {

@@ -17,8 +17,8 @@ type mac struct {
 	sum  []byte
 }
 
-func newMACs(algorithm func() hash.Hash, key string) *macs {
-	return &macs{sync.Pool{New: func() any { return &mac{Hash: hmac.New(algorithm, []byte(key))} }}}
+func newMACs(algorithm func() hash.Hash, key []byte) *macs {
+	return &macs{sync.Pool{New: func() any { return &mac{Hash: hmac.New(algorithm, key)} }}}
 }
 
 // matches says whether what is written has one of these MACs.

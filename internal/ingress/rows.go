@@ -61,8 +61,8 @@ const (
 const checkedOn = "2026-11-20"
 
 const (
-	whsec   = "whsec_… (HMAC-SHA256) or whpk_… (the public key of Ed25519)"
-	anyText = "any text"
+	whsec   = "whsec_… or what follows it alone (HMAC-SHA256), or whpk_… (the public key of Ed25519)"
+	anyText = "any text of 8 characters or more"
 )
 
 // settings of verify, with the names of the API.
@@ -114,7 +114,7 @@ var rows = []*row{
 	},
 	{
 		Scheme: Scheme{Name: "hmac", Title: "any HMAC", Signature: "An HMAC over what the source says, in the header that it says.",
-			Needs: anyText, Settings: ofHMAC, Unsigned: true},
+			Needs: anyText + "; hex:… and base64:… are the bytes that they stand for", Settings: ofHMAC, Unsigned: true},
 		proof: byHMAC, algorithm: "sha256", encoding: "hex", signed: "{body}", kind: genericKind,
 	},
 	{

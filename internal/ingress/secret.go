@@ -2,6 +2,8 @@ package ingress
 
 import (
 	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -18,7 +20,8 @@ type secret struct {
 	grapnel.Secret
 	standard *sign.Verifier    // for Standard Webhooks
 	public   ed25519.PublicKey // for byEd25519
-	macs     *macs             // with it as the key, for schemes that have a hash
+	key      []byte            // for schemes that have a hash
+	macs     *macs             // with that key
 }
 
 // maxSecrets bounds what one request can cost.
@@ -33,14 +36,33 @@ func (r *row) prepare(text grapnel.Secret) (secret, error) {
 	if len(text.Text) > 1<<10 {
 		return s, errors.New("is longer than 1024 bytes")
 	}
+	s.key = []byte(text.Text)
 	switch {
 	case r.proof == byStandard || r.proof == byEither && strings.HasPrefix(text.Text, sign.SymmetricPrefix):
+		usual, err := standardSecret(text.Text)
+		if err != nil {
+			return s, err
+		}
 		// Its own look at the timestamp is turned off: ours says more.
-		v, err := sign.NewVerifier(sign.VerifierOptions{Secrets: []string{text.Text}, Tolerance: 1 << 62})
+		v, err := sign.NewVerifier(sign.VerifierOptions{Secrets: []string{usual}, Tolerance: 1 << 62})
 		if err != nil {
 			return s, fmt.Errorf("cannot be used: %s", strings.TrimPrefix(err.Error(), "sign: "))
 		}
 		s.standard = v
+	case r.Name == "hmac":
+		var err error
+		if encoded, ok := strings.CutPrefix(text.Text, "hex:"); ok {
+			if s.key, err = hex.DecodeString(encoded); err != nil {
+				return s, errors.New("is not hexadecimal after hex:")
+			}
+		} else if encoded, ok := strings.CutPrefix(text.Text, "base64:"); ok {
+			if s.key, err = base64.StdEncoding.DecodeString(encoded); err != nil {
+				return s, errors.New("is not base64 after base64:")
+			}
+		}
+		if len(s.key) == 0 {
+			return s, errors.New("is empty")
+		}
 	case r.proof == byEd25519:
 		raw, err := hex.DecodeString(text.Text)
 		if err != nil || len(raw) != ed25519.PublicKeySize {
@@ -49,6 +71,45 @@ func (r *row) prepare(text grapnel.Secret) (secret, error) {
 		s.public = raw
 	}
 	return s, nil
+}
+
+// standardSecret takes the forms that the libraries of Standard Webhooks and Svix take: base64 of a key of any length, with whsec_
+// before it or not. Package sign takes 24 to 64 bytes. An HMAC fills a shorter key with zeros and hashes one longer than its block,
+// so a key that was filled or hashed before makes the same signatures.
+func standardSecret(text string) (string, error) {
+	if strings.HasPrefix(text, sign.PublicPrefix) {
+		return text, nil
+	}
+	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(text, sign.SymmetricPrefix))
+	switch {
+	case err != nil:
+		return "", errors.New("is not base64, with or without whsec_ before it, and no public key (whpk_…)")
+	case len(key) < MinSecret:
+		return "", fmt.Errorf("has %d bytes; a secret has at least %d", len(key), MinSecret)
+	case len(key) > sha256.BlockSize:
+		sum := sha256.Sum256(key)
+		key = sum[:]
+	case len(key) < 24:
+		key = append(key, make([]byte, 24-len(key))...)
+	}
+	return sign.SymmetricPrefix + base64.StdEncoding.EncodeToString(key), nil
+}
+
+// MinSecret is how many bytes a secret has at least. No provider makes shorter ones, and one of a few characters can be guessed from a
+// single signed request.
+const MinSecret = 8
+
+// CheckSecret says what is wrong with a secret that a source is to get, beside what CheckVerify says; empty: nothing. Those that a
+// source has already may be shorter.
+func CheckSecret(scheme, text string) string {
+	r := find(scheme)
+	if r == nil || r.proof == byNothing {
+		return ""
+	}
+	if s, err := r.prepare(grapnel.Secret{Text: text}); err == nil && len(s.key) < MinSecret {
+		return fmt.Sprintf("has %d bytes; a secret has at least %d", len(s.key), MinSecret)
+	}
+	return ""
 }
 
 // matching tries every secret, whatever came of the one before, so that the time taken says nothing about which one is right, and notes

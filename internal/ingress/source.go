@@ -141,7 +141,7 @@ func prepare(src grapnel.Source, before *source, b *Bounds) *source {
 	for _, text := range v.Secrets {
 		if k, err := r.prepare(text); err == nil {
 			if hash != nil {
-				k.macs = newMACs(hash, text.Text)
+				k.macs = newMACs(hash, k.key)
 			}
 			s.secrets = append(s.secrets, k)
 		}
