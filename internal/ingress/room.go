@@ -118,12 +118,11 @@ func (room *Room) publish(w http.ResponseWriter, in *incoming) {
 	ev := in.event(grapnel.NewID(grapnel.EventPrefix, in.now, room.o.Random))
 	ev.Intake = in.intake()
 	known := in.known(ev.Intake, ev.Type)
-	done, err := room.o.Engine.Publish(in.r.Context(), []store.Incoming{{Event: ev, Known: known}}, nil)
+	placed, err := room.place(in, ev, known)
 	if err != nil {
 		room.refuse(w, in.r, in.source, failed, refusal(err))
 		return
 	}
-	placed := done.Events[0]
 	switch {
 	case placed.Conflict: // our own new id is taken, which does not happen; the provider sends it again
 		room.refuse(w, in.r, in.source, failed, refusal(fmt.Errorf("the id %s is in use", ev.ID)))
@@ -141,6 +140,23 @@ func (room *Room) publish(w http.ResponseWriter, in *incoming) {
 		room.metrics.count(in.source, accepted)
 		taken(w, http.StatusAccepted, ev.ID, isNew)
 	}
+}
+
+// place commits an event, or finds the one that it repeats.
+func (room *Room) place(in *incoming, ev *grapnel.Event, known *store.Known) (store.Placed, error) {
+	events := []store.Incoming{{Event: ev, Known: known}}
+	done, err := room.o.Engine.Publish(in.r.Context(), events, in.once(ev, known))
+	if err == nil && done.Answer != nil {
+		placed, isNew, err := in.repeats(done.Answer, ev, known)
+		if err != nil || !isNew {
+			return placed, err
+		}
+		done, err = room.o.Engine.Publish(in.r.Context(), events, nil)
+	}
+	if err != nil {
+		return store.Placed{}, err
+	}
+	return done.Events[0], nil
 }
 
 // unverified refuses a request or, if the source wants to see such, keeps it where nobody gets it.

@@ -24,6 +24,7 @@ type row struct {
 	kind      []place // the type
 	key       []place
 	perType   bool // one event id is shared by events of several types
+	signs     signs
 	greets    greeting
 }
 
@@ -99,7 +100,7 @@ var rows = []*row{
 			Needs: "the webhook's secret", Unsigned: true,
 			Retries: "never; deliveries of the last 3 days can be asked for again", Checked: checkedOn, Docs: "https://docs.github.com/en/webhooks/using-webhooks/handling-failed-webhook-deliveries"},
 		proof: byHMAC, header: "X-Hub-Signature-256", prefix: "sha256=", algorithm: "sha256", encoding: "hex", signed: "{body}",
-		ids: one(header("X-GitHub-Delivery")), kind: []place{header("X-GitHub-Event")},
+		ids: one(header("X-GitHub-Delivery")), kind: []place{header("X-GitHub-Event")}, signs: signsType,
 		key: []place{body("repository.full_name"), body("organization.login")},
 	},
 	{
@@ -122,14 +123,14 @@ var rows = []*row{
 			Needs: "the webhook's signing secret", Unsigned: true, RetriesFor: 7*time.Hour + time.Minute,
 			Retries: "three times, after 1 minute, 1 hour and 6 hours", Docs: "https://linear.app/developers/webhooks"},
 		proof: byHMAC, header: "Linear-Signature", algorithm: "sha256", encoding: "hex", signed: "{body}",
-		timestamp: []place{body("webhookTimestamp")},
-		ids:       one(header("Linear-Delivery")), kind: []place{body("type"), header("Linear-Event")}, key: []place{body("data.id")},
+		timestamp: []place{body("webhookTimestamp")}, signs: signsOnce,
+		ids: one(header("Linear-Delivery")), kind: []place{body("type"), header("Linear-Event")}, key: []place{body("data.id")},
 	},
 	{
 		Scheme: Scheme{Name: "mailgun", Title: "Mailgun", Signature: "HMAC-SHA256 over timestamp and token, both in the body beside it. The rest of the body is not covered.",
 			Needs: "the account's webhook signing key", Unsigned: true, RetriesFor: 8 * time.Hour,
 			Retries: "for 8 hours; an answer of 406 ends it", Checked: checkedOn, Docs: "https://documentation.mailgun.com/docs/mailgun/user-manual/webhooks/webhooks"},
-		proof: byHMAC, algorithm: "sha256", encoding: "hex", signed: "{timestamp}{token}",
+		proof: byHMAC, algorithm: "sha256", encoding: "hex", signed: "{timestamp}{token}", signs: signsOnce,
 		timestamp: []place{body("signature.timestamp"), field("timestamp")},
 		signature: []place{body("signature.signature"), field("signature")},
 		ids:       ids{[]place{body("event-data.id"), field("token")}, []place{body("signature.token"), field("token")}},
@@ -203,10 +204,10 @@ var rows = []*row{
 			Needs: "the webhook's signing secret", Unsigned: true,
 			Retries: "a few times, after timeouts and some answers; for how long is not said", Docs: "https://developer.zendesk.com/api-reference/webhooks/introduction/"},
 		proof: byHMAC, header: "X-Zendesk-Webhook-Signature", algorithm: "sha256", encoding: "base64", signed: "{timestamp}{body}",
-		timestamp: []place{header("X-Zendesk-Webhook-Signature-Timestamp")},
-		ids:       ids{[]place{body("id").given("zendesk_event_version"), header("X-Zendesk-Webhook-Invocation-Id")}, []place{header("X-Zendesk-Webhook-Invocation-Id")}},
-		kind:      []place{body("type").given("zendesk_event_version")},
-		key:       []place{body("subject").given("zendesk_event_version")},
+		timestamp: []place{header("X-Zendesk-Webhook-Signature-Timestamp")}, signs: signsOnce,
+		ids:  ids{[]place{body("id").given("zendesk_event_version"), header("X-Zendesk-Webhook-Invocation-Id")}, []place{header("X-Zendesk-Webhook-Invocation-Id")}},
+		kind: []place{body("type").given("zendesk_event_version")},
+		key:  []place{body("subject").given("zendesk_event_version")},
 	},
 }
 

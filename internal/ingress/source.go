@@ -33,6 +33,7 @@ type source struct {
 	kind      []place
 	secrets   []secret
 	tolerance time.Duration
+	signs     signs
 	ignored   ignored
 	typeOf    *match.Expression
 	keyOf     *match.Expression
@@ -128,7 +129,10 @@ func prepare(src grapnel.Source, before *source, b *Bounds) *source {
 	}
 	s.template, _ = parseTemplate(cmp.Or(v.Signed, r.signed)) // CheckVerify has read it
 	s.tolerance = cmp.Or(v.Tolerance, grapnel.DefaultTolerance)
-	s.timestamp, s.ids, s.kind = r.timestamp, r.ids, r.kind
+	s.timestamp, s.ids, s.kind, s.signs = r.timestamp, r.ids, r.kind, r.signs
+	if r.Name == "hmac" && s.template.has("timestamp") && !s.template.has("id") {
+		s.signs = signsOnce
+	}
 	if v.TimestampHeader != "" {
 		s.timestamp = []place{header(v.TimestampHeader)}
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -296,16 +297,20 @@ func says(checks []grapnel.Check, text string) bool {
 
 // other is a secret of the same kind that is not the right one.
 func other(text string) string {
-	if raw, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(text, "whsec_")); err == nil && strings.HasPrefix(text, "whsec_") {
-		raw[0] ^= 1
-		return "whsec_" + base64.StdEncoding.EncodeToString(raw)
-	}
 	public := ed25519.NewKeyFromSeed(make([]byte, 32)).Public().(ed25519.PublicKey)
 	if strings.HasPrefix(text, "whpk_") {
 		return "whpk_" + base64.StdEncoding.EncodeToString(public)
 	}
 	if raw, err := hex.DecodeString(text); err == nil && len(raw) == ed25519.PublicKeySize {
 		return hex.EncodeToString(public)
+	}
+	form := regexp.MustCompile(`^(whsec_|hex:|base64:)?`).FindString(text)
+	if form == "hex:" {
+		return form + "00" + text[len(form)+2:]
+	}
+	if raw, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(text, form)); err == nil {
+		raw[0] ^= 1
+		return form + base64.StdEncoding.EncodeToString(raw)
 	}
 	return text + "x"
 }

@@ -84,6 +84,9 @@ func (in *incoming) signature() bool {
 	if s.template.has("url") {
 		urls = in.urls()
 	}
+	if len(candidates) == 1 {
+		in.mac = candidates[0]
+	}
 	return in.matching("signature", func(k *secret) bool {
 		found := false
 		for _, fields.url = range urls {
