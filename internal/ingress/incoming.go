@@ -17,7 +17,8 @@ type incoming struct {
 	source *source
 	checks []grapnel.Check
 
-	mac []byte // the signature of a template, if only one was offered; once verified, the same bytes have the same
+	matched *secret // the first that verified the request
+	mac     []byte  // the signature of a template, if only one was offered; once verified, the same bytes have the same
 
 	read   bool
 	doc    document

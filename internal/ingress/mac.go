@@ -34,6 +34,15 @@ func (m *macs) matches(candidates [][]byte, write func(*mac)) (found bool) {
 	return found
 }
 
+// of returns the MAC of a text.
+func (m *macs) of(text string) []byte {
+	one := m.spare.Get().(*mac)
+	defer m.spare.Put(one)
+	one.Reset()
+	_, _ = one.WriteString(text)
+	return one.Sum(nil)
+}
+
 // WriteString writes without the copy that io.WriteString would make.
 func (m *mac) WriteString(s string) (int, error) {
 	m.text = append(m.text[:0], s...)

@@ -45,6 +45,8 @@ const (
 	byToken          // the secret itself is in a header
 	byBasic          // the secret is a password
 	byTwilio         // HMAC of the URL and a form
+	byECDSA          // P-256, of a template
+	byAdyen          // HMAC of fields of the body
 	byEither         // Standard Webhooks if the secret is of that kind, else a token
 )
 
@@ -55,6 +57,7 @@ const (
 	noGreeting greeting = iota
 	slackGreeting
 	discordGreeting
+	zoomGreeting
 )
 
 // checkedOn is when what rows say of retries was last compared with the providers' documentation. Where a row does not have it, that is
@@ -77,6 +80,15 @@ var genericKind = []place{body("type"), body("event_type"), body("event")}
 
 // rows is the table of schemes, sorted by name. It is read only.
 var rows = []*row{
+	{
+		Scheme: Scheme{Name: "adyen", Title: "Adyen", Signature: "HMAC-SHA256 over eight fields of the notification, in its additionalData.hmacSignature. The rest of the body is not covered.",
+			Needs:   "the webhook's HMAC key, in hexadecimal",
+			Retries: "three times at once, then with growing pauses for up to 30 days, which is longer than the default dedupe.window",
+			Checked: checkedOn, Docs: "https://docs.adyen.com/development-resources/webhooks/troubleshoot"},
+		proof: byAdyen, algorithm: "sha256",
+		ids: one(body(adyenItem + "pspReference")), kind: []place{body(adyenItem + "eventCode")}, perType: true,
+		key: []place{body(adyenItem + "originalReference"), body(adyenItem + "pspReference")},
+	},
 	{
 		Scheme: Scheme{Name: "api_key", Title: "API key", Signature: "The secret is in a header; nothing is signed.",
 			Needs: anyText, Settings: append([]string{"header", "prefix"}, ofPlain...), Unsigned: true},
@@ -149,6 +161,14 @@ var rows = []*row{
 		ids: ids{[]place{body("event_id")}, []place{body("notification_id")}}, kind: []place{body("event_type")}, key: []place{body("data.id")},
 	},
 	{
+		Scheme: Scheme{Name: "sendgrid", Title: "SendGrid", Signature: "ECDSA over timestamp and body in X-Twilio-Email-Event-Webhook-Signature. One request has several events.",
+			Needs: "the verification key of the Event Webhook, MFkw…", RetriesFor: 24 * time.Hour,
+			Retries: "for 24 hours with growing pauses", Docs: "https://www.twilio.com/docs/sendgrid/for-developers/tracking-events/getting-started-event-webhook-security-features"},
+		proof: byECDSA, header: "X-Twilio-Email-Event-Webhook-Signature", encoding: "base64", signed: "{timestamp}{body}",
+		timestamp: []place{header("X-Twilio-Email-Event-Webhook-Timestamp")},
+		kind:      []place{body("0.event")},
+	},
+	{
 		Scheme: Scheme{Name: "shopify", Title: "Shopify", Signature: "HMAC-SHA256 over the body in X-Shopify-Hmac-Sha256, in base64.",
 			Needs: "the app's client secret, or the one below the list of webhooks in the shop's settings", Unsigned: true, RetriesFor: 4 * time.Hour,
 			Retries: "8 times within 4 hours, then the subscription may be removed", Checked: checkedOn, Docs: "https://shopify.dev/docs/apps/build/webhooks/troubleshooting-webhooks"},
@@ -208,6 +228,14 @@ var rows = []*row{
 		ids:  ids{[]place{body("id").given("zendesk_event_version"), header("X-Zendesk-Webhook-Invocation-Id")}, []place{header("X-Zendesk-Webhook-Invocation-Id")}},
 		kind: []place{body("type").given("zendesk_event_version")},
 		key:  []place{body("subject").given("zendesk_event_version")},
+	},
+	{
+		Scheme: Scheme{Name: "zoom", Title: "Zoom", Signature: "HMAC-SHA256 over version, timestamp and body in X-Zm-Signature.",
+			Needs: "the app's secret token", RetriesFor: 85 * time.Minute,
+			Retries: "three times, after 5, 20 and 60 minutes", Checked: checkedOn, Docs: "https://developers.zoom.us/blog/webhook-delays"},
+		proof: byHMAC, header: "X-Zm-Signature", prefix: "v0=", algorithm: "sha256", encoding: "hex", signed: "v0:{timestamp}:{body}",
+		timestamp: []place{header("X-Zm-Request-Timestamp")},
+		kind:      []place{body("event")}, key: []place{body("payload.object.uuid"), body("payload.object.id")}, greets: zoomGreeting,
 	},
 }
 

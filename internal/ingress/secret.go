@@ -1,8 +1,11 @@
 package ingress
 
 import (
+	"crypto/ecdsa"
 	"crypto/ed25519"
+	"crypto/elliptic"
 	"crypto/sha256"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
@@ -20,6 +23,7 @@ type secret struct {
 	grapnel.Secret
 	standard *sign.Verifier    // for Standard Webhooks
 	public   ed25519.PublicKey // for byEd25519
+	curve    *ecdsa.PublicKey  // for byECDSA
 	key      []byte            // for schemes that have a hash
 	macs     *macs             // with that key
 }
@@ -49,6 +53,23 @@ func (r *row) prepare(text grapnel.Secret) (secret, error) {
 			return s, fmt.Errorf("cannot be used: %s", strings.TrimPrefix(err.Error(), "sign: "))
 		}
 		s.standard = v
+	case r.proof == byECDSA:
+		raw, err := base64.StdEncoding.DecodeString(text.Text)
+		if err != nil {
+			return s, errors.New("is not the base64 of a public key")
+		}
+		key, err := x509.ParsePKIXPublicKey(raw)
+		curve, ok := key.(*ecdsa.PublicKey)
+		if err != nil || !ok || curve.Curve != elliptic.P256() {
+			return s, errors.New("is not a public key of ECDSA on P-256")
+		}
+		s.curve = curve
+	case r.proof == byAdyen:
+		raw, err := hex.DecodeString(text.Text)
+		if err != nil {
+			return s, errors.New("is not hexadecimal")
+		}
+		s.key = raw
 	case r.Name == "hmac":
 		var err error
 		if encoded, ok := strings.CutPrefix(text.Text, "hex:"); ok {
@@ -71,6 +92,15 @@ func (r *row) prepare(text grapnel.Secret) (secret, error) {
 		s.public = raw
 	}
 	return s, nil
+}
+
+// verifies says whether a signature by a private key is that of a message.
+func (s *secret) verifies(message, signature []byte) bool {
+	if s.public != nil {
+		return ed25519.Verify(s.public, message, signature)
+	}
+	sum := sha256.Sum256(message)
+	return ecdsa.VerifyASN1(s.curve, sum[:], signature)
 }
 
 // standardSecret takes the forms that the libraries of Standard Webhooks and Svix take: base64 of a key of any length, with whsec_
@@ -121,7 +151,7 @@ func (in *incoming) matching(what string, matches func(s *secret) bool) bool {
 		switch ok := matches(s); {
 		case s.Live(in.now):
 			if live++; ok && found == 0 {
-				found = live
+				found, in.matched = live, s
 			}
 		case ok:
 			expired = s.ExpiresAt

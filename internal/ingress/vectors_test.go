@@ -172,7 +172,7 @@ func (v *vector) proofs() []string {
 		switch strings.ToLower(name) {
 		case "stripe-signature", "x-hub-signature-256", "x-shopify-hmac-sha256", "x-slack-signature", "x-twilio-signature", "paddle-signature",
 			"linear-signature", "x-zendesk-webhook-signature", "x-signature-ed25519", "webhook-signature", "svix-signature", "x-gitlab-token",
-			"x-signature", "x-acme-signature", "authorization", "x-api-key":
+			"x-zm-signature", "x-twilio-email-event-webhook-signature", "x-signature", "x-acme-signature", "authorization", "x-api-key":
 			names = append(names, name)
 		}
 	}
@@ -202,7 +202,7 @@ func TestTamperedVectorsAreNotBelieved(t *testing.T) {
 			v.denied(t, "a longer body", now, v.Verify.Secrets, setBody(v.Body+"&x=1"))
 		}
 		proofs := v.proofs()
-		if len(proofs) == 0 && v.scheme != "mailgun" {
+		if len(proofs) == 0 && v.scheme != "mailgun" && v.scheme != "adyen" {
 			t.Fatal("the test does not know where the signature is")
 		}
 		for _, name := range proofs {
@@ -235,6 +235,36 @@ func TestTamperedVectorsAreNotBelieved(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestAdyenSignsFields: each field that is signed, and that two readers find the same ones.
+func TestAdyenSignsFields(t *testing.T) {
+	for _, v := range vectors(t) {
+		if v.scheme != "adyen" {
+			continue
+		}
+		change := func(what, from, to string) {
+			body := strings.Replace(v.Body, from, to, 1)
+			if body == v.Body {
+				body = strings.Replace(v.Body, strings.ReplaceAll(from, ": ", ":"), to, 1)
+			}
+			if body == v.Body {
+				t.Errorf("%s: the body has no %s", what, from)
+			}
+			v.denied(t, what, time.Unix(v.Now, 0), v.Verify.Secrets, setBody(body))
+		}
+		for _, name := range []string{"pspReference", "merchantAccountCode", "merchantReference", "currency", "eventCode", "success", "hmacSignature"} {
+			change(name, `"`+name+`": "`, `"`+name+`":"0`)
+			change(name+" missing", `"`+name+`"`, `"x`+name+`"`)
+			change(name+" twice", `"`+name+`"`, `"`+name+`":"x","`+name+`"`)
+			change(name+" in two cases", `"`+name+`"`, `"`+strings.ToUpper(name)+`":"x","`+name+`"`)
+		}
+		change("value", "1130", "1131")
+		change("no item", `[{`, `[],"x":[{`)
+		change("two items", `[{`, `[{},{`)
+		change("items twice", `"notificationItems"`, `"notificationItems":[],"notificationItems"`)
+		v.denied(t, "a colon that moves", time.Unix(v.Now, 0), v.Verify.Secrets, setBody(strings.NewReplacer(`TestMerchant`, "Test:Merchant").Replace(v.Body)))
+	}
 }
 
 func sameForm(a, b string) bool {
@@ -304,6 +334,9 @@ func other(text string) string {
 	if raw, err := hex.DecodeString(text); err == nil && len(raw) == ed25519.PublicKeySize {
 		return hex.EncodeToString(public)
 	}
+	if der, err := base64.StdEncoding.DecodeString(text); err == nil && len(der) == 91 { // a key on P-256
+		return "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEEDr2LjtURuePQzplybdC+u4CwrqDqBaWjcMMsTbhdbcwHBcepxo7yAQGhHPTnlvFYPAZFceEu/1FwCM/QmGUhA=="
+	}
 	form := regexp.MustCompile(`^(whsec_|hex:|base64:)?`).FindString(text)
 	if form == "hex:" {
 		return form + "00" + text[len(form)+2:]
@@ -355,7 +388,7 @@ func TestWrongAndRolledSecrets(t *testing.T) {
 func TestWhatIsSignedBesideTheBody(t *testing.T) {
 	signed := map[string][]string{
 		"standard": {"webhook-id", "webhook-timestamp"}, "svix": {"svix-id", "svix-timestamp"},
-		"slack": {"X-Slack-Request-Timestamp"}, "zendesk": {"X-Zendesk-Webhook-Signature-Timestamp"}, "discord": {"X-Signature-Timestamp"},
+		"slack": {"X-Slack-Request-Timestamp"}, "zendesk": {"X-Zendesk-Webhook-Signature-Timestamp"}, "discord": {"X-Signature-Timestamp"}, "zoom": {"x-zm-request-timestamp"}, "sendgrid": {"X-Twilio-Email-Event-Webhook-Timestamp"},
 		"hmac": {"X-Acme-Time", "X-Acme-Id"},
 	}
 	each(t, func(t *testing.T, v vector) {
