@@ -69,6 +69,12 @@ func TestCheckVerify(t *testing.T) {
 		{grapnel.Verify{Scheme: "gitlab", Secrets: secrets("whsec_short")}, "secret"},
 		{grapnel.Verify{Scheme: "discord", Secrets: secrets("03a107bff3ce10be1d70dd18e74bc09967e4d6309ba50d5f1ddc8664125531b8")}, ""},
 		{grapnel.Verify{Scheme: "discord", Secrets: secrets("03a1")}, "secret"},
+		{grapnel.Verify{Scheme: "adyen", Secrets: secrets("44782DEF547AAA06C910C43932B1EB0C71FC68D9D0C057550C48EC2ACF6BA056")}, ""},
+		{grapnel.Verify{Scheme: "adyen", Secrets: secrets("zz-zz-zz")}, "secret"},
+		{grapnel.Verify{Scheme: "adyen"}, "secret"},
+		{grapnel.Verify{Scheme: "sendgrid", Secrets: secrets("MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEEDr2LjtURuePQzplybdC+u4CwrqDqBaWjcMMsTbhdbcwHBcepxo7yAQGhHPTnlvFYPAZFceEu/1FwCM/QmGUhA==")}, ""},
+		{grapnel.Verify{Scheme: "sendgrid", Secrets: secrets("MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=")}, "secret"}, // Ed25519
+		{grapnel.Verify{Scheme: "sendgrid", Secrets: secrets("a text")}, "secret"},
 		{grapnel.Verify{Scheme: "basic", Secrets: secrets("p"), Username: "u"}, ""},
 		{grapnel.Verify{Scheme: "basic", Secrets: secrets("p")}, "username"},
 		{grapnel.Verify{Scheme: "basic", Secrets: secrets("p"), Username: "u:v"}, "username"},

@@ -625,6 +625,18 @@ func TestGreetings(t *testing.T) {
 	if got.status != 200 || got.body != "3eZbrw1aBm2rZgRNFdxV2595E9CY3gmdALWMmHkvFXO7tYXAYM8P" || !strings.HasPrefix(got.header.Get("Content-Type"), "text/plain") {
 		t.Errorf("Slack's challenge: answered %d %q", got.status, got.body)
 	}
+	// Zoom wants its token back, signed with the secret that it has itself. Made with another language's HMAC.
+	const validation = `{"payload":{"plainToken":"qgg8vlvZRS6UYooatFL8Aw"},"event_ts":1654503849680,"event":"endpoint.url_validation"}`
+	w.now = time.Unix(1654503850, 0)
+	w.source(grapnel.Verify{Scheme: "zoom", Secrets: secrets("another secret token", "a-secret-token-of-a-test")})
+	signed := []string{"X-Zm-Request-Timestamp", "1654503849", "X-Zm-Signature", "v0=9bd2fc32ea48982d3fe99eeabc56a077262011459b2daeffc342b48a2f7f6701"}
+	const wanted = `{"encryptedToken":"6754212a4ddc1c35fdb288a4fe8090ef7de0c580f03478ef33928eba0861bc9c","plainToken":"qgg8vlvZRS6UYooatFL8Aw"}`
+	if got := w.post(validation, signed...); got.status != 200 || got.body != wanted || got.header.Get("Content-Type") != "application/json" {
+		t.Errorf("Zoom's validation: answered %d %q", got.status, got.body)
+	}
+	if got := w.post(strings.Replace(validation, "qgg8", "QGG8", 1), signed...); got.status != 401 {
+		t.Errorf("a validation from anybody: answered %d %s", got.status, got.body)
+	}
 	// Made with another language's Ed25519, as the vectors of discord.json are.
 	const key, stamp = "03a107bff3ce10be1d70dd18e74bc09967e4d6309ba50d5f1ddc8664125531b8", "1733000000"
 	w.now = time.Unix(1733000002, 0)
