@@ -139,16 +139,26 @@ func (a *admission) busy() int {
 	return a.all.requests
 }
 
-// claim counts requests and bytes for a slot in each of its shares. Where one is used up, slower requests in it give way.
+// claim counts requests and bytes for a slot in each of its shares. Where one is used up, slower requests in it give way. The
+// reserve is in the share of each tenant too: who floods a source that believes everybody leaves its tenant's other sources that.
 func (a *admission) claim(s *slot, requests int, bytes int64) bool {
 	b, reserve := &a.o.Bounds, 0
 	if !s.vouched {
 		reserve = b.Reserve
 	}
-	if !a.fit(s, requests, bytes, b.RemoteShare, 0, func() share { return a.remotes[s.remote] }, func(v *slot) bool { return v.remote == s.remote }) ||
-		!a.fit(s, requests, bytes, b.TenantShare, 0, func() share { return a.tenants[s.tenant] }, func(v *slot) bool { return v.tenant == s.tenant }) ||
-		!a.fit(s, requests, bytes, 1, reserve, func() share { return a.all }, func(v *slot) bool { return s.vouched || !v.vouched }) {
-		return false
+	below := func(v *slot) bool { return s.vouched || !v.vouched }
+	for _, of := range []struct {
+		part, reserve int
+		held          func() share
+		among         func(*slot) bool
+	}{
+		{b.RemoteShare, 0, func() share { return a.remotes[s.remote] }, func(v *slot) bool { return v.remote == s.remote }},
+		{b.TenantShare, reserve, func() share { return a.tenants[s.tenant] }, func(v *slot) bool { return v.tenant == s.tenant && below(v) }},
+		{1, reserve, func() share { return a.all }, below},
+	} {
+		if !a.fit(s, requests, bytes, of.part, of.reserve, of.held, of.among) {
+			return false
+		}
 	}
 	s.bytes += bytes
 	add(a.remotes, s.remote, requests, bytes)
@@ -158,7 +168,7 @@ func (a *admission) claim(s *slot, requests int, bytes int64) bool {
 
 // fit makes requests of a share give way, the slowest first, until so much more fits into it. A share is one part of everything,
 // less one part in reserve if that is not 0. A body by itself may be larger than its share.
-func (a *admission) fit(s *slot, requests int, bytes int64, part, reserve int, held func() share, of func(*slot) bool) bool {
+func (a *admission) fit(s *slot, requests int, bytes int64, part, reserve int, held func() share, among func(*slot) bool) bool {
 	slots, space := a.o.MaxAtOnce/part, a.o.MaxBuffered/int64(part)
 	if reserve > 0 {
 		slots, space = slots-slots/reserve, space-space/int64(reserve)
@@ -170,7 +180,7 @@ func (a *admission) fit(s *slot, requests int, bytes int64, part, reserve int, h
 		}
 		var slowest *slot
 		for _, v := range a.reading {
-			if v != s && (bytes == 0 || v.bytes > 0) && of(v) && (slowest == nil || v.due.Before(slowest.due)) {
+			if v != s && (bytes == 0 || v.bytes > 0) && among(v) && (slowest == nil || v.due.Before(slowest.due)) {
 				slowest = v
 			}
 		}

@@ -219,6 +219,28 @@ func TestWhoVerifiesHasAReserve(t *testing.T) {
 				t.Errorf("answered %d", got)
 			}
 		}
+		// The same among the sources of one tenant.
+		w.source(open, func(s *grapnel.Source) { s.ID, s.Tenant = "src_everybody", "acme" })
+		release = make(chan struct{})
+		w.room.o.Engine = held{w, release}
+		w.room.o.MaxAtOnce = 32
+		for range 16 {
+			begin("src_everybody")
+		}
+		synctest.Wait()
+		for range 2 {
+			if got := <-done; got != http.StatusServiceUnavailable {
+				t.Errorf("beyond seven eighths of a tenant's: answered %d", got)
+			}
+		}
+		begin("src_1")
+		synctest.Wait()
+		close(release)
+		for range 15 {
+			if got := <-done; got/100 != 2 {
+				t.Errorf("answered %d", got)
+			}
+		}
 		w.now = w.now.Add(w.room.o.Bounds.VouchedFor)
 		if s := w.room.source("src_1"); s.meter.vouched(w.now, w.room.o.Bounds.VouchedFor) {
 			t.Error("a source is vouched for that has verified nothing for an hour")

@@ -252,6 +252,7 @@ func holding(t *testing.T, change func(*Options)) (w *world, release chan struct
 	release = make(chan struct{})
 	return newWorld(t, func(o *Options) {
 		o.Engine = held{o.Engine.(*world), release}
+		o.Bounds.RemoteShare = 1 // all come from one address, and none is to give way while it is read
 		change(o)
 	}), release
 }
@@ -300,6 +301,7 @@ func TestOnlySoMuchAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, release := holding(t, func(o *Options) { o.MaxBuffered = 1000 })
 		w.source(open)
+		w.room.source("src_1").meter.verified.Store(w.now.UnixNano()) // as if: else the reserve is not for it
 		var wg sync.WaitGroup
 		wg.Go(func() { w.post(strings.Repeat("w", 400)) })
 		synctest.Wait()
