@@ -179,7 +179,9 @@ func decodeSignature(encoding, text string, size int) []byte {
 	switch {
 	case encoding == "hex" && len(text) == hex.EncodedLen(size):
 		raw, err = hex.DecodeString(text)
-	case encoding == "base64" && (size == 0 || len(text) == base64.StdEncoding.EncodedLen(size)):
+	case encoding == "base64" && size == 0:
+		raw, err = base64.StdEncoding.DecodeString(text)
+	case encoding == "base64" && len(text) == base64.StdEncoding.EncodedLen(size):
 		raw, err = base64.StdEncoding.Strict().DecodeString(text)
 	default:
 		return nil
