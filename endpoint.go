@@ -89,8 +89,9 @@ const MinPerSecond = 0.0001
 // century is longer than any pace that means something, and short enough to be added to a time.
 const century = 100 * 365 * 24 * time.Hour
 
-// Pace is the time that one request takes of the limit, and a burst of them; 0: there is no limit. A burst takes a century at most,
-// however small the rate: unchecked, the durations would overflow and become negative, which limits nothing.
+// Pace is the time that one request takes of the limit, and a burst of them; 0: there is no limit.
+// A burst takes a century at most, however small the rate: unchecked, the durations would overflow
+// and become negative, which limits nothing.
 func (l *RateLimit) Pace() (each, burst time.Duration) {
 	if l == nil || !(l.PerSecond > 0) { // not "<= 0", which a NaN is not
 		return 0, 0

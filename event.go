@@ -23,8 +23,9 @@ type Event struct {
 // JSONType is the content type of event data published as JSON.
 const JSONType = "application/json"
 
-// PromisesJSON says that Data are certainly one valid JSON value: the API checks what is published as JSONType. What came in through
-// a source keeps the content type that its provider gave it, whether it is true or not.
+// PromisesJSON says that Data are certainly one valid JSON value: the API checks what is published
+// as JSONType. What came in through a source keeps the content type that its provider gave it,
+// whether it is true or not.
 func (e *Event) PromisesJSON() bool { return e.ContentType == JSONType && e.Source == "" }
 
 // Limits of an event's parts. The size of its data is a setting of the server.

@@ -111,7 +111,7 @@ type dedupeView struct {
 type providerView struct {
 	Title      string  `json:"title"`
 	Signature  string  `json:"signature" doc:"where the signature is and what it covers"`
-	IDsSigned  bool    `json:"ids_signed" doc:"false: whoever has seen a signed request can send it again under another id while its signature holds"`
+	IDsSigned  bool    `json:"ids_signed" doc:"false: the ids are outside of what is signed; receiving.md says what follows for each provider"`
 	RetriesFor *span   `json:"retries_for" nullable:"true" doc:"how long it goes on trying; null: it does not, or nobody knows"`
 	Retries    string  `json:"retries" doc:"the same in words"`
 	Checked    *string `json:"checked" doc:"the day on which that was compared with its documentation"`

@@ -279,7 +279,8 @@ func TestRateLimit(t *testing.T) {
 	}
 }
 
-// TestTinyRateLimit: the interval of a rate too small for a duration is long, and not negative, which would be no limit.
+// TestTinyRateLimit: the interval of a rate too small for a duration is long, and not negative,
+// which would be no limit.
 func TestTinyRateLimit(t *testing.T) {
 	for _, limit := range []grapnel.RateLimit{{PerSecond: 1e-12}, {PerSecond: 1e-300, Burst: 100_000}, {PerSecond: grapnel.MinPerSecond, Burst: 1}} {
 		s := newShop(Options{})

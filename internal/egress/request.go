@@ -159,8 +159,8 @@ func envelope(e *grapnel.Event) []byte {
 	return append(base64.StdEncoding.AppendEncode(append(b, `,"data_base64":"`...), e.Data), `"}`...)
 }
 
-// hasJSON says whether the data can stand in a JSON document as they are. Where nobody promises it the content type is a claim, and
-// bytes inserted on a claim could forge the fields around them.
+// hasJSON says whether the data can stand in a JSON document as they are. Where nobody promises it
+// the content type is a claim, and bytes inserted on a claim could forge the fields around them.
 func hasJSON(e *grapnel.Event) bool {
 	if e.PromisesJSON() {
 		return true

@@ -301,7 +301,8 @@ func TestEnvelopeKeepsTheData(t *testing.T) {
 	}
 }
 
-// TestEnvelopeBelievesNoSource: what came in through a source says that it is JSON, and is looked at.
+// TestEnvelopeBelievesNoSource: what came in through a source says that it is JSON, and is looked
+// at.
 func TestEnvelopeBelievesNoSource(t *testing.T) {
 	for data, want := range map[string]string{
 		`{"a":1}`: `,"data":{"a":1}}`, `1,"id":"evt_forged"`: `,"data_base64":"`, `{`: `,"data_base64":"ew=="}`, "\"\xff\"": `,"data_base64":"Iv8i"}`, ``: `,"data_base64":""}`,

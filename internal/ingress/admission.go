@@ -7,13 +7,14 @@ import (
 	"time"
 )
 
-// admission says which requests are read and committed at once. A request holds a slot, and the bytes of its body that have
-// arrived, whatever it announces. All together, each tenant, and each remote address while its requests are read, have a share
-// of both.
+// admission says which requests are read and committed at once. A request holds a slot, and the
+// bytes of its body that have arrived, whatever it announces. All together, each tenant, and each
+// remote address while its requests are read, have a share of both.
 //
-// A share that is used up does not refuse a newcomer while a request in it is still being read: the slowest of those gives way.
-// So holding connections open keeps nobody out, because a complete request needs its slot for no longer than its bytes take to
-// arrive. It breaks if a request that was read could wait for its sender again.
+// A share that is used up does not refuse a newcomer while a request in it is still being read: the
+// slowest of those gives way. So holding connections open keeps nobody out, because a complete
+// request needs its slot for no longer than its bytes take to arrive. It breaks if a request that
+// was read could wait for its sender again.
 type admission struct {
 	o       *Options
 	mu      sync.Mutex
@@ -63,7 +64,8 @@ func (a *admission) enter(tenant, address string, vouched bool, control *http.Re
 	return s
 }
 
-// network is what counts as one remote address: of IPv6 a customer has at least 64 bits for himself.
+// network is what counts as one remote address: of IPv6 a customer has at least 64 bits for
+// himself.
 func network(address string) netip.Prefix {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -78,8 +80,9 @@ func network(address string) netip.Prefix {
 	return prefix
 }
 
-// arrived counts n bytes of the body and, if more are to come, puts the deadline off. A burst earns no more than BodyGrace from
-// now. false: the slot has been given to another request, or there is no memory for the bytes.
+// arrived counts n bytes of the body and, if more are to come, puts the deadline off. A burst earns
+// no more than BodyGrace from now. false: the slot has been given to another request, or there is
+// no memory for the bytes.
 func (s *slot) arrived(n int, more bool) bool {
 	s.a.mu.Lock()
 	defer s.a.mu.Unlock()
@@ -95,7 +98,8 @@ func (s *slot) arrived(n int, more bool) bool {
 	return true
 }
 
-// discarding leaves time to read what is thrown away. It does not make the request any faster, so it is the first to give way.
+// discarding leaves time to read what is thrown away. It does not make the request any faster, so
+// it is the first to give way.
 func (s *slot) discarding() {
 	s.a.mu.Lock()
 	defer s.a.mu.Unlock()
@@ -104,7 +108,8 @@ func (s *slot) discarding() {
 	}
 }
 
-// read says that the whole body has arrived: from now on the request does not give way. false: it has.
+// read says that the whole body has arrived: from now on the request does not give way. false: it
+// has.
 func (s *slot) read() bool {
 	s.a.mu.Lock()
 	defer s.a.mu.Unlock()
@@ -139,22 +144,22 @@ func (a *admission) busy() int {
 	return a.all.requests
 }
 
-// claim counts requests and bytes for a slot in each of its shares. Where one is used up, slower requests in it give way. The
-// reserve is in the share of each tenant too: who floods a source that believes everybody leaves its tenant's other sources that.
+// claim counts requests and bytes for a slot in each of its shares. Where one is used up, slower
+// requests in it give way. The reserve is in the share of each tenant too: who floods a source that
+// believes everybody leaves its tenant's other sources that.
 func (a *admission) claim(s *slot, requests int, bytes int64) bool {
 	b, reserve := &a.o.Bounds, 0
 	if !s.vouched {
 		reserve = b.Reserve
 	}
-	below := func(v *slot) bool { return s.vouched || !v.vouched }
 	for _, of := range []struct {
 		part, reserve int
 		held          func() share
 		among         func(*slot) bool
 	}{
 		{b.RemoteShare, 0, func() share { return a.remotes[s.remote] }, func(v *slot) bool { return v.remote == s.remote }},
-		{b.TenantShare, reserve, func() share { return a.tenants[s.tenant] }, func(v *slot) bool { return v.tenant == s.tenant && below(v) }},
-		{1, reserve, func() share { return a.all }, below},
+		{b.TenantShare, reserve, func() share { return a.tenants[s.tenant] }, func(v *slot) bool { return v.tenant == s.tenant }},
+		{1, reserve, func() share { return a.all }, func(*slot) bool { return true }},
 	} {
 		if !a.fit(s, requests, bytes, of.part, of.reserve, of.held, of.among) {
 			return false
@@ -166,8 +171,9 @@ func (a *admission) claim(s *slot, requests int, bytes int64) bool {
 	return true
 }
 
-// fit makes requests of a share give way, the slowest first, until so much more fits into it. A share is one part of everything,
-// less one part in reserve if that is not 0. A body by itself may be larger than its share.
+// fit makes requests of a share give way, the slowest first, until so much more fits into it. A
+// share is one part of everything, less one part in reserve if that is not 0. A body by itself may
+// be larger than its share.
 func (a *admission) fit(s *slot, requests int, bytes int64, part, reserve int, held func() share, among func(*slot) bool) bool {
 	slots, space := a.o.MaxAtOnce/part, a.o.MaxBuffered/int64(part)
 	if reserve > 0 {
@@ -221,7 +227,8 @@ func (a *admission) hold(s *slot, requests int, bytes int64) {
 	a.all.bytes += bytes
 }
 
-// add counts in a share, and forgets one that holds nothing: there are never more shares than slots.
+// add counts in a share, and forgets one that holds nothing: there are never more shares than
+// slots.
 func add[K comparable](shares map[K]share, key K, requests int, bytes int64) {
 	s := shares[key]
 	s.requests += requests

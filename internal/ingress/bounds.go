@@ -11,14 +11,15 @@ type Bounds struct {
 	// Found is how long an id, type or key may be that is found in a request; what is longer is not what was meant.
 	Found int `bound:"1024" tiny:"1024"`
 
-	// FirstRead is the memory for a body of which nothing has arrived; later it is at most twice what has.
+	// FirstRead is the memory for a body of which nothing has arrived; later it is at most twice
+	// what has.
 	FirstRead int64 `bound:"4KiB" tiny:"3"`
 	// A body arrives at BodyRate bytes a second at least. BodyGrace is how far it may fall behind.
 	BodyRate  int64         `bound:"16KiB" tiny:"16KiB"`
 	BodyGrace time.Duration `bound:"5s"`
 
-	// Shares of MaxAtOnce and MaxBuffered, as one in so many. A remote address has one for requests that are still being read.
-	// Reserve is for sources that verified a request within VouchedFor.
+	// Shares of MaxAtOnce and MaxBuffered, as one in so many. A remote address has one for requests
+	// that are still being read. Reserve is for sources that verified a request within VouchedFor.
 	TenantShare int           `bound:"2" tiny:"2"`
 	RemoteShare int           `bound:"4" tiny:"4"`
 	Reserve     int           `bound:"8" tiny:"8"`

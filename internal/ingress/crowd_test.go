@@ -23,12 +23,13 @@ const (
 	crowdBody  = 1 << 10
 )
 
-// crowd is a room behind a real server, with three sources of one tenant and one of another. All are signed.
+// crowd is a room behind a real server, with three sources of one tenant and one of another. All
+// are signed.
 func crowd(t *testing.T) (*world, string) {
 	t.Helper()
 	w := newWorld(t, func(o *Options) { o.MaxAtOnce, o.MaxBuffered, o.MaxBody = crowdSlots, crowdBytes, crowdBody })
 	key := grapnel.Verify{Scheme: "api_key", Secrets: secrets("the right one")}
-	for id, tenant := range map[string]string{"src_1": "acme", "src_2": "acme", "src_3": "acme", "src_4": "other"} {
+	for id, tenant := range map[string]string{"src_1": "acme", "src_2": "acme", "src_3": "acme", "src_4": "other", "src_5": "third"} {
 		w.source(key, func(s *grapnel.Source) { s.ID, s.Tenant, s.Dedupe.By = id, tenant, nil })
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -54,31 +55,56 @@ func hold(t *testing.T, from, to, source string, announced int, body string) net
 	return conn
 }
 
-// TestNobodyStopsIngestWithoutAKey: while somebody holds whatever he can get, every source answers whoever signs.
+// TestNobodyStopsIngestWithoutAKey: while somebody holds whatever he can get, every source answers
+// whoever signs.
 func TestNobodyStopsIngestWithoutAKey(t *testing.T) {
 	one := func(int) string { return "127.0.0.1" }
 	many := func(i int) string { return fmt.Sprint("127.0.0.", 2+i%200) }
 	first := func(int) string { return "src_1" }
 	three := func(i int) string { return fmt.Sprint("src_", 1+i%3) }
+	vouched := func(i int) string { return fmt.Sprint("src_", 1+i%2*4) } // of two tenants
 	all := func(i int) string { return fmt.Sprint("src_", 1+i%4) }
 	for name, c := range map[string]struct {
 		connections int
 		from        func(int) string
 		source      func(int) string
 		announced   int
-		body        int // bytes that come
+		body        int  // bytes that come
+		vouched     bool // the attacked sources have verified a request before, the other one has not
 	}{
-		"silent, announcing the most, to one source":         {crowdBytes/crowdBody/2 + 2, one, first, crowdBody, 0},
-		"announcing one byte, to three sources":              {crowdSlots + 12, one, three, 1, 0},
-		"announcing all the memory exactly":                  {crowdBytes / crowdBody, one, all, crowdBody, 0},
-		"the same from many addresses":                       {crowdBytes / crowdBody, many, all, crowdBody, 0},
-		"announcing one byte, from many addresses":           {3 * crowdSlots, many, three, 1, 0},
-		"many addresses, at every source":                    {3 * crowdSlots, many, all, 1, 0},
-		"sending all but the last byte, from many addresses": {2 * crowdBytes / crowdBody, many, all, crowdBody, crowdBody - 1},
-		"sending too much, from many addresses":              {2 * crowdSlots, many, all, 2 * crowdBody, 100},
+		"silent, announcing the most, to one source":         {crowdBytes/crowdBody/2 + 2, one, first, crowdBody, 0, false},
+		"announcing one byte, to three sources":              {crowdSlots + 12, one, three, 1, 0, false},
+		"announcing all the memory exactly":                  {crowdBytes / crowdBody, one, all, crowdBody, 0, false},
+		"the same from many addresses":                       {crowdBytes / crowdBody, many, all, crowdBody, 0, false},
+		"announcing one byte, from many addresses":           {3 * crowdSlots, many, three, 1, 0, false},
+		"many addresses, at every source":                    {3 * crowdSlots, many, all, 1, 0, false},
+		"sending all but the last byte, from many addresses": {2 * crowdBytes / crowdBody, many, all, crowdBody, crowdBody - 1, false},
+		"sending too much, from many addresses":              {2 * crowdSlots, many, all, 2 * crowdBody, 100, false},
+		"sources that have verified, from many addresses":    {3 * crowdSlots, many, vouched, 1, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, address := crowd(t)
+			send := func(i int, source string) {
+				r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address+"/in/"+source,
+					strings.NewReader(strings.Repeat("y", crowdBody/2)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.Header.Set("X-Api-Key", "the right one")
+				answer, err := http.DefaultClient.Do(r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				text, _ := io.ReadAll(answer.Body)
+				_ = answer.Body.Close()
+				if answer.StatusCode != http.StatusAccepted {
+					t.Fatalf("request %d to %s: answered %d %s", i, source, answer.StatusCode, text)
+				}
+			}
+			if c.vouched {
+				send(-1, "src_1")
+				send(-1, "src_5")
+			}
 			for i := range c.connections {
 				hold(t, c.from(i), address, c.source(i), c.announced, strings.Repeat("x", c.body))
 			}
@@ -87,22 +113,8 @@ func TestNobodyStopsIngestWithoutAKey(t *testing.T) {
 				time.Sleep(time.Millisecond) //nolint:forbidigo // for sockets, which no clock of a test moves
 			}
 			for i := range 40 {
-				for _, source := range []string{"src_4", "src_1"} {
-					r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address+"/in/"+source, strings.NewReader(strings.Repeat("y", crowdBody/2)))
-					if err != nil {
-						t.Fatal(err)
-					}
-					r.Header.Set("X-Api-Key", "the right one")
-					answer, err := http.DefaultClient.Do(r)
-					if err != nil {
-						t.Fatal(err)
-					}
-					text, _ := io.ReadAll(answer.Body)
-					_ = answer.Body.Close()
-					if answer.StatusCode != http.StatusAccepted {
-						t.Fatalf("request %d to %s: answered %d %s", i, source, answer.StatusCode, text)
-					}
-				}
+				send(i, "src_4")
+				send(i, "src_1")
 			}
 		})
 	}
@@ -121,7 +133,8 @@ func (p pipes) Accept() (net.Conn, error) {
 func (p pipes) Close() error   { return nil }
 func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
-// TestABodyHasALeastRate: a sender that falls behind is given up long before the time for the whole body is over.
+// TestABodyHasALeastRate: a sender that falls behind is given up long before the time for the whole
+// body is over.
 func TestABodyHasALeastRate(t *testing.T) {
 	const rate, grace, whole = 100, time.Second, time.Hour
 	for name, c := range map[string]struct {
@@ -176,8 +189,8 @@ func TestABodyHasALeastRate(t *testing.T) {
 	}
 }
 
-// TestWhoVerifiesHasAReserve: requests that are being committed do not give way, so an eighth is kept for sources that have
-// verified a request lately.
+// TestWhoVerifiesHasAReserve: requests that are being committed do not give way, so an eighth is
+// kept for sources that have verified a request lately.
 func TestWhoVerifiesHasAReserve(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, release := holding(t, func(o *Options) { o.MaxAtOnce = 16 })

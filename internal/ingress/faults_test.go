@@ -164,7 +164,8 @@ func TestCheckSource(t *testing.T) {
 	}
 }
 
-// TestNewSecretsHaveALeastLength: those that a source is to get. What one has already goes on working, see TestOldSettingsGoOn.
+// TestNewSecretsHaveALeastLength: those that a source is to get. What one has already goes on
+// working, see TestOldSettingsGoOn.
 func TestNewSecretsHaveALeastLength(t *testing.T) {
 	for _, c := range []struct {
 		scheme, text string

@@ -66,8 +66,9 @@ func (in *incoming) told(what string, e *match.Expression, r *match.Request, oth
 // octets is the content type of what is only bytes.
 const octets = "application/octet-stream"
 
-// media is the content type of the event: the one that the request came with, whether the body is what it says or not. One that is
-// missing is that of JSON, if the body is that; one that is none is that of bytes.
+// media is the content type of the event: the one that the request came with, whether the body is
+// what it says or not. One that is missing is that of JSON, if the body is that; one that is none
+// is that of bytes.
 func (in *incoming) media() string {
 	sent := in.contentType()
 	if sent == grapnel.JSONType { // nearly all of them

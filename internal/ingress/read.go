@@ -76,7 +76,8 @@ func (b *Bounds) tooLarge(held *slot, body io.Reader, limit int64) *Refusal {
 
 var errNoRoom = errors.New("there is no room for the body")
 
-// readAll reads into a buffer of its own: the event keeps it. What is only announced (-1: nothing is) gets no memory beyond first.
+// readAll reads into a buffer of its own: the event keeps it. What is only announced (-1: nothing
+// is) gets no memory beyond first.
 func readAll(r io.Reader, announced, first int64, held *slot) ([]byte, error) {
 	if announced >= 0 {
 		first = min(first, announced)

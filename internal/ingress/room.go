@@ -181,7 +181,8 @@ func (room *Room) unverified(w http.ResponseWriter, in *incoming) {
 	}
 }
 
-// setAside keeps a request, within what its source may set aside. false: it is not kept, and answered.
+// setAside keeps a request, within what its source may set aside. false: it is not kept, and
+// answered.
 func (room *Room) setAside(w http.ResponseWriter, in *incoming, allowed *allowance, aside grapnel.Aside) bool {
 	if wait, ok := allowed.take(in.now, &aside); !ok {
 		room.refuse(w, in.r, in.source, limited, Refusal{Status: http.StatusTooManyRequests, Code: CodeRateLimited,

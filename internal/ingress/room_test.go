@@ -627,7 +627,8 @@ func TestGreetings(t *testing.T) {
 	if got.status != 200 || got.body != "3eZbrw1aBm2rZgRNFdxV2595E9CY3gmdALWMmHkvFXO7tYXAYM8P" || !strings.HasPrefix(got.header.Get("Content-Type"), "text/plain") {
 		t.Errorf("Slack's challenge: answered %d %q", got.status, got.body)
 	}
-	// Zoom wants its token back, signed with the secret that it has itself. Made with another language's HMAC.
+	// Zoom wants its token back, signed with the secret that it has itself. Made with another
+	// language's HMAC.
 	const validation = `{"payload":{"plainToken":"qgg8vlvZRS6UYooatFL8Aw"},"event_ts":1654503849680,"event":"endpoint.url_validation"}`
 	w.now = time.Unix(1654503850, 0)
 	w.source(grapnel.Verify{Scheme: "zoom", Secrets: secrets("another secret token", "a-secret-token-of-a-test")})
@@ -691,7 +692,8 @@ func TestQuarantineCannotFillTheDisk(t *testing.T) {
 	}
 }
 
-// TestQuarantineIsLimitedInBytes: large bodies are cut, and headers count too. An hour later as much may come again.
+// TestQuarantineIsLimitedInBytes: large bodies are cut, and headers count too. An hour later as
+// much may come again.
 func TestQuarantineIsLimitedInBytes(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Bounds.AsideBytes, o.Bounds.AsideBody = 10<<10, 1<<10 })
 	w.source(grapnel.Verify{Scheme: "api_key", Secrets: secrets("right")}, func(s *grapnel.Source) { s.OnUnverified = grapnel.Quarantine })
@@ -722,7 +724,8 @@ func TestQuarantineIsLimitedInBytes(t *testing.T) {
 	}
 }
 
-// TestConflictsAreLimited: where one signature is good for many bodies, whoever has seen one cannot fill the disk with them.
+// TestConflictsAreLimited: where one signature is good for many bodies, whoever has seen one cannot
+// fill the disk with them.
 func TestConflictsAreLimited(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Bounds.AsideBurst, o.Bounds.AsideRate = 3, 1 })
 	w.source(grapnel.Verify{Scheme: "none", IDHeader: "X-Id"})

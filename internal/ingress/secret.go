@@ -103,9 +103,10 @@ func (s *secret) verifies(message, signature []byte) bool {
 	return ecdsa.VerifyASN1(s.curve, sum[:], signature)
 }
 
-// standardSecret takes the forms that the libraries of Standard Webhooks and Svix take: base64 of a key of any length, with whsec_
-// before it or not. Package sign takes 24 to 64 bytes. An HMAC fills a shorter key with zeros and hashes one longer than its block,
-// so a key that was filled or hashed before makes the same signatures.
+// standardSecret takes the forms that the libraries of Standard Webhooks and Svix take: base64 of a
+// key of any length, with whsec_ before it or not. Package sign takes 24 to 64 bytes. An HMAC fills
+// a shorter key with zeros and hashes one longer than its block, so a key that was filled or hashed
+// before makes the same signatures.
 func standardSecret(text string) (string, error) {
 	if strings.HasPrefix(text, sign.PublicPrefix) {
 		return text, nil
@@ -125,12 +126,12 @@ func standardSecret(text string) (string, error) {
 	return sign.SymmetricPrefix + base64.StdEncoding.EncodeToString(key), nil
 }
 
-// MinSecret is how many bytes a secret has at least. No provider makes shorter ones, and one of a few characters can be guessed from a
-// single signed request.
+// MinSecret is how many bytes a secret has at least. No provider makes shorter ones, and one of a
+// few characters can be guessed from a single signed request.
 const MinSecret = 8
 
-// CheckSecret says what is wrong with a secret that a source is to get, beside what CheckVerify says; empty: nothing. Those that a
-// source has already may be shorter.
+// CheckSecret says what is wrong with a secret that a source is to get, beside what CheckVerify
+// says; empty: nothing. Those that a source has already may be shorter.
 func CheckSecret(scheme, text string) string {
 	r := find(scheme)
 	if r == nil || r.proof == byNothing {

@@ -11,13 +11,16 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// Where an id or a type is outside of what is signed, whoever has seen a signed request can send it again under another one. So the
-// signature is remembered too, in the transaction of the event, and a second request with it is looked at.
+// Where an id or a type is outside of what is signed, whoever has seen a signed request can send it
+// again under another one. So the signature is remembered too, in the transaction of the event, and
+// a second request with it is looked at.
 //
-// A provider may rightly sign the same bytes twice, though, and an event must not be lost. GitHub sends the same body for two
-// dispatches of a workflow with the same inputs, or when a member is added, removed and added; Twilio when a caller presses the same
-// key in the same menu twice; Shopify for several topics of one event. There a second id is a second event, and only content as the
-// first of dedupe.by says otherwise. What is taken for a repetition although its id is new is not thrown away but set aside.
+// A provider may rightly sign the same bytes twice, though, and an event must not be lost. GitHub
+// sends the same body for two dispatches of a workflow with the same inputs, or when a member is
+// added, removed and added; Twilio when a caller presses the same key in the same menu twice;
+// Shopify for several topics of one event. There a second id is a second event, and only content as
+// the first of dedupe.by says otherwise. What is taken for a repetition although its id is new is
+// not thrown away but set aside.
 
 // signs says how much the signature of a scheme tells of whether a request was there before.
 type signs int
@@ -64,7 +67,8 @@ func (in *incoming) remembered(ev *grapnel.Event, known *store.Known, placed sto
 	return f
 }
 
-// repeats says what a request is whose signature was there before. isNew: another event with the same signature.
+// repeats says what a request is whose signature was there before. isNew: another event with the
+// same signature.
 func (in *incoming) repeats(a *store.Answer, ev *grapnel.Event, known *store.Known) (placed store.Placed, isNew bool, err error) {
 	var then first
 	if err := json.Unmarshal(a.Body, &then); err != nil {

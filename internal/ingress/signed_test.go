@@ -25,8 +25,8 @@ func macOf(text string) []byte {
 	return mac.Sum(nil)
 }
 
-// signedOnce are requests whose ids are not signed: each is sent under one id or type and then under another, as somebody
-// would who has seen it.
+// signedOnce are requests whose ids are not signed: each is sent under one id or type and then
+// under another, as somebody would who has seen it.
 func signedOnce(now time.Time) map[string]func(id, kind string) (verify grapnel.Verify, body string, headers []string) {
 	stamp := fmt.Sprint(now.Unix())
 	of := func(scheme string) grapnel.Verify {
@@ -53,7 +53,8 @@ func signedOnce(now time.Time) map[string]func(id, kind string) (verify grapnel.
 	}
 }
 
-// TestASignatureIsGoodForOneEvent: the same signed bytes under another id or type are no event, and are kept for people.
+// TestASignatureIsGoodForOneEvent: the same signed bytes under another id or type are no event, and
+// are kept for people.
 func TestASignatureIsGoodForOneEvent(t *testing.T) {
 	for name, sign := range signedOnce(newWorld(t).now) {
 		t.Run(name, func(t *testing.T) {
@@ -126,8 +127,8 @@ func TestARepetitionThatIsSignedAnew(t *testing.T) {
 	}
 }
 
-// TestTheSameBytesSignedTwice: GitHub sends them for two events with two ids, and for one only of the type that they had first.
-// Shopify sends them for several topics. None of these is lost.
+// TestTheSameBytesSignedTwice: GitHub sends them for two events with two ids, and for one only of
+// the type that they had first. Shopify sends them for several topics. None of these is lost.
 func TestTheSameBytesSignedTwice(t *testing.T) {
 	const body = `{"action":"added","member":{"login":"octocat"}}`
 	github := []string{"X-Hub-Signature-256", "sha256=" + hex.EncodeToString(macOf(body)), "X-GitHub-Event", "member", "X-GitHub-Delivery", "1"}
@@ -163,7 +164,8 @@ func TestTheSameBytesSignedTwice(t *testing.T) {
 	}
 }
 
-// TestSignaturesOnRealStores: a signature is remembered in the event's transaction, so a restart does not forget it.
+// TestSignaturesOnRealStores: a signature is remembered in the event's transaction, so a restart
+// does not forget it.
 func TestSignaturesOnRealStores(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "grapnel.db")
 	for name, open := range map[string]func() store.Store{

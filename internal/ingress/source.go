@@ -71,7 +71,8 @@ func (a *allowance) take(now time.Time, of *grapnel.Aside) (wait time.Duration, 
 	return a.bytes.takeAll(now, size)
 }
 
-// vouched says whether a request was verified within a time. Who needs no proof is never vouched for.
+// vouched says whether a request was verified within a time. Who needs no proof is never vouched
+// for.
 func (m *meter) vouched(now time.Time, within time.Duration) bool {
 	last := m.verified.Load()
 	return last != 0 && now.Sub(time.Unix(0, last)) < within

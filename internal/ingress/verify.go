@@ -170,7 +170,8 @@ func (in *incoming) freshest(stamp string) bool {
 	}
 }
 
-// decodeSignature returns the bytes of a signature; nil if it is not one of this size. 0: sizes differ.
+// decodeSignature returns the bytes of a signature; nil if it is not one of this size. 0: sizes
+// differ.
 func decodeSignature(encoding, text string, size int) []byte {
 	var (
 		raw []byte
