@@ -145,9 +145,9 @@ func (room *Room) publish(w http.ResponseWriter, in *incoming) {
 // place commits an event, or finds the one that it repeats.
 func (room *Room) place(in *incoming, ev *grapnel.Event, known *store.Known) (store.Placed, error) {
 	events := []store.Incoming{{Event: ev, Known: known}}
-	done, err := room.o.Engine.Publish(in.r.Context(), events, in.once(ev, known))
+	done, err := room.o.Engine.Publish(in.r.Context(), events, in.once(known))
 	if err == nil && done.Answer != nil {
-		placed, isNew, err := in.repeats(done.Answer, ev, known)
+		placed, isNew, err := in.repeats(done.Answer, ev.Intake, known)
 		if err != nil || !isNew {
 			return placed, err
 		}

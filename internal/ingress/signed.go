@@ -20,7 +20,7 @@ import (
 // added, removed and added; Twilio when a caller presses the same key in the same menu twice;
 // Shopify for several topics of one event. There a second id is a second event, and only content as
 // the first of dedupe.by says otherwise. What is taken for a repetition although its id is new is
-// not thrown away but set aside.
+// not thrown away but set aside: a time in seconds allows two events with one body in one second.
 
 // signs says how much the signature of a scheme tells of whether a request was there before.
 type signs int
@@ -28,7 +28,7 @@ type signs int
 const (
 	signsAnything signs = iota // the same bytes may be signed again for another event
 	signsType                  // the same, but never for another type
-	signsOnce                  // a time or a token is signed: no two events have the same signature
+	signsOnce                  // a time or a token is signed: two events do not have the same signature
 )
 
 // first is what is remembered of the first request with a signature.
@@ -36,12 +36,12 @@ type first struct {
 	Event   string `json:"event"`
 	Known   []byte `json:"known"`
 	Sum     []byte `json:"sum"`
-	Type    string `json:"type"`
+	Type    string `json:"type"` // as the provider says
 	Differs bool   `json:"differs"`
 }
 
 // once makes the store remember the signature of a request; nil: it does not have to.
-func (in *incoming) once(ev *grapnel.Event, known *store.Known) *store.Once {
+func (in *incoming) once(known *store.Known) *store.Once {
 	s := in.source
 	if s.signs == signsAnything || in.mac == nil || len(s.Dedupe.By) == 0 {
 		return nil
@@ -53,14 +53,14 @@ func (in *incoming) once(ev *grapnel.Event, known *store.Known) *store.Once {
 	return &store.Once{Key: s.ID + " " + base64.RawURLEncoding.EncodeToString(in.mac), Expires: in.now.Add(window), Now: in.now,
 		Answer: func(done any) store.Answer {
 			placed := done.(store.Accepted).Events[0]
-			text, _ := json.Marshal(in.remembered(ev, known, placed)) // of texts and bytes: it cannot fail
+			text, _ := json.Marshal(in.remembered(known, placed)) // of texts and bytes: it cannot fail
 			return store.Answer{Body: text}
 		}}
 }
 
-func (in *incoming) remembered(ev *grapnel.Event, known *store.Known, placed store.Placed) first {
+func (in *incoming) remembered(known *store.Known, placed store.Placed) first {
 	sum := in.document().sum
-	f := first{Event: placed.ID, Sum: sum[:], Type: ev.Type, Differs: placed.Differs}
+	f := first{Event: placed.ID, Sum: sum[:], Type: in.find(in.source.kind), Differs: placed.Differs}
 	if known != nil {
 		f.Known = known.By
 	}
@@ -69,19 +69,19 @@ func (in *incoming) remembered(ev *grapnel.Event, known *store.Known, placed sto
 
 // repeats says what a request is whose signature was there before. isNew: another event with the
 // same signature.
-func (in *incoming) repeats(a *store.Answer, ev *grapnel.Event, known *store.Known) (placed store.Placed, isNew bool, err error) {
+func (in *incoming) repeats(a *store.Answer, how *grapnel.Intake, known *store.Known) (placed store.Placed, isNew bool, err error) {
 	var then first
 	if err := json.Unmarshal(a.Body, &then); err != nil {
 		return placed, false, err
 	}
-	now := in.remembered(ev, known, store.Placed{})
+	now := in.remembered(known, store.Placed{})
 	placed = store.Placed{ID: then.Event, Duplicate: true, Differs: then.Differs || !slices.Equal(then.Sum, now.Sum)}
 	switch {
 	case in.source.signs == signsType && then.Type == now.Type:
 		return placed, true, nil // by its id it may still be a duplicate
 	case !slices.Equal(then.Known, now.Known) || then.Type != now.Type:
 		placed.Differs = true
-		ev.Intake.By, ev.Intake.Known = "", "" // what it calls itself is not why
+		how.By, how.Known = "", "" // what it calls itself is not why
 	}
 	return placed, false, nil
 }
