@@ -65,7 +65,7 @@ type Bounds struct {
 
 	// Memory for the bodies of requests under way, of all tenants together; see Gate. It grows with
 	// what arrives.
-	Bodies    int64         `bound:"192MiB" tiny:"64MiB"`
+	Bodies    int64         `bound:"128MiB" tiny:"64MiB"`
 	BodyFirst int64         `bound:"4KiB" tiny:"1"` // first buffer of a body; a full one is replaced by one four times as large
 	BodyRetry time.Duration `bound:"1s"`            // Retry-After when there is no memory
 
