@@ -25,9 +25,9 @@ func (p pair) Beat(ctx context.Context, node store.Node, within time.Duration) (
 	return append(nodes, store.Node{ID: "other", Address: "other", Draining: true}), err
 }
 
-func (p pair) Owners(ctx context.Context) ([]string, error) {
-	owners, err := p.estate.Owners(ctx)
-	return append(owners, "other"), err
+func (p pair) Acting(ctx context.Context, within time.Duration) ([]store.Node, error) {
+	acting, err := p.estate.Acting(ctx, within)
+	return append(acting, store.Node{ID: "other", Address: "other"}), err
 }
 
 // asking is the other node: requests to it wait to be let through.
@@ -54,7 +54,7 @@ type bystander struct {
 	seen time.Time
 }
 
-func (b bystander) Nodes(_ context.Context, within time.Duration) ([]store.Node, error) {
+func (b bystander) Acting(_ context.Context, within time.Duration) ([]store.Node, error) {
 	if ago := time.Since(b.seen); ago < within {
 		return []store.Node{{ID: "other", Address: "other", Ago: ago}}, nil
 	}

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -192,7 +191,7 @@ func (s *shards) confirm(ctx context.Context) error {
 			return errStopping
 		}
 		maps.Copy(knows, r.know)
-		if r.err == nil && !slices.ContainsFunc(r.owners, func(node string) bool { return !knows[node] }) {
+		if r.err == nil && !slices.ContainsFunc(r.acting, func(n store.Node) bool { return !knows[n.ID] }) {
 			return nil
 		}
 		select {
@@ -210,8 +209,8 @@ func (s *shards) confirm(ctx context.Context) error {
 type inquiry struct {
 	done   chan struct{}   // closed when the rest is there
 	know   map[string]bool // nodes that have answered
-	owners []string        // nodes that own shards or were there within a lease, read after the inquiry began
-	err    error           // of reading owners
+	acting []store.Node    // nodes that own shards or were there within a lease, read after the inquiry began
+	err    error           // of reading acting
 }
 
 // nextInquiry is the one that has not begun.
@@ -237,19 +236,10 @@ func (s *shards) inquire(ctx context.Context, r *inquiry) {
 	s.mu.Unlock()
 	defer close(r.done)
 	var reading sync.WaitGroup
-	var there []store.Node
-	reading.Go(func() {
-		var err error
-		there, err = s.cluster.Ownership.Nodes(ctx, s.cluster.Lease)
-		r.owners, r.err = s.cluster.Ownership.Owners(ctx)
-		r.err = errors.Join(err, r.err)
-	})
+	reading.Go(func() { r.acting, r.err = s.cluster.Ownership.Acting(ctx, s.cluster.Lease) })
 	r.know = s.inform(ctx, nodes)
 	reading.Wait()
-	for _, n := range there {
-		r.owners = append(r.owners, n.ID)
-	}
-	unasked := slices.DeleteFunc(there, func(n store.Node) bool {
+	unasked := slices.DeleteFunc(slices.Clone(r.acting), func(n store.Node) bool {
 		return slices.ContainsFunc(nodes, func(m store.Node) bool { return m.ID == n.ID })
 	})
 	maps.Copy(r.know, s.inform(ctx, unasked))
