@@ -165,8 +165,8 @@ func (c *Client) Event(ctx context.Context, id string) (*Event, error) {
 	return c.EventOf(ctx, "", id)
 }
 
-// EventOf returns a tenant's event with its deliveries. Where several tenants have an event with this id, a key that is bound to none has to
-// name one.
+// EventOf returns a tenant's event with its deliveries. A key that is bound to no tenant has to
+// name one if several tenants have an event with this id.
 func (c *Client) EventOf(ctx context.Context, tenant, id string) (*Event, error) {
 	q := url.Values{}
 	put(q, "tenant", tenant)

@@ -144,7 +144,8 @@ func TestBodiesOfTheAccessTestAreGood(t *testing.T) {
 	}
 }
 
-// TestIDsOfAnotherTenant: a tenant may use every id, whoever else has used it, and learns nothing of that.
+// TestIDsOfAnotherTenant: a tenant may use every id, whoever else has used it, and learns nothing
+// of that.
 func TestIDsOfAnotherTenant(t *testing.T) {
 	w := newWorld(t)
 	const globex = "grp_test_admin_of_globex"
@@ -191,7 +192,8 @@ func TestIDsOfAnotherTenant(t *testing.T) {
 	// A key that is bound to no tenant has to say whose it means.
 	for _, target := range []string{"/v1/events/same", "/v1/inbox/same"} {
 		p := w.must(422, "GET", target, "")
-		if at := p["errors"].([]any)[0].(map[string]any); at["pointer"] != "?tenant" || !strings.Contains(at["detail"].(string), "must name a tenant") {
+		at := p["errors"].([]any)[0].(map[string]any)
+		if at["pointer"] != "?tenant" || !strings.Contains(at["detail"].(string), "must name a tenant") {
 			t.Errorf("%s: %v", target, p)
 		}
 	}

@@ -46,7 +46,8 @@ func eventRoutes() []route {
 			gives: map[int]any{200: list[eventView]{}}},
 		{method: "GET", path: "/v1/events/{id}", scope: grapnel.ScopeRead, handle: (*api).getEvent,
 			name: "get-event", tag: "Events", summary: "Get an event with its deliveries",
-			about: "Ids are unique in a tenant. A key that is bound to no tenant has to name one with tenant if several have an event with this id; else the answer is 422.",
+			about: "Ids are unique in a tenant. A key that is bound to no tenant has to name one with tenant if several have an event " +
+				"with this id; else the answer is 422.",
 			query: []param{tenantParam},
 			gives: map[int]any{200: eventView{}}},
 	}

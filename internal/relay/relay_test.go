@@ -220,7 +220,8 @@ func TestProducersDatabase(t *testing.T) {
 	}
 }
 
-// TestSetAside: what cannot be an event is kept with the reason, and holds up nothing. An id that another tenant has used is none of that.
+// TestSetAside: what cannot be an event is kept with the reason, and holds up nothing. An id that
+// another tenant has used is none of that.
 func TestSetAside(t *testing.T) {
 	url := database(t, server)
 	p, s := pool(t, url), newStreet(t, url)

@@ -79,10 +79,11 @@ type met struct {
 }
 
 const (
-	// The data of tenants who are not asked for are not read: how long that takes would tell of them.
-	metColumns = "SELECT e.id, e.seq, e.accepted, e.made, k.tenant, k.type, e.key, CASE WHEN k.tenant = ANY($2) THEN e.data END, e.packed FROM "
-	metJoins   = " e JOIN kind k ON k.number = e.kind WHERE e."
-	nameless   = -1 // in place of how many deliveries were made, where there is only a name
+	// The data of other tenants' events are not read: how long that takes would tell of them.
+	metColumns = `SELECT e.id, e.seq, e.accepted, e.made, k.tenant, k.type, e.key,
+		CASE WHEN k.tenant = ANY($2) THEN e.data END, e.packed FROM `
+	metJoins = " e JOIN kind k ON k.number = e.kind WHERE e."
+	nameless = -1 // in place of how many deliveries were made, where there is only a name
 )
 
 // eventName is what an event is known by: ids are unique in a tenant.
@@ -96,14 +97,16 @@ func byName(a, b eventName) int {
 // namings are the tables that name events: event_name those from before step 9.
 var namings = []string{"event_name", "event_named"}
 
-// metQuery finds events by ids and tenants, and others with these ids: in the tables of days that can have them (calendar.holders), and by name.
+// metQuery finds events by ids and tenants, and others with these ids: in the tables of days that
+// can have them (calendar.holders), and by name.
 func metQuery(holders []string) string {
 	var b strings.Builder
 	for _, table := range holders {
 		b.WriteString(metColumns + table + metJoins + "id = ANY($1) UNION ALL ")
 	}
 	const name = "SELECT n.id, n.seq, 0, -1, '', '', '', NULL, 0::smallint FROM "
-	b.WriteString(name + "event_name n WHERE n.id = ANY($1) UNION ALL " + name + "event_named n WHERE n.id = ANY($1) AND n.tenant = ANY($2)")
+	b.WriteString(name + "event_name n WHERE n.id = ANY($1) UNION ALL ")
+	b.WriteString(name + "event_named n WHERE n.id = ANY($1) AND n.tenant = ANY($2)")
 	return b.String()
 }
 

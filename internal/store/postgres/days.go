@@ -142,7 +142,9 @@ type days struct {
 	postponed sync.Map // until when (time.Time) a day (int64) is not looked at again to be cleared
 }
 
-const calendarQuery = `SELECT coalesce(array_agg(c.relname::text), '{}'), coalesce(array_agg(to_regclass(c.relname || '_whose') IS NOT NULL), '{}'), (SELECT last_value FROM event_number), (SELECT arrivals FROM configuration)
+const calendarQuery = `SELECT coalesce(array_agg(c.relname::text), '{}'),
+		coalesce(array_agg(to_regclass(c.relname || '_whose') IS NOT NULL), '{}'),
+		(SELECT last_value FROM event_number), (SELECT arrivals FROM configuration)
 	FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = 'event'::regclass`
 
 // readDays reads which days there are.
@@ -278,11 +280,13 @@ func (s *Store) inDays(ctx context.Context, do func(pgx.Tx) error) error {
 func makeDay(ctx context.Context, tx pgx.Tx, number int64) error {
 	var there, whose bool
 	event := tableOf("event", number)
-	if err := tx.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL, to_regclass($1 || '_whose') IS NOT NULL", event).Scan(&there, &whose); err != nil || whose {
+	const query = "SELECT to_regclass($1) IS NOT NULL, to_regclass($1 || '_whose') IS NOT NULL"
+	err := tx.QueryRow(ctx, query, event).Scan(&there, &whose)
+	if err != nil || whose {
 		return err
 	}
 	if there {
-		_, err := tx.Exec(ctx, "SELECT event_ids_by_tenant($1)", event)
+		_, err = tx.Exec(ctx, "SELECT event_ids_by_tenant($1)", event)
 		return err
 	}
 	d, from := dayOfTables(number), strconv.FormatInt(begins(number), 10)
@@ -306,7 +310,7 @@ func makeDay(ctx context.Context, tx pgx.Tx, number int64) error {
 		}
 		fmt.Fprintf(&sql, "ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM (%s) TO (%d);\n", of, table, from, begins(number+1))
 	}
-	_, err := tx.Exec(ctx, sql.String(), pgx.QueryExecModeSimpleProtocol)
+	_, err = tx.Exec(ctx, sql.String(), pgx.QueryExecModeSimpleProtocol)
 	return err
 }
 

@@ -164,8 +164,8 @@ func idsAround(day int64, random *rand.ChaCha8) (ids []string) {
 		fmt.Sprint("order-", day, "-", random.Uint64()), fmt.Sprint(random.Uint64()))
 }
 
-// TestIDsOverDays publishes ids of all forms again and again at two nodes, while days begin: each is accepted exactly once of each of two tenants, and
-// is found by all after that.
+// TestIDsOverDays publishes ids of all forms again and again at two nodes, for two tenants, while
+// days begin: each tenant's is accepted exactly once, and is found by all after that.
 func TestIDsOverDays(t *testing.T) {
 	t.Parallel()
 	idsOverDays(t, nodes(t, 2))

@@ -14,7 +14,8 @@ import (
 
 // What is written, one statement for each table. Rows that transactions without a common lane may both write come sorted.
 const (
-	addEvents = `INSERT INTO event (seq, id, kind, key, accepted, occurred, first, last, made, content_type, packed, sum, metadata, data, intake, tenant)
+	addEvents = `INSERT INTO event (seq, id, kind, key, accepted, occurred, first, last, made, content_type, packed, sum, metadata, data, intake,
+			tenant)
 		SELECT * FROM unnest($1::bigint[], $2::text[], $3::int[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::int[],
 			$10::text[], $11::smallint[], $12::bigint[], $13::bytea[], $14::bytea[], $15::bytea[], $16::text[])`
 	addPending = `INSERT INTO pending (seq, target, event, kind, lane, position, created, replay_of, due, anchor, head, trigger,

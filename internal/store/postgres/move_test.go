@@ -520,7 +520,8 @@ func TestImportCompares(t *testing.T) {
 	m.bring()
 }
 
-// TestImportMeetsOthers brings an event whose id another tenant has used there, and then what is in the way there.
+// TestImportMeetsOthers brings an event whose id another tenant has used there, and then something
+// that somebody else has there.
 func TestImportMeetsOthers(t *testing.T) {
 	t.Parallel()
 	a, b := nodes(t, 1)[0], nodes(t, 1)[0]
@@ -539,9 +540,11 @@ func TestImportMeetsOthers(t *testing.T) {
 		t.Errorf("what is left of it: %+v, %v", e, err)
 	}
 	isEmpty(t, b, "acme")
-	_, err := zoe.PutSource(t.Context(), store.Everyone(), grapnel.Source{ID: "src_acme", Tenant: "zoe", Name: "other", CreatedAt: at(0)}, store.With{})
+	source := grapnel.Source{ID: "src_acme", Tenant: "zoe", Name: "other", CreatedAt: at(0)}
+	_, err := zoe.PutSource(t.Context(), store.Everyone(), source, store.With{})
 	acme.must(err)
-	if _, err = b.Import(t.Context(), a, m.Tenancy, nil); grapnel.CodeOf(err) != grapnel.CodeConflict || !strings.Contains(err.Error(), "src_acme") {
+	_, err = b.Import(t.Context(), a, m.Tenancy, nil)
+	if grapnel.CodeOf(err) != grapnel.CodeConflict || !strings.Contains(err.Error(), "src_acme") {
 		t.Errorf("an id of a source of another tenant: %v", err)
 	}
 	_, err = zoe.DeleteSource(t.Context(), store.Everyone(), "src_acme", store.With{})

@@ -24,7 +24,8 @@ func daysWith(ctx context.Context, tx pgx.Tx, of *owned) ([]int64, error) {
 	return pgx.CollectRows(rows, pgx.RowTo[int64])
 }
 
-// accommodate makes sure that there are tables for these days, and that ids are unique by tenant there.
+// accommodate makes sure that there are tables for these days, and that ids are unique by tenant
+// there.
 func (s *Store) accommodate(ctx context.Context, days []int64) error {
 	for _, day := range days {
 		if err := s.inDays(ctx, func(tx pgx.Tx) error { return makeDay(ctx, tx, day) }); err != nil {

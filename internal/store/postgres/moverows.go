@@ -18,7 +18,8 @@ type moving struct {
 	table string
 	// columns are all of its columns. Behind @ stands what a column names that has another number in the other database: an event, a
 	// delivery (0: none), a lane (0: none), a replay, an entry of the audit, a target, a kind; or that there are such numbers in it: the id of a
-	// delivery, the document of a replay; or that it is the tenant, whom rows from before step 9 do not name.
+	// delivery, the document of a replay; or that it is the tenant, whom rows from before step 9
+	// do not name.
 	columns string
 	where   string // which rows are the tenant's; one of them is x
 	from    string // in place of the table, if something has to be found out first

@@ -70,7 +70,8 @@ func fill(last int64) string {
 	INSERT INTO target (endpoint, shard) SELECT 'ep_' || n, n % 256 FROM generate_series(1, 100) n;
 	INSERT INTO kind (tenant, type, source) SELECT 'acme', 'type.' || n, '' FROM generate_series(1, 20) n;
 	INSERT INTO lane (target, key, last) SELECT 1 + n % 100, 'k' || n, 1 FROM generate_series(1, 20000) n;
-	INSERT INTO event SELECT of(n), 'evt_' || n, 1 + n % 20, 'k' || n, n, n, of(n), of(n), 1, '', 0, 0, NULL, NULL, NULL, 'acme' FROM generate_series(1, 49999) n;
+	INSERT INTO event SELECT of(n), 'evt_' || n, 1 + n % 20, 'k' || n, n, n, of(n), of(n), 1, '', 0, 0, NULL, NULL, NULL, 'acme'
+		FROM generate_series(1, 49999) n;
 	INSERT INTO finished SELECT of(n), 1 + n % 100, of(n), 1 + n % 20, 1 + n % 20000, 1, n, n, 0, 0, 1, 200,
 		CASE WHEN n % 20 = 0 THEN 'failed' ELSE 'delivered' END, 'none', '', '', NULL FROM generate_series(1, 49999) n WHERE n % 5 <> 0;
 	INSERT INTO pending SELECT of(n), 1 + n % 100, of(n), 1 + n % 20, 1 + n % 20000, 2, n, 0, n, n, NULL, 0, 0, 0, true, false, 'schedule', '', '', ''

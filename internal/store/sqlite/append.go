@@ -13,8 +13,9 @@ import (
 )
 
 // Append looks at the idempotency key first, so that a repeated call gets its answer even if the configuration has changed
-// since; then at the version of the configuration. Every id is looked up, whoever gave it: a batch whose commit was unknown is
-// repeated with the ids it had. No other transaction can add the id meanwhile, because all writes are made by one writer.
+// since; then at the version of the configuration. Every id is looked up, whoever gave it: a batch
+// whose commit was unknown is repeated with the ids it had. Nobody can add the id meanwhile,
+// because one writer makes all writes.
 func (s *Store) Append(ctx context.Context, b store.Batch) (store.Accepted, error) {
 	o := &appending{batch: s.batch(&b), once: b.Once}
 	err := s.write(ctx, o)

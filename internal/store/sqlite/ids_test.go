@@ -10,7 +10,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// TestIDsOfBefore: in a database in which ids were unique among all tenants, a tenant's are still its own, and another tenant may use them.
+// TestIDsOfBefore: in a database in which ids were unique among all tenants, a tenant's are still
+// its own, and another tenant may use them.
 func TestIDsOfBefore(t *testing.T) {
 	path, conn := asBefore(t, "_ids_by_tenant.sql")
 	err := conn.Exec(`INSERT INTO kind VALUES (1, 'acme', 'invoice.paid', '');

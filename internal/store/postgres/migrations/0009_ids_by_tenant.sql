@@ -1,7 +1,10 @@
--- Event ids are unique in a tenant. Until now they were unique among all tenants. No row that is there is read or rewritten: the days that are there
--- keep their index of ids alone, and numbers go on in the next day's tables, whose index has the tenant as well. They are empty, and may begin a day
--- early: its table has the ids of the day before as well. So this waits only until nobody else writes, and until the tables of events are free for a moment.
-SELECT pg_advisory_xact_lock(1735553134, 4), pg_advisory_xact_lock(1735553134, 1); -- lockDays and lockConfiguration
+-- Event ids are unique in a tenant. Until now they were unique among all tenants.
+--
+-- No row is read or rewritten. Days that have events keep their index of ids alone. The next days'
+-- tables, which are empty, get an index of ids and tenants, and numbers go on in the first of them.
+-- A day may begin early, because its table may have ids that tell the day before (mayHave).
+-- So this step only waits until nobody else writes, and until nobody reads the tables of events.
+SELECT pg_advisory_xact_lock(1735553134, 4), pg_advisory_xact_lock(1735553134, 1); -- lockDays, lockConfiguration
 
 -- The tenant of the kind; '' in rows from before this step, which are found by their kind.
 ALTER TABLE event ADD COLUMN tenant text COLLATE "C" NOT NULL DEFAULT '';
@@ -23,11 +26,13 @@ BEGIN
     RETURN NEW;
 END $$;
 
--- Lets ids be unique by tenant in one day's table. It reads the table; only reading it is possible meanwhile.
+-- Lets ids be unique by tenant in one day's table. It reads all of that table, to which nobody can
+-- write meanwhile.
 CREATE FUNCTION event_ids_by_tenant(day text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     EXECUTE format('CREATE UNIQUE INDEX %1$s_whose ON %1$s (id, tenant)', day);
-    EXECUTE format('CREATE TRIGGER whose BEFORE INSERT ON %s FOR EACH ROW WHEN (NEW.tenant = '''') EXECUTE FUNCTION tenant_of_event()', day);
+    EXECUTE format('CREATE TRIGGER whose BEFORE INSERT ON %s FOR EACH ROW WHEN (NEW.tenant = '''')
+        EXECUTE FUNCTION tenant_of_event()', day);
     EXECUTE format('DROP INDEX IF EXISTS %s_id', day);
 END $$;
 
@@ -39,7 +44,8 @@ DECLARE
 BEGIN
     SELECT array_agg(to_date(right(c.relname, 8), 'YYYYMMDD') - date '1970-01-01') INTO days
         FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = 'event'::regclass AND c.relname ~ '^event_\d{8}$';
-    -- If nobody could make the next day's tables, today's index is made anew, which takes as long as reading today's events.
+    -- If nobody could make the next day's tables, today's index is made anew, although that reads
+    -- all of today's events.
     FOREACH day IN ARRAY coalesce(days, '{}') LOOP
         IF day > today OR day = today AND NOT today + 1 = ANY(days) THEN
             PERFORM event_ids_by_tenant('event_' || to_char(date '1970-01-01' + day::int, 'YYYYMMDD'));
