@@ -58,7 +58,7 @@ type calendar struct {
 // day is one that has tables.
 type day struct {
 	number int64
-	// The ids that are in no other day's table and not in event_name are those between these texts. All of day 0 can only be found there.
+	// The ids that are in no other day's table and have no name (namings) are those between these texts. All of day 0 can only be found there.
 	from, to string
 	whose    bool // ids are unique by tenant there, and not by themselves as before step 9
 }
@@ -118,7 +118,7 @@ func (c *calendar) of(table string, numbers []int64) string {
 	return "(" + strings.Join(column(days, func(day int64) string { return "SELECT * FROM " + tableOf(table, day) }), " UNION ALL ") + ")"
 }
 
-// holders are the tables in which events with these ids can be that are not in event_name.
+// holders are the tables in which events with these ids can be that have no name (namings).
 func (c *calendar) holders(ids []string) (tables []string) {
 	for i := range c.days {
 		d := &c.days[i]

@@ -49,12 +49,9 @@ func (s *Store) Import(ctx context.Context, from store.Store, t grapnel.Tenancy,
 	err = embedded.itself().leaving(ctx, func(ctx context.Context, there pgx.Tx) error {
 		ctx, done := s.chores.bound(ctx) // either database may be replaced meanwhile
 		defer done()
-		of, err := find(ctx, there, t.Tenant)
+		days, err := daysWith(ctx, there, t.Tenant)
 		if err == nil {
-			a.days, err = daysWith(ctx, there, of)
-		}
-		if err == nil {
-			err = s.accommodate(ctx, a.days) // later it would wait for the transaction here to end, if that has read events
+			err = s.accommodate(ctx, days) // before the transaction here reads events: it would wait for that
 		}
 		if err != nil {
 			return err
@@ -64,7 +61,7 @@ func (s *Store) Import(ctx context.Context, from store.Store, t grapnel.Tenancy,
 			return err
 		}
 		defer func() { _ = here.Rollback(context.WithoutCancel(ctx)) }() // of nothing, once it is committed
-		a.from, a.to = there, here
+		a.from, a.to, a.days = there, here, days
 		if err := a.arrive(ctx); err != nil {
 			return err
 		}

@@ -16,7 +16,14 @@ const (
 )
 
 // daysWith are the days that a tenant has something of.
-func daysWith(ctx context.Context, tx pgx.Tx, of *owned) ([]int64, error) {
+func daysWith(ctx context.Context, tx pgx.Tx, tenant string) ([]int64, error) {
+	if _, err := tx.Exec(ctx, movePatience); err != nil {
+		return nil, err
+	}
+	of, err := find(ctx, tx, tenant)
+	if err != nil {
+		return nil, err
+	}
 	rows, err := tx.Query(ctx, of.fill(daysOf), pgx.QueryExecModeSimpleProtocol)
 	if err != nil {
 		return nil, err
