@@ -156,8 +156,11 @@ func TestIDsOfBefore(t *testing.T) {
 	if err := p.QueryRow(t.Context(), "SELECT count(*) FROM event_named").Scan(&names); err != nil || names != 5 {
 		t.Errorf("%d names, %v", names, err) // own of bolt, theirs of both, later of both
 	}
-	if _, err := s.Purge(t.Context(), store.Keep{Now: at(0).Add(100 * aDay), For: 30 * aDay, Slack: aDay}, 100); err != nil {
-		t.Error(err)
+	if n, err := s.Purge(t.Context(), store.Keep{Now: at(0).Add(100 * aDay), For: 30 * aDay, Slack: aDay}, 100); err != nil || n != 8 {
+		t.Errorf("purged %d, %v", n, err)
+	}
+	if err := p.QueryRow(t.Context(), "SELECT count(*) FROM event_name").Scan(&names); err != nil || names != 0 {
+		t.Errorf("%d names from before are left, %v", names, err)
 	}
 }
 
