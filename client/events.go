@@ -162,7 +162,15 @@ func (c *Client) PublishRaw(ctx context.Context, e RawEvent) (*Published, error)
 
 // Event returns an event with its deliveries.
 func (c *Client) Event(ctx context.Context, id string) (*Event, error) {
-	return get[Event](ctx, c, "/v1/events/"+url.PathEscape(id), nil)
+	return c.EventOf(ctx, "", id)
+}
+
+// EventOf returns a tenant's event with its deliveries. A key that is bound to no tenant has to
+// name one if several tenants have an event with this id.
+func (c *Client) EventOf(ctx context.Context, tenant, id string) (*Event, error) {
+	q := url.Values{}
+	put(q, "tenant", tenant)
+	return get[Event](ctx, c, "/v1/events/"+url.PathEscape(id), q)
 }
 
 // Events lists events, the newest first.

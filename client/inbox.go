@@ -84,5 +84,12 @@ func (c *Client) Inbox(ctx context.Context, f InboxFilter) (*Page[Request], erro
 
 // InboxRequest returns one request with all that is known of it.
 func (c *Client) InboxRequest(ctx context.Context, id string) (*Request, error) {
-	return get[Request](ctx, c, "/v1/inbox/"+url.PathEscape(id), nil)
+	return c.InboxRequestOf(ctx, "", id)
+}
+
+// InboxRequestOf returns a request to a source of a tenant; see EventOf.
+func (c *Client) InboxRequestOf(ctx context.Context, tenant, id string) (*Request, error) {
+	q := url.Values{}
+	put(q, "tenant", tenant)
+	return get[Request](ctx, c, "/v1/inbox/"+url.PathEscape(id), q)
 }

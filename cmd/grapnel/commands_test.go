@@ -87,6 +87,8 @@ func TestRequests(t *testing.T) {
 		{args: `send a.b -d - --content-type text/csv --key k`, stdin: "a,b", want: request{"POST", "/v1/events/raw?key=k&type=a.b", "a,b", ""}},
 		{args: `events list --type a.* --event-key k --limit 3`, want: request{"GET", "/v1/events?key=k&limit=3&type=a.%2A", "", ""}},
 		{args: `events show evt_1`, want: request{"GET", "/v1/events/evt_1", "", ""}},
+		{args: `events show evt_1 --tenant t`, want: request{"GET", "/v1/events/evt_1?tenant=t", "", ""}},
+		{args: `inbox get req_1 --tenant t`, want: request{"GET", "/v1/inbox/req_1?tenant=t", "", ""}},
 		{args: `deliveries list --endpoint ep_1 --status failed,held --from 2026-01-01T00:00:00Z --cursor c`,
 			want: request{"GET", "/v1/endpoints/ep_1/deliveries?cursor=c&from=2026-01-01T00%3A00%3A00Z&limit=50&status=failed&status=held", "", ""}},
 		{args: `deliveries show dlv_1`, want: request{"GET", "/v1/deliveries/dlv_1", "", ""}},

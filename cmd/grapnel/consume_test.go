@@ -27,7 +27,7 @@ type pulled struct {
 	media   string            // of the bodies; empty: JSON
 	seen    []string          // what was asked, but for next
 	routes  map[string]string // answers to other requests, by method and path
-	sent    map[string]string // bodies of those, by method and path
+	sent    map[string]string // bodies or queries of those, by method and path
 }
 
 func newPulled(t *testing.T, bodies ...string) *pulled {
@@ -55,7 +55,7 @@ func (p *pulled) serve(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNoContent)
 	default:
 		name := r.Method + " " + r.URL.Path
-		p.sent[name] = string(body)
+		p.sent[name] = string(body) + r.URL.RawQuery // of which there is one
 		p.seen = append(p.seen, name)
 		text, there := p.routes[name]
 		status := http.StatusOK
@@ -160,7 +160,7 @@ func local(t *testing.T, answer func(w http.ResponseWriter, r *http.Request, bod
 func TestListenMakesTheLocalAnswerTheOutcome(t *testing.T) {
 	p := newPulled(t, `1`, `2`, `3`, `4`)
 	p.routes["GET /v1/sources/src_1"] = `{"id":"src_1","tenant":"acme"}`
-	p.routes["POST /v1/queues"] = `{"id":"que_1","name":"listen-x","policy":"hooque","source":"src_1"}`
+	p.routes["POST /v1/queues"] = `{"id":"que_1","name":"listen-x","tenant":"acme","policy":"hooque","source":"src_1"}`
 	p.routes["DELETE /v1/queues/que_1"] = `{}`
 	p.routes["GET /v1/inbox/evt_1"] = `{"id":"evt_1","headers":[{"name":"Stripe-Signature","value":"t=1,v1=x"},{"name":"host","value":"a.example"},` +
 		`{"name":"Authorization","value":"[redacted]"},{"name":"X-A","value":"1"},{"name":"X-A","value":"2"}]}`
@@ -205,6 +205,9 @@ func TestListenMakesTheLocalAnswerTheOutcome(t *testing.T) {
 	if err := json.Unmarshal([]byte(p.sent["POST /v1/queues"]), &made); err != nil || made.Source != "src_1" || made.Tenant != "acme" || !strings.HasPrefix(made.Name, "listen-") {
 		t.Errorf("%v: the queue was made of %s", err, p.sent["POST /v1/queues"])
 	}
+	if asked := p.sent["GET /v1/inbox/evt_1"]; asked != "tenant=acme" {
+		t.Errorf("it asked for a request with %q, and another tenant may use the id", asked)
+	}
 	if last := p.seen[len(p.seen)-1]; last != "DELETE /v1/queues/que_1" {
 		t.Errorf("at last it asked for %s; the queue should be gone", last)
 	}
@@ -213,7 +216,7 @@ func TestListenMakesTheLocalAnswerTheOutcome(t *testing.T) {
 func TestListenSendsWhatAnEndpointWouldGet(t *testing.T) {
 	p := newPulled(t, `{ "n": 1.0 }`)
 	p.routes["GET /v1/endpoints/ep_1"] = `{"id":"ep_1","tenant":"acme","format":"standard","event_types":["order.*"],"filter":"true","ordering":"none"}`
-	p.routes["POST /v1/queues"] = `{"id":"que_1","name":"mine","policy":"hooque"}`
+	p.routes["POST /v1/queues"] = `{"id":"que_1","name":"mine","tenant":"acme","policy":"hooque"}`
 	p.routes["GET /v1/events/evt_4"] = `{"id":"evt_4","occurred_at":"2026-01-02T03:04:05.000006Z"}`
 	var body, signature string
 	srv := local(t, func(_ http.ResponseWriter, r *http.Request, text string) {
@@ -228,6 +231,9 @@ func TestListenSendsWhatAnEndpointWouldGet(t *testing.T) {
 	}
 	if want := `{"name":"mine","tenant":"acme","description":"made by grapnel listen","event_types":["order.*"],"filter":"true","ordering":"none"}`; p.sent["POST /v1/queues"] != want {
 		t.Errorf("the queue was made of %s, want %s", p.sent["POST /v1/queues"], want)
+	}
+	if asked := p.sent["GET /v1/events/evt_4"]; asked != "tenant=acme" {
+		t.Errorf("it asked for the event with %q, and another tenant may use the id", asked)
 	}
 	if slices.Contains(p.seen, "DELETE /v1/queues/que_1") {
 		t.Error("the queue was not kept")

@@ -38,10 +38,11 @@ func (s *session) eventsList() *cobra.Command {
 }
 
 func (s *session) eventsShow() *cobra.Command {
-	return &cobra.Command{
+	var tenant string
+	c := &cobra.Command{
 		Use: "show EVENT_ID", Short: "Show an event, its data and its deliveries", Args: takes(cobra.ExactArgs(1)),
 		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
-			e, err := r.Event(ctx, args[0])
+			e, err := r.EventOf(ctx, tenant, args[0])
 			if err != nil {
 				return cli.View{}, err
 			}
@@ -56,6 +57,8 @@ func (s *session) eventsShow() *cobra.Command {
 			}, cli.Part{Title: "Deliveries", Head: deliveryHead, Rows: rows}), nil
 		}),
 	}
+	c.Flags().StringVar(&tenant, "tenant", "", "whose event it is, if several tenants have one with this id")
+	return c
 }
 
 func dataOf(e *client.Event) string {

@@ -29,6 +29,7 @@ type forwarder struct {
 	*session
 	target  *url.URL
 	policy  *policy.Policy
+	tenant  string         // of the queue
 	format  grapnel.Format // of the endpoint that is listened to; empty: the data alone
 	headers bool           // send those with which a request came in through a source
 	secret  string         // sign with it; empty: nothing is signed
@@ -139,7 +140,7 @@ func (f *forwarder) post(ctx context.Context, m *client.Message, body []byte, he
 func (f *forwarder) request(ctx context.Context, m *client.Message) ([]byte, http.Header, error) {
 	header := http.Header{}
 	if f.headers {
-		came, err := f.InboxRequest(ctx, m.EventID)
+		came, err := f.InboxRequestOf(ctx, f.tenant, m.EventID)
 		var refused *client.Error
 		switch {
 		case err == nil:
@@ -164,7 +165,7 @@ func (f *forwarder) request(ctx context.Context, m *client.Message) ([]byte, htt
 		return m.Body, header, nil
 	}
 	// In the other formats the rest is what egress writes, so that a server that reads one reads the other.
-	ev, err := f.Event(ctx, m.EventID)
+	ev, err := f.EventOf(ctx, f.tenant, m.EventID)
 	if err != nil {
 		return nil, nil, fmt.Errorf("the event cannot be read: %w", err)
 	}

@@ -78,16 +78,19 @@ func fullInbox(ctx context.Context, r reader, f client.InboxFilter) (*client.Pag
 var inboxHead = []string{"REQUEST", "OUTCOME", "TYPE", "KEY", "SOURCE", "BYTES", "RECEIVED", "WHY"}
 
 func (s *session) inboxGet() *cobra.Command {
-	return &cobra.Command{
+	var tenant string
+	c := &cobra.Command{
 		Use: "get REQUEST_ID", Aliases: []string{"show"}, Short: "Show a request: how it came, how it was verified, and what it is known by", Args: takes(cobra.ExactArgs(1)),
 		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
-			q, err := r.InboxRequest(ctx, args[0])
+			q, err := r.InboxRequestOf(ctx, tenant, args[0])
 			if err != nil {
 				return cli.View{}, err
 			}
 			return inboxView(r, q), nil
 		}),
 	}
+	c.Flags().StringVar(&tenant, "tenant", "", "whose request it is, if several tenants have an event with this id")
+	return c
 }
 
 func inboxView(r reader, q *client.Request) cli.View {

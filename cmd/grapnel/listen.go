@@ -93,6 +93,7 @@ func (s *session) listenAt(ctx context.Context, r reader, target *url.URL, l *li
 	if err != nil {
 		return err
 	}
+	to.tenant = q.Tenant
 	if to.policy, err = policyOf(ctx, r, q); err != nil {
 		return err
 	}

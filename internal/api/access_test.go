@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -139,6 +140,61 @@ func TestBodiesOfTheAccessTestAreGood(t *testing.T) {
 			if r := w.ask(admin, rt.method, target, body); r.StatusCode >= 300 {
 				t.Errorf("%s: answered %d %s", rt.name, r.StatusCode, r.body)
 			}
+		}
+	}
+}
+
+// TestIDsOfAnotherTenant: a tenant may use every id, whoever else has used it, and learns nothing
+// of that.
+func TestIDsOfAnotherTenant(t *testing.T) {
+	w := newWorld(t)
+	const globex = "grp_test_admin_of_globex"
+	w.key("key_globex", globex, "globex", grapnel.ScopeAdmin)
+	w.endpoint(globex, "")
+	event := func(id string, data int) string { return fmt.Sprintf(`{"type":"a","id":"%s","data":%d}`, id, data) }
+	for i, key := range []string{globex, acmeAdmin, admin} {
+		for id, data := range map[string]int{"same": 1, "other": 1 + i} {
+			if key == acmeAdmin {
+				w.as(key, 404, "GET", "/v1/events/"+id, "")
+			}
+			first := w.as(key, 202, "POST", "/v1/events", event(id, data))
+			if first["duplicate"] != false || first["deliveries"] != map[string]any{globex: 1.0, acmeAdmin: 0.0, admin: 0.0}[key] {
+				t.Errorf("%s, for the first time with this key: %v", id, first)
+			}
+			if again := w.as(key, 200, "POST", "/v1/events", event(id, data)); again["duplicate"] != true {
+				t.Errorf("%s again: %v", id, again)
+			}
+			w.as(key, 409, "POST", "/v1/events", event(id, 7))
+			batch := `{"events":[` + event(id, data) + "," + event(id, 7) + "," + event(fmt.Sprint("batch_", id), i) + "]}"
+			got := w.as(key, 202, "POST", "/v1/events/batch", batch)["data"].([]any)
+			for j, want := range []map[string]any{{"duplicate": true}, {"status": 409.0}, {"duplicate": false}} {
+				for name, value := range want {
+					if one := got[j].(map[string]any); one[name] != value {
+						t.Errorf("%s in a batch: %v, want %v", id, one, want)
+					}
+				}
+			}
+		}
+	}
+	for tenant, key := range map[string]string{"globex": globex, "acme": acmeAdmin, "default": admin} {
+		named := "/v1/events/other?tenant=" + tenant
+		all := []map[string]any{w.must(200, "GET", named, "")}
+		if key != admin {
+			all = append(all, w.as(key, 200, "GET", "/v1/events/other", ""))
+			w.as(key, 404, "GET", "/v1/events/other?tenant=default", "")
+		}
+		for _, got := range all {
+			if got["tenant"] != tenant || len(got["deliveries"].([]any)) != map[string]int{"globex": 1}[tenant] {
+				t.Errorf("of %s: %v", tenant, got)
+			}
+		}
+	}
+	// A key that is bound to no tenant has to say whose it means.
+	for _, target := range []string{"/v1/events/same", "/v1/inbox/same"} {
+		p := w.must(422, "GET", target, "")
+		at := p["errors"].([]any)[0].(map[string]any)
+		if at["pointer"] != "?tenant" || !strings.Contains(at["detail"].(string), "must name a tenant") {
+			t.Errorf("%s: %v", target, p)
 		}
 	}
 }

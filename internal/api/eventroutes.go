@@ -15,8 +15,8 @@ func eventRoutes() []route {
 	return []route{
 		{method: "POST", path: "/v1/events", scope: grapnel.ScopePublish, handle: (*api).publish,
 			name: "publish-event", tag: "Events", summary: "Publish an event",
-			about: "Answers 202 once the event and all its deliveries are durable. An id that was there already with the same type, key, " +
-				"tenant and data answers 200 with duplicate true; with something else, 409.",
+			about: "Answers 202 once the event and all its deliveries are durable. An id that the tenant has used already with the same " +
+				"type, key and data answers 200 with duplicate true; with something else, 409.",
 			body:  &intake{types: []string{grapnel.JSONType}, limit: perEvent, deep: true},
 			takes: newEvent{}, gives: map[int]any{202: published{}, 200: published{}}},
 		{method: "POST", path: "/v1/events/batch", scope: grapnel.ScopePublish, handle: (*api).publishBatch,
@@ -46,6 +46,8 @@ func eventRoutes() []route {
 			gives: map[int]any{200: list[eventView]{}}},
 		{method: "GET", path: "/v1/events/{id}", scope: grapnel.ScopeRead, handle: (*api).getEvent,
 			name: "get-event", tag: "Events", summary: "Get an event with its deliveries",
+			about: "Ids are unique in a tenant. A key that is bound to no tenant has to name one with tenant if several have an event " +
+				"with this id; else the answer is 422.",
 			query: []param{tenantParam},
 			gives: map[int]any{200: eventView{}}},
 	}

@@ -77,4 +77,4 @@ func (a *api) publishedAnswer(c *call, id string, p store.Placed) answer {
 }
 
 // errOtherContent is for an id that was used for something else.
-var errOtherContent = grapnel.Errorf(grapnel.CodeConflict, "An event with this id exists and has another type, key, tenant or data.")
+var errOtherContent = grapnel.Errorf(grapnel.CodeConflict, "An event with this id exists and has another type, key or data.")

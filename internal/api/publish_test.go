@@ -101,7 +101,7 @@ func TestPublishingAnIDAgain(t *testing.T) {
 	}
 	for _, body := range []string{
 		`{"type":"b","id":"x","data":{"n":1},"key":"k"}`, `{"type":"a","id":"x","data":{"n": 1},"key":"k"}`,
-		`{"type":"a","id":"x","data":{"n":1}}`, `{"type":"a","id":"x","data":{"n":1},"key":"k","tenant":"acme"}`,
+		`{"type":"a","id":"x","data":{"n":1}}`,
 	} {
 		if p := w.must(409, "POST", "/v1/events", body); p["code"] != "conflict" {
 			t.Errorf("%s: %v", body, p)

@@ -184,7 +184,7 @@ func (c *courier) append(ctx context.Context, events []store.Incoming, of []*row
 	for i, placed := range done.Events {
 		switch {
 		case placed.Conflict || placed.Differs:
-			if err := c.setAside(ctx, of[i], grapnel.AsideConflict, "an event with this id exists and has another type, key, tenant or data", placed.ID); err != nil {
+			if err := c.setAside(ctx, of[i], grapnel.AsideConflict, "an event with this id exists and has another type, key or data", placed.ID); err != nil {
 				return err
 			}
 		case placed.Duplicate:

@@ -11,7 +11,8 @@ import (
 // History answers questions about what happened and what waits.
 type History interface {
 	// Event returns an event with its Intake and its deliveries (without attempts), in the order of their numbers; grapnel.CodeNotFound when it
-	// is not in scope or of another tenant. An empty tenant is any.
+	// is not in scope or of another tenant. An empty tenant is any; it is ErrSeveral when events of
+	// several tenants have the id.
 	Event(ctx context.Context, scope Scope, tenant, id string) (*grapnel.Event, []grapnel.Delivery, error)
 	// EventList returns events, the newest first. Data is included.
 	EventList(ctx context.Context, scope Scope, q EventQuery) ([]grapnel.Event, error)

@@ -45,6 +45,10 @@ var ErrStale = errors.New("store: the configuration has changed")
 // Callers are told to come again: by then it is known where to.
 var ErrSealed = &grapnel.Error{Code: grapnel.CodeUnavailable, Detail: "the tenant is on its way to another cell: try again", RetryAfter: time.Second}
 
+// ErrSeveral is returned by Event when several tenants have an event with the id, and the call
+// names none of them.
+var ErrSeveral = grapnel.Invalid("?tenant", "must name a tenant, because several have an event with this id")
+
 // ErrNotFound makes the error for something that is absent or out of scope; the two cannot be told apart.
 func ErrNotFound(what string) error {
 	return grapnel.Errorf(grapnel.CodeNotFound, "there is no such %s", what)

@@ -113,8 +113,8 @@ type Placed struct {
 	ID         string    // of the event that is stored, or was, when a duplicate of what is purged is Known
 	AcceptedAt time.Time // of the event that is stored, which for a duplicate is the first one
 	Deliveries int       // that its acceptance made; redeliveries are not counted
-	Duplicate  bool      // it was Known, or the id exists with the same type, key, tenant and data: nothing was written
-	Conflict   bool      // the id exists with something else: nothing was written, and nothing is told of what is there
+	Duplicate  bool      // it was Known, or the tenant has the id with the same type, key and data: nothing was written
+	Conflict   bool      // the tenant has the id with something else: nothing was written, and nothing is told of what is there
 	Differs    bool      // with Duplicate: it was known with another body
 }
 

@@ -43,7 +43,7 @@ func (s *Store) take(b *store.Batch) *store.Accepted {
 			done.Events = append(done.Events, again)
 			continue
 		}
-		if first := s.byID[in.Event.ID]; first != nil {
+		if first := s.byID[named(in.Event)]; first != nil {
 			done.Events = append(done.Events, first.met(in.Event))
 			continue
 		}
@@ -55,9 +55,14 @@ func (s *Store) take(b *store.Batch) *store.Accepted {
 	return done
 }
 
-// met is the answer to an event whose id is taken by e. A conflict tells nothing about e, which may belong to another tenant.
+// eventName is what an event is known by: ids are unique in a tenant.
+type eventName struct{ tenant, id string }
+
+func named(e *grapnel.Event) eventName { return eventName{e.Tenant, e.ID} }
+
+// met is the answer to an event whose tenant has used its id for e.
 func (e *event) met(other *grapnel.Event) store.Placed {
-	same := e.Tenant == other.Tenant && e.Type == other.Type && e.Key == other.Key && bytes.Equal(e.Data, other.Data)
+	same := e.Type == other.Type && e.Key == other.Key && bytes.Equal(e.Data, other.Data)
 	if !same {
 		return store.Placed{Conflict: true}
 	}
@@ -77,7 +82,7 @@ func (s *Store) accept(in store.Incoming) (*event, []store.Head) {
 	s.accepted++
 	e.Seq = s.accepted
 	s.events = append(s.events, e)
-	s.byID[e.ID] = e
+	s.byID[named(&e.Event)] = e
 	var heads []store.Head
 	for _, target := range in.Targets {
 		d := &delivery{trigger: target.Trigger}

@@ -27,7 +27,7 @@ func (s *Store) Snapshot() *Store {
 	for _, e := range s.events {
 		is := &event{Event: copyEvent(&e.Event), made: e.made}
 		is.Intake = copyIntake(e.Intake)
-		events[e], c.byID[e.ID] = is, is
+		events[e], c.byID[named(&e.Event)] = is, is
 		c.events = append(c.events, is)
 	}
 	items := make(map[*item]*item)

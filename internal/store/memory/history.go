@@ -34,8 +34,18 @@ func (s *Store) Event(ctx context.Context, scope store.Scope, tenant, id string)
 		return nil, nil, err
 	}
 	defer leave()
-	e := s.byID[id]
-	if e == nil || !scope.Allows(e.Tenant) || tenant != "" && tenant != e.Tenant {
+	only, some := scope.Narrow(tenant)
+	e := s.byID[eventName{only, id}]
+	if some && only == "" {
+		for _, of := range s.events {
+			if of.ID == id && e != nil {
+				return nil, nil, store.ErrSeveral
+			} else if of.ID == id {
+				e = of
+			}
+		}
+	}
+	if e == nil || !some {
 		return nil, nil, store.ErrNotFound("event")
 	}
 	c := copyEvent(&e.Event)

@@ -24,7 +24,7 @@ import (
 type Store struct {
 	mu         sync.Mutex
 	events     []*event // in the order of their numbers
-	byID       map[string]*event
+	byID       map[eventName]*event
 	deliveries []*delivery       // in the order of their numbers
 	queues     map[string]*queue // by endpoint
 	config     store.Config
@@ -55,7 +55,7 @@ type event struct {
 // New makes an empty store. Its configuration has version 1, so a batch that forgot to say its version is stale.
 func New() *Store {
 	return &Store{
-		byID:      make(map[string]*event),
+		byID:      make(map[eventName]*event),
 		queues:    make(map[string]*queue),
 		config:    store.Config{Version: 1},
 		standings: make(map[string]store.Standing),

@@ -37,7 +37,7 @@ func (s *Store) Purge(ctx context.Context, keep store.Keep, limit int) (int, err
 		if len(e.deliveries) > 0 {
 			return false
 		}
-		delete(s.byID, e.ID)
+		delete(s.byID, named(&e.Event))
 		return true
 	})
 	s.deliveries = slices.DeleteFunc(s.deliveries, func(d *delivery) bool {

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"strings"
 
@@ -49,7 +50,7 @@ func (b *batch) need(n *needs) {
 	}
 	for i := range b.events {
 		e := &b.events[i]
-		n.ids[e.ID] = true
+		n.ids[eventName{e.ID, e.Tenant}] = true
 		n.kinds[kindOf(&e.Event)] = true
 		if e.known != nil {
 			n.known[string(e.known.key)] = true
@@ -78,19 +79,34 @@ type met struct {
 }
 
 const (
-	metColumns = "SELECT e.id, e.seq, e.accepted, e.made, k.tenant, k.type, e.key, e.data, e.packed FROM "
-	metJoins   = " e JOIN kind k ON k.number = e.kind WHERE e."
-	nameless   = -1 // in place of how many deliveries were made, where there is only a name
-	forgetSQL  = "DELETE FROM event_name n USING unnest($1::text[], $2::bigint[]) u(id, seq) WHERE n.id = u.id AND n.seq = u.seq"
+	// The data of other tenants' events are not read: how long that takes would tell of them.
+	metColumns = `SELECT e.id, e.seq, e.accepted, e.made, k.tenant, k.type, e.key,
+		CASE WHEN k.tenant = ANY($2) THEN e.data END, e.packed FROM `
+	metJoins = " e JOIN kind k ON k.number = e.kind WHERE e."
+	nameless = -1 // in place of how many deliveries were made, where there is only a name
 )
 
-// metQuery finds events by their ids: in the tables of days that can have them (calendar.holders), and by name.
+// eventName is what an event is known by: ids are unique in a tenant.
+type eventName struct{ id, tenant string }
+
+// byName is for names in the order in which indexes have them.
+func byName(a, b eventName) int {
+	return cmp.Or(strings.Compare(a.id, b.id), strings.Compare(a.tenant, b.tenant))
+}
+
+// namings are the tables that name events: event_name those from before step 9.
+var namings = []string{"event_name", "event_named"}
+
+// metQuery finds events by ids and tenants, and others with these ids: in the tables of days that
+// can have them (calendar.holders), and by name.
 func metQuery(holders []string) string {
 	var b strings.Builder
 	for _, table := range holders {
 		b.WriteString(metColumns + table + metJoins + "id = ANY($1) UNION ALL ")
 	}
-	b.WriteString("SELECT n.id, n.seq, 0, -1, '', '', '', NULL, 0::smallint FROM event_name n WHERE n.id = ANY($1)")
+	const name = "SELECT n.id, n.seq, 0, -1, '', '', '', NULL, 0::smallint FROM "
+	b.WriteString(name + "event_name n WHERE n.id = ANY($1) UNION ALL ")
+	b.WriteString(name + "event_named n WHERE n.id = ANY($1) AND n.tenant = ANY($2)")
 	return b.String()
 }
 
@@ -102,9 +118,10 @@ func (t *tx) readMet(rows pgx.Rows) error {
 			return err
 		}
 		if m.made == nameless {
-			t.named[id] = m.seq
+			t.named[m.seq] = true
 		} else {
-			t.events[id] = m
+			t.events[eventName{id, m.tenant}] = m
+			delete(t.named, m.seq)
 		}
 	}
 	return rows.Err()
@@ -115,24 +132,19 @@ func (t *tx) readNamed() error {
 	if len(t.named) == 0 {
 		return nil
 	}
-	ids := sortedKeys(t.named, strings.Compare)
-	seqs := column(ids, func(id string) int64 { return t.named[id] })
-	rows, err := t.conn.Query(t.ctx, metColumns+t.calendar.of("event", seqs)+metJoins+"seq = ANY($1)", seqs)
+	seqs := sortedKeys(t.named, cmp.Compare[int64])
+	rows, err := t.conn.Query(t.ctx, metColumns+t.calendar.of("event", seqs)+metJoins+"seq = ANY($1)", seqs, t.needs.tenants())
 	if err == nil {
 		err = t.readMet(rows)
 	}
 	if err != nil {
 		return err
 	}
-	var free []string
-	for _, id := range ids {
-		if t.events[id] == nil {
-			free = append(free, id)
-		}
-	}
-	if len(free) > 0 {
+	if free := sortedKeys(t.named, cmp.Compare[int64]); len(free) > 0 {
 		t.first = append(t.first, func(b *pgx.Batch) {
-			b.Queue(forgetSQL, free, column(free, func(id string) int64 { return t.named[id] }))
+			for _, table := range namings {
+				b.Queue("DELETE FROM "+table+" WHERE seq = ANY($1)", free)
+			}
 		})
 	}
 	return nil
@@ -140,7 +152,7 @@ func (t *tx) readNamed() error {
 
 // is says whether it is the event that somebody sends again.
 func (m *met) is(e *incoming, packer *codec.Packer) (bool, error) {
-	if m.tenant != e.Tenant || m.typ != e.Type || m.key != e.Key {
+	if m.typ != e.Type || m.key != e.Key {
 		return false, nil
 	}
 	if m.packed == e.frozen.Packed && bytes.Equal(m.data, e.frozen.Data) {
@@ -185,7 +197,7 @@ func (b *batch) place(t *tx, e *incoming) (placed store.Placed, fresh []*place, 
 	if again, known := t.recognize(e); known {
 		return again, nil, nil
 	}
-	if there := t.events[e.ID]; there != nil {
+	if there := t.events[eventName{e.ID, e.Tenant}]; there != nil {
 		same, err := there.is(e, b.packer)
 		if err != nil || !same {
 			return store.Placed{Conflict: true}, nil, err
@@ -214,7 +226,7 @@ func (b *batch) place(t *tx, e *incoming) (placed store.Placed, fresh []*place, 
 	}
 	m := &met{seq: e.Seq, accepted: accepted, made: len(e.targets), tenant: e.Tenant, typ: e.Type, key: e.Key, data: e.frozen.Data,
 		packed: e.frozen.Packed}
-	t.events[e.ID] = m
+	t.events[eventName{e.ID, e.Tenant}] = m
 	t.newEvents = append(t.newEvents, e)
 	placed = m.placed(e.ID)
 	t.familiar(e.known, e.kind, placed)

@@ -58,8 +58,9 @@ type calendar struct {
 // day is one that has tables.
 type day struct {
 	number int64
-	// The ids that are in no other day's table and not in event_name are those between these texts. All of day 0 can only be found there.
+	// The ids that are in no other day's table and have no name (namings) are those between these texts. All of day 0 can only be found there.
 	from, to string
+	whose    bool // ids are unique by tenant there, and not by themselves as before step 9
 }
 
 // dayOfTables says which ids a day can have alone: those made on that day or on the one before, as they tell by themselves.
@@ -84,6 +85,11 @@ func (c *calendar) newest() int64 {
 
 func (c *calendar) has(number int64) bool {
 	return slices.ContainsFunc(c.days, func(d day) bool { return d.number == number })
+}
+
+// canBegin says whether numbers may be drawn from a day.
+func (c *calendar) canBegin(number int64) bool {
+	return slices.ContainsFunc(c.days, func(d day) bool { return d.number == number && (d.whose || number <= c.current) })
 }
 
 // of is what to read rows with these numbers from: the tables of their days, which saves the server from looking at all of them; or the
@@ -112,7 +118,7 @@ func (c *calendar) of(table string, numbers []int64) string {
 	return "(" + strings.Join(column(days, func(day int64) string { return "SELECT * FROM " + tableOf(table, day) }), " UNION ALL ") + ")"
 }
 
-// holders are the tables in which events with these ids can be that are not in event_name.
+// holders are the tables in which events with these ids can be that have no name (namings).
 func (c *calendar) holders(ids []string) (tables []string) {
 	for i := range c.days {
 		d := &c.days[i]
@@ -136,22 +142,27 @@ type days struct {
 	postponed sync.Map // until when (time.Time) a day (int64) is not looked at again to be cleared
 }
 
-const calendarQuery = `SELECT coalesce(array_agg(c.relname::text), '{}'), (SELECT last_value FROM event_number), (SELECT arrivals FROM configuration)
+const calendarQuery = `SELECT coalesce(array_agg(c.relname::text), '{}'),
+		coalesce(array_agg(to_regclass(c.relname || '_whose') IS NOT NULL), '{}'),
+		(SELECT last_value FROM event_number), (SELECT arrivals FROM configuration)
 	FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = 'event'::regclass`
 
 // readDays reads which days there are.
 func (s *Store) readDays(ctx context.Context) (*calendar, error) {
 	var tables []string
+	var whose []bool
 	var last, arrivals int64
-	if err := s.pool.QueryRow(ctx, calendarQuery).Scan(&tables, &last, &arrivals); err != nil {
+	if err := s.pool.QueryRow(ctx, calendarQuery).Scan(&tables, &whose, &last, &arrivals); err != nil {
 		return nil, err
 	}
 	c := &calendar{current: dayOf(last), arrivals: arrivals, named: s.bounds.DaysNamed}
-	for _, table := range tables {
+	for i, table := range tables {
 		if table == tableOf("event", 0) {
-			c.days = append(c.days, day{})
+			c.days = append(c.days, day{whose: whose[i]})
 		} else if at, err := time.Parse("event_20060102", table); err == nil {
-			c.days = append(c.days, dayOfTables(dayAt(at.UnixMicro())))
+			d := dayOfTables(dayAt(at.UnixMicro()))
+			d.whose = whose[i]
+			c.days = append(c.days, d)
 		}
 	}
 	slices.SortFunc(c.days, func(x, y day) int { return int(x.number - y.number) })
@@ -200,7 +211,7 @@ func (s *Store) begin(ctx context.Context, today int64) error {
 		return err
 	}
 	for day := max(today, c.current); day <= today+int64(s.bounds.DaysAhead); day++ {
-		if c.has(day) || day == 0 {
+		if c.canBegin(day) || day == 0 {
 			continue
 		}
 		if err := s.inDays(ctx, func(tx pgx.Tx) error { return makeDay(ctx, tx, day) }); err != nil {
@@ -265,9 +276,17 @@ func (s *Store) inDays(ctx context.Context, do func(pgx.Tx) error) error {
 }
 
 // makeDay makes the tables of a day, or of before there were days. Nobody waits for that: adding a table to a whole keeps nobody from using it.
+// In tables that an earlier program has made it lets ids be unique by tenant.
 func makeDay(ctx context.Context, tx pgx.Tx, number int64) error {
-	var there bool
-	if err := tx.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", tableOf("event", number)).Scan(&there); err != nil || there {
+	var there, whose bool
+	event := tableOf("event", number)
+	const query = "SELECT to_regclass($1) IS NOT NULL, to_regclass($1 || '_whose') IS NOT NULL"
+	err := tx.QueryRow(ctx, query, event).Scan(&there, &whose)
+	if err != nil || whose {
+		return err
+	}
+	if there {
+		_, err = tx.Exec(ctx, "SELECT event_ids_by_tenant($1)", event)
 		return err
 	}
 	d, from := dayOfTables(number), strconv.FormatInt(begins(number), 10)
@@ -283,7 +302,7 @@ func makeDay(ctx context.Context, tx pgx.Tx, number int64) error {
 			fmt.Fprintf(&sql, "ALTER TABLE %s ADD CONSTRAINT named CHECK (%s);\n", table, check)
 		}
 		if of == "event" {
-			fmt.Fprintf(&sql, "CREATE UNIQUE INDEX %s_id ON %s (id);\n", table, table)
+			fmt.Fprintf(&sql, "SELECT event_ids_by_tenant('%s');\n", table)
 		}
 		if of == "event" && number > 0 { // the first tables are looked into for every id
 			fmt.Fprintf(&sql, "CREATE TRIGGER named AFTER INSERT ON %s FOR EACH ROW WHEN (NEW.id < '%s' OR NEW.id >= '%s') EXECUTE FUNCTION name_event();\n",
@@ -291,7 +310,7 @@ func makeDay(ctx context.Context, tx pgx.Tx, number int64) error {
 		}
 		fmt.Fprintf(&sql, "ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM (%s) TO (%d);\n", of, table, from, begins(number+1))
 	}
-	_, err := tx.Exec(ctx, sql.String(), pgx.QueryExecModeSimpleProtocol)
+	_, err = tx.Exec(ctx, sql.String(), pgx.QueryExecModeSimpleProtocol)
 	return err
 }
 

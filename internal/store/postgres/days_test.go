@@ -164,7 +164,8 @@ func idsAround(day int64, random *rand.ChaCha8) (ids []string) {
 		fmt.Sprint("order-", day, "-", random.Uint64()), fmt.Sprint(random.Uint64()))
 }
 
-// TestIDsOverDays publishes ids of all forms again and again at two nodes, while days begin: each is accepted exactly once, and is found by all after that.
+// TestIDsOverDays publishes ids of all forms again and again at two nodes, for two tenants, while
+// days begin: each tenant's is accepted exactly once, and is found by all after that.
 func TestIDsOverDays(t *testing.T) {
 	t.Parallel()
 	idsOverDays(t, nodes(t, 2))
@@ -193,7 +194,9 @@ func idsOverDays(t *testing.T, all []*Store) {
 					var b store.Batch
 					b.Config = config
 					for _, i := range order[:n] {
-						b.Events = append(b.Events, incomingTo(ids[i], "", "ep_1"))
+						zoes := incomingTo(ids[i], "")
+						zoes.Event.Tenant = "zoe"
+						b.Events = append(b.Events, incomingTo(ids[i], "", "ep_1"), zoes)
 					}
 					order = order[n:]
 					done, err := s.Append(context.Background(), b)
@@ -203,7 +206,7 @@ func idsOverDays(t *testing.T, all []*Store) {
 					}
 					mu.Lock()
 					for i, e := range done.Events {
-						id := b.Events[i].Event.ID
+						id := b.Events[i].Event.Tenant + b.Events[i].Event.ID
 						if e.Conflict {
 							t.Errorf("%s: a conflict with nothing", id)
 						}
@@ -223,16 +226,16 @@ func idsOverDays(t *testing.T, all []*Store) {
 		cross(t, all[round%2])
 	}
 	for _, id := range ids {
-		if accepted[id] != 1 {
-			t.Errorf("%s was accepted %d times", id, accepted[id])
+		if accepted["acme"+id] != 1 || accepted["zoe"+id] != 1 {
+			t.Errorf("%s was accepted %d and %d times", id, accepted["acme"+id], accepted["zoe"+id])
 		}
 		other := incomingTo(id, "another key", "ep_1")
 		done, err := all[1].Append(t.Context(), store.Batch{Config: config, Events: []store.Incoming{other}})
 		if err != nil || !done.Events[0].Conflict {
 			t.Errorf("%s with something else: %+v, %v", id, done, err)
 		}
-		e, ds, err := all[1].Event(t.Context(), store.Everyone(), "", id)
-		if err != nil || e.Seq != numbers[id] || len(ds) != 1 {
+		e, ds, err := all[1].Event(t.Context(), store.Everyone(), "acme", id)
+		if err != nil || e.Seq != numbers["acme"+id] || len(ds) != 1 {
 			t.Errorf("%s: %+v, %+v, %v", id, e, ds, err)
 		}
 	}
@@ -372,7 +375,7 @@ func dayGoesWhole(t *testing.T, s *Store) {
 		t.Errorf("the first day is still there: %d", days)
 	}
 	var leftover int
-	if err := s.pool.QueryRow(t.Context(), "SELECT (SELECT count(*) FROM mark WHERE note <> '') + (SELECT count(*) FROM event_name WHERE seq < $1)", begins(day+1)).
+	if err := s.pool.QueryRow(t.Context(), "SELECT (SELECT count(*) FROM mark WHERE note <> '') + (SELECT count(*) FROM event_named WHERE seq < $1)", begins(day+1)).
 		Scan(&leftover); err != nil || leftover != 0 {
 		t.Errorf("%d rows are left over, %v", leftover, err)
 	}

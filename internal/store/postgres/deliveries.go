@@ -100,8 +100,9 @@ func (s *Store) Delivery(ctx context.Context, scope store.Scope, seq int64) (*gr
 }
 
 const (
-	eventByIDQuery = "SELECT " + eventColumns + ", e.first, e.last, e.intake FROM event e JOIN kind k ON k.number = e.kind WHERE e.id = $1"
-	ofEventQuery   = "SELECT " + showColumns + " FROM (SELECT " + waitingShape + ` FROM pending d WHERE event = $1 AND seq BETWEEN $2 AND $3
+	eventByIDQuery = "SELECT " + eventColumns + ", e.first, e.last, e.intake FROM event e JOIN kind k ON k.number = e.kind" +
+		" WHERE e.id = $1 AND ($2 = '' OR k.tenant = $2) LIMIT 2"
+	ofEventQuery = "SELECT " + showColumns + " FROM (SELECT " + waitingShape + ` FROM pending d WHERE event = $1 AND seq BETWEEN $2 AND $3
 		UNION ALL SELECT ` + waitingShape + ` FROM redelivery r JOIN pending d ON d.seq = r.delivery WHERE r.event = $1
 		UNION ALL SELECT ` + overShape + ` FROM finished d WHERE event = $1 AND seq BETWEEN $2 AND $3
 		UNION ALL SELECT ` + overShape + ` FROM redelivery r JOIN finished d ON d.seq = r.delivery WHERE r.event = $1)` + showJoins + " ORDER BY d.seq"
@@ -109,16 +110,26 @@ const (
 
 // Event takes an empty tenant as any that the scope allows.
 func (s *Store) Event(ctx context.Context, scope store.Scope, tenant, id string) (e *grapnel.Event, ds []grapnel.Delivery, err error) {
+	tenant, some := scope.Narrow(tenant)
+	if !some {
+		return nil, nil, store.ErrNotFound("event")
+	}
 	err = s.snapshot(ctx, s.reading, func(ctx context.Context, tx pgx.Tx) error {
 		var r eventRow
 		var first, last int64
 		var intake []byte
-		err := tx.QueryRow(ctx, eventByIDQuery, id).Scan(append(r.into(), &first, &last, &intake)...)
-		if isNone(err) || err == nil && (!scope.Allows(r.Tenant) || tenant != "" && tenant != r.Tenant) {
-			return store.ErrNotFound("event")
+		found := 0
+		rows, err := tx.Query(ctx, eventByIDQuery, id, tenant)
+		if err == nil {
+			_, err = pgx.ForEachRow(rows, append(r.into(), &first, &last, &intake), func() error { found++; return nil })
 		}
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
+		case found == 0:
+			return store.ErrNotFound("event")
+		case found > 1:
+			return store.ErrSeveral
 		}
 		if e = s.thaw(&r); e == nil {
 			return codec.ErrMangled
@@ -128,8 +139,7 @@ func (s *Store) Event(ctx context.Context, scope store.Scope, tenant, id string)
 				return err
 			}
 		}
-		rows, err := tx.Query(ctx, ofEventQuery, e.Seq, first, last)
-		if err != nil {
+		if rows, err = tx.Query(ctx, ofEventQuery, e.Seq, first, last); err != nil {
 			return err
 		}
 		return readDeliveries(rows, func(d grapnel.Delivery, _ []byte) { ds = append(ds, d) })

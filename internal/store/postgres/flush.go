@@ -14,9 +14,10 @@ import (
 
 // What is written, one statement for each table. Rows that transactions without a common lane may both write come sorted.
 const (
-	addEvents = `INSERT INTO event (seq, id, kind, key, accepted, occurred, first, last, made, content_type, packed, sum, metadata, data, intake)
+	addEvents = `INSERT INTO event (seq, id, kind, key, accepted, occurred, first, last, made, content_type, packed, sum, metadata, data, intake,
+			tenant)
 		SELECT * FROM unnest($1::bigint[], $2::text[], $3::int[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::int[],
-			$10::text[], $11::smallint[], $12::bigint[], $13::bytea[], $14::bytea[], $15::bytea[])`
+			$10::text[], $11::smallint[], $12::bigint[], $13::bytea[], $14::bytea[], $15::bytea[], $16::text[])`
 	addPending = `INSERT INTO pending (seq, target, event, kind, lane, position, created, replay_of, due, anchor, head, trigger,
 			wide, took, attempts, status_code, blocked, class, code, reason)
 		SELECT u.seq, u.target, u.event, u.kind, u.lane, u.position, u.created, u.replay_of, nullif(u.due, -4611686018427387904),
@@ -102,7 +103,7 @@ func (t *tx) flush(b *pgx.Batch) {
 func (t *tx) flushEvents(b *pgx.Batch) {
 	if len(t.newEvents) > 0 {
 		rows := t.newEvents
-		slices.SortFunc(rows, func(x, y *incoming) int { return strings.Compare(x.ID, y.ID) })
+		slices.SortFunc(rows, func(x, y *incoming) int { return byName(eventName{x.ID, x.Tenant}, eventName{y.ID, y.Tenant}) })
 		b.Queue(addEvents, column(rows, func(e *incoming) int64 { return e.Seq }), column(rows, func(e *incoming) string { return e.ID }),
 			column(rows, func(e *incoming) int32 { return e.kind }), column(rows, func(e *incoming) string { return e.Key }),
 			column(rows, func(e *incoming) int64 { return codec.Micros(e.AcceptedAt) }),
@@ -112,7 +113,8 @@ func (t *tx) flushEvents(b *pgx.Batch) {
 			column(rows, func(e *incoming) string { return e.ContentType }),
 			column(rows, func(e *incoming) int16 { return int16(e.frozen.Packed) }),
 			column(rows, func(e *incoming) int64 { return e.frozen.Sum }), column(rows, func(e *incoming) []byte { return e.frozen.Metadata }),
-			column(rows, func(e *incoming) []byte { return e.frozen.Data }), column(rows, func(e *incoming) []byte { return e.frozen.Intake }))
+			column(rows, func(e *incoming) []byte { return e.frozen.Data }), column(rows, func(e *incoming) []byte { return e.frozen.Intake }),
+			column(rows, func(e *incoming) string { return e.Tenant }))
 	}
 	t.flushKnown(b)
 }

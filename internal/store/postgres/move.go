@@ -49,12 +49,19 @@ func (s *Store) Import(ctx context.Context, from store.Store, t grapnel.Tenancy,
 	err = embedded.itself().leaving(ctx, func(ctx context.Context, there pgx.Tx) error {
 		ctx, done := s.chores.bound(ctx) // either database may be replaced meanwhile
 		defer done()
+		days, err := daysWith(ctx, there, t.Tenant)
+		if err == nil {
+			err = s.accommodate(ctx, days) // before the transaction here reads events: it would wait for that
+		}
+		if err != nil {
+			return err
+		}
 		here, err := s.chores.Begin(ctx)
 		if err != nil {
 			return err
 		}
 		defer func() { _ = here.Rollback(context.WithoutCancel(ctx)) }() // of nothing, once it is committed
-		a.from, a.to = there, here
+		a.from, a.to, a.days = there, here, days
 		if err := a.arrive(ctx); err != nil {
 			return err
 		}
@@ -119,6 +126,7 @@ type arrival struct {
 
 	before  grapnel.Tenancy // what is known here
 	shifts  []grapnel.Shift // that the tenant has had
+	days    []int64         // that it has something of
 	leaving *owned          // its rows there
 	arrived *owned          // its rows here
 	there   held            // its numbers there
@@ -142,7 +150,10 @@ func (a *arrival) arrive(ctx context.Context) error {
 	if err := a.number(ctx); err != nil {
 		return err
 	}
-	if err := a.store.accommodate(ctx, a.from, a.to, a.leaving); err != nil {
+	if _, err := a.to.Exec(ctx, useDays); err != nil {
+		return err
+	}
+	if err := a.store.accommodate(ctx, a.days); err != nil { // some may have been removed since
 		return err
 	}
 	for i := range movings {

@@ -520,7 +520,8 @@ func TestImportCompares(t *testing.T) {
 	m.bring()
 }
 
-// TestImportMeetsOthers brings something that somebody else has there.
+// TestImportMeetsOthers brings an event whose id another tenant has used there, and then something
+// that somebody else has there.
 func TestImportMeetsOthers(t *testing.T) {
 	t.Parallel()
 	a, b := nodes(t, 1)[0], nodes(t, 1)[0]
@@ -528,10 +529,26 @@ func TestImportMeetsOthers(t *testing.T) {
 	zoe.append(zoe.event("acme_1", "", zoe.endpoint))
 	m := newMove(t, a, b, "acme", "m")
 	m.seal()
-	_, err := b.Import(t.Context(), a, m.Tenancy, nil)
-	if grapnel.CodeOf(err) != grapnel.CodeConflict || !strings.Contains(err.Error(), "acme_1") {
-		t.Errorf("an id that another tenant has used: %v", err)
+	m.bring()
+	for _, tenant := range []string{"acme", "zoe"} {
+		if e, _, err := b.Event(t.Context(), store.Everyone(), tenant, "acme_1"); err != nil || e.Tenant != tenant {
+			t.Errorf("an id of both in %s: %+v, %v", tenant, e, err)
+		}
 	}
+	acme.must(b.Drop(t.Context(), "acme", "m"))
+	if e, _, err := b.Event(t.Context(), store.Everyone(), "", "acme_1"); err != nil || e.Tenant != "zoe" {
+		t.Errorf("what is left of it: %+v, %v", e, err)
+	}
+	isEmpty(t, b, "acme")
+	source := grapnel.Source{ID: "src_acme", Tenant: "zoe", Name: "other", CreatedAt: at(0)}
+	_, err := zoe.PutSource(t.Context(), store.Everyone(), source, store.With{})
+	acme.must(err)
+	_, err = b.Import(t.Context(), a, m.Tenancy, nil)
+	if grapnel.CodeOf(err) != grapnel.CodeConflict || !strings.Contains(err.Error(), "src_acme") {
+		t.Errorf("an id of a source of another tenant: %v", err)
+	}
+	_, err = zoe.DeleteSource(t.Context(), store.Everyone(), "src_acme", store.With{})
+	acme.must(err)
 	isEmpty(t, b, "acme")
 	acme.must(zoe.SetAside(t.Context(), grapnel.Aside{ID: "req_x", Tenant: "acme", Why: grapnel.AsideRefused}))
 	m.refused(grapnel.CodeConflict, "somebody of the same name")

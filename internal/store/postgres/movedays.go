@@ -12,22 +12,28 @@ const (
 	// useDays keeps days from being removed. Making some is possible meanwhile.
 	useDays = "LOCK TABLE ONLY event, ONLY finished, ONLY attempt IN ROW EXCLUSIVE MODE"
 	// nameFirst gives names to events whose day's table gives none, so that their ids are unique here.
-	nameFirst = "INSERT INTO event_name (id, seq) SELECT id, seq FROM event WHERE kind = ANY($kinds) AND seq < 68719476736"
+	nameFirst = "INSERT INTO event_named (id, tenant, seq) SELECT id, tenant, seq FROM event WHERE kind = ANY($kinds) AND seq < 68719476736"
 )
 
-// accommodate makes sure that there are tables for all days that a tenant has something of.
-func (s *Store) accommodate(ctx context.Context, from, to pgx.Tx, of *owned) error {
-	rows, err := from.Query(ctx, of.fill(daysOf), pgx.QueryExecModeSimpleProtocol)
+// daysWith are the days that a tenant has something of.
+func daysWith(ctx context.Context, tx pgx.Tx, tenant string) ([]int64, error) {
+	if _, err := tx.Exec(ctx, movePatience); err != nil {
+		return nil, err
+	}
+	of, err := find(ctx, tx, tenant)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	days, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	rows, err := tx.Query(ctx, of.fill(daysOf), pgx.QueryExecModeSimpleProtocol)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if _, err := to.Exec(ctx, useDays); err != nil {
-		return err
-	}
+	return pgx.CollectRows(rows, pgx.RowTo[int64])
+}
+
+// accommodate makes sure that there are tables for these days, and that ids are unique by tenant
+// there.
+func (s *Store) accommodate(ctx context.Context, days []int64) error {
 	for _, day := range days {
 		if err := s.inDays(ctx, func(tx pgx.Tx) error { return makeDay(ctx, tx, day) }); err != nil {
 			return err

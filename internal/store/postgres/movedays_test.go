@@ -94,7 +94,7 @@ func TestMoveOverDays(t *testing.T) {
 	back.erase(50)
 	same(t, digests(t, a, "acme")["event"].rows, before["event"].rows, "events that came back")
 	var names int
-	acme.must(b.pool.QueryRow(t.Context(), "SELECT count(*) FROM event_name WHERE id LIKE 'own%'").Scan(&names))
+	acme.must(b.pool.QueryRow(t.Context(), "SELECT count(*) FROM event_named WHERE id LIKE 'own%'").Scan(&names))
 	same(t, names, 0, "names that are left behind")
 	acme.Store = a
 	for day, id := range ids {

@@ -44,7 +44,9 @@ func (m *moving) erase(of *owned, limit int) string {
 		}
 	}
 	if m.table == "event" {
-		with = ", of_name AS (DELETE FROM event_name WHERE seq IN (SELECT seq FROM page))"
+		for i, table := range namings {
+			with += fmt.Sprintf(", of_name%d AS (DELETE FROM %s WHERE seq IN (SELECT seq FROM page))", i, table)
+		}
 	}
 	return of.fill(fmt.Sprintf("WITH page AS MATERIALIZED (SELECT x.%s FROM %s x WHERE %s LIMIT %d)%s DELETE FROM %s WHERE (%s) IN (SELECT * FROM page)",
 		strings.ReplaceAll(key, ", ", ", x."), m.source(), m.where, limit, with, m.table, key))

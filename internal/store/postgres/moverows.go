@@ -18,7 +18,8 @@ type moving struct {
 	table string
 	// columns are all of its columns. Behind @ stands what a column names that has another number in the other database: an event, a
 	// delivery (0: none), a lane (0: none), a replay, an entry of the audit, a target, a kind; or that there are such numbers in it: the id of a
-	// delivery, the document of a replay.
+	// delivery, the document of a replay; or that it is the tenant, whom rows from before step 9
+	// do not name.
 	columns string
 	where   string // which rows are the tenant's; one of them is x
 	from    string // in place of the table, if something has to be found out first
@@ -38,7 +39,7 @@ var (
 		{table: "standing", columns: "endpoint number body", where: "x.endpoint IN (SELECT id FROM endpoint WHERE tenant = $tenant)"},
 		{table: "lane", columns: "number@lane target@target key last", where: "x.target = ANY($targets)"},
 		{table: "event", columns: `seq@event id kind@kind key accepted occurred first@delivery last@delivery made content_type packed sum metadata data
-			intake`, where: "x.kind = ANY($kinds)"},
+			intake tenant@tenant`, where: "x.kind = ANY($kinds)"},
 		{table: "pending", columns: `seq@delivery target@target event@event kind@kind lane@lane position created replay_of@delivery due anchor wide took
 			attempts status_code head blocked trigger class code reason`, where: "x.target = ANY($targets) AND x.kind = ANY($kinds)"},
 		{table: "lease", columns: "delivery@delivery token target@target consumer scheduled granted", where: "x.target = ANY($targets)"},
@@ -65,7 +66,7 @@ var (
 			JOIN answer a ON a.key >= k COLLATE "C" || '/' AND a.key < k COLLATE "C" || '0')`}, // what comes after a slash
 	}
 	staying = []string{"grapnel_schema", "configuration", "tenancy", "ledger", "target", "kind", "shard", "node", "peer",
-		"event_name",           // filled by what events bring along
+		"event_name", "event_named", // filled by what events bring along
 		"configuration_change"} // of versions that the other store never had; an arrival makes its nodes read everything
 )
 
@@ -185,6 +186,8 @@ func (m *moving) there(of *owned, by *shifts) string {
 			value = "k.new"
 		case "id":
 			value = shiftedID(value, by.deliveries)
+		case "tenant":
+			value = "$tenant"
 		case "document":
 			value = shiftedDocument(value, by.deliveries)
 		default:

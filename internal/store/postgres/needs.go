@@ -29,7 +29,7 @@ type needs struct {
 	deliveries []int64        // to be changed, or looked at wherever they are
 
 	keys       map[string]bool // idempotency keys
-	ids        map[string]bool // of events
+	ids        map[eventName]bool
 	known      map[string]bool // what events are known by
 	endpoints  map[string]bool // of which it has to be known whether they are there
 	targets    map[string]bool // names that need numbers
@@ -39,7 +39,7 @@ type needs struct {
 }
 
 func newNeeds() *needs {
-	return &needs{shards: make(map[int16]bool), keys: make(map[string]bool), lanes: make(map[wish]int64), ids: make(map[string]bool), known: make(map[string]bool),
+	return &needs{shards: make(map[int16]bool), keys: make(map[string]bool), lanes: make(map[wish]int64), ids: make(map[eventName]bool), known: make(map[string]bool),
 		endpoints: make(map[string]bool), targets: make(map[string]bool), kinds: make(map[kind]bool)}
 }
 
@@ -74,6 +74,15 @@ func (n *needs) wanted(names *named) (targets []int32, keys []string, counts []i
 		targets, keys, counts = append(targets, target), append(keys, w.key), append(counts, n.lanes[w])
 	}
 	return targets, keys, counts, nil
+}
+
+// tenants are those whose events are looked for.
+func (n *needs) tenants() []string {
+	all := make(map[string]bool)
+	for name := range n.ids {
+		all[name.tenant] = true
+	}
+	return keysOf(all)
 }
 
 func compareKinds(a, b kind) int {

@@ -31,7 +31,7 @@ func hot(c *calendar) map[string]string {
 		linesQuery(before):                some + ",'{1}','{k}'",
 		overQuery(today):                  some,
 		overQuery(before):                 some,
-		metQuery(c.holders([]string{id})): "'{a,b}'",
+		metQuery(c.holders([]string{id})): "'{a,b}','{acme}'",
 		knownQuery:                        "'{}'",
 		answersQuery:                      "'{a,b}'",
 		dropPending:                       some,
@@ -43,7 +43,7 @@ func hot(c *calendar) map[string]string {
 }
 
 // whole finds tables that are looked at from one end to the other. Those that are always small may be.
-var whole = regexp.MustCompile(`Seq Scan on ((event|finished|attempt)(_first|_\d{8})?|pending|lane|redelivery|lease|mark|known|answer|replay_item|event_name)\b`)
+var whole = regexp.MustCompile(`Seq Scan on ((event|finished|attempt)(_first|_\d{8})?|pending|lane|redelivery|lease|mark|known|answer|replay_item|event_named?)\b`)
 
 // ofDay finds tables of days.
 var ofDay = regexp.MustCompile(`\b(event|finished|attempt)_(first|\d{8})\b`)
@@ -70,7 +70,8 @@ func fill(last int64) string {
 	INSERT INTO target (endpoint, shard) SELECT 'ep_' || n, n % 256 FROM generate_series(1, 100) n;
 	INSERT INTO kind (tenant, type, source) SELECT 'acme', 'type.' || n, '' FROM generate_series(1, 20) n;
 	INSERT INTO lane (target, key, last) SELECT 1 + n % 100, 'k' || n, 1 FROM generate_series(1, 20000) n;
-	INSERT INTO event SELECT of(n), 'evt_' || n, 1 + n % 20, 'k' || n, n, n, of(n), of(n), 1, '', 0, 0, NULL, NULL, NULL FROM generate_series(1, 49999) n;
+	INSERT INTO event SELECT of(n), 'evt_' || n, 1 + n % 20, 'k' || n, n, n, of(n), of(n), 1, '', 0, 0, NULL, NULL, NULL, 'acme'
+		FROM generate_series(1, 49999) n;
 	INSERT INTO finished SELECT of(n), 1 + n % 100, of(n), 1 + n % 20, 1 + n % 20000, 1, n, n, 0, 0, 1, 200,
 		CASE WHEN n % 20 = 0 THEN 'failed' ELSE 'delivered' END, 'none', '', '', NULL FROM generate_series(1, 49999) n WHERE n % 5 <> 0;
 	INSERT INTO pending SELECT of(n), 1 + n % 100, of(n), 1 + n % 20, 1 + n % 20000, 2, n, 0, n, n, NULL, 0, 0, 0, true, false, 'schedule', '', '', ''
@@ -159,7 +160,7 @@ func TestReadPlans(t *testing.T) {
 		"events":                  of(eventsQuery, []int64{number(1), number(2), number(3)}),
 		"delivery":                of(deliveriesQuery, []int64{number(45000)}),
 		"origins":                 of(originsQuery, []int64{number(45000)}),
-		"event":                   of(eventByIDQuery, "evt_5"),
+		"event":                   of(eventByIDQuery, "evt_5", ""),
 		"of an event":             of(ofEventQuery, number(5), number(5), number(5)),
 		"newest":                  of(ageQuery),
 		"fresh":                   of(freshQuery, number(49900), []int16{1, 2, 3}, 10),

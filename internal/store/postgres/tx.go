@@ -33,8 +33,8 @@ type tx struct {
 	epochs    map[int16]int64   // of shards
 	endpoints map[string]object // those that are there
 	answers   map[string]*answer
-	events    map[string]*met   // by id
-	named     map[string]int64  // events by id that are in event_name, and their numbers
+	events    map[eventName]*met
+	named     map[int64]bool    // numbers of events that have a name (namings) and were not found yet
 	known     map[string]*known // by key
 	places    map[int64]*place  // what is pending
 	over      map[int64]*over
@@ -160,8 +160,8 @@ func overQuery(over string) string {
 func (t *tx) begin() error {
 	n := t.needs
 	t.epochs = make(map[int16]int64)
-	t.endpoints, t.answers, t.events, t.known = make(map[string]object), make(map[string]*answer), make(map[string]*met), make(map[string]*known)
-	t.named = make(map[string]int64)
+	t.endpoints, t.answers, t.events, t.known = make(map[string]object), make(map[string]*answer), make(map[eventName]*met), make(map[string]*known)
+	t.named = make(map[int64]bool)
 	t.places, t.over, t.lanes, t.byName = make(map[int64]*place), make(map[int64]*over), make(map[int64]*lane), make(map[laneOf]*lane)
 	t.standings, t.tallies, t.totals = make(map[string]standing), make(map[tallyOf]*tally), make(map[totalOf]*grapnel.Totals)
 
@@ -221,8 +221,8 @@ func (t *tx) begin() error {
 		b.Queue(endpointsQuery, possible(keysOf(n.endpoints))).Query(t.readEndpoints)
 	}
 	if len(n.ids) > 0 {
-		ids := keysOf(n.ids)
-		b.Queue(metQuery(t.calendar.holders(ids)), ids).Query(t.readMet)
+		ids := column(sortedKeys(n.ids, byName), func(name eventName) string { return name.id })
+		b.Queue(metQuery(t.calendar.holders(ids)), ids, n.tenants()).Query(t.readMet)
 	}
 	if len(n.known) > 0 {
 		b.Queue(knownQuery, bytesOf(keysOf(n.known))).Query(t.readKnown)

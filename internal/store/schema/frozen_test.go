@@ -21,6 +21,7 @@ var frozen = map[string]string{
 	"sqlite/0006_leases.sql":          "95c4e1ac70766d4413c8946227e888ae3a259ee77bd4ef35a4b54c1f7ba3885d",
 	"sqlite/0007_sources.sql":         "ce93226d84a905286ee898f729fe2a6f0350b09f5654d047dced9d650991ce63",
 	"sqlite/0008_letters.sql":         "60961d70b3af4db06936155cd3179ad6e7129d33f2308eb0f06894ca3ce55bc7",
+	"sqlite/0009_ids_by_tenant.sql":   "e19bb0701388972ee69030d7bd4615cdb79a039aa8014b42f827375a9edb1e79",
 	"postgres/0001_main_street.sql":   "95445c2d76b15e4230312c83747d7ba619f895b573e719782e31238836db271c",
 	"postgres/0002_archive.sql":       "e0a25a8bded7a6075f0ec77dae9747f68351868e6c48e2bcb8ddb19e0047c567",
 	"postgres/0003_ownership.sql":     "8566dc9588388adb48963bb3f0a2fd4067f30ece9f124b3d8ddaff19add47710",
@@ -29,6 +30,7 @@ var frozen = map[string]string{
 	"postgres/0006_days.sql":          "a04da4c539fcdc9cc58b3c00bae847ae1a46499bb0d435b46bfc496d040e770f",
 	"postgres/0007_named.sql":         "060c2e1f1cd9381568eb7860a06050f3a4b181531eff11fbd50f2ad5a31cd9f0",
 	"postgres/0008_changes.sql":       "fc7a6e9de7f42ef8c1901a17f0370e865a6d04b88f8fe706dcdb4829c0267bc8",
+	"postgres/0009_ids_by_tenant.sql": "c677472a8c277535b5bb61eeac736c7f5b913fd9dbe43c7c75c381cce61b9205",
 }
 
 // TestStepsAreFrozen fails when a step is changed, removed or renamed, and when a new one has no checksum yet.

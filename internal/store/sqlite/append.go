@@ -13,8 +13,9 @@ import (
 )
 
 // Append looks at the idempotency key first, so that a repeated call gets its answer even if the configuration has changed
-// since; then at the version of the configuration. Every id is looked up, whoever gave it: the index that keeps ids unique does
-// it anyway, and a batch whose commit was unknown is repeated with the ids it had.
+// since; then at the version of the configuration. Every id is looked up, whoever gave it: a batch
+// whose commit was unknown is repeated with the ids it had. Nobody can add the id meanwhile,
+// because one writer makes all writes.
 func (s *Store) Append(ctx context.Context, b store.Batch) (store.Accepted, error) {
 	o := &appending{batch: s.batch(&b), once: b.Once}
 	err := s.write(ctx, o)
@@ -97,6 +98,9 @@ func (b *batch) accept(t *tx) (*store.Accepted, error) {
 // place commits one event, and adds the heads that it makes.
 func (b *batch) place(t *tx, e *incoming, done *store.Accepted) (store.Placed, error) {
 	again, before, err := t.recognize(e)
+	if err == nil && again == nil {
+		again, err = b.meet(t, e)
+	}
 	if err != nil {
 		return store.Placed{}, err
 	}
@@ -130,9 +134,6 @@ func (b *batch) place(t *tx, e *incoming, done *store.Accepted) (store.Placed, e
 	if err := insert.Blob(e.frozen.Metadata).Int(e.frozen.Packed).Int(e.frozen.Sum).Blob(e.frozen.Data).Blob(e.frozen.Intake).Run(); err != nil {
 		return store.Placed{}, err
 	}
-	if t.conn.Changed() == 0 {
-		return b.meet(t, e)
-	}
 	t.events.gave(1)
 	t.deliveries.gave(len(e.targets))
 	if err := errors.Join(t.accepted(at, seq), t.cameIn(e.Source, seq)); err != nil {
@@ -162,21 +163,24 @@ func (b *batch) place(t *tx, e *incoming, done *store.Accepted) (store.Placed, e
 	return placed, t.learn(e.known, placed, before)
 }
 
-// meet is the answer to an event whose id is taken. A conflict tells nothing about the event there, which may belong to another
-// tenant.
-func (b *batch) meet(t *tx, e *incoming) (store.Placed, error) {
-	q := t.q.eventByID.Text(e.ID)
+// metQuery begins with the id, because a tenant may have many kinds (CROSS JOIN keeps the order).
+const metQuery = `SELECT e.seq, e.accepted, e.made, k.type, e.key, e.packed, e.data
+	FROM event e CROSS JOIN kind k ON k.number = e.kind WHERE e.id = ? AND k.tenant = ?`
+
+// meet is the answer to an event whose tenant has used its id; nil: it has not.
+func (b *batch) meet(t *tx, e *incoming) (*store.Placed, error) {
+	q := t.q.eventByID.Text(e.ID).Text(e.Tenant)
 	found, err := q.Row()
 	if !found {
-		return store.Placed{}, orMangled(err)
+		return nil, err
 	}
 	defer q.Reset()
 	there := store.Placed{Seq: q.Integer(0), ID: e.ID, AcceptedAt: codec.Moment(q.Integer(1)), Deliveries: int(q.Integer(2)), Duplicate: true}
-	same := q.String(3) == e.Tenant && q.String(4) == e.Type && q.String(5) == e.Key && b.sameData(e, q.Bytes(7), q.Integer(6))
+	same := q.String(3) == e.Type && q.String(4) == e.Key && b.sameData(e, q.Bytes(6), q.Integer(5))
 	if !same {
-		return store.Placed{Conflict: true}, nil
+		there = store.Placed{Conflict: true}
 	}
-	return there, nil
+	return &there, nil
 }
 
 func (b *batch) sameData(e *incoming, data []byte, packed int64) bool {

@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	eventByIDQuery   = `SELECT ` + eventColumns + `, e.first, e.made, e.intake FROM event e JOIN kind k ON k.number = e.kind WHERE e.id = ?`
+	eventByIDQuery = `SELECT ` + eventColumns + `, e.first, e.made, e.intake FROM event e JOIN kind k ON k.number = e.kind
+		WHERE e.id = ?1 AND (?2 = '' OR k.tenant = ?2)`
 	eventsQuery      = "SELECT seq FROM event WHERE seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?"
 	eventsKindQuery  = "SELECT seq FROM event WHERE seq >> 12 = ? AND kind = ?"
 	eventsKindsQuery = "SELECT seq, kind FROM event WHERE seq >> 12 = ?"
@@ -182,17 +183,21 @@ func (s *Store) EventList(ctx context.Context, scope store.Scope, q store.EventQ
 
 // Event takes an empty tenant as any that the scope allows.
 func (s *Store) Event(ctx context.Context, scope store.Scope, tenant, id string) (e *grapnel.Event, ds []grapnel.Delivery, err error) {
+	tenant, some := scope.Narrow(tenant)
+	if !some {
+		return nil, nil, store.ErrNotFound("event")
+	}
 	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
 		q, err := r.Prepare(eventByIDQuery)
 		if err != nil {
 			return err
 		}
-		found, err := q.Text(id).Row()
+		found, err := q.Text(id).Text(tenant).Row()
 		if err != nil {
 			return err
 		}
 		defer q.Reset()
-		if !found || !scope.Allows(q.String(2)) || tenant != "" && tenant != q.String(2) {
+		if !found {
 			return store.ErrNotFound("event")
 		}
 		if e = s.readEvent(q); e == nil {
@@ -213,7 +218,13 @@ func (s *Store) Event(ctx context.Context, scope store.Scope, tenant, id string)
 				ds = append(ds, d.Delivery)
 			}
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		if more, err := q.Next(); err != nil || !more {
+			return err
+		}
+		return store.ErrSeveral
 	})
 	if err != nil {
 		return nil, nil, err

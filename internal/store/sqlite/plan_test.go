@@ -98,6 +98,7 @@ func TestPlans(t *testing.T) {
 		{headQuery, []string{"SEARCH p USING INTEGER PRIMARY KEY (rowid=?)", "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)"}},
 		{eventQuery, []string{"SEARCH e USING INTEGER PRIMARY KEY (rowid=?)", "SEARCH k USING INTEGER PRIMARY KEY (rowid=?)"}},
 		{eventByIDQuery, []string{"SEARCH e USING INDEX event_id (id=?)", "SEARCH k USING INTEGER PRIMARY KEY (rowid=?)"}},
+		{metQuery, []string{"SEARCH e USING INDEX event_id (id=?)", "SEARCH k USING INTEGER PRIMARY KEY (rowid=?)"}},
 		{targetQuery, []string{"SEARCH target USING COVERING INDEX sqlite_autoindex_target_1 (endpoint=?)"}},
 		{waitingQuery, []string{"SEARCH tally USING PRIMARY KEY (target=?)"}},
 		{oldestQuery, []string{"SEARCH pending USING INTEGER PRIMARY KEY (rowid>?)"}},

@@ -118,9 +118,8 @@ func (q *statements) all() []text {
 		{&q.addLedger, `UPDATE ledger SET purged = purged + ?, event = max(event, ?), delivery = max(delivery, ?)`},
 
 		{&q.addEvent, `INSERT INTO event (seq, id, kind, key, hash, accepted, occurred, first, made, content_type, metadata,
-			packed, sum, data, intake) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`},
-		{&q.eventByID, `SELECT e.seq, e.accepted, e.made, k.tenant, k.type, e.key, e.packed, e.data
-			FROM event e JOIN kind k ON k.number = e.kind WHERE e.id = ?`},
+			packed, sum, data, intake) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`},
+		{&q.eventByID, metQuery},
 		{&q.eventKey, "SELECT key FROM event WHERE seq = ?"},
 		{&q.eventOf, `SELECT k.tenant, e.key FROM event e JOIN kind k ON k.number = e.kind WHERE e.seq = ?`},
 

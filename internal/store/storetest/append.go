@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"bytes"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -176,10 +177,9 @@ var appendCases = []testCase{
 	{"refuses an id that means something else", func(d *desk) {
 		d.publish(incoming(event("a", "k", 1), to(epA)))
 		differ := map[string]func(*grapnel.Event){
-			"type":   func(e *grapnel.Event) { e.Type = "invoice.sent" },
-			"key":    func(e *grapnel.Event) { e.Key = "" },
-			"tenant": func(e *grapnel.Event) { e.Tenant = bolt },
-			"data":   func(e *grapnel.Event) { e.Data = append(bytes.Clone(e.Data), ' ') },
+			"type": func(e *grapnel.Event) { e.Type = "invoice.sent" },
+			"key":  func(e *grapnel.Event) { e.Key = "" },
+			"data": func(e *grapnel.Event) { e.Data = append(bytes.Clone(e.Data), ' ') },
 		}
 		for what, change := range differ {
 			e := event("a", "k", 2)
@@ -189,6 +189,67 @@ var appendCases = []testCase{
 		}
 		d.same(len(d.of("a")), 1, "deliveries")
 		d.leads(epB)
+	}},
+	{"keeps the ids of tenants apart", func(d *desk) {
+		// "a" has the same content at both tenants, the others differ.
+		generated := grapnel.NewID(grapnel.EventPrefix, time.Now(), rand.Reader)
+		ids := []string{"a", "b", generated}
+		of := func(tenant, id string) *grapnel.Event {
+			e := event(id, "k", 1)
+			if e.Tenant = tenant; id != "a" {
+				e.Data = []byte(`"` + tenant + `"`)
+			}
+			return e
+		}
+		targets := map[string]string{acme: epA, bolt: epX}
+		first := map[string]store.Placed{}
+		for _, tenant := range []string{acme, bolt} {
+			for i, placed := range d.publish(incoming(of(tenant, "a"), to(targets[tenant])), incoming(of(tenant, "b"), to(targets[tenant])),
+				incoming(of(tenant, generated), to(targets[tenant]))).Events {
+				d.same(placed, store.Placed{Seq: placed.Seq, ID: ids[i], AcceptedAt: at(1), Deliveries: 1}, ids[i]+" of "+tenant)
+				first[tenant+ids[i]] = placed
+			}
+		}
+		// Again, those of both in one batch.
+		for _, id := range ids {
+			done := d.publish(incoming(of(bolt, id), to(epX)), incoming(of(acme, id), to(epA)))
+			for i, tenant := range []string{bolt, acme} {
+				want := first[tenant+id]
+				want.Duplicate = true
+				d.same(done.Events[i], want, id+" of "+tenant+" again")
+				other := of(tenant, id)
+				other.Data = []byte("{}x")
+				again := d.publish(incoming(other, to(targets[tenant]))).Events
+				d.same(again, []store.Placed{{Conflict: true}}, id+" of "+tenant+" with other data")
+				for _, scope := range []store.Scope{everyone, store.Of(tenant)} {
+					e, deliveries, err := d.Event(d.ctx, scope, tenant, id)
+					d.must(err, "Event")
+					d.same([]any{e.Seq, e.Tenant, string(e.Data)}, []any{want.Seq, tenant, string(of(tenant, id).Data)}, id+" of "+tenant)
+					d.same(len(deliveries), 1, "deliveries")
+					d.same(deliveries[0].EndpointID, targets[tenant], "endpoint")
+				}
+				e, _, err := d.Event(d.ctx, store.Of(tenant), "", id)
+				d.must(err, "Event")
+				d.same(e.Seq, want.Seq, "what the tenant sees")
+			}
+			_, _, err := d.Event(d.ctx, everyone, "", id)
+			d.same(errors.Is(err, store.ErrSeveral), true, "everyone is asked whose it is")
+			_, _, err = d.Event(d.ctx, store.Of("stranger"), "", id)
+			d.code(err, grapnel.CodeNotFound, "Event of a stranger")
+		}
+		// In one batch, and told.
+		done := d.publish(incoming(of(acme, "c"), to(epA)), incoming(of(bolt, "c"), to(epX)), incoming(of(bolt, "c"), to(epX)))
+		for i, want := range []bool{false, false, true} {
+			d.same(done.Events[i].Duplicate, want, "duplicate in a batch")
+		}
+		_, _, err := d.Event(d.ctx, everyone, bolt, "c")
+		d.must(err, "Event")
+		c := delivered(d.heads(epA)[0].Delivery, 0, 2)
+		c.Tell = &store.Batch{Config: d.config().Version, Events: []store.Incoming{incoming(of(acme, "d"), to(epA))}}
+		d.publish(incoming(of(bolt, "d"), to(epX)))
+		d.same(d.record(c)[0].Told.Events[0].Conflict, false, "what is told under an id of another tenant")
+		d.same(len(d.list(store.DeliveryQuery{})), 10, "deliveries")
+		d.sound()
 	}},
 	{"can be repeated when its answer was lost, ids given or not", func(d *desk) {
 		batch := store.Batch{Config: d.config().Version, Events: []store.Incoming{

@@ -91,7 +91,7 @@ func runModel(t *testing.T, h Harness) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &machine{
 			desk:  &desk{TB: rt, Store: h.Open(t), test: t, harness: h, ctx: rt.Context()},
-			model: &model{made: map[string]int{}, answers: map[string]kept{}, gone: map[int64]bool{}, goneEvents: map[int64]bool{}},
+			model: &model{made: map[int64]int{}, answers: map[string]kept{}, gone: map[int64]bool{}, goneEvents: map[int64]bool{}},
 			now:   at(0), events: newNumbers(), deliveries: newNumbers(), entries: newNumbers(),
 			owners: map[string]string{epA: acme, epB: acme, epX: bolt}, tenants: someTenants, actors: []string{"", acme, bolt},
 		}
@@ -223,7 +223,7 @@ func (m *machine) acceptedOf(known int, got, want *store.Accepted) {
 	for i, placed := range want.Events {
 		if placed.Seq > int64(known) && !placed.Duplicate {
 			m.events.pair(got.Events[i].Seq, placed.Seq)
-			m.learn(m.model.events[placed.Seq-1].ID)
+			m.learn(m.model.events[placed.Seq-1])
 		}
 		got.Events[i].Seq = m.events.model(got.Events[i].Seq)
 	}
@@ -233,17 +233,18 @@ func (m *machine) acceptedOf(known int, got, want *store.Accepted) {
 }
 
 // learn pairs the numbers of a new event's deliveries: those of a store and the model have the same order.
-func (m *machine) learn(id string) {
+func (m *machine) learn(e *grapnel.Event) {
 	m.Helper()
-	got := m.of(id)
+	_, got, err := m.Event(m.ctx, everyone, e.Tenant, e.ID)
+	m.must(err, "Event "+e.ID)
 	i := 0
 	for _, r := range m.model.rows {
-		if r.EventID == id && !m.model.gone[r.Seq] && i < len(got) {
+		if r.EventSeq == e.Seq && !m.model.gone[r.Seq] && i < len(got) {
 			m.deliveries.pair(got[i].Seq, r.Seq)
 			i++
 		}
 	}
-	m.same(len(got), m.model.made[id], "deliveries of "+id)
+	m.same(len(got), m.model.made[e.Seq], "deliveries of "+e.ID)
 }
 
 func (m *machine) headOf(h *store.Head) {

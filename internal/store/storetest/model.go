@@ -14,7 +14,7 @@ import (
 // shares no code with any store, so that a mistake would have to be made twice. It numbers events, deliveries and entries from 1.
 type model struct {
 	events    []*grapnel.Event
-	made      map[string]int // deliveries that an event's acceptance made
+	made      map[int64]int // deliveries that an event's acceptance made, by its number
 	rows      []*row
 	config    store.Config
 	answers   map[string]kept
@@ -123,12 +123,14 @@ func (m *model) append(b store.Batch) (store.Accepted, error) {
 
 func (m *model) accept(b store.Batch) (done store.Accepted) {
 	for _, in := range b.Events {
-		i := slices.IndexFunc(m.events, func(e *grapnel.Event) bool { return e.ID == in.Event.ID && !m.goneEvents[e.Seq] })
+		i := slices.IndexFunc(m.events, func(e *grapnel.Event) bool {
+			return e.ID == in.Event.ID && e.Tenant == in.Event.Tenant && !m.goneEvents[e.Seq]
+		})
 		if i < 0 {
 			e := *in.Event
 			e.Seq = int64(len(m.events) + 1)
 			m.events = append(m.events, &e)
-			m.made[e.ID] = len(in.Targets)
+			m.made[e.Seq] = len(in.Targets)
 			for _, t := range in.Targets {
 				r := row{trigger: t.Trigger}
 				r.EndpointID, r.CreatedAt, r.Status = t.Endpoint, e.AcceptedAt, grapnel.Pending
@@ -144,8 +146,8 @@ func (m *model) accept(b store.Batch) (done store.Accepted) {
 			continue
 		}
 		e, placed := m.events[i], store.Placed{Conflict: true}
-		if e.Type == in.Event.Type && e.Key == in.Event.Key && e.Tenant == in.Event.Tenant && string(e.Data) == string(in.Event.Data) {
-			placed = store.Placed{Seq: e.Seq, ID: e.ID, AcceptedAt: e.AcceptedAt, Deliveries: m.made[e.ID], Duplicate: true}
+		if e.Type == in.Event.Type && e.Key == in.Event.Key && string(e.Data) == string(in.Event.Data) {
+			placed = store.Placed{Seq: e.Seq, ID: e.ID, AcceptedAt: e.AcceptedAt, Deliveries: m.made[e.Seq], Duplicate: true}
 		}
 		done.Events = append(done.Events, placed)
 	}

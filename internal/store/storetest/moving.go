@@ -20,7 +20,7 @@ func Moves(t *testing.T, h Harness) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &mover{other: h.Open(t), machine: &machine{
 			desk:  &desk{TB: rt, Store: h.Open(t), test: t, harness: h, ctx: rt.Context()},
-			model: &model{made: map[string]int{}, answers: map[string]kept{}, gone: map[int64]bool{}, goneEvents: map[int64]bool{}},
+			model: &model{made: map[int64]int{}, answers: map[string]kept{}, gone: map[int64]bool{}, goneEvents: map[int64]bool{}},
 			now:   at(0), events: newNumbers(), deliveries: newNumbers(), entries: newNumbers(),
 			owners: map[string]string{epA: acme, epB: acme, epX: acme}, tenants: []string{acme}, actors: []string{acme}, caller: "key_1/",
 		}}

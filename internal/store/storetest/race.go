@@ -90,6 +90,29 @@ var raceCases = []testCase{
 		d.same(len(d.list(store.DeliveryQuery{})), 5, "deliveries")
 		d.sound()
 	}},
+	{"publishers of one id make one event of each tenant", func(d *desk) {
+		version := d.config().Version
+		var fresh [2]atomic.Int64
+		together(racers, func(p int) {
+			for i := range 5 {
+				e, endpoint := event(fmt.Sprint("e", i), "k", 1), epA
+				if p%2 == 1 {
+					e.Tenant, endpoint = bolt, epX
+				}
+				done, err := d.Append(d.ctx, store.Batch{Config: version, Events: []store.Incoming{incoming(e, to(endpoint))}})
+				if err != nil || done.Events[0].Conflict {
+					d.Errorf("Append: %+v, %v", done, err)
+					return
+				}
+				if !done.Events[0].Duplicate {
+					fresh[p%2].Add(1)
+				}
+			}
+		})
+		d.same([]int64{fresh[0].Load(), fresh[1].Load()}, []int64{5, 5}, "events that were new")
+		d.same(len(d.list(store.DeliveryQuery{})), 10, "deliveries")
+		d.sound()
+	}},
 	{"callers with one idempotency key have one effect", func(d *desk) {
 		version := d.config().Version
 		var effects atomic.Int64
