@@ -35,7 +35,8 @@ func (in *incoming) greet(w http.ResponseWriter) bool {
 		if gjson.GetBytes(in.body, "event").String() != "endpoint.url_validation" || token.Type != gjson.String {
 			return false
 		}
-		text, _ := json.Marshal(map[string]string{"plainToken": token.Str, "encryptedToken": hex.EncodeToString(in.matched.macs.of(token.Str))}) // it cannot fail
+		encrypted := hex.EncodeToString(in.matched.macs.of(token.Str))
+		text, _ := json.Marshal(map[string]string{"plainToken": token.Str, "encryptedToken": encrypted}) // it cannot fail
 		w.Header().Set("Content-Type", grapnel.JSONType)
 		w.WriteHeader(http.StatusOK)
 		_, _ = w.Write(text)

@@ -64,7 +64,8 @@ func (b *Bounds) receive(w http.ResponseWriter, r *http.Request, limit int64, he
 }
 
 func overloaded(wait time.Duration) Refusal {
-	return Refusal{Status: http.StatusServiceUnavailable, Code: grapnel.CodeOverloaded, Detail: "Too many requests are on their way.", RetryAfter: wait}
+	return Refusal{Status: http.StatusServiceUnavailable, Code: grapnel.CodeOverloaded,
+		Detail: "Too many requests are on their way.", RetryAfter: wait}
 }
 
 func (b *Bounds) tooLarge(held *slot, body io.Reader, limit int64) *Refusal {
