@@ -98,7 +98,7 @@ func (f *serveFlags) add(flags *pflag.FlagSet, listen, store string) {
 	flags.Var(&f.maxEvent, "max-event", "largest data of one event")
 	flags.Var(&f.maxBody, "max-body", "largest body of a request to a source")
 	flags.IntVar(&f.maxInFlight, "max-in-flight", server.DefaultMaxInFlight, "attempts at once, in each cell")
-	flags.IntVar(&f.maxPerHost, "max-per-host", 0, "attempts at once at one destination host; 0: half of --max-in-flight")
+	flags.IntVar(&f.maxPerHost, "max-per-host", 0, "attempts of one tenant at once at one host and port; 0: half of --max-in-flight")
 	flags.Int64Var(&f.maxPending, "max-pending", server.DefaultMaxPending, "deliveries of one tenant that may wait; 0: no limit")
 	flags.DurationVar(&f.retention, "retention", server.DefaultRetention, "how long full records are kept once they are over")
 	flags.Var(&f.rules, "retention-rule", "how long those of a tenant or type are kept instead: tenant=acme,type=invoice.*,for=2160h; the first that matches")

@@ -65,7 +65,7 @@ type Options struct {
 	MaxEvent     int64            // bytes of one event's data
 	MaxBody      int64            // bytes of the body of a request to a source
 	MaxInFlight  int              // attempts at once, in each cell
-	MaxPerHost   int              // of those at one destination host, whoever's endpoints are there; 0: the core's default
+	MaxPerHost   int              // of those of one tenant at one host and port; 0: the core's default
 	MaxPending   int64            // deliveries of one tenant that wait; 0: no limit
 	Retention    time.Duration    // of full records
 	Rules        []store.KeepRule // for a tenant or types, instead of Retention; the first that matches

@@ -24,7 +24,7 @@ type node struct {
 	born    time.Duration
 	flying  int                      // attempts
 	again   int                      // of them, those that are not the first
-	hosts   map[string]int           // of them, by destination
+	hosts   map[string]int           // of them, by destination and tenant
 	events  map[int64]*grapnel.Event // accepted here, by number
 	perHost int
 }
@@ -115,7 +115,7 @@ func (n *node) step(in core.Input) {
 
 // occupy counts an attempt against the slots.
 func (n *node) occupy(a core.Attempt) {
-	w, host := n.w, a.Config.URL
+	w, host := n.w, destination(a)
 	if n.flying++; n.flying > n.core.Slots() || n.leaving {
 		w.excess("attempt %d of %d slots, draining: %v", n.flying, n.core.Slots(), n.leaving)
 	}
@@ -130,10 +130,13 @@ func (n *node) occupy(a core.Attempt) {
 	}
 }
 
+// destination is what an attempt goes to: each tenant has places of its own there.
+func destination(a core.Attempt) string { return a.Config.Tenant + " at " + a.Config.URL }
+
 // vacate counts an attempt that is over.
 func (n *node) vacate(a core.Attempt) {
 	n.flying--
-	n.hosts[a.Config.URL]--
+	n.hosts[destination(a)]--
 	if a.Number > 1 {
 		n.again--
 	}
