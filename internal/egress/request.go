@@ -97,16 +97,17 @@ func cloudEvent(h http.Header, e *grapnel.Event) {
 	h["Ce-Type"] = []string{e.Type}
 	h["Ce-Time"] = []string{e.OccurredAt.UTC().Format(timeLayout)}
 	if e.Key != "" {
-		h["Ce-Partitionkey"] = []string{percentEncode(e.Key)}
+		h["Ce-Partitionkey"] = []string{percentEncode(e.Key, `"%`)}
 	}
 }
 
-// percentEncode writes text as the HTTP binding of CloudEvents wants it in a header: printable ASCII without space, double quote and percent.
-func percentEncode(text string) string {
+// percentEncode writes text as printable ASCII without space and without the other characters: for a
+// header as the HTTP binding of CloudEvents wants it, or for the query of a request line.
+func percentEncode(text, others string) string {
 	const hex = "0123456789ABCDEF"
 	var b strings.Builder
 	for i := range len(text) {
-		if c := text[i]; c <= ' ' || c >= 0x7f || c == '"' || c == '%' {
+		if c := text[i]; c <= ' ' || c >= 0x7f || strings.IndexByte(others, c) >= 0 {
 			b.Write([]byte{'%', hex[c>>4], hex[c&15]})
 		} else {
 			b.WriteByte(c)

@@ -25,7 +25,8 @@ func CheckURL(raw string, r URLRules) error {
 	return err
 }
 
-// parseURL returns the URL with its host in lower case and its port explicit in the second result.
+// parseURL returns the URL as it is sent: its host in lower case, its query encoded. net/http encodes
+// the path, but would write a query into the request line as it is.
 func parseURL(raw string, httpsOnly bool, g *guard) (*url.URL, error) {
 	if len(raw) > maxURLLength {
 		return nil, fmt.Errorf("is longer than %d characters", maxURLLength)
@@ -55,6 +56,7 @@ func parseURL(raw string, httpsOnly bool, g *guard) (*url.URL, error) {
 		return nil, err
 	}
 	u.Host = strings.ToLower(u.Host)
+	u.RawQuery = percentEncode(u.RawQuery, `"<>`) // what is encoded already stays so
 	return u, nil
 }
 

@@ -93,6 +93,7 @@ func FuzzEndpointURL(f *testing.F) {
 		f.Add("https://[" + host + "]/")
 	}
 	f.Add("https://example.com:443/?a=b#c")
+	f.Add("http://h.test/ü x?a b HTTP/1.1\u2028ü")
 	g := newGuard(nil)
 	f.Fuzz(func(t *testing.T, raw string) {
 		if CheckURL(raw, URLRules{}) != nil {
@@ -101,6 +102,9 @@ func FuzzEndpointURL(f *testing.F) {
 		u, err := url.Parse(raw)
 		if err != nil {
 			t.Fatalf("%q is no URL", raw)
+		}
+		if sent, err := parseURL(raw, false, g); err != nil || strings.ContainsFunc(sent.RequestURI(), func(c rune) bool { return c <= ' ' || c >= 0x7f }) {
+			t.Fatalf("%q is sent as %q: %v", raw, sent.RequestURI(), err)
 		}
 		port, err := portOf(u)
 		if err != nil || !webPort(port) || u.User != nil || u.Scheme != "http" && u.Scheme != "https" {

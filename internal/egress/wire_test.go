@@ -309,3 +309,22 @@ func TestContentTypeThatCannotBeSent(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// TestQueryIsEncoded: what a URL's query has raw is percent-encoded in the request line; what is
+// encoded already, or need not be, stays as it was saved.
+func TestQueryIsEncoded(t *testing.T) {
+	for saved, sent := range map[string]string{
+		"/?a b HTTP/1.1":    "/?a%20b%20HTTP/1.1",
+		"/?name=\u00fc":     "/?name=%C3%BC",
+		"/?x=\"<\xff>\"":    "/?x=%22%3C%FF%3E%22",
+		"/?a=b%20c+d&e=%zz": "/?a=b%20c+d&e=%zz",
+		"/?a[]={b}|'~/?:@":  "/?a[]={b}|'~/?:@",
+		"/\u00fc b?":        "/%C3%BC%20b?",
+		"?":                 "/?",
+	} {
+		got, r := wire(t, Options{}, delivery(endpoint("http://hooks.example"+saved)))
+		if line, _, _ := strings.Cut(got, "\r\n"); line != "POST "+sent+" HTTP/1.1" {
+			t.Errorf("%q is sent as %q: %+v", saved, line, r)
+		}
+	}
+}
