@@ -78,7 +78,7 @@ type serveFlags struct {
 	egress                                                        cli.Networks
 	httpsOnly                                                     bool
 	maxEvent, maxBody                                             cli.Size
-	maxInFlight, maxPerHost                                       int
+	maxInFlight, maxPerHost, maxEndpoints                         int
 	maxPending                                                    int64
 	rules                                                         keepRules
 	cells                                                         moreCells
@@ -100,6 +100,7 @@ func (f *serveFlags) add(flags *pflag.FlagSet, listen, store string) {
 	flags.IntVar(&f.maxInFlight, "max-in-flight", server.DefaultMaxInFlight, "attempts at once, in each cell")
 	flags.IntVar(&f.maxPerHost, "max-per-host", 0, "attempts of one tenant at once at one host and port; 0: half of --max-in-flight")
 	flags.Int64Var(&f.maxPending, "max-pending", server.DefaultMaxPending, "deliveries of one tenant that may wait; 0: no limit")
+	flags.IntVar(&f.maxEndpoints, "max-endpoints", server.DefaultMaxEndpoints, "endpoints and queues of one tenant; 0: no limit")
 	flags.DurationVar(&f.retention, "retention", server.DefaultRetention, "how long full records are kept once they are over")
 	flags.Var(&f.rules, "retention-rule", "how long those of a tenant or type are kept instead: tenant=acme,type=invoice.*,for=2160h; the first that matches")
 	flags.StringVar(&f.logFormat, "log-format", "text", "text or json")
@@ -107,7 +108,7 @@ func (f *serveFlags) add(flags *pflag.FlagSet, listen, store string) {
 	flags.StringVar(&f.bounds, "bounds", "", "sizes and time limits inside the server, for tests: ROOM.NAME=VALUE,… or tiny:SEED")
 	_ = flags.MarkHidden("bounds")
 	settings := []string{"bounds", "listen", "store", "cell", "advertise", "lease", "drain-timeout", "egress-allow", "https-only", "max-event", "max-body", "max-in-flight", "max-per-host",
-		"max-pending", "retention", "retention-rule", "log-format", "log-level"}
+		"max-pending", "max-endpoints", "retention", "retention-rule", "log-format", "log-level"}
 	cli.FromVariables(flags, append(settings, "config")...)
 	cli.FromFile(flags, settings...)
 	cli.Secret(flags, "store", "cell") // a database's URL has a password in it
@@ -129,6 +130,8 @@ func (f *serveFlags) options(s *session) (server.Options, error) {
 		return server.Options{}, cli.Usagef("--max-per-host %d: it must not be negative; 0 is half of --max-in-flight", f.maxPerHost)
 	case f.maxPending < 0:
 		return server.Options{}, cli.Usagef("--max-pending %d: it must not be negative; 0 is no limit", f.maxPending)
+	case f.maxEndpoints < 0:
+		return server.Options{}, cli.Usagef("--max-endpoints %d: it must not be negative; 0 is no limit", f.maxEndpoints)
 	}
 	if err := f.cells.check(); err != nil {
 		return server.Options{}, err
@@ -147,6 +150,7 @@ func (f *serveFlags) options(s *session) (server.Options, error) {
 	return server.Options{
 		Listen: f.listen, Store: f.store, Cells: f.cells, Advertise: f.advertise, Lease: f.lease, AdminKey: key, DrainTimeout: f.drain, EgressAllow: f.egress, HTTPSOnly: f.httpsOnly,
 		MaxEvent: int64(f.maxEvent), MaxBody: int64(f.maxBody), MaxInFlight: f.maxInFlight, MaxPerHost: f.maxPerHost, MaxPending: f.maxPending,
-		Retention: f.retention, Rules: f.rules, Bounds: limits, Log: log,
+		MaxEndpoints: f.maxEndpoints,
+		Retention:    f.retention, Rules: f.rules, Bounds: limits, Log: log,
 	}, nil
 }

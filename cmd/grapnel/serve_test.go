@@ -148,6 +148,7 @@ func TestServeRefuses(t *testing.T) {
 		{"serve --drain-timeout 0s", nil, "longer than nothing", 2},
 		{"serve --max-in-flight 0", nil, "at least 1", 2},
 		{"serve --max-per-host -1", nil, "must not be negative", 2},
+		{"serve --max-endpoints -1", nil, "must not be negative", 2},
 		{"serve", map[string]string{"GRAPNEL_MAX_PENDING": "-1"}, "must not be negative", 2},
 		{"serve --retention -1h", nil, "longer than nothing", 2},
 		{"serve --egress-allow 10.0.0.1/8", nil, "did you mean 10.0.0.0/8", 2},

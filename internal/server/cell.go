@@ -130,11 +130,12 @@ func (c *cell) open(ctx context.Context, s *Server, opened *cleanup) (err error)
 		Bounds: o.Bounds.Engine,
 		Store:  c.store, Sender: s.sender, Log: o.Log,
 		Core: core.Options{Bounds: o.Bounds.Core, Slots: o.MaxInFlight, PerHost: o.MaxPerHost}, DrainTimeout: o.DrainTimeout, MaxPending: o.MaxPending,
-		Disk:     c.place.disk(),
-		Keep:     engine.Retention{For: o.Retention, Rules: o.Rules},
-		Cluster:  cluster,
-		Ready:    func(id string) { c.queues.Ready(id) },
-		Replayed: func(endpoint string) { c.replays.Ended(endpoint) },
+		MaxEndpoints: o.MaxEndpoints,
+		Disk:         c.place.disk(),
+		Keep:         engine.Retention{For: o.Retention, Rules: o.Rules},
+		Cluster:      cluster,
+		Ready:        func(id string) { c.queues.Ready(id) },
+		Replayed:     func(endpoint string) { c.replays.Ended(endpoint) },
 	})
 	if err != nil {
 		return fmt.Errorf("the engine cannot start: %w", err)

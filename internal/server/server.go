@@ -46,6 +46,7 @@ const (
 	DefaultMaxBody      = ingress.DefaultMaxBody
 	DefaultMaxInFlight  = 512
 	DefaultMaxPending   = 10_000_000
+	DefaultMaxEndpoints = 10_000
 	DefaultRetention    = 720 * time.Hour
 	DefaultLease        = 15 * time.Second
 	LeastLease          = 3 * time.Second
@@ -67,6 +68,7 @@ type Options struct {
 	MaxInFlight  int              // attempts at once, in each cell
 	MaxPerHost   int              // of those of one tenant at one host and port; 0: the core's default
 	MaxPending   int64            // deliveries of one tenant that wait; 0: no limit
+	MaxEndpoints int              // of one tenant, queues among them; 0: no limit
 	Retention    time.Duration    // of full records
 	Rules        []store.KeepRule // for a tenant or types, instead of Retention; the first that matches
 	Bounds       Bounds
