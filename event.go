@@ -1,6 +1,7 @@
 package grapnel
 
 import (
+	"strconv"
 	"strings"
 	"time"
 )
@@ -19,6 +20,19 @@ type Event struct {
 	AcceptedAt  time.Time
 	Source      string  // the id of the source that it came in through; empty: the API
 	Intake      *Intake // how it came in; only where an event is looked at by itself
+}
+
+// HopsKey names the metadata that say through how many servers like this one an event has come already.
+// Ingress takes it from the header that egress sends, so that a loop of endpoints and sources ends.
+const HopsKey = "grapnel-hops"
+
+// Hops is that number; what is no number counts as 0.
+func (e *Event) Hops() int {
+	n, err := strconv.Atoi(e.Metadata[HopsKey])
+	if err != nil {
+		return 0
+	}
+	return max(n, 0)
 }
 
 // JSONType is the content type of event data published as JSON.

@@ -75,7 +75,8 @@ func (s *session) announce(srv *server.Server) error {
 type serveFlags struct {
 	config, listen, store, advertise, logFormat, logLevel, bounds string
 	drain, retention, lease                                       time.Duration
-	egress                                                        cli.Networks
+	egress, proxies                                               cli.Networks
+	public                                                        cli.Address
 	httpsOnly                                                     bool
 	maxEvent, maxBody                                             cli.Size
 	maxInFlight, maxPerHost, maxEndpoints                         int
@@ -94,6 +95,8 @@ func (f *serveFlags) add(flags *pflag.FlagSet, listen, store string) {
 	flags.StringVar(&f.advertise, "advertise", "", "HOST:PORT where other nodes on the same database reach this one; empty: as --listen says")
 	flags.DurationVar(&f.drain, "drain-timeout", server.DefaultDrainTimeout, "how long attempts in flight may take after being told to stop")
 	flags.Var(&f.egress, "egress-allow", "addresses that deliveries may reach although they are not public")
+	flags.Var(&f.public, "public-url", "where this server is reached, with a path if it is behind one: links in answers begin with it, and endpoints may not lead there")
+	flags.Var(&f.proxies, "trusted-proxies", "address ranges of proxies whose X-Forwarded-Proto and X-Forwarded-Host are believed")
 	flags.BoolVar(&f.httpsOnly, "https-only", false, "refuse endpoints with http:// URLs")
 	flags.Var(&f.maxEvent, "max-event", "largest data of one event")
 	flags.Var(&f.maxBody, "max-body", "largest body of a request to a source")
@@ -107,7 +110,7 @@ func (f *serveFlags) add(flags *pflag.FlagSet, listen, store string) {
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	flags.StringVar(&f.bounds, "bounds", "", "sizes and time limits inside the server, for tests: ROOM.NAME=VALUE,… or tiny:SEED")
 	_ = flags.MarkHidden("bounds")
-	settings := []string{"bounds", "listen", "store", "cell", "advertise", "lease", "drain-timeout", "egress-allow", "https-only", "max-event", "max-body", "max-in-flight", "max-per-host",
+	settings := []string{"bounds", "listen", "store", "cell", "advertise", "lease", "drain-timeout", "egress-allow", "public-url", "trusted-proxies", "https-only", "max-event", "max-body", "max-in-flight", "max-per-host",
 		"max-pending", "max-endpoints", "retention", "retention-rule", "log-format", "log-level"}
 	cli.FromVariables(flags, append(settings, "config")...)
 	cli.FromFile(flags, settings...)
@@ -148,7 +151,8 @@ func (f *serveFlags) options(s *session) (server.Options, error) {
 		return server.Options{}, cli.Usagef("GRAPNEL_ADMIN_KEY has %d characters; it needs at least %d", len(key), server.MinAdminKeyLen)
 	}
 	return server.Options{
-		Listen: f.listen, Store: f.store, Cells: f.cells, Advertise: f.advertise, Lease: f.lease, AdminKey: key, DrainTimeout: f.drain, EgressAllow: f.egress, HTTPSOnly: f.httpsOnly,
+		Listen: f.listen, Store: f.store, Cells: f.cells, Advertise: f.advertise, Lease: f.lease, AdminKey: key, DrainTimeout: f.drain, EgressAllow: f.egress,
+		PublicURL: f.public.URL, Proxies: f.proxies, HTTPSOnly: f.httpsOnly,
 		MaxEvent: int64(f.maxEvent), MaxBody: int64(f.maxBody), MaxInFlight: f.maxInFlight, MaxPerHost: f.maxPerHost, MaxPending: f.maxPending,
 		MaxEndpoints: f.maxEndpoints,
 		Retention:    f.retention, Rules: f.rules, Bounds: limits, Log: log,

@@ -27,6 +27,7 @@ const (
 	headerUserAgent   = "User-Agent"
 	headerAttempt     = "Grapnel-Attempt"
 	headerDelivery    = "Grapnel-Delivery"
+	headerHops        = "Grapnel-Hops"
 	headerSequence    = "Grapnel-Sequence"
 	headerTrigger     = "Grapnel-Trigger"
 	headerNode        = "Grapnel-Node"
@@ -57,7 +58,7 @@ func (r *route) request(ctx context.Context, a *attempt, d Delivery) (*http.Requ
 func reader(body []byte) io.ReadCloser { return io.NopCloser(bytes.NewReader(body)) }
 
 func (r *route) header(a *attempt, d Delivery, contentType, signature string) http.Header {
-	h := make(http.Header, len(r.static)+12)
+	h := make(http.Header, len(r.static)+13)
 	for _, f := range r.static {
 		h[f.name] = f.values
 	}
@@ -73,6 +74,7 @@ func (r *route) header(a *attempt, d Delivery, contentType, signature string) ht
 	set(sign.HeaderSignature, signature)
 	set(headerAttempt, strconv.Itoa(d.Number))
 	set(headerDelivery, d.ID)
+	set(headerHops, strconv.Itoa(d.Event.Hops()+1))
 	set(headerTrigger, string(d.Trigger))
 	if d.Position > 0 {
 		set(headerSequence, strconv.FormatInt(d.Position, 10))

@@ -123,3 +123,29 @@ func FuzzEndpointURL(f *testing.F) {
 		}
 	})
 }
+
+// TestOwnAddress: an endpoint does not lead back to where this server is reached, however its URL
+// spells that; what is beside it on the same host is not ours.
+func TestOwnAddress(t *testing.T) {
+	for own, urls := range map[string]map[string]bool{
+		"https://hooks.example": {
+			"https://hooks.example/in/src_1": false, "http://HOOKS.example./": false, "https://hooks.example:443": false,
+			"https://hooks.example:8443/": true, "https://www.hooks.example/": true,
+		},
+		"https://hooks.example/grapnel": {
+			"https://hooks.example/grapnel/in/src_1": false, "https://hooks.example/x/../grapnel": false, "https://hooks.example//grapnel/": false,
+			"https://hooks.example/gr%61pnel/in/src_1": false, "https://hooks.example/in/src_1": true, "https://hooks.example/grapnels/": true,
+		},
+		"http://hooks.example:8420/": {"http://hooks.example:8420/in/src_1": false, "http://hooks.example/in/src_1": true},
+	} {
+		base, err := url.Parse(own)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for raw, fine := range urls {
+			if err := CheckURL(raw, URLRules{Own: base}); (err == nil) != fine {
+				t.Errorf("%s of a server at %s: %v", raw, own, err)
+			}
+		}
+	}
+}

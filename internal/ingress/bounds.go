@@ -11,6 +11,9 @@ type Bounds struct {
 	// Found is how long an id, type or key may be that is found in a request; what is longer is not what was meant.
 	Found int `bound:"1024" tiny:"1024"`
 
+	// Hops is through how many servers like this one a request may have come.
+	Hops int `bound:"8" tiny:"8"`
+
 	// FirstRead is how much memory an announced length gets before anything of it has come.
 	FirstRead int64 `bound:"64KiB" tiny:"3"`
 	// What is still read of a body that is too large, so that a provider who writes all of it before reading anything gets the

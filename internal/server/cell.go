@@ -166,9 +166,9 @@ func (c *cell) face(s *Server, metrics http.Handler) http.Handler {
 	return api.New(api.Options{
 		Bounds: o.Bounds.API,
 		Street: c.street(s.cells[0]), History: c.store, Idempotency: c.store,
-		MaxEvent: o.MaxEvent, HTTPSOnly: o.HTTPSOnly, Log: o.Log,
+		MaxEvent: o.MaxEvent, HTTPSOnly: o.HTTPSOnly, PublicURL: o.PublicURL, Proxies: o.Proxies, Log: o.Log,
 		CheckURL: func(url string) error {
-			return egress.CheckURL(url, egress.URLRules{Allow: o.EgressAllow, HTTPSOnly: o.HTTPSOnly})
+			return egress.CheckURL(url, egress.URLRules{Allow: o.EgressAllow, HTTPSOnly: o.HTTPSOnly, Own: o.PublicURL})
 		},
 		CheckHeaders: egress.CheckHeaders,
 		Queues:       c.counter(s),

@@ -25,6 +25,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -62,6 +63,8 @@ type Options struct {
 	AdminKey     string        // empty: the one in admin.key beside the database, which the first start makes
 	DrainTimeout time.Duration
 	EgressAllow  []netip.Prefix   // addresses that deliveries may reach although they are not public
+	PublicURL    *url.URL         // where this server is reached; nil: nobody knows
+	Proxies      []netip.Prefix   // whose X-Forwarded-* headers are believed
 	HTTPSOnly    bool             // refuse endpoints with http:// URLs
 	MaxEvent     int64            // bytes of one event's data
 	MaxBody      int64            // bytes of the body of a request to a source
