@@ -10,7 +10,8 @@ import (
 type quota struct {
 	used    int
 	refused []*endpoint
-	slow    *quota // a host's: of them, those of endpoints whose attempts take long
+	slow    *quota      // a host's: of them, those of endpoints whose attempts take long
+	at      destination // a host's
 }
 
 // quotas keep what hangs, what comes back and what is popular from taking the slots of all others. Each is a share of all slots.
@@ -81,7 +82,7 @@ func (ep *endpoint) slow(now time.Time) bool {
 func (q *quotas) host(at destination) *quota {
 	h := q.perHost[at]
 	if h == nil {
-		h = &quota{slow: &quota{}}
+		h = &quota{slow: &quota{}, at: at}
 		q.perHost[at] = h
 	}
 	return h
@@ -166,8 +167,8 @@ func (c *Core) occupy(now time.Time, ep *endpoint, h *head) {
 	default:
 		c.late.meet(now, h)
 	}
-	h.slow, h.unproven, h.host = ep.slow(now), ep.unproven(), ep.gate.host
-	c.quotas.host(h.host).used++
+	h.slow, h.unproven, h.host = ep.slow(now), ep.unproven(), c.quotas.host(ep.gate.host)
+	h.host.used++
 	if h.again() {
 		c.quotas.again.used++
 		ep.tenant.again.used++
@@ -177,7 +178,7 @@ func (c *Core) occupy(now time.Time, ep *endpoint, h *head) {
 	}
 	if h.slow {
 		c.quotas.slow.used++
-		c.quotas.host(h.host).slow.used++
+		h.host.slow.used++
 	}
 }
 
@@ -188,8 +189,7 @@ func (c *Core) vacate(now time.Time, ep *endpoint, h *head) {
 	ep.tenant.running--
 	c.met(h)
 	ep.heard = now
-	host := q.host(h.host)
-	host.used--
+	h.host.used--
 	if h.again() {
 		q.again.used--
 		ep.tenant.again.used--
@@ -199,21 +199,21 @@ func (c *Core) vacate(now time.Time, ep *endpoint, h *head) {
 	}
 	if h.slow {
 		q.slow.used--
-		host.slow.used--
+		h.host.slow.used--
 	}
 }
 
 // readmit gives endpoints that were refused another look, as far as the attempt that is over has made room for them.
 func (c *Core) readmit(now time.Time, ep *endpoint, h *head) {
 	q := &c.quotas
-	host := q.host(h.host)
+	host := h.host
 	c.look(now, host, c.options.PerHost)
 	if h.slow {
 		c.look(now, host.slow, c.halfOfHost())
 		c.look(now, &q.slow, c.part(4))
 	}
 	if host.used == 0 && len(host.refused)+len(host.slow.refused) == 0 {
-		delete(q.perHost, h.host)
+		delete(q.perHost, host.at)
 	}
 	if h.again() {
 		c.look(now, &ep.tenant.again, c.part(4))

@@ -30,7 +30,7 @@ type head struct {
 	prompt   bool          // running, counted among those on time
 	place    int64         // which one that is
 	recorded time.Time     // while recording: since when
-	host     destination   // running, there
+	host     *quota        // running, at this host
 	change   *Change       // while recording
 	order    *Operated     // while recording: what a person asked for, if that is the change
 	orders   []Operated    // what people asked for meanwhile; done once the change in hand is durable
