@@ -249,14 +249,14 @@ func (c *Core) dispatch(now time.Time) {
 }
 
 // newcomer is the next endpoint that could be attempted and has nothing in flight, of each tenant in
-// turn. The last sixteenth of the slots is for tenants that have fewer in flight than are free, so a
+// turn. The last sixteenth of the slots is for tenants that have no more in flight than are free, so a
 // tenant with one hanging attempt at each of very many endpoints does not get these.
 func (c *Core) newcomer() *endpoint {
 	free := c.options.Slots - c.running
 	for range len(c.newcomers) {
 		t := c.newcomers[0]
 		c.newcomers = c.newcomers[1:]
-		if c.quotas.several() && free <= c.options.Slots/16 && t.running >= free {
+		if c.quotas.several() && free <= c.options.Slots/16 && t.running > free {
 			c.newcomers = append(c.newcomers, t)
 			continue
 		}
