@@ -31,7 +31,9 @@ func TestRefusalsNameFlags(t *testing.T) {
 		{"sources create stripe --scheme none", "/verify/timestamp_header /dedupe/window", "--timestamp-header: must be right; --dedupe-window: must be right"},
 		{"keys list", "/somewhere/else", "/somewhere/else: must be right"},
 	} {
-		server := newFake(t, func(*http.Request) (int, string) { return http.StatusUnprocessableEntity, refuse(strings.Fields(c.pointers)...) })
+		server := newFake(t, func(*http.Request) (int, string) {
+			return http.StatusUnprocessableEntity, refuse(strings.Fields(c.pointers)...)
+		})
 		got := invoke(t, map[string]string{"GRAPNEL_SERVER": server.URL, "GRAPNEL_KEY": "k"}, "", strings.Fields(c.args)...)
 		if got.code != 2 || got.errs != "error: "+c.want+"\n" {
 			t.Errorf("%s: exit %d, said %q, not %q", c.args, got.code, got.errs, c.want)

@@ -25,6 +25,8 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/netip"
+	"net/url"
 	"sync"
 	"time"
 
@@ -51,6 +53,8 @@ type Options struct {
 	Clock        func() time.Time              // nil: time.Now
 	Random       io.Reader                     // for ids, keys and secrets; safe for concurrent use; nil: crypto/rand
 	MaxEvent     int64                         // bytes of one event's data; 0: DefaultMaxEvent
+	PublicURL    *url.URL                      // what links in answers begin with; nil: as the request says, and paths for sources
+	Proxies      []netip.Prefix                // whose X-Forwarded-Proto and X-Forwarded-Host are believed
 	HTTPSOnly    bool                          // refuse endpoints with http:// URLs; for the CheckURL that stands in for none
 	CheckURL     func(string) error            // may an endpoint have this URL; nil: as egress says with nothing allowed
 	CheckHeaders func(map[string]string) error // may an endpoint send these headers; nil: as egress says
@@ -77,6 +81,7 @@ const DefaultMaxEvent = 256 << 10
 type api struct {
 	Options
 	routes      []route
+	links       links
 	claims      claims
 	streams     streams
 	simulations chan struct{} // one for each that runs
@@ -111,7 +116,7 @@ func New(o Options) http.Handler {
 	if o.Gate == nil {
 		o.Gate = NewGate(o.Bounds)
 	}
-	a := &api{Options: o, routes: routes(), claims: claims{held: map[string]struct{}{}},
+	a := &api{Options: o, links: newLinks(o.PublicURL, o.Proxies), routes: routes(), claims: claims{held: map[string]struct{}{}},
 		simulations: make(chan struct{}, o.Bounds.Simulations)}
 	for i := range a.routes {
 		if o.MetricsOpen && a.routes[i].path == metricsPath {

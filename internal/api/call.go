@@ -28,6 +28,7 @@ type call struct {
 	held    held // memory for the body
 
 	bounds     *Bounds
+	links      *links
 	connection *http.ResponseController // for handlers that are slow on purpose
 	away       func(string) error       // the error for a tenant that is in another cell; "": for what is of none
 
@@ -41,7 +42,8 @@ type call struct {
 // enter makes the http.Handler of a route.
 func (a *api) enter(rt *route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		c := &call{Request: r, route: rt, now: a.Clock(), connection: http.NewResponseController(w), away: a.Away, bounds: &a.Bounds}
+		c := &call{Request: r, route: rt, now: a.Clock(), connection: http.NewResponseController(w), away: a.Away, bounds: &a.Bounds,
+			links: &a.links}
 		c.query.bounds = c.bounds
 		c.id = requestID(r.Header)
 		if c.id == "" {

@@ -293,6 +293,7 @@ func delivery() *huma.Operation {
 		{"webhook-signature", "v1,<base64 HMAC-SHA256> or v1a,<base64 ed25519> over id.timestamp.body; one for each live secret, separated by spaces"},
 		{"grapnel-attempt", "1 for the first"},
 		{"grapnel-delivery", "the delivery's id"},
+		{"grapnel-hops", "through how many servers like this one it has come"},
 		{"grapnel-sequence", "its position in the line of its key"},
 		{"grapnel-trigger", "schedule, manual, replay, probe or test"},
 	} {

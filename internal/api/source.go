@@ -64,7 +64,7 @@ type sourceView struct {
 	Tenant       string         `json:"tenant"`
 	Name         string         `json:"name"`
 	Description  string         `json:"description"`
-	IngestURL    *string        `json:"ingest_url" doc:"where the provider sends its requests, below the address of this server; null with an outbox"`
+	IngestURL    *string        `json:"ingest_url" doc:"where the provider sends its requests: below the address of this server, or with it if that is set (--public-url); null with an outbox"`
 	Verify       *verifyView    `json:"verify,omitempty" doc:"not with an outbox"`
 	Outbox       *outboxView    `json:"outbox,omitempty" doc:"only if it has one"`
 	Dedupe       *dedupeView    `json:"dedupe,omitempty" doc:"not with an outbox"`
@@ -136,7 +136,7 @@ func (a *api) viewSource(s *grapnel.Source, now time.Time) sourceView {
 	}
 	scheme, _ := schemeOf(s.Verify.Scheme)
 	v := sourceView{
-		ID: s.ID, Tenant: s.Tenant, Name: s.Name, Description: s.Description, IngestURL: orNull("/in/" + s.ID),
+		ID: s.ID, Tenant: s.Tenant, Name: s.Name, Description: s.Description, IngestURL: orNull(a.links.public + "/in/" + s.ID),
 		Verify: &verifyView{
 			Scheme: s.Verify.Scheme, Secrets: []sourceSecretView{}, Header: orNull(s.Verify.Header), Algorithm: orNull(s.Verify.Algorithm),
 			Encoding: orNull(s.Verify.Encoding), Prefix: orNull(s.Verify.Prefix), Signed: orNull(s.Verify.Signed),

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"net/netip"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -104,3 +105,26 @@ func (n *Networks) String() string {
 
 // Type names the kind of value in help texts.
 func (*Networks) Type() string { return "cidr,…" }
+
+// Address is a flag for the address of a server: "https://hooks.example.com/grapnel".
+type Address struct{ *url.URL }
+
+// Set reads the text form.
+func (a *Address) Set(text string) error {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || strings.ContainsAny(text, "?#") {
+		return fmt.Errorf("%q is not an address such as https://hooks.example.com or https://example.com/hooks", text)
+	}
+	a.URL = u
+	return nil
+}
+
+func (a *Address) String() string {
+	if a.URL == nil {
+		return ""
+	}
+	return a.URL.String()
+}
+
+// Type names the kind of value in help texts.
+func (*Address) Type() string { return "url" }

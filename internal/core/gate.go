@@ -14,7 +14,7 @@ import (
 type gate struct {
 	limit   int // attempts at once that the configuration allows
 	running int
-	host    string // where the endpoint is
+	host    destination
 
 	// The rate limit is a token bucket, kept as a time: every attempt pays for one interval, and paid may run ahead of now by
 	// slack, which is what a burst is.
@@ -44,14 +44,29 @@ func (g *gate) configure(now time.Time, cfg *grapnel.Endpoint) {
 	g.limit = max(1, cfg.MaxConcurrency)
 	g.ramp.Allow(g.limit)
 	g.rules = cfg.Policy.BreakerRules()
-	if at, err := url.Parse(cfg.URL); err == nil {
-		g.host = strings.ToLower(at.Hostname())
-	}
+	g.host = destinationOf(cfg)
 	interval, burst := cfg.RateLimit.Pace()
 	slack := burst - interval
 	if interval != g.interval || slack != g.slack {
 		g.interval, g.slack, g.paid = interval, slack, now.Add(slack)
 	}
+}
+
+// destinationOf spells a host in one way: lower case, without the last dot, with its port.
+func destinationOf(cfg *grapnel.Endpoint) destination {
+	at, err := url.Parse(cfg.URL)
+	if err != nil {
+		return destination{tenant: cfg.Tenant}
+	}
+	port := at.Port()
+	switch {
+	case port != "":
+	case at.Scheme == "https":
+		port = "443"
+	default:
+		port = "80"
+	}
+	return destination{cfg.Tenant, strings.TrimSuffix(strings.ToLower(at.Hostname()), ".") + ":" + port}
 }
 
 // tripped says whether the breaker is open: nothing is sent but probes.

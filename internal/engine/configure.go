@@ -178,6 +178,11 @@ func (e *Engine) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.
 		put, err := e.change(ctx, change{
 			write: func() (store.Put, error) {
 				before = e.config.Load().at(ep.ID)
+				if before == nil {
+					if err := e.config.Load().roomFor(ep.Tenant, e.most); err != nil {
+						return store.Put{}, err
+					}
+				}
 				along.Tell = e.config.Load().tellStatus(&ep, at, along.Audit)
 				return e.putEndpoint(ctx, scope, ep, along)
 			},
@@ -195,6 +200,22 @@ func (e *Engine) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.
 			return put, err
 		}
 	}
+}
+
+// roomFor returns nil if a tenant may have one endpoint more. Two nodes that create one at the same
+// moment may both find room.
+func (c *configuration) roomFor(tenant string, most int) error {
+	has := 0
+	for _, ep := range c.endpoints {
+		if ep.Tenant == tenant && ep.DeletedAt.IsZero() {
+			has++
+		}
+	}
+	if most == 0 || has < most {
+		return nil
+	}
+	return grapnel.Errorf(grapnel.CodeConflict, "Tenant %s has %d endpoints and queues; %d are allowed. Delete some, or have the operator "+
+		"raise --max-endpoints.", tenant, has, most)
 }
 
 // putEndpoint makes the change durable, and counts what was told with it.

@@ -11,6 +11,9 @@ type Bounds struct {
 	// Found is how long an id, type or key may be that is found in a request; what is longer is not what was meant.
 	Found int `bound:"1024" tiny:"1024"`
 
+	// Hops is through how many servers like this one a request may have come.
+	Hops int `bound:"8" tiny:"8"`
+
 	// FirstRead is the memory for a body of which nothing has arrived; later it is at most twice
 	// what has.
 	FirstRead int64 `bound:"4KiB" tiny:"3"`

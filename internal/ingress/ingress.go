@@ -84,5 +84,6 @@ const (
 	CodeUnverified  grapnel.Code = "unverified"        // 401
 	CodeSlow        grapnel.Code = "request_timeout"   // 408
 	CodeRateLimited grapnel.Code = "rate_limited"      // 429
+	CodeLoop        grapnel.Code = "loop"              // 422
 	CodeHeaders     grapnel.Code = "headers_too_large" // 431
 )

@@ -14,6 +14,7 @@ const (
 	greeted     outcome = "greeted"      // a provider asked whether somebody is there
 	unverified  outcome = "unverified"   // 401
 	unfit       outcome = "unfit"        // its header cannot be taken
+	looping     outcome = "looping"      // it has come through too many servers like this one
 	unread      outcome = "unread"       // its body is too large, too slow or broken
 	limited     outcome = "rate_limited" // 429
 	busy        outcome = "busy"         // too much at once

@@ -68,6 +68,11 @@ func (room *Room) Take(w http.ResponseWriter, r *http.Request, id string) {
 		room.refuse(w, r, s, unfit, *refused)
 		return
 	}
+	if n := hops(r.Header); n > room.o.Bounds.Hops {
+		room.refuse(w, r, s, looping, Refusal{Status: http.StatusUnprocessableEntity, Code: CodeLoop, Detail: fmt.Sprintf("The request has "+
+			"come through %d servers like this one; %d are allowed. Find the endpoint that sends to a source it gets its events from.", n, room.o.Bounds.Hops)})
+		return
+	}
 	limit := room.o.MaxBody
 	if s.MaxBody > 0 {
 		limit = min(limit, s.MaxBody)

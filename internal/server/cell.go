@@ -130,11 +130,12 @@ func (c *cell) open(ctx context.Context, s *Server, opened *cleanup) (err error)
 		Bounds: o.Bounds.Engine,
 		Store:  c.store, Sender: s.sender, Log: o.Log,
 		Core: core.Options{Bounds: o.Bounds.Core, Slots: o.MaxInFlight, PerHost: o.MaxPerHost}, DrainTimeout: o.DrainTimeout, MaxPending: o.MaxPending,
-		Disk:     c.place.disk(),
-		Keep:     engine.Retention{For: o.Retention, Rules: o.Rules},
-		Cluster:  cluster,
-		Ready:    func(id string) { c.queues.Ready(id) },
-		Replayed: func(endpoint string) { c.replays.Ended(endpoint) },
+		MaxEndpoints: o.MaxEndpoints,
+		Disk:         c.place.disk(),
+		Keep:         engine.Retention{For: o.Retention, Rules: o.Rules},
+		Cluster:      cluster,
+		Ready:        func(id string) { c.queues.Ready(id) },
+		Replayed:     func(endpoint string) { c.replays.Ended(endpoint) },
 	})
 	if err != nil {
 		return fmt.Errorf("the engine cannot start: %w", err)
@@ -165,9 +166,9 @@ func (c *cell) face(s *Server, metrics http.Handler) http.Handler {
 	return api.New(api.Options{
 		Bounds: o.Bounds.API,
 		Street: c.street(s.cells[0]), History: c.store, Idempotency: c.store,
-		MaxEvent: o.MaxEvent, HTTPSOnly: o.HTTPSOnly, Log: o.Log,
+		MaxEvent: o.MaxEvent, HTTPSOnly: o.HTTPSOnly, PublicURL: o.PublicURL, Proxies: o.Proxies, Log: o.Log,
 		CheckURL: func(url string) error {
-			return egress.CheckURL(url, egress.URLRules{Allow: o.EgressAllow, HTTPSOnly: o.HTTPSOnly})
+			return egress.CheckURL(url, egress.URLRules{Allow: o.EgressAllow, HTTPSOnly: o.HTTPSOnly, Own: o.PublicURL})
 		},
 		CheckHeaders: egress.CheckHeaders,
 		Queues:       c.counter(s),

@@ -25,6 +25,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -47,6 +48,7 @@ const (
 	DefaultMaxBody      = ingress.DefaultMaxBody
 	DefaultMaxInFlight  = 512
 	DefaultMaxPending   = 10_000_000
+	DefaultMaxEndpoints = 10_000
 	DefaultRetention    = 720 * time.Hour
 	DefaultLease        = 15 * time.Second
 	LeastLease          = 3 * time.Second
@@ -62,13 +64,16 @@ type Options struct {
 	AdminKey     string        // empty: the one in admin.key beside the database, which the first start makes
 	DrainTimeout time.Duration
 	EgressAllow  []netip.Prefix   // addresses that deliveries may reach although they are not public
+	PublicURL    *url.URL         // where this server is reached; nil: nobody knows
+	Proxies      []netip.Prefix   // whose X-Forwarded-* headers are believed
 	HTTPSOnly    bool             // refuse endpoints with http:// URLs
 	MetricsOpen  bool             // show /metrics without a key
 	MaxEvent     int64            // bytes of one event's data
 	MaxBody      int64            // bytes of the body of a request to a source
 	MaxInFlight  int              // attempts at once, in each cell
-	MaxPerHost   int              // of those at one destination host, whoever's endpoints are there; 0: the core's default
+	MaxPerHost   int              // of those of one tenant at one host and port; 0: the core's default
 	MaxPending   int64            // deliveries of one tenant that wait; 0: no limit
+	MaxEndpoints int              // of one tenant, queues among them; 0: no limit
 	Retention    time.Duration    // of full records
 	Rules        []store.KeepRule // for a tenant or types, instead of Retention; the first that matches
 	Bounds       Bounds
