@@ -91,7 +91,8 @@ func (q *quotas) host(at destination) *quota {
 // part is at least one of the slots, else one of so many.
 func (c *Core) part(of int) int { return max(1, c.options.Slots/of) }
 
-// halfOfHost is how many of its tenant's places at a host one endpoint may have, and all that are slow together.
+// halfOfHost is how many of its tenant's places at a host one endpoint may have, and all slow ones
+// together.
 func (c *Core) halfOfHost() int { return max(1, c.options.PerHost/2) }
 
 // scarce says whether fewer than half of the slots are free.

@@ -51,7 +51,7 @@ func TestFiltersShareABudget(t *testing.T) {
 	})
 }
 
-// TestATenantMayHaveSoManyEndpoints and no more. Changing one needs no room, and deleting one makes some.
+// TestATenantMayHaveSoManyEndpoints and no more. Changing one needs no room; deleting one makes some.
 func TestATenantMayHaveSoManyEndpoints(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newTunedBench(t, memory.New(), func(o *Options) { o.MaxEndpoints = 2 })

@@ -205,13 +205,16 @@ func (e *Engine) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.
 // roomFor returns nil if a tenant may have one endpoint more. Two nodes that create one at the same
 // moment may both find room.
 func (c *configuration) roomFor(tenant string, most int) error {
+	if most == 0 {
+		return nil
+	}
 	has := 0
 	for _, ep := range c.endpoints {
 		if ep.Tenant == tenant && ep.DeletedAt.IsZero() {
 			has++
 		}
 	}
-	if most == 0 || has < most {
+	if has < most {
 		return nil
 	}
 	return grapnel.Errorf(grapnel.CodeConflict, "Tenant %s has %d endpoints and queues; %d are allowed. Delete some, or have the operator "+

@@ -61,7 +61,8 @@ func (c *configuration) event(kind string, at time.Time, n notice, about string)
 	if n.loss == nil {
 		ev.Key = n.EndpointID // who follows how an endpoint is doing must see that in order; dead letters have none among them
 	}
-	// Nobody is there to be refused: beyond the budget it counts as not wanted, as where one filter is too costly.
+	// No caller can be refused here: beyond the budget the event counts as not wanted, as it does for
+	// a filter that is too costly by itself.
 	targets, _ := c.match(ev, func(ep *grapnel.Endpoint) bool {
 		return ep.ID != n.EndpointID && ep.Status == grapnel.EndpointEnabled
 	}, match.NewBudget(context.Background(), newsBudget))

@@ -13,11 +13,12 @@ import (
 )
 
 // Expression is a compiled expression over a request that came in: it gives a text, such as the type or the key of the event that the
-// request becomes. Any number of goroutines may use it. It is bounded as filters are, and may cost a twentieth of what they may.
+// request becomes. Any number of goroutines may use it. It is bounded as filters are, and may cost
+// a twentieth of what they may.
 type Expression struct{ program cel.Program }
 
-// Request is what expressions see as the variable event: data, headers (by their names in lower case), type and key. It is read once
-// for all of them, at the first use, and belongs to one goroutine.
+// Request is what expressions see as the variable event: data, headers (by their names in lower
+// case), type and key. It is decoded once, at the first use, and belongs to one goroutine.
 type Request struct {
 	Data    []byte
 	Headers http.Header

@@ -49,7 +49,7 @@ func TestLoopsEnd(t *testing.T) {
 	poll(t, "the ninth delivery is refused", func() bool { return refused() == 1 })
 }
 
-// TestPublicURL: what the server says of itself begins with its public address, and no endpoint leads there.
+// TestPublicURL: links in answers begin with the server's public address, and no endpoint leads there.
 func TestPublicURL(t *testing.T) {
 	o := options(t.TempDir())
 	o.AdminKey = testKey
