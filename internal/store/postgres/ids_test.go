@@ -152,11 +152,28 @@ func TestIDsOfBefore(t *testing.T) {
 	if err := p.publishes(2, "own"); stateOf(err) != stateUnique {
 		t.Errorf("what bolt has used on an earlier day: %v", err)
 	}
-	var names int
-	if err := p.QueryRow(t.Context(), "SELECT count(*) FROM event_named").Scan(&names); err != nil || names != 5 {
-		t.Errorf("%d names, %v", names, err) // own of bolt, theirs of both, later of both
+	// If it draws numbers from such a day, that is over soon.
+	last := next + 1 + ahead
+	p.makes(last)
+	p.does(fmt.Sprintf("SELECT setval('event_number', %[1]d, false), setval('delivery_number', %[1]d, false)", begins(last)))
+	if err := p.publishes(2, "last"); err != nil {
+		t.Error(err)
 	}
-	if n, err := s.Purge(t.Context(), store.Keep{Now: at(0).Add(100 * aDay), For: 30 * aDay, Slack: aDay}, 100); err != nil || n != 8 {
+	p.takes(s, "bolt", "last", "invoice.paid", true, false)
+	for err := s.begin(t.Context(), last); err != nil; err = s.begin(t.Context(), last) { // a writer is at it, too
+		if stateOf(err) != stateLocked {
+			t.Fatal(err)
+		}
+	}
+	p.takes(s, "acme", "last", "invoice.paid", false, false)
+	if day := s.days.known.Load().current; day != last+1 {
+		t.Errorf("numbers are of day %d, want %d", day, last+1)
+	}
+	var names int
+	if err := p.QueryRow(t.Context(), "SELECT count(*) FROM event_named").Scan(&names); err != nil || names != 7 {
+		t.Errorf("%d names, %v", names, err) // own of bolt; theirs, later and last of both
+	}
+	if n, err := s.Purge(t.Context(), store.Keep{Now: at(0).Add(100 * aDay), For: 30 * aDay, Slack: aDay}, 100); err != nil || n != 10 {
 		t.Errorf("purged %d, %v", n, err)
 	}
 	if err := p.QueryRow(t.Context(), "SELECT count(*) FROM event_name").Scan(&names); err != nil || names != 0 {
