@@ -92,7 +92,8 @@ func (c *calendar) canBegin(number int64) bool {
 	return slices.ContainsFunc(c.days, func(d day) bool { return d.number == number && (d.whose || number <= c.current) })
 }
 
-// due is the day that numbers are to be drawn from. A day that an earlier program has made is left for the next one.
+// due is the day that numbers are to be drawn from. A day that an earlier program has made is left
+// for the next one.
 func (c *calendar) due(today int64) int64 {
 	if slices.ContainsFunc(c.days, func(d day) bool { return d.number == c.current && !d.whose }) {
 		return max(today, c.current+1)

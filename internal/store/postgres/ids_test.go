@@ -140,7 +140,7 @@ func TestIDsOfBefore(t *testing.T) {
 		}
 	}
 	// Nor in the days whose tables it makes.
-	next := p.today + 1 + ahead
+	next := p.today + 2 + ahead
 	p.makes(next)
 	if err := s.begin(t.Context(), next); err != nil {
 		t.Fatal(err)
@@ -181,8 +181,7 @@ func TestIDsOfBefore(t *testing.T) {
 	}
 }
 
-// TestIDsOfBeforeWithoutTomorrow: if no program could make the next day's tables, today's get the
-// new index.
+// TestIDsOfBeforeWithoutTomorrow: if no program has made the next day's tables, this one does.
 func TestIDsOfBeforeWithoutTomorrow(t *testing.T) {
 	t.Parallel()
 	p := newPast(t, 0)
@@ -190,7 +189,7 @@ func TestIDsOfBeforeWithoutTomorrow(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := nodesAt(t, p.url, 1)[0]
-	if c := s.days.known.Load(); c.current != p.today || !c.days[0].whose {
+	if c := s.days.known.Load(); c.current != p.today+1 || !c.days[1].whose || c.days[0].whose {
 		t.Errorf("days: %+v", c)
 	}
 	p.takes(s, "acme", "own", "invoice.paid", true, false)
