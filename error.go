@@ -22,6 +22,7 @@ const (
 	CodeStorageFull Code = "storage_full"
 	CodeOverloaded  Code = "overloaded"           // the server sheds load; RetryAfter says when to try again
 	CodeQuota       Code = "quota"                // the tenant has too much waiting; RetryAfter says when to try again
+	CodeTooCostly   Code = "filters_too_costly"   // the filters of the tenant's endpoints do too much work for a request
 	CodeMismatch    Code = "idempotency_mismatch" // the same Idempotency-Key with another body
 	CodeInFlight    Code = "idempotency_in_flight"
 )

@@ -1,6 +1,8 @@
 package grapnel
 
 import (
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -12,7 +14,7 @@ type Event struct {
 	Type        string
 	Key         string // the ordering key; empty: no order
 	Data        []byte
-	ContentType string // of Data; JSONType itself promises that Data are one valid JSON value: whoever accepts an event checks it
+	ContentType string // of Data, as whoever sent them says; see PromisesJSON
 	Metadata    map[string]string
 	OccurredAt  time.Time
 	AcceptedAt  time.Time
@@ -20,8 +22,26 @@ type Event struct {
 	Intake      *Intake // how it came in; only where an event is looked at by itself
 }
 
+// HopsKey names the metadata that say through how many servers like this one an event has come already.
+// Ingress takes it from the header that egress sends, so that a loop of endpoints and sources ends.
+const HopsKey = "grapnel-hops"
+
+// Hops is that number; what is no number counts as 0.
+func (e *Event) Hops() int {
+	n, err := strconv.Atoi(e.Metadata[HopsKey])
+	if err != nil {
+		return 0
+	}
+	return max(n, 0)
+}
+
 // JSONType is the content type of event data published as JSON.
 const JSONType = "application/json"
+
+// PromisesJSON says that Data are certainly one valid JSON value: the API checks what is published
+// as JSONType. What came in through a source keeps the content type that its provider gave it,
+// whether it is true or not.
+func (e *Event) PromisesJSON() bool { return e.ContentType == JSONType && e.Source == "" }
 
 // Limits of an event's parts. The size of its data is a setting of the server.
 const (
@@ -67,40 +87,35 @@ func validSegments(s string, star bool) bool {
 // MatchType says whether an event type matches a pattern. "*" stands for one or more segments at its place: "invoice.*"
 // matches "invoice.paid" and "invoice.line.added", "*" matches everything.
 func MatchType(pattern, eventType string) bool {
-	for {
-		segment, rest, more := cutSegment(pattern)
-		if segment == "*" {
-			if !more {
-				return eventType != ""
-			}
-			// The star takes one segment, then as many more as it needs.
-			for {
-				_, tail, left := cutSegment(eventType)
-				if !left {
-					return false
-				}
-				if MatchType(rest, tail) {
-					return true
-				}
-				eventType = tail
-			}
-		}
-		head, tail, left := cutSegment(eventType)
-		if segment != head || more != left {
+	p, n := segments{pattern, pattern != ""}, segments{eventType, eventType != ""}
+	// Where it goes on if the last star takes one segment more. Earlier stars never have to: trying
+	// them as well finds nothing else, in a time that grows exponentially with their number.
+	var afterStar, taken segments
+	for n.left {
+		want, rest := p.cut()
+		is, tail := n.cut()
+		switch {
+		case p.left && want == "*":
+			p, n, afterStar, taken = rest, tail, rest, tail
+		case p.left && want == is:
+			p, n = rest, tail
+		case taken.left:
+			_, taken = taken.cut()
+			p, n = afterStar, taken
+		default:
 			return false
 		}
-		if !more {
-			return true
-		}
-		pattern, eventType = rest, tail
 	}
+	return !p.left
 }
 
-func cutSegment(s string) (first, rest string, more bool) {
-	for i := range len(s) {
-		if s[i] == '.' {
-			return s[:i], s[i+1:], true
-		}
-	}
-	return s, "", false
+// segments are those of a name that are left.
+type segments struct {
+	text string
+	left bool
+}
+
+func (s segments) cut() (first string, rest segments) {
+	first, text, more := strings.Cut(s.text, ".")
+	return first, segments{text, more}
 }

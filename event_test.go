@@ -1,6 +1,7 @@
 package grapnel_test
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 
@@ -60,11 +61,17 @@ func TestNames(t *testing.T) {
 func FuzzMatchType(f *testing.F) {
 	f.Add("a.*", "a.b")
 	f.Add("*.*.*.*", "a.a.a.a.a.a")
+	f.Add("a.*.b.*.c", "a.b.b.c.b.c.c")
+	f.Add(strings.Repeat("*.", 32)+"b", strings.Repeat("a.", 62)+"a")
 	f.Fuzz(func(t *testing.T, pattern, name string) {
 		if !grapnel.ValidPattern(pattern) || !grapnel.ValidType(name) {
 			return
 		}
 		got := grapnel.MatchType(pattern, name)
+		regex := strings.NewReplacer(".", `\.`, "*", `[^.]+(\.[^.]+)*`).Replace(pattern)
+		if want := regexp.MustCompile("^" + regex + "$").MatchString(name); got != want {
+			t.Errorf("%q matches %q: %v", pattern, name, got)
+		}
 		if !strings.Contains(pattern, "*") && got != (pattern == name) || pattern == "*" && !got {
 			t.Errorf("%q matches %q: %v", pattern, name, got)
 		}

@@ -22,6 +22,7 @@ type HealthState string
 // The states.
 const (
 	HealthHealthy    HealthState = "healthy"
+	HealthFailing    HealthState = "failing"    // no attempt has succeeded since FailingSince; attempts are made as they come due
 	HealthOpen       HealthState = "open"       // the breaker is open: only probes are sent
 	HealthRecovering HealthState = "recovering" // it is back, and what waited is let go bit by bit
 	HealthThrottled  HealthState = "throttled"  // it asked to be spared for a while
@@ -31,5 +32,5 @@ const (
 
 // HealthStates lists all of them.
 func HealthStates() []HealthState {
-	return []HealthState{HealthHealthy, HealthOpen, HealthRecovering, HealthThrottled, HealthPaused, HealthDisabled}
+	return []HealthState{HealthHealthy, HealthFailing, HealthOpen, HealthRecovering, HealthThrottled, HealthPaused, HealthDisabled}
 }

@@ -38,7 +38,9 @@ func (e *Error) Error() string {
 		fmt.Fprintf(&b, "the server answered %d %s", e.Status, http.StatusText(e.Status))
 	}
 	for _, f := range e.Fields {
-		fmt.Fprintf(&b, "; %s: %s", f.Pointer, f.Detail)
+		if said := f.Pointer + ": " + f.Detail; !strings.Contains(e.Detail, said) { // the detail may be of the fields
+			b.WriteString("; " + said)
+		}
 	}
 	return b.String()
 }

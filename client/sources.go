@@ -61,7 +61,7 @@ type Source struct {
 	Tenant       string                 `json:"tenant"`
 	Name         string                 `json:"name"`
 	Description  string                 `json:"description"`
-	IngestURL    string                 `json:"ingest_url"` // below the server's address
+	IngestURL    string                 `json:"ingest_url"` // with the server's public address; below its address, if it does not know one
 	Verify       Verify                 `json:"verify"`
 	Outbox       *Outbox                `json:"outbox"` // nil: it has none
 	Dedupe       Dedupe                 `json:"dedupe"`

@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // maxDocument and maxNesting bound what is read at all. A policy is a page, not a book.
@@ -169,7 +169,7 @@ func (r *reader) duration(n node, into *Duration) {
 		r.wrong(n.pointer, `is %s where a duration such as "90s" or "1h30m" was expected`, n.kind)
 		return
 	}
-	d, err := time.ParseDuration(n.text)
+	d, err := ParseDuration(n.text)
 	if err != nil {
 		r.wrong(n.pointer, "%v", errNotDuration)
 		return
@@ -181,12 +181,22 @@ func (r *reader) integer(n node, into *int) {
 	if !r.is(n, kindNumber) {
 		return
 	}
-	i, err := strconv.Atoi(n.text)
-	if err != nil {
+	i, whole := Whole(n.text)
+	if !whole {
 		r.wrong(n.pointer, "is not a whole number")
 		return
 	}
 	*into = i
+}
+
+// Whole reads a JSON number that is an integer as JSON Schema means it: 32.0 and 3.2e1 are 32.
+func Whole(text string) (int, bool) {
+	if n, err := strconv.Atoi(text); err == nil {
+		return n, true
+	}
+	x, err := strconv.ParseFloat(text, 64)
+	const exact = 1 << 53 // above this not every integer is a float
+	return int(x), err == nil && x == math.Trunc(x) && math.Abs(x) <= exact
 }
 
 func (r *reader) float(n node, into *float64) {

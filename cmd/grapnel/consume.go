@@ -34,7 +34,7 @@ func (s *session) queuesConsume() *cobra.Command {
 			"variables: EVENT_ID, EVENT_TYPE, EVENT_KEY, DELIVERY_ID, ATTEMPT, FIRST_SEEN_AT, CONTENT_TYPE, QUEUE and LEASE.\n\n" +
 			"Exit code 0 is an ack, 65 (or those of --reject-on) a reject, which makes a dead letter at once; anything else gives the message back, to come again " +
 			"as the queue's policy says. The last line that the command writes to standard error is kept as the reason. The lease is extended while it runs.\n\n" +
-			"Stopping takes nothing more, and gives commands that run the time of --drain-timeout. Then it exits with 0.",
+			"Stopping (Ctrl-C, SIGTERM, SIGHUP) takes nothing more, and gives commands that run the time of --drain-timeout. Then it exits with 0. A second signal ends it at once.",
 		Example: "grapnel queues consume orders -- ./handle.sh\ngrapnel queues consume mails --concurrency 8 --reject-on 65,66 -- python3 send.py",
 		Args:    takes(cobra.MinimumNArgs(2)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -71,7 +71,7 @@ func consuming(c *cobra.Command, o *client.ConsumeOptions, count *int) {
 	}
 	f := c.Flags()
 	f.StringVar(&o.Consumer, "consumer", consumerName(name), "name under which the queue shows who takes")
-	f.DurationVar(&o.Drain, "drain-timeout", 30*time.Second, "how long what runs may go on after being told to stop")
+	cli.DurationVar(f, &o.Drain, "drain-timeout", 30*time.Second, "how long what runs may go on after being told to stop")
 	f.IntVar(count, "count", 0, "stop after so many messages; 0: never")
 }
 
@@ -180,7 +180,7 @@ func (h *command) run(ctx context.Context, m *client.Message) error {
 	last := &lastLine{}
 	cmd.Stdout = &shared{mu: &h.mu, to: h.out}
 	cmd.Stderr = io.MultiWriter(&shared{mu: &h.mu, to: h.Stderr}, last)
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	apart(cmd) // Ctrl-C reaches this program alone, which lets the handler finish
 	cmd.WaitDelay = dyingTime
 	err := cmd.Run()
 	var ended *exec.ExitError

@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -100,6 +103,29 @@ func last(d *client.Delivery) string {
 	return string(d.Last.ErrorClass)
 }
 
+// answered is what the receiver said to the last attempt that it answered.
+func answered(d *client.Delivery) []cli.Part {
+	for _, a := range slices.Backward(d.Attempts) {
+		if a.StatusCode == 0 {
+			continue
+		}
+		part := cli.Part{Title: fmt.Sprintf("Answer to attempt %d: %d %s", a.Number, a.StatusCode, http.StatusText(a.StatusCode)), Text: a.ResponseBody}
+		for _, name := range slices.Sorted(maps.Keys(a.ResponseHeaders)) {
+			part.Rows = append(part.Rows, []string{name, a.ResponseHeaders[name]})
+		}
+		switch {
+		case len(a.ResponseBase64) > 0:
+			part.Text = fmt.Sprintf("\n(%d bytes that are not text; -o json has them)", len(a.ResponseBase64))
+		case part.Text == "":
+			part.Text = "\n(no body)"
+		default:
+			part.Text = "\n" + part.Text
+		}
+		return []cli.Part{part}
+	}
+	return nil
+}
+
 func deliveryView(r reader, d *client.Delivery) cli.View {
 	form := [][]string{
 		{"delivery", d.ID}, {"event", d.EventID}, {"endpoint", d.EndpointID}, {"type", d.Type},
@@ -124,7 +150,7 @@ func deliveryView(r reader, d *client.Delivery) cli.View {
 		attempts.Rows = append(attempts.Rows, []string{strconv.Itoa(a.Number), string(a.Trigger), r.Time(&a.StartedAt),
 			a.Duration.Std().Round(100 * time.Microsecond).String(), code, string(a.Decision), a.Error})
 	}
-	parts := []cli.Part{attempts}
+	parts := append([]cli.Part{attempts}, answered(d)...)
 	if len(d.Planned) > 0 {
 		planned := cli.Part{Title: "Planned, if every attempt fails", Head: []string{"N", "AT", "JITTER"}}
 		for _, p := range d.Planned {

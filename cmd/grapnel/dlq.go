@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -82,6 +83,20 @@ func (s *session) dlqDiscard() *cobra.Command {
 // confirmed adds the flag that answers before it is asked.
 func confirmed(c *cobra.Command, yes *bool) {
 	c.Flags().BoolVar(yes, "yes", false, "do not ask")
+}
+
+// deletes makes a command ask before it deletes what its arguments name.
+func (s *session) deletes(what string, c *cobra.Command) *cobra.Command {
+	var yes bool
+	confirmed(c, &yes)
+	run := c.RunE
+	c.RunE = func(cmd *cobra.Command, ids []string) error {
+		if err := s.ConfirmAtTerminal(yes, "Delete %s %s?", what, strings.Join(ids, ", ")); err != nil {
+			return err
+		}
+		return run(cmd, ids)
+	}
+	return c
 }
 
 func (s *session) dlqNote() *cobra.Command {

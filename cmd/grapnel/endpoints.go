@@ -121,7 +121,7 @@ func (s *session) endpointsDelete() *cobra.Command {
 		}),
 	}
 	reasoned(c, &reason)
-	return c
+	return s.deletes("endpoints", c)
 }
 
 func (s *session) endpointsRotate() *cobra.Command {
@@ -137,7 +137,7 @@ func (s *session) endpointsRotate() *cobra.Command {
 			return endpointView(r, e), nil
 		}),
 	}
-	c.Flags().DurationVar(&overlap, "overlap", 24*time.Hour, "how long the old secret goes on signing as well")
+	cli.DurationVar(c.Flags(), &overlap, "overlap", 24*time.Hour, "how long the old secret goes on signing as well")
 	return c
 }
 

@@ -84,6 +84,6 @@ func selecting(c *cobra.Command, eventType, key, tenant *string, from, to *momen
 	f.StringVar(eventType, "type", "", "only this event type; * stands for any part of it")
 	f.StringVar(key, "event-key", "", "only this ordering key")
 	f.StringVar(tenant, "tenant", "", "only this tenant")
-	f.Var(from, "from", "only what was accepted at or after this time: 2026-01-31T12:00:00Z, or 6h for six hours ago")
+	f.Var(begin(from), "from", "only what was accepted at or after this time: 2026-01-31T12:00:00Z, or 6h for six hours ago")
 	f.Var(to, "to", "only what was accepted before this time")
 }

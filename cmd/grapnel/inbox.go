@@ -49,7 +49,7 @@ func (s *session) inboxList() *cobra.Command {
 	fl.StringVar(&f.Source, "source", "", "only this source")
 	fl.StringVar(&f.Tenant, "tenant", "", "only this tenant")
 	fl.StringVar(&outcome, "outcome", "", "accepted, unverified or conflict")
-	fl.Var(&from, "from", "received at this time or later, or so long ago at most")
+	fl.Var(begin(&from), "from", "received at this time or later, or so long ago at most")
 	fl.Var(&to, "to", "received before this time")
 	return c
 }

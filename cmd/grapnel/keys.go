@@ -58,12 +58,12 @@ func (s *session) keysList() *cobra.Command {
 }
 
 func (s *session) keysDelete() *cobra.Command {
-	return &cobra.Command{
+	return s.deletes("API keys", &cobra.Command{
 		Use: "delete KEY_ID…", Short: "Delete API keys; they stop working at once", Args: takes(cobra.MinimumNArgs(1)),
 		RunE: s.askEach(nil, func(ctx context.Context, r reader, id string) (json.RawMessage, []string, error) {
 			return deleted(id, r.DeleteKey(ctx, id))
 		}),
-	}
+	})
 }
 
 func keyForm(k *client.Key) [][]string {

@@ -35,7 +35,7 @@ func (s *session) queuesNext() *cobra.Command {
 	}
 	f := c.Flags()
 	f.IntVar(&t.Max, "max", 1, "at most so many")
-	f.DurationVar(&t.Wait, "wait", 0, "wait so long for the first one, up to a minute")
+	cli.DurationVar(f, &t.Wait, "wait", 0, "wait so long for the first one, up to a minute")
 	f.StringVar(&t.Consumer, "consumer", "", "name under which the queue shows who has the lease")
 	return c
 }
@@ -110,7 +110,7 @@ func (s *session) queuesNack() *cobra.Command {
 	c := s.settling("nack", "Give messages back: they come again after the policy's backoff, or after --delay",
 		func(ctx context.Context, r reader, lease string) error { return r.Nack(ctx, lease, reason, delay) })
 	c.Flags().StringVar(&reason, "reason", "", "why, for the record")
-	c.Flags().DurationVar(&delay, "delay", client.ByPolicy, "come again after this time instead")
+	cli.DurationVar(c.Flags(), &delay, "delay", client.ByPolicy, "come again after this time instead")
 	c.Flags().Lookup("delay").DefValue = "by the policy"
 	return c
 }
@@ -136,7 +136,7 @@ func (s *session) queuesExtend() *cobra.Command {
 			return object(args[0], doc, [][]string{{"lease", args[0]}, {"ends", r.Time(&until)}}), nil
 		}),
 	}
-	c.Flags().DurationVar(&by, "by", 30*time.Second, "so long from now")
+	cli.DurationVar(c.Flags(), &by, "by", 30*time.Second, "so long from now")
 	return c
 }
 
@@ -166,7 +166,7 @@ func (s *session) queuesTail() *cobra.Command {
 	fl := c.Flags()
 	fl.StringVar(&f.Type, "type", "", "only this event type; * stands for any part of it")
 	fl.StringVar(&f.Key, "event-key", "", "only this ordering key")
-	fl.DurationVar(&every, "every", time.Second, "how often to ask")
+	cli.DurationVar(fl, &every, "every", time.Second, "how often to ask")
 	fl.IntVar(&before, "last", 10, "how many of those that are there already to begin with")
 	return c
 }

@@ -53,9 +53,9 @@ func (s *session) policiesLint() *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&claimsFile, "claims", "", "what a document says, as JSON, @FILE or -")
 	f.IntVar(&promise.attempts, "says-attempts", 0, "how many attempts users are told of")
-	f.DurationVar(&promise.window, "says-window", 0, "how long users are told that it tries")
-	f.DurationVar(&promise.dedupe, "dedupe-window", 0, "how long receivers remember what they have had")
-	f.DurationVar(&promise.kept, "dead-letters-kept", 0, "how long dead letters are kept, from acceptance on")
+	cli.DurationVar(f, &promise.window, "says-window", 0, "how long users are told that it tries")
+	cli.DurationVar(f, &promise.dedupe, "dedupe-window", 0, "how long receivers remember what they have had")
+	cli.DurationVar(f, &promise.kept, "dead-letters-kept", 0, "how long dead letters are kept, from acceptance on")
 	return c
 }
 

@@ -17,7 +17,11 @@ import (
 func main() {
 	// The first signal ends ctx, and with it whatever runs, in good order. From then on signals have their default effect
 	// again, so that a second one ends the process whatever it is doing.
-	ctx, restore := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // it is under nohup, which means that the terminal may close
+		ends = append(ends, syscall.SIGHUP)
+	}
+	ctx, restore := signal.NotifyContext(context.Background(), ends...)
 	context.AfterFunc(ctx, restore)
 	os.Exit(run(ctx, cli.Process()))
 }

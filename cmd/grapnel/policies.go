@@ -76,12 +76,12 @@ func (s *session) policiesCreate() *cobra.Command {
 }
 
 func (s *session) policiesDelete() *cobra.Command {
-	return &cobra.Command{
+	return s.deletes("policies", &cobra.Command{
 		Use: "delete POLICY_ID…", Short: "Delete policies that no endpoint names", Args: takes(cobra.MinimumNArgs(1)),
 		RunE: s.askEach(nil, func(ctx context.Context, r reader, id string) (json.RawMessage, []string, error) {
 			return deleted(id, r.DeletePolicy(ctx, id))
 		}),
-	}
+	})
 }
 
 // policyDocument reads a policy's fields without judging them.

@@ -187,7 +187,7 @@ func (s *session) queuesDelete() *cobra.Command {
 		}),
 	}
 	reasoned(c, &reason)
-	return c
+	return s.deletes("queues", c)
 }
 
 var queueHead = []string{"QUEUE", "STATUS", "READY", "LEASED", "DELAYED", "WAITING", "BLOCKED", "DEAD", "OLDEST", "TYPES", "SOURCE", "POLICY", "ID", "TENANT"}

@@ -42,7 +42,7 @@ func (s *session) reconcile() *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.Var(&o.since, "since", "sent at this time or later, or so long ago at most; default: 24h")
+	f.Var(begin(&o.since), "since", "sent at this time or later, or so long ago at most; default: 24h")
 	f.StringVar(&o.token, "token", "", "for the provider's API: @FILE, or - for standard input")
 	f.StringVar(&o.hook, "hook", "", "GitHub: the webhook's place in its API: repos/OWNER/REPO/hooks/ID, orgs/ORG/hooks/ID, or app/hook")
 	f.StringVar(&o.api, "api", "", "where the provider's API is, if it is not the public one")

@@ -31,7 +31,7 @@ type starting struct {
 
 func (w *starting) selection(c *cobra.Command) {
 	f := c.Flags()
-	f.Var(&w.from, "from", "events accepted at or after this time: 2026-01-31T12:00:00Z, or 6h for six hours ago")
+	f.Var(begin(&w.from), "from", "events accepted at or after this time: 2026-01-31T12:00:00Z, or 6h for six hours ago")
 	f.Var(&w.to, "to", "events accepted before this time")
 	f.StringSliceVar(&w.EventTypes, "type", nil, "only these event types; * stands for any part of one")
 	f.StringSliceVar(&w.Keys, "event-key", nil, "only these ordering keys")

@@ -112,6 +112,9 @@ func TestDeadLettersAndReplaysAgainstTheServer(t *testing.T) {
 	if got := call("stats", "--endpoint", endpoint, "--jq", ".totals | .failed, .delivered"); got != "6\n5" {
 		t.Errorf("the totals are %q", got)
 	}
+	if got := call("stats", "--endpoint", endpoint); !strings.Contains(got, "45.5%") {
+		t.Errorf("of 11 that were tried 5 succeeded at once, but the table says\n%s", got)
+	}
 	if got := invoke(t, env, "", "replay", "start", endpoint); got.code != 3 {
 		t.Errorf("nothing is left: %+v", got)
 	}

@@ -3,13 +3,13 @@ package main
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/policy"
 )
 
-// keepRules is a flag for how long deliveries of a tenant or type are kept: "tenant=acme,type=invoice.*,for=2160h". Given again, it adds to
+// keepRules is a flag for how long deliveries of a tenant or type are kept: "tenant=acme,type=invoice.*,for=90d". Given again, it adds to
 // what was given. Each rule ends with its for, so several can stand in one text, as in a variable or a list of the config file.
 type keepRules []store.KeepRule
 
@@ -29,20 +29,20 @@ func (k *keepRules) Set(text string) error {
 		case name == "type" && grapnel.ValidPattern(value):
 			rule.Type = value
 		case name == "for":
-			d, err := time.ParseDuration(value)
+			d, err := policy.ParseDuration(value)
 			if err != nil || d <= 0 {
-				return fmt.Errorf("for takes a duration such as 2160h")
+				return fmt.Errorf("for takes a duration such as 90d")
 			}
 			rule.For = d
 			*k = append(*k, rule)
 			rule = store.KeepRule{}
 			clear(seen)
 		default:
-			return fmt.Errorf("%q is no part of a rule such as tenant=acme,type=invoice.*,for=2160h", part)
+			return fmt.Errorf("%q is no part of a rule such as tenant=acme,type=invoice.*,for=90d", part)
 		}
 	}
 	if len(seen) > 0 {
-		return fmt.Errorf("a rule ends with how long it keeps: for=2160h")
+		return fmt.Errorf("a rule ends with how long it keeps: for=90d")
 	}
 	return nil
 }

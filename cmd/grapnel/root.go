@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"io"
 	"time"
 
-	"github.com/charmbracelet/fang"
 	"github.com/spf13/cobra"
 
 	"github.com/grapnelhq/grapnel"
@@ -21,14 +19,15 @@ func run(ctx context.Context, w *cli.World) int {
 	root.SetIn(w.Stdin)
 	root.SetOut(w.Stdout)
 	root.SetErr(w.Stderr)
-	err := fang.Execute(ctx, root, fang.WithVersion(grapnel.Version),
-		fang.WithErrorHandler(func(io.Writer, fang.Styles, error) {})) // Report says it, once
-	return w.Report(err, s.machine())
+	return w.Report(s.inFlags(root.ExecuteContext(ctx)), s.machine())
 }
 
 func (s *session) root() *cobra.Command {
 	root := group("grapnel", "Reliable webhooks: every event that is accepted arrives",
-		s.serve(), s.dev(), s.send(), s.events(), s.deliveries(), s.dlq(), s.replay(), s.stats(), s.tail(), s.sources(), s.inbox(), s.queues(), s.listen(), s.outbox(), s.reconcile(), s.endpoints(), s.policies(), s.keys(), s.audit(), s.tenants(), s.cluster(), s.migrate(), s.simulate(), s.version())
+		s.serve(), s.dev(), s.send(), s.events(), s.deliveries(), s.dlq(), s.replay(), s.stats(), s.tail(), s.sources(), s.inbox(), s.queues(), s.listen(), s.outbox(), s.reconcile(), s.endpoints(), s.policies(), s.keys(), s.audit(), s.tenants(), s.cluster(), s.migrate(), s.simulate(), s.version(), s.man())
+	root.SilenceErrors, root.SilenceUsage = true, true // Report says it, once
+	root.Version = grapnel.Version
+	root.SetHelpFunc(s.help)
 	root.Long = "Grapnel takes events and delivers each to every endpoint that wants it, in order, until it has arrived.\n\n" +
 		"grapnel dev shows how on your own machine, grapnel serve is the server, and the other commands talk to one."
 	root.Example = "grapnel dev\n" +
@@ -45,17 +44,20 @@ func (s *session) root() *cobra.Command {
 	flags.StringVar(&s.cell, "cell", "", "the cell of the server that is to answer; else the one that has what is asked for, and home for lists")
 	flags.StringVarP(&s.output, "output", "o", cli.Table, "table, json, jsonl or name")
 	flags.StringVar(&s.jq, "jq", "", "print what this jq expression makes of the JSON")
-	flags.DurationVar(&s.timeout, "timeout", 30*time.Second, "give up after this time")
+	cli.DurationVar(flags, &s.timeout, "timeout", 30*time.Second, "give up after this time")
 	cli.FromVariables(flags, "server", "output", "timeout")
 	// Settings are complete, and known to be right, before any command does anything.
-	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return s.Settle(cmd.Flags()) }
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		s.command = cmd
+		return s.Settle(cmd.Flags())
+	}
 	return root
 }
 
 // group is a command that only has commands below it.
 func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{
-		Use: use, Short: short,
+		Use: use, Short: short, SuggestionsMinimumDistance: 2,
 		// Without this, an unknown command below a group would be answered with help and success.
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/cli"
+	"github.com/grapnelhq/grapnel/policy"
 )
 
 func (s *session) send() *cobra.Command {
@@ -32,9 +34,9 @@ func (s *session) send() *cobra.Command {
 		},
 		Example: "grapnel send invoice.paid -d '{\"amount\":100}' --key inv_1\n" +
 			"grapnel send invoice.paid -d @invoice.json --id inv_1-paid\n" +
-			"generate | grapnel send report.ready -d - --content-type text/csv",
+			"generate | grapnel send report.ready --content-type text/csv",
 		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
-			body, err := s.content("-d", data)
+			body, err := s.dataOf(data)
 			if err != nil {
 				return cli.View{}, err
 			}
@@ -59,7 +61,7 @@ func (s *session) send() *cobra.Command {
 		}),
 	}
 	f := c.Flags()
-	f.StringVarP(&data, "data", "d", "{}", "the event's data: JSON, @FILE, or - for standard input")
+	f.StringVarP(&data, "data", "d", "", "the event's data: JSON, @FILE, or - for standard input; default: what is piped in, else {}")
 	f.StringVar(&in.Key, "key", "", "ordering key: events of one key arrive in order")
 	f.StringVar(&in.ID, "id", "", "id of the event; publishing the same id again changes nothing")
 	f.StringVar(&in.Tenant, "tenant", "", "whose event it is")
@@ -67,6 +69,19 @@ func (s *session) send() *cobra.Command {
 	f.Var(&occurred, "occurred-at", "when it happened; default: now")
 	f.StringVar(&contentType, "content-type", "", "publish the data as bytes of this type instead of as JSON")
 	return c
+}
+
+// dataOf is the data of an event: what the flag says or, without one, what is piped in.
+func (s *session) dataOf(flag string) ([]byte, error) {
+	if flag != "" {
+		return s.content("-d", flag)
+	}
+	if s.Piped() {
+		if text, err := s.content("-d", "-"); err != nil || len(text) > 0 {
+			return text, err
+		}
+	}
+	return []byte("{}"), nil
 }
 
 // content reads the value of a flag that can also name a file or standard input.
@@ -90,16 +105,29 @@ func (s *session) content(flag, value string) ([]byte, error) {
 }
 
 // moment is a flag for a point in time: RFC 3339, or how long ago it was.
-type moment struct{ time.Time }
+type moment struct {
+	time.Time
+	past bool // a time in the future is refused: as the begin of a range it finds nothing
+}
+
+// begin makes a flag of the begin of a range.
+func begin(m *moment) *moment {
+	m.past = true
+	return m
+}
 
 func (m *moment) Set(text string) error {
-	if ago, err := time.ParseDuration(text); err == nil {
-		m.Time = time.Now().Add(-ago)
-		return nil
+	now := time.Now()
+	at := now
+	if ago, err := policy.ParseDuration(text); err != nil {
+		if at, err = time.Parse(time.RFC3339Nano, text); err != nil {
+			return errors.New("write 2026-01-31T12:00:00Z, or 6h or 7d for so long ago")
+		}
+	} else if at = now.Add(-ago); ago < 0 {
+		return errors.New("a negative duration is in the future; write 6h for six hours ago")
 	}
-	at, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil {
-		return cli.Usagef("write 2026-01-31T12:00:00Z, or 6h for six hours ago")
+	if m.past && at.After(now) {
+		return errors.New("a range cannot begin in the future")
 	}
 	m.Time = at
 	return nil

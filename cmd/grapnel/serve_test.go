@@ -148,6 +148,10 @@ func TestServeRefuses(t *testing.T) {
 		{"serve --drain-timeout 0s", nil, "longer than nothing", 2},
 		{"serve --max-in-flight 0", nil, "at least 1", 2},
 		{"serve --max-per-host -1", nil, "must not be negative", 2},
+		{"serve --public-url hooks.example", nil, "is not an address such as", 2},
+		{"serve --public-url https://hooks.example/?a=b", nil, "is not an address such as", 2},
+		{"serve --trusted-proxies nginx", nil, "is not a range of addresses", 2},
+		{"serve --max-endpoints -1", nil, "must not be negative", 2},
 		{"serve", map[string]string{"GRAPNEL_MAX_PENDING": "-1"}, "must not be negative", 2},
 		{"serve --retention -1h", nil, "longer than nothing", 2},
 		{"serve --egress-allow 10.0.0.1/8", nil, "did you mean 10.0.0.0/8", 2},
@@ -217,7 +221,9 @@ func TestEventGoesInAndComesOut(t *testing.T) {
 		body, _ := io.ReadAll(r.Body)
 		arrivals <- arrival{r.Header, string(body)}
 		if strings.HasPrefix(r.URL.Path, "/refuse") {
+			w.Header().Set("X-Why", "misplaced")
 			w.WriteHeader(http.StatusNotFound)
+			_, _ = io.WriteString(w, "no order\x1b[31m\n  of that number\n")
 		}
 	}))
 	defer receiver.Close()
@@ -255,6 +261,13 @@ func TestEventGoesInAndComesOut(t *testing.T) {
 	<-arrivals
 	poll(t, "it fails", func() bool { return call("deliveries", "list", "--status", "failed", "-o", "name") != "" })
 	dead := call("deliveries", "list", "--status", "failed", "-o", "name")
+	for _, command := range []string{"deliveries", "dlq"} {
+		said := call(command, "show", dead)
+		if !strings.Contains(said, "Answer to attempt 1: 404 Not Found") || !strings.Contains(said, "X-Why") ||
+			!strings.Contains(said, "misplaced") || !strings.HasSuffix(said, "\n\nno order [31m\n  of that number") {
+			t.Errorf("%s show does not show what the receiver answered:\n%s", command, said)
+		}
+	}
 	again := call("deliveries", "retry", dead, "--jq", ".replay_of, .id")
 	if of, id, _ := strings.Cut(again, "\n"); of != dead || id == dead {
 		t.Errorf("retrying %s made %s of %s", dead, id, of)

@@ -24,6 +24,7 @@ type session struct {
 	output  string
 	jq      string
 	timeout time.Duration
+	command *cobra.Command // that runs; nil: none yet
 }
 
 func (s *session) machine() bool { return s.output == cli.JSON || s.output == cli.Lines || s.jq != "" }

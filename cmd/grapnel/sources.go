@@ -133,7 +133,7 @@ func (s *session) sourcesRotate() *cobra.Command {
 		}),
 	}
 	c.Flags().StringVar(&secret, "secret", "", "the new secret: @FILE, or - for standard input")
-	c.Flags().DurationVar(&overlap, "overlap", 24*time.Hour, "how long the secrets before count as well")
+	cli.DurationVar(c.Flags(), &overlap, "overlap", 24*time.Hour, "how long the secrets before count as well")
 	return needs(c, "secret")
 }
 
@@ -146,7 +146,7 @@ func (s *session) sourcesDelete() *cobra.Command {
 		}),
 	}
 	reasoned(c, &reason)
-	return c
+	return s.deletes("sources", c)
 }
 
 var sourceHead = []string{"SOURCE", "NAME", "SCHEME", "STATUS", "UNVERIFIED", "INGEST", "PROVIDER RETRIES FOR", "TENANT"}
@@ -187,7 +187,7 @@ func sourceView(r reader, one *client.Source) cli.View {
 		})
 	}
 	form := [][]string{
-		{"source", one.ID}, {"name", one.Name}, {"send to", strings.TrimSuffix(r.Server(), "/") + one.IngestURL}, {"status", string(one.Status)},
+		{"source", one.ID}, {"name", one.Name}, {"send to", ingestURL(r.Server(), one.IngestURL)}, {"status", string(one.Status)},
 		{"tenant", one.Tenant}, {"description", one.Description},
 		{"scheme", one.Verify.Scheme}, {"provider", one.Provider.Title}, {"signature", one.Provider.Signature}, {"ids", ids},
 		{"retries", one.Provider.Retries}, {"secrets", positive(len(one.Verify.Secrets))}, {"header", one.Verify.Header},
@@ -196,4 +196,13 @@ func sourceView(r reader, one *client.Source) cli.View {
 		{"created", r.Time(&one.CreatedAt)},
 	}
 	return object(one.ID, one.JSON(), form)
+}
+
+// ingestURL is where a source's provider sends to. A server that does not know its public address
+// gives a path; it is below the address by which we reach it.
+func ingestURL(server, url string) string {
+	if strings.HasPrefix(url, "/") {
+		return strings.TrimSuffix(server, "/") + url
+	}
+	return url
 }

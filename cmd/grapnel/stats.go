@@ -18,7 +18,7 @@ func (s *session) stats() *cobra.Command {
 	var from, to moment
 	c := &cobra.Command{
 		Use: "stats", Short: "Show what became of deliveries, by the hour or day", Args: takes(cobra.NoArgs),
-		Example: "grapnel stats\ngrapnel stats --endpoint ep_… --from 720h --bucket day",
+		Example: "grapnel stats\ngrapnel stats --endpoint ep_… --from 30d --bucket day",
 		RunE: s.ask(func(ctx context.Context, r reader, _ []string) (cli.View, error) {
 			f.From, f.To = from.Time, to.Time
 			stats, err := r.Stats(ctx, f)
@@ -40,7 +40,7 @@ func (s *session) stats() *cobra.Command {
 	c.Flags().StringVar(&f.Endpoint, "endpoint", "", "of this endpoint; else of all")
 	c.Flags().StringVar(&f.Tenant, "tenant", "", "of this tenant")
 	c.Flags().StringVar(&f.Bucket, "bucket", "", "hour or day; hours for up to a week if not given")
-	c.Flags().Var(&from, "from", "since then: 2026-01-31T12:00:00Z, or 6h for six hours ago; a day ago if not given")
+	c.Flags().Var(begin(&from), "from", "since then: 2026-01-31T12:00:00Z, or 6h for six hours ago; a day ago if not given")
 	c.Flags().Var(&to, "to", "until then")
 	return c
 }
@@ -53,8 +53,8 @@ func statsRow(at string, t *client.Totals) []string {
 		row = append(row, strconv.FormatInt(n, 10))
 	}
 	first := ""
-	if t.Delivered > 0 {
-		first = fmt.Sprintf("%.1f%%", 100*float64(t.FirstAttemptSuccess)/float64(t.Delivered))
+	if tried := t.Delivered + t.Failed + t.Discarded; tried > 0 {
+		first = fmt.Sprintf("%.1f%%", 100*float64(t.FirstAttemptSuccess)/float64(tried))
 	}
 	row = append(row, first, strconv.FormatInt(t.Attempts, 10))
 	for _, d := range []*policy.Duration{t.Latency.P50, t.Latency.P95, t.Latency.P99} {

@@ -40,7 +40,7 @@ func (s *session) tail() *cobra.Command {
 	fl.StringVar(&f.Type, "type", "", "only this event type; * stands for any part of it")
 	fl.StringVar(&f.Key, "event-key", "", "only this ordering key")
 	fl.StringVar(&f.Tenant, "tenant", "", "only this tenant")
-	fl.DurationVar(&every, "every", time.Second, "how often to ask")
+	cli.DurationVar(fl, &every, "every", time.Second, "how often to ask")
 	fl.IntVar(&before, "last", 10, "how many of those that are there already to begin with")
 	return c
 }

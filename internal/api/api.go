@@ -25,6 +25,8 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/netip"
+	"net/url"
 	"sync"
 	"time"
 
@@ -51,13 +53,18 @@ type Options struct {
 	Clock        func() time.Time              // nil: time.Now
 	Random       io.Reader                     // for ids, keys and secrets; safe for concurrent use; nil: crypto/rand
 	MaxEvent     int64                         // bytes of one event's data; 0: DefaultMaxEvent
+	PublicURL    *url.URL                      // what links in answers begin with; nil: as the request says, and paths for sources
+	Proxies      []netip.Prefix                // whose X-Forwarded-Proto and X-Forwarded-Host are believed
 	HTTPSOnly    bool                          // refuse endpoints with http:// URLs; for the CheckURL that stands in for none
 	CheckURL     func(string) error            // may an endpoint have this URL; nil: as egress says with nothing allowed
 	CheckHeaders func(map[string]string) error // may an endpoint send these headers; nil: as egress says
 	Keep         store.Keep                    // how long what is over is kept, to say when a dead letter will be gone; zero: for ever
 	Log          *slog.Logger                  // nil: nothing is logged
 	Metrics      http.Handler                  // serves /metrics; nil: there are none
+	MetricsOpen  bool                          // /metrics needs no key
 	Ready        func() error                  // why /readyz should say no; nil: always ready
+
+	Gate *Gate // shared by the APIs of all cells; nil: one of its own
 
 	// Cluster says who shares the store; nil: nobody is known to.
 	Cluster func(context.Context) (grapnel.Cluster, error)
@@ -74,6 +81,7 @@ const DefaultMaxEvent = 256 << 10
 type api struct {
 	Options
 	routes      []route
+	links       links
 	claims      claims
 	streams     streams
 	simulations chan struct{} // one for each that runs
@@ -105,8 +113,16 @@ func New(o Options) http.Handler {
 	}
 	o.History = present{o.History, o.Away}
 	o.Bounds = bounds.Fill(o.Bounds)
-	a := &api{Options: o, routes: routes(), claims: claims{held: map[string]struct{}{}},
+	if o.Gate == nil {
+		o.Gate = NewGate(o.Bounds)
+	}
+	a := &api{Options: o, links: newLinks(o.PublicURL, o.Proxies), routes: routes(), claims: claims{held: map[string]struct{}{}},
 		simulations: make(chan struct{}, o.Bounds.Simulations)}
+	for i := range a.routes {
+		if o.MetricsOpen && a.routes[i].path == metricsPath {
+			a.routes[i].open = anybody
+		}
+	}
 	doc := sync.OnceValue(func() *huma.OpenAPI { return document(a.routes) })
 	a.document = sync.OnceValue(func() []byte { return encodeDocument(doc()) })
 	a.manual = sync.OnceValue(func() []byte { return manual(doc(), a.routes) })

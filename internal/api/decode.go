@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/grapnelhq/grapnel/policy"
 )
 
 // decode reads a JSON object into a struct, strictly. The struct's tags are those from which the OpenAPI document is made, so what is
@@ -78,8 +80,8 @@ func decodeField(v value, f reflect.StructField, into reflect.Value) {
 	case reflect.String:
 		into.SetString(decodeText(v, f))
 	case reflect.Int:
-		n, err := strconv.Atoi(v.Raw)
-		if v.Type != gjson.Number || err != nil {
+		n, whole := policy.Whole(v.Raw)
+		if v.Type != gjson.Number || !whole {
 			v.wrong("must be a whole number")
 			return
 		}

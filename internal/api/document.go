@@ -20,7 +20,7 @@ const documentVersion = "1.0.0"
 
 const documentAbout = `Events go in, deliveries come out at endpoints.
 
-Times are RFC 3339 in UTC with microseconds; durations are Go strings such as 1h30m. Every error is application/problem+json with a code,
+Times are RFC 3339 in UTC with microseconds; durations are strings such as 1h30m or 30d. Every error is application/problem+json with a code,
 and with the fields at fault in errors. Lists take limit and cursor and answer {"data":[…],"next":"cursor or null"}.
 
 A POST may carry an Idempotency-Key: for 48 hours the same request with the same key gets the same answer, with
@@ -42,6 +42,7 @@ func document(routes []route) *huma.OpenAPI {
 	d.registry.RegisterTypeAlias(reflect.TypeFor[policy.Duration](), reflect.TypeFor[span]())
 	doc := &huma.OpenAPI{
 		OpenAPI: "3.1.0",
+		Servers: []*huma.Server{{URL: "/", Description: "the server that this document came from"}},
 		Info:    &huma.Info{Title: "Grapnel", Version: documentVersion, Description: documentAbout},
 		Components: &huma.Components{
 			Schemas: d.registry,
@@ -110,6 +111,7 @@ func (d *describer) operation(rt *route) *huma.Operation {
 	op := &huma.Operation{
 		Method: rt.method, Path: rt.path, OperationID: rt.name, Summary: rt.summary, Description: rt.about, Tags: []string{rt.tag},
 		Responses: map[string]*huma.Response{}, Extensions: map[string]any{},
+		Security: []map[string][]string{}, // empty: no key is needed
 	}
 	if rt.scope != "" {
 		op.Security = []map[string][]string{{"key": {}}}
@@ -126,7 +128,7 @@ func (d *describer) operation(rt *route) *huma.Operation {
 	for _, p := range rt.query {
 		op.Parameters = append(op.Parameters, p.describe())
 	}
-	if rt.method == http.MethodPost && rt.bare == nil {
+	if rt.method == http.MethodPost && rt.bare == nil && rt.scope != grapnel.ScopeRead {
 		longest := longestIdempotent
 		op.Parameters = append(op.Parameters, &huma.Param{Name: idempotencyHeader, In: "header",
 			Schema: &huma.Schema{Type: huma.TypeString, MaxLength: &longest}, Description: "makes repeating the request safe"})
@@ -147,7 +149,7 @@ func (d *describer) operation(rt *route) *huma.Operation {
 func (rt *route) refusals() []string {
 	all := []string{"400", "422", "500", "503"}
 	if rt.scope != "" {
-		all = append(all, "401", "403", "421")
+		all = append(all, "401", "403", "421", "429")
 	}
 	if rt.body != nil {
 		all = append(all, "413", "415")
@@ -157,9 +159,6 @@ func (rt *route) refusals() []string {
 	}
 	if rt.bare != nil {
 		all = append(all, "401", "408", "429", "431")
-	}
-	if rt.scope == grapnel.ScopePublish || rt.scope == grapnel.ScopeReplay {
-		all = append(all, "429")
 	}
 	if rt.method != http.MethodGet {
 		all = append(all, "409", "507")
@@ -294,6 +293,7 @@ func delivery() *huma.Operation {
 		{"webhook-signature", "v1,<base64 HMAC-SHA256> or v1a,<base64 ed25519> over id.timestamp.body; one for each live secret, separated by spaces"},
 		{"grapnel-attempt", "1 for the first"},
 		{"grapnel-delivery", "the delivery's id"},
+		{"grapnel-hops", "through how many servers like this one it has come"},
 		{"grapnel-sequence", "its position in the line of its key"},
 		{"grapnel-trigger", "schedule, manual, replay, probe or test"},
 	} {

@@ -55,6 +55,14 @@ func TestDocumentHoldsTogether(t *testing.T) {
 			t.Errorf("%s leads nowhere", m[1])
 		}
 	}
+	for name := range s.at(s.doc, "components", "schemas").(map[string]any) {
+		if !regexp.MustCompile(`^[a-zA-Z0-9._-]+$`).MatchString(name) {
+			t.Errorf("a schema cannot be called %q", name)
+		}
+	}
+	if servers, _ := s.doc["servers"].([]any); len(servers) == 0 {
+		t.Error("it names no server")
+	}
 	names := map[string]bool{}
 	for _, rt := range routes() {
 		op, ok := s.at(s.doc, "paths", rt.path, strings.ToLower(rt.method)).(map[string]any)
@@ -62,7 +70,8 @@ func TestDocumentHoldsTogether(t *testing.T) {
 			t.Errorf("%s %s is documented as %v", rt.method, rt.path, op)
 		}
 		names[rt.name] = true
-		if (rt.scope != "") != (op["security"] != nil) {
+		security, said := op["security"].([]any)
+		if !said || (rt.scope != "") != (len(security) > 0) {
 			t.Errorf("%s: needs the scope %q, and security is %v", rt.name, rt.scope, op["security"])
 		}
 	}

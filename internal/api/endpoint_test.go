@@ -23,6 +23,17 @@ func (w *world) stored(endpoint any) grapnel.Endpoint {
 	return ep
 }
 
+// JSON has no integers of its own: a number without a fraction is one, however it is written.
+func TestIntegersMayHavePoints(t *testing.T) {
+	w := newWorld(t)
+	got := w.as(admin, 201, "POST", "/v1/endpoints",
+		`{"url":"https://a.example","max_concurrency":32.0,"policy":{"max_attempts":1e1,"schedule":{"delays":["0s","1m"],"tail":"repeat"}}}`)
+	if got["max_concurrency"] != 32.0 || got["policy"].(map[string]any)["max_attempts"] != 10.0 {
+		t.Errorf("it is %v", got)
+	}
+	w.as(admin, 422, "POST", "/v1/endpoints", `{"url":"https://a.example","max_concurrency":32.5}`)
+}
+
 func TestDefaultsOfAnEndpoint(t *testing.T) {
 	w := newWorld(t)
 	made := w.must(201, "POST", "/v1/endpoints", `{"url":"https://a.example/x?y=z","event_types":null,"policy":null,"rate_limit":null,"secret":null,"tenant":null}`)
@@ -266,5 +277,24 @@ func TestHTTPSOnly(t *testing.T) {
 	w = newWorld(t, func(o *Options) { o.CheckURL = func(url string) error { return fmt.Errorf("is not liked") } })
 	if p := w.must(422, "POST", "/v1/endpoints", `{"url":"https://a.example"}`); p["errors"].([]any)[0].(map[string]any)["detail"] != "is not liked" {
 		t.Errorf("answered %v", p)
+	}
+}
+
+// What an endpoint's own headers say may be a credential of its receiver: who may only read does not see it.
+func TestReadersDoNotSeeHeaderValues(t *testing.T) {
+	w := newWorld(t)
+	id := w.endpoint(admin, `,"headers":{"Authorization":"Bearer of-the-receiver"}`)
+	shown := func(key, target string) string { return string(w.ask(key, "GET", target, "").body) }
+	for _, target := range []string{"/v1/endpoints", "/v1/endpoints/" + id, "/v1/webhook-endpoints/" + id} {
+		if got := shown(scoped(grapnel.ScopeRead), target); strings.Contains(got, "of-the-receiver") || !strings.Contains(got, `"Authorization":"[redacted]"`) {
+			t.Errorf("%s shows a reader %s", target, got)
+		}
+		if got := shown(admin, target); !strings.Contains(got, "Bearer of-the-receiver") {
+			t.Errorf("%s shows an admin %s", target, got)
+		}
+	}
+	w.key("key_both", "grp_both", "", grapnel.ScopeRead, grapnel.ScopeManage)
+	if got := shown("grp_both", "/v1/endpoints/"+id); !strings.Contains(got, "Bearer of-the-receiver") {
+		t.Errorf("who may change it is shown %s", got)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/policy"
 	"github.com/grapnelhq/grapnel/sign"
 )
 
@@ -69,7 +70,7 @@ func (a *api) createEndpoint(c *call) (answer, error) {
 	reply := func(done store.Put) answer {
 		ep := ep
 		ep.Revision = done.Revision
-		v := viewEndpoint(&ep, viewHealth(stateOf(&ep), 0, c.now), c.now)
+		v := viewEndpoint(c, &ep, viewHealth(stateOf(&ep), 0, c.now))
 		v.Secret = secret
 		return jsonAnswer(http.StatusCreated, v)
 	}
@@ -117,7 +118,7 @@ func (a *api) listEndpoints(c *call) (answer, error) {
 	}
 	out := list[endpointView]{Data: make([]endpointView, len(part.Data)), Next: part.Next}
 	for i := range part.Data {
-		out.Data[i] = viewEndpoint(&part.Data[i], health[i], c.now)
+		out.Data[i] = viewEndpoint(c, &part.Data[i], health[i])
 	}
 	return jsonAnswer(http.StatusOK, out), nil
 }
@@ -153,7 +154,7 @@ func (a *api) showEndpoint(c *call, ep grapnel.Endpoint) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return jsonAnswer(http.StatusOK, viewEndpoint(&ep, health[0], c.now)), nil
+	return jsonAnswer(http.StatusOK, viewEndpoint(c, &ep, health[0])), nil
 }
 
 // notOnce is for changes that come to the same however often they are made.
@@ -270,7 +271,7 @@ func (a *api) rotateSecret(c *call) (answer, error) {
 	overlap := defaultOverlap
 	if in.Overlap != nil {
 		var err error
-		overlap, err = time.ParseDuration(*in.Overlap)
+		overlap, err = policy.ParseDuration(*in.Overlap)
 		if err != nil || overlap < 0 || overlap > longestOverlap {
 			f.add("/overlap", "must be a duration from 0s to 720h, as in 24h")
 		}
@@ -292,7 +293,7 @@ func (a *api) rotateSecret(c *call) (answer, error) {
 	reply := func(ep grapnel.Endpoint, secret string, h healthView) func(store.Put) answer {
 		return func(done store.Put) answer {
 			ep.Revision = done.Revision
-			v := viewEndpoint(&ep, h, c.now)
+			v := viewEndpoint(c, &ep, h)
 			v.Secret = secret
 			return jsonAnswer(http.StatusOK, v)
 		}

@@ -12,7 +12,7 @@ import (
 
 // healthView is how an endpoint is doing.
 type healthView struct {
-	State         string  `json:"state" enum:"healthy,open,recovering,throttled,paused,disabled,unknown" doc:"open: the breaker is open and nothing is sent but probes; unknown: the server starts or stops"`
+	State         string  `json:"state" enum:"healthy,failing,open,recovering,throttled,paused,disabled,unknown" doc:"failing: no attempt has succeeded since failing_since; open: the breaker is open and nothing is sent but probes; unknown: the server starts or stops"`
 	Reason        *string `json:"reason" doc:"one sentence: why it is in this state; null: there is nothing to say"`
 	Since         *stamp  `json:"since" nullable:"true" doc:"when it came into this state; null: unknown"`
 	InFlight      int     `json:"in_flight" doc:"requests on their way"`
@@ -68,14 +68,12 @@ func explain(h grapnel.Health, now time.Time) string {
 		return h.Reason + "; an attempt is on its way"
 	case h.State == grapnel.HealthOpen:
 		return h.Reason + "; the next probe is the next delivery that is due"
-	case h.State != grapnel.HealthHealthy || h.Reason != "":
-		return h.Reason
-	case h.Strikes > 0:
-		return fmt.Sprintf("attempts are made as they come due, but the first attempts of %d deliveries in a row count towards disabling it", h.Strikes)
-	case !h.FailingSince.IsZero():
-		return "attempts are made as they come due, but none has succeeded since " + clock(h.FailingSince)
+	case h.State == grapnel.HealthFailing && h.Strikes > 0:
+		return fmt.Sprintf("no attempt has succeeded since %s; consecutive failures that count towards disabling it: %d", clock(h.FailingSince), h.Strikes)
+	case h.State == grapnel.HealthFailing:
+		return "no attempt has succeeded since " + clock(h.FailingSince)
 	}
-	return ""
+	return h.Reason
 }
 
 // drainEstimate is how long what is held takes once nothing holds it; null when nobody knows.

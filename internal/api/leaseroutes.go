@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"reflect"
 	"strconv"
@@ -20,6 +21,9 @@ const (
 )
 
 var consumerParam = param{name: "consumer", doc: "who asks, up to 64 characters; also as the header " + consumerField + "; the API key's id if not given"}
+
+// newAck is the body that acknowledges: it says nothing more.
+type newAck struct{}
 
 func leaseRoutes() []route {
 	settle := func(verb queue.Verdict, takes any, summary, about string) route {
@@ -49,7 +53,7 @@ func leaseRoutes() []route {
 			name: "peek", tag: "Queues", summary: "Look at what a queue hands out next, without leasing it",
 			about: "In the order in which it is due; what is leased or delayed has its place by when that ends. What waits behind its key is not among it.",
 			query: []param{{name: "limit", format: "integer", doc: "how many at most, 1 to 100; 10 if not given"}, tenantParam}, gives: map[int]any{200: peekedList{}}},
-		settle(queue.Ack, struct{}{}, "Say that a message is dealt with", "Once it is answered the message never comes again, unless it is replayed."),
+		settle(queue.Ack, newAck{}, "Say that a message is dealt with", "Once it is answered the message never comes again, unless it is replayed."),
 		settle(queue.Nack, newNack{}, "Give a message back", "It comes again after delay or, without one, when the queue's policy says. Its attempt counts: when there are none left it is a dead letter."),
 		settle(queue.Reject, newReject{}, "Make a message a dead letter", "Trying again would not help."),
 		{method: "POST", path: "/v1/leases/{lease}/extend", scope: grapnel.ScopeConsume, handle: (*api).extend,
@@ -127,6 +131,18 @@ func (c *call) patient(wait time.Duration) {
 	_ = c.connection.SetWriteDeadline(until)
 }
 
+// lease leases messages, and gives them back if the key's right has ended meanwhile.
+func (a *api) lease(ctx context.Context, c *call, room Queues, q *grapnel.Endpoint, consumer string, most int, wait time.Duration) (
+	[]queue.Message, error,
+) {
+	messages, err := room.Next(ctx, q, consumer, most, wait)
+	if lost := a.authenticate(c); lost != nil {
+		room.Release(leasesOf(messages))
+		return nil, lost
+	}
+	return messages, err
+}
+
 // next leases messages. HEAD, which looks the same to the multiplexer, must not lease what nobody would see.
 func (a *api) next(c *call) (answer, error) {
 	wait, most, consumer := c.query.wait(), c.query.number("max", 1, a.Bounds.LeaseMost, 1), c.consumer()
@@ -140,7 +156,7 @@ func (a *api) next(c *call) (answer, error) {
 	if wait > 0 {
 		c.patient(wait)
 	}
-	messages, err := room.Next(c.Context(), &q, consumer, most, wait)
+	messages, err := a.lease(c.Context(), c, room, &q, consumer, most, wait)
 	if err != nil {
 		return answer{}, err
 	}

@@ -69,21 +69,12 @@ type peekedList struct {
 }
 
 func (c *call) meta(m *queue.Message) metaView {
-	lease := c.origin() + "/v1/leases/" + m.Token
+	lease := c.links.origin(c.Request) + "/v1/leases/" + m.Token
 	return metaView{
 		Lease: m.Token, EventID: m.Event.ID, DeliveryID: grapnel.DeliveryID(m.CreatedAt, m.Delivery), Type: m.Event.Type, Key: orNull(m.Event.Key),
 		ContentType: contentTypeOf(m.Event), Attempt: m.Number, FirstSeenAt: stamp(m.Event.AcceptedAt), LeaseExpiresAt: stamp(m.Until),
 		AckURL: lease + "/ack", NackURL: lease + "/nack", RejectURL: lease + "/reject", ExtendURL: lease + "/extend",
 	}
-}
-
-// origin is where the caller has reached this server.
-func (c *call) origin() string {
-	scheme := "http://"
-	if c.TLS != nil || strings.EqualFold(c.Header.Get("X-Forwarded-Proto"), "https") {
-		scheme = "https://"
-	}
-	return scheme + c.Host
 }
 
 func contentTypeOf(ev *grapnel.Event) string {
@@ -95,8 +86,8 @@ func contentTypeOf(ev *grapnel.Event) string {
 
 // isJSON says whether an event's data can stand in JSON as they are.
 func isJSON(ev *grapnel.Event) bool {
-	if ev.ContentType == grapnel.JSONType {
-		return true // promised
+	if ev.PromisesJSON() {
+		return true
 	}
 	media, _, _ := strings.Cut(ev.ContentType, ";")
 	media = strings.TrimSpace(strings.ToLower(media))

@@ -30,7 +30,7 @@ type query struct {
 // readQuery refuses what the route does not know: a filter that is misspelt must not select everything. What is asked by probes
 // and scrapers selects nothing, and they add parameters of their own.
 func (c *call) readQuery() error {
-	if c.route.tag == serviceTag || c.URL.RawQuery == "" && !slices.ContainsFunc(c.route.query, func(p param) bool { return p.required }) {
+	if c.route.tag == serviceTag || c.route.tag == "" || c.URL.RawQuery == "" && !slices.ContainsFunc(c.route.query, func(p param) bool { return p.required }) {
 		return nil
 	}
 	values, err := url.ParseQuery(c.URL.RawQuery)

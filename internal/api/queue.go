@@ -10,6 +10,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/queue"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/policy"
 )
 
 // Queues are where consumers take leases and say what came of them; package queue.
@@ -150,7 +151,7 @@ const queuePolicy = "hooque"
 
 // duration reads a duration within bounds.
 func duration(pointer, text string, least, most time.Duration, f *faults) time.Duration {
-	d, err := time.ParseDuration(text)
+	d, err := policy.ParseDuration(text)
 	if err != nil || d < least || d > most {
 		f.add(pointer, "must be a duration from %s to %s, as in 30s", least, most)
 	}

@@ -52,18 +52,20 @@ func (rt *route) paths() []string {
 // and a method that a path does not have.
 func (a *api) mux() *http.ServeMux {
 	mux := http.NewServeMux()
+	taken, refused := map[string]bool{}, map[string]bool{} // patterns
 	for i := range a.routes {
 		rt := &a.routes[i]
 		for _, path := range rt.paths() {
+			taken[rt.method+" "+path] = true
 			mux.HandleFunc(rt.method+" "+path, a.enter(rt))
 		}
 	}
 	methods := []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPatch, http.MethodDelete}
-	mux.HandleFunc("/", a.enter(&route{path: "/", open: anybody, query: nil, handle: func(_ *api, c *call) (answer, error) {
+	none := a.enter(&route{path: "/", open: anybody, handle: func(_ *api, c *call) (answer, error) {
 		for _, method := range methods {
 			try := c.Request.Clone(c.Context())
 			try.Method = method
-			if _, pattern := mux.Handler(try); pattern != "/" {
+			if _, pattern := mux.Handler(try); taken[pattern] {
 				c.allow = append(c.allow, method)
 			}
 		}
@@ -71,6 +73,20 @@ func (a *api) mux() *http.ServeMux {
 			return answer{}, grapnel.Errorf(codeMethod, "%s is not possible here; %s is.", c.Method, strings.Join(c.allow, ", "))
 		}
 		return answer{}, grapnel.Errorf(grapnel.CodeNotFound, "There is nothing at %s.", c.URL.Path)
-	}}))
+	}})
+	mux.HandleFunc("/", none)
+	// A path without variables has the methods of its own routes, and not those of a route such as
+	// /v1/events/{id} that it matches as well.
+	for pattern := range taken {
+		_, path, _ := strings.Cut(pattern, " ")
+		for _, method := range methods {
+			own := taken[method+" "+path] || method == http.MethodHead && taken[http.MethodGet+" "+path]
+			if strings.Contains(path, "{") || own || refused[method+" "+path] {
+				continue
+			}
+			refused[method+" "+path] = true
+			mux.HandleFunc(method+" "+path, none)
+		}
+	}
 	return mux
 }

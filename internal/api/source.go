@@ -3,11 +3,13 @@ package api
 import (
 	"cmp"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/ingress"
+	"github.com/grapnelhq/grapnel/policy"
 )
 
 // SourceSettings are what can be set on a source, and changed later.
@@ -29,7 +31,7 @@ type SourceSettings struct {
 // verifySettings say how a source verifies. What a scheme does not read must not be given.
 type verifySettings struct {
 	Scheme          string   `json:"scheme" required:"true" minLength:"1" maxLength:"64" doc:"whose signature it is: stripe, github, shopify, slack, twilio, standard, svix, hmac, basic, api_key, none, …"`
-	Secret          string   `json:"secret,omitempty" minLength:"1" doc:"shared with the provider"`
+	Secret          string   `json:"secret,omitempty" minLength:"1" doc:"shared with the provider, 8 bytes or more; of hmac hex:… and base64:… are the bytes that they stand for"`
 	Secrets         []string `json:"secrets,omitempty" minItems:"1" maxItems:"5" nullable:"false" doc:"instead of secret, the newest first: any of them will do"`
 	Header          string   `json:"header,omitempty" maxLength:"256" doc:"that the signature or the key is in"`
 	Algorithm       string   `json:"algorithm,omitempty" enum:"sha1,sha256,sha512"`
@@ -62,7 +64,7 @@ type sourceView struct {
 	Tenant       string         `json:"tenant"`
 	Name         string         `json:"name"`
 	Description  string         `json:"description"`
-	IngestURL    *string        `json:"ingest_url" doc:"where the provider sends its requests, below the address of this server; null with an outbox"`
+	IngestURL    *string        `json:"ingest_url" doc:"where the provider sends its requests: below the address of this server, or with it if that is set (--public-url); null with an outbox"`
 	Verify       *verifyView    `json:"verify,omitempty" doc:"not with an outbox"`
 	Outbox       *outboxView    `json:"outbox,omitempty" doc:"only if it has one"`
 	Dedupe       *dedupeView    `json:"dedupe,omitempty" doc:"not with an outbox"`
@@ -110,7 +112,7 @@ type dedupeView struct {
 type providerView struct {
 	Title      string  `json:"title"`
 	Signature  string  `json:"signature" doc:"where the signature is and what it covers"`
-	IDsSigned  bool    `json:"ids_signed" doc:"false: whoever has seen a signed request can send it again under another id while its signature holds"`
+	IDsSigned  bool    `json:"ids_signed" doc:"false: the ids are outside of what is signed; receiving.md says what follows for each provider"`
 	RetriesFor *span   `json:"retries_for" nullable:"true" doc:"how long it goes on trying; null: it does not, or nobody knows"`
 	Retries    string  `json:"retries" doc:"the same in words"`
 	Checked    *string `json:"checked" doc:"the day on which that was compared with its documentation"`
@@ -134,7 +136,7 @@ func (a *api) viewSource(s *grapnel.Source, now time.Time) sourceView {
 	}
 	scheme, _ := schemeOf(s.Verify.Scheme)
 	v := sourceView{
-		ID: s.ID, Tenant: s.Tenant, Name: s.Name, Description: s.Description, IngestURL: orNull("/in/" + s.ID),
+		ID: s.ID, Tenant: s.Tenant, Name: s.Name, Description: s.Description, IngestURL: orNull(a.links.public + "/in/" + s.ID),
 		Verify: &verifyView{
 			Scheme: s.Verify.Scheme, Secrets: []sourceSecretView{}, Header: orNull(s.Verify.Header), Algorithm: orNull(s.Verify.Algorithm),
 			Encoding: orNull(s.Verify.Encoding), Prefix: orNull(s.Verify.Prefix), Signed: orNull(s.Verify.Signed),
@@ -258,6 +260,17 @@ func setSource(s *grapnel.Source, in SourceSettings, now time.Time, f *faults) {
 	for _, wrong := range ingress.CheckSource(s) {
 		f.add("/"+wrong.Field, "%s", wrong.Detail)
 	}
+	checkSecret(v.Scheme, v.Secret, "/verify/secret", f)
+	for i, text := range v.Secrets {
+		checkSecret(v.Scheme, text, "/verify/secrets/"+strconv.Itoa(i), f)
+	}
+}
+
+// checkSecret looks at a secret that is given now.
+func checkSecret(scheme, text, pointer string, f *faults) {
+	if wrong := ingress.CheckSecret(scheme, text); wrong != "" {
+		f.add(pointer, "%s", wrong)
+	}
 }
 
 // positiveDuration reads a duration; 0: none is given.
@@ -265,7 +278,7 @@ func positiveDuration(text, pointer string, f *faults) time.Duration {
 	if text == "" {
 		return 0
 	}
-	d, err := time.ParseDuration(text)
+	d, err := policy.ParseDuration(text)
 	if err != nil || d <= 0 {
 		f.add(pointer, "must be a duration longer than nothing, as in 5m or 192h")
 		return 0

@@ -4,13 +4,13 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/tidwall/gjson"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/ingress"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/policy"
 )
 
 const sourceTag = "Sources"
@@ -63,6 +63,11 @@ type Ingest interface {
 func (a *api) ingest(w http.ResponseWriter, c *call) {
 	if a.Ingest == nil {
 		ans := a.refuse(c, store.ErrNotFound("source"))
+		ans.write(w, c.Request)
+		return
+	}
+	if err := a.Street.Current(); err != nil { // the source may have been deleted, or have other secrets
+		ans := a.refuse(c, err)
 		ans.write(w, c.Request)
 		return
 	}
@@ -232,7 +237,7 @@ func (a *api) deleteSource(c *call) (answer, error) {
 
 // newSourceRotation is how a source's secret is rotated. The provider has made the new one, so it has to be given.
 type newSourceRotation struct {
-	Secret  string  `json:"secret" required:"true" minLength:"1" doc:"the new one"`
+	Secret  string  `json:"secret" required:"true" minLength:"1" doc:"the new one, 8 bytes or more"`
 	Overlap *string `json:"overlap,omitempty" doc:"how long those before count as well: 0s to 720h; 24h if not given"`
 	Reason  string  `json:"reason,omitempty" minLength:"1" maxLength:"500" doc:"why; kept in the audit"`
 }
@@ -243,7 +248,7 @@ func (a *api) rotateSourceSecret(c *call) (answer, error) {
 	overlap := defaultOverlap
 	if in.Overlap != nil {
 		var err error
-		if overlap, err = time.ParseDuration(*in.Overlap); err != nil || overlap < 0 || overlap > longestOverlap {
+		if overlap, err = policy.ParseDuration(*in.Overlap); err != nil || overlap < 0 || overlap > longestOverlap {
 			f.add("/overlap", "must be a duration from 0s to 720h, as in 24h")
 		}
 	}
@@ -256,6 +261,7 @@ func (a *api) rotateSourceSecret(c *call) (answer, error) {
 			return err
 		}
 		var f faults
+		checkSecret(s.Verify.Scheme, in.Secret, "/secret", &f)
 		for _, wrong := range ingress.CheckVerify(&s.Verify) {
 			pointer := "/secret"
 			if !strings.HasPrefix(wrong.Field, "secret") {

@@ -53,8 +53,19 @@ func terminal(f any) (*os.File, bool) {
 	return file, ok && term.IsTerminal(file.Fd())
 }
 
-// columns is the width of the terminal behind f, or 0 when there is none and lines may be as long as they are.
-func columns(f io.Writer) int {
+// Piped says whether standard input is a pipe or a file that somebody chose: not a terminal, and not
+// /dev/null, where nothing comes from.
+func (w *World) Piped() bool {
+	file, is := w.Stdin.(*os.File)
+	if !is {
+		return w.Stdin != nil
+	}
+	info, err := file.Stat()
+	return err == nil && (info.Mode().IsRegular() || info.Mode()&os.ModeNamedPipe != 0)
+}
+
+// Columns is the width of the terminal behind f, or 0 when there is none and lines may be as long as they are.
+func (*World) Columns(f io.Writer) int {
 	file, ok := terminal(f)
 	if !ok {
 		return 0

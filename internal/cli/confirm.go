@@ -19,6 +19,14 @@ func (w *World) Confirm(yes bool, format string, args ...any) error {
 	return w.asked(question)
 }
 
+// ConfirmAtTerminal asks as Confirm does, but a script, which nobody watches, need not say yes.
+func (w *World) ConfirmAtTerminal(yes bool, format string, args ...any) error {
+	if _, there := terminal(w.Stdin); !there {
+		return nil
+	}
+	return w.Confirm(yes, format, args...)
+}
+
 func (w *World) asked(question string) error {
 	_, _ = fmt.Fprintf(w.Stderr, "%s [y/N] ", question)
 	line, _ := bufio.NewReader(w.Stdin).ReadString('\n')

@@ -38,6 +38,7 @@ type Part struct {
 	Title string
 	Head  []string
 	Rows  [][]string
+	Text  string // printed behind the rows, line by line and whole
 
 	// For a table that is printed bit by bit.
 	Widths []int // of its columns, at least
@@ -97,7 +98,7 @@ func (p *Printer) Print(v View) error {
 			fmt.Fprintln(out, item.Name)
 		}
 	default:
-		layout{colour: p.world.Colour(p.world.Stdout), width: columns(p.world.Stdout)}.write(out, v.Parts)
+		layout{colour: p.world.Colour(p.world.Stdout), width: p.world.Columns(p.world.Stdout)}.write(out, v.Parts)
 	}
 	if _, err := p.world.Stdout.Write(out.Bytes()); err != nil {
 		return fmt.Errorf("the answer cannot be written: %w", err)

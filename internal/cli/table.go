@@ -26,16 +26,33 @@ func (l layout) write(out io.Writer, parts []Part) {
 			l.title(out, clean(part.Title))
 		}
 		l.table(out, part)
+		if part.Text != "" {
+			l.text(out, part.Text)
+		}
 	}
+}
+
+// Wrap breaks lines between words so that none is wider; 0: there is no limit.
+func Wrap(text string, width int) string {
+	if width <= 0 {
+		return text
+	}
+	return ansi.Wordwrap(text, width, "")
 }
 
 // title may be a sentence, so it goes on in the next line instead of being cut.
 func (l layout) title(out io.Writer, text string) {
-	if l.width > 0 {
-		text = ansi.Wordwrap(text, l.width, "")
-	}
-	for line := range strings.SplitSeq(text, "\n") {
+	for line := range strings.SplitSeq(Wrap(text, l.width), "\n") {
 		l.line(out, l.paint(lipgloss.NewStyle().Bold(true), line))
+	}
+}
+
+// text is printed whole: what is behind the terminal's width goes on in the next line.
+func (l layout) text(out io.Writer, text string) {
+	for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
+		for part := range strings.SplitSeq(Wrap(clean(line), l.width), "\n") {
+			_, _ = io.WriteString(out, part+"\n")
+		}
 	}
 }
 
@@ -95,7 +112,7 @@ func (l layout) tone(cell string) string {
 	switch cell {
 	case "delivered", "enabled", "healthy", "deliver", "completed":
 		return l.paint(lipgloss.NewStyle().Foreground(lipgloss.Green), cell)
-	case "failed", "disabled", "open", "fail", "disable", "stopped":
+	case "failed", "failing", "disabled", "open", "fail", "disable", "stopped":
 		return l.paint(lipgloss.NewStyle().Foreground(lipgloss.Red), cell)
 	case "pending", "held", "paused", "running", "recovering", "throttled", "retry", "throttle":
 		return l.paint(lipgloss.NewStyle().Foreground(lipgloss.Yellow), cell)

@@ -3,8 +3,14 @@ package cli
 import (
 	"fmt"
 	"net/netip"
+	"net/url"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/grapnelhq/grapnel/policy"
 )
 
 // Size is a flag for a number of bytes: "262144", "256KiB", "1MiB".
@@ -44,6 +50,28 @@ func (s *Size) String() string {
 // Type names the kind of value in help texts.
 func (*Size) Type() string { return "size" }
 
+// DurationVar adds a flag for a duration, in which days may stand: "30d", "1d12h", "90s".
+func DurationVar(f *pflag.FlagSet, into *time.Duration, name string, otherwise time.Duration, usage string) {
+	*into = otherwise
+	f.Var((*duration)(into), name, usage)
+}
+
+type duration time.Duration
+
+func (d *duration) Set(text string) error {
+	parsed, err := policy.ParseDuration(text)
+	if err != nil {
+		return fmt.Errorf("write a duration such as 90s, 1h30m or 30d")
+	}
+	*d = duration(parsed)
+	return nil
+}
+
+func (d *duration) String() string { return policy.Duration(*d).String() }
+
+// Type names the kind of value in help texts.
+func (*duration) Type() string { return "duration" }
+
 // Networks is a flag for address ranges: "10.0.0.0/8,127.0.0.1". Given again, it adds to what was given.
 type Networks []netip.Prefix
 
@@ -77,3 +105,26 @@ func (n *Networks) String() string {
 
 // Type names the kind of value in help texts.
 func (*Networks) Type() string { return "cidr,…" }
+
+// Address is a flag for the address of a server: "https://hooks.example.com/grapnel".
+type Address struct{ *url.URL }
+
+// Set reads the text form.
+func (a *Address) Set(text string) error {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || strings.ContainsAny(text, "?#") {
+		return fmt.Errorf("%q is not an address such as https://hooks.example.com or https://example.com/hooks", text)
+	}
+	a.URL = u
+	return nil
+}
+
+func (a *Address) String() string {
+	if a.URL == nil {
+		return ""
+	}
+	return a.URL.String()
+}
+
+// Type names the kind of value in help texts.
+func (*Address) Type() string { return "url" }

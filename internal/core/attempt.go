@@ -47,7 +47,7 @@ func (c *Core) finished(now time.Time, in Finished) {
 	default:
 		c.conclude(now, ep, h, in)
 	}
-	c.readmit(now, h)
+	c.readmit(now, ep, h)
 	c.refresh(now, ep)
 }
 

@@ -25,6 +25,8 @@ type Bounds struct {
 	// Slow is what makes an endpoint slow: an attempt takes longer, or none has come back for longer.
 	Slow time.Duration `bound:"2s"`
 	Late Late
+	// Unproven is how many attempts an endpoint may have in flight of which none has come back yet.
+	Unproven int `bound:"8"`
 }
 
 // Late bounds what is late; see late.go.

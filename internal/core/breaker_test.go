@@ -293,6 +293,27 @@ func TestProbeOrder(t *testing.T) {
 	}
 }
 
+// An endpoint whose attempts all fail is failing since the first, also where the policy neither counts
+// them nor opens a breaker; one success makes it healthy.
+func TestFailingUntilASuccess(t *testing.T) {
+	w := newWard(t, func(cfg *grapnel.Endpoint) { cfg.Policy.Breaker, cfg.Policy.Disable = nil, policy.Disable{} })
+	if h := w.core.Health(w.now, "ep"); h.State != grapnel.HealthHealthy || !h.FailingSince.IsZero() {
+		t.Errorf("before its first attempt it is %+v", h)
+	}
+	first := w.now
+	for range 3 {
+		w.end(w.arrive(1)[0], 404)
+		w.now = w.now.Add(time.Minute)
+		if h := w.core.Health(w.now, "ep"); h.State != grapnel.HealthFailing || !h.Since.Equal(first) || !h.FailingSince.Equal(first) {
+			t.Errorf("it has only ever failed, since %v, and is %+v", first, h)
+		}
+	}
+	w.end(w.arrive(1)[0], 200)
+	if h := w.core.Health(w.now, "ep"); h.State != grapnel.HealthHealthy || !h.FailingSince.IsZero() {
+		t.Errorf("after a success it is %+v", h)
+	}
+}
+
 func TestSpareUntil(t *testing.T) {
 	w := newWard(t, nil)
 	begun := w.arrive(12)

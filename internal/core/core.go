@@ -38,7 +38,7 @@ import (
 type Options struct {
 	Bounds  Bounds // inside this room; zero: their defaults
 	Slots   int    // attempts in flight on this node at once; 512
-	PerHost int    // attempts in flight at one destination host, whoever's endpoints are there; half of the slots
+	PerHost int    // attempts in flight of one tenant at one host and port; half of the slots
 	Shared  bool   // other nodes use the store as well, so how long it takes varies by itself
 }
 
@@ -53,7 +53,7 @@ type Core struct {
 	seen      seen
 	quotas    quotas
 	late      late
-	newcomers []*endpoint // those that could be attempted and had nothing in flight; some have by now
+	newcomers []*tenant // with endpoints that could be attempted and had nothing in flight, each in turn
 	running   int
 	recording int
 	draining  bool
@@ -68,7 +68,7 @@ func New(o Options) *Core {
 	o.PerHost = cmp.Or(o.PerHost, max(o.Slots/2, 1))
 	return &Core{
 		options: o, bounds: &o.Bounds, endpoints: map[string]*endpoint{}, seen: newSeen(o.Bounds.Seen), fair: newFairness(),
-		quotas: quotas{perHost: map[string]*quota{}}, late: newLate(o.Shared, o.Bounds),
+		quotas: quotas{perHost: map[destination]*quota{}, tenants: map[string]*tenant{}}, late: newLate(o.Shared, o.Bounds),
 	}
 }
 
@@ -139,6 +139,7 @@ func (c *Core) configure(now time.Time, in Configured) {
 		ep = newEndpoint(c.count, c.bounds)
 		c.count++
 		c.endpoints[cfg.ID] = ep
+		c.quotas.join(ep, cfg.Tenant)
 		// Spread the polls, so that many endpoints that start together are not read together for ever.
 		ep.pollAt = now.Add(c.bounds.Poll + c.bounds.Poll*time.Duration(ep.number%16)/16)
 		ep.remember(now, in.Standing)
@@ -177,9 +178,12 @@ func (c *Core) refresh(now time.Time, ep *endpoint) {
 	if c.pick(now, ep) != nil {
 		c.fair.add(ep, ep.waited)
 		ep.waited = false
-		if ep.gate.running == 0 && !ep.newcomer {
+		if t := ep.tenant; ep.gate.running == 0 && !ep.newcomer {
 			ep.newcomer = true
-			c.newcomers = append(c.newcomers, ep)
+			if len(t.newcomers) == 0 {
+				c.newcomers = append(c.newcomers, t)
+			}
+			t.newcomers = append(t.newcomers, ep)
 		}
 	} else {
 		c.fair.remove(ep)
@@ -244,14 +248,28 @@ func (c *Core) dispatch(now time.Time) {
 	}
 }
 
-// newcomer is the next endpoint that could be attempted and has nothing in flight.
+// newcomer is the next endpoint that could be attempted and has nothing in flight, of each tenant in
+// turn. The last sixteenth of the slots is for tenants that have no more in flight than are free, so a
+// tenant with one hanging attempt at each of very many endpoints does not get these.
 func (c *Core) newcomer() *endpoint {
-	for len(c.newcomers) > 0 {
-		ep := c.newcomers[0]
+	free := c.options.Slots - c.running
+	for range len(c.newcomers) {
+		t := c.newcomers[0]
 		c.newcomers = c.newcomers[1:]
-		ep.newcomer = false
-		if ep.share.pos != 0 && ep.gate.running == 0 {
-			return ep
+		if c.quotas.several() && free <= c.options.Slots/16 && t.running > free {
+			c.newcomers = append(c.newcomers, t)
+			continue
+		}
+		for len(t.newcomers) > 0 {
+			ep := t.newcomers[0]
+			t.newcomers = t.newcomers[1:]
+			ep.newcomer = false
+			if ep.share.pos != 0 && ep.gate.running == 0 {
+				if len(t.newcomers) > 0 {
+					c.newcomers = append(c.newcomers, t)
+				}
+				return ep
+			}
 		}
 	}
 	return nil

@@ -24,7 +24,8 @@ type endpoint struct {
 	share     share     // of the slots; see fairness
 	refusedBy *quota    // in whose line it stands; nil: none
 	waited    bool      // was there, and has not been ready since
-	newcomer  bool      // is in Core.newcomers
+	tenant    *tenant   // whose it is
+	newcomer  bool      // is in tenant.newcomers
 	heard     time.Time // when an attempt came back last, or the first of those in flight began
 	alarm     alarm
 

@@ -14,7 +14,7 @@ import (
 type gate struct {
 	limit   int // attempts at once that the configuration allows
 	running int
-	host    string // where the endpoint is
+	host    destination
 
 	// The rate limit is a token bucket, kept as a time: every attempt pays for one interval, and paid may run ahead of now by
 	// slack, which is what a burst is.
@@ -27,11 +27,12 @@ type gate struct {
 	ramp     policy.Ramp
 	trust    policy.Trust
 	standing policy.Standing
-	number   int64 // of the standing that was recorded last
-	dirty    bool  // the standing has changed since
-	probing  bool  // a probe is in flight
-	shifts   int   // how often the breaker was opened or closed
-	returns  int   // how often the endpoint has come back
+	number   int64     // of the standing that was recorded last
+	dirty    bool      // the standing has changed since
+	probing  bool      // a probe is in flight
+	failing  time.Time // the first failure since the last success, as far as this process knows; zero: none
+	shifts   int       // how often the breaker was opened or closed
+	returns  int       // how often the endpoint has come back
 
 	heldSince time.Time     // when the endpoint asked to be spared
 	took      time.Duration // a delivery that went well, lately
@@ -43,17 +44,29 @@ func (g *gate) configure(now time.Time, cfg *grapnel.Endpoint) {
 	g.limit = max(1, cfg.MaxConcurrency)
 	g.ramp.Allow(g.limit)
 	g.rules = cfg.Policy.BreakerRules()
-	if at, err := url.Parse(cfg.URL); err == nil {
-		g.host = strings.ToLower(at.Hostname())
-	}
-	interval, slack := time.Duration(0), time.Duration(0)
-	if r := cfg.RateLimit; r != nil && r.PerSecond > 0 {
-		interval = time.Duration(float64(time.Second) / r.PerSecond)
-		slack = time.Duration(max(r.Burst, 1)-1) * interval
-	}
+	g.host = destinationOf(cfg)
+	interval, burst := cfg.RateLimit.Pace()
+	slack := burst - interval
 	if interval != g.interval || slack != g.slack {
 		g.interval, g.slack, g.paid = interval, slack, now.Add(slack)
 	}
+}
+
+// destinationOf spells a host in one way: lower case, without the last dot, with its port.
+func destinationOf(cfg *grapnel.Endpoint) destination {
+	at, err := url.Parse(cfg.URL)
+	if err != nil {
+		return destination{tenant: cfg.Tenant}
+	}
+	port := at.Port()
+	switch {
+	case port != "":
+	case at.Scheme == "https":
+		port = "443"
+	default:
+		port = "80"
+	}
+	return destination{cfg.Tenant, strings.TrimSuffix(strings.ToLower(at.Hostname()), ".") + ":" + port}
 }
 
 // tripped says whether the breaker is open: nothing is sent but probes.
@@ -121,8 +134,12 @@ func (g *gate) end(probe bool) {
 // one now.
 func (g *gate) observe(s policy.Sighting, shifts int) (shift policy.Shift, changed bool) {
 	g.ramp.Observe(s)
-	if s.Decision == policy.Deliver {
+	switch {
+	case s.Decision == policy.Deliver:
 		g.took += (s.Ended.Sub(s.Started) - g.took) / 8
+		g.failing = time.Time{}
+	case s.Decision != policy.Throttle && s.Outcome.Class != policy.ClassInternal && g.failing.IsZero():
+		g.failing = s.Ended
 	}
 	if s.Decision == policy.Throttle && s.Hold.After(g.standing.HoldUntil) {
 		if !g.standing.HoldUntil.After(s.Ended) {
@@ -151,6 +168,7 @@ func (g *gate) observe(s policy.Sighting, shifts int) (shift policy.Shift, chang
 func (g *gate) restart(now time.Time) {
 	g.resume(now)
 	g.standing.Pardon()
+	g.failing = time.Time{}
 	g.standing.HoldUntil = time.Time{}
 }
 

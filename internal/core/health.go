@@ -34,6 +34,8 @@ func (c *Core) Health(now time.Time, id string) grapnel.Health {
 	case g.ramp.Recovering():
 		h.State, h.Since = grapnel.HealthRecovering, latest(st.RecoveredAt, ep.since)
 		h.Reason = "the endpoint is back; what waited for it is let go bit by bit"
+	case !g.failingSince().IsZero():
+		h.State, h.Since, h.FailingSince = grapnel.HealthFailing, g.failingSince(), g.failingSince()
 	}
 	if !ep.open() {
 		return h
@@ -46,6 +48,15 @@ func (c *Core) Health(now time.Time, id string) grapnel.Health {
 		h.NextAttemptAt = latest(latest(ep.window.cold, h.NextAttemptAt), h.NextProbeAt)
 	}
 	return h
+}
+
+// failingSince is the first failure since the last success; zero: the last attempt has succeeded, or
+// none was made. The standing has it from before this process began, if the policy asks for it.
+func (g *gate) failingSince() time.Time {
+	if since := g.standing.FailingSince; !since.IsZero() {
+		return since
+	}
+	return g.failing
 }
 
 // perSecond is how many deliveries the endpoint takes in a second when it is well: what its last successes and its limits say. 0:

@@ -60,10 +60,14 @@ func (c *Core) depart(ep *endpoint) {
 func (c *Core) remove(ep *endpoint) {
 	c.fair.remove(ep)
 	c.alarms.set(ep, time.Time{})
-	if ep.newcomer {
+	if t := ep.tenant; ep.newcomer {
 		ep.newcomer = false
-		c.newcomers = slices.DeleteFunc(c.newcomers, func(one *endpoint) bool { return one == ep })
+		t.newcomers = slices.DeleteFunc(t.newcomers, func(one *endpoint) bool { return one == ep })
+		if len(t.newcomers) == 0 {
+			c.newcomers = slices.DeleteFunc(c.newcomers, func(one *tenant) bool { return one == t })
+		}
 	}
+	c.quotas.leave(ep)
 	delete(c.endpoints, ep.config.ID)
 	if ep.leaving {
 		c.emit(Left{Endpoint: ep.config.ID})

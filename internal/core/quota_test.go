@@ -81,14 +81,17 @@ func TestReplaysLeaveHalfOfTheSlots(t *testing.T) {
 	}
 }
 
-// TestHostLimit: endpoints of different tenants at one host share its limit, and none of them takes it all.
+// TestHostLimit: a tenant's endpoints at one host share its limit, however their URLs spell the host,
+// and none of them takes it all. Another tenant has places of its own.
 func TestHostLimit(t *testing.T) {
 	s := newShop(Options{Slots: 64, PerHost: 6})
-	for i := range 4 {
-		s.at("https://shared.test/"+fmt.Sprint(i), fmt.Sprint("ep", i), fmt.Sprint("tenant", i), 100*time.Millisecond)
+	s.at("https://shared.test/", "other", "another", 100*time.Millisecond)
+	s.arrive("other", 30)
+	for i, url := range []string{"https://shared.test/", "https://SHARED.test:443/1", "https://shared.test./2", "https://shared.test/3"} {
+		s.at(url, fmt.Sprint("ep", i), "b", 100*time.Millisecond)
 		s.arrive(fmt.Sprint("ep", i), 30)
 	}
-	s.endpoint("elsewhere", "a", 100*time.Millisecond, 32)
+	s.at("https://shared.test:8443/", "elsewhere", "b", 100*time.Millisecond)
 	s.arrive("elsewhere", 30)
 	most := 0
 	for range 200 {
@@ -107,8 +110,10 @@ func TestHostLimit(t *testing.T) {
 			t.Errorf("endpoint %d of 4 got %d of 30 attempts in the time for %d", i, got, 20*6/4)
 		}
 	}
-	if got := s.got["elsewhere"]; got != 30 {
-		t.Errorf("elsewhere %d of 30", got)
+	for _, id := range []string{"elsewhere", "other"} {
+		if got := s.got[id]; got != 30 {
+			t.Errorf("%s %d of 30", id, got)
+		}
 	}
 	s.run(time.Minute)
 	if len(s.core.quotas.perHost) > 0 {
@@ -227,7 +232,7 @@ func TestPlacesAreNotLost(t *testing.T) {
 		at(fmt.Sprint("patient", i), time.Hour, 1)
 	}
 	s.run(200 * time.Millisecond)
-	if n := s.core.quotas.host("shared.test").used; n != 8 {
+	if n := s.core.quotas.host(destination{"a", "shared.test:443"}).used; n != 8 {
 		t.Errorf("%d of the host's 8 places are in use: %v", n, s.got)
 	}
 }

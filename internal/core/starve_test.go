@@ -112,8 +112,9 @@ func TestDeletedAreForgotten(t *testing.T) {
 		s.step(Configured{Endpoint: &gone})
 		s.step(Ended{Endpoint: id})
 	}
-	if c := s.core; len(c.endpoints)+len(c.newcomers)+len(c.quotas.perHost) > 0 {
-		t.Errorf("%d endpoints, %d newcomers and %d hosts are kept", len(c.endpoints), len(c.newcomers), len(c.quotas.perHost))
+	if c := s.core; len(c.endpoints)+len(c.newcomers)+len(c.quotas.perHost)+len(c.quotas.tenants) > 0 {
+		t.Errorf("%d endpoints, %d newcomers, %d hosts and %d tenants are kept", len(c.endpoints), len(c.newcomers), len(c.quotas.perHost),
+			len(c.quotas.tenants))
 	}
 }
 

@@ -25,11 +25,12 @@ type head struct {
 	misfires int           // faults of our own in a row; they consume no attempt
 	probe    bool          // running, to find out whether the endpoint is back
 	slow     bool          // running, at an endpoint whose attempts take long
+	unproven bool          // running, begun when none of its endpoint's attempts had come back
 	late     bool          // has one of the places for what is late, until its outcome is durable or it hangs
 	prompt   bool          // running, counted among those on time
 	place    int64         // which one that is
 	recorded time.Time     // while recording: since when
-	host     string        // running, at this host
+	host     *quota        // running, at this host
 	change   *Change       // while recording
 	order    *Operated     // while recording: what a person asked for, if that is the change
 	orders   []Operated    // what people asked for meanwhile; done once the change in hand is durable

@@ -13,7 +13,7 @@ type attempt struct {
 	sender   *Sender
 	start    time.Time
 	deadline time.Time
-	headers  [8]string
+	headers  [9]string
 	still    func() bool // nil: yes
 
 	reused            bool

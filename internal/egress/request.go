@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/sign"
@@ -27,6 +28,7 @@ const (
 	headerUserAgent   = "User-Agent"
 	headerAttempt     = "Grapnel-Attempt"
 	headerDelivery    = "Grapnel-Delivery"
+	headerHops        = "Grapnel-Hops"
 	headerSequence    = "Grapnel-Sequence"
 	headerTrigger     = "Grapnel-Trigger"
 	headerNode        = "Grapnel-Node"
@@ -57,7 +59,7 @@ func (r *route) request(ctx context.Context, a *attempt, d Delivery) (*http.Requ
 func reader(body []byte) io.ReadCloser { return io.NopCloser(bytes.NewReader(body)) }
 
 func (r *route) header(a *attempt, d Delivery, contentType, signature string) http.Header {
-	h := make(http.Header, len(r.static)+12)
+	h := make(http.Header, len(r.static)+13)
 	for _, f := range r.static {
 		h[f.name] = f.values
 	}
@@ -73,6 +75,7 @@ func (r *route) header(a *attempt, d Delivery, contentType, signature string) ht
 	set(sign.HeaderSignature, signature)
 	set(headerAttempt, strconv.Itoa(d.Number))
 	set(headerDelivery, d.ID)
+	set(headerHops, strconv.Itoa(d.Event.Hops()+1))
 	set(headerTrigger, string(d.Trigger))
 	if d.Position > 0 {
 		set(headerSequence, strconv.FormatInt(d.Position, 10))
@@ -97,16 +100,17 @@ func cloudEvent(h http.Header, e *grapnel.Event) {
 	h["Ce-Type"] = []string{e.Type}
 	h["Ce-Time"] = []string{e.OccurredAt.UTC().Format(timeLayout)}
 	if e.Key != "" {
-		h["Ce-Partitionkey"] = []string{percentEncode(e.Key)}
+		h["Ce-Partitionkey"] = []string{percentEncode(e.Key, `"%`)}
 	}
 }
 
-// percentEncode writes text as the HTTP binding of CloudEvents wants it in a header: printable ASCII without space, double quote and percent.
-func percentEncode(text string) string {
+// percentEncode writes text as printable ASCII without space and without the other characters: for a
+// header as the HTTP binding of CloudEvents wants it, or for the query of a request line.
+func percentEncode(text, others string) string {
 	const hex = "0123456789ABCDEF"
 	var b strings.Builder
 	for i := range len(text) {
-		if c := text[i]; c <= ' ' || c >= 0x7f || c == '"' || c == '%' {
+		if c := text[i]; c <= ' ' || c >= 0x7f || strings.IndexByte(others, c) >= 0 {
 			b.Write([]byte{'%', hex[c>>4], hex[c&15]})
 		} else {
 			b.WriteByte(c)
@@ -158,14 +162,14 @@ func envelope(e *grapnel.Event) []byte {
 	return append(base64.StdEncoding.AppendEncode(append(b, `,"data_base64":"`...), e.Data), `"}`...)
 }
 
-// hasJSON says whether the data can stand in a JSON document as they are. grapnel.JSONType itself is a promise of whoever
-// accepted the event; any other type is the publisher's claim, and bytes inserted on a claim could forge the fields around them.
+// hasJSON says whether the data can stand in a JSON document as they are. Where nobody promises it
+// the content type is a claim, and bytes inserted on a claim could forge the fields around them.
 func hasJSON(e *grapnel.Event) bool {
-	if e.ContentType == grapnel.JSONType {
+	if e.PromisesJSON() {
 		return true
 	}
 	kind, _, err := mime.ParseMediaType(e.ContentType)
-	return err == nil && (kind == grapnel.JSONType || strings.HasSuffix(kind, "+json")) && json.Valid(e.Data)
+	return err == nil && (kind == grapnel.JSONType || strings.HasSuffix(kind, "+json")) && utf8.Valid(e.Data) && json.Valid(e.Data)
 }
 
 // field is a header that is the same for every delivery of an endpoint.

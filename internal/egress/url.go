@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+	"path"
 	"strconv"
 	"strings"
 )
@@ -15,17 +16,33 @@ const maxURLLength = 2048
 type URLRules struct {
 	Allow     []netip.Prefix // as in Options
 	HTTPSOnly bool
+	Own       *url.URL // where this server is reached; nil: nobody knows
 }
 
 // CheckURL says what is wrong with an endpoint's URL, in words for the person who gave it. It is asked when the URL is saved
 // and again before it is used. It refuses what can be seen without resolving a name; the guard has the last word when the
 // connection is made.
 func CheckURL(raw string, r URLRules) error {
-	_, err := parseURL(raw, r.HTTPSOnly, newGuard(r.Allow))
+	u, err := parseURL(raw, r.HTTPSOnly, newGuard(r.Allow))
+	if err == nil && r.Own != nil && within(u, r.Own) {
+		return errors.New("leads back to this server (--public-url); deliveries would go in circles")
+	}
 	return err
 }
 
-// parseURL returns the URL with its host in lower case and its port explicit in the second result.
+// within says whether a URL is below another one. Of a host, the ports of http and https are one
+// place, since proxies send one to the other.
+func within(u, base *url.URL) bool {
+	name := func(u *url.URL) string { return strings.TrimSuffix(strings.ToLower(u.Hostname()), ".") }
+	p, err := portOf(u)
+	q, wrong := portOf(base)
+	same := err == nil && wrong == nil && (p == q || webPort(p) && webPort(q) && p < 1024 && q < 1024)
+	below, root := path.Clean("/"+u.Path)+"/", path.Clean("/"+base.Path)
+	return same && name(u) == name(base) && strings.HasPrefix(below, strings.TrimSuffix(root, "/")+"/")
+}
+
+// parseURL returns the URL as it is sent: its host in lower case, its query encoded. net/http encodes
+// the path, but would write a query into the request line as it is.
 func parseURL(raw string, httpsOnly bool, g *guard) (*url.URL, error) {
 	if len(raw) > maxURLLength {
 		return nil, fmt.Errorf("is longer than %d characters", maxURLLength)
@@ -55,6 +72,7 @@ func parseURL(raw string, httpsOnly bool, g *guard) (*url.URL, error) {
 		return nil, err
 	}
 	u.Host = strings.ToLower(u.Host)
+	u.RawQuery = percentEncode(u.RawQuery, `"<>`) // what is encoded already stays so
 	return u, nil
 }
 

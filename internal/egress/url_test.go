@@ -93,6 +93,7 @@ func FuzzEndpointURL(f *testing.F) {
 		f.Add("https://[" + host + "]/")
 	}
 	f.Add("https://example.com:443/?a=b#c")
+	f.Add("http://h.test/ü x?a b HTTP/1.1\u2028ü")
 	g := newGuard(nil)
 	f.Fuzz(func(t *testing.T, raw string) {
 		if CheckURL(raw, URLRules{}) != nil {
@@ -101,6 +102,9 @@ func FuzzEndpointURL(f *testing.F) {
 		u, err := url.Parse(raw)
 		if err != nil {
 			t.Fatalf("%q is no URL", raw)
+		}
+		if sent, err := parseURL(raw, false, g); err != nil || strings.ContainsFunc(sent.RequestURI(), func(c rune) bool { return c <= ' ' || c >= 0x7f }) {
+			t.Fatalf("%q is sent as %q: %v", raw, sent.RequestURI(), err)
 		}
 		port, err := portOf(u)
 		if err != nil || !webPort(port) || u.User != nil || u.Scheme != "http" && u.Scheme != "https" {
@@ -118,4 +122,30 @@ func FuzzEndpointURL(f *testing.F) {
 			t.Fatalf("%q has the host %q", raw, name)
 		}
 	})
+}
+
+// TestOwnAddress: an endpoint does not lead back to where this server is reached, however its URL
+// spells that; what is beside it on the same host is not ours.
+func TestOwnAddress(t *testing.T) {
+	for own, urls := range map[string]map[string]bool{
+		"https://hooks.example": {
+			"https://hooks.example/in/src_1": false, "http://HOOKS.example./": false, "https://hooks.example:443": false,
+			"https://hooks.example:8443/": true, "https://www.hooks.example/": true,
+		},
+		"https://hooks.example/grapnel": {
+			"https://hooks.example/grapnel/in/src_1": false, "https://hooks.example/x/../grapnel": false, "https://hooks.example//grapnel/": false,
+			"https://hooks.example/gr%61pnel/in/src_1": false, "https://hooks.example/in/src_1": true, "https://hooks.example/grapnels/": true,
+		},
+		"http://hooks.example:8420/": {"http://hooks.example:8420/in/src_1": false, "http://hooks.example/in/src_1": true},
+	} {
+		base, err := url.Parse(own)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for raw, fine := range urls {
+			if err := CheckURL(raw, URLRules{Own: base}); (err == nil) != fine {
+				t.Errorf("%s of a server at %s: %v", raw, own, err)
+			}
+		}
+	}
 }

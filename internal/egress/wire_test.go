@@ -77,22 +77,22 @@ func TestWireBytes(t *testing.T) {
 	}{
 		"standard": {standard, lines(
 			"POST /in?x=1 HTTP/1.1", "Host: hooks.example", "User-Agent: Grapnel/test", "Content-Length: 98", "Content-Type: application/json",
-			"Grapnel-Attempt: 3", "Grapnel-Delivery: dlv_1", "Grapnel-Node: node-a", "Grapnel-Sequence: 17", "Grapnel-Trigger: schedule",
+			"Grapnel-Attempt: 3", "Grapnel-Delivery: dlv_1", "Grapnel-Hops: 1", "Grapnel-Node: node-a", "Grapnel-Sequence: 17", "Grapnel-Trigger: schedule",
 			"Webhook-Id: evt_1", "Webhook-Signature: v1,ZOuans0gwgAuSShJpY9ERd6hc/SRxr4/k0gPsXJNsxo=", "Webhook-Timestamp: 1767323045", "",
 			`{"id":"evt_1","type":"invoice.paid","timestamp":"2026-01-02T03:04:05.678901Z","data":{"amount":1}}`)},
 		"raw, not in a lane": {raw, lines(
 			"POST /in?x=1 HTTP/1.1", "Host: hooks.example", "User-Agent: Grapnel/test", "Content-Length: 6", "Content-Type: text/csv; charset=utf-8",
-			"Grapnel-Attempt: 1", "Grapnel-Delivery: dlv_1", "Grapnel-Node: node-a", "Grapnel-Trigger: replay",
+			"Grapnel-Attempt: 1", "Grapnel-Delivery: dlv_1", "Grapnel-Hops: 1", "Grapnel-Node: node-a", "Grapnel-Trigger: replay",
 			"Webhook-Id: evt_1", "Webhook-Signature: v1,mOCi2jNVlzKudw+dyTlUPV9+QW4gs9lutLZtZsj8GOE=", "Webhook-Timestamp: 1767323045", "", "a,b\r\n\x00")},
 		"cloudevents": {cloud, lines(
 			"POST /in?x=1 HTTP/1.1", "Host: hooks.example", "User-Agent: Grapnel/test", "Content-Length: 12", "Authorization: Bearer mine",
 			"Ce-Id: evt_1", "Ce-Partitionkey: inv%20%221%22%20100%25", "Ce-Source: /grapnel/acme", "Ce-Specversion: 1.0", "Ce-Time: 2026-01-02T03:04:05.678901Z",
 			"Ce-Type: invoice.paid", "Content-Type: application/json",
-			"Grapnel-Attempt: 3", "Grapnel-Delivery: dlv_1", "Grapnel-Node: node-a", "Grapnel-Sequence: 17", "Grapnel-Trigger: schedule",
+			"Grapnel-Attempt: 3", "Grapnel-Delivery: dlv_1", "Grapnel-Hops: 1", "Grapnel-Node: node-a", "Grapnel-Sequence: 17", "Grapnel-Trigger: schedule",
 			"Webhook-Id: evt_1", "Webhook-Signature: v1,ghbVdyTBOgGMbq7ygVkTDmD7TeSH3XqtZAK6dNYIHrY=", "Webhook-Timestamp: 1767323045", "", `{"amount":1}`)},
 		"standard, data that are not JSON": {binary, lines(
 			"POST /in?x=1 HTTP/1.1", "Host: hooks.example", "User-Agent: Grapnel/test", "Content-Length: 99", "Content-Type: application/json",
-			"Grapnel-Attempt: 3", "Grapnel-Delivery: dlv_1", "Grapnel-Node: node-a", "Grapnel-Sequence: 17", "Grapnel-Trigger: schedule",
+			"Grapnel-Attempt: 3", "Grapnel-Delivery: dlv_1", "Grapnel-Hops: 1", "Grapnel-Node: node-a", "Grapnel-Sequence: 17", "Grapnel-Trigger: schedule",
 			"Webhook-Id: evt_1", "Webhook-Signature: v1,n8gvrwady1ebmTAHrBSZ1RrwSlwKKiy9EiElj2mIEEU=", "Webhook-Timestamp: 1767323045", "",
 			`{"id":"evt_1","type":"invoice.paid","timestamp":"2026-01-02T03:04:05.678901Z","data_base64":"AP8="}`)},
 	} {
@@ -131,7 +131,7 @@ func clone(e *grapnel.Endpoint, change func(*grapnel.Endpoint)) *grapnel.Endpoin
 func TestOutgoingHeaderNames(t *testing.T) {
 	allowed := []string{
 		"Content-Length", "Content-Type", "User-Agent", "Webhook-Id", "Webhook-Timestamp", "Webhook-Signature",
-		"Grapnel-Attempt", "Grapnel-Delivery", "Grapnel-Sequence", "Grapnel-Trigger", "Grapnel-Node", "Grapnel-Epoch",
+		"Grapnel-Attempt", "Grapnel-Delivery", "Grapnel-Hops", "Grapnel-Sequence", "Grapnel-Trigger", "Grapnel-Node", "Grapnel-Epoch",
 		"Ce-Specversion", "Ce-Id", "Ce-Source", "Ce-Type", "Ce-Time", "Ce-Partitionkey",
 	}
 	private, err := sign.NewPrivateKey(strings.NewReader(strings.Repeat("k", 32)))
@@ -301,11 +301,58 @@ func TestEnvelopeKeepsTheData(t *testing.T) {
 	}
 }
 
+// TestEnvelopeBelievesNoSource: what came in through a source says that it is JSON, and is looked
+// at.
+func TestEnvelopeBelievesNoSource(t *testing.T) {
+	for data, want := range map[string]string{
+		`{"a":1}`: `,"data":{"a":1}}`, `1,"id":"evt_forged"`: `,"data_base64":"`, `{`: `,"data_base64":"ew=="}`, "\"\xff\"": `,"data_base64":"Iv8i"}`, ``: `,"data_base64":""}`,
+	} {
+		e := event(data)
+		e.ContentType, e.Source = grapnel.JSONType, "src_1"
+		if body := envelope(e); !json.Valid(body) || !bytes.Contains(body, []byte(want)) {
+			t.Errorf("%q became %s", data, body)
+		}
+		if body, header := Formatted(grapnel.FormatRaw, e); string(body) != data || header.Get("Content-Type") != grapnel.JSONType {
+			t.Errorf("%q was sent as %q with %v", data, body, header)
+		}
+	}
+}
+
 // A content type that cannot be a header must not make an endpoint's requests fail for ever.
 func TestContentTypeThatCannotBeSent(t *testing.T) {
 	e := event("x")
 	e.ContentType = "text/plain\r\nX-Injected: 1"
 	if got := dataType(e); got != octetStream {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestQueryIsEncoded: what a URL's query has raw is percent-encoded in the request line; what is
+// encoded already, or need not be, stays as it was saved.
+func TestQueryIsEncoded(t *testing.T) {
+	for saved, sent := range map[string]string{
+		"/?a b HTTP/1.1":    "/?a%20b%20HTTP/1.1",
+		"/?name=\u00fc":     "/?name=%C3%BC",
+		"/?x=\"<\xff>\"":    "/?x=%22%3C%FF%3E%22",
+		"/?a=b%20c+d&e=%zz": "/?a=b%20c+d&e=%zz",
+		"/?a[]={b}|'~/?:@":  "/?a[]={b}|'~/?:@",
+		"/\u00fc b?":        "/%C3%BC%20b?",
+		"?":                 "/?",
+	} {
+		got, r := wire(t, Options{}, delivery(endpoint("http://hooks.example"+saved)))
+		if line, _, _ := strings.Cut(got, "\r\n"); line != "POST "+sent+" HTTP/1.1" {
+			t.Errorf("%q is sent as %q: %+v", saved, line, r)
+		}
+	}
+}
+
+// TestHopsAreCounted: what a receiver gets has come through one server more than what came in.
+func TestHopsAreCounted(t *testing.T) {
+	for came, goes := range map[string]string{"": "1", "1": "2", "41": "42", "-3": "1", "many": "1"} {
+		d := delivery(endpoint("http://hooks.example/"))
+		d.Event.Metadata = map[string]string{grapnel.HopsKey: came}
+		if got, _ := wire(t, Options{}, d); !strings.Contains(got, "\r\nGrapnel-Hops: "+goes+"\r\n") {
+			t.Errorf("after %q hops it is sent as %q", came, got)
+		}
 	}
 }

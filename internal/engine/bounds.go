@@ -11,6 +11,9 @@ type Bounds struct {
 	FreshBack  int           `bound:"8"`                 // looks, after which those since as many looks before are read again
 	AskWithin  time.Duration `bound:"2s" tiny:"500ms"`   // for another node to answer a question
 	Parts      int           `bound:"3" least:"3"`       // a read of the loops may take one of so many parts of a lease
+
+	// Filters is what all filters of one publish may cost, in units of package match: some 200 ms.
+	Filters int64 `bound:"5000000" tiny:"5000000"`
 }
 
 // RecorderBounds are the bounds of what records, tells, tidies and purges.

@@ -306,9 +306,10 @@ func (c *configuration) endpoint(scope store.Scope, id string) *grapnel.Endpoint
 	return ep
 }
 
-// match returns the deliveries that an event makes at the endpoints that want it and may have it; nil: all may.
-func (c *configuration) match(ev *grapnel.Event, may func(*grapnel.Endpoint) bool) []store.Target {
-	wanted := c.routes.router().Match(ev)
+// match returns the deliveries that an event makes at the endpoints that want it and may have it; nil:
+// all may. With an error some are missing: see match.Router.
+func (c *configuration) match(ev *grapnel.Event, may func(*grapnel.Endpoint) bool, b *match.Budget) ([]store.Target, error) {
+	wanted, err := c.routes.router().Match(ev, b)
 	targets := make([]store.Target, 0, len(wanted))
 	for _, ep := range wanted {
 		if may != nil && !may(ep) {
@@ -318,5 +319,5 @@ func (c *configuration) match(ev *grapnel.Event, may func(*grapnel.Endpoint) boo
 			targets = append(targets, c.endpoints[at].target)
 		}
 	}
-	return targets
+	return targets, err
 }

@@ -66,6 +66,7 @@ type Options struct {
 	// When new work is refused: see admission.go.
 	MaxPublishing int                  // publishes on their way to the store at once; 1024
 	MaxPending    int64                // deliveries of one tenant that wait; 0: no limit
+	MaxEndpoints  int                  // of one tenant, queues among them; 0: no limit
 	Disk          func() (Room, error) // how much room there is where the store is; nil: nobody looks
 	Random        func() float64       // from 0 up to 1, safe for use by many; spreads those who are to come again. math/rand's
 }
@@ -78,6 +79,7 @@ type Engine struct {
 	log    *slog.Logger
 	drain  time.Duration
 	keep   Retention
+	most   int // endpoints of one tenant; 0: no limit
 
 	ready    func(queue string)
 	replayed func(endpoint string)
@@ -89,6 +91,7 @@ type Engine struct {
 	configuring chan struct{} // holds a token while the configuration changes, in the store and here
 	config      atomic.Pointer[configuration]
 	settled     atomic.Pointer[configuration] // the last one that the core has taken in; written by who has locked the configuration
+	sessions    sessions
 
 	standings map[string]store.Standing // of endpoints when the engine was made; the core knows better from then on
 	admission *admission
@@ -138,7 +141,7 @@ func New(ctx context.Context, o Options) (*Engine, error) {
 	o.Core.Shared = o.Cluster != nil
 	e := &Engine{
 		store: o.Store, sender: o.Sender, now: wall, log: o.Log, bounds: bounds.Fill(o.Bounds),
-		drain: cmp.Or(o.DrainTimeout, 30*time.Second), keep: o.Keep, ready: o.Ready, replayed: o.Replayed,
+		drain: cmp.Or(o.DrainTimeout, 30*time.Second), keep: o.Keep, most: o.MaxEndpoints, ready: o.Ready, replayed: o.Replayed,
 		core:        core.New(o.Core),
 		inputs:      make(chan input, 1024),
 		configuring: make(chan struct{}, 1),

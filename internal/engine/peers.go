@@ -169,8 +169,10 @@ func (s *shards) open() (ids []string) {
 	return ids
 }
 
-// confirm returns once every node knows of a change of the configuration that was just made: they are asked to take it in. From an owner
-// that does not answer nothing starts once its lease is over; and if it has renewed that since, it has taken the change in before.
+// confirm returns once every node knows of a change of the configuration that was just made: they
+// are asked to take it in. From a node that does not answer nothing starts, and it answers nobody,
+// once a lease is over (Current); and if it has renewed that since, it has taken the change in
+// before.
 func (s *shards) confirm(ctx context.Context) error {
 	over := time.NewTimer(s.cluster.Lease)
 	defer over.Stop()
@@ -189,7 +191,7 @@ func (s *shards) confirm(ctx context.Context) error {
 			return errStopping
 		}
 		maps.Copy(knows, r.know)
-		if r.err == nil && !slices.ContainsFunc(r.owners, func(node string) bool { return !knows[node] }) {
+		if r.err == nil && !slices.ContainsFunc(r.acting, func(n store.Node) bool { return !knows[n.ID] }) {
 			return nil
 		}
 		select {
@@ -207,8 +209,8 @@ func (s *shards) confirm(ctx context.Context) error {
 type inquiry struct {
 	done   chan struct{}   // closed when the rest is there
 	know   map[string]bool // nodes that have answered
-	owners []string        // nodes that own shards, read after the inquiry began
-	err    error           // of reading owners
+	acting []store.Node    // nodes that own shards or were there within a lease, read after the inquiry began
+	err    error           // of reading acting
 }
 
 // nextInquiry is the one that has not begun.
@@ -222,7 +224,7 @@ func (s *shards) nextInquiry() *inquiry {
 }
 
 // inquire carries an inquiry out, unless that was done while the caller, who holds the only place in inquiring, waited for it. Who owns shards
-// is read while the nodes are asked: who becomes an owner after that takes the changes in first (begin).
+// or is there is read while the nodes are asked: who becomes an owner, or joins, after that takes the changes in first (begin, round).
 func (s *shards) inquire(ctx context.Context, r *inquiry) {
 	s.mu.Lock()
 	if s.next != r {
@@ -234,9 +236,13 @@ func (s *shards) inquire(ctx context.Context, r *inquiry) {
 	s.mu.Unlock()
 	defer close(r.done)
 	var reading sync.WaitGroup
-	reading.Go(func() { r.owners, r.err = s.cluster.Ownership.Owners(ctx) })
+	reading.Go(func() { r.acting, r.err = s.cluster.Ownership.Acting(ctx, s.cluster.Lease) })
 	r.know = s.inform(ctx, nodes)
 	reading.Wait()
+	unasked := slices.DeleteFunc(slices.Clone(r.acting), func(n store.Node) bool {
+		return slices.ContainsFunc(nodes, func(m store.Node) bool { return m.ID == n.ID })
+	})
+	maps.Copy(r.know, s.inform(ctx, unasked))
 }
 
 // inform has the other nodes take changes of the configuration in, and returns those that have.

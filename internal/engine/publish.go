@@ -7,6 +7,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/core"
+	"github.com/grapnelhq/grapnel/internal/match"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -26,8 +27,17 @@ func (e *Engine) Publish(ctx context.Context, events []store.Incoming, once *sto
 		if err := c.allHere(events); err != nil {
 			return err
 		}
+		budget := match.NewBudget(ctx, e.bounds.Filters)
 		for i := range events {
-			events[i].Targets = c.match(events[i].Event, nil)
+			targets, err := c.match(events[i].Event, nil, budget)
+			if errors.Is(err, match.ErrTooCostly) {
+				return grapnel.Errorf(grapnel.CodeTooCostly, "The filters of the tenant's endpoints do too much work for this request. "+
+					"Send fewer events at once, or make the filters simpler or fewer.")
+			}
+			if err != nil {
+				return err
+			}
+			events[i].Targets = targets
 		}
 		return nil
 	})
@@ -186,7 +196,7 @@ func (e *Engine) resync(ctx context.Context) error {
 	case !d.complete:
 		err = e.reload(ctx)
 	case d.Version != conf.version:
-		e.config.Store(conf.next(d.ConfigChanges))
+		e.adopt(conf.next(d.ConfigChanges))
 	}
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/core"
+	"github.com/grapnelhq/grapnel/internal/match"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -19,6 +20,9 @@ import (
 // or neither. Its id is computed from that change, so a repeated commit is the same event once more.
 //
 // Events about an endpoint cause no others: two endpoints that both fail do not keep telling each other.
+
+// newsBudget is what all filters of one notice may cost: some 10 ms, because the recorder waits for it.
+const newsBudget = 250_000
 
 // notice is the data of an event about an endpoint.
 type notice struct {
@@ -57,9 +61,10 @@ func (c *configuration) event(kind string, at time.Time, n notice, about string)
 	if n.loss == nil {
 		ev.Key = n.EndpointID // who follows how an endpoint is doing must see that in order; dead letters have none among them
 	}
-	targets := c.match(ev, func(ep *grapnel.Endpoint) bool {
+	// Nobody is there to be refused: beyond the budget it counts as not wanted, as where one filter is too costly.
+	targets, _ := c.match(ev, func(ep *grapnel.Endpoint) bool {
 		return ep.ID != n.EndpointID && ep.Status == grapnel.EndpointEnabled
-	})
+	}, match.NewBudget(context.Background(), newsBudget))
 	return store.Incoming{Event: ev, Targets: targets}, len(targets) > 0
 }
 

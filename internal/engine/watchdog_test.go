@@ -65,13 +65,13 @@ func (o *estate) ShardList(context.Context) ([]store.Shard, error) {
 	return []store.Shard{is}, nil
 }
 
-func (o *estate) Owners(context.Context) ([]string, error) {
+func (o *estate) Acting(context.Context, time.Duration) ([]store.Node, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.free() {
 		return nil, nil
 	}
-	return []string{o.is.Owner}, nil
+	return []store.Node{{ID: o.is.Owner}}, nil
 }
 
 func (o *estate) Fresh(ctx context.Context, _ []int, after int64, limit int) (all []store.Head, err error) {

@@ -14,7 +14,7 @@ import (
 // status is what an error of the engine or the store becomes.
 func status(code grapnel.Code) int {
 	switch code {
-	case grapnel.CodeOverloaded, grapnel.CodeUnavailable:
+	case grapnel.CodeOverloaded, grapnel.CodeUnavailable, grapnel.CodeTooCostly:
 		return http.StatusServiceUnavailable
 	case grapnel.CodeQuota:
 		return http.StatusTooManyRequests

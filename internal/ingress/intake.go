@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"encoding/hex"
 	"net"
+	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/grapnelhq/grapnel"
@@ -43,10 +45,24 @@ func (in *incoming) event(id string) *grapnel.Event {
 	kind, key := in.find(s.kind), in.find(s.row.key)
 	provider := &match.Request{Data: in.body, Headers: in.header, Type: kind, Key: key}
 	kind, key = in.told("type", s.typeOf, provider, kind), in.told("key", s.keyOf, provider, key)
-	return &grapnel.Event{
+	ev := &grapnel.Event{
 		ID: id, Tenant: s.Tenant, Type: validType(kind), Key: validKey(key), Data: in.body, ContentType: in.media(),
 		OccurredAt: in.now, AcceptedAt: in.now, Source: s.ID,
 	}
+	if n := hops(in.header); n > 0 {
+		ev.Metadata = map[string]string{grapnel.HopsKey: strconv.Itoa(n)}
+	}
+	return ev
+}
+
+// hops is through how many servers like this one a request has come. Whoever sends it may say
+// anything: the header ends loops by mistake, not on purpose.
+func hops(h http.Header) int {
+	n, err := strconv.Atoi(h.Get("Grapnel-Hops"))
+	if err != nil {
+		return 0
+	}
+	return max(n, 0)
 }
 
 // told is what an expression of the source says or, where it fails, what the provider says: a request is not lost because of an expression.
@@ -66,10 +82,12 @@ func (in *incoming) told(what string, e *match.Expression, r *match.Request, oth
 // octets is the content type of what is only bytes.
 const octets = "application/octet-stream"
 
-// media is the content type of the event. JSONType promises JSON, so a body that is none does not get it.
+// media is the content type of the event: the one that the request came with, whether the body is
+// what it says or not. One that is missing is that of JSON, if the body is that; one that is none
+// is that of bytes.
 func (in *incoming) media() string {
 	sent := in.contentType()
-	if sent == grapnel.JSONType && in.document().json { // nearly all of them
+	if sent == grapnel.JSONType { // nearly all of them
 		return sent
 	}
 	media, err := in.source.media(sent)
@@ -77,8 +95,6 @@ func (in *incoming) media() string {
 	case sent == "" && in.document().json:
 		return grapnel.JSONType
 	case err != nil || !strings.Contains(media, "/") || strings.ContainsFunc(sent, func(c rune) bool { return c < ' ' || c > '~' }):
-		return octets
-	case media == grapnel.JSONType && !in.document().json:
 		return octets
 	}
 	return sent

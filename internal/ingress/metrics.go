@@ -14,6 +14,7 @@ const (
 	greeted     outcome = "greeted"      // a provider asked whether somebody is there
 	unverified  outcome = "unverified"   // 401
 	unfit       outcome = "unfit"        // its header cannot be taken
+	looping     outcome = "looping"      // it has come through too many servers like this one
 	unread      outcome = "unread"       // its body is too large, too slow or broken
 	limited     outcome = "rate_limited" // 429
 	busy        outcome = "busy"         // too much at once
@@ -34,7 +35,7 @@ func newMetrics(room *Room) *metrics {
 			Help: "Requests that came in, by the scheme of their source and what became of them."}, []string{"scheme", "outcome"}),
 		more: []prometheus.Collector{
 			prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "grapnel_ingress_busy",
-				Help: "Requests that are read or committed now."}, func() float64 { return float64(room.busy.requests.Load()) }),
+				Help: "Requests that are read or committed now."}, func() float64 { return float64(room.busy.busy()) }),
 		},
 	}
 }

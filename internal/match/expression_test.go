@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/grapnelhq/grapnel"
 )
 
 func TestExpressions(t *testing.T) {
@@ -65,7 +67,43 @@ func TestExpressionsOverRequestsThatAreNotJSON(t *testing.T) {
 	}
 }
 
-// Filters and expressions share their limits.
+// TestRequestsAreReadOnce: however often expressions name the data, they are decoded once.
+func TestRequestsAreReadOnce(t *testing.T) {
+	r := &Request{Data: []byte(`{"a":"x"}`), Headers: http.Header{"A": {"y"}}}
+	e, err := CompileExpression(`event.data.a + event.headers["a"]`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if got, err := e.Text(r); got != "xy" || err != nil {
+			t.Errorf("it is %q: %v", got, err)
+		}
+		r.Data, r.Headers = []byte(`{"a":"another"}`), nil
+	}
+}
+
+// TestExpressionsCostLess: whoever knows a source's address can make its expressions run.
+func TestExpressionsCostLess(t *testing.T) {
+	data := `{"s":"` + strings.Repeat("a", 8000) + `","l":[` + strings.Repeat("0,", 999) + `0]}`
+	for _, text := range []string{`event.data.s.matches("(a|b)*(c|d)*(a|b)*c") ? "x" : "y"`, `event.data.l.all(x, x == 0) ? "x" : "y"`} {
+		e, err := CompileExpression(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := e.Text(&Request{Data: []byte(data)}); err == nil {
+			t.Errorf("%s is %q", text, got)
+		}
+		f, err := Compile(strings.TrimSuffix(text, ` ? "x" : "y"`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Match(&grapnel.Event{Data: []byte(data), ContentType: grapnel.JSONType}); err != nil {
+			t.Errorf("as a filter: %v", err)
+		}
+	}
+}
+
+// Filters and expressions share the limits of their texts.
 func TestBadExpressions(t *testing.T) {
 	for expression, part := range map[string]string{
 		``: "yntax error", `event.nope`: "undefined field 'nope'", `event.metadata`: "undefined field", `true`: "this one is a bool",

@@ -2,6 +2,7 @@ package match
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 
@@ -11,7 +12,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// Limits of a filter. They bound what compiling takes; maxCost bounds what one evaluation takes.
+// Limits of a filter. They bound what compiling takes; filterLimit bounds what one evaluation takes.
 const (
 	MaxFilterLength = 4 << 10 // bytes
 	maxNodes        = 2_000
@@ -56,7 +57,7 @@ func newEnvironment(adapter types.Adapter, provider types.Provider, of string) (
 
 // Compile prepares a filter for use. An error is a *CompileError.
 func Compile(filter string) (*Filter, error) {
-	program, out, err := compile(environment, filter, "a filter")
+	program, out, err := compile(environment, filter, "a filter", filterLimit)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +69,7 @@ func Compile(filter string) (*Filter, error) {
 }
 
 // compile makes a program of a text, bounded in what it takes to compile and to run, and says what type its result has.
-func compile(environment func() (*cel.Env, error), text, what string) (cel.Program, *cel.Type, error) {
+func compile(environment func() (*cel.Env, error), text, what string, most limit) (cel.Program, *cel.Type, error) {
 	if len(text) > MaxFilterLength {
 		return nil, nil, &CompileError{1, 1, fmt.Sprintf("%s has at most %d bytes", what, MaxFilterLength)}
 	}
@@ -80,11 +81,11 @@ func compile(environment func() (*cel.Env, error), text, what string) (cel.Progr
 	if issues != nil && issues.Err() != nil {
 		return nil, nil, firstIssue(issues)
 	}
-	m := newMeter()
+	m := newMeter(most)
 	if err := m.learn(checked); err != nil {
 		return nil, nil, err
 	}
-	program, err := env.Program(checked, cel.EvalOptions(cel.OptOptimize), m.matches(), cel.CostTracking(m), cel.CostLimit(maxCost))
+	program, err := env.Program(checked, cel.EvalOptions(cel.OptOptimize), m.matches(), cel.CostTracking(m), cel.CostLimit(uint64(most.cost)))
 	if err != nil {
 		return nil, nil, &CompileError{1, 1, err.Error()}
 	}
@@ -105,7 +106,10 @@ func (f *Filter) Match(ev *grapnel.Event) (bool, error) {
 }
 
 func (f *Filter) match(v *view) (bool, error) {
-	result, _, err := f.program.Eval(v)
+	result, did, err := f.program.Eval(v)
+	if cost := did.ActualCost(); cost != nil {
+		v.cost += int64(min(*cost, math.MaxInt64/2))
+	}
 	if err != nil {
 		return false, fmt.Errorf("the filter cannot be evaluated: %s", strings.TrimPrefix(err.Error(), "operation cancelled: "))
 	}

@@ -21,24 +21,36 @@ import (
 // the data are large (comparing maps, adding strings, counting characters), so that a filter within the limit could run for
 // half a minute. Ours follow the work.
 const (
-	maxCost         = 100_000   // of one evaluation
-	maxRegexWork    = 4_000_000 // characters times program size in one call; some 25 ms
-	regexPerUnit    = 8         // of the same
-	charactersPer   = 100       // touched for one unit
-	timeZoneLoading = 250       // units
+	regexPerUnit    = 8   // characters times program size
+	charactersPer   = 100 // touched for one unit
+	timeZoneLoading = 250 // units
+)
+
+// limit bounds one evaluation.
+type limit struct {
+	cost  int
+	regex int // characters times program size in one call
+}
+
+// A source's expression runs for whoever knows the source's address, so it may do a twentieth.
+var (
+	filterLimit     = limit{100_000, 4_000_000} // one call of matches takes some 25 ms
+	expressionLimit = limit{5_000, 200_000}
 )
 
 // meter prices the calls of one filter. It is not changed once the filter is compiled.
 type meter struct {
+	limit   limit
 	regexes map[string]int // pattern → program size
 	sizes   *types.SizeCalculator
 }
 
-func newMeter() *meter {
+func newMeter(l limit) *meter {
 	return &meter{
+		limit:   l,
 		regexes: map[string]int{},
 		// What is nested deeper or has more parts than this counts as infinite.
-		sizes: types.NewSizeCalculator(types.SizeCalculatorMaxDepth(grapnel.MaxDepth+1), types.SizeCalculatorMaxTraversal(maxCost)),
+		sizes: types.NewSizeCalculator(types.SizeCalculatorMaxDepth(grapnel.MaxDepth+1), types.SizeCalculatorMaxTraversal(l.cost)),
 	}
 }
 
@@ -119,7 +131,7 @@ func (m *meter) matches() cel.ProgramOption {
 		if err != nil {
 			return nil, err
 		}
-		longest := maxRegexWork / max(m.regexes[pattern], 1)
+		longest := m.limit.regex / max(m.regexes[pattern], 1)
 		run := func(values ...ref.Val) ref.Val {
 			text, ok := values[0].Value().(string)
 			if !ok {

@@ -118,20 +118,28 @@ func (t *table) add(e entry, eventTypes []string) {
 	t.entries = append(t.entries, e)
 }
 
-// Match returns the endpoints that want the event, in the order of their ids.
-func (r *Router) Match(ev *grapnel.Event) []*grapnel.Endpoint {
+// Match returns the endpoints that want the event, in the order of their ids. With an error, which is
+// ErrTooCostly or that of the budget's context, those are missing whose filters did not run.
+func (r *Router) Match(ev *grapnel.Event, b *Budget) ([]*grapnel.Endpoint, error) {
 	t := r.tenants[ev.Tenant]
 	if t == nil {
-		return nil
+		return nil, nil
 	}
 	var wanted []*grapnel.Endpoint
 	v := &view{event: ev}
 	for e := range t.subscribers(ev.Type) {
+		if e.filter != nil {
+			if err := b.open(); err != nil {
+				return wanted, err
+			}
+		}
+		before := v.cost
 		if e.passes(v) == nil {
 			wanted = append(wanted, e.endpoint)
 		}
+		b.left -= v.cost - before
 	}
-	return wanted
+	return wanted, nil
 }
 
 // Explain returns the verdict on every endpoint that subscribes to the event's type, in the order of their ids.
@@ -167,11 +175,7 @@ func (e *entry) passes(v *view) error {
 	if e.filter == nil {
 		return nil
 	}
-	ok, err := e.filter.match(v)
-	if err == nil && !ok {
-		return errFilteredOut
-	}
-	return err
+	return v.passes(e.filter)
 }
 
 // subscribers merges the two sorted lists: those that name the type and those with a pattern for it.

@@ -1,8 +1,10 @@
 package match
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -63,7 +65,7 @@ func TestPatterns(t *testing.T) {
 	}
 	for _, c := range cases {
 		r := router(t, endpoint("acme", "ep_1", "", c.patterns...))
-		wanted := r.Match(&grapnel.Event{Tenant: "acme", Type: c.eventType})
+		wanted := matched(r, &grapnel.Event{Tenant: "acme", Type: c.eventType})
 		if got := len(wanted); got > 1 || (got == 1) != c.want {
 			t.Errorf("%q and %s: %d deliveries, want %v", c.patterns, c.eventType, got, c.want)
 		}
@@ -80,7 +82,7 @@ func TestEndpointsComeInTheOrderOfTheirIDsAndOnce(t *testing.T) {
 		endpoint("acme", "ep_0", "", "invoice.sent"),
 	)
 	want := []string{"ep_1", "ep_2", "ep_3", "ep_4", "ep_5"}
-	if got := ids(r.Match(invoice())); !slices.Equal(got, want) {
+	if got := ids(matched(r, invoice())); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
@@ -92,7 +94,7 @@ func TestDeletedEndpointsWantNothingPausedAndDisabledOnesDo(t *testing.T) {
 	paused.Status = grapnel.EndpointPaused
 	disabled := endpoint("acme", "ep_3", "")
 	disabled.Status = grapnel.EndpointDisabled
-	if got := ids(router(t, gone, paused, disabled).Match(invoice())); !slices.Equal(got, []string{"ep_2", "ep_3"}) {
+	if got := ids(matched(router(t, gone, paused, disabled), invoice())); !slices.Equal(got, []string{"ep_2", "ep_3"}) {
 		t.Errorf("got %v", got)
 	}
 }
@@ -105,7 +107,7 @@ func TestFiltersDecideAndExplain(t *testing.T) {
 		endpoint("acme", "ep_4", `event.data.currency`),
 		endpoint("acme", "ep_5", `event.data.amount > 100`, "order.*"),
 	)
-	if got := ids(r.Match(invoice())); !slices.Equal(got, []string{"ep_1"}) {
+	if got := ids(matched(r, invoice())); !slices.Equal(got, []string{"ep_1"}) {
 		t.Errorf("got %v", got)
 	}
 	reasons := []string{"", "the filter is false", "no such key: discount", "not true or false"}
@@ -126,7 +128,7 @@ func TestABrokenFilterStopsOnlyItsOwnEndpoint(t *testing.T) {
 	if !errors.As(err, &bad) || !strings.Contains(err.Error(), "ep_1") {
 		t.Errorf("the error is %v", err)
 	}
-	if got := ids(r.Match(invoice())); !slices.Equal(got, []string{"ep_2"}) {
+	if got := ids(matched(r, invoice())); !slices.Equal(got, []string{"ep_2"}) {
 		t.Errorf("got %v", got)
 	}
 	if v := r.Explain(invoice())[0]; v.Wanted || !strings.Contains(v.Reason, "does not compile") {
@@ -146,10 +148,10 @@ func TestNextTakesOverWhatIsCompiled(t *testing.T) {
 		t.Error("the filter was compiled again, or filters that nobody has are kept")
 	}
 	third, err := second.Next(nil)
-	if err != nil || len(third.filters) != 0 || third.Match(invoice()) != nil {
+	if err != nil || len(third.filters) != 0 || matched(third, invoice()) != nil {
 		t.Errorf("a router of nothing: %v", err)
 	}
-	if got := ids(first.Match(invoice())); !slices.Equal(got, []string{"ep_1"}) {
+	if got := ids(matched(first, invoice())); !slices.Equal(got, []string{"ep_1"}) {
 		t.Errorf("the old router changed: %v", got)
 	}
 }
@@ -186,7 +188,7 @@ func TestRouterAgreesWithAskingEveryEndpoint(t *testing.T) {
 			}
 		}
 		slices.Sort(want)
-		if got := ids(r.Match(ev)); !slices.Equal(got, want) {
+		if got := ids(matched(r, ev)); !slices.Equal(got, want) {
 			t.Fatalf("%s of %s: got %v, want %v", ev.Type, ev.Tenant, got, want)
 		}
 	})
@@ -198,7 +200,7 @@ func TestManyGoroutinesShareARouter(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range 50 {
-				if got := r.Match(invoice()); len(got) != 2 {
+				if got := matched(r, invoice()); len(got) != 2 {
 					t.Errorf("got %v", ids(got))
 				}
 			}
@@ -217,11 +219,62 @@ func TestMatchBySource(t *testing.T) {
 		ev := invoice()
 		ev.Source = source
 		var got []string
-		for _, ep := range r.Match(ev) {
+		for _, ep := range matched(r, ev) {
 			got = append(got, ep.ID)
 		}
 		if strings.Join(got, " ") != want {
 			t.Errorf("source %q: %v, want %s", source, got, want)
 		}
+	}
+}
+
+// matched is what a router matches without a bound.
+func matched(r *Router, ev *grapnel.Event) []*grapnel.Endpoint {
+	wanted, _ := r.Match(ev, unbounded())
+	return wanted
+}
+
+func unbounded() *Budget { return NewBudget(context.Background(), math.MaxInt64) }
+
+// TestBudget: equal filters run once, all filters of a request share one budget, and its context ends them.
+func TestBudget(t *testing.T) {
+	costly := func(i int) string {
+		return fmt.Sprintf(`event.data.l.all(x, x != %d)`, 1000000+i)
+	}
+	data := []byte(`{"l":[` + strings.Repeat("0,", 999) + `0]}`)
+	ev := &grapnel.Event{Tenant: "acme", Type: "a", Data: data, ContentType: grapnel.JSONType}
+	build := func(n int, filter func(i int) string) *Router {
+		var eps []grapnel.Endpoint
+		for i := range n {
+			eps = append(eps, grapnel.Endpoint{ID: fmt.Sprintf("ep_%03d", i), Tenant: "acme", Filter: filter(i)})
+		}
+		return router(t, eps...)
+	}
+	one := NewBudget(t.Context(), math.MaxInt64)
+	if got, err := build(1, costly).Match(ev, one); len(got) != 1 || err != nil {
+		t.Fatalf("%d endpoints, %v", len(got), err)
+	}
+	cost := math.MaxInt64 - one.left
+	if cost < 1000 {
+		t.Fatalf("a filter over 1000 elements costs %d", cost)
+	}
+	same := NewBudget(t.Context(), math.MaxInt64)
+	if got, err := build(100, func(int) string { return costly(0) }).Match(ev, same); len(got) != 100 || err != nil || math.MaxInt64-same.left != cost {
+		t.Errorf("%d of 100 endpoints with one filter, which cost %d and not %d: %v", len(got), math.MaxInt64-same.left, cost, err)
+	}
+	many, b := build(100, costly), NewBudget(t.Context(), 25*cost)
+	for n := range 2 { // the events of one request share it
+		got, err := many.Match(ev, b)
+		if want := 25 * (1 - n); len(got) != want || !errors.Is(err, ErrTooCostly) {
+			t.Errorf("event %d: %d filters ran, want %d: %v", n, len(got), want, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if got, err := many.Match(ev, NewBudget(ctx, math.MaxInt64)); len(got) != 0 || !errors.Is(err, context.Canceled) {
+		t.Errorf("%d filters ran for a caller who is gone: %v", len(got), err)
+	}
+	if got, err := build(100, func(int) string { return "" }).Match(ev, NewBudget(ctx, 0)); len(got) != 100 || err != nil {
+		t.Errorf("%d of 100 endpoints without filter: %v", len(got), err)
 	}
 }

@@ -25,6 +25,26 @@ type view struct {
 	decoded bool
 	data    any
 	err     error
+	cost    int64             // of the filters that have run
+	said    map[*Filter]error // what each of them said; nil: the event passes
+}
+
+// passes returns nil if the filter lets the event through, else the reason. Endpoints with the same
+// filter share its answer.
+func (v *view) passes(f *Filter) error {
+	err, ran := v.said[f]
+	if ran {
+		return err
+	}
+	ok, err := f.match(v)
+	if err == nil && !ok {
+		err = errFilteredOut
+	}
+	if v.said == nil {
+		v.said = map[*Filter]error{}
+	}
+	v.said[f] = err
+	return err
 }
 
 // ResolveName makes a view the whole world of a filter.

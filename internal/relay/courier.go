@@ -204,7 +204,7 @@ func unfit(err error) (wrong string, is bool) {
 		return "", false
 	}
 	switch e.Code {
-	case grapnel.CodeInvalid, grapnel.CodeMalformed, grapnel.CodeTooLarge, grapnel.CodeUnsupported:
+	case grapnel.CodeInvalid, grapnel.CodeMalformed, grapnel.CodeTooLarge, grapnel.CodeUnsupported, grapnel.CodeTooCostly:
 		return cmp.Or(e.Detail, e.Error()), true
 	}
 	return "", false

@@ -130,11 +130,12 @@ func (c *cell) open(ctx context.Context, s *Server, opened *cleanup) (err error)
 		Bounds: o.Bounds.Engine,
 		Store:  c.store, Sender: s.sender, Log: o.Log,
 		Core: core.Options{Bounds: o.Bounds.Core, Slots: o.MaxInFlight, PerHost: o.MaxPerHost}, DrainTimeout: o.DrainTimeout, MaxPending: o.MaxPending,
-		Disk:     c.place.disk(),
-		Keep:     engine.Retention{For: o.Retention, Rules: o.Rules},
-		Cluster:  cluster,
-		Ready:    func(id string) { c.queues.Ready(id) },
-		Replayed: func(endpoint string) { c.replays.Ended(endpoint) },
+		MaxEndpoints: o.MaxEndpoints,
+		Disk:         c.place.disk(),
+		Keep:         engine.Retention{For: o.Retention, Rules: o.Rules},
+		Cluster:      cluster,
+		Ready:        func(id string) { c.queues.Ready(id) },
+		Replayed:     func(endpoint string) { c.replays.Ended(endpoint) },
 	})
 	if err != nil {
 		return fmt.Errorf("the engine cannot start: %w", err)
@@ -165,9 +166,9 @@ func (c *cell) face(s *Server, metrics http.Handler) http.Handler {
 	return api.New(api.Options{
 		Bounds: o.Bounds.API,
 		Street: c.street(s.cells[0]), History: c.store, Idempotency: c.store,
-		MaxEvent: o.MaxEvent, HTTPSOnly: o.HTTPSOnly, Log: o.Log,
+		MaxEvent: o.MaxEvent, HTTPSOnly: o.HTTPSOnly, PublicURL: o.PublicURL, Proxies: o.Proxies, Log: o.Log,
 		CheckURL: func(url string) error {
-			return egress.CheckURL(url, egress.URLRules{Allow: o.EgressAllow, HTTPSOnly: o.HTTPSOnly})
+			return egress.CheckURL(url, egress.URLRules{Allow: o.EgressAllow, HTTPSOnly: o.HTTPSOnly, Own: o.PublicURL})
 		},
 		CheckHeaders: egress.CheckHeaders,
 		Queues:       c.counter(s),
@@ -176,6 +177,8 @@ func (c *cell) face(s *Server, metrics http.Handler) http.Handler {
 		Replays:      c.replays,
 		Keep:         store.Keep{For: o.Retention, Rules: o.Rules},
 		Metrics:      metrics,
+		MetricsOpen:  o.MetricsOpen,
+		Gate:         s.gate,
 		Ready:        s.ready,
 		Cluster:      c.cluster(s),
 		Cell:         c.name,
@@ -198,13 +201,22 @@ type guest struct {
 	home *engine.Engine
 }
 
-// KeyByHash finds the cell's own keys, if they are a tenant's, and else those of home that are not.
-func (g guest) KeyByHash(hash [32]byte) (grapnel.Key, bool) {
-	if key, known := g.Engine.KeyByHash(hash); known && key.Tenant != "" {
-		return key, true
+// Caller finds the cell's own keys, if they are a tenant's, and else those of home that are not.
+func (g guest) Caller(hash [32]byte) (grapnel.Key, bool, error) {
+	key, known, err := g.Engine.Caller(hash)
+	if err != nil || known && key.Tenant != "" {
+		return key, known, err
 	}
-	key, known := g.home.KeyByHash(hash)
-	return key, known && key.Tenant == ""
+	key, known, err = g.home.Caller(hash)
+	return key, known && key.Tenant == "", err
+}
+
+// WhileKey watches the key where Caller finds it.
+func (g guest) WhileKey(ctx context.Context, hash [32]byte, may func(*grapnel.Key) bool) (context.Context, context.CancelFunc) {
+	if key, known := g.Engine.KeyByHash(hash); known && key.Tenant != "" {
+		return g.Engine.WhileKey(ctx, hash, may)
+	}
+	return g.home.WhileKey(ctx, hash, may)
 }
 
 // front is what answers requests. With one cell that is its API and nothing before it.

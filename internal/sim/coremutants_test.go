@@ -76,7 +76,9 @@ var coreMutants = []coreMutant{
 		"endpoint.go", "		g.restart(now)\n", ""},
 	{"half of the slots are kept for first attempts",
 		"quota.go", "case h.again() && q.again.used >= c.part(2):", "case false:"},
-	{"a host gets no more requests at once than its limit",
+	{"one tenant leaves half of the places for retries to the others",
+		"quota.go", "case h.again() && q.several() && t.again.used >= c.part(4):", "case false:"},
+	{"a host gets no more requests of a tenant at once than its limit",
 		"quota.go", "case host.used >= c.options.PerHost:", "case false:"},
 }
 
@@ -116,8 +118,8 @@ func TestLeaveMutantsAreCaught(t *testing.T) {
 
 // seldom are rules that few histories notice. They are looked for from shortly before the first seed that did.
 var seldom = map[string]int{
-	"a closed endpoint admits nothing":                   2300,
-	"what waits for a broken endpoint ends with its age": 3900,
+	"a closed endpoint admits nothing":                   3400,
+	"what waits for a broken endpoint ends with its age": 9000,
 }
 
 // isCaughtBy builds the core with the rule forgotten and lets a test's seeds find it.

@@ -24,15 +24,17 @@ type node struct {
 	born    time.Duration
 	flying  int                      // attempts
 	again   int                      // of them, those that are not the first
-	hosts   map[string]int           // of them, by destination
+	againOf map[string]int           // of these, by tenant
+	hosts   map[string]int           // of them, by destination and tenant
 	events  map[int64]*grapnel.Event // accepted here, by number
 	perHost int
+	missed  map[int64]bool // deliveries whose hint was lost: the core finds them when it polls
 }
 
 // start brings the node up with what the store has.
 func (w *world) start() {
 	limits := w.limits()
-	n := &node{w: w, core: core.New(limits), perHost: limits.PerHost, born: w.agenda.now, hosts: map[string]int{},
+	n := &node{w: w, core: core.New(limits), perHost: limits.PerHost, born: w.agenda.now, hosts: map[string]int{}, againOf: map[string]int{}, missed: map[int64]bool{},
 		events: map[int64]*grapnel.Event{}}
 	w.node = n
 	w.restarted()
@@ -115,7 +117,7 @@ func (n *node) step(in core.Input) {
 
 // occupy counts an attempt against the slots.
 func (n *node) occupy(a core.Attempt) {
-	w, host := n.w, a.Config.URL
+	w, host := n.w, destination(a)
 	if n.flying++; n.flying > n.core.Slots() || n.leaving {
 		w.excess("attempt %d of %d slots, draining: %v", n.flying, n.core.Slots(), n.leaving)
 	}
@@ -127,26 +129,38 @@ func (n *node) occupy(a core.Attempt) {
 		if n.again++; n.again > max(1, n.core.Slots()/2) && !asked {
 			w.excess("%d of %d slots are taken by what is not the first attempt", n.again, n.core.Slots())
 		}
+		tenant := a.Config.Tenant
+		beside := slices.ContainsFunc(w.endpoints, func(r *receiver) bool { return r.config.Tenant != tenant && r.config.DeletedAt.IsZero() })
+		if n.againOf[tenant]++; n.againOf[tenant] > n.mostAgain() && beside && !asked {
+			w.excess("%d of %d slots are taken by what is not the first attempt of one tenant", n.againOf[tenant], n.core.Slots())
+		}
 	}
 }
+
+// destination is what an attempt goes to: each tenant has places of its own there.
+func destination(a core.Attempt) string { return a.Config.Tenant + " at " + a.Config.URL }
 
 // vacate counts an attempt that is over.
 func (n *node) vacate(a core.Attempt) {
 	n.flying--
-	n.hosts[a.Config.URL]--
+	n.hosts[destination(a)]--
 	if a.Number > 1 {
 		n.again--
+		n.againOf[a.Config.Tenant]--
 	}
 }
 
-// places says whether an attempt that is not the first could begin.
-func (n *node) places() bool {
+// mostAgain is how many attempts that are not the first one tenant may have beside another.
+func (n *node) mostAgain() int { return max(1, n.core.Slots()/4) }
+
+// places says whether an attempt of a tenant that is not the first could begin.
+func (n *node) places(tenant string) bool {
 	for _, at := range n.hosts {
 		if at >= n.perHost {
 			return false
 		}
 	}
-	return n.flying < n.core.Slots() && n.again < max(1, n.core.Slots()/2)
+	return n.flying < n.core.Slots() && n.again < max(1, n.core.Slots()/2) && n.againOf[tenant] < n.mostAgain()
 }
 
 // sleep plans the next tick.
@@ -213,7 +227,13 @@ func (n *node) load(l core.Load) {
 // hint tells the core of new heads, or fails to.
 func (n *node) hint(heads []store.Head) {
 	w := n.w
-	if len(heads) == 0 || w.chance(w.plan.hintLost) {
+	if len(heads) == 0 {
+		return
+	}
+	if w.chance(w.plan.hintLost) {
+		for i := range heads {
+			n.missed[heads[i].Delivery] = true
+		}
 		return
 	}
 	times := 1

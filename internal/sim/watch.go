@@ -133,12 +133,12 @@ func (r *receiver) returned() {
 func (r *receiver) hastened(back time.Time) {
 	w := r.w
 	// Where nothing else holds attempts up, what is due must have been attempted by now. Other endpoints that hang can have all places.
-	prompt := w.plan.stall == 0 && r.config.RateLimit == nil && w.agenda.now > r.watch.hold+5*time.Second && w.node.places()
+	prompt := w.plan.stall == 0 && r.config.RateLimit == nil && w.agenda.now > r.watch.hold+5*time.Second && w.node.places(r.config.Tenant)
 	for _, d := range w.deliveries() {
 		if d.EndpointID != r.config.ID || d.Status.Final() || !d.Waiting.Head || d.Waiting.Blocked {
 			continue
 		}
-		if prompt && d.Waiting.Due.Before(back) {
+		if prompt && d.Waiting.Due.Before(back) && !w.node.missed[d.Seq] {
 			w.excess("%s has been due since %v and %s has been back for half a minute", d.ID(), d.Waiting.Due.Sub(w.base), r.config.ID)
 		}
 		if d.AttemptsMade == 0 || !d.Waiting.Due.After(w.now()) {

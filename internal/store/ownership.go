@@ -26,8 +26,9 @@ type Ownership interface {
 	Release(ctx context.Context, node string, owned []Owned) error
 	// ShardList returns all shards in their order.
 	ShardList(ctx context.Context) ([]Shard, error)
-	// Owners returns the nodes that own shards by leases that have not ended.
-	Owners(ctx context.Context) ([]string, error)
+	// Acting returns the nodes that own shards by leases that have not ended, and those that were there within the time: by their ids
+	// and addresses alone.
+	Acting(ctx context.Context, within time.Duration) ([]Node, error)
 	// Fresh returns heads of endpoints in some shards that have a due time and a higher number than after, by number, at most limit: what other
 	// nodes have accepted. A number is given before it is committed, so one may come after a higher one, but not by more than the time that a
 	// transaction may take (half a minute): who asks again asks from what was the highest that long ago, and sees some twice.

@@ -27,7 +27,8 @@ const (
 	shardsQuery = `SELECT number, epoch, owner, CASE WHEN owner = '' THEN 0
 		ELSE (extract(epoch FROM until - clock_timestamp()) * 1000000)::bigint END FROM shard ORDER BY number`
 
-	ownersQuery = "SELECT DISTINCT owner FROM shard WHERE owner <> '' AND until > clock_timestamp()"
+	actingQuery = `SELECT id, address FROM node WHERE seen > clock_timestamp() - $1::bigint * interval '1 microsecond'
+		UNION SELECT owner, coalesce((SELECT address FROM node WHERE id = owner), '') FROM shard WHERE owner <> '' AND until > clock_timestamp()`
 
 	freshQuery = "SELECT " + placeColumns + ` FROM (SELECT p.* FROM pending p JOIN target o ON o.number = p.target
 		WHERE p.seq > $1 AND p.due IS NOT NULL AND o.shard = ANY($2) ORDER BY p.seq LIMIT $3) p` + placeJoins + " ORDER BY p.seq"
@@ -130,14 +131,18 @@ func (s *Store) ShardList(ctx context.Context) ([]store.Shard, error) {
 	return all, readError(ctx, err)
 }
 
-// Owners uses the database's clock.
-func (s *Store) Owners(ctx context.Context) ([]string, error) {
-	rows, err := s.owning.Query(ctx, ownersQuery)
+// Acting is one query: every change of the configuration asks it.
+func (s *Store) Acting(ctx context.Context, within time.Duration) (all []store.Node, err error) {
+	rows, err := s.owning.Query(ctx, actingQuery, within.Microseconds())
 	if err != nil {
 		return nil, readError(ctx, err)
 	}
-	owners, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	return owners, readError(ctx, err)
+	var one store.Node
+	_, err = pgx.ForEachRow(rows, []any{&one.ID, &one.Address}, func() error {
+		all = append(all, one)
+		return nil
+	})
+	return all, readError(ctx, err)
 }
 
 // Fresh goes through what waits from a number on.

@@ -66,18 +66,28 @@ func TestShards(t *testing.T) {
 			t.Errorf("shard %+v", is)
 		}
 	}
-	owners := func(want ...string) {
+	acting := func(want ...string) {
 		t.Helper()
-		got, err := a.Owners(t.Context())
+		nodes, err := a.Acting(t.Context(), time.Minute)
+		got := column(nodes, func(n store.Node) string { return n.ID })
 		if slices.Sort(got); err != nil || !slices.Equal(got, want) {
-			t.Errorf("%q own shards, want %q, %v", got, want, err)
+			t.Errorf("%q act, want %q, %v", got, want, err)
 		}
 	}
-	owners("a", "b")
+	acting("a", "b")
 	if _, err = a.Renew(t.Context(), "a", []store.Owned{{Shard: 255, Epoch: 1}}, -time.Second); err != nil {
 		t.Fatal(err)
 	}
-	owners("b") // the lease of a has ended
+	acting("b") // the lease of a has ended
+	for _, n := range []store.Node{{ID: "b", Address: "http://b"}, {ID: "c", Address: "http://c"}} {
+		if _, err := a.Beat(t.Context(), n, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+	}
+	acting("b", "c") // c owns nothing, but is there
+	if acting, err := a.Acting(t.Context(), -time.Minute); err != nil || len(acting) != 1 || acting[0] != (store.Node{ID: "b", Address: "http://b"}) {
+		t.Errorf("of nodes that were never there %+v act, %v", acting, err)
+	}
 }
 
 func TestFresh(t *testing.T) {

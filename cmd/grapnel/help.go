@@ -1,0 +1,69 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+
+	mango "github.com/muesli/mango-cobra"
+	"github.com/muesli/roff"
+	"github.com/spf13/cobra"
+
+	"github.com/grapnelhq/grapnel/internal/cli"
+)
+
+// help prints what a command is for, how it is called, and its flags. It is plain text and asks the
+// terminal nothing: a question about its colours costs seconds where none answers.
+func (s *session) help(c *cobra.Command, _ []string) {
+	out := c.OutOrStdout()
+	width := s.Columns(out)
+	_, _ = fmt.Fprintf(out, "%s\n", cli.Wrap(cmp.Or(c.Long, c.Short), width))
+	section(out, "Usage", indented(usage(c)))
+	section(out, "Examples", indented(c.Example))
+	var commands strings.Builder
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() {
+			fmt.Fprintf(&commands, "  %-*s  %s\n", c.NamePadding(), sub.Name(), sub.Short)
+		}
+	}
+	section(out, "Commands", commands.String())
+	section(out, "Flags", c.LocalFlags().FlagUsagesWrapped(width))
+	section(out, "Flags of every command", c.InheritedFlags().FlagUsagesWrapped(width))
+}
+
+// usage is how a command is called.
+func usage(c *cobra.Command) string {
+	if c.HasAvailableSubCommands() {
+		return c.CommandPath() + " COMMAND [flags]"
+	}
+	return c.UseLine()
+}
+
+func section(out io.Writer, title, text string) {
+	if text != "" {
+		_, _ = fmt.Fprintf(out, "\n%s:\n%s\n", title, strings.TrimRight(text, "\n"))
+	}
+}
+
+func indented(text string) string {
+	if text == "" {
+		return ""
+	}
+	return "  " + strings.ReplaceAll(text, "\n", "\n  ")
+}
+
+// man prints the manual page of all commands.
+func (s *session) man() *cobra.Command {
+	return &cobra.Command{
+		Use: "man", Short: "Print the manual page", Hidden: true, Args: takes(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			page, err := mango.NewManPage(1, cmd.Root())
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprint(s.Stdout, page.Build(roff.NewDocument()))
+			return err
+		},
+	}
+}

@@ -1,0 +1,50 @@
+package api
+
+import (
+	"crypto/tls"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"testing"
+)
+
+// TestOrigin: links begin with what the operator says; else with what the request says, of which a
+// trusted proxy's headers are a part.
+func TestOrigin(t *testing.T) {
+	public, err := url.Parse("https://example.com/hooks/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxies := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+	for name, c := range map[string]struct {
+		public           *url.URL
+		host, from       string
+		tls              bool
+		proto, forwarded string
+		want             string
+	}{
+		"public":                       {public: public, host: "inside:8420", from: "10.0.0.1:5", proto: "http", forwarded: "other", want: "https://example.com/hooks"},
+		"public, without a Host":       {public: public, from: "192.0.2.1:5", want: "https://example.com/hooks"},
+		"direct":                       {host: "inside:8420", from: "192.0.2.1:5", want: "http://inside:8420"},
+		"direct, TLS":                  {host: "inside", from: "192.0.2.1:5", tls: true, want: "https://inside"},
+		"without a Host":               {from: "192.0.2.1:5", want: ""},
+		"a stranger's headers":         {host: "inside", from: "192.0.2.1:5", proto: "https", forwarded: "evil.example", want: "http://inside"},
+		"a proxy's headers":            {host: "inside", from: "10.0.0.1:5", proto: "HTTPS", forwarded: "Hooks.example", want: "https://hooks.example"},
+		"a proxy's, of IPv4 in IPv6":   {host: "inside", from: "[::ffff:10.0.0.1]:5", proto: "https", want: "https://inside"},
+		"of several the nearest":       {host: "inside", from: "10.0.0.1:5", proto: "http, https", forwarded: "evil.example, hooks.example:444", want: "https://hooks.example:444"},
+		"what cannot be part of a URL": {host: "inside", from: "10.0.0.1:5", proto: "java script", forwarded: "a/b?c", want: "http://inside"},
+		"from nowhere":                 {host: "inside", from: "@", forwarded: "evil.example", want: "http://inside"},
+	} {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.Host, r.RemoteAddr = c.host, c.from
+		if c.tls {
+			r.TLS = &tls.ConnectionState{}
+		}
+		r.Header.Set("X-Forwarded-Proto", c.proto)
+		r.Header.Set("X-Forwarded-Host", c.forwarded)
+		l := newLinks(c.public, proxies)
+		if got := l.origin(r); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}

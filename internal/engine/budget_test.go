@@ -1,0 +1,78 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/memory"
+)
+
+func batchOf(n int) (events []store.Incoming) {
+	data := []byte(`{"l":[` + strings.Repeat("0,", 99) + `0]}`)
+	for i := range n {
+		events = append(events, store.Incoming{Event: &grapnel.Event{ID: fmt.Sprintf("evt_%d", i), Tenant: "default", Type: "a", Data: data,
+			ContentType: grapnel.JSONType, OccurredAt: time.Now(), AcceptedAt: time.Now()}})
+	}
+	return events
+}
+
+// TestFiltersShareABudget: a publish whose filters do too much work together is refused, and nothing
+// of it is stored; neither is one whose caller is gone. Less at once is taken.
+func TestFiltersShareABudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newTunedBench(t, memory.New(), func(o *Options) { o.Bounds.Filters = 20_000 })
+		defer b.close()
+		for i := range 20 {
+			b.endpoint(fmt.Sprint("ep", i), &receiver{}, func(ep *grapnel.Endpoint) { ep.Filter = fmt.Sprintf("event.data.l.all(x, x != %d)", i+1) })
+		}
+		gone, leave := context.WithCancel(t.Context())
+		leave()
+		for ctx, want := range map[context.Context]error{
+			t.Context(): &grapnel.Error{Code: grapnel.CodeTooCostly}, gone: context.Canceled,
+		} {
+			_, err := b.engine.Publish(ctx, batchOf(10), nil)
+			if grapnel.CodeOf(err) != grapnel.CodeOf(want) || grapnel.CodeOf(want) == "" && !errors.Is(err, want) {
+				t.Errorf("ten events at twenty filters: %v, want %v", err, want)
+			}
+		}
+		if events, err := b.store.EventList(t.Context(), store.Everyone(), store.EventQuery{Limit: 10}); err != nil || len(events) != 0 {
+			t.Errorf("%d events are stored, %v", len(events), err)
+		}
+		if done, err := b.engine.Publish(t.Context(), batchOf(1), nil); err != nil || done.Events[0].Deliveries != 20 {
+			t.Errorf("one event: %+v, %v", done.Events, err)
+		}
+	})
+}
+
+// TestATenantMayHaveSoManyEndpoints and no more. Changing one needs no room, and deleting one makes some.
+func TestATenantMayHaveSoManyEndpoints(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newTunedBench(t, memory.New(), func(o *Options) { o.MaxEndpoints = 2 })
+		defer b.close()
+		b.endpoint("one", &receiver{}, nil)
+		b.endpoint("two", &receiver{}, nil)
+		b.endpoint("other", &receiver{}, func(ep *grapnel.Endpoint) { ep.Tenant = "another" })
+		three := grapnel.Endpoint{ID: "three", Tenant: "default", URL: "http://three.test/", PolicyName: "standard", Status: grapnel.EndpointEnabled}
+		put := func() error {
+			_, err := b.engine.PutEndpoint(t.Context(), store.Everyone(), three, store.With{})
+			return err
+		}
+		if err := put(); grapnel.CodeOf(err) != grapnel.CodeConflict || !strings.Contains(err.Error(), "--max-endpoints") {
+			t.Errorf("a third of two endpoints: %v", err)
+		}
+		b.update("two", func(ep *grapnel.Endpoint) { ep.Description = "changed" })
+		if err := b.engine.DeleteEndpoint(t.Context(), store.Everyone(), "two", grapnel.By{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := put(); err != nil {
+			t.Error(err)
+		}
+	})
+}
