@@ -92,6 +92,15 @@ func (c *calendar) canBegin(number int64) bool {
 	return slices.ContainsFunc(c.days, func(d day) bool { return d.number == number && (d.whose || number <= c.current) })
 }
 
+// due is the day that numbers are to be drawn from. A day that an earlier program has made is left
+// for the next one.
+func (c *calendar) due(today int64) int64 {
+	if slices.ContainsFunc(c.days, func(d day) bool { return d.number == c.current && !d.whose }) {
+		return max(today, c.current+1)
+	}
+	return today
+}
+
 // of is what to read rows with these numbers from: the tables of their days, which saves the server from looking at all of them; or the
 // whole, if that is not known, or they are many.
 func (c *calendar) of(table string, numbers []int64) string {
@@ -182,7 +191,7 @@ func (s *Store) learnDays(ctx context.Context) (*calendar, error) {
 // daily begins a new day if there is one by the database's clock, as far as that was told. Writers call it between two transactions.
 func (s *Store) daily() {
 	c, today := s.days.known.Load(), dayAt(s.days.clock.Load())
-	if c != nil && today <= c.current || !s.days.chore.TryLock() {
+	if c != nil && c.due(today) <= c.current || !s.days.chore.TryLock() {
 		return
 	}
 	defer s.days.chore.Unlock()
@@ -210,6 +219,7 @@ func (s *Store) begin(ctx context.Context, today int64) error {
 	if err != nil {
 		return err
 	}
+	today = c.due(today)
 	for day := max(today, c.current); day <= today+int64(s.bounds.DaysAhead); day++ {
 		if c.canBegin(day) || day == 0 {
 			continue

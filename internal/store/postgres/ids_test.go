@@ -140,7 +140,7 @@ func TestIDsOfBefore(t *testing.T) {
 		}
 	}
 	// Nor in the days whose tables it makes.
-	next := p.today + 1 + ahead
+	next := p.today + 2 + ahead
 	p.makes(next)
 	if err := s.begin(t.Context(), next); err != nil {
 		t.Fatal(err)
@@ -152,11 +152,28 @@ func TestIDsOfBefore(t *testing.T) {
 	if err := p.publishes(2, "own"); stateOf(err) != stateUnique {
 		t.Errorf("what bolt has used on an earlier day: %v", err)
 	}
-	var names int
-	if err := p.QueryRow(t.Context(), "SELECT count(*) FROM event_named").Scan(&names); err != nil || names != 5 {
-		t.Errorf("%d names, %v", names, err) // own of bolt, theirs of both, later of both
+	// If it draws numbers from such a day, that is over soon.
+	last := next + 1 + ahead
+	p.makes(last)
+	p.does(fmt.Sprintf("SELECT setval('event_number', %[1]d, false), setval('delivery_number', %[1]d, false)", begins(last)))
+	if err := p.publishes(2, "last"); err != nil {
+		t.Error(err)
 	}
-	if n, err := s.Purge(t.Context(), store.Keep{Now: at(0).Add(100 * aDay), For: 30 * aDay, Slack: aDay}, 100); err != nil || n != 8 {
+	p.takes(s, "bolt", "last", "invoice.paid", true, false)
+	for err := s.begin(t.Context(), last); err != nil; err = s.begin(t.Context(), last) { // a writer is at it, too
+		if stateOf(err) != stateLocked {
+			t.Fatal(err)
+		}
+	}
+	p.takes(s, "acme", "last", "invoice.paid", false, false)
+	if day := s.days.known.Load().current; day != last+1 {
+		t.Errorf("numbers are of day %d, want %d", day, last+1)
+	}
+	var names int
+	if err := p.QueryRow(t.Context(), "SELECT count(*) FROM event_named").Scan(&names); err != nil || names != 7 {
+		t.Errorf("%d names, %v", names, err) // own of bolt; theirs, later and last of both
+	}
+	if n, err := s.Purge(t.Context(), store.Keep{Now: at(0).Add(100 * aDay), For: 30 * aDay, Slack: aDay}, 100); err != nil || n != 10 {
 		t.Errorf("purged %d, %v", n, err)
 	}
 	if err := p.QueryRow(t.Context(), "SELECT count(*) FROM event_name").Scan(&names); err != nil || names != 0 {
@@ -164,8 +181,7 @@ func TestIDsOfBefore(t *testing.T) {
 	}
 }
 
-// TestIDsOfBeforeWithoutTomorrow: if no program could make the next day's tables, today's get the
-// new index.
+// TestIDsOfBeforeWithoutTomorrow: if no program has made the next day's tables, this one does.
 func TestIDsOfBeforeWithoutTomorrow(t *testing.T) {
 	t.Parallel()
 	p := newPast(t, 0)
@@ -173,7 +189,7 @@ func TestIDsOfBeforeWithoutTomorrow(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := nodesAt(t, p.url, 1)[0]
-	if c := s.days.known.Load(); c.current != p.today || !c.days[0].whose {
+	if c := s.days.known.Load(); c.current != p.today+1 || !c.days[1].whose || c.days[0].whose {
 		t.Errorf("days: %+v", c)
 	}
 	p.takes(s, "acme", "own", "invoice.paid", true, false)
