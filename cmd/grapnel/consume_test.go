@@ -201,8 +201,11 @@ func TestListenMakesTheLocalAnswerTheOutcome(t *testing.T) {
 		first.Get("Content-Type") != "application/json" || first.Get("Grapnel-Attempt") != "2" {
 		t.Errorf("the local server got the headers %v", first)
 	}
-	var made struct{ Name, Source, Tenant, Description string }
-	if err := json.Unmarshal([]byte(p.sent["POST /v1/queues"]), &made); err != nil || made.Source != "src_1" || made.Tenant != "acme" || !strings.HasPrefix(made.Name, "listen-") {
+	var made struct {
+		Name, Source, Tenant, Description string
+		Quiet                             bool
+	}
+	if err := json.Unmarshal([]byte(p.sent["POST /v1/queues"]), &made); err != nil || made.Source != "src_1" || !made.Quiet || made.Tenant != "acme" || !strings.HasPrefix(made.Name, "listen-") {
 		t.Errorf("%v: the queue was made of %s", err, p.sent["POST /v1/queues"])
 	}
 	if last := p.seen[len(p.seen)-1]; last != "DELETE /v1/queues/que_1" {
@@ -226,7 +229,7 @@ func TestListenSendsWhatAnEndpointWouldGet(t *testing.T) {
 	if want := `{"id":"evt_4","type":"order.made","timestamp":"2026-01-02T03:04:05.000006Z","data":{ "n": 1.0 }}`; body != want || !strings.HasPrefix(signature, "v1,") {
 		t.Errorf("the local server got %s signed %q, want %s", body, signature, want)
 	}
-	if want := `{"name":"mine","tenant":"acme","description":"made by grapnel listen","event_types":["order.*"],"filter":"true","ordering":"none"}`; p.sent["POST /v1/queues"] != want {
+	if want := `{"name":"mine","tenant":"acme","description":"made by grapnel listen","event_types":["order.*"],"filter":"true","ordering":"none","quiet":true}`; p.sent["POST /v1/queues"] != want {
 		t.Errorf("the queue was made of %s, want %s", p.sent["POST /v1/queues"], want)
 	}
 	if slices.Contains(p.seen, "DELETE /v1/queues/que_1") {

@@ -211,7 +211,7 @@ func (c *configuration) tell(ch *core.Change) *store.Batch {
 // tellStatus makes an event of a change that disables an endpoint or ends that; nil: it does neither, or nobody wants to know.
 func (c *configuration) tellStatus(ep *grapnel.Endpoint, at time.Time, by *grapnel.AuditEntry) *store.Batch {
 	before := c.at(ep.ID)
-	if before == nil {
+	if before == nil || ep.Quiet() {
 		return nil
 	}
 	var kind string
