@@ -87,6 +87,24 @@ type RateLimit struct {
 	Burst     int     `json:"burst"`
 }
 
+// MinPerSecond is the smallest rate that can be set: one in three hours, about.
+const MinPerSecond = 0.0001
+
+// century is longer than any pace that means something, and short enough to be added to a time.
+const century = 100 * 365 * 24 * time.Hour
+
+// Pace is the time that one request takes of the limit, and a burst of them; 0: there is no limit.
+// A burst takes a century at most, however small the rate: unchecked, the durations would overflow
+// and become negative, which limits nothing.
+func (l *RateLimit) Pace() (each, burst time.Duration) {
+	if l == nil || !(l.PerSecond > 0) { // not "<= 0", which a NaN is not
+		return 0, 0
+	}
+	most := century / time.Duration(max(l.Burst, 1))
+	each = time.Duration(max(min(float64(time.Second)/l.PerSecond, float64(most)), 1))
+	return each, each * time.Duration(max(l.Burst, 1))
+}
+
 // Secret signs deliveries. Its text form starts with whsec_ (symmetric) or whsk_ (ed25519); see package sign. It never
 // shows itself in logs or formatted output.
 type Secret struct {

@@ -12,7 +12,7 @@ type Event struct {
 	Type        string
 	Key         string // the ordering key; empty: no order
 	Data        []byte
-	ContentType string // of Data; JSONType itself promises that Data are one valid JSON value: whoever accepts an event checks it
+	ContentType string // of Data, as whoever sent them says; see PromisesJSON
 	Metadata    map[string]string
 	OccurredAt  time.Time
 	AcceptedAt  time.Time
@@ -22,6 +22,11 @@ type Event struct {
 
 // JSONType is the content type of event data published as JSON.
 const JSONType = "application/json"
+
+// PromisesJSON says that Data are certainly one valid JSON value: the API checks what is published
+// as JSONType. What came in through a source keeps the content type that its provider gave it,
+// whether it is true or not.
+func (e *Event) PromisesJSON() bool { return e.ContentType == JSONType && e.Source == "" }
 
 // Limits of an event's parts. The size of its data is a setting of the server.
 const (

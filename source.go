@@ -109,8 +109,8 @@ type Aside struct {
 	Why         AsideReason
 	Event       string // id of the event that it is in conflict with
 	ContentType string
-	Body        []byte // left out in lists
-	Size        int    // of the body
+	Body        []byte // left out in lists; cut, if a check says so
+	Size        int    // of what is kept of the body
 	Intake
 }
 

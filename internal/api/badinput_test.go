@@ -163,6 +163,7 @@ func badInputs() []bad {
 		endpoint("ordering unknown", `,"ordering":"fifo"`, "/ordering"),
 		endpoint("ordering empty", `,"ordering":""`, "/ordering"),
 		endpoint("rate of nothing", `,"rate_limit":{"per_second":0}`, "/rate_limit/per_second"),
+		endpoint("rate too small", `,"rate_limit":{"per_second":0.00009}`, "/rate_limit/per_second"),
 		endpoint("rate without rate", `,"rate_limit":{"burst":5}`, "/rate_limit/per_second"),
 		endpoint("rate a number", `,"rate_limit":5`, "/rate_limit"),
 		endpoint("rate with a field unknown", `,"rate_limit":{"per_second":1,"per_minute":1}`, "/rate_limit/per_minute"),

@@ -37,7 +37,7 @@ type EndpointSettings struct {
 }
 
 type rateLimit struct {
-	PerSecond float64 `json:"per_second" required:"true" exclusiveMinimum:"0" maximum:"100000"`
+	PerSecond float64 `json:"per_second" required:"true" minimum:"0.0001" maximum:"100000"`
 	Burst     int     `json:"burst,omitempty" minimum:"1" maximum:"100000" doc:"one second's worth if not given"`
 }
 

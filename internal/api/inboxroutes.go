@@ -102,6 +102,10 @@ func inboxAside(s *grapnel.Aside) InboxRequest {
 		ContentType: s.ContentType, Size: cmp.Or(s.Size, len(s.Body))}
 	switch s.Why {
 	case grapnel.AsideConflict:
+		if s.By == "" {
+			v.Reason = fmt.Sprintf("with the signature of %s, under another id or type", s.Event)
+			break
+		}
 		v.Reason = fmt.Sprintf("known by the same %s as %s, with another body", strings.ReplaceAll(string(s.By), "_", " "), s.Event)
 	default:
 		v.Reason = "not verified"

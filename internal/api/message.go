@@ -95,8 +95,8 @@ func contentTypeOf(ev *grapnel.Event) string {
 
 // isJSON says whether an event's data can stand in JSON as they are.
 func isJSON(ev *grapnel.Event) bool {
-	if ev.ContentType == grapnel.JSONType {
-		return true // promised
+	if ev.PromisesJSON() {
+		return true
 	}
 	media, _, _ := strings.Cut(ev.ContentType, ";")
 	media = strings.TrimSpace(strings.ToLower(media))

@@ -93,11 +93,11 @@ func TestShapes(t *testing.T) {
 	show("GET", "/v1/policies/"+pol["id"].(string), "")
 	show("GET", "/v1/policies/paylera", "")
 	show("GET", "/v1/keys?limit=1", "")
-	src := show("POST", "/v1/sources", `{"name":"stripe-live","verify":{"scheme":"stripe","secret":"whsec_x"},"on_unverified":"quarantine"}`)["id"].(string)
-	show("POST", "/v1/sources", `{"name":"partner","verify":{"scheme":"hmac","secret":"x","header":"X-Signature","signed":"{timestamp}.{body}","timestamp_header":"X-Time"},`+
+	src := show("POST", "/v1/sources", `{"name":"stripe-live","verify":{"scheme":"stripe","secret":"whsec_xx"},"on_unverified":"quarantine"}`)["id"].(string)
+	show("POST", "/v1/sources", `{"name":"partner","verify":{"scheme":"hmac","secret":"eight888","header":"X-Signature","signed":"{timestamp}.{body}","timestamp_header":"X-Time"},`+
 		`"dedupe":{"by":["content"],"ignore":["$.sent_at"]},"rate_limit":{"per_second":5}}`)
 	show("PATCH", "/v1/sources/"+src, `{"status":"paused","dedupe":{"window":"240h"}}`)
-	show("POST", "/v1/sources/"+src+"/rotate-secret", `{"secret":"whsec_y","overlap":"1h"}`)
+	show("POST", "/v1/sources/"+src+"/rotate-secret", `{"secret":"whsec_yy","overlap":"1h"}`)
 	w.takeIn(src, "evt_taken_in", "application/json", `{"amount": 1.50}`)
 	show("GET", "/v1/inbox/evt_taken_in", "")
 	show("GET", "/v1/inbox/"+w.setAside(src, grapnel.AsideConflict, "a=b"), "")

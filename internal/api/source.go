@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -30,7 +31,7 @@ type SourceSettings struct {
 // verifySettings say how a source verifies. What a scheme does not read must not be given.
 type verifySettings struct {
 	Scheme          string   `json:"scheme" required:"true" minLength:"1" maxLength:"64" doc:"whose signature it is: stripe, github, shopify, slack, twilio, standard, svix, hmac, basic, api_key, none, …"`
-	Secret          string   `json:"secret,omitempty" minLength:"1" doc:"shared with the provider"`
+	Secret          string   `json:"secret,omitempty" minLength:"1" doc:"shared with the provider, 8 bytes or more; of hmac hex:… and base64:… are the bytes that they stand for"`
 	Secrets         []string `json:"secrets,omitempty" minItems:"1" maxItems:"5" nullable:"false" doc:"instead of secret, the newest first: any of them will do"`
 	Header          string   `json:"header,omitempty" maxLength:"256" doc:"that the signature or the key is in"`
 	Algorithm       string   `json:"algorithm,omitempty" enum:"sha1,sha256,sha512"`
@@ -111,7 +112,7 @@ type dedupeView struct {
 type providerView struct {
 	Title      string  `json:"title"`
 	Signature  string  `json:"signature" doc:"where the signature is and what it covers"`
-	IDsSigned  bool    `json:"ids_signed" doc:"false: whoever has seen a signed request can send it again under another id while its signature holds"`
+	IDsSigned  bool    `json:"ids_signed" doc:"false: the ids are outside of what is signed; receiving.md says what follows for each provider"`
 	RetriesFor *span   `json:"retries_for" nullable:"true" doc:"how long it goes on trying; null: it does not, or nobody knows"`
 	Retries    string  `json:"retries" doc:"the same in words"`
 	Checked    *string `json:"checked" doc:"the day on which that was compared with its documentation"`
@@ -258,6 +259,17 @@ func setSource(s *grapnel.Source, in SourceSettings, now time.Time, f *faults) {
 	}
 	for _, wrong := range ingress.CheckSource(s) {
 		f.add("/"+wrong.Field, "%s", wrong.Detail)
+	}
+	checkSecret(v.Scheme, v.Secret, "/verify/secret", f)
+	for i, text := range v.Secrets {
+		checkSecret(v.Scheme, text, "/verify/secrets/"+strconv.Itoa(i), f)
+	}
+}
+
+// checkSecret looks at a secret that is given now.
+func checkSecret(scheme, text, pointer string, f *faults) {
+	if wrong := ingress.CheckSecret(scheme, text); wrong != "" {
+		f.add(pointer, "%s", wrong)
 	}
 }
 

@@ -23,7 +23,7 @@ func badSources() []bad {
 		return create(name, `{"name":"new","verify":{`+members+`}}`, pointer)
 	}
 	stripe := func(name, more, pointer string) bad {
-		return create(name, `{"name":"new","verify":{"scheme":"stripe","secret":"whsec_x"}`+more+`}`, pointer)
+		return create(name, `{"name":"new","verify":{"scheme":"stripe","secret":"whsec_xx"}`+more+`}`, pointer)
 	}
 	patch := func(name, body, pointer string) bad {
 		return bad{name: "source: patch " + name, method: "PATCH", target: "/v1/sources/SRC", body: body, status: 422, code: grapnel.CodeInvalid, pointer: pointer}
@@ -44,16 +44,16 @@ func badSources() []bad {
 		verify("scheme unknown", `"scheme":"nobody"`, "/verify/scheme"),
 		verify("secret missing", `"scheme":"stripe"`, "/verify/secret"),
 		verify("secret with none", `"scheme":"none","secret":"x"`, "/verify/secret"),
-		verify("secret and secrets", `"scheme":"stripe","secret":"whsec_x","secrets":["whsec_y"]`, "/verify/secrets"),
+		verify("secret and secrets", `"scheme":"stripe","secret":"whsec_xx","secrets":["whsec_yy"]`, "/verify/secrets"),
 		verify("secrets empty", `"scheme":"stripe","secrets":[]`, "/verify/secrets"),
 		verify("too many secrets", `"scheme":"stripe","secrets":["a","b","c","d","e","f"]`, "/verify/secrets"),
-		verify("tolerance", `"scheme":"stripe","secret":"whsec_x","tolerance":"soon"`, "/verify/tolerance"),
-		verify("tolerance of nothing", `"scheme":"stripe","secret":"whsec_x","tolerance":"0s"`, "/verify/tolerance"),
-		verify("tolerance of a year", `"scheme":"stripe","secret":"whsec_x","tolerance":"8760h"`, "/verify/tolerance"),
-		verify("hmac without header", `"scheme":"hmac","secret":"x","signed":"{body}"`, "/verify/header"),
-		verify("hmac algorithm", `"scheme":"hmac","secret":"x","header":"X-S","algorithm":"md5"`, "/verify/algorithm"),
-		verify("field that the scheme does not read", `"scheme":"stripe","secret":"whsec_x","username":"u"`, "/verify/username"),
-		verify("basic without name", `"scheme":"basic","secret":"x"`, "/verify/username"),
+		verify("tolerance", `"scheme":"stripe","secret":"whsec_xx","tolerance":"soon"`, "/verify/tolerance"),
+		verify("tolerance of nothing", `"scheme":"stripe","secret":"whsec_xx","tolerance":"0s"`, "/verify/tolerance"),
+		verify("tolerance of a year", `"scheme":"stripe","secret":"whsec_xx","tolerance":"8760h"`, "/verify/tolerance"),
+		verify("hmac without header", `"scheme":"hmac","secret":"eight888","signed":"{body}"`, "/verify/header"),
+		verify("hmac algorithm", `"scheme":"hmac","secret":"eight888","header":"X-S","algorithm":"md5"`, "/verify/algorithm"),
+		verify("field that the scheme does not read", `"scheme":"stripe","secret":"whsec_xx","username":"u"`, "/verify/username"),
+		verify("basic without name", `"scheme":"basic","secret":"eight888"`, "/verify/username"),
 		verify("unknown field", `"scheme":"none","secret_key":"x"`, "/verify/secret_key"),
 		stripe("dedupe by", `,"dedupe":{"by":["luck"]}`, "/dedupe/by/0"),
 		stripe("dedupe window", `,"dedupe":{"window":"long"}`, "/dedupe/window"),
@@ -63,7 +63,12 @@ func badSources() []bad {
 		stripe("type", `,"type":"nonsense("`, "/type"),
 		stripe("key", `,"key":"nonsense("`, "/key"),
 		stripe("public_url", `,"public_url":"ftp://a"`, "/public_url"),
+		verify("a short secret", `"scheme":"stripe","secret":"seven77"`, "/verify/secret"),
+		verify("a short secret of two", `"scheme":"stripe","secrets":["eight888","seven77"]`, "/verify/secrets/1"),
+		verify("a short key in hex", `"scheme":"hmac","secret":"hex:0011223344","header":"X-S"`, "/verify/secret"),
+		verify("time that is not signed", `"scheme":"hmac","secret":"eight888","header":"X-S","timestamp_header":"X-T"`, "/verify/timestamp_header"),
 		stripe("rate_limit", `,"rate_limit":{"per_second":0}`, "/rate_limit/per_second"),
+		stripe("rate_limit too small", `,"rate_limit":{"per_second":1e-12}`, "/rate_limit/per_second"),
 		stripe("max_body", `,"max_body":0`, "/max_body"),
 		stripe("status", `,"status":"disabled"`, "/status"),
 		{name: "source: name taken", method: "POST", target: "/v1/sources", body: `{"name":"shop","verify":{"scheme":"none"}}`, status: 409, code: grapnel.CodeConflict, pointer: "-"},
@@ -74,7 +79,7 @@ func badSources() []bad {
 		patch("verify to null", `{"verify":null}`, "/verify"),
 		rotate("without secret", `{}`, "/secret"),
 		rotate("to the one there is", `{"secret":"whsec_test"}`, "/secret"),
-		rotate("overlap", `{"secret":"whsec_y","overlap":"721h"}`, "/overlap"),
+		rotate("overlap", `{"secret":"whsec_yy","overlap":"721h"}`, "/overlap"),
 		get("outcome", "/v1/inbox?outcome=duplicate", "?outcome"),
 		get("cursor of something else", "/v1/inbox?cursor=CURSOR", "?cursor"),
 		get("from", "/v1/inbox?from=yesterday", "?from"),
@@ -110,7 +115,7 @@ func TestSecretsOfSourcesNeverComeBack(t *testing.T) {
 
 func TestASourceHasDefaultsAndSaysHowLongItsProviderTries(t *testing.T) {
 	w := newWorld(t)
-	got := w.must(201, "POST", "/v1/sources", `{"name":"a","verify":{"scheme":"stripe","secret":"whsec_x"}}`)
+	got := w.must(201, "POST", "/v1/sources", `{"name":"a","verify":{"scheme":"stripe","secret":"whsec_xx"}}`)
 	if got["ingest_url"] != "/in/"+got["id"].(string) || got["on_unverified"] != "reject" || got["status"] != "enabled" {
 		t.Errorf("made %v", got)
 	}
@@ -169,16 +174,16 @@ func TestPatchingASourceKeepsItsSecrets(t *testing.T) {
 	if d := cmp.Diff([]string{"whsec_the_first"}, w.secretsOf(id)); d != "" {
 		t.Error(d)
 	}
-	w.must(200, "PATCH", "/v1/sources/"+id, `{"verify":{"secrets":["whsec_a","whsec_b"]}}`)
-	if d := cmp.Diff([]string{"whsec_a", "whsec_b"}, w.secretsOf(id)); d != "" {
+	w.must(200, "PATCH", "/v1/sources/"+id, `{"verify":{"secrets":["whsec_aa","whsec_bb"]}}`)
+	if d := cmp.Diff([]string{"whsec_aa", "whsec_bb"}, w.secretsOf(id)); d != "" {
 		t.Error(d)
 	}
 	// What one scheme was told means nothing to another.
-	got = w.must(200, "PATCH", "/v1/sources/"+id, `{"verify":{"scheme":"github","secret":"hub"}}`)
+	got = w.must(200, "PATCH", "/v1/sources/"+id, `{"verify":{"scheme":"github","secret":"hub-hub-hub"}}`)
 	if v := got["verify"].(map[string]any); v["scheme"] != "github" || v["tolerance"] != nil {
 		t.Errorf("it verifies by %v", v)
 	}
-	if d := cmp.Diff([]string{"hub"}, w.secretsOf(id)); d != "" {
+	if d := cmp.Diff([]string{"hub-hub-hub"}, w.secretsOf(id)); d != "" {
 		t.Error(d)
 	}
 	if got = w.must(200, "PATCH", "/v1/sources/"+id, `{"dedupe":{"by":[]},"status":null}`); got["status"] != "enabled" || len(got["dedupe"].(map[string]any)["by"].([]any)) != 0 {

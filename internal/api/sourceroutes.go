@@ -232,7 +232,7 @@ func (a *api) deleteSource(c *call) (answer, error) {
 
 // newSourceRotation is how a source's secret is rotated. The provider has made the new one, so it has to be given.
 type newSourceRotation struct {
-	Secret  string  `json:"secret" required:"true" minLength:"1" doc:"the new one"`
+	Secret  string  `json:"secret" required:"true" minLength:"1" doc:"the new one, 8 bytes or more"`
 	Overlap *string `json:"overlap,omitempty" doc:"how long those before count as well: 0s to 720h; 24h if not given"`
 	Reason  string  `json:"reason,omitempty" minLength:"1" maxLength:"500" doc:"why; kept in the audit"`
 }
@@ -256,6 +256,7 @@ func (a *api) rotateSourceSecret(c *call) (answer, error) {
 			return err
 		}
 		var f faults
+		checkSecret(s.Verify.Scheme, in.Secret, "/secret", &f)
 		for _, wrong := range ingress.CheckVerify(&s.Verify) {
 			pointer := "/secret"
 			if !strings.HasPrefix(wrong.Field, "secret") {

@@ -279,6 +279,23 @@ func TestRateLimit(t *testing.T) {
 	}
 }
 
+// TestTinyRateLimit: the interval of a rate too small for a duration is long, and not negative,
+// which would be no limit.
+func TestTinyRateLimit(t *testing.T) {
+	for _, limit := range []grapnel.RateLimit{{PerSecond: 1e-12}, {PerSecond: 1e-300, Burst: 100_000}, {PerSecond: grapnel.MinPerSecond, Burst: 1}} {
+		s := newShop(Options{})
+		s.endpoint("ep", "a", time.Millisecond, 100)
+		limited := *s.core.endpoints["ep"].config
+		limited.RateLimit, limited.Revision = &limit, 2
+		s.step(Configured{Endpoint: &limited})
+		s.arrive("ep", 20)
+		s.run(time.Minute)
+		if got := s.got["ep"]; got != 1 {
+			t.Errorf("%+v: %d attempts in a minute, want 1", limit, got)
+		}
+	}
+}
+
 // TestPageThatWasOvertaken: a page is read, then the endpoint is closed, what waits is ended, and it is opened again. The page,
 // arriving only now, shows deliveries that are over.
 func TestPageThatWasOvertaken(t *testing.T) {

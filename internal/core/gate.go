@@ -47,11 +47,8 @@ func (g *gate) configure(now time.Time, cfg *grapnel.Endpoint) {
 	if at, err := url.Parse(cfg.URL); err == nil {
 		g.host = strings.ToLower(at.Hostname())
 	}
-	interval, slack := time.Duration(0), time.Duration(0)
-	if r := cfg.RateLimit; r != nil && r.PerSecond > 0 {
-		interval = time.Duration(float64(time.Second) / r.PerSecond)
-		slack = time.Duration(max(r.Burst, 1)-1) * interval
-	}
+	interval, burst := cfg.RateLimit.Pace()
+	slack := burst - interval
 	if interval != g.interval || slack != g.slack {
 		g.interval, g.slack, g.paid = interval, slack, now.Add(slack)
 	}

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/sign"
@@ -158,14 +159,14 @@ func envelope(e *grapnel.Event) []byte {
 	return append(base64.StdEncoding.AppendEncode(append(b, `,"data_base64":"`...), e.Data), `"}`...)
 }
 
-// hasJSON says whether the data can stand in a JSON document as they are. grapnel.JSONType itself is a promise of whoever
-// accepted the event; any other type is the publisher's claim, and bytes inserted on a claim could forge the fields around them.
+// hasJSON says whether the data can stand in a JSON document as they are. Where nobody promises it
+// the content type is a claim, and bytes inserted on a claim could forge the fields around them.
 func hasJSON(e *grapnel.Event) bool {
-	if e.ContentType == grapnel.JSONType {
+	if e.PromisesJSON() {
 		return true
 	}
 	kind, _, err := mime.ParseMediaType(e.ContentType)
-	return err == nil && (kind == grapnel.JSONType || strings.HasSuffix(kind, "+json")) && json.Valid(e.Data)
+	return err == nil && (kind == grapnel.JSONType || strings.HasSuffix(kind, "+json")) && utf8.Valid(e.Data) && json.Valid(e.Data)
 }
 
 // field is a header that is the same for every delivery of an endpoint.

@@ -301,6 +301,23 @@ func TestEnvelopeKeepsTheData(t *testing.T) {
 	}
 }
 
+// TestEnvelopeBelievesNoSource: what came in through a source says that it is JSON, and is looked
+// at.
+func TestEnvelopeBelievesNoSource(t *testing.T) {
+	for data, want := range map[string]string{
+		`{"a":1}`: `,"data":{"a":1}}`, `1,"id":"evt_forged"`: `,"data_base64":"`, `{`: `,"data_base64":"ew=="}`, "\"\xff\"": `,"data_base64":"Iv8i"}`, ``: `,"data_base64":""}`,
+	} {
+		e := event(data)
+		e.ContentType, e.Source = grapnel.JSONType, "src_1"
+		if body := envelope(e); !json.Valid(body) || !bytes.Contains(body, []byte(want)) {
+			t.Errorf("%q became %s", data, body)
+		}
+		if body, header := Formatted(grapnel.FormatRaw, e); string(body) != data || header.Get("Content-Type") != grapnel.JSONType {
+			t.Errorf("%q was sent as %q with %v", data, body, header)
+		}
+	}
+}
+
 // A content type that cannot be a header must not make an endpoint's requests fail for ever.
 func TestContentTypeThatCannotBeSent(t *testing.T) {
 	e := event("x")

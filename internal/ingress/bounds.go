@@ -11,8 +11,20 @@ type Bounds struct {
 	// Found is how long an id, type or key may be that is found in a request; what is longer is not what was meant.
 	Found int `bound:"1024" tiny:"1024"`
 
-	// FirstRead is how much memory an announced length gets before anything of it has come.
-	FirstRead int64 `bound:"64KiB" tiny:"3"`
+	// FirstRead is the memory for a body of which nothing has arrived; later it is at most twice
+	// what has.
+	FirstRead int64 `bound:"4KiB" tiny:"3"`
+	// A body arrives at BodyRate bytes a second at least. BodyGrace is how far it may fall behind.
+	BodyRate  int64         `bound:"16KiB" tiny:"16KiB"`
+	BodyGrace time.Duration `bound:"5s"`
+
+	// Shares of MaxAtOnce and MaxBuffered, as one in so many. A remote address has one for requests
+	// that are still being read. Reserve is for sources that verified a request within VouchedFor.
+	TenantShare int           `bound:"2" tiny:"2"`
+	RemoteShare int           `bound:"4" tiny:"4"`
+	Reserve     int           `bound:"8" tiny:"8"`
+	VouchedFor  time.Duration `bound:"1h"`
+
 	// What is still read of a body that is too large, so that a provider who writes all of it before reading anything gets the
 	// answer.
 	Discard     int64         `bound:"16MiB" tiny:"4KiB"`
@@ -20,8 +32,10 @@ type Bounds struct {
 
 	// Requests that nobody vouches for are kept at this pace and no faster: whoever can reach a source could fill the disk with
 	// them.
-	AsideRate  int `bound:"10"`   // in a second
-	AsideBurst int `bound:"1000"` // at once
+	AsideRate  int   `bound:"10"`                 // in a second
+	AsideBurst int   `bound:"1000"`               // at once
+	AsideBytes int64 `bound:"64MiB" tiny:"16KiB"` // in an hour, and at once
+	AsideBody  int   `bound:"64KiB" tiny:"512"`   // of one body; the rest is cut off
 
 	// TallyEvery is the least time between two lines of the log about the same source.
 	TallyEvery time.Duration `bound:"1m"`

@@ -15,21 +15,22 @@ type bucket struct {
 }
 
 func newBucket(l *grapnel.RateLimit) *bucket {
-	if l == nil || l.PerSecond <= 0 {
-		return &bucket{}
-	}
-	each := time.Duration(float64(time.Second) / l.PerSecond)
-	return &bucket{each: each, depth: each * time.Duration(max(l.Burst, 1))}
+	each, depth := l.Pace()
+	return &bucket{each: each, depth: depth}
 }
 
 // take takes a token, or says how long it is until there is one.
-func (b *bucket) take(now time.Time) (wait time.Duration, ok bool) {
+func (b *bucket) take(now time.Time) (wait time.Duration, ok bool) { return b.takeAll(now, 1) }
+
+// takeAll takes several tokens or none. More than the bucket holds are as many as it holds.
+func (b *bucket) takeAll(now time.Time, tokens int) (wait time.Duration, ok bool) {
 	if b.each <= 0 {
 		return 0, true
 	}
+	cost := min(time.Duration(tokens), b.depth/b.each) * b.each
 	for {
 		before := b.full.Load()
-		full := max(before, now.UnixNano()) + int64(b.each)
+		full := max(before, now.UnixNano()) + int64(cost)
 		if late := full - now.UnixNano() - int64(b.depth); late > 0 {
 			return time.Duration(late), false
 		}

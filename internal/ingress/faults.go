@@ -162,6 +162,10 @@ func CheckSource(s *grapnel.Source) []Fault {
 	for _, fault := range CheckVerify(&s.Verify) {
 		f.add("verify/"+fault.Field, "%s", fault.Detail)
 	}
+	// A source that has this already goes on; it can only not be saved so.
+	if v := &s.Verify; v.Scheme == "hmac" && v.TimestampHeader != "" && !strings.Contains(v.Signed, "{timestamp}") {
+		f.add("verify/timestamp_header", "has no effect without {timestamp} in signed: an old signature would pass with a new time")
+	}
 	f.dedupe(&s.Dedupe, find(s.Verify.Scheme))
 	for _, e := range []struct{ field, text string }{{"type", s.Type}, {"key", s.Key}} {
 		if e.text == "" {
@@ -182,8 +186,8 @@ func CheckSource(s *grapnel.Source) []Fault {
 			f.add("public_url", "is not an address that starts with https:// or http://")
 		}
 	}
-	if l := s.RateLimit; l != nil && (!(l.PerSecond > 0) || l.Burst < 0) { // not "<= 0", which a NaN is not
-		f.add("rate_limit", "is more than nothing")
+	if l := s.RateLimit; l != nil && (!(l.PerSecond >= grapnel.MinPerSecond) || l.Burst < 0) { // not "<", which a NaN is not
+		f.add("rate_limit", "is at least %v a second, and its burst is not negative", grapnel.MinPerSecond)
 	}
 	if s.MaxBody < 0 {
 		f.add("max_body", "is not negative")

@@ -1,8 +1,12 @@
 package ingress
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"math"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -52,15 +56,25 @@ func TestCheckVerify(t *testing.T) {
 		{grapnel.Verify{Scheme: "stripe", Secrets: secrets("s"), Header: "X", Username: "u"}, "header username"},
 		{grapnel.Verify{Scheme: "github", Secrets: secrets("s"), Tolerance: time.Minute}, "tolerance"},
 		{grapnel.Verify{Scheme: "standard", Secrets: secrets(good)}, ""},
-		{grapnel.Verify{Scheme: "standard", Secrets: secrets("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")}, "secret"},
+		{grapnel.Verify{Scheme: "standard", Secrets: secrets("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")}, ""},
 		{grapnel.Verify{Scheme: "standard", Secrets: secrets("whsec_not base64")}, "secret"},
 		{grapnel.Verify{Scheme: "standard", Secrets: secrets("whsec_c2hvcnQ=")}, "secret"},
 		{grapnel.Verify{Scheme: "standard", Secrets: secrets("whsk_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=")}, "secret"},
+		{grapnel.Verify{Scheme: "standard", Secrets: secrets("whsec_AAECAwQFBgcICQoLDA0ODw==")}, ""}, // 16 bytes
+		{grapnel.Verify{Scheme: "standard", Secrets: secrets("AAECAwQFBgcICQoLDA0ODw==")}, ""},
+		{grapnel.Verify{Scheme: "standard", Secrets: secrets("AAECAwQFBgcICQoLDA0ODw")}, "secret"}, // no padding: no library takes it
+		{grapnel.Verify{Scheme: "svix", Secrets: secrets(strings.Repeat("AAAA", 50))}, ""},
 		{grapnel.Verify{Scheme: "svix", Secrets: secrets("s")}, "secret"},
 		{grapnel.Verify{Scheme: "gitlab", Secrets: secrets("any token")}, ""},
 		{grapnel.Verify{Scheme: "gitlab", Secrets: secrets("whsec_short")}, "secret"},
 		{grapnel.Verify{Scheme: "discord", Secrets: secrets("03a107bff3ce10be1d70dd18e74bc09967e4d6309ba50d5f1ddc8664125531b8")}, ""},
 		{grapnel.Verify{Scheme: "discord", Secrets: secrets("03a1")}, "secret"},
+		{grapnel.Verify{Scheme: "adyen", Secrets: secrets("44782DEF547AAA06C910C43932B1EB0C71FC68D9D0C057550C48EC2ACF6BA056")}, ""},
+		{grapnel.Verify{Scheme: "adyen", Secrets: secrets("zz-zz-zz")}, "secret"},
+		{grapnel.Verify{Scheme: "adyen"}, "secret"},
+		{grapnel.Verify{Scheme: "sendgrid", Secrets: secrets("MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEEDr2LjtURuePQzplybdC+u4CwrqDqBaWjcMMsTbhdbcwHBcepxo7yAQGhHPTnlvFYPAZFceEu/1FwCM/QmGUhA==")}, ""},
+		{grapnel.Verify{Scheme: "sendgrid", Secrets: secrets("MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=")}, "secret"}, // Ed25519
+		{grapnel.Verify{Scheme: "sendgrid", Secrets: secrets("a text")}, "secret"},
 		{grapnel.Verify{Scheme: "basic", Secrets: secrets("p"), Username: "u"}, ""},
 		{grapnel.Verify{Scheme: "basic", Secrets: secrets("p")}, "username"},
 		{grapnel.Verify{Scheme: "basic", Secrets: secrets("p"), Username: "u:v"}, "username"},
@@ -68,6 +82,8 @@ func TestCheckVerify(t *testing.T) {
 		{grapnel.Verify{Scheme: "api_key", Secrets: secrets("p"), Header: "Not A Header"}, "header"},
 		{grapnel.Verify{Scheme: "api_key", Secrets: secrets("p"), Header: "Host"}, "header"},
 		{hmacOf(func(*grapnel.Verify) {}), ""},
+		{hmacOf(func(v *grapnel.Verify) { v.Secrets = secrets("hex:00ff00ff00ff00ff", "base64:AAECAwQFBgc=") }), ""},
+		{hmacOf(func(v *grapnel.Verify) { v.Secrets = secrets("hex:00f", "base64:AAE") }), "secrets/0 secrets/1"},
 		{hmacOf(func(v *grapnel.Verify) { v.Header = "" }), "header"},
 		{hmacOf(func(v *grapnel.Verify) { v.Header = "X:Y" }), "header"},
 		{hmacOf(func(v *grapnel.Verify) { v.Algorithm = "md5" }), "algorithm"},
@@ -127,12 +143,56 @@ func TestCheckSource(t *testing.T) {
 		{func(s *grapnel.Source) { s.PublicURL = "https://u:p@hooks.example.com" }, "public_url"},
 		{func(s *grapnel.Source) { s.RateLimit = &grapnel.RateLimit{} }, "rate_limit"},
 		{func(s *grapnel.Source) { s.RateLimit = &grapnel.RateLimit{PerSecond: math.NaN()} }, "rate_limit"},
+		{func(s *grapnel.Source) { s.RateLimit = &grapnel.RateLimit{PerSecond: 1e-12} }, "rate_limit"},
+		{func(s *grapnel.Source) { s.RateLimit = &grapnel.RateLimit{PerSecond: grapnel.MinPerSecond} }, ""},
+		{func(s *grapnel.Source) {
+			s.Verify = grapnel.Verify{Scheme: "hmac", Secrets: secrets("s"), Header: "X-S", TimestampHeader: "X-Time"}
+		}, "verify/timestamp_header"},
+		{func(s *grapnel.Source) {
+			s.Verify = grapnel.Verify{Scheme: "hmac", Secrets: secrets("s"), Header: "X-S", Signed: "{body}", TimestampHeader: "X-Time"}
+		}, "verify/timestamp_header"},
+		{func(s *grapnel.Source) {
+			s.Verify = grapnel.Verify{Scheme: "hmac", Secrets: secrets("s"), Header: "X-S", Signed: "{timestamp}{body}", TimestampHeader: "X-Time"}
+		}, ""},
 		{func(s *grapnel.Source) { s.MaxBody = -1 }, "max_body"},
 	} {
 		s := grapnel.Source{Verify: grapnel.Verify{Scheme: "stripe", Secrets: secrets("s")}, Dedupe: grapnel.Dedupe{By: everyKind}}
 		c.change(&s)
 		if got := CheckSource(&s); fields(got) != c.want {
 			t.Errorf("%+v: %v, want %q", s, got, c.want)
+		}
+	}
+}
+
+// TestNewSecretsHaveALeastLength: those that a source is to get. What one has already goes on
+// working, see TestOldSettingsGoOn.
+func TestNewSecretsHaveALeastLength(t *testing.T) {
+	for _, c := range []struct {
+		scheme, text string
+		ok           bool
+	}{
+		{"hmac", "1234567", false}, {"hmac", "12345678", true}, {"hmac", "hex:00112233445566", false}, {"hmac", "hex:0011223344556677", true},
+		{"hmac", "base64:AAECAwQFBg==", false}, {"hmac", "base64:AAECAwQFBgc=", true}, {"api_key", "s", false}, {"basic", "password", true},
+		{"basic", "pass", false}, {"github", "hush", false}, {"standard", "whsec_AAECAwQFBgc=", true}, {"none", "", true}, {"nope", "", true},
+		{"discord", "03a107bff3ce10be1d70dd18e74bc09967e4d6309ba50d5f1ddc8664125531b8", true},
+	} {
+		if got := CheckSecret(c.scheme, c.text); (got == "") != c.ok || len(c.text) > 1 && strings.Contains(got, c.text) {
+			t.Errorf("%s: %q: %s", c.scheme, c.text, got)
+		}
+	}
+}
+
+// TestOldSettingsGoOn: a source from before these rules is used as it is.
+func TestOldSettingsGoOn(t *testing.T) {
+	w := newWorld(t)
+	w.sources["src_1"] = grapnel.Source{ID: "src_1", Tenant: "acme", Revision: 1, Verify: grapnel.Verify{Scheme: "hmac", Secrets: secrets("s"), Header: "X-S",
+		TimestampHeader: "X-Time"}, RateLimit: &grapnel.RateLimit{PerSecond: 1e-12, Burst: 2}}
+	for i, want := range []int{http.StatusAccepted, http.StatusAccepted, http.StatusTooManyRequests} {
+		body := fmt.Sprint(i)
+		mac := hmac.New(sha256.New, []byte("s"))
+		mac.Write([]byte(body))
+		if got := w.post(body, "X-S", hex.EncodeToString(mac.Sum(nil)), "X-Time", fmt.Sprint(w.now.Unix())); got.status != want {
+			t.Errorf("answered %d %s", got.status, got.body)
 		}
 	}
 }

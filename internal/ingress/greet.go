@@ -1,6 +1,8 @@
 package ingress
 
 import (
+	"encoding/hex"
+	"encoding/json"
 	"io"
 	"net/http"
 
@@ -27,6 +29,16 @@ func (in *incoming) greet(w http.ResponseWriter) bool {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.WriteHeader(http.StatusOK)
 		_, _ = io.WriteString(w, challenge.Str)
+		return true
+	case zoomGreeting:
+		token := gjson.GetBytes(in.body, "payload.plainToken")
+		if gjson.GetBytes(in.body, "event").String() != "endpoint.url_validation" || token.Type != gjson.String {
+			return false
+		}
+		text, _ := json.Marshal(map[string]string{"plainToken": token.Str, "encryptedToken": hex.EncodeToString(in.matched.macs.of(token.Str))}) // it cannot fail
+		w.Header().Set("Content-Type", grapnel.JSONType)
+		w.WriteHeader(http.StatusOK)
+		_, _ = w.Write(text)
 		return true
 	case discordGreeting:
 		if gjson.GetBytes(in.body, "event").Exists() {

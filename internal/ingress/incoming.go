@@ -17,6 +17,9 @@ type incoming struct {
 	source *source
 	checks []grapnel.Check
 
+	matched *secret // the first that verified the request
+	mac     []byte  // the signature of a template, if only one was offered; once verified, the same bytes have the same
+
 	read   bool
 	doc    document
 	fields url.Values

@@ -10,11 +10,13 @@
 //   - Providers are data: one row of the table in rows.go, and one file of vectors.
 //   - Two bodies are the same only if every value in them is that does not lie under a path that the source ignores: numbers digit by
 //     digit, strings character by character. The order of members and the space between them does not count.
-//   - Work and memory for one request are bounded by limits of its source, and no source can use up what the others need.
+//   - Work and memory for one request are bounded by limits of its source, and no tenant can use up what the others need. Who cannot
+//     sign keeps nobody out who can: see admission.
+//   - Where a time or a token is signed and the id is not, a signature is good for one event: see signed.go.
 //
 // What it does not promise: that an event is in the order in which things happened at the provider, which few of them promise; and that
-// an id of the provider is signed: where it is in a header that its signature does not cover (Scheme.Unsigned), whoever has seen a
-// signed request can send it again under another id for as long as its signature holds.
+// an id of the provider is signed. Where it is not, and the provider rightly signs the same bytes twice (GitHub, Shopify, Twilio), whoever
+// has seen a signed request can send it again under another id for as long as its signature holds.
 package ingress
 
 import (
@@ -56,7 +58,7 @@ type Options struct {
 
 	MaxBody     int64         // bytes of a body, whatever a source allows; 0: DefaultMaxBody
 	MaxAtOnce   int           // requests that are read or committed at once; 0: DefaultMaxAtOnce
-	MaxBuffered int64         // bytes of the bodies of all those; 0: DefaultMaxBuffered. One source has at most half of either
+	MaxBuffered int64         // bytes of the bodies of all those that have arrived; 0: DefaultMaxBuffered. Bounds has the shares of both
 	BodyTimeout time.Duration // from the first look at a request to the end of its body; 0: DefaultBodyTimeout
 }
 

@@ -66,10 +66,12 @@ func (in *incoming) told(what string, e *match.Expression, r *match.Request, oth
 // octets is the content type of what is only bytes.
 const octets = "application/octet-stream"
 
-// media is the content type of the event. JSONType promises JSON, so a body that is none does not get it.
+// media is the content type of the event: the one that the request came with, whether the body is
+// what it says or not. One that is missing is that of JSON, if the body is that; one that is none
+// is that of bytes.
 func (in *incoming) media() string {
 	sent := in.contentType()
-	if sent == grapnel.JSONType && in.document().json { // nearly all of them
+	if sent == grapnel.JSONType { // nearly all of them
 		return sent
 	}
 	media, err := in.source.media(sent)
@@ -77,8 +79,6 @@ func (in *incoming) media() string {
 	case sent == "" && in.document().json:
 		return grapnel.JSONType
 	case err != nil || !strings.Contains(media, "/") || strings.ContainsFunc(sent, func(c rune) bool { return c < ' ' || c > '~' }):
-		return octets
-	case media == grapnel.JSONType && !in.document().json:
 		return octets
 	}
 	return sent

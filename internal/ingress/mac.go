@@ -17,8 +17,8 @@ type mac struct {
 	sum  []byte
 }
 
-func newMACs(algorithm func() hash.Hash, key string) *macs {
-	return &macs{sync.Pool{New: func() any { return &mac{Hash: hmac.New(algorithm, []byte(key))} }}}
+func newMACs(algorithm func() hash.Hash, key []byte) *macs {
+	return &macs{sync.Pool{New: func() any { return &mac{Hash: hmac.New(algorithm, key)} }}}
 }
 
 // matches says whether what is written has one of these MACs.
@@ -32,6 +32,15 @@ func (m *macs) matches(candidates [][]byte, write func(*mac)) (found bool) {
 		found = hmac.Equal(one.sum, c) || found
 	}
 	return found
+}
+
+// of returns the MAC of a text.
+func (m *macs) of(text string) []byte {
+	one := m.spare.Get().(*mac)
+	defer m.spare.Put(one)
+	one.Reset()
+	_, _ = one.WriteString(text)
+	return one.Sum(nil)
 }
 
 // WriteString writes without the copy that io.WriteString would make.

@@ -34,7 +34,7 @@ func newMetrics(room *Room) *metrics {
 			Help: "Requests that came in, by the scheme of their source and what became of them."}, []string{"scheme", "outcome"}),
 		more: []prometheus.Collector{
 			prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "grapnel_ingress_busy",
-				Help: "Requests that are read or committed now."}, func() float64 { return float64(room.busy.requests.Load()) }),
+				Help: "Requests that are read or committed now."}, func() float64 { return float64(room.busy.busy()) }),
 		},
 	}
 }

@@ -37,25 +37,25 @@ func (b *Bounds) look(r *http.Request) *Refusal {
 
 const maxContentType = 256
 
-// receive reads the body within a limit and a time.
-func (b *Bounds) receive(w http.ResponseWriter, r *http.Request, limit int64, within time.Duration) ([]byte, *Refusal) {
-	control := http.NewResponseController(w)
+// receive reads the body within a limit, and within the time that its slot has.
+func (b *Bounds) receive(w http.ResponseWriter, r *http.Request, limit int64, held *slot) ([]byte, *Refusal) {
 	if r.ContentLength > limit {
-		return nil, b.tooLarge(control, r.Body, limit)
+		return nil, b.tooLarge(held, r.Body, limit)
 	}
-	// A socket's deadline is real time, whatever clock the room has. A connection without one is read without.
-	_ = control.SetReadDeadline(time.Now().Add(within))
 	reader := io.Reader(r.Body)
 	if r.ContentLength < 0 { // else it ends by itself
 		reader = http.MaxBytesReader(w, r.Body, limit)
 	}
-	body, err := readAll(reader, r.ContentLength, b.FirstRead)
+	body, err := readAll(reader, r.ContentLength, b.FirstRead, held)
 	var over *http.MaxBytesError
 	switch {
+	case errors.As(err, &over):
+		return nil, b.tooLarge(held, r.Body, limit)
+	case errors.Is(err, errNoRoom) || !held.read(): // whatever else is the matter: ending its read is how a request is made to give way
+		refused := overloaded(b.WaitBusy)
+		return nil, &refused
 	case err == nil:
 		return body, nil
-	case errors.As(err, &over):
-		return nil, b.tooLarge(control, r.Body, limit)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, &Refusal{Status: http.StatusRequestTimeout, Code: CodeSlow, Detail: "The body did not come in time."}
 	default:
@@ -63,33 +63,45 @@ func (b *Bounds) receive(w http.ResponseWriter, r *http.Request, limit int64, wi
 	}
 }
 
-func (b *Bounds) tooLarge(control *http.ResponseController, body io.Reader, limit int64) *Refusal {
-	_ = control.SetReadDeadline(time.Now().Add(b.DiscardTime)) // a provider that is slower does without the answer
+func overloaded(wait time.Duration) Refusal {
+	return Refusal{Status: http.StatusServiceUnavailable, Code: grapnel.CodeOverloaded, Detail: "Too many requests are on their way.", RetryAfter: wait}
+}
+
+func (b *Bounds) tooLarge(held *slot, body io.Reader, limit int64) *Refusal {
+	held.discarding() // a provider that is slower does without the answer
 	_, _ = io.CopyN(io.Discard, body, b.Discard)
 	return &Refusal{Status: http.StatusRequestEntityTooLarge, Code: grapnel.CodeTooLarge,
 		Detail: grapnel.Errorf(grapnel.CodeTooLarge, "The body is larger than %d bytes.", limit).Detail}
 }
 
-// readAll reads into a buffer of its own: the event keeps it. What is only announced is not believed beyond first.
-func readAll(r io.Reader, announced, first int64) ([]byte, error) {
-	if announced < 0 {
-		return io.ReadAll(r)
-	}
-	if announced <= first {
-		body := make([]byte, announced)
-		_, err := io.ReadFull(r, body)
-		return body, err
+var errNoRoom = errors.New("there is no room for the body")
+
+// readAll reads into a buffer of its own: the event keeps it. What is only announced (-1: nothing
+// is) gets no memory beyond first.
+func readAll(r io.Reader, announced, first int64, held *slot) ([]byte, error) {
+	if announced >= 0 {
+		first = min(first, announced)
 	}
 	body := make([]byte, 0, first)
-	for int64(len(body)) < announced {
+	for announced < 0 || int64(len(body)) < announced {
 		if len(body) == cap(body) {
-			grown := make([]byte, len(body), min(int64(2*cap(body)), announced))
+			size := int64(2 * cap(body))
+			if announced >= 0 {
+				size = min(size, announced)
+			}
+			grown := make([]byte, len(body), size)
 			copy(grown, body)
 			body = grown
 		}
 		n, err := r.Read(body[len(body):cap(body)])
 		body = body[:len(body)+n]
-		if err != nil && int64(len(body)) < announced {
+		if n > 0 && !held.arrived(n, announced < 0 || int64(len(body)) < announced) {
+			return nil, errNoRoom
+		}
+		switch {
+		case err == io.EOF && announced < 0:
+			return body, nil
+		case err != nil && int64(len(body)) != announced:
 			return nil, err
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -19,7 +18,7 @@ import (
 type Room struct {
 	o       Options
 	sources sync.Map // id → *source, of those that exist and were asked for
-	busy    load
+	busy    *admission
 	metrics *metrics
 }
 
@@ -43,6 +42,7 @@ func New(o Options) *Room {
 	o.MaxBuffered = cmp.Or(o.MaxBuffered, DefaultMaxBuffered)
 	o.BodyTimeout = cmp.Or(o.BodyTimeout, DefaultBodyTimeout)
 	room := &Room{o: o}
+	room.busy = newAdmission(&room.o)
 	room.metrics = newMetrics(room)
 	return room
 }
@@ -72,30 +72,33 @@ func (room *Room) Take(w http.ResponseWriter, r *http.Request, id string) {
 	if s.MaxBody > 0 {
 		limit = min(limit, s.MaxBody)
 	}
-	bytes := limit
-	if r.ContentLength >= 0 {
-		bytes = min(limit, r.ContentLength)
-	}
-	if !room.enter(s, bytes) {
-		room.refuse(w, r, s, busy, Refusal{Status: http.StatusServiceUnavailable, Code: grapnel.CodeOverloaded,
-			Detail: "Too many requests are on their way.", RetryAfter: room.o.Bounds.WaitBusy})
+	held := room.busy.enter(s.Tenant, r.RemoteAddr, s.meter.vouched(room.o.Now(), room.o.Bounds.VouchedFor), http.NewResponseController(w))
+	if held == nil {
+		room.refuse(w, r, s, busy, overloaded(room.o.Bounds.WaitBusy))
 		return
 	}
-	defer room.leave(s, bytes)
-	room.take(w, r, s, limit)
+	defer held.leave()
+	room.take(w, r, s, limit, held)
 }
 
 // take reads a request and decides what becomes of it.
-func (room *Room) take(w http.ResponseWriter, r *http.Request, s *source, limit int64) {
-	body, refused := room.o.Bounds.receive(w, r, limit, room.o.BodyTimeout)
+func (room *Room) take(w http.ResponseWriter, r *http.Request, s *source, limit int64, held *slot) {
+	body, refused := room.o.Bounds.receive(w, r, limit, held)
 	if refused != nil {
-		room.refuse(w, r, s, unread, *refused)
+		as := unread
+		if refused.Code == grapnel.CodeOverloaded {
+			as = busy
+		}
+		room.refuse(w, r, s, as, *refused)
 		return
 	}
 	in := &incoming{r: r, header: r.Header, body: body, now: room.o.Now(), source: s, checks: make([]grapnel.Check, 0, 4)}
 	if !in.verify() {
 		room.unverified(w, in)
 		return
+	}
+	if s.row.proof != byNothing {
+		s.meter.verified.Store(in.now.UnixNano())
 	}
 	// Only what is verified uses up the provider's rate: otherwise anybody could use it up for him.
 	if wait, ok := s.limit.take(in.now); !ok {
@@ -115,24 +118,21 @@ func (room *Room) publish(w http.ResponseWriter, in *incoming) {
 	ev := in.event(grapnel.NewID(grapnel.EventPrefix, in.now, room.o.Random))
 	ev.Intake = in.intake()
 	known := in.known(ev.Intake, ev.Type)
-	done, err := room.o.Engine.Publish(in.r.Context(), []store.Incoming{{Event: ev, Known: known}}, nil)
+	placed, err := room.place(in, ev, known)
 	if err != nil {
 		room.refuse(w, in.r, in.source, failed, refusal(err))
 		return
 	}
-	placed := done.Events[0]
 	switch {
 	case placed.Conflict: // our own new id is taken, which does not happen; the provider sends it again
 		room.refuse(w, in.r, in.source, failed, refusal(fmt.Errorf("the id %s is in use", ev.ID)))
 	case placed.Differs:
 		aside := room.aside(in, ev.Intake, grapnel.AsideConflict)
 		aside.Event = placed.ID
-		if err := room.o.Store.SetAside(in.r.Context(), aside); err != nil {
-			room.refuse(w, in.r, in.source, failed, refusal(err))
-			return
+		if room.setAside(w, in, in.source.meter.conflicts, aside) {
+			room.metrics.count(in.source, conflicting)
+			taken(w, http.StatusOK, placed.ID, isConflict)
 		}
-		room.metrics.count(in.source, conflicting)
-		taken(w, http.StatusOK, placed.ID, isConflict)
 	case placed.Duplicate:
 		room.metrics.count(in.source, repeated)
 		taken(w, http.StatusOK, placed.ID, isDuplicate)
@@ -140,6 +140,23 @@ func (room *Room) publish(w http.ResponseWriter, in *incoming) {
 		room.metrics.count(in.source, accepted)
 		taken(w, http.StatusAccepted, ev.ID, isNew)
 	}
+}
+
+// place commits an event, or finds the one that it repeats.
+func (room *Room) place(in *incoming, ev *grapnel.Event, known *store.Known) (store.Placed, error) {
+	events := []store.Incoming{{Event: ev, Known: known}}
+	done, err := room.o.Engine.Publish(in.r.Context(), events, in.once(known))
+	if err == nil && done.Answer != nil {
+		placed, isNew, err := in.repeats(done.Answer, ev.Intake, known)
+		if err != nil || !isNew {
+			return placed, err
+		}
+		done, err = room.o.Engine.Publish(in.r.Context(), events, nil)
+	}
+	if err != nil {
+		return store.Placed{}, err
+	}
+	return done.Events[0], nil
 }
 
 // unverified refuses a request or, if the source wants to see such, keeps it where nobody gets it.
@@ -153,18 +170,30 @@ func (room *Room) unverified(w http.ResponseWriter, in *incoming) {
 			Detail: "The request cannot be verified: " + in.complaint() + "."})
 		return
 	}
-	if wait, ok := in.source.meter.aside.take(in.now); !ok {
-		room.refuse(w, in.r, in.source, limited, Refusal{Status: http.StatusTooManyRequests, Code: CodeRateLimited,
-			Detail: "The request cannot be verified, and too many such are kept already.", RetryAfter: wait})
-		return
+	if most := room.o.Bounds.AsideBody; len(in.body) > most {
+		in.passed(fmt.Sprintf("of the body's %d bytes the first %d are kept", len(in.body), most))
+		in.body = in.body[:most]
 	}
 	aside := room.aside(in, in.intake(), grapnel.AsideUnverified)
+	if room.setAside(w, in, in.source.meter.aside, aside) {
+		room.metrics.count(in.source, quarantined)
+		taken(w, http.StatusAccepted, aside.ID, isQuarantined)
+	}
+}
+
+// setAside keeps a request, within what its source may set aside. false: it is not kept, and
+// answered.
+func (room *Room) setAside(w http.ResponseWriter, in *incoming, allowed *allowance, aside grapnel.Aside) bool {
+	if wait, ok := allowed.take(in.now, &aside); !ok {
+		room.refuse(w, in.r, in.source, limited, Refusal{Status: http.StatusTooManyRequests, Code: CodeRateLimited,
+			Detail: "Too many requests of the source are kept already as " + string(aside.Why) + ".", RetryAfter: wait})
+		return false
+	}
 	if err := room.o.Store.SetAside(in.r.Context(), aside); err != nil {
 		room.refuse(w, in.r, in.source, failed, refusal(err))
-		return
+		return false
 	}
-	room.metrics.count(in.source, quarantined)
-	taken(w, http.StatusAccepted, aside.ID, isQuarantined)
+	return true
 }
 
 // logUnverified says that a source gets requests that cannot be verified: a secret was rotated at the provider and not here, or
@@ -224,28 +253,4 @@ func (room *Room) source(id string) *source {
 			return s
 		}
 	}
-}
-
-// load is what is going on.
-type load struct{ requests, bytes atomic.Int64 }
-
-func (l *load) add(requests, bytes int64) (all, size int64) {
-	return l.requests.Add(requests), l.bytes.Add(bytes)
-}
-
-// enter counts a request in, if there is a place for it and for its body. One source has at most half of both.
-func (room *Room) enter(s *source, bytes int64) bool {
-	all, size := room.busy.add(1, bytes)
-	mine, mySize := s.meter.busy.add(1, bytes)
-	most, space := int64(room.o.MaxAtOnce), room.o.MaxBuffered
-	if all > most || size > space || mine > max(most/2, 1) || mySize > max(space/2, bytes) {
-		room.leave(s, bytes)
-		return false
-	}
-	return true
-}
-
-func (room *Room) leave(s *source, bytes int64) {
-	room.busy.add(-1, -bytes)
-	s.meter.busy.add(-1, -bytes)
 }

@@ -236,17 +236,42 @@ func TestRateLimit(t *testing.T) {
 	}
 }
 
+// held is an engine that commits when it may.
+type held struct {
+	*world
+	release chan struct{}
+}
+
+func (h held) Publish(ctx context.Context, events []store.Incoming, once *store.Once) (store.Accepted, error) {
+	<-h.release
+	return h.world.Publish(ctx, events, once)
+}
+
+// holding is a world whose requests are committed when release is closed.
+func holding(t *testing.T, change func(*Options)) (w *world, release chan struct{}) {
+	release = make(chan struct{})
+	return newWorld(t, func(o *Options) {
+		o.Engine = held{o.Engine.(*world), release}
+		o.Bounds.RemoteShare = 1 // all come from one address, and none is to give way while it is read
+		change(o)
+	}), release
+}
+
 func TestOnlySoManyAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, func(o *Options) { o.MaxAtOnce = 4 })
+		w, release := holding(t, func(o *Options) { o.MaxAtOnce = 4 })
 		w.source(open)
-		release := make(chan struct{})
+		w.source(open, func(s *grapnel.Source) { s.ID = "src_2" })
+		w.source(open, func(s *grapnel.Source) { s.ID, s.Tenant = "src_3", "other" })
 		var wg sync.WaitGroup
+		send := func(source string) int {
+			rec := httptest.NewRecorder()
+			w.room.Take(rec, request("POST", "/in/"+source, source), source)
+			return rec.Code
+		}
 		for range 2 {
 			wg.Go(func() {
-				r := httptest.NewRequest(http.MethodPost, "/in/src_1", waiting{release})
-				r.ContentLength = -1
-				if got := w.send(r); got.status/100 != 2 {
+				if got := w.post("x"); got.status/100 != 2 {
 					t.Errorf("answered %d", got.status)
 				}
 			})
@@ -255,55 +280,46 @@ func TestOnlySoManyAtOnce(t *testing.T) {
 		if got := w.post("x"); got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") != "1" {
 			t.Errorf("more than half for one source: answered %d", got.status)
 		}
-		other := grapnel.Source{ID: "src_2", Verify: open, Revision: 1}
-		w.mu.Lock()
-		w.sources["src_2"] = other
-		w.mu.Unlock()
-		rec := httptest.NewRecorder()
-		w.room.Take(rec, request("POST", "/in/src_2", "x"), "src_2")
-		if rec.Code != http.StatusAccepted {
-			t.Errorf("another source: answered %d", rec.Code)
+		if got := send("src_2"); got != http.StatusServiceUnavailable {
+			t.Errorf("more than half for one tenant: answered %d", got)
 		}
+		wg.Go(func() {
+			if got := send("src_3"); got != http.StatusAccepted {
+				t.Errorf("another tenant: answered %d", got)
+			}
+		})
+		synctest.Wait()
 		close(release)
 		wg.Wait()
-		if got := w.post("y"); got.status != http.StatusAccepted || w.room.busy.requests.Load() != 0 || w.room.busy.bytes.Load() != 0 {
-			t.Errorf("afterwards: answered %d, %d busy", got.status, w.room.busy.requests.Load())
+		if got := w.post("y"); got.status != http.StatusAccepted || w.room.busy.all != (share{}) || len(w.room.busy.tenants)+len(w.room.busy.remotes) != 0 {
+			t.Errorf("afterwards: answered %d, held %+v", got.status, w.room.busy)
 		}
 	})
 }
 
 func TestOnlySoMuchAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, func(o *Options) { o.MaxBuffered = 1000 })
+		w, release := holding(t, func(o *Options) { o.MaxBuffered = 1000 })
 		w.source(open)
-		release := make(chan struct{})
+		w.room.source("src_1").meter.verified.Store(w.now.UnixNano()) // as if: else the reserve is not for it
 		var wg sync.WaitGroup
-		wg.Go(func() {
-			r := httptest.NewRequest(http.MethodPost, "/in/src_1", waiting{release})
-			r.ContentLength = 400
-			w.send(r)
-		})
+		wg.Go(func() { w.post(strings.Repeat("w", 400)) })
 		synctest.Wait()
 		if got := w.post(strings.Repeat("x", 101)); got.status != http.StatusServiceUnavailable {
-			t.Errorf("more than half for one source: answered %d", got.status)
+			t.Errorf("more than half for one tenant: answered %d", got.status)
 		}
-		if got := w.post(strings.Repeat("x", 100)); got.status != http.StatusAccepted {
-			t.Errorf("exactly half for one source: answered %d", got.status)
-		}
+		wg.Go(func() {
+			if got := w.post(strings.Repeat("x", 100)); got.status != http.StatusAccepted {
+				t.Errorf("exactly half for one tenant: answered %d", got.status)
+			}
+		})
+		synctest.Wait()
 		close(release)
 		wg.Wait()
-		if got := w.post(strings.Repeat("y", 600)); got.status != http.StatusAccepted || w.room.busy.bytes.Load() != 0 {
-			t.Errorf("one that is more than half by itself: answered %d, %d bytes", got.status, w.room.busy.bytes.Load())
+		if got := w.post(strings.Repeat("y", 600)); got.status != http.StatusAccepted || w.room.busy.all != (share{}) {
+			t.Errorf("one that is more than half by itself: answered %d, held %+v", got.status, w.room.busy.all)
 		}
 	})
-}
-
-// waiting is a body that ends when it may.
-type waiting struct{ release chan struct{} }
-
-func (w waiting) Read([]byte) (int, error) {
-	<-w.release
-	return 0, io.EOF
 }
 
 func TestWhatCannotBeKeptIsNotTaken(t *testing.T) {
@@ -576,16 +592,17 @@ func TestContentTypes(t *testing.T) {
 	w.source(open, func(s *grapnel.Source) { s.Dedupe.By = nil })
 	for _, c := range []struct{ sent, body, want string }{
 		{"application/json", `{}`, "application/json"},
-		{"application/json", `{`, octets},
+		{"application/json", `{`, "application/json"},
 		{"application/json; charset=utf-8", `{"a":1}`, "application/json; charset=utf-8"},
-		{"application/json; charset=utf-8", `<a/>`, octets},
+		{"application/json; charset=utf-8", `<a/>`, "application/json; charset=utf-8"},
 		{"application/x-www-form-urlencoded", `a=1`, "application/x-www-form-urlencoded"},
+		{"text/xml; charset=latin1", "<a>\xe9</a>", "text/xml; charset=latin1"},
 		{"application/vnd.acme+json", `{`, "application/vnd.acme+json"},
 		{"nonsense", `{}`, octets},
 		{"", `{}`, "application/json"},
 		{"", `a`, octets},
 		{"text/plain", `{}`, "text/plain"},
-		{"application/json", strings.Repeat("[", 65) + strings.Repeat("]", 65), octets},
+		{"application/json", strings.Repeat("[", 65) + strings.Repeat("]", 65), "application/json"},
 	} {
 		headers := []string{"Content-Type", c.sent}
 		if c.sent == "" {
@@ -609,6 +626,19 @@ func TestGreetings(t *testing.T) {
 	got := w.post(challenge, "X-Slack-Request-Timestamp", "1531420618", "X-Slack-Signature", slackSignature("s", "1531420618", challenge))
 	if got.status != 200 || got.body != "3eZbrw1aBm2rZgRNFdxV2595E9CY3gmdALWMmHkvFXO7tYXAYM8P" || !strings.HasPrefix(got.header.Get("Content-Type"), "text/plain") {
 		t.Errorf("Slack's challenge: answered %d %q", got.status, got.body)
+	}
+	// Zoom wants its token back, signed with the secret that it has itself. Made with another
+	// language's HMAC.
+	const validation = `{"payload":{"plainToken":"qgg8vlvZRS6UYooatFL8Aw"},"event_ts":1654503849680,"event":"endpoint.url_validation"}`
+	w.now = time.Unix(1654503850, 0)
+	w.source(grapnel.Verify{Scheme: "zoom", Secrets: secrets("another secret token", "a-secret-token-of-a-test")})
+	signed := []string{"X-Zm-Request-Timestamp", "1654503849", "X-Zm-Signature", "v0=9bd2fc32ea48982d3fe99eeabc56a077262011459b2daeffc342b48a2f7f6701"}
+	const wanted = `{"encryptedToken":"6754212a4ddc1c35fdb288a4fe8090ef7de0c580f03478ef33928eba0861bc9c","plainToken":"qgg8vlvZRS6UYooatFL8Aw"}`
+	if got := w.post(validation, signed...); got.status != 200 || got.body != wanted || got.header.Get("Content-Type") != "application/json" {
+		t.Errorf("Zoom's validation: answered %d %q", got.status, got.body)
+	}
+	if got := w.post(strings.Replace(validation, "qgg8", "QGG8", 1), signed...); got.status != 401 {
+		t.Errorf("a validation from anybody: answered %d %s", got.status, got.body)
 	}
 	// Made with another language's Ed25519, as the vectors of discord.json are.
 	const key, stamp = "03a107bff3ce10be1d70dd18e74bc09967e4d6309ba50d5f1ddc8664125531b8", "1733000000"
@@ -659,6 +689,58 @@ func TestQuarantineCannotFillTheDisk(t *testing.T) {
 	}
 	if got := w.post(`{}`, "X-Api-Key", "right"); got.status != http.StatusAccepted {
 		t.Errorf("what is verified: answered %d", got.status)
+	}
+}
+
+// TestQuarantineIsLimitedInBytes: large bodies are cut, and headers count too. An hour later as
+// much may come again.
+func TestQuarantineIsLimitedInBytes(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Bounds.AsideBytes, o.Bounds.AsideBody = 10<<10, 1<<10 })
+	w.source(grapnel.Verify{Scheme: "api_key", Secrets: secrets("right")}, func(s *grapnel.Source) { s.OnUnverified = grapnel.Quarantine })
+	kept := func() (bytes int) {
+		w.asides = nil
+		for i := range 30 {
+			got := w.post(strings.Repeat("x", 100<<10), "X-Filler", strings.Repeat("y", 1<<10))
+			if want := http.StatusTooManyRequests; got.status != want && (got.status != http.StatusAccepted || len(w.asides) != i+1) {
+				t.Fatalf("request %d: answered %d %s", i, got.status, got.body)
+			}
+		}
+		for _, a := range w.asides {
+			bytes += len(a.Body)
+			for _, h := range a.Headers {
+				bytes += len(h.Name) + len(h.Value)
+			}
+			if len(a.Body) != 1<<10 || a.Size != 1<<10 || !says(a.Checks, "of the body's 102400 bytes the first 1024 are kept") {
+				t.Errorf("kept %d bytes with the checks %v", len(a.Body), a.Checks)
+			}
+		}
+		return bytes
+	}
+	for range 2 {
+		if bytes := kept(); bytes < 4<<10 || bytes > 10<<10 {
+			t.Errorf("%d bytes in %d requests", bytes, len(w.asides))
+		}
+		w.now = w.now.Add(time.Hour)
+	}
+}
+
+// TestConflictsAreLimited: where one signature is good for many bodies, whoever has seen one cannot
+// fill the disk with them.
+func TestConflictsAreLimited(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Bounds.AsideBurst, o.Bounds.AsideRate = 3, 1 })
+	w.source(grapnel.Verify{Scheme: "none", IDHeader: "X-Id"})
+	w.post(`{}`, "X-Id", "1")
+	for i := range 5 {
+		want := http.StatusOK
+		if i >= 3 {
+			want = http.StatusTooManyRequests
+		}
+		if got := w.post(fmt.Sprint(`{"a":`, i, `}`), "X-Id", "1"); got.status != want {
+			t.Errorf("conflict %d: answered %d %s", i, got.status, got.body)
+		}
+	}
+	if got := w.post(`{}`, "X-Id", "1"); got.status != http.StatusOK || got.Conflict || len(w.asides) != 3 {
+		t.Errorf("a repetition: answered %d %s, %d kept", got.status, got.body, len(w.asides))
 	}
 }
 
@@ -717,6 +799,20 @@ func TestABucketIsExact(t *testing.T) {
 	}
 	if _, ok := newBucket(nil).take(now); !ok {
 		t.Error("no limit is a limit")
+	}
+	for _, least := range []grapnel.RateLimit{{PerSecond: 1e-12}, {PerSecond: 1e-300, Burst: 50}, {PerSecond: grapnel.MinPerSecond, Burst: 100}} {
+		b, taken := newBucket(&least), 0
+		for range 200 {
+			if wait, ok := b.take(now); ok {
+				taken++
+			} else if wait <= 0 {
+				t.Errorf("%+v: wait %s", least, wait)
+			}
+			now = now.Add(time.Second)
+		}
+		if taken != max(least.Burst, 1) {
+			t.Errorf("%+v: %d tokens in two hundred seconds", least, taken)
+		}
 	}
 }
 

@@ -24,6 +24,7 @@ type row struct {
 	kind      []place // the type
 	key       []place
 	perType   bool // one event id is shared by events of several types
+	signs     signs
 	greets    greeting
 }
 
@@ -44,6 +45,8 @@ const (
 	byToken          // the secret itself is in a header
 	byBasic          // the secret is a password
 	byTwilio         // HMAC of the URL and a form
+	byECDSA          // P-256, of a template
+	byAdyen          // HMAC of fields of the body
 	byEither         // Standard Webhooks if the secret is of that kind, else a token
 )
 
@@ -54,6 +57,7 @@ const (
 	noGreeting greeting = iota
 	slackGreeting
 	discordGreeting
+	zoomGreeting
 )
 
 // checkedOn is when what rows say of retries was last compared with the providers' documentation. Where a row does not have it, that is
@@ -61,8 +65,8 @@ const (
 const checkedOn = "2026-11-20"
 
 const (
-	whsec   = "whsec_… (HMAC-SHA256) or whpk_… (the public key of Ed25519)"
-	anyText = "any text"
+	whsec   = "whsec_… or what follows it alone (HMAC-SHA256), or whpk_… (the public key of Ed25519)"
+	anyText = "any text of 8 characters or more"
 )
 
 // settings of verify, with the names of the API.
@@ -76,6 +80,15 @@ var genericKind = []place{body("type"), body("event_type"), body("event")}
 
 // rows is the table of schemes, sorted by name. It is read only.
 var rows = []*row{
+	{
+		Scheme: Scheme{Name: "adyen", Title: "Adyen", Signature: "HMAC-SHA256 over eight fields of the notification, in its additionalData.hmacSignature. The rest of the body is not covered.",
+			Needs:   "the webhook's HMAC key, in hexadecimal",
+			Retries: "three times at once, then with growing pauses for up to 30 days, which is longer than the default dedupe.window",
+			Checked: checkedOn, Docs: "https://docs.adyen.com/development-resources/webhooks/troubleshoot"},
+		proof: byAdyen, algorithm: "sha256",
+		ids: one(body(adyenItem + "pspReference")), kind: []place{body(adyenItem + "eventCode")}, perType: true,
+		key: []place{body(adyenItem + "originalReference"), body(adyenItem + "pspReference")},
+	},
 	{
 		Scheme: Scheme{Name: "api_key", Title: "API key", Signature: "The secret is in a header; nothing is signed.",
 			Needs: anyText, Settings: append([]string{"header", "prefix"}, ofPlain...), Unsigned: true},
@@ -99,7 +112,7 @@ var rows = []*row{
 			Needs: "the webhook's secret", Unsigned: true,
 			Retries: "never; deliveries of the last 3 days can be asked for again", Checked: checkedOn, Docs: "https://docs.github.com/en/webhooks/using-webhooks/handling-failed-webhook-deliveries"},
 		proof: byHMAC, header: "X-Hub-Signature-256", prefix: "sha256=", algorithm: "sha256", encoding: "hex", signed: "{body}",
-		ids: one(header("X-GitHub-Delivery")), kind: []place{header("X-GitHub-Event")},
+		ids: one(header("X-GitHub-Delivery")), kind: []place{header("X-GitHub-Event")}, signs: signsType,
 		key: []place{body("repository.full_name"), body("organization.login")},
 	},
 	{
@@ -114,7 +127,7 @@ var rows = []*row{
 	},
 	{
 		Scheme: Scheme{Name: "hmac", Title: "any HMAC", Signature: "An HMAC over what the source says, in the header that it says.",
-			Needs: anyText, Settings: ofHMAC, Unsigned: true},
+			Needs: anyText + "; hex:… and base64:… are the bytes that they stand for", Settings: ofHMAC, Unsigned: true},
 		proof: byHMAC, algorithm: "sha256", encoding: "hex", signed: "{body}", kind: genericKind,
 	},
 	{
@@ -122,14 +135,14 @@ var rows = []*row{
 			Needs: "the webhook's signing secret", Unsigned: true, RetriesFor: 7*time.Hour + time.Minute,
 			Retries: "three times, after 1 minute, 1 hour and 6 hours", Docs: "https://linear.app/developers/webhooks"},
 		proof: byHMAC, header: "Linear-Signature", algorithm: "sha256", encoding: "hex", signed: "{body}",
-		timestamp: []place{body("webhookTimestamp")},
-		ids:       one(header("Linear-Delivery")), kind: []place{body("type"), header("Linear-Event")}, key: []place{body("data.id")},
+		timestamp: []place{body("webhookTimestamp")}, signs: signsOnce,
+		ids: one(header("Linear-Delivery")), kind: []place{body("type"), header("Linear-Event")}, key: []place{body("data.id")},
 	},
 	{
 		Scheme: Scheme{Name: "mailgun", Title: "Mailgun", Signature: "HMAC-SHA256 over timestamp and token, both in the body beside it. The rest of the body is not covered.",
 			Needs: "the account's webhook signing key", Unsigned: true, RetriesFor: 8 * time.Hour,
 			Retries: "for 8 hours; an answer of 406 ends it", Checked: checkedOn, Docs: "https://documentation.mailgun.com/docs/mailgun/user-manual/webhooks/webhooks"},
-		proof: byHMAC, algorithm: "sha256", encoding: "hex", signed: "{timestamp}{token}",
+		proof: byHMAC, algorithm: "sha256", encoding: "hex", signed: "{timestamp}{token}", signs: signsOnce,
 		timestamp: []place{body("signature.timestamp"), field("timestamp")},
 		signature: []place{body("signature.signature"), field("signature")},
 		ids:       ids{[]place{body("event-data.id"), field("token")}, []place{body("signature.token"), field("token")}},
@@ -146,6 +159,14 @@ var rows = []*row{
 			Retries: "60 times within 3 days; in sandboxes 3 times within 15 minutes", Checked: checkedOn, Docs: "https://developer.paddle.com/webhooks/respond-to-webhooks"},
 		proof: byHMAC, header: "Paddle-Signature", pairs: ";", pairTime: "ts", pairSum: "h1", algorithm: "sha256", encoding: "hex", signed: "{timestamp}:{body}",
 		ids: ids{[]place{body("event_id")}, []place{body("notification_id")}}, kind: []place{body("event_type")}, key: []place{body("data.id")},
+	},
+	{
+		Scheme: Scheme{Name: "sendgrid", Title: "SendGrid", Signature: "ECDSA over timestamp and body in X-Twilio-Email-Event-Webhook-Signature. One request has several events.",
+			Needs: "the verification key of the Event Webhook, MFkw…", RetriesFor: 24 * time.Hour,
+			Retries: "for 24 hours with growing pauses", Docs: "https://www.twilio.com/docs/sendgrid/for-developers/tracking-events/getting-started-event-webhook-security-features"},
+		proof: byECDSA, header: "X-Twilio-Email-Event-Webhook-Signature", encoding: "base64", signed: "{timestamp}{body}",
+		timestamp: []place{header("X-Twilio-Email-Event-Webhook-Timestamp")},
+		kind:      []place{body("0.event")},
 	},
 	{
 		Scheme: Scheme{Name: "shopify", Title: "Shopify", Signature: "HMAC-SHA256 over the body in X-Shopify-Hmac-Sha256, in base64.",
@@ -203,10 +224,18 @@ var rows = []*row{
 			Needs: "the webhook's signing secret", Unsigned: true,
 			Retries: "a few times, after timeouts and some answers; for how long is not said", Docs: "https://developer.zendesk.com/api-reference/webhooks/introduction/"},
 		proof: byHMAC, header: "X-Zendesk-Webhook-Signature", algorithm: "sha256", encoding: "base64", signed: "{timestamp}{body}",
-		timestamp: []place{header("X-Zendesk-Webhook-Signature-Timestamp")},
-		ids:       ids{[]place{body("id").given("zendesk_event_version"), header("X-Zendesk-Webhook-Invocation-Id")}, []place{header("X-Zendesk-Webhook-Invocation-Id")}},
-		kind:      []place{body("type").given("zendesk_event_version")},
-		key:       []place{body("subject").given("zendesk_event_version")},
+		timestamp: []place{header("X-Zendesk-Webhook-Signature-Timestamp")}, signs: signsOnce,
+		ids:  ids{[]place{body("id").given("zendesk_event_version"), header("X-Zendesk-Webhook-Invocation-Id")}, []place{header("X-Zendesk-Webhook-Invocation-Id")}},
+		kind: []place{body("type").given("zendesk_event_version")},
+		key:  []place{body("subject").given("zendesk_event_version")},
+	},
+	{
+		Scheme: Scheme{Name: "zoom", Title: "Zoom", Signature: "HMAC-SHA256 over version, timestamp and body in X-Zm-Signature.",
+			Needs: "the app's secret token", RetriesFor: 85 * time.Minute,
+			Retries: "three times, after 5, 20 and 60 minutes", Checked: checkedOn, Docs: "https://developers.zoom.us/blog/webhook-delays"},
+		proof: byHMAC, header: "X-Zm-Signature", prefix: "v0=", algorithm: "sha256", encoding: "hex", signed: "v0:{timestamp}:{body}",
+		timestamp: []place{header("X-Zm-Request-Timestamp")},
+		kind:      []place{body("event")}, key: []place{body("payload.object.uuid"), body("payload.object.id")}, greets: zoomGreeting,
 	},
 }
 

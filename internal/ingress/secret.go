@@ -1,7 +1,12 @@
 package ingress
 
 import (
+	"crypto/ecdsa"
 	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -18,7 +23,9 @@ type secret struct {
 	grapnel.Secret
 	standard *sign.Verifier    // for Standard Webhooks
 	public   ed25519.PublicKey // for byEd25519
-	macs     *macs             // with it as the key, for schemes that have a hash
+	curve    *ecdsa.PublicKey  // for byECDSA
+	key      []byte            // for schemes that have a hash
+	macs     *macs             // with that key
 }
 
 // maxSecrets bounds what one request can cost.
@@ -33,14 +40,50 @@ func (r *row) prepare(text grapnel.Secret) (secret, error) {
 	if len(text.Text) > 1<<10 {
 		return s, errors.New("is longer than 1024 bytes")
 	}
+	s.key = []byte(text.Text)
 	switch {
 	case r.proof == byStandard || r.proof == byEither && strings.HasPrefix(text.Text, sign.SymmetricPrefix):
+		usual, err := standardSecret(text.Text)
+		if err != nil {
+			return s, err
+		}
 		// Its own look at the timestamp is turned off: ours says more.
-		v, err := sign.NewVerifier(sign.VerifierOptions{Secrets: []string{text.Text}, Tolerance: 1 << 62})
+		v, err := sign.NewVerifier(sign.VerifierOptions{Secrets: []string{usual}, Tolerance: 1 << 62})
 		if err != nil {
 			return s, fmt.Errorf("cannot be used: %s", strings.TrimPrefix(err.Error(), "sign: "))
 		}
 		s.standard = v
+	case r.proof == byECDSA:
+		raw, err := base64.StdEncoding.DecodeString(text.Text)
+		if err != nil {
+			return s, errors.New("is not the base64 of a public key")
+		}
+		key, err := x509.ParsePKIXPublicKey(raw)
+		curve, ok := key.(*ecdsa.PublicKey)
+		if err != nil || !ok || curve.Curve != elliptic.P256() {
+			return s, errors.New("is not a public key of ECDSA on P-256")
+		}
+		s.curve = curve
+	case r.proof == byAdyen:
+		raw, err := hex.DecodeString(text.Text)
+		if err != nil {
+			return s, errors.New("is not hexadecimal")
+		}
+		s.key = raw
+	case r.Name == "hmac":
+		var err error
+		if encoded, ok := strings.CutPrefix(text.Text, "hex:"); ok {
+			if s.key, err = hex.DecodeString(encoded); err != nil {
+				return s, errors.New("is not hexadecimal after hex:")
+			}
+		} else if encoded, ok := strings.CutPrefix(text.Text, "base64:"); ok {
+			if s.key, err = base64.StdEncoding.DecodeString(encoded); err != nil {
+				return s, errors.New("is not base64 after base64:")
+			}
+		}
+		if len(s.key) == 0 {
+			return s, errors.New("is empty")
+		}
 	case r.proof == byEd25519:
 		raw, err := hex.DecodeString(text.Text)
 		if err != nil || len(raw) != ed25519.PublicKeySize {
@@ -49,6 +92,55 @@ func (r *row) prepare(text grapnel.Secret) (secret, error) {
 		s.public = raw
 	}
 	return s, nil
+}
+
+// verifies says whether a signature by a private key is that of a message.
+func (s *secret) verifies(message, signature []byte) bool {
+	if s.public != nil {
+		return ed25519.Verify(s.public, message, signature)
+	}
+	sum := sha256.Sum256(message)
+	return ecdsa.VerifyASN1(s.curve, sum[:], signature)
+}
+
+// standardSecret takes the forms that the libraries of Standard Webhooks and Svix take: base64 of a
+// key of any length, with whsec_ before it or not. Package sign takes 24 to 64 bytes. An HMAC fills
+// a shorter key with zeros and hashes one longer than its block, so a key that was filled or hashed
+// before makes the same signatures.
+func standardSecret(text string) (string, error) {
+	if strings.HasPrefix(text, sign.PublicPrefix) {
+		return text, nil
+	}
+	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(text, sign.SymmetricPrefix))
+	switch {
+	case err != nil:
+		return "", errors.New("is not base64, with or without whsec_ before it, and no public key (whpk_…)")
+	case len(key) < MinSecret:
+		return "", fmt.Errorf("has %d bytes; a secret has at least %d", len(key), MinSecret)
+	case len(key) > sha256.BlockSize:
+		sum := sha256.Sum256(key)
+		key = sum[:]
+	case len(key) < 24:
+		key = append(key, make([]byte, 24-len(key))...)
+	}
+	return sign.SymmetricPrefix + base64.StdEncoding.EncodeToString(key), nil
+}
+
+// MinSecret is how many bytes a secret has at least. No provider makes shorter ones, and one of a
+// few characters can be guessed from a single signed request.
+const MinSecret = 8
+
+// CheckSecret says what is wrong with a secret that a source is to get, beside what CheckVerify
+// says; empty: nothing. Those that a source has already may be shorter.
+func CheckSecret(scheme, text string) string {
+	r := find(scheme)
+	if r == nil || r.proof == byNothing {
+		return ""
+	}
+	if s, err := r.prepare(grapnel.Secret{Text: text}); err == nil && len(s.key) < MinSecret {
+		return fmt.Sprintf("has %d bytes; a secret has at least %d", len(s.key), MinSecret)
+	}
+	return ""
 }
 
 // matching tries every secret, whatever came of the one before, so that the time taken says nothing about which one is right, and notes
@@ -60,7 +152,7 @@ func (in *incoming) matching(what string, matches func(s *secret) bool) bool {
 		switch ok := matches(s); {
 		case s.Live(in.now):
 			if live++; ok && found == 0 {
-				found = live
+				found, in.matched = live, s
 			}
 		case ok:
 			expired = s.ExpiresAt

@@ -33,6 +33,7 @@ type source struct {
 	kind      []place
 	secrets   []secret
 	tolerance time.Duration
+	signs     signs
 	ignored   ignored
 	typeOf    *match.Expression
 	keyOf     *match.Expression
@@ -44,9 +45,37 @@ type source struct {
 
 // meter is what goes on at a source, whatever its revision.
 type meter struct {
-	busy       load    // requests that are read or committed now
-	aside      *bucket // of requests that are kept although nobody vouches for them
-	unverified tally   // requests that could not be verified
+	verified   atomic.Int64 // when a request was verified last, in nanoseconds since 1970; 0: none was
+	aside      *allowance   // of requests that are kept although nobody vouches for them
+	conflicts  *allowance   // of requests that contradict an earlier one
+	unverified tally        // requests that could not be verified
+}
+
+// allowance is what of one kind a source may set aside: requests a second, and bytes an hour.
+type allowance struct{ requests, bytes *bucket }
+
+func newAllowance(b *Bounds) *allowance {
+	return &allowance{newBucket(&grapnel.RateLimit{PerSecond: float64(b.AsideRate), Burst: b.AsideBurst}),
+		newBucket(&grapnel.RateLimit{PerSecond: float64(b.AsideBytes) / time.Hour.Seconds(), Burst: int(b.AsideBytes)})}
+}
+
+// take counts one, or says how long it is until one may be set aside.
+func (a *allowance) take(now time.Time, of *grapnel.Aside) (wait time.Duration, ok bool) {
+	if wait, ok = a.requests.take(now); !ok {
+		return wait, false
+	}
+	size := len(of.Body) + len(of.Path)
+	for _, h := range of.Headers {
+		size += len(h.Name) + len(h.Value)
+	}
+	return a.bytes.takeAll(now, size)
+}
+
+// vouched says whether a request was verified within a time. Who needs no proof is never vouched
+// for.
+func (m *meter) vouched(now time.Time, within time.Duration) bool {
+	last := m.verified.Load()
+	return last != 0 && now.Sub(time.Unix(0, last)) < within
 }
 
 // tally counts what is logged in part: the first at once, then a line for each period at most, with the
@@ -75,7 +104,7 @@ func prepare(src grapnel.Source, before *source, b *Bounds) *source {
 	if before != nil {
 		s.meter = before.meter
 	} else {
-		s.meter = &meter{aside: newBucket(&grapnel.RateLimit{PerSecond: float64(b.AsideRate), Burst: b.AsideBurst})}
+		s.meter = &meter{aside: newAllowance(b), conflicts: newAllowance(b)}
 	}
 	if before != nil && sameLimit(src.RateLimit, before.RateLimit) {
 		s.limit = before.limit
@@ -101,7 +130,10 @@ func prepare(src grapnel.Source, before *source, b *Bounds) *source {
 	}
 	s.template, _ = parseTemplate(cmp.Or(v.Signed, r.signed)) // CheckVerify has read it
 	s.tolerance = cmp.Or(v.Tolerance, grapnel.DefaultTolerance)
-	s.timestamp, s.ids, s.kind = r.timestamp, r.ids, r.kind
+	s.timestamp, s.ids, s.kind, s.signs = r.timestamp, r.ids, r.kind, r.signs
+	if r.Name == "hmac" && s.template.has("timestamp") && !s.template.has("id") {
+		s.signs = signsOnce
+	}
 	if v.TimestampHeader != "" {
 		s.timestamp = []place{header(v.TimestampHeader)}
 	}
@@ -114,7 +146,7 @@ func prepare(src grapnel.Source, before *source, b *Bounds) *source {
 	for _, text := range v.Secrets {
 		if k, err := r.prepare(text); err == nil {
 			if hash != nil {
-				k.macs = newMACs(hash, text.Text)
+				k.macs = newMACs(hash, k.key)
 			}
 			s.secrets = append(s.secrets, k)
 		}

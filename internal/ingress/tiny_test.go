@@ -19,6 +19,7 @@ func TestTinyBounds(t *testing.T) {
 			"not kept": TestWhatCannotBeKeptIsNotTaken, "conflict": TestAConflictIsKeptAndIsNoEvent, "chain": TestTheChainOfWhatARequestIsKnownBy,
 			"window": TestWhatIsKnownIsForgottenAfterTheWindow, "copies": TestOneOfManyCopiesWins, "types": TestTypesAndKeys, "media": TestContentTypes,
 			"greetings": TestGreetings, "quarantine": TestQuarantineCannotFillTheDisk, "counters": TestCounters, "log": TestRefusedSourcesAreLogged,
+			"signatures": TestASignatureIsGoodForOneEvent, "the same bytes": TestTheSameBytesSignedTwice, "reserve": TestWhoVerifiesHasAReserve,
 			"stores": TestOnRealStores, "restart": TestCopiesAcrossARestart, "lost answer": TestLostAnswer,
 		} {
 			t.Run(fmt.Sprint(seed, " ", name), test)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -135,7 +136,8 @@ func (v *vector) denied(t *testing.T, what string, now time.Time, texts []string
 		t.Fatalf("%s: answered %d %s", what, got.status, got.body)
 	}
 	aside := w.asides[0]
-	if aside.Why != grapnel.AsideUnverified || string(aside.Body) != string(raw) || aside.ID != got.ID || aside.Size != len(raw) || aside.By != "" {
+	kept := raw[:min(len(raw), w.room.o.Bounds.AsideBody)]
+	if aside.Why != grapnel.AsideUnverified || string(aside.Body) != string(kept) || aside.ID != got.ID || aside.Size != len(kept) || aside.By != "" {
 		t.Errorf("%s: kept as %+v", what, aside)
 	}
 	failed := 0
@@ -170,7 +172,7 @@ func (v *vector) proofs() []string {
 		switch strings.ToLower(name) {
 		case "stripe-signature", "x-hub-signature-256", "x-shopify-hmac-sha256", "x-slack-signature", "x-twilio-signature", "paddle-signature",
 			"linear-signature", "x-zendesk-webhook-signature", "x-signature-ed25519", "webhook-signature", "svix-signature", "x-gitlab-token",
-			"x-signature", "x-acme-signature", "authorization", "x-api-key":
+			"x-zm-signature", "x-twilio-email-event-webhook-signature", "x-signature", "x-acme-signature", "authorization", "x-api-key":
 			names = append(names, name)
 		}
 	}
@@ -200,7 +202,7 @@ func TestTamperedVectorsAreNotBelieved(t *testing.T) {
 			v.denied(t, "a longer body", now, v.Verify.Secrets, setBody(v.Body+"&x=1"))
 		}
 		proofs := v.proofs()
-		if len(proofs) == 0 && v.scheme != "mailgun" {
+		if len(proofs) == 0 && v.scheme != "mailgun" && v.scheme != "adyen" {
 			t.Fatal("the test does not know where the signature is")
 		}
 		for _, name := range proofs {
@@ -233,6 +235,36 @@ func TestTamperedVectorsAreNotBelieved(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestAdyenSignsFields: each field that is signed, and that two readers find the same ones.
+func TestAdyenSignsFields(t *testing.T) {
+	for _, v := range vectors(t) {
+		if v.scheme != "adyen" {
+			continue
+		}
+		change := func(what, from, to string) {
+			body := strings.Replace(v.Body, from, to, 1)
+			if body == v.Body {
+				body = strings.Replace(v.Body, strings.ReplaceAll(from, ": ", ":"), to, 1)
+			}
+			if body == v.Body {
+				t.Errorf("%s: the body has no %s", what, from)
+			}
+			v.denied(t, what, time.Unix(v.Now, 0), v.Verify.Secrets, setBody(body))
+		}
+		for _, name := range []string{"pspReference", "merchantAccountCode", "merchantReference", "currency", "eventCode", "success", "hmacSignature"} {
+			change(name, `"`+name+`": "`, `"`+name+`":"0`)
+			change(name+" missing", `"`+name+`"`, `"x`+name+`"`)
+			change(name+" twice", `"`+name+`"`, `"`+name+`":"x","`+name+`"`)
+			change(name+" in two cases", `"`+name+`"`, `"`+strings.ToUpper(name)+`":"x","`+name+`"`)
+		}
+		change("value", "1130", "1131")
+		change("no item", `[{`, `[],"x":[{`)
+		change("two items", `[{`, `[{},{`)
+		change("items twice", `"notificationItems"`, `"notificationItems":[],"notificationItems"`)
+		v.denied(t, "a colon that moves", time.Unix(v.Now, 0), v.Verify.Secrets, setBody(strings.NewReplacer(`TestMerchant`, "Test:Merchant").Replace(v.Body)))
+	}
 }
 
 func sameForm(a, b string) bool {
@@ -295,16 +327,23 @@ func says(checks []grapnel.Check, text string) bool {
 
 // other is a secret of the same kind that is not the right one.
 func other(text string) string {
-	if raw, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(text, "whsec_")); err == nil && strings.HasPrefix(text, "whsec_") {
-		raw[0] ^= 1
-		return "whsec_" + base64.StdEncoding.EncodeToString(raw)
-	}
 	public := ed25519.NewKeyFromSeed(make([]byte, 32)).Public().(ed25519.PublicKey)
 	if strings.HasPrefix(text, "whpk_") {
 		return "whpk_" + base64.StdEncoding.EncodeToString(public)
 	}
 	if raw, err := hex.DecodeString(text); err == nil && len(raw) == ed25519.PublicKeySize {
 		return hex.EncodeToString(public)
+	}
+	if der, err := base64.StdEncoding.DecodeString(text); err == nil && len(der) == 91 { // a key on P-256
+		return "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEEDr2LjtURuePQzplybdC+u4CwrqDqBaWjcMMsTbhdbcwHBcepxo7yAQGhHPTnlvFYPAZFceEu/1FwCM/QmGUhA=="
+	}
+	form := regexp.MustCompile(`^(whsec_|hex:|base64:)?`).FindString(text)
+	if form == "hex:" {
+		return form + "00" + text[len(form)+2:]
+	}
+	if raw, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(text, form)); err == nil {
+		raw[0] ^= 1
+		return form + base64.StdEncoding.EncodeToString(raw)
 	}
 	return text + "x"
 }
@@ -349,7 +388,7 @@ func TestWrongAndRolledSecrets(t *testing.T) {
 func TestWhatIsSignedBesideTheBody(t *testing.T) {
 	signed := map[string][]string{
 		"standard": {"webhook-id", "webhook-timestamp"}, "svix": {"svix-id", "svix-timestamp"},
-		"slack": {"X-Slack-Request-Timestamp"}, "zendesk": {"X-Zendesk-Webhook-Signature-Timestamp"}, "discord": {"X-Signature-Timestamp"},
+		"slack": {"X-Slack-Request-Timestamp"}, "zendesk": {"X-Zendesk-Webhook-Signature-Timestamp"}, "discord": {"X-Signature-Timestamp"}, "zoom": {"x-zm-request-timestamp"}, "sendgrid": {"X-Twilio-Email-Event-Webhook-Timestamp"},
 		"hmac": {"X-Acme-Time", "X-Acme-Id"},
 	}
 	each(t, func(t *testing.T, v vector) {

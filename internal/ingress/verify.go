@@ -2,7 +2,6 @@ package ingress
 
 import (
 	"bytes"
-	"crypto/ed25519"
 	"crypto/sha1" //nolint:gosec // what some providers sign with; as an HMAC it still holds
 	"crypto/sha256"
 	"crypto/sha512"
@@ -33,6 +32,8 @@ func (in *incoming) verify() bool {
 		return in.either()
 	case byTwilio:
 		return in.twilio()
+	case byAdyen:
+		return in.adyen()
 	default:
 		return in.signature()
 	}
@@ -84,6 +85,9 @@ func (in *incoming) signature() bool {
 	if s.template.has("url") {
 		urls = in.urls()
 	}
+	if len(candidates) == 1 {
+		in.mac = candidates[0]
+	}
 	return in.matching("signature", func(k *secret) bool {
 		found := false
 		for _, fields.url = range urls {
@@ -96,12 +100,12 @@ func (in *incoming) signature() bool {
 // matchesAny compares with every signature that is offered.
 func (in *incoming) matchesAny(k *secret, fields signed, candidates [][]byte) bool {
 	s := in.source
-	if k.public != nil {
+	if k.public != nil || k.curve != nil {
 		found := false
 		var message bytes.Buffer
 		s.template.write(&message, in, fields)
 		for _, c := range candidates {
-			found = ed25519.Verify(k.public, message.Bytes(), c) || found
+			found = k.verifies(message.Bytes(), c) || found
 		}
 		return found
 	}
@@ -166,7 +170,8 @@ func (in *incoming) freshest(stamp string) bool {
 	}
 }
 
-// decodeSignature returns the bytes of a signature; nil if it is not one of this size.
+// decodeSignature returns the bytes of a signature; nil if it is not one of this size. 0: sizes
+// differ.
 func decodeSignature(encoding, text string, size int) []byte {
 	var (
 		raw []byte
@@ -175,12 +180,14 @@ func decodeSignature(encoding, text string, size int) []byte {
 	switch {
 	case encoding == "hex" && len(text) == hex.EncodedLen(size):
 		raw, err = hex.DecodeString(text)
+	case encoding == "base64" && size == 0:
+		raw, err = base64.StdEncoding.DecodeString(text)
 	case encoding == "base64" && len(text) == base64.StdEncoding.EncodedLen(size):
 		raw, err = base64.StdEncoding.Strict().DecodeString(text)
 	default:
 		return nil
 	}
-	if err != nil || len(raw) != size {
+	if err != nil || size != 0 && len(raw) != size {
 		return nil
 	}
 	return raw

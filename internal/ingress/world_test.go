@@ -29,6 +29,8 @@ type world struct {
 	sources map[string]grapnel.Source
 	known   map[string]*store.Known
 	firsts  map[string]string // id of the event that is known by it
+	answers map[string]store.Answer
+	expires map[string]time.Time // of answers
 	events  []*grapnel.Event
 	asides  []grapnel.Aside
 	refused []Refusal
@@ -44,7 +46,8 @@ var (
 func newWorld(t *testing.T, options ...func(*Options)) *world {
 	t.Helper()
 	w := &world{T: t, now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), sources: map[string]grapnel.Source{},
-		known: map[string]*store.Known{}, firsts: map[string]string{}}
+		known: map[string]*store.Known{}, firsts: map[string]string{},
+		answers: map[string]store.Answer{}, expires: map[string]time.Time{}}
 	seed := rand.NewChaCha8([32]byte{1})
 	o := Options{Bounds: under, Engine: w, Store: w, Now: func() time.Time { return w.now }, Random: locked{&w.mu, seed},
 		Problem: func(rw http.ResponseWriter, r *http.Request, refused Refusal) {
@@ -79,14 +82,21 @@ func (w *world) Source(_ store.Scope, id string) (grapnel.Source, bool) {
 	return s, ok
 }
 
-// Publish keeps the promise of store.Known.
-func (w *world) Publish(_ context.Context, events []store.Incoming, _ *store.Once) (store.Accepted, error) {
+// Publish keeps the promises of store.Known and store.Once.
+func (w *world) Publish(_ context.Context, events []store.Incoming, once *store.Once) (store.Accepted, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.err != nil {
 		return store.Accepted{}, w.err
 	}
 	var done store.Accepted
+	if once != nil {
+		if then, there := w.answers[once.Key]; there && w.expires[once.Key].After(once.Now) {
+			done.Answer = &then
+			return done, nil
+		}
+		defer func() { w.answers[once.Key], w.expires[once.Key] = once.Answer(done), once.Expires }()
+	}
 	for _, in := range events {
 		placed := store.Placed{ID: in.Event.ID, AcceptedAt: in.Event.AcceptedAt}
 		if k := in.Known; k != nil {

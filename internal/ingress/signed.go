@@ -1,0 +1,87 @@
+package ingress
+
+import (
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// Where an id or a type is outside of what is signed, whoever has seen a signed request can send it
+// again under another one. So the signature is remembered too, in the transaction of the event, and
+// a second request with it is looked at.
+//
+// A provider may rightly sign the same bytes twice, though, and an event must not be lost. GitHub
+// sends the same body for two dispatches of a workflow with the same inputs, or when a member is
+// added, removed and added; Twilio when a caller presses the same key in the same menu twice;
+// Shopify for several topics of one event. There a second id is a second event, and only content as
+// the first of dedupe.by says otherwise. What is taken for a repetition although its id is new is
+// not thrown away but set aside: a time in seconds allows two events with one body in one second.
+
+// signs says how much the signature of a scheme tells of whether a request was there before.
+type signs int
+
+const (
+	signsAnything signs = iota // the same bytes may be signed again for another event
+	signsType                  // the same, but never for another type
+	signsOnce                  // a time or a token is signed: two events do not have the same signature
+)
+
+// first is what is remembered of the first request with a signature.
+type first struct {
+	Event   string `json:"event"`
+	Known   []byte `json:"known"`
+	Sum     []byte `json:"sum"`
+	Type    string `json:"type"` // as the provider says
+	Differs bool   `json:"differs"`
+}
+
+// once makes the store remember the signature of a request; nil: it does not have to.
+func (in *incoming) once(known *store.Known) *store.Once {
+	s := in.source
+	if s.signs == signsAnything || in.mac == nil || len(s.Dedupe.By) == 0 {
+		return nil
+	}
+	window := cmp.Or(s.Dedupe.Window, grapnel.DefaultDedupeWindow)
+	if s.signs == signsOnce {
+		window = 2*s.tolerance + time.Second // by then it is too old to be verified, however far ahead its time was
+	}
+	return &store.Once{Key: s.ID + " " + base64.RawURLEncoding.EncodeToString(in.mac), Expires: in.now.Add(window), Now: in.now,
+		Answer: func(done any) store.Answer {
+			placed := done.(store.Accepted).Events[0]
+			text, _ := json.Marshal(in.remembered(known, placed)) // of texts and bytes: it cannot fail
+			return store.Answer{Body: text}
+		}}
+}
+
+func (in *incoming) remembered(known *store.Known, placed store.Placed) first {
+	sum := in.document().sum
+	f := first{Event: placed.ID, Sum: sum[:], Type: in.find(in.source.kind), Differs: placed.Differs}
+	if known != nil {
+		f.Known = known.By
+	}
+	return f
+}
+
+// repeats says what a request is whose signature was there before. isNew: another event with the
+// same signature.
+func (in *incoming) repeats(a *store.Answer, how *grapnel.Intake, known *store.Known) (placed store.Placed, isNew bool, err error) {
+	var then first
+	if err := json.Unmarshal(a.Body, &then); err != nil {
+		return placed, false, err
+	}
+	now := in.remembered(known, store.Placed{})
+	placed = store.Placed{ID: then.Event, Duplicate: true, Differs: then.Differs || !slices.Equal(then.Sum, now.Sum)}
+	switch {
+	case in.source.signs == signsType && then.Type == now.Type:
+		return placed, true, nil // by its id it may still be a duplicate
+	case !slices.Equal(then.Known, now.Known) || then.Type != now.Type:
+		placed.Differs = true
+		how.By, how.Known = "", "" // what it calls itself is not why
+	}
+	return placed, false, nil
+}
