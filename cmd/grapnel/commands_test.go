@@ -424,3 +424,12 @@ func TestKeyThatIsNotNeededIsNotMissed(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+func TestSourcesSayWhatWasRefused(t *testing.T) {
+	f := newFake(t, always(200, `{"id":"src_1","verify":{"scheme":"stripe"},"refusals":{"last_at":"2026-05-04T03:02:01Z","last_status":401,`+
+		`"last_reason":"The request cannot be verified: signature matches no secret.","last_hour":3}}`))
+	want := "last 2026-05-04T03:02:01.000000Z, with 401: The request cannot be verified: signature matches no secret (3 in the last hour)"
+	if got := invoke(t, f.env(), "", "sources", "get", "src_1"); got.code != 0 || !strings.Contains(got.out, want) {
+		t.Errorf("exit code %d: %s%s", got.code, got.out, got.errs)
+	}
+}
