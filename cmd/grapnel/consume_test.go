@@ -348,6 +348,12 @@ func TestNextShowsTheLeases(t *testing.T) {
 	if got = invoke(t, p.env(), "", "queues", "next", "orders"); got.code != 3 || got.out != "" {
 		t.Errorf("when there is nothing: exit code %d: %q", got.code, got.out)
 	}
+	for status, want := range map[string]string{"enabled": "nothing is ready in orders", "paused": "grapnel queues resume orders", "disabled": "is disabled"} {
+		p.routes["GET /v1/queues/orders"] = `{"id":"que_1","name":"orders","status":"` + status + `"}`
+		if got = invoke(t, p.env(), "", "queues", "next", "orders"); got.code != 3 || !strings.Contains(got.errs, want) {
+			t.Errorf("when it is %s: exit code %d: %s", status, got.code, got.errs)
+		}
+	}
 }
 
 func TestInboxFillsItsPage(t *testing.T) {
