@@ -315,10 +315,14 @@ func TestListenGoesOnWithItsOwnQueueAndNoOther(t *testing.T) {
 		p.routes["POST /v1/queues"] = "409"
 		p.routes["GET /v1/queues"] = `{"data":[{"id":"que_1","name":"other"},{"id":"que_2","name":"mine"}],"next":null}`
 		p.routes["GET /v1/queues/que_2"] = `{"id":"que_2","name":"mine","policy":"hooque","description":"` + tc.about + `","ready":3,"delayed":1}`
+		p.routes["PATCH /v1/queues/que_2"] = p.routes["GET /v1/queues/que_2"]
 		p.routes["DELETE /v1/queues/que_2"] = `{}`
 		got := invoke(t, p.env(), "", "listen", srv.URL, "--name", "mine", "--count", "1")
 		if got.code != tc.code {
 			t.Errorf("%s: exit code %d: %s", tc.about, got.code, got.errs)
+		}
+		if sent := p.sent["PATCH /v1/queues/que_2"]; (sent == `{"quiet":true}`) != (tc.code == 0) {
+			t.Errorf("%s: the queue was changed by %q", tc.about, sent)
 		}
 		if tc.code == 0 && !strings.Contains(got.errs, "4 messages have waited") {
 			t.Errorf("stderr says %q", got.errs)

@@ -173,6 +173,10 @@ func (s *session) ownQueue(ctx context.Context, r reader, l *listening, to *forw
 		return nil, false, &cli.Fault{Exit: cli.ExitConflict, Code: "conflict", Text: "there is a queue named " + want.Name + " already, and it is another one",
 			Next: "Take from it with --queue, or give another --name."}
 	}
+	if !all.Quiet { // an older program made it
+		all, err = r.UpdateQueue(ctx, all.ID, map[string]any{"quiet": true})
+		return all, true, err
+	}
 	return all, true, nil
 }
 

@@ -101,7 +101,7 @@ func audiences(endpoints []*placed) map[string]*audience {
 // wanted says whether another endpoint of the tenant, or a queue, subscribes to any of the news about one.
 func (c *configuration) wanted(ep *grapnel.Endpoint, all []core.News) bool {
 	a := c.routes.audiences()[ep.Tenant]
-	if a == nil {
+	if a == nil || ep.Quiet() {
 		return false
 	}
 	for i := range all {
