@@ -2,14 +2,14 @@ package grapnel
 
 import "time"
 
-// AuditEntry says who did what to which endpoint or delivery, when and why. Entries are written with what they tell of, and never change.
+// AuditEntry says who did what to which endpoint, delivery, key or policy, when and why. Entries are written with what they tell of, and never change.
 type AuditEntry struct {
 	Seq      int64 // given by the store; orders entries
 	At       time.Time
 	Tenant   string
 	Actor    string // the id of the API key, or Grapnel itself
 	Verb     Verb
-	Endpoint string // id; empty: it is not about one
+	Endpoint string // id of an endpoint, queue, source, key or policy; empty: it is about none
 	Delivery string // id; empty: it is not about one
 	Reason   string // the actor's own words; may be empty
 }

@@ -54,7 +54,7 @@ func startServer(ctx context.Context, s settings, dir string, urls []string) (*s
 		return nil, err
 	}
 	g := &server{addr: addr, log: log}
-	g.cmd = exec.Command(s.binary, "serve", "--listen", addr, "--store", "sqlite:"+filepath.Join(dir, "grapnel.db"), "--egress-allow", "127.0.0.0/8")
+	g.cmd = exec.Command(s.binary, "serve", "--listen", addr, "--store", "sqlite:"+filepath.Join(dir, "grapnel.db"), "--egress-allow", "127.0.0.0/8", "--metrics-open")
 	g.cmd.Args = append(g.cmd.Args, s.flags...)
 	g.cmd.Env = append(os.Environ(), "GRAPNEL_ADMIN_KEY="+bearer)
 	g.cmd.Stdout, g.cmd.Stderr = log, log

@@ -63,8 +63,19 @@ func (s *session) demonstrate(ctx context.Context, o server.Options, anyPort boo
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, receivers.Close()) }()
+	left := "" // the file with the URL
+	defer func() {
+		err = errors.Join(err, receivers.Close())
+		if left != "" {
+			err = errors.Join(err, os.Remove(left))
+		}
+	}()
 	started := func(srv *server.Server) error {
+		at := filepath.Join(filepath.Dir(srv.AdminKey().Path), cli.DevURL)
+		if err := os.WriteFile(at, []byte(srv.URL()+"\n"), 0o600); err != nil {
+			return fmt.Errorf("commands here would not find the demo's key: %w", err)
+		}
+		left = at
 		if err := s.announce(srv); err != nil {
 			return err
 		}

@@ -76,7 +76,7 @@ type serveFlags struct {
 	config, listen, store, advertise, logFormat, logLevel, bounds string
 	drain, retention, lease                                       time.Duration
 	egress                                                        cli.Networks
-	httpsOnly                                                     bool
+	httpsOnly, metricsOpen                                        bool
 	maxEvent, maxBody                                             cli.Size
 	maxInFlight, maxPerHost                                       int
 	maxPending                                                    int64
@@ -95,6 +95,7 @@ func (f *serveFlags) add(flags *pflag.FlagSet, listen, store string) {
 	cli.DurationVar(flags, &f.drain, "drain-timeout", server.DefaultDrainTimeout, "how long attempts in flight may take after being told to stop")
 	flags.Var(&f.egress, "egress-allow", "addresses that deliveries may reach although they are not public")
 	flags.BoolVar(&f.httpsOnly, "https-only", false, "refuse endpoints with http:// URLs")
+	flags.BoolVar(&f.metricsOpen, "metrics-open", false, "show /metrics without a key")
 	flags.Var(&f.maxEvent, "max-event", "largest data of one event")
 	flags.Var(&f.maxBody, "max-body", "largest body of a request to a source")
 	flags.IntVar(&f.maxInFlight, "max-in-flight", server.DefaultMaxInFlight, "attempts at once, in each cell")
@@ -106,7 +107,7 @@ func (f *serveFlags) add(flags *pflag.FlagSet, listen, store string) {
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	flags.StringVar(&f.bounds, "bounds", "", "sizes and time limits inside the server, for tests: ROOM.NAME=VALUE,… or tiny:SEED")
 	_ = flags.MarkHidden("bounds")
-	settings := []string{"bounds", "listen", "store", "cell", "advertise", "lease", "drain-timeout", "egress-allow", "https-only", "max-event", "max-body", "max-in-flight", "max-per-host",
+	settings := []string{"bounds", "listen", "store", "cell", "advertise", "lease", "drain-timeout", "egress-allow", "https-only", "metrics-open", "max-event", "max-body", "max-in-flight", "max-per-host",
 		"max-pending", "retention", "retention-rule", "log-format", "log-level"}
 	cli.FromVariables(flags, append(settings, "config")...)
 	cli.FromFile(flags, settings...)
@@ -145,7 +146,8 @@ func (f *serveFlags) options(s *session) (server.Options, error) {
 		return server.Options{}, cli.Usagef("GRAPNEL_ADMIN_KEY has %d characters; it needs at least %d", len(key), server.MinAdminKeyLen)
 	}
 	return server.Options{
-		Listen: cli.ListenAddress("", f.listen), Store: f.store, Cells: f.cells, Advertise: f.advertise, Lease: f.lease, AdminKey: key, DrainTimeout: f.drain, EgressAllow: f.egress, HTTPSOnly: f.httpsOnly,
+		Listen: cli.ListenAddress("", f.listen), Store: f.store, Cells: f.cells, Advertise: f.advertise, Lease: f.lease, AdminKey: key,
+		DrainTimeout: f.drain, EgressAllow: f.egress, HTTPSOnly: f.httpsOnly, MetricsOpen: f.metricsOpen,
 		MaxEvent: int64(f.maxEvent), MaxBody: int64(f.maxBody), MaxInFlight: f.maxInFlight, MaxPerHost: f.maxPerHost, MaxPending: f.maxPending,
 		Retention: f.retention, Rules: f.rules, Bounds: limits, Log: log,
 	}, nil

@@ -47,7 +47,7 @@ func (s *session) reader() (reader, error) {
 			return reader{}, err
 		}
 	}
-	c, err := s.Connect(s.command.Context(), client.Options{Server: s.server, Key: key, Cell: s.cell, Timeout: s.timeout})
+	c, err := s.Connect(client.Options{Server: s.server, Key: key, Cell: s.cell, Timeout: s.timeout})
 	return reader{c, p}, err
 }
 

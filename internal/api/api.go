@@ -57,7 +57,10 @@ type Options struct {
 	Keep         store.Keep                    // how long what is over is kept, to say when a dead letter will be gone; zero: for ever
 	Log          *slog.Logger                  // nil: nothing is logged
 	Metrics      http.Handler                  // serves /metrics; nil: there are none
+	MetricsOpen  bool                          // /metrics needs no key
 	Ready        func() error                  // why /readyz should say no; nil: always ready
+
+	Gate *Gate // shared by the APIs of all cells; nil: one of its own
 
 	// Cluster says who shares the store; nil: nobody is known to.
 	Cluster func(context.Context) (grapnel.Cluster, error)
@@ -105,8 +108,16 @@ func New(o Options) http.Handler {
 	}
 	o.History = present{o.History, o.Away}
 	o.Bounds = bounds.Fill(o.Bounds)
+	if o.Gate == nil {
+		o.Gate = NewGate(o.Bounds)
+	}
 	a := &api{Options: o, routes: routes(), claims: claims{held: map[string]struct{}{}},
 		simulations: make(chan struct{}, o.Bounds.Simulations)}
+	for i := range a.routes {
+		if o.MetricsOpen && a.routes[i].path == metricsPath {
+			a.routes[i].open = anybody
+		}
+	}
 	doc := sync.OnceValue(func() *huma.OpenAPI { return document(a.routes) })
 	a.document = sync.OnceValue(func() []byte { return encodeDocument(doc()) })
 	a.manual = sync.OnceValue(func() []byte { return manual(doc(), a.routes) })

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/grapnelhq/grapnel"
@@ -12,12 +13,12 @@ import (
 )
 
 // The audit is read with the scope read and not with admin: it tells nothing about an endpoint or a delivery that its reader could not see
-// there, and who asks why an endpoint is paused is mostly not who may make keys. A key that is bound to a tenant finds what
+// there, and who asks why an endpoint is paused is mostly not who may make keys. What a key may do is shown to admins only. A key that is bound to a tenant finds what
 // was done to that tenant's things, whoever did it.
 func auditRoutes() []route {
 	return []route{
 		{method: "GET", path: "/v1/audit", scope: grapnel.ScopeRead, handle: (*api).listAudit,
-			name: "list-audit", tag: "Audit", summary: "List who did what to endpoints and deliveries, the newest first",
+			name: "list-audit", tag: "Audit", summary: "List who did what to endpoints, deliveries, keys and policies, the newest first",
 			about: "A change and its entry are kept together or not at all.",
 			query: pageOf(param{name: "endpoint", doc: "an endpoint's id"}, param{name: "delivery", doc: "a delivery's id"}, tenantParam),
 			gives: map[int]any{200: list[auditView]{}}},
@@ -31,9 +32,9 @@ type auditView struct {
 	Tenant     string  `json:"tenant" doc:"whose it is that it is about"`
 	Actor      string  `json:"actor" doc:"the id of an API key; grapnel: the server by itself"`
 	Verb       string  `json:"verb" enum:"create,change,pause,resume,disable,enable,delete,rotate_secret,test,probe,retry,skip,note,discard,empty,replay,pause_replay,resume_replay,cancel_replay,stop_replay"`
-	EndpointID *string `json:"endpoint_id" doc:"of the endpoint, queue or source that it is about"`
+	EndpointID *string `json:"endpoint_id" doc:"of the endpoint, queue, source, key or policy that it is about"`
 	DeliveryID *string `json:"delivery_id"`
-	Reason     *string `json:"reason" doc:"the actor's own words"`
+	Reason     *string `json:"reason" doc:"the actor's own words; of a key its name and scopes, of a policy its name"`
 }
 
 func (a *api) listAudit(c *call) (answer, error) {
@@ -53,6 +54,9 @@ func (a *api) listAudit(c *call) (answer, error) {
 		e := &part.Data[i]
 		out.Data[i] = auditView{Number: e.Seq, At: stamp(e.At), Tenant: e.Tenant, Actor: e.Actor, Verb: string(e.Verb),
 			EndpointID: orNull(e.Endpoint), DeliveryID: orNull(e.Delivery), Reason: orNull(e.Reason)}
+		if strings.HasPrefix(e.Endpoint, grapnel.KeyPrefix+"_") && !c.key.May(grapnel.ScopeAdmin) {
+			out.Data[i].Reason = nil // the scope read shows no keys
+		}
 	}
 	return jsonAnswer(http.StatusOK, out), nil
 }
@@ -90,7 +94,18 @@ func (c *call) reason() (string, error) {
 
 // entry tells the audit what the caller does to an endpoint.
 func (c *call) entry(verb grapnel.Verb, ep *grapnel.Endpoint, reason string) *grapnel.AuditEntry {
-	return &grapnel.AuditEntry{At: c.now, Tenant: ep.Tenant, Actor: c.key.ID, Verb: verb, Endpoint: ep.ID, Reason: reason}
+	return c.entryOf(verb, ep.Tenant, ep.ID, reason)
+}
+
+// entryOf tells it of anything that has an id.
+func (c *call) entryOf(verb grapnel.Verb, tenant, id, reason string) *grapnel.AuditEntry {
+	return &grapnel.AuditEntry{At: c.now, Tenant: tenant, Actor: c.key.ID, Verb: verb, Endpoint: id, Reason: reason}
+}
+
+// keyEntry tells it of a key, with what the key may do from then on, or could until then: a key
+// that is deleted is nowhere else.
+func (c *call) keyEntry(verb grapnel.Verb, k *grapnel.Key) *grapnel.AuditEntry {
+	return c.entryOf(verb, k.Tenant, k.ID, k.Name+": "+strings.Join(viewKey(k).Scopes, ", "))
 }
 
 // verbOf is what a change of an endpoint is called. One that does several things at once has the name of what matters most.

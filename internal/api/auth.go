@@ -2,9 +2,7 @@ package api
 
 import (
 	"crypto/sha256"
-	"net"
 	"net/http"
-	"net/netip"
 	"strings"
 
 	"github.com/grapnelhq/grapnel"
@@ -21,20 +19,37 @@ func (a *api) authenticate(c *call) error {
 	if !ok {
 		return grapnel.Errorf(codeUnauthenticated, "The request has no API key. Send it as Authorization: Bearer grp_…")
 	}
-	key, ok := a.Street.KeyByHash(sha256.Sum256([]byte(token)))
+	hash := sha256.Sum256([]byte(token))
+	key, ok, err := a.Street.Caller(hash)
+	if err != nil {
+		return err
+	}
 	if !ok {
 		return grapnel.Errorf(codeUnauthenticated, "There is no such API key.")
 	}
 	if !key.May(c.route.scope) {
 		return grapnel.Errorf(codeForbidden, "The API key lacks the scope %q.", string(c.route.scope))
 	}
-	c.key = key
+	c.key, c.keyHash = key, hash
 	if key.Tenant == "" {
 		c.scope = store.Everyone()
 	} else {
 		c.scope = store.Of(key.Tenant)
 	}
 	return nil
+}
+
+// whileAllowed ends a call that reads when its key is revoked, or loses the scope or the tenant
+// that the call needs. A call that changes something is not ended half-way: its answer would not
+// say whether the change was made.
+func (a *api) whileAllowed(c *call) (release func()) {
+	if c.key.ID == "" || c.Method != http.MethodGet {
+		return func() {}
+	}
+	tenant, scope := c.key.Tenant, c.route.scope
+	ctx, release := a.Street.WhileKey(c.Context(), c.keyHash, func(k *grapnel.Key) bool { return k.Tenant == tenant && k.May(scope) })
+	c.Request = c.WithContext(ctx)
+	return release
 }
 
 // Bearer is the token of the one Authorization header. Two of them are none: a proxy and the server could each believe another.
@@ -50,18 +65,3 @@ func Bearer(h http.Header) (string, bool) {
 
 // anybody opens a route to everybody.
 func anybody(*http.Request) bool { return true }
-
-// loopback opens a route to callers on this machine. A request that a proxy on this machine passes on comes from somewhere else.
-func loopback(r *http.Request) bool {
-	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Real-Ip", "Via"} {
-		if len(r.Header[name]) > 0 {
-			return false
-		}
-	}
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return false
-	}
-	addr, err := netip.ParseAddr(host)
-	return err == nil && addr.Unmap().IsLoopback()
-}

@@ -21,7 +21,7 @@ type idle struct {
 	hash [32]byte
 }
 
-func (e *idle) KeyByHash(hash [32]byte) (grapnel.Key, bool) { return e.key, hash == e.hash }
+func (e *idle) Caller(hash [32]byte) (grapnel.Key, bool, error) { return e.key, hash == e.hash, nil }
 
 func (*idle) Publish(_ context.Context, events []store.Incoming, once *store.Once) (store.Accepted, error) {
 	done := store.Accepted{Events: make([]store.Placed, len(events))}

@@ -61,9 +61,13 @@ func (a *api) readBody(w http.ResponseWriter, c *call) error {
 		a.discard(w, c.Request.Body)
 		return tooLarge(limit)
 	}
-	body, err := readAll(http.MaxBytesReader(w, c.Request.Body, limit), c.ContentLength)
+	body, err := a.receive(c, http.MaxBytesReader(w, c.Request.Body, limit), limit)
 	var over *http.MaxBytesError
 	switch {
+	case grapnel.CodeOf(err) == grapnel.CodeOverloaded:
+		a.release(c)
+		a.discard(w, c.Request.Body)
+		return err
 	case errors.As(err, &over):
 		a.discard(w, c.Request.Body)
 		return tooLarge(limit)
@@ -114,14 +118,33 @@ func tooLarge(limit int64) error {
 	return grapnel.Errorf(grapnel.CodeTooLarge, "The body is larger than %d bytes.", limit)
 }
 
-// readAll reads into a buffer of the announced size. The buffer is never shared: events keep their data in it.
-func readAll(r io.Reader, announced int64) ([]byte, error) {
-	if announced < 0 {
-		return io.ReadAll(r)
+// receive reads a body into a buffer that grows with the bytes that arrive: announced ones take no
+// memory. If the length was announced, the last buffer has exactly that size. Buffers are never
+// shared: events keep their data in them.
+func (a *api) receive(c *call, r io.Reader, limit int64) (b []byte, err error) {
+	most := limit + 1 // so that reading finds out that there is more
+	if c.ContentLength >= 0 {
+		most = c.ContentLength
 	}
-	b := make([]byte, announced)
-	_, err := io.ReadFull(r, b)
-	return b, err
+	for int64(len(b)) < most {
+		if len(b) == cap(b) {
+			size := min(max(4*int64(cap(b)), a.Bounds.BodyFirst), most)
+			if err := a.hold(c, size-int64(cap(b))); err != nil {
+				return nil, err
+			}
+			b = append(make([]byte, 0, size), b...)
+		}
+		n, err := r.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		switch {
+		case err == nil || int64(len(b)) == most:
+		case err == io.EOF && c.ContentLength < 0: //nolint:errorlint // as io.ReadAll does
+			return b, nil
+		default:
+			return nil, err
+		}
+	}
+	return b, nil
 }
 
 // accepts checks the content type. One that is absent is taken to be the route's own.

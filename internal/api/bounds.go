@@ -62,4 +62,22 @@ type Bounds struct {
 	RememberTime time.Duration `bound:"5s"`  // for storing one afterwards, also for a caller who has left
 
 	Simulations int `bound:"2"` // simulations at once; each takes a processor from delivering
+
+	// Memory for the bodies of requests under way, of all tenants together; see Gate. It grows with
+	// what arrives.
+	Bodies    int64         `bound:"128MiB" tiny:"64MiB"`
+	BodyFirst int64         `bound:"4KiB" tiny:"1"` // first buffer of a body; a full one is replaced by one four times as large
+	BodyRetry time.Duration `bound:"1s"`            // Retry-After when there is no memory
+
+	// Requests that are refused because of their keys are counted by address.
+	Strangers   int           `bound:"4096"` // addresses that are remembered
+	StrangerLog time.Duration `bound:"1m"`   // between two log lines about one address; an address without refusals for so long may be forgotten
+
+	// Wrong keys from one address are slowed; a key that was valid from there before never is.
+	Wrong      int           `bound:"20"`            // wrong keys answered without delay; one more for each WrongDelay that passes
+	WrongDelay time.Duration `bound:"1s" tiny:"1ms"` // before each further answer
+	WrongLate  int           `bound:"64"`            // delayed answers at once; further requests are refused without looking the key up
+	Seen       int           `bound:"65536"`         // pairs of a valid key and an address that are remembered
+
+	Connections int `bound:"65536" tiny:"256"` // of callers at once; fewer if that is more than half of the descriptors
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,13 +17,15 @@ import (
 // call is one request on its way: who asks for what, at which instant.
 type call struct {
 	*http.Request
-	route *route
-	id    string      // of the request
-	now   time.Time   // the one instant of everything this request does: when it had come in as a whole
-	key   grapnel.Key // whose request it is; empty on routes that need no key
-	scope store.Scope // what that key may touch
-	query query
-	body  []byte
+	route   *route
+	id      string      // of the request
+	now     time.Time   // the one instant of everything this request does: when it had come in as a whole
+	key     grapnel.Key // whose request it is; empty on routes that need no key
+	scope   store.Scope // what that key may touch
+	keyHash [32]byte
+	query   query
+	body    []byte
+	held    held // memory for the body
 
 	bounds     *Bounds
 	connection *http.ResponseController // for handlers that are slow on purpose
@@ -53,7 +56,17 @@ func (a *api) enter(rt *route) http.HandlerFunc {
 			rt.bare(a, w, c)
 			return
 		}
+		if err := a.admit(c); err != nil {
+			ans := a.refuse(c, err)
+			ans.write(w, r)
+			return
+		}
+		defer a.release(c)
+		defer a.whileAllowed(c)()
 		ans, err := a.through(w, c)
+		if err != nil && c.Context().Err() != nil {
+			err = cmp.Or(a.authenticate(c), err) // the key's right ended, or the caller left
+		}
 		if err != nil {
 			ans = a.refuse(c, err)
 		}
@@ -61,16 +74,19 @@ func (a *api) enter(rt *route) http.HandlerFunc {
 	}
 }
 
-// through takes a request through the stages that all routes share, in the order in which they may refuse it.
+// through takes an authenticated request through the stages that all routes share, in the order in
+// which they may refuse it.
 func (a *api) through(w http.ResponseWriter, c *call) (answer, error) {
-	if err := a.authenticate(c); err != nil {
-		return answer{}, err
-	}
 	if err := c.readQuery(); err != nil {
 		return answer{}, err
 	}
 	if err := a.readBody(w, c); err != nil {
 		return answer{}, err
+	}
+	if len(c.body) > 0 {
+		if err := a.authenticate(c); err != nil { // the body may have taken half a minute to come
+			return answer{}, err
+		}
 	}
 	c.now = a.Clock()
 	return a.onlyOnce(c, a.handle)

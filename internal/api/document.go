@@ -128,7 +128,7 @@ func (d *describer) operation(rt *route) *huma.Operation {
 	for _, p := range rt.query {
 		op.Parameters = append(op.Parameters, p.describe())
 	}
-	if rt.method == http.MethodPost && rt.bare == nil {
+	if rt.method == http.MethodPost && rt.bare == nil && rt.scope != grapnel.ScopeRead {
 		longest := longestIdempotent
 		op.Parameters = append(op.Parameters, &huma.Param{Name: idempotencyHeader, In: "header",
 			Schema: &huma.Schema{Type: huma.TypeString, MaxLength: &longest}, Description: "makes repeating the request safe"})
@@ -149,7 +149,7 @@ func (d *describer) operation(rt *route) *huma.Operation {
 func (rt *route) refusals() []string {
 	all := []string{"400", "422", "500", "503"}
 	if rt.scope != "" {
-		all = append(all, "401", "403", "421")
+		all = append(all, "401", "403", "421", "429")
 	}
 	if rt.body != nil {
 		all = append(all, "413", "415")
@@ -159,9 +159,6 @@ func (rt *route) refusals() []string {
 	}
 	if rt.bare != nil {
 		all = append(all, "401", "408", "429", "431")
-	}
-	if rt.scope == grapnel.ScopePublish || rt.scope == grapnel.ScopeReplay {
-		all = append(all, "429")
 	}
 	if rt.method != http.MethodGet {
 		all = append(all, "409", "507")

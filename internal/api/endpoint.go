@@ -61,7 +61,7 @@ type endpointView struct {
 	Ordering       string            `json:"ordering" enum:"key,none"`
 	RateLimit      *rateLimitView    `json:"rate_limit" nullable:"true"`
 	MaxConcurrency int               `json:"max_concurrency"`
-	Headers        map[string]string `json:"headers"`
+	Headers        map[string]string `json:"headers" doc:"their values are [redacted] for a key without the scope manage"`
 	Format         string            `json:"format" enum:"standard,raw,cloudevents"`
 	Secret         string            `json:"secret,omitempty" doc:"shown in the answer that makes it, and never again"`
 	Secrets        []secretView      `json:"secrets" nullable:"false" doc:"those that sign at present, the newest first"`
@@ -95,22 +95,31 @@ type secretView struct {
 	PublicKey *string `json:"public_key" doc:"whpk_…, for receivers, when the secret is an Ed25519 key"`
 }
 
-func viewEndpoint(ep *grapnel.Endpoint, h healthView, now time.Time) endpointView {
+// redacted stands for the value of an endpoint's own header, which may be a credential of its
+// receiver.
+const redacted = "[redacted]"
+
+// viewEndpoint is an endpoint as its caller may see it.
+func viewEndpoint(c *call, ep *grapnel.Endpoint, h healthView) endpointView {
 	v := endpointView{
 		ID: ep.ID, Tenant: ep.Tenant, URL: ep.URL, Description: ep.Description, EventTypes: ep.EventTypes, Filter: orNull(ep.Filter), Source: orNull(ep.Source),
 		Policy: policyRef{ep.PolicyName, ep.Policy}, Ordering: string(ep.Ordering), RateLimit: (*rateLimitView)(ep.RateLimit),
-		MaxConcurrency: ep.MaxConcurrency, Headers: ep.Headers, Format: string(ep.Format), Secrets: []secretView{},
+		MaxConcurrency: ep.MaxConcurrency, Format: string(ep.Format), Secrets: []secretView{},
 		Status: string(ep.Status), DisabledReason: orNull(ep.DisabledReason), DisabledAt: stampOf(ep.DisabledAt),
 		Health: h, CreatedAt: stamp(ep.CreatedAt), UpdatedAt: stamp(ep.UpdatedAt), Revision: ep.Revision,
 	}
 	if v.EventTypes == nil {
 		v.EventTypes = []string{}
 	}
-	if v.Headers == nil {
-		v.Headers = map[string]string{}
+	v.Headers = make(map[string]string, len(ep.Headers))
+	for name, value := range ep.Headers {
+		if !c.key.May(grapnel.ScopeManage) {
+			value = redacted
+		}
+		v.Headers[name] = value
 	}
 	for _, s := range ep.Secrets {
-		if !s.Live(now) {
+		if !s.Live(c.now) {
 			continue
 		}
 		public, _ := sign.PublicKey(s.Text) // a symmetric secret has none

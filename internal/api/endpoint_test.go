@@ -279,3 +279,22 @@ func TestHTTPSOnly(t *testing.T) {
 		t.Errorf("answered %v", p)
 	}
 }
+
+// What an endpoint's own headers say may be a credential of its receiver: who may only read does not see it.
+func TestReadersDoNotSeeHeaderValues(t *testing.T) {
+	w := newWorld(t)
+	id := w.endpoint(admin, `,"headers":{"Authorization":"Bearer of-the-receiver"}`)
+	shown := func(key, target string) string { return string(w.ask(key, "GET", target, "").body) }
+	for _, target := range []string{"/v1/endpoints", "/v1/endpoints/" + id, "/v1/webhook-endpoints/" + id} {
+		if got := shown(scoped(grapnel.ScopeRead), target); strings.Contains(got, "of-the-receiver") || !strings.Contains(got, `"Authorization":"[redacted]"`) {
+			t.Errorf("%s shows a reader %s", target, got)
+		}
+		if got := shown(admin, target); !strings.Contains(got, "Bearer of-the-receiver") {
+			t.Errorf("%s shows an admin %s", target, got)
+		}
+	}
+	w.key("key_both", "grp_both", "", grapnel.ScopeRead, grapnel.ScopeManage)
+	if got := shown("grp_both", "/v1/endpoints/"+id); !strings.Contains(got, "Bearer of-the-receiver") {
+		t.Errorf("who may change it is shown %s", got)
+	}
+}

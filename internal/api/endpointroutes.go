@@ -70,7 +70,7 @@ func (a *api) createEndpoint(c *call) (answer, error) {
 	reply := func(done store.Put) answer {
 		ep := ep
 		ep.Revision = done.Revision
-		v := viewEndpoint(&ep, viewHealth(stateOf(&ep), 0, c.now), c.now)
+		v := viewEndpoint(c, &ep, viewHealth(stateOf(&ep), 0, c.now))
 		v.Secret = secret
 		return jsonAnswer(http.StatusCreated, v)
 	}
@@ -118,7 +118,7 @@ func (a *api) listEndpoints(c *call) (answer, error) {
 	}
 	out := list[endpointView]{Data: make([]endpointView, len(part.Data)), Next: part.Next}
 	for i := range part.Data {
-		out.Data[i] = viewEndpoint(&part.Data[i], health[i], c.now)
+		out.Data[i] = viewEndpoint(c, &part.Data[i], health[i])
 	}
 	return jsonAnswer(http.StatusOK, out), nil
 }
@@ -154,7 +154,7 @@ func (a *api) showEndpoint(c *call, ep grapnel.Endpoint) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return jsonAnswer(http.StatusOK, viewEndpoint(&ep, health[0], c.now)), nil
+	return jsonAnswer(http.StatusOK, viewEndpoint(c, &ep, health[0])), nil
 }
 
 // notOnce is for changes that come to the same however often they are made.
@@ -293,7 +293,7 @@ func (a *api) rotateSecret(c *call) (answer, error) {
 	reply := func(ep grapnel.Endpoint, secret string, h healthView) func(store.Put) answer {
 		return func(done store.Put) answer {
 			ep.Revision = done.Revision
-			v := viewEndpoint(&ep, h, c.now)
+			v := viewEndpoint(c, &ep, h)
 			v.Secret = secret
 			return jsonAnswer(http.StatusOK, v)
 		}

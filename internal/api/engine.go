@@ -43,13 +43,13 @@ type Operator interface {
 type Registrar interface {
 	PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.Endpoint, with store.With) (store.Put, error)
 	DeleteEndpoint(ctx context.Context, scope store.Scope, id string, by grapnel.By) error
-	PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, once *store.Once) (store.Put, error)
-	DeletePolicy(ctx context.Context, scope store.Scope, id string) error
+	PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, with store.With) (store.Put, error)
+	DeletePolicy(ctx context.Context, scope store.Scope, id string, with store.With) error
 	PutSource(ctx context.Context, scope store.Scope, src grapnel.Source, with store.With) (store.Put, error)
 	// DeleteSource is grapnel.CodeConflict while an endpoint takes only what comes in through the source.
 	DeleteSource(ctx context.Context, scope store.Scope, id string, with store.With) (store.Put, error)
-	PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, once *store.Once) (store.Put, error)
-	DeleteKey(ctx context.Context, scope store.Scope, id string) error
+	PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, with store.With) (store.Put, error)
+	DeleteKey(ctx context.Context, scope store.Scope, id string, with store.With) error
 }
 
 // Directory is the configuration in memory, and what is known there about endpoints. Lists are sorted by id and hold nothing that is
@@ -64,7 +64,14 @@ type Directory interface {
 	Sources(scope store.Scope) []grapnel.Source
 	Policies(scope store.Scope) []grapnel.NamedPolicy
 	Keys(scope store.Scope) []grapnel.Key
-	KeyByHash(hash [32]byte) (grapnel.Key, bool)
+	// Current returns an error while the configuration in memory may be out of date and nothing may
+	// be answered from it.
+	Current() error
+	// Caller finds a key by its hash; the error is Current's.
+	Caller(hash [32]byte) (key grapnel.Key, known bool, err error)
+	// WhileKey returns a context that also ends once there is no key with the hash any more for
+	// which may is true.
+	WhileKey(ctx context.Context, hash [32]byte, may func(*grapnel.Key) bool) (context.Context, context.CancelFunc)
 	// Healths says how endpoints are doing, in the order asked for, all at one instant. One that is not known has the zero Health.
 	Healths(endpoints []string) []grapnel.Health
 	// Held are the ids of endpoints whose deliveries are held now: they are paused, disabled, or their breaker is open.

@@ -106,7 +106,7 @@ func (a *api) createKey(c *call) (answer, error) {
 		v.Key = text
 		return jsonAnswer(http.StatusCreated, v)
 	}
-	done, err := a.Street.PutKey(c.Context(), c.scope, k, withEffect(c, reply))
+	done, err := a.Street.PutKey(c.Context(), c.scope, k, store.With{Once: withEffect(c, reply), Audit: c.keyEntry(grapnel.VerbCreate, &k)})
 	return answered(done, done.Answer, err, reply)
 }
 
@@ -162,7 +162,7 @@ func (a *api) patchKey(c *call) (answer, error) {
 	if err := f.err(); err != nil {
 		return answer{}, err
 	}
-	if _, err := a.Street.PutKey(c.Context(), c.scope, k, nil); err != nil {
+	if _, err := a.Street.PutKey(c.Context(), c.scope, k, store.With{Audit: c.keyEntry(grapnel.VerbChange, &k)}); err != nil {
 		return answer{}, err
 	}
 	return jsonAnswer(http.StatusOK, viewKey(&k)), nil
@@ -173,7 +173,11 @@ func (a *api) deleteKey(c *call) (answer, error) {
 	if c.PathValue("id") == c.key.ID {
 		return answer{}, grapnel.Errorf(grapnel.CodeConflict, "A key cannot revoke itself. Make another admin key and use that.")
 	}
-	if err := a.Street.DeleteKey(c.Context(), c.scope, c.PathValue("id")); err != nil {
+	k, err := a.namedKey(c)
+	if err == nil {
+		err = a.Street.DeleteKey(c.Context(), c.scope, k.ID, store.With{Audit: c.keyEntry(grapnel.VerbDelete, &k)})
+	}
+	if err != nil {
 		return answer{}, err
 	}
 	return nothing(), nil

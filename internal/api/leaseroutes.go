@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"reflect"
 	"strconv"
@@ -130,6 +131,18 @@ func (c *call) patient(wait time.Duration) {
 	_ = c.connection.SetWriteDeadline(until)
 }
 
+// lease leases messages, and gives them back if the key's right has ended meanwhile.
+func (a *api) lease(ctx context.Context, c *call, room Queues, q *grapnel.Endpoint, consumer string, most int, wait time.Duration) (
+	[]queue.Message, error,
+) {
+	messages, err := room.Next(ctx, q, consumer, most, wait)
+	if lost := a.authenticate(c); lost != nil {
+		room.Release(leasesOf(messages))
+		return nil, lost
+	}
+	return messages, err
+}
+
 // next leases messages. HEAD, which looks the same to the multiplexer, must not lease what nobody would see.
 func (a *api) next(c *call) (answer, error) {
 	wait, most, consumer := c.query.wait(), c.query.number("max", 1, a.Bounds.LeaseMost, 1), c.consumer()
@@ -143,7 +156,7 @@ func (a *api) next(c *call) (answer, error) {
 	if wait > 0 {
 		c.patient(wait)
 	}
-	messages, err := room.Next(c.Context(), &q, consumer, most, wait)
+	messages, err := a.lease(c.Context(), c, room, &q, consumer, most, wait)
 	if err != nil {
 		return answer{}, err
 	}

@@ -19,7 +19,8 @@ import (
 
 // Idempotency keys. The answer of a POST that carries one is stored and given again to every repetition for 48 hours. Where the
 // request changes something the engine stores the answer in the transaction of the change, so there is no instant at which a crash
-// leaves the one without the other. Answers that changed nothing (a 422, a simulation) are stored afterwards. Answers of 500 and
+// leaves the one without the other. Answers that changed nothing (a 422, a dry run) are stored afterwards; those to
+// requests that only read are not stored at all, or a key with the scope read could fill the store. Answers of 500 and
 // above are not stored, and neither is 429: the caller shall try again. Nor is 421: the tenant may come back.
 //
 // Two requests with one key at the same time: the second is refused. The claims that show it are in memory; on another node
@@ -111,11 +112,12 @@ func (a *api) onlyOnce(c *call, handle func(*call) (answer, error)) (answer, err
 	return ans, nil
 }
 
-// idempotencyKey is the key that a request came with; empty: none. Methods other than POST are repeatable by themselves, and
-// nothing is stored for somebody without an API key.
+// idempotencyKey is the key that a request came with; empty: none. Methods other than POST are
+// repeatable by themselves, and so is what only reads; nothing is stored for somebody without an
+// API key.
 func idempotencyKey(c *call) (string, error) {
 	values := c.Header[idempotencyHeader]
-	if c.Method != http.MethodPost || len(values) == 0 || c.key.ID == "" {
+	if c.Method != http.MethodPost || c.route.scope == grapnel.ScopeRead || len(values) == 0 || c.key.ID == "" {
 		return "", nil
 	}
 	if k := values[0]; len(values) > 1 || k == "" || len(k) > longestIdempotent || !printable(k) {

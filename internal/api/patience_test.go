@@ -16,10 +16,10 @@ import (
 )
 
 // served is a world behind the hardened server, on a network in memory and with the bubble's clock.
-func served(t *testing.T, f func(t *testing.T, w *world, dial func() net.Conn)) {
+func served(t *testing.T, f func(t *testing.T, w *world, dial func() net.Conn), change ...func(*Options)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newWorld(t, change...)
 		end := w.serving()
 		defer end()
 		network := pipenet.New()
@@ -141,4 +141,45 @@ func (w *world) serving() (end func()) {
 	w.options.Queues = room
 	w.handler = New(w.options)
 	return func() { cancel(); <-done }
+}
+
+// What follows a request in chunks, with or without a length, is not answered as the next one.
+func TestNothingIsSmuggledBehindChunks(t *testing.T) {
+	served(t, func(t *testing.T, w *world, dial func() net.Conn) {
+		next := "GET /livez HTTP/1.1\r\nHost: g\r\n\r\n"
+		body := `{"type":"a.b","data":{}}`
+		chunks := fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(body), body)
+		for _, c := range []struct {
+			name, proto, header, body string
+			answers                   int
+		}{
+			{"a length", "1.1", fmt.Sprintf("Content-Length: %d\r\n", len(body)), body, 2},
+			{"chunks", "1.1", "Transfer-Encoding: chunked\r\n", chunks, 1},
+			{"a length and chunks", "1.1", "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", chunks, 1},
+			{"chunks and a length", "1.1", "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n", chunks, 1},
+			{"HTTP/1.0, chunks and a length", "1.0", fmt.Sprintf("Connection: keep-alive\r\nTransfer-Encoding: chunked\r\nContent-Length: %d\r\n", len(body)), body, 1},
+		} {
+			conn := dial()
+			_, err := fmt.Fprintf(conn, "POST /v1/events HTTP/%s\r\nHost: g\r\nAuthorization: Bearer %s\r\n%s\r\n%s%s", c.proto, admin, c.header, c.body, next)
+			if err != nil {
+				t.Fatal(err)
+			}
+			in, answers := bufio.NewReader(conn), 0
+			for ; answers < 2; answers++ {
+				resp, err := http.ReadResponse(in, nil)
+				if err != nil {
+					break
+				}
+				if answers == 0 && resp.StatusCode != 202 {
+					t.Errorf("%s: answered %d", c.name, resp.StatusCode)
+				}
+				_, _ = io.Copy(io.Discard, resp.Body)
+				_ = resp.Body.Close()
+			}
+			if answers != c.answers {
+				t.Errorf("%s: %d answers, want %d", c.name, answers, c.answers)
+			}
+			_ = conn.Close()
+		}
+	})
 }

@@ -210,7 +210,8 @@ func (a *api) createPolicy(c *call) (answer, error) {
 	}
 	p.ID, p.CreatedAt, p.UpdatedAt = a.newID(grapnel.PolicyPrefix, c.now), c.now, c.now
 	reply := func(store.Put) answer { return jsonAnswer(http.StatusCreated, viewPolicy(&p)) }
-	done, err := a.Street.PutPolicy(c.Context(), c.scope, p, withEffect(c, reply))
+	done, err := a.Street.PutPolicy(c.Context(), c.scope, p,
+		store.With{Once: withEffect(c, reply), Audit: c.entryOf(grapnel.VerbCreate, p.Tenant, p.ID, p.Name)})
 	return answered(done, done.Answer, err, reply)
 }
 
@@ -246,7 +247,7 @@ func (a *api) patchPolicy(c *call) (answer, error) {
 		}
 	}
 	p.ID, p.Tenant, p.CreatedAt, p.UpdatedAt, p.Revision = old.ID, old.Tenant, old.CreatedAt, c.now, old.Revision
-	if _, err := a.Street.PutPolicy(c.Context(), c.scope, p, nil); err != nil {
+	if _, err := a.Street.PutPolicy(c.Context(), c.scope, p, store.With{Audit: c.entryOf(grapnel.VerbChange, p.Tenant, p.ID, p.Name)}); err != nil {
 		return answer{}, err
 	}
 	return jsonAnswer(http.StatusOK, viewPolicy(&p)), nil
@@ -265,7 +266,7 @@ func (a *api) renamable(p grapnel.NamedPolicy) error {
 func (a *api) deletePolicy(c *call) (answer, error) {
 	p, err := a.ownPolicy(c)
 	if err == nil {
-		err = a.Street.DeletePolicy(c.Context(), c.scope, p.ID)
+		err = a.Street.DeletePolicy(c.Context(), c.scope, p.ID, store.With{Audit: c.entryOf(grapnel.VerbDelete, p.Tenant, p.ID, p.Name)})
 	}
 	if err != nil {
 		return answer{}, err

@@ -67,7 +67,7 @@ var kinds = []kind{
 	{grapnel.CodeInvalid, 422, "A field cannot be used", "errors names each field and what is wrong with it.", false},
 	{grapnel.CodeMismatch, 422, "The idempotency key was used for another request", "Use a new key for a new request.", false},
 	{grapnel.CodeQuota, 429, "Too much is waiting", "The tenant has more waiting than it may. Repeat the request after Retry-After, with the same Idempotency-Key or event id.", true},
-	{ingress.CodeRateLimited, 429, "The source gets too many requests", "Repeat the request after Retry-After.", true},
+	{ingress.CodeRateLimited, 429, "Too many requests", "The source gets more than its rate, or too many wrong API keys come from your address. Repeat the request after Retry-After.", true},
 	{ingress.CodeHeaders, 431, "The headers are too large", "Send fewer or shorter headers.", false},
 	{codeInternal, 500, "Something went wrong here", "Repeat the request with the same Idempotency-Key; if it goes on, look for request_id in the server's log.", false},
 	{grapnel.CodeUnavailable, 503, "Not now", "Repeat the request after Retry-After, with the same Idempotency-Key or event id.", true},
@@ -115,8 +115,9 @@ func problem(err error, requestID string) Problem {
 	return p
 }
 
-// refuse turns an error into the answer, and logs those that are the server's own fault. A full disk, an overload, and a
-// tenant on its way are not logged for every request that meets them: who finds them says when they begin and when they end.
+// refuse turns an error into the answer, and logs those that are the server's own fault. A full
+// disk, an overload, a tenant on its way, and a lost database are not logged for every request that
+// meets them: who finds them says when they begin and when they end.
 func (a *api) refuse(c *call, err error) answer {
 	p := problem(err, c.id)
 	ans := answer{status: p.Status, body: encode(p)}
@@ -130,7 +131,7 @@ func (a *api) refuse(c *call, err error) answer {
 	case k.code == grapnel.CodeMoved:
 		ans.header = map[string]string{cellHeader: cellOf(err)}
 	}
-	known := grapnel.Code(p.Code) == grapnel.CodeStorageFull || grapnel.Code(p.Code) == grapnel.CodeOverloaded || errors.Is(err, store.ErrSealed)
+	known := grapnel.Code(p.Code) == grapnel.CodeStorageFull || grapnel.Code(p.Code) == grapnel.CodeOverloaded || errors.Is(err, store.ErrSealed) || p.Status >= 500 && a.Street.Current() != nil
 	if p.Status >= 500 && !known && !errors.Is(err, context.Canceled) {
 		a.Log.LogAttrs(c.Context(), slog.LevelError, "request failed",
 			slog.String("request_id", c.id), slog.String("method", c.Method), slog.String("route", c.route.path),

@@ -10,11 +10,23 @@ import (
 func Server(handler http.Handler, b Bounds) *http.Server {
 	b = bounds.Fill(b)
 	return &http.Server{
-		Handler:           handler,
+		Handler:           framed(handler),
 		ReadHeaderTimeout: b.ReadHeader,
 		ReadTimeout:       b.Read,
 		WriteTimeout:      b.Write,
 		IdleTimeout:       b.IdleTime,
 		MaxHeaderBytes:    b.HeaderBytes,
 	}
+}
+
+// framed closes a connection after a request whose end a proxy may see at another byte: a request
+// in chunks, which may have had a Content-Length too (net/http removes that), and one of HTTP/1.0,
+// where net/http ignores chunks. What the proxy takes for its body would be the next request here.
+func framed(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if len(r.TransferEncoding) > 0 || !r.ProtoAtLeast(1, 1) {
+			w.Header().Set("Connection", "close")
+		}
+		handler.ServeHTTP(w, r)
+	})
 }

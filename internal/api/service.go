@@ -13,6 +13,9 @@ import (
 // serviceTag marks the routes that are for operating the server.
 const serviceTag = "Service"
 
+// metricsPath is open to everybody if the operator says so.
+const metricsPath = "/metrics"
+
 func serviceRoutes() []route {
 	return []route{
 		{method: "GET", path: "/livez", open: anybody, handle: (*api).livez,
@@ -24,10 +27,9 @@ func serviceRoutes() []route {
 		{method: "GET", path: "/status", open: anybody, handle: (*api).status,
 			name: "status", tag: serviceTag, summary: "The public status page", about: "JSON if Accept asks for it.",
 			gives: map[int]any{200: statusView{}}},
-		{method: "GET", path: "/metrics", open: loopback, scope: grapnel.ScopeRead, handle: (*api).metrics,
+		{method: "GET", path: metricsPath, scope: grapnel.ScopeRead, handle: (*api).metrics,
 			name: "metrics", tag: serviceTag, summary: "Prometheus metrics",
-			about: "Needs no key from this machine itself, as long as no proxy passes the request on; else a key with the scope read that is " +
-				"bound to no tenant.",
+			about: "Needs a key with the scope read that is bound to no tenant, unless the server runs with --metrics-open.",
 			gives: map[int]any{200: plainText{}}},
 		{method: "GET", path: "/openapi.json", open: anybody, handle: (*api).openAPI,
 			name: "openapi", tag: serviceTag, summary: "This document", gives: map[int]any{200: anything{}}},

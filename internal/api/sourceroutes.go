@@ -68,6 +68,11 @@ func (a *api) ingest(w http.ResponseWriter, c *call) {
 		ans.write(w, c.Request)
 		return
 	}
+	if err := a.Street.Current(); err != nil { // the source may have been deleted, or have other secrets
+		ans := a.refuse(c, err)
+		ans.write(w, c.Request)
+		return
+	}
 	a.Ingest.Take(w, c.Request, c.PathValue("source"))
 }
 

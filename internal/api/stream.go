@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -149,7 +150,8 @@ func (a *api) resume(c *call, room Queues, q *grapnel.Endpoint) {
 // errIdle ends a stream for which there is nothing at once: the server is about to stop.
 var errIdle = errors.New("api: nothing is handed out any more")
 
-// pour leases and writes until the caller leaves, is too slow, or the server stops.
+// pour leases and writes until the caller leaves, is too slow, may not receive any more, or the
+// server stops.
 func (a *api) pour(c *call, w http.ResponseWriter, room Queues, q *grapnel.Endpoint, consumer string) error {
 	ctx, cancel := context.WithCancel(c.Context())
 	defer cancel()
@@ -175,7 +177,7 @@ func (a *api) pour(c *call, w http.ResponseWriter, room Queues, q *grapnel.Endpo
 	}
 	for {
 		began := time.Now()
-		messages, err := room.Next(ctx, q, consumer, a.Bounds.StreamBatch, a.Bounds.Heartbeat)
+		messages, err := a.lease(ctx, c, room, q, consumer, a.Bounds.StreamBatch, a.Bounds.Heartbeat)
 		switch {
 		case err != nil:
 			return err
@@ -188,7 +190,7 @@ func (a *api) pour(c *call, w http.ResponseWriter, room Queues, q *grapnel.Endpo
 		}
 		for i := range messages {
 			m := &messages[i]
-			if err := ctx.Err(); err != nil {
+			if err := cmp.Or(ctx.Err(), a.authenticate(c)); err != nil {
 				room.Release(leasesOf(messages[i:]))
 				return err
 			}

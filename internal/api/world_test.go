@@ -39,6 +39,7 @@ type street struct {
 	health map[string]grapnel.Health // of endpoints that are not just healthy
 	broken error                     // what every call that changes something answers with
 	still  error                     // why there is nothing to probe
+	stale  error                     // why nothing may be answered from memory
 	enter  chan struct{}             // not nil: Publish announces itself here, then waits for leave
 	leave  chan struct{}
 	calls  atomic.Int64 // of Publish
@@ -221,19 +222,19 @@ func (s *street) Sources(scope store.Scope) (all []grapnel.Source) {
 	return all
 }
 
-func (s *street) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, once *store.Once) (store.Put, error) {
+func (s *street) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, with store.With) (store.Put, error) {
 	defer s.forget()
-	return s.Faulty.PutPolicy(ctx, scope, p, once)
+	return s.Faulty.PutPolicy(ctx, scope, p, with)
 }
 
-func (s *street) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, once *store.Once) (store.Put, error) {
+func (s *street) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, with store.With) (store.Put, error) {
 	defer s.forget()
-	return s.Faulty.PutKey(ctx, scope, k, once)
+	return s.Faulty.PutKey(ctx, scope, k, with)
 }
 
-func (s *street) DeleteKey(ctx context.Context, scope store.Scope, id string) error {
+func (s *street) DeleteKey(ctx context.Context, scope store.Scope, id string, with store.With) error {
 	defer s.forget()
-	return s.Faulty.DeleteKey(ctx, scope, id)
+	return s.Faulty.DeleteKey(ctx, scope, id, with)
 }
 
 func (s *street) DeleteEndpoint(ctx context.Context, scope store.Scope, id string, by grapnel.By) error {
@@ -248,7 +249,7 @@ func (s *street) DeleteEndpoint(ctx context.Context, scope store.Scope, id strin
 	return err
 }
 
-func (s *street) DeletePolicy(ctx context.Context, scope store.Scope, id string) error {
+func (s *street) DeletePolicy(ctx context.Context, scope store.Scope, id string, with store.With) error {
 	for _, p := range s.Policies(scope) {
 		for _, ep := range s.Endpoints(scope) {
 			if p.ID == id && ep.PolicyName == p.Name && ep.Tenant == p.Tenant {
@@ -257,7 +258,7 @@ func (s *street) DeletePolicy(ctx context.Context, scope store.Scope, id string)
 		}
 	}
 	defer s.forget()
-	return s.Faulty.DeletePolicy(ctx, scope, id)
+	return s.Faulty.DeletePolicy(ctx, scope, id, with)
 }
 
 func (s *street) Endpoint(scope store.Scope, id string) (grapnel.Endpoint, bool) {
@@ -296,13 +297,19 @@ func (s *street) Keys(scope store.Scope) (ks []grapnel.Key) {
 	return ks
 }
 
-func (s *street) KeyByHash(hash [32]byte) (grapnel.Key, bool) {
+func (s *street) Current() error { return s.stale }
+
+func (s *street) Caller(hash [32]byte) (grapnel.Key, bool, error) {
 	for _, k := range s.config().Keys {
-		if k.Hash == hash {
-			return k, true
+		if k.Hash == hash && s.stale == nil {
+			return k, true, nil
 		}
 	}
-	return grapnel.Key{}, false
+	return grapnel.Key{}, false, s.stale
+}
+
+func (s *street) WhileKey(ctx context.Context, _ [32]byte, _ func(*grapnel.Key) bool) (context.Context, context.CancelFunc) {
+	return context.WithCancel(ctx)
 }
 
 func (s *street) Healths(ids []string) []grapnel.Health {
@@ -381,6 +388,7 @@ func newWorld(t testing.TB, change ...func(*Options)) *world {
 		Tenants: &town{}, Bounds: under,
 	}
 	w.options.Replays = replay.New(replay.Options{Street: w.street, Store: w.street.Faulty, Log: w.options.Log, Now: now, Random: w.options.Random})
+	w.options.Bounds.Wrong = 1 << 30 // tests try many
 	for _, f := range change {
 		f(&w.options)
 	}
@@ -401,7 +409,7 @@ func scoped(s grapnel.Scope) string { return "grp_test_only_" + string(s) }
 func (w *world) key(id, text, tenant string, scopes ...grapnel.Scope) {
 	w.t.Helper()
 	k := grapnel.Key{ID: id, Name: id, Tenant: tenant, Scopes: scopes, Hash: sha256.Sum256([]byte(text)), CreatedAt: w.clock}
-	if _, err := w.street.PutKey(context.Background(), store.Everyone(), k, nil); err != nil {
+	if _, err := w.street.PutKey(context.Background(), store.Everyone(), k, store.With{}); err != nil {
 		w.t.Fatal(err)
 	}
 }

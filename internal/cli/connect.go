@@ -1,14 +1,13 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"io/fs"
 	"net"
-	"net/http"
 	"net/netip"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -22,20 +21,22 @@ const KeyFile = "grapnel-data/admin.key"
 // DevKeyFile is where grapnel dev leaves its own.
 const DevKeyFile = "grapnel-data/dev/admin.key"
 
+// DevURL is the file beside it that has the URL of grapnel dev while that runs.
+const DevURL = "url"
+
 // Connect makes the client of a command. Without a key it uses the one that a server left in the default data directory, but
 // only towards this machine: that key opens everything, and another server has no business seeing it.
-func (w *World) Connect(ctx context.Context, o client.Options) (*client.Client, error) {
+func (w *World) Connect(o client.Options) (*client.Client, error) {
 	// A scheme is guessed only for this machine: to others a key would travel in the clear.
 	if bare := "http://" + o.Server; !strings.Contains(o.Server, "://") && local(bare) {
 		o.Server = bare
 	}
 	o.UserAgent = "grapnel-cli/" + grapnel.Version
 	if o.Key == "" && local(o.Server) {
-		keys, err := keysHere()
-		if err != nil {
+		var err error
+		if o.Key, err = keyHere(o.Server); err != nil {
 			return nil, err
 		}
-		o.Key = chosen(ctx, o, keys)
 	}
 	c, err := client.New(o)
 	if err != nil {
@@ -44,39 +45,30 @@ func (w *World) Connect(ctx context.Context, o client.Options) (*client.Client, 
 	return c, nil
 }
 
-// keysHere are the keys that servers left in the default data directories below this one.
-func keysHere() (keys []string, err error) {
-	for _, path := range []string{KeyFile, DevKeyFile} {
-		text, err := os.ReadFile(path)
-		switch {
-		case err == nil:
-			keys = append(keys, strings.TrimSpace(string(text)))
-		case !errors.Is(err, fs.ErrNotExist):
-			return nil, &Fault{Exit: ExitAuth, Code: "unauthenticated", Text: "the key of the server here cannot be read: " + err.Error(),
-				Next: "Run as the user that the server runs as, or give a key with GRAPNEL_KEY."}
-		}
+// keyHere is the key that the server left in its default data directory below this one; empty: none did. Where serve and
+// dev have both, it is dev's if dev has left the server's port beside it, which it does while it runs.
+func keyHere(server string) (string, error) {
+	path := KeyFile
+	if _, err := os.Stat(KeyFile); errors.Is(err, fs.ErrNotExist) || isDev(server) {
+		path = DevKeyFile
 	}
-	return keys, nil
+	text, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", &Fault{Exit: ExitAuth, Code: "unauthenticated", Text: "the key of the server here cannot be read: " + err.Error(),
+			Next: "Run as the user that the server runs as, or give a key with GRAPNEL_KEY."}
+	}
+	return strings.TrimSpace(string(text)), nil
 }
 
-// chosen is the first key that the server knows. Where there is one key, the server is not asked.
-func chosen(ctx context.Context, o client.Options, keys []string) string {
-	o.Retries = -1
-	for i, key := range keys {
-		if i == len(keys)-1 {
-			return key
-		}
-		o.Key = key
-		c, err := client.New(o)
-		if err == nil {
-			_, err = c.Endpoints(ctx, client.EndpointFilter{Limit: 1})
-		}
-		var refused *client.Error
-		if !errors.As(err, &refused) || refused.Status != http.StatusUnauthorized {
-			return key
-		}
+// isDev says whether a server on this machine is the one that grapnel dev runs with its default data.
+func isDev(server string) bool {
+	text, err := os.ReadFile(filepath.Join(filepath.Dir(DevKeyFile), DevURL))
+	if err != nil {
+		return false
 	}
-	return ""
+	dev, bad := url.Parse(strings.TrimSpace(string(text)))
+	u, err := url.Parse(server)
+	return bad == nil && err == nil && dev.Port() == u.Port()
 }
 
 // ListenAddress is an address to listen at; a number alone is a port of host.

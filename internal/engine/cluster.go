@@ -26,6 +26,9 @@ func (e *Engine) Reaches() error {
 	if s == nil {
 		return nil
 	}
+	if err := e.Current(); err != nil {
+		return err
+	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.stalled != "" {
@@ -35,6 +38,35 @@ func (e *Engine) Reaches() error {
 		return grapnel.Errorf(grapnel.CodeUnavailable, "this node does not reach the database that it shares with others")
 	}
 	return nil
+}
+
+// Current is nil while this node knows every change of the configuration that was answered
+// anywhere. For a node that does not take a change in, its answer waits a lease (confirm). So a
+// node that has not read the configuration for nearly a lease, because it is cut off or stood
+// still, must not answer from memory: keys may have been revoked.
+func (e *Engine) Current() error {
+	s := e.shards
+	if s == nil {
+		return nil
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.current == (moment{}) || s.now().since(s.current) >= s.cluster.Lease-leaseMargin {
+		return &grapnel.Error{Code: grapnel.CodeUnavailable, RetryAfter: s.cluster.Lease / 15,
+			Detail: "This node cannot reach the database that it shares with others, so it does not know which keys are valid."}
+	}
+	return nil
+}
+
+// Join returns once this node has been Current for the first time, or when ctx ends.
+func (e *Engine) Join(ctx context.Context) {
+	if e.shards == nil {
+		return
+	}
+	select {
+	case <-e.shards.joined:
+	case <-ctx.Done():
+	}
 }
 
 // Cluster says who shares the store, as the store knows it now. Without others there is nobody to tell of.

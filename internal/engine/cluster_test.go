@@ -69,7 +69,7 @@ func TestReaches(t *testing.T) {
 	if grapnel.CodeOf(e.Reaches()) != grapnel.CodeUnavailable {
 		t.Error("it has not been at the store yet")
 	}
-	if s.reached = s.now(); e.Reaches() != nil {
+	if s.reached, s.current = s.now(), s.now(); e.Reaches() != nil {
 		t.Error("it has just been there")
 	}
 	if s.stalled = "recorder"; grapnel.CodeOf(e.Reaches()) != grapnel.CodeUnavailable {
@@ -78,5 +78,36 @@ func TestReaches(t *testing.T) {
 	s.stalled = ""
 	if s.reached = s.now().add(-2 * time.Minute); grapnel.CodeOf(e.Reaches()) != grapnel.CodeUnavailable {
 		t.Error("that is too long ago")
+	}
+}
+
+// TestCurrent: what a node remembers counts from the beginning of the round that read it, until a margin before the end of a lease, by
+// whichever clock says that more time has passed: one of them stands still while the process, or the machine, does.
+func TestCurrent(t *testing.T) {
+	if err := new(Engine).Current(); err != nil {
+		t.Errorf("alone: %v", err)
+	}
+	wall, steady := time.Now(), time.Hour
+	e := &Engine{now: func() time.Time { return wall }}
+	s := &shards{e: e, cluster: Cluster{Lease: time.Minute, Steady: func() time.Duration { return steady }}, joined: make(chan struct{})}
+	e.shards = s
+	if grapnel.CodeOf(e.Current()) != grapnel.CodeUnavailable {
+		t.Error("it has read nothing yet")
+	}
+	e.config.Store(&configuration{})
+	s.caughtUp(s.now())
+	<-s.joined
+	s.caughtUp(s.now())
+	most := time.Minute - leaseMargin
+	for _, c := range []struct {
+		wall, steady time.Duration
+		current      bool
+	}{{0, 0, true}, {most - 1, most - 1, true}, {most, 0, false}, {0, most, false}, {-time.Hour, most - 1, true}} {
+		before, then := wall, steady
+		wall, steady = wall.Add(c.wall), steady+c.steady
+		if _, known, err := e.Caller([32]byte{}); known || (err == nil) != c.current {
+			t.Errorf("%v, %v later: %v", c.wall, c.steady, err)
+		}
+		wall, steady = before, then
 	}
 }

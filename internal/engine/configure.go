@@ -19,10 +19,10 @@ func (e *Engine) reload(ctx context.Context) error {
 		return err
 	}
 	if before := e.config.Load(); before != nil {
-		e.config.Store(before.replaced(c))
+		e.adopt(before.replaced(c))
 		return nil
 	}
-	e.config.Store(newConfiguration(c, func(err error) { e.log.Error("filters that do not compile match nothing", "error", err) }))
+	e.adopt(newConfiguration(c, func(err error) { e.log.Error("filters that do not compile match nothing", "error", err) }))
 	e.settled.Store(e.config.Load())
 	return nil
 }
@@ -73,7 +73,7 @@ func (e *Engine) changeHere(ctx context.Context, c change) (store.Put, error) {
 	}
 	d := c.apply(put)
 	d.Version, d.Newest = version, newest
-	e.config.Store(e.config.Load().next(d))
+	e.adopt(e.config.Load().next(d))
 	return put, e.settle(ctx)
 }
 
@@ -139,7 +139,7 @@ func (e *Engine) CatchUp(ctx context.Context) error {
 	switch {
 	case now.version >= d.Version: // somebody else has taken it in, or is about to
 	case complete: // every piece is as it was at d.Version, so it does not matter whether now has some of the changes already
-		e.config.Store(now.next(d))
+		e.adopt(now.next(d))
 	default:
 		return e.resync(ctx)
 	}
@@ -277,9 +277,9 @@ func (c *configuration) readerOf(source string) string {
 }
 
 // PutPolicy creates or replaces a named policy. Endpoints that name it follow it from now on.
-func (e *Engine) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, once *store.Once) (store.Put, error) {
+func (e *Engine) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, with store.With) (store.Put, error) {
 	return e.change(ctx, change{
-		write: func() (store.Put, error) { return e.store.PutPolicy(ctx, scope, p, once) },
+		write: func() (store.Put, error) { return e.store.PutPolicy(ctx, scope, p, with) },
 		apply: func(put store.Put) (d store.ConfigChanges) {
 			p.Revision = put.Revision
 			d.Policies.Written = []grapnel.NamedPolicy{p}
@@ -289,13 +289,13 @@ func (e *Engine) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.Nam
 }
 
 // DeletePolicy removes a named policy that no endpoint uses.
-func (e *Engine) DeletePolicy(ctx context.Context, scope store.Scope, id string) error {
+func (e *Engine) DeletePolicy(ctx context.Context, scope store.Scope, id string, with store.With) error {
 	_, err := e.change(ctx, change{
 		write: func() (store.Put, error) {
 			if user := e.config.Load().userOf(id); user != "" {
 				return store.Put{}, grapnel.Errorf(grapnel.CodeConflict, "the policy is used by endpoint %s", user)
 			}
-			return store.Put{}, e.store.DeletePolicy(ctx, scope, id)
+			return store.Put{}, e.store.DeletePolicy(ctx, scope, id, with)
 		},
 		apply: func(store.Put) (d store.ConfigChanges) {
 			d.Policies.Removed = []string{id}
@@ -320,9 +320,9 @@ func (c *configuration) userOf(policy string) string {
 }
 
 // PutKey creates or replaces an API key.
-func (e *Engine) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, once *store.Once) (store.Put, error) {
+func (e *Engine) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, with store.With) (store.Put, error) {
 	return e.change(ctx, change{
-		write: func() (store.Put, error) { return e.store.PutKey(ctx, scope, k, once) },
+		write: func() (store.Put, error) { return e.store.PutKey(ctx, scope, k, with) },
 		apply: func(store.Put) (d store.ConfigChanges) {
 			d.Keys.Written = []grapnel.Key{k}
 			return d
@@ -331,9 +331,9 @@ func (e *Engine) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, o
 }
 
 // DeleteKey revokes an API key at once.
-func (e *Engine) DeleteKey(ctx context.Context, scope store.Scope, id string) error {
+func (e *Engine) DeleteKey(ctx context.Context, scope store.Scope, id string, with store.With) error {
 	_, err := e.change(ctx, change{
-		write: func() (store.Put, error) { return store.Put{}, e.store.DeleteKey(ctx, scope, id) },
+		write: func() (store.Put, error) { return store.Put{}, e.store.DeleteKey(ctx, scope, id, with) },
 		apply: func(store.Put) (d store.ConfigChanges) {
 			d.Keys.Removed = []string{id}
 			return d

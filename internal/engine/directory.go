@@ -106,6 +106,15 @@ func (e *Engine) KeyByHash(hash [32]byte) (grapnel.Key, bool) {
 	return conf.keys[at], true
 }
 
+// Caller finds the key of who calls, unless this node does not know which keys are valid now.
+func (e *Engine) Caller(hash [32]byte) (key grapnel.Key, known bool, err error) {
+	if err := e.Current(); err != nil {
+		return grapnel.Key{}, false, err
+	}
+	key, known = e.KeyByHash(hash)
+	return key, known, nil
+}
+
 // Held returns the ids of endpoints for which nothing is attempted now but what people ask for and probes, sorted.
 func (e *Engine) Held() []string {
 	ids := e.OwnOpen()

@@ -89,6 +89,7 @@ type Engine struct {
 	configuring chan struct{} // holds a token while the configuration changes, in the store and here
 	config      atomic.Pointer[configuration]
 	settled     atomic.Pointer[configuration] // the last one that the core has taken in; written by who has locked the configuration
+	sessions    sessions
 
 	standings map[string]store.Standing // of endpoints when the engine was made; the core knows better from then on
 	admission *admission

@@ -47,6 +47,41 @@ func (a *asking) CatchUp(ctx context.Context, _ string) error {
 	return <-a.end
 }
 
+// bystander is an estate at which another node, which owns nothing and does not answer, was some time ago.
+type bystander struct {
+	*estate
+	neighbours
+	seen time.Time
+}
+
+func (b bystander) Nodes(_ context.Context, within time.Duration) ([]store.Node, error) {
+	if ago := time.Since(b.seen); ago < within {
+		return []store.Node{{ID: "other", Address: "other", Ago: ago}}, nil
+	}
+	return nil, nil
+}
+
+func (bystander) CatchUp(context.Context, string) error { return errors.New("away") }
+
+// TestChangesWaitForWhoOwnsNothing: a node without shards answers requests from memory as others do. So a change is not answered before it
+// has taken that in, or was not at the store for as long as a lease lasts.
+func TestChangesWaitForWhoOwnsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		other := bystander{estate: &estate{}, seen: time.Now()}
+		bench := newTunedBench(t, memory.New(), func(o *Options) {
+			o.Cluster = &Cluster{Ownership: other, Node: store.Node{ID: "me"}, Lease: leaseHere, Peers: other}
+		})
+		defer bench.close()
+		time.Sleep(time.Second)
+		if _, err := bench.engine.PutKey(t.Context(), store.Everyone(), grapnel.Key{ID: "key_1"}, store.With{}); err != nil {
+			t.Fatal(err)
+		}
+		if ago := time.Since(other.seen); ago < leaseHere || ago > leaseHere+leaseHere/10 {
+			t.Errorf("the change was answered %s after the other node was there; a lease is %s", ago, leaseHere)
+		}
+	})
+}
+
 // TestChangesShareARequest: changes that are committed while the other node is being asked are told to it together, by one request that begins after
 // the last of them; and none is answered before a request has succeeded that began after its commit.
 func TestChangesShareARequest(t *testing.T) {
@@ -67,7 +102,7 @@ func TestChangesShareARequest(t *testing.T) {
 				change := func(n int) {
 					making.Go(func() {
 						k := grapnel.Key{ID: fmt.Sprint("key_", n), Hash: [32]byte{byte(n)}}
-						if _, err := bench.engine.PutKey(t.Context(), store.Everyone(), k, nil); err != nil {
+						if _, err := bench.engine.PutKey(t.Context(), store.Everyone(), k, store.With{}); err != nil {
 							t.Error(err)
 						}
 						mu.Lock()

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -169,8 +170,10 @@ func (s *shards) open() (ids []string) {
 	return ids
 }
 
-// confirm returns once every node knows of a change of the configuration that was just made: they are asked to take it in. From an owner
-// that does not answer nothing starts once its lease is over; and if it has renewed that since, it has taken the change in before.
+// confirm returns once every node knows of a change of the configuration that was just made: they
+// are asked to take it in. From a node that does not answer nothing starts, and it answers nobody,
+// once a lease is over (Current); and if it has renewed that since, it has taken the change in
+// before.
 func (s *shards) confirm(ctx context.Context) error {
 	over := time.NewTimer(s.cluster.Lease)
 	defer over.Stop()
@@ -207,7 +210,7 @@ func (s *shards) confirm(ctx context.Context) error {
 type inquiry struct {
 	done   chan struct{}   // closed when the rest is there
 	know   map[string]bool // nodes that have answered
-	owners []string        // nodes that own shards, read after the inquiry began
+	owners []string        // nodes that own shards or were there within a lease, read after the inquiry began
 	err    error           // of reading owners
 }
 
@@ -222,7 +225,7 @@ func (s *shards) nextInquiry() *inquiry {
 }
 
 // inquire carries an inquiry out, unless that was done while the caller, who holds the only place in inquiring, waited for it. Who owns shards
-// is read while the nodes are asked: who becomes an owner after that takes the changes in first (begin).
+// or is there is read while the nodes are asked: who becomes an owner, or joins, after that takes the changes in first (begin, round).
 func (s *shards) inquire(ctx context.Context, r *inquiry) {
 	s.mu.Lock()
 	if s.next != r {
@@ -234,9 +237,22 @@ func (s *shards) inquire(ctx context.Context, r *inquiry) {
 	s.mu.Unlock()
 	defer close(r.done)
 	var reading sync.WaitGroup
-	reading.Go(func() { r.owners, r.err = s.cluster.Ownership.Owners(ctx) })
+	var there []store.Node
+	reading.Go(func() {
+		var err error
+		there, err = s.cluster.Ownership.Nodes(ctx, s.cluster.Lease)
+		r.owners, r.err = s.cluster.Ownership.Owners(ctx)
+		r.err = errors.Join(err, r.err)
+	})
 	r.know = s.inform(ctx, nodes)
 	reading.Wait()
+	for _, n := range there {
+		r.owners = append(r.owners, n.ID)
+	}
+	unasked := slices.DeleteFunc(there, func(n store.Node) bool {
+		return slices.ContainsFunc(nodes, func(m store.Node) bool { return m.ID == n.ID })
+	})
+	maps.Copy(r.know, s.inform(ctx, unasked))
 }
 
 // inform has the other nodes take changes of the configuration in, and returns those that have.

@@ -17,7 +17,7 @@ func TestPoliciesAreFollowed(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		ctx, all := context.Background(), store.Everyone()
 		p := grapnel.NamedPolicy{ID: "pol_1", Tenant: "default", Name: "mine", Policy: parsed(t, `{"schedule":{"mode":"since_previous","delays":["0s","10s"],"tail":"repeat"},"jitter":0,"timeout":"3s"}`)}
-		if _, err := b.engine.PutPolicy(ctx, all, p, nil); err != nil {
+		if _, err := b.engine.PutPolicy(ctx, all, p, store.With{}); err != nil {
 			t.Fatal(err)
 		}
 		r := &receiver{then: status(500)}
@@ -27,7 +27,7 @@ func TestPoliciesAreFollowed(t *testing.T) {
 		time.Sleep(25 * time.Second)
 		p.Policy = parsed(t, `{"schedule":{"mode":"since_previous","delays":["0s","60s"],"tail":"repeat"},"jitter":0,"timeout":"3s"}`)
 		p.Revision = 1
-		if _, err := b.engine.PutPolicy(ctx, all, p, nil); err != nil {
+		if _, err := b.engine.PutPolicy(ctx, all, p, store.With{}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Minute)
@@ -39,11 +39,11 @@ func TestPoliciesAreFollowed(t *testing.T) {
 		if !slices.Equal(gaps, []string{"10s", "10s", "10s", "1m0s"}) {
 			t.Errorf("waits: %v", gaps)
 		}
-		if err := b.engine.DeletePolicy(ctx, all, "pol_1"); grapnel.CodeOf(err) != grapnel.CodeConflict {
+		if err := b.engine.DeletePolicy(ctx, all, "pol_1", store.With{}); grapnel.CodeOf(err) != grapnel.CodeConflict {
 			t.Errorf("deleting a policy in use: %v", err)
 		}
 		b.update("ep", func(ep *grapnel.Endpoint) { ep.PolicyName = "standard" })
-		if err := b.engine.DeletePolicy(ctx, all, "pol_1"); err != nil || len(b.engine.Policies(all)) != 0 {
+		if err := b.engine.DeletePolicy(ctx, all, "pol_1", store.With{}); err != nil || len(b.engine.Policies(all)) != 0 {
 			t.Errorf("deleting it: %v, left %d", err, len(b.engine.Policies(all)))
 		}
 	})
@@ -91,14 +91,14 @@ func TestConfigurationIsWhatTheStoreHas(t *testing.T) {
 		same("changing")
 		b.publish("k", 1)
 		k := grapnel.Key{ID: "key_1", Hash: [32]byte{1}, Scopes: []grapnel.Scope{grapnel.ScopeRead}}
-		if _, err := b.engine.PutKey(ctx, all, k, nil); err != nil {
+		if _, err := b.engine.PutKey(ctx, all, k, store.With{}); err != nil {
 			t.Fatal(err)
 		}
 		same("a key")
 		if _, ok := b.engine.KeyByHash(k.Hash); !ok {
 			t.Error("the key is not found")
 		}
-		if err := b.engine.DeleteKey(ctx, all, "key_1"); err != nil {
+		if err := b.engine.DeleteKey(ctx, all, "key_1", store.With{}); err != nil {
 			t.Fatal(err)
 		}
 		same("deleting the key")

@@ -186,7 +186,7 @@ func (e *Engine) resync(ctx context.Context) error {
 	case !d.complete:
 		err = e.reload(ctx)
 	case d.Version != conf.version:
-		e.config.Store(conf.next(d.ConfigChanges))
+		e.adopt(conf.next(d.ConfigChanges))
 	}
 	if err != nil {
 		return err

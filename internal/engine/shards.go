@@ -48,6 +48,8 @@ type shards struct {
 	nodes   []store.Node  // live nodes, as of the last look
 	there   []store.Shard // all, as of the last look
 	reached moment        // end of the last round that did everything
+	current moment        // beginning of the last round that told the store of this node and then caught up; see Current
+	joined  chan struct{} // closed by the first of these
 	looked  moment        // of keep alone
 	renewed moment        // of keep alone
 
@@ -67,7 +69,8 @@ type holding struct {
 }
 
 func newShards(e *Engine, c *Cluster, b Bounds) *shards {
-	s := &shards{e: e, cluster: *c, bounds: bounds.Fill(b), done: make(chan struct{}), held: map[int]*holding{}, inquiring: make(chan struct{}, 1)}
+	s := &shards{e: e, cluster: *c, bounds: bounds.Fill(b), done: make(chan struct{}), held: map[int]*holding{}, inquiring: make(chan struct{}, 1),
+		joined: make(chan struct{})}
 	s.cluster.Lease = cmp.Or(c.Lease, 15*time.Second)
 	if s.cluster.Steady == nil {
 		s.cluster.Steady = steadily()

@@ -32,21 +32,28 @@ func (s *shards) keep() {
 	}
 }
 
-// round looks once at what there is to do. It ends before a lease does. The configuration comes first: who has a lease that was renewed after
-// a change was made has taken that in (see confirm).
+// round looks once at what there is to do. It ends before a lease does. The configuration is read
+// before leases are renewed: who has a lease that was renewed after a change was made has taken
+// that in. It is read after the store was told of this node: who changes it after that finds this
+// node and waits for it (see confirm).
 func (s *shards) round() error {
 	ctx, cancel := context.WithTimeout(s.e.sending, s.patience())
 	defer cancel()
-	if err := s.e.CatchUp(ctx); err != nil {
-		return err
-	}
-	if err := s.renew(ctx); err != nil {
-		return err
-	}
-	if s.leavesAll() || s.now().since(s.looked) >= s.cluster.Lease/8 {
+	began := s.now()
+	looks := s.leavesAll() || began.since(s.looked) >= s.cluster.Lease/8
+	if looks {
 		if err := s.look(ctx); err != nil {
 			return err
 		}
+	}
+	if err := s.e.CatchUp(ctx); err != nil {
+		return err
+	}
+	if looks {
+		s.caughtUp(began)
+	}
+	if err := s.renew(ctx); err != nil {
+		return err
 	}
 	if err := errors.Join(s.giveUp(ctx), s.take(ctx)); err != nil {
 		return err
@@ -55,6 +62,16 @@ func (s *shards) round() error {
 	s.reached = s.now()
 	s.mu.Unlock()
 	return nil
+}
+
+// caughtUp notes since when this node has known the configuration of then.
+func (s *shards) caughtUp(began moment) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current == (moment{}) {
+		close(s.joined)
+	}
+	s.current = began
 }
 
 // leavesAll says whether the node is to have no shards, because it is about to stop or a loop of it stands still.

@@ -80,9 +80,11 @@ func (c *cell) setAdminKey(ctx context.Context, text string) error {
 	if known := c.adminKey(); known != nil && known.Hash == hash {
 		return nil
 	}
+	now := time.Now().UTC()
 	_, err := c.engine.PutKey(ctx, store.Everyone(), grapnel.Key{
-		ID: adminKeyID, Name: adminKeyName, Scopes: []grapnel.Scope{grapnel.ScopeAdmin}, Hash: hash, CreatedAt: time.Now().UTC(),
-	}, nil)
+		ID: adminKeyID, Name: adminKeyName, Scopes: []grapnel.Scope{grapnel.ScopeAdmin}, Hash: hash, CreatedAt: now,
+	}, store.With{Audit: &grapnel.AuditEntry{At: now, Actor: grapnel.ActorItself, Verb: grapnel.VerbCreate, Endpoint: adminKeyID,
+		Reason: "the admin key that the server was started with"}})
 	if err != nil {
 		return fmt.Errorf("the admin key cannot be set: %w", err)
 	}

@@ -176,6 +176,8 @@ func (c *cell) face(s *Server, metrics http.Handler) http.Handler {
 		Replays:      c.replays,
 		Keep:         store.Keep{For: o.Retention, Rules: o.Rules},
 		Metrics:      metrics,
+		MetricsOpen:  o.MetricsOpen,
+		Gate:         s.gate,
 		Ready:        s.ready,
 		Cluster:      c.cluster(s),
 		Cell:         c.name,
@@ -198,13 +200,22 @@ type guest struct {
 	home *engine.Engine
 }
 
-// KeyByHash finds the cell's own keys, if they are a tenant's, and else those of home that are not.
-func (g guest) KeyByHash(hash [32]byte) (grapnel.Key, bool) {
-	if key, known := g.Engine.KeyByHash(hash); known && key.Tenant != "" {
-		return key, true
+// Caller finds the cell's own keys, if they are a tenant's, and else those of home that are not.
+func (g guest) Caller(hash [32]byte) (grapnel.Key, bool, error) {
+	key, known, err := g.Engine.Caller(hash)
+	if err != nil || known && key.Tenant != "" {
+		return key, known, err
 	}
-	key, known := g.home.KeyByHash(hash)
-	return key, known && key.Tenant == ""
+	key, known, err = g.home.Caller(hash)
+	return key, known && key.Tenant == "", err
+}
+
+// WhileKey watches the key where Caller finds it.
+func (g guest) WhileKey(ctx context.Context, hash [32]byte, may func(*grapnel.Key) bool) (context.Context, context.CancelFunc) {
+	if key, known := g.Engine.KeyByHash(hash); known && key.Tenant != "" {
+		return g.Engine.WhileKey(ctx, hash, may)
+	}
+	return g.home.WhileKey(ctx, hash, may)
 }
 
 // front is what answers requests. With one cell that is its API and nothing before it.

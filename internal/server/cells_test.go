@@ -224,7 +224,7 @@ func TestTenantInAnotherCell(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		src, err := c.CreateSource(ctx, client.NewSource{Name: "hub-" + ep.ID, Tenant: tenant, Verify: client.NewVerify{Scheme: "github", Secret: "first"}})
+		src, err := c.CreateSource(ctx, client.NewSource{Name: "hub-" + ep.ID, Tenant: tenant, Verify: client.NewVerify{Scheme: "github", Secret: "the-first-one"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -257,7 +257,7 @@ func TestTenantInAnotherCell(t *testing.T) {
 		arrives(acme, "")
 		arrives(c, "acme")
 		arrives(c, "")
-		if taken := s.hub(t, hub, "first").send("from "+cell, `{"n":1}`); taken.status >= 300 {
+		if taken := s.hub(t, hub, "the-first-one").send("from "+cell, `{"n":1}`); taken.status >= 300 {
 			t.Errorf("in %s a webhook is answered %+v", cell, taken)
 		}
 		// By id, with the admin key: read, change, order.

@@ -3,10 +3,20 @@
 package server
 
 import (
+	"math"
 	"syscall"
 
 	"github.com/grapnelhq/grapnel/internal/engine"
 )
+
+// descriptors is how many files and connections the process may have open.
+func descriptors() int {
+	var is syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &is); err != nil {
+		return math.MaxInt32
+	}
+	return int(min(is.Cur, math.MaxInt32))
+}
 
 // roomAt says how much room there is on the disk of a directory. What is kept for root is not counted: it is not for us.
 func roomAt(dir string) (engine.Room, error) {

@@ -68,7 +68,7 @@ func (l *lives) replace(i int, c *cell) {
 	defer l.mu.Unlock()
 	was := l.now.Load()
 	s := newServer(was.options)
-	s.listener, s.node, s.sender, s.http, s.stopping, s.probes, s.key, s.lives = was.listener, was.node, was.sender, was.http, was.stopping, was.probes, was.key, l
+	s.listener, s.node, s.sender, s.http, s.stopping, s.probes, s.key, s.lives, s.gate = was.listener, was.node, was.sender, was.http, was.stopping, was.probes, was.key, l, was.gate
 	s.cells = slices.Clone(was.cells)
 	s.cells[i] = c
 	l.put(s)

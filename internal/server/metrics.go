@@ -5,6 +5,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/api"
 	"github.com/grapnelhq/grapnel/internal/egress"
 )
 
@@ -13,6 +14,7 @@ func (s *Server) registry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	r.MustRegister(sendingNumbers(s.sender)...)
+	r.MustRegister(callerNumbers(s.gate)...)
 	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "grapnel_build_info", Help: "Always 1; the version is in the label.",
 		ConstLabels: prometheus.Labels{"version": grapnel.Version},
@@ -59,6 +61,20 @@ func numbers[T any](stats func() T, all []number[T]) []prometheus.Collector {
 		}
 	}
 	return collectors
+}
+
+// callerNumbers are those of the gate.
+func callerNumbers(gate *api.Gate) []prometheus.Collector {
+	return numbers(gate.Stats, []number[api.Stats]{
+		{"grapnel_api_unauthenticated_total", "Requests without a valid API key.", false,
+			func(s api.Stats) float64 { return float64(s.Unauthenticated) }},
+		{"grapnel_api_forbidden_total", "Requests whose API key lacks the scope.", false,
+			func(s api.Stats) float64 { return float64(s.Forbidden) }},
+		{"grapnel_api_slowed_total", "Requests refused without a look at their keys, because too many wrong ones came from their address.", false,
+			func(s api.Stats) float64 { return float64(s.Slowed) }},
+		{"grapnel_api_body_bytes", "Memory that bodies of requests under way take.", true,
+			func(s api.Stats) float64 { return float64(s.BodyBytes) }},
+	})
 }
 
 // sendingNumbers are those of egress: connections kept alive against attempts made is the hit rate.

@@ -92,6 +92,8 @@ func TestQueueAtTwoNodes(t *testing.T) {
 		t.Errorf("who waited was answered %d", status)
 	}
 	all.Wait()
+
+	stopsReceiving(t, a, b, nodes[1])
 }
 
 // waits returns once so many consumers wait at a node.

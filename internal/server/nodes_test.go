@@ -14,6 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/postgres/pgtest"
@@ -124,7 +125,16 @@ func TestClusterStatus(t *testing.T) {
 	}
 
 	gone := nodes[2].status(t).Node
+	key, err := nodes[0].CreateKey(t.Context(), client.NewKey{Name: "revoked", Scopes: []grapnel.Scope{grapnel.ScopeRead}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := nodes[2].client(t, key.Secret).Endpoints(t.Context(), client.EndpointFilter{}); err != nil {
+		t.Fatal(err)
+	}
 	nodes[2].proxy.Cut(true)
+	revoked := make(chan string, 1)
+	go func() { revoked <- revokedWhileCutOff(t, nodes[0], nodes[2], key) }()
 	seen := map[string]bool{}
 	poll(t, "two nodes have everything", func() bool {
 		c := nodes[0].status(t)
@@ -141,6 +151,9 @@ func TestClusterStatus(t *testing.T) {
 		}
 		return settled(c, 2)
 	})
+	if wrong := <-revoked; wrong != "" {
+		t.Error(wrong)
+	}
 	if !seen["lagging"] || !seen["silent"] {
 		t.Errorf("of what goes before, it was told: %v", seen)
 	}
@@ -157,10 +170,36 @@ func TestClusterStatus(t *testing.T) {
 	}
 	nodes[2].proxy.Cut(false)
 	poll(t, "it comes back", func() bool { return settled(nodes[0].status(t), 3) })
+	poll(t, "it knows of the revocation", func() bool {
+		status, _, _ := nodes[2].consumer(t).ask("GET", "/v1/endpoints", "", "Authorization", "Bearer "+key.Secret)
+		return status == http.StatusUnauthorized
+	})
 	poll(t, "it is ready again", func() bool { code, _ := readiness(t.Context(), nodes[2]); return code == http.StatusOK })
 	if again := nodes[0].status(t); len(again.Nodes) != len(first.Nodes) {
 		t.Errorf("now there are %+v", again.Nodes)
 	}
+}
+
+// revokedWhileCutOff revokes a key at one node while another one is cut off. Once that is answered, the other one answers nobody who shows
+// a key, for it does not know which are valid, and takes no webhooks in.
+func revokedWhileCutOff(t *testing.T, at, cut member, key *client.Key) (wrong string) {
+	if err := at.DeleteKey(t.Context(), key.ID); err != nil {
+		return err.Error()
+	}
+	c := cut.consumer(t)
+	for _, rq := range []struct {
+		method, path, key string
+		want              int
+	}{
+		{"GET", "/v1/endpoints", key.Secret, 503}, {"GET", "/v1/endpoints", testKey, 503}, {"GET", "/v1/endpoints", "grp_wrong", 503},
+		{"POST", "/in/src_none", "", 503}, {"GET", "/readyz", "", 503}, {"GET", "/livez", "", 200},
+	} {
+		status, header, body := c.ask(rq.method, rq.path, "", "Authorization", "Bearer "+rq.key)
+		if status != rq.want || status == 503 && header.Get("Retry-After") == "" {
+			wrong += fmt.Sprintf("%+v: answered %d %s; ", rq, status, body)
+		}
+	}
+	return wrong
 }
 
 // TestDrainingNode: while a node finishes what is in flight it takes no connections and so is not ready, the others know, and have its shards when it has gone.

@@ -75,7 +75,7 @@ func TestFromAProviderToAWorker(t *testing.T) {
 	o.AdminKey = testKey
 	s := start(t, o)
 	c := s.client(t, testKey)
-	src, err := c.CreateSource(t.Context(), client.NewSource{Name: "hub", Verify: client.NewVerify{Scheme: "github", Secret: "first"}})
+	src, err := c.CreateSource(t.Context(), client.NewSource{Name: "hub", Verify: client.NewVerify{Scheme: "github", Secret: "the-first-one"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestFromAProviderToAWorker(t *testing.T) {
 	}
 	var copies sync.WaitGroup
 	answers := make([]taken, 20)
-	h := s.hub(t, src, "first")
+	h := s.hub(t, src, "the-first-one")
 	for i := range answers {
 		copies.Go(func() { answers[i] = h.send("d-1", `{"n": 1.50}`) })
 	}
@@ -109,10 +109,10 @@ func TestFromAProviderToAWorker(t *testing.T) {
 	if a := s.hub(t, src, "guessed").send("d-2", `{}`); a.status != 401 {
 		t.Errorf("forged: answered %+v", a)
 	}
-	if _, err := c.RotateSourceSecret(t.Context(), src.ID, "second", time.Hour); err != nil {
+	if _, err := c.RotateSourceSecret(t.Context(), src.ID, "the-second-one", time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	if a, b := h.send("d-3", `{"n":3}`), s.hub(t, src, "second").send("d-4", `{"n":4}`); a.status != 202 || b.status != 202 {
+	if a, b := h.send("d-3", `{"n":3}`), s.hub(t, src, "the-second-one").send("d-4", `{"n":4}`); a.status != 202 || b.status != 202 {
 		t.Errorf("with the old and the new secret: answered %+v and %+v", a, b)
 	}
 

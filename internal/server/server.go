@@ -31,6 +31,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api"
+	"github.com/grapnelhq/grapnel/internal/bounds"
 	"github.com/grapnelhq/grapnel/internal/cells"
 	"github.com/grapnelhq/grapnel/internal/egress"
 	"github.com/grapnelhq/grapnel/internal/ingress"
@@ -62,6 +63,7 @@ type Options struct {
 	DrainTimeout time.Duration
 	EgressAllow  []netip.Prefix   // addresses that deliveries may reach although they are not public
 	HTTPSOnly    bool             // refuse endpoints with http:// URLs
+	MetricsOpen  bool             // show /metrics without a key
 	MaxEvent     int64            // bytes of one event's data
 	MaxBody      int64            // bytes of the body of a request to a source
 	MaxInFlight  int              // attempts at once, in each cell
@@ -87,10 +89,11 @@ type Server struct {
 	probes   *probes
 	key      KeyNotice
 	lives    *lives
+	gate     *api.Gate
 }
 
 func newServer(o Options) *Server {
-	return &Server{options: o, log: o.Log, stopping: new(atomic.Bool), probes: newProbes(o.Log)}
+	return &Server{options: o, log: o.Log, stopping: new(atomic.Bool), probes: newProbes(o.Log), gate: api.NewGate(o.Bounds.API)}
 }
 
 // Open prepares a server. The address is taken first: an address in use must not touch the data of whoever uses it.
@@ -170,7 +173,14 @@ func (s *Server) Run(ctx context.Context, accepting func()) error {
 		moving.Wait()
 	}()
 	served := make(chan error, 1)
-	go func() { served <- s.http.Serve(s.listener) }()
+	// The other half of the descriptors is for sending, the stores and the listener.
+	callers := api.Limit(s.listener, s.http, min(bounds.Fill(s.options.Bounds.API).Connections, descriptors()/2))
+	go func() { served <- s.http.Serve(callers) }()
+	joining, cancel := context.WithTimeout(ctx, joinTime)
+	for _, c := range s.cells {
+		c.engine.Join(joining) // or the first requests would be refused
+	}
+	cancel()
 	s.log.Info("accepting requests", "url", s.URL(), "version", grapnel.Version)
 	accepting()
 
@@ -186,6 +196,10 @@ func (s *Server) Run(ctx context.Context, accepting func()) error {
 	}
 	return errors.Join(broken, s.drain(ctx, stopDelivering, delivered))
 }
+
+// joinTime is how long a start waits for the first look at who shares the database. It takes
+// milliseconds.
+const joinTime = 5 * time.Second
 
 // drain brings everything to its end in good order.
 func (s *Server) drain(ctx context.Context, stopDelivering func(), delivered <-chan struct{}) error {

@@ -28,7 +28,7 @@ const testKey = "grp_of-a-test-server"
 func options(dir string) Options {
 	return Options{
 		Listen: "127.0.0.1:0", Store: "sqlite:" + filepath.Join(dir, "data", "grapnel.db"), DrainTimeout: 10 * time.Second,
-		EgressAllow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+		EgressAllow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, MetricsOpen: true,
 	}
 }
 

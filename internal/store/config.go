@@ -34,11 +34,13 @@ type Configuration interface {
 	DeleteSource(ctx context.Context, scope Scope, id string, with With) (Put, error)
 	// PutPolicy creates or replaces a named policy; a name that the tenant already uses is grapnel.CodeConflict. It counts
 	// revisions and asks for none.
-	PutPolicy(ctx context.Context, scope Scope, p grapnel.NamedPolicy, once *Once) (Put, error)
-	DeletePolicy(ctx context.Context, scope Scope, id string) error
+	PutPolicy(ctx context.Context, scope Scope, p grapnel.NamedPolicy, with With) (Put, error)
+	// DeletePolicy and DeleteKey take no notice of With.Once and With.Tell: there is room for them
+	// on a full disk, too.
+	DeletePolicy(ctx context.Context, scope Scope, id string, with With) error
 	// PutKey creates an API key or, under the same id, replaces it.
-	PutKey(ctx context.Context, scope Scope, k grapnel.Key, once *Once) (Put, error)
-	DeleteKey(ctx context.Context, scope Scope, id string) error
+	PutKey(ctx context.Context, scope Scope, k grapnel.Key, with With) (Put, error)
+	DeleteKey(ctx context.Context, scope Scope, id string, with With) error
 	// Recall returns the stored answer of an idempotency key that has not expired at the given time, or nil.
 	Recall(ctx context.Context, key string, now time.Time) (*Answer, error)
 	// Remember stores an answer on its own, for calls whose effect is idempotent by itself. The first answer stays.

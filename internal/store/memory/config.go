@@ -215,8 +215,8 @@ func (s *Store) RemoveEndpoint(ctx context.Context, id string) error {
 }
 
 // PutPolicy counts revisions but does not ask for one.
-func (s *Store) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, once *store.Once) (store.Put, error) {
-	return s.put(ctx, store.With{Once: once}, "policy", p.ID, func() (int64, error) {
+func (s *Store) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, with store.With) (store.Put, error) {
+	return s.put(ctx, with, "policy", p.ID, func() (int64, error) {
 		at, there, err := writable(scope, s.config.Policies, p, "policy")
 		if err != nil {
 			return 0, err
@@ -236,12 +236,12 @@ func (s *Store) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.Name
 }
 
 // DeletePolicy forgets a policy. Whether an endpoint still names it is not asked here.
-func (s *Store) DeletePolicy(ctx context.Context, scope store.Scope, id string) error {
-	return remove(ctx, s, scope, &s.config.Policies, id, "policy")
+func (s *Store) DeletePolicy(ctx context.Context, scope store.Scope, id string, with store.With) error {
+	return remove(ctx, s, scope, &s.config.Policies, id, "policy", with)
 }
 
 // remove takes a policy or a key out of its list.
-func remove[T object](ctx context.Context, s *Store, scope store.Scope, list *[]T, id, what string) error {
+func remove[T object](ctx context.Context, s *Store, scope store.Scope, list *[]T, id, what string, with store.With) error {
 	leave, err := s.enter(ctx)
 	if err != nil {
 		return err
@@ -257,12 +257,13 @@ func remove[T object](ctx context.Context, s *Store, scope store.Scope, list *[]
 	}
 	*list = slices.Delete(*list, at, at+1)
 	s.edited(what, id)
+	s.note(with.Audit)
 	return nil
 }
 
 // PutKey returns revision 0: keys have none. A key without tenant can only be written by everyone.
-func (s *Store) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, once *store.Once) (store.Put, error) {
-	return s.put(ctx, store.With{Once: once}, "key", k.ID, func() (int64, error) {
+func (s *Store) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, with store.With) (store.Put, error) {
+	return s.put(ctx, with, "key", k.ID, func() (int64, error) {
 		at, there, err := writable(scope, s.config.Keys, k, "key")
 		if err != nil {
 			return 0, err
@@ -273,6 +274,6 @@ func (s *Store) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, on
 }
 
 // DeleteKey forgets an API key.
-func (s *Store) DeleteKey(ctx context.Context, scope store.Scope, id string) error {
-	return remove(ctx, s, scope, &s.config.Keys, id, "key")
+func (s *Store) DeleteKey(ctx context.Context, scope store.Scope, id string, with store.With) error {
+	return remove(ctx, s, scope, &s.config.Keys, id, "key", with)
 }

@@ -103,13 +103,13 @@ func (f *Faulty) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.
 }
 
 // PutPolicy may fail.
-func (f *Faulty) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, once *store.Once) (store.Put, error) {
-	return call(f, "PutPolicy", func() (store.Put, error) { return f.Store.PutPolicy(ctx, scope, p, once) })
+func (f *Faulty) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, with store.With) (store.Put, error) {
+	return call(f, "PutPolicy", func() (store.Put, error) { return f.Store.PutPolicy(ctx, scope, p, with) })
 }
 
 // PutKey may fail.
-func (f *Faulty) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, once *store.Once) (store.Put, error) {
-	return call(f, "PutKey", func() (store.Put, error) { return f.Store.PutKey(ctx, scope, k, once) })
+func (f *Faulty) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, with store.With) (store.Put, error) {
+	return call(f, "PutKey", func() (store.Put, error) { return f.Store.PutKey(ctx, scope, k, with) })
 }
 
 // Recall may fail.
@@ -154,14 +154,14 @@ func (f *Faulty) RemoveEndpoint(ctx context.Context, id string) error {
 }
 
 // DeletePolicy may fail.
-func (f *Faulty) DeletePolicy(ctx context.Context, scope store.Scope, id string) error {
-	_, err := call(f, "DeletePolicy", func() (struct{}, error) { return struct{}{}, f.Store.DeletePolicy(ctx, scope, id) })
+func (f *Faulty) DeletePolicy(ctx context.Context, scope store.Scope, id string, with store.With) error {
+	_, err := call(f, "DeletePolicy", func() (struct{}, error) { return struct{}{}, f.Store.DeletePolicy(ctx, scope, id, with) })
 	return err
 }
 
 // DeleteKey may fail.
-func (f *Faulty) DeleteKey(ctx context.Context, scope store.Scope, id string) error {
-	_, err := call(f, "DeleteKey", func() (struct{}, error) { return struct{}{}, f.Store.DeleteKey(ctx, scope, id) })
+func (f *Faulty) DeleteKey(ctx context.Context, scope store.Scope, id string, with store.With) error {
+	_, err := call(f, "DeleteKey", func() (struct{}, error) { return struct{}{}, f.Store.DeleteKey(ctx, scope, id, with) })
 	return err
 }
 

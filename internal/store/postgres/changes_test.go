@@ -42,7 +42,7 @@ func TestChangesOfOtherPrograms(t *testing.T) {
 	since := version(t, s)
 	put := func(id string) {
 		t.Helper()
-		if _, err := s.PutKey(t.Context(), store.Everyone(), grapnel.Key{ID: id, Tenant: "acme"}, nil); err != nil {
+		if _, err := s.PutKey(t.Context(), store.Everyone(), grapnel.Key{ID: id, Tenant: "acme"}, store.With{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -81,7 +81,7 @@ func TestChangesReadLittle(t *testing.T) {
 	s := open(t, url, Options{})
 	add := func(from, to int) {
 		for i := from; i < to; i++ {
-			if _, err := s.PutKey(t.Context(), store.Everyone(), grapnel.Key{ID: fmt.Sprintf("key_%04d", i), Tenant: "acme"}, nil); err != nil {
+			if _, err := s.PutKey(t.Context(), store.Everyone(), grapnel.Key{ID: fmt.Sprintf("key_%04d", i), Tenant: "acme"}, store.With{}); err != nil {
 				t.Fatal(err)
 			}
 		}

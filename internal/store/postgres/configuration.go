@@ -259,12 +259,12 @@ func (s *Store) DeleteSource(ctx context.Context, scope store.Scope, id string, 
 }
 
 // PutPolicy counts revisions but does not ask for one.
-func (s *Store) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, once *store.Once) (store.Put, error) {
+func (s *Store) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, with store.With) (store.Put, error) {
 	body, err := codec.EncodePolicy(p)
 	if err != nil {
 		return store.Put{}, err
 	}
-	return s.put(ctx, &putting{with: store.With{Once: once}, do: func(t *tx) (int64, error) {
+	return s.put(ctx, &putting{with: with, do: func(t *tx) (int64, error) {
 		at, err := t.object(policyRow, p.ID)
 		if err == nil {
 			err = t.writable(scope, at, p.Tenant, "policy")
@@ -279,18 +279,18 @@ func (s *Store) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.Name
 }
 
 // DeletePolicy forgets a policy. Whether an endpoint still names it is not asked here.
-func (s *Store) DeletePolicy(ctx context.Context, scope store.Scope, id string) error {
-	_, err := s.remove(ctx, scope, store.With{}, policyRow, dropPolicy, id, "policy")
+func (s *Store) DeletePolicy(ctx context.Context, scope store.Scope, id string, with store.With) error {
+	_, err := s.remove(ctx, scope, store.With{Audit: with.Audit}, policyRow, dropPolicy, id, "policy")
 	return err
 }
 
 // PutKey returns revision 0: keys have none. A key without tenant can only be written by everyone.
-func (s *Store) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, once *store.Once) (store.Put, error) {
+func (s *Store) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, with store.With) (store.Put, error) {
 	body, err := codec.EncodeKey(k)
 	if err != nil {
 		return store.Put{}, err
 	}
-	return s.put(ctx, &putting{with: store.With{Once: once}, do: func(t *tx) (int64, error) {
+	return s.put(ctx, &putting{with: with, do: func(t *tx) (int64, error) {
 		at, err := t.object(keyRow, k.ID)
 		if err == nil {
 			err = t.writable(scope, at, k.Tenant, "key")
@@ -302,7 +302,7 @@ func (s *Store) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, on
 }
 
 // DeleteKey forgets an API key.
-func (s *Store) DeleteKey(ctx context.Context, scope store.Scope, id string) error {
-	_, err := s.remove(ctx, scope, store.With{}, keyRow, dropKey, id, "key")
+func (s *Store) DeleteKey(ctx context.Context, scope store.Scope, id string, with store.With) error {
+	_, err := s.remove(ctx, scope, store.With{Audit: with.Audit}, keyRow, dropKey, id, "key")
 	return err
 }

@@ -76,9 +76,9 @@ func settle(t *testing.T, s *Store, tenant string) *household {
 	t.Helper()
 	h := &household{T: t, Store: s, tenant: tenant, endpoint: "ep_" + tenant, queue: "que_" + tenant, source: "src_" + tenant}
 	ctx, mine := t.Context(), store.Of(tenant)
-	_, err := s.PutKey(ctx, mine, grapnel.Key{ID: "key_" + tenant, Tenant: tenant, Name: "k", CreatedAt: at(0)}, nil)
+	_, err := s.PutKey(ctx, mine, grapnel.Key{ID: "key_" + tenant, Tenant: tenant, Name: "k", CreatedAt: at(0)}, store.With{})
 	h.must(err)
-	_, err = s.PutPolicy(ctx, mine, grapnel.NamedPolicy{ID: "pol_" + tenant, Tenant: tenant, Name: "p", Policy: h.ep("").Policy, CreatedAt: at(0)}, nil)
+	_, err = s.PutPolicy(ctx, mine, grapnel.NamedPolicy{ID: "pol_" + tenant, Tenant: tenant, Name: "p", Policy: h.ep("").Policy, CreatedAt: at(0)}, store.With{})
 	h.must(err)
 	_, err = s.PutSource(ctx, mine, grapnel.Source{ID: h.source, Tenant: tenant, Name: "s", CreatedAt: at(0)}, store.With{})
 	h.must(err)

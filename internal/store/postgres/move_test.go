@@ -314,7 +314,7 @@ func TestMoveThroughAPooler(t *testing.T) {
 	p := pooler(t)
 	a, b := nodesAt(t, p.URL(made(t)), 1)[0], nodesAt(t, p.URL(made(t)), 1)[0]
 	settle(t, a, "acme")
-	if _, err := a.PutKey(t.Context(), store.Everyone(), grapnel.Key{ID: "key_bare", Tenant: "bare"}, nil); err != nil {
+	if _, err := a.PutKey(t.Context(), store.Everyone(), grapnel.Key{ID: "key_bare", Tenant: "bare"}, store.With{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, tenant := range []string{"acme", "bare"} {

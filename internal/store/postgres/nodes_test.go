@@ -303,7 +303,7 @@ func TestNodesSeeConfiguration(t *testing.T) {
 	}
 	committed := make(map[int64]int)
 	for last, i := version(t, all[1]), 0; i < 30 || appended.Load() < 30; i++ {
-		put, err := all[1].PutKey(t.Context(), store.Everyone(), grapnel.Key{ID: fmt.Sprint("key_", i), Tenant: "acme"}, nil)
+		put, err := all[1].PutKey(t.Context(), store.Everyone(), grapnel.Key{ID: fmt.Sprint("key_", i), Tenant: "acme"}, store.With{})
 		if err != nil || put.Version != last+1 {
 			t.Errorf("version %d after %d, %v", put.Version, last, err)
 			break

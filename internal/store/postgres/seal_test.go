@@ -112,15 +112,19 @@ var writes = []write{
 		return err
 	}, store.ErrSealed},
 	{"PutPolicy", func(h *household) error {
-		_, err := h.PutPolicy(h.Context(), store.Everyone(), grapnel.NamedPolicy{ID: "pol_2" + h.tenant, Tenant: h.tenant, Name: "p2", Policy: h.ep("").Policy}, nil)
+		_, err := h.PutPolicy(h.Context(), store.Everyone(), grapnel.NamedPolicy{ID: "pol_2" + h.tenant, Tenant: h.tenant, Name: "p2", Policy: h.ep("").Policy}, store.With{})
 		return err
 	}, store.ErrSealed},
-	{"DeletePolicy", func(h *household) error { return h.DeletePolicy(h.Context(), store.Everyone(), "pol_"+h.tenant) }, store.ErrSealed},
+	{"DeletePolicy", func(h *household) error {
+		return h.DeletePolicy(h.Context(), store.Everyone(), "pol_"+h.tenant, store.With{})
+	}, store.ErrSealed},
 	{"PutKey", func(h *household) error {
-		_, err := h.PutKey(h.Context(), store.Everyone(), grapnel.Key{ID: "key_2" + h.tenant, Tenant: h.tenant}, h.once("key"))
+		_, err := h.PutKey(h.Context(), store.Everyone(), grapnel.Key{ID: "key_2" + h.tenant, Tenant: h.tenant}, store.With{Once: h.once("key")})
 		return err
 	}, store.ErrSealed},
-	{"DeleteKey", func(h *household) error { return h.DeleteKey(h.Context(), store.Everyone(), "key_"+h.tenant) }, store.ErrSealed},
+	{"DeleteKey", func(h *household) error {
+		return h.DeleteKey(h.Context(), store.Everyone(), "key_"+h.tenant, store.With{})
+	}, store.ErrSealed},
 	{"Note", func(h *household) error {
 		e := *h.note()
 		e.Reason = "another"

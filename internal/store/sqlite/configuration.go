@@ -89,13 +89,16 @@ func (s *Store) putting(ctx context.Context, o *putting) (store.Put, error) {
 }
 
 // remove is the operation of the calls that delete configuration.
-func (s *Store) remove(ctx context.Context, do func(*tx) error) error {
+func (s *Store) remove(ctx context.Context, with store.With, do func(*tx) error) error {
 	return s.write(ctx, &change{shrinks: true, do: func(t *tx) error {
 		if err := do(t); err != nil {
 			return err
 		}
 		t.version++
-		return nil
+		if with.Audit == nil {
+			return nil
+		}
+		return t.note(with.Audit)
 	}})
 }
 
@@ -148,7 +151,7 @@ func unnamed(named *sqlite3.Stmt, id, what string) error {
 // RemoveEndpoint refuses an endpoint that is not marked as deleted, or for which something waits, with
 // grapnel.CodeConflict. Its deliveries stay in the history.
 func (s *Store) RemoveEndpoint(ctx context.Context, id string) error {
-	return s.remove(ctx, func(t *tx) error {
+	return s.remove(ctx, store.With{}, func(t *tx) error {
 		at, err := t.endpointRow(id)
 		switch {
 		case err != nil:
@@ -194,12 +197,12 @@ func (t *tx) waits(endpoint string) (bool, error) {
 }
 
 // PutPolicy counts revisions but does not ask for one.
-func (s *Store) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, once *store.Once) (store.Put, error) {
+func (s *Store) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, with store.With) (store.Put, error) {
 	body, err := codec.EncodePolicy(p)
 	if err != nil {
 		return store.Put{}, err
 	}
-	return s.put(ctx, store.With{Once: once}, func(t *tx) (int64, error) {
+	return s.put(ctx, with, func(t *tx) (int64, error) {
 		at, err := readObject(t.q.policy.Text(p.ID))
 		if err == nil {
 			err = writable(scope, at, p.Tenant, "policy")
@@ -215,8 +218,8 @@ func (s *Store) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.Name
 }
 
 // DeletePolicy forgets a policy. Whether an endpoint still names it is not asked here.
-func (s *Store) DeletePolicy(ctx context.Context, scope store.Scope, id string) error {
-	return s.remove(ctx, func(t *tx) error {
+func (s *Store) DeletePolicy(ctx context.Context, scope store.Scope, id string, with store.With) error {
+	return s.remove(ctx, with, func(t *tx) error {
 		at, err := readObject(t.q.policy.Text(id))
 		if err == nil && !(at.there && scope.Allows(at.tenant)) {
 			err = store.ErrNotFound("policy")
@@ -229,12 +232,12 @@ func (s *Store) DeletePolicy(ctx context.Context, scope store.Scope, id string) 
 }
 
 // PutKey returns revision 0: keys have none. A key without tenant can only be written by everyone.
-func (s *Store) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, once *store.Once) (store.Put, error) {
+func (s *Store) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, with store.With) (store.Put, error) {
 	body, err := codec.EncodeKey(k)
 	if err != nil {
 		return store.Put{}, err
 	}
-	return s.put(ctx, store.With{Once: once}, func(t *tx) (int64, error) {
+	return s.put(ctx, with, func(t *tx) (int64, error) {
 		at, err := readObject(t.q.apiKey.Text(k.ID))
 		if err == nil {
 			err = writable(scope, at, k.Tenant, "key")
@@ -247,8 +250,8 @@ func (s *Store) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, on
 }
 
 // DeleteKey forgets an API key.
-func (s *Store) DeleteKey(ctx context.Context, scope store.Scope, id string) error {
-	return s.remove(ctx, func(t *tx) error {
+func (s *Store) DeleteKey(ctx context.Context, scope store.Scope, id string, with store.With) error {
+	return s.remove(ctx, with, func(t *tx) error {
 		at, err := readObject(t.q.apiKey.Text(id))
 		if err == nil && !(at.there && scope.Allows(at.tenant)) {
 			err = store.ErrNotFound("key")

@@ -97,6 +97,27 @@ var auditCases = []testCase{
 		d.record(late, absent)
 		d.same(len(d.audit(store.AuditQuery{})), 3, "entries about what did not happen")
 	}},
+	{"keeps an entry with a change of a key or a policy", func(d *desk) {
+		with := func(verb grapnel.Verb, id string) store.With { return store.With{Audit: entry(acme, id, verb, 5)} }
+		k, p := apiKey("key_a", acme), named("pol_a", acme, "fast")
+		for _, write := range []func(store.With) error{
+			func(w store.With) error { _, err := d.PutKey(d.ctx, everyone, k, w); return err },
+			func(w store.With) error { _, err := d.PutPolicy(d.ctx, everyone, p, w); return err },
+			func(w store.With) error { return d.DeleteKey(d.ctx, everyone, k.ID, w) },
+			func(w store.With) error { return d.DeletePolicy(d.ctx, everyone, p.ID, w) },
+		} {
+			n := len(d.audit(store.AuditQuery{}))
+			d.must(write(with(grapnel.VerbChange, fmt.Sprint("id_", n))), "a write")
+			list := d.audit(store.AuditQuery{})
+			d.same(len(list), n+1, "entries")
+			d.same(list[0].Endpoint, fmt.Sprint("id_", n), "the newest entry's subject")
+		}
+		n := len(d.audit(store.AuditQuery{}))
+		d.code(d.DeleteKey(d.ctx, everyone, k.ID, with(grapnel.VerbDelete, k.ID)), grapnel.CodeNotFound, "DeleteKey, absent")
+		_, err := d.PutKey(d.ctx, store.Of(bolt), k, with(grapnel.VerbCreate, k.ID))
+		d.code(err, grapnel.CodeNotFound, "PutKey, not in scope")
+		d.same(len(d.audit(store.AuditQuery{})), n, "entries about what did not happen")
+	}},
 	{"keeps an entry with a redelivery", func(d *desk) {
 		n := d.lane("k", 1)
 		again := func(scope store.Scope, at_ float64, once *store.Once) error {

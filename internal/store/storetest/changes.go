@@ -98,13 +98,13 @@ func (d *desk) configureAtRandom(r *rapid.T) {
 	case 4:
 		_, err = d.DeleteSource(d.ctx, everyone, id("src_"), store.With{})
 	case 5:
-		_, err = d.PutPolicy(d.ctx, everyone, named(id("pol_"), acme, fmt.Sprint("p", rapid.IntRange(0, 3).Draw(r, "name"))), nil)
+		_, err = d.PutPolicy(d.ctx, everyone, named(id("pol_"), acme, fmt.Sprint("p", rapid.IntRange(0, 3).Draw(r, "name"))), store.With{})
 	case 6:
-		err = d.DeletePolicy(d.ctx, everyone, id("pol_"))
+		err = d.DeletePolicy(d.ctx, everyone, id("pol_"), store.With{})
 	case 7:
-		_, err = d.PutKey(d.ctx, everyone, apiKey(id("key_"), acme), nil)
+		_, err = d.PutKey(d.ctx, everyone, apiKey(id("key_"), acme), store.With{})
 	case 8:
-		err = d.DeleteKey(d.ctx, everyone, id("key_"))
+		err = d.DeleteKey(d.ctx, everyone, id("key_"), store.With{})
 	}
 	if code := grapnel.CodeOf(err); err != nil && code != grapnel.CodeNotFound && code != grapnel.CodeConflict {
 		d.Fatalf("a change of the configuration: %v", err)

@@ -96,7 +96,7 @@ var configCases = []testCase{
 	{"keeps policies under names that are a tenant's own", func(d *desk) {
 		put := func(p grapnel.NamedPolicy) store.Put {
 			d.Helper()
-			done, err := d.PutPolicy(d.ctx, store.Of(p.Tenant), p, nil)
+			done, err := d.PutPolicy(d.ctx, store.Of(p.Tenant), p, store.With{})
 			d.must(err, "PutPolicy")
 			return done
 		}
@@ -106,10 +106,10 @@ var configCases = []testCase{
 		d.same(put(first).Version, d.grown(version, "create"), "version")
 		put(named("pol_3", bolt, "fast"))
 		taken := named("pol_4", acme, "fast")
-		_, err := d.PutPolicy(d.ctx, everyone, taken, nil)
+		_, err := d.PutPolicy(d.ctx, everyone, taken, store.With{})
 		d.code(err, grapnel.CodeConflict, "a name that is used")
 		taken.ID = "pol_1"
-		_, err = d.PutPolicy(d.ctx, everyone, taken, nil)
+		_, err = d.PutPolicy(d.ctx, everyone, taken, store.With{})
 		d.code(err, grapnel.CodeConflict, "renamed to a name that is used")
 
 		second.UpdatedAt, second.Revision = at(8), 17
@@ -121,16 +121,16 @@ var configCases = []testCase{
 		d.same(d.config().Policies[:2], []grapnel.NamedPolicy{first, second}, "policies by id")
 
 		version = d.config().Version
-		d.must(d.DeletePolicy(d.ctx, store.Of(acme), "pol_2"), "DeletePolicy")
+		d.must(d.DeletePolicy(d.ctx, store.Of(acme), "pol_2", store.With{}), "DeletePolicy")
 		d.grown(version, "delete")
-		d.code(d.DeletePolicy(d.ctx, everyone, "pol_2"), grapnel.CodeNotFound, "deleted")
+		d.code(d.DeletePolicy(d.ctx, everyone, "pol_2", store.With{}), grapnel.CodeNotFound, "deleted")
 		put(named("pol_5", acme, "faster"))
 		d.same(len(d.config().Policies), 4, "policies")
 	}},
 	{"keeps keys", func(d *desk) {
 		put := func(k grapnel.Key) store.Put {
 			d.Helper()
-			done, err := d.PutKey(d.ctx, everyone, k, nil)
+			done, err := d.PutKey(d.ctx, everyone, k, store.With{})
 			d.must(err, "PutKey")
 			return done
 		}
@@ -145,9 +145,9 @@ var configCases = []testCase{
 		put(one)
 		d.same(d.config().Keys[0], one, "replaced")
 		version = d.grown(version, "replace")
-		d.must(d.DeleteKey(d.ctx, store.Of(acme), "key_1"), "DeleteKey")
+		d.must(d.DeleteKey(d.ctx, store.Of(acme), "key_1", store.With{}), "DeleteKey")
 		d.grown(version, "delete")
-		d.code(d.DeleteKey(d.ctx, everyone, "key_1"), grapnel.CodeNotFound, "deleted")
+		d.code(d.DeleteKey(d.ctx, everyone, "key_1", store.With{}), grapnel.CodeNotFound, "deleted")
 		d.same(d.config().Keys, []grapnel.Key{all}, "keys")
 	}},
 	{"says the highest number of any delivery", func(d *desk) {

@@ -83,9 +83,9 @@ var copyCases = []testCase{
 			ep, p, k := endpoint("ep_0", acme), named("pol_0", acme, "n"), apiKey("key_0", acme)
 			ep.Revision = int64(round)
 			d.put(ep)
-			_, err := d.PutPolicy(d.ctx, everyone, p, nil)
+			_, err := d.PutPolicy(d.ctx, everyone, p, store.With{})
 			d.must(err, "PutPolicy")
-			_, err = d.PutKey(d.ctx, everyone, k, nil)
+			_, err = d.PutKey(d.ctx, everyone, k, store.With{})
 			d.must(err, "PutKey")
 			spoil := func(ep *grapnel.Endpoint, p *grapnel.NamedPolicy, k *grapnel.Key) {
 				ep.EventTypes[0], ep.Headers["x-team"], ep.RateLimit.Burst, ep.Secrets[0].Text = "x", "x", 99, "x"

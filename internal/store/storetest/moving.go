@@ -31,7 +31,7 @@ func Moves(t *testing.T, h Harness) {
 				}
 			}
 		})
-		_, err := m.PutKey(m.ctx, everyone, apiKey("key_1", acme), nil)
+		_, err := m.PutKey(m.ctx, everyone, apiKey("key_1", acme), store.With{})
 		m.must(err, "PutKey")
 		m.model.config = m.config()
 		m.model.config.Newest = 0

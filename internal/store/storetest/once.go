@@ -52,11 +52,11 @@ func onceCalls() []onceCall {
 		}, func(d *desk) int { return len(d.config().Endpoints) }},
 		{"PutPolicy", "store.Put", func(d *desk, o *store.Once) (*store.Answer, error) {
 			number++
-			return putAnswer(d.PutPolicy(d.ctx, everyone, named(fmt.Sprint("pol_", number), acme, fmt.Sprint("name", number)), o))
+			return putAnswer(d.PutPolicy(d.ctx, everyone, named(fmt.Sprint("pol_", number), acme, fmt.Sprint("name", number)), store.With{Once: o}))
 		}, func(d *desk) int { return len(d.config().Policies) }},
 		{"PutKey", "store.Put", func(d *desk, o *store.Once) (*store.Answer, error) {
 			number++
-			return putAnswer(d.PutKey(d.ctx, everyone, apiKey(fmt.Sprint("key_", number), acme), o))
+			return putAnswer(d.PutKey(d.ctx, everyone, apiKey(fmt.Sprint("key_", number), acme), store.With{Once: o}))
 		}, func(d *desk) int { return len(d.config().Keys) }},
 	}
 }
@@ -133,9 +133,9 @@ var onceCases = []testCase{
 		d.code(err, grapnel.CodeNotFound, "Again")
 		_, err = d.PutEndpoint(d.ctx, everyone, endpoint(epA, acme), store.With{Once: fail})
 		d.code(err, grapnel.CodeConflict, "PutEndpoint")
-		_, err = d.PutPolicy(d.ctx, store.Scope{}, named("pol_1", acme, "n"), fail)
+		_, err = d.PutPolicy(d.ctx, store.Scope{}, named("pol_1", acme, "n"), store.With{Once: fail})
 		d.code(err, grapnel.CodeNotFound, "PutPolicy")
-		_, err = d.PutKey(d.ctx, store.Of(bolt), apiKey("key_1", acme), fail)
+		_, err = d.PutKey(d.ctx, store.Of(bolt), apiKey("key_1", acme), store.With{Once: fail})
 		d.code(err, grapnel.CodeNotFound, "PutKey")
 		d.same(d.recall("key", 1), (*store.Answer)(nil), "recalled")
 	}},

@@ -74,9 +74,9 @@ var reopenCases = []testCase{
 		again := d.redeliver(n[2], 13).Delivery
 		r := d.order(replayOf("rpl_1", 13, grapnel.Skipped))
 		d.step(r, n[2])
-		_, err := d.PutPolicy(d.ctx, everyone, named("pol_1", acme, "n"), nil)
+		_, err := d.PutPolicy(d.ctx, everyone, named("pol_1", acme, "n"), store.With{})
 		d.must(err, "PutPolicy")
-		_, err = d.PutKey(d.ctx, everyone, apiKey("key_1", acme), nil)
+		_, err = d.PutKey(d.ctx, everyone, apiKey("key_1", acme), store.With{})
 		d.must(err, "PutKey")
 		d.must(d.Remember(d.ctx, once("key", 1, 0)), "Remember")
 		before, answer := d.everything(), d.recall("key", 1)

@@ -88,11 +88,11 @@ var scopeCases = []testCase{
 		}
 	}},
 	{"guards every write of the configuration", func(d *desk) {
-		_, err := d.PutPolicy(d.ctx, everyone, named("pol_a", acme, "fast"), nil)
+		_, err := d.PutPolicy(d.ctx, everyone, named("pol_a", acme, "fast"), store.With{})
 		d.must(err, "PutPolicy")
-		_, err = d.PutKey(d.ctx, everyone, apiKey("key_a", acme), nil)
+		_, err = d.PutKey(d.ctx, everyone, apiKey("key_a", acme), store.With{})
 		d.must(err, "PutKey")
-		_, err = d.PutKey(d.ctx, everyone, apiKey("key_all", ""), nil)
+		_, err = d.PutKey(d.ctx, everyone, apiKey("key_all", ""), store.With{})
 		d.must(err, "PutKey")
 		before := d.config()
 		for _, scope := range []store.Scope{{}, store.Of(""), store.Of(bolt)} {
@@ -102,9 +102,9 @@ var scopeCases = []testCase{
 				}
 				_, err := d.PutEndpoint(d.ctx, scope, endpoint("ep_new", tenant), store.With{})
 				d.code(err, grapnel.CodeNotFound, "PutEndpoint, new")
-				_, err = d.PutPolicy(d.ctx, scope, named("pol_new", tenant, "new"), nil)
+				_, err = d.PutPolicy(d.ctx, scope, named("pol_new", tenant, "new"), store.With{})
 				d.code(err, grapnel.CodeNotFound, "PutPolicy, new")
-				_, err = d.PutKey(d.ctx, scope, apiKey("key_new", tenant), nil)
+				_, err = d.PutKey(d.ctx, scope, apiKey("key_new", tenant), store.With{})
 				d.code(err, grapnel.CodeNotFound, "PutKey, new")
 			}
 			for _, tenant := range []string{acme, bolt} { // bolt: taking over what is acme's
@@ -112,18 +112,18 @@ var scopeCases = []testCase{
 				ep.Revision = 1
 				_, err := d.PutEndpoint(d.ctx, scope, ep, store.With{})
 				d.code(err, grapnel.CodeNotFound, "PutEndpoint")
-				_, err = d.PutPolicy(d.ctx, scope, named("pol_a", tenant, "fast"), nil)
+				_, err = d.PutPolicy(d.ctx, scope, named("pol_a", tenant, "fast"), store.With{})
 				d.code(err, grapnel.CodeNotFound, "PutPolicy")
-				_, err = d.PutKey(d.ctx, scope, apiKey("key_a", tenant), nil)
+				_, err = d.PutKey(d.ctx, scope, apiKey("key_a", tenant), store.With{})
 				d.code(err, grapnel.CodeNotFound, "PutKey")
 			}
-			_, err := d.PutKey(d.ctx, scope, apiKey("key_all", ""), nil)
+			_, err := d.PutKey(d.ctx, scope, apiKey("key_all", ""), store.With{})
 			d.code(err, grapnel.CodeNotFound, "PutKey for every tenant")
-			_, err = d.PutKey(d.ctx, scope, apiKey("key_more", ""), nil)
+			_, err = d.PutKey(d.ctx, scope, apiKey("key_more", ""), store.With{})
 			d.code(err, grapnel.CodeNotFound, "PutKey for every tenant, new")
-			d.code(d.DeletePolicy(d.ctx, scope, "pol_a"), grapnel.CodeNotFound, "DeletePolicy")
-			d.code(d.DeleteKey(d.ctx, scope, "key_a"), grapnel.CodeNotFound, "DeleteKey")
-			d.code(d.DeleteKey(d.ctx, scope, "key_all"), grapnel.CodeNotFound, "DeleteKey of every tenant")
+			d.code(d.DeletePolicy(d.ctx, scope, "pol_a", store.With{}), grapnel.CodeNotFound, "DeletePolicy")
+			d.code(d.DeleteKey(d.ctx, scope, "key_a", store.With{}), grapnel.CodeNotFound, "DeleteKey")
+			d.code(d.DeleteKey(d.ctx, scope, "key_all", store.With{}), grapnel.CodeNotFound, "DeleteKey of every tenant")
 		}
 		d.same(d.config(), before, "configuration")
 	}},
@@ -132,13 +132,13 @@ var scopeCases = []testCase{
 		ep.Revision = 1
 		_, err := d.PutEndpoint(d.ctx, everyone, ep, store.With{})
 		d.code(err, grapnel.CodeNotFound, "PutEndpoint")
-		_, err = d.PutPolicy(d.ctx, everyone, named("pol_a", acme, "fast"), nil)
+		_, err = d.PutPolicy(d.ctx, everyone, named("pol_a", acme, "fast"), store.With{})
 		d.must(err, "PutPolicy")
-		_, err = d.PutPolicy(d.ctx, everyone, named("pol_a", bolt, "fast"), nil)
+		_, err = d.PutPolicy(d.ctx, everyone, named("pol_a", bolt, "fast"), store.With{})
 		d.code(err, grapnel.CodeNotFound, "PutPolicy")
-		_, err = d.PutKey(d.ctx, everyone, apiKey("key_a", acme), nil)
+		_, err = d.PutKey(d.ctx, everyone, apiKey("key_a", acme), store.With{})
 		d.must(err, "PutKey")
-		_, err = d.PutKey(d.ctx, everyone, apiKey("key_a", ""), nil)
+		_, err = d.PutKey(d.ctx, everyone, apiKey("key_a", ""), store.With{})
 		d.code(err, grapnel.CodeNotFound, "PutKey")
 	}},
 }

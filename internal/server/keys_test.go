@@ -1,0 +1,69 @@
+package server
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// TestRevokedKeyStopsReceiving: what a key has open ends when the key is revoked, or may not consume any more.
+func TestRevokedKeyStopsReceiving(t *testing.T) {
+	o := options(t.TempDir())
+	o.AdminKey = testKey
+	s := start(t, o)
+	stopsReceiving(t, s.consumer(t), s.consumer(t), member{running: s})
+}
+
+// stopsReceiving opens a stream and a long poll at one node, takes their key's right away at another, and publishes.
+func stopsReceiving(t *testing.T, admin, receiver *consumer, at member) {
+	t.Helper()
+	admin.must(http.StatusCreated, "POST", "/v1/queues", `{"name":"receiving"}`)
+	for _, way := range []struct {
+		method, body    string
+		answer, refused int
+	}{
+		{"DELETE", "", http.StatusNoContent, http.StatusUnauthorized},
+		{"PATCH", `{"scopes":["read"]}`, http.StatusOK, http.StatusForbidden},
+	} {
+		key := admin.must(http.StatusCreated, "POST", "/v1/keys", `{"name":"worker","scopes":["consume"]}`)
+		type answer struct {
+			status int
+			body   string
+		}
+		open := func(target string) <-chan answer {
+			got := make(chan answer, 1)
+			go func() {
+				status, _, body := receiver.ask("GET", "/v1/queues/receiving/"+target, "", "Authorization", "Bearer "+key["key"].(string))
+				got <- answer{status, string(body)}
+			}()
+			return got
+		}
+		stream, poll := open("stream"), open("next?wait=60s")
+		at.waits(t, 2)
+		admin.must(way.answer, way.method, "/v1/keys/"+key["id"].(string), way.body)
+		admin.must(http.StatusAccepted, "POST", "/v1/events", `{"type":"a.b","data":1}`)
+		if got := <-stream; got.status != http.StatusOK || strings.Contains(got.body, "data:") {
+			t.Errorf("%s: the stream was answered %+v", way.method, got)
+		}
+		if got := <-poll; got.status != way.refused {
+			t.Errorf("%s: the long poll was answered %+v", way.method, got)
+		}
+		status, header, body := admin.ask("GET", "/v1/queues/receiving/next", "")
+		if status != http.StatusOK || !strings.Contains(header.Get("Grapnel-Meta"), `"attempt":1,`) {
+			t.Errorf("%s: then comes %d %s %s", way.method, status, header.Get("Grapnel-Meta"), body)
+		}
+		admin.must(http.StatusNoContent, "POST", ackURL(t, header), "")
+	}
+}
+
+func ackURL(t *testing.T, header http.Header) string {
+	t.Helper()
+	var meta struct {
+		Ack string `json:"ack_url"`
+	}
+	if err := json.Unmarshal([]byte(header.Get("Grapnel-Meta")), &meta); err != nil {
+		t.Fatal(err)
+	}
+	return meta.Ack
+}
