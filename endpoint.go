@@ -42,6 +42,10 @@ func (ep *Endpoint) DropReason() string {
 	return "dropped: its endpoint is disabled (" + ep.DisabledReason + ") and its policy drops what would wait"
 }
 
+// Quiet says that nobody but its own consumers notices the endpoint: no operational events are about it, no totals count it, and what
+// would be a dead letter, or would block its key, is discarded. Only a queue can be quiet.
+func (ep *Endpoint) Quiet() bool { return ep.Queue != nil && ep.Queue.Quiet }
+
 // DefaultMaxConcurrency is how many requests an endpoint gets at once unless it says otherwise.
 const DefaultMaxConcurrency = 32
 

@@ -8,6 +8,7 @@ type Queue struct {
 	Name      string        // by which consumers ask for it; one of its tenant's queues has it
 	Lease     time.Duration // how long a consumer has, unless it extends
 	MaxLeased int           // leases that one consumer may hold at once
+	Quiet     bool          // see Endpoint.Quiet
 }
 
 // Limits of a queue.

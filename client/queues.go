@@ -22,6 +22,7 @@ type NewQueue struct {
 	Ordering    grapnel.Ordering       `json:"ordering,omitempty"`
 	Lease       policy.Duration        `json:"lease,omitzero"`
 	MaxLeased   int                    `json:"max_leased,omitempty"` // leases of one consumer at once
+	Quiet       bool                   `json:"quiet,omitempty"`      // nobody but its consumers notices it
 	Status      grapnel.EndpointStatus `json:"status,omitempty"`
 }
 
@@ -39,6 +40,7 @@ type Queue struct {
 	Ordering       grapnel.Ordering       `json:"ordering"`
 	Lease          policy.Duration        `json:"lease"`
 	MaxLeased      int                    `json:"max_leased"`
+	Quiet          bool                   `json:"quiet"` // no operational events, dead letters or statistics
 	Status         grapnel.EndpointStatus `json:"status"`
 	DisabledReason string                 `json:"disabled_reason"`
 	*QueueCounts                          // nil: the server did not say

@@ -73,6 +73,7 @@ type Source struct {
 	MaxBody      int64                  `json:"max_body"` // 0: the server's limit
 	Status       grapnel.EndpointStatus `json:"status"`   // enabled or paused
 	Provider     Provider               `json:"provider"`
+	Refusals     *Refusals              `json:"refusals"` // nil: there were none
 	CreatedAt    time.Time              `json:"created_at"`
 	UpdatedAt    time.Time              `json:"updated_at"`
 	Revision     int64                  `json:"revision"`
@@ -123,6 +124,14 @@ type Provider struct {
 	Retries    string           `json:"retries"`
 	Checked    string           `json:"checked"`
 	Docs       string           `json:"docs"`
+}
+
+// Refusals say which requests a source did not take, at the node that answered and since it was started.
+type Refusals struct {
+	LastAt     time.Time `json:"last_at"`
+	LastStatus int       `json:"last_status"`
+	LastReason string    `json:"last_reason"`
+	LastHour   int       `json:"last_hour"`
 }
 
 // SourceFilter selects sources; the zero value selects all.

@@ -138,7 +138,7 @@ func TestRequests(t *testing.T) {
 		{args: `audit`, want: request{"GET", "/v1/audit?limit=50", "", ""}},
 		{args: `audit --endpoint ep_1 --delivery dlv_1 --tenant t --limit 2`, want: request{"GET", "/v1/audit?delivery=dlv_1&endpoint=ep_1&limit=2&tenant=t", "", ""}},
 		{args: `endpoints rotate-secret ep_1 --overlap 1h`, want: request{"POST", "/v1/endpoints/ep_1/rotate-secret", `{"overlap":"1h0m0s"}`, ""}},
-		{args: `endpoints test ep_1 --type a -d {"x":1}`, want: request{"POST", "/v1/endpoints/ep_1/test", `{"data":{"x":1},"type":"a"}`, ""}},
+		{args: `endpoints test ep_1 --wait 0s --type a -d {"x":1}`, want: request{"POST", "/v1/endpoints/ep_1/test", `{"data":{"x":1},"type":"a"}`, ""}},
 		{args: `sources create shop --scheme stripe --secret - --tenant t`, stdin: "whsec_x\n",
 			want: request{"POST", "/v1/sources", `{"name":"shop","tenant":"t","verify":{"scheme":"stripe","secret":"whsec_x"}}`, ""}},
 		{args: `sources create p --scheme hmac --secret a --secret b --header X-S --signed {timestamp}.{body} --timestamp-header X-T --event-key x --dedupe content --ignore $.at --rate 5`,
@@ -424,5 +424,80 @@ func TestKeyThatIsNotNeededIsNotMissed(t *testing.T) {
 	}
 	if got := invoke(t, env, "", "events", "list"); got.code != 2 || !strings.Contains(got.errs, "GRAPNEL_KEY_FILE") {
 		t.Errorf("%+v", got)
+	}
+}
+
+func TestEmptyListsSaySo(t *testing.T) {
+	f := newFake(t, always(200, `{"data":[],"next":null}`))
+	for _, args := range []string{"deliveries list", "dlq list", "events list", "queues list", "sources list", "inbox list", "endpoints lanes ep_1", "queues peek q",
+		"replay list", "audit"} {
+		if got := invoke(t, f.env(), "", strings.Fields(args)...); got.code != 0 || got.out != "" || got.errs != "nothing here\n" {
+			t.Errorf("%s: %+v", args, got)
+		}
+		if got := invoke(t, f.env(), "", append(strings.Fields(args), "-o", "name")...); got.code != 0 || got.out+got.errs != "" {
+			t.Errorf("%s -o name: %+v", args, got)
+		}
+		if got := invoke(t, f.env(), "", append(strings.Fields(args), "--jq", ".data")...); got.code != 0 || got.out != "[]\n" || got.errs != "" {
+			t.Errorf("%s --jq: %+v", args, got)
+		}
+	}
+	asked := len(f.seen)
+	for _, limit := range []string{"0", "-1"} {
+		if got := invoke(t, f.env(), "", "dlq", "list", "--limit", limit); got.code != 2 || !strings.Contains(got.errs, "--limit "+limit+": it must be at least 1") || len(f.seen) > asked {
+			t.Errorf("--limit %s: %+v", limit, got)
+		}
+	}
+}
+
+// What `endpoints test` shows is how the first attempt ended.
+func TestTestWaitsForTheAnswer(t *testing.T) {
+	looks := 0
+	f := newFake(t, func(r *http.Request) (int, string) {
+		if looks++; r.Method == "POST" || looks < 3 {
+			return 200, `{"id":"dlv_1","status":"pending","planned":[{"number":1,"at":"2026-01-02T03:04:05Z","latest":"2026-01-02T03:04:05Z"}]}`
+		}
+		return 200, `{"id":"dlv_1","status":"pending","attempts_made":1,"attempts":[{"number":1,"status_code":422,"response_body":"amount is missing"}]}`
+	})
+	got := invoke(t, f.env(), "", "endpoints", "test", "ep_1")
+	if got.code != 0 || got.errs != "" || !strings.Contains(got.out, "Answer to attempt 1: 422 Unprocessable Entity") || !strings.Contains(got.out, "amount is missing") {
+		t.Errorf("%+v", got)
+	}
+	looks = -1 << 20
+	if got = invoke(t, f.env(), "", "endpoints", "test", "ep_1", "--wait", "150ms"); got.code != 0 || !strings.Contains(got.out, "pending") ||
+		!strings.Contains(got.errs, "there is no outcome after 150ms") || !strings.Contains(got.errs, "deliveries show dlv_1") {
+		t.Errorf("%+v", got)
+	}
+	f = newFake(t, func(r *http.Request) (int, string) {
+		if r.Method == "POST" {
+			return 200, `{"id":"dlv_1","status":"pending"}`
+		}
+		return 403, `{"code":"forbidden","detail":"the key may not read"}`
+	})
+	if got = invoke(t, f.env(), "", "endpoints", "test", "ep_1"); got.code != 0 || !strings.Contains(got.out, "pending") || !strings.Contains(got.errs, "may not read") {
+		t.Errorf("with a key that may not read: %+v", got)
+	}
+}
+
+// A scheme is guessed for this machine only.
+func TestServerWithoutAScheme(t *testing.T) {
+	f := newFake(t, always(200, `{"data":[]}`))
+	at := strings.TrimPrefix(f.URL, "http://")
+	_, port, _ := net.SplitHostPort(at)
+	for _, server := range []string{at, "localhost:" + port} {
+		if got := invoke(t, map[string]string{"GRAPNEL_KEY": "grp_env"}, "", "events", "list", "--server", server); got.code != 0 {
+			t.Errorf("%s: %+v", server, got)
+		}
+	}
+	if got := invoke(t, map[string]string{"GRAPNEL_KEY": "grp_env"}, "", "events", "list", "--server", "grapnel.example:8420"); got.code != 2 || !strings.Contains(got.errs, "http://") {
+		t.Errorf("elsewhere: %+v", got)
+	}
+}
+
+func TestSourcesSayWhatWasRefused(t *testing.T) {
+	f := newFake(t, always(200, `{"id":"src_1","verify":{"scheme":"stripe"},"refusals":{"last_at":"2026-05-04T03:02:01Z","last_status":401,`+
+		`"last_reason":"The request cannot be verified: signature matches no secret.","last_hour":3}}`))
+	want := "last 2026-05-04T03:02:01.000000Z, with 401: The request cannot be verified: signature matches no secret (3 in the last hour)"
+	if got := invoke(t, f.env(), "", "sources", "get", "src_1"); got.code != 0 || !strings.Contains(got.out, want) {
+		t.Errorf("exit code %d: %s%s", got.code, got.out, got.errs)
 	}
 }

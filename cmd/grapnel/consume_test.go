@@ -201,8 +201,11 @@ func TestListenMakesTheLocalAnswerTheOutcome(t *testing.T) {
 		first.Get("Content-Type") != "application/json" || first.Get("Grapnel-Attempt") != "2" {
 		t.Errorf("the local server got the headers %v", first)
 	}
-	var made struct{ Name, Source, Tenant, Description string }
-	if err := json.Unmarshal([]byte(p.sent["POST /v1/queues"]), &made); err != nil || made.Source != "src_1" || made.Tenant != "acme" || !strings.HasPrefix(made.Name, "listen-") {
+	var made struct {
+		Name, Source, Tenant, Description string
+		Quiet                             bool
+	}
+	if err := json.Unmarshal([]byte(p.sent["POST /v1/queues"]), &made); err != nil || made.Source != "src_1" || !made.Quiet || made.Tenant != "acme" || !strings.HasPrefix(made.Name, "listen-") {
 		t.Errorf("%v: the queue was made of %s", err, p.sent["POST /v1/queues"])
 	}
 	if asked := p.sent["GET /v1/inbox/evt_1"]; asked != "tenant=acme" {
@@ -229,7 +232,7 @@ func TestListenSendsWhatAnEndpointWouldGet(t *testing.T) {
 	if want := `{"id":"evt_4","type":"order.made","timestamp":"2026-01-02T03:04:05.000006Z","data":{ "n": 1.0 }}`; body != want || !strings.HasPrefix(signature, "v1,") {
 		t.Errorf("the local server got %s signed %q, want %s", body, signature, want)
 	}
-	if want := `{"name":"mine","tenant":"acme","description":"made by grapnel listen","event_types":["order.*"],"filter":"true","ordering":"none"}`; p.sent["POST /v1/queues"] != want {
+	if want := `{"name":"mine","tenant":"acme","description":"made by grapnel listen","event_types":["order.*"],"filter":"true","ordering":"none","quiet":true}`; p.sent["POST /v1/queues"] != want {
 		t.Errorf("the queue was made of %s, want %s", p.sent["POST /v1/queues"], want)
 	}
 	if asked := p.sent["GET /v1/events/evt_4"]; asked != "tenant=acme" {
@@ -318,10 +321,14 @@ func TestListenGoesOnWithItsOwnQueueAndNoOther(t *testing.T) {
 		p.routes["POST /v1/queues"] = "409"
 		p.routes["GET /v1/queues"] = `{"data":[{"id":"que_1","name":"other"},{"id":"que_2","name":"mine"}],"next":null}`
 		p.routes["GET /v1/queues/que_2"] = `{"id":"que_2","name":"mine","policy":"hooque","description":"` + tc.about + `","ready":3,"delayed":1}`
+		p.routes["PATCH /v1/queues/que_2"] = p.routes["GET /v1/queues/que_2"]
 		p.routes["DELETE /v1/queues/que_2"] = `{}`
 		got := invoke(t, p.env(), "", "listen", srv.URL, "--name", "mine", "--count", "1")
 		if got.code != tc.code {
 			t.Errorf("%s: exit code %d: %s", tc.about, got.code, got.errs)
+		}
+		if sent := p.sent["PATCH /v1/queues/que_2"]; (sent == `{"quiet":true}`) != (tc.code == 0) {
+			t.Errorf("%s: the queue was changed by %q", tc.about, sent)
 		}
 		if tc.code == 0 && !strings.Contains(got.errs, "4 messages have waited") {
 			t.Errorf("stderr says %q", got.errs)
@@ -350,6 +357,12 @@ func TestNextShowsTheLeases(t *testing.T) {
 	}
 	if got = invoke(t, p.env(), "", "queues", "next", "orders"); got.code != 3 || got.out != "" {
 		t.Errorf("when there is nothing: exit code %d: %q", got.code, got.out)
+	}
+	for status, want := range map[string]string{"enabled": "nothing is ready in orders", "paused": "grapnel queues resume orders", "disabled": "is disabled"} {
+		p.routes["GET /v1/queues/orders"] = `{"id":"que_1","name":"orders","status":"` + status + `"}`
+		if got = invoke(t, p.env(), "", "queues", "next", "orders"); got.code != 3 || !strings.Contains(got.errs, want) {
+			t.Errorf("when it is %s: exit code %d: %s", status, got.code, got.errs)
+		}
 	}
 }
 

@@ -28,6 +28,7 @@ func (s *session) dev() *cobra.Command {
 		Long: "Run a server on loopback with two demo receivers, one healthy and one flaky, and print what to try. " +
 			"Its data are its own: settings of grapnel serve do not apply.",
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			listen = cli.ListenAddress("127.0.0.1", listen)
 			host, _, err := net.SplitHostPort(listen)
 			if addr, bad := netip.ParseAddr(host); err != nil || host != "localhost" && (bad != nil || !addr.IsLoopback()) {
 				return cli.Usagef("--listen %s: dev is for this machine only; use an address such as 127.0.0.1:8420", listen)
@@ -50,7 +51,7 @@ func (s *session) dev() *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&listen, "listen", server.DefaultListen, "address to accept requests at; a free port when this one is taken")
-	c.Flags().StringVar(&data, "data", filepath.Join("grapnel-data", "dev"), "directory for its data")
+	c.Flags().StringVar(&data, "data", filepath.Dir(cli.DevKeyFile), "directory for its data; commands in the same directory find the key of the default one")
 	c.Flags().BoolVar(&fresh, "fresh", false, "keep the data in a temporary directory and remove them at the end")
 	c.Flags().StringVar(&level, "log-level", "warn", "debug, info, warn or error")
 	return c
@@ -62,8 +63,19 @@ func (s *session) demonstrate(ctx context.Context, o server.Options, anyPort boo
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, receivers.Close()) }()
+	left := "" // the file with the URL
+	defer func() {
+		err = errors.Join(err, receivers.Close())
+		if left != "" {
+			err = errors.Join(err, os.Remove(left))
+		}
+	}()
 	started := func(srv *server.Server) error {
+		at := filepath.Join(filepath.Dir(srv.AdminKey().Path), cli.DevURL)
+		if err := os.WriteFile(at, []byte(srv.URL()+"\n"), 0o600); err != nil {
+			return fmt.Errorf("commands here would not find the demo's key: %w", err)
+		}
+		left = at
 		if err := s.announce(srv); err != nil {
 			return err
 		}
@@ -83,10 +95,11 @@ func (s *session) demonstrate(ctx context.Context, o server.Options, anyPort boo
 	}
 	err = s.run(ctx, o, started)
 	if anyPort && errors.Is(err, syscall.EADDRINUSE) {
+		s.Note("%s is in use; taking another port", o.Listen)
 		o.Listen = "127.0.0.1:0"
 		err = s.run(ctx, o, started)
 	}
-	return err
+	return taken(ctx, o.Listen, err)
 }
 
 // example says what to try, ready to paste.

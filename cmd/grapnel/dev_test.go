@@ -42,6 +42,42 @@ func TestDevHasSomethingToLookAt(t *testing.T) {
 	}
 }
 
+// In the directory of dev and serve, commands have the key of whichever of them they talk to.
+func TestCommandsFindTheKeyOfDev(t *testing.T) {
+	t.Chdir(t.TempDir())
+	dev := launch(t, nil, "dev", "--listen", "127.0.0.1:0")
+	find := func(server string) {
+		t.Helper()
+		if got := invoke(t, map[string]string{"GRAPNEL_SERVER": server}, "", "keys", "list", "-o", "name"); got.code != 0 || got.out != "key_admin\n" {
+			t.Errorf("%+v", got)
+		}
+	}
+	find(dev.url)
+	serve := launch(t, nil, "serve", "--listen", "127.0.0.1:0")
+	find(serve.url)
+	find(dev.url)
+
+	for _, p := range []process{dev, serve} {
+		at := strings.TrimPrefix(p.url, "http://")
+		for _, args := range []string{"serve --store sqlite:other/g.db --listen " + at, "dev --data other --listen " + at} {
+			got := invoke(t, nil, "", strings.Fields(args)...)
+			if got.code != 1 || !strings.Contains(got.errs, "a Grapnel answers there") || !strings.Contains(got.errs, "--listen") {
+				t.Errorf("%s: %+v", args, got)
+			}
+		}
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = l.Close()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	numbered := launch(t, nil, "dev", "--data", "other", "--listen", port)
+	if numbered.url != "http://127.0.0.1:"+port {
+		t.Errorf("--listen %s listens at %s", port, numbered.url)
+	}
+}
+
 func TestDevTakesAnotherPortWhenItsOwnIsTaken(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:8420")
 	if err == nil {
@@ -51,7 +87,7 @@ func TestDevTakesAnotherPortWhenItsOwnIsTaken(t *testing.T) {
 	if p.url == "http://127.0.0.1:8420" || !strings.HasPrefix(p.url, "http://127.0.0.1:") {
 		t.Errorf("listens at %s", p.url)
 	}
-	if got := p.stop(); got.code != 0 {
+	if got := p.stop(); got.code != 0 || !strings.Contains(got.errs, "127.0.0.1:8420 is in use; taking another port") {
 		t.Errorf("%+v", got)
 	}
 }

@@ -143,8 +143,9 @@ func (s *session) endpointsRotate() *cobra.Command {
 
 func (s *session) endpointsTest() *cobra.Command {
 	var eventType, data string
+	var wait time.Duration
 	c := &cobra.Command{
-		Use: "test ENDPOINT_ID", Short: "Send an event to one endpoint alone", Args: takes(cobra.ExactArgs(1)),
+		Use: "test ENDPOINT_ID", Short: "Send an event to one endpoint alone, and show its answer", Args: takes(cobra.ExactArgs(1)),
 		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
 			body, err := s.content("-d", data)
 			if err != nil {
@@ -159,12 +160,42 @@ func (s *session) endpointsTest() *cobra.Command {
 			if err != nil {
 				return cli.View{}, err
 			}
-			return deliveryView(r, d), nil
+			return deliveryView(r, s.attempted(ctx, r, d, wait)), nil
 		}),
 	}
+	cli.DurationVar(c.Flags(), &wait, "wait", 10*time.Second, "wait at most this time for the outcome of the first attempt; 0s: do not wait")
 	c.Flags().StringVar(&eventType, "type", "", "type of the event")
 	c.Flags().StringVarP(&data, "data", "d", "", "its data: JSON, @FILE, or - for standard input")
 	return c
+}
+
+// attempted is a delivery as it is after its first attempt, or as it was before if there is none within wait.
+func (s *session) attempted(ctx context.Context, r reader, d *client.Delivery, wait time.Duration) *client.Delivery {
+	if wait <= 0 {
+		return d
+	}
+	within, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		now, err := r.Delivery(within, d.ID)
+		switch {
+		case err == nil && (now.AttemptsMade > 0 || now.Status.Final()):
+			return now
+		case err == nil:
+			d = now
+		case within.Err() == nil:
+			s.Note("the test was sent; its outcome cannot be read: %v", err)
+			return d
+		}
+		select {
+		case <-tick.C:
+		case <-within.Done():
+			s.Note("the test was sent; there is no outcome after %s. Look later with: grapnel deliveries show %s", wait, d.ID)
+			return d
+		}
+	}
 }
 
 var endpointHead = []string{"ENDPOINT", "STATUS", "HEALTH", "HELD", "URL", "TYPES", "POLICY", "TENANT"}

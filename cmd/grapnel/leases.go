@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/cli"
 )
@@ -28,7 +29,7 @@ func (s *session) queuesNext() *cobra.Command {
 				return cli.View{}, err
 			}
 			if len(found) == 0 {
-				return cli.View{}, &cli.Fault{Exit: cli.ExitNotFound, Code: "empty", Text: "nothing is ready in " + args[0]}
+				return cli.View{}, nothingReady(ctx, r, args[0])
 			}
 			return messages(r, "LEASE", found), nil
 		}),
@@ -38,6 +39,20 @@ func (s *session) queuesNext() *cobra.Command {
 	cli.DurationVar(f, &t.Wait, "wait", 0, "wait so long for the first one, up to a minute")
 	f.StringVar(&t.Consumer, "consumer", "", "name under which the queue shows who has the lease")
 	return c
+}
+
+// nothingReady says why a queue handed out nothing, as far as the key may know it.
+func nothingReady(ctx context.Context, r reader, name string) error {
+	f := &cli.Fault{Exit: cli.ExitNotFound, Code: "empty", Text: "nothing is ready in " + name}
+	q, err := r.Queue(ctx, name)
+	switch {
+	case err != nil: // a key that may only consume may not look at the queue
+	case q.Status == grapnel.EndpointPaused:
+		f.Text, f.Next = name+" is paused: nothing is leased until it is resumed", "Resume it with: grapnel queues resume "+name
+	case q.Status == grapnel.EndpointDisabled:
+		f.Text = name + " is disabled: nothing is leased until it is enabled"
+	}
+	return f
 }
 
 func (s *session) queuesPeek() *cobra.Command {

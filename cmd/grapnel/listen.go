@@ -40,7 +40,8 @@ func (s *session) listen() *cobra.Command {
 			"command is started anew: it goes on where it was. What the local server answers is the outcome: 2xx is an ack, what the policy takes as permanent a " +
 			"reject, anything else is given back and comes again. While the local server is away it is waited for. The queue is deleted when the command is " +
 			"stopped, unless --keep says otherwise; --queue takes from one that is there already, together with whoever else takes from it.\n\n" +
-			"The original never notices: an endpoint gets its deliveries whether somebody listens or not.",
+			"Nobody else notices. An endpoint gets its deliveries whether somebody listens or not, and the queue is a quiet one: what the local server rejects is " +
+			"discarded, no other endpoint is notified of it, and no statistics count it.",
 		Example: "grapnel listen http://localhost:3000/hooks --source src_… --forward-headers\n" +
 			"grapnel listen http://localhost:3000/hooks --endpoint ep_… --secret @local.secret\n" +
 			"grapnel listen http://localhost:3000/hooks --types 'invoice.*'",
@@ -134,7 +135,7 @@ func (s *session) ownQueue(ctx context.Context, r reader, l *listening, to *forw
 		q, err = r.Queue(ctx, l.queue)
 		return q, false, err
 	}
-	want := client.NewQueue{Name: l.name, EventTypes: l.types, Source: l.source, Description: madeByListen}
+	want := client.NewQueue{Name: l.name, EventTypes: l.types, Source: l.source, Description: madeByListen, Quiet: true}
 	if l.policy != "" {
 		want.Policy = l.policy
 	}
@@ -172,6 +173,10 @@ func (s *session) ownQueue(ctx context.Context, r reader, l *listening, to *forw
 	if all == nil || all.Description != madeByListen || all.Source != want.Source || all.Filter != want.Filter || !slices.Equal(all.EventTypes, want.EventTypes) {
 		return nil, false, &cli.Fault{Exit: cli.ExitConflict, Code: "conflict", Text: "there is a queue named " + want.Name + " already, and it is another one",
 			Next: "Take from it with --queue, or give another --name."}
+	}
+	if !all.Quiet { // an older program made it
+		all, err = r.UpdateQueue(ctx, all.ID, map[string]any{"quiet": true})
+		return all, true, err
 	}
 	return all, true, nil
 }

@@ -26,6 +26,7 @@ type queueFlags struct {
 	texts     map[string]*string
 	types     []string
 	maxLeased int
+	quiet     bool
 	policy    string
 }
 
@@ -43,6 +44,7 @@ func (q *queueFlags) add(c *cobra.Command) {
 	}
 	f.StringSliceVar(&q.types, "types", nil, "event types it wants; * stands for any part of one; none: all")
 	f.StringVar(&q.policy, "policy", "", "name of a policy, or a policy as JSON, @FILE or -; hooque if not given")
+	f.BoolVar(&q.quiet, "quiet", false, "nobody but its consumers notices it: no webhook_endpoint.* events about it, no dead letters, no statistics")
 	f.IntVar(&q.maxLeased, "max-leased", 0, "leases that one consumer may hold at once")
 }
 
@@ -58,6 +60,9 @@ func (q *queueFlags) fields(s *session) (map[string]any, error) {
 	}
 	if q.flags.Changed("max-leased") {
 		fields["max_leased"] = q.maxLeased
+	}
+	if q.flags.Changed("quiet") {
+		fields["quiet"] = q.quiet
 	}
 	if q.flags.Changed("policy") {
 		policy, err := s.policyGiven(q.policy)
@@ -217,7 +222,10 @@ func countsOf(q *client.Queue) []string {
 func number(n int64) string { return strconv.FormatInt(n, 10) }
 
 func queueView(r reader, q *client.Queue) cli.View {
-	row := queueRow(q)
+	row, quiet := queueRow(q), ""
+	if q.Quiet {
+		quiet = "yes: nobody but its consumers notices it"
+	}
 	form := [][]string{
 		{"queue", q.Name}, {"id", q.ID}, {"status", string(q.Status)}, {"why", q.DisabledReason}, {"tenant", q.Tenant}, {"description", q.Description},
 	}
@@ -226,7 +234,7 @@ func queueView(r reader, q *client.Queue) cli.View {
 	}
 	form = append(form, [][]string{
 		{"types", row[9]}, {"filter", q.Filter}, {"source", q.Source}, {"policy", row[11]}, {"ordering", string(q.Ordering)},
-		{"lease", q.Lease.String()}, {"max leased", strconv.Itoa(q.MaxLeased)}, {"created", r.Time(&q.CreatedAt)},
+		{"lease", q.Lease.String()}, {"max leased", strconv.Itoa(q.MaxLeased)}, {"quiet", quiet}, {"created", r.Time(&q.CreatedAt)},
 	}...)
 	if len(q.Consumers) == 0 {
 		return object(q.ID, q.JSON(), form)

@@ -39,7 +39,7 @@ func (s *session) root() *cobra.Command {
 	})
 	flags := root.PersistentFlags()
 	flags.StringVar(&s.server, "server", client.DefaultServer, "server to talk to")
-	flags.StringVar(&s.key, "key", "", "API key; else the one in "+cli.KeyFile)
+	flags.StringVar(&s.key, "key", "", "API key; else the one that a server here has left in "+cli.KeyFile+" or "+cli.DevKeyFile)
 	flags.StringVar(&s.apiKey, "api-key", "", "the same as --key, for commands where that is something else")
 	flags.StringVar(&s.cell, "cell", "", "the cell of the server that is to answer; else the one that has what is asked for, and home for lists")
 	flags.StringVarP(&s.output, "output", "o", cli.Table, "table, json, jsonl or name")
@@ -49,7 +49,15 @@ func (s *session) root() *cobra.Command {
 	// Settings are complete, and known to be right, before any command does anything.
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		s.command = cmd
-		return s.Settle(cmd.Flags())
+		if err := s.Settle(cmd.Flags()); err != nil {
+			return err
+		}
+		if f := cmd.Flags().Lookup("limit"); f != nil && f.Changed {
+			if n, err := cmd.Flags().GetInt("limit"); err == nil && n < 1 {
+				return cli.Usagef("--limit %d: it must be at least 1", n)
+			}
+		}
+		return nil
 	}
 	return root
 }

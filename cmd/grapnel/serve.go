@@ -27,7 +27,7 @@ func (s *session) serve() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return s.run(cmd.Context(), o, s.announce)
+			return taken(cmd.Context(), o.Listen, s.run(cmd.Context(), o, s.announce))
 		},
 	}
 	f.add(c.Flags(), server.DefaultListen, server.DefaultStore)
@@ -88,7 +88,7 @@ type serveFlags struct {
 func (f *serveFlags) add(flags *pflag.FlagSet, listen, store string) {
 	f.maxEvent, f.maxBody = server.DefaultMaxEvent, server.DefaultMaxBody
 	flags.StringVar(&f.config, "config", "", "YAML file with settings")
-	flags.StringVar(&f.listen, "listen", listen, "address to accept requests at")
+	flags.StringVar(&f.listen, "listen", listen, "address to accept requests at; a port alone is that port of all the machine's addresses")
 	flags.StringVar(&f.store, "store", store, "where data are kept")
 	flags.Var(&f.cells, "cell", "another store that this server serves, under a name; tenants can be moved between --store, which is called home, and these")
 	cli.DurationVar(flags, &f.lease, "lease", server.DefaultLease, "how long a node that is gone keeps its endpoints, where several use the same database")
@@ -152,7 +152,7 @@ func (f *serveFlags) options(s *session) (server.Options, error) {
 		return server.Options{}, cli.Usagef("GRAPNEL_ADMIN_KEY has %d characters; it needs at least %d", len(key), server.MinAdminKeyLen)
 	}
 	return server.Options{
-		Listen: f.listen, Store: f.store, Cells: f.cells, Advertise: f.advertise, Lease: f.lease, AdminKey: key, DrainTimeout: f.drain, EgressAllow: f.egress,
+		Listen: cli.ListenAddress("", f.listen), Store: f.store, Cells: f.cells, Advertise: f.advertise, Lease: f.lease, AdminKey: key, DrainTimeout: f.drain, EgressAllow: f.egress,
 		PublicURL: f.public.URL, Proxies: f.proxies, HTTPSOnly: f.httpsOnly, MetricsOpen: f.metricsOpen,
 		MaxEvent: int64(f.maxEvent), MaxBody: int64(f.maxBody), MaxInFlight: f.maxInFlight, MaxPerHost: f.maxPerHost, MaxPending: f.maxPending,
 		MaxEndpoints: f.maxEndpoints,

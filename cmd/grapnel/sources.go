@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"time"
 
@@ -186,13 +187,17 @@ func sourceView(r reader, one *client.Source) cli.View {
 			{"last event", r.Time(o.LastEventAt)}, {"created", r.Time(&one.CreatedAt)},
 		})
 	}
+	refused := ""
+	if f := one.Refusals; f != nil {
+		refused = fmt.Sprintf("last %s, with %d: %s (%d in the last hour)", r.Time(&f.LastAt), f.LastStatus, strings.TrimSuffix(f.LastReason, "."), f.LastHour)
+	}
 	form := [][]string{
 		{"source", one.ID}, {"name", one.Name}, {"send to", ingestURL(r.Server(), one.IngestURL)}, {"status", string(one.Status)},
 		{"tenant", one.Tenant}, {"description", one.Description},
 		{"scheme", one.Verify.Scheme}, {"provider", one.Provider.Title}, {"signature", one.Provider.Signature}, {"ids", ids},
 		{"retries", one.Provider.Retries}, {"secrets", positive(len(one.Verify.Secrets))}, {"header", one.Verify.Header},
 		{"signed", one.Verify.Signed}, {"tolerance", tolerance}, {"unverified", string(one.OnUnverified)}, {"known by", known},
-		{"ignored", strings.Join(one.Dedupe.Ignore, ", ")}, {"type", one.Type}, {"key", one.Key}, {"public url", one.PublicURL},
+		{"ignored", strings.Join(one.Dedupe.Ignore, ", ")}, {"type", one.Type}, {"key", one.Key}, {"public url", one.PublicURL}, {"refused", refused},
 		{"created", r.Time(&one.CreatedAt)},
 	}
 	return object(one.ID, one.JSON(), form)

@@ -37,6 +37,7 @@ type QueueSettings struct {
 	Ordering    string      `json:"ordering,omitempty" enum:"key,none" doc:"none: events of one key do not wait for each other; key if not given"`
 	Lease       string      `json:"lease,omitempty" minLength:"1" doc:"how long a consumer has unless it extends, 1s to 12h; 30s if not given"`
 	MaxLeased   int         `json:"max_leased,omitempty" minimum:"1" maximum:"10000" doc:"leases that one consumer may hold at once; 1000 if not given"`
+	Quiet       bool        `json:"quiet,omitempty" doc:"nobody but its consumers notices it: no webhook_endpoint.* events are about it, no statistics count it, and what would be a dead letter or block its key is discarded; false if not given"`
 	Status      string      `json:"status,omitempty" enum:"enabled,paused,disabled" doc:"paused: nothing is handed out; enabled if not given"`
 }
 
@@ -59,6 +60,7 @@ type queueView struct {
 	Ordering       string    `json:"ordering" enum:"key,none"`
 	Lease          span      `json:"lease"`
 	MaxLeased      int       `json:"max_leased"`
+	Quiet          bool      `json:"quiet"`
 	Status         string    `json:"status" enum:"enabled,paused,disabled"`
 	DisabledReason *string   `json:"disabled_reason"`
 	DisabledAt     *stamp    `json:"disabled_at" nullable:"true"`
@@ -92,7 +94,7 @@ func viewQueue(ep *grapnel.Endpoint) queueView {
 	v := queueView{
 		ID: ep.ID, Tenant: ep.Tenant, Name: ep.Queue.Name, Description: ep.Description, EventTypes: ep.EventTypes, Filter: orNull(ep.Filter),
 		Source: orNull(ep.Source), Policy: policyRef{ep.PolicyName, ep.Policy}, Ordering: string(ep.Ordering), Lease: span(ep.Queue.Lease),
-		MaxLeased: ep.Queue.MaxLeased, Status: string(ep.Status), DisabledReason: orNull(ep.DisabledReason), DisabledAt: stampOf(ep.DisabledAt),
+		MaxLeased: ep.Queue.MaxLeased, Quiet: ep.Queue.Quiet, Status: string(ep.Status), DisabledReason: orNull(ep.DisabledReason), DisabledAt: stampOf(ep.DisabledAt),
 		CreatedAt: stamp(ep.CreatedAt), UpdatedAt: stamp(ep.UpdatedAt), Revision: ep.Revision,
 	}
 	if v.EventTypes == nil {
@@ -122,7 +124,7 @@ func queueSettings(ep *grapnel.Endpoint) QueueSettings {
 	return QueueSettings{
 		Name: ep.Queue.Name, Description: ep.Description, EventTypes: ep.EventTypes, Filter: ep.Filter, Source: ep.Source,
 		Policy: encode(policyRef{ep.PolicyName, ep.Policy}), Ordering: string(ep.Ordering), Lease: ep.Queue.Lease.String(), MaxLeased: ep.Queue.MaxLeased,
-		Status: string(ep.Status),
+		Quiet: ep.Queue.Quiet, Status: string(ep.Status),
 	}
 }
 
@@ -143,7 +145,7 @@ func (a *api) setQueue(c *call, ep *grapnel.Endpoint, in QueueSettings, f *fault
 		Description: in.Description, EventTypes: in.EventTypes, Filter: in.Filter, Source: in.Source, Policy: in.Policy, Ordering: in.Ordering,
 		Format: string(grapnel.FormatRaw), Status: in.Status,
 	}, f)
-	ep.Queue = &grapnel.Queue{Name: in.Name, Lease: lease, MaxLeased: cmp.Or(in.MaxLeased, grapnel.DefaultMaxLeased)}
+	ep.Queue = &grapnel.Queue{Name: in.Name, Lease: lease, MaxLeased: cmp.Or(in.MaxLeased, grapnel.DefaultMaxLeased), Quiet: in.Quiet}
 }
 
 // queuePolicy is the policy of queues that name none.

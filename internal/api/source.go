@@ -76,6 +76,7 @@ type sourceView struct {
 	MaxBody      *int64         `json:"max_body" doc:"null: the server's limit"`
 	Status       string         `json:"status" enum:"enabled,paused"`
 	Provider     *providerView  `json:"provider,omitempty" doc:"not with an outbox"`
+	Refusals     *refusalsView  `json:"refusals,omitempty" doc:"requests that were not taken, at the node that answers and since it was started; absent: none"`
 	CreatedAt    stamp          `json:"created_at"`
 	UpdatedAt    stamp          `json:"updated_at"`
 	Revision     int64          `json:"revision" doc:"grows with every change"`
@@ -100,6 +101,13 @@ type verifyView struct {
 type sourceSecretView struct {
 	CreatedAt stamp  `json:"created_at"`
 	ExpiresAt *stamp `json:"expires_at" nullable:"true"`
+}
+
+type refusalsView struct {
+	LastAt     stamp  `json:"last_at"`
+	LastStatus int    `json:"last_status" doc:"of the answer, as in 401"`
+	LastReason string `json:"last_reason"`
+	LastHour   int    `json:"last_hour" doc:"how many there were in the last hour"`
 }
 
 type dedupeView struct {
@@ -161,6 +169,11 @@ func (a *api) viewSource(s *grapnel.Source, now time.Time) sourceView {
 	if scheme.Tolerance || s.Verify.TimestampHeader != "" {
 		tolerance := span(cmp.Or(s.Verify.Tolerance, grapnel.DefaultTolerance))
 		v.Verify.Tolerance = &tolerance
+	}
+	if a.Ingest != nil {
+		if r := a.Ingest.Refusals(s.ID); !r.LastAt.IsZero() {
+			v.Refusals = &refusalsView{stamp(r.LastAt), r.LastStatus, r.LastReason, r.LastHour}
+		}
 	}
 	if scheme.RetriesFor > 0 {
 		retries := span(scheme.RetriesFor)

@@ -223,6 +223,30 @@ func (k *taker) Take(w http.ResponseWriter, r *http.Request, source string) {
 	_, _ = fmt.Fprintf(w, `{"id":"%s %s %s %s","duplicate":false}`, source, r.URL.RawQuery, r.Header.Get("Content-Encoding"), body[:n])
 }
 
+var refusedAt = time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
+
+func (k *taker) Refusals(source string) ingress.Refusals {
+	if k.refused == nil {
+		return ingress.Refusals{}
+	}
+	return ingress.Refusals{LastAt: refusedAt, LastStatus: 401, LastReason: "by " + source, LastHour: 3}
+}
+
+// A source says what it refused, if it has refused anything.
+func TestSourceTellsItsRefusals(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Ingest = &taker{} })
+	id := w.shop("")
+	if got, said := w.must(200, "GET", "/v1/sources/"+id, "")["refusals"]; said {
+		t.Errorf("before any: %v", got)
+	}
+	w = newWorld(t, func(o *Options) { o.Ingest = &taker{&ingress.Refusal{}} })
+	id = w.shop("")
+	want := map[string]any{"last_at": "2026-05-04T03:02:01.000000Z", "last_status": 401.0, "last_reason": "by " + id, "last_hour": 3.0}
+	if d := cmp.Diff(want, w.must(200, "GET", "/v1/sources/"+id, "")["refusals"]); d != "" {
+		t.Error(d)
+	}
+}
+
 // What a provider sends reaches the room as it came, whatever it is: no key is asked for, no query is judged and nothing is read before.
 func TestIngestGetsTheRequestAsItCame(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Ingest = &taker{} })

@@ -57,6 +57,8 @@ type received struct {
 // Ingest takes one request for a source and answers it.
 type Ingest interface {
 	Take(w http.ResponseWriter, r *http.Request, source string)
+	// Refusals says what a source refused at this node.
+	Refusals(source string) ingress.Refusals
 }
 
 // ingest hands a request on as it came: nothing has been read of it.

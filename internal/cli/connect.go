@@ -3,9 +3,12 @@ package cli
 import (
 	"errors"
 	"io/fs"
+	"net"
 	"net/netip"
 	"net/url"
 	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/grapnelhq/grapnel"
@@ -15,23 +18,65 @@ import (
 // KeyFile is where a server with the default data directory leaves its first key.
 const KeyFile = "grapnel-data/admin.key"
 
+// DevKeyFile is where grapnel dev leaves its own.
+const DevKeyFile = "grapnel-data/dev/admin.key"
+
+// DevURL is the file beside it that has the URL of grapnel dev while that runs.
+const DevURL = "url"
+
 // Connect makes the client of a command. Without a key it uses the one that a server left in the default data directory, but
 // only towards this machine: that key opens everything, and another server has no business seeing it.
 func (w *World) Connect(o client.Options) (*client.Client, error) {
-	if o.Key == "" && local(o.Server) {
-		text, err := os.ReadFile(KeyFile)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, &Fault{Exit: ExitAuth, Code: "unauthenticated", Text: "the key of the server here cannot be read: " + err.Error(),
-				Next: "Run as the user that the server runs as, or give a key with GRAPNEL_KEY."}
-		}
-		o.Key = strings.TrimSpace(string(text))
+	// A scheme is guessed only for this machine: to others a key would travel in the clear.
+	if bare := "http://" + o.Server; !strings.Contains(o.Server, "://") && local(bare) {
+		o.Server = bare
 	}
 	o.UserAgent = "grapnel-cli/" + grapnel.Version
+	if o.Key == "" && local(o.Server) {
+		var err error
+		if o.Key, err = keyHere(o.Server); err != nil {
+			return nil, err
+		}
+	}
 	c, err := client.New(o)
 	if err != nil {
 		return nil, Usagef("--server: %v", err)
 	}
 	return c, nil
+}
+
+// keyHere is the key that the server left in its default data directory below this one; empty: none did. Where serve and
+// dev have both, it is dev's if dev has left the server's port beside it, which it does while it runs.
+func keyHere(server string) (string, error) {
+	path := KeyFile
+	if _, err := os.Stat(KeyFile); errors.Is(err, fs.ErrNotExist) || isDev(server) {
+		path = DevKeyFile
+	}
+	text, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", &Fault{Exit: ExitAuth, Code: "unauthenticated", Text: "the key of the server here cannot be read: " + err.Error(),
+			Next: "Run as the user that the server runs as, or give a key with GRAPNEL_KEY."}
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+// isDev says whether a server on this machine is the one that grapnel dev runs with its default data.
+func isDev(server string) bool {
+	text, err := os.ReadFile(filepath.Join(filepath.Dir(DevKeyFile), DevURL))
+	if err != nil {
+		return false
+	}
+	dev, bad := url.Parse(strings.TrimSpace(string(text)))
+	u, err := url.Parse(server)
+	return bad == nil && err == nil && dev.Port() == u.Port()
+}
+
+// ListenAddress is an address to listen at; a number alone is a port of host.
+func ListenAddress(host, text string) string {
+	if _, err := strconv.ParseUint(text, 10, 16); err == nil {
+		return net.JoinHostPort(host, text)
+	}
+	return text
 }
 
 func local(server string) bool {

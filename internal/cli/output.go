@@ -27,6 +27,11 @@ type View struct {
 	More  string          // said on stderr after a table, as "more follows"
 }
 
+// empty says whether a view is a list with nothing in it, and nothing after it.
+func (v *View) empty() bool {
+	return v.More == "" && len(v.Items) == 0 && len(v.Parts) == 1 && v.Parts[0].Head != nil && v.Parts[0].Title == "" && len(v.Parts[0].Rows) == 0
+}
+
 // Item is one object of an answer.
 type Item struct {
 	Name string
@@ -76,6 +81,10 @@ func (p *Printer) Machine() bool { return p.form == JSON || p.form == Lines || p
 // Print prints a view.
 func (p *Printer) Print(v View) error {
 	out := &bytes.Buffer{}
+	if p.form == Table && p.query == nil && v.empty() {
+		p.world.Note("nothing here")
+		return nil
+	}
 	switch {
 	case p.query != nil:
 		if err := p.filter(out, v.JSON); err != nil {

@@ -101,10 +101,12 @@ func (e *Engine) chore(effect core.Effect) {
 
 // end finishes what waits for an endpoint.
 func (e *Engine) end(ctx context.Context, d core.End) (ended int, err error) {
+	ep := e.config.Load().at(d.Endpoint)
+	d.Ending.Uncounted = ep != nil && ep.Quiet()
 	e.pending.begin()
 	ended, err = e.store.End(ctx, d.Endpoint, d.Ending, d.Limit)
 	var gone []share
-	if ep := e.config.Load().at(d.Endpoint); ep != nil {
+	if ep != nil {
 		gone = plus(nil, ep.Tenant, -int64(ended))
 	}
 	e.pending.end(nil, gone, err)

@@ -265,7 +265,7 @@ func (c *configuration) setKeys(keys []grapnel.Key) {
 func target(ep *grapnel.Endpoint) store.Target {
 	return store.Target{
 		Endpoint: ep.ID, Ordered: ep.Ordering == grapnel.OrderByKey, Trigger: grapnel.TriggerSchedule,
-		Delay: core.FirstDelay(&ep.Policy), Drop: ep.DropReason(),
+		Delay: core.FirstDelay(&ep.Policy), Drop: ep.DropReason(), Uncounted: ep.Quiet(),
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/core"
@@ -58,6 +59,19 @@ func (e *Engine) Settle(ctx context.Context, changes []core.Change) ([]store.Cha
 			return nil, err
 		}
 		return all, nil
+	}
+}
+
+// hush makes a change of a quiet queue's delivery one that nobody notices, whatever led to it.
+func (c *configuration) hush(ch *core.Change) {
+	ep := c.at(ch.Endpoint)
+	if ep == nil || !ep.Quiet() {
+		return
+	}
+	ch.News, ch.Uncounted = nil, true
+	if ch.Status == grapnel.Failed || ch.Blocked {
+		ch.Status, ch.ReasonCode, ch.Blocked = grapnel.Discarded, grapnel.ReasonNone, false
+		ch.Reason = "discarded, because the queue is quiet: " + strings.TrimPrefix(ch.Reason, "failed: ")
 	}
 }
 

@@ -224,6 +224,7 @@ func (e *Engine) record(conf *configuration, page []core.Change, to recorded) (i
 func (e *Engine) write(conf *configuration, page []core.Change) ([]store.Change, []store.Changed, error) {
 	changes := make([]store.Change, len(page))
 	for i := range page {
+		conf.hush(&page[i])
 		changes[i] = page[i].Change
 		if changes[i].Lease == nil {
 			changes[i].Epoch = e.shards.epoch(page[i].Endpoint)

@@ -107,7 +107,7 @@ func audiences(endpoints []*placed) map[string]*audience {
 // wanted says whether another endpoint of the tenant, or a queue, subscribes to any of the news about one.
 func (c *configuration) wanted(ep *grapnel.Endpoint, all []core.News) bool {
 	a := c.routes.audiences()[ep.Tenant]
-	if a == nil {
+	if a == nil || ep.Quiet() {
 		return false
 	}
 	for i := range all {
@@ -217,7 +217,7 @@ func (c *configuration) tell(ch *core.Change) *store.Batch {
 // tellStatus makes an event of a change that disables an endpoint or ends that; nil: it does neither, or nobody wants to know.
 func (c *configuration) tellStatus(ep *grapnel.Endpoint, at time.Time, by *grapnel.AuditEntry) *store.Batch {
 	before := c.at(ep.ID)
-	if before == nil {
+	if before == nil || ep.Quiet() {
 		return nil
 	}
 	var kind string

@@ -228,6 +228,9 @@ func (room *Room) aside(in *incoming, how *grapnel.Intake, why grapnel.AsideReas
 // says when they begin and when they end.
 func (room *Room) refuse(w http.ResponseWriter, r *http.Request, s *source, as outcome, refused Refusal) {
 	room.metrics.count(s, as)
+	if s != nil {
+		s.meter.refused.add(room.o.Now(), &refused)
+	}
 	if refused.Err != nil && r.Context().Err() == nil && refused.Code != grapnel.CodeOverloaded && refused.Code != grapnel.CodeStorageFull {
 		room.o.Log.LogAttrs(r.Context(), slog.LevelError, "a request could not be taken in",
 			slog.String("source", s.ID), slog.Any("error", refused.Err))

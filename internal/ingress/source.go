@@ -49,6 +49,7 @@ type meter struct {
 	aside      *allowance   // of requests that are kept although nobody vouches for them
 	conflicts  *allowance   // of requests that contradict an earlier one
 	unverified tally        // requests that could not be verified
+	refused    refusals
 }
 
 // allowance is what of one kind a source may set aside: requests a second, and bytes an hour.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -225,5 +226,75 @@ func TestStoppingAnswersWhoWaits(t *testing.T) {
 	}
 	if first, second := <-answered, <-answered; first+second != 204+200 {
 		t.Errorf("they were answered %d and %d", first, second)
+	}
+}
+
+// A quiet queue's failures reach nobody, however its deliveries end; a queue beside it that is not quiet shows what would be noticed.
+func TestNobodyNoticesAQuietQueue(t *testing.T) {
+	o := options(t.TempDir())
+	o.AdminKey = testKey
+	c := start(t, o).consumer(t)
+	once := `"policy":{"schedule":{"mode":"since_previous","delays":["0s"]},"max_attempts":1,"then":"block"}`
+	c.must(201, "POST", "/v1/queues", `{"name":"watch","event_types":["webhook_endpoint.*"]}`)
+	q := c.must(201, "POST", "/v1/queues", `{"name":"mine","event_types":["a.b"],"quiet":true,`+once+`}`)
+	loud := c.must(201, "POST", "/v1/queues", `{"name":"loud","event_types":["x.y"],"quiet":true}`)
+	if got := c.must(200, "PATCH", "/v1/queues/loud", `{"quiet":null}`, "Content-Type", "application/merge-patch+json"); q["quiet"] != true || loud["quiet"] != true || got["quiet"] != false {
+		t.Fatalf("quiet: %v, %v, then %v", q["quiet"], loud["quiet"], got["quiet"])
+	}
+	id := q["id"].(string)
+	next := func(queue string) string {
+		t.Helper()
+		data := c.must(200, "GET", "/v1/queues/"+queue+"/next?max=1", "")["data"].([]any)
+		return "/v1/leases/" + data[0].(map[string]any)["meta"].(map[string]any)["lease"].(string)
+	}
+	publish := func(types ...string) {
+		t.Helper()
+		for _, typ := range types {
+			c.must(202, "POST", "/v1/events", `{"type":"`+typ+`","key":"k","data":1}`)
+		}
+	}
+
+	publish("a.b", "a.b", "a.b", "x.y")
+	c.must(204, "POST", next("mine")+"/ack", "")
+	c.must(204, "POST", next("mine")+"/reject", `{"reason":"no such route"}`)
+	c.must(204, "POST", next("mine")+"/nack", `{"reason":"on fire"}`)
+	c.must(204, "POST", next("loud")+"/reject", "")
+	publish("a.b", "a.b")
+	c.must(200, "POST", "/v1/queues/mine/purge", `{"confirm":"mine"}`)
+	publish("a.b")
+	skipped := c.must(200, "GET", "/v1/endpoints/"+id+"/deliveries?status=pending", "")["data"].([]any)[0].(map[string]any)["id"].(string)
+	c.must(200, "POST", "/v1/deliveries/"+skipped+"/skip", `{"reason":"seen"}`)
+	c.must(200, "PATCH", "/v1/queues/mine", `{"status":"disabled"}`, "Content-Type", "application/merge-patch+json")
+	c.must(200, "PATCH", "/v1/queues/mine", `{"status":"enabled"}`, "Content-Type", "application/merge-patch+json")
+	publish("a.b")
+	c.must(204, "DELETE", "/v1/queues/mine", "")
+
+	ended := map[string]int{}
+	poll(t, "what waited is ended", func() bool {
+		clear(ended)
+		for _, d := range c.must(200, "GET", "/v1/deliveries?endpoint="+id, "")["data"].([]any) {
+			ended[d.(map[string]any)["status"].(string)]++
+		}
+		return ended["pending"]+ended["held"] == 0
+	})
+	if want := map[string]int{"delivered": 1, "discarded": 4, "skipped": 1, "dropped": 1}; !maps.Equal(ended, want) {
+		t.Errorf("it ended as %v, want %v", ended, want)
+	}
+	told := c.must(200, "GET", "/v1/queues/watch/next?max=10", "")["data"].([]any)
+	if data := told[0].(map[string]any)["body"].(map[string]any); len(told) != 1 || data["endpoint_id"] != loud["id"] {
+		t.Errorf("told: %v", told)
+	}
+	if dead := c.must(200, "GET", "/v1/dead-letters", "")["data"].([]any); len(dead) != 1 || dead[0].(map[string]any)["endpoint_id"] != loud["id"] {
+		t.Errorf("dead letters: %v", dead)
+	}
+	totals := c.must(200, "GET", "/v1/stats", "")["totals"].(map[string]any)
+	for name, want := range map[string]float64{"attempts": 1, "failed": 1, "delivered": 0, "discarded": 0, "skipped": 0, "dropped": 0, "retried": 0} {
+		if totals[name] != want {
+			t.Errorf("%s: %v counted, want %v", name, totals[name], want)
+		}
+	}
+	_, _, metrics := c.ask("GET", "/metrics", "")
+	if !bytes.Contains(metrics, []byte(`grapnel_deliveries_total{outcome="failed"} 1`)) {
+		t.Error("the metrics count other failures than that of the queue that is not quiet")
 	}
 }

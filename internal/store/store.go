@@ -98,6 +98,8 @@ type Target struct {
 	Trigger  grapnel.Trigger // of its first attempt
 	Delay    time.Duration   // of its first attempt, if the delivery is a head at once: its Due is AcceptedAt plus Delay
 	Drop     string          // not empty: the delivery is recorded as dropped at once, for this reason, without a position
+
+	Uncounted bool // no totals count the drop
 }
 
 // Accepted is what Append did.
@@ -169,6 +171,9 @@ type Change struct {
 	// lease there is. nil: a change to a final status applies whoever has a lease; one to grapnel.Pending only if nobody has one.
 	Lease *Settlement
 
+	// Uncounted keeps the attempt and the end out of the totals. Counts and Imbalance include the delivery as always.
+	Uncounted bool
+
 	// Epoch is the one of its endpoint's shard in which the change was decided; see Ownership. 0: whoever owns that.
 	Epoch int64
 
@@ -210,6 +215,7 @@ type Ending struct {
 	Reason     string
 	At         time.Time
 	Epoch      int64 // see Change.Epoch
+	Uncounted  bool  // see Change.Uncounted
 }
 
 // Redelivery asks for a delivery to be made once more.

@@ -91,7 +91,9 @@ func (s *Store) accept(in store.Incoming) (*event, []store.Head) {
 		if target.Drop != "" {
 			// It was never in line: it has no position, so that those who are in line have them without gaps.
 			d.Status, d.Reason, d.FinishedAt = grapnel.Dropped, target.Drop, e.AcceptedAt
-			s.total(d, d.FinishedAt).Ended(d.Status, d.AttemptsMade)
+			if !target.Uncounted {
+				s.total(d, d.FinishedAt).Ended(d.Status, d.AttemptsMade)
+			}
 			continue
 		}
 		if s.wait(d, target.Ordered, target.Delay) {

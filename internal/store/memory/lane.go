@@ -110,7 +110,9 @@ func (s *Store) finish(d *delivery, e store.Ending, delay time.Duration) {
 	}
 	d.Status, d.ReasonCode, d.Reason, d.FinishedAt = e.Status, e.ReasonCode, e.Reason, at
 	d.Waiting = grapnel.Waiting{}
-	s.total(d, d.FinishedAt).Ended(d.Status, d.AttemptsMade)
+	if !e.Uncounted {
+		s.total(d, d.FinishedAt).Ended(d.Status, d.AttemptsMade)
+	}
 	s.tally(d)
 	if d.lane == nil {
 		return

@@ -50,10 +50,12 @@ func (s *Store) apply(d *delivery, c *store.Change) {
 	if c.Attempt != nil {
 		d.Attempts = append(d.Attempts, copyAttempt(*c.Attempt))
 		d.AttemptsMade++
-		s.tried(d, c.Attempt, c.At)
+		if !c.Uncounted {
+			s.tried(d, c.Attempt, c.At)
+		}
 	}
 	if c.Status.Final() {
-		s.finish(d, store.Ending{Status: c.Status, ReasonCode: c.ReasonCode, Reason: c.Reason, At: c.At}, c.NextDelay)
+		s.finish(d, store.Ending{Status: c.Status, ReasonCode: c.ReasonCode, Reason: c.Reason, At: c.At, Uncounted: c.Uncounted}, c.NextDelay)
 		return
 	}
 	d.ReasonCode, d.Reason, d.trigger = c.ReasonCode, c.Reason, c.Trigger

@@ -244,7 +244,7 @@ func (e *incoming) delivery(t *tx, target *store.Target, accepted int64) (*place
 	t.tally(p).made++
 	if target.Drop != "" {
 		// It was never in line: it has no position, so that those who are in line have them without gaps.
-		t.archive(p, grapnel.Dropped, grapnel.ReasonNone, target.Drop, accepted, nil)
+		t.archive(p, &store.Ending{Status: grapnel.Dropped, Reason: target.Drop, At: codec.Moment(accepted), Uncounted: target.Uncounted}, nil)
 		return p, nil
 	}
 	if target.Ordered && e.Key != "" {

@@ -178,8 +178,7 @@ func (t *tx) finish(p *place, e *store.Ending, body []byte, delay time.Duration)
 	delete(t.places, p.seq)
 	t.gone = append(t.gone, p)
 	t.tally(p).pending--
-	at := codec.Micros(e.At)
-	t.archive(p, e.Status, e.ReasonCode, e.Reason, at, body)
+	t.archive(p, e, body)
 	if p.replayOf != 0 {
 		t.repeated = append(t.repeated, repeated{p.replayOf, p.seq, e.Status})
 	}
@@ -188,14 +187,14 @@ func (t *tx) finish(p *place, e *store.Ending, body []byte, delay time.Duration)
 	}
 	p.lane.take(p)
 	if next := p.lane.first(); p.head && next != nil {
-		next.lead(at, delay)
+		next.lead(codec.Micros(e.At), delay)
 	}
 }
 
 // archive keeps a delivery that is over.
-func (t *tx) archive(p *place, status grapnel.Status, code grapnel.ReasonCode, reason string, at int64, body []byte) {
-	p.code, p.reason = code, reason
-	t.over[p.seq] = &over{status: status, tenant: p.tenant, event: p.event, created: p.created, endpoint: p.endpoint, lane: p.lane}
-	t.finished = append(t.finished, finished{place: p, status: status, at: at, body: body})
-	t.ended(p, status, at)
+func (t *tx) archive(p *place, e *store.Ending, body []byte) {
+	p.code, p.reason = e.ReasonCode, e.Reason
+	t.over[p.seq] = &over{status: e.Status, tenant: p.tenant, event: p.event, created: p.created, endpoint: p.endpoint, lane: p.lane}
+	t.finished = append(t.finished, finished{place: p, status: e.Status, at: codec.Micros(e.At), body: body})
+	t.ended(p, e)
 }

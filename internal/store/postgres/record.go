@@ -147,10 +147,12 @@ func (t *tx) change(p *place, c *turn) {
 	if c.Attempt != nil {
 		p.attempts++
 		p.last = last{statusCode: int32(c.Attempt.StatusCode), class: c.Attempt.Class, took: int64(c.Attempt.Duration)}
-		t.tried(p, c.Attempt, codec.Micros(c.At))
+		if !c.Uncounted {
+			t.tried(p, c.Attempt, codec.Micros(c.At))
+		}
 	}
 	if c.Status.Final() {
-		t.finish(p, &store.Ending{Status: c.Status, ReasonCode: c.ReasonCode, Reason: c.Reason, At: c.At}, c.attempt, c.NextDelay)
+		t.finish(p, &store.Ending{Status: c.Status, ReasonCode: c.ReasonCode, Reason: c.Reason, At: c.At, Uncounted: c.Uncounted}, c.attempt, c.NextDelay)
 		return
 	}
 	if c.attempt != nil {

@@ -108,9 +108,11 @@ func (t *tx) tried(p *place, a *grapnel.Attempt, at int64) {
 }
 
 // ended counts a delivery that is over.
-func (t *tx) ended(p *place, status grapnel.Status, at int64) {
-	*t.tally(p).of(status)++
-	t.total(p, at).Ended(status, int(p.attempts))
+func (t *tx) ended(p *place, e *store.Ending) {
+	*t.tally(p).of(e.Status)++
+	if !e.Uncounted {
+		t.total(p, codec.Micros(e.At)).Ended(e.Status, int(p.attempts))
+	}
 }
 
 func (t *tx) flushTotals(b *pgx.Batch) {

@@ -147,7 +147,7 @@ func (b *batch) place(t *tx, e *incoming, done *store.Accepted) (store.Placed, e
 		if target.Drop != "" {
 			// It was never in line: it has no position, so that those who are in line have them without gaps.
 			if err = t.make(&d); err == nil {
-				err = t.archive(&d, store.Ending{Status: grapnel.Dropped, Reason: target.Drop, At: e.AcceptedAt}, nil)
+				err = t.archive(&d, store.Ending{Status: grapnel.Dropped, Reason: target.Drop, At: e.AcceptedAt, Uncounted: target.Uncounted}, nil)
 			}
 		} else {
 			err = t.wait(&d, target.Ordered, e.Key, target.Delay)

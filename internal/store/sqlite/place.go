@@ -127,8 +127,10 @@ func (t *tx) archive(d *place, e store.Ending, last []byte) error {
 		return fmt.Errorf("sqlite: %q is not a status", e.Status)
 	}
 	t.count(d.target, d.tenant, status, 1)
-	if err := t.ended(d, e); err != nil {
-		return err
+	if !e.Uncounted {
+		if err := t.ended(d, e); err != nil {
+			return err
+		}
 	}
 	insert := t.q.addFinished.Int(d.seq).Int(d.target).Int(d.event).Int(d.tenant).Int(status).Int(d.position).
 		Int(int64(d.attempts)).Int(d.created).Int(codec.Micros(e.At)).Int(d.replayOf)

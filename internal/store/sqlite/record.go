@@ -104,8 +104,10 @@ func (t *tx) change(c *store.Change, attempt []byte, a answered) (store.Changed,
 	}
 	if attempt != nil {
 		d.attempts++
-		if err := t.tried(d, a, c.At); err != nil {
-			return store.Changed{}, err
+		if !c.Uncounted {
+			if err := t.tried(d, a, c.At); err != nil {
+				return store.Changed{}, err
+			}
 		}
 	}
 	if c.Status.Final() {
@@ -178,7 +180,7 @@ func (t *tx) conclude(d *place, c *store.Change, attempt []byte) (store.Changed,
 	if err := d.tried(attempt); err != nil {
 		return store.Changed{}, err
 	}
-	ending := store.Ending{Status: c.Status, ReasonCode: c.ReasonCode, Reason: c.Reason, At: c.At}
+	ending := store.Ending{Status: c.Status, ReasonCode: c.ReasonCode, Reason: c.Reason, At: c.At, Uncounted: c.Uncounted}
 	next, err := t.finish(d, ending, attempt, c.NextDelay)
 	done := store.Changed{Applied: true, Status: c.Status}
 	if err == nil {

@@ -93,6 +93,35 @@ var archiveCases = []testCase{
 		d.same(ask(store.TotalsQuery{Daily: true}), []grapnel.Bucket{{At: midnight, Totals: day}}, "of all")
 		d.balanced()
 	}},
+	{"leaves out of totals what is not to be counted", func(d *desk) {
+		n := d.lane("k", 6)
+		uncounted := func(c store.Change, code int) store.Change {
+			c.Uncounted = true
+			return answeredIn(c, code, time.Second)
+		}
+		d.change(uncounted(retried(n[0], 0, 10, 20), 503))
+		d.change(uncounted(delivered(n[0], 1, 21), 200))
+		failed := uncounted(delivered(n[1], 0, 22), 400)
+		failed.Status = grapnel.Discarded
+		d.change(failed)
+		d.change(store.Change{Delivery: n[2], Expect: store.AnyAttempts, Status: grapnel.Skipped, At: at(23), Uncounted: true})
+		e := ending(30)
+		e.UpTo, e.Uncounted = n[4], true
+		d.end(epA, e, 10, 2)
+		d.publish(store.Incoming{Event: event("dropped", "", 5), Targets: []store.Target{{Endpoint: epB, Drop: "no", Uncounted: true}}})
+		d.same(len(d.allTotals()), 0, "totals")
+		d.balanced()
+		counts, err := d.Counts(d.ctx, everyone)
+		d.must(err, "Counts")
+		d.same(counts[epA], map[grapnel.Status]int64{grapnel.Delivered: 1, grapnel.Discarded: 1, grapnel.Skipped: 1, grapnel.Dropped: 2, grapnel.Pending: 1},
+			"counts")
+
+		d.change(answeredIn(delivered(n[5], 0, 40), 200, time.Second)) // of the same endpoint, after it
+		want := grapnel.Totals{Delivered: 1, FirstAttemptSuccess: 1, Attempts: 1}
+		want.Latency.Count(time.Second)
+		d.same(d.allTotals(), []grapnel.Bucket{{At: at(0), Totals: want}}, "totals of what counts")
+		d.purge(2*hourLong, 1, 100, 7)
+	}},
 	{"counts nothing twice", func(d *desk) {
 		n := d.lane("k", 1)
 		change := delivered(n[0], 0, 5)

@@ -27,6 +27,9 @@ func (m *model) tried(r *row, a *grapnel.Attempt, at time.Time) {
 }
 
 func (m *model) ended(r *row) {
+	if r.uncounted {
+		return
+	}
 	f := fact{endpoint: r.EndpointID, tenant: r.Tenant, at: r.FinishedAt}
 	*map[grapnel.Status]*int64{grapnel.Delivered: &f.Delivered, grapnel.Failed: &f.Failed, grapnel.Dropped: &f.Dropped,
 		grapnel.Discarded: &f.Discarded, grapnel.Skipped: &f.Skipped}[r.Status] = 1

@@ -202,7 +202,7 @@ func (m *machine) batch(t *rapid.T, now time.Time, most int) store.Batch {
 			}
 			target := store.Target{Endpoint: ep, Ordered: !chance(t, "unordered", 4), Trigger: pick(t, "trigger", grapnel.TriggerSchedule, grapnel.TriggerTest)}
 			if chance(t, "dropped", 6) {
-				target.Drop = "dropped"
+				target.Drop, target.Uncounted = "dropped", chance(t, "uncounted", 4)
 			} else {
 				target.Delay = pick(t, "delay", 0, 0, time.Second)
 			}
@@ -303,7 +303,7 @@ func (m *machine) records(t *rapid.T) {
 			}
 			c.Anchor = pick(t, "anchor", time.Time{}, now)
 		}
-		c.EndpointWide = chance(t, "endpoint-wide", 2)
+		c.EndpointWide, c.Uncounted = chance(t, "endpoint-wide", 2), chance(t, "uncounted", 6)
 		c.Lease = m.settlement(t, c.Delivery)
 		if chance(t, "with standing", 4) {
 			c.Standing = standing(pick(t, "endpoint", someEndpoints...), int64(rapid.IntRange(0, 20).Draw(t, "number")))
@@ -335,7 +335,8 @@ func (m *machine) records(t *rapid.T) {
 }
 
 func (m *machine) ends(t *rapid.T) {
-	e := store.Ending{Status: pick(t, "status", finals()...), Reason: "ended", ReasonCode: grapnel.ReasonEndpointGone, At: m.tick(t)}
+	e := store.Ending{Status: pick(t, "status", finals()...), Reason: "ended", ReasonCode: grapnel.ReasonEndpointGone, At: m.tick(t),
+		Uncounted: chance(t, "uncounted", 4)}
 	endpoint, limit := pick(t, "endpoint", someEndpoints...), rapid.IntRange(0, 6).Draw(t, "limit")
 	want := m.model.end(endpoint, e, limit)
 	got, err := m.End(m.ctx, endpoint, e, limit)

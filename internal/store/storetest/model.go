@@ -32,6 +32,8 @@ type row struct {
 	by      *replay // that made it
 	lease   *grapnel.Lease
 	wide    *time.Time // when its last attempt was recorded, if that failed because of the endpoint
+
+	uncounted bool // no totals count its end
 }
 
 type kept struct {
@@ -135,7 +137,7 @@ func (m *model) accept(b store.Batch) (done store.Accepted) {
 				r := row{trigger: t.Trigger}
 				r.EndpointID, r.CreatedAt, r.Status = t.Endpoint, e.AcceptedAt, grapnel.Pending
 				if t.Drop != "" {
-					r.Status, r.Reason, r.FinishedAt = grapnel.Dropped, t.Drop, e.AcceptedAt
+					r.Status, r.Reason, r.FinishedAt, r.uncounted = grapnel.Dropped, t.Drop, e.AcceptedAt, t.Uncounted
 				}
 				done.Heads = append(done.Heads, m.add(&e, r, t.Ordered, t.Delay)...)
 				if t.Drop != "" {
@@ -199,7 +201,9 @@ func (m *model) apply(r *row, c store.Change) {
 	r.lease = nil
 	if c.Attempt != nil {
 		r.AttemptsMade++
-		m.tried(r, c.Attempt, c.At)
+		if !c.Uncounted {
+			m.tried(r, c.Attempt, c.At)
+		}
 		r.Attempts = append(slices.Clone(r.Attempts), *c.Attempt)
 	}
 	if c.Attempt != nil && r.Waiting.Head {
@@ -210,7 +214,7 @@ func (m *model) apply(r *row, c store.Change) {
 	r.Status, r.ReasonCode, r.Reason = c.Status, c.ReasonCode, c.Reason
 	switch {
 	case c.Status != grapnel.Pending:
-		r.FinishedAt, r.Waiting = c.At, grapnel.Waiting{}
+		r.FinishedAt, r.Waiting, r.uncounted = c.At, grapnel.Waiting{}, c.Uncounted
 		m.over(r)
 		m.settle(c.At, c.NextDelay)
 		return
@@ -229,7 +233,7 @@ func (m *model) end(endpoint string, e store.Ending, limit int) (n int) {
 	for _, r := range m.rows {
 		if r.EndpointID == endpoint && r.Status == grapnel.Pending && n < limit {
 			r.Status, r.ReasonCode, r.Reason, r.FinishedAt, r.Waiting = e.Status, e.ReasonCode, e.Reason, e.At, grapnel.Waiting{}
-			r.lease = nil
+			r.lease, r.uncounted = nil, e.Uncounted
 			m.over(r)
 			n++
 		}

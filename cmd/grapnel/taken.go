@@ -1,0 +1,46 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"syscall"
+	"time"
+
+	"github.com/grapnelhq/grapnel/internal/cli"
+)
+
+// taken adds to the error of a server that cannot listen who might have its address, and the way out.
+func taken(ctx context.Context, address string, err error) error {
+	if !errors.Is(err, syscall.EADDRINUSE) {
+		return err
+	}
+	return &cli.Fault{Exit: cli.ExitFailure, Code: "in_use", Text: "cannot listen on " + address + ": it is in use; " + holder(ctx, address),
+		Next: "Stop it, or choose another address with --listen, as in --listen 127.0.0.1:8421."}
+}
+
+// holder says who might listen at an address. Every Grapnel shows its status page to anybody.
+func holder(ctx context.Context, address string) string {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	host, port, _ := net.SplitHostPort(address)
+	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+"/status", nil)
+	if err == nil {
+		r.Close = true
+		if resp, err := http.DefaultClient.Do(r); err == nil {
+			text, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+			_ = resp.Body.Close()
+			if bytes.Contains(text, []byte("Grapnel")) {
+				return "a Grapnel answers there (another serve, or dev)"
+			}
+		}
+	}
+	return "another program listens there; ss -ltnp shows which"
+}

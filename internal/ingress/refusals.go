@@ -1,0 +1,60 @@
+package ingress
+
+import (
+	"sync"
+	"time"
+)
+
+// Refusals say what a source refused. They are in memory only: of this node, since it was started.
+type Refusals struct {
+	LastAt     time.Time // zero: nothing was refused
+	LastStatus int       // of the answer
+	LastReason string
+	LastHour   int // requests, to the minute
+}
+
+// refusals counts by the minute, so a source needs the same memory whoever sends to it.
+type refusals struct {
+	mu      sync.Mutex
+	last    Refusals // without LastHour
+	minutes [60]int
+	minute  int64 // since 1970, of the newest count
+}
+
+// add takes a refusal in.
+func (f *refusals) add(now time.Time, refused *Refusal) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.last = Refusals{LastAt: now, LastStatus: refused.Status, LastReason: refused.Detail}
+	f.advance(now)
+	f.minutes[f.minute%60]++
+}
+
+// advance empties the minutes that are over. A clock that was set back counts in the newest one.
+func (f *refusals) advance(now time.Time) {
+	minute := now.Unix() / 60
+	for f.minute = max(f.minute, minute-60); f.minute < minute; {
+		f.minute++
+		f.minutes[f.minute%60] = 0
+	}
+}
+
+// told is what there is to tell at a time.
+func (f *refusals) told(now time.Time) Refusals {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.advance(now)
+	told := f.last
+	for _, n := range f.minutes {
+		told.LastHour += n
+	}
+	return told
+}
+
+// Refusals says what a source refused.
+func (room *Room) Refusals(id string) Refusals {
+	if s, there := room.sources.Load(id); there {
+		return s.(*source).meter.refused.told(room.o.Now())
+	}
+	return Refusals{}
+}

@@ -1,0 +1,53 @@
+package ingress
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// What a source refused can be asked for, with the reason of the last: whatever the reason, of the last hour, and through
+// changes of the source.
+func TestRefusalsAreTold(t *testing.T) {
+	w := newWorld(t)
+	key := grapnel.Verify{Scheme: "api_key", Secrets: secrets("right888")}
+	paused := func(s *grapnel.Source) { s.Paused = true }
+	w.source(key)
+	begin := w.now
+	send := func(n int, headers ...string) {
+		for range n {
+			w.room.Take(httptest.NewRecorder(), request(http.MethodPost, "/in/src_1", `{}`, headers...), "src_1")
+		}
+	}
+	told := func(when string, want Refusals) {
+		t.Helper()
+		if d := cmp.Diff(want, w.room.Refusals("src_1")); d != "" {
+			t.Errorf("%s: %s", when, d)
+		}
+	}
+	told("before the first request", Refusals{})
+	send(1, "X-Api-Key", "right888")
+	told("after one that is taken", Refusals{})
+	send(2)
+	first := Refusals{LastAt: begin, LastStatus: 401, LastReason: "The request cannot be verified: header X-Api-Key is missing.", LastHour: 2}
+	told("after two", first)
+	w.now = begin.Add(30 * time.Minute)
+	w.source(key, paused)
+	send(1, "X-Api-Key", "right888")
+	second := Refusals{LastAt: w.now, LastStatus: 503, LastReason: "The source is paused.", LastHour: 3}
+	told("when paused", second)
+	w.now, second.LastHour = begin.Add(time.Hour+time.Minute), 1
+	told("when the first are an hour ago", second)
+	w.now = begin.Add(-time.Hour)
+	told("when the clock is set back", second)
+	w.now, second.LastHour = begin.Add(1000*time.Hour), 0
+	told("long after", second)
+	if got := w.room.Refusals("src_2"); got != (Refusals{}) {
+		t.Errorf("of another source: %v", got)
+	}
+}
