@@ -31,7 +31,7 @@ type EndpointSettings struct {
 	Ordering       string            `json:"ordering,omitempty" enum:"key,none" doc:"none: events of one key do not wait for each other; key if not given"`
 	RateLimit      *rateLimit        `json:"rate_limit,omitempty" doc:"none: no limit"`
 	MaxConcurrency int               `json:"max_concurrency,omitempty" minimum:"1" maximum:"1024" doc:"requests at once; 32 if not given"`
-	Headers        map[string]string `json:"headers,omitempty" doc:"sent with every delivery"`
+	Headers        map[string]string `json:"headers,omitempty" doc:"sent with every delivery; {event.id}, {event.type}, {event.key}, {event.timestamp}, {delivery.id}, {attempt} and {retry} stand for their values, {{ and }} for braces"`
 	Format         string            `json:"format,omitempty" enum:"standard,raw,cloudevents" doc:"the shape of the request; standard if not given"`
 	Status         string            `json:"status,omitempty" enum:"enabled,paused,disabled" doc:"paused: deliveries are held; enabled if not given"`
 }

@@ -25,6 +25,19 @@ func (e *HeaderError) Error() string { return fmt.Sprintf("header %q %s", e.Name
 // CheckHeaders says what is wrong with an endpoint's own headers. It is asked when they are saved: a header that net/http
 // refuses to send would otherwise fail every attempt.
 func CheckHeaders(h map[string]string) error {
+	if err := sendable(h); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(h)) {
+		if _, wrong := parseTemplate(h[name]); wrong != "" {
+			return &HeaderError{Name: name, Detail: wrong}
+		}
+	}
+	return nil
+}
+
+// sendable is CheckHeaders without what is wrong with placeholders: those can be sent as they are.
+func sendable(h map[string]string) error {
 	if len(h) > MaxCustomHeaders {
 		return fmt.Errorf("there are %d headers; %d are possible", len(h), MaxCustomHeaders)
 	}

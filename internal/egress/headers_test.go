@@ -82,3 +82,38 @@ func FuzzHeaderConfig(f *testing.F) {
 		}
 	})
 }
+
+func TestPlaceholders(t *testing.T) {
+	for _, value := range []string{"{event.ID}", "{event_id}", "{}", "{ retry }", "{data.x}", "{", "}", "a}b", `{"a":1}`, "{event.id", "{{event.id}",
+		strings.Repeat("{event.key}", maxPlaceholders+1)} {
+		checkRefused(t, map[string]string{"X-Bad": value, "X-Fine": "{event.id}"}, "X-Bad")
+	}
+	d := delivery(endpoint("http://hooks.example/"))
+	d.Event.Key = "a\r\nX-Injected: {event.id} ü\x00%"
+	own := map[string][2]string{
+		"X-Webhook-Id": {"{event.id}", "evt_1"},
+		"X-Retry":      {"{retry} of {attempt}", "2 of 3"},
+		"X-All":        {"<{event.type} {event.timestamp} {delivery.id}>", "<invoice.paid 2026-01-02T03:04:05.678901Z dlv_1>"},
+		"X-Key":        {"{event.key}", "a%0D%0AX-Injected:%20{event.id}%20%C3%BC%00%25"},
+		"X-Braces":     {`{{"a":{{event.id}}}} {{{event.id}}}`, `{"a":{event.id}} {evt_1}`},
+	}
+	d.Endpoint.Headers = map[string]string{}
+	for name, c := range own {
+		d.Endpoint.Headers[name] = c[0]
+	}
+	if err := CheckHeaders(d.Endpoint.Headers); err != nil {
+		t.Fatal(err)
+	}
+	// What cannot be saved, but was by a later version, is sent as it is.
+	d.Endpoint.Headers["X-Later"] = "{data.x} {event.id} {"
+	own["X-Later"] = [2]string{"", "{data.x} evt_1 {"}
+	got, r := wire(t, Options{}, d)
+	for name, c := range own {
+		if !strings.Contains(got, "\r\n"+name+": "+c[1]+"\r\n") {
+			t.Errorf("%s: %s is not sent as %s: %+v\n%s", name, c[0], c[1], r, got)
+		}
+	}
+	if strings.Contains(got, "\nX-Injected") {
+		t.Errorf("a key ends a header:\n%s", got)
+	}
+}

@@ -63,6 +63,9 @@ func (r *route) header(a *attempt, d Delivery, contentType, signature string) ht
 	for _, f := range r.static {
 		h[f.name] = f.values
 	}
+	for _, f := range r.filled {
+		h[f.name] = []string{f.template.of(d)}
+	}
 	// The values share one array instead of having a slice each.
 	n := 0
 	set := func(name, value string) {
@@ -180,6 +183,21 @@ type field struct {
 
 func (r *route) addStatic(name, value string) {
 	r.static = append(r.static, field{name, []string{value}})
+}
+
+// filled is a header of the endpoint's own whose value differs from delivery to delivery.
+type filled struct {
+	name     string
+	template template
+}
+
+func (r *route) addOwn(name, value string) {
+	t, _ := parseTemplate(value) // what is wrong with it stands for itself
+	if value, fixed := t.fixed(); fixed {
+		r.addStatic(name, value)
+		return
+	}
+	r.filled = append(r.filled, filled{name, t})
 }
 
 func timeoutOf(e *grapnel.Endpoint) time.Duration {

@@ -25,6 +25,7 @@ type route struct {
 	timeout  time.Duration
 	template *http.Request
 	static   []field
+	filled   []filled
 	signer   *sign.Signer
 	address  string      // host:port
 	tls      *tls.Config // nil: plain HTTP
@@ -152,7 +153,7 @@ func (r *route) prepareSigner(e *grapnel.Endpoint, now time.Time) error {
 }
 
 func (r *route) prepareHeaders(s *Sender, e *grapnel.Endpoint) error {
-	if err := CheckHeaders(e.Headers); err != nil {
+	if err := sendable(e.Headers); err != nil {
 		return fmt.Errorf("the endpoint's headers cannot be sent: %w", err)
 	}
 	r.addStatic(headerContentType, grapnel.JSONType)
@@ -161,7 +162,7 @@ func (r *route) prepareHeaders(s *Sender, e *grapnel.Endpoint) error {
 		r.addStatic(headerNode, s.opts.Node)
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.Headers)) {
-		r.addStatic(http.CanonicalHeaderKey(name), e.Headers[name])
+		r.addOwn(http.CanonicalHeaderKey(name), e.Headers[name])
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -15,7 +16,8 @@ import (
 
 type endpointDocument struct {
 	grapnel.Endpoint
-	Secrets []secretDocument // in place of the ones that hide their text
+	Secrets   []secretDocument // in place of the ones that hide their text
+	Templates bool             `json:",omitzero"` // braces in Headers are placeholders; before there were any, they were texts
 }
 
 type sourceDocument struct {
@@ -45,7 +47,7 @@ type keyDocument struct {
 // EncodeEndpoint writes one.
 func EncodeEndpoint(ep grapnel.Endpoint) ([]byte, error) {
 	cut(&ep.DisabledAt, &ep.CreatedAt, &ep.UpdatedAt, &ep.DeletedAt)
-	doc := endpointDocument{Endpoint: ep, Secrets: showSecrets(ep.Secrets)}
+	doc := endpointDocument{Endpoint: ep, Secrets: showSecrets(ep.Secrets), Templates: len(ep.Headers) > 0}
 	doc.Endpoint.Secrets = nil
 	return encodeDocument(doc, "endpoint", DecodeEndpoint)
 }
@@ -59,6 +61,11 @@ func DecodeEndpoint(revision int64, body []byte) (grapnel.Endpoint, error) {
 	ep := doc.Endpoint
 	ep.Secrets = hideSecrets(doc.Secrets)
 	ep.Revision = revision
+	if !doc.Templates {
+		for name, value := range ep.Headers {
+			ep.Headers[name] = strings.NewReplacer("{", "{{", "}", "}}").Replace(value)
+		}
+	}
 	return ep, nil
 }
 
