@@ -24,6 +24,7 @@ type Endpoint struct {
 	MaxConcurrency int
 	Headers        map[string]string
 	Format         Format
+	Signing        Signing
 	Secrets        []Secret // the newest first; those that have expired no longer sign
 	Status         EndpointStatus
 	DisabledReason string
@@ -69,6 +70,15 @@ const (
 	FormatStandard    Format = "standard"
 	FormatRaw         Format = "raw"
 	FormatCloudEvents Format = "cloudevents"
+)
+
+// Signing is under which names a request carries its id, time and signature.
+type Signing string
+
+// The signings. The names of Standard Webhooks are always there; with SigningSvix those of Svix are too.
+const (
+	SigningStandard Signing = "standard"
+	SigningSvix     Signing = "svix"
 )
 
 // EndpointStatus says whether an endpoint gets deliveries.

@@ -24,6 +24,7 @@ type NewEndpoint struct {
 	MaxConcurrency int                    `json:"max_concurrency,omitempty"`
 	Headers        map[string]string      `json:"headers,omitempty"`
 	Format         grapnel.Format         `json:"format,omitempty"`
+	Signing        grapnel.Signing        `json:"signature_headers,omitempty"`
 	Secret         string                 `json:"secret,omitempty"`
 	Status         grapnel.EndpointStatus `json:"status,omitempty"`
 }
@@ -44,6 +45,7 @@ type Endpoint struct {
 	MaxConcurrency int                    `json:"max_concurrency"`
 	Headers        map[string]string      `json:"headers"`
 	Format         grapnel.Format         `json:"format"`
+	Signing        grapnel.Signing        `json:"signature_headers"`
 	Secret         string                 `json:"secret"` // only in the answers that make one
 	Status         grapnel.EndpointStatus `json:"status"`
 	DisabledReason string                 `json:"disabled_reason"`

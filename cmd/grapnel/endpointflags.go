@@ -25,6 +25,7 @@ type endpointFlags struct {
 	concurrency int
 	headers     map[string]string
 	format      string
+	signing     string
 }
 
 func (e *endpointFlags) add(c *cobra.Command) {
@@ -39,6 +40,7 @@ func (e *endpointFlags) add(c *cobra.Command) {
 	f.StringVar(&e.rate, "rate", "", "requests per second, or per second/burst; none removes the limit")
 	f.IntVar(&e.concurrency, "max-concurrency", 0, "requests at once")
 	f.StringToStringVar(&e.headers, "header", nil, "name=value sent with every request, may be repeated")
+	f.StringVar(&e.signing, "signature-headers", "", "standard, or svix: svix-id and so on besides webhook-id")
 	f.StringVar(&e.format, "format", "", "standard, raw or cloudevents")
 }
 
@@ -47,12 +49,15 @@ func (e *endpointFlags) fields(s *session) (map[string]any, error) {
 	fields := map[string]any{}
 	for flag, value := range map[string]any{
 		"description": e.description, "types": e.types, "filter": e.filter, "source": e.source, "ordering": e.ordering,
-		"max-concurrency": e.concurrency, "header": e.headers, "format": e.format,
+		"max-concurrency": e.concurrency, "header": e.headers, "format": e.format, "signature-headers": e.signing,
 	} {
 		if e.flags.Changed(flag) {
-			name := map[string]string{"types": "event_types", "header": "headers", "max-concurrency": "max_concurrency"}[flag]
-			if name == "" {
-				name = flag
+			name := strings.ReplaceAll(flag, "-", "_")
+			switch flag {
+			case "types":
+				name = "event_types"
+			case "header":
+				name = "headers"
 			}
 			fields[name] = value
 		}

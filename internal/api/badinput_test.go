@@ -176,6 +176,8 @@ func badInputs() []bad {
 		endpoint("header that is reserved", `,"headers":{"Webhook-Signature":"v1,x"}`, "/headers/Webhook-Signature"),
 		endpoint("header that is the connection's", `,"headers":{"content-length":"3"}`, "/headers/content-length"),
 		endpoint("header that is no name", `,"headers":{"a b/c":"x"}`, "/headers/a b~1c"),
+		endpoint("header that signature_headers names", `,"signature_headers":"svix","headers":{"Svix-Id":"x"}`, "/headers/Svix-Id"),
+		endpoint("signature_headers unknown", `,"signature_headers":"stripe"`, "/signature_headers"),
 		endpoint("header a number", `,"headers":{"X-A":1}`, "/headers/X-A"),
 		endpoint("header with an unknown name in braces", `,"headers":{"X-A":"{event.id}","X-B":"{event.nosuch}"}`, "/headers/X-B"),
 		endpoint("header with a single brace", `,"headers":{"X-A":"{event.id}}"}`, "/headers/X-A"),

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -33,6 +34,7 @@ type EndpointSettings struct {
 	MaxConcurrency int               `json:"max_concurrency,omitempty" minimum:"1" maximum:"1024" doc:"requests at once; 32 if not given"`
 	Headers        map[string]string `json:"headers,omitempty" doc:"sent with every delivery; {event.id}, {event.type}, {event.key}, {event.timestamp}, {delivery.id}, {attempt} and {retry} stand for their values, {{ and }} for braces"`
 	Format         string            `json:"format,omitempty" enum:"standard,raw,cloudevents" doc:"the shape of the request; standard if not given"`
+	Signing        string            `json:"signature_headers,omitempty" enum:"standard,svix" doc:"svix: svix-id, svix-timestamp and svix-signature besides webhook-id and so on; standard if not given"`
 	Status         string            `json:"status,omitempty" enum:"enabled,paused,disabled" doc:"paused: deliveries are held; enabled if not given"`
 }
 
@@ -63,6 +65,7 @@ type endpointView struct {
 	MaxConcurrency int               `json:"max_concurrency"`
 	Headers        map[string]string `json:"headers" doc:"their values are [redacted] for a key without the scope manage"`
 	Format         string            `json:"format" enum:"standard,raw,cloudevents"`
+	Signing        string            `json:"signature_headers" enum:"standard,svix"`
 	Secret         string            `json:"secret,omitempty" doc:"shown in the answer that makes it, and never again"`
 	Secrets        []secretView      `json:"secrets" nullable:"false" doc:"those that sign at present, the newest first"`
 	Status         string            `json:"status" enum:"enabled,paused,disabled"`
@@ -105,6 +108,7 @@ func viewEndpoint(c *call, ep *grapnel.Endpoint, h healthView) endpointView {
 		ID: ep.ID, Tenant: ep.Tenant, URL: ep.URL, Description: ep.Description, EventTypes: ep.EventTypes, Filter: orNull(ep.Filter), Source: orNull(ep.Source),
 		Policy: policyRef{ep.PolicyName, ep.Policy}, Ordering: string(ep.Ordering), RateLimit: (*rateLimitView)(ep.RateLimit),
 		MaxConcurrency: ep.MaxConcurrency, Format: string(ep.Format), Secrets: []secretView{},
+		Signing: cmp.Or(string(ep.Signing), string(grapnel.SigningStandard)),
 		Status: string(ep.Status), DisabledReason: orNull(ep.DisabledReason), DisabledAt: stampOf(ep.DisabledAt),
 		Health: h, CreatedAt: stamp(ep.CreatedAt), UpdatedAt: stamp(ep.UpdatedAt), Revision: ep.Revision,
 	}
@@ -133,7 +137,7 @@ func settings(ep *grapnel.Endpoint) EndpointSettings {
 	in := EndpointSettings{
 		URL: ep.URL, Description: ep.Description, EventTypes: ep.EventTypes, Filter: ep.Filter, Source: ep.Source,
 		Policy: encode(policyRef{ep.PolicyName, ep.Policy}), Ordering: string(ep.Ordering), MaxConcurrency: ep.MaxConcurrency,
-		Headers: ep.Headers, Format: string(ep.Format), Status: string(ep.Status),
+		Headers: ep.Headers, Format: string(ep.Format), Signing: string(ep.Signing), Status: string(ep.Status),
 	}
 	if ep.RateLimit != nil {
 		in.RateLimit = &rateLimit{ep.RateLimit.PerSecond, ep.RateLimit.Burst}
@@ -173,6 +177,14 @@ func (a *api) set(c *call, ep *grapnel.Endpoint, in EndpointSettings, f *faults)
 	ep.PolicyName, ep.Policy = a.policy(in.Policy, ep.Tenant, f)
 	ep.Ordering = grapnel.Ordering(cmp.Or(in.Ordering, string(grapnel.OrderByKey)))
 	ep.Format = grapnel.Format(cmp.Or(in.Format, string(grapnel.FormatStandard)))
+	ep.Signing = grapnel.Signing(cmp.Or(in.Signing, string(grapnel.SigningStandard)))
+	if ep.Signing == grapnel.SigningSvix {
+		for name := range in.Headers {
+			if strings.HasPrefix(strings.ToLower(name), "svix-") {
+				f.add("/headers/"+escape(name), "is reserved, since signature_headers is svix")
+			}
+		}
+	}
 	ep.MaxConcurrency = cmp.Or(in.MaxConcurrency, grapnel.DefaultMaxConcurrency)
 	ep.RateLimit = nil
 	if r := in.RateLimit; r != nil {

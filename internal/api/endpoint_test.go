@@ -39,7 +39,7 @@ func TestDefaultsOfAnEndpoint(t *testing.T) {
 	made := w.must(201, "POST", "/v1/endpoints", `{"url":"https://a.example/x?y=z","event_types":null,"policy":null,"rate_limit":null,"secret":null,"tenant":null}`)
 	want := map[string]any{
 		"url": "https://a.example/x?y=z", "tenant": "default", "description": "", "event_types": []any{}, "filter": nil, "policy": "standard", "ordering": "key", "rate_limit": nil,
-		"max_concurrency": 32.0, "headers": map[string]any{}, "format": "standard", "status": "enabled", "disabled_reason": nil, "disabled_at": nil, "revision": 1.0,
+		"max_concurrency": 32.0, "headers": map[string]any{}, "format": "standard", "signature_headers": "standard", "status": "enabled", "disabled_reason": nil, "disabled_at": nil, "revision": 1.0,
 	}
 	for field, v := range want {
 		if d := cmp.Diff(v, made[field]); d != "" {
@@ -64,7 +64,7 @@ func TestDefaultsOfAnEndpoint(t *testing.T) {
 }
 
 const everything = `{"url":"https://a.example","tenant":"acme","description":"d\nd","event_types":["invoice.*","*"],"filter":"event.type == \"a\" && event.data.n > 1",
-	"policy":{"timeout":"3s","max_attempts":4},"ordering":"none","rate_limit":{"per_second":2.5},"max_concurrency":7,"headers":{"X-A":"1","x.b":"2"},"format":"raw",
+	"policy":{"timeout":"3s","max_attempts":4},"ordering":"none","rate_limit":{"per_second":2.5},"max_concurrency":7,"headers":{"X-A":"1","x.b":"2"},"format":"raw","signature_headers":"svix",
 	"secret":"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw","status":"disabled"}`
 
 func TestEverythingOfAnEndpoint(t *testing.T) {
@@ -73,7 +73,7 @@ func TestEverythingOfAnEndpoint(t *testing.T) {
 	ep := w.stored(made["id"])
 	if made["secret"] != "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw" || ep.Tenant != "acme" || ep.Description != "d\nd" || !slices.Equal(ep.EventTypes, []string{"invoice.*", "*"}) ||
 		ep.Policy.MaxAttempts != 4 || ep.PolicyName != "" || ep.Ordering != grapnel.Unordered || *ep.RateLimit != (grapnel.RateLimit{PerSecond: 2.5, Burst: 3}) ||
-		ep.MaxConcurrency != 7 || ep.Headers["x.b"] != "2" || ep.Format != grapnel.FormatRaw || ep.Status != grapnel.EndpointDisabled || ep.DisabledAt != w.clock || ep.DisabledReason == "" {
+		ep.MaxConcurrency != 7 || ep.Headers["x.b"] != "2" || ep.Format != grapnel.FormatRaw || ep.Signing != grapnel.SigningSvix || ep.Status != grapnel.EndpointDisabled || ep.DisabledAt != w.clock || ep.DisabledReason == "" {
 		t.Errorf("stored %+v", ep)
 	}
 	if p := made["policy"].(map[string]any); p["timeout"] != "3s" || p["jitter"] != 0.1 {

@@ -76,6 +76,9 @@ func (r *route) header(a *attempt, d Delivery, contentType, signature string) ht
 	set(sign.HeaderID, d.Event.ID)
 	set(sign.HeaderTimestamp, strconv.FormatInt(a.start.Unix(), 10))
 	set(sign.HeaderSignature, signature)
+	if r.endpoint.Signing == grapnel.SigningSvix {
+		h["Svix-Id"], h["Svix-Timestamp"], h["Svix-Signature"] = h[sign.HeaderID], h[sign.HeaderTimestamp], h[sign.HeaderSignature]
+	}
 	set(headerAttempt, strconv.Itoa(d.Number))
 	set(headerDelivery, d.ID)
 	set(headerHops, strconv.Itoa(d.Event.Hops()+1))

@@ -67,6 +67,9 @@ func TestWireBytes(t *testing.T) {
 	cloud.Event = event(`{"amount":1}`)
 	cloud.Event.Key = `inv "1" 100%`
 
+	svix := standard
+	svix.Endpoint = clone(standard.Endpoint, func(e *grapnel.Endpoint) { e.Signing = grapnel.SigningSvix })
+
 	binary := standard
 	binary.Event = event("\x00\xff")
 	binary.Event.ContentType = "application/x-thing"
@@ -95,6 +98,12 @@ func TestWireBytes(t *testing.T) {
 			"Grapnel-Attempt: 3", "Grapnel-Delivery: dlv_1", "Grapnel-Hops: 1", "Grapnel-Node: node-a", "Grapnel-Sequence: 17", "Grapnel-Trigger: schedule",
 			"Webhook-Id: evt_1", "Webhook-Signature: v1,n8gvrwady1ebmTAHrBSZ1RrwSlwKKiy9EiElj2mIEEU=", "Webhook-Timestamp: 1767323045", "",
 			`{"id":"evt_1","type":"invoice.paid","timestamp":"2026-01-02T03:04:05.678901Z","data_base64":"AP8="}`)},
+		"svix": {svix, lines(
+			"POST /in?x=1 HTTP/1.1", "Host: hooks.example", "User-Agent: Grapnel/test", "Content-Length: 98", "Content-Type: application/json",
+			"Grapnel-Attempt: 3", "Grapnel-Delivery: dlv_1", "Grapnel-Hops: 1", "Grapnel-Node: node-a", "Grapnel-Sequence: 17", "Grapnel-Trigger: schedule",
+			"Svix-Id: evt_1", "Svix-Signature: v1,ZOuans0gwgAuSShJpY9ERd6hc/SRxr4/k0gPsXJNsxo=", "Svix-Timestamp: 1767323045",
+			"Webhook-Id: evt_1", "Webhook-Signature: v1,ZOuans0gwgAuSShJpY9ERd6hc/SRxr4/k0gPsXJNsxo=", "Webhook-Timestamp: 1767323045", "",
+			`{"id":"evt_1","type":"invoice.paid","timestamp":"2026-01-02T03:04:05.678901Z","data":{"amount":1}}`)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, _ := wire(t, Options{UserAgent: "Grapnel/test", Node: "node-a", Now: at(1767323045)}, c.d)
@@ -132,6 +141,7 @@ func TestOutgoingHeaderNames(t *testing.T) {
 	allowed := []string{
 		"Content-Length", "Content-Type", "User-Agent", "Webhook-Id", "Webhook-Timestamp", "Webhook-Signature",
 		"Grapnel-Attempt", "Grapnel-Delivery", "Grapnel-Hops", "Grapnel-Sequence", "Grapnel-Trigger", "Grapnel-Node", "Grapnel-Epoch",
+		"Svix-Id", "Svix-Timestamp", "Svix-Signature",
 		"Ce-Specversion", "Ce-Id", "Ce-Source", "Ce-Type", "Ce-Time", "Ce-Partitionkey",
 	}
 	private, err := sign.NewPrivateKey(strings.NewReader(strings.Repeat("k", 32)))
@@ -151,7 +161,7 @@ func TestOutgoingHeaderNames(t *testing.T) {
 	s := sender(t, Options{Allow: loopback(), Node: "n"})
 	for _, format := range []grapnel.Format{grapnel.FormatStandard, grapnel.FormatRaw, grapnel.FormatCloudEvents} {
 		e := endpoint(srv.URL)
-		e.ID, e.Format, e.Secrets = "ep_"+string(format), format, secrets
+		e.ID, e.Format, e.Secrets, e.Signing = "ep_"+string(format), format, secrets, grapnel.SigningSvix
 		for _, data := range []string{`{"a":1}`, ""} {
 			d := delivery(e)
 			d.Event = event(data)
