@@ -1,6 +1,7 @@
 package grapnel
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/grapnelhq/grapnel/policy"
@@ -107,11 +108,36 @@ type Attempt struct {
 	StatusCode      int // 0: no response
 	Class           policy.Class
 	Error           string
+	RequestHeaders  []Header // by name; without those that Sent derives. Nil: nothing was sent, or by an earlier version
 	ResponseHeaders map[string]string
 	ResponseBody    []byte
 	Decision        policy.Decision
 	NextAttemptAt   time.Time // zero: no further attempt
 	PolicyRevision  int64     // of the endpoint whose policy decided
+}
+
+// Derived are the headers that an attempt does not store: the delivery and the other fields say what they were.
+func Derived() []string {
+	return []string{"Webhook-Id", "Webhook-Timestamp", "Grapnel-Attempt", "Grapnel-Delivery", "Grapnel-Trigger", "Grapnel-Sequence"}
+}
+
+// Sent are the headers of an attempt's request; nil: nothing was sent, or by a version that stored none.
+func (d *Delivery) Sent(a *Attempt) map[string]string {
+	if a.RequestHeaders == nil {
+		return nil
+	}
+	sent := map[string]string{"Content-Type": JSONType}
+	for i, value := range []string{d.EventID, strconv.FormatInt(a.StartedAt.Unix(), 10), strconv.Itoa(a.Number), d.ID(), string(a.Trigger),
+		strconv.FormatInt(d.Position, 10)} {
+		sent[Derived()[i]] = value
+	}
+	if d.Position == 0 {
+		delete(sent, "Grapnel-Sequence")
+	}
+	for _, h := range a.RequestHeaders {
+		sent[h.Name] = h.Value
+	}
+	return sent
 }
 
 // Phases are the parts of a request's time. Zero: the phase did not happen (a kept-alive connection has no dns or connect).

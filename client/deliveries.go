@@ -66,6 +66,7 @@ type Attempt struct {
 	StatusCode      int               `json:"status_code"` // 0: there was no response
 	ErrorClass      policy.Class      `json:"error_class"`
 	Error           string            `json:"error"`
+	RequestHeaders  map[string]string `json:"request_headers"` // what was sent, secrets redacted; nil: nothing, or not known
 	ResponseHeaders map[string]string `json:"response_headers"`
 	ResponseBody    string            `json:"response_body"`
 	ResponseBase64  []byte            `json:"response_body_base64"` // the bytes themselves, when they are not text

@@ -103,16 +103,33 @@ func last(d *client.Delivery) string {
 	return string(d.Last.ErrorClass)
 }
 
+// exchanged is what was sent by the last attempt that sent something, and what the receiver said to it.
+func exchanged(d *client.Delivery) []cli.Part {
+	var parts []cli.Part
+	for _, a := range slices.Backward(d.Attempts) {
+		if len(a.RequestHeaders) > 0 {
+			parts = append(parts, cli.Part{Title: fmt.Sprintf("Sent by attempt %d", a.Number), Rows: headerRows(a.RequestHeaders)})
+			break
+		}
+	}
+	return append(parts, answered(d)...)
+}
+
+func headerRows(headers map[string]string) (rows [][]string) {
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		rows = append(rows, []string{name, headers[name]})
+	}
+	return rows
+}
+
 // answered is what the receiver said to the last attempt that it answered.
 func answered(d *client.Delivery) []cli.Part {
 	for _, a := range slices.Backward(d.Attempts) {
 		if a.StatusCode == 0 {
 			continue
 		}
-		part := cli.Part{Title: fmt.Sprintf("Answer to attempt %d: %d %s", a.Number, a.StatusCode, http.StatusText(a.StatusCode)), Text: a.ResponseBody}
-		for _, name := range slices.Sorted(maps.Keys(a.ResponseHeaders)) {
-			part.Rows = append(part.Rows, []string{name, a.ResponseHeaders[name]})
-		}
+		part := cli.Part{Title: fmt.Sprintf("Answer to attempt %d: %d %s", a.Number, a.StatusCode, http.StatusText(a.StatusCode)), Text: a.ResponseBody,
+			Rows: headerRows(a.ResponseHeaders)}
 		switch {
 		case len(a.ResponseBase64) > 0:
 			part.Text = fmt.Sprintf("\n(%d bytes that are not text; -o json has them)", len(a.ResponseBase64))
@@ -150,7 +167,7 @@ func deliveryView(r reader, d *client.Delivery) cli.View {
 		attempts.Rows = append(attempts.Rows, []string{strconv.Itoa(a.Number), string(a.Trigger), r.Time(&a.StartedAt),
 			a.Duration.Std().Round(100 * time.Microsecond).String(), code, string(a.Decision), a.Error})
 	}
-	parts := append([]cli.Part{attempts}, answered(d)...)
+	parts := append([]cli.Part{attempts}, exchanged(d)...)
 	if len(d.Planned) > 0 {
 		planned := cli.Part{Title: "Planned, if every attempt fails", Head: []string{"N", "AT", "JITTER"}}
 		for _, p := range d.Planned {

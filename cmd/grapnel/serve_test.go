@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -256,13 +257,20 @@ func TestEventGoesInAndComesOut(t *testing.T) {
 	}
 
 	// One that is refused for good becomes a dead letter, and is delivered again when somebody asks.
-	call("endpoints", "create", receiver.URL+"/refuse", "--types", "order.*", "--policy", `{"classify":{"404":"fail"}}`)
+	call("endpoints", "create", receiver.URL+"/refuse", "--types", "order.*", "--policy", `{"classify":{"404":"fail"}}`,
+		"--header", "X-Retry={retry}", "--header", "Authorization=Bearer cr3dential", "--transform", `{made: .id}`, "--signature-headers", "svix")
 	call("send", "order.made", "--id", "order-1")
-	<-arrivals
+	refused := <-arrivals
 	poll(t, "it fails", func() bool { return call("deliveries", "list", "--status", "failed", "-o", "name") != "" })
 	dead := call("deliveries", "list", "--status", "failed", "-o", "name")
+	if refused.body != `{"made":"order-1"}` || refused.header.Get("Authorization") != "Bearer cr3dential" {
+		t.Errorf("arrived as %s with %v", refused.body, refused.header)
+	}
 	for _, command := range []string{"deliveries", "dlq"} {
 		said := call(command, "show", dead)
+		if sent := regexp.MustCompile(`Sent by attempt 1\n(.*\n)*?Authorization +\[redacted\]\n(.*\n)*Svix-Id +order-1\n(.*\n)*Webhook-Id +order-1\n(.*\n)*X-Retry +0\n`); !sent.MatchString(said) {
+			t.Errorf("%s show does not show what was sent:\n%s", command, said)
+		}
 		if !strings.Contains(said, "Answer to attempt 1: 404 Not Found") || !strings.Contains(said, "X-Why") ||
 			!strings.Contains(said, "misplaced") || !strings.HasSuffix(said, "\n\nno order [31m\n  of that number") {
 			t.Errorf("%s show does not show what the receiver answered:\n%s", command, said)

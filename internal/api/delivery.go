@@ -76,6 +76,7 @@ type attemptView struct {
 	StatusCode      *int              `json:"status_code" doc:"null: there was no response"`
 	ErrorClass      string            `json:"error_class"`
 	Error           *string           `json:"error"`
+	RequestHeaders  map[string]string `json:"request_headers" nullable:"true" doc:"what was sent; values of the endpoint's own headers, but for lone names in braces, are [redacted]; null: nothing was sent, or by an earlier version"`
 	ResponseHeaders map[string]string `json:"response_headers"`
 	ResponseBody    string            `json:"response_body" doc:"the first 16 KiB, as text"`
 	ResponseBase64  []byte            `json:"response_body_base64,omitempty" doc:"the bytes themselves, when they are not text"`
@@ -240,7 +241,7 @@ func viewAttempts(d *grapnel.Delivery) []attemptView {
 				FirstByte: span(at.Phases.FirstByte), Body: span(at.Phases.Body), Reused: at.Phases.Reused,
 			},
 			StatusCode: numberOrNull(at.StatusCode), ErrorClass: string(at.Class), Error: orNull(at.Error),
-			ResponseHeaders: at.ResponseHeaders, ResponseBody: string(at.ResponseBody), Decision: string(at.Decision),
+			RequestHeaders: d.Sent(at), ResponseHeaders: at.ResponseHeaders, ResponseBody: string(at.ResponseBody), Decision: string(at.Decision),
 			NextAttemptAt: stampOf(at.NextAttemptAt), PolicyRevision: at.PolicyRevision,
 		}
 		if !utf8.Valid(at.ResponseBody) {

@@ -26,7 +26,12 @@ func TestPlanIsWhatThePolicyDoes(t *testing.T) {
 	}
 	paylera, _ := policy.Preset("paylera")
 	want := paylera.Plan(policy.Progress{Attempts: 1, Anchor: d.Waiting.Anchor, Seed: uint64(d.Seq)}, next, mostPlanned)
-	planned := w.must(200, "GET", "/v1/deliveries/"+d.ID(), "")["planned"].([]any)
+	shown := w.must(200, "GET", "/v1/deliveries/"+d.ID(), "")
+	sent := shown["attempts"].([]any)[0].(map[string]any)["request_headers"].(map[string]any)
+	if sent["Webhook-Id"] != d.EventID || sent["Grapnel-Delivery"] != d.ID() || sent["X-Own"] != "[redacted]" || sent["Content-Type"] != "application/json" || len(sent) != 8 {
+		t.Errorf("it was sent with %v", sent)
+	}
+	planned := shown["planned"].([]any)
 	if len(planned) != len(want) || len(planned) != 8 {
 		t.Fatalf("%d attempts are planned, want %d", len(planned), len(want))
 	}

@@ -109,7 +109,7 @@ func viewEndpoint(c *call, ep *grapnel.Endpoint, h healthView) endpointView {
 		Policy: policyRef{ep.PolicyName, ep.Policy}, Ordering: string(ep.Ordering), RateLimit: (*rateLimitView)(ep.RateLimit),
 		MaxConcurrency: ep.MaxConcurrency, Format: string(ep.Format), Secrets: []secretView{},
 		Signing: cmp.Or(string(ep.Signing), string(grapnel.SigningStandard)),
-		Status: string(ep.Status), DisabledReason: orNull(ep.DisabledReason), DisabledAt: stampOf(ep.DisabledAt),
+		Status:  string(ep.Status), DisabledReason: orNull(ep.DisabledReason), DisabledAt: stampOf(ep.DisabledAt),
 		Health: h, CreatedAt: stamp(ep.CreatedAt), UpdatedAt: stamp(ep.UpdatedAt), Revision: ep.Revision,
 	}
 	if v.EventTypes == nil {

@@ -543,8 +543,9 @@ func (w *world) attempt(d *grapnel.Delivery, number, status int, next time.Time)
 	w.t.Helper()
 	at := &grapnel.Attempt{
 		Number: number, Trigger: grapnel.TriggerSchedule, ScheduledFor: w.clock, StartedAt: w.clock, Duration: 12 * time.Millisecond,
-		Phases:     grapnel.Phases{DNS: time.Millisecond, Connect: 2 * time.Millisecond, FirstByte: 5 * time.Millisecond},
-		StatusCode: status, Class: policy.ClassStatus5xx, Error: "the endpoint answered 503", ResponseHeaders: map[string]string{"Server": "x"},
+		Phases:         grapnel.Phases{DNS: time.Millisecond, Connect: 2 * time.Millisecond, FirstByte: 5 * time.Millisecond},
+		RequestHeaders: []grapnel.Header{{Name: "User-Agent", Value: "Grapnel/1"}, {Name: "X-Own", Value: "[redacted]"}},
+		StatusCode:     status, Class: policy.ClassStatus5xx, Error: "the endpoint answered 503", ResponseHeaders: map[string]string{"Server": "x"},
 		ResponseBody: []byte("down \xff"), Decision: policy.Retry, NextAttemptAt: next, PolicyRevision: 1,
 	}
 	_, err := w.street.Record(context.Background(), []store.Change{{Delivery: d.Seq, Expect: number - 1, Attempt: at, At: w.clock,

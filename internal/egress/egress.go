@@ -81,6 +81,7 @@ type Result struct {
 	Duration  time.Duration
 	Phases    grapnel.Phases
 	Error     string
+	Sent      []grapnel.Header // of the request, as an attempt keeps them; nil: nothing was sent
 	Headers   map[string]string
 	Body      []byte
 }

@@ -196,6 +196,7 @@ type filled struct {
 
 func (r *route) addOwn(name, value string) {
 	t, _ := parseTemplate(value) // what is wrong with it stands for itself
+	r.hidden[name] = !t.bare()
 	if value, fixed := t.fixed(); fixed {
 		r.addStatic(name, value)
 		return

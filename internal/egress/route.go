@@ -26,6 +26,7 @@ type route struct {
 	template *http.Request
 	static   []field
 	filled   []filled
+	hidden   map[string]bool // own headers whose values no attempt keeps
 	signer   *sign.Signer
 	address  string      // host:port
 	tls      *tls.Config // nil: plain HTTP
@@ -161,6 +162,7 @@ func (r *route) prepareHeaders(s *Sender, e *grapnel.Endpoint) error {
 	if s.opts.Node != "" {
 		r.addStatic(headerNode, s.opts.Node)
 	}
+	r.hidden = map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(e.Headers)) {
 		r.addOwn(http.CanonicalHeaderKey(name), e.Headers[name])
 	}

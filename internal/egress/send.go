@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/policy"
 )
 
@@ -49,12 +52,36 @@ func (s *Sender) send(ctx context.Context, r *route, d Delivery, result *Result)
 	if err := s.perform(ctx, r, a, req, result); err != nil {
 		s.explain(ctx, r, a, err, result)
 	}
+	if a.wroteAt.Load() != 0 {
+		result.Sent = r.sent(req.Header)
+	}
 	result.Phases = a.phases(s.opts.Now().Sub(a.start))
 	if a.reused {
 		s.counters.reused.Add(1)
 	} else if a.stage.Load() >= int32(stageSend) {
 		s.counters.fresh.Add(1)
 	}
+}
+
+// derived are the headers that an attempt does not keep.
+var derived = grapnel.Derived()
+
+// sent is what an attempt keeps of its request's headers, by name. An endpoint's own header may be a
+// credential, so its value is kept only if it is one placeholder.
+func (r *route) sent(h http.Header) []grapnel.Header {
+	kept := make([]grapnel.Header, 0, len(h))
+	for name, values := range h {
+		value := values[0]
+		switch {
+		case slices.Contains(derived, name), name == headerContentType && value == grapnel.JSONType:
+			continue
+		case r.hidden[name]:
+			value = "[redacted]"
+		}
+		kept = append(kept, grapnel.Header{Name: name, Value: value})
+	}
+	slices.SortFunc(kept, func(a, b grapnel.Header) int { return strings.Compare(a.Name, b.Name) })
+	return kept
 }
 
 // receive reads an answer. A body that breaks off matters only when the status says success: then the receiver has not

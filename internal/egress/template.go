@@ -36,7 +36,7 @@ func (t template) of(d Delivery) string {
 	for _, part := range t {
 		b.WriteString(part.text)
 		if part.value != nil {
-			b.WriteString(percentEncode(part.value(d)))
+			b.WriteString(percentEncode(part.value(d), `"%`))
 		}
 	}
 	return b.String()

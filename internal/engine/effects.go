@@ -79,7 +79,7 @@ func (e *Engine) attempt(a core.Attempt) {
 		result.Attempt = grapnel.Attempt{
 			StartedAt: r.StartedAt, Duration: r.Duration, Phases: r.Phases,
 			StatusCode: r.Outcome.Status, Class: r.Outcome.Class, Error: r.Error,
-			ResponseHeaders: r.Headers, ResponseBody: r.Body,
+			RequestHeaders: r.Sent, ResponseHeaders: r.Headers, ResponseBody: r.Body,
 		}
 		e.metrics.attempted(a, r)
 		if r.Outcome.Class == policy.ClassInternal && sending.Err() == nil {

@@ -57,7 +57,7 @@ func textless(ch core.Change) core.Change {
 	ch.Reason = withoutTexts
 	if ch.Attempt != nil {
 		a := *ch.Attempt
-		a.Error, a.ResponseHeaders, a.ResponseBody = "", nil, nil
+		a.Error, a.RequestHeaders, a.ResponseHeaders, a.ResponseBody = "", nil, nil, nil
 		ch.Attempt = &a
 	}
 	if ch.Standing != nil {

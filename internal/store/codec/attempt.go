@@ -9,6 +9,13 @@ import (
 // attemptFormat is the first byte of an encoded attempt; another layout gets another number.
 const attemptFormat = 1
 
+// The bits of an encoded attempt's flags. Versions that know only the first read past the request's
+// headers, which are at the end: nodes of both can share a database.
+const (
+	flagReused  = 1
+	flagRequest = 2 // headers of the request follow
+)
+
 // EncodeAttempt writes one.
 func EncodeAttempt(a *grapnel.Attempt) []byte {
 	e := encoder{b: make([]byte, 0, 96+len(a.Error)+len(a.ResponseBody)+48*len(a.ResponseHeaders))}
@@ -23,11 +30,14 @@ func EncodeAttempt(a *grapnel.Attempt) []byte {
 	e.span(a.Phases.TLS)
 	e.span(a.Phases.FirstByte)
 	e.span(a.Phases.Body)
-	reused := uint64(0)
+	flags := uint64(0)
 	if a.Phases.Reused {
-		reused = 1
+		flags |= flagReused
 	}
-	e.uint(reused)
+	if len(a.RequestHeaders) > 0 {
+		flags |= flagRequest
+	}
+	e.uint(flags)
 	e.int(int64(a.StatusCode))
 	encodeWord(&e, Classes, a.Class)
 	e.text(a.Error)
@@ -36,6 +46,9 @@ func EncodeAttempt(a *grapnel.Attempt) []byte {
 	encodeWord(&e, decisions, a.Decision)
 	e.time(a.NextAttemptAt)
 	e.int(a.PolicyRevision)
+	if flags&flagRequest != 0 {
+		encodeRequest(&e, a.RequestHeaders)
+	}
 	return e.b
 }
 
@@ -67,6 +80,7 @@ func DecodeAttempt(b []byte) (grapnel.Attempt, error) {
 		return grapnel.Attempt{}, ErrMangled
 	}
 	d := decoder{b: b[1:]}
+	var flags uint64
 	a := grapnel.Attempt{
 		Number:       int(d.int()),
 		Trigger:      decodeWord(&d, Triggers),
@@ -74,7 +88,7 @@ func DecodeAttempt(b []byte) (grapnel.Attempt, error) {
 		StartedAt:    d.time(),
 		Duration:     d.span(),
 		Phases: grapnel.Phases{
-			DNS: d.span(), Connect: d.span(), TLS: d.span(), FirstByte: d.span(), Body: d.span(), Reused: d.uint() == 1,
+			DNS: d.span(), Connect: d.span(), TLS: d.span(), FirstByte: d.span(), Body: d.span(), Reused: flag(&d, &flags),
 		},
 		StatusCode:      int(d.int()),
 		Class:           decodeWord(&d, Classes),
@@ -85,8 +99,17 @@ func DecodeAttempt(b []byte) (grapnel.Attempt, error) {
 		NextAttemptAt:   d.time(),
 		PolicyRevision:  d.int(),
 	}
+	if flags&flagRequest != 0 {
+		a.RequestHeaders = decodeRequest(&d)
+	}
 	if d.bad {
 		return grapnel.Attempt{}, ErrMangled
 	}
 	return a, nil
+}
+
+// flag reads the flags and returns the first of them.
+func flag(d *decoder, flags *uint64) bool {
+	*flags = d.uint()
+	return *flags&flagReused != 0
 }

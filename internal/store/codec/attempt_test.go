@@ -38,6 +38,10 @@ func drawAttempt(t *rapid.T) grapnel.Attempt {
 		Phases: grapnel.Phases{DNS: drawSpan(t, "dns"), Connect: drawSpan(t, "connect"), TLS: drawSpan(t, "tls"),
 			FirstByte: drawSpan(t, "first byte"), Body: drawSpan(t, "body"), Reused: rapid.Bool().Draw(t, "reused")},
 		StatusCode: rapid.Int().Draw(t, "status"), Class: drawWord(t, Classes, "class"), Error: rapid.String().Draw(t, "error"),
+		RequestHeaders: rapid.SliceOf(rapid.Custom(func(t *rapid.T) grapnel.Header {
+			return grapnel.Header{Name: drawWord(t, headerNames, "name"), Value: rapid.OneOf(rapid.String(), rapid.Just(redacted),
+				rapid.StringMatching("v1,[A-Za-z0-9+/]{43}="), rapid.StringMatching("v1,[A-Za-z0-9+/]{40}[A-Za-z0-9+/=\\r\\n]{4}")).Draw(t, "value")}
+		})).Draw(t, "request"),
 		ResponseHeaders: rapid.MapOf(rapid.String(), rapid.String()).Draw(t, "headers"),
 		ResponseBody:    rapid.SliceOf(rapid.Byte()).Draw(t, "body"), Decision: drawWord(t, decisions, "decision"),
 		NextAttemptAt: drawTime(t, "next"), PolicyRevision: rapid.Int64().Draw(t, "revision"),
@@ -75,8 +79,26 @@ func TestEveryFieldOfAnAttemptIsKept(t *testing.T) {
 	}
 }
 
+// TestBytesOfARequest: what an attempt keeps of its request is small beside what it keeps already.
+func TestBytesOfARequest(t *testing.T) {
+	a := grapnel.Attempt{Number: 1, Trigger: grapnel.TriggerSchedule, ScheduledFor: someTime, StartedAt: someTime, Duration: 3 * time.Millisecond,
+		Phases: grapnel.Phases{FirstByte: 2 * time.Millisecond, Body: 20 * time.Microsecond, Reused: true}, StatusCode: 200, Class: policy.ClassNone,
+		ResponseHeaders: map[string]string{"Content-Length": "2", "Content-Type": "text/plain; charset=utf-8", "Date": "Mon, 23 Nov 2026 03:00:00 GMT"},
+		ResponseBody:    []byte("ok"), Decision: policy.Deliver, PolicyRevision: 1}
+	before := len(EncodeAttempt(&a))
+	a.RequestHeaders = []grapnel.Header{{Name: "User-Agent", Value: "Grapnel/1.0.0"}, {Name: "Webhook-Signature", Value: "v1,ZOuans0gwgAuSShJpY9ERd6hc/SRxr4/k0gPsXJNsxo="}}
+	sent := len(EncodeAttempt(&a)) - before
+	a.RequestHeaders = append(a.RequestHeaders, grapnel.Header{Name: "Grapnel-Node", Value: "node-a"}, grapnel.Header{Name: "Authorization", Value: redacted},
+		grapnel.Header{Name: "X-Retry-Count", Value: "0"})
+	if more := len(EncodeAttempt(&a)) - before - sent; sent != 50 || more != 27 {
+		t.Errorf("%d bytes became %d more for a plain request, and %d more for one with a node, a secret and a retry count", before, sent, more)
+	}
+}
+
 func FuzzDecodeAttempt(f *testing.F) {
 	a := grapnel.Attempt{Number: 1, ResponseHeaders: map[string]string{"a": "b"}, Class: policy.ClassDNS}
+	f.Add(EncodeAttempt(&a))
+	a.RequestHeaders = []grapnel.Header{{Name: "User-Agent", Value: "x"}, {Name: "X-Own", Value: redacted}}
 	f.Add(EncodeAttempt(&a))
 	f.Add([]byte{attemptFormat, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff})
 	f.Fuzz(func(t *testing.T, b []byte) {

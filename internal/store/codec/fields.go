@@ -69,8 +69,10 @@ func number[N int64 | uint64](d *decoder, v N, n int) N {
 	return v
 }
 
-func (d *decoder) bytes() []byte {
-	n := d.uint()
+func (d *decoder) bytes() []byte { return d.take(d.uint()) }
+
+// take reads so many bytes.
+func (d *decoder) take(n uint64) []byte {
 	if n > uint64(len(d.b)) {
 		d.b, d.bad = nil, true
 		return nil

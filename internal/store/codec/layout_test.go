@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/policy"
@@ -37,6 +38,20 @@ func TestLayoutOfAttempts(t *testing.T) {
 		if want := (grapnel.Last{StatusCode: 503, Class: class, Duration: 5 * time.Millisecond}); err != nil || last != want {
 			t.Errorf("last: %+v, %v", last, err)
 		}
+	}
+}
+
+// The headers of a request stand behind what earlier versions read, who take the second flag for a connection that was not reused.
+func TestLayoutOfRequests(t *testing.T) {
+	a := grapnel.Attempt{Number: 1, Phases: grapnel.Phases{Reused: true}, RequestHeaders: []grapnel.Header{
+		{Name: "User-Agent", Value: "G/1"}, {Name: "Webhook-Signature", Value: "v1," + strings.Repeat("A", 43) + "="}, {Name: "X-Own", Value: "[redacted]"},
+	}}
+	const stored = "01" + "0201ffffddf2dfffdfdc01ffffddf2dfffdfdc01" + "000000000000" + "03" + "000100000001ffffddf2dfffdfdc0100" + "03" + "0205472f31" +
+		"0301" + "0000000000000000000000000000000000000000000000000000000000000000" + "0005582d4f776e00"
+	sameBytes(t, stored, EncodeAttempt(&a))
+	came, err := DecodeAttempt(unhex(t, stored))
+	if diff := cmp.Diff(a, came, cmpopts.EquateEmpty()); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 }
 

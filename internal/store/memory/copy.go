@@ -30,6 +30,7 @@ func copyIntake(in *grapnel.Intake) *grapnel.Intake {
 
 func copyAttempt(a grapnel.Attempt) grapnel.Attempt {
 	a.ScheduledFor, a.StartedAt, a.NextAttemptAt = micro(a.ScheduledFor), micro(a.StartedAt), micro(a.NextAttemptAt)
+	a.RequestHeaders = slices.Clone(a.RequestHeaders)
 	a.ResponseHeaders = maps.Clone(a.ResponseHeaders)
 	a.ResponseBody = slices.Clone(a.ResponseBody)
 	return a

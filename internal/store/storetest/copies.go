@@ -37,10 +37,12 @@ var copyCases = []testCase{
 		n := d.lane("k", 1)
 		c := retried(n[0], 0, 4, 9)
 		d.change(c)
+		c.Attempt.RequestHeaders[0].Value = "spoilt"
 		c.Attempt.ResponseBody[0], c.Attempt.ResponseHeaders["retry-after"], c.Attempt.Error = 'x', "8", "spoilt"
 		for range 2 {
 			x := d.delivery(n[0])
 			d.same(x.Attempts, []grapnel.Attempt{*attempt(1, 4)}, "attempts")
+			x.Attempts[0].RequestHeaders[0].Value = "spoilt"
 			x.Attempts[0].ResponseBody[0], x.Attempts[0].ResponseHeaders["retry-after"] = 'y', "9"
 			x.Attempts[0].Number, x.Status = 7, grapnel.Failed
 		}

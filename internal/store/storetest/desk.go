@@ -261,6 +261,7 @@ func attempt(number int, when float64) *grapnel.Attempt {
 		Phases: grapnel.Phases{DNS: time.Millisecond, Connect: 2 * time.Millisecond, TLS: 3 * time.Millisecond,
 			FirstByte: 4 * time.Millisecond, Body: 5 * time.Millisecond, Reused: true},
 		StatusCode: 503, Class: policy.ClassStatus5xx, Error: "status 503", Decision: policy.Retry, PolicyRevision: 4,
+		RequestHeaders:  []grapnel.Header{{Name: "User-Agent", Value: "Grapnel/1"}, {Name: "X-Own", Value: "[redacted]"}},
 		ResponseHeaders: map[string]string{"retry-after": "7"}, ResponseBody: []byte("busy\x00\xff"), NextAttemptAt: at(when + 5),
 	}
 }
