@@ -84,8 +84,8 @@ func TestFailoverWithLoss(t *testing.T) {
 	t.Parallel()
 	c := failing(t, plan{standby: true})
 	c.loses(func(ctx context.Context, since *time.Duration) *pgtest.Server {
-		c.must(c.standby.CaughtUp(ctx))
 		*since = c.ledger.now()
+		c.must(c.standby.CaughtUp(ctx)) // with all that was acknowledged before
 		c.standby.Link.Stall(true)
 		c.published(200)
 		c.must(c.db.Kill())
@@ -101,8 +101,8 @@ func TestFailoverWithLossWhileStopped(t *testing.T) {
 	t.Parallel()
 	c := failing(t, plan{standby: true})
 	c.loses(func(ctx context.Context, since *time.Duration) *pgtest.Server {
-		c.must(c.standby.CaughtUp(ctx))
 		*since = c.ledger.now()
+		c.must(c.standby.CaughtUp(ctx)) // with all that was acknowledged before
 		c.standby.Link.Stall(true)
 		c.published(200)
 		c.must(c.db.Kill())
@@ -182,8 +182,8 @@ func TestTwoPrimaries(t *testing.T) {
 	var both, end time.Duration
 	c.under(6, func(ctx context.Context) {
 		c.published(200)
-		c.must(c.standby.CaughtUp(ctx))
 		since := c.ledger.now()
+		c.must(c.standby.CaughtUp(ctx)) // with all that was acknowledged before
 		c.standby.Link.Stall(true)
 		c.must(c.db.Kill())
 		c.must(c.standby.Promote(ctx))

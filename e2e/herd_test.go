@@ -17,7 +17,7 @@ import (
 // arrive as they did before, and none of those that are back gets more than its limits, or anything out of order.
 func TestManyComeBackAtOnce(t *testing.T) {
 	// In the short form all of them together may have less than what the machine can do, in the long form they want far more.
-	endpoints, each, topics, perSecond, quantile := 50, 400, 10, 20, 75
+	endpoints, each, topics, perSecond, quantile := 50, 200, 10, 20, 75
 	if soak() {
 		endpoints, each, topics, perSecond, quantile = 1000, 1000, 100, 100, 50
 	}

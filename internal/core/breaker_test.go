@@ -312,6 +312,14 @@ func TestFailingUntilASuccess(t *testing.T) {
 	if h := w.core.Health(w.now, "ep"); h.State != grapnel.HealthHealthy || !h.FailingSince.IsZero() {
 		t.Errorf("after a success it is %+v", h)
 	}
+	since := w.now
+	for n, state := range []grapnel.HealthState{grapnel.HealthHealthy, grapnel.HealthHealthy, grapnel.HealthFailing} {
+		w.now = w.now.Add(time.Second)
+		w.end(w.arrive(1)[0], 404)
+		if h := w.core.Health(w.now, "ep"); h.State != state || n == 2 && !h.Since.Equal(since.Add(time.Second)) {
+			t.Errorf("after %d failures since the success it is %+v", n+1, h)
+		}
+	}
 }
 
 func TestSpareUntil(t *testing.T) {

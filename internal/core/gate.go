@@ -31,6 +31,8 @@ type gate struct {
 	dirty    bool      // the standing has changed since
 	probing  bool      // a probe is in flight
 	failing  time.Time // the first failure since the last success, as far as this process knows; zero: none
+	failures int       // in a row, since then
+	accepted bool      // an attempt has succeeded since this process began
 	shifts   int       // how often the breaker was opened or closed
 	returns  int       // how often the endpoint has come back
 
@@ -137,9 +139,11 @@ func (g *gate) observe(s policy.Sighting, shifts int) (shift policy.Shift, chang
 	switch {
 	case s.Decision == policy.Deliver:
 		g.took += (s.Ended.Sub(s.Started) - g.took) / 8
-		g.failing = time.Time{}
-	case s.Decision != policy.Throttle && s.Outcome.Class != policy.ClassInternal && g.failing.IsZero():
-		g.failing = s.Ended
+		g.failing, g.failures, g.accepted = time.Time{}, 0, true
+	case s.Decision != policy.Throttle && s.Outcome.Class != policy.ClassInternal:
+		if g.failures++; g.failing.IsZero() {
+			g.failing = s.Ended
+		}
 	}
 	if s.Decision == policy.Throttle && s.Hold.After(g.standing.HoldUntil) {
 		if !g.standing.HoldUntil.After(s.Ended) {
@@ -168,7 +172,7 @@ func (g *gate) observe(s policy.Sighting, shifts int) (shift policy.Shift, chang
 func (g *gate) restart(now time.Time) {
 	g.resume(now)
 	g.standing.Pardon()
-	g.failing = time.Time{}
+	g.failing, g.failures = time.Time{}, 0
 	g.standing.HoldUntil = time.Time{}
 }
 

@@ -34,7 +34,7 @@ func (c *Core) Health(now time.Time, id string) grapnel.Health {
 	case g.ramp.Recovering():
 		h.State, h.Since = grapnel.HealthRecovering, latest(st.RecoveredAt, ep.since)
 		h.Reason = "the endpoint is back; what waited for it is let go bit by bit"
-	case !g.failingSince().IsZero():
+	case g.isFailing():
 		h.State, h.Since, h.FailingSince = grapnel.HealthFailing, g.failingSince(), g.failingSince()
 	}
 	if !ep.open() {
@@ -48,6 +48,14 @@ func (c *Core) Health(now time.Time, id string) grapnel.Health {
 		h.NextAttemptAt = latest(latest(ep.window.cold, h.NextAttemptAt), h.NextProbeAt)
 	}
 	return h
+}
+
+// failuresInARow make an endpoint failing that has had successes: one poisoned key among healthy ones does not.
+const failuresInARow = 3
+
+// isFailing says whether the last attempts have all failed: three of them, or all since this process began.
+func (g *gate) isFailing() bool {
+	return !g.failingSince().IsZero() && (!g.accepted || g.failures >= failuresInARow)
 }
 
 // failingSince is the first failure since the last success; zero: the last attempt has succeeded, or
