@@ -258,12 +258,12 @@ func TestEventGoesInAndComesOut(t *testing.T) {
 
 	// One that is refused for good becomes a dead letter, and is delivered again when somebody asks.
 	call("endpoints", "create", receiver.URL+"/refuse", "--types", "order.*", "--policy", `{"classify":{"404":"fail"}}`,
-		"--header", "X-Retry={retry}", "--header", "Authorization=Bearer cr3dential", "--transform", `{made: .id}`, "--signature-headers", "svix")
+		"--header", "X-Retry={retry}", "--header", "Authorization=Bearer cr3dential", "--signature-headers", "svix")
 	call("send", "order.made", "--id", "order-1")
 	refused := <-arrivals
 	poll(t, "it fails", func() bool { return call("deliveries", "list", "--status", "failed", "-o", "name") != "" })
 	dead := call("deliveries", "list", "--status", "failed", "-o", "name")
-	if refused.body != `{"made":"order-1"}` || refused.header.Get("Authorization") != "Bearer cr3dential" {
+	if !strings.Contains(refused.body, "order-1") || refused.header.Get("Authorization") != "Bearer cr3dential" {
 		t.Errorf("arrived as %s with %v", refused.body, refused.header)
 	}
 	for _, command := range []string{"deliveries", "dlq"} {
