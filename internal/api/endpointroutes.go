@@ -264,18 +264,23 @@ const (
 	mostSecrets    = 5
 )
 
+// readOverlap is how long the secrets before go on counting after a rotation.
+func readOverlap(text *string, f *faults) time.Duration {
+	if text == nil {
+		return defaultOverlap
+	}
+	overlap, err := policy.ParseDuration(*text)
+	if err != nil || overlap < 0 || overlap > longestOverlap {
+		f.add("/overlap", "must be a duration from 0s to 720h, as in 24h")
+	}
+	return overlap
+}
+
 // rotateSecret puts a new secret before those that there are, which go on signing for a while.
 func (a *api) rotateSecret(c *call) (answer, error) {
 	var f faults
 	in := decode[newRotation](c.body, &f)
-	overlap := defaultOverlap
-	if in.Overlap != nil {
-		var err error
-		overlap, err = policy.ParseDuration(*in.Overlap)
-		if err != nil || overlap < 0 || overlap > longestOverlap {
-			f.add("/overlap", "must be a duration from 0s to 720h, as in 24h")
-		}
-	}
+	overlap := readOverlap(in.Overlap, &f)
 	var secret string
 	edit := func(ep *grapnel.Endpoint) error {
 		kind := sign.SymmetricPrefix

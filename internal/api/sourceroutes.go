@@ -10,7 +10,6 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/ingress"
 	"github.com/grapnelhq/grapnel/internal/store"
-	"github.com/grapnelhq/grapnel/policy"
 )
 
 const sourceTag = "Sources"
@@ -247,13 +246,7 @@ type newSourceRotation struct {
 func (a *api) rotateSourceSecret(c *call) (answer, error) {
 	var f faults
 	in := decode[newSourceRotation](c.body, &f)
-	overlap := defaultOverlap
-	if in.Overlap != nil {
-		var err error
-		if overlap, err = policy.ParseDuration(*in.Overlap); err != nil || overlap < 0 || overlap > longestOverlap {
-			f.add("/overlap", "must be a duration from 0s to 720h, as in 24h")
-		}
-	}
+	overlap := readOverlap(in.Overlap, &f)
 	if err := f.err(); err != nil {
 		return answer{}, err
 	}
