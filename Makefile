@@ -13,10 +13,10 @@ RACE    := -race -gcflags=modernc.org/...=-race=false -ldflags='-s -w'
 # Modules inside this one: oracles and tools whose dependencies have no place in the binary.
 NESTED  := $(shell find . -mindepth 2 -name go.mod -not -path './tools/*' -not -path '*/testdata/*' -exec dirname {} \;)
 
-.PHONY: help run build test soak bench lint needs clean
+.PHONY: help run build test soak interop interop-libraries interop-openapi needs-interop bench lint needs clean
 
 help: ## Say what there is
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
 
 run: build ## Build, and start the server with something to look at
 	@exec $(BIN) dev
@@ -40,6 +40,20 @@ test: needs ## Run every test; what is concurrent under the race detector
 
 soak: needs ## Run the long forms of the tests: hours of seeds and kills
 	GRAPNEL_SOAK=1 $(GO) test -count=1 -timeout 0 ./internal/sim/... ./internal/store/... ./internal/cells/... ./internal/server/... ./e2e/...
+	$(MAKE) interop
+
+interop: interop-libraries interop-openapi ## Hold the binary against libraries that others wrote, and write docs/interop.md
+
+interop-libraries: needs-interop
+	cd interop/libraries && $(GO) run . -write
+
+interop-openapi: needs-interop
+	@python3 interop/openapi/run.py
+
+# Packages of Python and Node come from their registries, once for each change of a pin; all else stays on loopback.
+needs-interop: needs
+	@{ command -v npm && python3 -c 'import ensurepip'; } >/dev/null 2>&1 || \
+		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq npm python3-venv >/dev/null; }
 
 bench: ## Measure, beside a relay that stores nothing
 	$(GO) run ./bench

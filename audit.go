@@ -2,7 +2,8 @@ package grapnel
 
 import "time"
 
-// AuditEntry says who did what to which endpoint, delivery, key or policy, when and why. Entries are written with what they tell of, and never change.
+// AuditEntry records one action on an endpoint, delivery, key or policy: the actor, the action, the
+// time and the reason. An entry is written in the transaction of its action and never changes.
 type AuditEntry struct {
 	Seq      int64 // given by the store; orders entries
 	At       time.Time
@@ -10,14 +11,14 @@ type AuditEntry struct {
 	Actor    string // the id of the API key, or Grapnel itself
 	Verb     Verb
 	Endpoint string // id of an endpoint, queue, source, key or policy; empty: it is about none
-	Delivery string // id; empty: it is not about one
+	Delivery string // PlainDeliveryID; empty: it is not about one
 	Reason   string // the actor's own words; may be empty
 }
 
-// ActorItself is the actor of what Grapnel decides by itself.
+// ActorItself is the actor of decisions by Grapnel itself.
 const ActorItself = "grapnel"
 
-// Verb is what was done.
+// Verb is the kind of an action.
 type Verb string
 
 // The verbs.
@@ -47,7 +48,7 @@ const (
 	VerbStopReplay   Verb = "stop_replay" // after too many failures; Grapnel itself
 )
 
-// By says who asks for something, and why.
+// By is the actor of a request, and the reason given.
 type By struct {
 	Actor  string
 	Reason string

@@ -2,12 +2,12 @@ package grapnel
 
 import "time"
 
-// Cluster is who shares a store, and who decides about what.
+// Cluster lists the nodes that share a store, and the shards that each owns.
 type Cluster struct {
-	Asked  string // id of the node that says so
-	Shared bool   // false: the store is that node's alone, and so is everything in it
+	Asked  string // id of the node that answered
+	Shared bool   // false: that node does not share its store and owns everything
 	Shards int    // parts that the endpoints are divided into
-	Free   []int  // shards that no node has: nothing of their endpoints is attempted
+	Free   []int  // shards without an owner: nothing of their endpoints is attempted
 	Nodes  []Member
 }
 
@@ -29,5 +29,6 @@ type MemberState string
 const (
 	MemberUp       MemberState = "up"
 	MemberDraining MemberState = "draining" // it is about to stop, and gives its shards away
-	MemberSilent   MemberState = "silent"   // it has not been heard of for so long that others take what it had
+	// not seen for so long that other nodes take over its shards
+	MemberSilent MemberState = "silent"
 )

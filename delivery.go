@@ -28,31 +28,30 @@ type Delivery struct {
 	Attempts      []Attempt
 	NextAttemptAt time.Time // zero: none is planned
 	Last          Last      // its last attempt, in lists too
-	Mark          Mark      // when it is over
+	Mark          Mark      // on a finished delivery
 }
 
-// Last is what a list tells of a delivery's last attempt; zero: there was none.
+// Last is a delivery's last attempt as lists show it; zero: none.
 type Last struct {
 	StatusCode int
 	Class      policy.Class
 	Duration   time.Duration
 }
 
-// ID is the delivery's id.
-func (d *Delivery) ID() string { return DeliveryID(d.CreatedAt, d.Seq) }
-
-// Waiting is what only a delivery that is not final has: its place in its lane and its schedule.
+// Waiting has the fields of a delivery that is not final: its position in its lane and its
+// schedule.
 type Waiting struct {
 	Head    bool      // first in its lane; only heads are attempted
 	Due     time.Time // of the next attempt, when Head
-	Blocked bool      // exhausted under a policy that blocks: waits for a person
+	Blocked bool      // exhausted under a policy that blocks: a person has to act
 	Anchor  time.Time // start of the first attempt; before that, when it became a head
 }
 
 // Status is where a delivery is. Pending and Held are not final; all others are.
 type Status string
 
-// The statuses. The store keeps Pending for both Pending and Held: which one it is follows from the lane and the endpoint.
+// The statuses. The store writes Pending for both Pending and Held: the lane and the endpoint tell
+// which of the two it is.
 const (
 	Pending   Status = "pending"
 	Held      Status = "held"
@@ -63,10 +62,10 @@ const (
 	Skipped   Status = "skipped"
 )
 
-// Final says whether a delivery in this status is over.
+// Final says whether a delivery in this status is finished.
 func (s Status) Final() bool { return s != Pending && s != Held }
 
-// Statuses lists all of them.
+// Statuses lists all statuses.
 func Statuses() []Status {
 	return []Status{Pending, Held, Delivered, Failed, Dropped, Discarded, Skipped}
 }
@@ -85,7 +84,7 @@ const (
 	ReasonDamaged      ReasonCode = "damaged" // the store refused the record of its last outcome
 )
 
-// Trigger says what started an attempt.
+// Trigger is the cause of an attempt.
 type Trigger string
 
 // The triggers.
@@ -97,37 +96,42 @@ const (
 	TriggerTest     Trigger = "test"
 )
 
-// Attempt is one try of a delivery, kept as it was planned and as it went. It is never changed afterwards.
+// Attempt is one try of a delivery, stored with its plan and its outcome. It never changes
+// afterwards.
 type Attempt struct {
-	Number          int
-	Trigger         Trigger
-	ScheduledFor    time.Time
-	StartedAt       time.Time
-	Duration        time.Duration
-	Phases          Phases
-	StatusCode      int // 0: no response
-	Class           policy.Class
-	Error           string
-	RequestHeaders  []Header // by name; without those that Sent derives. Nil: nothing was sent, or by an earlier version
+	Number       int
+	Trigger      Trigger
+	ScheduledFor time.Time
+	StartedAt    time.Time
+	Duration     time.Duration
+	Phases       Phases
+	StatusCode   int // 0: no response
+	Class        policy.Class
+	Error        string
+	// by name; without those that Sent derives. Nil: nothing was sent, or an earlier version
+	// recorded the attempt
+	RequestHeaders  []Header
 	ResponseHeaders map[string]string
 	ResponseBody    []byte
 	Decision        policy.Decision
 	NextAttemptAt   time.Time // zero: no further attempt
-	PolicyRevision  int64     // of the endpoint whose policy decided
+	PolicyRevision  int64     // of the endpoint whose policy applied
 }
 
-// Derived are the headers that an attempt does not store: the delivery and the other fields say what they were.
+// Derived are the headers that an attempt does not store: they follow from the delivery and the
+// other fields.
 func Derived() []string {
 	return []string{"Webhook-Id", "Webhook-Timestamp", "Grapnel-Attempt", "Grapnel-Delivery", "Grapnel-Trigger", "Grapnel-Sequence"}
 }
 
-// Sent are the headers of an attempt's request; nil: nothing was sent, or by a version that stored none.
-func (d *Delivery) Sent(a *Attempt) map[string]string {
+// Sent returns the headers of an attempt's request, id being the delivery's; nil: nothing was sent,
+// or an earlier version recorded the attempt.
+func (d *Delivery) Sent(a *Attempt, id string) map[string]string {
 	if a.RequestHeaders == nil {
 		return nil
 	}
 	sent := map[string]string{"Content-Type": JSONType}
-	for i, value := range []string{d.EventID, strconv.FormatInt(a.StartedAt.Unix(), 10), strconv.Itoa(a.Number), d.ID(), string(a.Trigger),
+	for i, value := range []string{d.EventID, strconv.FormatInt(a.StartedAt.Unix(), 10), strconv.Itoa(a.Number), id, string(a.Trigger),
 		strconv.FormatInt(d.Position, 10)} {
 		sent[Derived()[i]] = value
 	}
@@ -140,7 +144,8 @@ func (d *Delivery) Sent(a *Attempt) map[string]string {
 	return sent
 }
 
-// Phases are the parts of a request's time. Zero: the phase did not happen (a kept-alive connection has no dns or connect).
+// Phases are the parts of a request's time. Zero: the phase did not happen (a kept-alive connection
+// has no dns or connect).
 type Phases struct {
 	DNS       time.Duration
 	Connect   time.Duration

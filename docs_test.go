@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -26,13 +27,9 @@ func TestNamedTestsExist(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pages, err := filepath.Glob("docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	name := regexp.MustCompile(`\b(?:Test|Fuzz|Benchmark|Example)[A-Z]\w*`)
 	named := 0
-	for _, page := range append(pages, "GUARANTEES.md", "SECURITY.md", "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md") {
+	for _, page := range pages(t) {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
@@ -46,5 +43,126 @@ func TestNamedTestsExist(t *testing.T) {
 	}
 	if named < 30 {
 		t.Errorf("only %d tests are named: the pages have lost their proofs", named)
+	}
+}
+
+// TestNamedMetricsExist: a number that a page says to look at is one that the program counts.
+func TestNamedMetricsExist(t *testing.T) {
+	all, err := sources()
+	if err != nil {
+		t.Fatal(err)
+	}
+	counted := map[string]bool{}
+	quoted := regexp.MustCompile(`"(grapnel_[a-z_]+)"`)
+	for _, s := range all {
+		for _, found := range quoted.FindAllStringSubmatch(string(s.text), -1) {
+			counted[found[1]] = counted[found[1]] || !s.test
+		}
+	}
+	name := regexp.MustCompile(`\bgrapnel_[a-z_]+[a-z]\b`)
+	functions := map[string]bool{"grapnel_publish": true} // of SQL
+	named := 0
+	for _, page := range pages(t) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, at := range name.FindAllStringIndex(string(text), -1) {
+			metric := string(text[at[0]:at[1]])
+			if family := strings.HasPrefix(string(text[at[1]:]), "_*"); family || functions[metric] {
+				continue
+			}
+			named++
+			if !counted[metric] && !counted[strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(metric, "_bucket"), "_count"), "_sum")] {
+				t.Errorf("%s names %s, which is not counted", page, metric)
+			}
+		}
+	}
+	if named < 40 {
+		t.Errorf("only %d metrics are named", named)
+	}
+}
+
+// pages are those for people.
+func pages(t *testing.T) []string {
+	t.Helper()
+	all := []string{"GUARANTEES.md", "SECURITY.md", "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"}
+	for _, pattern := range []string{"docs/*.md", "docs/*/*.md"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, found...)
+	}
+	return all
+}
+
+// TestDocumentedTestRuns: what a page says to run is there: the package, a test of that name in it,
+// and the flag.
+func TestDocumentedTestRuns(t *testing.T) {
+	all, err := sources()
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := map[string]string{} // the tests of a package, as one text
+	for _, s := range all {
+		if s.test {
+			of[s.dir] += string(s.text)
+		}
+	}
+	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w*)\(`)
+	own := []string{"race", "v", "timeout", "count", "benchtime", "fuzztime", "run", "bench", "fuzz", "vet", "ldflags"}
+	command := regexp.MustCompile(`\bgo test ([^#\x60\n]*)`)
+	seen := 0
+	for _, page := range pages(t) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range command.FindAllStringSubmatch(string(text), -1) {
+			words := strings.Fields(found[1])
+			at := slices.IndexFunc(words, func(w string) bool { return strings.HasPrefix(w, "./") })
+			if at < 0 || strings.Contains(words[at], "...") {
+				continue
+			}
+			seen++
+			dir := strings.TrimPrefix(words[at], "./")
+			if of[dir] == "" {
+				t.Errorf("%s: %s: there are no tests in %s", page, found[0], dir)
+			}
+			for i, word := range words {
+				name, isFlag := strings.CutPrefix(word, "-")
+				if !isFlag {
+					continue
+				}
+				name, _, _ = strings.Cut(name, "=")
+				// of a library, which packages use through others
+				rapid := strings.HasPrefix(name, "rapid.")
+				if !slices.Contains(own, name) && !rapid && !regexp.MustCompile(`flag\.\w+\("`+regexp.QuoteMeta(name)+`"`).MatchString(of[dir]) {
+					t.Errorf("%s: %s: there is no flag -%s", page, found[0], name)
+				}
+				if i+1 == len(words) || name != "run" && name != "bench" && name != "fuzz" {
+					continue
+				}
+				// Behind a slash are names that the test makes.
+				pattern, _, _ := strings.Cut(strings.Trim(words[i+1], "'"), "/")
+				if pattern == "xxx" || pattern == "^$" {
+					continue
+				}
+				wanted, err := regexp.Compile(pattern)
+				if err != nil {
+					t.Errorf("%s: %s: %v", page, found[0], err)
+					continue
+				}
+				if !slices.ContainsFunc(declared.FindAllStringSubmatch(of[dir], -1), func(f []string) bool {
+					return wanted.MatchString(f[1])
+				}) {
+					t.Errorf("%s: %s: nothing in %s is called %s", page, found[0], dir, pattern)
+				}
+			}
+		}
+	}
+	if seen < 30 {
+		t.Errorf("only %d runs of tests are shown", seen)
 	}
 }

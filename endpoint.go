@@ -2,28 +2,37 @@ package grapnel
 
 import (
 	"log/slog"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// Endpoint is where events go: an HTTP URL that takes deliveries as POST requests, or a queue, which is an endpoint that is pulled.
+// Endpoint is a destination of events: an HTTP URL that takes deliveries as POST requests, or a
+// queue, from which consumers pull.
 type Endpoint struct {
-	ID             string
-	Tenant         string
-	URL            string
-	Description    string
-	EventTypes     []string // patterns; empty: every type
-	Filter         string   // a CEL expression over event; empty: no filter
-	Source         string   // only events that came in through this source; empty: from anywhere
-	Queue          *Queue   // not nil: it is a queue, and has nothing that belongs to requests
-	PolicyName     string   // a preset or a policy of the tenant; empty when Policy was given inline
+	ID          string
+	Tenant      string
+	URL         string
+	Description string
+	EventTypes  []string // patterns; empty: every type
+	Filter      string   // a CEL expression over event; empty: no filter
+	Source      string   // only events that came in through this source; empty: from anywhere
+	Queue       *Queue   // not nil: it is a queue, and has nothing that belongs to requests
+	// a preset or a policy of the tenant; empty if Policy was given inline
+	PolicyName     string
 	Policy         policy.Policy
 	Ordering       Ordering
 	RateLimit      *RateLimit
 	MaxConcurrency int
 	Headers        map[string]string
 	Format         Format
+	// a jq expression over the standard body that gives the one to send; empty: the preset's, if it
+	// has one
+	Transform      string
+	Former         []Shape // earlier shapes, the earliest first
 	Signing        Signing
 	Secrets        []Secret // the newest first; those that have expired no longer sign
 	Status         EndpointStatus
@@ -31,11 +40,71 @@ type Endpoint struct {
 	DisabledAt     time.Time
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
-	DeletedAt      time.Time // set while what waited for a deleted endpoint is being ended
-	Revision       int64     // grows with every change of this endpoint
+	// set while a deleted endpoint's pending deliveries are being finished
+	DeletedAt time.Time
+	Revision  int64 // grows with every change of this endpoint
 }
 
-// DropReason is why an event accepted while the endpoint is disabled is dropped at once; empty: it is not, it waits.
+// Shape is the conversion of an event into a body.
+type Shape struct {
+	// it applies to events accepted before this; zero: it is the current one
+	Until     time.Time
+	Format    Format
+	Transform string // empty: the body is that of the format
+}
+
+// Shape is the current shape: the endpoint's own settings before those of its preset. A preset's
+// transform belongs to the standard format.
+func (ep *Endpoint) Shape() Shape {
+	s := Shape{Format: ep.Format, Transform: ep.Transform}
+	if s.Transform == "" && (ep.Format == FormatStandard || ep.Format == "") {
+		s.Transform = policy.ShapeOf(ep.PolicyName).Transform
+	}
+	return s
+}
+
+// ShapeAt is the shape at a time. An event keeps the shape of its acceptance, whatever the
+// endpoint's becomes.
+func (ep *Endpoint) ShapeAt(accepted time.Time) Shape {
+	accepted = accepted.Truncate(time.Microsecond) // as the store rounds it
+	for _, s := range ep.Former {
+		if accepted.Before(s.Until) {
+			return s
+		}
+	}
+	return ep.Shape()
+}
+
+// Reshaped records that the endpoint had another shape until now. Events accepted before keep that
+// one.
+func (ep *Endpoint) Reshaped(was Shape, now time.Time) {
+	is := ep.Shape()
+	if is.Format == was.Format && is.Transform == was.Transform {
+		return
+	}
+	was.Until = now.Truncate(time.Microsecond)
+	if n := len(ep.Former); n > 0 && was.Until.Before(ep.Former[n-1].Until) {
+		was.Until = ep.Former[n-1].Until // the clock was set back
+	}
+	ep.Former = append(slices.Clip(ep.Former), was)
+}
+
+// SentHeaders are the endpoint's own headers, and those of its preset that it does not set itself.
+func (ep *Endpoint) SentHeaders() map[string]string {
+	preset := policy.ShapeOf(ep.PolicyName).Headers
+	if len(preset) == 0 {
+		return ep.Headers
+	}
+	all := maps.Clone(preset)
+	for name, value := range ep.Headers {
+		maps.DeleteFunc(all, func(is, _ string) bool { return strings.EqualFold(is, name) })
+		all[name] = value
+	}
+	return all
+}
+
+// DropReason is the reason for which an event accepted while the endpoint is disabled is dropped at
+// once; empty: its delivery is held.
 func (ep *Endpoint) DropReason() string {
 	if ep.Status != EndpointDisabled || ep.Policy.Disable.Pending != policy.PendingDrop {
 		return ""
@@ -43,17 +112,18 @@ func (ep *Endpoint) DropReason() string {
 	return "dropped: its endpoint is disabled (" + ep.DisabledReason + ") and its policy drops what would wait"
 }
 
-// Quiet says that nobody but its own consumers notices the endpoint: no operational events are about it, no totals count it, and what
-// would be a dead letter, or would block its key, is discarded. Only a queue can be quiet.
+// Quiet says that only the endpoint's own consumers see it: no operational events report it, no
+// totals count it, and a delivery that would become a dead letter, or block its key, is discarded.
+// Only a queue can be quiet.
 func (ep *Endpoint) Quiet() bool { return ep.Queue != nil && ep.Queue.Quiet }
 
-// DefaultMaxConcurrency is how many requests an endpoint gets at once unless it says otherwise.
+// DefaultMaxConcurrency is the limit of an endpoint's simultaneous requests if it sets none.
 const DefaultMaxConcurrency = 32
 
 // MaxEndpointConcurrency is the most an endpoint may ask for.
 const MaxEndpointConcurrency = 1024
 
-// Ordering says whether events of one key wait for each other.
+// Ordering says whether an event waits for earlier events of its key.
 type Ordering string
 
 // The orderings.
@@ -62,7 +132,7 @@ const (
 	Unordered  Ordering = "none"
 )
 
-// Format is the shape of the request that an endpoint gets.
+// Format is the format of an endpoint's requests.
 type Format string
 
 // The formats.
@@ -75,7 +145,7 @@ const (
 // Signing is under which names a request carries its id, time and signature.
 type Signing string
 
-// The signings. The names of Standard Webhooks are always there; with SigningSvix those of Svix are too.
+// The signings. The headers of Standard Webhooks are always sent; SigningSvix adds those of Svix.
 const (
 	SigningStandard Signing = "standard"
 	SigningSvix     Signing = "svix"
@@ -84,7 +154,8 @@ const (
 // EndpointStatus says whether an endpoint gets deliveries.
 type EndpointStatus string
 
-// The statuses of an endpoint. Deliveries to a paused one are held; to a disabled one, held or dropped as its policy says.
+// The statuses of an endpoint. Deliveries of a paused one are held; those of a disabled one are
+// held or dropped, by its policy.
 const (
 	EndpointEnabled  EndpointStatus = "enabled"
 	EndpointPaused   EndpointStatus = "paused"
@@ -103,9 +174,9 @@ const MinPerSecond = 0.0001
 // century is longer than any pace that means something, and short enough to be added to a time.
 const century = 100 * 365 * 24 * time.Hour
 
-// Pace is the time that one request takes of the limit, and a burst of them; 0: there is no limit.
-// A burst takes a century at most, however small the rate: unchecked, the durations would overflow
-// and become negative, which limits nothing.
+// Pace is the time between requests at the limit, and the length of a burst; 0: no limit. A burst
+// is at most a century, however small the rate: unchecked, the durations would overflow and become
+// negative, which limits nothing.
 func (l *RateLimit) Pace() (each, burst time.Duration) {
 	if l == nil || !(l.PerSecond > 0) { // not "<= 0", which a NaN is not
 		return 0, 0
@@ -115,8 +186,8 @@ func (l *RateLimit) Pace() (each, burst time.Duration) {
 	return each, each * time.Duration(max(l.Burst, 1))
 }
 
-// Secret signs deliveries. Its text form starts with whsec_ (symmetric) or whsk_ (ed25519); see package sign. It never
-// shows itself in logs or formatted output.
+// Secret signs deliveries. Its text form starts with whsec_ (symmetric) or whsk_ (ed25519); see
+// package sign. Logs and formatted output redact it.
 type Secret struct {
 	Text      string
 	CreatedAt time.Time
@@ -135,8 +206,8 @@ func (Secret) GoString() string { return "[redacted]" }
 // LogValue keeps the secret out of logs.
 func (Secret) LogValue() slog.Value { return slog.StringValue("[redacted]") }
 
-// MarshalText keeps the secret out of JSON, where it would come from inside of a logged endpoint. What stores secrets names
-// their fields itself.
+// MarshalText redacts the secret in JSON, for example inside a logged endpoint. Code that stores
+// secrets names their fields itself.
 func (Secret) MarshalText() ([]byte, error) { return []byte("[redacted]"), nil }
 
 // NamedPolicy is a policy that a tenant keeps under a name of its own.

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Code says what kind of error it is. Faces translate it once: the API to a status, the command line to an exit code.
+// Code is the kind of an error. Each interface translates it in one place: the API to a status, the
+// command line to an exit code.
 type Code string
 
 // The codes.
@@ -15,32 +16,37 @@ const (
 	CodeMalformed   Code = "malformed"   // the input cannot be parsed at all
 	CodeTooLarge    Code = "too_large"   //
 	CodeNotFound    Code = "not_found"   // absent, or of another tenant
-	CodeConflict    Code = "conflict"    // what is there contradicts what is asked
+	CodeConflict    Code = "conflict"    // the request contradicts the current state
 	CodeUnsupported Code = "unsupported" // a content type or encoding that is not taken
 	CodeUnavailable Code = "unavailable" // try again later
-	CodeMoved       Code = "moved"       // the tenant is in another cell; Cell says in which
+	CodeMoved       Code = "moved"       // the tenant is in another cell, named in Cell
 	CodeStorageFull Code = "storage_full"
-	CodeOverloaded  Code = "overloaded"           // the server sheds load; RetryAfter says when to try again
-	CodeQuota       Code = "quota"                // the tenant has too much waiting; RetryAfter says when to try again
-	CodeTooCostly   Code = "filters_too_costly"   // the filters of the tenant's endpoints do too much work for a request
-	CodeMismatch    Code = "idempotency_mismatch" // the same Idempotency-Key with another body
-	CodeInFlight    Code = "idempotency_in_flight"
+	// the server sheds load; RetryAfter is the time until a retry
+	CodeOverloaded Code = "overloaded"
+	// the tenant has too many pending deliveries; RetryAfter is the time until a retry
+	CodeQuota Code = "quota"
+	// the filters of the tenant's endpoints cost too much for a request
+	CodeTooCostly Code = "filters_too_costly"
+	CodeMismatch  Code = "idempotency_mismatch" // the same Idempotency-Key with another body
+	CodeInFlight  Code = "idempotency_in_flight"
 )
 
-// Error is an error with a code that a face can translate and, for bad input, the fields that are wrong.
+// Error is an error with a code and, for bad input, the invalid fields.
 type Error struct {
 	Code   Code
 	Detail string
 	Fields []Field
 	Err    error // the cause, for logs; never shown to a caller
 
-	RetryAfter time.Duration // when it makes sense to try again; 0: not said
+	RetryAfter time.Duration // time until a retry makes sense; 0: unknown
 	Cell       string        // where the tenant is, with CodeMoved
 }
 
 // Field is one thing that is wrong with an input.
 type Field struct {
-	Pointer string // a JSON pointer into the body ("/policy/timeout"), "?name" for a query parameter, a header's name
+	// a JSON pointer into the body ("/policy/timeout"), "?name" for a query parameter, a header's
+	// name
+	Pointer string
 	Detail  string
 }
 
@@ -71,16 +77,17 @@ func Invalid(pointer, format string, args ...any) *Error {
 		Fields: []Field{{Pointer: pointer, Detail: fmt.Sprintf(format, args...)}}}
 }
 
-// Moved makes the error for what is asked about a tenant where it is not; "": about what is of none.
+// Moved makes the error for a request about a tenant that is in another cell; "": about objects
+// without a tenant.
 func Moved(tenant, cell string) *Error {
-	whose := "What is of no tenant"
+	whose := "An object without a tenant"
 	if tenant != "" {
 		whose = "Tenant " + tenant
 	}
 	return &Error{Code: CodeMoved, Detail: whose + " is in cell " + cell + ".", Cell: cell}
 }
 
-// CodeOf is the code of the first Error in err's chain, or "" when there is none.
+// CodeOf is the code of the first Error in err's chain, or "" if it has none.
 func CodeOf(err error) Code {
 	var e *Error
 	if errors.As(err, &e) {

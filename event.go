@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Event is an immutable fact. Its Data are the publisher's bytes exactly as they came; nothing ever re-encodes them.
+// Event is an immutable fact. Its Data are the publisher's bytes exactly as received; they are
+// never re-encoded.
 type Event struct {
 	Seq         int64 // given by the store when the event is committed; orders events
 	ID          string
@@ -14,7 +15,7 @@ type Event struct {
 	Type        string
 	Key         string // the ordering key; empty: no order
 	Data        []byte
-	ContentType string // of Data, as whoever sent them says; see PromisesJSON
+	ContentType string // of Data, as their sender declares; see PromisesJSON
 	Metadata    map[string]string
 	OccurredAt  time.Time
 	AcceptedAt  time.Time
@@ -22,11 +23,12 @@ type Event struct {
 	Intake      *Intake // how it came in; only where an event is looked at by itself
 }
 
-// HopsKey names the metadata that say through how many servers like this one an event has come already.
-// Ingress takes it from the header that egress sends, so that a loop of endpoints and sources ends.
+// HopsKey names the metadata with the number of servers like this one that an event has passed
+// through. Ingress copies it from the header that egress sends, so that a loop of endpoints and
+// sources ends.
 const HopsKey = "grapnel-hops"
 
-// Hops is that number; what is no number counts as 0.
+// Hops is that number; text that is no number counts as 0.
 func (e *Event) Hops() int {
 	n, err := strconv.Atoi(e.Metadata[HopsKey])
 	if err != nil {
@@ -38,9 +40,9 @@ func (e *Event) Hops() int {
 // JSONType is the content type of event data published as JSON.
 const JSONType = "application/json"
 
-// PromisesJSON says that Data are certainly one valid JSON value: the API checks what is published
-// as JSONType. What came in through a source keeps the content type that its provider gave it,
-// whether it is true or not.
+// PromisesJSON says that Data are certainly one valid JSON value: the API validates events
+// published as JSONType. Events of a source keep the content type that the provider sent, true or
+// not.
 func (e *Event) PromisesJSON() bool { return e.ContentType == JSONType && e.Source == "" }
 
 // Limits of an event's parts. The size of its data is a setting of the server.
@@ -53,7 +55,8 @@ const (
 	MaxDepth          = 64
 )
 
-// ValidType says whether s is a name an event can have: dotted segments of [A-Za-z0-9_-], as in "invoice.paid".
+// ValidType says whether s is a valid event type: dotted segments of [A-Za-z0-9_-], as in
+// "invoice.paid".
 func ValidType(s string) bool {
 	return len(s) <= MaxTypeLength && validSegments(s, false)
 }
@@ -84,12 +87,13 @@ func validSegments(s string, star bool) bool {
 	return true
 }
 
-// MatchType says whether an event type matches a pattern. "*" stands for one or more segments at its place: "invoice.*"
-// matches "invoice.paid" and "invoice.line.added", "*" matches everything.
+// MatchType says whether an event type matches a pattern. "*" stands for one or more segments at
+// its position: "invoice.*" matches "invoice.paid" and "invoice.line.added", "*" matches
+// everything.
 func MatchType(pattern, eventType string) bool {
 	p, n := segments{pattern, pattern != ""}, segments{eventType, eventType != ""}
-	// Where it goes on if the last star takes one segment more. Earlier stars never have to: trying
-	// them as well finds nothing else, in a time that grows exponentially with their number.
+	// The state to return to if the last star takes one more segment. Earlier stars never need to:
+	// trying them too finds no other match and takes exponential time.
 	var afterStar, taken segments
 	for n.left {
 		want, rest := p.cut()

@@ -5,7 +5,7 @@ import "time"
 // Health is how an endpoint is doing right now.
 type Health struct {
 	State         HealthState // empty: unknown
-	Reason        string      // one sentence; empty when there is nothing to say
+	Reason        string      // one sentence; may be empty
 	Since         time.Time   // when it came into this state; zero: unknown
 	InFlight      int         // requests on their way
 	Waiting       int         // heads of lanes in memory: due, or scheduled soon
@@ -21,16 +21,18 @@ type HealthState string
 
 // The states.
 const (
-	HealthHealthy    HealthState = "healthy"
-	HealthFailing    HealthState = "failing"    // no attempt has succeeded since FailingSince; attempts are made as they come due
-	HealthOpen       HealthState = "open"       // the breaker is open: only probes are sent
-	HealthRecovering HealthState = "recovering" // it is back, and what waited is let go bit by bit
-	HealthThrottled  HealthState = "throttled"  // it asked to be spared for a while
+	HealthHealthy HealthState = "healthy"
+	// no attempt has succeeded since FailingSince; attempts are made as they come due
+	HealthFailing HealthState = "failing"
+	HealthOpen    HealthState = "open" // the breaker is open: only probes are sent
+	// it works again, and held deliveries are released gradually
+	HealthRecovering HealthState = "recovering"
+	HealthThrottled  HealthState = "throttled" // it asked to be spared for a while
 	HealthPaused     HealthState = "paused"
 	HealthDisabled   HealthState = "disabled"
 )
 
-// HealthStates lists all of them.
+// HealthStates lists all states.
 func HealthStates() []HealthState {
 	return []HealthState{HealthHealthy, HealthFailing, HealthOpen, HealthRecovering, HealthThrottled, HealthPaused, HealthDisabled}
 }

@@ -28,7 +28,7 @@ const (
 	ScopeAdmin   Scope = "admin"
 )
 
-// Scopes lists all of them.
+// Scopes lists all scopes.
 func Scopes() []Scope {
 	return []Scope{ScopePublish, ScopeRead, ScopeManage, ScopeReplay, ScopeConsume, ScopeAdmin}
 }

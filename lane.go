@@ -1,6 +1,6 @@
 package grapnel
 
-// Lane is one key's line at one endpoint, as it stands.
+// Lane is the sequence of one key's deliveries at one endpoint, as of now.
 type Lane struct {
 	Endpoint string
 	Key      string

@@ -2,7 +2,7 @@ package grapnel
 
 import "strings"
 
-// The types of operational events: what is told to a tenant's other endpoints about one of them.
+// The types of operational events, which report on one endpoint to the tenant's other endpoints.
 const (
 	EventDeliveryFailed    = "webhook_endpoint.delivery_failed"
 	EventEndpointDisabled  = "webhook_endpoint.disabled"
@@ -11,6 +11,6 @@ const (
 	EventEndpointRecovered = "webhook_endpoint.recovered"
 )
 
-// Operational says whether an event of this type is about an endpoint. Such events cause no others, so that two endpoints that both
-// fail do not keep telling each other.
+// Operational says whether an event of this type reports on an endpoint. Such events cause no
+// others, so that two endpoints that both fail do not notify each other forever.
 func Operational(eventType string) bool { return strings.HasPrefix(eventType, "webhook_endpoint.") }

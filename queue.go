@@ -2,11 +2,12 @@ package grapnel
 
 import "time"
 
-// Queue is what an endpoint has that is pulled: consumers take its deliveries as leases and say what came of them. An ack is what a 2xx is
-// to a URL, a nack and a lease that ran out what a 503 and a timeout are, a reject what a 400 is that the policy takes as permanent.
+// Queue has the settings of an endpoint that is pulled: consumers take its deliveries as leases and
+// settle them. For a policy, an ack is like a 2xx from a URL, a nack and an expired lease are like
+// a 503 and a timeout, and a reject is like a 400 that the policy treats as permanent.
 type Queue struct {
-	Name      string        // by which consumers ask for it; one of its tenant's queues has it
-	Lease     time.Duration // how long a consumer has, unless it extends
+	Name      string        // by which consumers address it; unique among the tenant's queues
+	Lease     time.Duration // time a consumer has, unless it extends
 	MaxLeased int           // leases that one consumer may hold at once
 	Quiet     bool          // see Endpoint.Quiet
 }
@@ -21,35 +22,38 @@ const (
 	MaxConsumerName  = 64
 )
 
-// Lease is the right of one consumer to settle a delivery. There is at most one that is valid for a delivery at a time, and it can
-// be used once. Its attempt counts when it is over.
+// Lease is the right of one consumer to settle a delivery. A delivery has at most one valid lease
+// at a time, and a lease can be used once. Its attempt counts once the lease has ended.
 type Lease struct {
 	Token     string // names it and is the right to settle it: 128 random bits
 	Queue     string // id of the endpoint
-	Consumer  string // who has it, as far as that is known
+	Consumer  string // its holder, as far as known
 	Delivery  int64
 	CreatedAt time.Time // of the delivery
-	Anchor    time.Time // of the delivery, when the lease was granted: start of its first attempt, before that when it became a head
+	// of the delivery, when the lease was granted: start of its first attempt, before that when it
+	// became a head
+	Anchor    time.Time
 	Event     int64
 	Number    int     // of the attempt that it is
 	Trigger   Trigger // of that attempt
 	Scheduled time.Time
 	GrantedAt time.Time
-	Until     time.Time // from this instant on it is over
+	Until     time.Time // from this instant on it has expired
 }
 
-// QueueCounts says what is in a queue. Ready, Leased, Delayed, Waiting and Blocked add up to what is not final.
+// QueueCounts counts a queue's deliveries. Ready, Leased, Delayed, Waiting and Blocked add up to
+// those that are not final.
 type QueueCounts struct {
-	Ready   int64     // due, and nobody has it
-	Leased  int64     // somebody has it: an attempt that is not over
+	Ready   int64     // due and not leased
+	Leased  int64     // leased: in an attempt
 	Delayed int64     // due later: after a nack, or by its policy
 	Waiting int64     // behind another one of its key
-	Blocked int64     // its key waits for a person
+	Blocked int64     // a person has to act on its key
 	Dead    int64     // dead letters that are not discarded
-	Oldest  time.Time // acceptance of the oldest that is not final; zero: there is none
+	Oldest  time.Time // acceptance of the oldest that is not final; zero: none
 }
 
-// Consumer is who takes from a queue.
+// Consumer takes leases from a queue.
 type Consumer struct {
 	Name   string
 	Leased int64     // deliveries of the queue that it has

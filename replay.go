@@ -2,13 +2,13 @@ package grapnel
 
 import "time"
 
-// Replay is a durable job that delivers again. Which deliveries it is about is fixed when it is made: those that were over by then
-// and match; what is over never changes. It goes through them in the order in which they were accepted, one step a transaction, so a crash
-// skips none and repeats none.
+// Replay is a durable job that delivers again. Its deliveries are fixed when it is created: those
+// that match and were finished by then, because a finished delivery never changes. It redelivers
+// them in the order of acceptance, one step a transaction, so a crash skips none and repeats none.
 type Replay struct {
 	ID        string
 	Tenant    string
-	Endpoint  string // whose deliveries, and where they go again
+	Endpoint  string // of the deliveries, original and new
 	Selection Selection
 	Rate      float64 // deliveries in a second
 	StopAfter int     // failures in a row end it; 0: never
@@ -16,30 +16,32 @@ type Replay struct {
 
 	Status     ReplayStatus
 	Reason     string // why it is paused, cancelled or stopped
-	UpTo       int64  // the number of the newest delivery when it was made: nothing newer is meant
+	UpTo       int64  // row id of the newest delivery at creation; newer ones are excluded
 	Cursor     int64  // the number of the last delivery that was looked at
-	Total      int    // deliveries to be made, as counted when it was made
-	Started    int    // made so far
-	Done       int    // of them over
+	Total      int    // deliveries to create, as counted at creation
+	Started    int    // created so far
+	Done       int    // of Started: finished
 	Delivered  int
-	Failed     int // over, and not delivered
-	Row        int // of them failures in a row, in the order in which they ended
+	Failed     int // finished, and not delivered
+	Row        int // of Failed: in a row, in the order in which they finished
 	CreatedAt  time.Time
 	UpdatedAt  time.Time
 	FinishedAt time.Time
-	Actor      string // who started it
+	Actor      string // the person or key that started it
 	Revision   int64
 }
 
 // Selection says which deliveries of an endpoint are meant.
 type Selection struct {
-	Deliveries []int64   `json:"deliveries,omitempty"` // these, and nothing else; empty: by what follows
-	From       time.Time `json:"from,omitzero"`        // of the event's acceptance, inclusive
-	To         time.Time `json:"to,omitzero"`          // exclusive
-	Types      []string  `json:"types,omitempty"`      // patterns; empty: any
-	Keys       []string  `json:"keys,omitempty"`       // empty: any
-	Status     []Status  `json:"status,omitempty"`     // final ones; empty: failed
-	Again      bool      `json:"again,omitempty"`      // also those that were replayed with success already
+	// exactly these; empty: selected by the fields below
+	Deliveries []int64   `json:"deliveries,omitempty"`
+	From       time.Time `json:"from,omitzero"`    // of the event's acceptance, inclusive
+	To         time.Time `json:"to,omitzero"`      // exclusive
+	Types      []string  `json:"types,omitempty"`  // patterns; empty: any
+	Keys       []string  `json:"keys,omitempty"`   // empty: any
+	Status     []Status  `json:"status,omitempty"` // final ones; empty: failed
+	// also those that were already replayed with success
+	Again bool `json:"again,omitempty"`
 }
 
 // ReplayStatus is where a replay is.
@@ -54,7 +56,7 @@ const (
 	ReplayStopped   ReplayStatus = "stopped" // too many failures in a row
 )
 
-// Final says whether the replay is over.
+// Final says whether the replay is finished.
 func (s ReplayStatus) Final() bool { return s != ReplayRunning && s != ReplayPaused }
 
 // ReplayItem is one delivery of a replay.
@@ -63,16 +65,16 @@ type ReplayItem struct {
 	CreatedAt time.Time // of the original, for its id
 	Made      int64     // the new delivery
 	MadeAt    time.Time
-	Status    Status // of the new one; Pending while it is not over
+	Status    Status // of the new one; Pending until it is finished
 }
 
-// Mark is what has been noted on a delivery since it was over. It changes nothing about what became of it.
+// Mark holds notes on a finished delivery. They do not change its outcome.
 type Mark struct {
 	Note          string
-	DiscardedAt   time.Time // it is no dead letter any more: somebody has looked at it
+	DiscardedAt   time.Time // a person has seen it, and it is no dead letter any more
 	DiscardReason string
 	ReplayedAt    time.Time // when it was last delivered again
 	ReplayedBy    string    // the replay's id; empty: by hand
 	ReplayedAs    int64     // the new delivery
-	ReplayResult  Status    // what became of that; Pending while it is not over
+	ReplayResult  Status    // outcome of the redelivery; Pending until it is finished
 }

@@ -4,8 +4,8 @@ import (
 	"time"
 )
 
-// Source is where events come in that others send: an address for the webhooks of one provider, who is verified and whose repetitions are
-// dropped; or the outbox of a producer.
+// Source is an entry for events of others: an address for the webhooks of one provider, which are
+// verified and deduplicated; or the outbox of a producer.
 type Source struct {
 	ID           string
 	Tenant       string
@@ -14,33 +14,41 @@ type Source struct {
 	Verify       Verify
 	Dedupe       Dedupe
 	OnUnverified Unverified
-	Type         string // a CEL expression that gives the event's type; empty: the provider's own field
-	Key          string // a CEL expression that gives its key; empty: the provider's own field, if it has one
-	PublicURL    string // where providers reach it, as far as their signatures cover that; empty: the URL of the request
-	RateLimit    *RateLimit
-	MaxBody      int64   // bytes; 0: the server's limit
-	Paused       bool    // requests are refused with 503, so that providers keep and repeat them
-	Outbox       *Outbox // not nil: what comes in is read from there and not sent; then only names, Paused and the times mean something
-	CreatedAt    time.Time
-	UpdatedAt    time.Time
-	Revision     int64
+	// a CEL expression for the event's type; empty: the provider's own field
+	Type string
+	// a CEL expression for its key; empty: the provider's own field, if it has one
+	Key string
+	// the URL that providers call, if their signatures cover it; empty: below the server's, or the
+	// URL of the request
+	PublicURL string
+	RateLimit *RateLimit
+	MaxBody   int64 // bytes; 0: the server's limit
+	Paused    bool  // requests are refused with 503, so that providers keep and repeat them
+	// not nil: events are read from there. Then only names, Paused and the times have a meaning
+	Outbox    *Outbox
+	CreatedAt time.Time
+	UpdatedAt time.Time
+	Revision  int64
 }
 
-// Outbox is where a producer publishes inside its own transactions: tables in its own PostgreSQL, made by package outbox.
+// Outbox is a table that a producer writes inside its own transactions, in its own PostgreSQL;
+// package outbox creates it.
 type Outbox struct {
 	DSN Secret // how to connect to it, with a password
 }
 
 // Verify says how a source tells its provider's requests from others.
 type Verify struct {
-	Scheme  string   // one of internal/ingress's table: stripe, github, …, hmac, basic, api_key, none
+	// a name in internal/ingress's table: stripe, github, …, hmac, basic, api_key, none
+	Scheme  string
 	Secrets []Secret // the newest first; any of those that have not expired will do
-	// For hmac, and for what a scheme of the table lets be set.
-	Header          string
-	Algorithm       string // sha1, sha256, sha512
-	Encoding        string // hex, base64
-	Prefix          string // before the signature in the header
-	Signed          string // what is signed: {body}, {timestamp}, {id}, {url} and what is between them
+	// For hmac, and for settable fields of other schemes.
+	Header    string
+	Algorithm string // sha1, sha256, sha512
+	Encoding  string // hex, base64
+	Prefix    string // before the signature in the header
+	// template of the signed text: {body}, {timestamp}, {id}, {url} and text between them
+	Signed          string
 	TimestampHeader string
 	IDHeader        string
 	TypeHeader      string
@@ -55,54 +63,59 @@ const DefaultTolerance = 5 * time.Minute
 type Dedupe struct {
 	By     []DedupeBy    // the first that a request has; empty: never
 	Window time.Duration // from the first sight on
-	Ignore []string      // paths of JSON bodies that do not count for content, and for whether two bodies are the same: $.sent_at
+	// paths of JSON bodies that content, and the comparison of bodies, leave out: $.sent_at
+	Ignore []string
 }
 
-// DefaultDedupeWindow is longer than any known provider goes on trying.
+// DefaultDedupeWindow is longer than any known provider retries.
 const DefaultDedupeWindow = 8 * 24 * time.Hour
 
-// DedupeBy is what a request is known by.
+// DedupeBy is the property by which requests are deduplicated.
 type DedupeBy string
 
-// What requests are known by.
+// The properties for deduplication.
 const (
 	ByEventID    DedupeBy = "event_id"
 	ByDeliveryID DedupeBy = "delivery_id"
 	ByContent    DedupeBy = "content"
 )
 
-// Unverified says what becomes of a request that cannot be verified.
+// Unverified is the treatment of a request that cannot be verified.
 type Unverified string
 
-// What becomes of it.
+// The treatments.
 const (
-	RejectUnverified Unverified = "reject"     // 401, and nothing is kept
-	Quarantine       Unverified = "quarantine" // kept for people to see, and never handed out
+	RejectUnverified Unverified = "reject"     // 401, and nothing is stored
+	Quarantine       Unverified = "quarantine" // stored for people to see, and never delivered
 )
 
-// Intake is how a request came in. It is kept with the event that it became, or with the request that was set aside.
+// Intake describes the arrival of a request. It is stored with the event of the request, or with
+// the request that was set aside.
 type Intake struct {
 	Source  string
 	At      time.Time
 	Method  string
 	Path    string // with its query
-	Remote  string // address of who sent it
+	Remote  string // address of the sender
 	Headers []Header
-	Checks  []Check // what verifying found, in order
+	Checks  []Check // the results of verifying, in order
 	By      DedupeBy
 	Known   string // the id or hash that it is known by; empty: nothing
 }
 
-// Header is one line of a request's header, as it came. What is a secret by itself (Authorization, an API key) is replaced by [redacted].
+// Header is one line of a request's header, as received. A secret value (Authorization, an API key)
+// is replaced by [redacted].
 type Header struct{ Name, Value string }
 
-// Check is one step of verifying a request, told so that a person sees why it was trusted or not.
+// Check is one step of verifying a request, so that a person sees the reason for which it was
+// trusted or refused.
 type Check struct {
 	Passed bool
 	Text   string // "timestamp 4 s old", "signature matches secret 2 of 2"
 }
 
-// Aside is a request that was durable before it was answered and is no event: nobody gets it, people can look at it.
+// Aside is a request that was stored before it was answered and is no event: it is not delivered,
+// and people can read it.
 type Aside struct {
 	ID          string
 	Tenant      string
@@ -110,7 +123,7 @@ type Aside struct {
 	Event       string // id of the event that it is in conflict with
 	ContentType string
 	Body        []byte // left out in lists; cut, if a check says so
-	Size        int    // of what is kept of the body
+	Size        int    // of the stored part of the body
 	Intake
 }
 

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// Totals is what happened at an endpoint within a time: what ended, and what was tried. Totals of parts add up to the totals of the
-// whole, latencies included.
+// Totals counts an endpoint's finished deliveries and attempts in a period. Totals of parts add up
+// to the totals of the whole, latencies included.
 type Totals struct {
 	Delivered           int64 // deliveries that ended so
 	Failed              int64
 	Dropped             int64
 	Discarded           int64
 	Skipped             int64
-	Retried             int64   // of those that ended: more than one attempt was made
-	FirstAttemptSuccess int64   // of those that were delivered: one attempt was made
+	Retried             int64   // of the finished ones: with more than one attempt
+	FirstAttemptSuccess int64   // of the delivered ones: with one attempt
 	Attempts            int64   // that were recorded, those that ended a delivery and the others
 	Latency             Latency // of the attempts that got an answer
 }
@@ -32,7 +32,7 @@ func (t *Totals) Add(o *Totals) {
 	t.Latency.Add(&o.Latency)
 }
 
-// Ended counts a delivery that is over after so many attempts.
+// Ended counts a delivery that finished after this number of attempts.
 func (t *Totals) Ended(status Status, attempts int) {
 	switch status {
 	case Delivered:
@@ -60,11 +60,12 @@ type Bucket struct {
 	Totals
 }
 
-// Latency counts durations in buckets that are the same everywhere, each about a fifth wider than the one before, so that counts of
-// different times and endpoints can be added.
+// Latency counts durations in fixed buckets, each about a fifth wider than the one before, so that
+// counts of different times and endpoints can be added.
 type Latency [LatencyBuckets]uint32
 
-// LatencyBuckets is how many there are. The first is below a tenth of a millisecond, the last is everything beyond some ten minutes.
+// LatencyBuckets is the number of buckets. The first is below a tenth of a millisecond, the last is
+// everything beyond about ten minutes.
 const LatencyBuckets = 90
 
 const perOctave = 4
@@ -79,7 +80,8 @@ func (l *Latency) Add(o *Latency) {
 	}
 }
 
-// Percentile is the duration that the given part (0…1) of all does not exceed; 0 when there are none. It is exact to a bucket.
+// Percentile is the duration that the given part (0…1) of all does not exceed; 0 without any. It is
+// exact to a bucket.
 func (l *Latency) Percentile(part float64) time.Duration {
 	var all uint64
 	for _, n := range l {

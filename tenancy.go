@@ -2,39 +2,45 @@ package grapnel
 
 import "time"
 
-// Tenancy says what one cell knows of where a tenant is. A cell that knows nothing of a tenant has it if it is the first of those that a
-// server serves, and else does not.
+// Tenancy is one cell's record of a tenant's location. A tenant without a record is in the first
+// cell that a server serves.
 type Tenancy struct {
 	Tenant string
 	State  TenancyState
 	Move   string    // id of the move that led here
-	Other  string    // the cell that it goes to, comes from, or has gone to
+	Other  string    // the cell that it moves to, comes from, or has moved to
 	Since  time.Time // of the state
-	Shifts []Shift   // with TenancyHere: by how much numbers of deliveries have changed when it came
+	// with TenancyHere: the offsets added to row ids of deliveries when it was imported
+	Shifts []Shift
 }
 
 // TenancyState is where a tenant is on its way from one cell to another.
 type TenancyState string
 
-// The states, in the order in which a move goes through them: the first three in the cell that it leaves, then TenancyArrived in the other one,
-// TenancyGone in the first, TenancyHere in the other. At no time do two cells have it.
+// The states, in the order of a move: the first three in the cell that the tenant leaves, then
+// TenancyArrived in the other one, TenancyGone in the first, TenancyHere in the other. At no time
+// do two cells own it.
 const (
-	TenancyHere    TenancyState = "here"    // it is here, and nothing is special about it
-	TenancyClosing TenancyState = "closing" // nothing new begins; what has begun is finished
-	TenancySealed  TenancyState = "sealed"  // nothing of it changes any more
-	TenancyArrived TenancyState = "arrived" // all of it is here, and nothing changes until the other cell has let go
-	TenancyGone    TenancyState = "gone"    // it is in the other cell
+	TenancyHere    TenancyState = "here"    // no move in progress
+	TenancyClosing TenancyState = "closing" // no new work begins; work in progress is finished
+	TenancySealed  TenancyState = "sealed"  // none of its rows change any more
+	// all rows are here; none change until the other cell has released it
+	TenancyArrived TenancyState = "arrived"
+	TenancyGone    TenancyState = "gone" // it is in the other cell
 )
 
 // Open says whether the tenant's things may begin here.
 func (s TenancyState) Open() bool { return s == "" || s == TenancyHere }
 
-// Sealed says whether nothing of the tenant may change here.
+// Sealed says whether the tenant's rows must not change here.
 func (s TenancyState) Sealed() bool { return !s.Open() && s != TenancyClosing }
 
-// Shift says that deliveries with numbers from First to Last in another cell have that number and By here.
+// Shift says that deliveries with row ids from First to Last in another cell have that row id plus
+// By here.
 type Shift struct {
 	First int64 `json:"first"`
 	Last  int64 `json:"last"`
 	By    int64 `json:"by"`
+	// of the ids made there; nil: they contained the row ids unencrypted
+	Key *IDKey `json:"key,omitempty"`
 }

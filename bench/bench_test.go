@@ -34,7 +34,7 @@ func ask[T any](t *testing.T, v verbs, verb string, in any) (out T) {
 	return out
 }
 
-// What publishers were told arrives, in both loops, through the relay and at every endpoint.
+// Accepted events arrive, in both loops, through the relay and at every endpoint.
 func TestRelayDeliversWhatItAccepts(t *testing.T) {
 	secret, err := sign.NewSecret(strings.NewReader(strings.Repeat("x", 64)))
 	if err != nil {
@@ -42,13 +42,17 @@ func TestRelayDeliversWhatItAccepts(t *testing.T) {
 	}
 	sink, relay, publisher := newSink(), newRelay(), newPublisher()
 	at := ask[string](t, sink, "listen", nil)
-	addr := ask[string](t, relay, "serve", relayOrder{Bearer: bearer, URLs: []string{"http://" + at + "/0", "http://" + at + "/1"}, Secret: secret, Workers: 4})
+	addr := ask[string](t, relay, "serve", relayOrder{Bearer: bearer, URLs: []string{"http://" + at + "/0", "http://" + at + "/1"},
+		Secret: secret, Workers: 4})
 	o := order{Addr: addr, Bearer: bearer, Connections: 4, Size: 1024, Keys: 10, Rate: 200, For: 200 * time.Millisecond}
 
 	ask[any](t, publisher, "closed", o)
 	arrived := func(want int64) {
 		t.Helper()
-		if err := waitFor(context.Background(), 10*time.Second, func() (bool, error) { return ask[int64](t, sink, "received", nil) >= want, nil }); err != nil {
+		if err := waitFor(context.Background(), 10*time.Second, func() (bool, error) {
+			return ask[int64](t, sink, "received",
+				nil) >= want, nil
+		}); err != nil {
 			t.Fatalf("%d of %d deliveries arrived", ask[int64](t, sink, "received", nil), want)
 		}
 	}
@@ -68,7 +72,7 @@ func TestRelayDeliversWhatItAccepts(t *testing.T) {
 	}
 }
 
-// The relay refuses what Grapnel refuses: it must not be faster by looking away.
+// The relay refuses the input that Grapnel refuses: it must not be faster by skipping checks.
 func TestRelayChecksItsInput(t *testing.T) {
 	for _, body := range []string{`{`, `{"type":"a"}`, `{"data":1}`, `{"type":"a..b","data":1}`, `{"type":"a","data":1,"more":2}`,
 		`{"type":"a","data":1,"key":"` + strings.Repeat("k", 300) + `"}`} {

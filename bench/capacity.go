@@ -57,7 +57,7 @@ func capacityMain(args []string, out io.Writer) int {
 		name  string
 		usage string
 	}{
-		{&h.Sync, "sync", "what the log's disk takes to sync, when nobody else writes"},
+		{&h.Sync, "sync", "sync time of the log's disk without other writers"},
 		{&h.Trip, "trip", "between node and database, there and back"},
 		{&l.BurstFor, "burst-for", "how long the burst lasts"},
 		{&l.Answer, "answer", "mean of the receivers"},

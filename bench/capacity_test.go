@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// What docs/scale.md shows is what the command says. It is run as a reader would run it, without the race detector, in half a minute.
+// docs/scale.md shows the command's output. The test runs the command as a reader would, without
+// the race detector, in half a minute.
 func TestScaleIsWhatIsPlayed(t *testing.T) {
 	page, err := os.ReadFile("../docs/scale.md")
 	if err != nil {

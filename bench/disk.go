@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// disk is where the database is, and what an fsync costs there.
+// disk is the database's disk, and the cost of an fsync there.
 type disk struct {
 	kind string
 	sync time.Duration
@@ -67,7 +67,7 @@ func inspect(dir string) (disk, error) {
 // userTick is the kernel's unit of processor time: USER_HZ is 100 on every Linux that Go runs on.
 const userTick = 10 * time.Millisecond
 
-// busy is the processor time that the whole machine has spent on anything but idling and waiting.
+// busy is the processor time of the whole machine except idling and waiting.
 func busy() (time.Duration, error) {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -89,11 +89,11 @@ func busy() (time.Duration, error) {
 	return time.Duration(ticks) * userTick, nil
 }
 
-// process is what the kernel tells of one.
+// process is the kernel's statistics of a process.
 type process struct {
 	parent int
 	used   time.Duration // processor time
-	ended  time.Duration // and that of children that are gone
+	ended  time.Duration // and that of children that have ended
 }
 
 func lookAt(pid int) (p process, err error) {
@@ -115,7 +115,7 @@ func lookAt(pid int) (p process, err error) {
 	return process{parent: n[0], used: time.Duration(n[1]+n[2]) * userTick, ended: time.Duration(n[3]+n[4]) * userTick}, nil
 }
 
-// machine says what the numbers were measured on.
+// machine describes the machine that the numbers were measured on.
 func machine() string {
 	model := "unknown processor"
 	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
@@ -130,5 +130,6 @@ func machine() string {
 	if err != nil {
 		release = []byte(runtime.GOOS)
 	}
-	return fmt.Sprintf("%d × %s, %s %s/%s, %s", runtime.NumCPU(), model, strings.TrimSpace(string(release)), runtime.GOOS, runtime.GOARCH, runtime.Version())
+	return fmt.Sprintf("%d × %s, %s %s/%s, %s", runtime.NumCPU(), model, strings.TrimSpace(string(release)), runtime.GOOS,
+		runtime.GOARCH, runtime.Version())
 }

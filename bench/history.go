@@ -21,7 +21,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite"
 )
 
-// history is the other thing that is measured here: how long the API takes to answer when much is over.
+// history is the second measurement: how long the API takes to answer with many finished
+// deliveries.
 //
 //	go run ./bench history -n 10000000
 type history struct {
@@ -34,7 +35,7 @@ type history struct {
 func historyMain(ctx context.Context, args []string, out io.Writer) int {
 	var h history
 	flags := flag.NewFlagSet("bench history", flag.ContinueOnError)
-	flags.IntVar(&h.n, "n", 1_000_000, "deliveries that are over, spread over a year")
+	flags.IntVar(&h.n, "n", 1_000_000, "finished deliveries, spread over a year")
 	flags.IntVar(&h.endpoints, "endpoints", 20, "endpoints, half of them of another tenant")
 	flags.IntVar(&h.pages, "pages", 40, "how often each question is asked; lists go on with the next page")
 	flags.DurationVar(&h.within, "within", 100*time.Millisecond, "what the 95th percentile of each may take")
@@ -55,7 +56,7 @@ func historyMain(ctx context.Context, args []string, out io.Writer) int {
 	return 0
 }
 
-// run fills a database unless there is one, asks, and says what took too long.
+// run fills a database unless one exists, asks, and reports the answers that took too long.
 func (h *history) run(ctx context.Context, out io.Writer) (slow []string, err error) {
 	if h.n < 1 || h.endpoints < 2 || h.pages < 1 {
 		return nil, errors.New("n and pages are at least 1, endpoints at least 2")
@@ -73,7 +74,8 @@ func (h *history) run(ctx context.Context, out io.Writer) (slow []string, err er
 	if err != nil {
 		return nil, err
 	}
-	_, _ = fmt.Fprintf(out, "%s, %d cores; the database is on %s, where an fsync takes %v\n", runtime.Version(), runtime.NumCPU(), d.kind, d.sync.Round(time.Microsecond))
+	_, _ = fmt.Fprintf(out, "%s, %d cores; the database is on %s, where an fsync takes %v\n", runtime.Version(), runtime.NumCPU(),
+		d.kind, d.sync.Round(time.Microsecond))
 	s := settings{binary: h.binary, workers: 64, flags: []string{"--retention", "876000h"}}
 	if s.binary == "" {
 		if s.binary, err = build(ctx, dir); err != nil {
@@ -92,7 +94,8 @@ func (h *history) run(ctx context.Context, out io.Writer) (slow []string, err er
 	if fresh {
 		for i := range h.endpoints {
 			tenant := []string{"default", "other"}[i%2]
-			err := a.server.send(ctx, http.MethodPost, "/v1/endpoints", map[string]any{"url": "http://127.0.0.1:9/", "tenant": tenant, "status": "paused"}, nil)
+			err := a.server.send(ctx, http.MethodPost, "/v1/endpoints", map[string]any{"url": "http://127.0.0.1:9/", "tenant": tenant,
+				"status": "paused"}, nil)
 			if err != nil {
 				return nil, err
 			}
@@ -115,7 +118,8 @@ func (h *history) run(ctx context.Context, out io.Writer) (slow []string, err er
 	if err != nil {
 		return nil, err
 	}
-	_, _ = fmt.Fprintf(out, "%.1f GiB; each question is asked %d times, one after the other\n\n%-44s %6s %9s %9s %9s\n", float64(info.Size())/(1<<30), h.pages, "question", "shown",
+	_, _ = fmt.Fprintf(out, "%.1f GiB; each question is asked %d times, one after the other\n\n%-44s %6s %9s %9s %9s\n",
+		float64(info.Size())/(1<<30), h.pages, "question", "shown",
 		"p50 ms", "p95 ms", "slowest")
 	for _, q := range a.questions(time.Now().UTC()) {
 		r, err := a.ask(ctx, q)
@@ -159,14 +163,15 @@ type asker struct {
 	pages     int
 }
 
-// question is a request that is made again and again.
+// question is a request that is repeated.
 type question struct {
 	name, path string
 	query      url.Values
-	list       bool // it goes on with the next page
+	list       bool // each repetition asks for the next page
 }
 
-// questions are every list, its filters (some that many match, some that few do, some that none does), and the totals of a year.
+// questions are every list, its filters (some that many match, some that few do, some that none
+// does), and the totals of a year.
 func (a *asker) questions(now time.Time) (all []question) {
 	one := a.endpoints[0].ID
 	year, month := now.Add(-364*24*time.Hour).Format(time.RFC3339), now.Add(-30*24*time.Hour).Format(time.RFC3339)
@@ -174,18 +179,21 @@ func (a *asker) questions(now time.Time) (all []question) {
 	lists := func(path string, queries ...string) {
 		for _, q := range queries {
 			values, _ := url.ParseQuery(q)
-			all = append(all, question{name: strings.TrimSuffix(strings.TrimPrefix(path, "/v1/")+"?"+strings.ReplaceAll(q, one, "EP"), "?"), path: path, query: values, list: true})
+			all = append(all, question{name: strings.TrimSuffix(strings.TrimPrefix(path, "/v1/")+"?"+strings.ReplaceAll(q, one, "EP"), "?"),
+				path: path, query: values, list: true})
 		}
 	}
-	lists("/v1/deliveries", "", "status=delivered", "status=failed", "status=skipped", "status=pending", "status=held", "status=failed,skipped", "type=order.*", "type=rare.one",
+	lists("/v1/deliveries", "", "status=delivered", "status=failed", "status=skipped", "status=pending", "status=held",
+		"status=failed,skipped", "type=order.*", "type=rare.one",
 		"type=none.such", "type=order.*&status=failed", "type=rare.one&status=failed", "key=key_77", "key=absent", "key=key_101&status=failed", "tenant=other",
-		"tenant=other&status=failed", "tenant=nobody", "error_class=status_5xx", "error_class=dns", "error_class=tls", "error_class=none", "status_code=200",
+		"tenant=other&status=failed", "tenant=none", "error_class=status_5xx", "error_class=dns", "error_class=tls", "error_class=none", "status_code=200",
 		"status_code=204", "status_code=202", "status_code=418", "reason_code=exhausted", "reason_code=expired", "endpoint="+one, "endpoint="+one+"&status=failed",
 		"endpoint="+one+"&error_class=dns", "endpoint="+one+"&status_code=202", "endpoint="+one+"&type=rare.one", "to="+month+"&status=failed",
 		"from="+hour+"&to="+half, "from="+hour+"&to="+half+"&status=failed", "text=cus_00077776", "text=absent", "text=absent&status=failed", "status=failed&limit=500")
 	lists("/v1/endpoints/"+one+"/deliveries", "", "status=failed", "status_code=204")
 	lists("/v1/dead-letters", "", "endpoint="+one, "type=order.*", "reason_code=expired", "error_class=timeout", "tenant=other", "to="+month)
-	lists("/v1/events", "", "type=order.*", "type=rare.one", "type=none.such", "key=key_77", "tenant=other", "tenant=nobody", "from="+hour+"&to="+half, "type=rare.one&tenant=other")
+	lists("/v1/events", "", "type=order.*", "type=rare.one", "type=none.such", "key=key_77", "tenant=other", "tenant=none",
+		"from="+hour+"&to="+half, "type=rare.one&tenant=other")
 	lists("/v1/audit", "")
 	lists("/v1/replays", "", "active=true")
 	lists("/v1/endpoints", "")
@@ -217,7 +225,7 @@ type answers struct {
 
 func (r *answers) part(p int) float64 { return r.took[min(len(r.took)*p/100, len(r.took)-1)] }
 
-// ask asks one question as often as it shall be; a list that comes to its end begins anew.
+// ask asks one question a.pages times; a list that ends begins again.
 func (a *asker) ask(ctx context.Context, q question) (r answers, err error) {
 	cursor := ""
 	for range a.pages {

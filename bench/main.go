@@ -1,23 +1,25 @@
 //go:build linux
 
-// Command bench measures what durability costs. On one machine and in one run it puts Grapnel beside an in-memory relay that does
-// the same HTTP work (read and check the same requests, sign and send the same deliveries) and stores nothing, with the same
-// publisher and the same receiver, in turn, so that whatever else happens on the machine meets both.
+// Command bench measures the cost of durability. On one machine and in one run it compares Grapnel
+// with an in-memory relay that does the same HTTP work (read and check the same requests, sign and
+// send the same deliveries) and stores nothing. Both get the same publisher and the same receiver,
+// in turn, so that any other load of the machine affects both.
 //
-// Throughput: 64 publishers, each with one connection, each of which publishes again as soon as it is answered; what counts is
-// what arrives at the receiver. Latency: events at a fixed rate, timed from the moment at which each should have been sent,
-// so that a stall counts for every event that it delays.
+// Throughput: 64 publishers with one connection each publish again as soon as they are answered;
+// the result counts arrivals at the receiver. Latency: events at a fixed rate, timed from the
+// moment at which each should have been sent, so that a stall counts for every event that it
+// delays.
 //
-// Publisher, receiver and relay are this program too, in processes of their own; they are as cheap as they could be made, since
-// they share the machine with what is measured. The report says how much of the machine they took.
+// Publisher, receiver and relay are processes of this program too. They do as little work as they
+// can, because they share the machine with the server; the report says how much of the machine they
+// took.
 //
-// With the argument history it measures something else: how long the API takes to answer when millions of deliveries are over.
+// With the argument history it measures how long the API takes to answer with millions of finished
+// deliveries. With the argument queues it measures leases of queues. With the argument capacity it
+// measures nothing: it simulates many machines with measured costs (package capacity).
 //
-// With the argument queues it measures what queues hand out.
-//
-// With the argument capacity it measures nothing: it plays what many machines would do, with costs that were measured (package capacity).
-//
-// The numbers are this machine's. Ratios travel better, but not well: with more cores, or a slower disk, they change.
+// The numbers are this machine's. Ratios depend less on the machine, but they too change with more
+// cores or a slower disk.
 package main
 
 import (
@@ -50,7 +52,8 @@ type settings struct {
 }
 
 func main() {
-	// The server is told to end with the thread that starts it, so that thread has to live as long as the program.
+	// The kernel ends the server with the thread that starts it, so that thread has to live as long
+	// as the program.
 	runtime.LockOSThread()
 	if len(os.Args) > 1 {
 		roles := map[string]func() verbs{"sink": newSink, "publisher": newPublisher, "relay": newRelay}

@@ -32,7 +32,7 @@ type window struct {
 	delivered, accepted    float64 // per second
 	own, publisher, sink   float64 // cores used
 	database               float64 // cores used by it
-	others                 float64 // cores used by whatever else runs on the machine
+	others                 float64 // cores used by other programs on the machine
 	backlog                int64   // accepted, but not delivered when the window closed
 	drained                time.Duration
 	deliveredAll, expected int64
@@ -52,7 +52,7 @@ func measure(ctx context.Context, s settings, out io.Writer) (err error) {
 	if s.publishers < 1 || s.workers < 1 || s.endpoints < 1 || s.rounds < 1 || s.rate < 1 || s.size < 100 {
 		return errors.New("publishers, workers, endpoints, rounds and rate are at least 1, size at least 100")
 	}
-	at, err := filepath.Abs(parent(s.dir)) // PostgreSQL is told where its socket is, and works in a directory of its own
+	at, err := filepath.Abs(parent(s.dir)) // PostgreSQL gets an absolute path of its socket, because it works in a directory of its own
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,8 @@ func measure(ctx context.Context, s settings, out io.Writer) (err error) {
 	return nil
 }
 
-// parent is where the database goes: the current directory unless told otherwise, since temporary directories are often in memory.
+// parent is the directory for the database: the current one by default, since temporary directories
+// are often in memory.
 func parent(dir string) string {
 	if dir == "" {
 		return "."
@@ -167,8 +168,8 @@ func (b *bench) throughput(ctx context.Context) error {
 	return nil
 }
 
-// window1 loads one side, lets it settle, and counts what arrives. Afterwards it waits until nothing is left, so that the other
-// side has the machine for itself.
+// window1 loads one side, lets it settle, and counts arrivals. Afterwards it waits until the side
+// is idle, so that the other side has the machine for itself.
 func (b *bench) window1(ctx context.Context, x *side) (w window, err error) {
 	var before int64
 	if err := b.sink.ask("received", nil, &before); err != nil {
@@ -197,7 +198,8 @@ func (b *bench) window1(ctx context.Context, x *side) (w window, err error) {
 	}
 	seconds := to.at.Sub(from.at).Seconds()
 	w.delivered, w.accepted = float64(to.received-from.received)/seconds, float64(to.accepted-from.accepted)/seconds
-	w.own, w.publisher, w.sink = (to.own-from.own).Seconds()/seconds, (to.publisher-from.publisher).Seconds()/seconds, (to.sink-from.sink).Seconds()/seconds
+	w.own, w.publisher = (to.own-from.own).Seconds()/seconds, (to.publisher-from.publisher).Seconds()/seconds
+	w.sink = (to.sink - from.sink).Seconds() / seconds
 	w.database = (to.database - from.database).Seconds() / seconds
 	w.others = max(0, (to.all-from.all).Seconds()/seconds-w.own-w.publisher-w.sink-w.database)
 	w.backlog = to.accepted*int64(b.endpoints) - (to.received - before)

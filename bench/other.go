@@ -1,6 +1,7 @@
 //go:build !linux
 
-// Command bench measures what durability costs. It reads processor times and file systems as Linux shows them.
+// Command bench measures the cost of durability. It reads processor times and file systems as Linux
+// shows them.
 package main
 
 import (

@@ -15,15 +15,15 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// pile fills a database with deliveries that are over, spread over a time. They are appended and recorded by the store itself, so
-// every index, every count and every total is as if they had happened; only nobody has sent them.
+// pile fills a database with finished deliveries, spread over a time. The store itself appends and
+// records them, so every index, count and total is as in production; only no request was sent.
 type pile struct {
 	endpoints []placedEndpoint
 	n         int
 	from, to  time.Time
 }
 
-// placedEndpoint is an endpoint and whose it is.
+// placedEndpoint is an endpoint and its tenant.
 type placedEndpoint struct {
 	ID     string `json:"id"`
 	Tenant string `json:"tenant"`
@@ -34,7 +34,7 @@ const (
 	pileKeys   = 50_000 // more than pileAtOnce, so that all of a batch are heads
 )
 
-// fate is what becomes of one in so many.
+// fate is the result of one delivery in `every`.
 type fate struct {
 	every, at int
 	status    grapnel.Status
@@ -66,13 +66,16 @@ func fateOf(number int) *fate {
 	return &fates[len(fates)-1]
 }
 
-var pileTypes = []string{"order.created", "order.paid", "order.shipped", "invoice.sent", "invoice.paid", "user.created", "user.deleted", "stock.low"}
+var pileTypes = []string{"order.created", "order.paid", "order.shipped", "invoice.sent", "invoice.paid", "user.created",
+	"user.deleted", "stock.low"}
 
 // incoming is the event with a number.
 func (p *pile) incoming(i int) store.Incoming {
 	to := &p.endpoints[i%len(p.endpoints)]
-	e := &grapnel.Event{ID: fmt.Sprintf("pile-%d", i), Tenant: to.Tenant, Type: pileTypes[i/7%len(pileTypes)], Key: fmt.Sprintf("key_%d", i%pileKeys), ContentType: grapnel.JSONType,
-		AcceptedAt: p.at(i), Data: fmt.Appendf(nil, `{"number":%d,"customer":"cus_%08d","amount":%d,"note":"%s"}`, i, i%77_777, i%9999, strings.Repeat("x", 150))}
+	e := &grapnel.Event{ID: fmt.Sprintf("pile-%d", i), Tenant: to.Tenant, Type: pileTypes[i/7%len(pileTypes)],
+		Key: fmt.Sprintf("key_%d", i%pileKeys), ContentType: grapnel.JSONType,
+		AcceptedAt: p.at(i), Data: fmt.Appendf(nil, `{"number":%d,"customer":"cus_%08d","amount":%d,"note":"%s"}`, i, i%77_777, i%9999,
+			strings.Repeat("x", 150))}
 	if i%50_021 == 0 {
 		e.Type = "rare.one"
 	}
@@ -128,10 +131,11 @@ func (p *pile) write(ctx context.Context, config int64, s *sqlite.Store, out io.
 	return nil
 }
 
-// change is what one attempt comes to.
+// change is the change of one attempt.
 func (f *fate) change(delivery int64, try int, accepted time.Time) store.Change {
 	at := accepted.Add(time.Duration(try+1) * 200 * time.Millisecond)
-	a := &grapnel.Attempt{Number: try + 1, Trigger: grapnel.TriggerSchedule, StartedAt: at.Add(-50 * time.Millisecond), Duration: 50 * time.Millisecond,
+	a := &grapnel.Attempt{Number: try + 1, Trigger: grapnel.TriggerSchedule, StartedAt: at.Add(-50 * time.Millisecond),
+		Duration:   50 * time.Millisecond,
 		StatusCode: f.code, Class: f.class, ResponseHeaders: map[string]string{"content-type": "text/plain"}, ResponseBody: []byte("ok")}
 	c := store.Change{Delivery: delivery, Expect: try, Attempt: a, At: at, Status: f.status, ReasonCode: f.reason}
 	if try+1 < f.tries {

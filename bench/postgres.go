@@ -25,7 +25,7 @@ type database struct {
 	main   int // the process that all others of the server are children of
 }
 
-// tuned are settings that everybody gives a database that works; durability is as it comes.
+// tuned are usual settings of a production database; those of durability keep their defaults.
 var tuned = map[string]string{"shared_buffers": "512MB", "max_wal_size": "4GB", "checkpoint_timeout": "5min"}
 
 func startDatabase(ctx context.Context, dir string) (*database, error) {
@@ -48,7 +48,7 @@ func startDatabase(ctx context.Context, dir string) (*database, error) {
 	return d, nil
 }
 
-// find asks a process of the server whose child it is.
+// find finds the server's main process as the parent of a session's process.
 func (d *database) find(ctx context.Context) (main int, err error) {
 	conn, err := pgx.Connect(ctx, d.url)
 	if err != nil {
@@ -63,7 +63,8 @@ func (d *database) find(ctx context.Context) (main int, err error) {
 	return p.parent, err
 }
 
-// cpu is the processor time that all processes of the server have used, with those that are gone. No database uses none.
+// cpu is the processor time that all processes of the server have used, ended ones included.
+// Without a database it is 0.
 func (d *database) cpu() (sum time.Duration, err error) {
 	if d == nil {
 		return 0, nil
@@ -89,7 +90,7 @@ func (d *database) cpu() (sum time.Duration, err error) {
 	return sum, nil
 }
 
-// effort is what a database has done since it was made.
+// effort is the database's work since it was created.
 type effort struct {
 	wal, commits, rows float64
 	delivered          float64
@@ -134,14 +135,16 @@ func delivered(ctx context.Context, addr string) (sum float64, err error) {
 	return sum, lines.Err()
 }
 
-// compareEffort tells what a delivery costs the database.
+// compareEffort prints the database's cost of a delivery.
 func (b *bench) compareEffort(before, after effort) {
 	n := after.delivered - before.delivered
 	b.say("")
-	b.say("database  per delivery: %.0f bytes of write-ahead log, %.3f commits, %.2f rows written (over %.0f deliveries)", (after.wal-before.wal)/n,
+	b.say("database  per delivery: %.0f bytes of write-ahead log, %.3f commits, %.2f rows written (over %.0f deliveries)",
+		(after.wal-before.wal)/n,
 		(after.commits-before.commits)/n, (after.rows-before.rows)/n, n)
 }
 
 func (b *bench) postgresSettings() string {
-	return fmt.Sprintf("PostgreSQL with shared_buffers %s and max_wal_size %s, else as it comes", tuned["shared_buffers"], tuned["max_wal_size"])
+	return fmt.Sprintf("PostgreSQL with shared_buffers %s and max_wal_size %s, else as it comes", tuned["shared_buffers"],
+		tuned["max_wal_size"])
 }

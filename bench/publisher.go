@@ -25,7 +25,7 @@ type publisher struct {
 	err  error
 }
 
-// order is what the orchestrator asks for.
+// order is the orchestrator's order to a publisher.
 type order struct {
 	Addr        string
 	Bearer      string
@@ -92,8 +92,9 @@ func (p *publisher) fail(err error) {
 	}
 }
 
-// open publishes at a fixed rate and returns how many events were accepted. Each event carries the time at which it should have
-// been sent: when no connection is free it waits, and that wait is part of its latency.
+// open publishes at a fixed rate and returns how many events were accepted. Each event carries the
+// time at which it should have been sent: if no connection is free it waits, and that wait is part
+// of its latency.
 func (p *publisher) open(in json.RawMessage) (any, error) {
 	var o order
 	if err := json.Unmarshal(in, &o); err != nil {

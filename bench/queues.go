@@ -19,9 +19,10 @@ import (
 	"time"
 )
 
-// What a queue hands out, over HTTP, from the real binary with its database on disk: messages one by one (next, then ack), in batches (next
-// with max, then settle), and how soon whoever waits is answered once an event is published. The consumers are this process; they do
-// as little as they can, but they share the machine with what is measured.
+// Measures leases over HTTP from the real binary with its database on disk: messages one by one
+// (next, then ack), in batches (next with max, then settle), and how soon a waiting consumer is
+// answered once an event is published. The consumers are this process; they do as little as they
+// can, but they share the machine with the server.
 
 // queueSettings are the flags of this part.
 type queueSettings struct {
@@ -42,7 +43,7 @@ func queuesMain(ctx context.Context, args []string, out io.Writer) int {
 	flags.IntVar(&s.size, "size", 200, "bytes of an event's data")
 	flags.IntVar(&s.singles, "singles", 50_000, "messages of the first part")
 	flags.IntVar(&s.batched, "batched", 200_000, "messages of the second part")
-	flags.IntVar(&s.wakes, "wakes", 200, "events published to somebody who waits")
+	flags.IntVar(&s.wakes, "wakes", 200, "events published to a waiting consumer")
 	flags.StringVar(&s.dir, "dir", "", "where the database is put; empty: a new directory below the current one")
 	flags.StringVar(&s.binary, "binary", "", "the grapnel binary; empty: it is built")
 	if flags.Parse(args) != nil {
@@ -106,13 +107,14 @@ func queues(ctx context.Context, s queueSettings, out io.Writer) (err error) {
 		if n != int64(part.messages) {
 			return fmt.Errorf("%s: %d of %d messages came", part.name, n, part.messages)
 		}
-		fmt.Fprintf(out, "%s: %d consumers, %d at a time: %.0f messages/s leased and settled (%d in %.2f s; the server used %.2f processors)\n", part.name,
+		fmt.Fprintf(out, "%s: %d consumers, %d at a time: %.0f messages/s leased and settled (%d in %.2f s; the server used %.2f processors)\n",
+			part.name,
 			part.consumers, part.max, float64(n)/took.Seconds(), n, took.Seconds(), (after-before).Seconds()/took.Seconds())
 	}
 	return wake(ctx, c, g.addr, s.wakes, out)
 }
 
-// drainQueue leases and settles until there is nothing left, and says how many messages there were.
+// drainQueue leases and settles until the queue is empty, and returns the number of messages.
 func drainQueue(addr string, consumers, most int) (messages int64, took time.Duration, err error) {
 	var all sync.WaitGroup
 	var count atomic.Int64
@@ -155,7 +157,8 @@ func wake(ctx context.Context, c *caller, addr string, events int, out io.Writer
 			at = time.Now()
 			answered <- err
 		}()
-		// It shall be waiting by then; if it is not, it is answered later and not sooner, because its request has still to be read.
+		// The consumer should be waiting by then. If it is not, it is answered later and not
+		// sooner, because its request has still to be read.
 		settled := time.NewTimer(5 * time.Millisecond)
 		select {
 		case <-settled.C:
@@ -171,7 +174,7 @@ func wake(ctx context.Context, c *caller, addr string, events int, out io.Writer
 			return err
 		}
 		if waiting.in.status() != 200 {
-			return fmt.Errorf("somebody who waited was answered %s", waiting.in.head)
+			return fmt.Errorf("a waiting consumer was answered %s", waiting.in.head)
 		}
 		fromSent, fromAccepted = append(fromSent, at.Sub(sent)), append(fromAccepted, max(at.Sub(accepted), 0))
 		if err := waiting.settle(waiting.leases()); err != nil {
@@ -181,7 +184,8 @@ func wake(ctx context.Context, c *caller, addr string, events int, out io.Writer
 	slices.Sort(fromSent)
 	slices.Sort(fromAccepted)
 	fmt.Fprintf(out, "wake-up: from the publisher's request to the consumer's answer p50 %s, p99 %s, longest %s; from the publisher's answer p50 %s, p99 %s, longest %s\n",
-		quantile(fromSent, .5), quantile(fromSent, .99), fromSent[len(fromSent)-1], quantile(fromAccepted, .5), quantile(fromAccepted, .99), fromAccepted[len(fromAccepted)-1])
+		quantile(fromSent, .5), quantile(fromSent, .99), fromSent[len(fromSent)-1], quantile(fromAccepted, .5), quantile(fromAccepted,
+			.99), fromAccepted[len(fromAccepted)-1])
 	return nil
 }
 
@@ -235,7 +239,7 @@ func (c *caller) fill(events, size int) error {
 	return nil
 }
 
-// consume leases and settles until there is nothing.
+// consume leases and settles until the queue is empty.
 func (c *caller) consume(most int, count *atomic.Int64) error {
 	target := fmt.Sprint("/v1/queues/bench/next?max=", most)
 	for {

@@ -23,8 +23,8 @@ import (
 	"github.com/grapnelhq/grapnel/sign"
 )
 
-// relay does the HTTP work of a webhook sender and nothing else: what it has answered with 202 is in a channel, and gone when the
-// process is. It has no order, no retries, no memory.
+// relay does the HTTP work of a webhook sender and nothing else: an event answered with 202 is in a
+// channel, and lost when the process ends. It has no order, no retries, no storage.
 type relay struct {
 	bearer    []byte
 	endpoints []relayEndpoint
@@ -36,7 +36,7 @@ type relayEndpoint struct {
 	work   chan *grapnel.Event
 }
 
-// relayOrder is what the orchestrator asks for.
+// relayOrder is the orchestrator's order to the relay.
 type relayOrder struct {
 	Bearer  string
 	URLs    []string
@@ -44,7 +44,7 @@ type relayOrder struct {
 	Workers int // per endpoint
 }
 
-// relayRoom is how many events may wait in a channel; then publishers wait.
+// relayRoom is the capacity of a channel; publishers wait while it is full.
 const relayRoom = 1024
 
 func newRelay() verbs {
@@ -57,7 +57,8 @@ func newRelay() verbs {
 	}}
 }
 
-// serveRelay starts the relay, which runs until the process ends with its orchestrator, and returns its address.
+// serveRelay starts the relay, which runs until the process ends with its orchestrator, and returns
+// its address.
 func serveRelay(o relayOrder) (string, error) {
 	r := &relay{bearer: []byte("Bearer " + o.Bearer)}
 	for _, url := range o.URLs {
@@ -113,10 +114,11 @@ func (r *relay) publish(w http.ResponseWriter, req *http.Request) {
 	}
 	w.Header().Set("Content-Type", grapnel.JSONType)
 	w.WriteHeader(http.StatusAccepted)
-	_, _ = fmt.Fprintf(w, `{"id":%q,"accepted_at":%q,"deliveries":%d,"duplicate":false}`, e.ID, now.Format("2006-01-02T15:04:05.000000Z"), len(r.endpoints))
+	_, _ = fmt.Fprintf(w, `{"id":%q,"accepted_at":%q,"deliveries":%d,"duplicate":false}`, e.ID,
+		now.Format("2006-01-02T15:04:05.000000Z"), len(r.endpoints))
 }
 
-// readEvent reads and checks what Grapnel reads and checks.
+// readEvent reads and checks an event as Grapnel does.
 func readEvent(body []byte) (*grapnel.Event, error) {
 	if !gjson.ValidBytes(body) {
 		return nil, errors.New("this is not JSON")
@@ -138,7 +140,7 @@ func readEvent(body []byte) (*grapnel.Event, error) {
 	})
 	switch {
 	case unknown != "":
-		return nil, fmt.Errorf("there is no field %q", unknown)
+		return nil, fmt.Errorf("unknown field %q", unknown)
 	case !grapnel.ValidType(e.Type):
 		return nil, errors.New("type is wrong")
 	case e.Data == nil:
@@ -149,7 +151,7 @@ func readEvent(body []byte) (*grapnel.Event, error) {
 	return e, nil
 }
 
-// deliver sends what comes out of the channel, one request after the other.
+// deliver sends the channel's events, one request after the other.
 func (e *relayEndpoint) deliver(client *http.Client) {
 	for ev := range e.work {
 		if err := e.send(client, ev); err != nil {

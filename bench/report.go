@@ -35,7 +35,8 @@ func (b *bench) opening(d disk) {
 		store = b.postgresSettings()
 	}
 	b.say("disk      %s, write of 4 KiB and fsync %v; %s", d.kind, d.sync.Round(time.Microsecond), store)
-	b.say("load      %d publishers, single POSTs of %d bytes, %s, %d endpoint(s), %d requests in flight per endpoint", b.publishers, b.size, keys,
+	b.say("load      %d publishers, single POSTs of %d bytes, %s, %d endpoint(s), %d requests in flight per endpoint", b.publishers,
+		b.size, keys,
 		b.endpoints, b.workers)
 	b.say("")
 	b.say("throughput, closed loop, %v after %v of warming up           cores used by", b.window, b.warm)
@@ -49,12 +50,13 @@ func (b *bench) row(round int, x *side, w window) {
 
 func (b *bench) compareThroughput() {
 	relay, own := b.sides[0], b.sides[1]
-	ratio := median(own.windows, func(w window) float64 { return w.delivered }) / median(relay.windows, func(w window) float64 { return w.delivered })
+	ratio := median(own.windows, func(w window) float64 { return w.delivered }) / median(relay.windows,
+		func(w window) float64 { return w.delivered })
 	b.say("")
 	b.say("median    relay %.0f/s, Grapnel %.0f/s, ratio %.1f %%  (bar: at least %.0f %%: %s)",
 		median(relay.windows, func(w window) float64 { return w.delivered }), median(own.windows, func(w window) float64 { return w.delivered }),
 		100*ratio, 100*b.leastRatio(), verdict(ratio >= b.leastRatio()))
-	// Other programs slow both sides down, but hardly change what a delivery costs.
+	// Other programs slow both sides down, but hardly change the cost of a delivery.
 	cost := func(x *side) (own, all float64) {
 		const micro = 1e6
 		return micro * median(x.windows, func(w window) float64 { return w.own / w.delivered }),
@@ -75,16 +77,19 @@ func (b *bench) compareThroughput() {
 		case others > 0.15*cores():
 			b.say("          %s: other programs took %.2f of %.0f cores; repeat this on a quiet machine", x.name, others, cores())
 		case used < 0.85*cores():
-			b.say("          %s: only %.2f of %.0f cores were busy; the bottleneck is a wait, for the disk or between processes", x.name, used, cores())
+			b.say("          %s: only %.2f of %.0f cores were busy; the bottleneck is a wait, for the disk or between processes", x.name,
+				used, cores())
 		case client > used/2:
-			b.say("          %s: the client is the bottleneck, publisher and sink took %.2f of %.2f cores used; this is a lower bound", x.name, client, used)
+			b.say("          %s: the client is the bottleneck, publisher and sink took %.2f of %.2f cores used; this is a lower bound",
+				x.name, client, used)
 		default:
 			b.say("          %s: all %.0f cores were busy; publisher and sink took %.2f of %.2f", x.name, cores(), client, used)
 		}
 	}
 }
 
-// compareLatency compares medians over the windows: what another program does to one window is not the system's doing.
+// compareLatency compares medians over the windows: another program that disturbs one window does
+// not change them.
 func (b *bench) compareLatency() {
 	b.say("")
 	b.say("latency at %d events/s, open loop, from the intended moment to the receiver; medians of %d windows of %v", b.rate, b.rounds, b.open)

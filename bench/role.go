@@ -14,17 +14,19 @@ import (
 	"time"
 )
 
-// verbs are what a role can be asked. Each takes and gives JSON.
+// verbs are the functions of a role. Each takes and returns JSON.
 type verbs map[string]func(in json.RawMessage) (any, error)
 
-// line is one question or answer between the orchestrator and a role, over the role's standard streams.
+// line is one question or answer between the orchestrator and a role, over the role's standard
+// streams.
 type line struct {
 	Verb  string          `json:"verb,omitempty"`
 	Body  json.RawMessage `json:"body,omitempty"`
 	Error string          `json:"error,omitempty"`
 }
 
-// play answers questions until the other side is gone, so that no role outlives the orchestrator.
+// play answers questions until the other side closes the pipe, so that no role outlives the
+// orchestrator.
 func play(v verbs, in io.Reader, out io.Writer) int {
 	v["cpu"] = func(json.RawMessage) (any, error) { return cpuOf(syscall.RUSAGE_SELF) }
 	questions, answers := json.NewDecoder(in), json.NewEncoder(out)
@@ -38,7 +40,7 @@ func play(v verbs, in io.Reader, out io.Writer) int {
 		}
 		verb, ok := v[q.Verb]
 		if !ok {
-			verb = func(json.RawMessage) (any, error) { return nil, fmt.Errorf("there is no verb %q", q.Verb) }
+			verb = func(json.RawMessage) (any, error) { return nil, fmt.Errorf("unknown verb %q", q.Verb) }
 		}
 		body, err := verb(q.Body)
 		if err == nil {

@@ -54,11 +54,13 @@ func startServer(ctx context.Context, s settings, dir string, urls []string) (*s
 		return nil, err
 	}
 	g := &server{addr: addr, log: log}
-	g.cmd = exec.Command(s.binary, "serve", "--listen", addr, "--store", "sqlite:"+filepath.Join(dir, "grapnel.db"), "--egress-allow", "127.0.0.0/8", "--metrics-open")
+	g.cmd = exec.Command(s.binary, "serve", "--listen", addr, "--store", "sqlite:"+filepath.Join(dir, "grapnel.db"), "--egress-allow",
+		"127.0.0.0/8", "--metrics-open")
 	g.cmd.Args = append(g.cmd.Args, s.flags...)
 	g.cmd.Env = append(os.Environ(), "GRAPNEL_ADMIN_KEY="+bearer)
 	g.cmd.Stdout, g.cmd.Stderr = log, log
-	// An interrupt goes to the benchmark, which stops the server; when the benchmark dies the server must not stay behind.
+	// An interrupt goes to the benchmark, which stops the server; when the benchmark dies the
+	// server must not stay behind.
 	g.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	if err := g.cmd.Start(); err != nil {
 		return nil, err
@@ -88,7 +90,8 @@ func (g *server) prepare(ctx context.Context, s settings, urls []string) error {
 	return nil
 }
 
-// send makes a request to the API, with in as its body unless that is nil. Its answer is read to its end, and decoded into out unless that is nil.
+// send makes a request to the API, with in as its body unless that is nil. Its answer is read to
+// its end, and decoded into out unless that is nil.
 func (g *server) send(ctx context.Context, method, path string, in, out any) error {
 	var body io.Reader
 	if in != nil {
@@ -127,14 +130,14 @@ func (g *server) cpu() (time.Duration, error) {
 	return p.used, err
 }
 
-// stop asks the server to end and waits for it.
+// stop ends the server and waits for it.
 func (g *server) stop() {
 	_ = g.cmd.Process.Signal(syscall.SIGTERM)
 	_ = g.cmd.Wait()
 	_ = g.log.Close()
 }
 
-// words is the end of what the server said.
+// words is the end of the server's output.
 func (g *server) words() string {
 	text, err := os.ReadFile(g.log.Name())
 	if err != nil {

@@ -11,8 +11,9 @@ import (
 	"strconv"
 )
 
-// message reads one HTTP/1.1 message with a Content-Length, in the least work that is still correct for what the parts of this
-// benchmark send each other. It returns the first line and the body, which are valid until the next read.
+// message reads one HTTP/1.1 message with a Content-Length, with the least work that is correct for
+// the messages of this benchmark. It returns the first line and the body, which are valid until the
+// next read.
 type message struct {
 	in   *bufio.Reader
 	head []byte

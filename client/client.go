@@ -1,13 +1,14 @@
-// Package client is the API of a Grapnel server as Go calls.
+// Package client calls the API of a Grapnel server from Go.
 //
-// A call takes a context, sends one request and returns the server's answer as a typed value, or an *Error with the code and
-// the request id that the server gave. Every POST carries an Idempotency-Key, so a call whose answer was lost can be repeated
-// without doing its work twice. Repeating is bounded three ways: by kind (a PATCH or DELETE is repeated only when nothing was
-// sent), by number per call, and by a budget per client that lets at most one in ten requests be a repetition once its
-// reserve is used up, so that clients do not finish off a server that struggles.
+// A call takes a context, sends one request and returns the server's answer as a typed value, or an
+// *Error with the server's code and request id. Every POST carries an Idempotency-Key, so a call
+// whose answer was lost can be repeated without doing its work twice. Repetitions have three
+// limits: the kind (a PATCH or DELETE is repeated only if nothing was sent), the number per call,
+// and a budget per client. Once the budget's reserve is used up, at most one in ten requests is a
+// repetition, so that clients do not overload a struggling server.
 //
-// It does not queue: when a call returns an error, the caller decides what becomes of the event. It imports nothing but the
-// vocabulary of package grapnel.
+// It does not queue: when a call returns an error, the caller decides whether to retry or drop the
+// event. It imports only the types of package grapnel.
 package client
 
 import (
@@ -29,22 +30,24 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// DefaultServer is where a server listens unless told otherwise.
+// DefaultServer is the default address of a server.
 const DefaultServer = "http://127.0.0.1:8420"
 
-// maxAnswer bounds what is read of one answer: the largest page of the largest events stays far below it.
+// maxAnswer is the limit of one answer: the largest page of the largest events stays far below it.
 const maxAnswer = 256 << 20
 
 // Options says how to reach a server. The zero value reaches one on this machine, without a key.
 type Options struct {
-	Server    string        // base URL; empty: DefaultServer
-	Key       string        // API key, sent as a bearer token
-	Cell      string        // the cell that is to answer, of a server that serves several; empty: the one that has what is asked for
-	HTTP      *http.Client  // nil: a new one; redirects are never followed
-	Timeout   time.Duration // of one call with its repetitions; 0: 30 s; negative: only the context limits it
-	Retries   int           // how often one call is repeated at most; 0: 2; negative: never
-	Random    io.Reader     // makes idempotency keys and jitter; nil: crypto/rand
-	UserAgent string        // empty: grapnel-client/<version>
+	Server string // base URL; empty: DefaultServer
+	Key    string // API key, sent as a bearer token
+	// the cell that answers, of a server with several; empty: the one that has the object
+	Cell string
+	HTTP *http.Client // nil: a new one; redirects are never followed
+	// of one call with its repetitions; 0: 30 s; negative: only the context limits it
+	Timeout   time.Duration
+	Retries   int       // how often one call is repeated at most; 0: 2; negative: never
+	Random    io.Reader // makes idempotency keys and jitter; nil: crypto/rand
+	UserAgent string    // empty: grapnel-client/<version>
 }
 
 // Client calls one server. It is safe for concurrent use.
@@ -81,23 +84,23 @@ func New(o Options) (*Client, error) {
 // Server is the base URL that the client calls.
 func (c *Client) Server() string { return c.base.String() }
 
-// call is one request as it will be sent, perhaps more than once.
+// call is one request, which may be sent several times.
 type call struct {
 	method string
 	path   string
 	query  url.Values
 	body   []byte
 	media  string // content type of body; empty: JSON
-	once   string // idempotency key; empty on a POST: one is made
+	once   string // idempotency key; empty on a POST: one is created
 	out    any    // decoded from the answer; nil: the answer is dropped
 
 	idempotent bool              // doing it twice comes to the same, without an idempotency key
 	wait       time.Duration     // how long the server may take before it answers
-	head       func(http.Header) // gets the header of a good answer; nil: nobody does
+	head       func(http.Header) // gets the header of a good answer; nil: not used
 }
 
-// Do sends one request to a path below the server and decodes the answer into out. It is there for what has no method of its
-// own; in is sent as JSON unless it is nil, out may be nil or a *json.RawMessage.
+// Do sends one request to a path below the server and decodes the answer into out. It is for routes
+// without a method here. in is sent as JSON unless it is nil; out may be nil or a *json.RawMessage.
 func (c *Client) Do(ctx context.Context, method, path string, query url.Values, in, out any) error {
 	rq := call{method: method, path: path, query: query, out: out}
 	if in != nil {
@@ -165,7 +168,7 @@ func (c *Client) send(ctx context.Context, rq call) (*http.Response, error) {
 	target.RawQuery = rq.query.Encode()
 	req, err := http.NewRequestWithContext(ctx, rq.method, target.String(), bytes.NewReader(rq.body))
 	if err != nil {
-		return nil, fmt.Errorf("the request cannot be made: %w", err)
+		return nil, fmt.Errorf("creating the request failed: %w", err)
 	}
 	req.Header.Set("User-Agent", c.options.UserAgent)
 	req.Header.Set("Accept", "application/json, application/problem+json")
@@ -188,8 +191,9 @@ func (c *Client) send(ctx context.Context, rq call) (*http.Response, error) {
 	return resp, nil
 }
 
-// cause drops the *url.Error around a transport failure, whose text repeats method and URL, and prefers the context's own
-// reason, so that errors.Is finds context.DeadlineExceeded and context.Canceled.
+// cause drops the *url.Error around a transport failure, whose text repeats method and URL, and
+// prefers the context's own reason, so that errors.Is finds context.DeadlineExceeded and
+// context.Canceled.
 func cause(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -24,10 +24,18 @@ type seen struct{ Method, Target, Body, Once, Bearer, Type string }
 
 func look(r *http.Request) seen {
 	body, _ := io.ReadAll(r.Body)
-	return seen{r.Method, r.URL.RequestURI(), string(body), r.Header.Get("Idempotency-Key"), r.Header.Get("Authorization"), r.Header.Get("Content-Type")}
+	return seen{
+		r.Method,
+		r.URL.RequestURI(),
+		string(body),
+		r.Header.Get("Idempotency-Key"),
+		r.Header.Get("Authorization"),
+		r.Header.Get("Content-Type"),
+	}
 }
 
-// transport answers requests without a network, so that a test in a bubble need not wait for pauses.
+// transport answers requests without a network, so that a test in a bubble need not wait for
+// pauses.
 type transport func(*http.Request) (*http.Response, error)
 
 func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
@@ -118,7 +126,10 @@ func TestBatchTellsResultsFromProblems(t *testing.T) {
 	var got seen
 	c := with(t, func(r *http.Request) (*http.Response, error) {
 		got = look(r)
-		return answer(202, `{"data":[{"id":"evt_1","deliveries":1},{"status":422,"code":"invalid","detail":"no","errors":[{"pointer":"/type","detail":"bad"}]}]}`), nil
+		return answer(
+			202,
+			`{"data":[{"id":"evt_1","deliveries":1},{"status":422,"code":"invalid","detail":"no","errors":[{"pointer":"/type","detail":"bad"}]}]}`,
+		), nil
 	})
 	results, err := c.PublishBatch(t.Context(), []client.NewEvent{{Type: "a", Data: []byte("1")}, {Type: "", Data: []byte(`{"b": 2}`)}})
 	if err != nil || len(results) != 2 {
@@ -155,7 +166,14 @@ func TestProblemBecomesError(t *testing.T) {
 	if !errors.As(err, &e) {
 		t.Fatalf("got %v", err)
 	}
-	want := &client.Error{Status: 404, Code: "not_found", Title: "Not found", Detail: "there is no such endpoint", RequestID: "req_9", Problem: []byte(text)}
+	want := &client.Error{
+		Status:    404,
+		Code:      "not_found",
+		Title:     "Not found",
+		Detail:    "there is no such endpoint",
+		RequestID: "req_9",
+		Problem:   []byte(text),
+	}
 	if d := cmp.Diff(want, e); d != "" {
 		t.Error(d)
 	}
@@ -296,9 +314,15 @@ func TestLanesAndAudit(t *testing.T) {
 	c := with(t, func(r *http.Request) (*http.Response, error) {
 		got = append(got, r.URL.RequestURI())
 		if strings.Contains(r.URL.Path, "lanes") {
-			return answer(200, `{"data":[{"key":"k","since":null,"waiting":10000,"waiting_more":true,"head":{"id":"dlv_1","status":"held"}}],"next":null}`), nil
+			return answer(
+				200,
+				`{"data":[{"key":"k","since":null,"waiting":10000,"waiting_more":true,"head":{"id":"dlv_1","status":"held"}}],"next":null}`,
+			), nil
 		}
-		return answer(200, `{"data":[{"number":7,"at":"2026-01-02T03:04:05.000000Z","actor":"key_1","verb":"pause","endpoint_id":"ep_1","delivery_id":null,"reason":"r"}],"next":"c2"}`), nil
+		return answer(
+			200,
+			`{"data":[{"number":7,"at":"2026-01-02T03:04:05.000000Z","actor":"key_1","verb":"pause","endpoint_id":"ep_1","delivery_id":null,"reason":"r"}],"next":"c2"}`,
+		), nil
 	})
 	lanes, err := c.Lanes(t.Context(), "ep_1", 3, "c")
 	if err != nil || len(lanes.Data) != 1 || lanes.Data[0].Head.Status != grapnel.Held || !lanes.Data[0].WaitingMore {

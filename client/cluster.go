@@ -2,13 +2,15 @@ package client
 
 import "context"
 
-// Cluster is who shares a server's store, and who decides about what.
+// Cluster lists the nodes that share a server's store, and the shards that each owns.
 type Cluster struct {
 	Raw
-	Node          string   `json:"node"`           // the one that says so
-	Shared        bool     `json:"shared"`         // false: the store is that node's alone, and so is everything in it
-	Shards        int      `json:"shards"`         // parts that the endpoints are divided into
-	Unowned       int      `json:"unowned"`        // shards that no node has: nothing of their endpoints is attempted
+	Node string `json:"node"` // the node that answered
+	// false: that node does not share its store and owns everything
+	Shared bool `json:"shared"`
+	Shards int  `json:"shards"` // parts that the endpoints are divided into
+	// shards without an owner: nothing of their endpoints is attempted
+	Unowned       int      `json:"unowned"`
 	UnownedShards []int    `json:"unowned_shards"` // which
 	Nodes         []Member `json:"nodes"`
 }
@@ -25,7 +27,8 @@ type Member struct {
 	Lagging  int     `json:"shards_lagging"`  // that it should have renewed already
 }
 
-// Cluster asks who shares the server's store. It takes a key with the scope admin that is bound to no tenant.
+// Cluster reads the nodes that share the server's store. It needs a key with the scope admin that
+// is bound to no tenant.
 func (c *Client) Cluster(ctx context.Context) (*Cluster, error) {
 	return get[Cluster](ctx, c, "/v1/cluster", nil)
 }

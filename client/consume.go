@@ -11,26 +11,29 @@ import (
 	"time"
 )
 
-// Handler deals with one message. What it returns is what becomes of it: nil is an ack, Reject(err) makes it a dead letter, RetryAfter(d, err)
-// gives it back for that long, and any other error gives it back for as long as the queue's policy says. A panic gives it back too.
+// Handler handles one message. nil acks it, Reject(err) makes it a dead letter, RetryAfter(d, err)
+// returns it to the queue for d, and any other error returns it for the backoff of the queue's
+// policy. A panic returns it too.
 //
-// ctx ends when the lease is lost, because somebody else may have the message by then, and when a stop has taken too long.
+// ctx ends when the lease is lost, because another consumer may have the message by then, and when
+// a stop takes longer than Drain.
 type Handler func(ctx context.Context, m *Message) error
 
-// ErrLeaseLost is the cause of the context of a handler whose message may be somebody else's by now.
-var ErrLeaseLost = errors.New("the lease is over: somebody else may have the message")
+// ErrLeaseLost is the cause of a handler's context when another consumer may have the message.
+var ErrLeaseLost = errors.New("the lease has expired: another consumer may have the message")
 
 var errStopping = errors.New("the consumer is being stopped")
 
 // Reject makes an error of a handler final: trying again would not help.
 func Reject(err error) error { return &verdict{err: err, reject: true} }
 
-// RetryAfter makes an error of a handler say when the message shall come again, a day from now at most.
+// RetryAfter wraps an error of a handler with the delay before the message is leased again, at most
+// a day.
 func RetryAfter(d time.Duration, err error) error {
 	return &verdict{err: err, delay: min(max(0, d), longestDelay)}
 }
 
-// verdict is an error that says what becomes of a message.
+// verdict is an error with the settlement of a message.
 type verdict struct {
 	err    error
 	reject bool
@@ -46,7 +49,7 @@ func (v *verdict) Error() string {
 
 func (v *verdict) Unwrap() error { return v.err }
 
-// Outcome is what a consumer said of a message.
+// Outcome is the settlement of a message.
 type Outcome string
 
 // The outcomes.
@@ -62,7 +65,9 @@ type Settled struct {
 	Outcome Outcome
 	Reason  string        // of a nack or reject
 	Took    time.Duration // that the handler took
-	Err     error         // not nil: whether the server knows of the outcome is not certain, so the message may come again
+	// not nil: it is unknown whether the server has recorded the outcome, so the message may come
+	// again
+	Err error
 }
 
 // ConsumeOptions say how to consume. Every zero value has a meaning.
@@ -71,29 +76,34 @@ type ConsumeOptions struct {
 	Concurrency int           // handlers at once; 0: one
 	Wait        time.Duration // of one question for messages; 0: 20 s
 	Drain       time.Duration // how long handlers may go on once ctx has ended; 0: 30 s
-	Settled     func(Settled) // told what became of each message, by several goroutines at once; nil: nobody is
-	Trouble     func(error)   // told why there are no messages at present, before the server is asked again; nil: nobody is
+	// nil, or called with the settlement of each message, by several goroutines at once
+	Settled func(Settled)
+	// nil, or called with the reason for missing messages before the server is asked again
+	Trouble func(error)
 }
 
 // How a consumer asks.
 const (
-	defaultWait      = 20 * time.Second
-	defaultDrain     = 30 * time.Second
-	mostAtOnce       = 100 // leases that are asked for together
-	firstTrouble     = 200 * time.Millisecond
-	longestTrouble   = 30 * time.Second
-	longestReason    = 500
-	longestDelay     = 24 * time.Hour  // what a server takes
-	shortestSettling = 5 * time.Second // settling is tried for so long, however little is left of the lease
+	defaultWait    = 20 * time.Second
+	defaultDrain   = 30 * time.Second
+	mostAtOnce     = 100 // leases that are asked for together
+	firstTrouble   = 200 * time.Millisecond
+	longestTrouble = 30 * time.Second
+	longestReason  = 500
+	longestDelay   = 24 * time.Hour // the limit of a server
+	// minimum time for settling, however little is left of the lease
+	shortestSettling = 5 * time.Second
 )
 
-// Consume takes messages from a queue and has them dealt with until ctx ends. It asks only for what it has handlers free for, extends the
-// leases of those that take long, and goes on asking, more slowly, while the server is away. When ctx ends nothing more is taken, what came
-// too late is given back, and handlers get the time of Drain to finish. It returns nil then; the error that ends it earlier is one that
-// asking again does not change: there is no such queue, or the key may not.
+// Consume leases messages from a queue and runs handle for each until ctx ends. It asks only for as
+// many as it has free handlers, extends the leases of slow ones, and continues, more slowly, while
+// the server is unreachable. When ctx ends it leases nothing more, gives back messages that arrive
+// late, gives handlers the time of Drain to finish, and returns nil. It returns an error earlier if
+// asking again cannot help: the queue does not exist, or the key lacks the scope.
 //
-// A message comes at least once. It comes again when its handler fails, when its lease ends first, and when the answer to an ack gets lost.
-// What Grapnel answers is believed, but no address in it is followed: everything goes to the server that the client was made for.
+// A message comes at least once. It comes again if its handler fails, if its lease expires first,
+// and if the answer to an ack is lost. Addresses in the server's answers are not followed: all
+// requests go to the server of the client.
 func (c *Client) Consume(ctx context.Context, queue string, handle Handler, o ConsumeOptions) error {
 	o.Concurrency = max(1, o.Concurrency)
 	o.Wait = cmp.Or(o.Wait, defaultWait)
@@ -104,7 +114,7 @@ func (c *Client) Consume(ctx context.Context, queue string, handle Handler, o Co
 	for range o.Concurrency {
 		k.free <- struct{}{}
 	}
-	// Only when ctx ends is there a hurry: what ends the taking otherwise ends no handler.
+	// Drain limits handlers only after ctx ended. An error that ends taking lets them finish.
 	stopped := context.AfterFunc(ctx, func() { time.AfterFunc(o.Drain, func() { cut(errStopping) }) })
 	defer stopped()
 	err := k.take(ctx)
@@ -123,7 +133,8 @@ type consumer struct {
 	running sync.WaitGroup
 }
 
-// take leases messages and starts their handlers until ctx ends, or something has to change before it makes sense to ask again.
+// take leases messages and starts their handlers until ctx ends, or an error that asking again
+// cannot change.
 func (k *consumer) take(ctx context.Context) error {
 	trouble := firstTrouble
 	for {
@@ -163,7 +174,7 @@ func (k *consumer) take(ctx context.Context) error {
 	}
 }
 
-// reserve waits for a handler to be free and takes as many as are; 0: ctx has ended.
+// reserve waits for a free handler and takes all free ones; 0: ctx has ended.
 func (k *consumer) reserve(ctx context.Context) int {
 	if ctx.Err() != nil {
 		return 0
@@ -191,7 +202,8 @@ func (k *consumer) release(n int) {
 	}
 }
 
-// jittered is between four fifths of d and all of it, so that many consumers do not ask at the same instant.
+// jittered is between four fifths of d and all of it, so that many consumers do not ask at the same
+// instant.
 func (k *consumer) jittered(d time.Duration) time.Duration {
 	return d - time.Duration(k.client.fraction()*float64(d)/5)
 }
@@ -209,7 +221,8 @@ func final(err error) bool {
 	return refused.Status < 500
 }
 
-// start has a message dealt with. One that came when ctx had ended, or more than was asked for, is given back.
+// start handles a message. One that arrives after ctx ended, or beyond the number asked for, is
+// given back.
 func (k *consumer) start(ctx context.Context, m *Message, reserved bool) {
 	wanted := reserved && ctx.Err() == nil
 	k.running.Go(func() {
@@ -224,7 +237,7 @@ func (k *consumer) start(ctx context.Context, m *Message, reserved bool) {
 	})
 }
 
-// work runs a message's handler under its lease, and says what came of it.
+// work runs a message's handler under its lease, and settles the message.
 func (k *consumer) work(m *Message) {
 	ctx, lost := context.WithCancelCause(k.working)
 	kept := make(chan time.Time, 1)
@@ -253,7 +266,8 @@ func (k *consumer) protected(ctx context.Context, m *Message) (err error) {
 	return k.handle(ctx, m)
 }
 
-// keep extends a lease at half of its time, again and again, until ctx ends, and returns its end. When the lease is over it calls lost.
+// keep extends a lease each time half of it has passed, until ctx ends, and returns its end. When
+// the lease expires it calls lost.
 func (k *consumer) keep(ctx context.Context, m *Message, lost context.CancelCauseFunc) (end time.Time) {
 	length := max(m.left, time.Second)
 	end = m.at.Add(m.left)
@@ -262,7 +276,8 @@ func (k *consumer) keep(ctx context.Context, m *Message, lost context.CancelCaus
 		_, err := k.client.Extend(ctx, m.Lease, length)
 		switch {
 		case err == nil:
-			end = asked.Add(length) // the server counts from when it got the request, which is not before this
+			// the server counts from when it got the request, which is after asked
+			end = asked.Add(length)
 			wait = length / 2
 		case ctx.Err() != nil:
 			return end
@@ -276,13 +291,14 @@ func (k *consumer) keep(ctx context.Context, m *Message, lost context.CancelCaus
 	return end
 }
 
-// over says whether a lease is over or settled, or is not known any more.
+// over says whether a lease has expired, is settled, or is unknown to the server.
 func over(err error) bool {
 	var refused *Error
-	return errors.As(err, &refused) && (refused.Status == http.StatusConflict || refused.Status == http.StatusNotFound || refused.Status == http.StatusGone)
+	return errors.As(err, &refused) &&
+		(refused.Status == http.StatusConflict || refused.Status == http.StatusNotFound || refused.Status == http.StatusGone)
 }
 
-// judge is what an error of a handler makes of its message.
+// judge turns a handler's error into a settlement.
 func judge(err error) (Outcome, string) {
 	var v *verdict
 	switch {
@@ -294,7 +310,7 @@ func judge(err error) (Outcome, string) {
 	return Nacked, short(err.Error())
 }
 
-// short keeps a reason within what a server takes.
+// short cuts a reason to the server's limit.
 func short(text string) string {
 	text = strings.ReplaceAll(text, "\x00", "")
 	runes := []rune(text)
@@ -304,8 +320,8 @@ func short(text string) string {
 	return string(runes[:longestReason-1]) + "…"
 }
 
-// settle tells the server what came of a message, again and again until it has an answer or the lease is over. A stop does not cut it short:
-// the work is done by then.
+// settle sends a settlement to the server, repeatedly until it has an answer or the lease has
+// expired. A stop does not interrupt it, because the work is done by then.
 func (k *consumer) settle(m *Message, err error, took time.Duration, end time.Time) {
 	outcome, reason := judge(err)
 	delay := ByPolicy

@@ -27,11 +27,12 @@ type queue struct {
 	length  time.Duration        // of a lease
 	log     []string             // what was asked, without what only passes time
 	granted int
-	asked   []int             // max of each next
-	fault   func(string) bool // a request to answer with a broken connection, after it was carried out; nil: none
-	away    bool              // every request is refused
-	refuse  int               // next is answered with this; 0: it is not
-	urls    string            // what ack_url and its like say
+	asked   []int // max of each next
+	// a request to answer with a broken connection, after it was carried out; nil: none
+	fault  func(string) bool
+	away   bool   // every request is refused
+	refuse int    // next is answered with this; 0: it is not
+	urls   string // what ack_url and its like say
 }
 
 func newQueue(bodies ...string) *queue {
@@ -55,7 +56,8 @@ func (q *queue) serve(r *http.Request) (*http.Response, error) {
 	return resp, r.Context().Err()
 }
 
-// next answers at once if there is something, else when the wait is over. What comes meanwhile is not noticed, which is all a test needs.
+// next answers at once if there is something, else when the wait is over. What comes meanwhile is
+// not noticed, which is all a test needs.
 func (q *queue) next(r *http.Request) *http.Response {
 	wait, _ := time.ParseDuration(r.URL.Query().Get("wait"))
 	n, _ := strconv.Atoi(r.URL.Query().Get("max"))
@@ -284,7 +286,8 @@ func TestConsumeRepeatsAnAckWhoseAnswerWasLost(t *testing.T) {
 			return false
 		}
 		all := q.consume(t, 1, client.ConsumeOptions{}, func(context.Context, *client.Message) error { return nil })
-		// The last one was carried out and its answer lost. The repetition is told that the lease is used, which does not say by whom.
+		// The last one was carried out and its answer lost. The repetition is told that the lease
+		// is used, which does not say by whom.
 		var refused *client.Error
 		if seen := q.seen(); len(seen) != 5 || !errors.As(all[0].Err, &refused) || refused.Status != 409 {
 			t.Errorf("%q, told %+v", seen, all[0])

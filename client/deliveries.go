@@ -30,23 +30,25 @@ type Delivery struct {
 	ReplayOf      *string            `json:"replay_of"`
 	Last          *Last              `json:"last"` // its last attempt; nil: there was none
 	Marks
-	PurgeAt  *time.Time       `json:"purge_at"`  // not kept after this; nil: it is not over, or is kept for ever
+	// deleted after this; nil: not finished, or retained forever
+	PurgeAt  *time.Time       `json:"purge_at"`
 	DaysLeft *int             `json:"days_left"` // whole days until then
 	Attempts []Attempt        `json:"attempts"`  // only when one delivery is asked for
-	Planned  []policy.Planned `json:"planned"`   // what comes if every attempt fails
+	Planned  []policy.Planned `json:"planned"`   // the attempts to come if all fail
 }
 
-// Last is what is told of a delivery's last attempt, in lists too.
+// Last is a delivery's last attempt, as lists show it too.
 type Last struct {
-	StatusCode int             `json:"status_code"` // 0: there was no response
+	StatusCode int             `json:"status_code"` // 0: no response
 	ErrorClass policy.Class    `json:"error_class"`
 	Duration   policy.Duration `json:"duration"`
 }
 
-// Marks are what was noted on a delivery since it was over.
+// Marks are notes on a finished delivery.
 type Marks struct {
-	Note          string         `json:"note"`
-	DiscardedAt   *time.Time     `json:"discarded_at"` // it is no dead letter any more since then
+	Note string `json:"note"`
+	// since then it is no dead letter any more
+	DiscardedAt   *time.Time     `json:"discarded_at"`
 	DiscardReason string         `json:"discard_reason"`
 	ReplayedAt    *time.Time     `json:"replayed_at"` // when it was last delivered again
 	ReplayedBy    string         `json:"replayed_by"` // the replay; empty: by hand
@@ -56,26 +58,28 @@ type Marks struct {
 
 // Attempt is one try of a delivery.
 type Attempt struct {
-	ID              string            `json:"id"`
-	Number          int               `json:"number"`
-	Trigger         grapnel.Trigger   `json:"trigger"`
-	ScheduledFor    time.Time         `json:"scheduled_for"`
-	StartedAt       time.Time         `json:"started_at"`
-	Duration        policy.Duration   `json:"duration"`
-	Phases          Phases            `json:"phases"`
-	StatusCode      int               `json:"status_code"` // 0: there was no response
-	ErrorClass      policy.Class      `json:"error_class"`
-	Error           string            `json:"error"`
-	RequestHeaders  map[string]string `json:"request_headers"` // what was sent, secrets redacted; nil: nothing, or not known
+	ID           string          `json:"id"`
+	Number       int             `json:"number"`
+	Trigger      grapnel.Trigger `json:"trigger"`
+	ScheduledFor time.Time       `json:"scheduled_for"`
+	StartedAt    time.Time       `json:"started_at"`
+	Duration     policy.Duration `json:"duration"`
+	Phases       Phases          `json:"phases"`
+	StatusCode   int             `json:"status_code"` // 0: there was no response
+	ErrorClass   policy.Class    `json:"error_class"`
+	Error        string          `json:"error"`
+	// as sent, secrets redacted; nil: none, or unknown
+	RequestHeaders  map[string]string `json:"request_headers"`
 	ResponseHeaders map[string]string `json:"response_headers"`
 	ResponseBody    string            `json:"response_body"`
-	ResponseBase64  []byte            `json:"response_body_base64"` // the bytes themselves, when they are not text
-	Decision        policy.Decision   `json:"decision"`
-	NextAttemptAt   *time.Time        `json:"next_attempt_at"`
-	PolicyRevision  int64             `json:"policy_revision"`
+	// the body, if it is not text
+	ResponseBase64 []byte          `json:"response_body_base64"`
+	Decision       policy.Decision `json:"decision"`
+	NextAttemptAt  *time.Time      `json:"next_attempt_at"`
+	PolicyRevision int64           `json:"policy_revision"`
 }
 
-// Phases are the parts of an attempt's time; zero is what did not happen.
+// Phases are the parts of an attempt's time; zero: the phase did not happen.
 type Phases struct {
 	DNS       policy.Duration `json:"dns"`
 	Connect   policy.Duration `json:"connect"`
@@ -95,7 +99,7 @@ type DeliveryFilter struct {
 	ErrorClass        policy.Class // of the last attempt
 	StatusCode        int          // of the last attempt
 	Text              string       // in the event's data; pages may be short while Next is not empty
-	Replayed          bool         // of dead letters: also those that were delivered since by being delivered again
+	Replayed          bool         // of dead letters: also those whose redelivery succeeded
 	Limit             int
 	Cursor            string
 }
@@ -119,7 +123,7 @@ func (f DeliveryFilter) query() url.Values {
 	return q
 }
 
-// Delivery returns a delivery with its attempts and what is planned.
+// Delivery returns a delivery with its attempts, past and planned.
 func (c *Client) Delivery(ctx context.Context, id string) (*Delivery, error) {
 	return get[Delivery](ctx, c, deliveryPath(id), nil)
 }
@@ -133,8 +137,8 @@ func (c *Client) Deliveries(ctx context.Context, f DeliveryFilter) (*Page[Delive
 	return get[Page[Delivery]](ctx, c, path, f.query())
 }
 
-// Retry tries a waiting delivery now. For one that is over it makes a new delivery, which is the one returned. The reason is for
-// the audit; it may be empty.
+// Retry tries a pending delivery now. For a finished one it creates and returns a new delivery. The
+// reason is for the audit; it may be empty.
 func (c *Client) Retry(ctx context.Context, id, reason string) (*Delivery, error) {
 	return post[Delivery](ctx, c, deliveryPath(id)+"/retry", because(reason))
 }

@@ -10,70 +10,90 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// NewEndpoint is an endpoint to be created. Only URL is required; the server says what the rest is when left out.
+// NewEndpoint has the settings of an endpoint to create. Only URL is required; the server has
+// defaults for the others.
 type NewEndpoint struct {
-	URL            string                 `json:"url"`
-	Tenant         string                 `json:"tenant,omitempty"`
-	Description    string                 `json:"description,omitempty"`
-	EventTypes     []string               `json:"event_types,omitempty"`
-	Filter         string                 `json:"filter,omitempty"`
-	Source         string                 `json:"source,omitempty"` // only what came in through this source
-	Policy         any                    `json:"policy,omitempty"` // the name of a policy, or what is JSON of one
-	Ordering       grapnel.Ordering       `json:"ordering,omitempty"`
-	RateLimit      *grapnel.RateLimit     `json:"rate_limit,omitempty"`
-	MaxConcurrency int                    `json:"max_concurrency,omitempty"`
-	Headers        map[string]string      `json:"headers,omitempty"`
-	Format         grapnel.Format         `json:"format,omitempty"`
-	Signing        grapnel.Signing        `json:"signature_headers,omitempty"`
-	Secret         string                 `json:"secret,omitempty"`
-	Status         grapnel.EndpointStatus `json:"status,omitempty"`
+	URL         string   `json:"url"`
+	Tenant      string   `json:"tenant,omitempty"`
+	Description string   `json:"description,omitempty"`
+	EventTypes  []string `json:"event_types,omitempty"`
+	Filter      string   `json:"filter,omitempty"`
+	// only events of this source
+	Source string `json:"source,omitempty"`
+	// the name of a policy, or a value whose JSON is one
+	Policy         any                `json:"policy,omitempty"`
+	Ordering       grapnel.Ordering   `json:"ordering,omitempty"`
+	RateLimit      *grapnel.RateLimit `json:"rate_limit,omitempty"`
+	MaxConcurrency int                `json:"max_concurrency,omitempty"`
+	Headers        map[string]string  `json:"headers,omitempty"`
+	Format         grapnel.Format     `json:"format,omitempty"`
+	// a jq expression for the body
+	Transform string                 `json:"transform,omitempty"`
+	Signing   grapnel.Signing        `json:"signature_headers,omitempty"`
+	Secret    string                 `json:"secret,omitempty"`
+	Status    grapnel.EndpointStatus `json:"status,omitempty"`
 }
 
 // Endpoint is where events go.
 type Endpoint struct {
 	Raw
-	ID             string                 `json:"id"`
-	Tenant         string                 `json:"tenant"`
-	URL            string                 `json:"url"`
-	Description    string                 `json:"description"`
-	EventTypes     []string               `json:"event_types"`
-	Filter         string                 `json:"filter"`
-	Source         string                 `json:"source"` // only what came in through this source
-	Policy         json.RawMessage        `json:"policy"` // a name or an inline policy
-	Ordering       grapnel.Ordering       `json:"ordering"`
-	RateLimit      *grapnel.RateLimit     `json:"rate_limit"`
-	MaxConcurrency int                    `json:"max_concurrency"`
-	Headers        map[string]string      `json:"headers"`
-	Format         grapnel.Format         `json:"format"`
+	ID             string             `json:"id"`
+	Tenant         string             `json:"tenant"`
+	URL            string             `json:"url"`
+	Description    string             `json:"description"`
+	EventTypes     []string           `json:"event_types"`
+	Filter         string             `json:"filter"`
+	Source         string             `json:"source"` // only events of this source
+	Policy         json.RawMessage    `json:"policy"` // a name or an inline policy
+	Ordering       grapnel.Ordering   `json:"ordering"`
+	RateLimit      *grapnel.RateLimit `json:"rate_limit"`
+	MaxConcurrency int                `json:"max_concurrency"`
+	Headers        map[string]string  `json:"headers"`
+	Format         grapnel.Format     `json:"format"`
+	Transform      string             `json:"transform"` // a jq expression for the body
+	// additions of its preset to requests; nil: none
+	PresetShape    *PresetShape           `json:"preset_shape"`
 	Signing        grapnel.Signing        `json:"signature_headers"`
 	Secret         string                 `json:"secret"` // only in the answers that make one
 	Status         grapnel.EndpointStatus `json:"status"`
 	DisabledReason string                 `json:"disabled_reason"`
 	DisabledAt     *time.Time             `json:"disabled_at"`
 	Health         Health                 `json:"health"`
-	Secrets        []SecretInfo           `json:"secrets"` // those that sign at present, the newest first
+	Secrets        []SecretInfo           `json:"secrets"` // the live ones, the newest first
 	CreatedAt      time.Time              `json:"created_at"`
 	UpdatedAt      time.Time              `json:"updated_at"`
 	Revision       int64                  `json:"revision"`
 }
 
-// HealthUnknown is the state of an endpoint of which the server does not know how it is doing, because it starts or stops.
+// PresetShape has a preset's headers and transform, which apply unless the endpoint sets its own.
+type PresetShape struct {
+	Headers   map[string]string `json:"headers"`
+	Transform string            `json:"transform"`
+}
+
+// HealthUnknown is the state of an endpoint while the server does not know it, because it starts or
+// stops.
 const HealthUnknown grapnel.HealthState = "unknown"
 
 // Health is how an endpoint is doing.
 type Health struct {
-	State         grapnel.HealthState `json:"state"`
-	Reason        string              `json:"reason"` // one sentence; empty: there is nothing to say
-	Since         *time.Time          `json:"since"`
-	InFlight      int                 `json:"in_flight"` // requests on their way
-	Waiting       int                 `json:"waiting"`   // heads of lines that are due or scheduled soon
-	Held          int                 `json:"held"`      // deliveries that wait for the endpoint while it is not healthy
-	HeldMore      bool                `json:"held_more"` // there are more than were counted
-	NextAttemptAt *time.Time          `json:"next_attempt_at"`
-	NextProbeAt   *time.Time          `json:"next_probe_at"`  // while its breaker is open: not before this
-	DrainEstimate *policy.Duration    `json:"drain_estimate"` // how long what is held takes once the endpoint works; nil: unknown
-	Strikes       int                 `json:"strikes"`        // deliveries in a row that count towards disabling
-	FailingSince  *time.Time          `json:"failing_since"`
+	State    grapnel.HealthState `json:"state"`
+	Reason   string              `json:"reason"` // one sentence; may be empty
+	Since    *time.Time          `json:"since"`
+	InFlight int                 `json:"in_flight"` // requests on their way
+	// heads of lanes that are due or scheduled soon
+	Waiting int `json:"waiting"`
+	// deliveries held while the endpoint is not healthy
+	Held          int        `json:"held"`
+	HeldMore      bool       `json:"held_more"` // more than were counted
+	NextAttemptAt *time.Time `json:"next_attempt_at"`
+	// while its circuit is open: not before this
+	NextProbeAt *time.Time `json:"next_probe_at"`
+	// time to deliver the held ones once the endpoint works; nil: unknown
+	DrainEstimate *policy.Duration `json:"drain_estimate"`
+	// failures in a row that count towards disabling
+	Strikes      int        `json:"strikes"`
+	FailingSince *time.Time `json:"failing_since"`
 }
 
 // SecretInfo says that a secret signs, not which one it is.
@@ -117,13 +137,13 @@ func (c *Client) EnableEndpoint(ctx context.Context, id, reason string) (*Endpoi
 	return patch[Endpoint](ctx, c, endpointPath(id), why(reason), map[string]any{"status": grapnel.EndpointEnabled})
 }
 
-// DeleteEndpoint deletes an endpoint; what waits for it ends as dropped. The reason is for the audit.
+// DeleteEndpoint deletes an endpoint and drops its pending deliveries. The reason is for the audit.
 func (c *Client) DeleteEndpoint(ctx context.Context, id, reason string) error {
 	return c.remove(ctx, endpointPath(id), why(reason))
 }
 
-// RotateSecret gives the endpoint a new secret, shown only in this answer. The old one goes on signing for overlap; 0 leaves
-// that to the server.
+// RotateSecret gives the endpoint a new secret, returned only in this answer. The old one keeps
+// signing for overlap; 0: the server's default.
 func (c *Client) RotateSecret(ctx context.Context, id string, overlap time.Duration) (*Endpoint, error) {
 	in := map[string]any{}
 	if overlap > 0 {
@@ -132,7 +152,8 @@ func (c *Client) RotateSecret(ctx context.Context, id string, overlap time.Durat
 	return post[Endpoint](ctx, c, endpointPath(id)+"/rotate-secret", in)
 }
 
-// TestEndpoint sends an event to this endpoint alone and returns its delivery. Type and data may be left out.
+// TestEndpoint sends an event to this endpoint alone and returns its delivery. Type and data may be
+// left out.
 func (c *Client) TestEndpoint(ctx context.Context, id, eventType string, data json.RawMessage) (*Delivery, error) {
 	in := map[string]any{}
 	if eventType != "" {

@@ -9,21 +9,22 @@ import (
 	"time"
 )
 
-// Error is an answer with which the server refused a call.
+// Error is the answer of a server that refused a call.
 type Error struct {
 	Status     int           // of the HTTP answer
 	Code       string        // stable, to switch on
 	Title      string        // the kind of problem in words
 	Detail     string        // this problem in words
-	Fields     []Field       // what is wrong with the request
+	Fields     []Field       // the invalid fields of the request
 	RequestID  string        // to look the call up in the server's log
-	RetryAfter time.Duration // what the server asked for; 0: nothing
-	Problem    []byte        // the server's problem+json as it came; empty when it sent something else
+	RetryAfter time.Duration // from the server; 0: none
+	Problem    []byte        // the server's problem+json as received; empty for other content
 }
 
 // Field is one thing that is wrong with a request.
 type Field struct {
-	Pointer string `json:"pointer"` // a JSON pointer into the body, "?name" for a query parameter, a header's name
+	// a JSON pointer into the body, "?name" for a query parameter, a header's name
+	Pointer string `json:"pointer"`
 	Detail  string `json:"detail"`
 }
 
@@ -38,14 +39,15 @@ func (e *Error) Error() string {
 		fmt.Fprintf(&b, "the server answered %d %s", e.Status, http.StatusText(e.Status))
 	}
 	for _, f := range e.Fields {
-		if said := f.Pointer + ": " + f.Detail; !strings.Contains(e.Detail, said) { // the detail may be of the fields
+		// the detail may repeat the fields
+		if said := f.Pointer + ": " + f.Detail; !strings.Contains(e.Detail, said) {
 			b.WriteString("; " + said)
 		}
 	}
 	return b.String()
 }
 
-// Unreachable means that there is no answer, so whether the call took effect is unknown.
+// Unreachable means that no answer came, so whether the call took effect is unknown.
 type Unreachable struct {
 	Server string
 	Err    error
@@ -74,7 +76,7 @@ func problem(resp *http.Response, body []byte) *Error {
 		Errors    []Field `json:"errors"`
 		RequestID string  `json:"request_id"`
 	}
-	// A proxy in between answers with a page of its own; then the status is all there is to say.
+	// A proxy on the way answers with a page of its own; then only the status is known.
 	if json.Unmarshal(body, &doc) == nil {
 		e.Code, e.Title, e.Detail, e.Fields, e.Problem = doc.Code, doc.Title, doc.Detail, doc.Errors, body
 		if doc.RequestID != "" {

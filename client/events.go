@@ -13,18 +13,20 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// NewEvent is an event to be published. Type and Data are required; Data is JSON and is sent as it is, byte for byte.
+// NewEvent is an event to publish. Type and Data are required; Data is JSON and is sent as it is,
+// byte for byte.
 type NewEvent struct {
-	Type       string            `json:"type"`
-	Data       json.RawMessage   `json:"-"`
-	Key        string            `json:"key,omitempty"` // the ordering key
-	ID         string            `json:"id,omitempty"`  // makes publishing idempotent beyond one call
+	Type string          `json:"type"`
+	Data json.RawMessage `json:"-"`
+	Key  string          `json:"key,omitempty"` // the ordering key
+	// makes publishing idempotent beyond one call
+	ID         string            `json:"id,omitempty"`
 	Tenant     string            `json:"tenant,omitempty"`
 	OccurredAt *time.Time        `json:"occurred_at,omitempty"`
 	Metadata   map[string]string `json:"metadata,omitempty"`
 }
 
-// encode writes the event. encoding/json would write Data anew, and what receivers get and verify are its bytes.
+// encode writes the event. encoding/json would reformat Data, but receivers verify its bytes.
 func (e NewEvent) encode() ([]byte, error) {
 	if !json.Valid(e.Data) {
 		return nil, &Error{Code: string(grapnel.CodeMalformed), Detail: "the event's data is not JSON",
@@ -46,7 +48,7 @@ type Published struct {
 	Duplicate  bool      `json:"duplicate"`
 }
 
-// PublishResult is what became of one event of a batch: one of the two is set.
+// PublishResult is the result of one event of a batch: one of the two fields is set.
 type PublishResult struct {
 	Published *Published
 	Err       *Error
@@ -73,7 +75,7 @@ func (r *PublishResult) UnmarshalJSON(text []byte) error {
 	return decode(bytes.Clone(text), r.Published)
 }
 
-// Event is an event as the server keeps it. Data is JSON exactly as it was published.
+// Event is an event as stored. Data is JSON exactly as it was published.
 type Event struct {
 	Raw
 	ID          string            `json:"id"`
@@ -84,10 +86,11 @@ type Event struct {
 	DataBase64  []byte            `json:"data_base64"` // instead of Data, when that is not JSON
 	ContentType string            `json:"content_type"`
 	Metadata    map[string]string `json:"metadata"`
-	Source      string            `json:"source"` // that it came in through; empty: it was published
+	Source      string            `json:"source"` // that received it; empty: it was published
 	OccurredAt  time.Time         `json:"occurred_at"`
 	AcceptedAt  time.Time         `json:"accepted_at"`
-	Deliveries  []Delivery        `json:"deliveries"` // without attempts; only when one event is asked for
+	// without attempts; only if one event is requested
+	Deliveries []Delivery `json:"deliveries"`
 }
 
 // EventFilter selects events; the zero value selects all.
@@ -109,7 +112,7 @@ func (f EventFilter) query() url.Values {
 	return q
 }
 
-// Publish hands over one event. When it returns without error the event is durable.
+// Publish publishes one event. When it returns without error the event is durable.
 func (c *Client) Publish(ctx context.Context, e NewEvent) (*Published, error) {
 	body, err := e.encode()
 	if err != nil {
@@ -119,8 +122,8 @@ func (c *Client) Publish(ctx context.Context, e NewEvent) (*Published, error) {
 	return orNil(out, c.do(ctx, call{method: http.MethodPost, path: "/v1/events", body: body, out: out}))
 }
 
-// PublishBatch hands over up to 1000 events, which are committed together in the order given. Events that are refused do not
-// keep the others back: the results say what became of each.
+// PublishBatch publishes up to 1000 events, which are committed together in the order given.
+// Refused events do not prevent the others: the results tell which were accepted.
 func (c *Client) PublishBatch(ctx context.Context, events []NewEvent) ([]PublishResult, error) {
 	var answer struct {
 		Data []PublishResult `json:"data"`
@@ -137,14 +140,14 @@ func (c *Client) PublishBatch(ctx context.Context, events []NewEvent) ([]Publish
 	return answer.Data, err
 }
 
-// RawEvent is an event whose data are bytes of any kind.
+// RawEvent is an event with data of any content type.
 type RawEvent struct {
 	Type, Key, ID, Tenant string
 	Data                  []byte
 	ContentType           string
 }
 
-// PublishRaw hands over an event whose data need not be JSON.
+// PublishRaw publishes an event with data that need not be JSON.
 func (c *Client) PublishRaw(ctx context.Context, e RawEvent) (*Published, error) {
 	q := url.Values{}
 	put(q, "type", e.Type)

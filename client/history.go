@@ -11,13 +11,13 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// Stats is what became of deliveries within a time.
+// Stats counts finished deliveries and attempts in a period.
 type Stats struct {
 	Raw
 	From   time.Time `json:"from"`
 	To     time.Time `json:"to"`
 	Bucket string    `json:"bucket"` // hour or day
-	Data   []Bucket  `json:"data"`   // the oldest first; parts in which nothing happened are left out
+	Data   []Bucket  `json:"data"`   // the oldest first; empty parts are left out
 	Totals Totals    `json:"totals"` // of all parts
 }
 
@@ -29,13 +29,15 @@ type Bucket struct {
 
 // Totals counts deliveries when they end and attempts when they are recorded.
 type Totals struct {
-	Delivered           int64   `json:"delivered"`
-	Failed              int64   `json:"failed"`
-	Dropped             int64   `json:"dropped"`
-	Discarded           int64   `json:"discarded"`
-	Skipped             int64   `json:"skipped"`
-	Retried             int64   `json:"retried"`               // of those that ended: more than one attempt was made
-	FirstAttemptSuccess int64   `json:"first_attempt_success"` // of those that were delivered: one attempt was made
+	Delivered int64 `json:"delivered"`
+	Failed    int64 `json:"failed"`
+	Dropped   int64 `json:"dropped"`
+	Discarded int64 `json:"discarded"`
+	Skipped   int64 `json:"skipped"`
+	// of the finished ones: with more than one attempt
+	Retried int64 `json:"retried"`
+	// of the delivered ones: with one attempt
+	FirstAttemptSuccess int64   `json:"first_attempt_success"`
 	Attempts            int64   `json:"attempts"`
 	Latency             Latency `json:"latency"` // of the attempts that got an answer
 }
@@ -55,7 +57,7 @@ type StatsFilter struct {
 	Bucket   string // hour or day; empty: by how long the time is
 }
 
-// Stats adds up what became of deliveries, those that are not kept any more included.
+// Stats counts deliveries by outcome, purged ones included.
 func (c *Client) Stats(ctx context.Context, f StatsFilter) (*Stats, error) {
 	q := url.Values{}
 	putTime(q, "from", f.From)
@@ -70,12 +72,13 @@ func (c *Client) Stats(ctx context.Context, f StatsFilter) (*Stats, error) {
 	return get[Stats](ctx, c, path, q)
 }
 
-// DeadLetters lists deliveries that failed, were not discarded and not delivered again with success, the newest first. The filter's Status is not used.
+// DeadLetters lists deliveries that failed, were not discarded and not delivered again with
+// success, the newest first. The filter's Status is not used.
 func (c *Client) DeadLetters(ctx context.Context, f DeliveryFilter) (*Page[Delivery], error) {
 	return get[Page[Delivery]](ctx, c, "/v1/dead-letters", f.everywhere(true))
 }
 
-// Note puts a note on a delivery that is over, instead of the one before; an empty one takes that away.
+// Note replaces the note on a finished delivery; an empty one removes it.
 func (c *Client) Note(ctx context.Context, id, note string) (*Delivery, error) {
 	changes := map[string]any{"note": note}
 	if note == "" {
@@ -108,8 +111,9 @@ const (
 	CSV       = "csv"
 )
 
-// ExportDeliveries writes all deliveries that the filter selects, the newest first, as the server sends them. Limit and Cursor are not
-// used, and only the context limits how long it takes. After an error, what was written is a part only.
+// ExportDeliveries writes all deliveries that the filter selects, the newest first, as the server
+// sends them. Limit and Cursor are not used, and only the context limits its duration. After an
+// error, the output is incomplete.
 func (c *Client) ExportDeliveries(ctx context.Context, f DeliveryFilter, format string, out io.Writer) error {
 	return c.export(ctx, "/v1/deliveries/export", f.everywhere(false), format, out)
 }
@@ -145,9 +149,9 @@ func (c *Client) export(ctx context.Context, path string, q url.Values, format s
 	return nil
 }
 
-var errBrokenOff = errors.New("the export was broken off; what was written is a part of it")
+var errBrokenOff = errors.New("the export broke off; the output is incomplete")
 
-// sink tells what went wrong with the writing from what went wrong with the reading.
+// sink separates errors of writing from errors of reading.
 type sink struct {
 	to  io.Writer
 	err error

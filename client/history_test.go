@@ -44,7 +44,13 @@ func TestExport(t *testing.T) {
 	}
 	body = cut{strings.NewReader("id\nx\n")}
 	var lost *client.Unreachable
-	if err := c.ExportDeadLetters(t.Context(), f, client.CSV, &out); !errors.As(err, &lost) || !strings.Contains(err.Error(), "a part of it") ||
+	if err := c.ExportDeadLetters(
+		t.Context(),
+		f,
+		client.CSV,
+		&out,
+	); !errors.As(err, &lost) ||
+		!strings.Contains(err.Error(), "output is incomplete") ||
 		target != "GET /v1/dead-letters/export?endpoint=ep_1&format=csv" {
 		t.Errorf("%s, cut off: %v", target, err)
 	}
@@ -80,7 +86,9 @@ func TestReplaysNotesAndStats(t *testing.T) {
 	again := client.NewReplay{From: &from, EventTypes: []string{"invoice.paid"}, Rate: 20, Canary: true, StopAfter: 3}
 	reply = `{"dry_run":true,"total":412,"keys":38,"longest_chain":27,"excluded":{"already_replayed":3,"discarded":2,"on_its_way":1},"partial":true}`
 	plan, err := c.PlanReplay(t.Context(), "ep_1", again)
-	if err != nil || plan.Total != 412 || plan.Keys != 38 || plan.LongestChain != 27 || plan.Excluded.AlreadyReplayed != 3 || plan.Excluded.OnItsWay != 1 || !plan.Partial {
+	if err != nil || plan.Total != 412 || plan.Keys != 38 || plan.LongestChain != 27 || plan.Excluded.AlreadyReplayed != 3 ||
+		plan.Excluded.OnItsWay != 1 ||
+		!plan.Partial {
 		t.Errorf("the plan is %+v %v", plan, err)
 	}
 	reply = `{"id":"rpl_1","status":"stopped","total":412,"made":9,"done":8,"delivered":5,"failed":3,"eta":null,"started_at":"2026-05-06T09:00:00.000000Z"}`
@@ -111,7 +119,8 @@ func TestReplaysNotesAndStats(t *testing.T) {
 	}
 	reply = `{"bucket":"day","data":[{"at":"2026-05-06T00:00:00.000000Z","delivered":5,"latency":{"p50":"12ms","p95":null}}],"totals":{"delivered":5,"failed":1}}`
 	stats, err := c.Stats(t.Context(), client.StatsFilter{From: from, Bucket: "day", Tenant: "acme"})
-	if err != nil || len(stats.Data) != 1 || stats.Data[0].Delivered != 5 || stats.Data[0].Latency.P50.Std() != 12*time.Millisecond || stats.Data[0].Latency.P95 != nil ||
+	if err != nil || len(stats.Data) != 1 || stats.Data[0].Delivered != 5 || stats.Data[0].Latency.P50.Std() != 12*time.Millisecond ||
+		stats.Data[0].Latency.P95 != nil ||
 		stats.Totals.Failed != 1 {
 		t.Errorf("the totals are %+v %v", stats, err)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// IntakeOutcome is what became of a request to a source that left something.
+// IntakeOutcome is the result of a request to a source.
 type IntakeOutcome string
 
 // The outcomes of requests to sources.
@@ -19,7 +19,8 @@ const (
 	IntakeConflict   IntakeOutcome = "conflict"
 )
 
-// Request is a request that came in through a source. The fields from Method on are there only when one is asked for.
+// Request is a request that a source received. The fields from Method on are set only if one
+// request is asked for.
 type Request struct {
 	Raw
 	ID          string        `json:"id"` // of the event; req_… if it is none
@@ -45,7 +46,7 @@ type Request struct {
 	BodyBase64 []byte           `json:"body_base64"` // when it is neither
 }
 
-// KnownBy is what a source knows a request by.
+// KnownBy is the identity by which a source deduplicates a request.
 type KnownBy struct {
 	By    grapnel.DedupeBy `json:"by"`
 	Value string           `json:"value"`
@@ -71,7 +72,7 @@ type InboxFilter struct {
 	Cursor         string
 }
 
-// Inbox lists what came in through sources, the newest first.
+// Inbox lists the requests that sources received, the newest first.
 func (c *Client) Inbox(ctx context.Context, f InboxFilter) (*Page[Request], error) {
 	q := window(f.Limit, f.Cursor)
 	put(q, "source", f.Source)
@@ -82,7 +83,7 @@ func (c *Client) Inbox(ctx context.Context, f InboxFilter) (*Page[Request], erro
 	return get[Page[Request]](ctx, c, "/v1/inbox", q)
 }
 
-// InboxRequest returns one request with all that is known of it.
+// InboxRequest returns one request with all details.
 func (c *Client) InboxRequest(ctx context.Context, id string) (*Request, error) {
 	return c.InboxRequestOf(ctx, "", id)
 }

@@ -3,9 +3,9 @@ package client
 import (
 	"context"
 	"net/url"
-	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 // NewKey is an API key to be created.
@@ -16,15 +16,7 @@ type NewKey struct {
 }
 
 // Key is an API key. Secret is there only in the answer that creates it.
-type Key struct {
-	Raw
-	ID        string          `json:"id"`
-	Secret    string          `json:"key"`
-	Name      string          `json:"name"`
-	Scopes    []grapnel.Scope `json:"scopes"`
-	Tenant    string          `json:"tenant"`
-	CreatedAt time.Time       `json:"created_at"`
-}
+type Key = wire.Key
 
 // CreateKey creates a key. Its answer is the only one that shows the secret.
 func (c *Client) CreateKey(ctx context.Context, k NewKey) (*Key, error) {

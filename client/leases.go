@@ -13,7 +13,8 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// Message is what a queue hands out: the bytes that a publisher or provider sent, and the right to say what came of them.
+// Message is a leased message: the bytes that a publisher or provider sent, and the right to settle
+// it.
 type Message struct {
 	Raw
 	MessageMeta
@@ -23,10 +24,11 @@ type Message struct {
 	at   time.Time     // when that was
 }
 
-// MessageMeta is what is known about a message. The URLs that the server sends along are for programs without this package; nothing
-// here follows them.
+// MessageMeta describes a message. The URLs in the server's answer are for programs without this
+// package; this package does not follow them.
 type MessageMeta struct {
-	Lease          string    `json:"lease"` // the right to settle it, which can be used once; empty: it was only looked at
+	// the right to settle it once; empty: the message was only peeked at
+	Lease          string    `json:"lease"`
 	EventID        string    `json:"event_id"`
 	DeliveryID     string    `json:"delivery_id"`
 	Type           string    `json:"type"`
@@ -37,7 +39,8 @@ type MessageMeta struct {
 	LeaseExpiresAt time.Time `json:"lease_expires_at"`
 }
 
-// UnmarshalJSON reads {"meta":{…},"body":…} or {"meta":{…},"body_base64":…}; what is JSON keeps its bytes.
+// UnmarshalJSON reads {"meta":{…},"body":…} or {"meta":{…},"body_base64":…}; a JSON body keeps its
+// bytes.
 func (m *Message) UnmarshalJSON(text []byte) error {
 	var doc struct {
 		Meta   MessageMeta     `json:"meta"`
@@ -47,7 +50,7 @@ func (m *Message) UnmarshalJSON(text []byte) error {
 	if err := json.Unmarshal(text, &doc); err != nil {
 		return err
 	}
-	m.keep(bytes.Clone(text))
+	m.Keep(bytes.Clone(text))
 	m.MessageMeta, m.Body = doc.Meta, doc.Body
 	if doc.Base64 != nil {
 		m.Body = doc.Base64
@@ -55,11 +58,12 @@ func (m *Message) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Take says what to lease.
+// Take has the parameters of a lease.
 type Take struct {
-	Max      int           // at most so many; 0: one
-	Wait     time.Duration // how long the server waits for the first one, up to a minute; 0: not at all
-	Consumer string        // who asks; empty: nobody by name
+	Max int // largest number of messages; 0: one
+	// time that the server waits for the first one, up to a minute; 0: none
+	Wait     time.Duration
+	Consumer string // name of the consumer; may be empty
 }
 
 // Next leases messages. None is no error: there was nothing within the time.
@@ -88,7 +92,8 @@ func (c *Client) Next(ctx context.Context, queue string, t Take) ([]Message, err
 	return page.Data, nil
 }
 
-// left is how much of a lease is left. The two clocks may differ; the answer says in whole seconds what the server's was.
+// left is the remaining time of a lease. The two clocks may differ; the answer has the server's
+// time in whole seconds.
 func left(until, date, now time.Time) time.Duration {
 	if skew := now.Sub(date); !date.IsZero() && (skew < -2*time.Second || skew > 3*time.Second) {
 		now = date.Add(500 * time.Millisecond)
@@ -96,7 +101,7 @@ func left(until, date, now time.Time) time.Duration {
 	return until.Sub(now)
 }
 
-// Peek shows what a queue would hand out next, without leasing it: messages without a lease.
+// Peek returns the next messages of a queue without leasing them.
 func (c *Client) Peek(ctx context.Context, queue string, limit int) (*Page[Message], error) {
 	return get[Page[Message]](ctx, c, queuePath(queue)+"/peek", window(limit, ""))
 }
@@ -106,7 +111,8 @@ func (c *Client) Ack(ctx context.Context, lease string) error {
 	return c.settle(ctx, lease, "ack", nil)
 }
 
-// Nack gives a message back: it comes again after the policy's backoff, or after a delay that is not negative.
+// Nack returns a message to the queue: it comes again after the policy's backoff, or after delay
+// unless that is negative.
 func (c *Client) Nack(ctx context.Context, lease, reason string, delay time.Duration) error {
 	in := map[string]string{}
 	if reason != "" {
@@ -130,7 +136,7 @@ func (c *Client) Reject(ctx context.Context, lease, reason string) error {
 	return c.settle(ctx, lease, "reject", in)
 }
 
-// Extend lets a lease end so long from now, and returns when that is.
+// Extend makes a lease end by from now, and returns that time.
 func (c *Client) Extend(ctx context.Context, lease string, by time.Duration) (time.Time, error) {
 	body, err := json.Marshal(map[string]policy.Duration{"by": policy.Duration(by)})
 	if err != nil {
@@ -143,8 +149,8 @@ func (c *Client) Extend(ctx context.Context, lease string, by time.Duration) (ti
 	return answer.Until, err
 }
 
-// settle says what came of a message. It carries no idempotency key: a lease can be used once, so asking again does no harm, and remembering
-// the answer would cost the server as much as settling.
+// settle settles a message. It has no idempotency key: a lease can be used once, so a repetition
+// does no harm, and storing the answer would cost the server as much as settling.
 func (c *Client) settle(ctx context.Context, lease, verb string, in map[string]string) error {
 	rq := call{method: http.MethodPost, path: leasePath(lease, verb), idempotent: true}
 	if in != nil {

@@ -5,20 +5,22 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
-// PauseEndpoint holds what waits for an endpoint. The reason is for the audit; it may be empty, here and below.
+// PauseEndpoint holds an endpoint's deliveries. The reason is for the audit; it may be empty, here
+// and below.
 func (c *Client) PauseEndpoint(ctx context.Context, id, reason string) (*Endpoint, error) {
 	return post[Endpoint](ctx, c, endpointPath(id)+"/pause", because(reason))
 }
 
-// ResumeEndpoint goes on delivering to a paused endpoint.
+// ResumeEndpoint resumes delivery to a paused endpoint.
 func (c *Client) ResumeEndpoint(ctx context.Context, id, reason string) (*Endpoint, error) {
 	return post[Endpoint](ctx, c, endpointPath(id)+"/resume", because(reason))
 }
 
-// ProbeEndpoint has an endpoint that is left alone tried at once; when there is nothing to find out, that is a conflict.
+// ProbeEndpoint probes an endpoint whose circuit is open at once. If the circuit is closed or
+// nothing is pending, the error is a conflict.
 func (c *Client) ProbeEndpoint(ctx context.Context, id, reason string) (*Endpoint, error) {
 	return post[Endpoint](ctx, c, endpointPath(id)+"/probe", because(reason))
 }
@@ -31,7 +33,8 @@ func because(reason string) any {
 	return map[string]string{"reason": reason}
 }
 
-// Lane is a key that is stuck at an endpoint: its first delivery has failed, and the others wait for it.
+// Lane is a blocked key at an endpoint: its first delivery has failed, and later ones are held
+// behind it.
 type Lane struct {
 	Raw
 	Key         string     `json:"key"`
@@ -46,18 +49,9 @@ func (c *Client) Lanes(ctx context.Context, endpoint string, limit int, cursor s
 	return get[Page[Lane]](ctx, c, endpointPath(endpoint)+"/lanes", window(limit, cursor))
 }
 
-// AuditEntry says who did what to which endpoint or delivery, when and why.
-type AuditEntry struct {
-	Raw
-	Number     int64        `json:"number"`
-	At         time.Time    `json:"at"`
-	Tenant     string       `json:"tenant"`
-	Actor      string       `json:"actor"` // the id of an API key, or grapnel.ActorItself
-	Verb       grapnel.Verb `json:"verb"`
-	EndpointID string       `json:"endpoint_id"`
-	DeliveryID string       `json:"delivery_id"`
-	Reason     string       `json:"reason"`
-}
+// AuditEntry records one action on an endpoint or delivery: the actor, the action, the time and the
+// reason.
+type AuditEntry = wire.Audit
 
 // AuditFilter selects entries; the zero value selects all.
 type AuditFilter struct {
@@ -66,7 +60,7 @@ type AuditFilter struct {
 	Cursor                     string
 }
 
-// Audit lists who did what, the newest first.
+// Audit lists audit entries, the newest first.
 func (c *Client) Audit(ctx context.Context, f AuditFilter) (*Page[AuditEntry], error) {
 	q := window(f.Limit, f.Cursor)
 	put(q, "endpoint", f.Endpoint)
@@ -75,7 +69,7 @@ func (c *Client) Audit(ctx context.Context, f AuditFilter) (*Page[AuditEntry], e
 	return get[Page[AuditEntry]](ctx, c, "/v1/audit", q)
 }
 
-// why is the reason as a query, for calls whose body is something else.
+// why is the reason as a query parameter, for calls whose body is not for it.
 func why(reason string) url.Values {
 	q := url.Values{}
 	put(q, "reason", reason)

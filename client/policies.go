@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Policy is a preset or a policy that a tenant keeps under a name. Its rules are in JSON, in the form of package policy.
+// Policy is a preset or a tenant's named policy. Its rules are in JSON, in the form of package
+// policy.
 type Policy struct {
 	Raw
 	ID        string    `json:"id"` // empty for a preset
@@ -44,7 +45,8 @@ func (c *Client) DeletePolicy(ctx context.Context, id string) error {
 	return c.remove(ctx, policyPath(id), nil)
 }
 
-// SimulatePolicy asks the server what a policy does during an outage; question and answer are JSON as the API describes them.
+// SimulatePolicy simulates a policy during an outage; question and answer are JSON as the API
+// describes them.
 func (c *Client) SimulatePolicy(ctx context.Context, question any) (json.RawMessage, error) {
 	var out json.RawMessage
 	err := c.Do(ctx, http.MethodPost, "/v1/policies/simulate", nil, question, &out)

@@ -10,58 +10,67 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// NewQueue is a queue to be created. Only Name is required; the server says what the rest is when left out.
+// NewQueue has the settings of a queue to create. Only Name is required; the server has defaults
+// for the others.
 type NewQueue struct {
-	Name        string                 `json:"name"`
-	Tenant      string                 `json:"tenant,omitempty"`
-	Description string                 `json:"description,omitempty"`
-	EventTypes  []string               `json:"event_types,omitempty"`
-	Filter      string                 `json:"filter,omitempty"`
-	Source      string                 `json:"source,omitempty"` // only what came in through this source
-	Policy      any                    `json:"policy,omitempty"` // the name of a policy, or what is JSON of one
-	Ordering    grapnel.Ordering       `json:"ordering,omitempty"`
-	Lease       policy.Duration        `json:"lease,omitzero"`
-	MaxLeased   int                    `json:"max_leased,omitempty"` // leases of one consumer at once
-	Quiet       bool                   `json:"quiet,omitempty"`      // nobody but its consumers notices it
-	Status      grapnel.EndpointStatus `json:"status,omitempty"`
+	Name        string   `json:"name"`
+	Tenant      string   `json:"tenant,omitempty"`
+	Description string   `json:"description,omitempty"`
+	EventTypes  []string `json:"event_types,omitempty"`
+	Filter      string   `json:"filter,omitempty"`
+	Source      string   `json:"source,omitempty"` // only events of this source
+	// the name of a policy, or a value whose JSON is one
+	Policy   any              `json:"policy,omitempty"`
+	Ordering grapnel.Ordering `json:"ordering,omitempty"`
+	Lease    policy.Duration  `json:"lease,omitzero"`
+	// limit of one consumer's leases at once
+	MaxLeased int `json:"max_leased,omitempty"`
+	// no operational events, dead letters or statistics
+	Quiet  bool                   `json:"quiet,omitempty"`
+	Status grapnel.EndpointStatus `json:"status,omitempty"`
 }
 
-// Queue is an endpoint that is pulled. By its id it is found among deliveries, dead letters, replays and statistics like any other.
+// Queue is an endpoint that is pulled. Deliveries, dead letters, replays and statistics refer to it
+// by its id, as to any endpoint.
 type Queue struct {
 	Raw
-	ID             string                 `json:"id"`
-	Tenant         string                 `json:"tenant"`
-	Name           string                 `json:"name"`
-	Description    string                 `json:"description"`
-	EventTypes     []string               `json:"event_types"`
-	Filter         string                 `json:"filter"`
-	Source         string                 `json:"source"`
-	Policy         json.RawMessage        `json:"policy"` // a name or an inline policy
-	Ordering       grapnel.Ordering       `json:"ordering"`
-	Lease          policy.Duration        `json:"lease"`
-	MaxLeased      int                    `json:"max_leased"`
-	Quiet          bool                   `json:"quiet"` // no operational events, dead letters or statistics
+	ID          string           `json:"id"`
+	Tenant      string           `json:"tenant"`
+	Name        string           `json:"name"`
+	Description string           `json:"description"`
+	EventTypes  []string         `json:"event_types"`
+	Filter      string           `json:"filter"`
+	Source      string           `json:"source"`
+	Policy      json.RawMessage  `json:"policy"` // a name or an inline policy
+	Ordering    grapnel.Ordering `json:"ordering"`
+	Lease       policy.Duration  `json:"lease"`
+	MaxLeased   int              `json:"max_leased"`
+	// no operational events, dead letters or statistics
+	Quiet          bool                   `json:"quiet"`
 	Status         grapnel.EndpointStatus `json:"status"`
 	DisabledReason string                 `json:"disabled_reason"`
+	DisabledAt     *time.Time             `json:"disabled_at"` // nil: it is not disabled
 	*QueueCounts                          // nil: the server did not say
-	Consumers      []Consumer             `json:"consumers"` // who has asked within a day or holds leases; not in lists
-	CreatedAt      time.Time              `json:"created_at"`
-	UpdatedAt      time.Time              `json:"updated_at"`
-	Revision       int64                  `json:"revision"`
+	// that asked within a day or hold leases; not in lists
+	Consumers []Consumer `json:"consumers"`
+	CreatedAt time.Time  `json:"created_at"`
+	UpdatedAt time.Time  `json:"updated_at"`
+	Revision  int64      `json:"revision"`
 }
 
-// QueueCounts says what is in a queue.
+// QueueCounts counts a queue's deliveries.
 type QueueCounts struct {
 	Ready     int64            `json:"ready"`
 	Leased    int64            `json:"leased"`
 	Delayed   int64            `json:"delayed"` // due later: after a nack, or by the policy
 	Waiting   int64            `json:"waiting"` // behind another one of their key
-	Blocked   int64            `json:"blocked"` // their keys wait for a person
+	Blocked   int64            `json:"blocked"` // a person has to act on their keys
 	Dead      int64            `json:"dead"`
-	OldestAge *policy.Duration `json:"oldest_age"` // of what is not over; nil: there is nothing
+	OldestAge *policy.Duration `json:"oldest_age"` // of the oldest unfinished delivery; nil: the queue is empty
+	OldestAt  *time.Time       `json:"oldest_at"`  // when the event of that delivery was accepted
 }
 
-// Consumer is who takes from a queue.
+// Consumer takes leases from a queue.
 type Consumer struct {
 	Name   string    `json:"name"`
 	Leased int64     `json:"leased"`
@@ -97,30 +106,32 @@ func (c *Client) UpdateQueue(ctx context.Context, name string, changes map[strin
 	return patch[Queue](ctx, c, queuePath(name), nil, changes)
 }
 
-// PauseQueue hands out nothing until ResumeQueue; leases that there are can be settled. The reason is for the audit, here and below.
+// PauseQueue stops leasing until ResumeQueue; existing leases can be settled. The reason is for the
+// audit, here and below.
 func (c *Client) PauseQueue(ctx context.Context, name, reason string) (*Queue, error) {
 	return post[Queue](ctx, c, queuePath(name)+"/pause", because(reason))
 }
 
-// ResumeQueue hands out what a pause held back.
+// ResumeQueue resumes leasing from a paused queue.
 func (c *Client) ResumeQueue(ctx context.Context, name, reason string) (*Queue, error) {
 	return post[Queue](ctx, c, queuePath(name)+"/resume", because(reason))
 }
 
-// DeleteQueue deletes a queue; what waits in it ends as dropped.
+// DeleteQueue deletes a queue and drops its pending deliveries.
 func (c *Client) DeleteQueue(ctx context.Context, name, reason string) error {
 	return c.remove(ctx, queuePath(name), why(reason))
 }
 
 func queuePath(name string) string { return "/v1/queues/" + url.PathEscape(name) }
 
-// Purged says what a purge has ended.
+// Purged is the result of a purge.
 type Purged struct {
 	Raw
 	Discarded int `json:"discarded"`
 }
 
-// PurgeQueue ends all that is in a queue now as discarded, whoever has a lease. The queue's name has to be said once more.
+// PurgeQueue discards all deliveries in a queue now, leased ones too. name repeats the queue's name
+// as a confirmation.
 func (c *Client) PurgeQueue(ctx context.Context, queue, name, reason string) (*Purged, error) {
 	in := map[string]string{"confirm": name}
 	if reason != "" {

@@ -3,18 +3,15 @@ package client
 import (
 	"encoding/json"
 	"fmt"
+
+	"github.com/grapnelhq/grapnel/wire"
 )
 
-// Raw keeps the server's own JSON of an object, so that a program can show all of it: fields that this client does not know
-// yet, and numbers with the digits they came with.
-type Raw struct{ text json.RawMessage }
+// Raw has the server's own JSON of an object, so that a program can show all of it: fields that
+// this client does not know yet, and numbers with their original digits.
+type Raw = wire.Raw
 
-// JSON is the object as the server sent it; nil for one that did not come from a server.
-func (r Raw) JSON() json.RawMessage { return r.text }
-
-func (r *Raw) keep(text []byte) { r.text = text }
-
-type keeper interface{ keep([]byte) }
+type keeper interface{ Keep([]byte) }
 
 // Page is a part of a list.
 type Page[T any] struct {
@@ -56,7 +53,7 @@ func decode(text []byte, out any) error {
 		return fmt.Errorf("the server's answer cannot be read: %w", err)
 	}
 	if k, ok := out.(keeper); ok {
-		k.keep(text)
+		k.Keep(text)
 	}
 	return nil
 }

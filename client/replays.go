@@ -6,9 +6,11 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
-// NewReplay says what shall be delivered again, and how. The zero value is everything that failed.
+// NewReplay selects deliveries to deliver again, and the settings of the replay. The zero value
+// selects all failed ones.
 type NewReplay struct {
 	From       *time.Time       `json:"from,omitempty"` // of the event's acceptance, inclusive
 	To         *time.Time       `json:"to,omitempty"`   // exclusive
@@ -16,59 +18,28 @@ type NewReplay struct {
 	Keys       []string         `json:"keys,omitempty"`
 	Status     []grapnel.Status `json:"status,omitempty"`     // final ones; none: failed
 	Deliveries []string         `json:"deliveries,omitempty"` // these, and nothing else
-	Again      bool             `json:"again,omitempty"`      // also what was replayed with success already or discarded
-	Rate       float64          `json:"rate,omitempty"`       // deliveries made in a second; 0: the server's default
-	StopAfter  int              `json:"stop_after,omitempty"` // so many failures in a row end it; 0: never
-	Canary     bool             `json:"canary,omitempty"`     // the first one has to arrive before the others are made
-	Reason     string           `json:"reason,omitempty"`     // for the audit
+	// also those already replayed with success, or discarded
+	Again bool `json:"again,omitempty"`
+	// deliveries created in a second; 0: the server's default
+	Rate float64 `json:"rate,omitempty"`
+	// this number of failures in a row ends it; 0: never
+	StopAfter int `json:"stop_after,omitempty"`
+	// the first one has to be delivered before the others are created
+	Canary bool   `json:"canary,omitempty"`
+	Reason string `json:"reason,omitempty"` // for the audit
 }
 
-// ReplayPlan is what a replay would do.
-type ReplayPlan struct {
-	Raw
-	Total        int `json:"total"`
-	Keys         int `json:"keys"`
-	LongestChain int `json:"longest_chain"` // most deliveries of one key
-	Overtaken    int `json:"overtaken"`     // of Total: something newer of their key was delivered since
-	Excluded     struct {
-		AlreadyReplayed int `json:"already_replayed"`
-		Discarded       int `json:"discarded"`
-		OnItsWay        int `json:"on_its_way"`
-		Superseded      int `json:"superseded"`
-	} `json:"excluded"`
-	Partial bool `json:"partial"` // there are at least as many
-}
+// ReplayPlan is the preview of a replay.
+type ReplayPlan = wire.Plan
 
 // Replay is a job that delivers again.
-type Replay struct {
-	Raw
-	ID         string               `json:"id"`
-	EndpointID string               `json:"endpoint_id"`
-	Tenant     string               `json:"tenant"`
-	Status     grapnel.ReplayStatus `json:"status"`
-	Reason     string               `json:"reason"`
-	Rate       float64              `json:"rate"`
-	StopAfter  int                  `json:"stop_after"`
-	Canary     bool                 `json:"canary"`
-	Total      int                  `json:"total"` // as counted when it was started
-	Made       int                  `json:"made"`
-	Done       int                  `json:"done"` // of those made: they are over
-	Delivered  int                  `json:"delivered"`
-	Failed     int                  `json:"failed"` // over, and not delivered
-	StartedAt  time.Time            `json:"started_at"`
-	StartedBy  string               `json:"started_by"`
-	FinishedAt *time.Time           `json:"finished_at"`
-	ETA        *time.Time           `json:"eta"`
-}
+type Replay = wire.Replay
 
-// ReplayItem is what a replay made of one delivery.
-type ReplayItem struct {
-	Raw
-	OriginalID string         `json:"original_id"`
-	DeliveryID string         `json:"delivery_id"` // the new one
-	MadeAt     time.Time      `json:"made_at"`
-	Status     grapnel.Status `json:"status"` // of the new one
-}
+// Selection has the filters of a replay's deliveries.
+type Selection = wire.Selection
+
+// ReplayItem is a delivery of a replay, with its redelivery.
+type ReplayItem = wire.Item
 
 // ReplayFilter selects replays; the zero value selects all.
 type ReplayFilter struct {
@@ -78,7 +49,7 @@ type ReplayFilter struct {
 	Cursor           string
 }
 
-// PlanReplay counts what a replay would deliver again, and starts nothing.
+// PlanReplay counts the deliveries of a replay without starting it.
 func (c *Client) PlanReplay(ctx context.Context, endpoint string, r NewReplay) (*ReplayPlan, error) {
 	return post[ReplayPlan](ctx, c, endpointPath(endpoint)+"/replay", struct {
 		NewReplay
@@ -107,12 +78,13 @@ func (c *Client) Replays(ctx context.Context, f ReplayFilter) (*Page[Replay], er
 	return get[Page[Replay]](ctx, c, "/v1/replays", q)
 }
 
-// ReplayItems lists what a replay has made, in the order in which it was made.
+// ReplayItems lists a replay's deliveries, in the order of creation.
 func (c *Client) ReplayItems(ctx context.Context, id string, limit int, cursor string) (*Page[ReplayItem], error) {
 	return get[Page[ReplayItem]](ctx, c, replayPath(id)+"/items", window(limit, cursor))
 }
 
-// PauseReplay keeps a replay from making more; what it has made goes on. The reason is for the audit; it may be empty, here and below.
+// PauseReplay stops a replay from creating deliveries; those it has created go on. The reason is
+// for the audit; it may be empty, here and below.
 func (c *Client) PauseReplay(ctx context.Context, id, reason string) (*Replay, error) {
 	return post[Replay](ctx, c, replayPath(id)+"/pause", because(reason))
 }
@@ -122,7 +94,7 @@ func (c *Client) ResumeReplay(ctx context.Context, id, reason string) (*Replay, 
 	return post[Replay](ctx, c, replayPath(id)+"/resume", because(reason))
 }
 
-// CancelReplay ends a replay; what it has made goes on.
+// CancelReplay ends a replay; deliveries it has created go on.
 func (c *Client) CancelReplay(ctx context.Context, id, reason string) (*Replay, error) {
 	return post[Replay](ctx, c, replayPath(id)+"/cancel", because(reason))
 }

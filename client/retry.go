@@ -15,7 +15,7 @@ import (
 
 const (
 	firstPause = 100 * time.Millisecond
-	maxPause   = 5 * time.Second // a server that asks for more gets its error returned to the caller instead
+	maxPause   = 5 * time.Second // if the server asks for more, its error is returned to the caller
 )
 
 // repeatable says whether the request may be sent again after this failure.
@@ -45,7 +45,8 @@ func (rq call) repeatable(err error) bool {
 // safe says whether doing it twice comes to the same as doing it once.
 func (rq call) safe() bool { return rq.method == http.MethodGet || rq.once != "" || rq.idempotent }
 
-// pause waits before a repetition. It says false when the call should be given up: no budget, no time, or too long a wait.
+// pause waits before a repetition. false: no repetition, because the budget is empty, the time is
+// short or the wait too long.
 func (c *Client) pause(ctx context.Context, tries int, err error) bool {
 	wait := firstPause << (tries - 1)
 	wait += time.Duration(float64(wait) * c.fraction())
@@ -80,7 +81,7 @@ func (c *Client) fraction() float64 {
 	return float64(binary.BigEndian.Uint64(b[:])>>11) / (1 << 53)
 }
 
-// budget lets a client repeat a tenth of its calls, and reserve calls at once when it has been quiet.
+// budget lets a client repeat a tenth of its calls, and reserve calls at once after a quiet period.
 type budget struct {
 	mu     sync.Mutex
 	tenths int

@@ -9,20 +9,24 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// NewSource is a source to be created. Name and Verify.Scheme are required; the server says what the rest is when left out.
+// NewSource is a source to be created. Name and Verify.Scheme are required; the server has defaults
+// for the others.
 type NewSource struct {
-	Name         string             `json:"name"`
-	Tenant       string             `json:"tenant,omitempty"`
-	Description  string             `json:"description,omitempty"`
-	Verify       NewVerify          `json:"verify,omitzero"`
-	Outbox       *NewOutbox         `json:"outbox,omitempty"` // instead of Verify: events are read from a producer's outbox
+	Name        string    `json:"name"`
+	Tenant      string    `json:"tenant,omitempty"`
+	Description string    `json:"description,omitempty"`
+	Verify      NewVerify `json:"verify,omitzero"`
+	// instead of Verify: events are read from a producer's outbox
+	Outbox       *NewOutbox         `json:"outbox,omitempty"`
 	Dedupe       *NewDedupe         `json:"dedupe,omitempty"`
 	OnUnverified grapnel.Unverified `json:"on_unverified,omitempty"`
-	Type         string             `json:"type,omitempty"` // a CEL expression; empty: the provider's own field
-	Key          string             `json:"key,omitempty"`  // the same
-	PublicURL    string             `json:"public_url,omitempty"`
-	RateLimit    *grapnel.RateLimit `json:"rate_limit,omitempty"`
-	MaxBody      int64              `json:"max_body,omitempty"`
+	// a CEL expression; empty: the provider's own field
+	Type      string                 `json:"type,omitempty"`
+	Key       string                 `json:"key,omitempty"` // the same
+	PublicURL string                 `json:"public_url,omitempty"`
+	RateLimit *grapnel.RateLimit     `json:"rate_limit,omitempty"`
+	MaxBody   int64                  `json:"max_body,omitempty"`
+	Status    grapnel.EndpointStatus `json:"status,omitempty"` // enabled or paused
 }
 
 // NewOutbox says where a producer's outbox is.
@@ -32,9 +36,10 @@ type NewOutbox struct {
 
 // NewVerify says how a source verifies.
 type NewVerify struct {
-	Scheme          string          `json:"scheme"`
-	Secret          string          `json:"secret,omitempty"`
-	Secrets         []string        `json:"secrets,omitempty"` // instead of Secret, the newest first
+	Scheme string `json:"scheme"`
+	Secret string `json:"secret,omitempty"`
+	// instead of Secret, the newest first
+	Secrets         []string        `json:"secrets,omitempty"`
 	Header          string          `json:"header,omitempty"`
 	Algorithm       string          `json:"algorithm,omitempty"`
 	Encoding        string          `json:"encoding,omitempty"`
@@ -47,7 +52,7 @@ type NewVerify struct {
 	Username        string          `json:"username,omitempty"`
 }
 
-// NewDedupe says how a source knows what it has had before.
+// NewDedupe has the settings by which a source recognises duplicates.
 type NewDedupe struct {
 	By     []grapnel.DedupeBy `json:"by,omitzero"` // nil: the server's default; empty: never
 	Window policy.Duration    `json:"window,omitzero"`
@@ -57,11 +62,12 @@ type NewDedupe struct {
 // Source is where the webhooks of one provider come in.
 type Source struct {
 	Raw
-	ID           string                 `json:"id"`
-	Tenant       string                 `json:"tenant"`
-	Name         string                 `json:"name"`
-	Description  string                 `json:"description"`
-	IngestURL    string                 `json:"ingest_url"` // with the server's public address; below its address, if it does not know one
+	ID          string `json:"id"`
+	Tenant      string `json:"tenant"`
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	// with the server's public address; below its address, if it does not know one
+	IngestURL    string                 `json:"ingest_url"`
 	Verify       Verify                 `json:"verify"`
 	Outbox       *Outbox                `json:"outbox"` // nil: it has none
 	Dedupe       Dedupe                 `json:"dedupe"`
@@ -81,11 +87,12 @@ type Source struct {
 
 // Outbox is how the relay of a source's outbox is doing.
 type Outbox struct {
-	Place       string          `json:"place"` // without what is a secret
-	State       string          `json:"state"` // paused, connecting, relaying, standby, held or away
+	Place string `json:"place"` // without secrets
+	// paused, connecting, relaying, standby, held or away
+	State       string          `json:"state"`
 	Since       *time.Time      `json:"since"`
 	Detail      string          `json:"detail"` // why, where it is not well
-	Lag         policy.Duration `json:"lag"`    // how long the oldest event waits
+	Lag         policy.Duration `json:"lag"`    // age of the oldest event
 	SeenAt      *time.Time      `json:"seen_at"`
 	LastEventAt *time.Time      `json:"last_event_at"`
 	Events      int64           `json:"events"` // since the server was started
@@ -95,7 +102,7 @@ type Outbox struct {
 // Verify is how a source verifies, without its secrets.
 type Verify struct {
 	Scheme          string           `json:"scheme"`
-	Secrets         []SecretInfo     `json:"secrets"` // those that count at present, the newest first
+	Secrets         []SecretInfo     `json:"secrets"` // the live ones, the newest first
 	Header          string           `json:"header"`
 	Algorithm       string           `json:"algorithm"`
 	Encoding        string           `json:"encoding"`
@@ -108,25 +115,25 @@ type Verify struct {
 	Username        string           `json:"username"`
 }
 
-// Dedupe is how a source knows what it has had before.
+// Dedupe has the settings by which a source recognises duplicates.
 type Dedupe struct {
 	By     []grapnel.DedupeBy `json:"by"`
 	Window policy.Duration    `json:"window"`
 	Ignore []string           `json:"ignore"`
 }
 
-// Provider is what the server knows of whoever sends.
+// Provider describes the provider of a scheme.
 type Provider struct {
 	Title      string           `json:"title"`
 	Signature  string           `json:"signature"`
 	IDsSigned  bool             `json:"ids_signed"`
-	RetriesFor *policy.Duration `json:"retries_for"` // nil: it does not, or nobody knows
+	RetriesFor *policy.Duration `json:"retries_for"` // nil: it does not retry, or unknown
 	Retries    string           `json:"retries"`
 	Checked    string           `json:"checked"`
 	Docs       string           `json:"docs"`
 }
 
-// Refusals say which requests a source did not take, at the node that answered and since it was started.
+// Refusals are the requests that a source refused, at the node that answered, since its start.
 type Refusals struct {
 	LastAt     time.Time `json:"last_at"`
 	LastStatus int       `json:"last_status"`
@@ -158,13 +165,14 @@ func (c *Client) Sources(ctx context.Context, f SourceFilter) (*Page[Source], er
 	return get[Page[Source]](ctx, c, "/v1/sources", q)
 }
 
-// UpdateSource changes the fields given, by JSON merge patch: a nil value removes one. Secrets stay unless some are given.
+// UpdateSource changes the fields given, by JSON merge patch: a nil value removes one. Secrets stay
+// unless some are given.
 func (c *Client) UpdateSource(ctx context.Context, id string, changes map[string]any) (*Source, error) {
 	return patch[Source](ctx, c, sourcePath(id), nil, changes)
 }
 
-// RotateSourceSecret gives a source the provider's new secret. Those before it count as well for overlap; 0 leaves that to the server, a
-// negative one ends them at once.
+// RotateSourceSecret gives a source the provider's new secret. Earlier ones stay valid for overlap;
+// 0: the server's default, negative: they end at once.
 func (c *Client) RotateSourceSecret(ctx context.Context, id, secret string, overlap time.Duration) (*Source, error) {
 	in := map[string]any{"secret": secret}
 	if overlap != 0 {
@@ -173,7 +181,7 @@ func (c *Client) RotateSourceSecret(ctx context.Context, id, secret string, over
 	return post[Source](ctx, c, sourcePath(id)+"/rotate-secret", in)
 }
 
-// DeleteSource deletes a source; what it took in stays. The reason is for the audit.
+// DeleteSource deletes a source; its messages stay. The reason is for the audit.
 func (c *Client) DeleteSource(ctx context.Context, id, reason string) error {
 	return c.remove(ctx, sourcePath(id), why(reason))
 }

@@ -9,18 +9,20 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// Tenant says in which cell of a server a tenant is.
+// Tenant is the location of a tenant among a server's cells.
 type Tenant struct {
 	Raw
-	Tenant  string               `json:"tenant"`
-	Cell    string               `json:"cell"` // that has it: the one that it leaves until that has let go
-	State   grapnel.TenancyState `json:"state"`
-	To      string               `json:"to"`      // the cell that it is on its way to; empty: it stays
-	From    string               `json:"from"`    // the cell that it came from last
-	Move    string               `json:"move"`    // id of its last move
-	Since   *time.Time           `json:"since"`   // of the state
-	Rows    int64                `json:"rows"`    // copied so far, as far as the server asked knows
-	Trouble string               `json:"trouble"` // why the move does not go on; it is tried again all the time
+	Tenant string `json:"tenant"`
+	// the owner: the cell it leaves, until that has released it
+	Cell  string               `json:"cell"`
+	State grapnel.TenancyState `json:"state"`
+	To    string               `json:"to"`    // the destination of a move; empty: none
+	From  string               `json:"from"`  // the cell that it came from last
+	Move  string               `json:"move"`  // id of its last move
+	Since *time.Time           `json:"since"` // of the state
+	Rows  int64                `json:"rows"`  // copied so far, as far as the server asked knows
+	// reason for which the move does not proceed; it is retried
+	Trouble string `json:"trouble"`
 }
 
 // Settled says whether no move is under way.
@@ -28,12 +30,13 @@ func (t *Tenant) Settled() bool {
 	return t.State == grapnel.TenancyHere || t.State == grapnel.TenancyGone
 }
 
-// Tenants lists tenants, and in which cell each is. This and what follows takes a key with the scope admin that is bound to no tenant.
+// Tenants lists tenants with their cells. This method and those below need a key with the scope
+// admin that is bound to no tenant.
 func (c *Client) Tenants(ctx context.Context, limit int, cursor string) (*Page[Tenant], error) {
 	return get[Page[Tenant]](ctx, c, "/v1/tenants", window(limit, cursor))
 }
 
-// Tenant says in which cell a tenant is.
+// Tenant returns the location of a tenant.
 func (c *Client) Tenant(ctx context.Context, tenant string) (*Tenant, error) {
 	return get[Tenant](ctx, c, tenantPath(tenant), nil)
 }
@@ -47,7 +50,7 @@ func (c *Client) MoveTenant(ctx context.Context, tenant, to, reason string) (*Te
 	return post[Tenant](ctx, c, tenantPath(tenant)+"/move", in)
 }
 
-// StayTenant gives a tenant's move up; a conflict once the other cell has it.
+// StayTenant cancels a tenant's move. The error is a conflict once the other cell owns the tenant.
 func (c *Client) StayTenant(ctx context.Context, tenant, reason string) (*Tenant, error) {
 	out := new(Tenant)
 	return orNil(out, c.Do(ctx, http.MethodDelete, tenantPath(tenant)+"/move", why(reason), nil, out))

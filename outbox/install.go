@@ -2,14 +2,15 @@ package outbox
 
 import _ "embed" // the SQL
 
-// Version is that of the SQL. It grows when what is in a database has to change.
+// Version is that of the SQL. It rises when the database's schema has to change.
 const Version = 1
 
 //go:embed install.sql
 var installSQL string
 
-// InstallSQL is the SQL that makes the outbox in a database, for producers who keep it among their own migrations; "grapnel outbox install" runs the
-// same. It has to run in one transaction, can be repeated, and refuses a database with a newer version.
+// InstallSQL is the SQL that creates the outbox in a database, for producers that run it among
+// their own migrations; "grapnel outbox install" runs the same. It has to run in one transaction,
+// can be repeated, and refuses a database with a newer version.
 func InstallSQL() string { return installSQL }
 
 // UninstallSQL removes the outbox with all that has not been relayed.

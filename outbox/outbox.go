@@ -1,5 +1,6 @@
-// Package outbox publishes events inside a producer's own PostgreSQL transaction: if the transaction commits, the events arrive, and if it is
-// rolled back, there never were any. No call to Grapnel is made on the way, so a producer works whether Grapnel does or not.
+// Package outbox publishes events inside a producer's own PostgreSQL transaction: if the
+// transaction commits, the events arrive, and if it is rolled back, they never existed. No call to
+// Grapnel is made on the way, so a producer works whether Grapnel does or not.
 //
 //	tx, err := db.BeginTx(ctx, nil)
 //	…
@@ -9,19 +10,21 @@
 //	…
 //	err = tx.Commit()
 //
-// The database needs the schema grapnel, which "grapnel outbox install" makes, or InstallSQL as one of the producer's own migrations. A source of
-// kind outbox then moves the events into Grapnel.
+// The database needs the schema grapnel, created by "grapnel outbox install", or by InstallSQL as
+// one of the producer's own migrations. A source of kind outbox then moves the events into Grapnel.
 //
-// What holds:
+// Invariants:
 //
-//   - Events of one key arrive in the order in which their transactions commit, those of one transaction in the order of the calls.
+//   - Events of one key arrive in the order in which their transactions commit, those of one
+//     transaction in the order of the calls.
 //   - Each arrives in Grapnel exactly once, whatever crashes.
-//   - Publishing locks nothing before the commit, so keys can be published to in any order without a deadlock.
+//   - Publishing locks nothing before the commit, so transactions may publish to keys in any order
+//     without a deadlock.
 //   - The bytes of Data stay as they are.
 //
-// What it does not promise: an order between different keys, and that an event which breaks a limit of the server (--max-event) is more than
-// kept where people see it: Grapnel's inbox. What can be checked before, the database checks; then Publish fails, and with it the
-// transaction.
+// It promises no order between different keys. An event that breaks a limit of the server
+// (--max-event) is not delivered; it is stored in Grapnel's inbox, where operators see it.
+// The limits that the database can check make Publish fail, and with it the transaction.
 package outbox
 
 import (
@@ -32,7 +35,7 @@ import (
 	"time"
 )
 
-// Event is what is published.
+// Event is an event to publish.
 type Event struct {
 	Type       string            // dotted segments of [A-Za-z0-9_-]
 	Key        string            // the ordering key; empty: no order
@@ -45,8 +48,9 @@ type Event struct {
 // Every parameter has its type, so that no driver has to find it out.
 const publish = `SELECT grapnel.grapnel_publish($1::text, $2::text, $3::text, $4::text, $5::text, $6::timestamptz)`
 
-// Publish publishes an event in a transaction of database/sql, with whatever driver. A *sql.Conn or *sql.DB would do as well; then the event is a
-// transaction of its own. After an error the transaction cannot be committed.
+// Publish publishes an event in a transaction of database/sql, with any driver. With a *sql.Conn or
+// *sql.DB the event is a transaction of its own. After an error the transaction cannot be
+// committed.
 func Publish(ctx context.Context, tx interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }, e Event) error {
@@ -60,7 +64,7 @@ func Publish(ctx context.Context, tx interface {
 	return nil
 }
 
-// PublishPgx is Publish for a transaction of pgx: a pgx.Tx is a tx. Nobody has to name T.
+// PublishPgx is Publish for a transaction of pgx: a pgx.Tx is a tx. The compiler infers T.
 func PublishPgx[T any](ctx context.Context, tx interface {
 	Exec(ctx context.Context, query string, args ...any) (T, error)
 }, e Event) error {
@@ -74,7 +78,8 @@ func PublishPgx[T any](ctx context.Context, tx interface {
 	return nil
 }
 
-// arguments are those of publish. Data goes as text: what a driver makes of bytes is not always what JSON is.
+// arguments are those of publish. Data goes as text, because drivers encode bytes in different ways
+// and not all of them give JSON.
 func (e *Event) arguments() ([]any, error) {
 	args := []any{e.Type, string(e.Data), given(e.Key), given(e.ID), nil, nil}
 	if len(e.Metadata) > 0 {
@@ -90,7 +95,7 @@ func (e *Event) arguments() ([]any, error) {
 	return args, nil
 }
 
-// given is NULL for what is not.
+// given is NULL for an empty text.
 func given(text string) any {
 	if text == "" {
 		return nil

@@ -68,7 +68,7 @@ func connect(t *testing.T) *sql.DB {
 	return db
 }
 
-// kept is what the outbox has of an event.
+// kept is an event's row in the outbox.
 func kept(t *testing.T, db *sql.DB, id string) (e outbox.Event, there bool) {
 	t.Helper()
 	var metadata sql.NullString
@@ -86,13 +86,16 @@ func kept(t *testing.T, db *sql.DB, id string) (e outbox.Event, there bool) {
 	return e, true
 }
 
-// TestBytesStayAsTheyAre: order of members, space, digits, escapes and repeated members are the publisher's affair.
+// TestBytesStayAsTheyAre: order of members, space, digits, escapes and repeated members are the
+// publisher's affair.
 func TestBytesStayAsTheyAre(t *testing.T) {
 	db := connect(t)
 	at := time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.UTC)
-	for i, data := range []string{`{"b": 1.0,  "a":1e5,"b":2}`, `"\u00e9é\\\/\u0000"`, "\n[1,\t2]\n", `null`, strings.Repeat(" ", 100_000) + `"large"`} {
+	for i, data := range []string{`{"b": 1.0,  "a":1e5,"b":2}`, `"\u00e9é\\\/\u0000"`, "\n[1,\t2]\n", `null`, strings.Repeat(" ",
+		100_000) + `"large"`} {
 		id := fmt.Sprint("evt_bytes_", i)
-		if err := outbox.Publish(t.Context(), db, outbox.Event{Type: "a.b", Key: "ключ", Data: []byte(data), ID: id, OccurredAt: at, Metadata: map[string]string{"k": "v"}}); err != nil {
+		if err := outbox.Publish(t.Context(), db, outbox.Event{Type: "a.b", Key: "ключ", Data: []byte(data), ID: id, OccurredAt: at,
+			Metadata: map[string]string{"k": "v"}}); err != nil {
 			t.Fatal(err)
 		}
 		e, there := kept(t, db, id)
@@ -102,7 +105,8 @@ func TestBytesStayAsTheyAre(t *testing.T) {
 	}
 }
 
-// TestWhatIsRolledBackWasNeverThere, as a whole or back to a savepoint.
+// TestWhatIsRolledBackWasNeverThere: neither a rollback of the transaction nor one to a savepoint
+// leaves an event.
 func TestWhatIsRolledBackWasNeverThere(t *testing.T) {
 	db := connect(t)
 	publish := func(tx *sql.Tx, id string) {
@@ -139,7 +143,8 @@ func TestWhatIsRolledBackWasNeverThere(t *testing.T) {
 	if err := tx.Commit(); err != nil {
 		t.Fatal(err)
 	}
-	for id, want := range map[string]bool{"evt_gone": false, "evt_gone_too": false, "evt_stays": true, "evt_gone_as_well": false, "evt_stays_too": true} {
+	for id, want := range map[string]bool{"evt_gone": false, "evt_gone_too": false, "evt_stays": true, "evt_gone_as_well": false,
+		"evt_stays_too": true} {
 		if _, there := kept(t, db, id); there != want {
 			t.Errorf("%s: %v", id, there)
 		}
@@ -157,7 +162,8 @@ func TestWhatCannotArriveIsRefused(t *testing.T) {
 	for i := range 33 {
 		many[fmt.Sprint(i)] = "x"
 	}
-	fine := outbox.Event{Type: "a.b", Key: "k", Data: []byte(`{}`), ID: "evt_fine", Metadata: map[string]string{"k": strings.Repeat("x", 1024)}}
+	fine := outbox.Event{Type: "a.b", Key: "k", Data: []byte(`{}`), ID: "evt_fine",
+		Metadata: map[string]string{"k": strings.Repeat("x", 1024)}}
 	for name, spoil := range map[string]func(*outbox.Event){
 		"no type":           func(e *outbox.Event) { e.Type = "" },
 		"type":              func(e *outbox.Event) { e.Type = "a..b" },
@@ -182,7 +188,8 @@ func TestWhatCannotArriveIsRefused(t *testing.T) {
 	}
 }
 
-// TestLocksAreTakenAtTheCommit, one for each key, and not before; also where somebody has reset what the transaction knew of its keys.
+// TestLocksAreTakenAtTheCommit: one for each key, and not before; also if the settings that the
+// transaction uses for its keys were reset.
 func TestLocksAreTakenAtTheCommit(t *testing.T) {
 	db := connect(t)
 	for _, between := range []string{`SELECT 1`, `RESET ALL`, `SET LOCAL grapnel.outbox = ''`} {
@@ -191,7 +198,8 @@ func TestLocksAreTakenAtTheCommit(t *testing.T) {
 			t.Fatal(err)
 		}
 		locks := func() (n int) {
-			if err := tx.QueryRowContext(t.Context(), `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()`).Scan(&n); err != nil {
+			const locks = `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()`
+			if err := tx.QueryRowContext(t.Context(), locks).Scan(&n); err != nil {
 				t.Fatal(err)
 			}
 			return n
@@ -205,7 +213,7 @@ func TestLocksAreTakenAtTheCommit(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := locks()
-		// What belongs to the commit, now.
+		// Run the deferred work of the commit now.
 		if _, err := tx.ExecContext(t.Context(), `SET CONSTRAINTS ALL IMMEDIATE`); err != nil {
 			t.Fatal(err)
 		}
@@ -218,7 +226,7 @@ func TestLocksAreTakenAtTheCommit(t *testing.T) {
 	}
 }
 
-// TestEveryLanguage: the function by itself, as programs in other languages and people call it.
+// TestEveryLanguage: the SQL function by itself, as programs in other languages and people call it.
 func TestEveryLanguage(t *testing.T) {
 	db := connect(t)
 	for _, call := range []string{

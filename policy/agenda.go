@@ -2,8 +2,8 @@ package policy
 
 import "time"
 
-// agenda holds events of a simulation and gives them back by time, those of one time by number. An entry that is no longer true is
-// left in it; who takes one out looks whether it still is.
+// agenda holds events of a simulation and returns them by time, and those of one time by number.
+// Outdated entries stay in it; the caller checks each entry that it takes out.
 type agenda []appointment
 
 type appointment struct {

@@ -6,19 +6,20 @@ import (
 	"time"
 )
 
-// Bounds of what a policy may say. They keep a typing error from becoming a policy; a serious wish fits well within.
+// Bounds of a policy's values. They keep a typing error from becoming a policy; every serious
+// policy fits within.
 const (
-	minTimeout  = 10 * time.Millisecond
-	maxTimeout  = 10 * time.Minute
-	maxDelay    = 30 * 24 * time.Hour
-	maxAge      = 366 * 24 * time.Hour
-	maxAttempts = 10_000
-	maxRows     = 200
-	maxFactor   = 100
+	MinTimeout  = 10 * time.Millisecond
+	MaxTimeout  = 10 * time.Minute
+	MaxDelay    = 30 * 24 * time.Hour // one wait
+	MaxAge      = 366 * 24 * time.Hour
+	MaxAttempts = 10_000
+	MaxRows     = 200 // delays of a table
+	MaxFactor   = 100 // of an exponential schedule
 	maxName     = 64
 )
 
-// Validate returns what Parse would say of the policy: Errors, or nil.
+// Validate returns the errors that Parse would find in the policy, or nil.
 func (p *Policy) Validate() error { return p.check().orNil() }
 
 // checker collects values that are out of range.
@@ -27,7 +28,7 @@ type checker struct{ reader }
 func (p *Policy) check() Errors {
 	var c checker
 	c.name(p.Name)
-	c.between("/timeout", p.Timeout, minTimeout, maxTimeout)
+	c.between("/timeout", p.Timeout, MinTimeout, MaxTimeout)
 	c.schedule(&p.Schedule)
 	c.jitter(p.Jitter)
 	c.limits(p)
@@ -79,12 +80,12 @@ func (c *checker) schedule(s *Schedule) {
 	case SincePrevious, SinceFirst:
 		c.table(s)
 	case Exponential:
-		c.between("/schedule/base", s.Base, time.Millisecond, maxDelay)
-		if !(s.Factor >= 1 && s.Factor <= maxFactor) { // so that NaN is refused too
-			c.wrong("/schedule/factor", "must be from 1 to %d", maxFactor)
+		c.between("/schedule/base", s.Base, time.Millisecond, MaxDelay)
+		if !(s.Factor >= 1 && s.Factor <= MaxFactor) { // so that NaN is refused too
+			c.wrong("/schedule/factor", "must be from 1 to %d", MaxFactor)
 		}
-		if s.Max < s.Base || s.Max.Std() > maxDelay {
-			c.wrong("/schedule/max", "must be from base (%s) to %s", s.Base, Duration(maxDelay))
+		if s.Max < s.Base || s.Max.Std() > MaxDelay {
+			c.wrong("/schedule/max", "must be from base (%s) to %s", s.Base, Duration(MaxDelay))
 		}
 	default:
 		oneOf(c, "/schedule/mode", s.Mode, SincePrevious, SinceFirst, Exponential)
@@ -92,13 +93,13 @@ func (c *checker) schedule(s *Schedule) {
 }
 
 func (c *checker) table(s *Schedule) {
-	if len(s.Delays) == 0 || len(s.Delays) > maxRows {
-		c.wrong("/schedule/delays", "must have 1 to %d rows", maxRows)
+	if len(s.Delays) == 0 || len(s.Delays) > MaxRows {
+		c.wrong("/schedule/delays", "must have 1 to %d rows", MaxRows)
 	}
 	before := len(c.errs)
 	for i, d := range s.Delays {
 		at := "/schedule/delays/" + strconv.Itoa(i)
-		c.between(at, d, 0, maxDelay)
+		c.between(at, d, 0, MaxDelay)
 		if s.Mode == SinceFirst && i > 0 && d < s.Delays[i-1] {
 			c.wrong(at, "is before the row above it; in mode %s each row is an offset from the first attempt", SinceFirst)
 		}
@@ -129,19 +130,19 @@ func (c *checker) jitter(j Jitter) {
 }
 
 func (c *checker) limits(p *Policy) {
-	if p.MaxAttempts < 0 || p.MaxAttempts > maxAttempts {
-		c.wrong("/max_attempts", "must be from 1 to %d; null is no limit", maxAttempts)
+	if p.MaxAttempts < 0 || p.MaxAttempts > MaxAttempts {
+		c.wrong("/max_attempts", "must be from 1 to %d; null is no limit", MaxAttempts)
 	}
-	if p.MaxAge < 0 || p.MaxAge.Std() > maxAge {
-		c.wrong("/max_age", "must be from 1ms to %s; null is no limit", Duration(maxAge))
+	if p.MaxAge < 0 || p.MaxAge.Std() > MaxAge {
+		c.wrong("/max_age", "must be from 1ms to %s; null is no limit", Duration(MaxAge))
 	}
 	if p.MaxAttempts == 0 && p.MaxAge == 0 && p.Schedule.endless() {
 		c.wrong("/max_attempts", "must be given, or max_age, because the schedule never ends by itself")
 	}
 }
 
-// success may narrow what counts as success, never widen it: 2xx and only 2xx is what receivers are promised. A redirect is
-// not followed, so it has delivered nothing.
+// success may narrow the set of successful statuses, never widen it: receivers are promised that
+// only 2xx is a success. A redirect is not followed, so it has delivered nothing.
 func (c *checker) success(set []string) {
 	if len(set) == 0 {
 		c.wrong("/success", "must name at least one status, or nothing would ever be delivered")
@@ -179,8 +180,8 @@ func (c *checker) disable(d Disable) {
 	}
 	oneOf(c, "/disable/of", d.Of, ClassStatus4xx, ClassStatus5xx, ClassTimeout, ClassConnect, ClassDNS, ClassTLS, ClassReset,
 		ClassProtocol, ClassRedirect)
-	if d.After < 0 || d.After.Std() > maxAge {
-		c.wrong("/disable/after", "must be from 0s, which is never, to %s", Duration(maxAge))
+	if d.After < 0 || d.After.Std() > MaxAge {
+		c.wrong("/disable/after", "must be from 0s, which is never, to %s", Duration(MaxAge))
 	}
 	oneOf(c, "/disable/pending", d.Pending, PendingHold, PendingDrop)
 }

@@ -2,8 +2,9 @@ package policy
 
 import "time"
 
-// Circuit is the breaker of one endpoint: it counts what it sees and decides when the endpoint is left alone, when it is probed and
-// when it is back. What it decided is in the Standing; what it counts towards the next opening begins anew after a restart.
+// Circuit is the breaker of one endpoint: it counts outcomes and decides when the circuit opens,
+// when it is probed and when it closes. Its decisions are in the Standing; the counts towards the
+// next opening start at zero after a restart.
 type Circuit struct {
 	failures int // endpoint-wide, in a row
 	recent   [circuitParts]part
@@ -22,25 +23,26 @@ const (
 	fewest = 20
 )
 
-// Shift is what an outcome did to the breaker.
+// Shift is the effect of an outcome on the breaker.
 type Shift int
 
 // The shifts.
 const (
 	NoShift Shift = iota
 	Opened        // from now on only probes
-	Probed        // a probe failed; there is a time for the next
+	Probed        // a probe failed; the time of the next one is set
 	Closed        // the endpoint is back
 )
 
-// Observe takes an outcome in. Only what began after the last shift says something about now: what was in flight when the breaker
-// opened neither closes it nor, once it is closed again, opens it.
+// Observe counts an outcome. Only attempts that began after the last shift count: those in flight
+// when the breaker opened neither close it nor, after it has closed, open it again.
 func (c *Circuit) Observe(st *Standing, rules Breaker, s Sighting) Shift {
 	if rules.Off {
 		return NoShift
 	}
 	if st.OpenedAt.After(s.Ended) || st.RecoveredAt.After(s.Ended) {
-		// The clock has been set back. It must not make everything that happens look older than the last shift.
+		// The clock has been set back. Without this, all new outcomes would look older than the
+		// last shift.
 		st.OpenedAt, st.RecoveredAt = earlier(st.OpenedAt, s.Started), earlier(st.RecoveredAt, s.Started)
 	}
 	if st.Open() {
@@ -76,8 +78,9 @@ func (c *Circuit) observeOpen(st *Standing, rules Breaker, s Sighting) Shift {
 	}
 	st.Probes++
 	st.Cause = s.Cause
-	// The wait counts from the probe's start: an endpoint that hangs, and is back, would else wait for the end of a probe that was hanging
-	// when it came back and for the wait as well. A little is left between two.
+	// The wait counts from the probe's start. Otherwise an endpoint that hung, and recovered during
+	// a probe, would wait for the end of that probe and for the whole pause after it. A quarter of
+	// the pause is always left between two probes.
 	wait := rules.wait(st.Probes, s.Ended.Sub(st.OpenedAt), s.Seed)
 	st.ProbeAt = s.Ended.Add(max(wait-s.Took, wait/4))
 	if s.Hold.After(st.ProbeAt) {
@@ -92,7 +95,7 @@ func (c *Circuit) Close(st *Standing, now time.Time) {
 	*c = Circuit{}
 }
 
-// count adds an outcome to the window and returns what is in it.
+// count adds an outcome to the window and returns the window's totals.
 func (c *Circuit) count(rules Breaker, now time.Time, wide bool) (total, failed int) {
 	number := now.UnixNano() / max(int64(rules.Window)/circuitParts, 1)
 	p := &c.recent[uint64(number)%circuitParts] // a clock may be before 1970
@@ -111,15 +114,16 @@ func (c *Circuit) count(rules Breaker, now time.Time, wide bool) (total, failed 
 	return total, failed
 }
 
-// wait is the time from a failed probe to the next. A little is added at random, so that endpoints that failed together are not probed
-// together.
+// wait is the time from a failed probe to the next. A random part of up to 5 % is added, so that
+// endpoints that failed together are not probed together.
 func (b Breaker) wait(probes int, outage time.Duration, seed uint64) time.Duration {
 	wait := b.interval(probes, outage)
 	return wait + time.Duration(unit(seed, uint64(probes))*float64(wait)/20)
 }
 
-// interval grows by half with each probe, up to two and a half times the first; from then on it is a thirtieth of the outage so far.
-// Doubling, as breakers mostly do, can let an endpoint wait for as long again as it was down.
+// interval grows by half with each probe, up to 2.5 times the first; from then on it is a thirtieth
+// of the outage so far. Doubling, as breakers mostly do, can make an endpoint wait for as long
+// again as it was down.
 func (b Breaker) interval(probes int, outage time.Duration) time.Duration {
 	first := b.Probe.Std()
 	wait := first

@@ -55,8 +55,17 @@ var (
 // wide are failures that would meet every delivery.
 func wide() []Outcome {
 	return []Outcome{
-		{Class: ClassDNS}, {Class: ClassConnect}, {Class: ClassTLS}, {Class: ClassTimeout}, {Class: ClassReset}, {Status: 200, Class: ClassTimeout},
-		{Status: 500, Class: ClassStatus5xx}, {Status: 502, Class: ClassStatus5xx}, {Status: 503, Class: ClassStatus5xx},
+		{
+			Class: ClassDNS,
+		},
+		{Class: ClassConnect},
+		{Class: ClassTLS},
+		{Class: ClassTimeout},
+		{Class: ClassReset},
+		{Status: 200, Class: ClassTimeout},
+		{Status: 500, Class: ClassStatus5xx},
+		{Status: 502, Class: ClassStatus5xx},
+		{Status: 503, Class: ClassStatus5xx},
 	}
 }
 
@@ -70,7 +79,8 @@ func answers() []Outcome {
 	}
 }
 
-// neither prove anything: the endpoint asks to be spared, or it was not asked, or its answer cannot be read.
+// neither prove anything: the endpoint asks to be spared, or it was not asked, or its answer cannot
+// be read.
 func neither() []Outcome {
 	return []Outcome{
 		{Status: 503, Class: ClassStatus5xx, RetryAfter: time.Minute, HasRetryAfter: true},
@@ -134,7 +144,10 @@ func TestNeverOpensWithoutEndpointWideFailures(t *testing.T) {
 		w := newWatch()
 		w.rules.Failures, w.rules.Ratio = 1, 0.01
 		for range rapid.IntRange(1, 200).Draw(t, "attempts") {
-			if w.see(time.Duration(rapid.Int64Range(0, int64(10*time.Second)).Draw(t, "pause")), rapid.SampledFrom(harmless).Draw(t, "outcome")) != NoShift {
+			if w.see(
+				time.Duration(rapid.Int64Range(0, int64(10*time.Second)).Draw(t, "pause")),
+				rapid.SampledFrom(harmless).Draw(t, "outcome"),
+			) != NoShift {
 				t.Fatal("it moved")
 			}
 		}
@@ -189,7 +202,8 @@ func TestTheWindowForgets(t *testing.T) {
 	}
 }
 
-// TestAnyClockWillDo: it may jump, and be before 1970. Whatever has been seen, failures open it and an answer closes it.
+// TestAnyClockWillDo: it may jump, and be before 1970. Whatever has been seen, failures open it and
+// an answer closes it.
 func TestAnyClockWillDo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWatch()
@@ -207,7 +221,8 @@ func TestAnyClockWillDo(t *testing.T) {
 	})
 }
 
-// TestWhatBeganBeforeTheLastShiftSaysNothing: requests in flight when the breaker moves end afterwards.
+// TestWhatBeganBeforeTheLastShiftSaysNothing: requests in flight when the breaker moves end
+// afterwards.
 func TestWhatBeganBeforeTheLastShiftSaysNothing(t *testing.T) {
 	w := newWatch()
 	before := w.now
@@ -272,7 +287,8 @@ func TestARowOfFailuresEndsWithAnOutage(t *testing.T) {
 	}
 }
 
-// TestProbesComeLater: by half more each time up to two and a half times the first wait, then a thirtieth of the outage, up to the most.
+// TestProbesComeLater: by half more each time up to two and a half times the first wait, then a
+// thirtieth of the outage, up to the most.
 func TestProbesComeLater(t *testing.T) {
 	w := newWatch()
 	w.open(t)

@@ -2,16 +2,17 @@ package policy
 
 import "slices"
 
-// Decide says what follows from an outcome. From the strongest to the weakest:
+// Decide returns the decision for an outcome. From the strongest rule to the weakest:
 //
 //  1. Our own fault is always Retry. A lease that was acked is Deliver, one that was rejected Fail.
 //  2. A status in the success set that came with a whole response is Deliver.
-//  3. A status in Classify, the narrowest entry first: "404" before "400-409" before "4xx". As if they were written there:
-//     410 disables, 429 throttles, and 503 with a Retry-After that counts throttles.
+//  3. A status in Classify, the narrowest entry first: "404" before "400-409" before "4xx". Without
+//     an entry, 410 disables, 429 throttles, and 503 with a valid Retry-After throttles.
 //  4. An error class in Classify: "timeout".
 //  5. Retry.
 //
-// A response that broke off, as in a 200 whose body never ended, is judged by its error class alone.
+// A response that broke off, as in a 200 whose body never ended, is judged by its error class
+// alone.
 func (p *Policy) Decide(o Outcome) Decision {
 	switch {
 	case o.Class == ClassInternal:
@@ -45,8 +46,8 @@ func (o Outcome) complete() bool {
 	}
 }
 
-// byStatus finds the narrowest entry that has the status. The result does not depend on the order of the map: of two
-// entries of one width, the one that starts lower wins.
+// byStatus finds the narrowest entry that contains the status. The result does not depend on the
+// order of the map: of two entries of one width, the one that starts lower wins.
 func (p *Policy) byStatus(o Outcome) (Decision, bool) {
 	var best span
 	var found Decision
@@ -114,8 +115,8 @@ func contains(set []string, status int) bool {
 	return false
 }
 
-// classKeys are the error classes that Classify may name. Classes of a status are named by the status; what is our own
-// fault is not the policy's to judge.
+// classKeys are the error classes that Classify may name. Classes of a status are named by the
+// status; our own faults are not for the policy to classify.
 func classKeys() []string {
 	return []string{
 		string(ClassBlocked), string(ClassConnect), string(ClassDNS), string(ClassProtocol),

@@ -5,20 +5,22 @@ import (
 	"time"
 )
 
-// Verdict is what an outcome means for whether its endpoint stays enabled.
+// Verdict is the effect of an outcome on whether its endpoint stays enabled.
 type Verdict struct {
-	Changed   bool   // the standing is another one now
-	Disable   string // why the endpoint is to be disabled; empty: it is not
-	Warning   int    // how far it is on the way there, in percent, when that is to be told; 0: nothing is to be told
-	Recovered bool   // a success came after a warning
+	Changed bool   // the standing is another one now
+	Disable string // reason for disabling the endpoint; empty: it stays enabled
+	// percent of the way to being disabled, if an operational event is due; 0: none
+	Warning   int
+	Recovered bool // a success came after a warning
 }
 
-// Warnings are told when half of the way to being disabled is behind an endpoint, and again shortly before its end.
+// Warnings are sent halfway to being disabled, and again shortly before the end.
 func warnings() []int { return []int{50, 90} }
 
-// Strike takes an outcome in. Any 2xx wipes the slate clean, whoever asked for it. Only deliveries that count add to it: a delivery
-// is counted once, at its first attempt; what is no success at all starts the clock. Being disabled wipes the slate as well, so that
-// whoever enables the endpoint again begins anew.
+// Strike counts an outcome. Any 2xx resets the count, whatever triggered the attempt. Only
+// countable deliveries add to it: a delivery counts once, at its first attempt. Any failure starts
+// the clock. Disabling resets the count as well, so that an endpoint starts from zero when it is
+// enabled again.
 func (s *Standing) Strike(rules Disable, o Sighting) Verdict {
 	if o.Decision == Deliver {
 		recovered := s.Warned > 0
@@ -57,15 +59,16 @@ func (s *Standing) Pardon() bool {
 	return was
 }
 
-// condemn wipes the slate and keeps the sentence, so that it is carried out even if the process dies before it is.
+// condemn resets the count and records the sentence, so that it is carried out even if the process
+// dies first.
 func (s *Standing) condemn(why string, now time.Time) Verdict {
 	s.Pardon()
 	s.SentencedAt, s.Sentence = now, why
 	return Verdict{Changed: true, Disable: why}
 }
 
-// strikes says whether an outcome is of the class that disables. Of the 4xx some are about the moment and not about the endpoint,
-// and a 410 needs no counting.
+// strikes says whether an outcome is of the class that disables. Some 4xx are about the moment and
+// not about the endpoint, and a 410 disables at once.
 func (d Disable) strikes(o Outcome) bool {
 	if o.Class != d.Of {
 		return false
@@ -86,7 +89,8 @@ func (s *Standing) way(rules Disable, now time.Time) int {
 	switch failing := now.Sub(s.FailingSince); {
 	case rules.After <= 0 || s.FailingSince.IsZero():
 		return way
-	case failing >= rules.After.Std(): // said apart, because a hundred times the years that a clock can jump does not fit
+	// not computed as a percentage, which would overflow after a large jump of the clock
+	case failing >= rules.After.Std():
 		return 100
 	default:
 		return max(way, int(100*failing/rules.After.Std()))

@@ -69,7 +69,8 @@ func TestAHundredDeliveriesInARow(t *testing.T) {
 	}
 }
 
-// TestWhatCountsTowardsTheHundred has 99 deliveries that count, then an outcome, then one more that counts.
+// TestWhatCountsTowardsTheHundred has 99 deliveries that count, then an outcome, then one more that
+// counts.
 func TestWhatCountsTowardsTheHundred(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -99,7 +100,8 @@ func TestWhatCountsTowardsTheHundred(t *testing.T) {
 		{name: "422 to what a person asked for", o: invalid, change: uncounted, ignored: true},
 		{name: "422 to a further attempt", o: invalid, change: again},
 	} {
-		for start, rest := range map[int]bool{99: false, 0: true} { // the second: does the outcome alone start the clock?
+		// the second: does the outcome alone start the clock?
+		for start, rest := range map[int]bool{99: false, 0: true} {
 			s := newSlate("paylera")
 			for range start {
 				s.see(time.Minute, invalid)
@@ -228,19 +230,26 @@ func TestDisablingWipesTheSlate(t *testing.T) {
 	}
 }
 
-// TestAnyWayToBeingDisabled: warnings come in order and once, nothing but what counts moves anything, and any success wipes all of it.
+// TestAnyWayToBeingDisabled: warnings come in order and once, nothing but what counts moves
+// anything, and any success wipes all of it.
 func TestAnyWayToBeingDisabled(t *testing.T) {
 	outcomes := append(append(wide(), answers()...), neither()...)
 	rapid.Check(t, func(t *rapid.T) {
 		s := &slate{now: dawn, rules: Disable{
-			Consecutive: rapid.IntRange(0, 20).Draw(t, "consecutive"), Of: rapid.SampledFrom([]Class{ClassStatus4xx, ClassStatus5xx, ClassTimeout}).Draw(t, "of"),
+			Consecutive: rapid.IntRange(0, 20).
+				Draw(t, "consecutive"),
+			Of:    rapid.SampledFrom([]Class{ClassStatus4xx, ClassStatus5xx, ClassTimeout}).Draw(t, "of"),
 			After: Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "after")),
 		}}
 		warned := 0
 		for range rapid.IntRange(1, 100).Draw(t, "attempts") {
 			before, o := s.st, rapid.SampledFrom(outcomes).Draw(t, "outcome")
 			counts, first := rapid.Bool().Draw(t, "counts"), rapid.Bool().Draw(t, "first")
-			v := s.see(time.Duration(rapid.Int64Range(0, int64(time.Minute)).Draw(t, "pass")), o, func(s *Sighting) { s.Counts, s.First = counts, first })
+			v := s.see(
+				time.Duration(rapid.Int64Range(0, int64(time.Minute)).Draw(t, "pass")),
+				o,
+				func(s *Sighting) { s.Counts, s.First = counts, first },
+			)
 			p, _ := Preset("paylera")
 			decided := p.Decide(o)
 			switch {

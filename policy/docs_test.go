@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -25,6 +26,34 @@ func TestThePageShowsWhatIsDone(t *testing.T) {
 	}
 }
 
+// TestShapesAreDocumented: so is the table of what presets bring besides their rules.
+func TestShapesAreDocumented(t *testing.T) {
+	raw, err := os.ReadFile("../docs/sending.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want strings.Builder
+	want.WriteString("| preset | headers | transform |\n|---|---|---|\n")
+	for _, p := range Presets() {
+		shape := ShapeOf(p.Name)
+		var headers []string
+		for _, name := range slices.Sorted(maps.Keys(shape.Headers)) {
+			headers = append(headers, fmt.Sprintf("`%s: %s`", name, shape.Headers[name]))
+		}
+		transform := ""
+		if shape.Transform != "" {
+			transform = "`" + shape.Transform + "`"
+		}
+		if len(headers) > 0 || transform != "" {
+			fmt.Fprintf(&want, "| `%s` | %s | %s |\n", p.Name, strings.Join(headers, " "), transform)
+		}
+	}
+	_, rest, _ := strings.Cut(string(raw), "<!-- shapes -->\n")
+	if got, _, closed := strings.Cut(rest, "<!-- /shapes -->"); !closed || got != want.String() {
+		t.Errorf("between the marks in docs/sending.md should be:\n%s", &want)
+	}
+}
+
 func presetTable() string {
 	var b strings.Builder
 	b.WriteString("| preset | timeout | waits | jitter | attempts | from first to last | given up |\n|---|---|---|---|---|---|---|\n")
@@ -34,8 +63,18 @@ func presetTable() string {
 		if p.MaxAge > 0 {
 			limit = ", at most " + p.MaxAge.String()
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %d | %s%s | %s |\n",
-			p.Name, p.Timeout, waits(&p.Schedule), p.Jitter, r.Attempts, Duration(r.Nominal), limit, strings.ReplaceAll(string(p.OnExhausted), "_", " "))
+		fmt.Fprintf(
+			&b,
+			"| `%s` | %s | %s | %s | %d | %s%s | %s |\n",
+			p.Name,
+			p.Timeout,
+			waits(&p.Schedule),
+			p.Jitter,
+			r.Attempts,
+			Duration(r.Nominal),
+			limit,
+			strings.ReplaceAll(string(p.OnExhausted), "_", " "),
+		)
 	}
 	return b.String()
 }

@@ -10,14 +10,15 @@ import (
 	"strings"
 )
 
-// maxDocument and maxNesting bound what is read at all. A policy is a page, not a book.
+// maxDocument and maxNesting bound the input. A policy is a page, not a book.
 const (
 	maxDocument = 64 << 10
 	maxNesting  = 8
 )
 
-// node is a JSON value that knows where it stands. encoding/json alone would take the last of two members of one name and
-// stop at the first error; a person who writes a policy wants to hear of both members and of all errors.
+// node is a JSON value with its position. encoding/json alone would use the last of two members of
+// one name and stop at the first error; the author of a policy wants to see both members and all
+// errors.
 type node struct {
 	pointer string
 	kind    kind
@@ -43,14 +44,14 @@ const (
 	kindObject kind = "an object"
 )
 
-// reader collects what is wrong while values are taken out of a document.
+// reader collects errors while values are read from a document.
 type reader struct{ errs Errors }
 
 func (r *reader) wrong(pointer, format string, args ...any) {
 	r.errs = append(r.errs, FieldError{Pointer: pointer, Detail: fmt.Sprintf(format, args...)})
 }
 
-// document reads raw as one JSON object. It returns false when there is nothing to read fields from.
+// document reads raw as one JSON object. It returns false if it is not one.
 func (r *reader) document(raw []byte, what string) (node, bool) {
 	if len(raw) > maxDocument {
 		r.wrong("", "is larger than %d bytes", maxDocument)

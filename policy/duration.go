@@ -58,7 +58,8 @@ func (d Duration) String() string {
 // MarshalText writes the duration as String does.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalJSON takes what ParseDuration takes and nothing else: a bare number would leave its unit to guesswork.
+// UnmarshalJSON accepts the syntax of ParseDuration only: the unit of a bare number would be a
+// guess.
 func (d *Duration) UnmarshalJSON(raw []byte) error {
 	var text string
 	if err := json.Unmarshal(raw, &text); err != nil {

@@ -4,11 +4,12 @@ import "strings"
 
 // FieldError is one thing that is wrong with a document, and where.
 type FieldError struct {
-	Pointer string `json:"pointer"` // a JSON pointer: /schedule/delays/3; empty: the document as a whole
+	// a JSON pointer: /schedule/delays/3; empty: the document as a whole
+	Pointer string `json:"pointer"`
 	Detail  string `json:"detail"`
 }
 
-// Errors is everything that is wrong with a document. It is an error; an empty Errors is returned as nil.
+// Errors are all the errors of a document. An empty Errors is returned as nil.
 type Errors []FieldError
 
 func (e Errors) Error() string {
@@ -19,7 +20,7 @@ func (e Errors) Error() string {
 	return "policy: " + strings.Join(parts, "; ")
 }
 
-// Under returns the errors as they are when the document is a part of another one, at the given pointer.
+// Under returns the errors of a document that is part of another one, at the given pointer.
 func (e Errors) Under(pointer string) Errors {
 	moved := make(Errors, len(e))
 	for i, f := range e {

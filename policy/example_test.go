@@ -7,7 +7,8 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// A delivery fails, and the policy says when to try again. The receiver's Retry-After lengthens the wait.
+// A delivery fails, and the policy says when to try again. The receiver's Retry-After lengthens the
+// wait.
 func ExamplePolicy_After() {
 	p, _ := policy.Preset("paylera")
 	start := time.Date(2026, 5, 6, 8, 0, 0, 0, time.UTC)

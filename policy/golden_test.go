@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// golden are the attempt times that docs/policies.md promises, in seconds from the first attempt: no jitter, attempts that
-// take no time.
+// golden are the attempt times that docs/policies.md promises, in seconds from the first attempt:
+// no jitter, attempts that take no time.
 var golden = []struct {
 	name  string
 	times []int
@@ -76,7 +76,8 @@ func TestInlineExponentialOf30SecondsDoubling(t *testing.T) {
 	}
 }
 
-// stepped makes attempt after attempt as the engine does, each failing at once, and returns when they were made.
+// stepped makes attempt after attempt as the engine does, each failing at once, and returns when
+// they were made.
 func stepped(p *Policy) []int {
 	start := time.Date(2026, 5, 6, 8, 0, 0, 0, time.UTC)
 	first := p.First(Progress{Anchor: start})

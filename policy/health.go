@@ -2,15 +2,18 @@ package policy
 
 import "time"
 
-// Disable says when an endpoint is switched off, and what becomes of what waits for it.
+// Disable says when an endpoint is disabled, and whether its pending deliveries are held or
+// dropped.
 type Disable struct {
-	Consecutive int      `json:"consecutive"` // deliveries in a row whose first attempt failed with the class Of; 0: never for this reason
-	Of          Class    `json:"of"`
-	After       Duration `json:"after"` // without any success while attempts fail; 0: never for this reason
-	Pending     Pending  `json:"pending"`
+	// deliveries in a row whose first attempt failed with the class Of; 0: never for this reason
+	Consecutive int   `json:"consecutive"`
+	Of          Class `json:"of"`
+	// without any success while attempts fail; 0: never for this reason
+	After   Duration `json:"after"`
+	Pending Pending  `json:"pending"`
 }
 
-// Pending says what becomes of the deliveries that wait for an endpoint when it is disabled.
+// Pending is the treatment of an endpoint's pending deliveries when it is disabled.
 type Pending string
 
 // The choices. A dropped delivery stays on record and can be replayed.
@@ -19,18 +22,19 @@ const (
 	PendingDrop Pending = "drop"
 )
 
-// Breaker says when an endpoint that fails is left alone for a while, and how it is probed.
+// Breaker says when the circuit of a failing endpoint opens, and how it is probed.
 type Breaker struct {
-	Off      bool     `json:"-"`         // no breaker; the other fields mean nothing
-	Failures int      `json:"failures"`  // in a row that open it
-	Ratio    float64  `json:"ratio"`     // of failures within Window that opens it
-	Window   Duration `json:"window"`    // over which Ratio is measured
-	Probe    Duration `json:"probe"`     // the wait before the first probe; later ones are longer, see Breaker.wait
-	ProbeMax Duration `json:"probe_max"` // no wait is longer, but for a little at random
+	Off      bool     `json:"-"`        // no breaker; the other fields have no effect
+	Failures int      `json:"failures"` // in a row that open it
+	Ratio    float64  `json:"ratio"`    // of failures within Window that opens it
+	Window   Duration `json:"window"`   // over which Ratio is measured
+	// pause before the first probe; later pauses are longer, see Breaker.wait
+	Probe    Duration `json:"probe"`
+	ProbeMax Duration `json:"probe_max"` // longest pause, without the random part
 }
 
-// DefaultBreaker is the breaker of a policy that says nothing about it. Its probes begin early, because what waits for an endpoint
-// that is back waits for the next probe.
+// DefaultBreaker is the breaker of a policy without one. Its probes begin early, because the held
+// deliveries of a recovered endpoint wait for the next probe.
 func DefaultBreaker() Breaker {
 	return Breaker{
 		Failures: 5, Ratio: 0.5, Window: Duration(30 * time.Second),
@@ -38,7 +42,7 @@ func DefaultBreaker() Breaker {
 	}
 }
 
-// BreakerRules is the breaker in force. Its Off says whether there is one.
+// BreakerRules is the breaker in force. Its Off says that there is none.
 func (p *Policy) BreakerRules() Breaker {
 	if p.Breaker == nil {
 		return DefaultBreaker()
@@ -46,16 +50,16 @@ func (p *Policy) BreakerRules() Breaker {
 	return *p.Breaker
 }
 
-// RetryAfterRule says what a receiver's Retry-After does.
+// RetryAfterRule is the effect of a receiver's Retry-After.
 type RetryAfterRule string
 
 // The rules.
 const (
-	RetryAfterExtend RetryAfterRule = "extend" // it may lengthen a wait, never shorten it
+	RetryAfterExtend RetryAfterRule = "extend" // it may lengthen a pause, never shorten it
 	RetryAfterIgnore RetryAfterRule = "ignore"
 )
 
-// Exhaustion says what becomes of a delivery whose attempts are used up.
+// Exhaustion is the result of a delivery whose attempts are used up.
 type Exhaustion string
 
 // The choices. A discarded delivery stays on record but is no dead letter.
@@ -64,11 +68,11 @@ const (
 	Discard    Exhaustion = "discard"
 )
 
-// Then says what becomes of the lane behind an exhausted delivery.
+// Then is the effect of an exhausted delivery on its lane.
 type Then string
 
 // The choices.
 const (
 	Advance Then = "advance" // the next event of the key is attempted
-	Block   Then = "block"   // the lane waits for a person
+	Block   Then = "block"   // the lane is blocked until a person acts
 )

@@ -3,7 +3,7 @@ package policy
 // Finding is one contradiction or gap.
 type Finding struct {
 	Code   string `json:"code"`
-	Rule   string `json:"rule"`   // what is wrong in general
+	Rule   string `json:"rule"`   // the rule that is broken
 	Detail string `json:"detail"` // with the figures of this document
 }
 
@@ -13,8 +13,8 @@ type rule struct {
 	check      func(c *Claims) []string
 }
 
-// Lint compares claims with each other and returns what does not fit, in the order of the rules. It says nothing about what is
-// merely unwise.
+// Lint compares claims with each other and returns contradictions and gaps, in the order of the
+// rules. Claims that are merely unwise are not reported.
 func Lint(c Claims) []Finding {
 	var findings []Finding
 	for _, rules := range [][]rule{scheduleRules(), promiseRules(), replayRules(), receiverRules(), queueRules()} {
@@ -27,7 +27,7 @@ func Lint(c Claims) []Finding {
 	return findings
 }
 
-// LintCodes lists every code with what it means.
+// LintCodes lists every code with its meaning.
 func LintCodes() [][2]string {
 	var codes [][2]string
 	for _, rules := range [][]rule{scheduleRules(), promiseRules(), replayRules(), receiverRules(), queueRules()} {

@@ -9,8 +9,8 @@ import (
 
 func promiseRules() []rule {
 	return []rule{
-		{"endings-differ", "what is given up is said to be gone, and to be there", endingsDiffer},
-		{"discard-untraced", "what is given up is discarded: no dead letter, no record", discardUntraced},
+		{"endings-differ", "exhausted deliveries are said to be deleted, and to be retained", endingsDiffer},
+		{"discard-untraced", "exhausted deliveries are discarded: no dead letter, no record", discardUntraced},
 		{"notice-unheard", "other endpoints are told, and there may be none", noticeUnheard},
 		{"success-differs", "an answer is a success and a failure", successDiffers},
 		{"permanent-too-wide", "all of 4xx is permanent, although 408, 425 and 429 ask for another try", permanentTooWide},
@@ -19,13 +19,13 @@ func promiseRules() []rule {
 		{"timeouts-count", "timeouts are shown as a status of those that disable", timeoutsCount},
 		{"dead-never-disabled", "an endpoint that only ever times out or answers 5xx is never disabled", deadNeverDisabled},
 		{"unit-unclear", "it is open whether a delivery counts once or with each attempt", unitUnclear},
-		{"dropped-inspected", "what was pending is dropped, and to be inspected", droppedInspected},
-		{"drop-breaks-order", "dropping what is pending leaves holes in an order that is promised", dropBreaksOrder},
+		{"dropped-inspected", "pending deliveries are dropped, and to be inspected", droppedInspected},
+		{"drop-breaks-order", "dropping pending deliveries leaves holes in an order that is promised", dropBreaksOrder},
 		{"order-until-exhausted", "the order never breaks, and breaks when an event is given up", orderUntilExhausted},
 		{"skip-missing", "a stuck event is to be got out of the way, and there is no call for it", skipMissing},
 		{"percentiles-equal", "two percentiles of one latency have the same bound", percentilesEqual},
 		{"retention-clock", "it is open whether dead letters are kept from their dispatch or from their death", retentionClock},
-		{"retention-short", "what is kept from its dispatch is gone before its last attempt", retentionShort},
+		{"retention-short", "records retained from their dispatch are deleted before their last attempt", retentionShort},
 	}
 }
 
@@ -38,7 +38,7 @@ func discardUntraced(c *Claims) []string {
 	words := c.Ending.Words
 	lost := slices.Contains(words, string(Discard)) || slices.Contains(words, "discarded")
 	kept := slices.Contains(words, string(DeadLetter)) || c.Ending.Recorded
-	detail := "and nobody is told"
+	detail := "and no one is notified"
 	if c.Ending.Notice != "" {
 		detail = "only " + c.Ending.Notice + " are told"
 	}
@@ -47,7 +47,7 @@ func discardUntraced(c *Claims) []string {
 
 func noticeUnheard(c *Claims) []string {
 	return when(c.Ending.Notice == "other_endpoints" && c.Ending.Fallback == "",
-		"nobody hears of a tenant's only endpoint, and the notices themselves can fail")
+		"no notice reports a tenant's only endpoint, and the notices themselves can fail")
 }
 
 func successDiffers(c *Claims) []string {
@@ -86,7 +86,10 @@ func timeoutsCount(c *Claims) []string {
 		return nil
 	}
 	n, err := strconv.Atoi(status)
-	return when(err == nil && contains(d.Of, n), fmt.Sprintf("a timeout is shown as %s; a slow receiver is disabled if that counts, and the log misleads if not", status))
+	return when(
+		err == nil && contains(d.Of, n),
+		fmt.Sprintf("a timeout is shown as %s; a slow receiver is disabled if that counts, and the log misleads if not", status),
+	)
 }
 
 func deadNeverDisabled(c *Claims) []string {
@@ -113,14 +116,21 @@ func unitUnclear(c *Claims) []string {
 	}
 	detail := fmt.Sprintf("%d in a row", d.Consecutive)
 	if reach, ok := c.Schedule.reach(); ok && reach.Attempts > 1 {
-		detail += fmt.Sprintf(" are about %d deliveries if each of the %d attempts counts", (d.Consecutive+reach.Attempts-1)/reach.Attempts, reach.Attempts)
+		detail += fmt.Sprintf(
+			" are about %d deliveries if each of the %d attempts counts",
+			(d.Consecutive+reach.Attempts-1)/reach.Attempts,
+			reach.Attempts,
+		)
 	}
 	return []string{detail}
 }
 
 func droppedInspected(c *Claims) []string {
 	d := c.Disable
-	return when(d != nil && d.Pending == PendingDrop && d.Inspect && !d.Recorded, "a dropped delivery needs a status of its own that can be found")
+	return when(
+		d != nil && d.Pending == PendingDrop && d.Inspect && !d.Recorded,
+		"a dropped delivery needs a status of its own that can be found",
+	)
 }
 
 func dropBreaksOrder(c *Claims) []string {
@@ -131,7 +141,10 @@ func dropBreaksOrder(c *Claims) []string {
 
 func orderUntilExhausted(c *Claims) []string {
 	o := &c.Ordering
-	return when(o.Guarantee == "per_key" && o.Never && o.Exhausted == Advance, "the next event of the key follows one that was never delivered")
+	return when(
+		o.Guarantee == "per_key" && o.Never && o.Exhausted == Advance,
+		"the next event of the key follows one that was never delivered",
+	)
 }
 
 func skipMissing(c *Claims) []string {

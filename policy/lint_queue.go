@@ -13,17 +13,21 @@ func queueRules() []rule {
 			return q.Nack == "at_once", "the waiting is left to the consumer, which asks for the next message without any"
 		})},
 		{"lease-silent", "nothing is said about a message whose consumer died", queue(func(q *QueueClaims) (bool, string) {
-			return q.Lease == 0, "no lease and no time after which it is handed out again"
+			return q.Lease == 0, "no lease and no time after which it is leased again"
 		})},
 		{"stops-when-empty", "the consumer ends when the queue is empty", queue(func(q *QueueClaims) (bool, string) {
 			return q.Empty == "exits", "and there is no long poll"
 		})},
-		{"unknown-retried", "errors are to be classified, and what is unexpected is retried for ever", queue(func(q *QueueClaims) (bool, string) {
+		{"unknown-retried", "errors are to be classified, and unexpected ones are retried for ever", queue(func(q *QueueClaims) (bool, string) {
 			return q.UnknownError == string(Retry), ""
 		})},
-		{"ack-unchecked", "the answer to an ack is not looked at, so a lost one is a silent duplicate", queue(func(q *QueueClaims) (bool, string) {
-			return !q.AckChecked, ""
-		})},
+		{
+			"ack-unchecked",
+			"the answer to an ack is not looked at, so a lost one is a silent duplicate",
+			queue(func(q *QueueClaims) (bool, string) {
+				return !q.AckChecked, ""
+			}),
+		},
 		{"fact-outdated", "another provider does something else today", factOutdated},
 		{"queue-silent", "nothing is said about what every consumer needs to know", queueSilent},
 	}
@@ -59,8 +63,9 @@ func queueSilent(c *Claims) []string {
 	return when(len(silent) > 0, strings.Join(silent, ", "))
 }
 
-// providerFacts is what other senders document, as read in November 2026. Shopify changed in September 2024; GitHub's manual page
-// on failed deliveries says that it never delivers again by itself.
+// providerFacts are the documented retries of other senders, as read in November 2026. Shopify
+// changed in September 2024; GitHub's manual page on failed deliveries says that it never
+// redelivers by itself.
 func providerFacts() []FactClaim {
 	return []FactClaim{
 		{Provider: "stripe", Window: Duration(72 * time.Hour)},

@@ -9,7 +9,7 @@ import (
 func replayRules() []rule {
 	return []rule{
 		{"replay-payload", "a replay sends the frozen payload, and one that the caller gives", replayPayload},
-		{"replay-order-silent", "nothing is said about the order of what is replayed", replayOrderSilent},
+		{"replay-order-silent", "nothing is said about the order of replayed deliveries", replayOrderSilent},
 		{"replay-twice", "a replay can run twice at the same time", replayTwice},
 		{"credentials-kept", "headers are stored with the credentials and signatures in them", credentialsKept},
 		{"paths-differ", "paths are written in two styles", pathsDiffer},
@@ -44,14 +44,18 @@ func receiverRules() []rule {
 	return []rule{
 		{"ack-before-work", "the answer is sent before the event is safe; a crash in between loses it", each(ackBeforeWork)},
 		{"check-then-record", "two copies that arrive together both pass the check", each(checkThenRecord)},
-		{"record-before-work", "the event is marked before its work is done; a failure in between hides it from its retries", each(recordBeforeWork)},
+		{
+			"record-before-work",
+			"the event is marked before its work is done; a failure in between hides it from its retries",
+			each(recordBeforeWork),
+		},
 		{"work-before-record", "a crash between the work and its record repeats the work", each(workBeforeRecord)},
 		{"dedupe-too-short", "duplicates are forgotten while retries still come", dedupeTooShort},
 		{"cleanup-differs", "records are not kept as long as they are looked for", each(cleanupDiffers)},
 		{"windows-differ", "duplicates are remembered for different times", windowsDiffer},
 		{"stuck-records", "records in other states are never cleaned up", each(stuckRecords)},
 		{"conflict-is-error", "a duplicate becomes an error, an error a retry", each(conflictIsError)},
-		{"key-per-delivery", "what is called the id of a delivery is used as that of the event", each(keyPerDelivery)},
+		{"key-per-delivery", "the id of a delivery is used as that of the event", each(keyPerDelivery)},
 		{"hash-partial", "the content key does not cover the content, so different events are taken for one", each(hashPartial)},
 		{"retry-count-differs", "one header has two defaults, and no sender has to send it", retryCountDiffers},
 		{"rank-of-finals", "of two statuses that both end the matter one overrules the other", rankOfFinals},
@@ -172,5 +176,5 @@ func rankOfFinals(c *Claims) []string {
 }
 
 func equalTimesDropped(c *Claims) []string {
-	return when(c.Ordering.Newer == "strict", "only what is newer is applied")
+	return when(c.Ordering.Newer == "strict", "only newer events are applied")
 }

@@ -16,7 +16,7 @@ func scheduleRules() []rule {
 	}
 }
 
-// reach is how far the claimed table goes, or false when the claims make no complete schedule.
+// reach is the reach of the claimed table, or false if the claims make no complete schedule.
 func (s *ScheduleClaims) reach() (Reach, bool) {
 	p := Policy{
 		Schedule: Schedule{Mode: s.Mode, Delays: s.Table, Tail: s.Tail},
@@ -87,7 +87,8 @@ func formulaDiffers(c *Claims) []string {
 		return nil
 	}
 	f := *s.Formula
-	// Without figures of its own "exponential" means at least that every wait is the same multiple of the one before.
+	// Without figures "exponential" means at least that every wait is the same multiple of the one
+	// before.
 	if f.Base == 0 {
 		f.Base = s.Table[1]
 	}

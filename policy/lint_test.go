@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestLintFindsWhatTheSeedsGetWrong holds the exact findings for each of the five documents. The letters are those of the list
-// of contradictions that was made by hand.
+// TestLintFindsWhatTheSeedsGetWrong holds the exact findings for each of the five documents. The
+// letters are those of the list of contradictions that was made by hand.
 func TestLintFindsWhatTheSeedsGetWrong(t *testing.T) {
 	for _, c := range []struct {
 		claims Claims
@@ -119,8 +119,8 @@ func TestFindingsNameTheFigures(t *testing.T) {
 	}
 }
 
-// TestLintOfPresets: a preset says nothing that contradicts itself. The paylera ones keep what their document has: no rule for an
-// endpoint that never answers.
+// TestLintOfPresets: a preset says nothing that contradicts itself. The paylera ones keep what
+// their document has: no rule for an endpoint that never answers.
 func TestLintOfPresets(t *testing.T) {
 	for _, p := range Presets() {
 		var got []string
@@ -182,7 +182,8 @@ func TestNoClaimsNoFindings(t *testing.T) {
 }
 
 func TestEveryRuleHasAnExample(t *testing.T) {
-	found := map[string]bool{"endless": true, "retention-short": true} // above; no document has them
+	// above; no document has them
+	found := map[string]bool{"endless": true, "retention-short": true}
 	for _, c := range []Claims{parseoClaims(), payleraClaims(), sentClaims(), hooqueClaims(), webhookifyClaims()} {
 		for _, f := range Lint(c) {
 			found[f.Code] = true

@@ -2,7 +2,7 @@ package policy
 
 import "encoding/json"
 
-// MarshalJSON writes the form that Parse reads, every field included. A limit that is not there is null.
+// MarshalJSON writes the form that Parse reads, every field included. A missing limit is null.
 func (p Policy) MarshalJSON() ([]byte, error) {
 	type plain Policy // without this method
 	return json.Marshal(struct {

@@ -2,13 +2,15 @@ package policy
 
 import "time"
 
-// Outage is what is wrong with the endpoint, and when. Outside of it every attempt is delivered at once.
+// Outage is a fault of the endpoint and its time. Outside of it every attempt succeeds at once.
 type Outage struct {
-	Kind      OutageKind `json:"kind"`
-	After     Duration   `json:"after"` // from the first event
-	Duration  Duration   `json:"duration"`
-	ErrorRate float64    `json:"error_rate,omitempty"` // OutageFlaky: the part of the attempts that get a 500
-	Latency   Duration   `json:"latency,omitempty"`    // OutageSlow: how long every answer takes; beyond the timeout there is none
+	Kind     OutageKind `json:"kind"`
+	After    Duration   `json:"after"` // from the first event
+	Duration Duration   `json:"duration"`
+	// OutageFlaky: the share of attempts that get a 500
+	ErrorRate float64 `json:"error_rate,omitempty"`
+	// OutageSlow: duration of every answer; beyond the timeout the attempt fails
+	Latency Duration `json:"latency,omitempty"`
 }
 
 // OutageKind is a kind of outage.
@@ -28,7 +30,7 @@ func (o *Outage) on(at time.Duration) bool {
 
 func (o *Outage) end() time.Duration { return o.After.Std() + o.Duration.Std() }
 
-// meet says what an attempt comes to and how long it takes. luck is in [0, 1).
+// meet returns the outcome and the duration of an attempt. luck is in [0, 1).
 func (o *Outage) meet(at time.Duration, timeout Duration, luck float64) (Outcome, time.Duration) {
 	fine := Outcome{Status: 200, Class: ClassNone}
 	if !o.on(at) {

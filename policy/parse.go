@@ -5,12 +5,13 @@ import (
 	"slices"
 )
 
-// Parse reads a policy's JSON form. Everything that is wrong with it is returned at once, as Errors: unknown and doubled
+// Parse reads a policy's JSON form. It returns all errors at once, as Errors: unknown and duplicate
+// fields, wrong types, values out of range.
 // fields, wrong types, values out of range.
 //
-// What the document leaves out comes from the preset "standard", except that standard's limit of attempts does not cut a
-// document that says itself where it ends: by a table that stops, or by max_age. null is no limit for max_attempts and
-// max_age, the default for breaker, and the same as leaving it out for everything else.
+// Omitted fields come from the preset "standard". But standard's limit of attempts does not cut a
+// document that ends by itself: by a table that stops, or by max_age. null means no limit for
+// max_attempts and max_age, the default for breaker, and the same as an omission for other fields.
 func Parse(raw []byte) (Policy, error) {
 	var r reader
 	root, ok := r.document(raw, "a policy")
@@ -25,7 +26,8 @@ func Parse(raw []byte) (Policy, error) {
 	return p, nil
 }
 
-// policy reads the fields. A field that is wrong keeps standard's value, so that it is not complained about twice.
+// policy reads the fields. An invalid field keeps standard's value, so that it causes no second
+// error.
 func (r *reader) policy(root node) Policy {
 	p := standard()
 	p.Name = ""

@@ -65,7 +65,10 @@ func TestParseReportsEveryWrongField(t *testing.T) {
 		{`{"success":"2xx"}`, []string{"/success"}},
 		{`{"success":[]}`, []string{"/success"}},
 		{`{"success":["2xx","3xx",200,"20","204-200","2XX","200-300"]}`, []string{"/success/2"}},
-		{`{"success":["2xx","3xx","20","204-200","2XX","200-300"]}`, []string{"/success/1", "/success/2", "/success/3", "/success/4", "/success/5"}},
+		{
+			`{"success":["2xx","3xx","20","204-200","2XX","200-300"]}`,
+			[]string{"/success/1", "/success/2", "/success/3", "/success/4", "/success/5"},
+		},
 		{`{"classify":["404"]}`, []string{"/classify"}},
 		{`{"classify":{"4040":"fail"}}`, []string{"/classify/4040"}},
 		{`{"classify":{"internal":"fail","status_4xx":"fail"}}`, []string{"/classify/internal", "/classify/status_4xx"}},

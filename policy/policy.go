@@ -1,14 +1,15 @@
-// Package policy holds the rules that turn the outcomes of attempts into decisions: when to try again, when to give up, what
-// counts as success. It is pure: attempts so far and an outcome in, decision and next time out. The engine, the planned
-// attempts of a delivery, the simulator and the linter all call the same functions, so what is shown is what is done.
+// Package policy holds the rules that turn the outcomes of attempts into decisions: when to retry,
+// when to give up, which outcome is a success. It is pure: attempts so far and an outcome in,
+// decision and next time out. The engine, the planned attempts of a delivery, the simulator and the
+// linter all call the same functions, so a shown plan is the plan that is carried out.
 package policy
 
 import (
 	"time"
 )
 
-// Policy says how deliveries to an endpoint are tried. Its JSON form is the one of the API; decode it with Parse.
-// What a policy leaves out comes from the preset "standard" when it is resolved.
+// Policy says how deliveries to an endpoint are tried. Its JSON form is that of the API; decode it
+// with Parse. Omitted fields come from the preset "standard" when it is resolved.
 type Policy struct {
 	Name        string              `json:"name,omitempty"`
 	Timeout     Duration            `json:"timeout"`
@@ -25,7 +26,7 @@ type Policy struct {
 	Breaker     *Breaker            `json:"breaker"` // nil: the default breaker
 }
 
-// Class is what kind of failure an attempt met, decided once, where the response is read.
+// Class is the kind of an attempt's failure, decided once, where the response is read.
 type Class string
 
 // The classes, and the empty class of an attempt that has not happened.
@@ -50,16 +51,16 @@ const (
 const (
 	ClassNack   Class = "nack"
 	ClassReject Class = "reject"
-	ClassLease  Class = "lease_over" // the consumer said nothing in time
+	ClassLease  Class = "lease_over" // the consumer did not settle in time
 )
 
-// Classes lists all of them.
+// Classes lists all classes.
 func Classes() []Class {
 	return []Class{ClassNone, ClassDNS, ClassConnect, ClassTLS, ClassTimeout, ClassReset, ClassProtocol, ClassRedirect, ClassBlocked,
 		ClassStatus3xx, ClassStatus4xx, ClassStatus429, ClassStatus5xx, ClassInternal, ClassNack, ClassReject, ClassLease}
 }
 
-// Decision is what follows from an outcome.
+// Decision is the consequence of an outcome.
 type Decision string
 
 // The decisions.
@@ -71,27 +72,29 @@ const (
 	DisableEndpoint Decision = "disable"  // fail, and disable the endpoint
 )
 
-// Outcome is what an attempt came to.
+// Outcome is the result of an attempt.
 type Outcome struct {
 	Status        int // HTTP status; 0 when there was no response
 	Class         Class
-	RetryAfter    time.Duration // what the receiver asked for; meaningful when HasRetryAfter
+	RetryAfter    time.Duration // from the receiver; meaningful if HasRetryAfter
 	HasRetryAfter bool
-	Delay         time.Duration // in place of the schedule's, as a consumer asked for it; meaningful when HasDelay
-	HasDelay      bool
+	// in place of the schedule's, set by a consumer; meaningful if HasDelay
+	Delay    time.Duration
+	HasDelay bool
 }
 
 // Progress is how far a delivery has come.
 type Progress struct {
-	Attempts int       // made so far, those that count
-	Anchor   time.Time // start of the first attempt; before that, when the delivery became the head of its lane
-	Seed     uint64    // of this delivery's jitter: the same seed always gives the same times
+	Attempts int // countable attempts so far
+	// start of the first attempt; before that, when the delivery became the head of its lane
+	Anchor time.Time
+	Seed   uint64 // of this delivery's jitter: the same seed always gives the same times
 }
 
-// Step is what the policy says after an attempt.
+// Step is the decision after an attempt.
 type Step struct {
 	Decision  Decision
-	Next      time.Time // of the next attempt; zero when there is none
+	Next      time.Time // of the next attempt; zero: none
 	Latest    time.Time // the latest the jitter could have put Next
 	Exhausted bool      // retrying was right, but the attempts or the age are used up
 	Expired   bool      // Exhausted because of the age

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// Presets returns the policies that are there from the start, as fresh copies. Each follows the document that it is named
-// after; docs/policies.md says where those documents contradict themselves and which reading was taken.
+// Presets returns the built-in policies, as fresh copies. Each follows the document that it is
+// named after; docs/policies.md lists the contradictions in those documents and the reading that
+// was chosen.
 func Presets() []Policy {
 	presets := []Policy{standard()}
 	for _, change := range variations() {
@@ -28,13 +29,34 @@ func Preset(name string) (Policy, bool) {
 	return all[i], true
 }
 
+// Shape has the request settings of a preset's document. It is not part of a policy: it applies to
+// an endpoint whose policy is named like the preset, after the endpoint's own settings.
+type Shape struct {
+	Headers   map[string]string // values may hold names in braces
+	Transform string            // a jq expression over the standard body; empty: the body as it is
+}
+
+// ShapeOf returns the shape that a preset's name brings with it; that of all other names is empty.
+func ShapeOf(name string) Shape {
+	switch name {
+	case "parseo": // "Reconcile state by the event's occurredAt timestamp"
+		return Shape{Transform: `. + {occurredAt: .timestamp}`}
+	case "sent": // "the X-Webhook-ID header [...] is the unique delivery identifier"
+		return Shape{Headers: map[string]string{"X-Webhook-ID": "{event.id}"}}
+	case "webhookify": // "req.headers['x-retry-count']", and "req.body.id || req.headers['x-webhook-id']"
+		return Shape{Headers: map[string]string{"X-Webhook-ID": "{event.id}", "X-Retry-Count": "{retry}"}}
+	}
+	return Shape{}
+}
+
 const (
 	sec  = Duration(time.Second)
 	mins = Duration(time.Minute)
 	hour = Duration(time.Hour)
 )
 
-// standard is the default: the schedule of the Standard Webhooks specification, and what every other policy leaves out.
+// standard is the default: the schedule of the Standard Webhooks specification. Other policies take
+// their omitted fields from it.
 func standard() Policy {
 	return Policy{
 		Name:        "standard",
@@ -89,12 +111,13 @@ func variations() []func(p *Policy) {
 				"400": Fail, "401": Retry, "403": Retry, "404": Fail, "410": DisableEndpoint, "429": Throttle,
 			}
 		},
-		// Made for queues, where a nack is answered as a 5xx and a reject as a 4xx would be.
+		// For queues: a nack counts as a 5xx, a reject as a 4xx.
 		func(p *Policy) {
 			p.Name = "hooque"
 			p.Timeout = 30 * sec
 			p.Schedule = Schedule{Mode: Exponential, Base: sec, Factor: 2, Max: 5 * mins}
-			// The document asks for full jitter, 0 to 100 % of the wait. Ours is never early, so the same spread lies behind the wait.
+			// The document asks for full jitter, 0 to 100 % of the wait. Jitter here is never
+			// early, so the same spread follows the wait.
 			p.Jitter = Jitter{Fraction: 1}
 			p.MaxAttempts = 10
 			p.Classify = map[string]Decision{
@@ -110,7 +133,8 @@ func variations() []func(p *Policy) {
 	}
 }
 
-// paylera disables for 4xx alone, as its document says; it names no time after which a dead endpoint would be disabled.
+// paylera disables for 4xx alone, as its document says; the document gives no time after which a
+// dead endpoint is disabled.
 func paylera(p *Policy) {
 	p.Timeout = 10 * sec
 	p.Schedule = stopping(SincePrevious, 0, 15*sec, mins, 5*mins, 30*mins, 2*hour, 6*hour, 12*hour, 24*hour)

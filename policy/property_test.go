@@ -16,7 +16,7 @@ func drawDelays(t *rapid.T, rising bool) []Duration {
 		return Duration(rapid.Int64Range(0, int64(48*time.Hour/time.Millisecond)).Draw(t, "ms")) * Duration(time.Millisecond)
 	}), 1, 12).Draw(t, "delays")
 	for i := 1; rising && i < len(delays); i++ {
-		delays[i] = min(delays[i-1]+delays[i]%(6*hour), Duration(maxDelay))
+		delays[i] = min(delays[i-1]+delays[i]%(6*hour), Duration(MaxDelay))
 	}
 	return delays
 }
@@ -30,7 +30,11 @@ func drawSchedule(t *rapid.T) Schedule {
 			Max: base + Duration(rapid.Int64Range(0, int64(24*time.Hour)).Draw(t, "max")),
 		}
 	}
-	return Schedule{Mode: mode, Delays: drawDelays(t, mode == SinceFirst), Tail: rapid.SampledFrom([]Tail{TailStop, TailRepeat}).Draw(t, "tail")}
+	return Schedule{
+		Mode:   mode,
+		Delays: drawDelays(t, mode == SinceFirst),
+		Tail:   rapid.SampledFrom([]Tail{TailStop, TailRepeat}).Draw(t, "tail"),
+	}
 }
 
 func drawPolicy() *rapid.Generator[Policy] {
@@ -79,7 +83,8 @@ func drawOutcome() *rapid.Generator[Outcome] {
 
 var epoch = time.Date(2026, 5, 6, 8, 0, 0, 0, time.UTC)
 
-// TestNextAttemptIsNeverEarlyAndWithinItsJitter walks a delivery through outcomes and durations of every kind.
+// TestNextAttemptIsNeverEarlyAndWithinItsJitter walks a delivery through outcomes and durations of
+// every kind.
 func TestNextAttemptIsNeverEarlyAndWithinItsJitter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawPolicy().Draw(t, "policy")
@@ -234,7 +239,8 @@ func TestDecisionDoesNotDependOnMapOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := standard()
 		keys := []string{"404", "400-409", "403-406", "404-407", "4xx", "5xx", "500-503", "timeout", "reset"}
-		p.Classify = rapid.MapOfN(rapid.SampledFrom(keys), rapid.SampledFrom([]Decision{Retry, Fail, Throttle, DisableEndpoint}), 0, 9).Draw(t, "rules")
+		p.Classify = rapid.MapOfN(rapid.SampledFrom(keys), rapid.SampledFrom([]Decision{Retry, Fail, Throttle, DisableEndpoint}), 0, 9).
+			Draw(t, "rules")
 		o := Outcome{Status: rapid.IntRange(400, 505).Draw(t, "status")}
 		want := p.Decide(o)
 		for range 5 {

@@ -5,17 +5,18 @@ import (
 	"time"
 )
 
-// Ramp is how much an endpoint gets at once, as its answers have taught. It starts at the most that is allowed. A 429, a timeout
-// or a refused connection halves it, answers win it back: one more for as many of them as it is.
+// Ramp limits an endpoint's simultaneous requests, by its answers. It starts at the highest allowed
+// number. A 429, a timeout or a refused connection halves it. Answers raise it by one per full
+// round of the current limit.
 //
-// After an outage what waited is let go more carefully: one request at a time and few in a second, both doubling for as long as all
-// goes well, then, after the first setback, growing evenly.
+// After an outage held deliveries are released more carefully: one request at a time and few per
+// second. Both double as long as no request fails; after the first failure they grow linearly.
 type Ramp struct {
 	most    int
 	limit   int
 	credit  int       // answers since the limit grew
-	cutAt   time.Time // what began before says nothing about the limit that followed
-	doubles bool      // nothing has gone wrong since the recovery
+	cutAt   time.Time // requests that began before it do not count for the limit after it
+	doubles bool      // no failure since the recovery began
 
 	rate float64   // releases in a second while recovering; 0: no bound
 	at   time.Time // when rate was right
@@ -27,8 +28,8 @@ const (
 	enoughRate = firstRate * 1024
 )
 
-// Allow sets the most that the endpoint's configuration allows. Who had all there was has all there is now, unless it is recovering:
-// then more has to be earned.
+// Allow sets the highest number that the endpoint's configuration allows. A limit that was at the
+// old highest number becomes the new one, unless the endpoint is recovering: then it has to grow.
 func (r *Ramp) Allow(most int) {
 	if r.limit > most || r.limit == r.most && !r.Recovering() {
 		r.limit = most
@@ -45,7 +46,7 @@ func (r *Ramp) Begin(now time.Time) {
 // Recovering says whether releases are paced.
 func (r *Ramp) Recovering() bool { return r.rate > 0 }
 
-// End says that nothing waits any more: there is nothing left to pace.
+// End says that no delivery is pending any more, so the rate limit ends.
 func (r *Ramp) End() { r.rate = 0 }
 
 // Limit is how many requests may be in flight.
@@ -72,7 +73,7 @@ func (r *Ramp) Start(now time.Time) {
 		r.rate = 0
 		return
 	}
-	// What was not used is not saved up, but for a moment in which the machine was busy with others.
+	// Unused rate is not saved up, except for 100 ms in which the process was busy elsewhere.
 	if lag := now.Add(-100 * time.Millisecond); r.next.Before(lag) {
 		r.next = lag
 	}
@@ -100,11 +101,12 @@ func (r *Ramp) Observe(s Sighting) {
 		r.limit, r.credit, r.cutAt, r.doubles = max(r.limit/2, 1), 0, s.Ended, false
 		r.rate = max(r.rate/2, min(r.rate, 1))
 	case s.Outcome.alive() && s.Outcome.Class != ClassStatus429:
-		r.earn() // a refusal is about what was sent, and to answer it the endpoint had to be up to the request
+		// a refusal is about the content, and the endpoint was able to answer the request
+		r.earn()
 	}
 }
 
-// earn counts an answer that shows the endpoint to be up to what it gets.
+// earn counts an answer that shows that the endpoint can carry its load.
 func (r *Ramp) earn() {
 	r.credit++
 	if r.limit < r.most && (r.doubles || r.credit >= r.limit) {
@@ -112,14 +114,15 @@ func (r *Ramp) earn() {
 	}
 }
 
-// DrainTime estimates how long a recovery needs for so many deliveries if all goes well and the endpoint takes perSecond of them in
-// the end; 0: as many as it is given.
+// DrainTime estimates the time of a recovery with this many deliveries if no request fails and the
+// endpoint takes perSecond of them in the end; 0: no limit.
 func DrainTime(waiting int, perSecond float64) time.Duration {
 	n, top := float64(waiting), enoughRate
 	if perSecond > 0 {
 		top = min(top, perSecond)
 	}
-	// A rate that doubles every second has let go (rate - firstRate) / ln 2 when it has become rate.
+	// A rate that doubles every second has released (rate - firstRate) / ln 2 deliveries when it
+	// reaches rate.
 	var took float64
 	switch doubling := max(top-firstRate, 0) / math.Ln2; {
 	case n <= doubling:

@@ -139,7 +139,8 @@ func TestASetbackBeforeTheRecoverySaysNothing(t *testing.T) {
 	}
 }
 
-// TestThePaceDoublesEverySecond: of a rate of 20 that doubles every second 20(2^t-1)/ln2 are gone after t seconds.
+// TestThePaceDoublesEverySecond: of a rate of 20 that doubles every second 20(2^t-1)/ln2 are gone
+// after t seconds.
 func TestThePaceDoublesEverySecond(t *testing.T) {
 	for seconds := 1.0; seconds < 9.5; seconds += 0.5 {
 		r := ramp(32)
@@ -204,8 +205,8 @@ func TestARecoveryCanEnd(t *testing.T) {
 	}
 }
 
-// TestAnyRamp: whatever happens, in any order and with any clock, it stays within what is allowed, lets somebody through, and does not
-// ask for a wait of more than a second.
+// TestAnyRamp: whatever happens, in any order and with any clock, it stays within what is allowed,
+// lets somebody through, and does not ask for a wait of more than a second.
 func TestAnyRamp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r, most := &Ramp{}, 0
@@ -245,7 +246,8 @@ func TestAnyRamp(t *testing.T) {
 	})
 }
 
-// TestDrainTime holds the estimate against a recovery step by step, at an endpoint that takes so many in a second and no more.
+// TestDrainTime holds the estimate against a recovery step by step, at an endpoint that takes so
+// many in a second and no more.
 func TestDrainTime(t *testing.T) {
 	step := func(waiting int, perSecond float64) time.Duration {
 		r := ramp(32)
@@ -283,14 +285,16 @@ func TestDrainTime(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		n, rate := rapid.IntRange(0, 1e6).Draw(t, "waiting"), rapid.Float64Range(0.1, 1e5).Draw(t, "rate")
-		if DrainTime(n+1, rate) < DrainTime(n, rate) || DrainTime(n, rate) < DrainTime(n, rate+1) || DrainTime(n, rate) < DrainTime(n, 0)-time.Microsecond && rate < 20_000 {
+		if DrainTime(n+1, rate) < DrainTime(n, rate) || DrainTime(n, rate) < DrainTime(n, rate+1) ||
+			DrainTime(n, rate) < DrainTime(n, 0)-time.Microsecond && rate < 20_000 {
 			t.Fatal("more to do, or less that is taken, takes less time")
 		}
 	})
 }
 
-// TestRefusalsEarn: an endpoint that refuses everything after an outage is asked as much as one that never was away. What it says about what
-// is sent must not keep the rest waiting; a 429 is about how much is sent.
+// TestRefusalsEarn: an endpoint that refuses everything after an outage is asked as much as one
+// that never was away. What it says about what is sent must not keep the rest waiting; a 429 is
+// about how much is sent.
 func TestRefusalsEarn(t *testing.T) {
 	for status, want := range map[int]int{422: 8, 404: 8, 429: 1} {
 		r := ramp(8)

@@ -19,7 +19,8 @@ func TestWhatWaitedIsDrainedSoonAfterTheReturn(t *testing.T) {
 		if r.DeadLetters+r.Discarded > 0 || r.Delivered != 1440 || r.Affected != 1440 || r.AttemptsPerEvent >= 1.2 || r.Opened != 1 {
 			t.Errorf("%s: %+v", p.Name, r)
 		}
-		// Every 12.5 s in the first minutes, every thirtieth of the outage until that is five minutes, then every five.
+		// Every 12.5 s in the first minutes, every thirtieth of the outage until that is five
+		// minutes, then every five.
 		if most := p.BreakerRules().most(6 * time.Hour); r.NoticedAfter <= 0 || r.NoticedAfter.Std() > most {
 			t.Errorf("%s: noticed after %v, the longest wait between probes is %v", p.Name, r.NoticedAfter, most)
 		}
@@ -33,8 +34,8 @@ func TestWhatWaitedIsDrainedSoonAfterTheReturn(t *testing.T) {
 	}
 }
 
-// TestProbesKeepToSchedules: an endpoint is probed with what is due. If all that waits for it waits behind one event, there is nothing
-// to probe with between that event's attempts.
+// TestProbesKeepToSchedules: an endpoint is probed with what is due. If all that waits for it waits
+// behind one event, there is nothing to probe with between that event's attempts.
 func TestProbesKeepToSchedules(t *testing.T) {
 	const lone = `{"policy":"paylera","outage":{"duration":"6h"},"rate":"4/min","keys":%d}`
 	one := Simulate(scenario(t, fmt.Sprintf(lone, 1)))
@@ -51,7 +52,8 @@ func TestProbesKeepToSchedules(t *testing.T) {
 func TestWhatIsTooOldIsGivenUpWhileItIsOpen(t *testing.T) {
 	const policy = `{"policy":{"schedule":{"delays":["0s","10m","20m"],"tail":"repeat"},"max_age":"1h","on_exhausted":%q},"outage":{"duration":"2h"},"rate":"1/min"}`
 	r := Simulate(scenario(t, fmt.Sprintf(policy, DeadLetter)))
-	// Most of the first hour are too old before the endpoint is back. An event that is a probe has its hour from there.
+	// Most of the first hour are too old before the endpoint is back. An event that is a probe has
+	// its hour from there.
 	if r.DeadLetters < 40 || r.DeadLetters > 64 || r.Discarded > 0 || r.Opened != 1 || r.NoticedAfter > 6*mins {
 		t.Errorf("%+v", r)
 	}
@@ -80,7 +82,12 @@ func TestAnEndpointIsDisabled(t *testing.T) {
 			t.Errorf("dropped: %+v", drop)
 		}
 	}
-	flaky := Simulate(scenario(t, `{"policy":{"disable":{"consecutive":4,"of":"status_5xx"},"breaker":{"failures":100}},"outage":{"kind":"flaky","error_rate":1,"duration":"1h"}}`))
+	flaky := Simulate(
+		scenario(
+			t,
+			`{"policy":{"disable":{"consecutive":4,"of":"status_5xx"},"breaker":{"failures":100}},"outage":{"kind":"flaky","error_rate":1,"duration":"1h"}}`,
+		),
+	)
 	if flaky.DisabledAfter.Std() != 52500*time.Millisecond || flaky.Held != flaky.Events {
 		t.Errorf("disabled by the fourth event, at 52.5 s: %+v", flaky)
 	}
@@ -102,20 +109,23 @@ func TestWhatBlocksAKey(t *testing.T) {
 func TestAThrottledEndpointIsSpared(t *testing.T) {
 	const policy = `{"policy":{"schedule":{"delays":["0s","10m"],"tail":"repeat"},"max_attempts":100,"jitter":0,"classify":{"connect":"throttle"}},"outage":{"duration":"30m"},"rate":"10/min"}`
 	r := Simulate(scenario(t, policy))
-	// Nobody asks for a time, so each refusal spares it for a minute. What is due by then begins together, half as much each time.
+	// Nobody asks for a time, so each refusal spares it for a minute. What is due by then begins
+	// together, half as much each time.
 	if r.Opened > 0 || r.Attempts > 300+31+32 || r.BySchedule.Attempts < 3*300/2 || r.Delivered != 300 {
 		t.Errorf("%+v", r)
 	}
 }
 
-// TestSlowAnswersHoldConcurrency: an endpoint gets as many requests at once as it has usually, so what is slow enough makes a line.
+// TestSlowAnswersHoldConcurrency: an endpoint gets as many requests at once as it has usually, so
+// what is slow enough makes a line.
 func TestSlowAnswersHoldConcurrency(t *testing.T) {
 	r := Simulate(scenario(t, `{"outage":{"kind":"slow","latency":"10s","duration":"10m"},"rate":"4/s"}`))
 	if r.Opened > 0 || r.AttemptsPerEvent != 1 || r.PeakBacklog < 400 || r.BySchedule.ExtraWait.Max != 10*sec {
 		t.Errorf("40 at once are needed and 32 allowed: %+v", r)
 	}
 	hanging := Simulate(scenario(t, `{"policy":"paylera","outage":{"kind":"slow","latency":"12s","duration":"1h"}}`))
-	if hanging.AttemptsPerEvent > 2 || hanging.DeadLetters > 0 || hanging.NoticedAfter > 3*mins || hanging.DrainedAfter > hanging.NoticedAfter+10*sec {
+	if hanging.AttemptsPerEvent > 2 || hanging.DeadLetters > 0 || hanging.NoticedAfter > 3*mins ||
+		hanging.DrainedAfter > hanging.NoticedAfter+10*sec {
 		t.Errorf("slower than the timeout: %+v", hanging)
 	}
 }
@@ -128,8 +138,8 @@ func TestAFlakyEndpointIsNotGivenUp(t *testing.T) {
 	}
 }
 
-// TestSurvivesWhateverArrives: no event is lost in a complete outage of that length, however many keys there are and whatever the
-// policy, its breaker and its jitter.
+// TestSurvivesWhateverArrives: no event is lost in a complete outage of that length, however many
+// keys there are and whatever the policy, its breaker and its jitter.
 func TestSurvivesWhateverArrives(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := Scenario{
@@ -155,8 +165,9 @@ func TestSurvivesWhateverArrives(t *testing.T) {
 	})
 }
 
-// TestAnAgeIsSurvivedButForAProbe: what was never attempted is given up at its age, counted from when it became the head of its key,
-// and the last probe of the outage can have been a while before its end.
+// TestAnAgeIsSurvivedButForAProbe: what was never attempted is given up at its age, counted from
+// when it became the head of its key, and the last probe of the outage can have been a while before
+// its end.
 func TestAnAgeIsSurvivedButForAProbe(t *testing.T) {
 	for _, c := range []struct {
 		first    string // the wait before the first attempt
@@ -186,7 +197,8 @@ func TestAnAgeIsSurvivedButForAProbe(t *testing.T) {
 	}
 }
 
-// TestSurvivesNoLonger: one event and nobody beside it has its attempts when its schedule says, with a breaker and without.
+// TestSurvivesNoLonger: one event and nobody beside it has its attempts when its schedule says,
+// with a breaker and without.
 func TestSurvivesNoLonger(t *testing.T) {
 	for _, p := range Presets() {
 		p.Jitter = Jitter{}

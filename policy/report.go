@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Report is what Simulate found. Durations are counted from the first event, unless it says otherwise.
+// Report is the result of Simulate. Durations are counted from the first event, unless stated
+// otherwise.
 type Report struct {
 	Policy      string `json:"policy"`
 	Events      int    `json:"events"`
@@ -15,31 +16,36 @@ type Report struct {
 	DeadLetters int    `json:"dead_letters"`
 	Discarded   int    `json:"discarded"`
 	Dropped     int    `json:"dropped"` // ended when the endpoint was disabled
-	Blocked     int    `json:"blocked"` // wait behind a dead letter of their key, for a person
-	Held        int    `json:"held"`    // wait at a disabled endpoint, for a person
-	Attempts    int    `json:"attempts"`
+	// held behind a dead letter of their key, until a person acts
+	Blocked  int `json:"blocked"`
+	Held     int `json:"held"` // held at a disabled endpoint, until a person acts
+	Attempts int `json:"attempts"`
 
-	// Affected are the events that arrived during the outage or waited because of it. The next two are about them.
+	// Affected are the events that arrived during the outage or waited because of it. The next two
+	// are about them.
 	Affected         int     `json:"affected"`
 	AttemptsPerEvent float64 `json:"attempts_per_event"`
 	ExtraWait        Wait    `json:"extra_wait"` // of those that were delivered
 
-	Opened        int      `json:"opened"`         // how often the breaker opened
-	Probes        int      `json:"probes"`         // the attempts that were made while it was open
-	NoticedAfter  Duration `json:"noticed_after"`  // from the end of the outage until the breaker closed; 0s: it was closed by then
+	Opened int `json:"opened"` // how often the breaker opened
+	Probes int `json:"probes"` // attempts made while the circuit was open
+	// from the end of the outage until the circuit closed; 0s: it was closed by then
+	NoticedAfter  Duration `json:"noticed_after"`
 	DisabledAfter Duration `json:"disabled_after"` // when the endpoint was disabled; 0s: it was not
 
-	PeakBacklog  int      `json:"peak_backlog"`
-	DrainedAfter Duration `json:"drained_after"` // from the end of the outage until the last affected event was over
+	PeakBacklog int `json:"peak_backlog"`
+	// from the end of the outage until the last affected event was finished
+	DrainedAfter Duration `json:"drained_after"`
 	RecoveryPeak int      `json:"recovery_peak"` // most attempts within one minute after the outage
-	Survives     Duration `json:"survives"`      // whatever arrives: the longest complete outage in which no event is lost
+	// the longest complete outage in which no event is lost, whatever arrives
+	Survives Duration `json:"survives"`
 
 	BySchedule Comparison `json:"by_schedule"`
 	Series     []Point    `json:"series"`
 }
 
-// Comparison is what would happen if every delivery only followed its schedule: no breaker, no probes, nothing due earlier because the
-// endpoint is back, and no disabling.
+// Comparison is the result if every delivery only followed its schedule: no breaker, no probes, no
+// earlier attempts after the outage, and no disabling.
 type Comparison struct {
 	DeadLetters      int      `json:"dead_letters"`
 	Discarded        int      `json:"discarded"`
@@ -53,8 +59,8 @@ func (r *Report) comparison() Comparison {
 	return Comparison{r.DeadLetters, r.Discarded, r.Attempts, r.AttemptsPerEvent, r.ExtraWait, r.DrainedAfter}
 }
 
-// Wait is how long events waited beyond what the outage made inevitable: while an endpoint is down nothing can be delivered, so
-// there the wait counts from its return, else from the event's arrival.
+// Wait is the wait of events beyond the unavoidable. While an endpoint is down nothing can be
+// delivered, so there the wait counts from its return, else from the event's arrival.
 type Wait struct {
 	P50 Duration `json:"p50"`
 	P95 Duration `json:"p95"`
@@ -117,8 +123,9 @@ func (r *simulation) report() *Report {
 	return rep
 }
 
-// survives is how long every event is tried at the least, whatever else waits: the policy's reach, which a delay does not shorten. With
-// max_age it does: an attempt that was made late may leave no time for the next, and what waits for a probe may get none in time.
+// survives is the shortest time for which every event is tried, whatever else is pending: the
+// policy's reach, which delays do not shorten. With max_age they do: a late attempt may leave no
+// time for the next, and a delivery that waits for a probe may get none in time.
 func (r *simulation) survives() Duration {
 	if d := r.Policy.Decide(Outcome{Class: ClassConnect}); d != Retry && d != Throttle {
 		return 0
@@ -134,7 +141,7 @@ func (r *simulation) survives() Duration {
 	return Duration(max(survives, 0))
 }
 
-// rounded is a time as precise as it means something.
+// rounded is a time in milliseconds, the precision of the simulation.
 func rounded(d time.Duration) Duration { return Duration(d.Truncate(time.Millisecond)) }
 
 func percentiles(waits []time.Duration) Wait {
@@ -188,7 +195,8 @@ func (r *simulation) series() (series []Point, peak int) {
 			changes = append(changes, change{e.over, -1})
 		}
 	}
-	// At one instant what ends goes before what arrives, and an event that ends at the instant it arrives was never a backlog.
+	// At one instant endings come before arrivals, and an event that ends at the instant it arrives
+	// was never in the backlog.
 	slices.SortStableFunc(changes, func(a, b change) int { return cmp.Compare(a.at, b.at) })
 	backlog, at := 0, 0
 	for i, c := range changes {

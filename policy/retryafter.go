@@ -6,9 +6,10 @@ import (
 	"time"
 )
 
-// ParseRetryAfter reads a Retry-After header: seconds, with or without a fraction, or an HTTP date. A date is measured against
-// date, the Date of the same response, so that a receiver whose clock is wrong still gets the pause that it meant; without a
-// Date pass the time of receipt. Garbage, what lies in the past, and what is longer than seven days is not believed: false.
+// ParseRetryAfter reads a Retry-After header: seconds, with or without a fraction, or an HTTP date.
+// A date is compared with date, the Date of the same response, so that a receiver with a wrong
+// clock still gets the pause it meant; without a Date pass the time of receipt. Garbage, times in
+// the past, and pauses longer than seven days are ignored: false.
 func ParseRetryAfter(value string, date time.Time) (time.Duration, bool) {
 	value = strings.Trim(value, " \t")
 	wait, ok := retrySeconds(value)
@@ -28,7 +29,8 @@ func retrySeconds(value string) (time.Duration, bool) {
 		return 0, false
 	}
 	seconds, err := strconv.ParseFloat(value, 64)
-	if err != nil || seconds > credibleRetryAfter.Seconds() { // before the conversion below can overflow
+	// checked before the conversion below can overflow
+	if err != nil || seconds > credibleRetryAfter.Seconds() {
 		return 0, false
 	}
 	return time.Duration(seconds * float64(time.Second)).Round(time.Microsecond), true
@@ -43,8 +45,8 @@ func digits(s string) bool {
 	return s != ""
 }
 
-// retryDate takes the three forms of RFC 9110, which net/http takes as well; importing it here would put a network stack
-// under a package that is pure.
+// retryDate reads the three forms of RFC 9110, as net/http does; importing that here would put a
+// network stack below a pure package.
 func retryDate(value string, date time.Time) (time.Duration, bool) {
 	for _, layout := range []string{"Mon, 02 Jan 2006 15:04:05 GMT", time.RFC850, time.ANSIC} {
 		if at, err := time.Parse(layout, value); err == nil {

@@ -9,14 +9,16 @@ import (
 	"time"
 )
 
-// Scenario is a question to Simulate: what does this policy do to these events when the endpoint has this outage?
+// Scenario is a question to Simulate: the effect of a policy on events while the endpoint has an
+// outage.
 type Scenario struct {
 	Policy   Policy   `json:"policy"`
 	Outage   Outage   `json:"outage"`
 	Rate     Rate     `json:"rate"`
 	Duration Duration `json:"duration"` // how long events arrive, evenly spaced
-	Keys     int      `json:"keys"`     // the events take turns with this many keys, each of which waits in line; 0: no order
-	Seed     uint64   `json:"seed"`
+	// the events use this many keys in turn, each with its own lane; 0: no order
+	Keys int    `json:"keys"`
+	Seed uint64 `json:"seed"`
 }
 
 // Rate is how often something happens, per minute.
@@ -27,11 +29,13 @@ func (r Rate) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]float64{"per_minute": float64(r)})
 }
 
-// Bounds of a simulation. A larger one says nothing more and would hold up whoever asked.
+// Bounds of a simulation. A larger one says nothing more and would only take longer.
 const (
 	maxSimulatedEvents   = 100_000
 	maxSimulatedAttempts = 2_000_000
 	maxSimulatedTime     = 366 * 24 * time.Hour
+
+	MaxSeed = 1<<53 - 1 // above it some readers of JSON round an integer
 )
 
 // ParseScenario reads a scenario's JSON form:
@@ -39,9 +43,10 @@ const (
 //	{"policy":"paylera" | {…}, "outage":{"kind":"down|flaky|slow","after":"10m","duration":"6h","error_rate":0.3,"latency":"12s"},
 //	 "rate":"4/min" | {"per_minute":4}, "duration":"24h", "keys":10, "seed":1}
 //
-// What is left out: the policy standard, an outage that is down from the start, 4 events per minute until the outage ends,
-// no keys, seed 1. Only the outage's duration is required. named finds a policy by its name; nil knows the presets. What
-// is wrong is returned as Errors.
+// The defaults: the policy standard, an outage that is down from the start, 4 events per minute
+// until the outage ends, no keys, seed 1. Only the outage's duration is required. named finds a
+// policy by its name; nil knows the presets. Its faults are
+// returned as Errors.
 func ParseScenario(raw []byte, named func(string) (Policy, bool)) (Scenario, error) {
 	var r reader
 	root, ok := r.document(raw, "a scenario")
@@ -166,12 +171,12 @@ func (r *reader) seed(n node, into *uint64) {
 	if !r.is(n, kindNumber) {
 		return
 	}
-	seed, err := strconv.ParseUint(n.text, 10, 64)
-	if err != nil {
-		r.wrong(n.pointer, "is not a whole number from 0")
+	seed, whole := Whole(n.text)
+	if !whole || seed < 0 || seed > MaxSeed {
+		r.wrong(n.pointer, "is not a whole number from 0 to %d", MaxSeed)
 		return
 	}
-	*into = seed
+	*into = uint64(seed)
 }
 
 func (s *Scenario) check() Errors {

@@ -5,46 +5,50 @@ import (
 	"time"
 )
 
-// Schedule says how long to wait before each attempt: a table of delays, or a formula.
+// Schedule has the pauses before each attempt: a table of delays, or a formula.
 type Schedule struct {
-	Mode   Mode       `json:"mode"`
-	Delays []Duration `json:"delays,omitempty"` // SincePrevious and SinceFirst: one per attempt; the first is the wait before attempt 1
-	Tail   Tail       `json:"tail,omitempty"`   // what follows the table
-	Base   Duration   `json:"base,omitempty"`   // Exponential: the wait before attempt 2
-	Factor float64    `json:"factor,omitempty"` // Exponential: each wait is this many times the one before
-	Max    Duration   `json:"max,omitempty"`    // Exponential: no wait is longer
+	Mode Mode `json:"mode"`
+	// SincePrevious and SinceFirst: one per attempt; the first is the wait before attempt 1
+	Delays []Duration `json:"delays,omitempty"`
+	Tail   Tail       `json:"tail,omitempty"` // after the table
+	Base   Duration   `json:"base,omitempty"` // Exponential: the pause before attempt 2
+	// Exponential: each pause divided by the one before
+	Factor float64  `json:"factor,omitempty"`
+	Max    Duration `json:"max,omitempty"` // Exponential: the longest pause
 }
 
-// Mode says what a delay counts from.
+// Mode is the start of a delay.
 type Mode string
 
 // The modes. An exponential schedule makes its first attempt at once.
 const (
 	SincePrevious Mode = "since_previous" // the end of the attempt that failed
 	SinceFirst    Mode = "since_first"    // the start of the first attempt
-	Exponential   Mode = "exponential"    // the end of the attempt that failed: base, base·factor, base·factor² … at most max
+	// the end of the attempt that failed: base, base·factor, base·factor² … at most max
+	Exponential Mode = "exponential"
 )
 
-// Tail says what follows the last row of a table.
+// Tail is the behaviour after the last row of a table.
 type Tail string
 
 // The tails.
 const (
 	TailStop   Tail = "stop"   // nothing: the delivery is exhausted
-	TailRepeat Tail = "repeat" // the last delay again and again, until max_attempts or max_age ends it
+	TailRepeat Tail = "repeat" // the last delay repeatedly, until max_attempts or max_age
 )
 
 // endless says whether the schedule alone never ends.
 func (s *Schedule) endless() bool { return s.Mode == Exponential || s.Tail == TailRepeat }
 
-// next returns when attempt number n may start at the earliest, and the wait that its jitter is a part of. It returns false
-// when the schedule has no attempt n. ended is when the attempt before ended; for n = 1 it is the anchor.
+// next returns the earliest start of attempt n, and the pause that its jitter is a part of. It
+// returns false if the schedule has no attempt n. ended is the end of the attempt before; for n = 1
+// it is the anchor.
 func (s *Schedule) next(n int, anchor, ended time.Time) (at time.Time, wait time.Duration, ok bool) {
 	switch {
 	case s.Mode == Exponential:
 		wait = s.power(n)
 	case n > len(s.Delays) && s.Tail != TailRepeat:
-		// An empty table still allows the first attempt: a policy that was never filled in must not lose what it governs.
+		// An empty table still allows the first attempt: an empty policy must not lose deliveries.
 		return ended, 0, n == 1
 	case s.Mode == SinceFirst:
 		wait = s.gap(n)
@@ -55,8 +59,8 @@ func (s *Schedule) next(n int, anchor, ended time.Time) (at time.Time, wait time
 			}
 			return at, wait, true
 		}
-		// Past the table the gap counts from the end of the attempt before. Counting on from the first attempt would, after a long
-		// pause, release every repetition that was missed in one burst.
+		// Past the table the gap counts from the end of the attempt before. Counting from the first
+		// attempt would, after a long pause, release all missed repetitions in one burst.
 	default:
 		wait = s.row(n)
 	}
@@ -80,19 +84,20 @@ func (s *Schedule) gap(n int) time.Duration {
 	return s.row(n) - s.row(n-1)
 }
 
-// power is the exponential wait before attempt n, in whole microseconds because that is what a store keeps.
+// power is the exponential pause before attempt n, in whole microseconds, the precision of a store.
 func (s *Schedule) power(n int) time.Duration {
 	if n <= 1 {
 		return 0
 	}
 	wait := float64(s.Base) * math.Pow(s.Factor, float64(n-2))
-	if wait >= float64(s.Max) { // also where the power has grown beyond what fits
+	if wait >= float64(s.Max) { // also if the power has overflowed
 		return s.Max.Std()
 	}
 	return time.Duration(wait).Round(time.Microsecond)
 }
 
-// longestGap is the longest wait before one of the first attempts that counts from the attempt before.
+// longestGap is the longest wait before one of the first attempts that counts from the attempt
+// before.
 func (s *Schedule) longestGap(attempts int) time.Duration {
 	var longest time.Duration
 	for n := 2; n <= attempts; n++ {

@@ -1,7 +1,7 @@
 package policy
 
-// The promises of five documents about webhooks, taken out of their sentences. What is between quotation marks is what the
-// document says.
+// The promises of five documents about webhooks, taken out of their sentences. What is between
+// quotation marks is what the document says.
 
 func parseoClaims() Claims {
 	return Claims{
@@ -16,11 +16,13 @@ func parseoClaims() Claims {
 		// "the event is dead-lettered", "an event is abandoned"
 		Ending:   EndingClaims{Words: []string{"dead_letter", "abandoned"}, Recorded: true},
 		Answers:  AnswerClaims{Success: []string{"2xx"}},
-		Ordering: OrderingClaims{Guarantee: "none"},                       // "No ordering guarantee"
-		Keeping:  KeepingClaims{DeadLetters: 720 * hour, Log: 720 * hour}, // "stored for 30 days", "kept for 30 days"
+		Ordering: OrderingClaims{Guarantee: "none"}, // "No ordering guarantee"
+		// "stored for 30 days", "kept for 30 days"
+		Keeping: KeepingClaims{DeadLetters: 720 * hour, Log: 720 * hour},
 		Replay: ReplayClaims{
 			Offered: true,
-			Payload: []string{"frozen", "caller"}, // "frozen at dispatch time"; "with the event payload"
+			// "frozen at dispatch time"; "with the event payload"
+			Payload: []string{"frozen", "caller"},
 			Routes:  []string{"/webhooks/{id}/deliveries", "/webhooks/:id/test"},
 		},
 		// The sample: exists → 200, insert, process, 200.
@@ -30,12 +32,14 @@ func parseoClaims() Claims {
 
 func payleraClaims() Claims {
 	return Claims{
-		Document: "paylera", Sender: true,
+		Document: "paylera",
+		Sender:   true,
 		Schedule: ScheduleClaims{
 			// "delay (from previous failure)": "immediate", "15 s" … "24 h (final)".
 			Table: []Duration{0, 15 * sec, mins, 5 * mins, 30 * mins, 2 * hour, 6 * hour, 12 * hour, 24 * hour},
 			Mode:  SincePrevious, Tail: TailStop,
-			Attempts: 9, Window: 24 * hour, // "After attempt 9"; "Retry window 24 hours", "Total retry budget: ~24 hours"
+			// "After attempt 9"; "Retry window 24 hours", "Total retry budget: ~24 hours"
+			Attempts: 9, Window: 24 * hour,
 		},
 		// "marked failed", told to "all other enabled endpoints"
 		Ending: EndingClaims{Words: []string{"failed"}, Recorded: true, Notice: "other_endpoints"},
@@ -45,18 +49,25 @@ func payleraClaims() Claims {
 			Retried:   []string{"3xx", "4xx", "5xx"},    // "A non-2xx status (3xx, 4xx, 5xx)"
 			TimeoutAs: "408",                            // "Many 408s": "Handler taking >10 s"
 		},
-		// "4xx for 100 consecutive deliveries"; pending ones "are dropped"; "inspect what was missed"
+		// "4xx for 100 consecutive deliveries"; pending ones "are dropped"; "inspect what was
+		// missed"
 		Disable: &DisableClaims{Consecutive: 100, Of: []string{"4xx"}, Pending: PendingDrop, Inspect: true},
 		Ordering: OrderingClaims{
-			Guarantee: "per_key", Never: true, Exhausted: Advance, // "you'll never see"; "until N succeeds or exhausts retries"
+			// "you'll never see"; "until N succeeds or exhausts retries"
+			Guarantee: "per_key", Never: true, Exhausted: Advance,
 			Skip: "ack the stuck event",
 		},
 		Latency: []LatencyClaim{
-			{"delivery", 50, Duration(200e6)}, {"delivery", 95, 2 * sec}, {"delivery", 99, 2 * sec}, // "200 ms / 2 s"; "p99: 2 s"
+			// "200 ms / 2 s"; "p99: 2 s"
+			{"delivery", 50, Duration(200e6)}, {"delivery", 95, 2 * sec}, {"delivery", 99, 2 * sec},
 		},
-		Replay: ReplayClaims{Offered: true, Order: "original", Routes: []string{"/v1/admin/webhook-endpoints/{id}/replay"}}, // "respect the same ordering"
-		// "The conflict is what makes your handler idempotent; the insert is what makes it atomic with the work."
-		Receive: []ReceiveClaims{{Name: "insert on conflict", Key: "event_id", Steps: []string{"claim", "work", "ack"}, Atomic: true, Conflict: "duplicate"}},
+		// "respect the same ordering"
+		Replay: ReplayClaims{Offered: true, Order: "original", Routes: []string{"/v1/admin/webhook-endpoints/{id}/replay"}},
+		// "The conflict is what makes your handler idempotent; the insert is what makes it atomic
+		// with the work."
+		Receive: []ReceiveClaims{
+			{Name: "insert on conflict", Key: "event_id", Steps: []string{"claim", "work", "ack"}, Atomic: true, Conflict: "duplicate"},
+		},
 	}
 }
 
@@ -71,7 +82,8 @@ func sentClaims() Claims {
 			Formula: &FormulaClaim{Max: hour}, // "exponential backoff"
 			MaxAge:  24 * hour,                // "for up to 24 hours"
 		},
-		Ending:  EndingClaims{Words: []string{"discarded"}}, // "After that, the event is discarded."
+		// "After that, the event is discarded."
+		Ending:  EndingClaims{Words: []string{"discarded"}},
 		Answers: AnswerClaims{Success: []string{"2xx"}},
 		Ordering: OrderingClaims{
 			Guarantee: "none",   // "Events may arrive out of order."
@@ -81,8 +93,10 @@ func sentClaims() Claims {
 		Replay: ReplayClaims{Offered: true}, // "Event replay after maintenance"
 		Receive: []ReceiveClaims{
 			{
-				Name: "event id", Key: "X-Webhook-ID", KeyIs: "delivery", // "it's the unique delivery identifier"
-				Steps: []string{"ack", "check", "work", "record"}, Window: week, Cleanup: month, Cleans: "completed", // "Check last 7 days"; thirtyDaysAgo
+				// "it's the unique delivery identifier"
+				Name: "event id", Key: "X-Webhook-ID", KeyIs: "delivery",
+				// "Check last 7 days"; thirtyDaysAgo
+				Steps: []string{"ack", "check", "work", "record"}, Window: week, Cleanup: month, Cleans: "completed",
 			},
 			{Name: "transaction", Steps: []string{"record", "work"}, Atomic: true, Conflict: "error"},
 			{Name: "acknowledge quickly", Steps: []string{"ack", "store"}},
@@ -93,11 +107,14 @@ func sentClaims() Claims {
 func hooqueClaims() Claims {
 	return Claims{
 		Document: "hooque",
-		Answers:  AnswerClaims{Success: []string{"2xx"}, Permanent: []string{"4xx"}, Retried: []string{"5xx"}}, // "permanent (validation/4xx)"
+		// "permanent (validation/4xx)"
+		Answers: AnswerClaims{Success: []string{"2xx"}, Permanent: []string{"4xx"}, Retried: []string{"5xx"}},
 		Queue: &QueueClaims{
-			Nack:         "at_once", // "backoff and retry policy live in your worker", and the sample asks for the next message at once
-			Empty:        "exits",   // if (resp.status === 204) break
-			UnknownError: "retry",   // Python: except Exception → nackUrl
+			// "backoff and retry policy live in your worker", and the sample asks for the next
+			// message at once
+			Nack:         "at_once",
+			Empty:        "exits", // if (resp.status === 204) break
+			UnknownError: "retry", // Python: except Exception → nackUrl
 		},
 	}
 }
@@ -114,7 +131,8 @@ func webhookifyClaims() Claims {
 		},
 		Ending: EndingClaims{Words: []string{"dead_letter"}, Recorded: true},
 		Answers: AnswerClaims{
-			Success: []string{"2xx"}, Failures: []AnswerClaim{{"2xx", "a malformed response"}}, // "or the response is malformed"
+			// "or the response is malformed"
+			Success: []string{"2xx"}, Failures: []AnswerClaim{{"2xx", "a malformed response"}},
 			Permanent: []string{"400", "404", "410"}, Retried: []string{"429", "5xx"},
 		},
 		Replay: ReplayClaims{
@@ -123,17 +141,28 @@ func webhookifyClaims() Claims {
 			Steps: []string{"work", "mark"}, Headers: "all", // headers: req.headers
 		},
 		Receive: []ReceiveClaims{
-			{Name: "redis", Key: "body id or x-webhook-id", Steps: []string{"claim", "work", "ack"}, Forgets: true, Window: 168 * hour}, // 604800
-			{Name: "database", Key: "event_id", Steps: []string{"claim", "work", "ack"}, Atomic: true, Window: 720 * hour, Cleanup: 720 * hour, Conflict: "duplicate"},
-			{Name: "content hash", Steps: []string{"claim", "work", "ack"}, Window: hour, Covers: "top_level"}, // "1 hour TTL"; Object.keys(payload).sort()
+			// 604800
+			{Name: "redis", Key: "body id or x-webhook-id", Steps: []string{"claim", "work", "ack"}, Forgets: true, Window: 168 * hour},
+			{
+				Name:     "database",
+				Key:      "event_id",
+				Steps:    []string{"claim", "work", "ack"},
+				Atomic:   true,
+				Window:   720 * hour,
+				Cleanup:  720 * hour,
+				Conflict: "duplicate",
+			},
+			// "1 hour TTL"; Object.keys(payload).sort()
+			{Name: "content hash", Steps: []string{"claim", "work", "ack"}, Window: hour, Covers: "top_level"},
 			{Name: "dead letter sample", Defaults: []int{0}}, // x-retry-count || '0'
 			{Name: "alert sample", Defaults: []int{1}},       // x-retry-count || '1'
 		},
 		Facts: []FactClaim{
-			{Provider: "stripe", Window: 72 * hour},               // "up to 3 days"
-			{Provider: "github", Window: 24 * hour},               // "within 24 hours"
-			{Provider: "shopify", Retries: 19, Window: 48 * hour}, // "19 times over approximately 48 hours"
-			{Provider: "twilio", Window: 24 * hour},               // "up to 24 hours"
+			{Provider: "stripe", Window: 72 * hour}, // "up to 3 days"
+			{Provider: "github", Window: 24 * hour}, // "within 24 hours"
+			// "19 times over approximately 48 hours"
+			{Provider: "shopify", Retries: 19, Window: 48 * hour},
+			{Provider: "twilio", Window: 24 * hour}, // "up to 24 hours"
 		},
 	}
 }

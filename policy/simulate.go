@@ -6,12 +6,14 @@ import (
 	"time"
 )
 
-// Simulate answers a scenario that ParseScenario has accepted. It is deterministic. Every decision is asked of the functions that
+// Simulate answers a scenario that ParseScenario has accepted. It is deterministic. All decisions
+// come from the functions that decide in the engine as well: After for a delivery; Circuit, Ramp
+// and Strike for its endpoint.
 // decide in the engine as well: After for a delivery; Circuit, Ramp and Strike for its endpoint.
 //
-// It plays one endpoint with the default concurrency and nobody beside it. It leaves out rate limits, slots that others hold, and the
-// milliseconds that a network and a store take. A policy without a breaker is played by its schedule, as if the endpoint took
-// everything at once.
+// It simulates one endpoint with the default concurrency and no others. It leaves out rate limits,
+// slots used by other endpoints, and the milliseconds of network and store. A policy without a
+// breaker is simulated by its schedule, as if the endpoint accepted all requests at once.
 func Simulate(s Scenario) Report {
 	run := play(s, false)
 	report := run.report()
@@ -23,7 +25,7 @@ func Simulate(s Scenario) Report {
 	return *report
 }
 
-// usualConcurrency is how many requests an endpoint gets at once if nobody says otherwise.
+// usualConcurrency is the limit of an endpoint's simultaneous requests if it sets none.
 const usualConcurrency = 32
 
 // simulation is one run. Times are counted from its start.
@@ -35,10 +37,10 @@ type simulation struct {
 
 	now    time.Duration
 	events []simulated
-	stuck  []bool // lanes that wait behind a dead letter
+	stuck  []bool // lanes blocked by a dead letter
 
 	due     agenda // heads, by when their next attempt is due
-	spared  agenda // those that are put off because of the endpoint, which become due when it is back
+	spared  agenda // postponed because of the endpoint; they become due when it is back
 	tooOld  agenda // heads, by when max_age ends them
 	landing agenda // attempts on their way, by when they end
 	flying  int
@@ -53,7 +55,7 @@ type simulation struct {
 	probes   int
 	opened   int
 	closed   time.Duration // the last time
-	putBack  bool          // what was put off until then may become due, bit by bit
+	putBack  bool          // deliveries postponed until then may become due, gradually
 	disabled time.Duration // 0: it was not
 }
 
@@ -78,15 +80,15 @@ const (
 	queuedEvent    phase = iota // not yet the head of its lane
 	waitingEvent                // the head, with a time for its next attempt
 	flyingEvent                 // being attempted
-	deliveredEvent              // this and what follows is the end
+	deliveredEvent              // this kind and those below are final
 	failedEvent                 // a decision ended it
 	exhaustedEvent              // its attempts or its age
 	blockedEvent                // never attempted, behind a dead letter
-	heldEvent                   // waits at a disabled endpoint
+	heldEvent                   // held at a disabled endpoint
 	droppedEvent                // was ended by the disabling
 )
 
-// moment and elapsed translate between a simulation's times and those of the functions that it asks.
+// moment and elapsed convert between a simulation's times and those of the functions that it calls.
 func moment(d time.Duration) time.Time  { return time.Unix(0, int64(d)).UTC() }
 func elapsed(t time.Time) time.Duration { return t.Sub(time.Unix(0, 0)) }
 
@@ -113,8 +115,8 @@ func play(s Scenario, alone bool) *simulation {
 	return r
 }
 
-// step does the next thing that happens. At one time all that may begin does so before anything ends, as it would if an answer took
-// its millisecond, and what is too old is given up last.
+// step processes the next event. At one time, all starts come before any ends, as if an answer took
+// a millisecond, and deliveries that are too old are given up last.
 func (r *simulation) step() bool {
 	const never = time.Duration(1<<63 - 1)
 	lands, starts, expires, regains := never, never, never, never
@@ -164,7 +166,7 @@ func (r *simulation) lead(i int, from time.Duration) {
 	r.wait(&r.due, i, elapsed(first.At))
 }
 
-// wait puts a head into line.
+// wait adds a head to a line.
 func (r *simulation) wait(line *agenda, i int, until time.Duration) {
 	e := &r.events[i]
 	e.phase, e.due = waitingEvent, until
@@ -174,13 +176,14 @@ func (r *simulation) wait(line *agenda, i int, until time.Duration) {
 	}
 }
 
-// waits says whether an entry of due or spared is true.
+// waits says whether an entry of due or spared is current.
 func (r *simulation) waits(p appointment) bool {
 	e := &r.events[p.event]
 	return e.phase == waitingEvent && e.due == p.at
 }
 
-// next is the head that is attempted next, the one that is due earliest, and when that is if nothing else happens before.
+// next is the head that is due earliest, and the time of its attempt if nothing else happens
+// before.
 func (r *simulation) next() (i int, from time.Duration, ok bool) {
 	if r.disabled > 0 {
 		return 0, 0, false
@@ -203,7 +206,7 @@ func (r *simulation) next() (i int, from time.Duration, ok bool) {
 	return head.event, max(from, elapsed(r.ramp.Next(moment(from)))), true
 }
 
-// oldest is the head that is too old first, if what waits is given up for that: while the endpoint is spared.
+// oldest is the head that expires first. Pending deliveries expire only while the circuit is open.
 func (r *simulation) oldest() (appointment, bool) {
 	p, ok := r.tooOld.first(func(p appointment) bool {
 		e := &r.events[p.event]
@@ -231,7 +234,7 @@ func (r *simulation) start(i int) {
 	outcome, took := r.Outage.meet(r.now, r.Policy.Timeout, unit(^r.seed(i), uint64(e.attempts)))
 	e.outcome = outcome
 	if took == 0 && !r.gated {
-		r.land(i) // nobody's business but its own lane's
+		r.land(i) // it affects only its own lane
 		return
 	}
 	r.flying++
@@ -260,7 +263,7 @@ func (r *simulation) land(i int) {
 	r.hasten()
 }
 
-// putOff lets a head wait for its next attempt.
+// putOff schedules the next attempt of a head.
 func (r *simulation) putOff(i int, step Step) {
 	e := &r.events[i]
 	next := elapsed(step.Next)
@@ -268,7 +271,7 @@ func (r *simulation) putOff(i int, step Step) {
 	if r.gated && (e.outcome.EndpointWide() || step.Decision == Throttle) {
 		line = &r.spared
 		if !r.standing.Open() && moment(e.started).Before(r.standing.RecoveredAt) {
-			next, line = r.now, &r.due // the outage that it met is over
+			next, line = r.now, &r.due // the outage that it met has ended
 		}
 	}
 	r.wait(line, i, next)
@@ -310,13 +313,13 @@ func (r *simulation) judge(i int, step Step) {
 	}
 }
 
-// quiet says whether at that time nothing is due or under way, but for what was put off.
+// quiet says whether at that time nothing is due or in flight, except postponed heads.
 func (r *simulation) quiet(at time.Duration) bool {
 	head, ok := r.due.first(r.waits)
 	return r.flying == 0 && (!ok || head.at > at)
 }
 
-// regained is when what was put off may be tried again though nothing happens.
+// regained is the next time at which postponed heads may be tried if nothing else happens.
 func (r *simulation) regained() (at time.Duration, ok bool) {
 	if !r.putBack || r.standing.Open() || r.disabled > 0 {
 		return 0, false
@@ -325,7 +328,7 @@ func (r *simulation) regained() (at time.Duration, ok bool) {
 	return at, r.quiet(at)
 }
 
-// hasten makes due what was put off because of an endpoint that is back, as much of it as it is trusted with.
+// hasten makes postponed heads of a recovered endpoint due, as many as Trust allows.
 func (r *simulation) hasten() {
 	if !r.putBack || r.standing.Open() {
 		return
@@ -351,7 +354,7 @@ func (r *simulation) hasten() {
 	r.putBack = most == 0
 }
 
-// leave takes an event that is over out of its lane.
+// leave removes a finished event from its lane.
 func (r *simulation) leave(i int) {
 	e := &r.events[i]
 	begun := e.over
@@ -362,7 +365,7 @@ func (r *simulation) leave(i int) {
 	if r.Keys == 0 {
 		return
 	}
-	// What is discarded blocks nobody: there is nothing left to wait for.
+	// A discarded delivery blocks no other: there is nothing to wait for.
 	dead := e.phase == failedEvent || e.phase == exhaustedEvent && r.Policy.OnExhausted != Discard
 	if dead && r.Policy.Then == Block {
 		r.stuck[i%r.Keys] = true
@@ -371,7 +374,7 @@ func (r *simulation) leave(i int) {
 	}
 }
 
-// settle says what is with the events that are not over.
+// settle gives unfinished events their final phase.
 func (r *simulation) settle() {
 	for i := range r.events {
 		e := &r.events[i]
@@ -402,7 +405,7 @@ func (r *simulation) possible(arrived time.Duration) time.Duration {
 	return arrived + r.Policy.firstWait()
 }
 
-// firstWait is the longest that a healthy event waits for its first attempt.
+// firstWait is the longest pause of a healthy event before its first attempt.
 func (p *Policy) firstWait() time.Duration {
 	return p.First(Progress{}).Latest.Sub(time.Time{})
 }

@@ -28,8 +28,9 @@ func bySchedule(s Scenario) Scenario {
 	return s
 }
 
-// TestSimulatedPresets compares schedules alone with figures that were computed by another program, with 10 % of jitter to both sides:
-// 4,000 events spread over an outage in which connections are refused.
+// TestSimulatedPresets compares schedules alone with figures that were computed by another program,
+// with 10 % of jitter to both sides: 4,000 events spread over an outage in which connections are
+// refused.
 func TestSimulatedPresets(t *testing.T) {
 	hours := func(h float64) time.Duration { return time.Duration(h * float64(time.Hour)) }
 	for _, c := range []struct {
@@ -96,7 +97,8 @@ func TestSurvivesExactlyItsReach(t *testing.T) {
 }
 
 func TestEventsOfAKeyWaitForEachOther(t *testing.T) {
-	// One event a minute at 0:30, 1:30 …; the endpoint is down for the first two minutes; retries every ten minutes.
+	// One event a minute at 0:30, 1:30 …; the endpoint is down for the first two minutes; retries
+	// every ten minutes.
 	const rest = `,"policy":{"schedule":{"delays":["0s","10m"],"tail":"repeat"},"jitter":0,"breaker":false},"outage":{"duration":"2m"},"rate":"1/min","duration":"20m"}`
 	free := Simulate(scenario(t, `{"keys":0`+rest))
 	if free.Affected != 2 || free.ExtraWait.Max.Std() != 9*time.Minute+30*time.Second || free.PeakBacklog != 2 {
@@ -105,7 +107,13 @@ func TestEventsOfAKeyWaitForEachOther(t *testing.T) {
 	one := Simulate(scenario(t, `{"keys":1`+rest))
 	// The head is delivered at 10:30, and all that arrived up to then with it.
 	if one.Affected != 10 || one.PeakBacklog != 10 || one.Attempts != 21 || one.DrainedAfter.Std() != 8*time.Minute+30*time.Second {
-		t.Errorf("with one key: affected %d, peak %d, attempts %d, drained after %v", one.Affected, one.PeakBacklog, one.Attempts, one.DrainedAfter)
+		t.Errorf(
+			"with one key: affected %d, peak %d, attempts %d, drained after %v",
+			one.Affected,
+			one.PeakBacklog,
+			one.Attempts,
+			one.DrainedAfter,
+		)
 	}
 	two := Simulate(scenario(t, `{"keys":2`+rest))
 	if two.Attempts != 22 || two.Delivered != 20 {
@@ -114,11 +122,18 @@ func TestEventsOfAKeyWaitForEachOther(t *testing.T) {
 }
 
 func TestABlockedKeyWaitsForAPerson(t *testing.T) {
-	r := Simulate(scenario(t, `{"policy":{"schedule":{"delays":["0s"]},"then":"block"},"outage":{"duration":"1m"},"rate":"1/min","duration":"10m","keys":2}`))
+	r := Simulate(
+		scenario(
+			t,
+			`{"policy":{"schedule":{"delays":["0s"]},"then":"block"},"outage":{"duration":"1m"},"rate":"1/min","duration":"10m","keys":2}`,
+		),
+	)
 	if r.DeadLetters != 1 || r.Blocked != 4 || r.Delivered != 5 || r.Series[points-1].Backlog != 4 {
 		t.Errorf("%+v", r)
 	}
-	r = Simulate(scenario(t, `{"policy":{"schedule":{"delays":["0s"]},"then":"block"},"outage":{"duration":"1m"},"rate":"1/min","duration":"10m"}`))
+	r = Simulate(
+		scenario(t, `{"policy":{"schedule":{"delays":["0s"]},"then":"block"},"outage":{"duration":"1m"},"rate":"1/min","duration":"10m"}`),
+	)
 	if r.DeadLetters != 1 || r.Blocked != 0 {
 		t.Errorf("without keys nothing waits: %+v", r)
 	}
@@ -151,9 +166,13 @@ func TestSimulationAddsUp(t *testing.T) {
 			Duration: Duration(rapid.Int64Range(int64(time.Hour), int64(4*time.Hour)).Draw(t, "duration")),
 			Keys:     rapid.IntRange(0, 5).Draw(t, "keys"), Seed: rapid.Uint64().Draw(t, "seed"),
 			Outage: Outage{
-				Kind:  rapid.SampledFrom([]OutageKind{OutageDown, OutageFlaky, OutageSlow}).Draw(t, "kind"),
-				After: Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "after")), Duration: Duration(rapid.Int64Range(1e6, int64(90*time.Hour)).Draw(t, "outage")),
-				ErrorRate: 0.5, Latency: 12 * sec,
+				Kind: rapid.SampledFrom([]OutageKind{OutageDown, OutageFlaky, OutageSlow}).Draw(t, "kind"),
+				After: Duration(
+					rapid.Int64Range(0, int64(time.Hour)).Draw(t, "after"),
+				),
+				Duration:  Duration(rapid.Int64Range(1e6, int64(90*time.Hour)).Draw(t, "outage")),
+				ErrorRate: 0.5,
+				Latency:   12 * sec,
 			},
 		}
 		if err := s.check().orNil(); err != nil {
@@ -183,7 +202,8 @@ func TestSimulationAddsUp(t *testing.T) {
 
 func TestScenarioDefaults(t *testing.T) {
 	s := scenario(t, `{"outage":{"after":"10m","duration":"6h"}}`)
-	if s.Policy.Name != "standard" || s.Rate != 4 || s.Duration != 6*hour+10*mins || s.Seed != 1 || s.Outage.Kind != OutageDown || s.Keys != 0 {
+	if s.Policy.Name != "standard" || s.Rate != 4 || s.Duration != 6*hour+10*mins || s.Seed != 1 || s.Outage.Kind != OutageDown ||
+		s.Keys != 0 {
 		t.Errorf("%+v", s)
 	}
 	for raw, want := range map[string]Rate{

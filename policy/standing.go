@@ -2,46 +2,53 @@ package policy
 
 import "time"
 
-// Standing is what the outcomes of an endpoint's attempts have led to, as far as it has to survive a restart. Circuit and
-// Strike change it; it is recorded together with the outcome that changed it.
+// Standing is the state of an endpoint that follows from its attempts and has to survive a restart.
+// Circuit and Strike change it; it is recorded together with the outcome that changed it.
 type Standing struct {
 	// The breaker.
-	OpenedAt    time.Time `json:"opened_at,omitzero"`    // zero: it is closed
-	Cause       string    `json:"cause,omitempty"`       // while open: what the endpoint met last, in words
-	ProbeAt     time.Time `json:"probe_at,omitzero"`     // while open: the next probe is not before
-	Probes      int       `json:"probes,omitempty"`      // while open: how many have failed
-	RecoveredAt time.Time `json:"recovered_at,omitzero"` // when it was closed last: what failed before has been due since
+	OpenedAt time.Time `json:"opened_at,omitzero"` // zero: it is closed
+	// while open: the endpoint's last failure, in words
+	Cause   string    `json:"cause,omitempty"`
+	ProbeAt time.Time `json:"probe_at,omitzero"` // while open: the next probe is not before
+	Probes  int       `json:"probes,omitempty"`  // while open: how many have failed
+	// time of the last closing; deliveries postponed before are due since then
+	RecoveredAt time.Time `json:"recovered_at,omitzero"`
 
 	HoldUntil time.Time `json:"hold_until,omitzero"` // the endpoint asked to be spared until then
 
 	// The way to being disabled.
-	Strikes      int       `json:"strikes,omitempty"`      // deliveries in a row whose first attempt ended in the class that disables
-	FailingSince time.Time `json:"failing_since,omitzero"` // the first failure since the last success
-	Warned       int       `json:"warned,omitempty"`       // how far, in percent, the last warning said it was
-	SentencedAt  time.Time `json:"sentenced_at,omitzero"`  // when it was decided that the endpoint is to be disabled
-	Sentence     string    `json:"sentence,omitempty"`     // why
+	// first attempts in a row, one per delivery, that failed with the class that disables
+	Strikes int `json:"strikes,omitempty"`
+	// the first failure since the last success
+	FailingSince time.Time `json:"failing_since,omitzero"`
+	Warned       int       `json:"warned,omitempty"` // percent of the last warning
+	// time of the decision to disable the endpoint
+	SentencedAt time.Time `json:"sentenced_at,omitzero"`
+	Sentence    string    `json:"sentence,omitempty"` // why
 }
 
 // Open says whether the breaker is open.
 func (s *Standing) Open() bool { return !s.OpenedAt.IsZero() }
 
-// Sighting is one finished attempt as it is judged for its endpoint and not for its delivery.
+// Sighting is one finished attempt, as its endpoint's breaker sees it.
 type Sighting struct {
 	Outcome  Outcome
 	Decision Decision
 	Hold     time.Time // Throttle: until when the endpoint is spared
-	Cause    string    // what the attempt met, in words
+	Cause    string    // the result of the attempt, in words
 	Started  time.Time
 	Ended    time.Time
-	Took     time.Duration // of a probe; the next one comes so much sooner
+	Took     time.Duration // of a probe; the next one comes that much earlier
 	Probe    bool
 	First    bool // the first attempt of its delivery
-	Counts   bool // towards disabling: not what a person asked for, no test, no replay, no news about another endpoint
-	Seed     uint64
+	// towards disabling: not on a person's request, no test, no replay, no operational event
+	Counts bool
+	Seed   uint64
 }
 
-// EndpointWide says whether a failure is about the endpoint and not about what was sent: it would meet any other delivery as
-// well. A 4xx is about the payload; what our own guard or an unreadable answer stopped proves neither.
+// EndpointWide says whether a failure is about the endpoint and not about the content: any other
+// delivery would fail too. A 4xx is about the payload; a block by our own guard and an unreadable
+// answer prove neither.
 func (o Outcome) EndpointWide() bool {
 	switch o.Class {
 	case ClassDNS, ClassConnect, ClassTLS, ClassTimeout, ClassReset, ClassStatus5xx:

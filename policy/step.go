@@ -2,34 +2,38 @@ package policy
 
 import "time"
 
-// What a receiver's Retry-After can do.
+// Limits of a receiver's Retry-After.
 const (
-	// MaxRetryAfter is the longest wait that a Retry-After causes.
+	// MaxRetryAfter is the longest pause that a Retry-After causes.
 	MaxRetryAfter = 24 * time.Hour
-	// credibleRetryAfter is the longest Retry-After that is believed at all; what asks for more is taken for a mistake.
+	// credibleRetryAfter is the longest Retry-After that is honoured; a longer one counts as a
+	// mistake and is ignored.
 	credibleRetryAfter = 7 * 24 * time.Hour
 )
 
-// InternalPause is the wait after a fault of our own. Whoever has several in a row lengthens it.
+// InternalPause is the pause after a fault of our own. The caller lengthens it after several in a
+// row.
 const InternalPause = time.Second
 
-// maxUnaskedHold bounds how long a 429 without Retry-After spares the endpoint. Without it, one old delivery whose own next
-// attempt is a day away would stop every other one for that day.
+// maxUnaskedHold bounds the hold of an endpoint after a 429 without Retry-After. Without it, one
+// old delivery whose own next attempt is a day away would stop all others for that day.
 const maxUnaskedHold = time.Minute
 
-// First returns when attempt 1 may start. pr.Anchor is when the delivery became the head of its lane.
+// First returns the time of attempt 1. pr.Anchor is the time at which the delivery became the head
+// of its lane.
 func (p *Policy) First(pr Progress) Planned {
 	return p.schedule(1, pr, pr.Anchor, 0)
 }
 
-// After says what follows from the outcome of an attempt. pr.Attempts counts that attempt, pr.Anchor is the start of the first
-// attempt, ended is when this one ended.
+// After returns the step after the outcome of an attempt. pr.Attempts counts that attempt,
+// pr.Anchor is the start of the first attempt, ended is the end of this one.
 //
-// An outcome of ClassInternal uses up nothing and ends nothing: it is tried again InternalPause after it ended.
+// An outcome of ClassInternal uses up no attempt and finishes nothing: the attempt is repeated
+// InternalPause after it ended.
 //
-// max_age counts from the anchor and includes its end. A next attempt that would be due later than that, jitter aside, is not
-// made: the delivery is exhausted. Neither jitter nor Retry-After moves an attempt past the end; they are cut there, so that
-// the last chance is used and not lost.
+// max_age counts from the anchor and includes its end. A next attempt that would be due later than
+// that, jitter aside, is not made: the delivery is exhausted. Jitter and Retry-After cannot move an
+// attempt past the end; it is then made at the end, so that the last chance is used.
 func (p *Policy) After(pr Progress, o Outcome, ended time.Time) Step {
 	step := Step{Decision: p.Decide(o)}
 	if o.Class == ClassInternal {
@@ -55,9 +59,9 @@ func (p *Policy) After(pr Progress, o Outcome, ended time.Time) Step {
 	return step
 }
 
-// Plan returns the attempts still to come if each of them fails at once, at most most of them. pr.Attempts counts those that
-// were made. next is the time of the next one if it is already scheduled; zero computes it, as if those made had
-// failed at once as well.
+// Plan returns the attempts to come if each of them fails at once, at most most of them.
+// pr.Attempts counts those made so far. next is the time of the next one if it is already
+// scheduled; zero computes it, as if those made had failed at once as well.
 func (p *Policy) Plan(pr Progress, next time.Time, most int) []Planned {
 	var plan []Planned
 	ended := pr.Anchor
@@ -89,7 +93,7 @@ func (p *Policy) Plan(pr Progress, next time.Time, most int) []Planned {
 	return plan
 }
 
-// leftover says whether there is an attempt left, and if not, what ended it.
+// leftover says whether an attempt is left, and if not, the limit that ended it.
 type leftover int
 
 const (
@@ -98,7 +102,7 @@ const (
 	tooOld           // max_age
 )
 
-// left says whether attempt n may be made. What used up the attempts is named before the age.
+// left says whether attempt n may be made. The limit of attempts is reported before the age.
 func (p *Policy) left(n int, pr Progress, ended time.Time) leftover {
 	if p.MaxAttempts > 0 && n > p.MaxAttempts {
 		return usedUp
@@ -113,7 +117,8 @@ func (p *Policy) left(n int, pr Progress, ended time.Time) leftover {
 	return hasNext
 }
 
-// schedule gives attempt n its time: the schedule's, with jitter, but not before the receiver's wish, and within the age.
+// schedule returns the time of attempt n: the schedule's, with jitter, but not before the
+// receiver's Retry-After, and within the age.
 func (p *Policy) schedule(n int, pr Progress, ended time.Time, wish time.Duration) Planned {
 	at, wait, _ := p.Schedule.next(n, pr.Anchor, ended)
 	planned := Planned{
@@ -147,7 +152,7 @@ func (p *Policy) asked(o Outcome) bool {
 	return p.RetryAfter != RetryAfterIgnore && o.HasRetryAfter && o.RetryAfter >= 0 && o.RetryAfter <= credibleRetryAfter
 }
 
-// wish is the wait that the receiver asked for.
+// wish is the pause that the receiver asked for.
 func (p *Policy) wish(o Outcome) time.Duration {
 	if !p.asked(o) {
 		return 0
@@ -155,13 +160,13 @@ func (p *Policy) wish(o Outcome) time.Duration {
 	return min(o.RetryAfter, MaxRetryAfter)
 }
 
-// hold says until when a throttled endpoint is spared: as long as it asked, else until this delivery's next attempt but at
-// most maxUnaskedHold.
+// hold is the end of a throttled endpoint's hold: as long as it asked for, else until this
+// delivery's next attempt but at most maxUnaskedHold.
 func (p *Policy) hold(pr Progress, o Outcome, ended, next time.Time) time.Time {
 	if p.asked(o) {
 		return ended.Add(p.wish(o))
 	}
-	if next.IsZero() { // exhausted: the wait that led to this attempt stands in for the one that does not follow
+	if next.IsZero() { // exhausted: the pause before this attempt stands in for the next one
 		_, wait, _ := p.Schedule.next(max(pr.Attempts, 1), pr.Anchor, ended)
 		next = ended.Add(wait)
 	}

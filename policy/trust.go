@@ -2,14 +2,16 @@ package policy
 
 import "time"
 
-// Trust says how much of what an outage has put off may be tried again, now that the endpoint seems to be back. Each delivery has only so
-// many attempts, and an endpoint that answers every other request seems to be back again and again: making everything due each time
-// would use them up in minutes. So trust grows: one success, one delivery; one more in a row, one more; and after enough of them, all.
-// After a failure it is one again, a little later: if nothing were tried, nothing could show that all is well but the times that were made
-// in the outage, which may be hours away.
+// Trust limits the postponed deliveries that may be tried again when an endpoint seems to have
+// recovered. Each delivery has a limited number of attempts, and an endpoint that answers every
+// other request seems to recover again and again: making everything due each time would use the
+// attempts up in minutes. So trust grows: one success allows one delivery, each further one in a
+// row allows one more, and after enough of them all become due. After a failure it is one again, a
+// little later. One is always tried, because otherwise the next proof of recovery would be a
+// scheduled attempt, hours away.
 type Trust struct {
-	row   int       // answers in a row, without a failure of the endpoint, since it seemed to be back
-	after time.Time // while there is none: not before this
+	row   int       // successes in a row since the endpoint seemed to recover
+	after time.Time // while row is 0: not before this
 }
 
 const (
@@ -25,7 +27,7 @@ const Everything = 1 << 30
 // Return begins anew: something has shown that the endpoint is back.
 func (t *Trust) Return() { t.row = 1 }
 
-// Observe takes in the outcome of an attempt that ended now.
+// Observe counts the outcome of an attempt that ended now.
 func (t *Trust) Observe(o Outcome, now time.Time) {
 	switch {
 	case o.EndpointWide():
@@ -35,7 +37,7 @@ func (t *Trust) Observe(o Outcome, now time.Time) {
 	}
 }
 
-// Next is when some of it may be tried, if nothing happens before.
+// Next is the next time at which some of them may be tried, if nothing happens before.
 func (t *Trust) Next(now time.Time) time.Time {
 	switch {
 	case t.row > 0:
@@ -46,8 +48,8 @@ func (t *Trust) Next(now time.Time) time.Time {
 	return t.after
 }
 
-// Hasten is how many deliveries that the outage has put off may become due now. quiet says that nothing else is on its way or due, so
-// that they are the ones to show more.
+// Hasten is the number of postponed deliveries that may become due now. quiet says that no other
+// delivery is in flight or due, so these have to prove the recovery.
 func (t *Trust) Hasten(now time.Time, quiet bool) int {
 	switch {
 	case t.row >= trusted:

@@ -15,7 +15,8 @@ import (
 func ExampleVerifier() {
 	verifier, err := sign.NewVerifier(sign.VerifierOptions{
 		Secrets: []string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"},
-		Now:     func() time.Time { return time.Unix(1614265335, 0) }, // leave it out outside of an example
+		// leave it out outside of an example
+		Now: func() time.Time { return time.Unix(1614265335, 0) },
 	})
 	if err != nil {
 		panic(err)
@@ -47,7 +48,8 @@ func ExampleVerifier() {
 	// 204
 }
 
-// During a rotation both secrets sign, so that receivers can change theirs at any moment of the overlap.
+// During a rotation both secrets sign, so that receivers can change theirs at any moment of the
+// overlap.
 func ExampleSign() {
 	signature, err := sign.Sign("msg_p5jXN8AQM9LWM0D4loKWxJek", time.Unix(1614265330, 0), []byte(`{"test": 2432232314}`),
 		"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// FuzzSignatureHeader: whatever the header says, only one that contains the right signature as an entry is accepted.
+// FuzzSignatureHeader: whatever the header says, only one that contains the right signature as an
+// entry is accepted.
 func FuzzSignatureHeader(f *testing.F) {
 	for _, s := range []string{vectorV1, vectorV1a, "v1,", "v1 ,x", vectorV1 + " " + vectorV1a, strings.Repeat("v1,A ", 11), "\x00", "v1,=", " "} {
 		f.Add(s, strconv.Itoa(vectorUnix))

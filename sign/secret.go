@@ -40,7 +40,7 @@ func NewSecret(random io.Reader) (string, error) {
 	return SymmetricPrefix + base64.StdEncoding.EncodeToString(raw[:]), nil
 }
 
-// NewPrivateKey makes an Ed25519 key to sign with; PublicKey tells what receivers need.
+// NewPrivateKey makes an Ed25519 signing key; PublicKey derives the key for receivers.
 func NewPrivateKey(random io.Reader) (string, error) {
 	var seed [ed25519.SeedSize]byte
 	if _, err := io.ReadFull(random, seed[:]); err != nil {
@@ -62,13 +62,15 @@ func PublicKey(text string) (string, error) {
 	return PublicPrefix + base64.StdEncoding.EncodeToString(half), nil
 }
 
-// CheckSecret says what is wrong with a text that is to sign (whsec_… or whsk_…), without repeating it.
+// CheckSecret returns the fault of a signing secret (whsec_… or whsk_…), without repeating its
+// text.
 func CheckSecret(text string) error {
 	_, err := newSigningKey(text)
 	return err
 }
 
-// decode reads any key. Its errors never contain the text: what looks like a typing error is mostly a secret.
+// decode reads any key. Its errors never contain the text: what looks like a typing error is mostly
+// a secret.
 func decode(text string) (kind, []byte, error) {
 	if encoded, ok := strings.CutPrefix(text, SymmetricPrefix); ok {
 		raw, err := decodeBase64(encoded, maxSecret)
@@ -94,8 +96,8 @@ func decode(text string) (kind, []byte, error) {
 	return 0, nil, fmt.Errorf("sign: a key starts with %s, %s or %s", SymmetricPrefix, PrivatePrefix, PublicPrefix)
 }
 
-// decodePrivate takes a seed, or a seed followed by its public half. A half of another key would make signatures that leak
-// the private key, so it is checked.
+// decodePrivate accepts a seed, or a seed followed by its public half. The half is checked, because
+// a half of another key would make signatures that leak the private key.
 func decodePrivate(raw []byte) (kind, []byte, error) {
 	if len(raw) != ed25519.SeedSize && len(raw) != ed25519.PrivateKeySize {
 		return private, nil, fmt.Errorf("sign: a private key (%s) has %d or %d bytes, this one has %d",

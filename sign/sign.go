@@ -1,18 +1,20 @@
-// Package sign makes and checks Standard Webhooks signatures: who sent a request, and that nobody changed or repeated it.
+// Package sign makes and checks Standard Webhooks signatures: they prove a request's sender, and
+// that it was not changed or repeated.
 //
-// A request carries its id, the unix second of this attempt and, separated by spaces, one signature per live key over
-// "id.timestamp.body": "v1," and the base64 of an HMAC-SHA256 for a symmetric secret (whsec_…), "v1a," and the base64 of an
-// Ed25519 signature for a private key (whsk_…), which receivers check with the public one (whpk_…).
+// A request carries its id, the unix second of this attempt and, separated by spaces, one signature
+// per live key over "id.timestamp.body": "v1," and the base64 of an HMAC-SHA256 for a symmetric
+// secret (whsec_…), "v1a," and the base64 of an Ed25519 signature for a private key (whsk_…), which
+// receivers check with the public one (whpk_…).
 //
-// What holds:
+// Its guarantees:
 //
-//   - The signed content can be read in one way only: an id has no dot, a timestamp is canonical decimal, and the body is
-//     taken byte for byte.
+//   - The signed content can be read in one way only: an id has no dot, a timestamp is canonical
+//     decimal, and the body is used byte for byte.
 //   - A signature is compared in constant time and only at its full length.
 //   - No secret appears in an error or in formatted output.
 //
-// What it does not promise: that a request arrives once. A signature stays valid for the tolerance, and a sender repeats a
-// request on purpose; a receiver also has to remember the ids that it has handled.
+// It does not promise that a request arrives once. A signature is valid for the tolerance, and a
+// sender repeats requests on purpose; a receiver also has to remember the ids that it has handled.
 package sign
 
 import (
@@ -46,13 +48,14 @@ const MaxSignatures = 10
 
 const maxIDLength = 256
 
-// Signer signs for one endpoint. Its secrets are decoded once; signing with symmetric ones allocates the result and nothing
-// else. It may be used by several goroutines at once.
+// Signer signs for one endpoint. Its secrets are decoded once; signing with symmetric ones
+// allocates only the result. It is safe for concurrent use.
 type Signer struct {
 	keys []*signingKey
 }
 
-// NewSigner prepares a signer that signs with every one of the secrets (whsec_… or whsk_…), in the order given.
+// NewSigner prepares a signer that signs with every one of the secrets (whsec_… or whsk_…), in the
+// order given.
 func NewSigner(secrets ...string) (*Signer, error) {
 	if len(secrets) == 0 || len(secrets) > MaxSignatures {
 		return nil, fmt.Errorf("sign: %d secrets given; 1 to %d can sign", len(secrets), MaxSignatures)
@@ -68,7 +71,7 @@ func NewSigner(secrets ...string) (*Signer, error) {
 	return s, nil
 }
 
-// Sign returns the value of the signature header for a request that carries this id, the second of this time and this body.
+// Sign returns the value of the signature header for a request with this id, time and body.
 func (s *Signer) Sign(id string, at time.Time, body []byte) (string, error) {
 	if err := checkID(id); err != nil {
 		return "", err
@@ -158,7 +161,8 @@ func content(id string, unix int64, body []byte) []byte {
 	return append(prefix(make([]byte, 0, len(id)+len(body)+24), id, unix), body...)
 }
 
-// checkID refuses an id with a dot: ("a.1", 2, "x") and ("a", 1, "2.x") would have the same signed content.
+// checkID refuses an id with a dot: ("a.1", 2, "x") and ("a", 1, "2.x") would have the same signed
+// content.
 func checkID(id string) error {
 	if id == "" || len(id) > maxIDLength || strings.IndexByte(id, '.') >= 0 {
 		return fmt.Errorf("sign: an id has 1 to %d characters and no dot", maxIDLength)

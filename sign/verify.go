@@ -27,7 +27,7 @@ const DefaultTolerance = 300 * time.Second
 
 const maxSignatureHeader = 4 << 10
 
-// VerifierOptions say what to accept.
+// VerifierOptions are the accepted secrets and the tolerance.
 type VerifierOptions struct {
 	Secrets   []string         // whsec_… or whpk_…; a signature by any of them is enough
 	Tolerance time.Duration    // both ways; 0: DefaultTolerance
@@ -41,7 +41,7 @@ type Verifier struct {
 	now       func() time.Time
 }
 
-// Verified is what a signature vouches for.
+// Verified is the signed part of a request.
 type Verified struct {
 	ID        string
 	Timestamp time.Time
@@ -128,7 +128,8 @@ func (v *Verifier) Verify(h http.Header, body []byte) (Verified, error) {
 	return Verified{}, ErrNoMatch
 }
 
-// matches looks at every candidate whatever came before, so that the time taken says nothing about which one is right.
+// matches compares every candidate, even after a match, so that the time taken does not tell which
+// one is right.
 func (k verifyingKey) matches(signed []byte, candidates []candidate) bool {
 	found := false
 	if k.public != nil {
@@ -150,14 +151,15 @@ func (k verifyingKey) matches(signed []byte, candidates []candidate) bool {
 	return found
 }
 
-// candidate is a signature whose length is that of its version.
+// candidate is a signature of the right length for its version.
 type candidate struct {
 	asymmetric bool
 	bytes      []byte
 }
 
-// parseSignatures reads the header. Versions that it does not know are passed over, so that a sender can add one; a
-// signature of the wrong length is not a candidate, because comparing what is there would accept an empty one.
+// parseSignatures reads the header. Unknown versions are skipped, so that a sender can add one. A
+// signature of the wrong length is not a candidate, because comparing only its bytes would accept
+// an empty one.
 func parseSignatures(header string) ([]candidate, error) {
 	if len(header) > maxSignatureHeader {
 		return nil, fmt.Errorf("%s is longer than %d bytes: %w", HeaderSignature, maxSignatureHeader, ErrMalformed)
@@ -192,8 +194,8 @@ func parseSignatures(header string) ([]candidate, error) {
 	return found, nil
 }
 
-// parseTimestamp takes canonical decimal only: a second spelling of the same number would be a second spelling of the same
-// signed content.
+// parseTimestamp accepts canonical decimal only: a second spelling of the same number would be a
+// second spelling of the same signed content.
 func parseTimestamp(text string) (int64, bool) {
 	if text == "" || len(text) > 12 || text[0] == '0' && text != "0" {
 		return 0, false
@@ -207,7 +209,8 @@ func parseTimestamp(text string) (int64, bool) {
 	return unix, err == nil
 }
 
-// single returns the only value of a header. Two values are refused: which one counts would be anybody's guess.
+// single returns the only value of a header. Two values are refused, because receivers differ in
+// the one they use.
 func single(h http.Header, name string) (string, error) {
 	values := h.Values(name)
 	switch {

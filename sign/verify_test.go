@@ -81,7 +81,8 @@ func TestTimestampsHaveOneSpelling(t *testing.T) {
 	}
 }
 
-// The corpus follows verifiers that compared only what the request brought along, so that an empty signature passed.
+// The corpus follows verifiers that compared only what the request brought along, so that an empty
+// signature passed.
 func TestForgedSignatures(t *testing.T) {
 	raw := strings.TrimPrefix(vectorV1, "v1,")
 	decoded, err := base64.StdEncoding.DecodeString(raw)
@@ -166,7 +167,8 @@ func TestHeadersMustBeThereOnce(t *testing.T) {
 	}
 }
 
-// TestRotation signs with the new and the old secret, as during an overlap: receivers with either keep verifying.
+// TestRotation signs with the new and the old secret, as during an overlap: receivers with either
+// keep verifying.
 func TestRotation(t *testing.T) {
 	fresh, old, other := mustSecret(t), mustSecret(t), mustSecret(t)
 	overlap, err := Sign(vectorID, vectorTime(), []byte(vectorBody), fresh, old)
@@ -210,7 +212,8 @@ func TestVerifierOptionsThatCannotBeUsed(t *testing.T) {
 	}
 }
 
-// TestAnySingleByteMatters signs random content and changes one byte anywhere in what the receiver gets.
+// TestAnySingleByteMatters signs random content and changes one byte anywhere in what the receiver
+// gets.
 func TestAnySingleByteMatters(t *testing.T) {
 	fresh := mustSecret(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -225,8 +228,11 @@ func TestAnySingleByteMatters(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The tolerance is unlimited here: a changed timestamp must be noticed by the signature, not by the clock.
-		v, err := NewVerifier(VerifierOptions{Secrets: []string{accepts}, Tolerance: 1 << 62, Now: func() time.Time { return time.Unix(unix, 0) }})
+		// The tolerance is unlimited here: a changed timestamp must be noticed by the signature,
+		// not by the clock.
+		v, err := NewVerifier(
+			VerifierOptions{Secrets: []string{accepts}, Tolerance: 1 << 62, Now: func() time.Time { return time.Unix(unix, 0) }},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}

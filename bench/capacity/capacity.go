@@ -1,19 +1,22 @@
-// Package capacity plays what a machine cannot: a cell of Grapnel, its nodes, its database and its tenants, under loads that no single
-// computer can make. It is a simulation of discrete events, with the costs that were measured on one machine (Costs) and a machine that
-// is assumed (Hardware). It says how much a cell carries through a burst and the death of a node, and from that how many cells a load needs.
+// Package capacity simulates a cell of Grapnel under loads that no single computer can produce: its
+// nodes, its database and its tenants. It is a simulation of discrete events, with costs measured
+// on one machine (Costs) and an assumed machine (Hardware). It computes how much a cell carries
+// through a burst and the death of a node, and from that how many cells a load needs.
 //
-// What is played: publishers that do not wait for each other, the processors of each node and of the database, transactions that take what
-// waits, a log with one sync at a time, attempts in slots, receivers that answer late or not at all, retries by policy, leases, admission.
-// What is not: filters, keys that make deliveries wait for each other, the network's bandwidth, reads of the API, windows that are read in
-// pages, breakers that open meanwhile.
+// It simulates publishers that do not wait for each other, the processors of each node and of the
+// database, transactions that combine waiting requests, a log with one sync at a time, attempts in
+// slots, receivers that answer late or not at all, retries by policy, leases, and admission. It
+// does not simulate filters, keys that make deliveries wait for each other, the network's
+// bandwidth, reads of the API, windows that are read in pages, or circuits that open meanwhile.
 //
-// The same seed gives the same figures. It does not promise that hardware is as good as it is assumed to be: model_test.go holds it against
-// what was measured here and against what queueing theory says, and no more than that is known.
+// The same seed gives the same figures. It does not promise that hardware is as good as assumed:
+// model_test.go compares it with measurements on one machine and with queueing theory, and its
+// accuracy is known no further.
 package capacity
 
 import "time"
 
-// Costs are what was measured: processor time of one core, and bytes.
+// Costs are measured costs: processor time of one core, and bytes.
 type Costs struct {
 	NodePublish time.Duration // of a node, to accept an event
 	NodeDeliver time.Duration // to attempt a delivery once and take note of it
@@ -27,12 +30,12 @@ type Costs struct {
 	Receiver    time.Duration
 }
 
-// Hardware is what a cell is made of.
+// Hardware is the hardware of a cell.
 type Hardware struct {
 	Nodes     int
 	NodeCores int
 	DataCores int
-	Purge     float64       // what removing costs the database later, as a part of what writing cost
+	Purge     float64       // the database's later cost of purging, as a part of the cost of writing
 	Discount  float64       // how much of its work a core does compared with one that was measured
 	Sync      time.Duration // of the log, alone
 	LogRate   float64       // bytes a second
@@ -43,7 +46,7 @@ type Hardware struct {
 	Shared    bool // one machine for all: node, database, publishers, receivers. DataCores counts
 }
 
-// Load is what comes in, and to whom it goes.
+// Load is the incoming load and its receivers.
 type Load struct {
 	Rate      float64 // events a second
 	Fanout    int     // deliveries of each
@@ -51,17 +54,17 @@ type Load struct {
 	Burst     float64 // times the rate, from BurstAt for BurstFor
 	BurstAt   time.Duration
 	BurstFor  time.Duration
-	Fails     float64       // attempts of which nothing comes but a retry
+	Fails     float64       // attempts that end in a retry
 	Answer    time.Duration // mean of the receivers
 	SlowOnes  time.Duration // mean of the slow ones
 
 	Backlog int // deliveries that are late at the first endpoint, from the beginning
 
-	Closed int           // instead of a rate: so many publishers, each of which waits for its answer
+	Closed int           // number of publishers that wait for their answers, instead of a rate
 	Dies   time.Duration // a node dies then; 0: none
-	Away   time.Duration // the database is away from then; 0: never
-	Gone   time.Duration // for so long
-	From   time.Duration // what comes before does not count
+	Away   time.Duration // the database is unreachable from then on; 0: never
+	Gone   time.Duration // for this long
+	From   time.Duration // earlier deliveries are not counted
 	Until  time.Duration
 	Calm   time.Duration // from here on utilisation is taken
 	Seed   uint64
@@ -72,7 +75,7 @@ type Endpoint struct {
 	Weight float64
 	Limit  int // attempts at once
 	Slow   bool
-	Down   bool // its breaker is open: it costs what publishing costs, and waits
+	Down   bool // its circuit is open: its events cost a publish, and stay pending
 }
 
 // The engine's and the store's own limits.
@@ -81,7 +84,7 @@ const (
 	longCommit     = 500 * time.Millisecond // averaged; then publishing is refused
 	batchMost      = 256                    // requests in a transaction
 	recordMost     = 512                    // outcomes recorded by one request
-	lookEvery      = 2 * time.Second        // at who has what
+	lookEvery      = 2 * time.Second        // interval at which nodes look at the shards
 	again          = 5 * time.Second        // the first retry of the standard policy
 	tooSlow        = 2 * time.Second
 	lateAfter      = time.Second

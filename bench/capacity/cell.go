@@ -26,10 +26,10 @@ type cell struct {
 	lag                         histogram     // of first attempts, where no node has died
 	bins                        []histogram   // of the same, for each second
 	took                        histogram     // from the publisher's wish to the receiver
-	struckLag                   time.Duration // the most, at endpoints whose node has died
+	struckLag                   time.Duration // the longest, at endpoints whose node has died
 	over                        time.Duration // when the last late one began there
 	longest                     time.Duration // that an outcome took to become durable
-	waiting                     int           // first attempts that wait there in the end
+	waiting                     int           // first attempts pending there at the end
 	from                        mark
 }
 
@@ -108,7 +108,8 @@ func (c *cell) run() {
 	c.outstanding()
 }
 
-// outstanding counts what waits in the end: who looks at beginnings only does not see what never begins.
+// outstanding counts deliveries pending at the end: a count of starts would miss those that never
+// start.
 func (c *cell) outstanding() {
 	for i := range c.endpoints {
 		ep := &c.endpoints[i]
@@ -137,7 +138,7 @@ func (c *cell) mark() mark {
 	return m
 }
 
-// arrive is an event that somebody wants to publish, and the next one after it.
+// arrive is an event to publish, and schedules the next one.
 func (c *cell) arrive() {
 	l := &c.load
 	rate := l.Rate
@@ -171,7 +172,7 @@ func (c *cell) event() *event {
 	return e
 }
 
-// publish sends an event to one of the nodes that are there. Who is refused comes again.
+// publish sends an event to one of the live nodes. A refused publisher retries.
 func (c *cell) publish(e *event) {
 	c.asked++
 	n := c.nodes[c.random.IntN(len(c.nodes))]
@@ -196,7 +197,8 @@ func (c *cell) accepted(e *event) {
 	}
 }
 
-// hint tells the node that decides about a delivery that it is due. It waits while that node is dead, or its breaker is open.
+// hint tells a delivery's node that it is due. The delivery waits while that node is dead, or its
+// circuit is open.
 func (c *cell) hint(d *delivery) {
 	switch {
 	case d.to.Down:
@@ -219,14 +221,14 @@ func (c *cell) begun(d *delivery) {
 	}
 	c.lag.add(lag)
 	c.took.add(c.now - d.born)
-	second := int(max(c.now-1, 0) / time.Second) // what waits in the end belongs to the last second
+	second := int(max(c.now-1, 0) / time.Second) // a delivery pending at the end belongs to the last second
 	for len(c.bins) <= second {
 		c.bins = append(c.bins, histogram{})
 	}
 	c.bins[second].add(lag)
 }
 
-// receive is what the other side does with a request.
+// receive is the receiver's handling of a request.
 func (c *cell) receive(d *delivery, then func()) {
 	l := &c.load
 	if c.clients != nil {
@@ -238,11 +240,11 @@ func (c *cell) receive(d *delivery, then func()) {
 	if d.to.Slow {
 		mean = l.SlowOnes
 	}
-	// Nobody answers in no time: half of it is always the same.
+	// No receiver answers in no time: half of the time is constant.
 	c.after(time.Duration((0.5+0.5*c.random.ExpFloat64())*float64(mean)), then)
 }
 
-// die takes a node away. Others get its endpoints once its lease is over and they have looked.
+// die kills a node. Others get its endpoints once its lease has expired and they have looked.
 func (c *cell) die() {
 	n := c.nodes[0]
 	n.dead = true
@@ -252,7 +254,7 @@ func (c *cell) die() {
 	for n.requests.len() > 0 {
 		r := n.requests.pop()
 		if r.event != nil {
-			c.after(time.Second, func() { c.publish(r.event) }) // its publisher asks somebody else
+			c.after(time.Second, func() { c.publish(r.event) }) // its publisher tries another node
 		}
 		c.orphaned(r.outcomes...)
 	}
@@ -262,7 +264,7 @@ func (c *cell) die() {
 	c.after(c.hardware.Lease+lookEvery, c.adopt)
 }
 
-// orphaned are deliveries whose node is gone while they were with it. What was sent and not recorded is sent again.
+// orphaned are deliveries of a node that died. A request sent and not recorded is sent again.
 func (c *cell) orphaned(these ...*delivery) {
 	for _, d := range these {
 		d.running, d.counts = false, neither

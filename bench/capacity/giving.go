@@ -2,9 +2,10 @@ package capacity
 
 import "time"
 
-// giving is how what is late gives way to what is on time, by the rules of internal/core/late.go: from its start until its outcome is durable, or
-// until it is taken to hang, it has a place. There are as many as there are attempts on time in flight, or more if outcomes become durable as they
-// usually do; what is usual is found out with one place.
+// giving limits late deliveries by the rules of internal/core/late.go: a late attempt holds a slot
+// from its start until its outcome is durable, or until it counts as hanging. The limit is at least
+// the number of attempts on time in flight, and grows while outcomes become durable as fast as
+// usual; the usual time is measured at limit 1.
 type giving struct {
 	limit, used, prompts int
 	usual, now           time.Duration
@@ -15,7 +16,7 @@ type giving struct {
 	number               int
 }
 
-// begun is an attempt that has a place or is on time; it may be over.
+// begun is an attempt that is late or on time; it may have finished.
 type begun struct {
 	delivery *delivery
 	number   int
@@ -45,7 +46,7 @@ func (g *giving) begin(now time.Duration, d *delivery) {
 	g.begun.push(begun{d, g.number, now})
 }
 
-// release gives its place back.
+// release frees a delivery's slot.
 func (g *giving) release(d *delivery) {
 	switch d.counts {
 	case late:
@@ -56,7 +57,7 @@ func (g *giving) release(d *delivery) {
 	d.counts = neither
 }
 
-// hung takes the places of attempts that hang.
+// hung frees the slots of attempts that hang.
 func (g *giving) hung(now time.Duration) {
 	for g.begun.len() > 0 {
 		first := g.begun.first()
@@ -98,16 +99,18 @@ func (g *giving) took(now, d time.Duration, most int) {
 	}
 }
 
-// counts says whether an attempt is one of those that give way, or one of those that they give way to.
+// counts says whether an attempt is one of those that give way, or one of those that they give way
+// to.
 type counts int
 
 const (
-	neither counts = iota // what is on time at an endpoint that has late ones is neither, nor is what is overdue at one that nobody knows
+	neither counts = iota // neither limited nor protected: on time at an endpoint that has late ones, or overdue at an unproven one
 	late
 	prompt
 )
 
-// isLate says whether a delivery gives way if it is attempted now. Of an endpoint that is new to its node nobody knows yet whether it is slow.
+// isLate says whether a delivery would be limited as late if it is attempted now. An endpoint that
+// is new to its node is unproven.
 func (ep *endpoint) isLate(now time.Duration, d *delivery) bool {
 	return now-d.due > lateAfter && ep.average > 0 && !ep.slow(now)
 }

@@ -2,17 +2,19 @@ package capacity
 
 import "time"
 
-// Measured is one run of the benchmark: go run ./bench -postgres, one node, and everything on one machine.
+// Measured is one run of the benchmark: go run ./bench -postgres, one node, and everything on one
+// machine.
 type Measured struct {
 	Publishers, Fanout, Slots int
 	Events                    float64       // accepted and delivered in a second, as fast as it goes
 	Commits                   float64       // for each delivery
 	Rate                      float64       // of the part with a fixed rate, events a second
-	Middle                    time.Duration // of the time to the receiver there, beyond what the relay takes
+	Middle                    time.Duration // of the time to the receiver in that benchmark, beyond the relay's
 }
 
-// Records were taken on 22 November 2026 between 7:05 and 7:18, each in a minute in which other programs took less than a tenth of the two
-// cores. The costs in Here were fitted to the processor times of all but the last, which was taken afterwards.
+// Records were taken on 22 November 2026 between 7:05 and 7:18, each in a minute in which other
+// programs took less than a tenth of the two cores. The costs in Here were fitted to the processor
+// times of all but the last, which was taken afterwards.
 func Records() []Measured {
 	return []Measured{
 		{Publishers: 1, Fanout: 1, Slots: 64, Events: 617, Commits: 1.573, Rate: 50, Middle: 1915 * us},
@@ -34,8 +36,9 @@ func (m Measured) Again() Measured {
 
 const us = time.Microsecond
 
-// Here are the costs of one core of the machine of the records: two cores of an AMD EPYC that have neighbours, so that the relay takes 85 µs for a
-// delivery. On a quiet day it takes 40 (docs/scale.md): what is planned with the dearer ones has that much to spare.
+// Here are the costs of one core of the machine of the records: two cores of an AMD EPYC with noisy
+// neighbours, on which the relay takes 85 µs for a delivery. On a quiet day it takes 40
+// (docs/scale.md): a plan with the higher costs has that much to spare.
 func Here() Costs {
 	return Costs{
 		NodePublish: 52 * us, NodeDeliver: 65 * us, NodeCommit: 278 * us,
@@ -52,7 +55,8 @@ func This() Hardware {
 
 // closed plays the benchmark's first part: publishers that publish again when they are answered.
 func closed(m Measured, window time.Duration) (events, commits float64) {
-	c := newCell(Here(), This(), Load{Closed: m.Publishers, Fanout: m.Fanout, Endpoints: m.endpoints(), From: window / 4, Until: window, Seed: 1})
+	c := newCell(Here(), This(), Load{Closed: m.Publishers, Fanout: m.Fanout, Endpoints: m.endpoints(), From: window / 4,
+		Until: window, Seed: 1})
 	c.run()
 	to, from := c.mark(), c.from
 	delivered := float64(to.delivered - from.delivered)

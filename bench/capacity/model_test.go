@@ -14,8 +14,8 @@ func near(t *testing.T, what string, got, want, part float64) {
 	}
 }
 
-// A station that gets work at random times is a queue that theory knows: how long one is there on average, with work that is as random,
-// with work that is always the same, and with two cores.
+// A station that gets work at random times is a queue that theory knows: how long one is there on
+// average, with work that is as random, with work that is always the same, and with two cores.
 func TestQueues(t *testing.T) {
 	const serve = time.Millisecond / 10
 	random := func(r *rand.Rand) time.Duration { return time.Duration(r.ExpFloat64() * float64(serve)) }
@@ -53,12 +53,13 @@ func TestQueues(t *testing.T) {
 	}
 }
 
-// Little's law: what is in the air is what starts in a second times how long it takes.
+// Little's law: attempts in flight are attempts per second times their duration.
 func TestSlots(t *testing.T) {
 	p := Default()
 	tenants := Tenants(2000, 2000, p.Skew)
 	l := p.Load
-	l.Rate, l.Endpoints, l.Fails, l.Dies, l.Burst, l.Until = 2000, endpoints(tenants, Place(tenants, 1)[0], p.PerTarget), 0, 0, 0, 20*time.Second
+	l.Rate, l.Endpoints, l.Fails, l.Dies, l.Burst, l.Until = 2000, endpoints(tenants, Place(tenants, 1)[0],
+		p.PerTarget), 0, 0, 0, 20*time.Second
 	for i := range l.Endpoints {
 		l.Endpoints[i].Down, l.Endpoints[i].Slow = false, false
 	}
@@ -76,9 +77,10 @@ func TestSlots(t *testing.T) {
 	near(t, "attempts in flight", sum/looks, l.Rate*l.Answer.Seconds(), 0.03)
 }
 
-// The model has to give what the benchmark gave on the machine whose costs it was told: how much goes through, how many share a commit,
-// and, as long as the machine is not crowded, how long it takes. In a crowd it is too quick, by half: on a real machine who is woken waits
-// for others to be done with the processor, and not in the order in which he came.
+// The model has to reproduce the benchmark on the machine whose costs it uses: the throughput, the
+// size of commits, and, as long as the machine is not crowded, the latency. When crowded it is too
+// fast by half: on a real machine a woken thread waits for a processor, and not in order of
+// arrival.
 func TestAgainstMeasurements(t *testing.T) {
 	for _, m := range Records() {
 		played := m.Again()
@@ -93,8 +95,9 @@ func TestAgainstMeasurements(t *testing.T) {
 	}
 }
 
-// What is late gives way to what is on time, and gets on all the same: ten late ones for each one on time at least, as long as the machine has
-// that much to spare. Alone it gets all there is.
+// Late deliveries are limited, and progress nevertheless: at least ten for each one on time, as
+// long as the machine has that much to spare. Without deliveries on time they get the whole
+// machine.
 func TestLateGivesWay(t *testing.T) {
 	const from, until = 3 * time.Second, 5 * time.Second
 	drained := func(rate float64) float64 {
@@ -110,7 +113,7 @@ func TestLateGivesWay(t *testing.T) {
 	}
 }
 
-// Nothing is lost on the way through the model, whatever dies: what was accepted is delivered, waits, or is somewhere between.
+// The model loses no event, whatever dies: an accepted event is delivered, pending, or in between.
 func TestNothingIsLost(t *testing.T) {
 	p := Default()
 	tenants := Tenants(3000, 3000, p.Skew)
@@ -144,7 +147,8 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
-// Overload is seen: more than the nodes take is refused, and what is taken does not shrink.
+// Overload shows: the rate beyond the nodes' capacity is refused, and the accepted rate does not
+// shrink.
 func TestOverload(t *testing.T) {
 	p := Default()
 	p.Hardware.NodeCores, p.Hardware.DataCores = 1, 1
@@ -187,7 +191,8 @@ func TestPlacing(t *testing.T) {
 	if _, worse := fullest(tenants, hashed); worse < most*1.01 {
 		t.Errorf("a hash places as well as who looks: %v and %v", worse, most)
 	}
-	// Of two cells with room for 60 neither has room for three tenants of 30 and 40: the least number is found by trying.
+	// Of two cells with room for 60 neither has room for three tenants of 30 and 40: the least
+	// number is found by trying.
 	if n := need([]float64{40, 40, 40}, 60, Place); n != 3 {
 		t.Errorf("three tenants of 40 need %d cells of 60", n)
 	}

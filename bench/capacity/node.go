@@ -8,13 +8,13 @@ type node struct {
 	cpu        *processors
 	dead       bool
 	publishing int
-	pace       float64 // average of how long commits take, over five seconds
+	pace       float64 // average duration of commits, over five seconds
 	paced      time.Duration
 
-	requests line[*request] // that wait for a transaction
+	requests line[*request] // waiting for a transaction
 	writing  int
 
-	outcomes  line[*delivery] // that wait for the recorder
+	outcomes  line[*delivery] // waiting for the recorder
 	recording bool
 
 	running int
@@ -25,7 +25,7 @@ type node struct {
 	gives   giving
 }
 
-// request is what a transaction does one of: an event to take in, or outcomes to record.
+// request is one part of a transaction: an event to accept, or outcomes to record.
 type request struct {
 	event    *event
 	outcomes []*delivery
@@ -40,7 +40,7 @@ type event struct {
 
 type delivery struct {
 	to       *endpoint
-	due      time.Duration // of the attempt that comes next
+	due      time.Duration // of the next attempt
 	born     time.Duration // when its publisher wanted to send it
 	attempts int
 	failed   bool
@@ -48,7 +48,7 @@ type delivery struct {
 	began    time.Duration
 	ended    time.Duration
 	counts   counts
-	number   int // of what was counted
+	number   int // its number in the count
 }
 
 // publish takes an event in, or refuses it.
@@ -65,14 +65,15 @@ func (n *node) publish(e *event) bool {
 	return true
 }
 
-// breathe takes the average of what commits take on to now.
+// breathe updates the average duration of commits.
 func (n *node) breathe(took time.Duration) {
 	passed := (n.cell.now - n.paced).Seconds()
 	n.paced = n.cell.now
 	n.pace += min(passed/5, 1) * (took.Seconds() - n.pace)
 }
 
-// ask puts a request in front of the writers. One that is idle takes it, has to get a processor, and takes what else has come by then.
+// ask queues a request for the writers. An idle writer gets a processor and takes every request
+// that is queued by then.
 func (n *node) ask(r *request) {
 	n.requests.push(r)
 	n.write()
@@ -99,7 +100,7 @@ func (n *node) transact(batch []*request) {
 	c.commits++
 	k := c.costs
 	work, bytes := time.Duration(0), 0
-	const reads = 3 // a third of a delivery's cost is to make it, the rest to record what came of it
+	const reads = 3 // a third of a delivery's cost is creating it, the rest is recording its outcome
 	for _, r := range batch {
 		if e := r.event; e != nil {
 			work += k.DataPublish + time.Duration(len(e.to))*k.DataDeliver/reads
@@ -121,7 +122,7 @@ func (n *node) transact(batch []*request) {
 	})
 }
 
-// committed tells those who waited.
+// committed answers the requests of a batch.
 func (n *node) committed(batch []*request) {
 	c := n.cell
 	n.cpu.do(c.costs.NodeCommit/2, func() {
@@ -145,15 +146,16 @@ func (n *node) committed(batch []*request) {
 	})
 }
 
-// offer brings a delivery that is due to the node that decides about it. What waits for an endpoint is attempted in the order in which it
-// was due.
+// offer queues a due delivery at its node. Deliveries of an endpoint are attempted in the order of
+// their due times.
 func (n *node) offer(d *delivery) {
 	d.to.waiting.push(d)
 	n.line(d.to)
 	n.dispatch()
 }
 
-// line puts an endpoint in line for a slot: in one of two, as its first delivery is on time or late.
+// line puts an endpoint in line for a slot: in one of two, as its first delivery is on time or
+// late.
 func (n *node) line(ep *endpoint) {
 	switch {
 	case ep.inLine || ep.waiting.len() == 0 || ep.running >= ep.Limit:
@@ -166,14 +168,15 @@ func (n *node) line(ep *endpoint) {
 	ep.inLine = true
 }
 
-// isGreedy says whether an endpoint has to leave the slots that are left to others, as in internal/core/quota.go.
+// isGreedy says whether an endpoint has to leave the slots that are left to others, as in
+// internal/core/quota.go.
 func (n *node) isGreedy(ep *endpoint) bool {
 	slots := n.cell.hardware.Slots
 	free := slots - n.running
 	return ep.running > 0 && (free <= slots/8 || free <= slots/2 && (ep.average == 0 || ep.running >= slots/4))
 }
 
-// dispatch starts what may be started: what is on time first, and of what is late as much as does not hurt.
+// dispatch starts attempts: those on time first, and late ones within their limit.
 func (n *node) dispatch() {
 	c := n.cell
 	n.gives.hung(c.now)

@@ -2,7 +2,7 @@ package capacity
 
 import "time"
 
-// Plan is what is to be found out, and how good is good enough.
+// Plan is a capacity question, and the criteria for passing.
 type Plan struct {
 	Costs     Costs
 	Hardware  Hardware
@@ -10,9 +10,9 @@ type Plan struct {
 	Skew      float64       // of the tenants
 	PerTenant float64       // events a second of a tenant, on average
 	PerTarget float64       // deliveries a second that one endpoint gets at most
-	MostLag   time.Duration // 99th percentile of what a first attempt is late
+	MostLag   time.Duration // 99th percentile of a first attempt's delay
 	MostShut  float64       // part of the calls to publish that is refused
-	MostBusy  float64       // part of the processors, with one node gone and no burst; of the database's, what batching cannot take away
+	MostBusy  float64       // part of the processors, with one node gone and no burst; for the database, the part that batching cannot remove
 	Seed      uint64
 }
 
@@ -28,7 +28,7 @@ func Default() Plan {
 	}
 }
 
-// Result is what came of a trial.
+// Result is the result of a trial.
 type Result struct {
 	Rate    float64 // a second, without the burst
 	Middle  time.Duration
@@ -36,20 +36,21 @@ type Result struct {
 	Refused float64       // part of the calls to publish
 	Node    float64       // part of the processors of the nodes that are there
 	Data    float64       // part of the database's
-	Log     float64       // part of what the log's disk can take
+	Log     float64       // part of the capacity of the log's disk
 	Batch   float64       // deliveries for each commit
 	Slots   int           // most at once, of a node
 	Struck  time.Duration // the most that a first attempt was late at the endpoints of the node that died
 	Waiting int           // there, in the end
 	Over    time.Duration // when the last first attempt began there that was late
-	Durable time.Duration // what outcomes take to become durable in the end, on average
+	Durable time.Duration // average time until outcomes are durable, at the end
 	Longest time.Duration // the most that one took
 	Last    time.Duration // 99th percentile of the lag in the last second
 	Taken   float64       // a second, in the calm
 }
 
-// Trial plays one cell with these tenants twice: a node has been gone for long when a burst comes, and a node dies and a burst comes before
-// others have its endpoints. What is worse counts; how much is in use is told of the first, in which all work is done by the nodes that are left.
+// Trial plays one cell with these tenants twice: once with a node long gone when a burst comes, and
+// once with a node that dies and a burst before others have its endpoints. The worse result counts;
+// usage is reported of the first, in which the remaining nodes do all the work.
 func (p Plan) Trial(tenants []float64, these []int) Result {
 	fewer := p
 	fewer.Hardware.Nodes--
@@ -86,7 +87,8 @@ func (c *cell) result() Result {
 	to, from := c.mark(), c.from
 	seconds := (to.at - from.at).Seconds()
 	living := 0
-	r := Result{Rate: c.load.Rate, Middle: c.lag.quantile(0.5), Late: c.lag.quantile(0.99), Struck: c.struckLag, Waiting: c.waiting, Over: c.over, Longest: c.longest}
+	r := Result{Rate: c.load.Rate, Middle: c.lag.quantile(0.5), Late: c.lag.quantile(0.99), Struck: c.struckLag, Waiting: c.waiting,
+		Over: c.over, Longest: c.longest}
 	for _, n := range c.nodes {
 		if !n.dead {
 			living++
@@ -109,16 +111,19 @@ func (c *cell) result() Result {
 	return r
 }
 
-// good says whether a trial was passed. What waited for the node that died is not judged here: it is told.
+// good says whether a trial was passed. Deliveries that waited for the dead node are reported and
+// not judged here.
 func (p Plan) good(r Result) bool {
 	return r.Late <= p.MostLag && r.Refused <= p.MostShut && p.fullness(r) <= p.MostBusy
 }
 
-// fullness is what is nearest to its end: the processors of the nodes that are left, or those of the database.
+// fullness is the fullest resource: the processors of the remaining nodes, or those of the
+// database.
 func (p Plan) fullness(r Result) float64 { return max(r.Node, p.least(r.Rate)) }
 
-// least is the part of the database's processors that a load needs if every transaction takes as much as it may. What it uses is more: who
-// finds a writer idle does not wait for company.
+// least is the part of the database's processors that a load needs if every transaction is as large
+// as allowed. The real usage is higher: a request that finds a writer idle does not wait for
+// others.
 func (p Plan) least(rate float64) float64 {
 	n := float64(p.Load.Fanout)
 	each := p.Costs.DataPublish.Seconds() + n*p.Costs.DataDeliver.Seconds()
@@ -133,7 +138,7 @@ func steps() (all []float64) {
 	return all
 }
 
-// Carries finds the highest load that a cell of so many nodes passes its trial with.
+// Carries finds the highest load with which a cell of some nodes passes its trial.
 func (p Plan) Carries(nodes int) (rate float64, r Result) {
 	p.Hardware.Nodes = nodes
 	all := steps()

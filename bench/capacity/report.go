@@ -7,21 +7,23 @@ import (
 	"time"
 )
 
-// kind is a cell of so many nodes, and what it carries.
+// kind is a cell with some number of nodes, and the load it carries.
 type kind struct {
 	nodes int
 	rate  float64
 	at    Result
 }
 
-// Report finds out what one cell carries, how many of them each load needs, and what happens beyond that.
+// Report prints how much one cell carries, how many cells each load needs, and the behaviour beyond
+// that.
 func (p Plan) Report(loads []float64, out io.Writer) {
 	say := func(format string, args ...any) { _, _ = fmt.Fprintf(out, format+"\n", args...) }
 	say("| publishers | endpoints | events a second, measured | played | commits for a delivery, measured | played | p50 at | measured | played |")
 	say("|---|---|---|---|---|---|---|---|---|")
 	for _, m := range Records() {
 		played := m.Again()
-		say("| %d | %d | %s | %s | %.2f | %.2f | %s/s | %s | %s |", m.Publishers, m.Fanout, count(m.Events), count(played.Events), m.Commits, played.Commits,
+		say("| %d | %d | %s | %s | %.2f | %.2f | %s/s | %s | %s |", m.Publishers, m.Fanout, count(m.Events), count(played.Events),
+			m.Commits, played.Commits,
 			count(m.Rate), short(m.Middle), short(played.Middle))
 	}
 	say("")
@@ -37,7 +39,8 @@ func (p Plan) Report(loads []float64, out io.Writer) {
 	best := kinds[0]
 	for _, k := range kinds {
 		r := k.at
-		say("| %d | %s | %s | %s | %.0f %% | %.0f %% | %.0f MiB/s | %.1f | %d |", k.nodes, count(k.rate), short(r.Middle), short(r.Late), 100*r.Node, 100*r.Data,
+		say("| %d | %s | %s | %s | %.0f %% | %.0f %% | %.0f MiB/s | %.1f | %d |", k.nodes, count(k.rate), short(r.Middle), short(r.Late),
+			100*r.Node, 100*r.Data,
 			k.rate*p.bytes()/(1<<20), r.Batch, r.Slots)
 		if k.rate/float64(k.nodes+1) > best.rate/float64(best.nodes+1) {
 			best = k
@@ -77,11 +80,13 @@ func (p Plan) row(kinds []kind, best kind, load float64) string {
 	p.Hardware.Nodes = with.nodes
 	cells := need(tenants, with.rate, Place)
 	if cells == 0 {
-		return fmt.Sprintf("| %s | %s | %s | none: one tenant is more than a cell carries | | | | | | | | | | |", count(load), count(float64(len(tenants))), count(tenants[0]))
+		return fmt.Sprintf("| %s | %s | %s | none: one tenant is more than a cell carries | | | | | | | | | | |", count(load),
+			count(float64(len(tenants))), count(tenants[0]))
 	}
 	these, most := fullest(tenants, Place(tenants, cells))
 	got := p.Trial(tenants, these)
-	row := fmt.Sprintf("| %s | %s | %s/s | %d of %d nodes | %d | %s | %s/s | %s | %.0f %% | %s |", count(load), count(float64(len(tenants))), count(tenants[0]), cells, with.nodes,
+	row := fmt.Sprintf("| %s | %s | %s/s | %d of %d nodes | %d | %s | %s/s | %s | %.0f %% | %s |", count(load),
+		count(float64(len(tenants))), count(tenants[0]), cells, with.nodes,
 		cells*(with.nodes+1), rate(load*p.bytes()), count(most), short(got.Late), 100*p.fullness(got), count(float64(got.Waiting)))
 	if cells > 1 {
 		these, most = fullest(tenants, Place(tenants, cells-1))
@@ -93,7 +98,8 @@ func (p Plan) row(kinds []kind, best kind, load float64) string {
 	return row + fmt.Sprintf(" %d |", need(tenants, with.rate, Hash))
 }
 
-// need is the least number of cells of which none has more than it carries; 0: there is none.
+// need is the smallest number of cells of which none gets more than it carries; 0: no number is
+// enough.
 func need(tenants []float64, carries float64, by func([]float64, int) [][]int) int {
 	if tenants[0] > carries {
 		return 0
@@ -109,9 +115,11 @@ func need(tenants []float64, carries float64, by func([]float64, int) [][]int) i
 	}
 }
 
-// beyond shows a cell that gets more than it carries, and one whose database goes away.
+// beyond shows a cell that gets more than it carries, and one whose database is unreachable for a
+// while.
 func (p Plan) beyond(k kind, say func(string, ...any)) {
-	say("| one cell of %d nodes gets | accepted a second | refused calls | p99 of the lag in the last second | nodes busy | database busy |", k.nodes)
+	say("| one cell of %d nodes gets | accepted a second | refused calls | p99 of the lag in the last second | nodes busy | database busy |",
+		k.nodes)
 	say("|---|---|---|---|---|---|")
 	times := []float64{1, 2, 3, 4}
 	rows := make([]Result, len(times))
@@ -138,15 +146,18 @@ func (p Plan) beyond(k kind, say func(string, ...any)) {
 	all.Wait()
 	for i, x := range times {
 		r := rows[i]
-		say("| %s/s, %.0f times what it carries | %s | %.0f %% | %s | %.0f %% | %.0f %% |", count(x*k.rate), x, count(r.Taken), 100*r.Refused, short(r.Last), 100*r.Node, 100*r.Data)
+		say("| %s/s, %.0f times what it carries | %s | %.0f %% | %s | %.0f %% | %.0f %% |", count(x*k.rate), x, count(r.Taken),
+			100*r.Refused, short(r.Last), 100*r.Node, 100*r.Data)
 	}
 	say("")
 	say("Its database is away for %s: of the calls to publish %.0f %% are refused in the %s that are played; p99 of the lag %s.", "5 s",
 		100*away.Refused, p.Load.Until, short(away.Late))
 	taken := p.Load.Dies + p.Hardware.Lease + lookEvery
-	say("A node dies in the trial of %d nodes: %s after others took its endpoints, %s first attempts still wait there, the oldest for %s.", k.nodes,
+	say("A node dies in the trial of %d nodes: %s after others took its endpoints, %s first attempts still wait there, the oldest for %s.",
+		k.nodes,
 		short(p.Load.Until-taken), count(float64(k.at.Waiting)), short(k.at.Struck))
-	say("%s after they took them the last late one begins and %s wait; outcomes become durable after %s in the end, and after %s at worst.", short(later.Over-taken),
+	say("%s after they took them the last late one begins and %s wait; outcomes become durable after %s in the end, and after %s at worst.",
+		short(later.Over-taken),
 		count(float64(later.Waiting)), short(later.Durable), short(later.Longest))
 }
 

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// processors are cores that share a line. What takes long gives way after a slice, as the kernel sees to it.
+// processors are cores that share a queue. A long job yields after a time slice, as under the
+// kernel's scheduler.
 type processors struct {
 	time    *timeline
 	cores   int
@@ -46,7 +47,8 @@ func (p *processors) start() {
 	}
 }
 
-// log is what a database writes ahead. There is one sync at a time, and the next one is for all who came meanwhile.
+// log is a database's write-ahead log. One sync runs at a time, and the next one serves all who
+// came meanwhile.
 type log struct {
 	time    *timeline
 	random  *rand.Rand

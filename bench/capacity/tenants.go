@@ -7,7 +7,8 @@ import (
 	"slices"
 )
 
-// Tenants are what they publish in a second, the largest first. The nth has as much as 1/n to the power of skew is of the whole.
+// Tenants are the tenants' rates, the largest first. The nth tenant's part of the whole is
+// proportional to 1/n to the power of skew.
 func Tenants(n int, rate, skew float64) []float64 {
 	all := make([]float64, n)
 	sum := 0.0
@@ -21,7 +22,8 @@ func Tenants(n int, rate, skew float64) []float64 {
 	return all
 }
 
-// Place puts each tenant, the largest first, into the cell that has the least, and returns which tenants each cell has.
+// Place puts each tenant, the largest first, into the cell with the least load, and returns the
+// tenants of each cell.
 func Place(tenants []float64, cells int) [][]int {
 	var least emptiest
 	for i := range cells {
@@ -80,8 +82,8 @@ func (e emptiest) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
 func (e *emptiest) Push(any)     {}
 func (e *emptiest) Pop() any     { return nil }
 
-// endpoints are those of tenants: as many for each as it needs for none to get more than most. One in a hundred of the quiet ones is slow,
-// and one in a hundred of all is down.
+// endpoints are those of tenants: as many for each as it needs for none to get more than most. One
+// in a hundred of the quiet ones is slow, and one in a hundred of all is down.
 func endpoints(tenants []float64, these []int, most float64) []Endpoint {
 	var all []Endpoint
 	for _, i := range these {
@@ -94,5 +96,5 @@ func endpoints(tenants []float64, these []int, most float64) []Endpoint {
 	return slices.Clip(all)
 }
 
-// quiet is what an endpoint that is slow can take in a second and more: 32 at once, three seconds each.
+// quiet is a rate that a slow endpoint sustains: 32 at once, three seconds each, are over 10/s.
 const quiet = 5

@@ -2,7 +2,8 @@ package capacity
 
 import "time"
 
-// timeline is what happens when. What happens at the same time happens in the order in which it was asked for.
+// timeline lists future events by time. Events at the same time happen in the order in which they
+// were added.
 type timeline struct {
 	now  time.Duration
 	next []happening // a heap

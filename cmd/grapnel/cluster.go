@@ -13,14 +13,15 @@ import (
 )
 
 func (s *session) cluster() *cobra.Command {
-	return group("cluster", "Look at the nodes that share a database", s.clusterStatus())
+	return group("cluster", "Look at the nodes that share a database", clusterStatus(s))
 }
 
-func (s *session) clusterStatus() *cobra.Command {
+func clusterStatus(s *session) *cobra.Command {
 	return &cobra.Command{
-		Use: "status", Short: "Show the nodes, and who decides about how many shards of the endpoints", Args: takes(cobra.NoArgs),
-		Long: "Show the nodes that share a PostgreSQL database, and who decides about how many shards of the endpoints. LAGGING are shards that the node should have renewed " +
-			"already; SETTLED is how many it has once all has come to rest. Shards without a node wait: nothing of their endpoints is attempted.",
+		Use: "status", Short: "Show nodes and how many shards each owns", Args: takes(cobra.NoArgs),
+		Long: "Show the nodes that share a PostgreSQL database, and how many shards of the endpoints each owns. LAGGING " +
+			"counts shards that the node should have renewed already; SETTLED counts those that it will own once no shard " +
+			"changes hands any more. Nothing is attempted for the endpoints of a shard without an owner.",
 		RunE: s.ask(func(ctx context.Context, r reader, _ []string) (cli.View, error) {
 			c, err := r.Cluster(ctx)
 			if err != nil {
@@ -43,10 +44,10 @@ func (s *session) clusterStatus() *cobra.Command {
 	}
 }
 
-// clusterTitle says in a sentence how it is.
+// clusterTitle is the state of the cluster in a sentence.
 func clusterTitle(c *client.Cluster) string {
 	if !c.Shared {
-		return "one node, whose store is its own: everything is decided by it"
+		return "single node"
 	}
 	up, lagging := 0, 0
 	for _, m := range c.Nodes {
@@ -55,9 +56,10 @@ func clusterTitle(c *client.Cluster) string {
 			up++
 		}
 	}
-	text := fmt.Sprintf("%d of %d nodes are up, all of %d shards have one", up, len(c.Nodes), c.Shards)
+	text := fmt.Sprintf("%d of %d nodes are up, all of %d shards have an owner", up, len(c.Nodes), c.Shards)
 	if c.Unowned > 0 {
-		text = fmt.Sprintf("%d of %d nodes are up, %d of %d shards have none: nothing of their endpoints is attempted", up, len(c.Nodes), c.Unowned, c.Shards)
+		text = fmt.Sprintf("%d of %d nodes are up, %d of %d shards have no owner: nothing is attempted for their endpoints",
+			up, len(c.Nodes), c.Unowned, c.Shards)
 	}
 	if lagging > 0 {
 		text += fmt.Sprintf("; %d are about to be lost", lagging)

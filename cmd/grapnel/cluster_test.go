@@ -14,7 +14,7 @@ func TestClusterStatus(t *testing.T) {
 	if got.code != 0 || len(f.seen) != 1 || f.seen[0].Target != "/v1/cluster" {
 		t.Fatalf("%+v, asked %+v", got, f.seen)
 	}
-	want := `1 of 2 nodes are up, 2 of 256 shards have none: nothing of their endpoints is attempted; 74 are about to be lost
+	want := `1 of 2 nodes are up, 2 of 256 shards have no owner: nothing is attempted for their endpoints; 74 are about to be lost
 NODE    ADDRESS     STATE   SEEN   SHARDS  SETTLED  LAGGING
 node_a  http://a:1  up      300ms  180     256      0
 node_b  http://b:1  silent  11s    74      0        74
@@ -34,7 +34,7 @@ node_b  http://b:1  silent  11s    74      0        74
 func TestClusterStatusOfOne(t *testing.T) {
 	p, env := serve(t)
 	got := invoke(t, env, "", "cluster", "status")
-	if got.code != 0 || !strings.HasPrefix(got.out, "one node, whose store is its own") || !strings.Contains(got.out, p.url+"  up") {
+	if got.code != 0 || !strings.HasPrefix(got.out, "single node\n") || !strings.Contains(got.out, p.url+"  up") {
 		t.Errorf("%+v", got)
 	}
 	if got := invoke(t, env, "", "cluster", "status", "--jq", ".shared, (.nodes | length)"); got.out != "false\n1\n" {

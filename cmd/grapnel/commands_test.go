@@ -121,7 +121,15 @@ func TestRequests(t *testing.T) {
 		{args: `endpoints create https://x.test/h --policy {"timeout":"1s"} --secret -`, stdin: "whsec_x\n",
 			want: request{"POST", "/v1/endpoints", `{"policy":{"timeout":"1s"},"secret":"whsec_x","url":"https://x.test/h"}`, ""}},
 		{args: `endpoints create https://x.test/h --source src_1`, want: request{"POST", "/v1/endpoints", `{"source":"src_1","url":"https://x.test/h"}`, ""}},
+		{args: `endpoints create https://x.test/h --transform -`, stdin: "{id, at: .timestamp}\n",
+			want: request{"POST", "/v1/endpoints", `{"transform":"{id, at: .timestamp}","url":"https://x.test/h"}`, ""}},
+		{args: `endpoints update ep_1 --transform=`, want: request{"PATCH", "/v1/endpoints/ep_1", `{"transform":""}`, ""}},
 		{args: `events list --source src_1`, want: request{"GET", "/v1/events?limit=50&source=src_1", "", ""}},
+		{args: `endpoints create https://x.test/h --tenant= --secret=`, want: request{"POST", "/v1/endpoints", `{"url":"https://x.test/h"}`, ""}},
+		{args: `endpoints create https://x.test/h --secret -`, want: request{"POST", "/v1/endpoints", `{"secret":"","url":"https://x.test/h"}`, ""}},
+		{args: `keys create --name ci --scope read --tenant=`, want: request{"POST", "/v1/keys", `{"name":"ci","scopes":["read"]}`, ""}},
+		{args: `events list --tenant= --type=`, want: request{"GET", "/v1/events?limit=50", "", ""}},
+		{args: `replay list --active=false`, want: request{"GET", "/v1/replays?limit=50", "", ""}},
 		{args: `endpoints list --tenant t`, want: request{"GET", "/v1/endpoints?limit=50&tenant=t", "", ""}},
 		{args: `endpoints show ep_1`, want: request{"GET", "/v1/endpoints/ep_1", "", ""}},
 		{args: `endpoints update ep_1 --filter= --rate none`, want: request{"PATCH", "/v1/endpoints/ep_1", `{"filter":"","rate_limit":null}`, ""}},
@@ -462,9 +470,12 @@ func TestTestWaitsForTheAnswer(t *testing.T) {
 	if got.code != 0 || got.errs != "" || !strings.Contains(got.out, "Answer to attempt 1: 422 Unprocessable Entity") || !strings.Contains(got.out, "amount is missing") {
 		t.Errorf("%+v", got)
 	}
+	if strings.Contains(got.out, "sequence") {
+		t.Errorf("a test is in no line: %s", got.out)
+	}
 	looks = -1 << 20
 	if got = invoke(t, f.env(), "", "endpoints", "test", "ep_1", "--wait", "150ms"); got.code != 0 || !strings.Contains(got.out, "pending") ||
-		!strings.Contains(got.errs, "there is no outcome after 150ms") || !strings.Contains(got.errs, "deliveries show dlv_1") {
+		!strings.Contains(got.errs, "there is no outcome after 150ms") || !strings.Contains(got.errs, "deliveries get dlv_1") {
 		t.Errorf("%+v", got)
 	}
 	f = newFake(t, func(r *http.Request) (int, string) {
@@ -499,5 +510,17 @@ func TestSourcesSayWhatWasRefused(t *testing.T) {
 	want := "last 2026-05-04T03:02:01.000000Z, with 401: The request cannot be verified: signature matches no secret (3 in the last hour)"
 	if got := invoke(t, f.env(), "", "sources", "get", "src_1"); got.code != 0 || !strings.Contains(got.out, want) {
 		t.Errorf("exit code %d: %s%s", got.code, got.out, got.errs)
+	}
+}
+
+// What is shown once is not said to be shown where it is not.
+func TestShownOnce(t *testing.T) {
+	for _, args := range []string{"endpoints create http://x.test", "endpoints rotate-secret ep_1", "keys create --name k --scope read"} {
+		for form, want := range map[string]string{"table": "is shown only now", "json": "is shown only now", "name": "-o json has it"} {
+			f := newFake(t, always(200, `{"id":"x_1","secret":"whsec_x","key":"grp_x"}`))
+			if got := invoke(t, f.env(), "", strings.Fields(args+" -o "+form)...); got.code != 0 || !strings.Contains(got.errs, want) {
+				t.Errorf("%s -o %s: %+v", args, form, got)
+			}
+		}
 	}
 }

@@ -24,19 +24,22 @@ import (
 // exitData is EX_DATAERR of sysexits: the input was wrong, and will be next time.
 const exitData = 65
 
-func (s *session) queuesConsume() *cobra.Command {
+func queuesConsume(s *session) *cobra.Command {
 	var o client.ConsumeOptions
 	var rejectOn []int
 	var count int
 	c := &cobra.Command{
 		Use: "consume QUEUE -- COMMAND [ARG…]", Short: "Run a command for each message; its exit code is the outcome",
-		Long: "Run a command for each message of a queue, until stopped. The message's body is on its standard input, what is known about it in GRAPNEL_* " +
+		Long: "Run a command for each message of a queue, until stopped. The command gets the body on standard input, and GRAPNEL_* " +
 			"variables: EVENT_ID, EVENT_TYPE, EVENT_KEY, DELIVERY_ID, ATTEMPT, FIRST_SEEN_AT, CONTENT_TYPE, QUEUE and LEASE.\n\n" +
-			"Exit code 0 is an ack, 65 (or those of --reject-on) a reject, which makes a dead letter at once; anything else gives the message back, to come again " +
-			"as the queue's policy says. The last line that the command writes to standard error is kept as the reason. The lease is extended while it runs.\n\n" +
-			"Stopping (Ctrl-C, SIGTERM, SIGHUP) takes nothing more, and gives commands that run the time of --drain-timeout. Then it exits with 0. A second signal ends it at once.",
-		Example: "grapnel queues consume orders -- ./handle.sh\ngrapnel queues consume mails --concurrency 8 --reject-on 65,66 -- python3 send.py",
-		Args:    takes(cobra.MinimumNArgs(2)),
+			"Exit code 0 is an ack; 65 (or those of --reject-on) is a reject, which makes a dead letter at once; any other returns the " +
+			"message, to come again as the queue's policy says. The last line of the command's standard error is recorded as the reason. " +
+			"The lease is extended while the command runs.\n\n" +
+			"Ctrl-C, SIGTERM and SIGHUP stop it: it leases nothing more, gives running commands the time of --drain-timeout, and exits " +
+			"with 0. A second signal ends it at once.",
+		Example: "grapnel queues consume orders -- ./handle.sh\n" +
+			"grapnel queues consume mails --concurrency 8 --reject-on 65,66 -- python3 send.py",
+		Args: takes(cobra.MinimumNArgs(2)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			path, err := exec.LookPath(args[1])
 			if err != nil {
@@ -49,11 +52,11 @@ func (s *session) queuesConsume() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			h := &command{session: s, queue: args[0], path: path, args: args[2:], rejectOn: rejectOn, out: s.Stdout}
+			h := &command{world: s.World, queue: args[0], path: path, args: args[2:], rejectOn: rejectOn, out: s.Stdout}
 			if r.Machine() {
 				h.out = s.Stderr // stdout is for the outcomes
 			}
-			return s.consume(cmd.Context(), r, args[0], h.run, o, count)
+			return consume(cmd.Context(), r, args[0], h.run, o, count)
 		},
 	}
 	f := c.Flags()
@@ -63,19 +66,20 @@ func (s *session) queuesConsume() *cobra.Command {
 	return c
 }
 
-// consuming adds the flags of what takes from a queue until stopped.
+// consuming adds the flags of commands that lease from a queue until stopped.
 func consuming(c *cobra.Command, o *client.ConsumeOptions, count *int) {
 	name, err := os.Hostname()
 	if err != nil {
 		name = ""
 	}
 	f := c.Flags()
-	f.StringVar(&o.Consumer, "consumer", consumerName(name), "name under which the queue shows who takes")
-	cli.DurationVar(f, &o.Drain, "drain-timeout", 30*time.Second, "how long what runs may go on after being told to stop")
-	f.IntVar(count, "count", 0, "stop after so many messages; 0: never")
+	f.StringVar(&o.Consumer, "consumer", consumerName(name), "name of the consumer that the queue shows")
+	cli.DurationVar(f, &o.Drain, "drain-timeout", 30*time.Second, "how long running work may take after a signal to stop")
+	f.IntVar(count, "count", 0, "stop after this many messages; 0: never")
 }
 
-// consumerName is as much of a text as the name of a consumer, or of a queue, may have.
+// consumerName is a text with the characters and the length that names of consumers and queues may
+// have.
 func consumerName(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if r == '-' || r == '_' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' {
@@ -86,13 +90,13 @@ func consumerName(text string) string {
 	return text[:min(len(text), 40)]
 }
 
-// consume takes from a queue until ctx ends, or count messages are settled, and tells what became of each: a line on stderr for people, an
-// object on stdout for programs.
-func (s *session) consume(ctx context.Context, r reader, queue string, handle client.Handler, o client.ConsumeOptions, count int) error {
+// consume leases from a queue until ctx ends or count messages are settled. It reports each
+// outcome: a line on stderr for people, an object on stdout for programs.
+func consume(ctx context.Context, r reader, queue string, handle client.Handler, o client.ConsumeOptions, count int) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var started atomic.Int64
-	progress := s.Progress()
+	progress := r.world.Progress()
 	var mu sync.Mutex
 	var failed error
 	settled := 0
@@ -100,7 +104,7 @@ func (s *session) consume(ctx context.Context, r reader, queue string, handle cl
 		mu.Lock()
 		defer mu.Unlock()
 		progress.Done()
-		if err := s.tellSettled(r, one); err != nil && failed == nil {
+		if err := tellSettled(r, one); err != nil && failed == nil {
 			failed = err
 			stop()
 		}
@@ -111,25 +115,26 @@ func (s *session) consume(ctx context.Context, r reader, queue string, handle cl
 	o.Trouble = func(err error) {
 		mu.Lock()
 		defer mu.Unlock()
-		progress.Say("nothing can be taken at present: %v", err)
+		progress.Say("leasing fails at present: %v", err)
 	}
 	err := r.Consume(ctx, queue, func(ctx context.Context, m *client.Message) error {
 		if n := started.Add(1); count > 0 && n > int64(count) {
-			return client.RetryAfter(0, errors.New("not taken: the consumer has had as many as it was told to take"))
+			return client.RetryAfter(0, errors.New("not processed: the consumer has had its --count of messages"))
 		}
 		return handle(ctx, m)
 	}, o)
 	return errors.Join(err, failed)
 }
 
-func (s *session) tellSettled(r reader, one client.Settled) error {
+func tellSettled(r reader, one client.Settled) error {
 	m := one.Message
 	why := one.Reason
 	if one.Err != nil {
-		why = strings.TrimPrefix(why+"; the server may not know: "+one.Err.Error(), "; ")
+		why = strings.TrimPrefix(why+"; the server may not have this outcome: "+one.Err.Error(), "; ")
 	}
 	if !r.Machine() {
-		s.Note("%s  %-6s  %s  %s  attempt %d  %s  %s", s.Now().UTC().Format("15:04:05"), one.Outcome, m.Type, m.EventID, m.Attempt, took(one.Took), why)
+		r.world.Note("%s  %-6s  %s  %s  attempt %d  %s  %s", r.world.Now().UTC().Format("15:04:05"), one.Outcome, m.Type,
+			m.EventID, m.Attempt, took(one.Took), why)
 		return nil
 	}
 	doc := cli.Encode(struct {
@@ -146,7 +151,7 @@ func (s *session) tellSettled(r reader, one client.Settled) error {
 	return r.Print(cli.View{JSON: doc, Items: []cli.Item{{Name: m.DeliveryID, JSON: doc}}})
 }
 
-// took is a duration with as much of it as people want to know.
+// took is a duration, rounded for people.
 func took(d time.Duration) string {
 	switch {
 	case d >= time.Second:
@@ -159,7 +164,7 @@ func took(d time.Duration) string {
 
 // command is a handler that runs a program.
 type command struct {
-	*session
+	world       *cli.World
 	queue, path string
 	args        []string
 	rejectOn    []int
@@ -168,25 +173,27 @@ type command struct {
 	mu sync.Mutex // programs that run at once write one after the other
 }
 
-// dyingTime is how long a program may go on after it was asked to end, because its lease is lost or the stop takes too long.
+// dyingTime is how long a program may run after it was asked to end because its lease is lost or
+// the drain has taken too long.
 const dyingTime = 5 * time.Second
 
 func (h *command) run(ctx context.Context, m *client.Message) error {
 	cmd := exec.CommandContext(ctx, h.path, h.args...)
-	cmd.Env = append(os.Environ(), "GRAPNEL_EVENT_ID="+m.EventID, "GRAPNEL_EVENT_TYPE="+m.Type, "GRAPNEL_EVENT_KEY="+m.Key, "GRAPNEL_DELIVERY_ID="+m.DeliveryID,
-		"GRAPNEL_ATTEMPT="+strconv.Itoa(m.Attempt), "GRAPNEL_FIRST_SEEN_AT="+m.FirstSeenAt.UTC().Format(time.RFC3339Nano), "GRAPNEL_CONTENT_TYPE="+m.ContentType,
+	cmd.Env = append(os.Environ(), "GRAPNEL_EVENT_ID="+m.EventID, "GRAPNEL_EVENT_TYPE="+m.Type, "GRAPNEL_EVENT_KEY="+m.Key,
+		"GRAPNEL_DELIVERY_ID="+m.DeliveryID, "GRAPNEL_ATTEMPT="+strconv.Itoa(m.Attempt),
+		"GRAPNEL_FIRST_SEEN_AT="+m.FirstSeenAt.UTC().Format(time.RFC3339Nano), "GRAPNEL_CONTENT_TYPE="+m.ContentType,
 		"GRAPNEL_QUEUE="+h.queue, "GRAPNEL_LEASE="+m.Lease)
 	cmd.Stdin = bytes.NewReader(m.Body)
 	last := &lastLine{}
 	cmd.Stdout = &shared{mu: &h.mu, to: h.out}
-	cmd.Stderr = io.MultiWriter(&shared{mu: &h.mu, to: h.Stderr}, last)
+	cmd.Stderr = io.MultiWriter(&shared{mu: &h.mu, to: h.world.Stderr}, last)
 	apart(cmd) // Ctrl-C reaches this program alone, which lets the handler finish
 	cmd.WaitDelay = dyingTime
 	err := cmd.Run()
 	var ended *exec.ExitError
 	switch {
 	case err == nil, errors.Is(err, exec.ErrWaitDelay) && cmd.ProcessState.Success():
-		return nil // that it has left something running which holds its output open is its own business
+		return nil // a process that it left behind may hold its output open
 	case !errors.As(err, &ended):
 		return err
 	}
@@ -199,7 +206,7 @@ func (h *command) run(ctx context.Context, m *client.Message) error {
 	return err
 }
 
-// shared lets several write to one writer, each piece as a whole.
+// shared lets several programs write to one writer; each write is whole.
 type shared struct {
 	mu *sync.Mutex
 	to io.Writer
@@ -211,7 +218,7 @@ func (w *shared) Write(p []byte) (int, error) {
 	return w.to.Write(p)
 }
 
-// lastLine remembers the end of what is written to it.
+// lastLine stores the end of the text written to it.
 type lastLine struct{ end []byte }
 
 func (l *lastLine) Write(p []byte) (int, error) {

@@ -253,6 +253,8 @@ func TestListenSendsEveryFormat(t *testing.T) {
 		"raw":      {`{ "n": 1.0 }`, map[string]string{"Content-Type": "application/x+json", "Ce-Id": ""}},
 		"cloudevents": {`{ "n": 1.0 }`, map[string]string{"Content-Type": "application/x+json", "Ce-Id": "evt_4", "Ce-Type": "order.made", "Ce-Source": "/grapnel/acme",
 			"Ce-Specversion": "1.0", "Ce-Time": "2026-01-02T03:04:05.000006Z", "Ce-Partitionkey": "k"}},
+		`raw","transform":"{id, n: .data.n}`:                              {`{"id":"evt_4","n":1.0}`, map[string]string{"Content-Type": "application/json"}},
+		`standard","preset_shape":{"headers":{},"transform":".id"},"x":"`: {`"evt_4"`, map[string]string{"Content-Type": "application/json"}},
 	} {
 		t.Run(format, func(t *testing.T) {
 			p := newPulled(t, `{ "n": 1.0 }`)
@@ -290,7 +292,7 @@ func TestListenWaitsForALocalServerThatIsNotThere(t *testing.T) {
 	if s := <-again; s != nil {
 		defer s.Close()
 	}
-	if got.code != 0 || !strings.Contains(got.errs, "is not there") || !strings.Contains(got.errs, "is there again") {
+	if got.code != 0 || !strings.Contains(got.errs, "Cannot reach http://"+address) || !strings.Contains(got.errs, "can be reached again") {
 		t.Fatalf("exit code %d: %s", got.code, got.errs)
 	}
 	if d := gocmp.Diff([]string{"GET /v1/queues/orders", "lse_4/ack"}, p.seen); d != "" {
@@ -330,7 +332,7 @@ func TestListenGoesOnWithItsOwnQueueAndNoOther(t *testing.T) {
 		if sent := p.sent["PATCH /v1/queues/que_2"]; (sent == `{"quiet":true}`) != (tc.code == 0) {
 			t.Errorf("%s: the queue was changed by %q", tc.about, sent)
 		}
-		if tc.code == 0 && !strings.Contains(got.errs, "4 messages have waited") {
+		if tc.code == 0 && !strings.Contains(got.errs, "4 messages are pending") {
 			t.Errorf("stderr says %q", got.errs)
 		}
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -16,83 +15,55 @@ import (
 	"github.com/grapnelhq/grapnel/internal/cli"
 )
 
+var deliveries = resource[client.Delivery]{
+	path: "/v1/deliveries", id: "DELIVERY_ID", head: deliveryHead, row: deliveryRow, view: deliveryView,
+	verbs: []verb{{"get", "Show a delivery, its attempts and its next ones", ""}},
+}
+
 func (s *session) deliveries() *cobra.Command {
-	return group("deliveries", "Look at deliveries, retry or skip them",
-		s.deliveriesList(), s.deliveriesShow(), s.deliveriesRetry(), s.deliveriesSkip(), s.deliveriesExport())
+	return group("deliveries", "Look at deliveries, retry or skip them", slices.Concat(
+		deliveries.commands(s),
+		deliveries.levers(s, []lever[client.Delivery]{
+			{"retry", "Try deliveries now; a finished one gets a new delivery",
+				"grapnel deliveries list --status failed -o name | xargs grapnel deliveries retry", (*client.Client).Retry, false},
+			{"skip", "End pending deliveries without delivering them, so that their keys move on",
+				"grapnel deliveries skip dlv_… --reason 'fixed by hand at the customer'", (*client.Client).Skip, true},
+		}),
+		[]*cobra.Command{
+			deliveries.selected(s, true, "List deliveries, the newest first",
+				"grapnel deliveries list --status failed --from 24h\n"+
+					"grapnel deliveries list --error-class timeout --type 'invoice.*'\n"+
+					"grapnel deliveries list --endpoint ep_… -o name", (*client.Client).Deliveries),
+			export(s, "deliveries", true, (*client.Client).ExportDeliveries),
+		})...)
 }
 
-func (s *session) deliveriesList() *cobra.Command {
-	var which choice
-	c := paging(&cobra.Command{
-		Use: "list", Short: "List deliveries, the newest first",
-		Example: "grapnel deliveries list --status failed --from 24h\ngrapnel deliveries list --error-class timeout --type 'invoice.*'\n" +
-			"grapnel deliveries list --endpoint ep_… -o name",
-		RunE: s.ask(func(ctx context.Context, r reader, _ []string) (cli.View, error) {
-			p, err := r.Deliveries(ctx, which.filter())
-			if err != nil {
-				return cli.View{}, err
-			}
-			return page(p, deliveryHead, func(d client.Delivery) []string { return deliveryRow(r, &d) }), nil
-		}),
-	}, &which.Limit, &which.Cursor)
-	which.flags(c, true)
+// selected is the command that lists deliveries selected by flags.
+func (t *resource[T]) selected(s *session, anyStatus bool, short, example string,
+	call func(*client.Client, context.Context, client.DeliveryFilter) (*client.Page[T], error),
+) *cobra.Command {
+	var which cli.Selection
+	c := paging(&cobra.Command{Use: "list", Short: short, Example: example}, &which.Limit, &which.Cursor)
+	which.Bind(c.Flags(), anyStatus)
+	c.RunE = s.ask(func(ctx context.Context, r reader, _ []string) (cli.View, error) {
+		p, err := call(r.Client, ctx, which.Filter())
+		if err != nil {
+			return cli.View{}, err
+		}
+		return page(p, t.head, func(one T) []string { return t.row(r, &one) }), nil
+	})
 	return c
-}
-
-func (s *session) deliveriesShow() *cobra.Command {
-	return &cobra.Command{
-		Use: "show DELIVERY_ID", Short: "Show a delivery, its attempts and what is planned", Args: takes(cobra.ExactArgs(1)),
-		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
-			d, err := r.Delivery(ctx, args[0])
-			if err != nil {
-				return cli.View{}, err
-			}
-			return deliveryView(r, d), nil
-		}),
-	}
-}
-
-func (s *session) deliveriesRetry() *cobra.Command {
-	var reason string
-	c := &cobra.Command{
-		Use: "retry DELIVERY_ID…", Short: "Try deliveries now; one that is over gets a new delivery", Args: takes(cobra.MinimumNArgs(1)),
-		Example: "grapnel deliveries list --status failed -o name | xargs grapnel deliveries retry",
-		RunE: s.askEach(deliveryHead, func(ctx context.Context, r reader, id string) (json.RawMessage, []string, error) {
-			d, err := r.Retry(ctx, id, reason)
-			if err != nil {
-				return nil, nil, err
-			}
-			return d.JSON(), deliveryRow(r, d), nil
-		}),
-	}
-	reasoned(c, &reason)
-	return c
-}
-
-func (s *session) deliveriesSkip() *cobra.Command {
-	var reason string
-	c := &cobra.Command{
-		Use: "skip DELIVERY_ID…", Short: "End waiting deliveries without delivering, so that their keys move on", Args: takes(cobra.MinimumNArgs(1)),
-		Example: "grapnel deliveries skip dlv_… --reason 'fixed by hand at the customer'",
-		RunE: s.askEach(deliveryHead, func(ctx context.Context, r reader, id string) (json.RawMessage, []string, error) {
-			d, err := r.Skip(ctx, id, reason)
-			if err != nil {
-				return nil, nil, err
-			}
-			return d.JSON(), deliveryRow(r, d), nil
-		}),
-	}
-	c.Flags().StringVar(&reason, "reason", "", "why, for whoever reads the history")
-	return needs(c, "reason")
 }
 
 var deliveryHead = []string{"DELIVERY", "STATUS", "TYPE", "KEY", "ENDPOINT", "TRIES", "LAST", "NEXT", "CREATED"}
 
 func deliveryRow(r reader, d *client.Delivery) []string {
-	return []string{d.ID, string(d.Status), d.Type, d.Key, d.EndpointID, strconv.Itoa(d.AttemptsMade), last(d), r.Time(d.NextAttemptAt), r.Time(&d.CreatedAt)}
+	return []string{d.ID, string(d.Status), d.Type, d.Key, d.EndpointID, strconv.Itoa(d.AttemptsMade), last(d), r.Time(d.NextAttemptAt),
+		r.Time(&d.CreatedAt)}
 }
 
-// last is in a word how a delivery's last attempt ended: the status of the response, or what there was instead of one.
+// last is the result of a delivery's last attempt in a word: the status of the response, or the
+// class of the error.
 func last(d *client.Delivery) string {
 	switch {
 	case d.Last == nil:
@@ -103,7 +74,7 @@ func last(d *client.Delivery) string {
 	return string(d.Last.ErrorClass)
 }
 
-// exchanged is what was sent by the last attempt that sent something, and what the receiver said to it.
+// exchanged shows the last request that was sent, and the last response.
 func exchanged(d *client.Delivery) []cli.Part {
 	var parts []cli.Part
 	for _, a := range slices.Backward(d.Attempts) {
@@ -122,14 +93,14 @@ func headerRows(headers map[string]string) (rows [][]string) {
 	return rows
 }
 
-// answered is what the receiver said to the last attempt that it answered.
+// answered shows the receiver's last response.
 func answered(d *client.Delivery) []cli.Part {
 	for _, a := range slices.Backward(d.Attempts) {
 		if a.StatusCode == 0 {
 			continue
 		}
-		part := cli.Part{Title: fmt.Sprintf("Answer to attempt %d: %d %s", a.Number, a.StatusCode, http.StatusText(a.StatusCode)), Text: a.ResponseBody,
-			Rows: headerRows(a.ResponseHeaders)}
+		part := cli.Part{Title: fmt.Sprintf("Answer to attempt %d: %d %s", a.Number, a.StatusCode, http.StatusText(a.StatusCode)),
+			Text: a.ResponseBody, Rows: headerRows(a.ResponseHeaders)}
 		switch {
 		case len(a.ResponseBase64) > 0:
 			part.Text = fmt.Sprintf("\n(%d bytes that are not text; -o json has them)", len(a.ResponseBase64))
@@ -144,9 +115,13 @@ func answered(d *client.Delivery) []cli.Part {
 }
 
 func deliveryView(r reader, d *client.Delivery) cli.View {
+	sequence := ""
+	if d.Sequence > 0 { // it is in a line
+		sequence = number(d.Sequence)
+	}
 	form := [][]string{
 		{"delivery", d.ID}, {"event", d.EventID}, {"endpoint", d.EndpointID}, {"type", d.Type},
-		{"key", d.Key}, {"sequence", strconv.FormatInt(d.Sequence, 10)}, {"status", string(d.Status)}, {"why", d.Reason},
+		{"key", d.Key}, {"sequence", sequence}, {"status", string(d.Status)}, {"why", d.Reason},
 		{"created", r.Time(&d.CreatedAt)}, {"finished", r.Time(d.FinishedAt)},
 	}
 	if d.ReplayOf != nil {
@@ -156,8 +131,10 @@ func deliveryView(r reader, d *client.Delivery) cli.View {
 	if replayed != "" && d.ReplayedBy != "" {
 		replayed += " by " + d.ReplayedBy
 	}
-	form = append(form, []string{"replayed", replayed}, []string{"replayed as", d.ReplayedAs}, []string{"result", string(d.ReplayResult)},
-		[]string{"discarded", r.Time(d.DiscardedAt)}, []string{"because", d.DiscardReason}, []string{"note", d.Note}, []string{"kept until", r.Time(d.PurgeAt)})
+	form = append(form, [][]string{
+		{"replayed", replayed}, {"replayed as", d.ReplayedAs}, {"result", string(d.ReplayResult)}, {"discarded", r.Time(d.DiscardedAt)},
+		{"because", d.DiscardReason}, {"note", d.Note}, {"kept until", r.Time(d.PurgeAt)},
+	}...)
 	attempts := cli.Part{Title: "Attempts", Head: []string{"N", "TRIGGER", "STARTED", "TOOK", "STATUS", "RESULT", "ERROR"}}
 	for _, a := range d.Attempts {
 		code := ""
@@ -171,7 +148,8 @@ func deliveryView(r reader, d *client.Delivery) cli.View {
 	if len(d.Planned) > 0 {
 		planned := cli.Part{Title: "Planned, if every attempt fails", Head: []string{"N", "AT", "JITTER"}}
 		for _, p := range d.Planned {
-			planned.Rows = append(planned.Rows, []string{strconv.Itoa(p.Number), r.Time(&p.At), fmt.Sprintf("up to %v", p.Latest.Sub(p.At).Round(time.Millisecond))})
+			jitter := fmt.Sprintf("up to %v", p.Latest.Sub(p.At).Round(time.Millisecond))
+			planned.Rows = append(planned.Rows, []string{strconv.Itoa(p.Number), r.Time(&p.At), jitter})
 		}
 		parts = append(parts, planned)
 	}

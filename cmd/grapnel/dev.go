@@ -24,9 +24,9 @@ func (s *session) dev() *cobra.Command {
 	var listen, data, level string
 	var fresh bool
 	c := &cobra.Command{
-		Use: "dev", Short: "Run a server with demo receivers, to look at", Args: takes(cobra.NoArgs),
-		Long: "Run a server on loopback with two demo receivers, one healthy and one flaky, and print what to try. " +
-			"Its data are its own: settings of grapnel serve do not apply.",
+		Use: "dev", Short: "Run a server with demo receivers, to try it", Args: takes(cobra.NoArgs),
+		Long: "Run a server on loopback with two demo receivers, one healthy and one flaky, and print commands to try. " +
+			"It has its own data; the settings of grapnel serve do not apply.",
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			listen = cli.ListenAddress("127.0.0.1", listen)
 			host, _, err := net.SplitHostPort(listen)
@@ -35,7 +35,7 @@ func (s *session) dev() *cobra.Command {
 			}
 			if fresh {
 				if data, err = os.MkdirTemp("", "grapnel-dev-"); err != nil {
-					return fmt.Errorf("no place for the data: %w", err)
+					return fmt.Errorf("creating a directory for the data: %w", err)
 				}
 				defer func() { err = errors.Join(err, os.RemoveAll(data)) }()
 			}
@@ -51,8 +51,8 @@ func (s *session) dev() *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&listen, "listen", server.DefaultListen, "address to accept requests at; a free port when this one is taken")
-	c.Flags().StringVar(&data, "data", filepath.Dir(cli.DevKeyFile), "directory for its data; commands in the same directory find the key of the default one")
-	c.Flags().BoolVar(&fresh, "fresh", false, "keep the data in a temporary directory and remove them at the end")
+	c.Flags().StringVar(&data, "data", filepath.Dir(cli.DevKeyFile), "directory for the data; commands find the key in the default one")
+	c.Flags().BoolVar(&fresh, "fresh", false, "store the data in a temporary directory and delete it at the end")
 	c.Flags().StringVar(&level, "log-level", "warn", "debug, info, warn or error")
 	return c
 }
@@ -102,7 +102,7 @@ func (s *session) demonstrate(ctx context.Context, o server.Options, anyPort boo
 	return taken(ctx, o.Listen, err)
 }
 
-// example says what to try, ready to paste.
+// example prints commands to paste.
 func (s *session) example(srv *server.Server) {
 	keyFile := srv.AdminKey().Path
 	if path, err := filepath.Abs(keyFile); err == nil {

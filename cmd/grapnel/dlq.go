@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -14,26 +12,18 @@ import (
 	"github.com/grapnelhq/grapnel/internal/cli"
 )
 
-func (s *session) dlq() *cobra.Command {
-	return group("dlq", "Look at dead letters, replay or discard them",
-		s.dlqList(), s.dlqShow(), s.dlqReplay(), s.dlqDiscard(), s.dlqNote(), s.dlqExport())
+var deadLetters = resource[client.Delivery]{
+	path: "/v1/deliveries", id: "DELIVERY_ID", head: deadLetterHead, row: deadLetterRow, view: deliveryView,
+	verbs: []verb{{"get", "Show a dead letter and its attempts", ""}},
 }
 
-func (s *session) dlqList() *cobra.Command {
-	var which choice
-	c := paging(&cobra.Command{
-		Use: "list", Short: "List dead letters, the newest first, and how long they are still kept",
-		Example: "grapnel dlq list --endpoint ep_… --reason-code exhausted\ngrapnel dlq list --error-class status_4xx -o name | xargs grapnel dlq replay",
-		RunE: s.ask(func(ctx context.Context, r reader, _ []string) (cli.View, error) {
-			p, err := r.DeadLetters(ctx, which.filter())
-			if err != nil {
-				return cli.View{}, err
-			}
-			return page(p, deadLetterHead, func(d client.Delivery) []string { return deadLetterRow(r, &d) }), nil
-		}),
-	}, &which.Limit, &which.Cursor)
-	which.flags(c, false)
-	return c
+func (s *session) dlq() *cobra.Command {
+	return group("dlq", "Look at dead letters, replay or discard them", append(deadLetters.commands(s),
+		deadLetters.selected(s, false, "List dead letters, the newest first, and how long they are retained",
+			"grapnel dlq list --endpoint ep_… --reason-code exhausted\n"+
+				"grapnel dlq list --error-class status_4xx -o name | xargs grapnel dlq replay", (*client.Client).DeadLetters),
+		dlqReplay(s), dlqDiscard(s), dlqNote(s),
+		export(s, "dead letters", false, (*client.Client).ExportDeadLetters))...)
 }
 
 var deadLetterHead = []string{"DELIVERY", "TYPE", "KEY", "ENDPOINT", "WHY", "TRIES", "LAST", "DIED", "DAYS LEFT", "REPLAYED", "NOTE"}
@@ -43,65 +33,31 @@ func deadLetterRow(r reader, d *client.Delivery) []string {
 	if d.DaysLeft != nil {
 		left = strconv.Itoa(*d.DaysLeft)
 	}
-	return []string{d.ID, d.Type, d.Key, d.EndpointID, string(d.ReasonCode), strconv.Itoa(d.AttemptsMade), last(d), r.Time(d.FinishedAt), left,
-		string(d.ReplayResult), d.Note}
+	return []string{d.ID, d.Type, d.Key, d.EndpointID, string(d.ReasonCode), strconv.Itoa(d.AttemptsMade), last(d),
+		r.Time(d.FinishedAt), left, string(d.ReplayResult), d.Note}
 }
 
-func (s *session) dlqShow() *cobra.Command {
-	c := s.deliveriesShow()
-	c.Short = "Show a dead letter and its attempts"
-	return c
-}
-
-func (s *session) dlqDiscard() *cobra.Command {
-	var reason string
+// dlqDiscard asks before it discards several.
+func dlqDiscard(s *session) *cobra.Command {
+	c := deadLetters.levers(s, []lever[client.Delivery]{{"discard", "Discard dead letters; that they failed stays on record",
+		"grapnel dlq discard dlv_… --reason 'their customer is gone'", (*client.Client).Discard, true}})[0]
 	var yes bool
-	c := &cobra.Command{
-		Use: "discard DELIVERY_ID…", Short: "Put dead letters away; that they failed stays on record", Args: takes(cobra.MinimumNArgs(1)),
-		Example: "grapnel dlq discard dlv_… --reason 'their customer is gone'",
-	}
-	discard := s.askEach(deadLetterHead, func(ctx context.Context, r reader, id string) (json.RawMessage, []string, error) {
-		d, err := r.Discard(ctx, id, reason)
-		if err != nil {
-			return nil, nil, err
-		}
-		return d.JSON(), deadLetterRow(r, d), nil
-	})
+	confirmed(c, &yes)
+	discard := c.RunE
 	c.RunE = func(cmd *cobra.Command, ids []string) error {
-		if len(ids) > 1 {
+		if len(ids) > 1 && cmd.Flags().Changed("reason") {
 			if err := s.Confirm(yes, "Discard %d dead letters?", len(ids)); err != nil {
 				return err
 			}
 		}
 		return discard(cmd, ids)
 	}
-	c.Flags().StringVar(&reason, "reason", "", "why, for whoever reads the history")
-	confirmed(c, &yes)
-	return needs(c, "reason")
-}
-
-// confirmed adds the flag that answers before it is asked.
-func confirmed(c *cobra.Command, yes *bool) {
-	c.Flags().BoolVar(yes, "yes", false, "do not ask")
-}
-
-// deletes makes a command ask before it deletes what its arguments name.
-func (s *session) deletes(what string, c *cobra.Command) *cobra.Command {
-	var yes bool
-	confirmed(c, &yes)
-	run := c.RunE
-	c.RunE = func(cmd *cobra.Command, ids []string) error {
-		if err := s.ConfirmAtTerminal(yes, "Delete %s %s?", what, strings.Join(ids, ", ")); err != nil {
-			return err
-		}
-		return run(cmd, ids)
-	}
 	return c
 }
 
-func (s *session) dlqNote() *cobra.Command {
+func dlqNote(s *session) *cobra.Command {
 	return &cobra.Command{
-		Use: "note DELIVERY_ID TEXT", Short: "Put a note on a delivery that is over; an empty one takes it away", Args: takes(cobra.ExactArgs(2)),
+		Use: "note DELIVERY_ID TEXT", Short: "Put a note on a finished delivery; an empty one removes it", Args: takes(cobra.ExactArgs(2)),
 		Example: "grapnel dlq note dlv_… 'asked them on Monday'",
 		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
 			d, err := r.Note(ctx, args[0], args[1])
@@ -113,19 +69,19 @@ func (s *session) dlqNote() *cobra.Command {
 	}
 }
 
-// dlqReplay replays dead letters that are named, or those of an endpoint that flags choose.
-func (s *session) dlqReplay() *cobra.Command {
+// dlqReplay replays the given dead letters, or those of an endpoint that flags select.
+func dlqReplay(s *session) *cobra.Command {
 	var start starting
 	var endpoint string
 	c := &cobra.Command{
-		Use: "replay [DELIVERY_ID…]", Short: "Deliver dead letters again, as replays: those named, or all of an endpoint",
+		Use: "replay [DELIVERY_ID…]", Short: "Redeliver dead letters as replays: the given ones, or those of an endpoint",
 		Example: "grapnel dlq replay dlv_… dlv_…\ngrapnel dlq replay --endpoint ep_… --type 'invoice.*' --rate 20 --canary --watch",
 		RunE: func(cmd *cobra.Command, ids []string) error {
 			switch {
 			case len(ids) == 0 && endpoint == "":
-				return &cli.Fault{Exit: cli.ExitUsage, Code: "usage", Text: cmd.CommandPath() + " needs the ids of dead letters, or --endpoint", Next: "See: " + cmd.CommandPath() + " --help"}
+				return misused(cmd, "%s needs the ids of dead letters, or --endpoint", cmd.CommandPath())
 			case len(ids) > 0 && (endpoint != "" || start.chosen(cmd)):
-				return cli.Usagef("give either the ids of dead letters or what chooses them, not both")
+				return cli.Usagef("give either ids of dead letters or flags that select them, not both")
 			}
 			r, err := s.reader()
 			if err != nil {
@@ -137,15 +93,16 @@ func (s *session) dlqReplay() *cobra.Command {
 					return err
 				}
 			}
-			return s.replayAll(cmd.Context(), r, orders, &start)
+			return replayAll(cmd.Context(), r, orders, &start)
 		},
 	}
 	start.flags(c)
-	c.Flags().StringVar(&endpoint, "endpoint", "", "all of this endpoint, or what other flags choose of them")
+	c.Flags().StringVar(&endpoint, "endpoint", "", "all dead letters of this endpoint, or those that other flags select")
 	return c
 }
 
-// ordersFor makes an order for each endpoint that deliveries belong to. One that is not there or did not fail spoils all: nothing has been done yet.
+// ordersFor makes an order for each endpoint that deliveries belong to. If one does not exist or
+// did not fail, it refuses all of them: nothing has been done yet.
 func ordersFor(ctx context.Context, r reader, ids []string, like client.NewReplay) (orders []order, err error) {
 	var failures []error
 	for _, id := range ids {
@@ -155,7 +112,8 @@ func ordersFor(ctx context.Context, r reader, ids []string, like client.NewRepla
 			continue
 		}
 		if d.Status != "failed" {
-			failures = append(failures, &cli.Fault{Exit: cli.ExitConflict, Code: "conflict", Text: id + " is no dead letter: it is " + string(d.Status)})
+			failures = append(failures, &cli.Fault{Exit: cli.ExitConflict, Code: "conflict",
+				Text: id + " is not a dead letter: its status is " + string(d.Status)})
 			continue
 		}
 		at := slices.IndexFunc(orders, func(o order) bool { return o.endpoint == d.EndpointID })

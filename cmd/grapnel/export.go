@@ -13,17 +13,12 @@ import (
 	"github.com/grapnelhq/grapnel/internal/cli"
 )
 
-func (s *session) deliveriesExport() *cobra.Command {
-	return s.export("deliveries", true, (*client.Client).ExportDeliveries)
-}
-
-func (s *session) dlqExport() *cobra.Command {
-	return s.export("dead letters", false, (*client.Client).ExportDeadLetters)
-}
-
-// export writes all of a selection to standard output or a file, as the server sends it, and says on stderr how far it is.
-func (s *session) export(what string, anyStatus bool, call func(*client.Client, context.Context, client.DeliveryFilter, string, io.Writer) error) *cobra.Command {
-	var which choice
+// export writes a whole selection to standard output or a file, as the server sends it, with
+// progress on stderr.
+func export(s *session, what string, anyStatus bool,
+	call func(*client.Client, context.Context, client.DeliveryFilter, string, io.Writer) error,
+) *cobra.Command {
+	var which cli.Selection
 	var format, file string
 	c := &cobra.Command{
 		Use: "export", Short: "Export " + what + " as JSON Lines or CSV, the newest first", Args: takes(cobra.NoArgs),
@@ -39,41 +34,45 @@ func (s *session) export(what string, anyStatus bool, call func(*client.Client, 
 			if file != "" {
 				f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 				if err != nil {
-					return fmt.Errorf("the export cannot be written: %w", err)
+					return fmt.Errorf("writing the export: %w", err)
 				}
 				defer func() {
 					if closing := f.Close(); err == nil && closing != nil {
-						err = fmt.Errorf("the export cannot be written: %w", closing)
+						err = fmt.Errorf("writing the export: %w", closing)
 					}
 				}()
 				out = f
 			}
-			counted := &counter{to: out, progress: s.Progress(), what: what}
-			err = call(r.Client, cmd.Context(), which.filter(), format, counted)
+			counted := &counter{to: out, progress: s.Progress(), what: what, heading: format == client.CSV}
+			err = call(r.Client, cmd.Context(), which.Filter(), format, counted)
 			counted.progress.Done()
 			return err
 		},
 	}
-	which.flags(c, anyStatus)
+	which.Bind(c.Flags(), anyStatus)
 	c.Flags().StringVar(&format, "format", client.JSONLines, "jsonl or csv")
 	c.Flags().StringVar(&file, "file", "", "write to this new file instead of standard output")
 	return c
 }
 
-// counter says how many lines have passed through it.
+// counter counts the lines that pass through it, without that of the columns' names.
 type counter struct {
 	to       io.Writer
 	progress *cli.Progress
 	what     string
+	heading  bool // the first line is that of the columns' names, and is still to come
 	lines    int
 }
 
 func (c *counter) Write(p []byte) (int, error) {
 	n, err := c.to.Write(p)
 	if err != nil {
-		return n, fmt.Errorf("the export cannot be written: %w", err)
+		return n, fmt.Errorf("writing the export: %w", err)
 	}
 	c.lines += bytes.Count(p, []byte("\n"))
+	if c.heading && c.lines > 0 {
+		c.heading, c.lines = false, c.lines-1
+	}
 	c.progress.Say("%d lines of %s", c.lines, c.what)
 	return n, nil
 }

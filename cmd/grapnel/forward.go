@@ -23,26 +23,26 @@ import (
 	"github.com/grapnelhq/grapnel/sign"
 )
 
-// forwarder is the handler of `grapnel listen`: it sends what it gets to a local server, whose answer is the outcome.
+// forwarder is the handler of `grapnel listen`: it sends messages to a local server, whose response
+// decides the outcome.
 type forwarder struct {
 	reader
-	*session
 	target  *url.URL
 	policy  *policy.Policy
-	tenant  string         // of the queue
-	format  grapnel.Format // of the endpoint that is listened to; empty: the data alone
-	headers bool           // send those with which a request came in through a source
-	secret  string         // sign with it; empty: nothing is signed
+	tenant  string        // of the queue
+	shape   grapnel.Shape // of the forwarded endpoint; zero: the data alone
+	headers bool          // send the headers of the request to the source
+	secret  string        // sign with it; empty: nothing is signed
 	http    *http.Client
 
 	mu   sync.Mutex
-	away bool // the local server is not there, and that was said
+	away bool // the local server cannot be reached, and that was said
 }
 
 // How the local server is treated.
 const (
 	localTimeout  = 30 * time.Second
-	firstLook     = 250 * time.Millisecond // between two looks whether it is there again
+	firstLook     = 250 * time.Millisecond // first pause between two tries to reach it
 	longestLook   = 2 * time.Second
 	localBodyKept = 64 << 10
 )
@@ -69,12 +69,12 @@ func (f *forwarder) handle(ctx context.Context, m *client.Message) error {
 		}
 		var refused *net.OpError
 		if !errors.As(err, &refused) || refused.Op != "dial" || ctx.Err() != nil {
-			return fmt.Errorf("the local server gave no answer: %w", plain(err))
+			return fmt.Errorf("the local server did not answer: %w", plain(err))
 		}
-		// Nothing was sent, so it is no attempt: the message waits here, under its lease.
+		// Nothing was sent, so this is not an attempt: the message waits here, under its lease.
 		f.gone(plain(err))
-		if err := f.rest(ctx, wait); err != nil {
-			return client.RetryAfter(0, errors.New("the local server was not there"))
+		if err := rest(ctx, wait); err != nil {
+			return client.RetryAfter(0, errors.New("the local server could not be reached"))
 		}
 	}
 }
@@ -88,12 +88,12 @@ func plain(err error) error {
 	return err
 }
 
-// gone says once that the local server is not there, and there that it is again.
+// gone says once that the local server cannot be reached; there says that it can again.
 func (f *forwarder) gone(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.away {
-		f.session.Note("%s is not there (%v); what comes is kept until it is.", f.target, err)
+		f.world.Note("Cannot reach %s (%v). Messages are kept and retried.", f.target, err)
 	}
 	f.away = true
 }
@@ -102,12 +102,12 @@ func (f *forwarder) there() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.away {
-		f.session.Note("%s is there again.", f.target)
+		f.world.Note("%s can be reached again.", f.target)
 	}
 	f.away = false
 }
 
-// post sends a request. The outcome is what the answer makes of the message; err says that there was none.
+// post sends a request. The outcome is that of the response; err says that there was none.
 func (f *forwarder) post(ctx context.Context, m *client.Message, body []byte, header http.Header) (outcome, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, f.target.String(), bytes.NewReader(body))
 	if err != nil {
@@ -136,7 +136,7 @@ func (f *forwarder) post(ctx context.Context, m *client.Message, body []byte, he
 	return decide(f.policy, resp.StatusCode, after, said), nil
 }
 
-// request is what the local server gets of a message.
+// request is the body and the headers for the local server.
 func (f *forwarder) request(ctx context.Context, m *client.Message) ([]byte, http.Header, error) {
 	header := http.Header{}
 	if f.headers {
@@ -145,8 +145,8 @@ func (f *forwarder) request(ctx context.Context, m *client.Message) ([]byte, htt
 		switch {
 		case err == nil:
 			header = forwarded(came.Headers)
-		case !errors.As(err, &refused) || refused.Status != http.StatusNotFound: // what was published did not come in through a source
-			return nil, nil, fmt.Errorf("the headers cannot be read: %w", err)
+		case !errors.As(err, &refused) || refused.Status != http.StatusNotFound: // a published event has no request
+			return nil, nil, fmt.Errorf("reading the headers: %w", err)
 		}
 	}
 	if m.ContentType != "" {
@@ -161,27 +161,33 @@ func (f *forwarder) request(ctx context.Context, m *client.Message) ([]byte, htt
 	header.Set("Grapnel-Delivery", m.DeliveryID)
 	header.Set("Grapnel-Attempt", strconv.Itoa(m.Attempt))
 	header.Set("Grapnel-Event-Type", m.Type)
-	if f.format == "" || f.format == grapnel.FormatRaw {
+	if f.shape.Transform == "" && (f.shape.Format == "" || f.shape.Format == grapnel.FormatRaw) {
 		return m.Body, header, nil
 	}
-	// In the other formats the rest is what egress writes, so that a server that reads one reads the other.
+	// The other shapes are written by egress, so that the local server gets the bytes of a real
+	// delivery.
 	ev, err := f.EventOf(ctx, f.tenant, m.EventID)
 	if err != nil {
-		return nil, nil, fmt.Errorf("the event cannot be read: %w", err)
+		return nil, nil, fmt.Errorf("reading the event: %w", err)
 	}
-	body, format := egress.Formatted(f.format, &grapnel.Event{ID: m.EventID, Tenant: ev.Tenant, Type: m.Type, Key: m.Key, Data: m.Body,
+	body, format, err := egress.Formatted(f.shape, &grapnel.Event{ID: m.EventID, Tenant: ev.Tenant, Type: m.Type, Key: m.Key, Data: m.Body,
 		ContentType: m.ContentType, OccurredAt: ev.OccurredAt})
+	if err != nil {
+		return nil, nil, client.Reject(fmt.Errorf("the endpoint's transform gives no body for this event: %w", err))
+	}
 	maps.Copy(header, format)
 	return body, header, nil
 }
 
-// forwarded are the headers with which a request came, but for those that belong to its connection and those that were not kept.
+// forwarded are the headers of a request, without those of its connection and those that were
+// redacted.
 func forwarded(came []grapnel.Header) http.Header {
 	header := http.Header{}
 	for _, h := range came {
 		name := textproto.CanonicalMIMEHeaderKey(h.Name)
 		switch name {
-		case "Host", "Content-Length", "Transfer-Encoding", "Connection", "Keep-Alive", "Upgrade", "Trailer", "Te", "Expect", "Accept-Encoding":
+		case "Host", "Content-Length", "Transfer-Encoding", "Connection", "Keep-Alive", "Upgrade", "Trailer", "Te", "Expect",
+			"Accept-Encoding":
 			continue
 		}
 		if h.Value != "[redacted]" && !strings.HasPrefix(name, "Grapnel-") && !strings.HasPrefix(name, "Proxy-") {

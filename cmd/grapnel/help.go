@@ -28,8 +28,8 @@ func (s *session) help(c *cobra.Command, _ []string) {
 		}
 	}
 	section(out, "Commands", commands.String())
-	section(out, "Flags", c.LocalFlags().FlagUsagesWrapped(width))
-	section(out, "Flags of every command", c.InheritedFlags().FlagUsagesWrapped(width))
+	section(out, "Flags", cli.Usages(c.LocalFlags(), width))
+	section(out, "Flags of every command", cli.Usages(c.InheritedFlags(), width))
 }
 
 // usage is how a command is called.
@@ -54,7 +54,7 @@ func indented(text string) string {
 }
 
 // man prints the manual page of all commands.
-func (s *session) man() *cobra.Command {
+func man(s *session) *cobra.Command {
 	return &cobra.Command{
 		Use: "man", Short: "Print the manual page", Hidden: true, Args: takes(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -13,16 +13,21 @@ import (
 	"github.com/grapnelhq/grapnel/internal/cli"
 )
 
-func (s *session) inbox() *cobra.Command {
-	return group("inbox", "Look at what came in through sources", s.inboxList(), s.inboxGet())
+var inbox = resource[client.Request]{
+	path: "/v1/inbox", id: "REQUEST_ID", asks: cli.OfTenant, view: inboxView,
+	verbs: []verb{{"get", "Show a request: how it arrived, its verification, and its dedupe key", ""}},
 }
 
-func (s *session) inboxList() *cobra.Command {
+func (s *session) inbox() *cobra.Command {
+	return group("inbox", "Look at requests to sources", append(inbox.commands(s), inboxList(s))...)
+}
+
+func inboxList(s *session) *cobra.Command {
 	var f client.InboxFilter
 	var outcome string
-	var from, to moment
+	var from, to cli.Moment
 	c := paging(&cobra.Command{
-		Use: "list", Short: "List requests to sources, the newest first: accepted, unverified (in quarantine), and in conflict with an earlier one",
+		Use: "list", Short: "List requests to sources, the newest first: accepted, unverified or conflict",
 		Example: "grapnel inbox list --source src_… --outcome unverified\ngrapnel inbox list --from 6h",
 		RunE: s.ask(func(ctx context.Context, r reader, _ []string) (cli.View, error) {
 			f.Outcome, f.From, f.To = client.IntakeOutcome(outcome), from.Time, to.Time
@@ -48,17 +53,18 @@ func (s *session) inboxList() *cobra.Command {
 	fl := c.Flags()
 	fl.StringVar(&f.Source, "source", "", "only this source")
 	fl.StringVar(&f.Tenant, "tenant", "", "only this tenant")
-	fl.StringVar(&outcome, "outcome", "", "accepted, unverified or conflict")
-	fl.Var(begin(&from), "from", "received at this time or later, or so long ago at most")
-	fl.Var(&to, "to", "received before this time")
+	fl.StringVar(&outcome, "outcome", "", "only this outcome; unverified ones are in quarantine, conflict: same id, other body")
+	cli.Form(fl, "accepted|unverified|conflict", "outcome")
+	fl.Var(from.Past(), "from", "only requests received at or after this time: 2026-01-31T12:00:00Z, or 6h for six hours ago")
+	fl.Var(&to, "to", "only requests received before this time")
 	return c
 }
 
-// mostPages is how many pages are asked for to fill one that is shown.
+// mostPages limits the requests that fill one page.
 const mostPages = 25
 
-// fullInbox is a page of the inbox that is as long as it can be. Where most events were published, the server finds few of those that came in
-// at a time and says that there is more.
+// fullInbox fills a page of the inbox. Where most events were published, the server's pages are
+// short: it looks at a number of events and finds few requests among them.
 func fullInbox(ctx context.Context, r reader, f client.InboxFilter) (*client.Page[client.Request], error) {
 	all := &client.Page[client.Request]{}
 	want := f.Limit
@@ -76,22 +82,6 @@ func fullInbox(ctx context.Context, r reader, f client.InboxFilter) (*client.Pag
 }
 
 var inboxHead = []string{"REQUEST", "OUTCOME", "TYPE", "KEY", "SOURCE", "BYTES", "RECEIVED", "WHY"}
-
-func (s *session) inboxGet() *cobra.Command {
-	var tenant string
-	c := &cobra.Command{
-		Use: "get REQUEST_ID", Aliases: []string{"show"}, Short: "Show a request: how it came, how it was verified, and what it is known by", Args: takes(cobra.ExactArgs(1)),
-		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
-			q, err := r.InboxRequestOf(ctx, tenant, args[0])
-			if err != nil {
-				return cli.View{}, err
-			}
-			return inboxView(r, q), nil
-		}),
-	}
-	c.Flags().StringVar(&tenant, "tenant", "", "whose request it is, if several tenants have an event with this id")
-	return c
-}
 
 func inboxView(r reader, q *client.Request) cli.View {
 	known := ""
@@ -112,15 +102,17 @@ func inboxView(r reader, q *client.Request) cli.View {
 	}
 	return object(q.ID, q.JSON(), [][]string{
 		{"request", q.ID}, {"outcome", string(q.Outcome)}, {"why", q.Reason}, {"event", q.EventID}, {"type", q.Type}, {"key", q.Key},
-		{"source", q.SourceID}, {"tenant", q.Tenant}, {"received", r.Time(&q.ReceivedAt)}, {"from", q.Remote}, {"request line", q.Method + " " + q.Path},
-		{"known by", known},
-	}, cli.Part{Title: "How it was verified", Rows: checks}, cli.Part{Title: "Headers", Rows: headers}, cli.Part{Title: "Body", Rows: readable(q.Content())})
+		{"source", q.SourceID}, {"tenant", q.Tenant}, {"received", r.Time(&q.ReceivedAt)}, {"from", q.Remote},
+		{"request line", q.Method + " " + q.Path}, {"known by", known},
+	}, cli.Part{Title: "How it was verified", Rows: checks}, cli.Part{Title: "Headers", Rows: headers},
+		cli.Part{Title: "Body", Rows: readable(q.Content())})
 }
 
-// mostLines is how much of a body is shown to people; programs get all of it.
+// mostLines limits the lines of a body that are shown to people; programs get the whole body.
 const mostLines = 60
 
-// readable is a body as rows of one cell: JSON is indented, and what is no text is only counted.
+// readable is a body as rows of one cell. JSON is indented; of a body that is not text, the size is
+// shown.
 func readable(body []byte) [][]string {
 	var out bytes.Buffer
 	switch {
@@ -131,12 +123,12 @@ func readable(body []byte) [][]string {
 		out.Reset()
 		out.Write(body)
 	default:
-		return [][]string{{strconv.Itoa(len(body)) + " bytes that are no text; -o json has them"}}
+		return [][]string{{strconv.Itoa(len(body)) + " bytes that are not text; -o json has them"}}
 	}
 	var rows [][]string
 	for line := range bytes.Lines(out.Bytes()) {
 		if len(rows) == mostLines {
-			return append(rows, []string{"… there is more; -o json has all of it"})
+			return append(rows, []string{"… cut here; -o json has the whole body"})
 		}
 		rows = append(rows, []string{string(bytes.TrimRight(line, "\r\n"))})
 	}

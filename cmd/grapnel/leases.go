@@ -14,14 +14,15 @@ import (
 	"github.com/grapnelhq/grapnel/internal/cli"
 )
 
-// Taking from a queue by hand, and looking at it without taking.
+// Leasing from a queue by hand, and looking at it without leasing.
 
-func (s *session) queuesNext() *cobra.Command {
+func queuesNext(s *session) *cobra.Command {
 	var t client.Take
 	c := &cobra.Command{
-		Use: "next QUEUE", Short: "Lease messages; say what came of them with ack, nack or reject before their lease ends", Args: takes(cobra.ExactArgs(1)),
-		Long: "Lease messages. Say what came of them with ack, nack or reject before their lease ends; else they come again, and that counts as an attempt. " +
-			"It exits with 3 when there is nothing.",
+		Use: "next QUEUE", Short: "Lease messages; settle them with ack, nack or reject before their lease ends",
+		Args: takes(cobra.ExactArgs(1)),
+		Long: "Lease messages. Settle them with ack, nack or reject before their lease ends; otherwise they come again, which counts as " +
+			"an attempt. Exits with 3 when no message is ready.",
 		Example: "grapnel queues next orders --wait 20s -o json\ngrapnel queues next orders -o name | xargs grapnel queues ack",
 		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
 			found, err := r.Next(ctx, args[0], t)
@@ -35,13 +36,13 @@ func (s *session) queuesNext() *cobra.Command {
 		}),
 	}
 	f := c.Flags()
-	f.IntVar(&t.Max, "max", 1, "at most so many")
-	cli.DurationVar(f, &t.Wait, "wait", 0, "wait so long for the first one, up to a minute")
-	f.StringVar(&t.Consumer, "consumer", "", "name under which the queue shows who has the lease")
+	f.IntVar(&t.Max, "max", 1, "at most this many")
+	cli.DurationVar(f, &t.Wait, "wait", 0, "wait this long for the first one, up to a minute")
+	f.StringVar(&t.Consumer, "consumer", "", "name of the consumer that the queue shows")
 	return c
 }
 
-// nothingReady says why a queue handed out nothing, as far as the key may know it.
+// nothingReady says why a queue leased nothing, as far as the key may see it.
 func nothingReady(ctx context.Context, r reader, name string) error {
 	f := &cli.Fault{Exit: cli.ExitNotFound, Code: "empty", Text: "nothing is ready in " + name}
 	q, err := r.Queue(ctx, name)
@@ -55,10 +56,10 @@ func nothingReady(ctx context.Context, r reader, name string) error {
 	return f
 }
 
-func (s *session) queuesPeek() *cobra.Command {
+func queuesPeek(s *session) *cobra.Command {
 	var limit int
 	c := &cobra.Command{
-		Use: "peek QUEUE", Short: "Look at what a queue would hand out next, without taking it", Args: takes(cobra.ExactArgs(1)),
+		Use: "peek QUEUE", Short: "Show the messages that a queue would lease next, without leasing them", Args: takes(cobra.ExactArgs(1)),
 		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
 			p, err := r.Peek(ctx, args[0], limit)
 			if err != nil {
@@ -67,11 +68,11 @@ func (s *session) queuesPeek() *cobra.Command {
 			return messages(r, "DELIVERY", p.Data), nil
 		}),
 	}
-	c.Flags().IntVar(&limit, "limit", 10, "at most so many")
+	c.Flags().IntVar(&limit, "limit", 10, "at most this many")
 	return c
 }
 
-// messages shows messages; those that were leased are named by their leases, the others by their deliveries.
+// messages shows messages. Leased ones are named by their lease, others by their delivery.
 func messages(r reader, named string, all []client.Message) cli.View {
 	var v cli.View
 	rows := make([][]string, len(all))
@@ -97,7 +98,7 @@ func messages(r reader, named string, all []client.Message) cli.View {
 func excerpt(body []byte) string {
 	const most = 120
 	if !utf8.Valid(body) {
-		return strconv.Itoa(len(body)) + " bytes that are no text"
+		return strconv.Itoa(len(body)) + " bytes that are not text"
 	}
 	if runes := []rune(string(body)); len(runes) > most {
 		return string(runes[:most-1]) + "…"
@@ -105,43 +106,36 @@ func excerpt(body []byte) string {
 	return string(body)
 }
 
-// settling is a command that says the same of each of several leases.
-func (s *session) settling(verb, short string, call func(ctx context.Context, r reader, lease string) error) *cobra.Command {
-	return &cobra.Command{
-		Use: verb + " LEASE…", Short: short, Args: takes(cobra.MinimumNArgs(1)),
-		RunE: s.askEach(nil, func(ctx context.Context, r reader, lease string) (json.RawMessage, []string, error) {
-			return cli.Encode(map[string]string{"lease": lease, "said": verb}), []string{lease, verb}, call(ctx, r, lease)
-		}),
-	}
-}
-
-func (s *session) queuesAck() *cobra.Command {
-	return s.settling("ack", "Say that messages are dealt with", func(ctx context.Context, r reader, lease string) error { return r.Ack(ctx, lease) })
-}
-
-func (s *session) queuesNack() *cobra.Command {
+// settlements are the commands that give the outcome of each of several leases.
+func settlements(s *session) []*cobra.Command {
 	var reason string
 	var delay time.Duration
-	c := s.settling("nack", "Give messages back: they come again after the policy's backoff, or after --delay",
+	settle := func(verb, short string, call func(ctx context.Context, r reader, lease string) error) *cobra.Command {
+		return &cobra.Command{
+			Use: verb + " LEASE…", Short: short, Args: takes(cobra.MinimumNArgs(1)),
+			RunE: s.askEach(nil, func(ctx context.Context, r reader, lease string) (json.RawMessage, []string, error) {
+				return cli.Encode(map[string]string{"lease": lease, "said": verb}), []string{lease, verb}, call(ctx, r, lease)
+			}),
+		}
+	}
+	ack := settle("ack", "Acknowledge messages: they are processed", func(ctx context.Context, r reader, lease string) error {
+		return r.Ack(ctx, lease)
+	})
+	nack := settle("nack", "Return messages: they come again after the policy's back-off, or after --delay",
 		func(ctx context.Context, r reader, lease string) error { return r.Nack(ctx, lease, reason, delay) })
-	c.Flags().StringVar(&reason, "reason", "", "why, for the record")
-	cli.DurationVar(c.Flags(), &delay, "delay", client.ByPolicy, "come again after this time instead")
-	c.Flags().Lookup("delay").DefValue = "by the policy"
-	return c
-}
-
-func (s *session) queuesReject() *cobra.Command {
-	var reason string
-	c := s.settling("reject", "Make messages dead letters at once: trying again would not help",
+	reject := settle("reject", "Make messages dead letters at once: trying again would not help",
 		func(ctx context.Context, r reader, lease string) error { return r.Reject(ctx, lease, reason) })
-	c.Flags().StringVar(&reason, "reason", "", "why, for the record")
-	return c
+	reasoned(nack, &reason)
+	reasoned(reject, &reason)
+	cli.DurationVar(nack.Flags(), &delay, "delay", client.ByPolicy, "come again after this time instead")
+	nack.Flags().Lookup("delay").DefValue = "by the policy"
+	return []*cobra.Command{ack, nack, reject}
 }
 
-func (s *session) queuesExtend() *cobra.Command {
+func queuesExtend(s *session) *cobra.Command {
 	var by time.Duration
 	c := &cobra.Command{
-		Use: "extend LEASE", Short: "Have a lease end later", Args: takes(cobra.ExactArgs(1)),
+		Use: "extend LEASE", Short: "Extend a lease", Args: takes(cobra.ExactArgs(1)),
 		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
 			until, err := r.Extend(ctx, args[0], by)
 			if err != nil {
@@ -151,20 +145,15 @@ func (s *session) queuesExtend() *cobra.Command {
 			return object(args[0], doc, [][]string{{"lease", args[0]}, {"ends", r.Time(&until)}}), nil
 		}),
 	}
-	cli.DurationVar(c.Flags(), &by, "by", 30*time.Second, "so long from now")
+	cli.DurationVar(c.Flags(), &by, "by", 30*time.Second, "time from now")
 	return c
 }
 
-func (s *session) queuesTail() *cobra.Command {
-	var f client.DeliveryFilter
-	var every time.Duration
-	var before int
+func queuesTail(s *session) *cobra.Command {
+	var f following
 	c := &cobra.Command{
-		Use: "tail QUEUE", Short: "Follow what happens in a queue, without taking anything, until interrupted", Args: takes(cobra.ExactArgs(1)),
+		Use: "tail QUEUE", Short: "Stream the deliveries of a queue live, without leasing any", Args: takes(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if every < 100*time.Millisecond {
-				return cli.Usagef("--every must be at least 100ms")
-			}
 			r, err := s.reader()
 			if err != nil {
 				return err
@@ -174,24 +163,19 @@ func (s *session) queuesTail() *cobra.Command {
 				return err
 			}
 			f.Endpoint = q.ID
-			t := &follower{session: s, reader: r, filter: f, progress: s.Progress()}
-			return t.follow(cmd.Context(), before, every)
+			return f.follow(cmd.Context(), r)
 		},
 	}
-	fl := c.Flags()
-	fl.StringVar(&f.Type, "type", "", "only this event type; * stands for any part of it")
-	fl.StringVar(&f.Key, "event-key", "", "only this ordering key")
-	cli.DurationVar(fl, &every, "every", time.Second, "how often to ask")
-	fl.IntVar(&before, "last", 10, "how many of those that are there already to begin with")
+	f.bind(c)
 	return c
 }
 
-// queuesPurge asks for the queue's name before it empties it.
-func (s *session) queuesPurge() *cobra.Command {
+// queuesPurge asks before it empties a queue.
+func queuesPurge(s *session) *cobra.Command {
 	var reason string
 	var yes bool
 	c := &cobra.Command{
-		Use: "purge QUEUE", Short: "Empty a queue: all that is in it now ends as discarded, leased or not", Args: takes(cobra.ExactArgs(1)),
+		Use: "purge QUEUE", Short: "Discard all messages of a queue, leased or not", Args: takes(cobra.ExactArgs(1)),
 		Example: "grapnel queues purge orders --reason 'test data'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r, err := s.reader()

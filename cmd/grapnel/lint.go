@@ -11,14 +11,14 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-func (s *session) policiesLint() *cobra.Command {
+func policiesLint(s *session) *cobra.Command {
 	var promise promises
 	var claimsFile string
 	c := &cobra.Command{
-		Use: "lint [NAME|POLICY_ID|@FILE|-|JSON]", Short: "Find contradictions between a policy and what is promised about it",
+		Use: "lint [NAME|POLICY_ID|@FILE|-|JSON]", Short: "Find contradictions between a policy and what its users are told",
 		Args: takes(cobra.MaximumNArgs(1)),
-		Long: "Print when a policy attempts, and find what contradicts itself: in the policy, and between it and what its users are told. " +
-			"With --claims and no policy, find what a document contradicts itself in. Exits with 8 when there is something.",
+		Long: "Print when a policy attempts, and find contradictions in the policy, and between it and what its users are told. " +
+			"With --claims and no policy, find the contradictions in a document. Exits with 8 when it finds some.",
 		Example: "grapnel policies lint @ours.json --says-attempts 8 --says-window 36h\n" +
 			"grapnel policies lint standard --dedupe-window 72h\n" +
 			"grapnel policies lint --claims @document.json",
@@ -27,7 +27,7 @@ func (s *session) policiesLint() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			result, parts, err := s.lint(cmd.Context(), args, claimsFile, promise)
+			result, parts, err := lint(cmd.Context(), s, args, claimsFile, promise)
 			if err != nil {
 				return err
 			}
@@ -45,27 +45,27 @@ func (s *session) policiesLint() *cobra.Command {
 				return err
 			}
 			if n := len(result.Findings); n > 0 {
-				return cli.Findings("the check found %d", n)
+				return cli.Findings("%d problems found", n)
 			}
 			return nil
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&claimsFile, "claims", "", "what a document says, as JSON, @FILE or -")
-	f.IntVar(&promise.attempts, "says-attempts", 0, "how many attempts users are told of")
-	cli.DurationVar(f, &promise.window, "says-window", 0, "how long users are told that it tries")
-	cli.DurationVar(f, &promise.dedupe, "dedupe-window", 0, "how long receivers remember what they have had")
-	cli.DurationVar(f, &promise.kept, "dead-letters-kept", 0, "how long dead letters are kept, from acceptance on")
+	f.StringVar(&claimsFile, "claims", "", "claims of a document, as JSON, @FILE or -")
+	f.IntVar(&promise.attempts, "says-attempts", 0, "number of attempts that users are told")
+	cli.DurationVar(f, &promise.window, "says-window", 0, "time span of the attempts that users are told")
+	cli.DurationVar(f, &promise.dedupe, "dedupe-window", 0, "how long receivers remember events")
+	cli.DurationVar(f, &promise.kept, "dead-letters-kept", 0, "how long dead letters are retained, from acceptance on")
 	return c
 }
 
-// promises are what users are told about a policy, besides the policy.
+// promises are the figures that users are told about a policy.
 type promises struct {
 	attempts             int
 	window, dedupe, kept time.Duration
 }
 
-// linted is what lint found, for programs.
+// linted is the result of lint, for programs.
 type linted struct {
 	Policy   string            `json:"policy,omitempty"`
 	Attempts int               `json:"attempts,omitempty"`
@@ -75,27 +75,28 @@ type linted struct {
 	Findings []policy.Finding  `json:"findings"`
 }
 
-func (s *session) lint(ctx context.Context, args []string, claimsFile string, promise promises) (linted, []cli.Part, error) {
+func lint(ctx context.Context, s *session, args []string, claimsFile string, promise promises) (linted, []cli.Part, error) {
 	result := linted{Findings: []policy.Finding{}}
 	var parts []cli.Part
 	switch {
 	case len(args) == 1:
-		p, err := s.policyArgument(ctx, args[0])
+		p, err := policyArgument(ctx, s, args[0])
 		if err != nil {
 			return result, nil, err
 		}
 		r := p.Reach()
-		result.Policy, result.Attempts, result.Reaches, result.Longest = p.Name, r.Attempts, policy.Duration(r.Nominal), policy.Duration(r.Longest)
+		result.Policy, result.Attempts = p.Name, r.Attempts
+		result.Reaches, result.Longest = policy.Duration(r.Nominal), policy.Duration(r.Longest)
 		for _, at := range r.Table {
 			result.Table = append(result.Table, policy.Duration(at))
 		}
-		parts = []cli.Part{{Rows: policyForm(&p)}, policyTable(&p)}
+		parts = []cli.Part{{Rows: cli.PolicyForm(&p)}, cli.PolicyTable(&p)}
 		result.Findings = append(result.Findings, policy.Lint(promise.added(p.Claims()))...)
 	case claimsFile == "":
-		return result, nil, cli.Usagef("there is nothing to check: give a policy, or what a document says with --claims")
+		return result, nil, cli.Usagef("nothing to check: give a policy, or the claims of a document with --claims")
 	}
 	if claimsFile != "" {
-		doc, err := s.content("--claims", claimsFile)
+		doc, err := s.Content("--claims", claimsFile)
 		if err != nil {
 			return result, nil, err
 		}
@@ -108,7 +109,7 @@ func (s *session) lint(ctx context.Context, args []string, claimsFile string, pr
 	return result, parts, nil
 }
 
-// added puts what users are told beside what the policy does.
+// added puts the figures that users are told beside those of the policy.
 func (p promises) added(c policy.Claims) policy.Claims {
 	if p.attempts > 0 {
 		c.Schedule.Attempts = p.attempts

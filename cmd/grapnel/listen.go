@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -15,12 +14,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/cli"
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// listening is what `grapnel listen` was asked for.
+// listening is the order to `grapnel listen`.
 type listening struct {
 	source, endpoint, queue string
 	types                   []string
@@ -34,14 +34,16 @@ type listening struct {
 func (s *session) listen() *cobra.Command {
 	var l listening
 	c := &cobra.Command{
-		Use: "listen URL", Short: "Have a local server receive what a source or endpoint gets", Args: takes(cobra.ExactArgs(1)),
-		Long: "Have a local server receive what a source or an endpoint gets, or what is published at all.\n\n" +
-			"It makes a queue of its own, takes from it, and sends what it takes to URL. So nothing gets lost while the laptop sleeps, the network changes or the " +
-			"command is started anew: it goes on where it was. What the local server answers is the outcome: 2xx is an ack, what the policy takes as permanent a " +
-			"reject, anything else is given back and comes again. While the local server is away it is waited for. The queue is deleted when the command is " +
-			"stopped, unless --keep says otherwise; --queue takes from one that is there already, together with whoever else takes from it.\n\n" +
-			"Nobody else notices. An endpoint gets its deliveries whether somebody listens or not, and the queue is a quiet one: what the local server rejects is " +
-			"discarded, no other endpoint is notified of it, and no statistics count it.",
+		Use: "listen URL", Short: "Forward events to a local server", Args: takes(cobra.ExactArgs(1)),
+		Long: "Forward the events of a source or an endpoint, or all published events, to a local server.\n\n" +
+			"The command creates a queue, leases its messages and sends them to URL. Nothing is lost while the laptop " +
+			"sleeps, the network changes or the command is restarted: it continues where it was. The local server's " +
+			"response is the outcome: 2xx is an ack, a response that the policy calls permanent a reject, any other returns " +
+			"the message, which comes again. While the local server cannot be reached, messages wait. The queue is deleted " +
+			"when the command stops, unless --keep is given; --queue leases from an existing queue instead, together with " +
+			"its other consumers.\n\n" +
+			"Nothing else changes. The endpoint gets its deliveries as before, and the queue is a quiet one: rejected " +
+			"messages are discarded, no operational event is sent about them, and no statistics count them.",
 		Example: "grapnel listen http://localhost:3000/hooks --source src_… --forward-headers\n" +
 			"grapnel listen http://localhost:3000/hooks --endpoint ep_… --secret @local.secret\n" +
 			"grapnel listen http://localhost:3000/hooks --types 'invoice.*'",
@@ -63,34 +65,34 @@ func (s *session) listen() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return s.listenAt(cmd.Context(), r, target, &l)
+			return listenAt(cmd.Context(), r, target, &l)
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&l.source, "source", "", "what comes in through this source")
-	f.StringVar(&l.endpoint, "endpoint", "", "what this endpoint gets, in its format")
-	f.StringVar(&l.queue, "queue", "", "take from this queue instead of making one")
+	f.StringVar(&l.source, "source", "", "forward events that come in through this source")
+	f.StringVar(&l.endpoint, "endpoint", "", "forward events of this endpoint, in its format and by its transform")
+	f.StringVar(&l.queue, "queue", "", "lease from this queue instead of creating one")
 	f.StringSliceVar(&l.types, "types", nil, "only these event types; * stands for any part of one")
-	f.BoolVar(&l.headers, "forward-headers", false, "send the headers with which a request came in through a source, its signature included")
-	f.StringVar(&l.secret, "secret", "", "sign like Grapnel, with this whsec_ secret: @FILE, or - for standard input")
-	f.StringVar(&l.policy, "policy", "", "name of the policy of the queue that is made; hooque if not given")
-	f.StringVar(&l.name, "name", "", "name of the queue that is made; default: from this machine's name and what is listened to")
-	f.BoolVar(&l.keep, "keep", false, "leave the queue there when stopped, so that what comes meanwhile is not missed")
+	f.BoolVar(&l.headers, "forward-headers", false, "send the headers of the request to the source, its signature included")
+	f.StringVar(&l.secret, "secret", "", "sign like Grapnel, with this whsec_ secret")
+	f.StringVar(&l.policy, "policy", "", "name of the new queue's policy; hooque if not given")
+	f.StringVar(&l.name, "name", "", "name of the new queue; if not given, made of this machine's name and the selection")
+	f.BoolVar(&l.keep, "keep", false, "keep the queue when stopped, so that events until the next start are not missed")
 	f.IntVar(&l.options.Concurrency, "max-in-flight", 1, "requests at once")
 	consuming(c, &l.options, &l.count)
 	return c
 }
 
 // listenAt listens until ctx ends.
-func (s *session) listenAt(ctx context.Context, r reader, target *url.URL, l *listening) error {
-	to := &forwarder{reader: r, session: s, target: target, headers: l.headers, http: localClient(max(1, l.options.Concurrency))}
+func listenAt(ctx context.Context, r reader, target *url.URL, l *listening) error {
+	to := &forwarder{reader: r, target: target, headers: l.headers, http: localClient(max(1, l.options.Concurrency))}
 	if l.secret != "" {
 		var err error
-		if to.secret, err = s.text("--secret", l.secret); err != nil {
+		if to.secret, err = r.world.Text("--secret", l.secret); err != nil {
 			return err
 		}
 	}
-	q, made, err := s.ownQueue(ctx, r, l, to)
+	q, made, err := ownQueue(ctx, r, l, to)
 	if err != nil {
 		return err
 	}
@@ -98,18 +100,18 @@ func (s *session) listenAt(ctx context.Context, r reader, target *url.URL, l *li
 	if to.policy, err = policyOf(ctx, r, q); err != nil {
 		return err
 	}
-	s.Note("Listening to %s; requests go to %s. Stop with Ctrl-C.", what(l), target)
+	r.world.Note("Listening to %s; requests go to %s. Stop with Ctrl-C.", what(l), target)
 	if n := q.QueueCounts; n != nil && n.Ready+n.Delayed+n.Waiting > 0 {
-		s.Note("%d messages have waited meanwhile.", n.Ready+n.Delayed+n.Waiting)
+		r.world.Note("%d messages are pending.", n.Ready+n.Delayed+n.Waiting)
 	}
-	err = s.consume(ctx, r, q.ID, to.handle, l.options, l.count)
+	err = consume(ctx, r, q.ID, to.handle, l.options, l.count)
 	if err != nil || !made || l.keep {
 		return err
 	}
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	if err := r.DeleteQueue(ending, q.ID, "grapnel listen was stopped"); err != nil {
-		return fmt.Errorf("the queue %s could not be deleted: %w", q.Name, err)
+		return fmt.Errorf("deleting the queue %s: %w", q.Name, err)
 	}
 	return nil
 }
@@ -119,18 +121,19 @@ func what(l *listening) string {
 	case l.source != "":
 		return "source " + l.source
 	case l.endpoint != "":
-		return "what endpoint " + l.endpoint + " gets"
+		return "endpoint " + l.endpoint
 	case l.queue != "":
 		return "queue " + l.queue
 	}
-	return "everything that is published"
+	return "all published events"
 }
 
-// madeByListen marks queues that this command may go on with, and delete.
+// madeByListen marks queues that this command may reuse and delete.
 const madeByListen = "made by grapnel listen"
 
-// ownQueue is the queue to take from: the one named, the one of an earlier run, or a new one. made says that it is this command's own.
-func (s *session) ownQueue(ctx context.Context, r reader, l *listening, to *forwarder) (q *client.Queue, made bool, err error) {
+// ownQueue is the queue to lease from: the given one, that of an earlier run, or a new one. made:
+// this command created it.
+func ownQueue(ctx context.Context, r reader, l *listening, to *forwarder) (q *client.Queue, made bool, err error) {
 	if l.queue != "" {
 		q, err = r.Queue(ctx, l.queue)
 		return q, false, err
@@ -145,7 +148,10 @@ func (s *session) ownQueue(ctx context.Context, r reader, l *listening, to *forw
 		if err != nil {
 			return nil, false, err
 		}
-		to.format = ep.Format
+		to.shape = grapnel.Shape{Format: ep.Format, Transform: ep.Transform}
+		if p := ep.PresetShape; p != nil && ep.Transform == "" {
+			to.shape.Transform = p.Transform
+		}
 		want.Tenant, want.Filter, want.Source, want.Ordering = ep.Tenant, ep.Filter, ep.Source, ep.Ordering
 		if len(l.types) == 0 {
 			want.EventTypes = ep.EventTypes
@@ -165,16 +171,18 @@ func (s *session) ownQueue(ctx context.Context, r reader, l *listening, to *forw
 	if !errors.As(err, &refused) || refused.Status != 409 {
 		return q, true, err
 	}
-	// The one of an earlier run that ended without a chance to delete it.
-	all, lost := s.queueNamed(ctx, r, want)
+	// The queue of an earlier run that ended without deleting it.
+	all, lost := queueNamed(ctx, r, want)
 	if lost != nil {
 		return nil, false, lost
 	}
-	if all == nil || all.Description != madeByListen || all.Source != want.Source || all.Filter != want.Filter || !slices.Equal(all.EventTypes, want.EventTypes) {
-		return nil, false, &cli.Fault{Exit: cli.ExitConflict, Code: "conflict", Text: "there is a queue named " + want.Name + " already, and it is another one",
-			Next: "Take from it with --queue, or give another --name."}
+	if all == nil || all.Description != madeByListen || all.Source != want.Source || all.Filter != want.Filter ||
+		!slices.Equal(all.EventTypes, want.EventTypes) {
+		return nil, false, &cli.Fault{Exit: cli.ExitConflict, Code: "conflict",
+			Text: "there is a queue named " + want.Name + " already, with another selection",
+			Next: "Lease from it with --queue, or give another --name."}
 	}
-	if !all.Quiet { // an older program made it
+	if !all.Quiet { // an older program created it
 		all, err = r.UpdateQueue(ctx, all.ID, map[string]any{"quiet": true})
 		return all, true, err
 	}
@@ -182,25 +190,35 @@ func (s *session) ownQueue(ctx context.Context, r reader, l *listening, to *forw
 }
 
 // queueNamed finds a queue by its name in the tenant that a new one would belong to.
-func (s *session) queueNamed(ctx context.Context, r reader, want client.NewQueue) (*client.Queue, error) {
-	f := client.QueueFilter{Tenant: want.Tenant, Limit: 500}
-	for {
-		p, err := r.Queues(ctx, f)
+func queueNamed(ctx context.Context, r reader, want client.NewQueue) (*client.Queue, error) {
+	found, err := find(func(cursor string) (*client.Page[client.Queue], error) {
+		return r.Queues(ctx, client.QueueFilter{Tenant: want.Tenant, Limit: 500, Cursor: cursor})
+	}, func(q *client.Queue) bool { return q.Name == want.Name })
+	if err != nil || found == nil {
+		return nil, err
+	}
+	return r.Queue(ctx, found.ID)
+}
+
+// find is the first object of a list that matches; nil: none does.
+func find[T any](list func(cursor string) (*client.Page[T], error), matches func(*T) bool) (*T, error) {
+	for cursor := ""; ; {
+		p, err := list(cursor)
 		if err != nil {
 			return nil, err
 		}
 		for i := range p.Data {
-			if p.Data[i].Name == want.Name {
-				return r.Queue(ctx, p.Data[i].ID)
+			if matches(&p.Data[i]) {
+				return &p.Data[i], nil
 			}
 		}
-		if f.Cursor = p.Next; f.Cursor == "" {
+		if cursor = p.Next; cursor == "" {
 			return nil, nil
 		}
 	}
 }
 
-// listenName is the same whenever the same is listened to on this machine.
+// listenName is the same for the same selection on the same machine.
 func listenName(l *listening) string {
 	host, err := os.Hostname()
 	if err != nil {
@@ -217,50 +235,24 @@ func policyOf(ctx context.Context, r reader, q *client.Queue) (*policy.Policy, e
 		if p, ok := policy.Preset(name); ok {
 			return &p, nil
 		}
-		found, err := policyNamed(ctx, r, name, q.Tenant)
+		found, err := find(func(cursor string) (*client.Page[client.Policy], error) { return r.Policies(ctx, 500, cursor) },
+			func(p *client.Policy) bool { return p.Name == name && p.Tenant == q.Tenant })
+		if err == nil && found == nil {
+			err = fmt.Errorf("the policy %s of the queue is not found", name)
+		}
 		if err != nil {
 			return nil, err
 		}
-		doc = found
+		doc = found.JSON()
 	}
-	p, err := policy.Parse(doc)
+	p, err := cli.ReadPolicy(doc)
 	if err != nil {
-		return nil, fmt.Errorf("the queue's policy cannot be read: %w", err)
+		return nil, fmt.Errorf("reading the queue's policy: %w", err)
 	}
 	return &p, nil
 }
 
-// policyNamed is a tenant's own policy.
-func policyNamed(ctx context.Context, r reader, name, tenant string) (json.RawMessage, error) {
-	for cursor := ""; ; {
-		p, err := r.Policies(ctx, 500, cursor)
-		if err != nil {
-			return nil, err
-		}
-		for i := range p.Data {
-			if p.Data[i].Name == name && p.Data[i].Tenant == tenant {
-				return rules(p.Data[i].JSON())
-			}
-		}
-		if cursor = p.Next; cursor == "" {
-			return nil, fmt.Errorf("the policy %s of the queue is not to be found", name)
-		}
-	}
-}
-
-// rules are a policy without what only says whose it is.
-func rules(doc json.RawMessage) (json.RawMessage, error) {
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(doc, &fields); err != nil {
-		return nil, fmt.Errorf("the server's answer cannot be read: %w", err)
-	}
-	for _, name := range []string{"id", "tenant", "preset", "created_at", "updated_at", "revision"} {
-		delete(fields, name)
-	}
-	return json.Marshal(fields)
-}
-
-// decide is what an answer's status makes of a message.
+// decide is the outcome of a message by the status of the response.
 func decide(p *policy.Policy, status int, retryAfter time.Duration, said bool) error {
 	class := policy.ClassNone
 	switch {

@@ -1,8 +1,9 @@
-// Command grapnel is the whole of Grapnel in one binary: the server, and the commands that talk to one.
+// Command grapnel is all of Grapnel in one binary: the server, and the commands that talk to one.
 //
-// Each command has a file here that says its flags, makes the call and prints the answer; nothing else. What commands share
-// is in internal/cli, the calls are in client, and the server is put together in internal/server. It does not promise stable
-// wording: programs read -o json and exit codes.
+// Each command has a file here: its flags, its call, its output. Endpoints, queues, sources,
+// policies and keys are descriptions, from which resource.go makes their commands. Settings, output
+// and exit codes are in internal/cli, the calls in client, and internal/server assembles the
+// server. It does not promise stable wording: programs read -o json and exit codes.
 package main
 
 import (
@@ -15,10 +16,10 @@ import (
 )
 
 func main() {
-	// The first signal ends ctx, and with it whatever runs, in good order. From then on signals have their default effect
-	// again, so that a second one ends the process whatever it is doing.
+	// The first signal ends ctx, and commands stop in good order. From then on signals have their
+	// default effect, so that a second one ends the process at once.
 	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) { // it is under nohup, which means that the terminal may close
+	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it, so that the terminal may close
 		ends = append(ends, syscall.SIGHUP)
 	}
 	ctx, restore := signal.NotifyContext(context.Background(), ends...)

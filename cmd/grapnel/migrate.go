@@ -16,15 +16,18 @@ import (
 )
 
 func (s *session) migrate() *cobra.Command {
-	c := group("migrate", "Bring a database to the tables of this program, before a server does",
-		s.migrateStatus(), s.migratePlan(), s.migrateUp())
-	c.Long = "Bring a database to the tables of this program, before a server does. These commands open the database that --store names and do not talk to a " +
-		"server. A server that is started does the same by itself; where several use one PostgreSQL, doing it first is what lets them be replaced one after the other."
+	c := group("migrate", "Migrate a database to the schema of this program, before a server does",
+		migrateStatus(s), migratePlan(s), migrateUp(s))
+	c.Long = "Migrate a database to the schema of this program, before a server does. These commands open the database of " +
+		"--store and do not talk to a server. A server does the same when it starts; where several use one PostgreSQL, " +
+		"migrating first lets them be replaced one after the other."
 	return c
 }
 
-// migration is a command about the database that a server would use: its settings come from where a server's do.
-func (s *session) migration(c *cobra.Command, look func(ctx context.Context, store string) (schema.Status, error), show func(*schema.Status) cli.View) *cobra.Command {
+// migration is a command about the database of a server: it has the settings of one.
+func migration(s *session, c *cobra.Command,
+	look func(ctx context.Context, store string) (schema.Status, error), show func(*schema.Status) cli.View,
+) *cobra.Command {
 	var f serveFlags
 	f.add(c.Flags(), server.DefaultListen, server.DefaultStore)
 	c.Flags().VisitAll(func(flag *pflag.Flag) { flag.Hidden = flag.Name != "store" && flag.Name != "config" })
@@ -35,7 +38,7 @@ func (s *session) migration(c *cobra.Command, look func(ctx context.Context, sto
 			return err
 		}
 		ctx := cmd.Context()
-		if c.Name() != "up" || cmd.Flags().Changed("timeout") { // steps take as long as they take, unless somebody has said otherwise
+		if c.Name() != "up" || cmd.Flags().Changed("timeout") { // steps have no time limit unless --timeout is given
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeout(ctx, s.timeout)
 			defer cancel()
@@ -49,19 +52,19 @@ func (s *session) migration(c *cobra.Command, look func(ctx context.Context, sto
 	return c
 }
 
-func (s *session) migrateStatus() *cobra.Command {
-	return s.migration(&cobra.Command{
-		Use: "status", Short: "Say which schema a database has, and which this program knows",
+func migrateStatus(s *session) *cobra.Command {
+	return migration(s, &cobra.Command{
+		Use: "status", Short: "Show the schema of a database, and that of this program",
 		Example: "grapnel migrate status --store postgres://grapnel@db/grapnel",
 	}, server.Schema, func(st *schema.Status) cli.View { return schemaView(st, schemaState(st)) })
 }
 
-func (s *session) migratePlan() *cobra.Command {
-	return s.migration(&cobra.Command{
+func migratePlan(s *session) *cobra.Command {
+	return migration(s, &cobra.Command{
 		Use: "plan", Short: "List the steps that migrate up would take, and change nothing",
-		Long: "List the steps that migrate up would take, and change nothing. What a step does to tables that are there is read off its SQL. A step that is heavy reads " +
-			"or rewrites a whole table, which takes the longer the more is in it. One that cuts takes something away that an older program may still want: before it, " +
-			"stop all of those.",
+		Long: "List the steps that migrate up would take, and change nothing. The cost of a step is derived from its SQL. A " +
+			"heavy step reads or rewrites a whole table, so its time grows with the table. A step that cuts removes " +
+			"something that older programs use: stop all of them before it.",
 	}, server.Schema, func(st *schema.Status) cli.View {
 		v := schemaView(st, schemaState(st))
 		if rows := stepRows(st); len(rows) > 0 {
@@ -75,11 +78,12 @@ func (s *session) migratePlan() *cobra.Command {
 	})
 }
 
-func (s *session) migrateUp() *cobra.Command {
-	return s.migration(&cobra.Command{
+func migrateUp(s *session) *cobra.Command {
+	return migration(s, &cobra.Command{
 		Use: "up", Short: "Take the steps that are missing",
-		Long: "Take the steps that are missing. With PostgreSQL all of them are one transaction, and of several that try at once one does it while the others wait. With SQLite " +
-			"each is a transaction, no server may have the database, and one that is not there is made. There is no way back but a backup.",
+		Long: "Take the steps that are missing. With PostgreSQL all of them are one transaction; of several processes that " +
+			"try at once, one does it while the others wait. With SQLite each step is a transaction, no server may have the " +
+			"database open, and a missing file is created. Only a backup leads back.",
 	}, server.Migrate, func(before *schema.Status) cli.View {
 		after := schema.Status{Place: before.Place, Has: before.Knows, Knows: before.Knows, Problems: before.Problems}
 		if len(before.Steps) == 0 {
@@ -99,7 +103,7 @@ func schemaState(st *schema.Status) string {
 	return fmt.Sprintf("behind: %d steps to take", len(st.Steps))
 }
 
-// stepView is a step as it is shown.
+// stepView is a step in JSON.
 type stepView struct {
 	Number int      `json:"number"`
 	Name   string   `json:"name"`
@@ -124,7 +128,7 @@ func schemaView(st *schema.Status, state string) cli.View {
 		Knows   int        `json:"program_schema"`
 		Version string     `json:"program_version"`
 		Steps   []stepView `json:"steps"`
-		// Problems are rows that a person must see to, as sentences.
+		// Problems are rows that a person must repair, as sentences.
 		Problems []string `json:"problems"`
 	}{st.Place, st.Has, st.Knows, grapnel.Version, steps, append([]string{}, st.Problems...)})
 	rows := [][]string{

@@ -17,38 +17,40 @@ import (
 )
 
 func (s *session) outbox() *cobra.Command {
-	c := group("outbox", "Install what producers need to publish inside their own PostgreSQL transactions",
-		s.outboxInstall(), s.outboxStatus(), s.outboxUninstall())
-	c.Long = "Install what producers need to publish inside their own PostgreSQL transactions. These commands talk to the producer's database and not to a " +
-		"server; grapnel sources create NAME --outbox DSN makes a server read from it."
+	c := group("outbox", "Install the outbox with which producers publish inside their own PostgreSQL transactions",
+		outboxInstall(s), outboxStatus(s), outboxUninstall(s))
+	c.Long = "Install the outbox with which producers publish inside their own PostgreSQL transactions. These commands talk to " +
+		"the producer's database and not to a server; grapnel sources create NAME --outbox DSN makes a server read from it."
 	return c
 }
 
 // outboxDSN adds the flag of the producer's database.
 func outboxDSN(c *cobra.Command, dsn *string) {
-	c.Flags().StringVar(dsn, "dsn", "", "the producer's database, as in postgres://user:password@host:5432/database; @FILE, or - for standard input; or GRAPNEL_OUTBOX_DSN")
+	c.Flags().StringVar(dsn, "dsn", "", "the producer's database, postgres://user:password@host:5432/database; or GRAPNEL_OUTBOX_DSN")
+	cli.Form(c.Flags(), "DSN|@FILE|-", "dsn")
 }
 
-// dsn is what the flag or the environment says.
-func (s *session) dsn(given string) (string, error) {
+// producerDSN is the DSN that the flag or the environment gives.
+func producerDSN(w *cli.World, given string) (string, error) {
 	if given != "" {
-		return s.text("--dsn", given)
+		return w.Text("--dsn", given)
 	}
-	text, err := s.SecretVariable("GRAPNEL_OUTBOX_DSN")
+	text, err := w.SecretVariable("GRAPNEL_OUTBOX_DSN")
 	if err == nil && text == "" {
-		err = cli.Usagef("which database? Say --dsn, or set GRAPNEL_OUTBOX_DSN")
+		err = cli.Usagef("no database: give --dsn, or set GRAPNEL_OUTBOX_DSN")
 	}
 	return text, err
 }
 
-func (s *session) outboxInstall() *cobra.Command {
+func outboxInstall(s *session) *cobra.Command {
 	var dsn string
 	var rights relay.Rights
 	var show bool
 	c := &cobra.Command{
-		Use: "install", Short: "Make the outbox in a producer's database, or bring an older one up to date", Args: takes(cobra.NoArgs),
-		Long: "Make the outbox in a producer's database, or bring an older one up to date: the schema grapnel with three tables, three sequences, and the function " +
-			"grapnel.grapnel_publish. It is one transaction and can be repeated. With --print nothing is done: the SQL is printed, for a migration of your own.",
+		Use: "install", Short: "Create the outbox in a producer's database, or upgrade an older one", Args: takes(cobra.NoArgs),
+		Long: "Create the outbox in a producer's database, or upgrade an older one: the schema grapnel with three tables, " +
+			"three sequences, and the function grapnel.grapnel_publish. It is one transaction and can be repeated. With " +
+			"--print nothing is done: the SQL is printed, for a migration of your own.",
 		Example: "grapnel outbox install --dsn postgres://owner@db/orders --publisher orders_app --relay grapnel\n" +
 			"grapnel outbox install --print > migrations/0042_outbox.sql",
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -56,7 +58,7 @@ func (s *session) outboxInstall() *cobra.Command {
 				_, err := fmt.Fprint(s.Stdout, relay.Script(rights))
 				return err
 			}
-			at, err := s.dsn(dsn)
+			at, err := producerDSN(s.World, dsn)
 			if err != nil {
 				return err
 			}
@@ -71,7 +73,7 @@ func (s *session) outboxInstall() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return s.installation(after)
+			return installation(s, after)
 		},
 	}
 	outboxDSN(c, &dsn)
@@ -81,14 +83,14 @@ func (s *session) outboxInstall() *cobra.Command {
 	return c
 }
 
-// done says what installing has done.
+// done is the result of an installation in words.
 func done(before relay.Installation, r relay.Rights) string {
-	text := fmt.Sprintf("made the schema grapnel with an outbox, version %d", outbox.Version)
+	text := fmt.Sprintf("created the schema grapnel with an outbox, version %d", outbox.Version)
 	switch {
 	case before.Version == outbox.Version:
-		text = fmt.Sprintf("the outbox was there already, version %d; its functions were written anew", before.Version)
+		text = fmt.Sprintf("the outbox was installed already, version %d; its functions were replaced", before.Version)
 	case before.Version > 0:
-		text = fmt.Sprintf("brought the outbox from version %d to %d", before.Version, outbox.Version)
+		text = fmt.Sprintf("upgraded the outbox from version %d to %d", before.Version, outbox.Version)
 	}
 	if len(r.Publishers) > 0 {
 		text += "; may publish: " + strings.Join(r.Publishers, ", ")
@@ -99,12 +101,12 @@ func done(before relay.Installation, r relay.Rights) string {
 	return text
 }
 
-func (s *session) outboxStatus() *cobra.Command {
+func outboxStatus(s *session) *cobra.Command {
 	var dsn string
 	c := &cobra.Command{
-		Use: "status", Short: "Show what is in a producer's outbox", Args: takes(cobra.NoArgs),
+		Use: "status", Short: "Show the state of a producer's outbox", Args: takes(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			at, err := s.dsn(dsn)
+			at, err := producerDSN(s.World, dsn)
 			if err != nil {
 				return err
 			}
@@ -117,7 +119,7 @@ func (s *session) outboxStatus() *cobra.Command {
 			if found.Version == 0 {
 				return notInstalled(found)
 			}
-			return s.installation(found)
+			return installation(s, found)
 		},
 	}
 	outboxDSN(c, &dsn)
@@ -125,11 +127,11 @@ func (s *session) outboxStatus() *cobra.Command {
 }
 
 func notInstalled(found relay.Installation) error {
-	return grapnel.Errorf(grapnel.CodeNotFound, "%s has no outbox; grapnel outbox install makes one", found.Place)
+	return grapnel.Errorf(grapnel.CodeNotFound, "%s has no outbox; grapnel outbox install creates one", found.Place)
 }
 
-// installation prints what is in a database.
-func (s *session) installation(i relay.Installation) error {
+// installation prints the state of an outbox.
+func installation(s *session, i relay.Installation) error {
 	p, err := s.NewPrinter(s.output, s.jq)
 	if err != nil {
 		return err
@@ -156,13 +158,13 @@ func (s *session) installation(i relay.Installation) error {
 	}))
 }
 
-func (s *session) outboxUninstall() *cobra.Command {
+func outboxUninstall(s *session) *cobra.Command {
 	var dsn string
 	var yes bool
 	c := &cobra.Command{
-		Use: "uninstall", Short: "Remove the outbox from a producer's database, with all that waits there", Args: takes(cobra.NoArgs),
+		Use: "uninstall", Short: "Remove the outbox from a producer's database, with its pending events", Args: takes(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			at, err := s.dsn(dsn)
+			at, err := producerDSN(s.World, dsn)
 			if err != nil {
 				return err
 			}
@@ -173,7 +175,8 @@ func (s *session) outboxUninstall() *cobra.Command {
 			if before.Version == 0 {
 				return notInstalled(before)
 			}
-			if err := s.Confirm(yes, "Remove the outbox from %s, and with it %d events that were not relayed?", before.Place, before.Waiting); err != nil {
+			err = s.Confirm(yes, "Remove the outbox from %s, and with it %d events that were not relayed?", before.Place, before.Waiting)
+			if err != nil {
 				return err
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), s.timeout)

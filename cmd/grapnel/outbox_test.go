@@ -34,9 +34,9 @@ func TestOutboxCommands(t *testing.T) {
 		}
 		return r
 	}
-	step(3, "grapnel outbox install makes one", "status")
-	step(0, "made the schema grapnel with an outbox, version 1", "install", "--dsn", dsn)
-	step(0, "was there already", "install", "--dsn", "@"+file, "--publisher", "the app", "--relay", "the app")
+	step(3, "grapnel outbox install creates one", "status")
+	step(0, "created the schema grapnel with an outbox, version 1", "install", "--dsn", dsn)
+	step(0, "was installed already", "install", "--dsn", "@"+file, "--publisher", "the app", "--relay", "the app")
 	conn, err := pgx.Connect(t.Context(), dsn)
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +52,7 @@ func TestOutboxCommands(t *testing.T) {
 		t.Error(err)
 	}
 	step(0, `"waiting": 1`, "status", "-o", "json")
-	step(2, "nobody is there to be asked: Remove the outbox from", "uninstall")
+	step(2, "stdin is not a terminal: Remove the outbox from", "uninstall")
 	step(0, "with 1 events that were not relayed", "uninstall", "--yes")
 	step(3, "has no outbox", "uninstall", "--yes")
 }
@@ -64,7 +64,7 @@ func TestOutboxCommandsWithoutADatabase(t *testing.T) {
 		t.Errorf("printed %d %s", printed.code, printed.errs)
 	}
 	for args, says := range map[string]string{
-		"outbox status": "Say --dsn, or set GRAPNEL_OUTBOX_DSN",
+		"outbox status": "give --dsn, or set GRAPNEL_OUTBOX_DSN",
 		"outbox status --dsn postgres://u:hunter2@db:x/orders": "postgres://user:password@host",
 	} {
 		r := invoke(t, nil, "", strings.Fields(args)...)

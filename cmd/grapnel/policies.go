@@ -3,96 +3,79 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/cli"
+	"github.com/grapnelhq/grapnel/policy"
 )
 
+var policies = resource[client.Policy]{
+	path: "/v1/policies", plural: "policies", id: "POLICY_ID", document: true,
+	settings: cli.PolicySettings, filters: cli.OnlyTenant,
+	head: []string{"NAME", "ID", "TENANT", "ATTEMPTS", "REACHES"},
+	row: func(_ reader, p *client.Policy) []string {
+		attempts, reach := cli.Reach(p.JSON())
+		return []string{p.Name, p.ID, p.Tenant, attempts, reach}
+	},
+	view: func(_ reader, p *client.Policy) cli.View {
+		rules, table := policyParts(p.JSON())
+		return object(p.Name, p.JSON(), rules, table)
+	},
+	created: func(_ reader, p *client.Policy) cli.View {
+		rules, table := policyParts(p.JSON())
+		return object(p.ID, p.JSON(), append([][]string{{"id", p.ID}}, rules...), table)
+	},
+	verbs: []verb{
+		{"list", "List presets and saved policies", ""},
+		{"get", "Show a policy and when it attempts", "grapnel policies get standard"},
+		{"create", "Save a named policy", "grapnel policies create --name patient @patient.json"},
+		{"update", "Change a saved policy: the fields of the document replace its own",
+			"grapnel policies update pol_… '{\"max_attempts\":12}'"},
+		{"delete", "Delete saved policies that no endpoint uses", ""},
+	},
+}
+
 func (s *session) policies() *cobra.Command {
-	return group("policies", "Look at policies, check and keep them",
-		s.policiesList(), s.policiesShow(), s.policiesLint(), s.policiesCreate(), s.policiesDelete())
+	return group("policies", "Look at policies, check and save them", append(policies.commands(s), policiesLint(s))...)
 }
 
-func (s *session) policiesList() *cobra.Command {
-	var limit int
-	var cursor string
-	return paging(&cobra.Command{
-		Use: "list", Short: "List presets and own policies",
-		RunE: s.ask(func(ctx context.Context, r reader, _ []string) (cli.View, error) {
-			p, err := r.Policies(ctx, limit, cursor)
-			if err != nil {
-				return cli.View{}, err
-			}
-			return page(p, []string{"NAME", "ID", "TENANT", "ATTEMPTS", "REACHES"}, func(p client.Policy) []string {
-				attempts, reach := reaches(p.JSON())
-				return []string{p.Name, p.ID, p.Tenant, attempts, reach}
-			}), nil
-		}),
-	}, &limit, &cursor)
-}
-
-func (s *session) policiesShow() *cobra.Command {
-	return &cobra.Command{
-		Use: "show NAME|POLICY_ID", Short: "Show a policy and when it attempts", Args: takes(cobra.ExactArgs(1)),
-		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
-			p, err := r.Policy(ctx, args[0])
-			if err != nil {
-				return cli.View{}, err
-			}
-			rules, table := policyParts(p.JSON())
-			return object(p.Name, p.JSON(), rules, table), nil
-		}),
+// policyArgument is the policy that an argument gives: a preset's name, the id of a saved policy,
+// or a policy as JSON, @FILE or -.
+func policyArgument(ctx context.Context, s *session, argument string) (policy.Policy, error) {
+	if p, ok := policy.Preset(argument); ok {
+		return p, nil
 	}
-}
-
-func (s *session) policiesCreate() *cobra.Command {
-	var name, tenant string
-	c := &cobra.Command{
-		Use: "create @FILE|-|JSON", Short: "Keep a policy that endpoints can name", Args: takes(cobra.ExactArgs(1)),
-		Example: "grapnel policies create --name patient @patient.json",
-		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
-			doc, err := s.policyDocument(args[0])
-			if err != nil {
-				return cli.View{}, err
-			}
-			for field, value := range map[string]string{"name": name, "tenant": tenant} {
-				if value != "" {
-					doc[field] = cli.Encode(value)
-				}
-			}
-			p, err := r.CreatePolicy(ctx, cli.Encode(doc))
-			if err != nil {
-				return cli.View{}, err
-			}
-			rules, table := policyParts(p.JSON())
-			return object(p.ID, p.JSON(), append([][]string{{"id", p.ID}}, rules...), table), nil
-		}),
+	if strings.HasPrefix(argument, "pol_") {
+		r, err := s.reader()
+		if err != nil {
+			return policy.Policy{}, err
+		}
+		kept, err := r.Policy(ctx, argument)
+		if err != nil {
+			return policy.Policy{}, err
+		}
+		return cli.ReadPolicy(kept.JSON())
 	}
-	c.Flags().StringVar(&name, "name", "", "name of the policy, if the document has none")
-	c.Flags().StringVar(&tenant, "tenant", "", "whose policy it is")
-	return c
-}
-
-func (s *session) policiesDelete() *cobra.Command {
-	return s.deletes("policies", &cobra.Command{
-		Use: "delete POLICY_ID…", Short: "Delete policies that no endpoint names", Args: takes(cobra.MinimumNArgs(1)),
-		RunE: s.askEach(nil, func(ctx context.Context, r reader, id string) (json.RawMessage, []string, error) {
-			return deleted(id, r.DeletePolicy(ctx, id))
-		}),
-	})
-}
-
-// policyDocument reads a policy's fields without judging them.
-func (s *session) policyDocument(argument string) (map[string]json.RawMessage, error) {
-	text, err := s.content("the policy", argument)
+	text, err := s.Text("the policy", argument)
 	if err != nil {
-		return nil, err
+		return policy.Policy{}, err
 	}
-	var doc map[string]json.RawMessage
-	if err := json.Unmarshal(text, &doc); err != nil {
-		return nil, cli.Usagef("the policy is not a JSON object: %v", err)
+	if text == argument && !strings.HasPrefix(text, "{") {
+		f := cli.Usagef("%q is not the name of a preset", argument)
+		f.Next = "Give one of them (grapnel policies list), the id of a policy, or a policy as JSON or @FILE."
+		return policy.Policy{}, f
 	}
-	return doc, nil
+	return cli.ReadPolicy(json.RawMessage(text))
+}
+
+// policyParts is a policy for people: its rules, and when it attempts.
+func policyParts(doc json.RawMessage) ([][]string, cli.Part) {
+	p, err := cli.ReadPolicy(doc)
+	if err != nil {
+		return [][]string{{"policy", cli.Compact(doc)}}, cli.Part{}
+	}
+	return cli.PolicyForm(&p), cli.PolicyTable(&p)
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/grapnelhq/grapnel/internal/ingress"
 )
 
-// reconciling is what `grapnel reconcile` was asked for.
+// reconciling is the order to `grapnel reconcile`.
 type reconciling struct {
-	since            moment
+	since            cli.Moment
 	token, hook, api string
 	all, resend, yes bool
 }
@@ -25,12 +25,15 @@ type reconciling struct {
 func (s *session) reconcile() *cobra.Command {
 	o := reconciling{}
 	c := &cobra.Command{
-		Use: "reconcile SOURCE_ID", Short: "Ask a source's provider what did not arrive, and to send it again", Args: takes(cobra.ExactArgs(1)),
-		Long: "Ask the provider of a source what it has sent and what of it did not arrive, and with --resend to send that again. What it sends comes in through the " +
-			"source like everything else, so what was there already is a duplicate and does no harm.\n\n" +
-			"GitHub never sends again by itself, and can be asked to for three days; the token needs the right to manage the webhook. Stripe can say what did not " +
-			"arrive, and cannot be asked. The command talks to the provider itself: the token does not go to the server. It exits with 8 when something " +
-			"did not arrive and was not asked for again.",
+		Use: "reconcile SOURCE_ID", Short: "Ask a source's provider what did not arrive, and to send it again",
+		Args: takes(cobra.ExactArgs(1)),
+		Long: "Ask the provider of a source which webhooks it has sent and which of them did not arrive, and with --resend to " +
+			"send those again. They come in through the source like any other, so an event that was received already is a " +
+			"duplicate and does no harm.\n\n" +
+			"GitHub does not retry by itself, but sends again on request for three days; the token needs the right to " +
+			"manage the webhook. Stripe can list what did not arrive, and does not send it again on request. The command " +
+			"talks to the provider itself: the token does not go to the server. It exits with 8 when a webhook did not " +
+			"arrive and was not requested again.",
 		Example: "grapnel reconcile src_… --hook repos/acme/shop/hooks/12345 --token @github.token --since 24h\n" +
 			"grapnel reconcile src_… --hook repos/acme/shop/hooks/12345 --token @github.token --since 24h --resend",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -38,37 +41,37 @@ func (s *session) reconcile() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return s.reconcileSource(cmd.Context(), r, args[0], &o)
+			return reconcileSource(cmd.Context(), r, args[0], &o, s.timeout)
 		},
 	}
 	f := c.Flags()
-	f.Var(begin(&o.since), "since", "sent at this time or later, or so long ago at most; default: 24h")
-	f.StringVar(&o.token, "token", "", "for the provider's API: @FILE, or - for standard input")
-	f.StringVar(&o.hook, "hook", "", "GitHub: the webhook's place in its API: repos/OWNER/REPO/hooks/ID, orgs/ORG/hooks/ID, or app/hook")
-	f.StringVar(&o.api, "api", "", "where the provider's API is, if it is not the public one")
-	f.BoolVar(&o.all, "all", false, "show what arrived as well")
-	f.BoolVar(&o.resend, "resend", false, "ask for what did not arrive to be sent again")
+	f.Var(o.since.Past(), "since", "sent at or after this time: 2026-01-31T12:00:00Z, or 6h for six hours ago; 24h if not given")
+	f.StringVar(&o.token, "token", "", "token for the provider's API")
+	f.StringVar(&o.hook, "hook", "", "GitHub: the webhook's path in the API: repos/OWNER/REPO/hooks/ID, orgs/ORG/hooks/ID, or app/hook")
+	f.StringVar(&o.api, "api", "", "address of the provider's API, if it is not the public one")
+	f.BoolVar(&o.all, "all", false, "show webhooks that arrived as well")
+	f.BoolVar(&o.resend, "resend", false, "ask the provider to send those that did not arrive again")
 	confirmed(c, &o.yes)
 	return needs(c, "token")
 }
 
 // reconcileSource asks the provider of a source.
-func (s *session) reconcileSource(ctx context.Context, r reader, id string, o *reconciling) error {
+func reconcileSource(ctx context.Context, r reader, id string, o *reconciling, timeout time.Duration) error {
 	src, err := r.Source(ctx, id)
 	if err != nil {
 		return err
 	}
-	token, err := s.text("--token", o.token)
+	token, err := r.world.Text("--token", o.token)
 	if err != nil {
 		return err
 	}
-	provider, err := o.provider(src, ingress.Account{Token: token, URL: o.api, Client: &http.Client{Timeout: s.timeout}})
+	provider, err := o.provider(src, ingress.Account{Token: token, URL: o.api, Client: &http.Client{Timeout: timeout}})
 	if err != nil {
 		return err
 	}
 	since := o.since.Time
 	if since.IsZero() {
-		since = s.Now().Add(-24 * time.Hour)
+		since = r.world.Now().Add(-24 * time.Hour)
 	}
 	sent, err := provider.Sent(ctx, since)
 	if err != nil {
@@ -81,7 +84,7 @@ func (s *session) reconcileSource(ctx context.Context, r reader, id string, o *r
 		}
 	}
 	if o.resend && len(missing) > 1 {
-		if err := s.Confirm(o.yes, "Have %d webhooks sent again?", len(missing)); err != nil {
+		if err := r.world.Confirm(o.yes, "Ask for %d webhooks to be sent again?", len(missing)); err != nil {
 			return err
 		}
 	}
@@ -92,7 +95,7 @@ func (s *session) reconcileSource(ctx context.Context, r reader, id string, o *r
 				if grapnel.CodeOf(err) == grapnel.CodeUnsupported || ctx.Err() != nil {
 					return err
 				}
-				s.Note("%s: %v", one.Event, err)
+				r.world.Note("%s: %v", one.Event, err)
 				refused++
 				continue
 			}
@@ -110,17 +113,18 @@ func (s *session) reconcileSource(ctx context.Context, r reader, id string, o *r
 	case refused > 0:
 		return cli.Partial("%d of %d were not asked for again", refused, len(missing))
 	case len(missing) > len(asked):
-		f := cli.Findings("%d of the %d that the provider has sent since %s did not arrive", len(missing), len(sent), since.UTC().Format(time.RFC3339))
+		f := cli.Findings("%d of the %d that the provider has sent since %s did not arrive",
+			len(missing), len(sent), since.UTC().Format(time.RFC3339))
 		if !o.resend {
 			f.Next = "Ask for them with --resend."
 		}
 		return f
 	}
-	s.Note("The provider has sent %d since %s; asked for %d again.", len(sent), since.UTC().Format(time.RFC3339), len(asked))
+	r.world.Note("The provider has sent %d since %s; asked for %d again.", len(sent), since.UTC().Format(time.RFC3339), len(asked))
 	return nil
 }
 
-// provider is who can be asked about a source.
+// provider is the API of a source's provider.
 func (o *reconciling) provider(src *client.Source, account ingress.Account) (ingress.Reconciler, error) {
 	switch src.Verify.Scheme {
 	case "github":
@@ -132,7 +136,7 @@ func (o *reconciling) provider(src *client.Source, account ingress.Account) (ing
 		return &ingress.Stripe{Account: account}, nil
 	}
 	return nil, &cli.Fault{Exit: cli.ExitUsage, Code: "unsupported", Text: src.Provider.Title + " cannot be asked what it has sent",
-		Next: "It goes on trying by itself: " + src.Provider.Retries + "."}
+		Next: "It retries by itself: " + src.Provider.Retries + "."}
 }
 
 func sentView(r reader, all []ingress.Sent, asked map[string]bool) cli.View {

@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,43 +13,53 @@ import (
 	"github.com/grapnelhq/grapnel/internal/cli"
 )
 
-func (s *session) replay() *cobra.Command {
-	return group("replay", "Deliver again what is over, as a job",
-		s.replayPlan(), s.replayStart(), s.replayWatch(), s.replayList(), s.replayShow(), s.replayReport(),
-		s.steerReplay("pause", "Keep replays from going on", (*client.Client).PauseReplay),
-		s.steerReplay("resume", "Let paused replays go on", (*client.Client).ResumeReplay),
-		s.steerReplay("cancel", "End replays; what they have made goes on", (*client.Client).CancelReplay))
+var replays = resource[client.Replay]{
+	path: "/v1/replays", id: "REPLAY_ID", filters: cli.ReplayFilters,
+	head: replayHead, row: replayRow, view: replayView,
+	verbs: []verb{{"list", "List replays, the newest first", ""}, {"get", "Show a replay and its progress", ""}},
 }
 
-// starting is what a replay is about and how it goes, as flags say it.
+func (s *session) replay() *cobra.Command {
+	return group("replay", "Redeliver finished deliveries in the background", slices.Concat(
+		[]*cobra.Command{replayPlan(s), replayStart(s), replayWatch(s), replayReport(s)}, replays.commands(s),
+		replays.levers(s, []lever[client.Replay]{
+			{"pause", "Pause replays", "", (*client.Client).PauseReplay, false},
+			{"resume", "Continue paused replays", "", (*client.Client).ResumeReplay, false},
+			{"cancel", "Cancel replays; the deliveries that they have created continue", "", (*client.Client).CancelReplay, false},
+		}))...)
+}
+
+// starting is the selection of a replay and how it runs, as flags give it.
 type starting struct {
 	client.NewReplay
-	from, to   moment
+	from, to   cli.Moment
 	statuses   []string
 	yes, watch bool
 }
 
 func (w *starting) selection(c *cobra.Command) {
 	f := c.Flags()
-	f.Var(begin(&w.from), "from", "events accepted at or after this time: 2026-01-31T12:00:00Z, or 6h for six hours ago")
+	f.Var(w.from.Past(), "from", "events accepted at or after this time: 2026-01-31T12:00:00Z, or 6h for six hours ago")
 	f.Var(&w.to, "to", "events accepted before this time")
 	f.StringSliceVar(&w.EventTypes, "type", nil, "only these event types; * stands for any part of one")
 	f.StringSliceVar(&w.Keys, "event-key", nil, "only these ordering keys")
-	f.BoolVar(&w.Again, "again", false, "also what was replayed with success already or discarded")
+	cli.Sets(f, "type", "event_types")
+	cli.Sets(f, "event-key", "keys")
+	f.BoolVar(&w.Again, "again", false, "also deliveries that were discarded or replayed with success already")
 }
 
 func (w *starting) flags(c *cobra.Command) {
 	w.selection(c)
 	f := c.Flags()
-	f.Float64Var(&w.Rate, "rate", 0, "deliveries made in a second; 100 if not given")
-	f.IntVar(&w.StopAfter, "stop-after", 0, "so many failures in a row end it")
-	f.BoolVar(&w.Canary, "canary", false, "the first one has to arrive before the others are made")
-	f.BoolVar(&w.watch, "watch", false, "wait until it is over")
+	f.Float64Var(&w.Rate, "rate", 0, "deliveries created per second; 100 if not given")
+	f.IntVar(&w.StopAfter, "stop-after", 0, "end the replay after this many failures in a row")
+	f.BoolVar(&w.Canary, "canary", false, "create the others only once the first one has arrived")
+	f.BoolVar(&w.watch, "watch", false, "wait until the replay is finished")
 	reasoned(c, &w.Reason)
 	confirmed(c, &w.yes)
 }
 
-// chosen says whether a flag was given that chooses deliveries.
+// chosen says whether a flag that selects deliveries was given.
 func (w *starting) chosen(c *cobra.Command) bool {
 	for _, name := range []string{"from", "to", "type", "event-key", "status"} {
 		if c.Flags().Changed(name) {
@@ -61,16 +71,16 @@ func (w *starting) chosen(c *cobra.Command) bool {
 
 func (w *starting) request() client.NewReplay {
 	r := w.NewReplay
-	r.From, r.To, r.Status = w.from.pointer(), w.to.pointer(), statusesOf(w.statuses)
+	r.From, r.To, r.Status = w.from.Pointer(), w.to.Pointer(), cli.StatusesOf(w.statuses)
 	return r
 }
 
-const statusUsage = "only these: failed (if not given), delivered, dropped, discarded, skipped"
+const statusUsage = "only these statuses: failed (if not given), delivered, dropped, discarded, skipped"
 
-func (s *session) replayPlan() *cobra.Command {
+func replayPlan(s *session) *cobra.Command {
 	var which starting
 	c := &cobra.Command{
-		Use: "plan ENDPOINT_ID", Short: "Say what a replay would deliver again, and start nothing", Args: takes(cobra.ExactArgs(1)),
+		Use: "plan ENDPOINT_ID", Short: "Count what a replay would redeliver, and start nothing", Args: takes(cobra.ExactArgs(1)),
 		Example: "grapnel replay plan ep_… --from 6h --type invoice.paid",
 		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
 			p, err := r.PlanReplay(ctx, args[0], which.request())
@@ -78,7 +88,8 @@ func (s *session) replayPlan() *cobra.Command {
 				return cli.View{}, err
 			}
 			return object(args[0], p.JSON(), [][]string{
-				{"endpoint", args[0]}, {"deliveries", count(p.Total, p.Partial)}, {"keys", strconv.Itoa(p.Keys)}, {"longest chain", strconv.Itoa(p.LongestChain)},
+				{"endpoint", args[0]}, {"deliveries", count(p.Total, p.Partial)}, {"keys", strconv.Itoa(p.Keys)},
+				{"longest chain", strconv.Itoa(p.LongestChain)},
 				{"overtaken", strconv.Itoa(p.Overtaken)},
 				{"left out", strings.TrimPrefix(leftOut(p), "; left out: ")},
 			}), nil
@@ -89,21 +100,21 @@ func (s *session) replayPlan() *cobra.Command {
 	return c
 }
 
-// overtaken says what the receiver gets after something newer; empty: nothing.
+// overtaken says how many would arrive after newer events of their key; empty: none.
 func overtaken(p *client.ReplayPlan) string {
 	if p.Overtaken == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; %d older than what their key got since", p.Overtaken)
+	return fmt.Sprintf("; %d would arrive after newer events of their key", p.Overtaken)
 }
 
-// leftOut says what matches and is left out, and why; empty: nothing is.
+// leftOut says how many match and are left out, by reason; empty: none.
 func leftOut(p *client.ReplayPlan) string {
 	var parts []string
 	for _, part := range []struct {
 		n   int
 		why string
-	}{{p.Excluded.AlreadyReplayed, "replayed already"}, {p.Excluded.Discarded, "discarded"}, {p.Excluded.OnItsWay, "on their way again"},
+	}{{p.Excluded.AlreadyReplayed, "replayed already"}, {p.Excluded.Discarded, "discarded"}, {p.Excluded.OnItsWay, "being redelivered"},
 		{p.Excluded.Superseded, "replaced by later copies"}} {
 		if part.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.why))
@@ -115,19 +126,19 @@ func leftOut(p *client.ReplayPlan) string {
 	return "; left out: " + strings.Join(parts, ", ")
 }
 
-func (s *session) replayStart() *cobra.Command {
+func replayStart(s *session) *cobra.Command {
 	var start starting
 	c := &cobra.Command{
-		Use: "start ENDPOINT_ID", Short: "Say what a replay would deliver again, and start it when that is confirmed", Args: takes(cobra.ExactArgs(1)),
-		Long: "Deliver again what is over: the original bytes under the original event ids, in the original order within each key and behind what waits there. " +
-			"Without --status it is what failed.",
+		Use: "start ENDPOINT_ID", Short: "Start a replay, after showing what it would redeliver", Args: takes(cobra.ExactArgs(1)),
+		Long: "Redeliver finished deliveries: the original bytes under the original event ids, in the original order within " +
+			"each key, behind its pending deliveries. Without --status, the failed ones.",
 		Example: "grapnel replay start ep_… --from 6h --type invoice.paid --rate 20 --canary --watch\ngrapnel replay start ep_… --yes",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r, err := s.reader()
 			if err != nil {
 				return err
 			}
-			return s.replayAll(cmd.Context(), r, []order{{endpoint: args[0], NewReplay: start.request()}}, &start)
+			return replayAll(cmd.Context(), r, []order{{endpoint: args[0], NewReplay: start.request()}}, &start)
 		},
 	}
 	start.flags(c)
@@ -135,31 +146,33 @@ func (s *session) replayStart() *cobra.Command {
 	return c
 }
 
-// order is one replay to be started.
+// order is one replay to start.
 type order struct {
 	endpoint string
 	client.NewReplay
 }
 
-// replayAll says what replays would do, starts them when that is confirmed, and watches them if that is wanted.
-func (s *session) replayAll(ctx context.Context, r reader, orders []order, w *starting) error {
+// replayAll says what replays would do, starts them once that is confirmed, and watches them with
+// --watch.
+func replayAll(ctx context.Context, r reader, orders []order, w *starting) error {
 	total := 0
 	for i, o := range orders {
 		plan, err := r.PlanReplay(ctx, o.endpoint, o.NewReplay)
 		if err != nil {
 			return err
 		}
-		s.Note("%s to %s (%d keys, longest chain %d)%s", deliveriesOf(plan.Total, plan.Partial), o.endpoint, plan.Keys, plan.LongestChain, overtaken(plan)+leftOut(plan))
+		r.world.Note("%s to %s (%d keys, longest chain %d)%s", deliveriesOf(plan.Total, plan.Partial), o.endpoint, plan.Keys,
+			plan.LongestChain, overtaken(plan)+leftOut(plan))
 		total += plan.Total
 		if plan.Total == 0 {
 			orders[i].endpoint = ""
 		}
 	}
 	if total == 0 {
-		return &cli.Fault{Exit: cli.ExitNotFound, Code: "not_found", Text: "there is nothing to replay"}
+		return &cli.Fault{Exit: cli.ExitNotFound, Code: "not_found", Text: "nothing to replay"}
 	}
 	if total > 1 {
-		if err := s.Confirm(w.yes, "Replay %s?", deliveriesOf(total, false)); err != nil {
+		if err := r.world.Confirm(w.yes, "Replay %s?", deliveriesOf(total, false)); err != nil {
 			return err
 		}
 	}
@@ -173,18 +186,18 @@ func (s *session) replayAll(ctx context.Context, r reader, orders []order, w *st
 			if len(started) == 0 {
 				return err
 			}
-			s.Note("%s: %v", o.endpoint, err)
+			r.world.Note("%s: %v", o.endpoint, err)
 			if err := printReplays(r, started); err != nil {
 				return err
 			}
-			return cli.Partial("%d replays were started, then one could not be", len(started))
+			return cli.Partial("%d replays were started, then one could not be started", len(started))
 		}
 		started = append(started, one)
 	}
 	if !w.watch {
 		return printReplays(r, started)
 	}
-	return s.watch(ctx, r, started)
+	return watch(ctx, r, started)
 }
 
 func deliveriesOf(n int, more bool) string {
@@ -212,74 +225,31 @@ func printReplays(r reader, all []*client.Replay) error {
 var replayHead = []string{"REPLAY", "STATUS", "ENDPOINT", "TOTAL", "MADE", "DONE", "DELIVERED", "FAILED", "STARTED", "ETA", "WHY"}
 
 func replayRow(r reader, p *client.Replay) []string {
-	return []string{p.ID, string(p.Status), p.EndpointID, strconv.Itoa(p.Total), strconv.Itoa(p.Made), strconv.Itoa(p.Done), strconv.Itoa(p.Delivered),
-		strconv.Itoa(p.Failed), r.Time(&p.StartedAt), r.Time(p.ETA), p.Reason}
+	return []string{p.ID, string(p.Status), p.EndpointID, strconv.Itoa(p.Total), strconv.Itoa(p.Made), strconv.Itoa(p.Done),
+		strconv.Itoa(p.Delivered), strconv.Itoa(p.Failed), r.Time(&p.StartedAt), r.Time(p.ETA), p.Reason}
 }
 
-func (s *session) replayList() *cobra.Command {
-	var f client.ReplayFilter
-	c := paging(&cobra.Command{
-		Use: "list", Short: "List replays, the newest first",
-		RunE: s.ask(func(ctx context.Context, r reader, _ []string) (cli.View, error) {
-			p, err := r.Replays(ctx, f)
-			if err != nil {
-				return cli.View{}, err
-			}
-			return page(p, replayHead, func(one client.Replay) []string { return replayRow(r, &one) }), nil
-		}),
-	}, &f.Limit, &f.Cursor)
-	c.Flags().StringVar(&f.Endpoint, "endpoint", "", "only of this endpoint")
-	c.Flags().StringVar(&f.Tenant, "tenant", "", "only of this tenant")
-	c.Flags().BoolVar(&f.Active, "active", false, "only those that are running or paused")
-	return c
-}
-
-func (s *session) replayShow() *cobra.Command {
-	return &cobra.Command{
-		Use: "show REPLAY_ID", Short: "Show a replay and how far it is", Args: takes(cobra.ExactArgs(1)),
-		RunE: s.ask(func(ctx context.Context, r reader, args []string) (cli.View, error) {
-			p, err := r.Replay(ctx, args[0])
-			if err != nil {
-				return cli.View{}, err
-			}
-			canary, stopAfter := "", ""
-			if p.Canary {
-				canary = "yes"
-			}
-			if p.StopAfter > 0 {
-				stopAfter = fmt.Sprintf("%d failures in a row", p.StopAfter)
-			}
-			return object(p.ID, p.JSON(), [][]string{
-				{"replay", p.ID}, {"endpoint", p.EndpointID}, {"tenant", p.Tenant}, {"status", string(p.Status)}, {"why", p.Reason},
-				{"total", strconv.Itoa(p.Total)}, {"made", strconv.Itoa(p.Made)}, {"done", strconv.Itoa(p.Done)}, {"delivered", strconv.Itoa(p.Delivered)},
-				{"failed", strconv.Itoa(p.Failed)}, {"rate", strconv.FormatFloat(p.Rate, 'f', -1, 64) + "/s"}, {"canary", canary}, {"stops after", stopAfter},
-				{"started", r.Time(&p.StartedAt)}, {"by", p.StartedBy}, {"finished", r.Time(p.FinishedAt)}, {"eta", r.Time(p.ETA)},
-			}), nil
-		}),
+func replayView(r reader, p *client.Replay) cli.View {
+	canary, stopAfter := "", ""
+	if p.Canary {
+		canary = "yes"
 	}
-}
-
-// steerReplay is a command that does the same to each of several replays.
-func (s *session) steerReplay(verb, short string, call func(*client.Client, context.Context, string, string) (*client.Replay, error)) *cobra.Command {
-	var reason string
-	c := &cobra.Command{
-		Use: verb + " REPLAY_ID…", Short: short, Args: takes(cobra.MinimumNArgs(1)),
-		RunE: s.askEach(replayHead, func(ctx context.Context, r reader, id string) (json.RawMessage, []string, error) {
-			p, err := call(r.Client, ctx, id, reason)
-			if err != nil {
-				return nil, nil, err
-			}
-			return p.JSON(), replayRow(r, p), nil
-		}),
+	if p.StopAfter > 0 {
+		stopAfter = fmt.Sprintf("%d failures in a row", p.StopAfter)
 	}
-	reasoned(c, &reason)
-	return c
+	return object(p.ID, p.JSON(), [][]string{
+		{"replay", p.ID}, {"endpoint", p.EndpointID}, {"tenant", p.Tenant}, {"status", string(p.Status)}, {"why", p.Reason},
+		{"total", strconv.Itoa(p.Total)}, {"made", strconv.Itoa(p.Made)}, {"done", strconv.Itoa(p.Done)},
+		{"delivered", strconv.Itoa(p.Delivered)}, {"failed", strconv.Itoa(p.Failed)},
+		{"rate", strconv.FormatFloat(p.Rate, 'f', -1, 64) + "/s"}, {"canary", canary}, {"stops after", stopAfter},
+		{"started", r.Time(&p.StartedAt)}, {"by", p.StartedBy}, {"finished", r.Time(p.FinishedAt)}, {"eta", r.Time(p.ETA)},
+	})
 }
 
-// replayReport prints what became of every delivery of a replay, page by page.
-func (s *session) replayReport() *cobra.Command {
+// replayReport prints the outcome of every delivery of a replay, page by page.
+func replayReport(s *session) *cobra.Command {
 	return &cobra.Command{
-		Use: "report REPLAY_ID", Short: "List what a replay has made and what became of each, all of it", Args: takes(cobra.ExactArgs(1)),
+		Use: "report REPLAY_ID", Short: "List every delivery of a replay and its outcome", Args: takes(cobra.ExactArgs(1)),
 		Example: "grapnel replay report rpl_…\ngrapnel replay report rpl_… -o jsonl | jq 'select(.status != \"delivered\")'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r, err := s.reader()

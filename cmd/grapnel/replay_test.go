@@ -74,6 +74,9 @@ func TestDeadLettersAndReplaysAgainstTheServer(t *testing.T) {
 	if err != nil || len(rows) != 6 || rows[1][0] != dead[1] {
 		t.Errorf("exported were %d rows: %v", len(rows), err)
 	}
+	if got := invoke(t, env, "", "dlq", "export", "--format", "csv"); got.errs != "5 lines of dead letters\n" {
+		t.Errorf("5 rows and the names of the columns were counted as %q", got.errs)
+	}
 	if got := call("deliveries", "export"); len(strings.Split(got, "\n")) != 6 {
 		t.Errorf("exported was %q", got)
 	}

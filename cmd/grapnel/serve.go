@@ -2,7 +2,11 @@ package main
 
 import (
 	"context"
+	"io"
+	"log"
+	"path/filepath"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,9 +20,9 @@ func (s *session) serve() *cobra.Command {
 	var f serveFlags
 	c := &cobra.Command{
 		Use: "serve", Short: "Run the server", Args: takes(cobra.NoArgs),
-		Long: "Run the server until it is told to stop (SIGTERM, SIGHUP or Ctrl-C), which drains it.\n\n" +
+		Long: "Run the server until SIGTERM, SIGHUP or Ctrl-C, which drain it.\n\n" +
 			"Every flag can also be given as a GRAPNEL_* variable (--drain-timeout is GRAPNEL_DRAIN_TIMEOUT) or in the config file " +
-			"(drain_timeout: 30s). The first start makes an admin key and writes it to admin.key beside the database; " +
+			"(drain_timeout: 30s). The first start creates an admin key and writes it to admin.key beside the database; " +
 			"GRAPNEL_ADMIN_KEY sets it instead.",
 		Example: "grapnel serve --store sqlite:/var/lib/grapnel/grapnel.db --listen 0.0.0.0:8420\n" +
 			"grapnel serve --egress-allow 127.0.0.0/8",
@@ -34,9 +38,19 @@ func (s *session) serve() *cobra.Command {
 	return c
 }
 
+// heapFloor is memory that is never touched: it costs none, but counts as live when the collector
+// decides when to run next. Live data are small and throughput is large; without it the collector
+// would run every few MiB. A higher GOGC would do the same for a small heap, but let a large one
+// grow several-fold.
+const heapFloor = 48 << 20
+
 // run opens a server and runs it until ctx ends. started is called once it accepts requests.
 func (s *session) run(ctx context.Context, o server.Options, started func(*server.Server) error) error {
-	defer runtime.KeepAlive(settle())
+	floor := make([]byte, heapFloor)
+	defer runtime.KeepAlive(floor)
+	// net/http writes receivers' bytes to the standard log when a connection misbehaves. Our logs
+	// must not have them; the attempt's record says how it ended.
+	log.SetOutput(io.Discard)
 	srv, err := server.Open(ctx, o)
 	if err != nil {
 		return err
@@ -49,7 +63,7 @@ func (s *session) run(ctx context.Context, o server.Options, started func(*serve
 			stop()
 		}
 	})
-	if failed != nil && ctx.Err() == nil { // being told to stop while starting is no failure
+	if failed != nil && ctx.Err() == nil { // a signal to stop while starting is not a failure
 		return failed
 	}
 	return err
@@ -58,7 +72,11 @@ func (s *session) run(ctx context.Context, o server.Options, started func(*serve
 // announce prints the one line that says that requests are accepted, and where.
 func (s *session) announce(srv *server.Server) error {
 	if key := srv.AdminKey(); key.Made {
-		s.Note("The admin key, which opens everything, is in %s. Commands find it by GRAPNEL_KEY_FILE.", key.Path)
+		path, err := filepath.Abs(key.Path)
+		if err != nil {
+			return err
+		}
+		s.Note("The admin key was written to %s. To use it: export GRAPNEL_KEY_FILE=%s", key.Path, path)
 	}
 	p, err := s.NewPrinter(s.output, s.jq)
 	if err != nil {
@@ -81,53 +99,55 @@ type serveFlags struct {
 	maxEvent, maxBody                                             cli.Size
 	maxInFlight, maxPerHost, maxEndpoints                         int
 	maxPending                                                    int64
-	rules                                                         keepRules
-	cells                                                         moreCells
+	rules                                                         cli.KeepRules
+	cells                                                         cli.Stores
 }
 
 func (f *serveFlags) add(flags *pflag.FlagSet, listen, store string) {
 	f.maxEvent, f.maxBody = server.DefaultMaxEvent, server.DefaultMaxBody
 	flags.StringVar(&f.config, "config", "", "YAML file with settings")
 	flags.StringVar(&f.listen, "listen", listen, "address to accept requests at; a port alone is that port of all the machine's addresses")
-	flags.StringVar(&f.store, "store", store, "where data are kept")
-	flags.Var(&f.cells, "cell", "another store that this server serves, under a name; tenants can be moved between --store, which is called home, and these")
-	cli.DurationVar(flags, &f.lease, "lease", server.DefaultLease, "how long a node that is gone keeps its endpoints, where several use the same database")
-	flags.StringVar(&f.advertise, "advertise", "", "HOST:PORT where other nodes on the same database reach this one; empty: as --listen says")
-	cli.DurationVar(flags, &f.drain, "drain-timeout", server.DefaultDrainTimeout, "how long attempts in flight may take after being told to stop")
+	flags.StringVar(&f.store, "store", store, "database of the server")
+	flags.Var(&f.cells, "cell", "another store to serve, under a name; tenants can move between it and --store, whose name is home")
+	cli.DurationVar(flags, &f.lease, "lease", server.DefaultLease, "how long a dead node keeps its endpoints, with several on one database")
+	flags.StringVar(&f.advertise, "advertise", "", "HOST:PORT at which other nodes reach this one; empty: that of --listen")
+	cli.DurationVar(flags, &f.drain, "drain-timeout", server.DefaultDrainTimeout, "how long attempts in flight may take after a stop")
 	flags.Var(&f.egress, "egress-allow", "addresses that deliveries may reach although they are not public")
-	flags.Var(&f.public, "public-url", "where this server is reached, with a path if it is behind one: links in answers begin with it, and endpoints may not lead there")
-	flags.Var(&f.proxies, "trusted-proxies", "address ranges of proxies whose X-Forwarded-Proto and X-Forwarded-Host are believed")
+	flags.Var(&f.public, "public-url", "public address of this server, with its path, for links in answers; endpoints may not lead there")
+	flags.Var(&f.proxies, "trusted-proxies", "address ranges of proxies whose X-Forwarded-Proto, -Host and -Prefix are believed")
 	flags.BoolVar(&f.httpsOnly, "https-only", false, "refuse endpoints with http:// URLs")
 	flags.BoolVar(&f.metricsOpen, "metrics-open", false, "show /metrics without a key")
 	flags.Var(&f.maxEvent, "max-event", "largest data of one event")
 	flags.Var(&f.maxBody, "max-body", "largest body of a request to a source")
 	flags.IntVar(&f.maxInFlight, "max-in-flight", server.DefaultMaxInFlight, "attempts at once, in each cell")
 	flags.IntVar(&f.maxPerHost, "max-per-host", 0, "attempts of one tenant at once at one host and port; 0: half of --max-in-flight")
-	flags.Int64Var(&f.maxPending, "max-pending", server.DefaultMaxPending, "deliveries of one tenant that may wait; 0: no limit")
+	flags.Int64Var(&f.maxPending, "max-pending", server.DefaultMaxPending, "pending deliveries of one tenant; 0: no limit")
 	flags.IntVar(&f.maxEndpoints, "max-endpoints", server.DefaultMaxEndpoints, "endpoints and queues of one tenant; 0: no limit")
-	cli.DurationVar(flags, &f.retention, "retention", server.DefaultRetention, "how long full records are kept once they are over")
-	flags.Var(&f.rules, "retention-rule", "how long those of a tenant or type are kept instead: tenant=acme,type=invoice.*,for=90d; the first that matches")
-	flags.StringVar(&f.logFormat, "log-format", "text", "text or json")
-	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
+	cli.DurationVar(flags, &f.retention, "retention", server.DefaultRetention, "how long finished deliveries and their events are retained")
+	flags.Var(&f.rules, "retention-rule", "another retention, such as tenant=acme,type=invoice.*,for=90d; the first match counts")
+	flags.StringVar(&f.logFormat, "log-format", "text", "form of the log")
+	flags.StringVar(&f.logLevel, "log-level", "info", "least level of the log")
 	flags.StringVar(&f.bounds, "bounds", "", "sizes and time limits inside the server, for tests: ROOM.NAME=VALUE,… or tiny:SEED")
+	cli.Form(flags, "text|json", "log-format")
+	cli.Form(flags, "debug|info|warn|error", "log-level")
 	_ = flags.MarkHidden("bounds")
-	settings := []string{"bounds", "listen", "store", "cell", "advertise", "lease", "drain-timeout", "egress-allow", "public-url", "trusted-proxies", "https-only", "metrics-open", "max-event", "max-body", "max-in-flight", "max-per-host",
-		"max-pending", "max-endpoints", "retention", "retention-rule", "log-format", "log-level"}
-	cli.FromVariables(flags, append(settings, "config")...)
-	cli.FromFile(flags, settings...)
+	var settings []string
+	flags.VisitAll(func(flag *pflag.Flag) { settings = append(settings, flag.Name) })
+	cli.FromVariables(flags, settings...)
+	cli.FromFile(flags, slices.DeleteFunc(settings, func(name string) bool { return name == "config" })...)
 	cli.Secret(flags, "store", "cell") // a database's URL has a password in it
 }
 
 func (f *serveFlags) options(s *session) (server.Options, error) {
-	log, err := s.Logger(f.logFormat, f.logLevel)
+	logger, err := s.Logger(f.logFormat, f.logLevel)
 	if err != nil {
 		return server.Options{}, err
 	}
 	switch {
 	case f.drain <= 0:
-		return server.Options{}, cli.Usagef("--drain-timeout %v: it must be longer than nothing", f.drain)
+		return server.Options{}, cli.Usagef("--drain-timeout %v: it must be greater than 0", f.drain)
 	case f.retention <= 0:
-		return server.Options{}, cli.Usagef("--retention %v: it must be longer than nothing", f.retention)
+		return server.Options{}, cli.Usagef("--retention %v: it must be greater than 0", f.retention)
 	case f.maxInFlight < 1:
 		return server.Options{}, cli.Usagef("--max-in-flight %d: it must be at least 1", f.maxInFlight)
 	case f.maxPerHost < 0:
@@ -137,8 +157,12 @@ func (f *serveFlags) options(s *session) (server.Options, error) {
 	case f.maxEndpoints < 0:
 		return server.Options{}, cli.Usagef("--max-endpoints %d: it must not be negative; 0 is no limit", f.maxEndpoints)
 	}
-	if err := f.cells.check(); err != nil {
+	if err := f.cells.Check(); err != nil {
 		return server.Options{}, err
+	}
+	cells := make([]server.CellOptions, len(f.cells))
+	for i, c := range f.cells {
+		cells[i] = server.CellOptions{Name: c.Name, Store: c.Store}
 	}
 	limits, err := server.ParseBounds(f.bounds)
 	if err != nil {
@@ -152,10 +176,10 @@ func (f *serveFlags) options(s *session) (server.Options, error) {
 		return server.Options{}, cli.Usagef("GRAPNEL_ADMIN_KEY has %d characters; it needs at least %d", len(key), server.MinAdminKeyLen)
 	}
 	return server.Options{
-		Listen: cli.ListenAddress("", f.listen), Store: f.store, Cells: f.cells, Advertise: f.advertise, Lease: f.lease, AdminKey: key, DrainTimeout: f.drain, EgressAllow: f.egress,
+		Listen: cli.ListenAddress("", f.listen), Store: f.store, Cells: cells, Advertise: f.advertise, Lease: f.lease,
+		AdminKey: key, DrainTimeout: f.drain, EgressAllow: f.egress,
 		PublicURL: f.public.URL, Proxies: f.proxies, HTTPSOnly: f.httpsOnly, MetricsOpen: f.metricsOpen,
-		MaxEvent: int64(f.maxEvent), MaxBody: int64(f.maxBody), MaxInFlight: f.maxInFlight, MaxPerHost: f.maxPerHost, MaxPending: f.maxPending,
-		MaxEndpoints: f.maxEndpoints,
-		Retention:    f.retention, Rules: f.rules, Bounds: limits, Log: log,
+		MaxEvent: int64(f.maxEvent), MaxBody: int64(f.maxBody), MaxInFlight: f.maxInFlight, MaxPerHost: f.maxPerHost,
+		MaxPending: f.maxPending, MaxEndpoints: f.maxEndpoints, Retention: f.retention, Rules: f.rules, Bounds: limits, Log: logger,
 	}, nil
 }

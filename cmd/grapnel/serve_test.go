@@ -110,7 +110,8 @@ func poll(t *testing.T, what string, holds func() bool) {
 }
 
 func TestServeSaysWhereItIsAndDrains(t *testing.T) {
-	t.Chdir(t.TempDir())
+	dir := t.TempDir()
+	t.Chdir(dir)
 	p := launch(t, nil, "serve", "--listen", "127.0.0.1:0")
 	if got := invoke(t, map[string]string{"GRAPNEL_SERVER": p.url}, "", "keys", "list", "-o", "name"); got.code != 0 || got.out != "key_admin\n" {
 		t.Errorf("a command beside the server should find its key: %+v", got)
@@ -119,7 +120,7 @@ func TestServeSaysWhereItIsAndDrains(t *testing.T) {
 	if got.code != 0 || got.out != "Grapnel accepts requests at "+p.url+"\n" {
 		t.Errorf("%+v", got)
 	}
-	if !strings.Contains(got.errs, "is in grapnel-data/admin.key") {
+	if !strings.Contains(got.errs, "export GRAPNEL_KEY_FILE="+filepath.Join(dir, "grapnel-data", "admin.key")) {
 		t.Errorf("stderr does not say where the key is: %s", got.errs)
 	}
 	key, err := os.ReadFile(cli.KeyFile)
@@ -146,7 +147,7 @@ func TestServeRefuses(t *testing.T) {
 		{"serve", map[string]string{"GRAPNEL_ADMIN_KEY": "short"}, "at least 16", 2},
 		{"serve", map[string]string{"GRAPNEL_DRAIN_TIMEOUT": "soon"}, "GRAPNEL_DRAIN_TIMEOUT", 2},
 		{"serve --config " + bad, nil, `Did you mean "listen"?`, 2},
-		{"serve --drain-timeout 0s", nil, "longer than nothing", 2},
+		{"serve --drain-timeout 0s", nil, "must be greater than 0", 2},
 		{"serve --max-in-flight 0", nil, "at least 1", 2},
 		{"serve --max-per-host -1", nil, "must not be negative", 2},
 		{"serve --public-url hooks.example", nil, "is not an address such as", 2},
@@ -154,7 +155,7 @@ func TestServeRefuses(t *testing.T) {
 		{"serve --trusted-proxies nginx", nil, "is not a range of addresses", 2},
 		{"serve --max-endpoints -1", nil, "must not be negative", 2},
 		{"serve", map[string]string{"GRAPNEL_MAX_PENDING": "-1"}, "must not be negative", 2},
-		{"serve --retention -1h", nil, "longer than nothing", 2},
+		{"serve --retention -1h", nil, "cannot be negative", 2},
 		{"serve --egress-allow 10.0.0.1/8", nil, "did you mean 10.0.0.0/8", 2},
 		{"serve --max-event many", nil, "256KiB", 2},
 		{"serve --log-format xml", nil, "text and json", 2},

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,7 +13,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/cli"
 )
 
-// session is one call of the binary: its world and the flags that every command has.
+// session is one run of the program: its world and the flags that every command has.
 type session struct {
 	*cli.World
 	server  string
@@ -24,15 +23,25 @@ type session struct {
 	output  string
 	jq      string
 	timeout time.Duration
-	command *cobra.Command // that runs; nil: none yet
+	command *cobra.Command // the running one; nil: none yet
 }
 
 func (s *session) machine() bool { return s.output == cli.JSON || s.output == cli.Lines || s.jq != "" }
 
-// reader is what a command asks a server with, and what it prints the answer with.
+// noteOnce prints a note about a part of the answer that no later answer has. -o name leaves that
+// part out.
+func (s *session) noteOnce(what, note string) {
+	if s.output == cli.Names && s.jq == "" {
+		note = "-o name leaves out the " + what + ", which no later answer has; -o json has it."
+	}
+	s.Note("%s", note)
+}
+
+// reader asks a server and prints its answer.
 type reader struct {
 	*client.Client
 	*cli.Printer
+	world *cli.World
 }
 
 func (s *session) reader() (reader, error) {
@@ -42,13 +51,14 @@ func (s *session) reader() (reader, error) {
 	}
 	key := cmp.Or(s.key, s.apiKey)
 	if key == "" {
-		// Only here: a command that needs no key does not care whether the one in the environment is there.
+		// Read only here: a command that needs no key works without the file that GRAPNEL_KEY_FILE
+		// names.
 		if key, err = s.SecretVariable("GRAPNEL_KEY"); err != nil {
 			return reader{}, err
 		}
 	}
 	c, err := s.Connect(client.Options{Server: s.server, Key: key, Cell: s.cell, Timeout: s.timeout})
-	return reader{c, p}, err
+	return reader{c, p, s.World}, err
 }
 
 // ask runs a command that makes one call and prints its answer.
@@ -66,9 +76,12 @@ func (s *session) ask(call func(ctx context.Context, r reader, args []string) (c
 	}
 }
 
-// askEach runs a command that does the same to every id among its arguments. It goes on after a failure, so that one id that
-// is gone does not keep the others from what was asked; the exit code then says that only a part was done.
-func (s *session) askEach(head []string, call func(ctx context.Context, r reader, id string) (json.RawMessage, []string, error)) func(*cobra.Command, []string) error {
+// askEach runs a command that does the same to each id among its arguments. It continues after a
+// failure, so that a deleted id does not stop the others; the exit code then says that only a part
+// was done.
+func (s *session) askEach(head []string,
+	call func(ctx context.Context, r reader, id string) (json.RawMessage, []string, error),
+) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, ids []string) error {
 		r, err := s.reader()
 		if err != nil {
@@ -102,55 +115,4 @@ func (s *session) askEach(head []string, call func(ctx context.Context, r reader
 		}
 		return cli.Partial("%d of %d failed", len(failures), len(ids))
 	}
-}
-
-func list(items []cli.Item) json.RawMessage {
-	data := make([]json.RawMessage, len(items))
-	for i, item := range items {
-		data[i] = item.JSON
-	}
-	return cli.Encode(map[string]any{"data": data})
-}
-
-// object is the view of one object: a form of names and values for people, parts after it. What has no value is left out.
-func object(name string, doc json.RawMessage, form [][]string, more ...cli.Part) cli.View {
-	form = slices.DeleteFunc(form, func(row []string) bool { return row[1] == "" })
-	return cli.View{JSON: doc, Items: []cli.Item{{Name: name, JSON: doc}}, Parts: append([]cli.Part{{Rows: form}}, more...)}
-}
-
-// page is the view of one page of a list; the first cell of a row is its name.
-func page[T interface{ JSON() json.RawMessage }](p *client.Page[T], head []string, row func(T) []string) cli.View {
-	v := cli.View{JSON: p.JSON()}
-	rows := make([][]string, len(p.Data))
-	for i, object := range p.Data {
-		rows[i] = row(object)
-		v.Items = append(v.Items, cli.Item{Name: rows[i][0], JSON: object.JSON()})
-	}
-	v.Parts = []cli.Part{{Head: head, Rows: rows}}
-	if p.Next != "" {
-		v.More = "there is more: --cursor " + p.Next
-	}
-	return v
-}
-
-// paging adds the flags that every list has.
-func paging(cmd *cobra.Command, limit *int, cursor *string) *cobra.Command {
-	cmd.Args = takes(cobra.NoArgs)
-	cmd.Flags().IntVar(limit, "limit", 50, "at most this many, up to 500")
-	cmd.Flags().StringVar(cursor, "cursor", "", "go on where the last page ended")
-	return cmd
-}
-
-// needs makes flags required; leaving one out is a usage error that names it.
-func needs(cmd *cobra.Command, flags ...string) *cobra.Command {
-	run := cmd.RunE
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		for _, name := range flags {
-			if !cmd.Flags().Changed(name) {
-				return &cli.Fault{Exit: cli.ExitUsage, Code: "usage", Text: cmd.CommandPath() + " needs --" + name, Next: "See: " + cmd.CommandPath() + " --help"}
-			}
-		}
-		return run(cmd, args)
-	}
-	return cmd
 }

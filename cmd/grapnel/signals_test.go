@@ -72,7 +72,7 @@ func TestFirstSignalDrainsAndASecondOneEnds(t *testing.T) {
 	}))
 	defer receiver.Close()
 	defer close(release)
-	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
 		store := "sqlite:" + filepath.Join(t.TempDir(), "grapnel.db")
 		cmd, _ := child(t, "serve", "--listen", "127.0.0.1:0", "--store", store)
 		if err := cmd.Process.Signal(signal); err != nil {

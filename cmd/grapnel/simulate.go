@@ -22,8 +22,9 @@ func (s *session) simulate() *cobra.Command {
 	var seed uint64
 	c := &cobra.Command{
 		Use: "simulate", Short: "Show what policies do during an outage", Args: takes(cobra.NoArgs),
-		Long: "Show what policies do to events while their endpoint has an outage, and below each what its schedule alone would do. It asks " +
-			"the same rules as the server does, needs no server, and gives the same answer each time.\n\nWith --fail-if it exits with 8 when a jq expression over a report is true.",
+		Long: "Show what policies do to events during an outage of the endpoint, and below each what its schedule alone would " +
+			"do. The rules are the server's, no server is needed, and the result is the same each time.\n\n" +
+			"With --fail-if it exits with 8 when a jq expression over a report is true.",
 		Example: "grapnel simulate --outage 6h --policy paylera --policy standard\n" +
 			"grapnel simulate --outage 72h --policy @ours.json --fail-if '.dead_letters > 0'\n" +
 			"grapnel simulate --outage 1h --kind flaky:0.3 --rate 10/s --duration 2h --keys 50",
@@ -39,7 +40,7 @@ func (s *session) simulate() *cobra.Command {
 			question := scenario{Outage: outageOf(kind, outage, after), Rate: rate, Duration: duration, Keys: keys, Seed: seed}
 			var reports []policy.Report
 			for _, name := range names {
-				report, err := s.simulated(cmd.Context(), question, name)
+				report, err := simulated(cmd.Context(), s, question, name)
 				if err != nil {
 					return err
 				}
@@ -67,12 +68,13 @@ func (s *session) simulate() *cobra.Command {
 	f := c.Flags()
 	f.StringArrayVar(&names, "policy", []string{"standard"}, "name of a policy, a policy as JSON, @FILE or -; may be repeated to compare")
 	f.StringVar(&outage, "outage", "", "how long the outage lasts")
-	f.StringVar(&after, "after", "0s", "how long all is well before it")
-	f.StringVar(&kind, "kind", "down", "down, flaky:0.3 (this part of attempts fails) or slow:12s (answers take this long)")
-	f.StringVar(&rate, "rate", "4/min", "events that arrive, such as 4/min or 10/s")
-	f.StringVar(&duration, "duration", "", "how long events arrive; default: until the outage is over")
-	f.IntVar(&keys, "keys", 0, "ordering keys that the events take turns with; 0: no order")
-	f.Uint64Var(&seed, "seed", 1, "of the jitter")
+	f.StringVar(&after, "after", "0s", "time before the outage")
+	f.StringVar(&kind, "kind", "down", "flaky:0.3 fails this share of attempts; slow:12s delays responses")
+	f.StringVar(&rate, "rate", "4/min", "rate of events, such as 4/min or 10/s")
+	f.StringVar(&duration, "duration", "", "how long events arrive; if not given, until the outage ends")
+	f.IntVar(&keys, "keys", 0, "number of ordering keys of the events; 0: no order")
+	f.Uint64Var(&seed, "seed", 1, "jitter seed")
+	cli.Form(f, "down|flaky:SHARE|slow:DURATION", "kind")
 	f.StringVar(&failIf, "fail-if", "", "jq expression over a report; when it is true the command exits with 8")
 	return needs(c, "outage")
 }
@@ -95,7 +97,7 @@ func outageOf(kind, duration, after string) map[string]any {
 	case policy.OutageFlaky:
 		o["error_rate"] = json.Number(value)
 		if _, err := strconv.ParseFloat(value, 64); err != nil {
-			o["error_rate"] = value // the reader says what is wrong with it
+			o["error_rate"] = value // the parser reports it
 		}
 	case policy.OutageSlow:
 		o["latency"] = value
@@ -103,15 +105,15 @@ func outageOf(kind, duration, after string) map[string]any {
 	return o
 }
 
-func (s *session) simulated(ctx context.Context, question scenario, argument string) (policy.Report, error) {
-	p, err := s.policyArgument(ctx, argument)
+func simulated(ctx context.Context, s *session, question scenario, argument string) (policy.Report, error) {
+	p, err := policyArgument(ctx, s, argument)
 	if err != nil {
 		return policy.Report{}, err
 	}
 	question.Policy = p
 	sc, err := policy.ParseScenario(cli.Encode(question), nil)
 	if err != nil {
-		return policy.Report{}, fieldErrors("the simulation", err)
+		return policy.Report{}, cli.InvalidFields("the simulation", err)
 	}
 	report := policy.Simulate(sc)
 	report.Policy = cmp.Or(report.Policy, argument)
@@ -120,7 +122,8 @@ func (s *session) simulated(ctx context.Context, question scenario, argument str
 
 func simulationView(reports []policy.Report) cli.View {
 	var v cli.View
-	table := cli.Part{Head: []string{"POLICY", "EVENTS", "LOST", "TRIES/EVENT", "WAIT P50", "P95", "MAX", "DRAINED", "NOTICED", "PROBES", "BACKLOG", "SURVIVES"}}
+	table := cli.Part{Head: []string{"POLICY", "EVENTS", "LOST", "TRIES/EVENT", "WAIT P50", "P95", "MAX", "DRAINED", "NOTICED", "PROBES",
+		"BACKLOG", "SURVIVES"}}
 	for _, r := range reports {
 		doc := cli.Encode(r)
 		v.Items = append(v.Items, cli.Item{Name: r.Policy, JSON: doc})
@@ -150,7 +153,7 @@ func simulationView(reports []policy.Report) cli.View {
 	return v
 }
 
-// seconds is a duration as people read it: what is below a second does not matter beside hours.
+// seconds is a duration, rounded for people.
 func seconds(d policy.Duration) string {
 	unit := time.Second
 	if d.Std() < time.Minute {
@@ -161,7 +164,7 @@ func seconds(d policy.Duration) string {
 
 func tries(each float64) string { return strconv.FormatFloat(each, 'f', 1, 64) }
 
-// lostOf is what needs a person afterwards.
+// lostOf counts the events that need a person afterwards.
 func lostOf(r policy.Report) string {
 	text := part(r.DeadLetters+r.Discarded, r.Events)
 	if r.Blocked > 0 {
@@ -173,7 +176,7 @@ func lostOf(r policy.Report) string {
 	return text
 }
 
-// part is a number with what it is of the whole.
+// part is a number with its share of the whole.
 func part(n, of int) string {
 	if n == 0 {
 		return "0"

@@ -15,9 +15,9 @@ import (
 
 func (s *session) stats() *cobra.Command {
 	var f client.StatsFilter
-	var from, to moment
+	var from, to cli.Moment
 	c := &cobra.Command{
-		Use: "stats", Short: "Show what became of deliveries, by the hour or day", Args: takes(cobra.NoArgs),
+		Use: "stats", Short: "Count outcomes of deliveries, by the hour or day", Args: takes(cobra.NoArgs),
 		Example: "grapnel stats\ngrapnel stats --endpoint ep_… --from 30d --bucket day",
 		RunE: s.ask(func(ctx context.Context, r reader, _ []string) (cli.View, error) {
 			f.From, f.To = from.Time, to.Time
@@ -37,15 +37,17 @@ func (s *session) stats() *cobra.Command {
 			return v, nil
 		}),
 	}
-	c.Flags().StringVar(&f.Endpoint, "endpoint", "", "of this endpoint; else of all")
-	c.Flags().StringVar(&f.Tenant, "tenant", "", "of this tenant")
-	c.Flags().StringVar(&f.Bucket, "bucket", "", "hour or day; hours for up to a week if not given")
-	c.Flags().Var(begin(&from), "from", "since then: 2026-01-31T12:00:00Z, or 6h for six hours ago; a day ago if not given")
-	c.Flags().Var(&to, "to", "until then")
+	c.Flags().StringVar(&f.Endpoint, "endpoint", "", "only this endpoint")
+	c.Flags().StringVar(&f.Tenant, "tenant", "", "only this tenant")
+	c.Flags().StringVar(&f.Bucket, "bucket", "", "size of a row; hour for up to a week if not given")
+	c.Flags().Var(from.Past(), "from", "from this time on: 2026-01-31T12:00:00Z, or 6h for six hours ago; a day ago if not given")
+	c.Flags().Var(&to, "to", "until this time")
+	cli.Form(c.Flags(), "hour|day", "bucket")
 	return c
 }
 
-var statsHead = []string{"AT", "DELIVERED", "FAILED", "DROPPED", "DISCARDED", "SKIPPED", "RETRIED", "FIRST TRY", "ATTEMPTS", "P50", "P95", "P99"}
+var statsHead = []string{"AT", "DELIVERED", "FAILED", "DROPPED", "DISCARDED", "SKIPPED", "RETRIED", "FIRST TRY", "ATTEMPTS",
+	"P50", "P95", "P99"}
 
 func statsRow(at string, t *client.Totals) []string {
 	row := []string{at}

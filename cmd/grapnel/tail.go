@@ -2,105 +2,116 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
 	"github.com/grapnelhq/grapnel/internal/cli"
 )
 
 func (s *session) tail() *cobra.Command {
-	var f client.DeliveryFilter
-	var every time.Duration
-	var before int
+	var f following
 	c := &cobra.Command{
-		Use: "tail", Short: "Follow deliveries as they are made, tried and over, until interrupted", Args: takes(cobra.NoArgs),
-		Long: "Follow deliveries: a line for each when it is made, when an attempt has failed, and when it is over. It asks the server again and again, so what " +
-			"happens twice between two questions is one line. It ends when it is interrupted, with exit code 130.",
+		Use: "tail", Short: "Stream deliveries live, until interrupted", Args: takes(cobra.NoArgs),
+		Long: "Stream deliveries live: a line for each when it is created, when an attempt has failed, and when it is " +
+			"finished. It polls the server, so two changes between two polls are one line. It ends when it is interrupted, " +
+			"with exit code 130.",
 		Example: "grapnel tail\ngrapnel tail --endpoint ep_… -o jsonl",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if every < 100*time.Millisecond {
-				return cli.Usagef("--every must be at least 100ms")
-			}
 			r, err := s.reader()
 			if err != nil {
 				return err
 			}
-			t := &follower{session: s, reader: r, filter: f, progress: s.Progress()}
-			return t.follow(cmd.Context(), before, every)
+			return f.follow(cmd.Context(), r)
 		},
 	}
+	f.bind(c)
+	c.Flags().StringVar(&f.Endpoint, "endpoint", "", "only this endpoint")
+	c.Flags().StringVar(&f.Tenant, "tenant", "", "only this tenant")
+	return c
+}
+
+// following says by flags which deliveries to stream, and how.
+type following struct {
+	client.DeliveryFilter
+	every  time.Duration
+	before int
+}
+
+func (f *following) bind(c *cobra.Command) {
 	fl := c.Flags()
-	fl.StringVar(&f.Endpoint, "endpoint", "", "only this endpoint")
 	fl.StringVar(&f.Type, "type", "", "only this event type; * stands for any part of it")
 	fl.StringVar(&f.Key, "event-key", "", "only this ordering key")
-	fl.StringVar(&f.Tenant, "tenant", "", "only this tenant")
-	cli.DurationVar(fl, &every, "every", time.Second, "how often to ask")
-	fl.IntVar(&before, "last", 10, "how many of those that are there already to begin with")
-	return c
+	cli.DurationVar(fl, &f.every, "every", time.Second, "pause between two polls")
+	fl.IntVar(&f.before, "last", 10, "begin with this many existing deliveries")
+	run := c.RunE
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		if f.every < 100*time.Millisecond {
+			return cli.Usagef("--every must be at least 100ms")
+		}
+		return run(cmd, args)
+	}
+}
+
+func (f *following) follow(ctx context.Context, r reader) error {
+	t := &follower{reader: r, filter: f.DeliveryFilter, progress: r.world.Progress()}
+	return t.follow(ctx, f.before, f.every)
 }
 
 const (
 	followPage  = 500
-	mostUnended = 2000 // deliveries that are asked after until they are over; the oldest are given up beyond
-	asksAtOnce  = 20   // of those that are not among the newest any more
+	mostUnended = 2000 // deliveries that are polled until they are finished; beyond it the oldest are dropped
+	asksAtOnce  = 20   // of those that are no longer among the newest
 )
 
-// follower knows what it has told, and what may still change of it.
+// follower remembers the deliveries that it has printed and that may still change.
 type follower struct {
-	*session
 	reader   reader
 	filter   client.DeliveryFilter
 	progress *cli.Progress
-	newest   int64              // the number of the newest delivery that was told
-	unended  []*client.Delivery // as they were told, the oldest first
-	begun    bool               // the table has its head
+	told     map[string]bool    // ids of the newest deliveries of the last answer, at most followPage
+	since    time.Time          // the earliest that one of them was created
+	unended  []*client.Delivery // as they were printed, the oldest first
+	begun    bool               // the head of the table is printed
 }
 
 func (t *follower) follow(ctx context.Context, before int, every time.Duration) error {
 	for began := false; ; {
 		fresh, err := t.ask(ctx, began, before)
-		if err = t.patient(ctx, t.progress, err); err != nil {
+		if err = patient(ctx, t.progress, err); err != nil {
 			return err
 		}
 		if fresh {
 			began = true
 		}
-		if err := t.rest(ctx, every); err != nil {
+		if err := rest(ctx, every); err != nil {
 			return err
 		}
 	}
 }
 
-// ask looks once at what is new and what has changed, and tells it. It says whether it got through.
+// ask polls once for new and changed deliveries, and prints them. It says whether the server
+// answered.
 func (t *follower) ask(ctx context.Context, began bool, before int) (bool, error) {
 	f := t.filter
 	f.Limit = followPage
 	var found []client.Delivery
-	newest := t.newest
+	fresh := 0 // of found, those before the first that was printed: the list begins with the newest
 	for {
 		p, err := t.reader.Deliveries(ctx, f)
 		if err != nil {
 			return false, err
 		}
-		all := true
 		for i := range p.Data {
-			seq, _, err := grapnel.ParseDeliveryID(p.Data[i].ID)
-			if err != nil {
-				return false, fmt.Errorf("the server's answer cannot be read: %w", err)
-			}
-			newest = max(newest, seq)
-			if seq <= t.newest {
-				all = false
+			if fresh == len(found) && !t.known(&p.Data[i]) {
+				fresh++
 			}
 			found = append(found, p.Data[i])
 		}
-		if f.Cursor = p.Next; !all || !began || p.Next == "" {
+		if f.Cursor = p.Next; fresh < len(found) || !began || p.Next == "" {
 			break
 		}
 	}
@@ -112,13 +123,10 @@ func (t *follower) ask(ctx context.Context, began bool, before int) (bool, error
 		return false, err
 	}
 	if !began {
-		found = found[:min(len(found), before)]
+		fresh = min(fresh, before)
 	}
-	for i := range slices.Backward(found) {
+	for i := range slices.Backward(found[:fresh]) {
 		d := &found[i]
-		if seq, _, _ := grapnel.ParseDeliveryID(d.ID); seq <= t.newest {
-			continue
-		}
 		if err := t.tell(d); err != nil {
 			return false, err
 		}
@@ -126,12 +134,31 @@ func (t *follower) ask(ctx context.Context, began bool, before int) (bool, error
 			t.unended = append(t.unended, d)
 		}
 	}
-	t.newest = newest
+	t.remember(found[:min(len(found), followPage)])
 	t.unended = t.unended[max(0, len(t.unended)-mostUnended):]
 	return true, nil
 }
 
-// tellChanges tells what has become of those that were not over. Most are among those just listed; a few of the others are asked for.
+// known says whether a delivery was printed, or is older than all that are remembered.
+func (t *follower) known(d *client.Delivery) bool { return t.told[d.ID] || d.CreatedAt.Before(t.since) }
+
+// remember stores which deliveries are the newest. Their ids do not tell which is newer; the list
+// does.
+func (t *follower) remember(newest []client.Delivery) {
+	if len(newest) == 0 {
+		return
+	}
+	t.told, t.since = make(map[string]bool, len(newest)), newest[0].CreatedAt
+	for i := range newest {
+		t.told[newest[i].ID] = true
+		if newest[i].CreatedAt.Before(t.since) {
+			t.since = newest[i].CreatedAt
+		}
+	}
+}
+
+// tellChanges prints the changes of unfinished deliveries. Most are among those just listed; a few
+// of the others are fetched.
 func (t *follower) tellChanges(ctx context.Context, known map[string]*client.Delivery) error {
 	asked := 0
 	var rest, late []*client.Delivery
@@ -146,11 +173,11 @@ func (t *follower) tellChanges(ctx context.Context, known map[string]*client.Del
 			one, err := t.reader.Delivery(ctx, was.ID)
 			if err != nil {
 				late = append(late, was)
-				if t.patient(ctx, t.progress, err) == nil {
+				if patient(ctx, t.progress, err) == nil {
 					continue
 				}
 				if fault := cli.Explain(err); fault.Exit == cli.ExitNotFound {
-					late = late[:len(late)-1] // it is not kept any more
+					late = late[:len(late)-1] // it was purged
 					continue
 				}
 				return err
@@ -166,15 +193,16 @@ func (t *follower) tellChanges(ctx context.Context, known map[string]*client.Del
 			late = append(late, now)
 		}
 	}
-	t.unended = append(rest, late...) // those that were not asked for come first next time
+	t.unended = append(rest, late...) // those that were not fetched come first next time
 	return nil
 }
 
 var tailHead = []string{"AT", "STATUS", "TRIES", "LAST", "TYPE", "KEY", "ENDPOINT", "DELIVERY", "WHY"}
 
 func (t *follower) tell(d *client.Delivery) error {
-	at := t.Now()
-	row := []string{at.UTC().Format("15:04:05"), string(d.Status), strconv.Itoa(d.AttemptsMade), last(d), d.Type, d.Key, d.EndpointID, d.ID, d.Reason}
+	at := t.reader.world.Now()
+	row := []string{at.UTC().Format("15:04:05"), string(d.Status), strconv.Itoa(d.AttemptsMade), last(d), d.Type, d.Key, d.EndpointID,
+		d.ID, d.Reason}
 	v := cli.View{JSON: d.JSON(), Items: []cli.Item{{Name: d.ID, JSON: d.JSON()}}, Parts: []cli.Part{{
 		Head: tailHead, Rows: [][]string{row}, More: t.begun, Widths: []int{8, 9, 5, 7, 20, 12, 29, 30},
 	}}}

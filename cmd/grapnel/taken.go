@@ -14,16 +14,19 @@ import (
 	"github.com/grapnelhq/grapnel/internal/cli"
 )
 
-// taken adds to the error of a server that cannot listen who might have its address, and the way out.
+// taken adds the likely holder of the address, and the way out, to the error of a server that
+// cannot listen.
 func taken(ctx context.Context, address string, err error) error {
 	if !errors.Is(err, syscall.EADDRINUSE) {
 		return err
 	}
-	return &cli.Fault{Exit: cli.ExitFailure, Code: "in_use", Text: "cannot listen on " + address + ": it is in use; " + holder(ctx, address),
+	return &cli.Fault{Exit: cli.ExitFailure, Code: "in_use",
+		Text: "cannot listen on " + address + ": it is in use; " + holder(ctx, address),
 		Next: "Stop it, or choose another address with --listen, as in --listen 127.0.0.1:8421."}
 }
 
-// holder says who might listen at an address. Every Grapnel shows its status page to anybody.
+// holder is the program that listens at an address. A Grapnel is known by its status page, which
+// needs no key.
 func holder(ctx context.Context, address string) string {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

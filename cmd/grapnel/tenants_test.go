@@ -8,25 +8,25 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/grapnelhq/grapnel/internal/server"
+	"github.com/grapnelhq/grapnel/internal/cli"
 )
 
 func TestCellsAsSettings(t *testing.T) {
-	west, east := server.CellOptions{Name: "west", Store: "postgres://a:b@h1,h2/db?x=1,2"}, server.CellOptions{Name: "east", Store: "sqlite:/data/east.db"}
+	west, east := cli.NamedStore{Name: "west", Store: "postgres://a:b@h1,h2/db?x=1,2"}, cli.NamedStore{Name: "east", Store: "sqlite:/data/east.db"}
 	for _, tc := range []struct {
 		texts []string
-		want  moreCells
+		want  cli.Stores
 		wrong bool
 	}{
-		{[]string{"west=postgres://a:b@h1,h2/db?x=1,2", "east=sqlite:/data/east.db"}, moreCells{west, east}, false},
-		{[]string{"west=postgres://a:b@h1,h2/db?x=1,2,east=sqlite:/data/east.db"}, moreCells{west, east}, false}, // a list of the config file
-		{[]string{" west=postgres://a:b@h1,h2/db?x=1,2  east=sqlite:/data/east.db\n"}, moreCells{west, east}, false},
-		{[]string{"=sqlite:x"}, moreCells{{Name: "", Store: "sqlite:x"}}, false}, // for the server to refuse
-		{[]string{"postgres://a:hunter2@h/db"}, moreCells{{}}, true},
-		{[]string{"west=/data/west.db"}, moreCells{{}}, true},
-		{[]string{"west"}, moreCells{{}}, true},
+		{[]string{"west=postgres://a:b@h1,h2/db?x=1,2", "east=sqlite:/data/east.db"}, cli.Stores{west, east}, false},
+		{[]string{"west=postgres://a:b@h1,h2/db?x=1,2,east=sqlite:/data/east.db"}, cli.Stores{west, east}, false}, // a list of the config file
+		{[]string{" west=postgres://a:b@h1,h2/db?x=1,2  east=sqlite:/data/east.db\n"}, cli.Stores{west, east}, false},
+		{[]string{"=sqlite:x"}, cli.Stores{{Name: "", Store: "sqlite:x"}}, false}, // for the server to refuse
+		{[]string{"postgres://a:hunter2@h/db"}, cli.Stores{{}}, true},
+		{[]string{"west=/data/west.db"}, cli.Stores{{}}, true},
+		{[]string{"west"}, cli.Stores{{}}, true},
 	} {
-		var got moreCells
+		var got cli.Stores
 		for _, text := range tc.texts {
 			if err := got.Set(text); err != nil {
 				t.Errorf("%q is refused: %v", text, err)
@@ -35,7 +35,7 @@ func TestCellsAsSettings(t *testing.T) {
 		if d := cmp.Diff(tc.want, got); d != "" {
 			t.Errorf("%q: %s", tc.texts, d)
 		}
-		if err := got.check(); (err != nil) != tc.wrong {
+		if err := got.Check(); (err != nil) != tc.wrong {
 			t.Errorf("%q: %v", tc.texts, err)
 		}
 		if s := got.String(); strings.Contains(s, ":") {
@@ -124,7 +124,7 @@ func TestTenantsMoveWaits(t *testing.T) {
 			return http.StatusOK, tc.end
 		})
 		got := invoke(t, f.env(), "", "tenants", "move", "acme", "--to", "west", "--wait", "--yes", "--jq", ".cell")
-		if got.code != tc.code || tc.code == 0 && got.out != "west\n" || tc.code != 0 && !strings.Contains(got.errs, "given up") {
+		if got.code != tc.code || tc.code == 0 && got.out != "west\n" || tc.code != 0 && !strings.Contains(got.errs, "cancelled") {
 			t.Errorf("ends in %s: %+v", tc.cell, got)
 		}
 	}
@@ -205,7 +205,7 @@ func TestTenantsAgainstTheServer(t *testing.T) {
 	if got := call("audit", "--tenant", "acme", "--jq", ".data[] | select(.verb == \"move\").reason"); got != "came from cell home to cell west\nto cell west" {
 		t.Errorf("the audit says %q", got)
 	}
-	for args, code := range map[string]int{"tenants stay acme": 5, "tenants move acme --to west --yes": 5, "tenants move acme --to mars --yes": 2, "endpoints list --cell mars": 2} {
+	for args, code := range map[string]int{"tenants cancel-move acme": 5, "tenants stay acme": 5, "tenants move acme --to west --yes": 5, "tenants move acme --to mars --yes": 2, "endpoints list --cell mars": 2} {
 		if got := invoke(t, env, "", strings.Fields(args)...); got.code != code {
 			t.Errorf("%s: %+v", args, got)
 		}

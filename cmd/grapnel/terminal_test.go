@@ -29,6 +29,8 @@ func TestRefusalsNameFlags(t *testing.T) {
 		{"endpoints create http://x.test", "/policy/schedule/delays/1 /rate_limit/per_second", "--policy: must be right; --rate: must be right"},
 		{"deliveries list", "?status ?cursor", "--status: must be right; --cursor: must be right"},
 		{"sources create stripe --scheme none", "/verify/timestamp_header /dedupe/window", "--timestamp-header: must be right; --dedupe-window: must be right"},
+		{"replay plan ep_1 --type a.b", "/event_types/0 /keys/1 /from", "--type: must be right; --event-key: must be right; --from: must be right"},
+		{"deliveries list", "?key", "--event-key: must be right"},
 		{"keys list", "/somewhere/else", "/somewhere/else: must be right"},
 	} {
 		server := newFake(t, func(*http.Request) (int, string) {

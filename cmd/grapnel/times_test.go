@@ -6,6 +6,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/grapnelhq/grapnel/internal/cli"
 )
 
 // Durations on the command line may have days, and the begin of a range is in the past.
@@ -42,5 +47,57 @@ func TestTimesOnTheCommandLine(t *testing.T) {
 	}
 	if got := invoke(t, env, "", "events", "list", "--timeout", "a day"); got.code != 2 || !strings.Contains(got.errs, "30d") {
 		t.Errorf("--timeout 'a day': exit %d: %s", got.code, got.errs)
+	}
+}
+
+// TestEveryDurationHasDays: whatever flag takes a duration takes days, and whatever flag takes the begin or end of a range refuses a
+// duration that leads into the future.
+func TestEveryDurationHasDays(t *testing.T) {
+	durations, times := 0, 0
+	var walk func(*cobra.Command)
+	walk = func(c *cobra.Command) {
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			switch f.Value.Type() {
+			case "duration":
+				if durations++; f.Value.Set("2d") != nil {
+					t.Errorf("%s --%s takes no days", c.CommandPath(), f.Name)
+				}
+				if f.Value.Set("-2h") == nil {
+					t.Errorf("%s --%s takes a negative duration", c.CommandPath(), f.Name)
+				}
+			case "time":
+				if times++; f.Value.Set("2d") != nil {
+					t.Errorf("%s --%s takes no days", c.CommandPath(), f.Name)
+				}
+				if f.Value.Set("-2h") == nil {
+					t.Errorf("%s --%s takes a negative duration", c.CommandPath(), f.Name)
+				}
+			}
+		})
+	}
+	walk((&session{World: &cli.World{Program: "grapnel", Now: time.Now}}).root())
+	if durations < 15 || times < 10 {
+		t.Errorf("only %d durations and %d times", durations, times)
+	}
+}
+
+// TestFirstTry: the share of deliveries that arrived at their first attempt is of all that were tried to their end, the failed ones too.
+func TestFirstTry(t *testing.T) {
+	for totals, want := range map[string]string{
+		`{"delivered":8,"failed":4,"first_attempt_success":6}`:                         "50.0%",
+		`{"delivered":5,"failed":6,"first_attempt_success":5}`:                         "45.5%",
+		`{"delivered":0,"failed":3}`:                                                   "0.0%",
+		`{"delivered":4,"failed":0,"first_attempt_success":4,"retried":0}`:             "100.0%",
+		`{"delivered":0,"failed":0,"dropped":7,"discarded":0,"skipped":2,"retried":0}`: "",
+		`{"delivered":1,"failed":1,"dropped":9,"skipped":9,"first_attempt_success":1}`: "50.0%",
+	} {
+		server := newFake(t, always(http.StatusOK, `{"bucket":"hour","data":[],"totals":`+totals+`}`))
+		got := invoke(t, server.env(), "", "stats")
+		if said := strings.Contains(got.out, "%"); got.code != 0 || said != (want != "") || !strings.Contains(got.out, want) {
+			t.Errorf("%s: %q expected in\n%s%s", totals, want, got.out, got.errs)
+		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 func (s *session) version() *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "Say which version this is", Args: takes(cobra.NoArgs),
+		Use: "version", Short: "Print the version", Args: takes(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
 			p, err := s.NewPrinter(s.output, s.jq)
 			if err != nil {
@@ -32,7 +32,9 @@ func (s *session) version() *cobra.Command {
 				Go       string `json:"go"`
 				Platform string `json:"platform"`
 			}{grapnel.Version, commit, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH})
-			return p.Print(object(grapnel.Version, doc, [][]string{{"grapnel", grapnel.Version}, {"commit", commit}, {"go", runtime.Version()}}))
+			return p.Print(object(grapnel.Version, doc, [][]string{
+				{"grapnel", grapnel.Version}, {"commit", commit}, {"go", runtime.Version()},
+			}))
 		},
 	}
 }

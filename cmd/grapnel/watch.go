@@ -10,15 +10,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/internal/backoff"
 	"github.com/grapnelhq/grapnel/internal/cli"
 )
 
-// What goes on for long is asked after again and again. A server that is away meanwhile (it is restarted, say) is waited for.
+// Long jobs are polled. A server that is away in between, because it restarts, is waited for.
 
-func (s *session) replayWatch() *cobra.Command {
+func replayWatch(s *session) *cobra.Command {
 	return &cobra.Command{
-		Use: "watch REPLAY_ID", Short: "Wait until a replay is over, and say how far it is", Args: takes(cobra.ExactArgs(1)),
-		Long: "Wait until a replay is over, and say on stderr how far it is. It exits with 9 when something was not delivered.",
+		Use: "watch REPLAY_ID", Short: "Wait until a replay is finished, and show its progress", Args: takes(cobra.ExactArgs(1)),
+		Long: "Wait until a replay is finished, and show its progress on stderr. Exits with 9 when a delivery did not arrive.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r, err := s.reader()
 			if err != nil {
@@ -28,38 +29,23 @@ func (s *session) replayWatch() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return s.watch(cmd.Context(), r, []*client.Replay{one})
+			return watch(cmd.Context(), r, []*client.Replay{one})
 		},
 	}
 }
 
-// watchEvery is how often a replay is asked after.
+// watchEvery is the pause between two polls.
 const watchEvery = 500 * time.Millisecond
 
-// watch waits until all replays are over and prints them then.
-func (s *session) watch(ctx context.Context, r reader, all []*client.Replay) error {
-	progress := s.Progress()
+// watch waits until all replays are finished, then prints them.
+func watch(ctx context.Context, r reader, all []*client.Replay) error {
 	undelivered := 0
 	for i, one := range all {
-		for {
-			progress.Say("%s", s.howFar(one))
-			if one.Status.Final() {
-				break
-			}
-			if err := s.rest(ctx, watchEvery); err != nil {
-				progress.Done()
-				return err
-			}
-			next, err := r.Replay(ctx, one.ID)
-			if err = s.patient(ctx, progress, err); err != nil {
-				progress.Done()
-				return err
-			}
-			if next != nil {
-				one = next
-			}
+		one, err := until(ctx, r, one, func(one *client.Replay) (string, bool) { return howFar(r, one), one.Status.Final() },
+			func() (*client.Replay, error) { return r.Replay(ctx, one.ID) })
+		if err != nil {
+			return err
 		}
-		progress.Done()
 		all[i] = one
 		undelivered += one.Failed + max(0, one.Total-one.Made)
 	}
@@ -72,11 +58,34 @@ func (s *session) watch(ctx context.Context, r reader, all []*client.Replay) err
 	return nil
 }
 
-// howFar says it in a line.
-func (s *session) howFar(p *client.Replay) string {
+// until polls a job until it is finished, and shows its progress.
+func until[T any](ctx context.Context, r reader, one *T, look func(*T) (text string, finished bool), get func() (*T, error)) (*T, error) {
+	progress := r.world.Progress()
+	defer progress.Done()
+	for {
+		text, finished := look(one)
+		progress.Say("%s", text)
+		if finished {
+			return one, nil
+		}
+		if err := rest(ctx, watchEvery); err != nil {
+			return nil, err
+		}
+		next, err := get()
+		if err = patient(ctx, progress, err); err != nil {
+			return nil, err
+		}
+		if next != nil {
+			one = next
+		}
+	}
+}
+
+// howFar is the progress of a replay in a line.
+func howFar(r reader, p *client.Replay) string {
 	text := fmt.Sprintf("%s %s  %d/%d  delivered %d  failed %d", p.ID, p.Status, p.Done, max(p.Total, p.Made), p.Delivered, p.Failed)
 	if p.ETA != nil {
-		text += fmt.Sprintf("  ETA %v", max(0, p.ETA.Sub(s.Now())).Round(time.Second))
+		text += fmt.Sprintf("  ETA %v", max(0, p.ETA.Sub(r.world.Now())).Round(time.Second))
 	}
 	if p.Reason != "" {
 		text += "  (" + p.Reason + ")"
@@ -84,8 +93,8 @@ func (s *session) howFar(p *client.Replay) string {
 	return text
 }
 
-// patient turns an error into none when it is worth trying again: the server is away.
-func (s *session) patient(ctx context.Context, progress *cli.Progress, err error) error {
+// patient drops an error that says that the server is away: polling continues.
+func patient(ctx context.Context, progress *cli.Progress, err error) error {
 	var lost *client.Unreachable
 	var refused *client.Error
 	if ctx.Err() != nil || !errors.As(err, &lost) && !(errors.As(err, &refused) && refused.Status == http.StatusServiceUnavailable) {
@@ -95,14 +104,10 @@ func (s *session) patient(ctx context.Context, progress *cli.Progress, err error
 	return nil
 }
 
-// rest lets time pass, unless the command is interrupted.
-func (s *session) rest(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
+// rest waits, unless the command is interrupted.
+func rest(ctx context.Context, d time.Duration) error {
+	if !backoff.Wait(ctx.Done(), d) {
 		return context.Cause(ctx)
 	}
+	return nil
 }

@@ -59,7 +59,7 @@ func fill(path string, ids map[string]string) string {
 
 func TestEveryRouteWithEveryWrongKey(t *testing.T) {
 	w, names := prepared(t)
-	none := map[string]string{"/v1/endpoints/": "ep_none", "/v1/deliveries/": grapnel.DeliveryID(w.clock, 99), "/v1/events/": "evt_none",
+	none := map[string]string{"/v1/endpoints/": "ep_none", "/v1/deliveries/": storeIDs.Delivery(w.clock, 99), "/v1/events/": "evt_none",
 		"/v1/policies/": "pol_none", "/v1/keys/": "key_none", "/v1/replays/": "rpl_none", "/v1/queues/": "que_none", "/queues/": "que_none",
 		"/v1/leases/": "lse_none", "/v1/sources/": "src_none", "/v1/inbox/": "req_none", "/v1/tenants/": "nobody"}
 	for _, rt := range routes() {

@@ -33,16 +33,17 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/api/openapi"
 	"github.com/grapnelhq/grapnel/internal/bounds"
 	"github.com/grapnelhq/grapnel/internal/egress"
 	"github.com/grapnelhq/grapnel/internal/replay"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// Options say what the API stands on. Street, History and Idempotency are needed; every other zero value has a meaning.
+// Options say what the API stands on. Engine, History and Idempotency are needed; every other zero value has a meaning.
 type Options struct {
 	Bounds      Bounds      // inside this room; zero: their defaults
-	Street      Street      // the engine
+	Engine      Engine      // the engine
 	History     History     // what happened
 	Idempotency Idempotency // answers given before
 
@@ -54,7 +55,7 @@ type Options struct {
 	Random       io.Reader                     // for ids, keys and secrets; safe for concurrent use; nil: crypto/rand
 	MaxEvent     int64                         // bytes of one event's data; 0: DefaultMaxEvent
 	PublicURL    *url.URL                      // what links in answers begin with; nil: as the request says, and paths for sources
-	Proxies      []netip.Prefix                // whose X-Forwarded-Proto and X-Forwarded-Host are believed
+	Proxies      []netip.Prefix                // whose X-Forwarded-Proto, -Host and -Prefix are believed
 	HTTPSOnly    bool                          // refuse endpoints with http:// URLs; for the CheckURL that stands in for none
 	CheckURL     func(string) error            // may an endpoint have this URL; nil: as egress says with nothing allowed
 	CheckHeaders func(map[string]string) error // may an endpoint send these headers; nil: as egress says
@@ -84,6 +85,7 @@ type api struct {
 	links       links
 	claims      claims
 	streams     streams
+	cursors     *cursors
 	simulations chan struct{} // one for each that runs
 	document    func() []byte // the OpenAPI document, made when it is first asked for
 	manual      func() []byte // the same, for people
@@ -116,16 +118,17 @@ func New(o Options) http.Handler {
 	if o.Gate == nil {
 		o.Gate = NewGate(o.Bounds)
 	}
-	a := &api{Options: o, links: newLinks(o.PublicURL, o.Proxies), routes: routes(), claims: claims{held: map[string]struct{}{}},
+	a := &api{Options: o, links: newLinks(o.PublicURL, o.Proxies), routes: routes(), claims: claims{held: map[string]struct{}{}}, cursors: newCursors(o.Engine.IDs()),
 		simulations: make(chan struct{}, o.Bounds.Simulations)}
 	for i := range a.routes {
 		if o.MetricsOpen && a.routes[i].path == metricsPath {
 			a.routes[i].open = anybody
 		}
 	}
-	doc := sync.OnceValue(func() *huma.OpenAPI { return document(a.routes) })
-	a.document = sync.OnceValue(func() []byte { return encodeDocument(doc()) })
-	a.manual = sync.OnceValue(func() []byte { return manual(doc(), a.routes) })
+	what := sync.OnceValue(func() *openapi.Description { return describeAPI(a.routes, &a.Bounds) })
+	doc := sync.OnceValue(func() *huma.OpenAPI { return openapi.Document(what()) })
+	a.document = sync.OnceValue(func() []byte { return openapi.Encode(doc()) })
+	a.manual = sync.OnceValue(func() []byte { return openapi.Manual(doc(), what()) })
 	return a.mux()
 }
 

@@ -6,10 +6,11 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 // The audit is read with the scope read and not with admin: it tells nothing about an endpoint or a delivery that its reader could not see
@@ -17,48 +18,53 @@ import (
 // was done to that tenant's things, whoever did it.
 func auditRoutes() []route {
 	return []route{
-		{method: "GET", path: "/v1/audit", scope: grapnel.ScopeRead, handle: (*api).listAudit,
+		{method: "GET", path: "/v1/audit", scope: grapnel.ScopeRead, handle: listAudit,
 			name: "list-audit", tag: "Audit", summary: "List who did what to endpoints, deliveries, keys and policies, the newest first",
 			about: "A change and its entry are kept together or not at all.",
-			query: pageOf(param{name: "endpoint", doc: "an endpoint's id"}, param{name: "delivery", doc: "a delivery's id"}, tenantParam),
-			gives: map[int]any{200: list[auditView]{}}},
+			query: pageOf(endpointParam, param{name: "delivery", form: "id", doc: "a delivery's id"}, tenantParam),
+			gives: map[int]any{200: list[wire.Audit]{}}},
 	}
 }
 
-// auditView is an entry as it is shown.
-type auditView struct {
-	Number     int64   `json:"number" doc:"of the entry; a later entry has a higher one"`
-	At         stamp   `json:"at"`
-	Tenant     string  `json:"tenant" doc:"whose it is that it is about"`
-	Actor      string  `json:"actor" doc:"the id of an API key; grapnel: the server by itself"`
-	Verb       string  `json:"verb" enum:"create,change,pause,resume,disable,enable,delete,rotate_secret,test,probe,retry,skip,note,discard,empty,replay,pause_replay,resume_replay,cancel_replay,stop_replay"`
-	EndpointID *string `json:"endpoint_id" doc:"of the endpoint, queue, source, key or policy that it is about"`
-	DeliveryID *string `json:"delivery_id"`
-	Reason     *string `json:"reason" doc:"the actor's own words; of a key its name and scopes, of a policy its name"`
-}
-
-func (a *api) listAudit(c *call) (answer, error) {
+func listAudit(a *api, c *call) (answer, error) {
 	limit := c.query.limit()
-	q := store.AuditQuery{Tenant: c.query.text("tenant"), Endpoint: c.query.text("endpoint"), Delivery: c.query.text("delivery"),
-		Before: c.number(), Limit: limit + 1}
-	if err := c.query.faults.err(); err != nil {
+	q := store.AuditQuery{Tenant: c.query.text("tenant"), Endpoint: c.query.text("endpoint"), Before: c.number(), Limit: limit + 1}
+	if err := c.query.faults.Err(); err != nil {
 		return answer{}, err
 	}
-	found, err := a.History.AuditList(c.Context(), c.scope, q)
+	found, err := a.audit(c, q, c.query.text("delivery"))
 	if err != nil {
 		return answer{}, err
 	}
 	part := page(c, found, limit, func(e *grapnel.AuditEntry) string { return strconv.FormatInt(e.Seq, 10) })
-	out := list[auditView]{Data: make([]auditView, len(part.Data)), Next: part.Next}
+	out := list[wire.Audit]{Data: make([]wire.Audit, len(part.Data)), Next: part.Next}
 	for i := range part.Data {
 		e := &part.Data[i]
-		out.Data[i] = auditView{Number: e.Seq, At: stamp(e.At), Tenant: e.Tenant, Actor: e.Actor, Verb: string(e.Verb),
-			EndpointID: orNull(e.Endpoint), DeliveryID: orNull(e.Delivery), Reason: orNull(e.Reason)}
+		out.Data[i] = wire.Audit{At: e.At, Tenant: e.Tenant, Actor: e.Actor, Verb: e.Verb,
+			EndpointID: e.Endpoint, DeliveryID: c.ids.FromPlain(e.Delivery), Reason: e.Reason}
+		if c.key.Tenant == "" {
+			out.Data[i].Number = e.Seq
+		}
 		if strings.HasPrefix(e.Endpoint, grapnel.KeyPrefix+"_") && !c.key.May(grapnel.ScopeAdmin) {
-			out.Data[i].Reason = nil // the scope read shows no keys
+			out.Data[i].Reason = "" // the scope read shows no keys
 		}
 	}
 	return jsonAnswer(http.StatusOK, out), nil
+}
+
+// audit reads entries about one delivery, or about all if it is empty. Stores keep entries with row ids in clear. Of the readings of an
+// id at most one is a delivery of the caller's.
+func (a *api) audit(c *call, q store.AuditQuery, delivery string) ([]grapnel.AuditEntry, error) {
+	if delivery == "" {
+		return a.History.AuditList(c.Context(), c.scope, q)
+	}
+	for _, reading := range a.Engine.Readings(delivery) {
+		q.Delivery = reading.Plain()
+		if found, err := a.History.AuditList(c.Context(), c.scope, q); err != nil || len(found) > 0 {
+			return found, err
+		}
+	}
+	return nil, nil
 }
 
 // newReason is the body of what a person does without saying more than why.
@@ -67,30 +73,24 @@ type newReason struct {
 }
 
 // reasonParam is the same for requests whose body is something else, or that have none.
-var reasonParam = param{name: "reason", doc: "why; kept in the audit; at most 500 characters"}
+var reasonParam = param{name: "reason", form: "reason", doc: "why; kept in the audit; at most 500 characters"}
 
 const longestReason = 500
 
 // about is an audit entry of what the caller does to a delivery.
 func (c *call) about(verb grapnel.Verb, d *grapnel.Delivery, reason string) *grapnel.AuditEntry {
-	return &grapnel.AuditEntry{At: c.now, Tenant: d.Tenant, Actor: c.key.ID, Verb: verb, Endpoint: d.EndpointID, Delivery: d.ID(), Reason: reason}
+	return &grapnel.AuditEntry{At: c.now, Tenant: d.Tenant, Actor: c.key.ID, Verb: verb, Endpoint: d.EndpointID, Delivery: d.PlainID(), Reason: reason}
 }
 
 // by is who asks, and why, from a body that says nothing else.
 func (c *call) by() (grapnel.By, error) {
-	var f faults
+	var f strict.Faults
 	in := decode[newReason](c.body, &f)
-	return grapnel.By{Actor: c.key.ID, Reason: in.Reason}, f.err()
+	return grapnel.By{Actor: c.key.ID, Reason: in.Reason}, f.Err()
 }
 
 // reason is why, from the query.
-func (c *call) reason() (string, error) {
-	text := c.query.text(reasonParam.name)
-	if utf8.RuneCountInString(text) > longestReason {
-		return "", grapnel.Invalid("?"+reasonParam.name, "must have at most %d characters", longestReason)
-	}
-	return text, nil
-}
+func (c *call) reason() string { return c.query.text(reasonParam.name) }
 
 // entry tells the audit what the caller does to an endpoint.
 func (c *call) entry(verb grapnel.Verb, ep *grapnel.Endpoint, reason string) *grapnel.AuditEntry {
@@ -105,7 +105,7 @@ func (c *call) entryOf(verb grapnel.Verb, tenant, id, reason string) *grapnel.Au
 // keyEntry tells it of a key, with what the key may do from then on, or could until then: a key
 // that is deleted is nowhere else.
 func (c *call) keyEntry(verb grapnel.Verb, k *grapnel.Key) *grapnel.AuditEntry {
-	return c.entryOf(verb, k.Tenant, k.ID, k.Name+": "+strings.Join(viewKey(k).Scopes, ", "))
+	return c.entryOf(verb, k.Tenant, k.ID, k.Name+": "+strings.Join(scopeNames(k), ", "))
 }
 
 // verbOf is what a change of an endpoint is called. One that does several things at once has the name of what matters most.
@@ -128,10 +128,10 @@ func verbOf(before, after *grapnel.Endpoint) grapnel.Verb {
 }
 
 // noteTest tells the audit of a test event. That was accepted before, so that an entry that cannot be kept is no reason to refuse it.
-func (a *api) noteTest(c *call, ep *grapnel.Endpoint, done store.Accepted) {
+func noteTest(a *api, c *call, ep *grapnel.Endpoint, done store.Accepted) {
 	e := c.entry(grapnel.VerbTest, ep, "")
 	for _, h := range done.Heads {
-		e.Delivery = grapnel.DeliveryID(h.CreatedAt, h.Delivery)
+		e.Delivery = grapnel.PlainDeliveryID(h.CreatedAt, h.Delivery)
 	}
 	if err := a.History.Note(context.WithoutCancel(c.Context()), *e); err != nil {
 		a.Log.Error("an audit entry could not be kept", slog.String("request_id", c.id), slog.String("verb", string(e.Verb)), slog.Any("error", err))

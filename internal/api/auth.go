@@ -20,7 +20,7 @@ func (a *api) authenticate(c *call) error {
 		return grapnel.Errorf(codeUnauthenticated, "The request has no API key. Send it as Authorization: Bearer grp_…")
 	}
 	hash := sha256.Sum256([]byte(token))
-	key, ok, err := a.Street.Caller(hash)
+	key, ok, err := a.Engine.Caller(hash)
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (a *api) whileAllowed(c *call) (release func()) {
 		return func() {}
 	}
 	tenant, scope := c.key.Tenant, c.route.scope
-	ctx, release := a.Street.WhileKey(c.Context(), c.keyHash, func(k *grapnel.Key) bool { return k.Tenant == tenant && k.May(scope) })
+	ctx, release := a.Engine.WhileKey(c.Context(), c.keyHash, func(k *grapnel.Key) bool { return k.Tenant == tenant && k.May(scope) })
 	c.Request = c.WithContext(ctx)
 	return release
 }

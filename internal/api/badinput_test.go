@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/api/openapi"
 )
 
 // bad is one kind of bad input. Targets may name things of the prepared world: EP (an endpoint), DLV (a delivery that waits), DONE (one that is
@@ -121,9 +122,9 @@ func badInputs() []bad {
 		post("batch: nothing valid", "/v1/events/batch", `{"events":[{"type":"a"},{"data":1}]}`, 422, invalid, "/events/1/type"),
 		post("batch: too many", "/v1/events/batch", `{"events":[`+many(1001, func(string) string { return `{"type":"a","data":1}` })+`]}`, 422, invalid, "/events"),
 		post("batch: not JSON", "/v1/events/batch", `{"events":[{"type":"a","data":1}`, 400, malformed, "-"),
-		{name: "lines: nothing valid", method: "POST", target: "/v1/events/batch", body: "{\n{}\n", header: []string{"Content-Type", typeNDJSON}, status: 422, code: invalid, pointer: "/1/type"},
-		{name: "lines: none", method: "POST", target: "/v1/events/batch", body: "\n\n", header: []string{"Content-Type", typeNDJSON}, status: 422, code: invalid, pointer: "/events"},
-		{name: "lines: too many", method: "POST", target: "/v1/events/batch", body: strings.Repeat("{\"type\":\"a\",\"data\":1}\n", 1001), header: []string{"Content-Type", typeNDJSON}, status: 422, code: invalid, pointer: ""},
+		{name: "lines: nothing valid", method: "POST", target: "/v1/events/batch", body: "{\n{}\n", header: []string{"Content-Type", openapi.TypeNDJSON}, status: 422, code: invalid, pointer: "/1/type"},
+		{name: "lines: none", method: "POST", target: "/v1/events/batch", body: "\n\n", header: []string{"Content-Type", openapi.TypeNDJSON}, status: 422, code: invalid, pointer: "/events"},
+		{name: "lines: too many", method: "POST", target: "/v1/events/batch", body: strings.Repeat("{\"type\":\"a\",\"data\":1}\n", 1001), header: []string{"Content-Type", openapi.TypeNDJSON}, status: 422, code: invalid, pointer: ""},
 		// raw
 		{name: "raw: no type", method: "POST", target: "/v1/events/raw", body: "x", status: 422, code: invalid, pointer: "?type"},
 		{name: "raw: bad type", method: "POST", target: "/v1/events/raw?type=a%20b", body: "1", status: 422, code: invalid, pointer: "?type"},
@@ -134,7 +135,7 @@ func badInputs() []bad {
 		{name: "raw: no media type", method: "POST", target: "/v1/events/raw?type=a", body: "x", header: []string{"Content-Type", "text"}, status: 415, code: grapnel.CodeUnsupported, pointer: "-"},
 		// content types and encodings
 		{name: "type: a form", method: "POST", target: "/v1/events", body: `{"type":"a","data":1}`, header: []string{"Content-Type", "multipart/form-data; boundary=x"}, status: 415, code: grapnel.CodeUnsupported, pointer: "-"},
-		{name: "type: NDJSON where one is wanted", method: "POST", target: "/v1/events", body: `{"type":"a","data":1}`, header: []string{"Content-Type", typeNDJSON}, status: 415, code: grapnel.CodeUnsupported, pointer: "-"},
+		{name: "type: NDJSON where one is wanted", method: "POST", target: "/v1/events", body: `{"type":"a","data":1}`, header: []string{"Content-Type", openapi.TypeNDJSON}, status: 415, code: grapnel.CodeUnsupported, pointer: "-"},
 		{name: "type: another charset", method: "POST", target: "/v1/events", body: `{"type":"a","data":1}`, header: []string{"Content-Type", "application/json; charset=utf-16"}, status: 415, code: grapnel.CodeUnsupported, pointer: "-"},
 		{name: "type: nonsense", method: "POST", target: "/v1/endpoints", body: `{}`, header: []string{"Content-Type", ";;"}, status: 415, code: grapnel.CodeUnsupported, pointer: "-"},
 		{name: "encoding: gzip", method: "POST", target: "/v1/events", body: `{"type":"a","data":1}`, header: []string{"Content-Encoding", "gzip"}, status: 415, code: grapnel.CodeUnsupported, pointer: "-"},
@@ -182,6 +183,11 @@ func badInputs() []bad {
 		endpoint("header with an unknown name in braces", `,"headers":{"X-A":"{event.id}","X-B":"{event.nosuch}"}`, "/headers/X-B"),
 		endpoint("header with a single brace", `,"headers":{"X-A":"{event.id}}"}`, "/headers/X-A"),
 		endpoint("format unknown", `,"format":"xml"`, "/format"),
+		endpoint("transform that is no expression", `,"transform":"{id: }"`, "/transform"),
+		endpoint("transform that asks for the time", `,"transform":"{at: now}"`, "/transform"),
+		endpoint("transform that asks for the environment", `,"transform":"$ENV.HOME"`, "/transform"),
+		endpoint("transform too long", `,"transform":"`+strings.Repeat(".", 4097)+`"`, "/transform"),
+		endpoint("transform a number", `,"transform":1`, "/transform"),
 		endpoint("status unknown", `,"status":"on"`, "/status"),
 		endpoint("secret too short", `,"secret":"whsec_c2hvcnQ="`, "/secret"),
 		endpoint("secret of another kind", `,"secret":"hunter2"`, "/secret"),
@@ -447,11 +453,11 @@ func prepared(t *testing.T) (*world, *strings.Replacer) {
 	que, lse := w.orders()
 	src := w.must(201, "POST", "/v1/sources", `{"name":"shop","verify":{"scheme":"stripe","secret":"whsec_test"}}`)["id"].(string)
 	aside := grapnel.Aside{ID: "req_1", Tenant: "default", Why: grapnel.AsideUnverified, Body: []byte("{}"), Intake: grapnel.Intake{Source: src, At: w.clock}}
-	if err := w.street.SetAside(t.Context(), aside); err != nil {
+	if err := w.engine.SetAside(t.Context(), aside); err != nil {
 		t.Fatal(err)
 	}
-	return w, strings.NewReplacer("EP", ep, "OFF", off, "DLV", waits, "DONE", done.ID(), "POL", used, "FREE", free, "KEY", key, "CURSOR", cursor, "EVT", event, "RPL", again, "QUE", que, "LSE", lse, "SRC", src, "REQ", aside.ID,
-		"GUESS", grapnel.DeliveryID(w.clock.Add(1e9), done.Seq))
+	return w, strings.NewReplacer("EP", ep, "OFF", off, "DLV", waits, "DONE", storeIDs.Of(done), "POL", used, "FREE", free, "KEY", key, "CURSOR", cursor, "EVT", event, "RPL", again, "QUE", que, "LSE", lse, "SRC", src, "REQ", aside.ID,
+		"GUESS", storeIDs.Delivery(w.clock.Add(1e9), done.Seq))
 }
 
 func TestBadInputChangesNothingAndSaysWhatIsWrong(t *testing.T) {

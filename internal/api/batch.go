@@ -13,6 +13,8 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/api/openapi"
+	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -38,12 +40,12 @@ type batch struct {
 
 // add takes one event in. raw is the document that object's Index counts in.
 func (b *batch) add(raw []byte, object gjson.Result) {
-	var f faults
+	var f strict.Faults
 	base := b.prefix + strconv.Itoa(len(b.errors)) + "/"
 	d := readDraft(raw, object, base, &f)
 	in := b.a.event(b.c, &d, base, &f)
-	err := errors.Join(b.a.tooMuchData(d.data), f.err())
-	b.away = cmp.Or(b.away, f.away)
+	err := errors.Join(b.a.tooMuchData(d.data), f.Err())
+	b.away = cmp.Or(b.away, f.Instead)
 	b.errors = append(b.errors, err)
 	if err == nil {
 		b.incoming = append(b.incoming, in)
@@ -51,13 +53,13 @@ func (b *batch) add(raw []byte, object gjson.Result) {
 }
 
 // publishBatch takes many events, in a list or one per line.
-func (a *api) publishBatch(c *call) (answer, error) {
+func publishBatch(a *api, c *call) (answer, error) {
 	b := batch{a: a, c: c}
 	media, err := c.route.body.contentType(c.Header)
 	if err != nil {
 		return answer{}, err
 	}
-	if media == typeNDJSON {
+	if media == openapi.TypeNDJSON {
 		b.prefix = "/"
 		err = b.readLines(c.body)
 	} else {
@@ -73,23 +75,23 @@ func (a *api) publishBatch(c *call) (answer, error) {
 	if len(b.incoming) == 0 {
 		return answer{}, b.nothingValid()
 	}
-	done, err := a.Street.Publish(c.Context(), b.incoming, withEffect(c, b.answer))
+	done, err := a.Engine.Publish(c.Context(), b.incoming, withEffect(c, b.answer))
 	return answered(done, done.Answer, err, b.answer)
 }
 
 func (b *batch) readList(raw []byte) error {
-	if err := checkJSON(raw, deepest); err != nil {
+	if err := strict.Check(raw, deepest); err != nil {
 		return err
 	}
-	var f faults
+	var f strict.Faults
 	var events gjson.Result
 	doc := gjson.ParseBytes(raw)
 	if !doc.IsObject() {
-		f.add("", "must be an object")
-		return f.err()
+		f.Add("", "must be an object")
+		return f.Err()
 	}
-	members(doc, "/", &f, func(v value) bool {
-		if v.name != "events" {
+	strict.Members(doc, "/", &f, func(v strict.Value) bool {
+		if v.Name != "events" {
 			return false
 		}
 		events = v.Result
@@ -97,11 +99,11 @@ func (b *batch) readList(raw []byte) error {
 	})
 	switch {
 	case !events.Exists():
-		f.add("/events", "is required")
+		f.Add("/events", "is required")
 	case !events.IsArray():
-		f.add("/events", "must be a list of events")
+		f.Add("/events", "must be a list of events")
 	}
-	if err := f.err(); err != nil {
+	if err := f.Err(); err != nil {
 		return err
 	}
 	var over error
@@ -124,7 +126,7 @@ func (b *batch) readLines(raw []byte) error {
 		if err := b.full(); err != nil {
 			return err
 		}
-		if err := checkJSON(line, deepest); err != nil {
+		if err := strict.Check(line, deepest); err != nil {
 			b.errors = append(b.errors, err)
 			continue
 		}
@@ -149,7 +151,7 @@ func (b *batch) nothingValid() error {
 	}
 	for i, err := range b.errors {
 		var e *grapnel.Error
-		if !errors.As(err, &e) || len(all.Fields) >= mostFaults {
+		if !errors.As(err, &e) || len(all.Fields) >= strict.MostFaults {
 			continue
 		}
 		if len(e.Fields) == 0 {

@@ -11,12 +11,13 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/api/openapi"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
 // idle is an engine that accepts and forgets, so that what is measured is the API alone.
 type idle struct {
-	Street
+	Engine
 	key  grapnel.Key
 	hash [32]byte
 }
@@ -56,12 +57,12 @@ func BenchmarkPublish(b *testing.B) {
 		{"64KiB", "/v1/events", event(64 << 10), "", "application/json"},
 		{"1KiB/idempotency-key", "/v1/events", event(1 << 10), "key", "application/json"},
 		{"batch of 100", "/v1/events/batch", `{"events":[` + strings.TrimSuffix(strings.Repeat(event(1<<10)+",", 100), ",") + `]}`, "", "application/json"},
-		{"lines of 100", "/v1/events/batch", strings.Repeat(event(1<<10)+"\n", 100), "", typeNDJSON},
+		{"lines of 100", "/v1/events/batch", strings.Repeat(event(1<<10)+"\n", 100), "", openapi.TypeNDJSON},
 		{"raw 1KiB", "/v1/events/raw?type=a", strings.Repeat("x", 1<<10), "", "text/plain"},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			engine := &idle{key: grapnel.Key{ID: "key_1", Scopes: []grapnel.Scope{grapnel.ScopePublish}}, hash: sha256.Sum256([]byte("grp_x"))}
-			handler := New(Options{Street: engine, Idempotency: engine})
+			handler := New(Options{Engine: engine, Idempotency: engine})
 			reader := strings.NewReader(c.body)
 			r, err := http.NewRequestWithContext(b.Context(), http.MethodPost, "http://127.0.0.1"+c.path, io.NopCloser(reader))
 			if err != nil {

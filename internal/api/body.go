@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"io"
@@ -9,11 +8,9 @@ import (
 	"net/http"
 	"strings"
 	"time"
-	"unicode/utf8"
-
-	"github.com/tidwall/gjson"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/bounds"
 )
 
@@ -28,8 +25,6 @@ type intake struct {
 
 // The content types that are read.
 const (
-	typeNDJSON     = "application/x-ndjson"
-	typeMergePatch = "application/merge-patch+json"
 	// typeForm is what curl -d and several libraries say of any body when they were told nothing. No route takes forms, so it is
 	// read as if nothing had been said.
 	typeForm = "application/x-www-form-urlencoded"
@@ -185,64 +180,10 @@ func (c *call) checkBody() error {
 		c.body = []byte("{}")
 	}
 	if in.deep {
-		return checkJSON(c.body, deepest)
+		return strict.Check(c.body, deepest)
 	}
-	return checkJSON(c.body, grapnel.MaxDepth)
+	return strict.Check(c.body, grapnel.MaxDepth)
 }
 
 // deepest is how deep a document may be nested for the validator to look at it at all.
 const deepest = 512
-
-// checkJSON says whether raw is one JSON document in UTF-8 that is nested at most depth levels deep. The depth comes first: the
-// validator recurses, and a body of brackets alone would exhaust its stack.
-func checkJSON(raw []byte, depth int) error {
-	switch {
-	case len(raw) == 0:
-		return grapnel.Errorf(grapnel.CodeMalformed, "The body is empty; it has to be JSON.")
-	case !utf8.Valid(raw):
-		return grapnel.Errorf(grapnel.CodeMalformed, "The body is not valid UTF-8.")
-	case deeper(raw, depth):
-		return grapnel.Errorf(grapnel.CodeMalformed, "The body is nested more than %d levels deep.", depth)
-	case !gjson.ValidBytes(raw):
-		return grapnel.Errorf(grapnel.CodeMalformed, "The body is not valid JSON, or something follows it.")
-	}
-	return nil
-}
-
-// deeper says whether brackets outside of strings are ever nested more than limit deep.
-func deeper(raw []byte, limit int) bool {
-	depth := 0
-	for i := 0; i < len(raw); i++ {
-		switch raw[i] {
-		case '"':
-			i += endOfString(raw[i+1:])
-		case '{', '[':
-			if depth++; depth > limit {
-				return true
-			}
-		case '}', ']':
-			depth--
-		}
-	}
-	return false
-}
-
-// endOfString is how many bytes follow an opening quote up to and including the closing one, or all if there is none. Most data is in
-// strings, so they are skipped as fast as bytes can be found.
-func endOfString(raw []byte) int {
-	for at := 0; ; {
-		quote := bytes.IndexByte(raw[at:], '"')
-		if quote < 0 {
-			return len(raw)
-		}
-		at += quote
-		slashes := 0
-		for slashes < at && raw[at-1-slashes] == '\\' {
-			slashes++
-		}
-		at++
-		if slashes%2 == 0 {
-			return at
-		}
-	}
-}

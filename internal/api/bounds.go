@@ -61,6 +61,8 @@ type Bounds struct {
 	AnswerKept   time.Duration `bound:"48h"` // for which an answer is given again
 	RememberTime time.Duration `bound:"5s"`  // for storing one afterwards, also for a caller who has left
 
+	FormerShapes int `bound:"32"` // values of format and transform that an endpoint had and that deliveries still have
+
 	Simulations int `bound:"2"` // simulations at once; each takes a processor from delivering
 
 	// Memory for the bodies of requests under way, of all tenants together; see Gate. It grows with

@@ -29,6 +29,8 @@ type call struct {
 
 	bounds     *Bounds
 	links      *links
+	ids        *grapnel.IDs // of the cell's deliveries
+	cursors    *cursors
 	connection *http.ResponseController // for handlers that are slow on purpose
 	away       func(string) error       // the error for a tenant that is in another cell; "": for what is of none
 
@@ -43,7 +45,7 @@ type call struct {
 func (a *api) enter(rt *route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		c := &call{Request: r, route: rt, now: a.Clock(), connection: http.NewResponseController(w), away: a.Away, bounds: &a.Bounds,
-			links: &a.links}
+			links: &a.links, ids: a.Engine.IDs(), cursors: a.cursors}
 		c.query.bounds = c.bounds
 		c.id = requestID(r.Header)
 		if c.id == "" {

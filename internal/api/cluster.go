@@ -9,7 +9,7 @@ import (
 
 func clusterRoutes() []route {
 	return []route{
-		{method: "GET", path: "/v1/cluster", scope: grapnel.ScopeAdmin, handle: (*api).cluster,
+		{method: "GET", path: "/v1/cluster", scope: grapnel.ScopeAdmin, handle: cluster,
 			name: "cluster", tag: serviceTag, summary: "Who shares the store, and who decides about what",
 			about: "Endpoints are divided into shards by their id; each shard is decided about by one node at a time. A server whose store is its own is the only node " +
 				"and has all of them. Needs a key that is bound to no tenant.",
@@ -40,7 +40,7 @@ type memberView struct {
 }
 
 // cluster is about the whole server, so a key that is bound to one tenant does not see it.
-func (a *api) cluster(c *call) (answer, error) {
+func cluster(a *api, c *call) (answer, error) {
 	if c.key.Tenant != "" {
 		return answer{}, grapnel.Errorf(codeForbidden, "Nodes are everybody's; the API key is bound to one tenant.")
 	}

@@ -1,22 +1,60 @@
 package api
 
 import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
 	"net/url"
 	"strconv"
+	"strings"
+
+	"github.com/grapnelhq/grapnel"
 )
 
-// A cursor says where the next page of a list begins. It is opaque, and bound to the path and the filters of the list that gave it, and to
-// the tenant who asked: with any other request it is refused instead of giving a page of something else. It carries no
-// secret, because it gives no right: what a list returns is decided by the key that asks.
+// A cursor says where the next page of a list begins. It is bound to the path and the filters of the list that gave it, and to the
+// tenant who asked: with any other request it is refused instead of giving a page of something else. Which rows a list
+// returns is decided by the key that asks.
+//
+// A position is mostly a row id, which counts the rows of all tenants. So it is encrypted, and nobody can make the cursor of a
+// position that they guess: where that page began would tell them the row ids of their own rows. The check is the
+// initialization vector of the encryption, so each position of each list is encrypted in a way of its own.
 
-const cursorCheck = 8 // bytes that bind a cursor to its list
+const (
+	cursorCheck = aes.BlockSize // bytes that bind a cursor to its list
+	cursorUnit  = 32            // positions are filled up to a multiple, so that their length tells nothing
+)
+
+// cursors encrypts and checks positions with keys derived from the store's.
+type cursors struct {
+	block cipher.Block
+	check [32]byte
+}
+
+func newCursors(ids *grapnel.IDs) *cursors {
+	key := ids.Subkey("cursors")
+	block, err := aes.NewCipher(key[:])
+	if err != nil {
+		panic("api: no cipher for cursors: " + err.Error()) // the key has one of the lengths that AES takes
+	}
+	return &cursors{block: block, check: ids.Subkey("checks of cursors")}
+}
+
+// crypt encrypts a position or decrypts it again.
+func (s *cursors) crypt(check, position []byte) []byte {
+	out := make([]byte, len(position))
+	cipher.NewCTR(s.block, check).XORKeyStream(out, position)
+	return out
+}
 
 // cursor makes the cursor behind which position follows.
 func (c *call) cursor(position string) *string {
+	if rest := len(position) % cursorUnit; rest > 0 {
+		position += strings.Repeat("\x00", cursorUnit-rest)
+	}
 	check := c.cursorCheck(position)
-	text := base64.RawURLEncoding.EncodeToString(append(check, position...))
+	text := base64.RawURLEncoding.EncodeToString(append(check, c.cursors.crypt(check, []byte(position))...))
 	return &text
 }
 
@@ -28,12 +66,13 @@ func (c *call) position() string {
 	}
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err == nil && len(raw) > cursorCheck {
-		position := string(raw[cursorCheck:])
-		if string(c.cursorCheck(position)) == string(raw[:cursorCheck]) {
-			return position
+		check := raw[:cursorCheck]
+		position := string(c.cursors.crypt(check, raw[cursorCheck:]))
+		if hmac.Equal(c.cursorCheck(position), check) {
+			return strings.TrimRight(position, "\x00")
 		}
 	}
-	c.query.faults.add("?cursor", "must be the next of an answer to the same request")
+	c.query.faults.Add("?cursor", "must be the next of an answer to the same request")
 	return ""
 }
 
@@ -45,7 +84,7 @@ func (c *call) number() int64 {
 	}
 	n, err := strconv.ParseInt(position, 10, 64)
 	if err != nil || n <= 0 {
-		c.query.faults.add("?cursor", "must be the next of an answer to the same request")
+		c.query.faults.Add("?cursor", "must be the next of an answer to the same request")
 	}
 	return n
 }
@@ -57,7 +96,7 @@ func (c *call) cursorCheck(position string) []byte {
 			filter[name] = values
 		}
 	}
-	h := sha256.New()
+	h := hmac.New(sha256.New, c.cursors.check[:])
 	for _, part := range []string{c.URL.Path, filter.Encode(), c.key.Tenant, position} {
 		_, _ = h.Write([]byte(part))
 		_, _ = h.Write([]byte{0})

@@ -18,12 +18,12 @@ func TestDeadLetters(t *testing.T) {
 	acme := w.endpoint(acmeAdmin, "")
 	dead := func(key, eventType string, code grapnel.ReasonCode) string {
 		w.as(key, 202, "POST", "/v1/events", `{"type":"`+eventType+`","data":1}`)
-		all, err := w.street.DeliveryList(t.Context(), store.Everyone(), store.DeliveryQuery{Limit: 1})
+		all, err := w.engine.DeliveryList(t.Context(), store.Everyone(), store.DeliveryQuery{Limit: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
 		w.finish(&all[0], grapnel.Failed, code, "")
-		return all[0].ID()
+		return storeIDs.Of(&all[0])
 	}
 	first := dead(admin, "invoice.paid", grapnel.ReasonExhausted)
 	second := dead(admin, "invoice.sent", grapnel.ReasonPermanent)
@@ -72,7 +72,7 @@ func TestDeadLetters(t *testing.T) {
 	if got := strings.Join(w.all("/v1/endpoints/"+ep+"/deliveries?status=failed", 5), " "); got != second+" "+first {
 		t.Errorf("failed are %v", got)
 	}
-	w.must(409, "POST", "/v1/deliveries/"+w.newest(t).ID()+"/discard", `{"reason":"it arrived"}`)
+	w.must(409, "POST", "/v1/deliveries/"+storeIDs.Of(w.newest(t))+"/discard", `{"reason":"it arrived"}`)
 	w.must(200, "POST", "/v1/deliveries/"+second+"/retry", "")
 	if got := strings.Join(w.all("/v1/dead-letters", 5), " "); got != third+" "+second {
 		t.Errorf("while one is on its way again: %v", got)
@@ -85,7 +85,7 @@ func TestDeadLetters(t *testing.T) {
 	}
 	w.must(422, "GET", "/v1/dead-letters?replayed=no", "")
 	w.must(202, "POST", "/v1/events", `{"type":"a.b","data":1}`)
-	waits := w.newest(t).ID()
+	waits := storeIDs.Of(w.newest(t))
 	if d := w.must(200, "POST", "/v1/deliveries/"+waits+"/discard", `{"reason":"nobody needs it"}`); d["status"] != "discarded" ||
 		d["reason"] != "discarded: nobody needs it" {
 		t.Errorf("what waited is %v", d)

@@ -6,6 +6,8 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/api/openapi"
+	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -14,16 +16,16 @@ import (
 
 func deadLetterRoutes() []route {
 	return []route{
-		{method: "GET", path: "/v1/dead-letters", scope: grapnel.ScopeRead, handle: (*api).listDeadLetters,
+		{method: "GET", path: "/v1/dead-letters", scope: grapnel.ScopeRead, handle: listDeadLetters,
 			name: "list-dead-letters", tag: "Dead letters", summary: "List deliveries that failed and that nothing has been done about, the newest first",
 			about: "What was discarded since is left out, and what was delivered since by a replay or a retry; replayed shows the latter.",
 			query: pageOf(append(deadLetterFilter(), endpointParam, replayedParam)...), gives: map[int]any{200: list[deliveryView]{}}},
-		{method: "PATCH", path: "/v1/deliveries/{id}", scope: grapnel.ScopeReplay, handle: (*api).noteDelivery,
+		{method: "PATCH", path: "/v1/deliveries/{id}", scope: grapnel.ScopeReplay, handle: noteDelivery,
 			name: "note-delivery", tag: "Dead letters", summary: "Put a note on a delivery that is over",
 			about: "It replaces the note before; null takes it away. A delivery that is not over answers 409.",
-			body:  &intake{types: []string{typeMergePatch, grapnel.JSONType}}, takes: deliverySettings{},
+			body:  &intake{types: []string{openapi.TypeMergePatch, grapnel.JSONType}}, takes: deliverySettings{},
 			gives: map[int]any{200: deliveryView{}}},
-		{method: "POST", path: "/v1/deliveries/{id}/discard", scope: grapnel.ScopeReplay, handle: (*api).discardDelivery,
+		{method: "POST", path: "/v1/deliveries/{id}/discard", scope: grapnel.ScopeReplay, handle: discardDelivery,
 			name: "discard-delivery", tag: "Dead letters", summary: "Put a dead letter away",
 			about: "It is in no list of dead letters any more and replays leave it out. That it failed stays. A delivery that waits, as one that is " +
 				"exhausted and blocks its key, ends as discarded, and its key moves on. One that is over and did not fail answers 409.",
@@ -32,9 +34,9 @@ func deadLetterRoutes() []route {
 	}
 }
 
-func (a *api) listDeadLetters(c *call) (answer, error) {
+func listDeadLetters(a *api, c *call) (answer, error) {
 	s, limit, before := a.selection(c, ""), c.query.limit(), c.number()
-	if err := c.query.faults.err(); err != nil {
+	if err := c.query.faults.Err(); err != nil {
 		return answer{}, err
 	}
 	s.DeadLetters, s.Replayed = true, c.query.text("replayed") != ""
@@ -50,10 +52,10 @@ type deliverySettings struct {
 	Note *string `json:"note" maxLength:"2000" doc:"for whoever looks at it next"`
 }
 
-func (a *api) noteDelivery(c *call) (answer, error) {
-	var f faults
+func noteDelivery(a *api, c *call) (answer, error) {
+	var f strict.Faults
 	in := decode[deliverySettings](c.body, &f)
-	if err := f.err(); err != nil {
+	if err := f.Err(); err != nil {
 		return answer{}, err
 	}
 	d, err := a.delivery(c, c.PathValue("id"))
@@ -65,7 +67,7 @@ func (a *api) noteDelivery(c *call) (answer, error) {
 	} else if in.Note == nil {
 		in.Note = new(string)
 	}
-	return a.annotate(c, store.Annotation{Delivery: d.Seq, Note: in.Note, At: c.now, Audit: c.about(grapnel.VerbNote, d, "")})
+	return annotate(a, c, store.Annotation{Delivery: d.Seq, Note: in.Note, At: c.now, Audit: c.about(grapnel.VerbNote, d, "")})
 }
 
 // newDiscard is how a dead letter is put away.
@@ -73,10 +75,10 @@ type newDiscard struct {
 	Reason string `json:"reason" required:"true" minLength:"1" maxLength:"500" doc:"kept with the delivery, and in the audit"`
 }
 
-func (a *api) discardDelivery(c *call) (answer, error) {
-	var f faults
+func discardDelivery(a *api, c *call) (answer, error) {
+	var f strict.Faults
 	in := decode[newDiscard](c.body, &f)
-	if err := f.err(); err != nil {
+	if err := f.Err(); err != nil {
 		return answer{}, err
 	}
 	d, err := a.delivery(c, c.PathValue("id"))
@@ -84,16 +86,16 @@ func (a *api) discardDelivery(c *call) (answer, error) {
 	case err != nil:
 		return answer{}, err
 	case !d.Status.Final():
-		return a.discardWaiting(c, d, in.Reason)
+		return discardWaiting(a, c, d, in.Reason)
 	case d.Status != grapnel.Failed:
 		return answer{}, grapnel.Errorf(grapnel.CodeConflict, "The delivery is no dead letter: it is %s.", d.Status)
 	}
-	return a.annotate(c, store.Annotation{Delivery: d.Seq, Discard: in.Reason, At: c.now, Audit: c.about(grapnel.VerbDiscard, d, in.Reason)})
+	return annotate(a, c, store.Annotation{Delivery: d.Seq, Discard: in.Reason, At: c.now, Audit: c.about(grapnel.VerbDiscard, d, in.Reason)})
 }
 
 // discardWaiting gives up what waits: mostly what is exhausted under a policy that blocks its key.
-func (a *api) discardWaiting(c *call, d *grapnel.Delivery, reason string) (answer, error) {
-	if err := a.Street.Discard(c.Context(), c.scope, d.Seq, grapnel.By{Actor: c.key.ID, Reason: reason}); err != nil {
+func discardWaiting(a *api, c *call, d *grapnel.Delivery, reason string) (answer, error) {
+	if err := a.Engine.Discard(c.Context(), c.scope, d.Seq, grapnel.By{Actor: c.key.ID, Reason: reason}); err != nil {
 		return answer{}, err
 	}
 	over, err := a.delivery(c, c.PathValue("id"))
@@ -104,7 +106,7 @@ func (a *api) discardWaiting(c *call, d *grapnel.Delivery, reason string) (answe
 }
 
 // annotate notes something on a delivery and shows how it is then.
-func (a *api) annotate(c *call, n store.Annotation) (answer, error) {
+func annotate(a *api, c *call, n store.Annotation) (answer, error) {
 	if err := a.History.Annotate(c.Context(), c.scope, n); err != nil {
 		return answer{}, err
 	}

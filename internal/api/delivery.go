@@ -7,6 +7,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/api/openapi"
 	"github.com/grapnelhq/grapnel/policy"
 )
 
@@ -44,7 +45,7 @@ type lastView struct {
 
 // Schema says how it looks; a reference could not say that it may be null.
 func (lastView) Schema(huma.Registry) *huma.Schema {
-	s := object(map[string]*huma.Schema{
+	s := openapi.Object(map[string]*huma.Schema{
 		"status_code": {Type: huma.TypeInteger, Nullable: true, Description: "null: there was no response"},
 		"error_class": {Type: huma.TypeString},
 		"duration":    durationSchema(),
@@ -118,8 +119,8 @@ func (a *api) look(c *call) *look {
 }
 
 func (l *look) situation(d *grapnel.Delivery) situation {
-	s := situation{delivery: d, now: l.c.now}
-	if ep, ok := l.a.Street.Endpoint(l.c.scope, d.EndpointID); ok {
+	s := situation{delivery: d, now: l.c.now, ids: l.c.ids}
+	if ep, ok := l.a.Engine.Endpoint(l.c.scope, d.EndpointID); ok {
 		s.endpoint = &ep
 	}
 	if d.Status.Final() || s.endpoint == nil {
@@ -145,7 +146,7 @@ func (l *look) ask(list []grapnel.Delivery) {
 	if len(ids) == 0 {
 		return
 	}
-	for i, h := range l.a.Street.Healths(ids) {
+	for i, h := range l.a.Engine.Healths(ids) {
 		l.health[ids[i]] = h
 	}
 }
@@ -157,7 +158,7 @@ func (l *look) view(d *grapnel.Delivery) (deliveryView, error) {
 		return deliveryView{}, err
 	}
 	v := viewDelivery(l.situation(d), repeats)
-	v.Marks = viewMarks(&d.Mark)
+	v.Marks = viewMarks(&d.Mark, l.c.ids)
 	if kept := l.a.Keep.Of(d.Tenant, d.Type); kept > 0 && d.Status.Final() {
 		end := d.FinishedAt.Add(kept)
 		days := max(0, int(end.Sub(l.c.now)/day))
@@ -166,13 +167,13 @@ func (l *look) view(d *grapnel.Delivery) (deliveryView, error) {
 	return v, nil
 }
 
-func viewMarks(m *grapnel.Mark) Marks {
+func viewMarks(m *grapnel.Mark, ids *grapnel.IDs) Marks {
 	v := Marks{
 		Note: orNull(m.Note), DiscardedAt: stampOf(m.DiscardedAt), DiscardReason: orNull(m.DiscardReason),
 		ReplayedAt: stampOf(m.ReplayedAt), ReplayedBy: orNull(m.ReplayedBy), ReplayResult: orNull(m.ReplayResult),
 	}
 	if m.ReplayedAs != 0 {
-		id := grapnel.DeliveryID(m.ReplayedAt, m.ReplayedAs) // a delivery is accepted when it is made
+		id := ids.Delivery(m.ReplayedAt, m.ReplayedAs) // a delivery is accepted when it is made
 		v.ReplayedAs = &id
 	}
 	return v
@@ -197,7 +198,7 @@ func (l *look) numbered(seq int64) (*string, error) {
 		d, err := l.a.History.Delivery(l.c.Context(), l.c.scope, seq)
 		switch {
 		case err == nil:
-			id = d.ID()
+			id = l.c.ids.Of(d)
 		case grapnel.CodeOf(err) != grapnel.CodeNotFound:
 			return nil, err
 		}
@@ -209,7 +210,7 @@ func (l *look) numbered(seq int64) (*string, error) {
 func viewDelivery(s situation, replayOf *string) deliveryView {
 	d := s.delivery
 	return deliveryView{
-		ID: d.ID(), EventID: d.EventID, EndpointID: d.EndpointID, Tenant: d.Tenant, Type: d.Type, Key: orNull(d.Key),
+		ID: s.ids.Of(d), EventID: d.EventID, EndpointID: d.EndpointID, Tenant: d.Tenant, Type: d.Type, Key: orNull(d.Key),
 		Sequence: numberOrNull(d.Position), Status: string(s.status()), ReasonCode: orNull(d.ReasonCode), Reason: s.reason(),
 		AttemptsMade: d.AttemptsMade, NextAttemptAt: stampOf(s.next()), CreatedAt: stamp(d.CreatedAt), FinishedAt: stampOf(d.FinishedAt),
 		ReplayOf: replayOf, Last: viewLast(&d.Last),
@@ -225,23 +226,24 @@ func viewLast(l *grapnel.Last) *lastView {
 
 // with adds the attempts that were made and those to come.
 func (v deliveryView) with(s situation) deliveryView {
-	v.Attempts, v.Planned = viewAttempts(s.delivery), plan(s)
+	v.Attempts, v.Planned = viewAttempts(s.delivery, s.ids), plan(s)
 	return v
 }
 
-func viewAttempts(d *grapnel.Delivery) []attemptView {
+func viewAttempts(d *grapnel.Delivery, ids *grapnel.IDs) []attemptView {
+	id := ids.Of(d)
 	views := make([]attemptView, len(d.Attempts))
 	for i := range d.Attempts {
 		at := &d.Attempts[i]
 		views[i] = attemptView{
-			ID: grapnel.AttemptID(d.CreatedAt, d.Seq, at.Number), Number: at.Number, Trigger: string(at.Trigger),
+			ID: ids.Attempt(d.CreatedAt, d.Seq, at.Number), Number: at.Number, Trigger: string(at.Trigger),
 			ScheduledFor: stamp(at.ScheduledFor), StartedAt: stamp(at.StartedAt), Duration: span(at.Duration),
 			Phases: phasesView{
 				DNS: span(at.Phases.DNS), Connect: span(at.Phases.Connect), TLS: span(at.Phases.TLS),
 				FirstByte: span(at.Phases.FirstByte), Body: span(at.Phases.Body), Reused: at.Phases.Reused,
 			},
 			StatusCode: numberOrNull(at.StatusCode), ErrorClass: string(at.Class), Error: orNull(at.Error),
-			RequestHeaders: d.Sent(at), ResponseHeaders: at.ResponseHeaders, ResponseBody: string(at.ResponseBody), Decision: string(at.Decision),
+			RequestHeaders: d.Sent(at, id), ResponseHeaders: at.ResponseHeaders, ResponseBody: string(at.ResponseBody), Decision: string(at.Decision),
 			NextAttemptAt: stampOf(at.NextAttemptAt), PolicyRevision: at.PolicyRevision,
 		}
 		if !utf8.Valid(at.ResponseBody) {
@@ -265,7 +267,7 @@ func plan(s situation) []plannedView {
 		return []plannedView{}
 	}
 	d := s.delivery
-	progress := policy.Progress{Attempts: d.AttemptsMade, Anchor: d.Waiting.Anchor, Seed: uint64(d.Seq)}
+	progress := policy.Progress{Attempts: d.AttemptsMade, Anchor: d.Waiting.Anchor, Seed: s.ids.Seed(d.Seq)}
 	planned := s.endpoint.Policy.Plan(progress, next, mostPlanned)
 	views := make([]plannedView, len(planned))
 	for i, p := range planned {
@@ -274,23 +276,18 @@ func plan(s situation) []plannedView {
 	return views
 }
 
-// delivery finds a delivery by the id in the path. An id whose number exists but whose time is another's was guessed, or is of a delivery that came
-// from another cell and had that number there.
+// delivery finds a delivery by the id in the path. A reading whose row id exists but whose time is another's is of an id that was guessed, or
+// that another cell gave.
 func (a *api) delivery(c *call, id string) (*grapnel.Delivery, error) {
-	notFound := grapnel.Errorf(grapnel.CodeNotFound, "there is no such delivery")
-	seq, millis, err := grapnel.ParseDeliveryID(id)
-	if err != nil {
-		return nil, notFound
-	}
-	for _, seq := range append([]int64{seq}, a.Street.Renumbered(seq)...) {
-		d, err := a.History.Delivery(c.Context(), c.scope, seq)
+	for _, reading := range a.Engine.Readings(id) {
+		d, err := a.History.Delivery(c.Context(), c.scope, reading.Seq)
 		switch {
 		case grapnel.CodeOf(err) == grapnel.CodeNotFound:
 		case err != nil:
 			return nil, err
-		case d.CreatedAt.UnixMilli() == millis:
+		case reading.Is(d):
 			return d, nil
 		}
 	}
-	return nil, notFound
+	return nil, grapnel.Errorf(grapnel.CodeNotFound, "there is no such delivery")
 }

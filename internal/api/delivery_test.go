@@ -20,15 +20,15 @@ func TestPlanIsWhatThePolicyDoes(t *testing.T) {
 	d := w.only()
 	next := w.clock.Add(15 * time.Second)
 	w.attempt(d, 1, 503, next)
-	d, err := w.street.Delivery(context.Background(), store.Everyone(), d.Seq)
+	d, err := w.engine.Delivery(context.Background(), store.Everyone(), d.Seq)
 	if err != nil {
 		t.Fatal(err)
 	}
 	paylera, _ := policy.Preset("paylera")
 	want := paylera.Plan(policy.Progress{Attempts: 1, Anchor: d.Waiting.Anchor, Seed: uint64(d.Seq)}, next, mostPlanned)
-	shown := w.must(200, "GET", "/v1/deliveries/"+d.ID(), "")
+	shown := w.must(200, "GET", "/v1/deliveries/"+storeIDs.Of(d), "")
 	sent := shown["attempts"].([]any)[0].(map[string]any)["request_headers"].(map[string]any)
-	if sent["Webhook-Id"] != d.EventID || sent["Grapnel-Delivery"] != d.ID() || sent["X-Own"] != "[redacted]" || sent["Content-Type"] != "application/json" || len(sent) != 8 {
+	if sent["Webhook-Id"] != d.EventID || sent["Grapnel-Delivery"] != storeIDs.Of(d) || sent["X-Own"] != "[redacted]" || sent["Content-Type"] != "application/json" || len(sent) != 8 {
 		t.Errorf("it was sent with %v", sent)
 	}
 	planned := shown["planned"].([]any)
@@ -47,7 +47,7 @@ func TestNothingIsPlannedForWhatCannotMove(t *testing.T) {
 	w := newWorld(t)
 	ep := w.endpoint(admin, "")
 	w.must(202, "POST", "/v1/events", `{"type":"a","data":1}`)
-	id := w.only().ID()
+	id := storeIDs.Of(w.only())
 	for _, state := range []string{"paused", "disabled"} {
 		w.must(200, "PATCH", "/v1/endpoints/"+ep, `{"status":"`+state+`"}`)
 		if d := w.must(200, "GET", "/v1/deliveries/"+id, ""); len(d["planned"].([]any)) != 0 || d["next_attempt_at"] != nil || d["status"] != "held" {
@@ -69,20 +69,33 @@ func TestADeliveryIsFoundByTheIDItHadInAnotherCell(t *testing.T) {
 	w.clock = w.clock.Add(time.Hour)
 	w.must(202, "POST", "/v1/events", `{"type":"b","data":1}`)
 	// What is the second one here was the first one there.
-	second, err := w.street.Delivery(context.Background(), store.Everyone(), first.Seq+1)
+	second, err := w.engine.Delivery(context.Background(), store.Everyone(), first.Seq+1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	old := grapnel.DeliveryID(second.CreatedAt, first.Seq)
-	w.must(404, "GET", "/v1/deliveries/"+old, "")
-	w.street.shifted = 1
-	if d := w.must(200, "GET", "/v1/deliveries/"+old, ""); d["id"] != second.ID() {
-		t.Errorf("found %v, want %s", d["id"], second.ID())
+	key := grapnel.IDKey{Secret: []byte("of the other cell")}
+	there := grapnel.NewIDs(key)
+	old := map[string]string{"with a key": there.Delivery(second.CreatedAt, first.Seq), "in clear": grapnel.PlainDeliveryID(second.CreatedAt, first.Seq)}
+	for how, id := range old {
+		w.engine.shifts = nil
+		w.must(404, "GET", "/v1/deliveries/"+id, "")
+		shift := grapnel.Shift{First: first.Seq, Last: first.Seq, By: 1}
+		if how == "with a key" {
+			shift.Key = &key
+		}
+		w.engine.shifts = []grapnel.Shift{shift}
+		if d := w.must(200, "GET", "/v1/deliveries/"+id, ""); d["id"] != storeIDs.Of(second) {
+			t.Errorf("%s: found %v, want %s", how, d["id"], storeIDs.Of(second))
+		}
+		if d := w.must(200, "GET", "/v1/deliveries/"+storeIDs.Of(first), ""); d["id"] != storeIDs.Of(first) {
+			t.Errorf("%s: found %v, want %s", how, d["id"], storeIDs.Of(first))
+		}
+		w.must(200, "POST", "/v1/deliveries/"+id+"/retry", `{"reason":"by its old id"}`)
+		if got := w.must(200, "GET", "/v1/audit?delivery="+id, "")["data"].([]any); len(got) == 0 || got[0].(map[string]any)["delivery_id"] != storeIDs.Of(second) {
+			t.Errorf("%s: the audit says %v", how, got)
+		}
+		w.must(404, "GET", "/v1/deliveries/"+there.Delivery(second.CreatedAt.Add(time.Second), first.Seq), "")
 	}
-	if d := w.must(200, "GET", "/v1/deliveries/"+first.ID(), ""); d["id"] != first.ID() {
-		t.Errorf("found %v, want %s", d["id"], first.ID())
-	}
-	w.must(404, "GET", "/v1/deliveries/"+grapnel.DeliveryID(second.CreatedAt.Add(time.Second), first.Seq), "")
 }
 
 func TestRetryOfWhatWaitsAndOfWhatIsOver(t *testing.T) {
@@ -92,16 +105,16 @@ func TestRetryOfWhatWaitsAndOfWhatIsOver(t *testing.T) {
 	d := w.only()
 	w.attempt(d, 1, 503, w.clock.Add(time.Hour))
 	w.clock = w.clock.Add(time.Minute)
-	got := w.must(200, "POST", "/v1/endpoints/"+ep+"/deliveries/"+d.ID()+"/retry", "")
-	if got["id"] != d.ID() || got["replay_of"] != nil || got["next_attempt_at"] != w.clock.Format(stampLayout) || len(got["attempts"].([]any)) != 1 || got["attempts_made"] != 1.0 {
+	got := w.must(200, "POST", "/v1/endpoints/"+ep+"/deliveries/"+storeIDs.Of(d)+"/retry", "")
+	if got["id"] != storeIDs.Of(d) || got["replay_of"] != nil || got["next_attempt_at"] != w.clock.Format(stampLayout) || len(got["attempts"].([]any)) != 1 || got["attempts_made"] != 1.0 {
 		t.Errorf("answered %v", got)
 	}
-	if again := w.must(200, "GET", "/v1/deliveries/"+d.ID(), ""); again["next_attempt_at"] != got["next_attempt_at"] {
+	if again := w.must(200, "GET", "/v1/deliveries/"+storeIDs.Of(d), ""); again["next_attempt_at"] != got["next_attempt_at"] {
 		t.Errorf("it is due %v, answered %v", again["next_attempt_at"], got["next_attempt_at"])
 	}
 	w.finish(d, grapnel.Failed, grapnel.ReasonExhausted, "failed: it is enough")
-	got = w.must(200, "POST", "/v1/deliveries/"+d.ID()+"/retry", "{}")
-	if got["id"] == d.ID() || got["replay_of"] != d.ID() || got["status"] != "pending" || got["sequence"] != 2.0 || got["reason_code"] != nil || got["finished_at"] != nil {
+	got = w.must(200, "POST", "/v1/deliveries/"+storeIDs.Of(d)+"/retry", "{}")
+	if got["id"] == storeIDs.Of(d) || got["replay_of"] != storeIDs.Of(d) || got["status"] != "pending" || got["sequence"] != 2.0 || got["reason_code"] != nil || got["finished_at"] != nil {
 		t.Errorf("answered %v", got)
 	}
 	shown := w.must(200, "GET", "/v1/deliveries/"+got["id"].(string), "")
@@ -111,7 +124,7 @@ func TestRetryOfWhatWaitsAndOfWhatIsOver(t *testing.T) {
 		}
 	}
 	// One more of the same key waits behind that.
-	if got = w.must(200, "POST", "/v1/deliveries/"+d.ID()+"/retry", ""); got["status"] != "held" {
+	if got = w.must(200, "POST", "/v1/deliveries/"+storeIDs.Of(d)+"/retry", ""); got["status"] != "held" {
 		t.Errorf("behind another: answered %v", got)
 	}
 }
@@ -121,11 +134,11 @@ func TestSkip(t *testing.T) {
 	w.endpoint(admin, "")
 	w.must(202, "POST", "/v1/events", `{"type":"a","data":1,"key":"k"}`)
 	d := w.only()
-	got := w.must(200, "POST", "/v1/deliveries/"+d.ID()+"/skip", `{"reason":"known bad, fixed by hand"}`)
+	got := w.must(200, "POST", "/v1/deliveries/"+storeIDs.Of(d)+"/skip", `{"reason":"known bad, fixed by hand"}`)
 	if got["status"] != "skipped" || got["reason"] != "skipped: known bad, fixed by hand" || got["finished_at"] == nil {
 		t.Errorf("answered %v", got)
 	}
-	if p := w.must(409, "POST", "/v1/deliveries/"+d.ID()+"/skip", `{"reason":"again"}`); p["code"] != "conflict" {
+	if p := w.must(409, "POST", "/v1/deliveries/"+storeIDs.Of(d)+"/skip", `{"reason":"again"}`); p["code"] != "conflict" {
 		t.Errorf("answered %v", p)
 	}
 }

@@ -4,34 +4,35 @@ import (
 	"net/http"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
 func deliveryRoutes() []route {
 	return []route{
-		{method: "GET", path: "/v1/deliveries", scope: grapnel.ScopeRead, handle: (*api).listDeliveries,
+		{method: "GET", path: "/v1/deliveries", scope: grapnel.ScopeRead, handle: listDeliveries,
 			name: "list-deliveries", tag: "Deliveries", summary: "List deliveries, the newest first",
 			query: pageOf(append(deliveryFilter(), endpointParam)...),
 			gives: map[int]any{200: list[deliveryView]{}}},
 		{method: "GET", path: "/v1/endpoints/{id}/deliveries", also: []string{"/webhooks/{id}/deliveries"}, scope: grapnel.ScopeRead,
-			handle: (*api).listDeliveries,
+			handle: listDeliveries,
 			name:   "list-endpoint-deliveries", tag: "Deliveries", summary: "List the deliveries of an endpoint, the newest first",
 			query: pageOf(deliveryFilter()...),
 			gives: map[int]any{200: list[deliveryView]{}}},
-		{method: "GET", path: "/v1/deliveries/{id}", scope: grapnel.ScopeRead, handle: (*api).getDelivery,
+		{method: "GET", path: "/v1/deliveries/{id}", scope: grapnel.ScopeRead, handle: getDelivery,
 			name: "get-delivery", tag: "Deliveries", summary: "Get a delivery with its attempts and its plan",
 			gives: map[int]any{200: deliveryView{}}},
-		{method: "POST", path: "/v1/deliveries/{id}/retry", scope: grapnel.ScopeReplay, handle: (*api).retryDelivery,
+		{method: "POST", path: "/v1/deliveries/{id}/retry", scope: grapnel.ScopeReplay, handle: retryDelivery,
 			name: "retry-delivery", tag: "Deliveries", summary: "Try a delivery now",
 			about: "A delivery that waits is tried now and is the answer. For one that is over a new delivery is made, at the end of its key's " +
 				"line; that is the answer, with replay_of. Neither counts towards disabling, and neither waits for a breaker that is open.",
 			body: &intake{types: []string{grapnel.JSONType}, optional: true}, takes: newReason{},
 			gives: map[int]any{200: deliveryView{}}},
-		{method: "POST", path: "/v1/endpoints/{id}/deliveries/{delivery_id}/retry", scope: grapnel.ScopeReplay, handle: (*api).retryDelivery,
+		{method: "POST", path: "/v1/endpoints/{id}/deliveries/{delivery_id}/retry", scope: grapnel.ScopeReplay, handle: retryDelivery,
 			name: "retry-endpoint-delivery", tag: "Deliveries", summary: "Try a delivery of an endpoint now",
 			body: &intake{types: []string{grapnel.JSONType}, optional: true}, takes: newReason{},
 			gives: map[int]any{200: deliveryView{}}},
-		{method: "POST", path: "/v1/deliveries/{id}/skip", scope: grapnel.ScopeReplay, handle: (*api).skipDelivery,
+		{method: "POST", path: "/v1/deliveries/{id}/skip", scope: grapnel.ScopeReplay, handle: skipDelivery,
 			name: "skip-delivery", tag: "Deliveries", summary: "Give up a waiting delivery",
 			about: "The event is acknowledged by a person and its key moves on. A delivery that is over answers 409.",
 			body:  &intake{types: []string{grapnel.JSONType}}, takes: newSkip{},
@@ -45,7 +46,7 @@ type newSkip struct {
 }
 
 // listDeliveries lists those of one endpoint or of all.
-func (a *api) listDeliveries(c *call) (answer, error) {
+func listDeliveries(a *api, c *call) (answer, error) {
 	endpoint := c.PathValue("id")
 	if endpoint != "" {
 		if err := a.known(c, endpoint); err != nil {
@@ -53,7 +54,7 @@ func (a *api) listDeliveries(c *call) (answer, error) {
 		}
 	}
 	s, limit, before := a.selection(c, endpoint), c.query.limit(), c.number()
-	if err := c.query.faults.err(); err != nil {
+	if err := c.query.faults.Err(); err != nil {
 		return answer{}, err
 	}
 	out, err := some(a, c, s, before, limit, (*look).view)
@@ -64,7 +65,7 @@ func (a *api) listDeliveries(c *call) (answer, error) {
 }
 
 // getDelivery shows one delivery with everything known of it.
-func (a *api) getDelivery(c *call) (answer, error) {
+func getDelivery(a *api, c *call) (answer, error) {
 	d, err := a.delivery(c, c.PathValue("id"))
 	if err != nil {
 		return answer{}, err
@@ -81,7 +82,7 @@ func (a *api) showDelivery(c *call, d *grapnel.Delivery) (answer, error) {
 }
 
 // retryDelivery tries a waiting delivery now, or makes a new one of one that is over.
-func (a *api) retryDelivery(c *call) (answer, error) {
+func retryDelivery(a *api, c *call) (answer, error) {
 	by, err := c.by()
 	if err != nil {
 		return answer{}, err
@@ -100,7 +101,7 @@ func (a *api) retryDelivery(c *call) (answer, error) {
 	was := a.look(c).situation(old)
 	was.urgent = true
 	reply := func(done store.Redelivered) answer { return retried(was, done) }
-	done, err := a.Street.Retry(c.Context(), c.scope, old.Seq, by, withEffect(c, reply))
+	done, err := a.Engine.Retry(c.Context(), c.scope, old.Seq, by, withEffect(c, reply))
 	return answered(done, done.Answer, err, reply)
 }
 
@@ -113,7 +114,7 @@ func retried(was situation, done store.Redelivered) answer {
 		d.Waiting.Due, d.Waiting.Blocked, d.Reason = was.now, false, ""
 		return jsonAnswer(http.StatusOK, viewDelivery(was, nil).with(was))
 	}
-	old := d.ID()
+	old := was.ids.Of(&d)
 	d = grapnel.Delivery{
 		Seq: done.Delivery, EventSeq: d.EventSeq, EventID: d.EventID, EndpointID: d.EndpointID, Tenant: d.Tenant, Type: d.Type, Key: d.Key,
 		Status: grapnel.Pending, CreatedAt: done.CreatedAt, ReplayOf: d.Seq,
@@ -125,17 +126,17 @@ func retried(was situation, done store.Redelivered) answer {
 }
 
 // skipDelivery ends a waiting delivery because a person says so.
-func (a *api) skipDelivery(c *call) (answer, error) {
-	var f faults
+func skipDelivery(a *api, c *call) (answer, error) {
+	var f strict.Faults
 	in := decode[newSkip](c.body, &f)
-	if err := f.err(); err != nil {
+	if err := f.Err(); err != nil {
 		return answer{}, err
 	}
 	d, err := a.delivery(c, c.PathValue("id"))
 	if err != nil {
 		return answer{}, err
 	}
-	if err := a.Street.Skip(c.Context(), c.scope, d.Seq, grapnel.By{Actor: c.key.ID, Reason: in.Reason}); err != nil {
+	if err := a.Engine.Skip(c.Context(), c.scope, d.Seq, grapnel.By{Actor: c.key.ID, Reason: in.Reason}); err != nil {
 		return answer{}, err
 	}
 	after, err := a.delivery(c, c.PathValue("id"))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/grapnelhq/grapnel/internal/api/openapi"
 	"github.com/grapnelhq/grapnel/policy"
 )
 
@@ -49,7 +50,7 @@ func TestDocumentHoldsTogether(t *testing.T) {
 	if s.doc["openapi"] != "3.1.0" {
 		t.Errorf("it is OpenAPI %v", s.doc["openapi"])
 	}
-	raw := string(encodeDocument(document(routes())))
+	raw := string(openapi.Encode(openapi.Document(describeAPI(routes(), &ample))))
 	for _, m := range regexp.MustCompile(`"\$ref": "([^"]+)"`).FindAllStringSubmatch(raw, -1) {
 		if s.at(s.doc, strings.Split(strings.TrimPrefix(m[1], "#/"), "/")...) == nil {
 			t.Errorf("%s leads nowhere", m[1])

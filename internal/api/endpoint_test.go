@@ -10,13 +10,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/api/openapi"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/sign"
 )
 
 func (w *world) stored(endpoint any) grapnel.Endpoint {
 	w.t.Helper()
-	ep, ok := w.street.Endpoint(store.Everyone(), endpoint.(string))
+	ep, ok := w.engine.Endpoint(store.Everyone(), endpoint.(string))
 	if !ok {
 		w.t.Fatalf("there is no endpoint %v", endpoint)
 	}
@@ -64,7 +65,7 @@ func TestDefaultsOfAnEndpoint(t *testing.T) {
 }
 
 const everything = `{"url":"https://a.example","tenant":"acme","description":"d\nd","event_types":["invoice.*","*"],"filter":"event.type == \"a\" && event.data.n > 1",
-	"policy":{"timeout":"3s","max_attempts":4},"ordering":"none","rate_limit":{"per_second":2.5},"max_concurrency":7,"headers":{"X-A":"1","x.b":"2"},"format":"raw","signature_headers":"svix",
+	"policy":{"timeout":"3s","max_attempts":4},"ordering":"none","rate_limit":{"per_second":2.5},"max_concurrency":7,"headers":{"X-A":"1","x.b":"2"},"format":"raw","transform":"{id, n: .data.n}","signature_headers":"svix",
 	"secret":"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw","status":"disabled"}`
 
 func TestEverythingOfAnEndpoint(t *testing.T) {
@@ -73,7 +74,7 @@ func TestEverythingOfAnEndpoint(t *testing.T) {
 	ep := w.stored(made["id"])
 	if made["secret"] != "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw" || ep.Tenant != "acme" || ep.Description != "d\nd" || !slices.Equal(ep.EventTypes, []string{"invoice.*", "*"}) ||
 		ep.Policy.MaxAttempts != 4 || ep.PolicyName != "" || ep.Ordering != grapnel.Unordered || *ep.RateLimit != (grapnel.RateLimit{PerSecond: 2.5, Burst: 3}) ||
-		ep.MaxConcurrency != 7 || ep.Headers["x.b"] != "2" || ep.Format != grapnel.FormatRaw || ep.Signing != grapnel.SigningSvix || ep.Status != grapnel.EndpointDisabled || ep.DisabledAt != w.clock || ep.DisabledReason == "" {
+		ep.MaxConcurrency != 7 || ep.Headers["x.b"] != "2" || ep.Format != grapnel.FormatRaw || ep.Transform != "{id, n: .data.n}" || ep.Signing != grapnel.SigningSvix || ep.Status != grapnel.EndpointDisabled || ep.DisabledAt != w.clock || ep.DisabledReason == "" {
 		t.Errorf("stored %+v", ep)
 	}
 	if p := made["policy"].(map[string]any); p["timeout"] != "3s" || p["jitter"] != 0.1 {
@@ -95,6 +96,11 @@ func TestMergePatchOfAnEndpoint(t *testing.T) {
 		{`{"headers":{"X-A":null,"X-C":"3"}}`, func(ep grapnel.Endpoint) bool {
 			return cmp.Equal(ep.Headers, map[string]string{"x.b": "2", "X-C": "3"})
 		}},
+		{`{"transform":null}`, func(ep grapnel.Endpoint) bool {
+			return ep.Transform == "" && len(ep.Former) == 1 && ep.Former[0].Transform == "{id, n: .data.n}" && ep.Former[0].Format == grapnel.FormatRaw
+		}},
+		{`{"format":"standard"}`, func(ep grapnel.Endpoint) bool { return len(ep.Former) == 1 && ep.Transform == "{id, n: .data.n}" }},
+		{`{"description":"e","headers":null,"transform":"{id, n: .data.n}"}`, func(ep grapnel.Endpoint) bool { return len(ep.Former) == 0 }},
 		{`{"headers":null}`, func(ep grapnel.Endpoint) bool { return len(ep.Headers) == 0 }},
 		{`{"rate_limit":{"burst":9}}`, func(ep grapnel.Endpoint) bool { return *ep.RateLimit == grapnel.RateLimit{PerSecond: 2.5, Burst: 9} }},
 		{`{"rate_limit":null}`, func(ep grapnel.Endpoint) bool { return ep.RateLimit == nil }},
@@ -120,7 +126,7 @@ func TestMergePatchOfAnEndpoint(t *testing.T) {
 			id := made["id"].(string)
 			before := w.stored(id)
 			w.clock = w.clock.Add(time.Hour)
-			got := w.must(200, "PATCH", "/v1/endpoints/"+id, c.patch, "Content-Type", typeMergePatch)
+			got := w.must(200, "PATCH", "/v1/endpoints/"+id, c.patch, "Content-Type", openapi.TypeMergePatch)
 			ep := w.stored(id)
 			if !c.check(ep) {
 				t.Errorf("stored %+v", ep)
@@ -144,18 +150,18 @@ func TestMergePatchOfAnEndpoint(t *testing.T) {
 
 // racing changes the endpoint under a patch as often as it is told to.
 type racing struct {
-	*street
+	*fakeEngine
 	times int
 }
 
 func (r *racing) Endpoint(scope store.Scope, id string) (grapnel.Endpoint, bool) {
-	ep, ok := r.street.Endpoint(scope, id)
+	ep, ok := r.fakeEngine.Endpoint(scope, id)
 	if ok && r.times > 0 {
 		r.times--
 		other := ep
 		other.Description = fmt.Sprint("changed ", r.times)
-		if _, err := r.PutEndpoint(r.street.t.Context(), store.Everyone(), other, store.With{}); err != nil {
-			r.street.t.Error(err)
+		if _, err := r.PutEndpoint(r.fakeEngine.t.Context(), store.Everyone(), other, store.With{}); err != nil {
+			r.fakeEngine.t.Error(err)
 		}
 	}
 	return ep, ok
@@ -165,8 +171,8 @@ func TestPatchesThatMeetLoseNothing(t *testing.T) {
 	for times, status := range map[int]int{0: 200, 3: 200, 9: 409} {
 		w := newWorld(t)
 		id := w.endpoint(admin, "")
-		race := &racing{w.street, times}
-		w.options.Street = race
+		race := &racing{w.engine, times}
+		w.options.Engine = race
 		w.handler = New(w.options)
 		w.must(status, "PATCH", "/v1/endpoints/"+id, `{"max_concurrency":5}`)
 		if ep := w.stored(id); status == 200 && (ep.MaxConcurrency != 5 || times > 0 && ep.Description != "changed 0") {
@@ -248,13 +254,13 @@ func TestTestEventsGoToOneEndpoint(t *testing.T) {
 	w.endpoint(acmeAdmin, "")
 	got := w.must(200, "POST", "/v1/endpoints/"+id+"/test", `{"type":"x.y","data": {"a" : 1.0 }}`)
 	d := w.only()
-	if got["id"] != d.ID() || d.EndpointID != id || got["status"] != "pending" {
+	if got["id"] != storeIDs.Of(d) || d.EndpointID != id || got["status"] != "pending" {
 		t.Errorf("answered %v, made %+v", got, d)
 	}
 	if ev := w.event(d.EventID); string(ev.Data) != `{"a" : 1.0 }` || ev.Tenant != "acme" || ev.Type != "x.y" || ev.Key != "" {
 		t.Errorf("the event is %+v", ev)
 	}
-	if d := cmp.Diff(got, w.must(200, "GET", "/v1/deliveries/"+d.ID(), "")); d != "" {
+	if d := cmp.Diff(got, w.must(200, "GET", "/v1/deliveries/"+storeIDs.Of(d), "")); d != "" {
 		t.Errorf("answered and got differ: %s", d)
 	}
 }
@@ -296,5 +302,60 @@ func TestReadersDoNotSeeHeaderValues(t *testing.T) {
 	w.key("key_both", "grp_both", "", grapnel.ScopeRead, grapnel.ScopeManage)
 	if got := shown("grp_both", "/v1/endpoints/"+id); !strings.Contains(got, "Bearer of-the-receiver") {
 		t.Errorf("who may change it is shown %s", got)
+	}
+}
+
+// TestShapesOfPresets: what a preset adds is shown where the endpoint says nothing itself.
+func TestShapesOfPresets(t *testing.T) {
+	w := newWorld(t)
+	for body, want := range map[string]any{
+		`{"url":"https://a.example"}`:                                                            nil,
+		`{"url":"https://a.example","policy":"parseo"}`:                                          map[string]any{"headers": map[string]any{}, "transform": ". + {occurredAt: .timestamp}"},
+		`{"url":"https://a.example","policy":"sent"}`:                                            map[string]any{"headers": map[string]any{"X-Webhook-ID": "{event.id}"}, "transform": nil},
+		`{"url":"https://a.example","policy":"svix"}`:                                            nil,
+		`{"url":"https://a.example","policy":{}}`:                                                nil,
+		`{"url":"https://a.example","policy":"parseo","transform":"."}`:                          nil,
+		`{"url":"https://a.example","policy":"parseo","format":"raw"}`:                           nil,
+		`{"url":"https://a.example","policy":"sent","headers":{"x-webhook-id":"{delivery.id}"}}`: nil,
+	} {
+		made := w.must(201, "POST", "/v1/endpoints", body)
+		if d := cmp.Diff(want, made["preset_shape"]); d != "" {
+			t.Errorf("%s: %s", body, d)
+		}
+		if len(w.stored(made["id"]).Headers) != len(made["headers"].(map[string]any)) {
+			t.Errorf("%s: the preset's headers became the endpoint's", body)
+		}
+	}
+}
+
+// TestFormerShapes: an endpoint keeps the shapes that deliveries have, up to a bound, and no others.
+func TestFormerShapes(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Bounds.FormerShapes = 2 })
+	ep := w.endpoint(admin, "")
+	change := func(status int, transform string) {
+		t.Helper()
+		w.clock = w.clock.Add(time.Minute)
+		w.must(status, "PATCH", "/v1/endpoints/"+ep, `{"transform":"`+transform+`"}`)
+		w.clock = w.clock.Add(time.Minute)
+	}
+	publish := func() {
+		t.Helper()
+		w.must(202, "POST", "/v1/events", `{"type":"a","data":1}`)
+	}
+	publish() // has none
+	for i := range 5 {
+		change(200, fmt.Sprint(i))
+	}
+	if got := w.stored(ep).Former; len(got) != 2 || got[0].Transform != "" || got[1].Transform != "3" {
+		t.Errorf("stored are %+v", got)
+	}
+	publish() // has 4
+	change(200, "5")
+	publish() // has 5
+	change(409, "6")
+	change(200, "5")
+	w.must(200, "PATCH", "/v1/endpoints/"+ep, `{"description":"other things can be changed"}`)
+	if got := w.stored(ep); len(got.Former) != 2 || got.Former[1].Transform != "4" || got.Transform != "5" || got.Description == "" {
+		t.Errorf("stored is %+v", got)
 	}
 }

@@ -12,40 +12,41 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/api/openapi"
+	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/store"
-	"github.com/grapnelhq/grapnel/policy"
 	"github.com/grapnelhq/grapnel/sign"
 )
 
 func endpointRoutes() []route {
 	return []route{
-		{method: "POST", path: "/v1/endpoints", scope: grapnel.ScopeManage, handle: (*api).createEndpoint,
+		{method: "POST", path: "/v1/endpoints", scope: grapnel.ScopeManage, handle: createEndpoint,
 			name: "create-endpoint", tag: "Endpoints", summary: "Create an endpoint",
 			about: "The answer shows the secret; no other answer does.",
 			body:  &intake{types: []string{grapnel.JSONType}}, takes: newEndpoint{},
 			gives: map[int]any{201: endpointView{}}},
-		{method: "GET", path: "/v1/endpoints", scope: grapnel.ScopeRead, handle: (*api).listEndpoints,
+		{method: "GET", path: "/v1/endpoints", scope: grapnel.ScopeRead, handle: listEndpoints,
 			name: "list-endpoints", tag: "Endpoints", summary: "List endpoints",
 			query: pageOf(tenantParam), gives: map[int]any{200: list[endpointView]{}}},
-		{method: "GET", path: "/v1/endpoints/{id}", scope: grapnel.ScopeRead, handle: (*api).getEndpoint,
+		{method: "GET", path: "/v1/endpoints/{id}", scope: grapnel.ScopeRead, handle: getEndpoint,
 			name: "get-endpoint", tag: "Endpoints", summary: "Get an endpoint", gives: map[int]any{200: endpointView{}}},
-		{method: "PATCH", path: "/v1/endpoints/{id}", scope: grapnel.ScopeManage, handle: (*api).patchEndpoint,
+		{method: "PATCH", path: "/v1/endpoints/{id}", scope: grapnel.ScopeManage, handle: patchEndpoint,
 			name: "update-endpoint", tag: "Endpoints", summary: "Change an endpoint",
 			about: "A JSON merge patch: null sets a field back to its default. When pausing or disabling is answered, no further attempt starts. " +
 				"Enabling a disabled endpoint forgets what counted towards disabling it, and what was held is delivered.",
 			query: []param{reasonParam},
-			body:  &intake{types: []string{typeMergePatch, grapnel.JSONType}}, takes: EndpointSettings{},
+			body:  &intake{types: []string{openapi.TypeMergePatch, grapnel.JSONType}}, takes: EndpointSettings{},
 			gives: map[int]any{200: endpointView{}}},
-		{method: "DELETE", path: "/v1/endpoints/{id}", scope: grapnel.ScopeManage, handle: (*api).deleteEndpoint,
+		{method: "DELETE", path: "/v1/endpoints/{id}", scope: grapnel.ScopeManage, handle: deleteEndpoint,
 			name: "delete-endpoint", tag: "Endpoints", summary: "Delete an endpoint",
 			about: "What waits for it ends as dropped. Its history stays.", query: []param{reasonParam}, gives: map[int]any{204: nil}},
-		{method: "POST", path: "/v1/endpoints/{id}/rotate-secret", scope: grapnel.ScopeManage, handle: (*api).rotateSecret,
+		{method: "POST", path: "/v1/endpoints/{id}/rotate-secret", scope: grapnel.ScopeManage, handle: rotateSecret,
 			name: "rotate-secret", tag: "Endpoints", summary: "Give an endpoint a new secret",
 			about: "Deliveries are signed with the new secret and, until overlap has passed, with those before. At most 5 sign at once.",
 			body:  &intake{types: []string{grapnel.JSONType}, optional: true}, takes: newRotation{},
 			gives: map[int]any{200: endpointView{}}},
 		{method: "POST", path: "/v1/endpoints/{id}/test", also: []string{"/webhooks/{id}/test"}, scope: grapnel.ScopeManage,
-			handle: (*api).testEndpoint,
+			handle: testEndpoint,
 			name:   "test-endpoint", tag: "Endpoints", summary: "Send a test event to one endpoint",
 			about: "Makes an event of its own and one delivery of it, whatever the endpoint subscribes to. Never replays anything.",
 			body:  &intake{types: []string{grapnel.JSONType}, limit: perEvent, deep: true, optional: true}, takes: newTest{},
@@ -54,8 +55,8 @@ func endpointRoutes() []route {
 }
 
 // createEndpoint makes an endpoint, with a secret that is shown in this answer only.
-func (a *api) createEndpoint(c *call) (answer, error) {
-	var f faults
+func createEndpoint(a *api, c *call) (answer, error) {
+	var f strict.Faults
 	in := decode[newEndpoint](c.body, &f)
 	ep := grapnel.Endpoint{
 		ID: a.newID(grapnel.EndpointPrefix, c.now), CreatedAt: c.now, UpdatedAt: c.now,
@@ -63,7 +64,7 @@ func (a *api) createEndpoint(c *call) (answer, error) {
 	}
 	a.set(c, &ep, in.EndpointSettings, &f)
 	secret, err := a.secret(in.Secret, sign.SymmetricPrefix, &f)
-	if err := errors.Join(err, f.err()); err != nil {
+	if err := errors.Join(err, f.Err()); err != nil {
 		return answer{}, err
 	}
 	ep.Secrets = []grapnel.Secret{{Text: secret, CreatedAt: c.now}}
@@ -74,7 +75,7 @@ func (a *api) createEndpoint(c *call) (answer, error) {
 		v.Secret = secret
 		return jsonAnswer(http.StatusCreated, v)
 	}
-	done, err := a.Street.PutEndpoint(c.Context(), c.scope, ep,
+	done, err := a.Engine.PutEndpoint(c.Context(), c.scope, ep,
 		store.With{Once: withEffect(c, reply), Audit: c.entry(grapnel.VerbCreate, &ep, "")})
 	return answered(done, done.Answer, err, reply)
 }
@@ -89,11 +90,11 @@ func stateOf(ep *grapnel.Endpoint) grapnel.Health {
 }
 
 // secret is the one given, if it can sign, or a new one of the same kind.
-func (a *api) secret(given, kind string, f *faults) (string, error) {
+func (a *api) secret(given, kind string, f *strict.Faults) (string, error) {
 	switch {
 	case given != "":
 		if err := sign.CheckSecret(given); err != nil {
-			f.add("/secret", "%s", err)
+			f.Add("/secret", "%s", err)
 		}
 		return given, nil
 	case kind == sign.PrivatePrefix:
@@ -103,12 +104,12 @@ func (a *api) secret(given, kind string, f *faults) (string, error) {
 }
 
 // listEndpoints lists those in scope, by id, which is by age.
-func (a *api) listEndpoints(c *call) (answer, error) {
+func listEndpoints(a *api, c *call) (answer, error) {
 	limit, after, tenant := c.query.limit(), c.position(), c.query.text("tenant")
-	if err := c.query.faults.err(); err != nil {
+	if err := c.query.faults.Err(); err != nil {
 		return answer{}, err
 	}
-	found := slices.DeleteFunc(slices.Clone(a.Street.Endpoints(c.scope)), func(ep grapnel.Endpoint) bool {
+	found := slices.DeleteFunc(slices.Clone(a.Engine.Endpoints(c.scope)), func(ep grapnel.Endpoint) bool {
 		return ep.ID <= after || ep.Queue != nil || tenant != "" && ep.Tenant != tenant
 	})
 	part := page(c, found, limit, func(ep *grapnel.Endpoint) string { return ep.ID })
@@ -125,7 +126,7 @@ func (a *api) listEndpoints(c *call) (answer, error) {
 
 // endpoint is the one that the path names, a queue or not: what becomes of deliveries is the same for both.
 func (a *api) endpoint(c *call) (grapnel.Endpoint, error) {
-	ep, ok := a.Street.Endpoint(c.scope, c.PathValue("id"))
+	ep, ok := a.Engine.Endpoint(c.scope, c.PathValue("id"))
 	if !ok {
 		return ep, store.ErrNotFound("endpoint")
 	}
@@ -141,7 +142,7 @@ func (a *api) pushed(c *call) (grapnel.Endpoint, error) {
 	return ep, err
 }
 
-func (a *api) getEndpoint(c *call) (answer, error) {
+func getEndpoint(a *api, c *call) (answer, error) {
 	ep, err := a.pushed(c)
 	if err != nil {
 		return answer{}, err
@@ -180,7 +181,7 @@ func (a *api) change(c *call, find func(*api, *call) (grapnel.Endpoint, error), 
 		}
 		ep.UpdatedAt = c.now
 		with := store.With{Once: once(ep), Audit: c.entry(verbOf(&before, &ep), &ep, reason)}
-		done, err := a.Street.PutEndpoint(c.Context(), c.scope, ep, with)
+		done, err := a.Engine.PutEndpoint(c.Context(), c.scope, ep, with)
 		if grapnel.CodeOf(err) == grapnel.CodeConflict && tries < 5 {
 			continue
 		}
@@ -193,22 +194,24 @@ func (a *api) change(c *call, find func(*api, *call) (grapnel.Endpoint, error), 
 }
 
 // patchEndpoint merges a patch into the settings and reads the result as if it had been given as a whole.
-func (a *api) patchEndpoint(c *call) (answer, error) {
+func patchEndpoint(a *api, c *call) (answer, error) {
 	patch := gjson.ParseBytes(c.body)
-	reason, err := c.reason()
-	if err != nil {
-		return answer{}, err
-	}
+	reason := c.reason()
 	edit := func(ep *grapnel.Endpoint) error {
-		var f faults
+		var f strict.Faults
 		checkPatch[EndpointSettings](patch, &f)
-		merged := mergePatch(gjson.ParseBytes(encode(settings(ep))), patch, "/", &f)
-		if err := f.err(); err != nil {
+		merged := strict.Merge(gjson.ParseBytes(encode(settings(ep))), patch, "/", &f)
+		if err := f.Err(); err != nil {
 			return err
 		}
 		in := decode[EndpointSettings](merged, &f)
+		was := ep.Shape()
 		a.set(c, ep, in, &f)
-		return f.err()
+		if err := f.Err(); err != nil {
+			return err
+		}
+		ep.Reshaped(was, a.Clock())
+		return needed(a, c, ep)
 	}
 	ep, err := a.changeEndpoint(c, reason, edit, notOnce)
 	if err != nil {
@@ -217,34 +220,58 @@ func (a *api) patchEndpoint(c *call) (answer, error) {
 	return a.showEndpoint(c, ep)
 }
 
+// needed drops the former shapes of an endpoint that no delivery has, once there are many of them.
+func needed(a *api, c *call, ep *grapnel.Endpoint) error {
+	if len(ep.Former) <= a.Bounds.FormerShapes {
+		return nil
+	}
+	var kept []grapnel.Shape
+	var from time.Time
+	for i, s := range ep.Former {
+		q := store.DeliveryQuery{Endpoint: ep.ID, From: from, To: s.Until, Limit: 1}
+		found, err := a.History.DeliveryList(c.Context(), store.Of(ep.Tenant), q)
+		if err != nil {
+			return err
+		}
+		// What was accepted under the last of them may not be in the store yet.
+		if len(found) > 0 || i == len(ep.Former)-1 {
+			kept = append(kept, s)
+		}
+		from = s.Until
+	}
+	if len(kept) > a.Bounds.FormerShapes {
+		return grapnel.Errorf(grapnel.CodeConflict, "%d former values of format and transform are stored, each for deliveries that have it. "+
+			"Change it again when some are purged, or make another endpoint.", a.Bounds.FormerShapes)
+	}
+	ep.Former = kept
+	return nil
+}
+
 // checkPatch refuses what a patch may not name. It looks at the patch and not at what becomes of it, in which a member that is null
 // would not show.
-func checkPatch[T any](patch gjson.Result, f *faults) {
+func checkPatch[T any](patch gjson.Result, f *strict.Faults) {
 	if !patch.IsObject() {
-		f.add("", "must be an object")
+		f.Add("", "must be an object")
 		return
 	}
-	fields := jsonFields(reflect.TypeFor[T]())
+	fields := strict.JsonFields(reflect.TypeFor[T]())
 	patch.ForEach(func(name, v gjson.Result) bool {
 		if _, known := fields[name.Str]; !known {
-			f.add("/"+escape(name.Str), "is not known here, or cannot be changed")
+			f.Add("/"+strict.Escape(name.Str), "is not known here, or cannot be changed")
 		}
-		return !f.full()
+		return !f.Full()
 	})
 }
 
 // deleteEndpoint stops an endpoint for good.
-func (a *api) deleteEndpoint(c *call) (answer, error) {
-	reason, err := c.reason()
-	if err != nil {
-		return answer{}, err
-	}
+func deleteEndpoint(a *api, c *call) (answer, error) {
+	reason := c.reason()
 	ep, err := a.pushed(c)
 	if err != nil {
 		return answer{}, err
 	}
 	by := grapnel.By{Actor: c.key.ID, Reason: reason}
-	if err := a.Street.DeleteEndpoint(c.Context(), c.scope, ep.ID, by); err != nil {
+	if err := a.Engine.DeleteEndpoint(c.Context(), c.scope, ep.ID, by); err != nil {
 		return answer{}, err
 	}
 	return nothing(), nil
@@ -252,8 +279,8 @@ func (a *api) deleteEndpoint(c *call) (answer, error) {
 
 // newRotation is how a secret is rotated.
 type newRotation struct {
-	Overlap *string `json:"overlap,omitempty" doc:"how long the secrets before go on signing: 0s to 720h; 24h if not given"`
-	Secret  string  `json:"secret,omitempty" minLength:"1" doc:"whsec_… or whsk_…; none: one is made, of the kind that there is"`
+	Overlap *string `json:"overlap,omitempty" form:"overlap" doc:"how long the secrets before go on signing: 0s to 720h; 24h if not given"`
+	Secret  string  `json:"secret,omitempty" minLength:"1" form:"secret" doc:"whsec_… or whsk_…; none: one is made, of the kind that there is"`
 	Reason  string  `json:"reason,omitempty" minLength:"1" maxLength:"500" doc:"why; kept in the audit"`
 }
 
@@ -264,23 +291,19 @@ const (
 	mostSecrets    = 5
 )
 
-// readOverlap is how long the secrets before go on counting after a rotation.
-func readOverlap(text *string, f *faults) time.Duration {
+// overlapOf is how long the secrets before go on counting after a rotation.
+func overlapOf(text *string) time.Duration {
 	if text == nil {
 		return defaultOverlap
 	}
-	overlap, err := policy.ParseDuration(*text)
-	if err != nil || overlap < 0 || overlap > longestOverlap {
-		f.add("/overlap", "must be a duration from 0s to 720h, as in 24h")
-	}
-	return overlap
+	return duration(*text)
 }
 
 // rotateSecret puts a new secret before those that there are, which go on signing for a while.
-func (a *api) rotateSecret(c *call) (answer, error) {
-	var f faults
+func rotateSecret(a *api, c *call) (answer, error) {
+	var f strict.Faults
 	in := decode[newRotation](c.body, &f)
-	overlap := readOverlap(in.Overlap, &f)
+	overlap := overlapOf(in.Overlap)
 	var secret string
 	edit := func(ep *grapnel.Endpoint) error {
 		kind := sign.SymmetricPrefix
@@ -289,7 +312,7 @@ func (a *api) rotateSecret(c *call) (answer, error) {
 		}
 		var err error
 		secret, err = a.secret(in.Secret, kind, &f)
-		if err := errors.Join(err, f.err()); err != nil {
+		if err := errors.Join(err, f.Err()); err != nil {
 			return err
 		}
 		ep.Secrets, err = rotated(ep.Secrets, secret, c.now, overlap)
@@ -341,17 +364,18 @@ func rotated(before []grapnel.Secret, text string, now time.Time, overlap time.D
 
 // newTest is what a test event carries.
 type newTest struct {
-	Type string          `json:"type,omitempty" minLength:"1" maxLength:"128" doc:"grapnel.test if not given"`
+	Type string          `json:"type,omitempty" form:"type" doc:"grapnel.test if not given"`
 	Data json.RawMessage `json:"data,omitempty" doc:"any JSON"`
 
 	// Of an event as a receiver got it, which can be given as it is. A test is an event of its own all the same.
 	ID        string `json:"id,omitempty" maxLength:"64" doc:"not used: the test gets an id of its own"`
 	Timestamp string `json:"timestamp,omitempty" maxLength:"64" doc:"not used"`
+	Occurred  string `json:"occurredAt,omitempty" maxLength:"64" doc:"not used; as the preset parseo writes it"`
 }
 
 // testEndpoint sends one endpoint an event of its own.
-func (a *api) testEndpoint(c *call) (answer, error) {
-	var f faults
+func testEndpoint(a *api, c *call) (answer, error) {
+	var f strict.Faults
 	in := decode[newTest](c.body, &f)
 	d := draft{kind: optional{in.Type, true}, data: in.Data, hasData: true, contentType: grapnel.JSONType}
 	if in.Type == "" {
@@ -369,19 +393,19 @@ func (a *api) testEndpoint(c *call) (answer, error) {
 	}
 	d.tenant = optional{ep.Tenant, true}
 	ev := a.event(c, &d, "/", &f).Event
-	if err := f.err(); err != nil {
+	if err := f.Err(); err != nil {
 		return answer{}, err
 	}
-	was := situation{endpoint: &ep, now: c.now, urgent: true}
+	was := situation{endpoint: &ep, now: c.now, ids: c.ids, urgent: true}
 	reply := func(done store.Accepted) answer { return tested(was, ev, done) }
-	done, err := a.Street.Test(c.Context(), c.scope, ep.ID, ev, withEffect(c, reply))
+	done, err := a.Engine.Test(c.Context(), c.scope, ep.ID, ev, withEffect(c, reply))
 	if err == nil {
 		err = first(done.Answer)
 	}
 	if err != nil {
 		return answer{}, err
 	}
-	a.noteTest(c, &ep, done)
+	noteTest(a, c, &ep, done)
 	return reply(done), nil
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// Street is what the API needs of the engine: the way in, the operator's hand, and the configuration it holds in memory.
-type Street interface {
+// Engine is what the API needs of the engine: the way in, the operator's hand, and the configuration it holds in memory.
+type Engine interface {
 	Publisher
 	Operator
 	Registrar
@@ -76,8 +76,11 @@ type Directory interface {
 	Healths(endpoints []string) []grapnel.Health
 	// Held are the ids of endpoints whose deliveries are held now: they are paused, disabled, or their breaker is open.
 	Held() []string
-	// Renumbered are the numbers here of deliveries that may have had a number in another cell, before their tenants came from there.
-	Renumbered(delivery int64) []int64
+	// IDs makes the ids of the cell's deliveries.
+	IDs() *grapnel.IDs
+	// Readings are the deliveries that an id may mean: one of this cell, or one that its tenant had in another cell before it
+	// came from there.
+	Readings(id string) []grapnel.Reading
 }
 
 // History is what the API asks of a store: what happened, what it adds up to, what waits, and who did what.

@@ -5,26 +5,26 @@ import (
 	"slices"
 	"strconv"
 	"time"
-	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
 // newEvent is how an event is published. Publishing does not pass through it: readDraft walks the bytes. It is the document's picture
 // of what readDraft takes, and a test holds the two together.
 type newEvent struct {
-	Type          string            `json:"type" required:"true" maxLength:"128" example:"invoice.paid" doc:"dotted segments of [A-Za-z0-9_-]"`
+	Type          string            `json:"type" required:"true" form:"type" doc:"dotted segments of [A-Za-z0-9_-]"`
 	Data          any               `json:"data" required:"true" doc:"any JSON; kept and delivered byte for byte"`
-	Key           string            `json:"key,omitempty" minLength:"1" maxLength:"256" doc:"the ordering key: events of one key reach an endpoint one after the other. None: no order"`
-	AggregateType string            `json:"aggregate_type,omitempty" maxLength:"128" doc:"with aggregate_id instead of key, which becomes type/id; has no slash"`
-	AggregateID   string            `json:"aggregate_id,omitempty"`
-	ID            string            `json:"id,omitempty" pattern:"^[A-Za-z0-9_-]{1,64}$" doc:"makes publishing idempotent: the same id again changes nothing"`
-	Tenant        string            `json:"tenant,omitempty" pattern:"^[A-Za-z0-9_-]{1,64}$" doc:"the key's tenant, else default"`
+	Key           string            `json:"key,omitempty" form:"key" doc:"the ordering key: events of one key reach an endpoint one after the other. None: no order"`
+	AggregateType string            `json:"aggregate_type,omitempty" form:"type" doc:"with aggregate_id instead of key, which becomes type/id; has no slash"`
+	AggregateID   string            `json:"aggregate_id,omitempty" minLength:"1" maxLength:"254" form:"line" doc:"with its type and a slash, at most 256 bytes"`
+	ID            string            `json:"id,omitempty" form:"id" doc:"makes publishing idempotent: the same id again changes nothing"`
+	Tenant        string            `json:"tenant,omitempty" form:"tenant" doc:"the key's tenant, else default"`
 	OccurredAt    time.Time         `json:"occurred_at,omitempty" doc:"when it happened; none: when it was accepted"`
-	Metadata      map[string]string `json:"metadata,omitempty" maxProperties:"32" doc:"at most 32 strings of at most 1024 bytes"`
+	Metadata      map[string]string `json:"metadata,omitempty" maxProperties:"32" names:"member" form:"metadata" doc:"at most 32 strings of at most 1024 bytes"`
 }
 
 // draft is an event as it came, from a body or from a query.
@@ -45,15 +45,15 @@ type optional struct {
 }
 
 // readDraft reads an event from a JSON object. raw is the document that object's Index counts in.
-func readDraft(raw []byte, object gjson.Result, base string, f *faults) (d draft) {
+func readDraft(raw []byte, object gjson.Result, base string, f *strict.Faults) (d draft) {
 	d.contentType = grapnel.JSONType
 	if !object.IsObject() {
-		f.add(base[:len(base)-1], "must be an object")
+		f.Add(base[:len(base)-1], "must be an object")
 		return d
 	}
-	members(object, base, f, func(v value) bool {
+	strict.Members(object, base, f, func(v strict.Value) bool {
 		var into *optional
-		switch v.name {
+		switch v.Name {
 		case "type":
 			into = &d.kind
 		case "key":
@@ -69,8 +69,8 @@ func readDraft(raw []byte, object gjson.Result, base string, f *faults) (d draft
 		case "occurred_at":
 			into = &d.occurredAt
 		case "metadata":
-			if !v.absent() {
-				d.metadata = v.texts(grapnel.MaxMetadata, grapnel.MaxMetadataLength)
+			if !v.Absent() {
+				d.metadata = v.Texts(grapnel.MaxMetadata, grapnel.MaxMetadataLength)
 			}
 			return true
 		case "data":
@@ -80,8 +80,8 @@ func readDraft(raw []byte, object gjson.Result, base string, f *faults) (d draft
 		default:
 			return false
 		}
-		if !v.absent() {
-			if text, ok := v.text(); ok {
+		if !v.Absent() {
+			if text, ok := v.Text(); ok {
 				*into = optional{text, true}
 			} else {
 				*into = optional{"", true}
@@ -103,21 +103,21 @@ func own(raw []byte, from, to int) []byte {
 }
 
 // event makes an event of a draft, or says what is wrong with it. Pointers are base and the field's name.
-func (a *api) event(c *call, d *draft, base string, f *faults) store.Incoming {
+func (a *api) event(c *call, d *draft, base string, f *strict.Faults) store.Incoming {
 	ev := &grapnel.Event{
 		ID: d.id.text, Type: d.kind.text, Key: d.key.text, Data: d.data, ContentType: d.contentType, Metadata: d.metadata,
 		OccurredAt: c.now, AcceptedAt: c.now,
 	}
 	switch {
 	case !d.kind.given:
-		f.add(base+"type", "is required")
+		f.Add(base+"type", "is required")
 	case !grapnel.ValidType(ev.Type):
-		f.add(base+"type", "must be segments of [A-Za-z0-9_-] joined by dots, at most %d bytes in all", grapnel.MaxTypeLength)
+		f.Add(base+"type", "must be segments of [A-Za-z0-9_-] joined by dots, at most %d bytes in all", grapnel.MaxTypeLength)
 	}
 	if !d.hasData {
-		f.add(base+"data", "is required")
-	} else if d.contentType == grapnel.JSONType && deeper(d.data, grapnel.MaxDepth) {
-		f.add(base+"data", "is nested more than %d levels deep", grapnel.MaxDepth)
+		f.Add(base+"data", "is required")
+	} else if d.contentType == grapnel.JSONType && strict.Deeper(d.data, grapnel.MaxDepth) {
+		f.Add(base+"data", "is nested more than %d levels deep", grapnel.MaxDepth)
 	}
 	if d.key.given {
 		checkKey(ev.Key, base+"key", f)
@@ -129,61 +129,62 @@ func (a *api) event(c *call, d *draft, base string, f *faults) store.Incoming {
 	case !d.id.given:
 		ev.ID = a.newID(grapnel.EventPrefix, c.now)
 	case !grapnel.ValidID(ev.ID):
-		f.add(base+"id", "must be 1 to 64 characters of [A-Za-z0-9_-]")
+		f.Add(base+"id", "must be 1 to 64 characters of [A-Za-z0-9_-]")
 	}
 	ev.Tenant = c.tenant(d.tenant, base+"tenant", f)
 	if d.occurredAt.given {
-		at, err := time.Parse(time.RFC3339, d.occurredAt.text)
-		if err != nil || at.UTC().Year() < 1 || at.UTC().Year() > 9999 {
-			f.add(base+"occurred_at", "must be a time as in 2026-01-31T12:00:00Z")
+		if !strict.IsTime(d.occurredAt.text) {
+			f.Add(base+"occurred_at", strict.TimeRule)
 		}
-		ev.OccurredAt = at.UTC()
+		ev.OccurredAt, _ = strict.ParseTime(d.occurredAt.text)
 	}
 	return store.Incoming{Event: ev}
 }
 
-func checkKey(key, pointer string, f *faults) {
-	if key == "" || len(key) > grapnel.MaxKeyLength || !printable(key) || !utf8.ValidString(key) {
-		f.add(pointer, "must be 1 to %d bytes of text without control characters", grapnel.MaxKeyLength)
+func checkKey(key, pointer string, f *strict.Faults) {
+	if !validKey(key) {
+		f.Add(pointer, "%s", keyRule)
 	}
 }
 
 // aggregateKey makes one key of an aggregate's type and id. The type has no slash, so no two aggregates share a key.
-func (d *draft) aggregateKey(base string, f *faults) string {
-	switch {
-	case d.key.given:
-		f.add(base+"key", "must not be given together with aggregate_type and aggregate_id")
-	case !d.aggregateType.given:
-		f.add(base+"aggregate_type", "is required with aggregate_id")
-	case !d.aggregateID.given:
-		f.add(base+"aggregate_id", "is required with aggregate_type")
-	case !grapnel.ValidType(d.aggregateType.text):
-		f.add(base+"aggregate_type", "must be segments of [A-Za-z0-9_-] joined by dots")
-	case d.aggregateID.text == "":
-		f.add(base+"aggregate_id", "must not be empty")
-	default:
-		key := d.aggregateType.text + "/" + d.aggregateID.text
-		checkKey(key, base+"aggregate_id", f)
-		return key
+func (d *draft) aggregateKey(base string, f *strict.Faults) string {
+	key := cmp.Or(d.aggregateType.text, "a") + "/" + d.aggregateID.text // without a type, as if it had the shortest
+	if d.key.given {
+		f.Add(base+"key", "must not be given together with aggregate_type and aggregate_id")
 	}
-	return ""
+	switch {
+	case !d.aggregateType.given:
+		f.Add(base+"aggregate_type", "is required with aggregate_id")
+	case !grapnel.ValidType(d.aggregateType.text):
+		f.Add(base+"aggregate_type", "must be segments of [A-Za-z0-9_-] joined by dots")
+	}
+	switch {
+	case !d.aggregateID.given:
+		f.Add(base+"aggregate_id", "is required with aggregate_type")
+	case d.aggregateID.text == "":
+		f.Add(base+"aggregate_id", "must not be empty")
+	default:
+		checkKey(key, base+"aggregate_id", f)
+	}
+	return key
 }
 
 // tenant is whose a new thing is: the one named, if the key may name it, or the key's own, or the default.
-func (c *call) tenant(named optional, pointer string, f *faults) string {
+func (c *call) tenant(named optional, pointer string, f *strict.Faults) string {
 	own := c.key.Tenant
 	tenant := cmp.Or(own, grapnel.DefaultTenant)
 	switch {
 	case !named.given:
 	case !grapnel.ValidTenant(named.text):
-		f.add(pointer, "must be 1 to %d characters of [A-Za-z0-9_-]", grapnel.MaxTenantLength)
+		f.Add(pointer, "must be 1 to %d characters of [A-Za-z0-9_-]", grapnel.MaxTenantLength)
 		return named.text
 	case own != "" && own != named.text:
-		f.add(pointer, "must be %s, the tenant of the API key, or left out", own)
+		f.Add(pointer, "must be %s, the tenant of the API key, or left out", own)
 	default:
 		tenant = named.text
 	}
-	f.away = cmp.Or(f.away, c.away(tenant))
+	f.Instead = cmp.Or(f.Instead, c.away(tenant))
 	return tenant
 }
 

@@ -8,43 +8,44 @@ import (
 	"unicode/utf8"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/api/openapi"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
 func eventRoutes() []route {
 	return []route{
-		{method: "POST", path: "/v1/events", scope: grapnel.ScopePublish, handle: (*api).publish,
+		{method: "POST", path: "/v1/events", scope: grapnel.ScopePublish, handle: publish,
 			name: "publish-event", tag: "Events", summary: "Publish an event",
 			about: "Answers 202 once the event and all its deliveries are durable. An id that the tenant has used already with the same " +
 				"type, key and data answers 200 with duplicate true; with something else, 409.",
 			body:  &intake{types: []string{grapnel.JSONType}, limit: perEvent, deep: true},
 			takes: newEvent{}, gives: map[int]any{202: published{}, 200: published{}}},
-		{method: "POST", path: "/v1/events/batch", scope: grapnel.ScopePublish, handle: (*api).publishBatch,
+		{method: "POST", path: "/v1/events/batch", scope: grapnel.ScopePublish, handle: publishBatch,
 			name: "publish-batch", tag: "Events", summary: "Publish up to 1000 events",
 			about: "The events that are right are committed in one transaction, in the order given; each of the others gets a problem. " +
 				"As application/x-ndjson the body is one event per line.",
-			body:  &intake{types: []string{grapnel.JSONType, typeNDJSON}, limit: perBatch, verbatim: true},
+			body:  &intake{types: []string{grapnel.JSONType, openapi.TypeNDJSON}, limit: perBatch, verbatim: true},
 			takes: newBatch{}, gives: map[int]any{202: publishedBatch{}}},
-		{method: "POST", path: "/v1/events/raw", scope: grapnel.ScopePublish, handle: (*api).publishRaw,
+		{method: "POST", path: "/v1/events/raw", scope: grapnel.ScopePublish, handle: publishRaw,
 			name: "publish-raw", tag: "Events", summary: "Publish the body as it is",
 			about: "The body's bytes are the event's data and keep their Content-Type. All else is in the query.",
 			query: []param{
-				{name: "type", required: true, doc: "the event's type"},
-				{name: "key", doc: "the ordering key"},
-				{name: "aggregate_type", doc: "with aggregate_id instead of key"},
+				{name: "type", form: "type", required: true, doc: "the event's type"},
+				{name: "key", form: "key", doc: "the ordering key"},
+				{name: "aggregate_type", form: "type", doc: "with aggregate_id instead of key"},
 				{name: "aggregate_id"},
-				{name: "id", doc: "makes publishing idempotent"},
-				{name: "tenant", doc: "whose event it is"},
-				{name: "occurred_at", format: "date-time", doc: "when it happened"},
+				{name: "id", form: "id", doc: "makes publishing idempotent"},
+				{name: "tenant", form: "tenant", doc: "whose event it is"},
+				{name: "occurred_at", form: "time", doc: "when it happened"},
 			},
 			body:  &intake{limit: perData, verbatim: true},
 			takes: rawBody{}, gives: map[int]any{202: published{}, 200: published{}}},
-		{method: "GET", path: "/v1/events", scope: grapnel.ScopeRead, handle: (*api).listEvents,
+		{method: "GET", path: "/v1/events", scope: grapnel.ScopeRead, handle: listEvents,
 			name: "list-events", tag: "Events", summary: "List events, the newest first",
 			about: "Where events are large a page ends before limit; next says whether there are more.",
 			query: pageOf(typeParam, keyParam, tenantParam, sourceParam, fromParam, toParam),
 			gives: map[int]any{200: list[eventView]{}}},
-		{method: "GET", path: "/v1/events/{id}", scope: grapnel.ScopeRead, handle: (*api).getEvent,
+		{method: "GET", path: "/v1/events/{id}", scope: grapnel.ScopeRead, handle: getEvent,
 			name: "get-event", tag: "Events", summary: "Get an event with its deliveries",
 			about: "Ids are unique in a tenant. A key that is bound to no tenant has to name one with tenant if several have an event " +
 				"with this id; else the answer is 422.",
@@ -91,11 +92,11 @@ func (a *api) eventsRead() int {
 }
 
 // listEvents lists events, the newest first.
-func (a *api) listEvents(c *call) (answer, error) {
-	q := store.EventQuery{Type: c.query.pattern("type"), Key: c.query.text("key"), Tenant: c.query.text("tenant"), Source: c.query.text("source"), Before: c.number()}
+func listEvents(a *api, c *call) (answer, error) {
+	q := store.EventQuery{Type: c.query.text("type"), Key: c.query.text("key"), Tenant: c.query.text("tenant"), Source: c.query.text("source"), Before: c.number()}
 	q.From, q.To = c.query.span()
 	limit := c.query.limit()
-	if err := c.query.faults.err(); err != nil {
+	if err := c.query.faults.Err(); err != nil {
 		return answer{}, err
 	}
 	atOnce := a.eventsRead()
@@ -124,7 +125,7 @@ func (a *api) listEvents(c *call) (answer, error) {
 }
 
 // getEvent shows one event and what became of it at each endpoint.
-func (a *api) getEvent(c *call) (answer, error) {
+func getEvent(a *api, c *call) (answer, error) {
 	id := c.PathValue("id")
 	if !grapnel.ValidID(id) {
 		return answer{}, store.ErrNotFound("event")

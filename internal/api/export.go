@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/api/openapi"
 )
 
 // An export is a selection as a whole: read and written a page at a time, so that neither its length nor how slowly it is taken costs more
@@ -22,32 +23,32 @@ var formatParam = param{name: "format", one: []string{"jsonl", "csv"}, doc: "jso
 
 func exportRoutes() []route {
 	return []route{
-		{method: "GET", path: "/v1/deliveries/export", scope: grapnel.ScopeRead, handle: (*api).exportDeliveries,
+		{method: "GET", path: "/v1/deliveries/export", scope: grapnel.ScopeRead, handle: exportDeliveries,
 			name: "export-deliveries", tag: "Deliveries", summary: "Export deliveries, the newest first",
 			query: append(deliveryFilter(), endpointParam, formatParam), gives: map[int]any{200: exported{}}},
-		{method: "GET", path: "/v1/dead-letters/export", scope: grapnel.ScopeRead, handle: (*api).exportDeadLetters,
+		{method: "GET", path: "/v1/dead-letters/export", scope: grapnel.ScopeRead, handle: exportDeadLetters,
 			name: "export-dead-letters", tag: "Dead letters", summary: "Export dead letters, the newest first",
 			query: append(deadLetterFilter(), endpointParam, replayedParam, formatParam), gives: map[int]any{200: exported{}}},
 	}
 }
 
-func (a *api) exportDeliveries(c *call) (answer, error) { return a.export(c, false, "deliveries") }
+func exportDeliveries(a *api, c *call) (answer, error) { return export(a, c, false, "deliveries") }
 
-func (a *api) exportDeadLetters(c *call) (answer, error) { return a.export(c, true, "dead-letters") }
+func exportDeadLetters(a *api, c *call) (answer, error) { return export(a, c, true, "dead-letters") }
 
-func (a *api) export(c *call, deadLetters bool, name string) (answer, error) {
+func export(a *api, c *call, deadLetters bool, name string) (answer, error) {
 	s := a.selection(c, "")
-	if err := c.query.faults.err(); err != nil {
+	if err := c.query.faults.Err(); err != nil {
 		return answer{}, err
 	}
 	s.DeadLetters, s.Replayed = deadLetters, deadLetters && c.query.text("replayed") != ""
 	// The first page is read before anything is answered: what goes wrong at once is a problem like any other.
-	part, err := a.part(c, s, 0)
+	part, err := part(a, c, s, 0)
 	if err != nil {
 		return answer{}, err
 	}
 	return answer{instead: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		media, form := typeNDJSON, sheet(&lines{})
+		media, form := openapi.TypeNDJSON, sheet(&lines{})
 		if c.query.text("format") == "csv" {
 			media, name, form = "text/csv; charset=utf-8", name+".csv", &table{}
 		} else {
@@ -58,7 +59,7 @@ func (a *api) export(c *call, deadLetters bool, name string) (answer, error) {
 		if c.Method == http.MethodHead {
 			return
 		}
-		if err := a.send(c, s, part, w, form); err != nil {
+		if err := send(a, c, s, part, w, form); err != nil {
 			if !errors.Is(err, context.Canceled) {
 				a.Log.Error("an export was broken off", slog.String("request_id", c.id), slog.Any("error", err))
 			}
@@ -73,7 +74,7 @@ type portion struct {
 	resume     int64
 }
 
-func (a *api) part(c *call, s selection, before int64) (portion, error) {
+func part(a *api, c *call, s selection, before int64) (portion, error) {
 	found, resume, err := a.find(c, s, before, a.Bounds.ExportPage)
 	if err != nil {
 		return portion{}, err
@@ -90,7 +91,7 @@ func (a *api) part(c *call, s selection, before int64) (portion, error) {
 }
 
 // send writes page after page.
-func (a *api) send(c *call, s selection, p portion, w http.ResponseWriter, form sheet) error {
+func send(a *api, c *call, s selection, p portion, w http.ResponseWriter, form sheet) error {
 	connection := http.NewResponseController(w)
 	out := bufio.NewWriterSize(w, 64<<10)
 	if err := form.begin(out); err != nil {
@@ -113,7 +114,7 @@ func (a *api) send(c *call, s selection, p portion, w http.ResponseWriter, form 
 			return nil
 		}
 		var err error
-		if p, err = a.part(c, s, p.resume); err != nil {
+		if p, err = part(a, c, s, p.resume); err != nil {
 			return err
 		}
 	}

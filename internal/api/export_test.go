@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/api/openapi"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -30,7 +31,7 @@ func TestExportIsTheWholeList(t *testing.T) {
 	for _, query := range []string{"", "type=a.1&", "status=failed&", "key=nobodys&"} {
 		listed := w.all("/v1/deliveries?"+query, 500)
 		r := w.ask(admin, "GET", "/v1/deliveries/export?"+strings.TrimSuffix(query, "&"), "")
-		if r.StatusCode != 200 || r.Header.Get("Content-Type") != typeNDJSON || r.Header.Get("Content-Disposition") != `attachment; filename="deliveries.jsonl"` {
+		if r.StatusCode != 200 || r.Header.Get("Content-Type") != openapi.TypeNDJSON || r.Header.Get("Content-Disposition") != `attachment; filename="deliveries.jsonl"` {
 			t.Fatalf("answered %d %v", r.StatusCode, r.Header)
 		}
 		var ids []string

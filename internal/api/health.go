@@ -37,7 +37,7 @@ func (a *api) health(c *call, most int, eps ...grapnel.Endpoint) ([]healthView, 
 		ids[i] = eps[i].ID
 	}
 	views := make([]healthView, len(eps))
-	for i, h := range a.Street.Healths(ids) {
+	for i, h := range a.Engine.Healths(ids) {
 		held := 0
 		if h.State != "" && h.State != grapnel.HealthHealthy {
 			var err error

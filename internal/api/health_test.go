@@ -57,7 +57,7 @@ func TestHealthOfAnEndpoint(t *testing.T) {
 		{"disabled", grapnel.Health{State: grapnel.HealthDisabled, Reason: "r", PerSecond: 20}, map[string]any{"state": "disabled", "held": 412.0, "drain_estimate": nil}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w.street.health[id] = c.health
+			w.engine.health[id] = c.health
 			for _, got := range []any{w.must(200, "GET", "/v1/endpoints/"+id, ""), w.must(200, "GET", "/v1/endpoints", "")["data"].([]any)[0]} {
 				health := got.(map[string]any)["health"].(map[string]any)
 				for field, want := range c.want {
@@ -78,8 +78,8 @@ func TestHealthInListsIsCheap(t *testing.T) {
 	for range 40 {
 		ids = append(ids, w.endpoint(admin, ""))
 	}
-	w.street.health[ids[3]] = grapnel.Health{State: grapnel.HealthOpen, Reason: "r"}
-	before := w.street.asked.Load()
+	w.engine.health[ids[3]] = grapnel.Health{State: grapnel.HealthOpen, Reason: "r"}
+	before := w.engine.asked.Load()
 	list := w.must(200, "GET", "/v1/endpoints?limit=500", "")["data"].([]any)
 	for _, one := range list {
 		ep := one.(map[string]any)
@@ -88,18 +88,18 @@ func TestHealthInListsIsCheap(t *testing.T) {
 			t.Errorf("%s is shown as %v, want %s", ep["id"], h, want)
 		}
 	}
-	if n := w.street.asked.Load() - before; n != 1 || history.asked != 1 || history.limit != store.MaxWaiting+1 {
+	if n := w.engine.asked.Load() - before; n != 1 || history.asked != 1 || history.limit != store.MaxWaiting+1 {
 		t.Errorf("the engine was asked %d times, the store %d times, up to %d", n, history.asked, history.limit)
 	}
 	// The same for deliveries.
 	for range 2 {
 		w.must(202, "POST", "/v1/events", `{"type":"a","data":1}`)
 	}
-	before = w.street.asked.Load()
+	before = w.engine.asked.Load()
 	if list := w.must(200, "GET", "/v1/deliveries?limit=500", "")["data"].([]any); len(list) != 80 {
 		t.Fatalf("there are %d deliveries", len(list))
 	}
-	if n := w.street.asked.Load() - before; n != 1 {
+	if n := w.engine.asked.Load() - before; n != 1 {
 		t.Errorf("the engine was asked %d times", n)
 	}
 }
@@ -108,7 +108,7 @@ func TestHeldIsCountedSoFar(t *testing.T) {
 	history := &counting{}
 	w := newWorld(t, func(o *Options) { history.History = o.History; o.History = history })
 	id := w.endpoint(admin, "")
-	w.street.health[id] = grapnel.Health{State: grapnel.HealthOpen, Reason: "r", PerSecond: 1000}
+	w.engine.health[id] = grapnel.Health{State: grapnel.HealthOpen, Reason: "r", PerSecond: 1000}
 	type shown struct {
 		held float64
 		more bool

@@ -10,13 +10,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/api/openapi"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
 // takeIn puts an event into the store as ingress would.
 func (w *world) takeIn(src, id, contentType, body string) {
 	w.t.Helper()
-	source, ok := w.street.Source(store.Everyone(), src)
+	source, ok := w.engine.Source(store.Everyone(), src)
 	if !ok {
 		w.t.Fatalf("there is no source %s", src)
 	}
@@ -25,7 +26,7 @@ func (w *world) takeIn(src, id, contentType, body string) {
 			Headers: []grapnel.Header{{Name: "X-A", Value: "1"}, {Name: "Authorization", Value: "[redacted]"}},
 			Checks:  []grapnel.Check{{Passed: true, Text: "timestamp 4 s old"}, {Passed: true, Text: "signature matches secret 1 of 1"}},
 			By:      grapnel.ByEventID, Known: "evt_of_theirs"}}
-	if _, err := w.street.Publish(w.t.Context(), []store.Incoming{{Event: ev}}, nil); err != nil {
+	if _, err := w.engine.Publish(w.t.Context(), []store.Incoming{{Event: ev}}, nil); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -39,7 +40,7 @@ func (w *world) setAside(src string, why grapnel.AsideReason, body string) strin
 	if why == grapnel.AsideConflict {
 		a.Event = "evt_1"
 	}
-	if err := w.street.SetAside(w.t.Context(), a); err != nil {
+	if err := w.engine.SetAside(w.t.Context(), a); err != nil {
 		w.t.Fatal(err)
 	}
 	return a.ID
@@ -140,7 +141,7 @@ func TestInboxDoesNotSearchForEver(t *testing.T) {
 		lines.WriteString("{\"type\":\"a\",\"data\":1}\n")
 	}
 	for range 3 {
-		w.must(202, "POST", "/v1/events/batch", lines.String(), "Content-Type", typeNDJSON)
+		w.must(202, "POST", "/v1/events/batch", lines.String(), "Content-Type", openapi.TypeNDJSON)
 	}
 	got, pages := w.inbox("limit=5")
 	if d := cmp.Diff([]string{"evt_first"}, got); d != "" || pages < 2 {

@@ -26,14 +26,14 @@ const accepted = "accepted"
 
 func inboxRoutes() []route {
 	return []route{
-		{method: "GET", path: "/v1/inbox", scope: grapnel.ScopeRead, handle: (*api).listInbox,
+		{method: "GET", path: "/v1/inbox", scope: grapnel.ScopeRead, handle: listInbox,
 			name: "list-inbox", tag: sourceTag, summary: "List what came in through sources, the newest first",
 			about: "accepted: it became an event; unverified: it is in quarantine; conflict: it was there before with another body; refused: it was in an outbox and cannot be an event. Where requests are large, or " +
 				"those asked for are rare, a page ends before limit; next says whether there are more.",
 			query: pageOf(sourceParam, param{name: "outcome", doc: "only these", one: []string{accepted, string(grapnel.AsideUnverified), string(grapnel.AsideConflict), string(grapnel.AsideRefused)}},
-				tenantParam, param{name: "from", format: "date-time", doc: "received then or later"}, param{name: "to", format: "date-time", doc: "received before then"}),
+				tenantParam, param{name: "from", form: "time", doc: "received then or later"}, param{name: "to", form: "time", doc: "received before then"}),
 			gives: map[int]any{200: list[InboxRequest]{}}},
-		{method: "GET", path: "/v1/inbox/{id}", scope: grapnel.ScopeRead, handle: (*api).getInbox,
+		{method: "GET", path: "/v1/inbox/{id}", scope: grapnel.ScopeRead, handle: getInbox,
 			name: "get-inbox", tag: sourceTag, summary: "Get one request: how it came, how it was verified, and what it is known by",
 			about: "The id is that of an event, or of a request that was set aside (req_…). Headers that are secrets are redacted.",
 			query: []param{tenantParam}, gives: map[int]any{200: intakeView{}}},
@@ -150,7 +150,7 @@ func (v InboxRequest) withIntake(in *grapnel.Intake, body []byte) intakeView {
 	return full
 }
 
-func (a *api) getInbox(c *call) (answer, error) {
+func getInbox(a *api, c *call) (answer, error) {
 	id, tenant := c.PathValue("id"), c.query.text("tenant")
 	if !grapnel.ValidID(id) {
 		return answer{}, store.ErrNotFound("request")
@@ -185,7 +185,7 @@ type inboxQuery struct {
 }
 
 // listInbox merges events and what was set aside by time.
-func (a *api) listInbox(c *call) (answer, error) {
+func listInbox(a *api, c *call) (answer, error) {
 	outcome := c.query.text("outcome")
 	q := inboxQuery{why: grapnel.AsideReason(outcome), events: outcome == "" || outcome == accepted, asides: outcome != accepted}
 	q.Source, q.Tenant = c.query.text("source"), c.query.text("tenant")
@@ -194,19 +194,19 @@ func (a *api) listInbox(c *call) (answer, error) {
 		number, aside, _ := strings.Cut(at, " ")
 		n, err := strconv.ParseInt(number, 10, 64)
 		if err != nil || n < 0 {
-			c.query.faults.add("?cursor", "must be the next of an answer to the same request")
+			c.query.faults.Add("?cursor", "must be the next of an answer to the same request")
 		}
 		q.Before, q.beforeAside = n, aside
 	}
 	limit := c.query.limit()
-	if err := c.query.faults.err(); err != nil {
+	if err := c.query.faults.Err(); err != nil {
 		return answer{}, err
 	}
-	events, scanned, err := a.inboxEvents(c, q, limit)
+	events, scanned, err := inboxEvents(a, c, q, limit)
 	if err != nil {
 		return answer{}, err
 	}
-	asides, err := a.inboxAsides(c, q, limit)
+	asides, err := inboxAsides(a, c, q, limit)
 	if err != nil {
 		return answer{}, err
 	}
@@ -260,7 +260,7 @@ func (q *inboxQuery) afterAsides(asides []grapnel.Aside, n int) string {
 }
 
 // inboxEvents are accepted requests, at most one more than fit. scanned is the last event that was looked at, if there may be more behind it.
-func (a *api) inboxEvents(c *call, q inboxQuery, limit int) (found []grapnel.Event, scanned *grapnel.Event, err error) {
+func inboxEvents(a *api, c *call, q inboxQuery, limit int) (found []grapnel.Event, scanned *grapnel.Event, err error) {
 	if !q.events {
 		return nil, nil, nil
 	}
@@ -292,7 +292,7 @@ func (a *api) inboxEvents(c *call, q inboxQuery, limit int) (found []grapnel.Eve
 }
 
 // inboxAsides are requests that were set aside, at most one more than fit.
-func (a *api) inboxAsides(c *call, q inboxQuery, limit int) ([]grapnel.Aside, error) {
+func inboxAsides(a *api, c *call, q inboxQuery, limit int) ([]grapnel.Aside, error) {
 	if !q.asides {
 		return nil, nil
 	}

@@ -6,32 +6,33 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/tidwall/gjson"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/api/openapi"
+	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 func keyRoutes() []route {
 	return []route{
-		{method: "POST", path: "/v1/keys", scope: grapnel.ScopeAdmin, handle: (*api).createKey,
+		{method: "POST", path: "/v1/keys", scope: grapnel.ScopeAdmin, handle: createKey,
 			name: "create-key", tag: "Keys", summary: "Create an API key",
 			about: "The answer shows the key; the server keeps only its hash. A key bound to a tenant makes keys of that tenant only.",
 			body:  &intake{types: []string{grapnel.JSONType}}, takes: newKey{},
-			gives: map[int]any{201: keyView{}}},
-		{method: "GET", path: "/v1/keys", scope: grapnel.ScopeAdmin, handle: (*api).listKeys,
+			gives: map[int]any{201: wire.Key{}}},
+		{method: "GET", path: "/v1/keys", scope: grapnel.ScopeAdmin, handle: listKeys,
 			name: "list-keys", tag: "Keys", summary: "List API keys",
-			query: pageOf(), gives: map[int]any{200: list[keyView]{}}},
-		{method: "GET", path: "/v1/keys/{id}", scope: grapnel.ScopeAdmin, handle: (*api).getKey,
-			name: "get-key", tag: "Keys", summary: "Get an API key", gives: map[int]any{200: keyView{}}},
-		{method: "PATCH", path: "/v1/keys/{id}", scope: grapnel.ScopeAdmin, handle: (*api).patchKey,
+			query: pageOf(), gives: map[int]any{200: list[wire.Key]{}}},
+		{method: "GET", path: "/v1/keys/{id}", scope: grapnel.ScopeAdmin, handle: getKey,
+			name: "get-key", tag: "Keys", summary: "Get an API key", gives: map[int]any{200: wire.Key{}}},
+		{method: "PATCH", path: "/v1/keys/{id}", scope: grapnel.ScopeAdmin, handle: patchKey,
 			name: "update-key", tag: "Keys", summary: "Change an API key's name or scopes",
-			body: &intake{types: []string{typeMergePatch, grapnel.JSONType}}, takes: KeySettings{},
-			gives: map[int]any{200: keyView{}}},
-		{method: "DELETE", path: "/v1/keys/{id}", scope: grapnel.ScopeAdmin, handle: (*api).deleteKey,
+			body: &intake{types: []string{openapi.TypeMergePatch, grapnel.JSONType}}, takes: KeySettings{},
+			gives: map[int]any{200: wire.Key{}}},
+		{method: "DELETE", path: "/v1/keys/{id}", scope: grapnel.ScopeAdmin, handle: deleteKey,
 			name: "delete-key", tag: "Keys", summary: "Revoke an API key",
 			about: "It is refused from now on. A key cannot revoke itself.", gives: map[int]any{204: nil}},
 	}
@@ -39,60 +40,49 @@ func keyRoutes() []route {
 
 // KeySettings are what can be set on a key, and changed later.
 type KeySettings struct {
-	Name   string   `json:"name" required:"true" minLength:"1" maxLength:"128"`
-	Scopes []string `json:"scopes" required:"true" minItems:"1" maxItems:"6" enum:"publish,read,manage,replay,consume,admin" nullable:"false" doc:"admin may all"`
+	Name   string   `json:"name" required:"true" minLength:"1" maxLength:"128" form:"name"`
+	Scopes []string `json:"scopes" required:"true" minItems:"1" maxItems:"6" uniqueItems:"true" enum:"publish,read,manage,replay,consume,admin" nullable:"false" doc:"admin may all"`
 }
 
 // newKey is how a key is created.
 type newKey struct {
 	KeySettings
-	Tenant string `json:"tenant,omitempty" minLength:"1" doc:"whose things it sees; none: everybody's"`
+	Tenant string `json:"tenant,omitempty" form:"tenant" doc:"whose things it sees; none: everybody's"`
 }
 
-// keyView is a key as it is shown.
-type keyView struct {
-	ID        string   `json:"id"`
-	Key       string   `json:"key,omitempty" doc:"shown in the answer that makes it, and never again"`
-	Name      string   `json:"name"`
-	Scopes    []string `json:"scopes" nullable:"false" enum:"publish,read,manage,replay,consume,admin"`
-	Tenant    *string  `json:"tenant" doc:"null: bound to none"`
-	CreatedAt stamp    `json:"created_at"`
+func viewKey(k *grapnel.Key) wire.Key {
+	return wire.Key{ID: k.ID, Name: k.Name, Scopes: k.Scopes, Tenant: k.Tenant, CreatedAt: k.CreatedAt}
 }
 
-func viewKey(k *grapnel.Key) keyView {
-	v := keyView{ID: k.ID, Name: k.Name, Scopes: []string{}, Tenant: orNull(k.Tenant), CreatedAt: stamp(k.CreatedAt)}
+// scopeNames are the scopes of a key as texts.
+func scopeNames(k *grapnel.Key) []string {
+	names := []string{}
 	for _, s := range k.Scopes {
-		v.Scopes = append(v.Scopes, string(s))
+		names = append(names, string(s))
 	}
-	return v
+	return names
 }
 
-// set puts settings on a key.
-func setKey(k *grapnel.Key, in KeySettings, f *faults) {
-	if !printable(in.Name) || strings.TrimSpace(in.Name) != in.Name {
-		f.add("/name", "must not have control characters, nor spaces around it")
-	}
+// setKey puts settings on a key.
+func setKey(k *grapnel.Key, in KeySettings) {
 	k.Name, k.Scopes = in.Name, nil
-	for i, s := range in.Scopes {
-		if slices.Contains(in.Scopes[:i], s) {
-			f.add("/scopes/"+strconv.Itoa(i), "is there twice")
-		}
+	for _, s := range in.Scopes {
 		k.Scopes = append(k.Scopes, grapnel.Scope(s))
 	}
 }
 
 // createKey makes a key of 256 random bits, which is shown in this answer only.
-func (a *api) createKey(c *call) (answer, error) {
-	var f faults
+func createKey(a *api, c *call) (answer, error) {
+	var f strict.Faults
 	in := decode[newKey](c.body, &f)
 	k := grapnel.Key{ID: a.newID(grapnel.KeyPrefix, c.now), CreatedAt: c.now}
-	setKey(&k, in.KeySettings, &f)
+	setKey(&k, in.KeySettings)
 	if in.Tenant != "" || c.key.Tenant != "" {
 		k.Tenant = c.tenant(optional{in.Tenant, in.Tenant != ""}, "/tenant", &f)
 	} else {
-		f.away = c.away("") // keys that open everything are kept in one place
+		f.Instead = c.away("") // keys that open everything are kept in one place
 	}
-	if err := f.err(); err != nil {
+	if err := f.Err(); err != nil {
 		return answer{}, err
 	}
 	var secret [32]byte
@@ -103,21 +93,21 @@ func (a *api) createKey(c *call) (answer, error) {
 	k.Hash = sha256.Sum256([]byte(text))
 	reply := func(store.Put) answer {
 		v := viewKey(&k)
-		v.Key = text
+		v.Secret = text
 		return jsonAnswer(http.StatusCreated, v)
 	}
-	done, err := a.Street.PutKey(c.Context(), c.scope, k, store.With{Once: withEffect(c, reply), Audit: c.keyEntry(grapnel.VerbCreate, &k)})
+	done, err := a.Engine.PutKey(c.Context(), c.scope, k, store.With{Once: withEffect(c, reply), Audit: c.keyEntry(grapnel.VerbCreate, &k)})
 	return answered(done, done.Answer, err, reply)
 }
 
-func (a *api) listKeys(c *call) (answer, error) {
+func listKeys(a *api, c *call) (answer, error) {
 	limit, after := c.query.limit(), c.position()
-	if err := c.query.faults.err(); err != nil {
+	if err := c.query.faults.Err(); err != nil {
 		return answer{}, err
 	}
-	found := slices.DeleteFunc(slices.Clone(a.Street.Keys(c.scope)), func(k grapnel.Key) bool { return k.ID <= after })
+	found := slices.DeleteFunc(slices.Clone(a.Engine.Keys(c.scope)), func(k grapnel.Key) bool { return k.ID <= after })
 	part := page(c, found, limit, func(k *grapnel.Key) string { return k.ID })
-	out := list[keyView]{Data: make([]keyView, len(part.Data)), Next: part.Next}
+	out := list[wire.Key]{Data: make([]wire.Key, len(part.Data)), Next: part.Next}
 	for i := range part.Data {
 		out.Data[i] = viewKey(&part.Data[i])
 	}
@@ -125,8 +115,8 @@ func (a *api) listKeys(c *call) (answer, error) {
 }
 
 // namedKey is the one that the path names.
-func (a *api) namedKey(c *call) (grapnel.Key, error) {
-	for _, k := range a.Street.Keys(c.scope) {
+func namedKey(a *api, c *call) (grapnel.Key, error) {
+	for _, k := range a.Engine.Keys(c.scope) {
 		if k.ID == c.PathValue("id") {
 			return k, nil
 		}
@@ -134,48 +124,48 @@ func (a *api) namedKey(c *call) (grapnel.Key, error) {
 	return grapnel.Key{}, store.ErrNotFound("key")
 }
 
-func (a *api) getKey(c *call) (answer, error) {
-	k, err := a.namedKey(c)
+func getKey(a *api, c *call) (answer, error) {
+	k, err := namedKey(a, c)
 	if err != nil {
 		return answer{}, err
 	}
 	return jsonAnswer(http.StatusOK, viewKey(&k)), nil
 }
 
-func (a *api) patchKey(c *call) (answer, error) {
-	k, err := a.namedKey(c)
+func patchKey(a *api, c *call) (answer, error) {
+	k, err := namedKey(a, c)
 	if err != nil {
 		return answer{}, err
 	}
-	var f faults
+	var f strict.Faults
 	patch := gjson.ParseBytes(c.body)
 	checkPatch[KeySettings](patch, &f)
-	now := KeySettings{Name: k.Name, Scopes: viewKey(&k).Scopes}
-	merged := mergePatch(gjson.ParseBytes(encode(now)), patch, "/", &f)
-	if err := f.err(); err != nil {
+	now := KeySettings{Name: k.Name, Scopes: scopeNames(&k)}
+	merged := strict.Merge(gjson.ParseBytes(encode(now)), patch, "/", &f)
+	if err := f.Err(); err != nil {
 		return answer{}, err
 	}
-	setKey(&k, decode[KeySettings](merged, &f), &f)
+	setKey(&k, decode[KeySettings](merged, &f))
 	if k.ID == c.key.ID && !k.May(grapnel.ScopeAdmin) {
 		return answer{}, grapnel.Errorf(grapnel.CodeConflict, "A key cannot take the scope admin from itself.")
 	}
-	if err := f.err(); err != nil {
+	if err := f.Err(); err != nil {
 		return answer{}, err
 	}
-	if _, err := a.Street.PutKey(c.Context(), c.scope, k, store.With{Audit: c.keyEntry(grapnel.VerbChange, &k)}); err != nil {
+	if _, err := a.Engine.PutKey(c.Context(), c.scope, k, store.With{Audit: c.keyEntry(grapnel.VerbChange, &k)}); err != nil {
 		return answer{}, err
 	}
 	return jsonAnswer(http.StatusOK, viewKey(&k)), nil
 }
 
 // deleteKey revokes a key. Not the one that asks: the last way in must not be lost by a slip.
-func (a *api) deleteKey(c *call) (answer, error) {
+func deleteKey(a *api, c *call) (answer, error) {
 	if c.PathValue("id") == c.key.ID {
 		return answer{}, grapnel.Errorf(grapnel.CodeConflict, "A key cannot revoke itself. Make another admin key and use that.")
 	}
-	k, err := a.namedKey(c)
+	k, err := namedKey(a, c)
 	if err == nil {
-		err = a.Street.DeleteKey(c.Context(), c.scope, k.ID, store.With{Audit: c.keyEntry(grapnel.VerbDelete, &k)})
+		err = a.Engine.DeleteKey(c.Context(), c.scope, k.ID, store.With{Audit: c.keyEntry(grapnel.VerbDelete, &k)})
 	}
 	if err != nil {
 		return answer{}, err

@@ -12,6 +12,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/queue"
 )
 
@@ -20,7 +21,7 @@ const (
 	consumerField = "Grapnel-Consumer"
 )
 
-var consumerParam = param{name: "consumer", doc: "who asks, up to 64 characters; also as the header " + consumerField + "; the API key's id if not given"}
+var consumerParam = param{name: "consumer", form: "consumer", doc: "who asks, up to 64 characters; also as the header " + consumerField + "; the API key's id if not given"}
 
 // newAck is the body that acknowledges: it says nothing more.
 type newAck struct{}
@@ -28,38 +29,38 @@ type newAck struct{}
 func leaseRoutes() []route {
 	settle := func(verb queue.Verdict, takes any, summary, about string) route {
 		return route{method: "POST", path: "/v1/leases/{lease}/" + string(verb), scope: grapnel.ScopeConsume,
-			handle: func(a *api, c *call) (answer, error) { return a.settle(c, verb) },
+			handle: func(a *api, c *call) (answer, error) { return settle(a, c, verb) },
 			name:   string(verb) + "-lease", tag: "Queues", summary: summary, about: about + " A lease that is over, settled or not known answers 409.",
 			body: &intake{types: []string{grapnel.JSONType}, optional: true}, takes: takes, gives: map[int]any{204: nil}}
 	}
 	next := []param{
-		{name: "wait", doc: "how long to wait for a message, 0s to 60s; 0s if not given"},
-		{name: "max", format: "integer", doc: "how many messages at most, 1 to 100; 1 if not given. With it the answer is a list, whatever it is"},
+		{name: "wait", bound: func(b *Bounds) strict.Form { return strict.Lasting(0, b.LongestWait, "20s") }, doc: "how long to wait for a message, 0s to 60s; 0s if not given"},
+		{name: "max", bound: func(b *Bounds) strict.Form { return strict.WholeNumber(1, b.LeaseMost) }, doc: "how many messages at most, 1 to 100; 1 if not given. With it the answer is a list, whatever it is"},
 		consumerParam, tenantParam,
 	}
 	return []route{
-		{method: "GET", path: "/v1/queues/{name}/next", also: []string{"/queues/{name}/next"}, scope: grapnel.ScopeConsume, handle: (*api).next,
+		{method: "GET", path: "/v1/queues/{name}/next", also: []string{"/queues/{name}/next"}, scope: grapnel.ScopeConsume, handle: leaseNext,
 			name: "next", tag: "Queues", summary: "Lease the next message of a queue",
 			about: "The body is the event's data as they were sent, with their content type; Grapnel-Meta is JSON: lease, event_id, delivery_id, type, key, attempt, " +
 				"first_seen_at, lease_expires_at, ack_url, nack_url, reject_url. With max or Accept: application/json it is a list of messages. 204: there " +
 				"was nothing. Until it is settled, or its lease is over, nobody else gets the message; what was not settled in time comes again, by the queue's policy.",
 			query: next, gives: map[int]any{200: handedOut{}, 204: nil}},
-		{method: "GET", path: "/v1/queues/{name}/stream", scope: grapnel.ScopeConsume, handle: (*api).stream,
+		{method: "GET", path: "/v1/queues/{name}/stream", scope: grapnel.ScopeConsume, handle: stream,
 			name: "stream", tag: "Queues", summary: "Lease messages of a queue as they come",
 			about: "Server-sent events; the data of each is {\"meta\":…,\"body\":…}, and each has a lease to settle. At most max_leased are handed out before some are " +
 				"settled. With Last-Event-ID, what was sent after it is handed out once more at once.",
 			query: []param{consumerParam, tenantParam}, gives: map[int]any{200: streamed{}, 204: nil}},
-		{method: "GET", path: "/v1/queues/{name}/peek", scope: grapnel.ScopeRead, handle: (*api).peek,
+		{method: "GET", path: "/v1/queues/{name}/peek", scope: grapnel.ScopeRead, handle: peek,
 			name: "peek", tag: "Queues", summary: "Look at what a queue hands out next, without leasing it",
 			about: "In the order in which it is due; what is leased or delayed has its place by when that ends. What waits behind its key is not among it.",
-			query: []param{{name: "limit", format: "integer", doc: "how many at most, 1 to 100; 10 if not given"}, tenantParam}, gives: map[int]any{200: peekedList{}}},
+			query: []param{{name: "limit", bound: func(b *Bounds) strict.Form { return strict.WholeNumber(1, b.LeaseMost) }, doc: "how many at most, 1 to 100; 10 if not given"}, tenantParam}, gives: map[int]any{200: peekedList{}}},
 		settle(queue.Ack, newAck{}, "Say that a message is dealt with", "Once it is answered the message never comes again, unless it is replayed."),
 		settle(queue.Nack, newNack{}, "Give a message back", "It comes again after delay or, without one, when the queue's policy says. Its attempt counts: when there are none left it is a dead letter."),
 		settle(queue.Reject, newReject{}, "Make a message a dead letter", "Trying again would not help."),
-		{method: "POST", path: "/v1/leases/{lease}/extend", scope: grapnel.ScopeConsume, handle: (*api).extend,
+		{method: "POST", path: "/v1/leases/{lease}/extend", scope: grapnel.ScopeConsume, handle: extend,
 			name: "extend-lease", tag: "Queues", summary: "Let a lease end later", about: "It ends that long from now. A lease that is over, settled or not known answers 409.",
 			body: &intake{types: []string{grapnel.JSONType}, optional: true}, takes: newExtension{}, gives: map[int]any{200: leaseView{}}},
-		{method: "POST", path: "/v1/leases/settle", scope: grapnel.ScopeConsume, handle: (*api).settleAll,
+		{method: "POST", path: "/v1/leases/settle", scope: grapnel.ScopeConsume, handle: settleAll,
 			name: "settle-leases", tag: "Queues", summary: "Settle several leases at once",
 			about: "Up to 1000 together, in one commit. Those that are over, settled or not known are listed in stale and change nothing.",
 			body:  &intake{types: []string{grapnel.JSONType}, limit: perSettle, verbatim: true}, takes: newSettlement{}, gives: map[int]any{200: settledView{}}},
@@ -68,7 +69,7 @@ func leaseRoutes() []route {
 
 type newNack struct {
 	Reason string  `json:"reason,omitempty" maxLength:"500" doc:"kept with the attempt"`
-	Delay  *string `json:"delay,omitempty" doc:"when it comes again, 0s to 24h; by the policy if not given"`
+	Delay  *string `json:"delay,omitempty" form:"delay" doc:"when it comes again, 0s to 24h; by the policy if not given"`
 }
 
 type newReject struct {
@@ -76,20 +77,25 @@ type newReject struct {
 }
 
 type newExtension struct {
-	By string `json:"by,omitempty" doc:"1s to 12h from now; the queue's lease if not given"`
+	By string `json:"by,omitempty" form:"lease" doc:"1s to 12h from now; the queue's lease if not given"`
 }
 
 // newSettlement settles several leases.
 type newSettlement struct {
-	Acks    []string     `json:"acks,omitempty" doc:"leases"`
-	Nacks   []settlement `json:"nacks,omitempty"`
-	Rejects []settlement `json:"rejects,omitempty"`
+	Acks    []string     `json:"acks,omitempty" maxItems:"1000" maxLength:"64" doc:"leases; at most 1000 in all"`
+	Nacks   []settlement `json:"nacks,omitempty" maxItems:"1000"`
+	Rejects []rejection  `json:"rejects,omitempty" maxItems:"1000"`
 }
 
 type settlement struct {
-	Lease  string  `json:"lease" required:"true"`
+	Lease  string  `json:"lease" required:"true" maxLength:"64"`
 	Reason string  `json:"reason,omitempty" maxLength:"500"`
-	Delay  *string `json:"delay,omitempty" doc:"of a nack"`
+	Delay  *string `json:"delay,omitempty" form:"delay" doc:"when it comes again, 0s to 24h; by the policy if not given"`
+}
+
+type rejection struct {
+	Lease  string `json:"lease" required:"true" maxLength:"64"`
+	Reason string `json:"reason,omitempty" maxLength:"500"`
 }
 
 // settledView says how settling several leases went.
@@ -115,11 +121,11 @@ func (c *call) consumer() string {
 	if name == "" {
 		name, pointer = c.Header.Get(consumerField), consumerField
 	}
-	switch {
-	case name == "":
+	if name == "" {
 		return c.key.ID
-	case utf8.RuneCountInString(name) > grapnel.MaxConsumerName || !printable(name) || !utf8.ValidString(name):
-		c.query.faults.add(pointer, "must be text of at most %d characters", grapnel.MaxConsumerName)
+	}
+	if looks := forms["consumer"]; !looks.Fits(name) || !utf8.ValidString(name) {
+		c.query.faults.Add(pointer, "%s", looks.Must)
 	}
 	return name
 }
@@ -143,9 +149,9 @@ func (a *api) lease(ctx context.Context, c *call, room Queues, q *grapnel.Endpoi
 	return messages, err
 }
 
-// next leases messages. HEAD, which looks the same to the multiplexer, must not lease what nobody would see.
-func (a *api) next(c *call) (answer, error) {
-	wait, most, consumer := c.query.wait(), c.query.number("max", 1, a.Bounds.LeaseMost, 1), c.consumer()
+// leaseNext leases messages. HEAD, which looks the same to the multiplexer, must not lease what nobody would see.
+func leaseNext(a *api, c *call) (answer, error) {
+	wait, most, consumer := c.query.duration("wait"), c.query.number("max", 1), c.consumer()
 	room, q, err := a.counter(c)
 	if err != nil {
 		return answer{}, err
@@ -197,8 +203,8 @@ func wantsJSON(h http.Header) bool {
 	return false
 }
 
-func (a *api) peek(c *call) (answer, error) {
-	limit := c.query.number("limit", 1, a.Bounds.LeaseMost, 10)
+func peek(a *api, c *call) (answer, error) {
+	limit := c.query.number("limit", 10)
 	room, q, err := a.counter(c)
 	if err != nil {
 		return answer{}, err
@@ -213,7 +219,7 @@ func (a *api) peek(c *call) (answer, error) {
 			out = append(out, ',')
 		}
 		h, ev := &found[i].Head, found[i].Event
-		meta := peekedMeta{DeliveryID: grapnel.DeliveryID(h.CreatedAt, h.Delivery), Key: orNull(h.Lane), Attempt: h.Attempts + 1, FirstSeenAt: stamp(h.CreatedAt), DueAt: stamp(h.Due)}
+		meta := peekedMeta{DeliveryID: c.ids.Delivery(h.CreatedAt, h.Delivery), Key: orNull(h.Lane), Attempt: h.Attempts + 1, FirstSeenAt: stamp(h.CreatedAt), DueAt: stamp(h.Due)}
 		if ev != nil {
 			meta.EventID, meta.Type, meta.Key, meta.ContentType, meta.FirstSeenAt = ev.ID, ev.Type, orNull(ev.Key), contentTypeOf(ev), stamp(ev.AcceptedAt)
 		}
@@ -223,8 +229,8 @@ func (a *api) peek(c *call) (answer, error) {
 }
 
 // settle settles the lease that the path names.
-func (a *api) settle(c *call, verb queue.Verdict) (answer, error) {
-	var f faults
+func settle(a *api, c *call, verb queue.Verdict) (answer, error) {
+	var f strict.Faults
 	s := queue.Settlement{Token: c.PathValue("lease"), Answer: queue.Answer{Verdict: verb}}
 	switch verb {
 	case queue.Ack:
@@ -232,11 +238,11 @@ func (a *api) settle(c *call, verb queue.Verdict) (answer, error) {
 	case queue.Nack:
 		in := decode[newNack](c.body, &f)
 		s.Reason = in.Reason
-		s.Delay, s.HasDelay = delay(in.Delay, "/delay", &f)
+		s.Delay, s.HasDelay = delay(in.Delay)
 	case queue.Reject:
 		s.Reason = decode[newReject](c.body, &f).Reason
 	}
-	if err := f.err(); err != nil {
+	if err := f.Err(); err != nil {
 		return answer{}, err
 	}
 	room, err := a.room()
@@ -250,42 +256,38 @@ func (a *api) settle(c *call, verb queue.Verdict) (answer, error) {
 }
 
 // delay is what a nack asks for, if it does.
-func delay(text *string, pointer string, f *faults) (time.Duration, bool) {
+func delay(text *string) (time.Duration, bool) {
 	if text == nil {
 		return 0, false
 	}
-	return duration(pointer, *text, 0, longestDelay, f), true
+	return duration(*text), true
 }
 
-func (a *api) extend(c *call) (answer, error) {
-	var f faults
+func extend(a *api, c *call) (answer, error) {
+	var f strict.Faults
 	in := decode[newExtension](c.body, &f)
-	by := time.Duration(0)
-	if in.By != "" {
-		by = duration("/by", in.By, grapnel.MinLease, grapnel.MaxLease, &f)
-	}
-	if err := f.err(); err != nil {
+	if err := f.Err(); err != nil {
 		return answer{}, err
 	}
 	room, err := a.room()
 	if err != nil {
 		return answer{}, err
 	}
-	l, err := room.Extend(c.Context(), c.scope, c.PathValue("lease"), by)
+	l, err := room.Extend(c.Context(), c.scope, c.PathValue("lease"), duration(in.By))
 	if err != nil {
 		return answer{}, err
 	}
-	return jsonAnswer(http.StatusOK, leaseView{l.Token, l.Queue, l.Consumer, grapnel.DeliveryID(l.CreatedAt, l.Delivery), l.Number, stamp(l.Until)}), nil
+	return jsonAnswer(http.StatusOK, leaseView{l.Token, l.Queue, l.Consumer, c.ids.Delivery(l.CreatedAt, l.Delivery), l.Number, stamp(l.Until)}), nil
 }
 
 // settleAll settles several leases together.
-func (a *api) settleAll(c *call) (answer, error) {
-	if err := checkJSON(c.body, grapnel.MaxDepth); err != nil {
+func settleAll(a *api, c *call) (answer, error) {
+	if err := strict.Check(c.body, grapnel.MaxDepth); err != nil {
 		return answer{}, err
 	}
-	var f faults
+	var f strict.Faults
 	list := readSettlements(gjson.ParseBytes(c.body), a.Bounds.SettleMost, &f)
-	if err := f.err(); err != nil {
+	if err := f.Err(); err != nil {
 		return answer{}, err
 	}
 	room, err := a.room()
@@ -311,63 +313,55 @@ func (a *api) settleAll(c *call) (answer, error) {
 }
 
 // readSettlements reads what leases are settled. It is a list that decode does not know: of objects, and long.
-func readSettlements(body gjson.Result, most int, f *faults) (all []queue.Settlement) {
+func readSettlements(body gjson.Result, most int, f *strict.Faults) (all []queue.Settlement) {
 	if !body.IsObject() {
-		f.add("", "must be an object")
+		f.Add("", "must be an object")
 		return nil
 	}
 	verdicts := map[string]queue.Verdict{"acks": queue.Ack, "nacks": queue.Nack, "rejects": queue.Reject}
-	members(body, "/", f, func(v value) bool {
-		verdict, known := verdicts[v.name]
-		if !known || v.absent() {
+	strict.Members(body, "/", f, func(v strict.Value) bool {
+		verdict, known := verdicts[v.Name]
+		if !known || v.Absent() {
 			return known
 		}
 		if !v.IsArray() {
-			v.wrong("must be a list")
+			v.Wrong("must be a list")
 			return true
 		}
 		n := 0
 		v.ForEach(func(_, result gjson.Result) bool {
-			e := value{Result: result, base: v.pointer() + "/", name: strconv.Itoa(n), faults: f}
+			e := strict.Value{Result: result, Base: v.Pointer() + "/", Name: strconv.Itoa(n), Faults: f}
 			n++
 			if len(all) == most {
-				v.wrong("is too long: at most %d leases are settled together", most)
+				v.Wrong("is too long: at most %d leases are settled together", most)
 				return false
 			}
 			s := queue.Settlement{Answer: queue.Answer{Verdict: verdict}}
-			if verdict == queue.Ack {
-				s.Token, _ = e.text()
-			} else {
+			switch verdict {
+			case queue.Ack:
+				s.Token = strict.DecodeText(e, forms, strict.JsonFields(reflect.TypeFor[newSettlement]())[v.Name])
+			case queue.Nack:
 				in := decodeInto[settlement](e)
 				s.Token, s.Reason = in.Lease, in.Reason
-				if in.Delay != nil && verdict == queue.Reject {
-					f.add(e.pointer()+"/delay", "is not known here")
-				}
-				s.Delay, s.HasDelay = delay(in.Delay, e.pointer()+"/delay", f)
+				s.Delay, s.HasDelay = delay(in.Delay)
+			case queue.Reject:
+				in := decodeInto[rejection](e)
+				s.Token, s.Reason = in.Lease, in.Reason
 			}
 			all = append(all, s)
-			return !f.full()
+			return !f.Full()
 		})
 		return true
 	})
-	if len(all) == 0 && f.err() == nil {
-		f.add("", "must name at least one lease, in acks, nacks or rejects")
+	if len(all) == 0 && f.Err() == nil {
+		f.Add("", "must name at least one lease, in acks, nacks or rejects")
 	}
 	return all
 }
 
 // decodeInto reads one member of a document.
-func decodeInto[T any](v value) T {
+func decodeInto[T any](v strict.Value) T {
 	var out T
-	decodeObject(v, reflect.ValueOf(&out).Elem())
+	strict.DecodeObject(v, forms, reflect.ValueOf(&out).Elem())
 	return out
-}
-
-// wait is how long a caller is willing to wait.
-func (q *query) wait() time.Duration {
-	text := q.text("wait")
-	if text == "" {
-		return 0
-	}
-	return duration("?wait", text, 0, q.bounds.LongestWait, &q.faults)
 }

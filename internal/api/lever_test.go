@@ -66,12 +66,12 @@ func TestPauseAndResume(t *testing.T) {
 func TestProbe(t *testing.T) {
 	w := newWorld(t)
 	id := w.endpoint(acmeAdmin, "")
-	w.street.health[id] = grapnel.Health{State: grapnel.HealthOpen, Reason: "r", NextProbeAt: w.clock.Add(time.Minute)}
+	w.engine.health[id] = grapnel.Health{State: grapnel.HealthOpen, Reason: "r", NextProbeAt: w.clock.Add(time.Minute)}
 	got := w.as(acmeAdmin, 200, "POST", "/v1/endpoints/"+id+"/probe", `{"reason":"they say it is fixed"}`)
 	if got["id"] != id || got["health"].(map[string]any)["state"] != "open" {
 		t.Errorf("answered %v", got)
 	}
-	w.street.still = grapnel.Errorf(grapnel.CodeConflict, "nothing is due that could show it")
+	w.engine.still = grapnel.Errorf(grapnel.CodeConflict, "nothing is due that could show it")
 	if p := w.as(acmeAdmin, 409, "POST", "/v1/endpoints/"+id+"/probe", ""); p["detail"] != "nothing is due that could show it" {
 		t.Errorf("answered %v", p)
 	}
@@ -148,7 +148,7 @@ func TestAuditShowsTheTenantsOwn(t *testing.T) {
 func TestRepeatedRequestsLeaveOneEntry(t *testing.T) {
 	w := newWorld(t)
 	id := w.endpoint(admin, "")
-	w.street.health[id] = grapnel.Health{State: grapnel.HealthOpen, Reason: "r"}
+	w.engine.health[id] = grapnel.Health{State: grapnel.HealthOpen, Reason: "r"}
 	for _, verb := range []string{"rotate-secret", "test", "pause", "resume", "probe"} {
 		for range 3 {
 			w.must(200, "POST", "/v1/endpoints/"+id+"/"+verb, `{}`, "Idempotency-Key", verb)
@@ -175,7 +175,7 @@ func TestStuckLanes(t *testing.T) {
 	}
 	started := w.clock
 	w.clock = w.clock.Add(time.Minute)
-	heads, err := w.street.DeliveryList(context.Background(), store.Everyone(), store.DeliveryQuery{Endpoint: id, Limit: 100})
+	heads, err := w.engine.DeliveryList(context.Background(), store.Everyone(), store.DeliveryQuery{Endpoint: id, Limit: 100})
 	if err != nil {
 		t.Fatal(err)
 	}

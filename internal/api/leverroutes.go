@@ -21,12 +21,12 @@ func leverRoutes() []route {
 	}
 	return []route{
 		lever("pause", "Hold what waits for an endpoint", "Once it is answered, no further attempt starts. One that is paused already stays so; a disabled "+
-			"one answers 409.", (*api).pauseEndpoint),
+			"one answers 409.", pauseEndpoint),
 		lever("resume", "Deliver to a paused endpoint again", "What was held goes out in order. One that is not paused stays as it is; a disabled one answers "+
-			"409: it is enabled by a PATCH of its status.", (*api).resumeEndpoint),
+			"409: it is enabled by a PATCH of its status.", resumeEndpoint),
 		lever("probe", "Find out now whether an endpoint is back", "Sends the delivery that has waited longest without waiting for the time of the next probe. "+
-			"It is an attempt like any other. 409 when there is nothing to find out, or nothing to find it out with.", (*api).probeEndpoint),
-		{method: "GET", path: "/v1/endpoints/{id}/lanes", scope: grapnel.ScopeRead, handle: (*api).listLanes,
+			"It is an attempt like any other. 409 when there is nothing to find out, or nothing to find it out with.", probeEndpoint),
+		{method: "GET", path: "/v1/endpoints/{id}/lanes", scope: grapnel.ScopeRead, handle: listLanes,
 			name: "list-endpoint-lanes", tag: "Endpoints", summary: "List the keys that are stuck at an endpoint",
 			about: "A key is stuck when its first delivery has failed at least once, or waits for a person; what follows it waits behind it. Those come first " +
 				"that were accepted first.",
@@ -37,8 +37,8 @@ func leverRoutes() []route {
 // errAsItIs stops a change of something that is that way already.
 var errAsItIs = errors.New("api: it is so already")
 
-func (a *api) pauseEndpoint(c *call) (answer, error) {
-	return a.steer(c, paused)
+func pauseEndpoint(a *api, c *call) (answer, error) {
+	return steer(a, c, paused)
 }
 
 // paused makes an endpoint one that is paused.
@@ -53,8 +53,8 @@ func paused(c *call, ep *grapnel.Endpoint) error {
 	return nil
 }
 
-func (a *api) resumeEndpoint(c *call) (answer, error) {
-	return a.steer(c, resumed)
+func resumeEndpoint(a *api, c *call) (answer, error) {
+	return steer(a, c, resumed)
 }
 
 // resumed makes it one that is not.
@@ -70,7 +70,7 @@ func resumed(c *call, ep *grapnel.Endpoint) error {
 }
 
 // steer changes an endpoint's status for the reason in the body, and shows how the endpoint is then.
-func (a *api) steer(c *call, edit func(*call, *grapnel.Endpoint) error) (answer, error) {
+func steer(a *api, c *call, edit func(*call, *grapnel.Endpoint) error) (answer, error) {
 	by, err := c.by()
 	if err != nil {
 		return answer{}, err
@@ -83,7 +83,7 @@ func (a *api) steer(c *call, edit func(*call, *grapnel.Endpoint) error) (answer,
 }
 
 // probeEndpoint tries an endpoint that is left alone at present.
-func (a *api) probeEndpoint(c *call) (answer, error) {
+func probeEndpoint(a *api, c *call) (answer, error) {
 	by, err := c.by()
 	if err != nil {
 		return answer{}, err
@@ -92,7 +92,7 @@ func (a *api) probeEndpoint(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if err := a.Street.Probe(c.Context(), c.scope, ep.ID, by); err != nil {
+	if err := a.Engine.Probe(c.Context(), c.scope, ep.ID, by); err != nil {
 		return answer{}, err
 	}
 	return a.showEndpoint(c, ep)
@@ -107,9 +107,9 @@ type laneView struct {
 	Head        deliveryView `json:"head" doc:"its first delivery, which the others wait for"`
 }
 
-func (a *api) listLanes(c *call) (answer, error) {
+func listLanes(a *api, c *call) (answer, error) {
 	limit, after := c.query.limit(), c.number()
-	if err := c.query.faults.err(); err != nil {
+	if err := c.query.faults.Err(); err != nil {
 		return answer{}, err
 	}
 	ep, err := a.endpoint(c)

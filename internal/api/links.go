@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 )
@@ -12,7 +13,7 @@ import (
 // links makes the links in answers.
 type links struct {
 	public  string         // what they begin with, without a slash at the end; empty: nobody has said
-	proxies []netip.Prefix // whose X-Forwarded-Proto and X-Forwarded-Host are believed
+	proxies []netip.Prefix // whose X-Forwarded-Proto, -Host and -Prefix are believed
 }
 
 func newLinks(public *url.URL, proxies []netip.Prefix) links {
@@ -23,8 +24,14 @@ func newLinks(public *url.URL, proxies []netip.Prefix) links {
 	return l
 }
 
+// Origin says where a server is reached: where its operator says, else where the caller of a request has reached it.
+func Origin(public *url.URL, proxies []netip.Prefix) func(*http.Request) string {
+	l := newLinks(public, proxies)
+	return l.origin
+}
+
 // origin is what links begin with: where the operator says that this server is reached, else where the
-// caller has reached it. Empty, which makes them paths, if the request does not say that.
+// caller has reached it. Of a request that does not say that, it is the path below which a proxy serves this server.
 func (l *links) origin(r *http.Request) string {
 	if l.public != "" {
 		return l.public
@@ -33,23 +40,55 @@ func (l *links) origin(r *http.Request) string {
 	if r.TLS != nil {
 		scheme = "https"
 	}
-	from, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err == nil && slices.ContainsFunc(l.proxies, func(p netip.Prefix) bool { return p.Contains(from.Addr().Unmap()) }) {
+	if l.trusts(r) {
 		scheme = cmp.Or(forwarded(r, "X-Forwarded-Proto"), scheme)
 		host = cmp.Or(forwarded(r, "X-Forwarded-Host"), host)
 	}
 	if host == "" {
-		return ""
+		return l.root(r)
 	}
-	return (&url.URL{Scheme: scheme, Host: host}).String()
+	return (&url.URL{Scheme: scheme, Host: host}).String() + l.root(r)
 }
 
-// forwarded is what the nearest proxy says: the last one of a list, if it can be part of a URL.
+// root is what links begin with that others will follow than the caller: where the operator says that this server is reached, else
+// the path below which a trusted proxy serves it.
+func (l *links) root(r *http.Request) string {
+	if l.public != "" || !l.trusts(r) {
+		return l.public
+	}
+	prefix := strings.TrimRight(nearest(r, "X-Forwarded-Prefix"), "/")
+	if !strings.HasPrefix(prefix, "/") || path.Clean(prefix) != prefix || !consists(prefix, lower+upper+digits+"-._~/") {
+		return ""
+	}
+	return prefix
+}
+
+// trusts says whether the request came through a proxy whose headers are believed.
+func (l *links) trusts(r *http.Request) bool {
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
+	return err == nil && slices.ContainsFunc(l.proxies, func(p netip.Prefix) bool { return p.Contains(from.Addr().Unmap()) })
+}
+
+const (
+	lower  = "abcdefghijklmnopqrstuvwxyz"
+	upper  = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	digits = "0123456789"
+)
+
+// consists says whether a text has these characters only.
+func consists(text, of string) bool { return strings.Trim(text, of) == "" }
+
+// forwarded is what the nearest proxy says, if it can be a scheme or a host.
 func forwarded(r *http.Request, header string) string {
-	all := strings.Join(r.Header.Values(header), ",")
-	last := strings.ToLower(strings.TrimSpace(all[strings.LastIndexByte(all, ',')+1:]))
-	if strings.Trim(last, "abcdefghijklmnopqrstuvwxyz0123456789.-:[]_") != "" {
+	last := strings.ToLower(nearest(r, header))
+	if !consists(last, lower+digits+".-:[]_") {
 		return ""
 	}
 	return last
+}
+
+// nearest is the last one of a list: each proxy adds one.
+func nearest(r *http.Request, header string) string {
+	all := strings.Join(r.Header.Values(header), ",")
+	return strings.TrimSpace(all[strings.LastIndexByte(all, ',')+1:])
 }

@@ -21,6 +21,7 @@ func TestOrigin(t *testing.T) {
 		host, from       string
 		tls              bool
 		proto, forwarded string
+		prefix           string
 		want             string
 	}{
 		"public":                       {public: public, host: "inside:8420", from: "10.0.0.1:5", proto: "http", forwarded: "other", want: "https://example.com/hooks"},
@@ -33,6 +34,16 @@ func TestOrigin(t *testing.T) {
 		"a proxy's, of IPv4 in IPv6":   {host: "inside", from: "[::ffff:10.0.0.1]:5", proto: "https", want: "https://inside"},
 		"of several the nearest":       {host: "inside", from: "10.0.0.1:5", proto: "http, https", forwarded: "evil.example, hooks.example:444", want: "https://hooks.example:444"},
 		"what cannot be part of a URL": {host: "inside", from: "10.0.0.1:5", proto: "java script", forwarded: "a/b?c", want: "http://inside"},
+		"a proxy's prefix":             {host: "inside", from: "10.0.0.1:5", proto: "https", prefix: "/Hooks/v1.2_~-/", want: "https://inside/Hooks/v1.2_~-"},
+		"a proxy's, without a Host":    {from: "10.0.0.1:5", prefix: "/hooks", want: "/hooks"},
+		"public, and a prefix":         {public: public, host: "inside", from: "10.0.0.1:5", prefix: "/other", want: "https://example.com/hooks"},
+		"a stranger's prefix":          {host: "inside", from: "192.0.2.1:5", prefix: "/evil", want: "http://inside"},
+		"of several prefixes the last": {host: "inside", from: "10.0.0.1:5", prefix: "/evil, /hooks", want: "http://inside/hooks"},
+		"a prefix without a slash":     {host: "inside", from: "10.0.0.1:5", prefix: "hooks", want: "http://inside"},
+		"a prefix that is a host":      {host: "inside", from: "10.0.0.1:5", prefix: "//evil.example", want: "http://inside"},
+		"a prefix that leads upwards":  {host: "inside", from: "10.0.0.1:5", prefix: "/a/../b", want: "http://inside"},
+		"a prefix with a query":        {host: "inside", from: "10.0.0.1:5", prefix: "/a?b", want: "http://inside"},
+		"no prefix":                    {host: "inside", from: "10.0.0.1:5", prefix: "/", want: "http://inside"},
 		"from nowhere":                 {host: "inside", from: "@", forwarded: "evil.example", want: "http://inside"},
 	} {
 		r := httptest.NewRequest("GET", "/", nil)
@@ -42,6 +53,7 @@ func TestOrigin(t *testing.T) {
 		}
 		r.Header.Set("X-Forwarded-Proto", c.proto)
 		r.Header.Set("X-Forwarded-Host", c.forwarded)
+		r.Header.Set("X-Forwarded-Prefix", c.prefix)
 		l := newLinks(c.public, proxies)
 		if got := l.origin(r); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)

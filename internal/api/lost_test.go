@@ -33,7 +33,7 @@ func TestLostAnswers(t *testing.T) {
 				return w.ask(admin, rt.method, target, bodies()[rt.name], once...)
 			}
 			lost := ""
-			w.street.lose = func(method string) bool {
+			w.engine.lose = func(method string) bool {
 				if lost != "" || !slices.Contains(writing, method) {
 					return false
 				}
@@ -41,8 +41,8 @@ func TestLostAnswers(t *testing.T) {
 				return true
 			}
 			first := send()
-			w.street.lose = nil
-			w.street.forget()
+			w.engine.lose = nil
+			w.engine.forget()
 			switch {
 			case lost == "" && (strings.HasPrefix(rt.name, "resume-") || rt.name == "settle-leases"):
 				return // it is so already, or there is no such lease

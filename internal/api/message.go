@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/queue"
 )
 
@@ -71,7 +72,7 @@ type peekedList struct {
 func (c *call) meta(m *queue.Message) metaView {
 	lease := c.links.origin(c.Request) + "/v1/leases/" + m.Token
 	return metaView{
-		Lease: m.Token, EventID: m.Event.ID, DeliveryID: grapnel.DeliveryID(m.CreatedAt, m.Delivery), Type: m.Event.Type, Key: orNull(m.Event.Key),
+		Lease: m.Token, EventID: m.Event.ID, DeliveryID: c.ids.Delivery(m.CreatedAt, m.Delivery), Type: m.Event.Type, Key: orNull(m.Event.Key),
 		ContentType: contentTypeOf(m.Event), Attempt: m.Number, FirstSeenAt: stamp(m.Event.AcceptedAt), LeaseExpiresAt: stamp(m.Until),
 		AckURL: lease + "/ack", NackURL: lease + "/nack", RejectURL: lease + "/reject", ExtendURL: lease + "/extend",
 	}
@@ -91,7 +92,7 @@ func isJSON(ev *grapnel.Event) bool {
 	}
 	media, _, _ := strings.Cut(ev.ContentType, ";")
 	media = strings.TrimSpace(strings.ToLower(media))
-	return (media == grapnel.JSONType || strings.HasSuffix(media, "+json")) && utf8.Valid(ev.Data) && !deeper(ev.Data, deepest) && gjson.ValidBytes(ev.Data)
+	return (media == grapnel.JSONType || strings.HasSuffix(media, "+json")) && utf8.Valid(ev.Data) && !strict.Deeper(ev.Data, deepest) && gjson.ValidBytes(ev.Data)
 }
 
 // appendMessage appends {"meta":…,"body":…}.

@@ -120,8 +120,8 @@ func idempotencyKey(c *call) (string, error) {
 	if c.Method != http.MethodPost || c.route.scope == grapnel.ScopeRead || len(values) == 0 || c.key.ID == "" {
 		return "", nil
 	}
-	if k := values[0]; len(values) > 1 || k == "" || len(k) > longestIdempotent || !printable(k) {
-		return "", grapnel.Invalid(idempotencyHeader, "must be given once, with 1 to %d printable characters", longestIdempotent)
+	if looks := forms["idempotency"]; len(values) > 1 || !looks.Fits(values[0]) {
+		return "", grapnel.Invalid(idempotencyHeader, "%s", looks.Must)
 	}
 	return values[0], nil
 }

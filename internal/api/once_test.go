@@ -96,12 +96,12 @@ func TestRefusalsAreRememberedAndFailuresAreNot(t *testing.T) {
 	}
 	const good = `{"type":"a","data":1}`
 	for _, broken := range []error{errors.New("disk on fire at /secret/path"), grapnel.Errorf(grapnel.CodeUnavailable, "not now"), grapnel.Errorf(grapnel.CodeStorageFull, "the disk is full")} {
-		w.street.broken = broken
+		w.engine.broken = broken
 		if r := ask(good); r.StatusCode < 500 || strings.Contains(string(r.body), "/secret/path") {
 			t.Errorf("%v: answered %d %s", broken, r.StatusCode, r.body)
 		}
 	}
-	w.street.broken = nil
+	w.engine.broken = nil
 	if r := ask(good); r.StatusCode != 202 || r.Header.Get("Idempotency-Replayed") != "" {
 		t.Errorf("after failures: answered %d %s", r.StatusCode, r.body)
 	}
@@ -109,7 +109,7 @@ func TestRefusalsAreRememberedAndFailuresAreNot(t *testing.T) {
 	if r := w.ask("", "POST", "/v1/events", good, "Idempotency-Key", "nobody"); r.StatusCode != 401 {
 		t.Errorf("answered %d", r.StatusCode)
 	}
-	if a, err := w.street.Recall(context.Background(), "/nobody", w.clock); a != nil || err != nil {
+	if a, err := w.engine.Recall(context.Background(), "/nobody", w.clock); a != nil || err != nil {
 		t.Errorf("an answer was stored for nobody: %v %v", a, err)
 	}
 }
@@ -141,18 +141,18 @@ func (*forgetful) Recall(context.Context, string, time.Time) (*store.Answer, err
 
 func TestInFlightIsRefused(t *testing.T) {
 	w := newWorld(t)
-	w.street.enter, w.street.leave = make(chan struct{}), make(chan struct{})
+	w.engine.enter, w.engine.leave = make(chan struct{}), make(chan struct{})
 	const body = `{"type":"a","data":1}`
 	done := make(chan reply)
 	go func() { done <- w.ask(admin, "POST", "/v1/events", body, "Idempotency-Key", "k") }()
-	<-w.street.enter
+	<-w.engine.enter
 	for _, b := range []string{body, `{"type":"other","data":1}`} {
 		r := w.ask(admin, "POST", "/v1/events", b, "Idempotency-Key", "k")
 		if r.StatusCode != 409 || r.object(t)["code"] != "idempotency_in_flight" || r.Header.Get("Retry-After") == "" {
 			t.Errorf("answered %d %v %s", r.StatusCode, r.Header, r.body)
 		}
 	}
-	w.street.leave <- struct{}{}
+	w.engine.leave <- struct{}{}
 	first := <-done
 	if first.StatusCode != 202 {
 		t.Fatalf("answered %d %s", first.StatusCode, first.body)
@@ -193,7 +193,7 @@ func TestManyAtOnceMakeOne(t *testing.T) {
 			t.Errorf("%s got the answers %v", name, answers)
 		}
 	}
-	if n := w.street.calls.Load(); n != 20 {
+	if n := w.engine.calls.Load(); n != 20 {
 		t.Errorf("the engine was called %d times", n)
 	}
 }
@@ -213,7 +213,7 @@ func TestStoredAnswersAreSealed(t *testing.T) {
 	id := ep.object(t)["id"].(string)
 	rotated := w.ask(admin, "POST", "/v1/endpoints/"+id+"/rotate-secret", "{}", "Idempotency-Key", "r")
 	for name, hidden := range map[string]string{"e": secret(ep, "secret"), "k": secret(key, "key"), "r": secret(rotated, "secret")} {
-		stored, err := w.street.Recall(context.Background(), "key_admin/"+name, w.clock)
+		stored, err := w.engine.Recall(context.Background(), "key_admin/"+name, w.clock)
 		if err != nil || stored == nil {
 			t.Fatalf("%s: nothing is stored: %v", name, err)
 		}
@@ -235,10 +235,10 @@ func TestStoredAnswersAreSealed(t *testing.T) {
 		}
 	}
 	// The same answer twice is not the same bytes twice.
-	a, _ := w.street.Recall(context.Background(), "key_admin/e", w.clock)
+	a, _ := w.engine.Recall(context.Background(), "key_admin/e", w.clock)
 	w.clock = w.clock.Add(49 * time.Hour)
 	w.must(201, "POST", "/v1/endpoints", `{"url":"https://a.example"}`, "Idempotency-Key", "e")
-	b, _ := w.street.Recall(context.Background(), "key_admin/e", w.clock)
+	b, _ := w.engine.Recall(context.Background(), "key_admin/e", w.clock)
 	if string(a.Body[:12]) == string(b.Body[:12]) {
 		t.Error("a nonce was used twice")
 	}
@@ -250,12 +250,12 @@ func TestStoredAnswersAreSealed(t *testing.T) {
 func TestAnswersThatCannotBeOpenedAreTheServersFault(t *testing.T) {
 	w := newWorld(t)
 	w.must(202, "POST", "/v1/events", `{"type":"a","data":1}`, "Idempotency-Key", "k")
-	stored, _ := w.street.Recall(context.Background(), "key_admin/k", w.clock)
+	stored, _ := w.engine.Recall(context.Background(), "key_admin/k", w.clock)
 	for _, body := range [][]byte{nil, []byte("short"), append([]byte("x"), stored.Body...)} {
-		if _, err := w.street.Forget(context.Background(), w.clock.Add(72*time.Hour), 10); err != nil {
+		if _, err := w.engine.Forget(context.Background(), w.clock.Add(72*time.Hour), 10); err != nil {
 			t.Fatal(err)
 		}
-		err := w.street.Remember(context.Background(), &store.Once{Key: "key_admin/k", Fingerprint: stored.Fingerprint, Now: w.clock, Expires: w.clock.Add(time.Hour),
+		err := w.engine.Remember(context.Background(), &store.Once{Key: "key_admin/k", Fingerprint: stored.Fingerprint, Now: w.clock, Expires: w.clock.Add(time.Hour),
 			Answer: func(any) store.Answer { return store.Answer{Status: 202, Body: body} }})
 		if err != nil {
 			t.Fatal(err)
@@ -275,7 +275,7 @@ func TestReadingStoresNoAnswers(t *testing.T) {
 			t.Errorf("answered %d %s", r.StatusCode, r.body)
 		}
 	}
-	if given, err := w.street.Recall(t.Context(), "key_read/k", w.clock); given != nil || err != nil {
+	if given, err := w.engine.Recall(t.Context(), "key_read/k", w.clock); given != nil || err != nil {
 		t.Errorf("stored was %v, %v", given, err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/relay"
 )
 
@@ -31,7 +32,7 @@ type Outboxes interface {
 }
 
 // viewOutbox is a source's outbox as it is shown; nil: it has none. Its DSN is in no answer.
-func (a *api) viewOutbox(s *grapnel.Source) *outboxView {
+func viewOutbox(a *api, s *grapnel.Source) *outboxView {
 	if s.Outbox == nil {
 		return nil
 	}
@@ -51,12 +52,12 @@ func (a *api) viewOutbox(s *grapnel.Source) *outboxView {
 
 // setOutbox puts a producer's outbox on a source, or says what is wrong with it. It keeps its DSN while none is given. What is about requests means
 // nothing here, and is refused instead of ignored.
-func setOutbox(s *grapnel.Source, in SourceSettings, now time.Time, f *faults) {
+func setOutbox(s *grapnel.Source, in SourceSettings, now time.Time, f *strict.Faults) {
 	switch dsn := in.Outbox.DSN; {
 	case dsn == "" && s.Outbox == nil:
-		f.add("/outbox/dsn", "is required")
+		f.Add("/outbox/dsn", "is required")
 	case dsn != "" && relay.CheckDSN(dsn) != nil:
-		f.add("/outbox/dsn", "%s", relay.CheckDSN(dsn))
+		f.Add("/outbox/dsn", "%s", relay.CheckDSN(dsn))
 	case dsn != "" && (s.Outbox == nil || s.Outbox.DSN.Text != dsn):
 		s.Outbox = &grapnel.Outbox{DSN: grapnel.Secret{Text: dsn, CreatedAt: now}}
 	}
@@ -65,15 +66,15 @@ func setOutbox(s *grapnel.Source, in SourceSettings, now time.Time, f *faults) {
 		"key": in.Key != "", "public_url": in.PublicURL != "", "rate_limit": in.RateLimit != nil, "max_body": in.MaxBody != 0,
 	} {
 		if given {
-			f.add("/"+name, "must not be given with outbox: it is about requests")
+			f.Add("/"+name, "must not be given with outbox: it is about requests")
 		}
 	}
 }
 
 // mayReach says whether the caller may make the server connect to databases. Whoever has a key of one tenant may not: the network that the server is
 // in belongs to whoever runs it.
-func (c *call) mayReach(in *SourceSettings, f *faults) {
+func (c *call) mayReach(in *SourceSettings, f *strict.Faults) {
 	if in.Outbox != nil && in.Outbox.DSN != "" && c.key.Tenant != "" {
-		f.add("/outbox/dsn", "must be set with a key that is not bound to a tenant: the server connects to it")
+		f.Add("/outbox/dsn", "must be set with a key that is not bound to a tenant: the server connects to it")
 	}
 }

@@ -49,7 +49,7 @@ func TestASourceWithAnOutbox(t *testing.T) {
 	}
 	reported[id] = relay.Status{State: relay.Away, Detail: "the database is starting up", Lag: 3 * time.Second, SeenAt: w.clock, Moved: 7, Aside: 1}
 	dsn := func() string {
-		src, _ := w.street.Source(store.Everyone(), id)
+		src, _ := w.engine.Source(store.Everyone(), id)
 		return src.Outbox.DSN.Text
 	}
 	for _, ask := range []struct{ method, target, body string }{

@@ -137,7 +137,7 @@ func (w *world) serving() (end func()) {
 		room.Run(ctx)
 	}()
 	w.options.Clock = time.Now
-	w.street.now = time.Now
+	w.engine.now = time.Now
 	w.options.Queues = room
 	w.handler = New(w.options)
 	return func() { cancel(); <-done }

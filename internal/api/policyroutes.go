@@ -10,32 +10,34 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/api/openapi"
+	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/policy"
 )
 
 func policyRoutes() []route {
 	return []route{
-		{method: "GET", path: "/v1/policies", scope: grapnel.ScopeRead, handle: (*api).listPolicies,
+		{method: "GET", path: "/v1/policies", scope: grapnel.ScopeRead, handle: listPolicies,
 			name: "list-policies", tag: "Policies", summary: "List policies, presets first",
 			query: pageOf(tenantParam), gives: map[int]any{200: list[policyView]{}}},
-		{method: "GET", path: "/v1/policies/{id}", scope: grapnel.ScopeRead, handle: (*api).getPolicy,
+		{method: "GET", path: "/v1/policies/{id}", scope: grapnel.ScopeRead, handle: getPolicy,
 			name: "get-policy", tag: "Policies", summary: "Get a policy by id, or a preset by name",
 			gives: map[int]any{200: policyView{}}},
-		{method: "POST", path: "/v1/policies", scope: grapnel.ScopeManage, handle: (*api).createPolicy,
+		{method: "POST", path: "/v1/policies", scope: grapnel.ScopeManage, handle: createPolicy,
 			name: "create-policy", tag: "Policies", summary: "Create a policy that endpoints can name",
 			about: "What it leaves out comes from the preset standard.",
 			body:  &intake{types: []string{grapnel.JSONType}}, takes: newPolicy{},
 			gives: map[int]any{201: policyView{}}},
-		{method: "PATCH", path: "/v1/policies/{id}", scope: grapnel.ScopeManage, handle: (*api).patchPolicy,
+		{method: "PATCH", path: "/v1/policies/{id}", scope: grapnel.ScopeManage, handle: patchPolicy,
 			name: "update-policy", tag: "Policies", summary: "Change a policy",
 			about: "A JSON merge patch. Endpoints that name the policy follow it at once, so its name cannot change while there are any.",
-			body:  &intake{types: []string{typeMergePatch, grapnel.JSONType}}, takes: policyPatch{},
+			body:  &intake{types: []string{openapi.TypeMergePatch, grapnel.JSONType}}, takes: policyPatch{},
 			gives: map[int]any{200: policyView{}}},
-		{method: "DELETE", path: "/v1/policies/{id}", scope: grapnel.ScopeManage, handle: (*api).deletePolicy,
+		{method: "DELETE", path: "/v1/policies/{id}", scope: grapnel.ScopeManage, handle: deletePolicy,
 			name: "delete-policy", tag: "Policies", summary: "Delete a policy that no endpoint names",
 			gives: map[int]any{204: nil}},
-		{method: "POST", path: "/v1/policies/simulate", scope: grapnel.ScopeRead, handle: (*api).simulate,
+		{method: "POST", path: "/v1/policies/simulate", scope: grapnel.ScopeRead, handle: simulate,
 			name: "simulate-policy", tag: "Policies", summary: "What a policy does during an outage",
 			about: "Computed by the functions that decide about deliveries; nothing is sent. A few simulations run at once, others get 503.",
 			body:  &intake{types: []string{grapnel.JSONType}}, takes: newScenario{},
@@ -90,15 +92,15 @@ func presets() []grapnel.NamedPolicy {
 }
 
 // listPolicies lists presets by name, then own policies by id.
-func (a *api) listPolicies(c *call) (answer, error) {
+func listPolicies(a *api, c *call) (answer, error) {
 	limit, after, tenant := c.query.limit(), c.position(), c.query.text("tenant")
-	if err := c.query.faults.err(); err != nil {
+	if err := c.query.faults.Err(); err != nil {
 		return answer{}, err
 	}
 	position := func(p *grapnel.NamedPolicy) string { return cmp.Or(p.ID, "_"+p.Name) } // an underscore comes before any id
 	found := presets()
 	slices.SortFunc(found, func(a, b grapnel.NamedPolicy) int { return strings.Compare(a.Name, b.Name) })
-	for _, p := range a.Street.Policies(c.scope) {
+	for _, p := range a.Engine.Policies(c.scope) {
 		if tenant == "" || p.Tenant == tenant {
 			found = append(found, p)
 		}
@@ -115,7 +117,7 @@ func (a *api) listPolicies(c *call) (answer, error) {
 // namedPolicy is the one that the path names: an own one by its id, a preset by its name.
 func (a *api) namedPolicy(c *call) (grapnel.NamedPolicy, error) {
 	id := c.PathValue("id")
-	for _, p := range a.Street.Policies(c.scope) {
+	for _, p := range a.Engine.Policies(c.scope) {
 		if p.ID == id {
 			return p, nil
 		}
@@ -137,7 +139,7 @@ func (a *api) ownPolicy(c *call) (grapnel.NamedPolicy, error) {
 	return p, err
 }
 
-func (a *api) getPolicy(c *call) (answer, error) {
+func getPolicy(a *api, c *call) (answer, error) {
 	p, err := a.namedPolicy(c)
 	if err != nil {
 		return answer{}, err
@@ -146,39 +148,39 @@ func (a *api) getPolicy(c *call) (answer, error) {
 }
 
 // splitPolicy takes name and tenant out of a policy's document; the rest is for package policy to read.
-func splitPolicy(doc gjson.Result, f *faults) (name, tenant optional, rest []byte) {
+func splitPolicy(doc gjson.Result, f *strict.Faults) (name, tenant optional, rest []byte) {
 	if !doc.IsObject() {
-		f.add("", "must be an object")
+		f.Add("", "must be an object")
 		return
 	}
-	own := &objectMembers{values: map[string][]byte{}}
-	members(doc, "/", f, func(v value) bool {
+	own := strict.NewObject(gjson.Result{})
+	strict.Members(doc, "/", f, func(v strict.Value) bool {
 		into := &name
-		switch v.name {
+		switch v.Name {
 		case "tenant":
 			into = &tenant
 		case "name":
 		default:
-			own.set(v.name, []byte(v.Raw))
+			own.Set(v.Name, []byte(v.Raw))
 			return true
 		}
-		if !v.absent() {
-			text, _ := v.text()
+		if !v.Absent() {
+			text, _ := v.Text()
 			*into = optional{text, true}
 		}
 		return true
 	})
-	return name, tenant, own.encode()
+	return name, tenant, own.Encode()
 }
 
 // readPolicy reads a named policy's document.
-func readPolicy(doc gjson.Result, f *faults) (grapnel.NamedPolicy, optional) {
+func readPolicy(doc gjson.Result, f *strict.Faults) (grapnel.NamedPolicy, optional) {
 	name, tenant, rest := splitPolicy(doc, f)
 	switch {
 	case !name.given:
-		f.add("/name", "is required")
+		f.Add("/name", "is required")
 	case !grapnel.ValidID(name.text):
-		f.add("/name", "must be 1 to 64 characters of [A-Za-z0-9_-]")
+		f.Add("/name", "must be 1 to 64 characters of [A-Za-z0-9_-]")
 	}
 	np := grapnel.NamedPolicy{Name: name.text}
 	if rest != nil {
@@ -198,11 +200,11 @@ func taken(name string) error {
 }
 
 // createPolicy makes a policy that endpoints of its tenant can name.
-func (a *api) createPolicy(c *call) (answer, error) {
-	var f faults
+func createPolicy(a *api, c *call) (answer, error) {
+	var f strict.Faults
 	p, tenant := readPolicy(gjson.ParseBytes(c.body), &f)
 	p.Tenant = c.tenant(tenant, "/tenant", &f)
-	if err := f.err(); err != nil {
+	if err := f.Err(); err != nil {
 		return answer{}, err
 	}
 	if err := taken(p.Name); err != nil {
@@ -210,36 +212,36 @@ func (a *api) createPolicy(c *call) (answer, error) {
 	}
 	p.ID, p.CreatedAt, p.UpdatedAt = a.newID(grapnel.PolicyPrefix, c.now), c.now, c.now
 	reply := func(store.Put) answer { return jsonAnswer(http.StatusCreated, viewPolicy(&p)) }
-	done, err := a.Street.PutPolicy(c.Context(), c.scope, p,
+	done, err := a.Engine.PutPolicy(c.Context(), c.scope, p,
 		store.With{Once: withEffect(c, reply), Audit: c.entryOf(grapnel.VerbCreate, p.Tenant, p.ID, p.Name)})
 	return answered(done, done.Answer, err, reply)
 }
 
 // patchPolicy merges a patch into a policy and reads the result as if it had been given as a whole.
-func (a *api) patchPolicy(c *call) (answer, error) {
+func patchPolicy(a *api, c *call) (answer, error) {
 	old, err := a.ownPolicy(c)
 	if err != nil {
 		return answer{}, err
 	}
-	var f faults
+	var f strict.Faults
 	patch := gjson.ParseBytes(c.body)
 	for _, fixed := range []string{"id", "tenant", "preset", "created_at", "updated_at"} {
 		if patch.IsObject() && patch.Get(fixed).Exists() {
-			f.add("/"+fixed, "cannot be changed")
+			f.Add("/"+fixed, "cannot be changed")
 		}
 	}
 	current := old.Policy
 	current.Name = old.Name
-	merged := mergePatch(gjson.ParseBytes(encode(current)), patch, "/", &f)
-	if err := f.err(); err != nil {
+	merged := strict.Merge(gjson.ParseBytes(encode(current)), patch, "/", &f)
+	if err := f.Err(); err != nil {
 		return answer{}, err
 	}
 	p, _ := readPolicy(gjson.ParseBytes(merged), &f)
-	if err := f.err(); err != nil {
+	if err := f.Err(); err != nil {
 		return answer{}, err
 	}
 	if p.Name != old.Name {
-		if err := a.renamable(old); err != nil {
+		if err := renamable(a, old); err != nil {
 			return answer{}, err
 		}
 		if err := taken(p.Name); err != nil {
@@ -247,15 +249,15 @@ func (a *api) patchPolicy(c *call) (answer, error) {
 		}
 	}
 	p.ID, p.Tenant, p.CreatedAt, p.UpdatedAt, p.Revision = old.ID, old.Tenant, old.CreatedAt, c.now, old.Revision
-	if _, err := a.Street.PutPolicy(c.Context(), c.scope, p, store.With{Audit: c.entryOf(grapnel.VerbChange, p.Tenant, p.ID, p.Name)}); err != nil {
+	if _, err := a.Engine.PutPolicy(c.Context(), c.scope, p, store.With{Audit: c.entryOf(grapnel.VerbChange, p.Tenant, p.ID, p.Name)}); err != nil {
 		return answer{}, err
 	}
 	return jsonAnswer(http.StatusOK, viewPolicy(&p)), nil
 }
 
 // renamable says whether no endpoint knows a policy by its name.
-func (a *api) renamable(p grapnel.NamedPolicy) error {
-	for _, ep := range a.Street.Endpoints(store.Of(p.Tenant)) {
+func renamable(a *api, p grapnel.NamedPolicy) error {
+	for _, ep := range a.Engine.Endpoints(store.Of(p.Tenant)) {
 		if ep.PolicyName == p.Name {
 			return grapnel.Errorf(grapnel.CodeConflict, "Endpoint %s names this policy.", ep.ID)
 		}
@@ -263,10 +265,10 @@ func (a *api) renamable(p grapnel.NamedPolicy) error {
 	return nil
 }
 
-func (a *api) deletePolicy(c *call) (answer, error) {
+func deletePolicy(a *api, c *call) (answer, error) {
 	p, err := a.ownPolicy(c)
 	if err == nil {
-		err = a.Street.DeletePolicy(c.Context(), c.scope, p.ID, store.With{Audit: c.entryOf(grapnel.VerbDelete, p.Tenant, p.ID, p.Name)})
+		err = a.Engine.DeletePolicy(c.Context(), c.scope, p.ID, store.With{Audit: c.entryOf(grapnel.VerbDelete, p.Tenant, p.ID, p.Name)})
 	}
 	if err != nil {
 		return answer{}, err
@@ -275,14 +277,14 @@ func (a *api) deletePolicy(c *call) (answer, error) {
 }
 
 // simulate answers what a policy does during an outage.
-func (a *api) simulate(c *call) (answer, error) {
+func simulate(a *api, c *call) (answer, error) {
 	named := func(name string) (policy.Policy, bool) {
 		return a.policyNamed(cmp.Or(c.key.Tenant, grapnel.DefaultTenant), name)
 	}
 	scenario, err := policy.ParseScenario(c.body, named)
-	var f faults
+	var f strict.Faults
 	addPolicyErrors(&f, "", err)
-	if err := f.err(); err != nil {
+	if err := f.Err(); err != nil {
 		return answer{}, err
 	}
 	select {

@@ -133,7 +133,7 @@ func (a *api) refuse(c *call, err error) answer {
 	case k.code == grapnel.CodeMoved:
 		ans.header = map[string]string{cellHeader: cellOf(err)}
 	}
-	known := grapnel.Code(p.Code) == grapnel.CodeStorageFull || grapnel.Code(p.Code) == grapnel.CodeOverloaded || errors.Is(err, store.ErrSealed) || p.Status >= 500 && a.Street.Current() != nil
+	known := grapnel.Code(p.Code) == grapnel.CodeStorageFull || grapnel.Code(p.Code) == grapnel.CodeOverloaded || errors.Is(err, store.ErrSealed) || p.Status >= 500 && a.Engine.Current() != nil
 	if p.Status >= 500 && !known && !errors.Is(err, context.Canceled) {
 		a.Log.LogAttrs(c.Context(), slog.LevelError, "request failed",
 			slog.String("request_id", c.id), slog.String("method", c.Method), slog.String("route", c.route.path),

@@ -50,7 +50,7 @@ func TestInternalErrorsShowNothingAndAreLoggedOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.street.broken = c.err
+			w.engine.broken = c.err
 			r := w.ask(admin, "POST", "/v1/events", `{"type":"a","data":1}`, "X-Request-Id", "mine-1")
 			if r.StatusCode != c.status || strings.Contains(string(r.body), "password") {
 				t.Errorf("answered %d %s", r.StatusCode, r.body)
@@ -70,7 +70,7 @@ func TestRetryAfterIsRoundedUp(t *testing.T) {
 	for after, want := range map[time.Duration]string{0: "1", time.Millisecond: "1", time.Second: "1", time.Second + 1: "2", 90 * time.Second: "90", -time.Hour: "1"} {
 		for _, code := range []grapnel.Code{grapnel.CodeOverloaded, grapnel.CodeQuota} {
 			w := newWorld(t)
-			w.street.broken = fmt.Errorf("wrapped: %w", &grapnel.Error{Code: code, Detail: "Too much.", RetryAfter: after})
+			w.engine.broken = fmt.Errorf("wrapped: %w", &grapnel.Error{Code: code, Detail: "Too much.", RetryAfter: after})
 			for _, target := range []string{"/v1/events", "/v1/events/batch", "/v1/events/raw?type=a"} {
 				body := map[string]string{"/v1/events": `{"type":"a","data":1}`, "/v1/events/batch": `{"events":[{"type":"a","data":1}]}`}[target]
 				r := w.ask(admin, "POST", target, cmp.Or(body, "1"), "Idempotency-Key", "k"+target)
@@ -89,9 +89,9 @@ func TestOverloadIsNotRemembered(t *testing.T) {
 		ask := func() reply {
 			return w.ask(admin, "POST", "/v1/events", `{"type":"a","data":1}`, "Idempotency-Key", "k")
 		}
-		w.street.broken = grapnel.Errorf(code, "Too much.")
+		w.engine.broken = grapnel.Errorf(code, "Too much.")
 		first := ask()
-		w.street.broken = nil
+		w.engine.broken = nil
 		if again := ask(); first.StatusCode < 429 || again.StatusCode != 202 || again.Header.Get("Idempotency-Replayed") != "" {
 			t.Errorf("%s: answered %d, then %d %s", code, first.StatusCode, again.StatusCode, again.body)
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -20,25 +21,25 @@ type published struct {
 }
 
 // publish takes one event.
-func (a *api) publish(c *call) (answer, error) {
-	var f faults
+func publish(a *api, c *call) (answer, error) {
+	var f strict.Faults
 	d := readDraft(c.body, gjson.ParseBytes(c.body), "/", &f)
 	return a.publishOne(c, &d, "/", &f)
 }
 
 // publishRaw takes the body as the event's data.
-func (a *api) publishRaw(c *call) (answer, error) {
+func publishRaw(a *api, c *call) (answer, error) {
 	contentType := c.Header.Get("Content-Type")
 	if contentType == "" {
 		contentType = "application/octet-stream"
 	}
 	media, _, err := mime.ParseMediaType(contentType)
-	if err != nil || !strings.Contains(media, "/") || len(contentType) > 256 || !printable(contentType) {
+	if err != nil || !strings.Contains(media, "/") || len(contentType) > 256 || !strict.Printable(contentType) {
 		return answer{}, grapnel.Errorf(grapnel.CodeUnsupported, "Content-Type is not a media type.")
 	}
 	if media == grapnel.JSONType {
 		// What says that it is JSON goes into JSON envelopes as it is, so it has to be.
-		if err := checkJSON(c.body, grapnel.MaxDepth); err != nil {
+		if err := strict.Check(c.body, grapnel.MaxDepth); err != nil {
 			return answer{}, err
 		}
 	}
@@ -52,21 +53,21 @@ func (a *api) publishRaw(c *call) (answer, error) {
 	return a.publishOne(c, &d, "?", &c.query.faults)
 }
 
-func (a *api) publishOne(c *call, d *draft, base string, f *faults) (answer, error) {
+func (a *api) publishOne(c *call, d *draft, base string, f *strict.Faults) (answer, error) {
 	if err := a.tooMuchData(d.data); err != nil {
 		return answer{}, err
 	}
 	in := a.event(c, d, base, f)
-	if err := f.err(); err != nil {
+	if err := f.Err(); err != nil {
 		return answer{}, err
 	}
-	reply := func(done store.Accepted) answer { return a.publishedAnswer(c, in.Event.ID, done.Events[0]) }
-	done, err := a.Street.Publish(c.Context(), []store.Incoming{in}, withEffect(c, reply))
+	reply := func(done store.Accepted) answer { return publishedAnswer(a, c, in.Event.ID, done.Events[0]) }
+	done, err := a.Engine.Publish(c.Context(), []store.Incoming{in}, withEffect(c, reply))
 	return answered(done, done.Answer, err, reply)
 }
 
 // publishedAnswer says what became of one event.
-func (a *api) publishedAnswer(c *call, id string, p store.Placed) answer {
+func publishedAnswer(a *api, c *call, id string, p store.Placed) answer {
 	switch {
 	case p.Conflict:
 		return a.refuse(c, errOtherContent)

@@ -14,13 +14,15 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/api/openapi"
+	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
 // event is the one with this id, as it is stored.
 func (w *world) event(id string) *grapnel.Event {
 	w.t.Helper()
-	ev, _, err := w.street.Event(context.Background(), store.Everyone(), "", id)
+	ev, _, err := w.engine.Event(context.Background(), store.Everyone(), "", id)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -47,7 +49,7 @@ func TestPublishKeepsEveryByteOfData(t *testing.T) {
 				t.Errorf("of a batch: stored %q, want %q", got, data)
 			}
 			if !strings.Contains(data, "\n") {
-				w.must(202, "POST", "/v1/events/batch", "\n\n{\"type\":\"a\",\"id\":\"x4\", \"data\": "+data+"}\r\n{\"type\":\"a\",\"data\":1}", "Content-Type", typeNDJSON)
+				w.must(202, "POST", "/v1/events/batch", "\n\n{\"type\":\"a\",\"id\":\"x4\", \"data\": "+data+"}\r\n{\"type\":\"a\",\"data\":1}", "Content-Type", openapi.TypeNDJSON)
 				if got := string(w.event("x4").Data); got != data {
 					t.Errorf("of a line: stored %q, want %q", got, data)
 				}
@@ -122,7 +124,7 @@ func TestBatchAnswersInOrderAndKeepsWhatIsRight(t *testing.T) {
 			return w.must(202, "POST", "/v1/events/batch", `{"events":[`+strings.Join(list, ",")+`]}`)
 		},
 		"lines": func(w *world) map[string]any {
-			return w.must(202, "POST", "/v1/events/batch", strings.Join(list, "\n"), "Content-Type", typeNDJSON)
+			return w.must(202, "POST", "/v1/events/batch", strings.Join(list, "\n"), "Content-Type", openapi.TypeNDJSON)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -155,7 +157,7 @@ func TestBatchAnswersInOrderAndKeepsWhatIsRight(t *testing.T) {
 func TestNDJSONLinesFailAlone(t *testing.T) {
 	w := newWorld(t)
 	body := "{\"type\":\"a\",\"data\":1}\n{broken\n\n   \n{\"type\":\"a\",\"data\":\"\xff\"}\n{\"type\":\"a\",\"data\":2}"
-	got := w.must(202, "POST", "/v1/events/batch", body, "Content-Type", typeNDJSON)["data"].([]any)
+	got := w.must(202, "POST", "/v1/events/batch", body, "Content-Type", openapi.TypeNDJSON)["data"].([]any)
 	if len(got) != 4 {
 		t.Fatalf("%d answers: %v", len(got), got)
 	}
@@ -192,7 +194,7 @@ func TestEventsKeepLittleMoreThanThemselves(t *testing.T) {
 	padding := strings.Repeat(" ", 8<<10)
 	for _, body := range []string{`{"type":"a","data":{"n":1},` + padding + `"key":"k"}`, padding + `{"type":"a","data":1}`} {
 		raw := []byte(body)
-		var f faults
+		var f strict.Faults
 		d := readDraft(raw, gjson.ParseBytes(raw), "/", &f)
 		for i := range raw {
 			raw[i] = 'x' // whoever still sees this keeps the whole body
@@ -206,7 +208,7 @@ func TestEventsKeepLittleMoreThanThemselves(t *testing.T) {
 // newEvent is only a picture; this holds it against what readDraft takes.
 func TestDocumentedFieldsOfEventsAreThoseThatAreRead(t *testing.T) {
 	w := newWorld(t)
-	for name := range jsonFields(reflect.TypeFor[newEvent]()) {
+	for name := range strict.JsonFields(reflect.TypeFor[newEvent]()) {
 		if name == "data" {
 			continue
 		}

@@ -8,22 +8,38 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/api/strict"
+	"github.com/grapnelhq/grapnel/policy"
 )
 
 // param is a query parameter that a route takes.
 type param struct {
 	name     string
 	doc      string
-	format   string // date-time, integer, or empty: any text
+	form     string                    // of forms; empty: any text without control characters
+	bound    func(*Bounds) strict.Form // instead, where it depends on the server's settings
 	required bool
 	repeat   bool     // several times, or comma separated
 	one      []string // the values it may have; empty: any
 }
 
+// looks is the form of a parameter's values.
+func (p *param) looks(b *Bounds) strict.Form {
+	switch {
+	case p.bound != nil:
+		return p.bound(b)
+	case len(p.one) > 0:
+		return strict.Form{Must: "must be one of " + strings.Join(p.one, ", "), One: p.one}
+	case p.form == "":
+		return forms["line"]
+	}
+	return forms[p.form]
+}
+
 // query are the parameters of a request, each known to its route.
 type query struct {
 	values url.Values
-	faults faults
+	faults strict.Faults
 	bounds *Bounds
 }
 
@@ -47,30 +63,31 @@ func (c *call) readQuery() error {
 	for _, name := range names {
 		i := slices.IndexFunc(c.route.query, func(p param) bool { return p.name == name })
 		if i < 0 {
-			f.add("?"+name, "is not known here")
+			f.Add("?"+name, "is not known here")
 			continue
 		}
-		p := c.route.query[i]
+		p := &c.route.query[i]
+		looks := p.looks(c.bounds)
 		if len(values[name]) > 1 && !p.repeat {
-			f.add("?"+name, "is given twice")
+			f.Add("?"+name, "is given twice")
 		}
 		for _, text := range c.query.all(name) {
 			switch {
 			case text == "":
-				f.add("?"+name, "must not be empty")
-			case !printable(text) || !utf8Text(text):
-				f.add("?"+name, "must be text without control characters")
-			case len(p.one) > 0 && !slices.Contains(p.one, text):
-				f.add("?"+name, "must be one of %s", strings.Join(p.one, ", "))
+				f.Add("?"+name, "must not be empty")
+			case !strict.Printable(text) || !utf8Text(text):
+				f.Add("?"+name, "must be text without control characters")
+			case !looks.Fits(text):
+				f.Add("?"+name, "%s", looks.Must)
 			}
 		}
 	}
 	for _, p := range c.route.query {
 		if p.required && len(values[p.name]) == 0 {
-			f.add("?"+p.name, "is required")
+			f.Add("?"+p.name, "is required")
 		}
 	}
-	return f.err()
+	return f.Err()
 }
 
 func utf8Text(s string) bool { return strings.ToValidUTF8(s, "") == s }
@@ -87,67 +104,55 @@ func (q *query) all(name string) []string {
 	return out
 }
 
-// pattern is an event type in which a segment may be a star.
-func (q *query) pattern(name string) string {
-	text := q.text(name)
-	if text != "" && !grapnel.ValidPattern(text) {
-		q.faults.add("?"+name, "must be an event type; a whole segment may be *")
-	}
-	return text
-}
-
 // time is an instant; zero when it is not given.
 func (q *query) time(name string) time.Time {
-	text := q.text(name)
-	if text == "" {
+	if !q.values.Has(name) {
 		return time.Time{}
 	}
-	// A plus sign that somebody forgot to escape arrives as a space.
-	t, err := time.Parse(time.RFC3339, strings.Replace(text, " ", "+", 1))
-	if err != nil {
-		q.faults.add("?"+name, "must be a time as in 2026-01-31T12:00:00Z")
-	}
-	return t.UTC()
+	t, _ := strict.ParseTime(q.text(name)) // it has the form
+	return t
+}
+
+// duration is one that has the form of its parameter; 0 when it is not given.
+func (q *query) duration(name string) time.Duration {
+	d, _ := policy.ParseDuration(q.text(name))
+	return d
 }
 
 // span is the time from from to to.
 func (q *query) span() (from, to time.Time) {
 	from, to = q.time("from"), q.time("to")
 	if !from.IsZero() && !to.IsZero() && to.Before(from) {
-		q.faults.add("?to", "must not be before from")
+		q.faults.Add("?to", "must not be before from")
 	}
 	return from, to
 }
 
 // limit is the length of a page.
-func (q *query) limit() int { return q.number("limit", 1, q.bounds.PageMost, q.bounds.PageDefault) }
+func (q *query) limit() int { return q.number("limit", q.bounds.PageDefault) }
 
-// number is a whole number within bounds, or what stands for none.
-func (q *query) number(name string, least, most, otherwise int) int {
-	text := q.text(name)
-	if text == "" {
+// number is a whole number, or what stands for none.
+func (q *query) number(name string, otherwise int) int {
+	if !q.values.Has(name) {
 		return otherwise
 	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < least || n > most {
-		q.faults.add("?"+name, "must be a whole number from %d to %d", least, most)
-	}
+	n, _ := strconv.Atoi(q.text(name)) // it has the form
 	return n
 }
 
 // Parameters that several lists have.
 var (
-	typeParam   = param{name: "type", doc: "an event type; a whole segment may be *"}
-	keyParam    = param{name: "key", doc: "an ordering key"}
-	tenantParam = param{name: "tenant", doc: "a tenant, for keys that are bound to none"}
-	sourceParam = param{name: "source", doc: "the id of a source: only what came in through it"}
-	fromParam   = param{name: "from", format: "date-time", doc: "accepted then or later"}
-	toParam     = param{name: "to", format: "date-time", doc: "accepted before then"}
+	typeParam   = param{name: "type", form: "pattern", doc: "an event type; a whole segment may be *"}
+	keyParam    = param{name: "key", form: "key", doc: "an ordering key"}
+	tenantParam = param{name: "tenant", form: "tenant", doc: "a tenant, for keys that are bound to none"}
+	sourceParam = param{name: "source", form: "id", doc: "the id of a source: only what came in through it"}
+	fromParam   = param{name: "from", form: "time", doc: "accepted then or later"}
+	toParam     = param{name: "to", form: "time", doc: "accepted before then"}
 )
 
 // pageOf adds the parameters of every list to those of one.
 func pageOf(own ...param) []param {
 	return append(own,
-		param{name: "limit", format: "integer", doc: "how many to return at most: 1 to 500, 50 if not given"},
-		param{name: "cursor", doc: "the next of the page before"})
+		param{name: "limit", bound: func(b *Bounds) strict.Form { return strict.WholeNumber(1, b.PageMost) }, doc: "how many to return at most: 1 to 500, 50 if not given"},
+		param{name: "cursor", form: "cursor", doc: "the next of the page before"})
 }

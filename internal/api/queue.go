@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/queue"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/policy"
@@ -28,14 +29,14 @@ type Queues interface {
 
 // QueueSettings are what can be set on a queue, and changed later.
 type QueueSettings struct {
-	Name        string      `json:"name" required:"true" minLength:"1" maxLength:"64" doc:"by which consumers ask for it: [A-Za-z0-9_-], and not like a queue's id; one queue of a tenant has it"`
+	Name        string      `json:"name" required:"true" minLength:"1" maxLength:"64" form:"queue" doc:"by which consumers ask for it: [A-Za-z0-9_-], and not like a queue's id; one queue of a tenant has it"`
 	Description string      `json:"description,omitempty" maxLength:"1000"`
-	EventTypes  []string    `json:"event_types,omitempty" maxItems:"100" nullable:"false" doc:"patterns in which a whole segment may be *; none: every type"`
+	EventTypes  []string    `json:"event_types,omitempty" maxItems:"100" form:"pattern" nullable:"false" doc:"patterns in which a whole segment may be *; none: every type"`
 	Filter      string      `json:"filter,omitempty" maxLength:"4096" doc:"a CEL expression over event (type, key, data, metadata)"`
-	Source      string      `json:"source,omitempty" minLength:"1" maxLength:"64" doc:"the id of a source: only what came in through it; none: from anywhere"`
+	Source      string      `json:"source,omitempty" form:"id" doc:"the id of a source: only what came in through it; none: from anywhere"`
 	Policy      policyInput `json:"policy,omitempty" doc:"the name of a policy, or a policy; none: hooque"`
 	Ordering    string      `json:"ordering,omitempty" enum:"key,none" doc:"none: events of one key do not wait for each other; key if not given"`
-	Lease       string      `json:"lease,omitempty" minLength:"1" doc:"how long a consumer has unless it extends, 1s to 12h; 30s if not given"`
+	Lease       string      `json:"lease,omitempty" form:"lease" doc:"how long a consumer has unless it extends, 1s to 12h; 30s if not given"`
 	MaxLeased   int         `json:"max_leased,omitempty" minimum:"1" maximum:"10000" doc:"leases that one consumer may hold at once; 1000 if not given"`
 	Quiet       bool        `json:"quiet,omitempty" doc:"nobody but its consumers notices it: no webhook_endpoint.* events are about it, no statistics count it, and what would be a dead letter or block its key is discarded; false if not given"`
 	Status      string      `json:"status,omitempty" enum:"enabled,paused,disabled" doc:"paused: nothing is handed out; enabled if not given"`
@@ -44,7 +45,7 @@ type QueueSettings struct {
 // newQueue is how a queue is created.
 type newQueue struct {
 	QueueSettings
-	Tenant string `json:"tenant,omitempty" minLength:"1" doc:"the key's tenant, else default"`
+	Tenant string `json:"tenant,omitempty" form:"tenant" doc:"the key's tenant, else default"`
 }
 
 // queueView is a queue as it is shown.
@@ -130,33 +131,26 @@ func queueSettings(ep *grapnel.Endpoint) QueueSettings {
 
 // setQueue puts settings on a queue, or says what is wrong with them. What is left out is the default. What every endpoint has is set
 // as on any other.
-func (a *api) setQueue(c *call, ep *grapnel.Endpoint, in QueueSettings, f *faults) {
+func setQueue(a *api, c *call, ep *grapnel.Endpoint, in QueueSettings, f *strict.Faults) {
 	if in.Name != "" && (!grapnel.ValidID(in.Name) || strings.HasPrefix(in.Name, grapnel.QueuePrefix+"_")) {
-		f.add("/name", "must be 1 to %d characters of [A-Za-z0-9_-], and must not begin with %s_", grapnel.MaxQueueName, grapnel.QueuePrefix)
+		f.Add("/name", "must be 1 to %d characters of [A-Za-z0-9_-], and must not begin with %s_", grapnel.MaxQueueName, grapnel.QueuePrefix)
 	}
 	if len(in.Policy) == 0 {
 		in.Policy = policyInput(strconv.Quote(queuePolicy))
-	}
-	lease := grapnel.DefaultLease
-	if in.Lease != "" {
-		lease = duration("/lease", in.Lease, grapnel.MinLease, grapnel.MaxLease, f)
 	}
 	a.set(c, ep, EndpointSettings{
 		Description: in.Description, EventTypes: in.EventTypes, Filter: in.Filter, Source: in.Source, Policy: in.Policy, Ordering: in.Ordering,
 		Format: string(grapnel.FormatRaw), Status: in.Status,
 	}, f)
-	ep.Queue = &grapnel.Queue{Name: in.Name, Lease: lease, MaxLeased: cmp.Or(in.MaxLeased, grapnel.DefaultMaxLeased), Quiet: in.Quiet}
+	ep.Queue = &grapnel.Queue{Name: in.Name, Lease: cmp.Or(duration(in.Lease), grapnel.DefaultLease), MaxLeased: cmp.Or(in.MaxLeased, grapnel.DefaultMaxLeased), Quiet: in.Quiet}
 }
 
 // queuePolicy is the policy of queues that name none.
 const queuePolicy = "hooque"
 
-// duration reads a duration within bounds.
-func duration(pointer, text string, least, most time.Duration, f *faults) time.Duration {
-	d, err := policy.ParseDuration(text)
-	if err != nil || d < least || d > most {
-		f.add(pointer, "must be a duration from %s to %s, as in 30s", least, most)
-	}
+// duration is one that has the form of its field; 0 if there is none.
+func duration(text string) time.Duration {
+	d, _ := policy.ParseDuration(text)
 	return d
 }
 
@@ -172,9 +166,9 @@ func (a *api) room() (Queues, error) {
 // one tenant has will do, and then that of the default tenant.
 func (a *api) queue(c *call) (grapnel.Endpoint, error) {
 	name, tenant := c.PathValue("name"), c.query.text("tenant")
-	ep, ok := a.Street.Queue(c.scope, tenant, name)
+	ep, ok := a.Engine.Queue(c.scope, tenant, name)
 	if !ok && tenant == "" {
-		ep, ok = a.Street.Queue(c.scope, grapnel.DefaultTenant, name)
+		ep, ok = a.Engine.Queue(c.scope, grapnel.DefaultTenant, name)
 	}
 	if !ok {
 		return ep, store.ErrNotFound("queue")
@@ -184,7 +178,7 @@ func (a *api) queue(c *call) (grapnel.Endpoint, error) {
 
 // counter is where the queue that the path names is served. It is asked for once the query has been read, and finds fault with that first.
 func (a *api) counter(c *call) (room Queues, q grapnel.Endpoint, err error) {
-	if err = c.query.faults.err(); err != nil {
+	if err = c.query.faults.Err(); err != nil {
 		return nil, grapnel.Endpoint{}, err
 	}
 	if room, err = a.room(); err == nil {

@@ -21,9 +21,9 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// What a street has for queues.
+// What the fake engine has for queues.
 
-func (s *street) Queues(scope store.Scope) (qs []grapnel.Endpoint) {
+func (s *fakeEngine) Queues(scope store.Scope) (qs []grapnel.Endpoint) {
 	for _, ep := range s.Endpoints(scope) {
 		if ep.Queue != nil {
 			qs = append(qs, ep)
@@ -32,7 +32,7 @@ func (s *street) Queues(scope store.Scope) (qs []grapnel.Endpoint) {
 	return qs
 }
 
-func (s *street) Queue(scope store.Scope, tenant, name string) (grapnel.Endpoint, bool) {
+func (s *fakeEngine) Queue(scope store.Scope, tenant, name string) (grapnel.Endpoint, bool) {
 	var found []grapnel.Endpoint
 	for _, ep := range s.Queues(scope) {
 		if ep.ID == name {
@@ -48,11 +48,11 @@ func (s *street) Queue(scope store.Scope, tenant, name string) (grapnel.Endpoint
 	return found[0], true
 }
 
-func (s *street) Empty(ctx context.Context, _ store.Scope, id string, by grapnel.By) (int, error) {
+func (s *fakeEngine) Empty(ctx context.Context, _ store.Scope, id string, by grapnel.By) (int, error) {
 	return s.End(ctx, id, store.Ending{Status: grapnel.Discarded, Reason: "discarded: the queue was emptied: " + by.Reason, At: s.now()}, 1000)
 }
 
-func (s *street) Settle(ctx context.Context, changes []core.Change) ([]store.Changed, error) {
+func (s *fakeEngine) Settle(ctx context.Context, changes []core.Change) ([]store.Changed, error) {
 	plain := make([]store.Change, len(changes))
 	for i := range changes {
 		plain[i] = changes[i].Change
@@ -82,8 +82,8 @@ func (w *world) queues() (pass func(time.Duration)) {
 	}
 }
 
-func (w *world) room(now func() time.Time) *queue.Room {
-	return queue.New(queue.Options{Street: w.street, Store: w.street.Faulty, Log: w.options.Log, Random: w.options.Random, Now: now})
+func (w *world) room(now func() time.Time) *queue.Broker {
+	return queue.New(queue.Options{Engine: w.engine, Store: w.engine.Faulty, Log: w.options.Log, Random: w.options.Random, Now: now})
 }
 
 // orders makes a queue of that name with three messages, one of which is leased.

@@ -13,6 +13,7 @@ type situation struct {
 	endpoint *grapnel.Endpoint // nil: there is none any more
 	health   grapnel.Health
 	now      time.Time
+	ids      *grapnel.IDs
 	urgent   bool // a person has just asked for it: a breaker that is open does not hold it
 }
 

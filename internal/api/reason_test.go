@@ -116,9 +116,9 @@ func TestStatusFiltersAgreeWithWhatIsShown(t *testing.T) {
 		switch state {
 		case "enabled", "paused", "disabled":
 			w.must(200, "PATCH", "/v1/endpoints/"+ep, `{"status":"`+state+`"}`)
-			delete(w.street.health, ep)
+			delete(w.engine.health, ep)
 		default:
-			w.street.health[ep] = grapnel.Health{State: grapnel.HealthState(state), Reason: "why", NextProbeAt: w.clock.Add(time.Minute)}
+			w.engine.health[ep] = grapnel.Health{State: grapnel.HealthState(state), Reason: "why", NextProbeAt: w.clock.Add(time.Minute)}
 		}
 		total := 0
 		for _, s := range grapnel.Statuses() {
@@ -157,10 +157,10 @@ func TestOpenBreakerLeavesThePlan(t *testing.T) {
 	w.must(202, "POST", "/v1/events", `{"type":"a","data":1}`)
 	d := w.only()
 	w.attempt(d, 1, 503, w.clock.Add(10*time.Second))
-	target := "/v1/deliveries/" + d.ID()
+	target := "/v1/deliveries/" + storeIDs.Of(d)
 	before := w.must(200, "GET", target, "")
 	probe := w.clock.Add(time.Minute)
-	w.street.health[ep] = grapnel.Health{State: grapnel.HealthOpen, Reason: "why", NextProbeAt: probe}
+	w.engine.health[ep] = grapnel.Health{State: grapnel.HealthOpen, Reason: "why", NextProbeAt: probe}
 	got := w.must(200, "GET", target, "")
 	if dif := cmp.Diff(before["planned"], got["planned"]); dif != "" || len(got["planned"].([]any)) == 0 {
 		t.Errorf("what is planned has changed: %s", dif)

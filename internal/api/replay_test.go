@@ -33,7 +33,7 @@ func (w *world) make(t *testing.T, id string, from, to int64, end grapnel.Status
 	for _, seq := range of {
 		step.Items = append(step.Items, store.Redelivery{Of: seq, Ordered: true})
 	}
-	made, err := w.street.Store.Advance(t.Context(), step)
+	made, err := w.engine.Store.Advance(t.Context(), step)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestReplayFromPlanToReport(t *testing.T) {
 	}
 	w.over(t, `{"type":"invoice.paid","data":9}`, grapnel.Delivered)
 	w.must(202, "POST", "/v1/events", `{"type":"invoice.paid","data":10,"key":"k0"}`)
-	w.must(200, "POST", "/v1/deliveries/"+dead[4].ID()+"/discard", `{"reason":"too old"}`)
+	w.must(200, "POST", "/v1/deliveries/"+storeIDs.Of(dead[4])+"/discard", `{"reason":"too old"}`)
 
 	path := "/v1/endpoints/" + ep + "/replay"
 	before := w.dump()
@@ -90,7 +90,7 @@ func TestReplayFromPlanToReport(t *testing.T) {
 	if paused := w.must(200, "POST", "/v1/replays/"+id+"/pause", `{"reason":"lunch"}`); paused["status"] != "paused" || paused["reason"] != "lunch" || paused["eta"] != nil {
 		t.Errorf("paused: %v", paused)
 	}
-	if _, err := w.street.Store.Advance(t.Context(), store.ReplayStep{Replay: id, From: dead[2].Seq, To: dead[3].Seq, At: w.clock}); grapnel.CodeOf(err) != grapnel.CodeConflict {
+	if _, err := w.engine.Store.Advance(t.Context(), store.ReplayStep{Replay: id, From: dead[2].Seq, To: dead[3].Seq, At: w.clock}); grapnel.CodeOf(err) != grapnel.CodeConflict {
 		t.Errorf("a step while it is paused: %v", err)
 	}
 	if resumed := w.must(200, "POST", "/v1/replays/"+id+"/resume", ""); resumed["status"] != "running" || resumed["reason"] != nil {
@@ -102,7 +102,7 @@ func TestReplayFromPlanToReport(t *testing.T) {
 		for _, one := range page["data"].([]any) {
 			m := one.(map[string]any)
 			items = append(items, fmt.Sprint(m["original_id"], " ", m["status"]))
-			if m["original_id"] == dead[0].ID() && m["delivery_id"] != grapnel.DeliveryID(made[0].CreatedAt, made[0].Delivery) {
+			if m["original_id"] == storeIDs.Of(dead[0]) && m["delivery_id"] != storeIDs.Delivery(made[0].CreatedAt, made[0].Delivery) {
 				t.Errorf("of %v was made %v", m["original_id"], m["delivery_id"])
 			}
 		}
@@ -111,14 +111,14 @@ func TestReplayFromPlanToReport(t *testing.T) {
 		}
 		cursor = "&cursor=" + page["next"].(string)
 	}
-	if d := cmp.Diff([]string{dead[0].ID() + " delivered", dead[1].ID() + " delivered", dead[2].ID() + " pending"}, items); d != "" {
+	if d := cmp.Diff([]string{storeIDs.Of(dead[0]) + " delivered", storeIDs.Of(dead[1]) + " delivered", storeIDs.Of(dead[2]) + " pending"}, items); d != "" {
 		t.Errorf("the items: %s", d)
 	}
-	d := w.must(200, "GET", "/v1/deliveries/"+dead[0].ID(), "")
+	d := w.must(200, "GET", "/v1/deliveries/"+storeIDs.Of(dead[0]), "")
 	if d["status"] != "failed" || d["replayed_by"] != id || d["replay_result"] != "delivered" || d["replayed_at"] == nil {
 		t.Errorf("the original: %v", d)
 	}
-	if again := w.must(200, "GET", "/v1/deliveries/"+d["replayed_as"].(string), ""); again["replay_of"] != dead[0].ID() || again["event_id"] != d["event_id"] {
+	if again := w.must(200, "GET", "/v1/deliveries/"+d["replayed_as"].(string), ""); again["replay_of"] != storeIDs.Of(dead[0]) || again["event_id"] != d["event_id"] {
 		t.Errorf("the new one: %v", again)
 	}
 	if plan := w.must(200, "POST", path, `{"dry_run":true}`); plan["total"] != 1.0 || plan["excluded"].(map[string]any)["already_replayed"] != 2.0 ||
@@ -158,7 +158,7 @@ func TestReplayOfNamedDeliveries(t *testing.T) {
 	ids := func(ds ...*grapnel.Delivery) string {
 		var all []string
 		for _, d := range ds {
-			all = append(all, `"`+d.ID()+`"`)
+			all = append(all, `"`+storeIDs.Of(d)+`"`)
 		}
 		return `{"deliveries":[` + strings.Join(all, ",") + `]`
 	}

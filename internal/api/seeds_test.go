@@ -20,7 +20,7 @@ func TestCallsOfParseo(t *testing.T) {
 	w.over(t, `{"type":"invoice.parsed","data":2}`, grapnel.Delivered)
 
 	failed := w.must(200, "GET", "/webhooks/"+ep+"/deliveries?status=failed", "")["data"].([]any)
-	if len(failed) != 1 || failed[0].(map[string]any)["id"] != dead.ID() || failed[0].(map[string]any)["days_left"] != 30.0 {
+	if len(failed) != 1 || failed[0].(map[string]any)["id"] != storeIDs.Of(dead) || failed[0].(map[string]any)["days_left"] != 30.0 {
 		t.Fatalf("failed are %v", failed)
 	}
 	// The payload as it was delivered.
@@ -53,7 +53,7 @@ func TestCallsOfPaylera(t *testing.T) {
 		t.Errorf("enabled: %v", got)
 	}
 	failed := w.must(200, "GET", home+"/deliveries?status=failed&limit=50", "")["data"].([]any)
-	if len(failed) != 3 || failed[2].(map[string]any)["id"] != dead.ID() {
+	if len(failed) != 3 || failed[2].(map[string]any)["id"] != storeIDs.Of(dead) {
 		t.Errorf("failed are %v", failed)
 	}
 	if got := w.must(202, "POST", home+"/replay", `{
@@ -63,11 +63,11 @@ func TestCallsOfPaylera(t *testing.T) {
 }`); got["total"] != 1.0 || got["status"] != "running" {
 		t.Errorf("the replay is %v", got)
 	}
-	if got := w.must(200, "POST", home+"/deliveries/"+dead.ID()+"/retry", ""); got["replay_of"] != dead.ID() || got["key"] != "invoice/inv_123" {
+	if got := w.must(200, "POST", home+"/deliveries/"+storeIDs.Of(dead)+"/retry", ""); got["replay_of"] != storeIDs.Of(dead) || got["key"] != "invoice/inv_123" {
 		t.Errorf("retried: %v", got)
 	}
 	// "Fix the bug, ack the stuck event".
-	w.must(200, "POST", "/v1/deliveries/"+w.newest(t).ID()+"/skip", `{"reason":"acknowledged by hand"}`)
+	w.must(200, "POST", "/v1/deliveries/"+storeIDs.Of(w.newest(t))+"/skip", `{"reason":"acknowledged by hand"}`)
 }
 
 // Sent: what is given up after 24 hours leaves no dead letter, but its record stays and can be delivered again.
@@ -78,7 +78,7 @@ func TestCallsOfSent(t *testing.T) {
 	if got := w.all("/v1/dead-letters", 5); len(got) != 0 {
 		t.Errorf("dead letters are %v", got)
 	}
-	if got := w.all("/v1/endpoints/"+ep+"/deliveries?status=discarded", 5); len(got) != 1 || got[0] != d.ID() {
+	if got := w.all("/v1/endpoints/"+ep+"/deliveries?status=discarded", 5); len(got) != 1 || got[0] != storeIDs.Of(d) {
 		t.Errorf("discarded are %v", got)
 	}
 	if got := w.must(200, "POST", "/v1/endpoints/"+ep+"/replay", `{"status":["discarded"],"dry_run":true}`); got["total"] != 1.0 {
@@ -93,10 +93,10 @@ func TestCallsOfHooque(t *testing.T) {
 	w.must(202, "POST", "/v1/events", `{"type":"order.created","data":1}`)
 	d := w.newest(t)
 	w.finish(d, grapnel.Failed, grapnel.ReasonRejected, "rejected: the schema is not known")
-	if got := w.must(200, "GET", "/v1/deliveries/"+d.ID(), ""); got["reason_code"] != "rejected" || got["reason"] != "rejected: the schema is not known" {
+	if got := w.must(200, "GET", "/v1/deliveries/"+storeIDs.Of(d), ""); got["reason_code"] != "rejected" || got["reason"] != "rejected: the schema is not known" {
 		t.Errorf("shown as %v", got)
 	}
-	if got := w.must(202, "POST", "/v1/endpoints/"+ep+"/replay", `{"deliveries":["`+d.ID()+`"],"canary":true}`); got["total"] != 1.0 {
+	if got := w.must(202, "POST", "/v1/endpoints/"+ep+"/replay", `{"deliveries":["`+storeIDs.Of(d)+`"],"canary":true}`); got["total"] != 1.0 {
 		t.Errorf("the replay is %v", got)
 	}
 }
@@ -110,7 +110,7 @@ func TestCallsOfWebhookify(t *testing.T) {
 	w.make(t, id, 0, good.Seq, grapnel.Delivered, good.Seq)
 	w.make(t, id, good.Seq, bad.Seq, grapnel.Failed, bad.Seq)
 	for d, want := range map[*grapnel.Delivery]string{good: "delivered", bad: "failed"} {
-		if got := w.must(200, "GET", "/v1/deliveries/"+d.ID(), ""); got["replay_result"] != want || got["replayed_at"] == nil || got["replayed_by"] != id {
+		if got := w.must(200, "GET", "/v1/deliveries/"+storeIDs.Of(d), ""); got["replay_result"] != want || got["replayed_at"] == nil || got["replayed_by"] != id {
 			t.Errorf("shown as %v", got)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/policy"
 )
@@ -44,7 +45,7 @@ func statuses() []string {
 }
 
 var (
-	endpointParam = param{name: "endpoint", doc: "an endpoint's id"}
+	endpointParam = param{name: "endpoint", form: "id", doc: "an endpoint's id"}
 	statusParam   = param{name: "status", repeat: true, one: statuses(), doc: "one or more statuses, repeated or separated by commas"}
 )
 
@@ -54,8 +55,8 @@ func deadLetterFilter() []param {
 		typeParam, keyParam, tenantParam, fromParam, toParam,
 		{name: "reason_code", one: reasonCodes(), doc: "why it failed"},
 		{name: "error_class", one: classes(), doc: "of its last attempt; none: it succeeded"},
-		{name: "status_code", format: "integer", doc: "of its last attempt's response: 100 to 599"},
-		{name: "text", doc: "in the event's data, letter for letter, at most 256 bytes. No index finds it, so a page looks at so much and no more: " +
+		{name: "status_code", bound: func(*Bounds) strict.Form { return strict.WholeNumber(100, 599) }, doc: "of its last attempt's response: 100 to 599"},
+		{name: "text", form: "text", doc: "in the event's data, letter for letter, at most 256 bytes. No index finds it, so a page looks at so much and no more: " +
 			"it may be short or empty while next says that there is more to look at"},
 	}
 }
@@ -71,18 +72,15 @@ const longestText = 256
 func (a *api) selection(c *call, endpoint string) selection {
 	q := &c.query
 	s := selection{text: q.text("text"), DeliveryQuery: store.DeliveryQuery{
-		Endpoint: cmp.Or(endpoint, q.text("endpoint")), Type: q.pattern("type"), Key: q.text("key"), Tenant: q.text("tenant"),
-		Class: policy.Class(q.text("error_class")), ReasonCode: grapnel.ReasonCode(q.text("reason_code")), StatusCode: q.number("status_code", 100, 599, 0),
+		Endpoint: cmp.Or(endpoint, q.text("endpoint")), Type: q.text("type"), Key: q.text("key"), Tenant: q.text("tenant"),
+		Class: policy.Class(q.text("error_class")), ReasonCode: grapnel.ReasonCode(q.text("reason_code")), StatusCode: q.number("status_code", 0),
 	}}
-	if len(s.text) > longestText {
-		q.faults.add("?text", "must have at most %d bytes", longestText)
-	}
 	s.From, s.To = q.span()
 	for _, status := range q.all("status") {
 		s.Status = append(s.Status, grapnel.Status(status))
 	}
 	if slices.Contains(s.Status, grapnel.Held) || slices.Contains(s.Status, grapnel.Pending) {
-		s.HeldEndpoints = a.Street.Held()
+		s.HeldEndpoints = a.Engine.Held()
 	}
 	return s
 }
@@ -125,7 +123,7 @@ func some[T any](a *api, c *call, s selection, before int64, limit int, show fun
 
 // known says whether the caller can see an endpoint, or what became of one that is deleted: its history outlives it.
 func (a *api) known(c *call, endpoint string) error {
-	if _, ok := a.Street.Endpoint(c.scope, endpoint); ok {
+	if _, ok := a.Engine.Endpoint(c.scope, endpoint); ok {
 		return nil
 	}
 	past, err := a.History.DeliveryList(c.Context(), c.scope, store.DeliveryQuery{Endpoint: endpoint, Limit: 1})

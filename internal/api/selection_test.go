@@ -86,7 +86,7 @@ func TestListsTellTheLastAttemptAndTheMarks(t *testing.T) {
 	w.endpoint(admin, "")
 	w.must(202, "POST", "/v1/events", `{"type":"a","data":1,"key":"k"}`)
 	w.must(202, "POST", "/v1/events", `{"type":"a","data":1,"key":"k"}`)
-	all, err := w.street.DeliveryList(t.Context(), store.Everyone(), store.DeliveryQuery{Limit: 2})
+	all, err := w.engine.DeliveryList(t.Context(), store.Everyone(), store.DeliveryQuery{Limit: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestListsTellTheLastAttemptAndTheMarks(t *testing.T) {
 	at := w.clock.Format(stampLayout)
 	for name, want := range map[string]any{
 		"last": map[string]any{"status_code": 503.0, "error_class": "status_5xx", "duration": "41ms"}, "note": "asked them", "discarded_at": at,
-		"discard_reason": "too old", "replayed_at": at, "replayed_by": "rpl_1", "replayed_as": all[0].ID(), "replay_result": "delivered",
+		"discard_reason": "too old", "replayed_at": at, "replayed_by": "rpl_1", "replayed_as": storeIDs.Of(&all[0]), "replay_result": "delivered",
 	} {
 		if got := data[0].(map[string]any)[name]; fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("%s is %v, want %v", name, got, want)

@@ -5,9 +5,11 @@ import (
 	_ "embed"
 	"html/template"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/api/openapi"
 )
 
 // serviceTag marks the routes that are for operating the server.
@@ -20,20 +22,20 @@ func serviceRoutes() []route {
 	return []route{
 		{method: "GET", path: "/livez", open: anybody, handle: (*api).livez,
 			name: "livez", tag: serviceTag, summary: "Is the process alive?", gives: map[int]any{200: serviceView{}}},
-		{method: "GET", path: "/readyz", open: anybody, handle: (*api).readyz,
+		{method: "GET", path: "/readyz", open: anybody, handle: readyz,
 			name: "readyz", tag: serviceTag, summary: "Does it accept events?",
 			about: "503 while it does not: the disk is full, the database is away, or the server starts or stops.",
 			gives: map[int]any{200: serviceView{}}},
-		{method: "GET", path: "/status", open: anybody, handle: (*api).status,
+		{method: "GET", path: "/status", open: anybody, handle: status,
 			name: "status", tag: serviceTag, summary: "The public status page", about: "JSON if Accept asks for it.",
-			gives: map[int]any{200: statusView{}}},
-		{method: "GET", path: metricsPath, scope: grapnel.ScopeRead, handle: (*api).metrics,
+			gives: map[int]any{200: statusPages{}}},
+		{method: "GET", path: metricsPath, scope: grapnel.ScopeRead, handle: metrics,
 			name: "metrics", tag: serviceTag, summary: "Prometheus metrics",
 			about: "Needs a key with the scope read that is bound to no tenant, unless the server runs with --metrics-open.",
 			gives: map[int]any{200: plainText{}}},
-		{method: "GET", path: "/openapi.json", open: anybody, handle: (*api).openAPI,
+		{method: "GET", path: "/openapi.json", open: anybody, handle: openAPI,
 			name: "openapi", tag: serviceTag, summary: "This document", gives: map[int]any{200: anything{}}},
-		{method: "GET", path: "/docs", open: anybody, handle: (*api).docs,
+		{method: "GET", path: "/docs", open: anybody, handle: docs,
 			name: "docs", tag: serviceTag, summary: "This document, for people", gives: map[int]any{200: webPage{}}},
 	}
 }
@@ -52,15 +54,10 @@ type statusView struct {
 	Version string `json:"version"`
 }
 
-// Bodies that are not JSON objects of a known shape.
+// Bodies that have no schema of their own.
 type (
-	plainText struct{}
-	webPage   struct{}
-	anything  struct{}
-	rawBody   struct{}
-	exported  struct{} // a Delivery a line, or a row
-	streamed  struct{} // server-sent events, each a Message
-	handedOut struct{} // one message as it is, or a MessageList
+	anything struct{}
+	rawBody  struct{}
 )
 
 func (a *api) livez(*call) (answer, error) {
@@ -88,7 +85,7 @@ func plainly(why error) string {
 }
 
 // readyz answers by itself instead of with an error: errors of 500 and above are logged, and this is asked all the time.
-func (a *api) readyz(c *call) (answer, error) {
+func readyz(a *api, c *call) (answer, error) {
 	why := a.ready()
 	if why == nil {
 		return a.livez(c)
@@ -103,7 +100,7 @@ var statusSource string
 var statusPage = template.Must(template.New("status").Parse(statusSource))
 
 // status is for everybody, people first: it tells a program what it tells them.
-func (a *api) status(c *call) (answer, error) {
+func status(a *api, c *call) (answer, error) {
 	why := a.ready()
 	v := statusView{"ok", "accepted", plainly(why), grapnel.Version}
 	if why != nil {
@@ -120,7 +117,7 @@ func (a *api) status(c *call) (answer, error) {
 }
 
 // metrics are about all tenants, so a key that is bound to one does not see them.
-func (a *api) metrics(c *call) (answer, error) {
+func metrics(a *api, c *call) (answer, error) {
 	if c.key.Tenant != "" {
 		return answer{}, grapnel.Errorf(codeForbidden, "Metrics are about all tenants; the API key is bound to one.")
 	}
@@ -130,8 +127,13 @@ func (a *api) metrics(c *call) (answer, error) {
 	return answer{instead: a.Metrics}, nil
 }
 
-func (a *api) openAPI(*call) (answer, error) {
-	return answer{status: http.StatusOK, body: a.document()}, nil
+// openAPI names the server by the path, or the address, that clients have to put before the paths of the document.
+func openAPI(a *api, c *call) (answer, error) {
+	doc := a.document()
+	if root := a.links.root(c.Request); root != "" {
+		doc = bytes.Replace(doc, []byte(openapi.Server), []byte(`"url": `+strconv.Quote(root)), 1)
+	}
+	return answer{status: http.StatusOK, body: doc}, nil
 }
 
-func (a *api) docs(*call) (answer, error) { return htmlAnswer(a.manual()), nil }
+func docs(a *api, _ *call) (answer, error) { return htmlAnswer(a.manual()), nil }

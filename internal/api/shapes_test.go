@@ -43,7 +43,7 @@ func TestShapes(t *testing.T) {
 	show("POST", "/v1/events/raw?type=scan.done", "\x00\x01", "Content-Type", "application/octet-stream")
 	list := show("GET", "/v1/deliveries?key=inv_123", "")["data"].([]any)
 	first := list[1].(map[string]any)["id"].(string)
-	seq, _, err := grapnel.ParseDeliveryID(first)
+	seq, _, err := storeIDs.Read(first)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,11 +63,11 @@ func TestShapes(t *testing.T) {
 	show("PATCH", id+"?reason=they+fixed+it", `{"status":"enabled"}`)
 	show("POST", id+"/pause", `{"reason":"they deploy"}`)
 	show("POST", id+"/resume", "")
-	w.street.health[ep["id"].(string)] = grapnel.Health{State: grapnel.HealthOpen, Since: w.clock.Add(-8 * time.Minute), PerSecond: 20,
+	w.engine.health[ep["id"].(string)] = grapnel.Health{State: grapnel.HealthOpen, Since: w.clock.Add(-8 * time.Minute), PerSecond: 20,
 		Reason: "the endpoint has failed since 2026-01-02T02:56:06Z (connection refused); only probes are sent", NextProbeAt: w.clock.Add(12 * time.Second)}
 	show("POST", id+"/probe", `{"reason":"they say it is back"}`)
 	show("GET", "/v1/deliveries?status=held&limit=1", "")
-	if seq, _, err = grapnel.ParseDeliveryID(again); err != nil {
+	if seq, _, err = storeIDs.Read(again); err != nil {
 		t.Fatal(err)
 	}
 	w.attempt(&grapnel.Delivery{Seq: seq}, 1, 503, w.clock.Add(10*time.Second))
@@ -87,9 +87,9 @@ func TestShapes(t *testing.T) {
 	show("GET", "/v1/deliveries/"+again, "")
 	show("POST", "/v1/deliveries/"+first+"/discard", `{"reason":"their customer is gone"}`)
 	show("GET", id+"/stats?bucket=day", "")
-	w.street.broken = &grapnel.Error{Code: grapnel.CodeQuota, Detail: "The tenant default has more than 1000000 deliveries waiting.", RetryAfter: 5 * time.Second}
+	w.engine.broken = &grapnel.Error{Code: grapnel.CodeQuota, Detail: "The tenant default has more than 1000000 deliveries waiting.", RetryAfter: 5 * time.Second}
 	show("POST", "/v1/events", `{"type":"invoice.paid","data":1}`)
-	w.street.broken = nil
+	w.engine.broken = nil
 	show("GET", "/v1/policies/"+pol["id"].(string), "")
 	show("GET", "/v1/policies/paylera", "")
 	show("GET", "/v1/keys?limit=1", "")

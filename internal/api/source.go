@@ -4,17 +4,18 @@ import (
 	"cmp"
 	"math"
 	"strconv"
-	"strings"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/ingress"
-	"github.com/grapnelhq/grapnel/policy"
 )
 
 // SourceSettings are what can be set on a source, and changed later.
 type SourceSettings struct {
-	Name         string          `json:"name" required:"true" minLength:"1" maxLength:"100" doc:"for people; one of its tenant's sources has it"`
+	Name         string          `json:"name" required:"true" minLength:"1" maxLength:"100" form:"name" doc:"for people; one of its tenant's sources has it"`
 	Description  string          `json:"description,omitempty" maxLength:"1000"`
 	Verify       *verifySettings `json:"verify,omitempty" doc:"how the provider's requests are told from others; required, unless there is an outbox"`
 	Outbox       *outboxSettings `json:"outbox,omitempty" doc:"instead: events are read from a producer's outbox; then nothing else but description and status means anything"`
@@ -22,15 +23,15 @@ type SourceSettings struct {
 	OnUnverified string          `json:"on_unverified,omitempty" enum:"reject,quarantine" doc:"reject: 401, and nothing is kept; quarantine: 202, kept for people to see and never handed out; reject if not given"`
 	Type         string          `json:"type,omitempty" maxLength:"4096" doc:"a CEL expression that gives the event's type; none: the provider's own field"`
 	Key          string          `json:"key,omitempty" maxLength:"4096" doc:"a CEL expression that gives the ordering key; none: the provider's own field, if it has one"`
-	PublicURL    string          `json:"public_url,omitempty" maxLength:"2048" doc:"where the provider reaches it, for signatures that cover the URL; none: the URL of the request"`
+	PublicURL    string          `json:"public_url,omitempty" minLength:"1" maxLength:"2048" form:"url" doc:"where the provider reaches it, for signatures that cover the URL; none: below the server's --public-url, or the URL of the request"`
 	RateLimit    *rateLimit      `json:"rate_limit,omitempty" doc:"requests beyond it get 429; none: no limit"`
-	MaxBody      int             `json:"max_body,omitempty" minimum:"1" doc:"bytes of a request's body; the server's limit if not given"`
+	MaxBody      int             `json:"max_body,omitempty" minimum:"1" maximum:"9007199254740991" doc:"bytes of a request's body; the server's limit if not given"`
 	Status       string          `json:"status,omitempty" enum:"enabled,paused" doc:"paused: requests get 503, so that the provider keeps and repeats them; enabled if not given"`
 }
 
 // verifySettings say how a source verifies. What a scheme does not read must not be given.
 type verifySettings struct {
-	Scheme          string   `json:"scheme" required:"true" minLength:"1" maxLength:"64" doc:"whose signature it is: stripe, github, shopify, slack, twilio, standard, svix, hmac, basic, api_key, none, …"`
+	Scheme          string   `json:"scheme" required:"true" form:"scheme" doc:"whose signature it is: stripe, github, shopify, slack, twilio, standard, svix, hmac, basic, api_key, none, …"`
 	Secret          string   `json:"secret,omitempty" minLength:"1" doc:"shared with the provider, 8 bytes or more; of hmac hex:… and base64:… are the bytes that they stand for"`
 	Secrets         []string `json:"secrets,omitempty" minItems:"1" maxItems:"5" nullable:"false" doc:"instead of secret, the newest first: any of them will do"`
 	Header          string   `json:"header,omitempty" maxLength:"256" doc:"that the signature or the key is in"`
@@ -41,21 +42,30 @@ type verifySettings struct {
 	TimestampHeader string   `json:"timestamp_header,omitempty" maxLength:"256"`
 	IDHeader        string   `json:"id_header,omitempty" maxLength:"256"`
 	TypeHeader      string   `json:"type_header,omitempty" maxLength:"256"`
-	Tolerance       string   `json:"tolerance,omitempty" doc:"how old a signed timestamp may be, and how far ahead; 5m if not given"`
+	Tolerance       string   `json:"tolerance,omitempty" form:"tolerance" doc:"how old a signed timestamp may be, and how far ahead; 5m if not given"`
 	Username        string   `json:"username,omitempty" maxLength:"256" doc:"for basic"`
 }
 
 // dedupeSettings say how a source knows what it has had before.
 type dedupeSettings struct {
-	By     []string `json:"by,omitempty" nullable:"false" doc:"event_id, delivery_id, content: the first that a request has; an empty list: never; all three if not given"`
-	Window string   `json:"window,omitempty" doc:"from the first sight on; 192h if not given; not shorter than the provider goes on trying"`
-	Ignore []string `json:"ignore,omitempty" maxItems:"20" nullable:"false" doc:"paths of JSON bodies that do not count for content, as in $.sent_at"`
+	By     []string `json:"by,omitempty" maxItems:"3" uniqueItems:"true" enum:"event_id,delivery_id,content" nullable:"false" doc:"event_id, delivery_id, content: the first that a request has; an empty list: never; all three if not given"`
+	Window string   `json:"window,omitempty" form:"window" doc:"from the first sight on; 192h if not given; not shorter than the provider goes on trying"`
+	Ignore []string `json:"ignore,omitempty" maxItems:"20" form:"path" nullable:"false" doc:"paths of JSON bodies that do not count for content, as in $.sent_at"`
 }
 
 // newSource is how a source is created.
 type newSource struct {
 	SourceSettings
-	Tenant string `json:"tenant,omitempty" minLength:"1" doc:"the key's tenant, else default"`
+	Tenant string `json:"tenant,omitempty" form:"tenant" doc:"the key's tenant, else default"`
+}
+
+// TransformSchema says that verify is required unless there is an outbox.
+func (newSource) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema {
+	given := func(name string) map[string]any {
+		return map[string]any{"required": []string{name}, "properties": map[string]any{name: map[string]any{"type": "object"}}}
+	}
+	s.Extensions = map[string]any{"if": given("outbox"), "else": given("verify")}
+	return s
 }
 
 // sourceView is a source as it is shown: without its secrets.
@@ -137,14 +147,14 @@ func schemeOf(name string) (ingress.Scheme, bool) {
 	return ingress.Scheme{}, false
 }
 
-func (a *api) viewSource(s *grapnel.Source, now time.Time) sourceView {
+func (a *api) viewSource(s *grapnel.Source, c *call) sourceView {
 	if s.Outbox != nil {
-		return sourceView{ID: s.ID, Tenant: s.Tenant, Name: s.Name, Description: s.Description, Outbox: a.viewOutbox(s),
+		return sourceView{ID: s.ID, Tenant: s.Tenant, Name: s.Name, Description: s.Description, Outbox: viewOutbox(a, s),
 			OnUnverified: string(grapnel.RejectUnverified), Status: sourceStatus(s), CreatedAt: stamp(s.CreatedAt), UpdatedAt: stamp(s.UpdatedAt), Revision: s.Revision}
 	}
 	scheme, _ := schemeOf(s.Verify.Scheme)
 	v := sourceView{
-		ID: s.ID, Tenant: s.Tenant, Name: s.Name, Description: s.Description, IngestURL: orNull(a.links.public + "/in/" + s.ID),
+		ID: s.ID, Tenant: s.Tenant, Name: s.Name, Description: s.Description, IngestURL: orNull(a.links.root(c.Request) + "/in/" + s.ID),
 		Verify: &verifyView{
 			Scheme: s.Verify.Scheme, Secrets: []sourceSecretView{}, Header: orNull(s.Verify.Header), Algorithm: orNull(s.Verify.Algorithm),
 			Encoding: orNull(s.Verify.Encoding), Prefix: orNull(s.Verify.Prefix), Signed: orNull(s.Verify.Signed),
@@ -159,7 +169,7 @@ func (a *api) viewSource(s *grapnel.Source, now time.Time) sourceView {
 		CreatedAt: stamp(s.CreatedAt), UpdatedAt: stamp(s.UpdatedAt), Revision: s.Revision,
 	}
 	for _, secret := range s.Verify.Secrets {
-		if secret.Live(now) {
+		if secret.Live(c.now) {
 			v.Verify.Secrets = append(v.Verify.Secrets, sourceSecretView{stamp(secret.CreatedAt), stampOf(secret.ExpiresAt)})
 		}
 	}
@@ -216,11 +226,7 @@ func sourceSettings(s *grapnel.Source) SourceSettings {
 
 // setSource puts settings on a source, or says what is wrong with them. What is left out is the default, but for secrets: a source keeps those that
 // it has while none are given.
-func setSource(s *grapnel.Source, in SourceSettings, now time.Time, f *faults) {
-	before := len(f.fields)
-	if !printable(in.Name) || strings.TrimSpace(in.Name) != in.Name {
-		f.add("/name", "must not have control characters, nor spaces around it")
-	}
+func setSource(s *grapnel.Source, in SourceSettings, now time.Time, f *strict.Faults) {
 	s.Name, s.Description, s.Type, s.Key, s.PublicURL = in.Name, in.Description, in.Type, in.Key, in.PublicURL
 	s.OnUnverified = grapnel.Unverified(cmp.Or(in.OnUnverified, string(grapnel.RejectUnverified)))
 	s.MaxBody, s.Paused = int64(in.MaxBody), in.Status == string(grapnel.EndpointPaused)
@@ -235,18 +241,18 @@ func setSource(s *grapnel.Source, in SourceSettings, now time.Time, f *faults) {
 	}
 	s.Outbox = nil
 	if in.Verify == nil {
-		f.add("/verify", "is required")
+		f.Add("/verify", "is required")
 		return
 	}
 	v := in.Verify
 	s.Verify = grapnel.Verify{
 		Scheme: v.Scheme, Secrets: s.Verify.Secrets, Header: v.Header, Algorithm: v.Algorithm, Encoding: v.Encoding, Prefix: v.Prefix, Signed: v.Signed,
 		TimestampHeader: v.TimestampHeader, IDHeader: v.IDHeader, TypeHeader: v.TypeHeader, Username: v.Username,
-		Tolerance: positiveDuration(v.Tolerance, "/verify/tolerance", f),
+		Tolerance: duration(v.Tolerance),
 	}
 	switch {
 	case v.Secret != "" && v.Secrets != nil:
-		f.add("/verify/secrets", "must not be given together with secret")
+		f.Add("/verify/secrets", "must not be given together with secret")
 	case v.Secret != "":
 		s.Verify.Secrets = []grapnel.Secret{{Text: v.Secret, CreatedAt: now}}
 	case v.Secrets != nil:
@@ -263,15 +269,15 @@ func setSource(s *grapnel.Source, in SourceSettings, now time.Time, f *faults) {
 				s.Dedupe.By = append(s.Dedupe.By, grapnel.DedupeBy(by))
 			}
 		}
-		s.Dedupe.Window = cmp.Or(positiveDuration(d.Window, "/dedupe/window", f), grapnel.DefaultDedupeWindow)
+		s.Dedupe.Window = cmp.Or(duration(d.Window), grapnel.DefaultDedupeWindow)
 		s.Dedupe.Ignore = d.Ignore
 	}
 	// What could not be read is not judged as well.
-	if len(f.fields) > before {
+	if len(f.Fields) > 0 {
 		return
 	}
 	for _, wrong := range ingress.CheckSource(s) {
-		f.add("/"+wrong.Field, "%s", wrong.Detail)
+		f.Add("/"+wrong.Field, "%s", wrong.Detail)
 	}
 	checkSecret(v.Scheme, v.Secret, "/verify/secret", f)
 	for i, text := range v.Secrets {
@@ -280,21 +286,8 @@ func setSource(s *grapnel.Source, in SourceSettings, now time.Time, f *faults) {
 }
 
 // checkSecret looks at a secret that is given now.
-func checkSecret(scheme, text, pointer string, f *faults) {
+func checkSecret(scheme, text, pointer string, f *strict.Faults) {
 	if wrong := ingress.CheckSecret(scheme, text); wrong != "" {
-		f.add(pointer, "%s", wrong)
+		f.Add(pointer, "%s", wrong)
 	}
-}
-
-// positiveDuration reads a duration; 0: none is given.
-func positiveDuration(text, pointer string, f *faults) time.Duration {
-	if text == "" {
-		return 0
-	}
-	d, err := policy.ParseDuration(text)
-	if err != nil || d <= 0 {
-		f.add(pointer, "must be a duration longer than nothing, as in 5m or 192h")
-		return 0
-	}
-	return d
 }

@@ -133,7 +133,7 @@ func TestASourceHasDefaultsAndSaysHowLongItsProviderTries(t *testing.T) {
 
 // secretsOf are the secrets that a source has at present, as the room of ingress sees them.
 func (w *world) secretsOf(id string) (texts []string) {
-	src, _ := w.street.Source(store.Everyone(), id)
+	src, _ := w.engine.Source(store.Everyone(), id)
 	for _, s := range src.Verify.Secrets {
 		if s.Live(w.clock) {
 			texts = append(texts, s.Text)

@@ -51,7 +51,7 @@ func TestStatsCountEverythingOnce(t *testing.T) {
 	other := w.endpoint(acmeAdmin, "")
 	publish := func(key string) *grapnel.Delivery {
 		w.as(key, 202, "POST", "/v1/events", `{"type":"a","data":1}`)
-		all, err := w.street.DeliveryList(t.Context(), store.Everyone(), store.DeliveryQuery{Limit: 1})
+		all, err := w.engine.DeliveryList(t.Context(), store.Everyone(), store.DeliveryQuery{Limit: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,7 +62,7 @@ func TestStatsCountEverythingOnce(t *testing.T) {
 		if status == 0 {
 			class = policy.ClassTimeout
 		}
-		_, err := w.street.Record(t.Context(), []store.Change{{Delivery: d.Seq, Expect: number - 1, At: w.clock, Status: end, Due: w.clock, Trigger: grapnel.TriggerSchedule,
+		_, err := w.engine.Record(t.Context(), []store.Change{{Delivery: d.Seq, Expect: number - 1, At: w.clock, Status: end, Due: w.clock, Trigger: grapnel.TriggerSchedule,
 			Attempt: &grapnel.Attempt{Number: number, StartedAt: w.clock, Duration: took, StatusCode: status, Class: class}}})
 		if err != nil {
 			t.Fatal(err)

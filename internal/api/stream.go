@@ -105,7 +105,7 @@ func (ss *streams) take(id, key, queue string) *sent {
 	return s
 }
 
-func (a *api) stream(c *call) (answer, error) {
+func stream(a *api, c *call) (answer, error) {
 	consumer := c.consumer()
 	room, q, err := a.counter(c)
 	if err != nil {
@@ -119,7 +119,7 @@ func (a *api) stream(c *call) (answer, error) {
 		w.Header().Set("Content-Type", typeEvents)
 		w.Header().Set("X-Accel-Buffering", "no") // a proxy that gathers the stream would stop it
 		w.WriteHeader(http.StatusOK)
-		if err := a.pour(c, w, room, &q, consumer); err != nil && c.Context().Err() == nil {
+		if err := pour(a, c, w, room, &q, consumer); err != nil && c.Context().Err() == nil {
 			a.Log.Debug("a stream was ended", slog.String("request_id", c.id), slog.Any("error", err))
 		}
 	})}, nil
@@ -152,7 +152,7 @@ var errIdle = errors.New("api: nothing is handed out any more")
 
 // pour leases and writes until the caller leaves, is too slow, may not receive any more, or the
 // server stops.
-func (a *api) pour(c *call, w http.ResponseWriter, room Queues, q *grapnel.Endpoint, consumer string) error {
+func pour(a *api, c *call, w http.ResponseWriter, room Queues, q *grapnel.Endpoint, consumer string) error {
 	ctx, cancel := context.WithCancel(c.Context())
 	defer cancel()
 	id := a.newID("str", a.Clock())
@@ -200,7 +200,7 @@ func (a *api) pour(c *call, w http.ResponseWriter, room Queues, q *grapnel.Endpo
 				return err
 			}
 		}
-		if _, there := a.Street.Queue(c.scope, "", q.ID); !there {
+		if _, there := a.Engine.Queue(c.scope, "", q.ID); !there {
 			return errIdle
 		}
 	}

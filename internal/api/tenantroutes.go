@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -24,19 +25,19 @@ type Tenants interface {
 func tenantRoutes() []route {
 	const tag = "Tenants"
 	return []route{
-		{method: "GET", path: "/v1/tenants", scope: grapnel.ScopeAdmin, handle: (*api).listTenants,
+		{method: "GET", path: "/v1/tenants", scope: grapnel.ScopeAdmin, handle: listTenants,
 			name: "list-tenants", tag: tag, summary: "List tenants, and in which cell each is",
 			about: "Those that an endpoint, queue, source, policy or key is of, and those that were moved. Needs a key that is bound to no tenant, as do the others here.",
 			query: pageOf(), gives: map[int]any{200: list[tenantView]{}}},
-		{method: "GET", path: "/v1/tenants/{tenant}", scope: grapnel.ScopeAdmin, handle: (*api).getTenant,
+		{method: "GET", path: "/v1/tenants/{tenant}", scope: grapnel.ScopeAdmin, handle: getTenant,
 			name: "get-tenant", tag: tag, summary: "In which cell a tenant is",
 			about: "A tenant that has nothing yet is in the cell where it would be.", gives: map[int]any{200: tenantView{}}},
-		{method: "POST", path: "/v1/tenants/{tenant}/move", scope: grapnel.ScopeAdmin, handle: (*api).moveTenant,
+		{method: "POST", path: "/v1/tenants/{tenant}/move", scope: grapnel.ScopeAdmin, handle: moveTenant,
 			name: "move-tenant", tag: tag, summary: "Take a tenant to another cell",
 			about: "Nothing new begins for the tenant and what has begun is finished; then all that is the tenant's is copied and compared, and the other cell goes on " +
 				"with it, in the same order. Meanwhile what would change something of the tenant answers 503 with Retry-After. 409 while it is on its way, or if it is there.",
 			body: &intake{types: []string{grapnel.JSONType}}, takes: newMove{}, gives: map[int]any{202: tenantView{}}},
-		{method: "DELETE", path: "/v1/tenants/{tenant}/move", scope: grapnel.ScopeAdmin, handle: (*api).stayTenant,
+		{method: "DELETE", path: "/v1/tenants/{tenant}/move", scope: grapnel.ScopeAdmin, handle: stayTenant,
 			name: "stay-tenant", tag: tag, summary: "Give a tenant's move up",
 			about: "The tenant goes on where it was. 409 when no move is under way, or when the other cell has it already.",
 			query: []param{reasonParam}, gives: map[int]any{200: tenantView{}}},
@@ -45,7 +46,7 @@ func tenantRoutes() []route {
 
 // newMove says where a tenant is to go.
 type newMove struct {
-	To     string `json:"to" required:"true" minLength:"1" maxLength:"32" doc:"the name of a cell of this server"`
+	To     string `json:"to" required:"true" minLength:"1" maxLength:"32" form:"line" doc:"the name of a cell of this server"`
 	Reason string `json:"reason,omitempty" maxLength:"500" doc:"why, for the audit"`
 }
 
@@ -79,7 +80,7 @@ func (a *api) tenants(c *call) (Tenants, error) {
 }
 
 // tenantNamed is the one in the path.
-func (a *api) tenantNamed(c *call) (string, Tenants, error) {
+func tenantNamed(a *api, c *call) (string, Tenants, error) {
 	all, err := a.tenants(c)
 	if err != nil {
 		return "", nil, err
@@ -91,9 +92,9 @@ func (a *api) tenantNamed(c *call) (string, Tenants, error) {
 	return name, all, nil
 }
 
-func (a *api) listTenants(c *call) (answer, error) {
+func listTenants(a *api, c *call) (answer, error) {
 	limit, after := c.query.limit(), c.position()
-	if err := c.query.faults.err(); err != nil {
+	if err := c.query.faults.Err(); err != nil {
 		return answer{}, err
 	}
 	tenants, err := a.tenants(c)
@@ -113,8 +114,8 @@ func (a *api) listTenants(c *call) (answer, error) {
 	return jsonAnswer(http.StatusOK, out), nil
 }
 
-func (a *api) getTenant(c *call) (answer, error) {
-	name, tenants, err := a.tenantNamed(c)
+func getTenant(a *api, c *call) (answer, error) {
+	name, tenants, err := tenantNamed(a, c)
 	if err != nil {
 		return answer{}, err
 	}
@@ -122,14 +123,14 @@ func (a *api) getTenant(c *call) (answer, error) {
 	return jsonAnswer(http.StatusOK, viewTenant(&is)), nil
 }
 
-func (a *api) moveTenant(c *call) (answer, error) {
-	name, tenants, err := a.tenantNamed(c)
+func moveTenant(a *api, c *call) (answer, error) {
+	name, tenants, err := tenantNamed(a, c)
 	if err != nil {
 		return answer{}, err
 	}
-	var f faults
+	var f strict.Faults
 	in := decode[newMove](c.body, &f)
-	if err := f.err(); err != nil {
+	if err := f.Err(); err != nil {
 		return answer{}, err
 	}
 	is, err := tenants.Move(c.Context(), name, in.To, grapnel.By{Actor: c.key.ID, Reason: in.Reason})
@@ -139,15 +140,12 @@ func (a *api) moveTenant(c *call) (answer, error) {
 	return jsonAnswer(http.StatusAccepted, viewTenant(&is)), nil
 }
 
-func (a *api) stayTenant(c *call) (answer, error) {
-	name, tenants, err := a.tenantNamed(c)
+func stayTenant(a *api, c *call) (answer, error) {
+	name, tenants, err := tenantNamed(a, c)
 	if err != nil {
 		return answer{}, err
 	}
-	reason, err := c.reason()
-	if err != nil {
-		return answer{}, err
-	}
+	reason := c.reason()
 	is, err := tenants.Stay(c.Context(), name, grapnel.By{Actor: c.key.ID, Reason: reason})
 	if err != nil {
 		return answer{}, err

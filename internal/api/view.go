@@ -6,6 +6,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/grapnelhq/grapnel/internal/api/openapi"
 	"github.com/grapnelhq/grapnel/policy"
 )
 
@@ -80,7 +81,9 @@ func (p policyRef) MarshalJSON() ([]byte, error) {
 }
 
 // Schema says that it is one of two.
-func (policyRef) Schema(r huma.Registry) *huma.Schema { return policyOrName(r) }
+func (policyRef) Schema(r huma.Registry) *huma.Schema {
+	return openapi.PolicyOrName(r, openapi.PolicySchema)
+}
 
 // policyInput is the same as it comes in, still to be read.
 type policyInput []byte
@@ -89,4 +92,11 @@ type policyInput []byte
 func (p policyInput) MarshalJSON() ([]byte, error) { return p, nil }
 
 // Schema says that it is one of two.
-func (policyInput) Schema(r huma.Registry) *huma.Schema { return policyOrName(r) }
+func (policyInput) Schema(r huma.Registry) *huma.Schema {
+	return openapi.PolicyOrName(r, openapi.PolicyIn)
+}
+
+// PatchSchema says that parts of a policy will do.
+func (policyInput) PatchSchema(r huma.Registry) *huma.Schema {
+	return openapi.PolicyOrName(r, openapi.PolicyMerged)
+}

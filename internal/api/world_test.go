@@ -29,10 +29,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// street is the engine as the API sees it, on the model store, without anything that delivers: what is published waits until a test
+// fakeEngine is the engine as the API sees it, on the model store, without anything that delivers: what is published waits until a test
 // moves it.
-type street struct {
-	shifted int64 // by how much numbers have changed since deliveries came from another cell; 0: none did
+type fakeEngine struct {
+	shifts []grapnel.Shift // of deliveries that came from other cells
 	*memory.Faulty
 	lose   func(method string) bool // loses the answer to a call of the store; nil: none is lost
 	now    func() time.Time
@@ -50,14 +50,14 @@ type street struct {
 }
 
 // injure loses answers: what was asked of the store is done.
-func (s *street) injure(method string) memory.Fault {
+func (s *fakeEngine) injure(method string) memory.Fault {
 	if s.lose == nil || !s.lose(method) {
 		return memory.Fault{}
 	}
 	return memory.Fault{Err: fmt.Errorf("the database at /secret: %w: connection reset", store.ErrUnknown), Applied: true}
 }
 
-func (s *street) config() store.Config {
+func (s *fakeEngine) config() store.Config {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cached == nil {
@@ -71,13 +71,13 @@ func (s *street) config() store.Config {
 }
 
 // forget has the configuration read again. It waits for who reads it, or they would remember what it was.
-func (s *street) forget() {
+func (s *fakeEngine) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.cached = nil
 }
 
-func (s *street) Publish(ctx context.Context, events []store.Incoming, once *store.Once) (store.Accepted, error) {
+func (s *fakeEngine) Publish(ctx context.Context, events []store.Incoming, once *store.Once) (store.Accepted, error) {
 	s.calls.Add(1)
 	if s.enter != nil {
 		s.enter <- struct{}{}
@@ -110,7 +110,7 @@ func wants(ep *grapnel.Endpoint, ev *grapnel.Event) bool {
 	return len(ep.EventTypes) == 0
 }
 
-func (s *street) Test(ctx context.Context, scope store.Scope, endpoint string, ev *grapnel.Event, once *store.Once) (store.Accepted, error) {
+func (s *fakeEngine) Test(ctx context.Context, scope store.Scope, endpoint string, ev *grapnel.Event, once *store.Once) (store.Accepted, error) {
 	if _, ok := s.Endpoint(scope, endpoint); !ok {
 		return store.Accepted{}, store.ErrNotFound("endpoint")
 	}
@@ -119,7 +119,7 @@ func (s *street) Test(ctx context.Context, scope store.Scope, endpoint string, e
 	}}})
 }
 
-func (s *street) Retry(ctx context.Context, scope store.Scope, delivery int64, by grapnel.By, once *store.Once) (store.Redelivered, error) {
+func (s *fakeEngine) Retry(ctx context.Context, scope store.Scope, delivery int64, by grapnel.By, once *store.Once) (store.Redelivered, error) {
 	d, err := s.Delivery(ctx, scope, delivery)
 	if err != nil {
 		return store.Redelivered{}, err
@@ -134,7 +134,7 @@ func (s *street) Retry(ctx context.Context, scope store.Scope, delivery int64, b
 		Audit: s.entry(grapnel.VerbRetry, d, by)})
 }
 
-func (s *street) Probe(ctx context.Context, scope store.Scope, endpoint string, by grapnel.By) error {
+func (s *fakeEngine) Probe(ctx context.Context, scope store.Scope, endpoint string, by grapnel.By) error {
 	ep, ok := s.Endpoint(scope, endpoint)
 	if !ok {
 		return store.ErrNotFound("endpoint")
@@ -146,19 +146,19 @@ func (s *street) Probe(ctx context.Context, scope store.Scope, endpoint string, 
 }
 
 // entry is what the audit says of an order.
-func (s *street) entry(verb grapnel.Verb, d *grapnel.Delivery, by grapnel.By) *grapnel.AuditEntry {
-	return &grapnel.AuditEntry{At: s.now(), Tenant: d.Tenant, Actor: by.Actor, Verb: verb, Endpoint: d.EndpointID, Delivery: d.ID(), Reason: by.Reason}
+func (s *fakeEngine) entry(verb grapnel.Verb, d *grapnel.Delivery, by grapnel.By) *grapnel.AuditEntry {
+	return &grapnel.AuditEntry{At: s.now(), Tenant: d.Tenant, Actor: by.Actor, Verb: verb, Endpoint: d.EndpointID, Delivery: d.PlainID(), Reason: by.Reason}
 }
 
-func (s *street) Skip(ctx context.Context, scope store.Scope, delivery int64, by grapnel.By) error {
+func (s *fakeEngine) Skip(ctx context.Context, scope store.Scope, delivery int64, by grapnel.By) error {
 	return s.giveUp(ctx, scope, delivery, by, grapnel.Skipped, by.Reason, grapnel.VerbSkip)
 }
 
-func (s *street) Discard(ctx context.Context, scope store.Scope, delivery int64, by grapnel.By) error {
+func (s *fakeEngine) Discard(ctx context.Context, scope store.Scope, delivery int64, by grapnel.By) error {
 	return s.giveUp(ctx, scope, delivery, by, grapnel.Discarded, "discarded: "+by.Reason, grapnel.VerbDiscard)
 }
 
-func (s *street) giveUp(ctx context.Context, scope store.Scope, delivery int64, by grapnel.By, status grapnel.Status, reason string, verb grapnel.Verb) error {
+func (s *fakeEngine) giveUp(ctx context.Context, scope store.Scope, delivery int64, by grapnel.By, status grapnel.Status, reason string, verb grapnel.Verb) error {
 	d, err := s.Delivery(ctx, scope, delivery)
 	if err != nil {
 		return err
@@ -172,13 +172,13 @@ func (s *street) giveUp(ctx context.Context, scope store.Scope, delivery int64, 
 }
 
 // Advance is what the desk asks for when it moves, which it does only in a test that says so.
-func (s *street) Decides(string) bool { return true }
+func (s *fakeEngine) Decides(string) bool { return true }
 
-func (s *street) Advance(ctx context.Context, _ string, step store.ReplayStep) ([]store.Redelivered, error) {
+func (s *fakeEngine) Advance(ctx context.Context, _ string, step store.ReplayStep) ([]store.Redelivered, error) {
 	return s.Faulty.Advance(ctx, step)
 }
 
-func (s *street) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.Endpoint, with store.With) (store.Put, error) {
+func (s *fakeEngine) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.Endpoint, with store.With) (store.Put, error) {
 	if s.broken != nil {
 		return store.Put{}, s.broken
 	}
@@ -186,7 +186,7 @@ func (s *street) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.
 	return s.Faulty.PutEndpoint(ctx, scope, ep, with)
 }
 
-func (s *street) PutSource(ctx context.Context, scope store.Scope, src grapnel.Source, with store.With) (store.Put, error) {
+func (s *fakeEngine) PutSource(ctx context.Context, scope store.Scope, src grapnel.Source, with store.With) (store.Put, error) {
 	if s.broken != nil {
 		return store.Put{}, s.broken
 	}
@@ -194,7 +194,7 @@ func (s *street) PutSource(ctx context.Context, scope store.Scope, src grapnel.S
 	return s.Faulty.PutSource(ctx, scope, src, with)
 }
 
-func (s *street) DeleteSource(ctx context.Context, scope store.Scope, id string, with store.With) (store.Put, error) {
+func (s *fakeEngine) DeleteSource(ctx context.Context, scope store.Scope, id string, with store.With) (store.Put, error) {
 	for _, ep := range s.Endpoints(scope) {
 		if ep.Source == id {
 			return store.Put{}, grapnel.Errorf(grapnel.CodeConflict, "endpoint %s takes only what comes in through this source", ep.ID)
@@ -204,7 +204,7 @@ func (s *street) DeleteSource(ctx context.Context, scope store.Scope, id string,
 	return s.Faulty.DeleteSource(ctx, scope, id, with)
 }
 
-func (s *street) Source(scope store.Scope, id string) (grapnel.Source, bool) {
+func (s *fakeEngine) Source(scope store.Scope, id string) (grapnel.Source, bool) {
 	for _, src := range s.Sources(scope) {
 		if src.ID == id {
 			return src, true
@@ -213,7 +213,7 @@ func (s *street) Source(scope store.Scope, id string) (grapnel.Source, bool) {
 	return grapnel.Source{}, false
 }
 
-func (s *street) Sources(scope store.Scope) (all []grapnel.Source) {
+func (s *fakeEngine) Sources(scope store.Scope) (all []grapnel.Source) {
 	for _, src := range s.config().Sources {
 		if scope.Allows(src.Tenant) {
 			all = append(all, src)
@@ -222,22 +222,22 @@ func (s *street) Sources(scope store.Scope) (all []grapnel.Source) {
 	return all
 }
 
-func (s *street) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, with store.With) (store.Put, error) {
+func (s *fakeEngine) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, with store.With) (store.Put, error) {
 	defer s.forget()
 	return s.Faulty.PutPolicy(ctx, scope, p, with)
 }
 
-func (s *street) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, with store.With) (store.Put, error) {
+func (s *fakeEngine) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, with store.With) (store.Put, error) {
 	defer s.forget()
 	return s.Faulty.PutKey(ctx, scope, k, with)
 }
 
-func (s *street) DeleteKey(ctx context.Context, scope store.Scope, id string, with store.With) error {
+func (s *fakeEngine) DeleteKey(ctx context.Context, scope store.Scope, id string, with store.With) error {
 	defer s.forget()
 	return s.Faulty.DeleteKey(ctx, scope, id, with)
 }
 
-func (s *street) DeleteEndpoint(ctx context.Context, scope store.Scope, id string, by grapnel.By) error {
+func (s *fakeEngine) DeleteEndpoint(ctx context.Context, scope store.Scope, id string, by grapnel.By) error {
 	ep, ok := s.Endpoint(scope, id)
 	if !ok {
 		return store.ErrNotFound("endpoint")
@@ -249,7 +249,7 @@ func (s *street) DeleteEndpoint(ctx context.Context, scope store.Scope, id strin
 	return err
 }
 
-func (s *street) DeletePolicy(ctx context.Context, scope store.Scope, id string, with store.With) error {
+func (s *fakeEngine) DeletePolicy(ctx context.Context, scope store.Scope, id string, with store.With) error {
 	for _, p := range s.Policies(scope) {
 		for _, ep := range s.Endpoints(scope) {
 			if p.ID == id && ep.PolicyName == p.Name && ep.Tenant == p.Tenant {
@@ -261,7 +261,7 @@ func (s *street) DeletePolicy(ctx context.Context, scope store.Scope, id string,
 	return s.Faulty.DeletePolicy(ctx, scope, id, with)
 }
 
-func (s *street) Endpoint(scope store.Scope, id string) (grapnel.Endpoint, bool) {
+func (s *fakeEngine) Endpoint(scope store.Scope, id string) (grapnel.Endpoint, bool) {
 	for _, ep := range s.Endpoints(scope) {
 		if ep.ID == id {
 			return ep, true
@@ -270,7 +270,7 @@ func (s *street) Endpoint(scope store.Scope, id string) (grapnel.Endpoint, bool)
 	return grapnel.Endpoint{}, false
 }
 
-func (s *street) Endpoints(scope store.Scope) (eps []grapnel.Endpoint) {
+func (s *fakeEngine) Endpoints(scope store.Scope) (eps []grapnel.Endpoint) {
 	for _, ep := range s.config().Endpoints {
 		if scope.Allows(ep.Tenant) && ep.DeletedAt.IsZero() {
 			eps = append(eps, ep)
@@ -279,7 +279,7 @@ func (s *street) Endpoints(scope store.Scope) (eps []grapnel.Endpoint) {
 	return eps
 }
 
-func (s *street) Policies(scope store.Scope) (ps []grapnel.NamedPolicy) {
+func (s *fakeEngine) Policies(scope store.Scope) (ps []grapnel.NamedPolicy) {
 	for _, p := range s.config().Policies {
 		if scope.Allows(p.Tenant) {
 			ps = append(ps, p)
@@ -288,7 +288,7 @@ func (s *street) Policies(scope store.Scope) (ps []grapnel.NamedPolicy) {
 	return ps
 }
 
-func (s *street) Keys(scope store.Scope) (ks []grapnel.Key) {
+func (s *fakeEngine) Keys(scope store.Scope) (ks []grapnel.Key) {
 	for _, k := range s.config().Keys {
 		if scope.Allows(k.Tenant) {
 			ks = append(ks, k)
@@ -297,9 +297,9 @@ func (s *street) Keys(scope store.Scope) (ks []grapnel.Key) {
 	return ks
 }
 
-func (s *street) Current() error { return s.stale }
+func (s *fakeEngine) Current() error { return s.stale }
 
-func (s *street) Caller(hash [32]byte) (grapnel.Key, bool, error) {
+func (s *fakeEngine) Caller(hash [32]byte) (grapnel.Key, bool, error) {
 	for _, k := range s.config().Keys {
 		if k.Hash == hash && s.stale == nil {
 			return k, true, nil
@@ -308,11 +308,11 @@ func (s *street) Caller(hash [32]byte) (grapnel.Key, bool, error) {
 	return grapnel.Key{}, false, s.stale
 }
 
-func (s *street) WhileKey(ctx context.Context, _ [32]byte, _ func(*grapnel.Key) bool) (context.Context, context.CancelFunc) {
+func (s *fakeEngine) WhileKey(ctx context.Context, _ [32]byte, _ func(*grapnel.Key) bool) (context.Context, context.CancelFunc) {
 	return context.WithCancel(ctx)
 }
 
-func (s *street) Healths(ids []string) []grapnel.Health {
+func (s *fakeEngine) Healths(ids []string) []grapnel.Health {
 	s.asked.Add(1)
 	all := make([]grapnel.Health, len(ids))
 	for i, id := range ids {
@@ -326,14 +326,11 @@ func (s *street) Healths(ids []string) []grapnel.Health {
 	return all
 }
 
-func (s *street) Renumbered(delivery int64) (all []int64) {
-	if s.shifted != 0 {
-		all = append(all, delivery+s.shifted)
-	}
-	return all
+func (s *fakeEngine) Readings(id string) []grapnel.Reading {
+	return s.IDs().Readings(id, []grapnel.Tenancy{{Shifts: s.shifts}})
 }
 
-func (s *street) Held() (ids []string) {
+func (s *fakeEngine) Held() (ids []string) {
 	for _, ep := range s.config().Endpoints {
 		if ep.Status != grapnel.EndpointEnabled || s.health[ep.ID].State == grapnel.HealthOpen {
 			ids = append(ids, ep.ID)
@@ -363,7 +360,7 @@ const (
 // world is the whole API on a model store, at an instant that stands still until a test moves it.
 type world struct {
 	t       testing.TB
-	street  *street
+	engine  *fakeEngine
 	options Options
 	handler http.Handler
 	clock   time.Time
@@ -376,18 +373,21 @@ var (
 	under = ample
 )
 
+// storeIDs makes the ids of deliveries in all worlds.
+var storeIDs = memory.New().IDs()
+
 func newWorld(t testing.TB, change ...func(*Options)) *world {
 	t.Helper()
 	w := &world{t: t, clock: time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.UTC), logged: &bytes.Buffer{}}
 	now := func() time.Time { return w.clock }
-	w.street = &street{t: t, Faulty: &memory.Faulty{Store: memory.New()}, now: now, health: map[string]grapnel.Health{}}
-	w.street.Injure = w.street.injure
+	w.engine = &fakeEngine{t: t, Faulty: &memory.Faulty{Store: memory.New()}, now: now, health: map[string]grapnel.Health{}}
+	w.engine.Injure = w.engine.injure
 	w.options = Options{
-		Street: w.street, History: w.street.Faulty, Idempotency: w.street.Faulty, Clock: now,
+		Engine: w.engine, History: w.engine.Faulty, Idempotency: w.engine.Faulty, Clock: now,
 		Random: &seeded{src: rand.NewChaCha8([32]byte{1})}, Log: slog.New(slog.NewTextHandler(w.logged, nil)),
 		Tenants: &town{}, Bounds: under,
 	}
-	w.options.Replays = replay.New(replay.Options{Street: w.street, Store: w.street.Faulty, Log: w.options.Log, Now: now, Random: w.options.Random})
+	w.options.Replays = replay.New(replay.Options{Engine: w.engine, Store: w.engine.Faulty, Log: w.options.Log, Now: now, Random: w.options.Random})
 	w.options.Bounds.Wrong = 1 << 30 // tests try many
 	for _, f := range change {
 		f(&w.options)
@@ -409,7 +409,7 @@ func scoped(s grapnel.Scope) string { return "grp_test_only_" + string(s) }
 func (w *world) key(id, text, tenant string, scopes ...grapnel.Scope) {
 	w.t.Helper()
 	k := grapnel.Key{ID: id, Name: id, Tenant: tenant, Scopes: scopes, Hash: sha256.Sum256([]byte(text)), CreatedAt: w.clock}
-	if _, err := w.street.PutKey(context.Background(), store.Everyone(), k, store.With{}); err != nil {
+	if _, err := w.engine.PutKey(context.Background(), store.Everyone(), k, store.With{}); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -490,7 +490,7 @@ func (w *world) endpoint(key, settings string) string {
 // only is the one delivery that there is.
 func (w *world) only() *grapnel.Delivery {
 	w.t.Helper()
-	all, err := w.street.DeliveryList(context.Background(), store.Everyone(), store.DeliveryQuery{Limit: 2})
+	all, err := w.engine.DeliveryList(context.Background(), store.Everyone(), store.DeliveryQuery{Limit: 2})
 	if err != nil || len(all) != 1 {
 		w.t.Fatalf("there are %d deliveries: %v", len(all), err)
 	}
@@ -500,7 +500,7 @@ func (w *world) only() *grapnel.Delivery {
 // finish ends a delivery as the engine would.
 func (w *world) finish(d *grapnel.Delivery, status grapnel.Status, code grapnel.ReasonCode, reason string) {
 	w.t.Helper()
-	if _, err := w.street.Record(context.Background(), []store.Change{{Delivery: d.Seq, Expect: store.AnyAttempts, At: w.clock, Status: status,
+	if _, err := w.engine.Record(context.Background(), []store.Change{{Delivery: d.Seq, Expect: store.AnyAttempts, At: w.clock, Status: status,
 		ReasonCode: code, Reason: reason}}); err != nil {
 		w.t.Fatal(err)
 	}
@@ -510,23 +510,23 @@ func (w *world) finish(d *grapnel.Delivery, status grapnel.Status, code grapnel.
 func (w *world) dump() string {
 	w.t.Helper()
 	ctx, everyone := context.Background(), store.Everyone()
-	events, err := w.street.EventList(ctx, everyone, store.EventQuery{Limit: 1 << 20})
+	events, err := w.engine.EventList(ctx, everyone, store.EventQuery{Limit: 1 << 20})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	deliveries, err := w.street.DeliveryList(ctx, everyone, store.DeliveryQuery{Limit: 1 << 20})
+	deliveries, err := w.engine.DeliveryList(ctx, everyone, store.DeliveryQuery{Limit: 1 << 20})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	audit, err := w.street.AuditList(ctx, everyone, store.AuditQuery{Limit: 1 << 20})
+	audit, err := w.engine.AuditList(ctx, everyone, store.AuditQuery{Limit: 1 << 20})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	replays, err := w.street.ReplayList(ctx, everyone, store.ReplayQuery{Limit: 1 << 20})
+	replays, err := w.engine.ReplayList(ctx, everyone, store.ReplayQuery{Limit: 1 << 20})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	config := w.street.config()
+	config := w.engine.config()
 	text := fmt.Sprintf("version %d\n%v\n%v\n%v\n%v\n", config.Version, events, deliveries, replays, audit)
 	for _, v := range []any{config.Endpoints, config.Sources, config.Policies, config.Keys} {
 		raw, err := json.Marshal(v)
@@ -548,7 +548,7 @@ func (w *world) attempt(d *grapnel.Delivery, number, status int, next time.Time)
 		StatusCode:     status, Class: policy.ClassStatus5xx, Error: "the endpoint answered 503", ResponseHeaders: map[string]string{"Server": "x"},
 		ResponseBody: []byte("down \xff"), Decision: policy.Retry, NextAttemptAt: next, PolicyRevision: 1,
 	}
-	_, err := w.street.Record(context.Background(), []store.Change{{Delivery: d.Seq, Expect: number - 1, Attempt: at, At: w.clock,
+	_, err := w.engine.Record(context.Background(), []store.Change{{Delivery: d.Seq, Expect: number - 1, Attempt: at, At: w.clock,
 		Status: grapnel.Pending, Due: next, Trigger: grapnel.TriggerSchedule, Reason: "attempt 1 failed: the endpoint answered 503"}})
 	if err != nil {
 		w.t.Fatal(err)
@@ -558,7 +558,7 @@ func (w *world) attempt(d *grapnel.Delivery, number, status int, next time.Time)
 // newest is the last delivery that was made.
 func (w *world) newest(t testing.TB) *grapnel.Delivery {
 	t.Helper()
-	all, err := w.street.DeliveryList(t.Context(), store.Everyone(), store.DeliveryQuery{Limit: 1})
+	all, err := w.engine.DeliveryList(t.Context(), store.Everyone(), store.DeliveryQuery{Limit: 1})
 	if err != nil || len(all) == 0 {
 		t.Fatalf("there are %d deliveries: %v", len(all), err)
 	}

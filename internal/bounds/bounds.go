@@ -1,19 +1,20 @@
-// Package bounds gives every size and time limit inside the program a name, a default and a tiny form.
+// Package bounds gives every size and time limit inside the program a name, a default and a tiny
+// form.
 //
-// A room declares its bounds as one struct, Bounds, in its Options: one int, int64 or
+// A package declares its bounds as one struct, Bounds, in its Options: one int, int64 or
 // time.Duration field per bound, with the default in a tag.
 //
 //	type Bounds struct {
 //		Page   int           `bound:"512"`              // changes in one commit
-//		Names  int           `bound:"65536" least:"2"`  // names kept in memory
+//		Names  int           `bound:"65536" least:"2"`  // names in memory
 //		Cache  int64         `bound:"32MiB" tiny:"4KiB"`
 //		Pause  time.Duration `bound:"10s" tiny:"50ms"`
 //	}
 //
-// A constant of 65,536 hides every fault on its far side, because no test is that large. A bound in
-// a struct can be made tiny, and then each short test crosses it many times. Fill puts defaults
-// where a field is zero; Tiny gives each count a size from its least (1 unless the tag says more)
-// to 8, and each other field the value of its tag "tiny", if it has one.
+// A constant of 65,536 hides every fault beyond it, because no test is that large. A bound in a
+// struct can be made tiny, and then each short test crosses it many times. Fill puts defaults where
+// a field is zero; Tiny gives each count a size from its least (1 unless the tag says more) to 8,
+// and each other field the value of its tag "tiny", if it has one.
 package bounds
 
 import (
@@ -59,7 +60,7 @@ func tiny(b reflect.Value, seed uint64) {
 }
 
 // Parse sets bounds by their names, in lower case: "postgres.names=8,engine.page=1". The word
-// "tiny:7" sets all of them as Tiny does with seed 7; what follows it still counts.
+// "tiny:7" sets all of them as Tiny does with seed 7; later parts override it.
 func Parse[B any](text string, into *B) error {
 	if text == "" {
 		return nil
@@ -170,7 +171,7 @@ func parse(text string, kind reflect.Type) (int64, error) {
 	if kind == duration {
 		d, err := time.ParseDuration(text)
 		if err != nil {
-			return 0, fmt.Errorf("%q is no duration, such as 250ms", text)
+			return 0, fmt.Errorf("%q is not a duration such as 250ms", text)
 		}
 		return int64(d), nil
 	}
@@ -183,5 +184,5 @@ func parse(text string, kind reflect.Type) (int64, error) {
 			return n * u.size, nil
 		}
 	}
-	return 0, fmt.Errorf("%q is no number, such as 512 or 32MiB", text)
+	return 0, fmt.Errorf("%q is not a number such as 512 or 32MiB", text)
 }

@@ -61,8 +61,8 @@ func TestParse(t *testing.T) {
 	for text, says := range map[string]string{
 		"first.pages=1":  "first.pages: unknown bound",
 		"first.page":     `"first.page": takes NAME=VALUE, or tiny:SEED`,
-		"first.page=x":   `first.page: "x" is no number, such as 512 or 32MiB`,
-		"first.pause=5":  `first.pause: "5" is no duration, such as 250ms`,
+		"first.page=x":   `first.page: "x" is not a number such as 512 or 32MiB`,
+		"first.pause=5":  `first.pause: "5" is not a duration such as 250ms`,
 		"second.names=2": "second.names: 2 is below its least, 3",
 		"first.page=0":   "first.page: 0 is below its least, 1",
 		"tiny:one":       `"tiny:one": tiny: takes a number, the seed`,

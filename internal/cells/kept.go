@@ -6,11 +6,11 @@ import (
 	"net/http"
 )
 
-// kept is the body of a request that may have to be made again. What is read of it is kept, so a request that one cell answers costs no more than
-// the memory that its body has anyway.
+// kept is a request body that may have to be sent again. The bytes that have been read are stored,
+// at most `most` of them.
 type kept struct {
 	from io.Reader
-	most int // bytes that are kept; a body that is longer is not sent again
+	most int // bytes that are stored; a longer body cannot be sent again
 	read bytes.Buffer
 	lost bool
 }
@@ -24,7 +24,7 @@ func (k *kept) again(rq *http.Request) *http.Request {
 	return &same
 }
 
-// Read reads on in what has not been read yet.
+// Read reads on after the stored bytes.
 func (k *kept) Read(b []byte) (int, error) {
 	n, err := k.from.Read(b)
 	if k.lost = k.lost || k.read.Len()+n > k.most; k.lost {

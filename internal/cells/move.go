@@ -10,78 +10,81 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// A move takes a tenant from one cell to another. Where it stands is in the two stores and nowhere else; each step is made by looking at both,
-// and making the same step twice does nothing the second time. So a server that dies in the middle is followed by any other that serves both.
+// A move takes a tenant from one cell to another. Its state is in the two stores and nowhere else.
+// Each step is chosen by reading both states, and repeating a step changes nothing. So when a
+// server dies in the middle, any other server of both cells continues.
 //
-//	cell it leaves     other cell
-//	closing                           nothing begins any more; once it is quiet:
+//	old cell           new cell
+//	closing                           no new work starts; once nothing is in flight:
 //	sealed                            nothing changes any more
-//	sealed             arrived        a copy, compared; both sealed
-//	gone               arrived        from here on there is no way back
-//	gone               here           and what was left behind is removed
+//	sealed             arrived        copied and compared; both sealed
+//	gone               arrived        from here on the move cannot be cancelled
+//	gone               here           the old cell's rows are erased
 //
-// The step to gone is the one that decides, and it is one write in one store. Who changes their mind (Stay) makes another write there, and of
-// the two the first counts.
+// The step to gone decides, and it is one write in one store. Cancelling a move (Stay) is another
+// write there; the first of the two takes effect, and the other fails.
 
-// carryOn is how often is looked whether there is something to carry on, and how long a step waits for the one before it; afterTrouble is how
-// long to wait after what did not work.
+// carryOn is the interval between looks for moves to continue, and between the steps of one.
+// afterTrouble is the pause after a failed step.
 const (
 	carryOn      = 200 * time.Millisecond
 	afterTrouble = time.Second
 )
 
-// erasePage is how many rows one transaction removes of a tenant that has gone.
+// erasePage is the number of rows that one transaction deletes of a tenant that has moved away.
 const erasePage = 500
 
-// MovePrefix begins ids of moves.
+// MovePrefix begins the ids of moves.
 const MovePrefix = "mov"
 
-// Move begins to take a tenant to another cell, and says where it is.
-func (r *Room) Move(ctx context.Context, tenant, to string, by grapnel.By) (grapnel.Residence, error) {
+// Move starts to move a tenant to another cell, and returns where the tenant is.
+func (r *Directory) Move(ctx context.Context, tenant, to string, by grapnel.By) (grapnel.Residence, error) {
 	if _, there := r.Named(to); !there {
-		return grapnel.Residence{}, grapnel.Invalid("/to", "there is no cell %q; this server has %v", to, r.Cells())
+		return grapnel.Residence{}, grapnel.Invalid("/to", "unknown cell %q; this server has %v", to, r.Cells())
 	}
 	from, is, err := r.whereNow(ctx, tenant)
 	switch {
 	case err != nil:
 		return is, err
 	case !is.Settled():
-		return is, grapnel.Errorf(grapnel.CodeConflict, "tenant %s is on its way to cell %s already", tenant, is.To)
+		return is, grapnel.Errorf(grapnel.CodeConflict, "tenant %s is already moving to cell %s", tenant, is.To)
 	case is.Cell == to:
-		return is, grapnel.Errorf(grapnel.CodeConflict, "tenant %s is in cell %s already", tenant, to)
+		return is, grapnel.Errorf(grapnel.CodeConflict, "tenant %s is already in cell %s", tenant, to)
 	}
 	for _, name := range []string{from.Name, to} {
 		if c, _ := r.Named(name); !movable(c) {
-			return is, grapnel.Invalid("/to", "tenants move between PostgreSQL databases only, and cell %s is none", name)
+			return is, grapnel.Invalid("/to", "tenants move between PostgreSQL databases only; cell %s is not one", name)
 		}
 	}
 	now := r.now()
-	next := grapnel.Tenancy{Tenant: tenant, State: grapnel.TenancyClosing, Move: grapnel.NewID(MovePrefix, now, r.random), Other: to, Since: now}
+	next := grapnel.Tenancy{Tenant: tenant, State: grapnel.TenancyClosing, Move: grapnel.NewID(MovePrefix, now, r.random), Other: to,
+		Since: now}
 	entry := grapnel.AuditEntry{At: now, Tenant: tenant, Actor: by.Actor, Verb: grapnel.VerbMove, Reason: because("to cell "+to, by.Reason)}
 	if _, err = from.Engine.PutTenancy(ctx, next, grapnel.TenancyHere, &entry); err != nil {
 		return is, err
 	}
-	r.log.Info("a tenant begins to move", "tenant", tenant, "move", next.Move, "from", from.Name, "to", to)
+	r.log.Info("move started", "tenant", tenant, "move", next.Move, "from", from.Name, "to", to)
 	return r.Where(tenant), nil
 }
 
-// Stay gives a move up, as long as the cell that the tenant leaves has not let go.
-func (r *Room) Stay(ctx context.Context, tenant string, by grapnel.By) (grapnel.Residence, error) {
+// Stay cancels a move. It fails with CodeConflict once the old cell's state is gone.
+func (r *Directory) Stay(ctx context.Context, tenant string, by grapnel.By) (grapnel.Residence, error) {
 	from, is, err := r.whereNow(ctx, tenant)
 	if err != nil {
 		return is, err
 	}
 	t, _ := from.Engine.Tenancy(tenant)
 	if t.State != grapnel.TenancyClosing && t.State != grapnel.TenancySealed {
-		return is, grapnel.Errorf(grapnel.CodeConflict, "tenant %s is in cell %s, and no move is under way that could be given up", tenant, is.Cell)
+		return is, grapnel.Errorf(grapnel.CodeConflict, "tenant %s is in cell %s and is not moving", tenant, is.Cell)
 	}
 	now, state := r.now(), t.State
-	entry := grapnel.AuditEntry{At: now, Tenant: tenant, Actor: by.Actor, Verb: grapnel.VerbStay, Reason: because("not to cell "+t.Other, by.Reason)}
+	entry := grapnel.AuditEntry{At: now, Tenant: tenant, Actor: by.Actor, Verb: grapnel.VerbStay,
+		Reason: because("not to cell "+t.Other, by.Reason)}
 	t.State, t.Since = grapnel.TenancyHere, now
 	if _, err = from.Engine.PutTenancy(ctx, t, state, &entry); err != nil {
 		return is, err
 	}
-	r.log.Info("a tenant stays", "tenant", tenant, "move", t.Move, "in", from.Name)
+	r.log.Info("move cancelled; tenant stays", "tenant", tenant, "move", t.Move, "in", from.Name)
 	return r.Where(tenant), nil
 }
 
@@ -97,11 +100,13 @@ func movable(c Cell) bool {
 	return is
 }
 
-// whereNow says where a tenant is, by what the stores say at this moment, and which cell has it.
-func (r *Room) whereNow(ctx context.Context, tenant string) (Cell, grapnel.Residence, error) {
+// whereNow returns where a tenant is, and the cell that has it, after reading the newest state of
+// every cell.
+func (r *Directory) whereNow(ctx context.Context, tenant string) (Cell, grapnel.Residence, error) {
 	for _, c := range r.cells {
 		if err := c.Engine.CatchUp(ctx); err != nil {
-			return Cell{}, grapnel.Residence{}, &grapnel.Error{Code: grapnel.CodeUnavailable, Detail: "cell " + c.Name + " cannot be asked where its tenants are", Err: err}
+			return Cell{}, grapnel.Residence{}, &grapnel.Error{Code: grapnel.CodeUnavailable,
+				Detail: "cell " + c.Name + " cannot be reached to read its tenants' states", Err: err}
 		}
 	}
 	is := r.Where(tenant)
@@ -112,8 +117,8 @@ func (r *Room) whereNow(ctx context.Context, tenant string) (Cell, grapnel.Resid
 	return from, is, nil
 }
 
-// Run carries moves on until ctx ends, those of which this server's node leads the cell.
-func (r *Room) Run(ctx context.Context) {
+// Run continues moves until ctx ends: those of the cells that this server's node leads.
+func (r *Directory) Run(ctx context.Context) {
 	defer r.carriers.Wait()
 	if len(r.cells) == 1 && !movable(r.cells[0]) {
 		return
@@ -138,11 +143,11 @@ func (r *Room) Run(ctx context.Context) {
 	}
 }
 
-// carried is a part of a move: what one cell has to do for it.
+// carried identifies one cell's part of a move.
 type carried struct{ cell, tenant, move string }
 
-// begin says whether a part of a move is to be carried on by a new carrier.
-func (r *Room) begin(c Cell, t grapnel.Tenancy) bool {
+// begin says whether a new carrier has to continue a part of a move; false: one does already.
+func (r *Directory) begin(c Cell, t grapnel.Tenancy) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	part := carried{c.Name, t.Tenant, t.Move}
@@ -153,9 +158,10 @@ func (r *Room) begin(c Cell, t grapnel.Tenancy) bool {
 	return true
 }
 
-// carry makes one step after the other until the part of the move is over. What has gone and is erased stays noted as carried, for its state
-// never tells; everything else may come up again.
-func (r *Room) carry(ctx context.Context, c Cell, t grapnel.Tenancy) {
+// carry makes one step after the other until this cell's part of the move is finished. A part in
+// state gone stays in carrying when it is finished: the state does not say that the rows are
+// erased, so Run would start it again and again. Every other part may be started again.
+func (r *Directory) carry(ctx context.Context, c Cell, t grapnel.Tenancy) {
 	said := ""
 	for {
 		over, err := r.step(ctx, c, t.Tenant, t.Move)
@@ -167,7 +173,7 @@ func (r *Room) carry(ctx context.Context, c Cell, t grapnel.Tenancy) {
 			trouble = err.Error()
 		}
 		if trouble != "" && trouble != said {
-			r.log.Warn("a move does not go on; it is tried again", "tenant", t.Tenant, "move", t.Move, "cell", c.Name, "error", err)
+			r.log.Warn("move step failed; retrying", "tenant", t.Tenant, "move", t.Move, "cell", c.Name, "err", err)
 		}
 		said = trouble
 		r.note(t.Tenant, func(p *progress) { p.trouble = trouble })
@@ -192,7 +198,7 @@ func (r *Room) carry(ctx context.Context, c Cell, t grapnel.Tenancy) {
 	}
 }
 
-func (r *Room) note(tenant string, change func(*progress)) {
+func (r *Directory) note(tenant string, change func(*progress)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := r.moves[tenant]
@@ -200,8 +206,8 @@ func (r *Room) note(tenant string, change func(*progress)) {
 	r.moves[tenant] = p
 }
 
-// step does what a cell can do now for a move of which it knows, and says whether there is nothing more to be done.
-func (r *Room) step(ctx context.Context, c Cell, tenant, move string) (over bool, err error) {
+// step does what one cell can do now for a move. It says whether the cell's part is finished.
+func (r *Directory) step(ctx context.Context, c Cell, tenant, move string) (over bool, err error) {
 	if err := c.Engine.CatchUp(ctx); err != nil {
 		return false, err
 	}
@@ -229,22 +235,22 @@ func (r *Room) step(ctx context.Context, c Cell, tenant, move string) (over bool
 	case t.State == grapnel.TenancyArrived && same && theirs.State == grapnel.TenancyGone:
 		return true, r.receive(ctx, c, t)
 	case t.State == grapnel.TenancyArrived && same && theirs.State == grapnel.TenancySealed:
-		return false, nil // it is about to let go
+		return false, nil // the other cell will let go
 	case t.State == grapnel.TenancyArrived && known:
-		// It has stayed, or moves anew.
+		// The tenant stayed there, or that cell has begun another move.
 		return true, c.Store.(store.Moving).Drop(ctx, tenant, move)
 	case t.State == grapnel.TenancyArrived:
-		return false, fmt.Errorf("cell %s knows nothing of the tenant that has come from it", other.Name)
+		return false, fmt.Errorf("cell %s has no state of the tenant that came from it", other.Name)
 	case same && theirs.State == grapnel.TenancyArrived:
-		return false, nil // it is about to be opened there
+		return false, nil // the other cell will open the tenant
 	case known:
 		return r.erase(ctx, c, t)
 	}
-	return false, fmt.Errorf("cell %s knows nothing of the tenant that has gone there", other.Name)
+	return false, fmt.Errorf("cell %s has no state of the tenant that moved there", other.Name)
 }
 
-// seal ends the time in which what has begun is finished.
-func (r *Room) seal(ctx context.Context, c Cell, t grapnel.Tenancy) error {
+// seal ends the closing state once nothing of the tenant is in flight.
+func (r *Directory) seal(ctx context.Context, c Cell, t grapnel.Tenancy) error {
 	quiet, err := c.Engine.Quiet(ctx, t.Tenant)
 	if err != nil || !quiet {
 		return err
@@ -252,48 +258,49 @@ func (r *Room) seal(ctx context.Context, c Cell, t grapnel.Tenancy) error {
 	return r.put(ctx, c, t, grapnel.TenancySealed, nil)
 }
 
-// put says that a tenant is in another state of the same move.
-func (r *Room) put(ctx context.Context, c Cell, t grapnel.Tenancy, to grapnel.TenancyState, audit *grapnel.AuditEntry) error {
+// put stores another state of the same move.
+func (r *Directory) put(ctx context.Context, c Cell, t grapnel.Tenancy, to grapnel.TenancyState, audit *grapnel.AuditEntry) error {
 	from := t.State
 	t.State, t.Since = to, r.now()
 	_, err := c.Engine.PutTenancy(ctx, t, from, audit)
 	return err
 }
 
-// copy brings all that is of the tenant to the other cell.
-func (r *Room) copy(ctx context.Context, from, to Cell, t grapnel.Tenancy) error {
+// copy copies the tenant's rows to the other cell.
+func (r *Directory) copy(ctx context.Context, from, to Cell, t grapnel.Tenancy) error {
 	into, ok := to.Store.(store.Moving)
 	if !ok {
-		return errors.New("tenants cannot be taken to cell " + to.Name)
+		return errors.New("tenants cannot move to cell " + to.Name)
 	}
 	arriving := grapnel.Tenancy{Tenant: t.Tenant, State: grapnel.TenancyArrived, Move: t.Move, Other: from.Name, Since: r.now()}
 	began := r.now()
 	done, err := into.Import(ctx, from.Store, arriving, func(rows int64) { r.note(t.Tenant, func(p *progress) { p.rows = rows }) })
 	if err != nil {
-		return fmt.Errorf("nothing was copied: %w", err)
+		return fmt.Errorf("copying failed: %w", err)
 	}
-	r.log.Info("a tenant has been copied and compared", "tenant", t.Tenant, "move", t.Move, "from", from.Name, "to", to.Name, "rows", done.Rows,
+	r.log.Info("tenant copied and compared", "tenant", t.Tenant, "move", t.Move, "from", from.Name, "to", to.Name, "rows", done.Rows,
 		"events", done.Events, "waiting", done.Waits, "over", done.Over, "took", r.now().Sub(began).Round(time.Millisecond))
 	return nil
 }
 
-// letGo is the step from which there is no way back.
-func (r *Room) letGo(ctx context.Context, c Cell, t grapnel.Tenancy) error {
+// letGo is the decision: after it the tenant cannot stay.
+func (r *Directory) letGo(ctx context.Context, c Cell, t grapnel.Tenancy) error {
 	return r.put(ctx, c, t, grapnel.TenancyGone, nil)
 }
 
-// receive opens the tenant in the cell that it has come to.
-func (r *Room) receive(ctx context.Context, c Cell, t grapnel.Tenancy) error {
-	entry := grapnel.AuditEntry{At: r.now(), Tenant: t.Tenant, Actor: grapnel.ActorItself, Verb: grapnel.VerbMove, Reason: "came from cell " + t.Other + " to cell " + c.Name}
+// receive opens the tenant in its new cell.
+func (r *Directory) receive(ctx context.Context, c Cell, t grapnel.Tenancy) error {
+	entry := grapnel.AuditEntry{At: r.now(), Tenant: t.Tenant, Actor: grapnel.ActorItself, Verb: grapnel.VerbMove,
+		Reason: "came from cell " + t.Other + " to cell " + c.Name}
 	if err := r.put(ctx, c, t, grapnel.TenancyHere, &entry); err != nil {
 		return err
 	}
-	r.log.Info("a tenant has moved", "tenant", t.Tenant, "move", t.Move, "from", t.Other, "to", c.Name)
+	r.log.Info("move finished", "tenant", t.Tenant, "move", t.Move, "from", t.Other, "to", c.Name)
 	return nil
 }
 
-// erase removes what a tenant has left behind.
-func (r *Room) erase(ctx context.Context, c Cell, t grapnel.Tenancy) (over bool, err error) {
+// erase deletes the rows that a tenant has left behind.
+func (r *Directory) erase(ctx context.Context, c Cell, t grapnel.Tenancy) (over bool, err error) {
 	for ctx.Err() == nil {
 		n, err := c.Store.(store.Moving).Erase(ctx, t.Tenant, erasePage)
 		if err != nil {
@@ -302,7 +309,7 @@ func (r *Room) erase(ctx context.Context, c Cell, t grapnel.Tenancy) (over bool,
 		if n < erasePage {
 			return true, nil
 		}
-		// Others write to the same tables; they are to get most of the time.
+		// Other tenants write to the same tables; the pause leaves most of the time to them.
 		select {
 		case <-time.After(r.pause):
 		case <-ctx.Done():
@@ -311,5 +318,5 @@ func (r *Room) erase(ctx context.Context, c Cell, t grapnel.Tenancy) (over bool,
 	return false, ctx.Err()
 }
 
-// erasePause is how long others have the store to themselves between two pages.
+// erasePause is the pause between two pages of erase.
 const erasePause = 50 * time.Millisecond

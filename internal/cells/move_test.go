@@ -21,8 +21,8 @@ var (
 	first = flag.Int("first", 1, "the seed of the first one")
 )
 
-// place is a cell with one tenant's events: a store and an engine that keep what package store promises of them. What is asked of it fails now and
-// then, before or after it has taken effect.
+// place is a cell with one tenant's events: a store and an engine that keep the contract of package
+// store. Its calls fail now and then, before or after they have taken effect.
 type place struct {
 	store.Store
 	world *world
@@ -31,12 +31,12 @@ type place struct {
 	known  bool
 	is     grapnel.Tenancy
 	rows   []int
-	told   grapnel.Tenancy // what the engine knows, as it was read last
+	told   grapnel.Tenancy // the state that the engine read last
 	knows  bool
-	flying int // what was begun while the tenant was open and is not over
+	flying int // work that began while the tenant was open and is not finished
 }
 
-// world is some cells that several servers serve, and what was accepted.
+// world is some cells that several servers serve, and the accepted events.
 type world struct {
 	t        *testing.T
 	r        *rand.Rand
@@ -119,7 +119,7 @@ func (p *place) Drop(_ context.Context, _, move string) error {
 	}
 	p.world.note("%s: dropped %s", p.name, move)
 	p.rows = nil
-	// What was known before: nothing in a cell to which it never came, else that it had gone.
+	// The state before: none in a cell that the tenant was never in, else gone.
 	if p == p.world.cells[0] {
 		p.is.State = grapnel.TenancyGone
 	} else {
@@ -138,12 +138,13 @@ func (p *place) Erase(_ context.Context, _ string, limit int) (int, error) {
 	n := min(len(p.rows), limit, 1+p.world.r.IntN(3))
 	p.rows = p.rows[n:]
 	if len(p.rows) > 0 {
-		n = limit // there is more
+		n = limit // more rows are left
 	}
 	return n, p.world.loses()
 }
 
-// brain is the engine of a place on one server. Several servers have one each, which know what they have read.
+// brain is the engine of a place on one server. Each server has its own, with the state that it has
+// read.
 type brain struct {
 	*place
 	leads bool
@@ -173,7 +174,8 @@ func (b *brain) CatchUp(context.Context) error {
 	return nil
 }
 
-func (b *brain) PutTenancy(ctx context.Context, t grapnel.Tenancy, from grapnel.TenancyState, audit *grapnel.AuditEntry) (store.Put, error) {
+func (b *brain) PutTenancy(ctx context.Context, t grapnel.Tenancy, from grapnel.TenancyState,
+	audit *grapnel.AuditEntry) (store.Put, error) {
 	put, err := b.place.PutTenancy(ctx, t, from, audit)
 	if err == nil {
 		b.told, b.knows = b.is, b.known
@@ -181,9 +183,10 @@ func (b *brain) PutTenancy(ctx context.Context, t grapnel.Tenancy, from grapnel.
 	return put, err
 }
 
-// TestMovesLoseNothing plays histories of a tenant that is moved to and fro by several servers, which fail, lose answers and act on what they read
-// long ago, while events are accepted wherever the tenant is open. At no time is it open in two cells, and in the end everything that was
-// accepted is where it is, in its order, and nowhere else.
+// TestMovesLoseNothing plays histories of a tenant that several servers move back and forth. The
+// servers fail, lose answers and act on outdated state, while events are accepted wherever the
+// tenant is open. The tenant is never open in two cells. At the end every accepted event is in the
+// tenant's cell, in order, and nowhere else.
 func TestMovesLoseNothing(t *testing.T) {
 	count := 3000
 	if os.Getenv("GRAPNEL_SOAK") != "" {
@@ -206,7 +209,7 @@ func play(t *testing.T, seed int) {
 		w.cells = append(w.cells, &place{world: w, name: name})
 	}
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	var rooms []*Room
+	var rooms []*Directory
 	for range 2 {
 		var cells []Cell
 		for _, p := range w.cells {
@@ -244,7 +247,7 @@ func play(t *testing.T, seed int) {
 		}
 		w.look(seed)
 	}
-	// Then nothing fails any more, and what is under way comes to its end.
+	// Then no call fails any more, and the move in progress finishes.
 	w.trouble = false
 	for range 20 {
 		for _, p := range w.cells {
@@ -289,7 +292,7 @@ func play(t *testing.T, seed int) {
 	}
 }
 
-// publish accepts an event in a cell that has the tenant open, if there is one.
+// publish accepts an event in the cell that has the tenant open, if any.
 func (w *world) publish() {
 	for _, p := range w.cells {
 		if p.open() {
@@ -299,7 +302,8 @@ func (w *world) publish() {
 	}
 }
 
-// look makes sure that the tenant is open in one cell at most, and that nothing of what was accepted is missing everywhere.
+// look checks that the tenant is open in at most one cell, and that every accepted event is in some
+// cell.
 func (w *world) look(seed int) {
 	open := 0
 	for _, p := range w.cells {

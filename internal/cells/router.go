@@ -9,27 +9,30 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// Header names a cell: in a request, the one that is to answer; in an answer of status 421, the one where the tenant is.
+// Header names a cell. In a request it names the cell that has to answer; in an answer with status
+// 421, the cell where the tenant is.
 const Header = "Grapnel-Cell"
 
-// sourcePath is before the id of a source, where webhooks come in.
+// sourcePath precedes the id of a source in the path of an incoming webhook.
 const sourcePath = "/in/"
 
-// Routing says what stands behind a router.
+// Routing are the handlers behind a router.
 type Routing struct {
-	Faces   []http.Handler                   // of the cells, in their order
+	Faces   []http.Handler                   // one per cell, in the order of the cells
 	Token   func(http.Header) (string, bool) // finds the API key of a request, as faces do
-	MaxBody int                              // bytes of a body that faces read
+	MaxBody int                              // largest body that faces read, in bytes
 }
 
-// Route makes the handler that passes each request to the face of the cell that it is for. What is right and what is not is for faces to say: a
-// request that belongs nowhere is home's to refuse.
+// Route makes the handler that passes each request to the face of its cell. Faces check requests,
+// the router does not: home refuses a request that belongs to no cell.
 //
-// A webhook goes to the cell that has its source, a request with a tenant's key to the cell that has the tenant. Keys that are bound to no tenant
-// open all cells. With one of them the header says which cell is to answer, or the endpoint or source that is asked about; else home is first. When the answer is that the
-// tenant is elsewhere, the cell named in it is asked, and when it is that there is no such thing, the others are. Nothing has happened then, so
-// the request can be made again.
-func (r *Room) Route(o Routing) http.Handler {
+// A webhook goes to the cell that has its source. A request with a tenant's key goes to the cell
+// that has the tenant. A key that is bound to no tenant works in all cells: the request goes to the
+// cell named in Header, else to the cell of the endpoint or source it names, else to home first. If
+// home answers that the tenant is elsewhere, the cell named in the answer is asked. If home answers
+// "not found", the other cells are asked. Such an answer means that nothing was changed, so
+// repeating the request is safe.
+func (r *Directory) Route(o Routing) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, rq *http.Request) {
 		at, free := r.place(rq, o.Token)
 		if !free {
@@ -40,8 +43,8 @@ func (r *Room) Route(o Routing) http.Handler {
 	})
 }
 
-// place is the cell that a request is for; free: it may be any.
-func (r *Room) place(rq *http.Request, token func(http.Header) (string, bool)) (at int, free bool) {
+// place is the cell of a request; free: any cell may have its subject.
+func (r *Directory) place(rq *http.Request, token func(http.Header) (string, bool)) (at int, free bool) {
 	if source, comes := strings.CutPrefix(rq.URL.Path, sourcePath); comes {
 		return r.source(source), false
 	}
@@ -66,9 +69,10 @@ func (r *Room) place(rq *http.Request, token func(http.Header) (string, bool)) (
 	}), false
 }
 
-// subject is the cell that has the endpoint or the source that a request is restricted to, as lists are. They would be answered elsewhere with
-// nothing, or with what is left of a tenant that has gone.
-func (r *Room) subject(rq *http.Request) int {
+// subject is the cell of the endpoint or source that a request names, in its path or as a filter of
+// a list. Another cell would answer a list with nothing, or with the rows left behind by a tenant
+// that has moved away.
+func (r *Directory) subject(rq *http.Request) int {
 	for part := range strings.SplitSeq(rq.URL.Path, "/") {
 		if at := r.endpoint(part); at > 0 {
 			return at
@@ -88,7 +92,7 @@ func (r *Room) subject(rq *http.Request) int {
 }
 
 // endpoint is the cell that has an endpoint or queue.
-func (r *Room) endpoint(id string) int {
+func (r *Directory) endpoint(id string) int {
 	return r.holder(func(e Engine) (string, bool) {
 		ep, known := e.Endpoint(store.Everyone(), id)
 		return ep.Tenant, known
@@ -96,16 +100,16 @@ func (r *Room) endpoint(id string) int {
 }
 
 // source is the cell that has a source.
-func (r *Room) source(id string) int {
+func (r *Directory) source(id string) int {
 	return r.holder(func(e Engine) (string, bool) {
 		s, known := e.Source(store.Everyone(), id)
 		return s.Tenant, known
 	})
 }
 
-// holder is the cell that has a tenant's thing; home if none does. While a tenant moves two cells know its things, and the one that has the tenant
-// counts.
-func (r *Room) holder(has func(Engine) (tenant string, known bool)) int {
+// holder is the cell that has a tenant's object; home if none has it. While a tenant moves two
+// cells know its objects, and the one that has the tenant counts.
+func (r *Directory) holder(has func(Engine) (tenant string, known bool)) int {
 	at, most := 0, 0
 	for i, c := range r.cells {
 		tenant, known := has(c.Engine)
@@ -123,8 +127,9 @@ func (r *Room) holder(has func(Engine) (tenant string, known bool)) int {
 	return at
 }
 
-// seek asks home, and then one cell after the other. A tenant may have moved more than once, and each cell knows only where it has gone from there.
-func (r *Room) seek(o *Routing, w http.ResponseWriter, rq *http.Request) {
+// seek asks home, and then one cell after the other. A tenant may have moved more than once, and
+// each cell knows only where it went from there.
+func (r *Directory) seek(o *Routing, w http.ResponseWriter, rq *http.Request) {
 	body := &kept{from: rq.Body, most: o.MaxBody}
 	first := r.try(o.Faces[0], w, rq, body)
 	for more := len(o.Faces); first.sentOn() && !body.lost && more > 0; more-- {
@@ -142,32 +147,32 @@ func (r *Room) seek(o *Routing, w http.ResponseWriter, rq *http.Request) {
 	first.release()
 }
 
-// try has a face answer, and keeps the answer back if another cell may know more.
-func (r *Room) try(face http.Handler, w http.ResponseWriter, rq *http.Request, body *kept) *trial {
+// try lets a face answer, and holds the answer if another cell may know more.
+func (r *Directory) try(face http.Handler, w http.ResponseWriter, rq *http.Request, body *kept) *trial {
 	t := &trial{to: w, header: http.Header{}, cell: r.index}
 	face.ServeHTTP(t, body.again(rq))
-	t.WriteHeader(http.StatusOK) // unless it has been said
+	t.WriteHeader(http.StatusOK) // unless the face has called it
 	return t
 }
 
-// trial is an answer that may not be the last word.
+// trial is an answer that another cell's answer may replace.
 type trial struct {
 	to        http.ResponseWriter
 	cell      func(name string) int
 	header    http.Header
-	status    int    // 0: not said yet
-	held      bool   // it is kept back
-	elsewhere int    // the cell that it names
-	body      []byte // of an answer kept back: a problem, which is short
+	status    int    // 0: not written yet
+	held      bool   // not sent yet
+	elsewhere int    // index of the cell that it names
+	body      []byte // of a held answer: a problem, which is short
 }
 
-// Header is what the answer will have.
+// Header is the header of the answer.
 func (t *trial) Header() http.Header { return t.header }
 
-// Unwrap lets the deadlines of the connection be set.
+// Unwrap lets the connection's deadlines be set.
 func (t *trial) Unwrap() http.ResponseWriter { return t.to }
 
-// WriteHeader decides whether the answer goes out.
+// WriteHeader decides whether the answer is sent or held.
 func (t *trial) WriteHeader(status int) {
 	if t.status != 0 {
 		return
@@ -182,7 +187,7 @@ func (t *trial) WriteHeader(status int) {
 	}
 }
 
-// sentOn says whether another cell was named.
+// sentOn says whether the answer names another cell.
 func (t *trial) sentOn() bool { return t.held && t.status == http.StatusMisdirectedRequest }
 
 func (t *trial) open() {
@@ -202,7 +207,7 @@ func (t *trial) Write(b []byte) (int, error) {
 	return t.to.Write(b)
 }
 
-// FlushError sends what has been written so far.
+// FlushError sends the bytes written so far.
 func (t *trial) FlushError() error {
 	t.WriteHeader(http.StatusOK)
 	if t.held {
@@ -211,10 +216,10 @@ func (t *trial) FlushError() error {
 	return http.NewResponseController(t.to).Flush()
 }
 
-// release sends an answer that was kept back.
+// release sends a held answer.
 func (t *trial) release() {
 	if t.held {
 		t.open()
-		_, _ = t.to.Write(t.body) // the caller is gone if it fails
+		_, _ = t.to.Write(t.body) // a failure means that the client has disconnected
 	}
 }

@@ -74,8 +74,8 @@ func is(state grapnel.TenancyState, other string) grapnel.Tenancy {
 	return grapnel.Tenancy{State: state, Other: other, Move: "mov_1"}
 }
 
-// of makes a room of cells called home, west and east, as far as there are engines.
-func of(engines ...*known) *Room {
+// of makes a Directory of cells called home, west and east, one per engine.
+func of(engines ...*known) *Directory {
 	o := Options{}
 	for i, e := range engines {
 		o.Cells = append(o.Cells, Cell{Name: []string{"home", "west", "east"}[i], Engine: e})
@@ -97,9 +97,9 @@ func named(err error) string {
 	return e.Cell
 }
 
-// faces answer with their cell's name and what they got: of a path that begins with it 200; of one with 404 in it nothing is known; a tenant in the
-// query is where the room says.
-func faces(r *Room) []http.Handler {
+// faces answer with their cell's name and the request: 200 for a path that begins with it, 404 for
+// a path with 404 in it; for a tenant in the query, the cell that the Directory says.
+func faces(r *Directory) []http.Handler {
 	all := make([]http.Handler, len(r.cells))
 	for i, c := range r.cells {
 		all[i] = http.HandlerFunc(func(w http.ResponseWriter, rq *http.Request) {
@@ -124,13 +124,18 @@ func faces(r *Room) []http.Handler {
 
 func TestRequestsFindTheirCell(t *testing.T) {
 	r := of(
-		&known{keys: map[string]string{"admin": "", "a": "acme", "m": "moving", "g": "going"}, sources: map[string]string{"src_a": "acme", "src_m": "moving"},
-			tenancies: map[string]grapnel.Tenancy{"initech": is("gone", "west"), "moving": is("sealed", "west"), "far": is("gone", "mars"), "going": is("gone", "west"),
-				"back": is("here", "west"), "lost": is("gone", "west"), "twice": is("gone", "west")}},
-		&known{keys: map[string]string{"old": "", "i": "initech", "m": "moving", "g": "going"}, sources: map[string]string{"src_i": "initech", "src_m": "moving"}, endpoints: map[string]string{"ep_i": "initech"},
-			tenancies: map[string]grapnel.Tenancy{"initech": is("here", "home"), "moving": is("arrived", "home"), "going": is("arrived", "home"), "back": is("gone", "home"),
+		&known{keys: map[string]string{"admin": "", "a": "acme", "m": "moving", "g": "going"},
+			sources: map[string]string{"src_a": "acme", "src_m": "moving"},
+			tenancies: map[string]grapnel.Tenancy{"initech": is("gone", "west"), "moving": is("sealed", "west"), "far": is("gone", "mars"),
+				"going": is("gone", "west"),
+				"back":  is("here", "west"), "lost": is("gone", "west"), "twice": is("gone", "west")}},
+		&known{keys: map[string]string{"old": "", "i": "initech", "m": "moving", "g": "going"},
+			sources: map[string]string{"src_i": "initech", "src_m": "moving"}, endpoints: map[string]string{"ep_i": "initech"},
+			tenancies: map[string]grapnel.Tenancy{"initech": is("here", "home"), "moving": is("arrived", "home"), "going": is("arrived",
+				"home"), "back": is("gone", "home"),
 				"lost": is("gone", "home"), "twice": is("gone", "east")}},
-		&known{keys: map[string]string{"e": "eastern"}, tenancies: map[string]grapnel.Tenancy{"eastern": is("here", "home"), "twice": is("here", "west")}},
+		&known{keys: map[string]string{"e": "eastern"}, tenancies: map[string]grapnel.Tenancy{"eastern": is("here", "home"),
+			"twice": is("here", "west")}},
 	)
 	handler := r.Route(Routing{Faces: faces(r), Token: token, MaxBody: 1 << 10})
 	long := strings.Repeat("x", 2<<10)
@@ -196,7 +201,7 @@ func TestRequestsFindTheirCell(t *testing.T) {
 	}
 }
 
-// What is streamed goes out as it is written, once it is known that it is the answer.
+// A streamed answer is sent as it is written, once it is known to be the final one.
 func TestAnswersAreStreamed(t *testing.T) {
 	r := of(&known{keys: map[string]string{"admin": ""}}, &known{})
 	told, proceed := make(chan struct{}), make(chan struct{})
@@ -229,9 +234,12 @@ func TestAnswersAreStreamed(t *testing.T) {
 }
 
 func TestWhereTenantsAre(t *testing.T) {
-	home := map[string]grapnel.Tenancy{"closing": is("closing", "west"), "sealed": is("sealed", "west"), "copied": is("sealed", "west"), "gone": is("gone", "west"),
-		"moved": is("gone", "west"), "back": is("here", "west"), "far": is("gone", "mars"), "again": is("gone", "west"), "farther": is("gone", "west")}
-	west := map[string]grapnel.Tenancy{"copied": is("arrived", "home"), "gone": is("arrived", "home"), "moved": is("here", "home"), "back": is("gone", "home"), "again": is("closing", "home"),
+	home := map[string]grapnel.Tenancy{"closing": is("closing", "west"), "sealed": is("sealed", "west"), "copied": is("sealed",
+		"west"), "gone": is("gone", "west"),
+		"moved": is("gone", "west"), "back": is("here", "west"), "far": is("gone", "mars"), "again": is("gone",
+			"west"), "farther": is("gone", "west")}
+	west := map[string]grapnel.Tenancy{"copied": is("arrived", "home"), "gone": is("arrived", "home"), "moved": is("here", "home"),
+		"back": is("gone", "home"), "again": is("closing", "home"),
 		"farther": {State: "gone", Other: "mars", Move: "mov_1", Since: time.Unix(1, 0)}}
 	r := of(&known{tenancies: home, keys: map[string]string{"k": "acme"}}, &known{tenancies: west})
 	want := map[string]grapnel.Residence{
@@ -267,12 +275,14 @@ func TestWhereTenantsAre(t *testing.T) {
 	}
 }
 
-// At most one cell says that a tenant is not in another one, except while it is on its way: then both keep quiet, and their stores refuse.
+// At most one cell says that a tenant is not in another one, except while it is on its way: then
+// both keep quiet, and their stores refuse.
 func TestAway(t *testing.T) {
 	r := of(&known{tenancies: map[string]grapnel.Tenancy{"moved": is("gone", "west"), "on-its-way": is("sealed", "west")}},
 		&known{tenancies: map[string]grapnel.Tenancy{"moved": is("here", "home"), "on-its-way": is("arrived", "home")}})
 	for _, c := range []struct{ cell, tenant, to string }{
-		{"home", "acme", ""}, {"west", "acme", "home"}, {"home", "moved", "west"}, {"west", "moved", ""}, {"home", "on-its-way", ""}, {"west", "on-its-way", ""},
+		{"home", "acme", ""}, {"west", "acme", "home"}, {"home", "moved", "west"}, {"west", "moved", ""}, {"home", "on-its-way",
+			""}, {"west", "on-its-way", ""},
 		{"home", "", ""}, {"west", "", "home"},
 	} {
 		if to := named(r.Away(c.cell, c.tenant)); to != c.to {

@@ -1,11 +1,13 @@
-// Package cli is what every command of the grapnel binary shares: where a setting comes from, the forms in which an answer is
-// printed, and what an error says and exits with. The commands themselves are in cmd/grapnel.
+// Package cli is shared by the commands of the grapnel binary: the source of a setting, the forms
+// of output, the text and the exit code of an error, and the rows that turn flags into fields of
+// the API. The commands themselves are in cmd/grapnel.
 //
-// The rules it keeps: a flag beats its GRAPNEL_* variable, which beats the config file, which beats the default. Data goes to
-// stdout and everything else to stderr. There is no colour unless stdout is a terminal. In the JSON forms an error is on
-// stdout too, as a problem. The exit code says what kind of failure it was.
+// A flag beats its GRAPNEL_* variable, which beats the config file, which beats the default. Data
+// goes to stdout and everything else to stderr. Only a terminal gets colours. In the JSON forms an
+// error is also a problem, on a second line of stderr. The exit code gives the kind of failure.
 //
-// Nothing here reads the process's own environment, arguments or streams: they come in as a World, so that a test is one.
+// Nothing here reads the process's environment, arguments or streams: they come in as a World,
+// which a test makes for itself. It does not promise stable wording.
 package cli
 
 import (
@@ -17,9 +19,9 @@ import (
 	"github.com/charmbracelet/x/term"
 )
 
-// World is what a command may touch of the process that it runs in.
+// World is the process around a command: arguments, streams, environment and clock.
 type World struct {
-	Program string // as the user called it, for examples to paste
+	Program string // name of the program as it was called, for examples to paste
 	Args    []string
 	Stdin   io.Reader
 	Stdout  io.Writer
@@ -53,8 +55,7 @@ func terminal(f any) (*os.File, bool) {
 	return file, ok && term.IsTerminal(file.Fd())
 }
 
-// Piped says whether standard input is a pipe or a file that somebody chose: not a terminal, and not
-// /dev/null, where nothing comes from.
+// Piped says whether standard input is a pipe or a regular file, and not a terminal or /dev/null.
 func (w *World) Piped() bool {
 	file, is := w.Stdin.(*os.File)
 	if !is {
@@ -64,7 +65,8 @@ func (w *World) Piped() bool {
 	return err == nil && (info.Mode().IsRegular() || info.Mode()&os.ModeNamedPipe != 0)
 }
 
-// Columns is the width of the terminal behind f, or 0 when there is none and lines may be as long as they are.
+// Columns is the width of the terminal behind f; 0: it is not a terminal, and lines have any
+// length.
 func (*World) Columns(f io.Writer) int {
 	file, ok := terminal(f)
 	if !ok {
@@ -77,7 +79,7 @@ func (*World) Columns(f io.Writer) int {
 	return width
 }
 
-// Note says something on stderr that is neither data nor an error.
+// Note prints a line on stderr that is neither data nor an error.
 func (w *World) Note(format string, args ...any) {
 	_, _ = fmt.Fprintln(w.Stderr, clean(fmt.Sprintf(format, args...)))
 }

@@ -24,12 +24,13 @@ type configValue struct {
 	line int
 }
 
-// readConfig reads a YAML file with one setting per line. A list is for settings that take several values.
+// readConfig reads a YAML file with one setting per line. A list is for settings that take several
+// values.
 func readConfig(path string) (config, error) {
 	c := config{path: path, values: map[string]configValue{}}
 	file, err := os.Open(path)
 	if err != nil {
-		return c, Usagef("the config file cannot be read: %v", err)
+		return c, Usagef("cannot read the config file: %v", err)
 	}
 	defer func() { _ = file.Close() }()
 	var doc, more yaml.Node
@@ -38,7 +39,7 @@ func readConfig(path string) (config, error) {
 	case errors.Is(err, io.EOF):
 		return c, nil // an empty file sets nothing
 	case err != nil:
-		return c, Usagef("the config file %s cannot be read: %v", path, err)
+		return c, Usagef("cannot read the config file %s: %v", path, err)
 	case !errors.Is(decoder.Decode(&more), io.EOF):
 		return c, Usagef("%s: a config file is one document", path)
 	}
@@ -54,7 +55,7 @@ func readConfig(path string) (config, error) {
 		}
 		flag := strings.ReplaceAll(name.Value, "_", "-")
 		if _, twice := c.values[flag]; twice {
-			return c, Usagef("%s, line %d: %s is there twice", path, name.Line, name.Value)
+			return c, Usagef("%s, line %d: %s is given twice", path, name.Line, name.Value)
 		}
 		c.values[flag] = configValue{text: text, line: name.Line}
 	}
@@ -78,7 +79,8 @@ func scalar(n *yaml.Node) (string, bool) {
 	return "", false
 }
 
-// check refuses names that are no setting of this command: a typing error must not pass as a default.
+// check refuses names that are not settings of this command, so that a typing error cannot pass as
+// a default.
 func (c config) check(flags *pflag.FlagSet) error {
 	var known []string
 	flags.VisitAll(func(f *pflag.Flag) {
@@ -99,7 +101,7 @@ func (c config) check(flags *pflag.FlagSet) error {
 	name := unknown[0]
 	underscored := func(s string) string { return strings.ReplaceAll(s, "-", "_") }
 	near := slices.MinFunc(known, func(a, b string) int { return cmp.Compare(distance(name, a), distance(name, b)) })
-	text := fmt.Sprintf("%s, line %d: there is no setting %q", c.path, c.values[name].line, underscored(name))
+	text := fmt.Sprintf("%s, line %d: unknown setting %q", c.path, c.values[name].line, underscored(name))
 	if distance(name, near) <= len(name)/2 {
 		return Usagef("%s. Did you mean %q?", text, underscored(near))
 	}

@@ -6,20 +6,22 @@ import (
 	"strings"
 )
 
-// Confirm asks before something that touches more than one thing. Nobody can be asked when standard input is no terminal; then only yes,
-// the flag, says so.
+// Confirm asks a question. yes, the flag, answers it. Without the flag it fails if standard input
+// is not a terminal: then no person can answer.
 func (w *World) Confirm(yes bool, format string, args ...any) error {
 	question := clean(fmt.Sprintf(format, args...))
 	if yes {
 		return nil
 	}
 	if _, there := terminal(w.Stdin); !there {
-		return &Fault{Exit: ExitUsage, Code: "usage", Text: "nobody is there to be asked: " + strings.TrimSuffix(question, "?"), Next: "Say --yes if it is meant."}
+		return &Fault{Exit: ExitUsage, Code: "usage",
+			Text: "cannot ask for confirmation, stdin is not a terminal: " + strings.TrimSuffix(question, "?"),
+			Next: "Pass --yes to confirm."}
 	}
 	return w.asked(question)
 }
 
-// ConfirmAtTerminal asks as Confirm does, but a script, which nobody watches, need not say yes.
+// ConfirmAtTerminal asks as Confirm does; without a terminal the answer is yes.
 func (w *World) ConfirmAtTerminal(yes bool, format string, args ...any) error {
 	if _, there := terminal(w.Stdin); !there {
 		return nil

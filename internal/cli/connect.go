@@ -15,19 +15,19 @@ import (
 	"github.com/grapnelhq/grapnel/client"
 )
 
-// KeyFile is where a server with the default data directory leaves its first key.
+// KeyFile is the file of the admin key of a server with the default data directory.
 const KeyFile = "grapnel-data/admin.key"
 
-// DevKeyFile is where grapnel dev leaves its own.
+// DevKeyFile is the file of the admin key of grapnel dev.
 const DevKeyFile = "grapnel-data/dev/admin.key"
 
-// DevURL is the file beside it that has the URL of grapnel dev while that runs.
+// DevURL is the file beside DevKeyFile that has the URL of grapnel dev while it runs.
 const DevURL = "url"
 
-// Connect makes the client of a command. Without a key it uses the one that a server left in the default data directory, but
-// only towards this machine: that key opens everything, and another server has no business seeing it.
+// Connect makes the client of a command. Without a key it uses the admin key in the default data
+// directory, but only for a server on this machine: no other server may see that key.
 func (w *World) Connect(o client.Options) (*client.Client, error) {
-	// A scheme is guessed only for this machine: to others a key would travel in the clear.
+	// A scheme is assumed only for this machine: to others the key would travel in the clear.
 	if bare := "http://" + o.Server; !strings.Contains(o.Server, "://") && local(bare) {
 		o.Server = bare
 	}
@@ -45,8 +45,9 @@ func (w *World) Connect(o client.Options) (*client.Client, error) {
 	return c, nil
 }
 
-// keyHere is the key that the server left in its default data directory below this one; empty: none did. Where serve and
-// dev have both, it is dev's if dev has left the server's port beside it, which it does while it runs.
+// keyHere is the admin key in the default data directory below this one; empty: there is none. If
+// both serve and dev have one, it is dev's if dev runs at the server's port: it writes its URL
+// beside its key while it runs.
 func keyHere(server string) (string, error) {
 	path := KeyFile
 	if _, err := os.Stat(KeyFile); errors.Is(err, fs.ErrNotExist) || isDev(server) {
@@ -54,13 +55,14 @@ func keyHere(server string) (string, error) {
 	}
 	text, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", &Fault{Exit: ExitAuth, Code: "unauthenticated", Text: "the key of the server here cannot be read: " + err.Error(),
+		return "", &Fault{Exit: ExitAuth, Code: "unauthenticated", Text: "cannot read the key of the server here: " + err.Error(),
 			Next: "Run as the user that the server runs as, or give a key with GRAPNEL_KEY."}
 	}
 	return strings.TrimSpace(string(text)), nil
 }
 
-// isDev says whether a server on this machine is the one that grapnel dev runs with its default data.
+// isDev says whether a server on this machine is the one that grapnel dev runs with its default
+// data.
 func isDev(server string) bool {
 	text, err := os.ReadFile(filepath.Join(filepath.Dir(DevKeyFile), DevURL))
 	if err != nil {
@@ -71,7 +73,7 @@ func isDev(server string) bool {
 	return bad == nil && err == nil && dev.Port() == u.Port()
 }
 
-// ListenAddress is an address to listen at; a number alone is a port of host.
+// ListenAddress is an address to listen at; a number alone is a port at host.
 func ListenAddress(host, text string) string {
 	if _, err := strconv.ParseUint(text, 10, 16); err == nil {
 		return net.JoinHostPort(host, text)

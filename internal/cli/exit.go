@@ -30,17 +30,17 @@ const (
 	ExitInterrupted = 130
 )
 
-// Fault is an error that knows what kind of failure it is and what to do about it.
+// Fault is an error with its exit code and with advice.
 type Fault struct {
 	Exit int
 	Code string // for programs
-	Text string // what and why
-	Next string // what to do; may be empty
+	Text string // the failure and its cause
+	Next string // advice; may be empty
 }
 
 func (f *Fault) Error() string { return f.Text }
 
-// Usagef is the fault of a command that was not called right.
+// Usagef is the fault of invalid usage.
 func Usagef(format string, args ...any) *Fault {
 	return &Fault{Exit: ExitUsage, Code: "usage", Text: fmt.Sprintf(format, args...)}
 }
@@ -55,7 +55,7 @@ func Partial(format string, args ...any) *Fault {
 	return &Fault{Exit: ExitPartial, Code: "partial", Text: fmt.Sprintf(format, args...)}
 }
 
-// Explain turns any error into a fault. This is the only place that maps kinds of failure to exit codes.
+// Explain turns any error into a fault. No other place maps kinds of failure to exit codes.
 func Explain(err error) *Fault {
 	var (
 		fault   *Fault
@@ -67,7 +67,7 @@ func Explain(err error) *Fault {
 	case errors.As(err, &fault):
 		return fault
 	case errors.Is(err, context.DeadlineExceeded):
-		return &Fault{ExitTimeout, "timeout", err.Error(), "Give it more time with --timeout, or look whether the server is busy."}
+		return &Fault{ExitTimeout, "timeout", err.Error(), "Give it more time with --timeout, or check the load of the server."}
 	case errors.Is(err, context.Canceled):
 		return &Fault{ExitInterrupted, "interrupted", "interrupted", ""}
 	case errors.As(err, &lost):
@@ -116,7 +116,7 @@ func explainAnswer(e *client.Error) *Fault {
 	return f
 }
 
-// tryAgain says when, if the server said so.
+// tryAgain advises to repeat the command, after the time that the server asks for.
 func tryAgain(after time.Duration) string {
 	if after <= time.Second {
 		return "Try again in a moment."
@@ -124,7 +124,7 @@ func tryAgain(after time.Duration) string {
 	return fmt.Sprintf("Try again in %v.", after)
 }
 
-// exitOf is for errors that were found here, before anything was sent.
+// exitOf is the exit code of an error that was found before anything was sent.
 func exitOf(code grapnel.Code) int {
 	switch code {
 	case grapnel.CodeInvalid, grapnel.CodeMalformed, grapnel.CodeTooLarge, grapnel.CodeUnsupported:
@@ -141,8 +141,8 @@ func exitOf(code grapnel.Code) int {
 	return ExitFailure
 }
 
-// Report says what went wrong on stderr, in a sentence and, when a program reads the output, as a problem on a line of its own. Stdout
-// is for data alone. It returns the exit code.
+// Report prints an error on stderr as a sentence and, if a program reads the output, as a problem
+// on a line of its own. It returns the exit code.
 func (w *World) Report(err error, machine bool) int {
 	if err == nil {
 		return ExitOK
@@ -153,7 +153,7 @@ func (w *World) Report(err error, machine bool) int {
 		text += ". " + f.Next
 	}
 	_, _ = fmt.Fprintln(w.Stderr, text)
-	// A check that found something and a job half done have printed their answer already.
+	// A check with findings and a job that is partly done have printed their answer already.
 	if machine && f.Exit != ExitFindings && f.Exit != ExitPartial {
 		_, _ = fmt.Fprintln(w.Stderr, string(oneLine(problemOf(err, f))))
 	}
@@ -187,7 +187,7 @@ func problemOf(err error, f *Fault) json.RawMessage {
 func title(exit int) string {
 	switch exit {
 	case ExitUsage:
-		return "The command was not called right"
+		return "Invalid usage"
 	case ExitNotFound:
 		return "Not found"
 	case ExitAuth:
@@ -195,17 +195,17 @@ func title(exit int) string {
 	case ExitConflict:
 		return "Conflict"
 	case ExitUnavailable:
-		return "The server cannot be reached"
+		return "Server unavailable"
 	case ExitRateLimited:
 		return "Too many requests"
 	case ExitFindings:
-		return "The check found something"
+		return "Problems found"
 	case ExitPartial:
-		return "Only a part was done"
+		return "Partly done"
 	case ExitTimeout:
-		return "It took too long"
+		return "Timed out"
 	case ExitInterrupted:
 		return "Interrupted"
 	}
-	return "It failed"
+	return "Failed"
 }

@@ -19,17 +19,18 @@ const (
 	Names = "name"
 )
 
-// View is an answer in every form it can be printed in.
+// View is an answer in every form of output.
 type View struct {
 	JSON  json.RawMessage // the whole answer
-	Items []Item          // what it is about: one object, or the rows of a list
+	Items []Item          // the object, or those of a list
 	Parts []Part          // for people
 	More  string          // said on stderr after a table, as "more follows"
 }
 
-// empty says whether a view is a list with nothing in it, and nothing after it.
+// empty says whether a view is the empty last page of a list.
 func (v *View) empty() bool {
-	return v.More == "" && len(v.Items) == 0 && len(v.Parts) == 1 && v.Parts[0].Head != nil && v.Parts[0].Title == "" && len(v.Parts[0].Rows) == 0
+	return v.More == "" && len(v.Items) == 0 && len(v.Parts) == 1 &&
+		v.Parts[0].Head != nil && v.Parts[0].Title == "" && len(v.Parts[0].Rows) == 0
 }
 
 // Item is one object of an answer.
@@ -43,14 +44,14 @@ type Part struct {
 	Title string
 	Head  []string
 	Rows  [][]string
-	Text  string // printed behind the rows, line by line and whole
+	Text  string // printed after the rows, whole
 
-	// For a table that is printed bit by bit.
-	Widths []int // of its columns, at least
-	More   bool  // it goes on: the head was printed before
+	// For a table that is printed in pieces.
+	Widths []int // least widths of the columns
+	More   bool  // the head was printed with an earlier piece
 }
 
-// Printer prints views the way the user asked for.
+// Printer prints views in the form that the user asked for.
 type Printer struct {
 	world *World
 	form  string
@@ -75,7 +76,7 @@ func (w *World) NewPrinter(form, jq string) (*Printer, error) {
 	return p, nil
 }
 
-// Machine says whether a program reads the output: then errors are problems on stdout too.
+// Machine says whether a program reads the output.
 func (p *Printer) Machine() bool { return p.form == JSON || p.form == Lines || p.query != nil }
 
 // Print prints a view.
@@ -118,7 +119,7 @@ func (p *Printer) Print(v View) error {
 	return nil
 }
 
-// filter runs the --jq expression. Like jq -r, it prints strings as they are.
+// filter runs the --jq expression. Like jq -r, it prints strings without quotes.
 func (p *Printer) filter(out io.Writer, doc json.RawMessage) error {
 	in, err := decode(doc)
 	if err != nil {
@@ -145,7 +146,7 @@ func (p *Printer) filter(out io.Writer, doc json.RawMessage) error {
 	}
 }
 
-// Time writes a moment for a table: how far away it is for a person at a terminal, in full for everything else.
+// Time is a time for a table: relative on a terminal, in RFC 3339 elsewhere.
 func (p *Printer) Time(at *time.Time) string {
 	if at == nil || at.IsZero() {
 		return ""
@@ -177,18 +178,19 @@ func relative(away time.Duration) string {
 	return "now"
 }
 
-// Encode writes a value as JSON without escaping what only HTML needs.
+// Encode writes a value as JSON, without escapes for HTML.
 func Encode(v any) json.RawMessage {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
-		panic(err) // what is given here are our own plain structs
+		panic(err) // only our own plain structs come here
 	}
 	return json.RawMessage(strings.TrimSuffix(b.String(), "\n"))
 }
 
-// AskedOutput is the form of output that the arguments or the environment ask for, for when they could not be parsed.
+// AskedOutput is the form of output that the arguments or the environment ask for, if they could
+// not be parsed.
 func (w *World) AskedOutput(otherwise string) string {
 	if form, _ := w.Lookup("GRAPNEL_OUTPUT"); form != "" {
 		otherwise = form
@@ -207,8 +209,8 @@ func (w *World) AskedOutput(otherwise string) string {
 	return otherwise
 }
 
-// Condition compiles a jq expression that says yes or no about a document; an empty one always says no. As in jq, null and
-// false are no.
+// Condition compiles a jq expression into a test of a document. Null and false fail it, as in jq,
+// and an empty expression always fails.
 func Condition(expression string) (func(doc json.RawMessage) (bool, error), error) {
 	if expression == "" {
 		return func(json.RawMessage) (bool, error) { return false, nil }, nil
@@ -246,4 +248,14 @@ func decode(doc json.RawMessage) (v any, err error) {
 		return nil, fmt.Errorf("the answer is not JSON: %w", err)
 	}
 	return v, nil
+}
+
+// Compact is a document on one line; empty for null and an empty object.
+func Compact(doc json.RawMessage) string {
+	switch text := strings.Join(strings.Fields(string(doc)), " "); text {
+	case "null", "{}":
+		return ""
+	default:
+		return text
+	}
 }

@@ -5,21 +5,22 @@ import (
 	"time"
 )
 
-// Progress says on stderr how far something is. On a terminal it keeps rewriting one line; elsewhere it writes a line now and then.
+// Progress prints the progress of a job on stderr: on a terminal in one line that it rewrites,
+// elsewhere in a line every 10 s.
 type Progress struct {
 	world *World
-	text  string    // what was said last
-	shown bool      // it has been written
-	last  time.Time // when something was
+	text  string    // the last text
+	shown bool      // the last text is printed
+	last  time.Time // when the last line was printed
 }
 
-// everySoOften is how often a log gets a line.
+// everySoOften is the pause between two lines of a log.
 const everySoOften = 10 * time.Second
 
-// Progress begins one.
+// Progress starts the progress of a job.
 func (w *World) Progress() *Progress { return &Progress{world: w, shown: true} }
 
-// Say tells how far it is.
+// Say sets the text.
 func (p *Progress) Say(format string, args ...any) {
 	text := clean(fmt.Sprintf(format, args...))
 	if text == p.text {
@@ -39,7 +40,7 @@ func (p *Progress) Say(format string, args ...any) {
 	p.shown, p.last = true, now
 }
 
-// Done ends it, with what was said last.
+// Done ends the progress; the last text stays.
 func (p *Progress) Done() {
 	_, there := terminal(p.world.Stderr)
 	switch {

@@ -19,7 +19,8 @@ const (
 // configFlag names the config file, on commands that have one.
 const configFlag = "config"
 
-// FromVariables lets flags come from the variables named after them: "drain-timeout" from GRAPNEL_DRAIN_TIMEOUT.
+// FromVariables lets flags come from the variables named after them: "drain-timeout" from
+// GRAPNEL_DRAIN_TIMEOUT.
 func FromVariables(flags *pflag.FlagSet, names ...string) {
 	for _, name := range names {
 		annotate(flags, name, fromVariable, "GRAPNEL_"+strings.ToUpper(strings.ReplaceAll(name, "-", "_")))
@@ -33,24 +34,24 @@ func FromFile(flags *pflag.FlagSet, names ...string) {
 	}
 }
 
-// Secret marks flags whose values are not repeated in errors and may be in a file of their own, which the variable with _FILE
-// at its end names.
+// Secret marks flags whose values errors do not repeat. Their variable with _FILE at its end names
+// a file with the value.
 func Secret(flags *pflag.FlagSet, names ...string) {
 	for _, name := range names {
 		annotate(flags, name, keptQuiet, "yes")
 	}
 }
 
-func annotate(flags *pflag.FlagSet, flag, annotation, value string) {
-	if err := flags.SetAnnotation(flag, annotation, []string{value}); err != nil {
-		panic(err) // there is no such flag: the command's own table is wrong
+func annotate(flags *pflag.FlagSet, flag, annotation string, values ...string) {
+	if err := flags.SetAnnotation(flag, annotation, values); err != nil {
+		panic(err) // the command itself names an unknown flag
 	}
 }
 
 func is(f *pflag.Flag, annotation string) bool { return f.Annotations[annotation] != nil }
 
-// Settle gives every setting that no flag was given for its value: from its variable, else from the config file if the command
-// has a flag for one.
+// Settle gives the settings without a flag on the command line their values: from the variable,
+// else from the config file, if the command has a flag for one.
 func (w *World) Settle(flags *pflag.FlagSet) error {
 	err := each(flags, fromVariable, func(f *pflag.Flag) error {
 		value, origin, found, err := w.lookup(f.Annotations[fromVariable][0], is(f, keptQuiet))
@@ -82,7 +83,7 @@ func (w *World) Settle(flags *pflag.FlagSet) error {
 	})
 }
 
-// each visits the flags with an annotation that have no value yet, until one fails.
+// each visits the flags that have an annotation and no value yet, until a visit fails.
 func each(flags *pflag.FlagSet, annotation string, visit func(*pflag.Flag) error) (err error) {
 	flags.VisitAll(func(f *pflag.Flag) {
 		if err == nil && !f.Changed && is(f, annotation) {
@@ -95,18 +96,18 @@ func each(flags *pflag.FlagSet, annotation string, visit func(*pflag.Flag) error
 func set(flags *pflag.FlagSet, f *pflag.Flag, value, origin string) error {
 	if err := flags.Set(f.Name, value); err != nil {
 		if is(f, keptQuiet) {
-			return Usagef("%s: the value for %s cannot be used", origin, f.Name)
+			return Usagef("%s: invalid value for %s", origin, f.Name)
 		}
 		var invalid *pflag.InvalidValueError
 		if errors.As(err, &invalid) {
 			err = invalid.Unwrap()
 		}
-		return Usagef("%s: %q cannot be used for %s: %v", origin, value, f.Name, err)
+		return Usagef("%s: %q is invalid for %s: %v", origin, value, f.Name, err)
 	}
 	return nil
 }
 
-// lookup finds a variable; an empty one counts as not set. The origin is for error messages.
+// lookup finds a variable; an empty one counts as not set. origin names it in errors.
 func (w *World) lookup(name string, secret bool) (value, origin string, found bool, err error) {
 	value, _ = w.Lookup(name)
 	path := ""
@@ -126,7 +127,7 @@ func (w *World) lookup(name string, secret bool) (value, origin string, found bo
 	return value, name, value != "", nil
 }
 
-// SecretVariable is a secret that has no flag, because flags can be seen by everybody on the machine.
+// SecretVariable is a secret without a flag: every user of the machine can see flags.
 func (w *World) SecretVariable(name string) (string, error) {
 	value, _, _, err := w.lookup(name, true)
 	return value, err

@@ -11,10 +11,10 @@ import (
 
 const gap = "  "
 
-// layout is how tables are laid out on what they are written to.
+// layout is the colour and width of the output.
 type layout struct {
 	colour bool
-	width  int // lines are cut to it; 0: never
+	width  int // lines are cut to it; 0: no limit
 }
 
 func (l layout) write(out io.Writer, parts []Part) {
@@ -32,7 +32,7 @@ func (l layout) write(out io.Writer, parts []Part) {
 	}
 }
 
-// Wrap breaks lines between words so that none is wider; 0: there is no limit.
+// Wrap breaks lines between words so that none is wider; 0: no limit.
 func Wrap(text string, width int) string {
 	if width <= 0 {
 		return text
@@ -40,14 +40,14 @@ func Wrap(text string, width int) string {
 	return ansi.Wordwrap(text, width, "")
 }
 
-// title may be a sentence, so it goes on in the next line instead of being cut.
+// title may be a sentence, so it is wrapped instead of cut.
 func (l layout) title(out io.Writer, text string) {
 	for line := range strings.SplitSeq(Wrap(text, l.width), "\n") {
 		l.line(out, l.paint(lipgloss.NewStyle().Bold(true), line))
 	}
 }
 
-// text is printed whole: what is behind the terminal's width goes on in the next line.
+// text is wrapped, never cut.
 func (l layout) text(out io.Writer, text string) {
 	for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
 		for part := range strings.SplitSeq(Wrap(clean(line), l.width), "\n") {
@@ -97,7 +97,8 @@ func (l layout) line(out io.Writer, text string) {
 	_, _ = io.WriteString(out, text+"\n")
 }
 
-// clean keeps a cell on its line and a terminal safe: what is in it may come from a receiver.
+// clean removes control characters: a cell may come from a receiver, and must not steer the
+// terminal.
 func clean(cell string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r >= 0x7f && r < 0xa0 {
@@ -107,7 +108,7 @@ func clean(cell string) string {
 	}, cell)
 }
 
-// tone colours the words that say how something is.
+// tone colours the words of states.
 func (l layout) tone(cell string) string {
 	switch cell {
 	case "delivered", "enabled", "healthy", "deliver", "completed":

@@ -63,6 +63,9 @@ func (d *duration) Set(text string) error {
 	if err != nil {
 		return fmt.Errorf("write a duration such as 90s, 1h30m or 30d")
 	}
+	if parsed < 0 {
+		return fmt.Errorf("a duration cannot be negative")
+	}
 	*d = duration(parsed)
 	return nil
 }
@@ -72,7 +75,7 @@ func (d *duration) String() string { return policy.Duration(*d).String() }
 // Type names the kind of value in help texts.
 func (*duration) Type() string { return "duration" }
 
-// Networks is a flag for address ranges: "10.0.0.0/8,127.0.0.1". Given again, it adds to what was given.
+// Networks is a flag for address ranges: "10.0.0.0/8,127.0.0.1". Given again, it adds.
 type Networks []netip.Prefix
 
 // Set reads the text form.

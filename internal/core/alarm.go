@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// alarms says which endpoint needs a look next though nothing happens.
+// alarms orders endpoints by the time of their next refresh.
 type alarms struct{ line line[*alarm] }
 
-// alarm is an endpoint's place among the alarms.
+// alarm is an endpoint's entry among the alarms.
 type alarm struct {
 	ep  *endpoint
 	at  time.Time
@@ -26,7 +26,7 @@ func (a *alarm) before(b *alarm) bool {
 	return a.ep.number < b.ep.number
 }
 
-// set gives an endpoint its alarm; zero removes it.
+// set gives an endpoint its alarm; the zero time removes it.
 func (a *alarms) set(ep *endpoint, at time.Time) {
 	if at.IsZero() {
 		a.line.leave(&ep.alarm)
@@ -36,7 +36,7 @@ func (a *alarms) set(ep *endpoint, at time.Time) {
 	}
 }
 
-// next is the earliest alarm; zero: there is none.
+// next is the earliest alarm, zero if no endpoint has one.
 func (a *alarms) next() time.Time {
 	if first, ok := a.line.first(); ok {
 		return first.at
@@ -44,7 +44,7 @@ func (a *alarms) next() time.Time {
 	return time.Time{}
 }
 
-// due takes out an endpoint whose alarm has come, or returns nil.
+// due removes and returns an endpoint whose alarm time has come, or returns nil.
 func (a *alarms) due(now time.Time) *endpoint {
 	first, ok := a.line.first()
 	if !ok || first.at.After(now) {
@@ -54,11 +54,11 @@ func (a *alarms) due(now time.Time) *endpoint {
 	return first.ep
 }
 
-// setBack is by how much a clock goes back when somebody sets it and does not only correct it.
+// setBack is the smallest backward jump of the clock that counts as set back and not as corrected.
 const setBack = time.Second
 
-// rewind keeps what waits for a time from waiting longer when the clock has been set back: what was a second away still is. It is about
-// the core's own waits; the times of deliveries are promises about the clock.
+// rewind moves the core's own waiting times back with the clock, so that a wait of one second stays
+// a wait of one second. The due times of deliveries stay: they are promises about the clock.
 func (c *Core) rewind(now time.Time, by time.Duration) {
 	byNumber := func(a, b *endpoint) int { return cmp.Compare(a.number, b.number) }
 	for _, ep := range slices.SortedFunc(maps.Values(c.endpoints), byNumber) {
@@ -69,7 +69,7 @@ func (c *Core) rewind(now time.Time, by time.Duration) {
 			}
 		}
 		if slices.ContainsFunc(ep.window.waiting, func(h *head) bool { return h.misfires > 0 }) {
-			ep.window.forgetPlans(now) // the store knows when they are due
+			ep.window.forgetPlans(now) // their due times are in the store
 		}
 		c.refresh(now, ep)
 	}

@@ -4,11 +4,12 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/backoff"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// attempt starts the next attempt of a head that was just taken out of line.
+// attempt starts the next attempt of a head that was just removed from waiting.
 func (c *Core) attempt(now time.Time, ep *endpoint, h *head) {
 	h.phase = running
 	h.started, h.shifts, h.returns = now, ep.gate.shifts, ep.gate.returns
@@ -19,7 +20,7 @@ func (c *Core) attempt(now time.Time, ep *endpoint, h *head) {
 	c.emit(Attempt{Config: ep.config, Head: h.Head, Number: h.Attempts + 1, Trigger: h.trigger(), ScheduledFor: h.due})
 }
 
-// finished turns an attempt's outcome into what the delivery becomes, and has that recorded.
+// finished applies an attempt's outcome to its delivery and emits the change to record.
 func (c *Core) finished(now time.Time, in Finished) {
 	ep := c.endpoints[in.Endpoint]
 	if ep == nil {
@@ -35,13 +36,19 @@ func (c *Core) finished(now time.Time, in Finished) {
 	switch {
 	case in.Foreign:
 		c.disown(now, ep, h)
-	case in.Damaged:
-		ch := store.Change{Status: grapnel.Failed, ReasonCode: grapnel.ReasonPermanent, Reason: reasonDamaged, At: now}
-		c.record(ep, h, ch, []News{{Type: grapnel.EventDeliveryFailed, Reason: reasonDamaged}}, in.Event)
+	case in.Unsendable != "":
+		why := "failed: " + in.Unsendable
+		ch := store.Change{Status: grapnel.Failed, ReasonCode: grapnel.ReasonPermanent, Reason: why, At: now}
+		var news []News
+		if !in.News {
+			news = []News{{Type: grapnel.EventDeliveryFailed, Reason: why}}
+		}
+		c.record(ep, h, ch, news, in.Event)
 	case in.Outcome.Class == policy.ClassInternal:
-		// Our own fault is no attempt: nothing is recorded, the same attempt is tried again soon.
+		// A fault of this process is no attempt: nothing is recorded, and the same attempt is
+		// repeated soon.
 		h.misfires++
-		h.due, h.probe = now.Add(misfireDelay(h.misfires)), false
+		h.due, h.probe = now.Add(misfires.After(h.misfires)), false
 		c.release(now, h)
 		c.settle(now, ep, h)
 	default:
@@ -51,8 +58,8 @@ func (c *Core) finished(now time.Time, in Finished) {
 	c.refresh(now, ep)
 }
 
-// disown drops a head whose row id, or whose event's, the store has given to another one, and has the
-// heads of its endpoint read anew.
+// disown removes a head because the store has given its row id, or its event's, to another row. It
+// has the endpoint's heads read again.
 func (c *Core) disown(now time.Time, ep *endpoint, h *head) {
 	c.release(now, h)
 	ep.window.remove(h)
@@ -62,19 +69,17 @@ func (c *Core) disown(now time.Time, ep *endpoint, h *head) {
 	}
 }
 
-// misfireDelay grows from one second to a minute.
-func misfireDelay(n int) time.Duration {
-	return min(time.Second<<min(n-1, 6), time.Minute)
-}
+// misfires are the pauses before an attempt that could not be made is repeated.
+var misfires = backoff.Steps{First: time.Second, Longest: time.Minute}
 
 // conclude applies the policy to an attempt that reached its endpoint or failed to.
 func (c *Core) conclude(now time.Time, ep *endpoint, h *head, in Finished) {
-	v := newVerdict(ep.config, h.Head, in, h.trigger(), h.due, now)
+	v := newVerdict(ep.config, h.Head, in, h.trigger(), c.seed(h.Delivery), h.due, now)
 	var news []News
 	disable := c.judge(now, ep, h, in, v.step, &news)
 	ch, told := v.change()
 	if v.again() && ep.belated(h) && ch.EndpointWide {
-		ch.Due, ch.Attempt.NextAttemptAt = now, now // the outage that it met is over
+		ch.Due, ch.Attempt.NextAttemptAt = now, now // the failure belongs to the outage that has ended
 	}
 	c.record(ep, h, ch, append(news, told...), in.Event)
 	if disable != "" && ep.config.Status == grapnel.EndpointEnabled {
@@ -82,22 +87,24 @@ func (c *Core) conclude(now time.Time, ep *endpoint, h *head, in Finished) {
 	}
 }
 
-// disable closes an endpoint at once and has that made durable, which comes back as Configured.
+// disable closes an endpoint in memory at once and asks for the change to be stored. The stored
+// change comes back as Configured.
 func (c *Core) disable(now time.Time, ep *endpoint, reason string) {
 	ep.config, ep.confirmed = closed(ep.config, reason, now), false
 	ep.window.park()
 	c.confirm(now, ep)
 }
 
-// closed is an endpoint as it is once it has been disabled.
+// closed is a copy of the endpoint with status disabled.
 func closed(cfg *grapnel.Endpoint, reason string, at time.Time) *grapnel.Endpoint {
 	is := *cfg
 	is.Status, is.DisabledReason, is.DisabledAt = grapnel.EndpointDisabled, reason, at
 	return &is
 }
 
-// carryOut disables an endpoint that the outcomes on record have sentenced, if the process died before that was done. Whoever has
-// changed the endpoint since has seen it enabled and left it so.
+// carryOut disables an endpoint that its recorded outcomes have sentenced, if the process stopped
+// before the endpoint was disabled. If the endpoint was changed after the sentence, that change
+// left it enabled, and the sentence is dropped.
 func (c *Core) carryOut(now time.Time, ep *endpoint) {
 	st := &ep.gate.standing
 	if st.SentencedAt.IsZero() || ep.config.Status != grapnel.EndpointEnabled || !ep.config.DeletedAt.IsZero() {
@@ -110,16 +117,16 @@ func (c *Core) carryOut(now time.Time, ep *endpoint) {
 	c.disable(now, ep, st.Sentence)
 }
 
-// confirm asks for the core's own disabling to be made durable, again if that has failed.
+// confirm asks for the core's own disabling to be stored, again after a failure.
 func (c *Core) confirm(now time.Time, ep *endpoint) {
 	if ep.confirmed || ep.confirming || ep.leaving || ep.endAt.After(now) || c.draining || ep.recording > 0 {
-		return // what led here, and what it tells, comes first
+		return // the outcomes that led here, with their notifications, are recorded first
 	}
 	ep.confirming = true
 	c.emit(Disable{Endpoint: ep.config.ID, Reason: ep.config.DisabledReason})
 }
 
-// disabled takes in how that went. If it went well, Configured has come or is about to.
+// disabled applies the answer to Disable. After a success Configured has come or is about to come.
 func (c *Core) disabled(now time.Time, in Disabled) {
 	ep := c.endpoints[in.Endpoint]
 	if ep == nil {
@@ -134,7 +141,7 @@ func (c *Core) disabled(now time.Time, in Disabled) {
 	c.refresh(now, ep)
 }
 
-// release gives a late attempt's place to the next.
+// release frees a late attempt's slot for the next one.
 func (c *Core) release(now time.Time, h *head) {
 	if !h.late {
 		return
@@ -144,8 +151,9 @@ func (c *Core) release(now time.Time, h *head) {
 	c.look(now, &c.late.places, c.late.room())
 }
 
-// record has a change made durable, with the endpoint's standing if that has changed. Until it is, the head can't be attempted.
-// event names the delivery's event if it is known.
+// record emits a change to be stored, together with the endpoint's standing if that has changed.
+// The head cannot be attempted until the change is durable. event names the delivery's event; it is
+// zero if the event was not read.
 func (c *Core) record(ep *endpoint, h *head, ch store.Change, news []News, event Named) {
 	ch.Delivery, ch.Identity = h.Delivery, h.Identity()
 	ch.Standing = ep.standing()
@@ -164,7 +172,7 @@ func (c *Core) record(ep *endpoint, h *head, ch store.Change, news []News, event
 	c.emit(Record{Change: *h.change})
 }
 
-// standing is the endpoint's standing if it has to be recorded, and counts it as recorded.
+// standing returns the endpoint's standing if it has to be recorded, and marks it as recorded.
 func (ep *endpoint) standing() *store.Standing {
 	if !ep.gate.dirty {
 		return nil
@@ -174,7 +182,8 @@ func (ep *endpoint) standing() *store.Standing {
 	return &store.Standing{Endpoint: ep.config.ID, Number: ep.gate.number, Standing: ep.gate.standing}
 }
 
-// keep has a standing recorded that no outcome led to but a person. It goes as a change of no delivery.
+// keep records a standing that an operator's action changed, not an outcome. It is a change without
+// a delivery.
 func (c *Core) keep(now time.Time, ep *endpoint) {
 	if c.draining || ep.leaving {
 		return
@@ -186,7 +195,7 @@ func (c *Core) keep(now time.Time, ep *endpoint) {
 	}
 }
 
-// recorded goes on after changes became durable, or repeats those whose fate is unknown.
+// recorded continues after changes became durable, and repeats those that may or may not be stored.
 func (c *Core) recorded(now time.Time, in Recorded) {
 	for i := range in.Changes {
 		ch := &in.Changes[i]
@@ -203,7 +212,8 @@ func (c *Core) recorded(now time.Time, in Recorded) {
 			continue
 		}
 		if in.Err != nil {
-			// Repeating is safe: a change applies only to a delivery that is where the change expects it.
+			// Repeating is safe: a change applies only to a delivery in the state that the change
+			// expects.
 			c.emit(Record{Change: *h.change})
 			continue
 		}
@@ -216,7 +226,7 @@ func (c *Core) recorded(now time.Time, in Recorded) {
 	}
 }
 
-// kept goes on after the standing of an endpoint alone became durable.
+// kept continues after a standing without a delivery became durable.
 func (c *Core) kept(now time.Time, ep *endpoint, in Recorded, i int) {
 	if in.Err != nil {
 		c.emit(Record{Change: in.Changes[i]})
@@ -230,12 +240,13 @@ func (c *Core) kept(now time.Time, ep *endpoint, in Recorded, i int) {
 	}
 }
 
-// durable takes the answer to a change in: this head leaves the window, the head that its lane has now enters it.
+// durable applies the store's answer to a change: the head leaves the window and its lane's next
+// head enters it.
 func (c *Core) durable(now time.Time, ep *endpoint, h *head, is store.Changed) {
 	ep.window.remove(h)
 	c.fenced(ep, is.Fenced)
 	if ep.belated(h) && h.change.EndpointWide {
-		ep.hasten = true // it was on its way to the store while what is there was made due
+		ep.hasten = true // this outcome became durable after Hasten, so Hasten missed it
 	}
 	if is.Next != nil && ep.open() {
 		c.admit(now, ep, *is.Next)
@@ -244,18 +255,18 @@ func (c *Core) durable(now time.Time, ep *endpoint, h *head, is store.Changed) {
 		ep.window.doubt(now)
 	}
 	if h.order != nil {
-		c.reply(h.order, upshot(h.order, is))
+		c.reply(h.order, c.upshot(h.order, is))
 	}
 	for i := range h.orders {
 		if o := h.orders[i]; is.Status.Final() || is.Status == "" {
-			c.reply(&o, upshot(&o, is))
+			c.reply(&o, c.upshot(&o, is))
 		} else {
 			c.operate(now, o)
 		}
 	}
 }
 
-// settle puts a head back in line, or leaves it to the store if its endpoint has been closed meanwhile.
+// settle makes a head idle again, or leaves it to the store if its endpoint has been closed.
 func (c *Core) settle(now time.Time, ep *endpoint, h *head) {
 	orders := h.orders
 	h.orders = nil

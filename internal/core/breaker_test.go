@@ -11,7 +11,7 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// ward is a core with one endpoint, whose effects a test looks at one by one.
+// ward is a core with one endpoint. Tests read its effects one by one.
 type ward struct {
 	t    *testing.T
 	core *Core
@@ -39,7 +39,7 @@ func newWard(t *testing.T, change func(*grapnel.Endpoint)) *ward {
 
 func (w *ward) step(in Input) { w.out = append(w.out[:0:0], w.core.Step(w.now, in)...) }
 
-// reconfigure makes a change as a person would.
+// reconfigure makes a change as an operator would.
 func (w *ward) reconfigure(change func(*grapnel.Endpoint)) {
 	change(&w.cfg)
 	w.cfg.Revision++
@@ -97,7 +97,7 @@ func of[T Effect](effects []Effect) (list []T) {
 	return list
 }
 
-// outcome is an answer; 0: the connection was refused, 1: there was none in time.
+// outcome is the outcome of an answer; 0: connection refused, 1: timeout.
 func outcome(status int) policy.Outcome {
 	o := policy.Outcome{Status: status, Class: policy.ClassNone}
 	switch {
@@ -115,7 +115,7 @@ func outcome(status int) policy.Outcome {
 	return o
 }
 
-// open makes the breaker open, with some deliveries waiting.
+// open opens the circuit while some deliveries are pending.
 func (w *ward) open() {
 	w.t.Helper()
 	begun := w.arrive(20)
@@ -147,7 +147,8 @@ func TestOpenBreakerSendsOnlyProbes(t *testing.T) {
 		t.Errorf("%d attempts while a probe is in flight", len(more))
 	}
 	ch := w.end(begun[0], 0)
-	if ch.Attempt.Trigger != grapnel.TriggerProbe || ch.Trigger != grapnel.TriggerSchedule || !ch.EndpointWide || ch.Standing == nil || ch.Standing.Probes != 1 {
+	if ch.Attempt.Trigger != grapnel.TriggerProbe || ch.Trigger != grapnel.TriggerSchedule || !ch.EndpointWide ||
+		ch.Standing == nil || ch.Standing.Probes != 1 {
 		t.Errorf("recorded: %+v, standing %+v", ch.Change, ch.Standing)
 	}
 	h := w.core.Health(w.now, "ep")
@@ -172,7 +173,7 @@ func TestReturnHastensAndRamps(t *testing.T) {
 	if h := w.core.Health(w.now, "ep"); h.State != grapnel.HealthRecovering {
 		t.Errorf("it is %q", h.State)
 	}
-	// While the one is in flight nothing else is; with every success one more may be.
+	// While one attempt is in flight no other starts; each success allows one more.
 	if more := w.pass(time.Second); len(more) > 0 {
 		t.Errorf("%d more before the first has come back", len(more))
 	}
@@ -192,7 +193,8 @@ func TestReturnHastensAndRamps(t *testing.T) {
 	if w.next != 20 || len(w.core.endpoints["ep"].window.waiting) != 0 {
 		t.Errorf("%d still wait", len(w.core.endpoints["ep"].window.waiting))
 	}
-	// Twelve have arrived in a row, and nothing else is due: as many of those that failed are tried again.
+	// Twelve attempts have succeeded in a row and nothing else is due: Hasten makes twelve of the
+	// failed deliveries due.
 	if len(hasten) != 1 || hasten[0].Hastening.Before != back || hasten[0].Hastening.At != back || hasten[0].Limit != 12 {
 		t.Fatalf("what waited is not made due: %+v", hasten)
 	}
@@ -202,7 +204,8 @@ func TestReturnHastensAndRamps(t *testing.T) {
 	}
 }
 
-// What was in flight when the endpoint returned and fails now has met the outage, unless it was refused for what it is.
+// A failure of an attempt that was in flight when the endpoint recovered belongs to the outage,
+// unless the endpoint refused that request for its content.
 func TestBelatedFailures(t *testing.T) {
 	for status, at := range map[int]bool{1: true, 503: true, 422: false} {
 		w := newWard(t, nil)
@@ -219,7 +222,8 @@ func TestBelatedFailures(t *testing.T) {
 	}
 }
 
-// A probe that is refused shows that the endpoint is back, and keeps its own time: it has not failed in the outage.
+// A probe that is refused shows that the endpoint is back, and keeps its own time: it has not
+// failed in the outage.
 func TestRefusedProbeKeepsItsOwnTime(t *testing.T) {
 	for _, status := range []int{422, 429} {
 		w := newWard(t, func(ep *grapnel.Endpoint) { ep.Policy.Jitter = policy.Jitter{} })
@@ -235,7 +239,8 @@ func TestRefusedProbeKeepsItsOwnTime(t *testing.T) {
 	}
 }
 
-// An outcome that is on its way to the store when the endpoint returns becomes durable after what is there was made due; it must be as well.
+// An outcome that is on its way to the store when the endpoint recovers becomes durable after the
+// Hasten; its delivery must be hastened as well.
 func TestRecordedTooLateToBeHastened(t *testing.T) {
 	w := newWard(t, nil)
 	begun := w.arrive(6)
@@ -252,7 +257,7 @@ func TestRecordedTooLateToBeHastened(t *testing.T) {
 	for _, a := range begun[4:] {
 		w.end(a, 200)
 	}
-	w.core.endpoints["ep"].hasten = false // and all that the store has of it has been made due
+	w.core.endpoints["ep"].hasten = false // and all its stored deliveries have been made due
 	next := store.Head{Delivery: 4, Event: 4, Endpoint: "ep", Attempts: 1, Due: slow.Due, Anchor: w.now, Trigger: grapnel.TriggerSchedule}
 	w.step(Recorded{Changes: []Change{slow}, Results: []store.Changed{{Applied: true, Status: grapnel.Pending, Next: &next}}})
 	if len(of[Hasten](w.out)) != 1 {
@@ -293,8 +298,8 @@ func TestProbeOrder(t *testing.T) {
 	}
 }
 
-// An endpoint whose attempts all fail is failing since the first, also where the policy neither counts
-// them nor opens a breaker; one success makes it healthy.
+// An endpoint whose attempts all fail is failing since the first failure, even if the policy
+// neither counts failures nor has a breaker; one success makes it healthy.
 func TestFailingUntilASuccess(t *testing.T) {
 	w := newWard(t, func(cfg *grapnel.Endpoint) { cfg.Policy.Breaker, cfg.Policy.Disable = nil, policy.Disable{} })
 	if h := w.core.Health(w.now, "ep"); h.State != grapnel.HealthHealthy || !h.FailingSince.IsZero() {
@@ -379,7 +384,8 @@ func TestRefusalsDisable(t *testing.T) {
 		t.Errorf("it is %q and attempted", h.State)
 	}
 
-	// The process dies before that is durable: the next one carries it out, unless a person has changed the endpoint since.
+	// The process dies before the disabling is durable: the next process disables the endpoint,
+	// unless an operator has changed it since.
 	for _, since := range []time.Duration{-time.Hour, time.Hour} {
 		again := New(Options{})
 		cfg := w.cfg
@@ -393,7 +399,8 @@ func TestRefusalsDisable(t *testing.T) {
 	w.cfg.Status = grapnel.EndpointDisabled
 	w.reconfigure(func(*grapnel.Endpoint) {})
 	w.reconfigure(func(ep *grapnel.Endpoint) { ep.Status = grapnel.EndpointEnabled })
-	if st := of[Record](w.out); len(st) != 1 || st[0].Change.Delivery != 0 || st[0].Change.Standing.Strikes != 0 || !st[0].Change.Standing.SentencedAt.IsZero() {
+	if st := of[Record](w.out); len(st) != 1 || st[0].Change.Delivery != 0 || st[0].Change.Standing.Strikes != 0 ||
+		!st[0].Change.Standing.SentencedAt.IsZero() {
 		t.Errorf("after it was enabled the slate is not clean: %+v", w.out)
 	}
 	load := of[Load](w.out)[0]
@@ -448,7 +455,8 @@ func TestAgeEndsWhatWaitsForABrokenEndpoint(t *testing.T) {
 		t.Fatalf("%d deliveries ended", len(ended))
 	}
 	for _, ch := range ended {
-		if ch.Status != grapnel.Failed || ch.ReasonCode != grapnel.ReasonExpired || ch.Attempt != nil || !ch.At.After(start.Add(30*time.Second)) ||
+		if ch.Status != grapnel.Failed || ch.ReasonCode != grapnel.ReasonExpired || ch.Attempt != nil ||
+			!ch.At.After(start.Add(30*time.Second)) ||
 			len(ch.News) != 1 || ch.News[0].Type != grapnel.EventDeliveryFailed || !strings.Contains(ch.Reason, "never attempted") {
 			t.Errorf("ended as %+v", ch)
 		}
@@ -462,7 +470,8 @@ func TestResumedEndpointGetsWhatWaitedBitByBit(t *testing.T) {
 	load := of[Load](w.out)[0]
 	var heads []store.Head
 	for n := range int64(50) {
-		heads = append(heads, store.Head{Delivery: n + 1, Event: n + 1, Endpoint: "ep", Due: w.now, Anchor: w.now, Trigger: grapnel.TriggerSchedule})
+		heads = append(heads, store.Head{Delivery: n + 1, Event: n + 1, Endpoint: "ep", Due: w.now, Anchor: w.now,
+			Trigger: grapnel.TriggerSchedule})
 	}
 	w.step(Loaded{Endpoint: "ep", Heads: heads, Limit: load.Limit})
 	if begun := of[Attempt](w.out); len(begun) != 1 {
@@ -480,7 +489,8 @@ func TestNewURLIsProbedAtOnce(t *testing.T) {
 	}
 }
 
-// TestBreakerOnRecordThatIsOff: the breaker was open when the process died, and by the time the next one begins the policy has none.
+// TestBreakerOnRecordThatIsOff: the breaker was open when the process died, and by the time the
+// next one begins the policy has none.
 func TestBreakerOnRecordThatIsOff(t *testing.T) {
 	w := newWard(t, nil)
 	w.core = New(Options{})
@@ -502,7 +512,8 @@ func TestBreakerOnRecordThatIsOff(t *testing.T) {
 	}
 }
 
-// TestDisablingOutlivesAPolicyChange: the endpoint itself is the same, so what its outcomes have led to still stands, and is made durable.
+// TestDisablingOutlivesAPolicyChange: a new policy does not cancel a disabling that is not durable
+// yet.
 func TestDisablingOutlivesAPolicyChange(t *testing.T) {
 	for _, failed := range []bool{false, true} {
 		w := newWard(t, nil)
@@ -531,7 +542,8 @@ func TestDisablingOutlivesAPolicyChange(t *testing.T) {
 	}
 }
 
-// TestOldFailureLeavesTrust: what was in flight when the endpoint returned says nothing about how far it can be trusted now.
+// TestOldFailureLeavesTrust: an attempt that was in flight when the endpoint recovered does not
+// count in its trust.
 func TestOldFailureLeavesTrust(t *testing.T) {
 	w := newWard(t, nil)
 	begun := w.arrive(8)
@@ -549,8 +561,9 @@ func TestOldFailureLeavesTrust(t *testing.T) {
 	}
 }
 
-// TestDoubtPasses: the first that is tried again after a return fails. What else the outage has put off must not wait for its own times,
-// which are hours away: nobody else could show that the endpoint is well.
+// TestDoubtPasses: the first retry after a recovery fails. The other deliveries that the outage
+// delayed must not wait for their own times, which are hours away: only they can show that the
+// endpoint is healthy.
 func TestDoubtPasses(t *testing.T) {
 	w := newWard(t, nil)
 	for _, a := range w.arrive(8) {
@@ -588,7 +601,7 @@ func TestDoubtPasses(t *testing.T) {
 	}
 }
 
-// TestNewRulesShortenTheWait: the time of the next probe was made by rules that are no more.
+// TestNewRulesShortenTheWait: the time of the next probe followed rules that have been replaced.
 func TestNewRulesShortenTheWait(t *testing.T) {
 	w := newWard(t, func(ep *grapnel.Endpoint) {
 		rules := *ep.Policy.Breaker
@@ -609,7 +622,8 @@ func TestNewRulesShortenTheWait(t *testing.T) {
 	}
 }
 
-// TestHoldOnRecordHasABeginning: what health says after a restart must have a time.
+// TestHoldOnRecordHasABeginning: after a restart the health of a throttled endpoint has a since
+// time.
 func TestHoldOnRecordHasABeginning(t *testing.T) {
 	w := newWard(t, nil)
 	w.core = New(Options{})

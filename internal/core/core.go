@@ -1,45 +1,57 @@
-// Package core decides: which delivery is attempted when, what its outcome makes of it, what has to be recorded and loaded.
-// It is a deterministic state machine. Step takes the time and one input and returns effects; there are no goroutines, no
-// clock and no I/O here, and nothing depends on the order of a map. The shell (package engine) carries the effects out and
-// brings their results back as inputs; package sim does the same with a simulated world.
+// Package core decides which delivery is attempted when, what its outcome makes of it, and which
+// changes and reads the store gets. It is a deterministic state machine. Step takes the time and
+// one input and returns effects; there are no goroutines, no clock and no I/O here, and nothing
+// depends on the order of a map. The shell (package engine) carries the effects out and brings
+// their results back as inputs; package sim does the same with a simulated world.
 //
-// What the core keeps, for every endpoint that this node owns:
+// The core has this state for every endpoint that this node owns:
 //
-//   - A window: the heads of lanes that are due soon, at most Bounds.Window of them. A delivery that waits behind its lane's
-//     head, or whose time is far, is in the store and costs nothing here.
-//   - cold: the earliest due time among heads that it knows to be in the store but not in the window. Reaching it loads a page.
-//   - A gate: whether the endpoint may be attempted now, and how often at once: its limits, its breaker, its ramp.
+//   - A window: the heads of lanes that are due soon, at most Bounds.Window of them. A delivery
+//     that is behind its lane's head, or due far in the future, is only in the store.
+//   - cold: the earliest due time among heads known to be in the store and not in the window. A
+//     page is loaded when it is reached.
+//   - A gate: whether the endpoint may be attempted now, and how often at once: its limits, its
+//     circuit, its ramp.
 //
-// And for all of them together: the slots, with what keeps some attempts from taking the slots of others (quota.go, fair.go).
+// And for all endpoints together: the slots, with the quotas that keep some attempts from taking
+// the slots of others (quota.go, fair.go).
 //
 // Invariants, each guarded by the simulation:
 //
-//   - A delivery is attempted only while it is in the window as idle; from the attempt's start until its outcome is durable it
-//     is running or recording and cannot start again.
-//   - A lane's next delivery enters the window only as the answer to a durable change (Recorded) or from a page read after it.
-//   - A page that was read before a change came back cannot bring the old state in (window.touched), and one that was read before
-//     its endpoint closed is thrown away (window.stale).
-//   - A hint is trusted only if it is about a delivery that was certainly never seen before (seen) and is younger than the
-//     endpoint's last opening (endpoint.floor); any other one, late or doubled, only causes a page to be read.
-//   - While what waited for an endpoint is being ended nothing of it starts, and only what was there when it closed is ended.
-//   - While an endpoint's breaker is open nothing of it starts but one probe at a time, and what people ask for.
-//   - An endpoint's standing is recorded with the outcome that changed it, so a restart finds what the outcomes on record have led to.
+//   - A delivery is attempted only while it is in the window as idle; from the attempt's start
+//     until its outcome is durable it is running or recording and cannot start again.
+//   - A lane's next delivery enters the window only as the answer to a durable change (Recorded) or
+//     from a page read after it.
+//   - A page that was read before a change came back cannot bring the old state in
+//     (window.touched), and a page that was read before its endpoint closed is discarded
+//     (window.stale).
+//   - A hint is trusted only if it is about a delivery that was certainly never seen before (seen)
+//     and is younger than the endpoint's last opening (endpoint.floor); any other hint, late or
+//     doubled, only causes a page to be read.
+//   - While the pending deliveries of an endpoint are being ended nothing of it starts, and only
+//     the deliveries that were pending when it closed are ended.
+//   - While an endpoint's circuit is open nothing of it starts but one probe at a time, and the
+//     attempts that operators ask for.
+//   - An endpoint's standing is recorded with the outcome that changed it, so a restart finds the
+//     standing that the recorded outcomes have led to.
 package core
 
 import (
 	"cmp"
 	"time"
 
+	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/bounds"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
 // Options are the core's limits. Zero values mean the defaults.
 type Options struct {
-	Bounds  Bounds // inside this room; zero: their defaults
-	Slots   int    // attempts in flight on this node at once; 512
-	PerHost int    // attempts in flight of one tenant at one host and port; half of the slots
-	Shared  bool   // other nodes use the store as well, so how long it takes varies by itself
+	Bounds  Bounds       // zero: their defaults
+	Slots   int          // attempts in flight on this node at once; 512
+	PerHost int          // attempts in flight of one tenant at one host and port; half of the slots
+	IDs     *grapnel.IDs // makes the deliveries' ids; nil: simulations use row ids in clear
+	Shared  bool         // other nodes use the store as well, so commit times vary for reasons outside this node
 }
 
 // Core is the state machine. It is not safe for concurrent use: one goroutine owns it.
@@ -53,7 +65,7 @@ type Core struct {
 	seen      seen
 	quotas    quotas
 	late      late
-	newcomers []*tenant // with endpoints that could be attempted and had nothing in flight, each in turn
+	newcomers []*tenant // tenants with endpoints that are ready and have nothing in flight, in turn
 	running   int
 	recording int
 	draining  bool
@@ -61,7 +73,7 @@ type Core struct {
 	out       []Effect
 }
 
-// New makes a core that owns nothing yet.
+// New returns a core that owns no endpoint yet.
 func New(o Options) *Core {
 	o.Slots = cmp.Or(o.Slots, 512)
 	o.Bounds = bounds.Fill(o.Bounds)
@@ -72,7 +84,24 @@ func New(o Options) *Core {
 	}
 }
 
-// Step takes one input in at the given time and returns what has to be done. The slice is valid until the next Step.
+// seed is the seed of a delivery's jitter.
+func (c *Core) seed(delivery int64) uint64 {
+	if c.options.IDs == nil {
+		return uint64(delivery)
+	}
+	return c.options.IDs.Seed(delivery)
+}
+
+// nameOf is the id of a head's delivery.
+func (c *Core) nameOf(h *store.Head) string {
+	if c.options.IDs == nil {
+		return grapnel.PlainDeliveryID(h.CreatedAt, h.Delivery)
+	}
+	return c.options.IDs.Delivery(h.CreatedAt, h.Delivery)
+}
+
+// Step applies one input at the given time and returns the effects to carry out. The slice is valid
+// until the next Step.
 func (c *Core) Step(now time.Time, in Input) []Effect {
 	clear(c.out)
 	c.out = c.out[:0]
@@ -117,20 +146,21 @@ func (c *Core) Step(now time.Time, in Input) []Effect {
 	return c.out
 }
 
-// Wake is when the next Tick is needed if no other input comes first; zero: none is.
+// Wake is when the next Tick is needed if no other input comes first; zero: no Tick is needed.
 func (c *Core) Wake() time.Time { return earliest(c.alarms.next(), c.late.wake()) }
 
-// Busy is how many attempts are in flight and how many changes are not yet durable. A drained core with neither is done.
+// Busy counts the attempts in flight and the changes that are not yet durable. A drained core with
+// neither is done.
 func (c *Core) Busy() (running, recording int) { return c.running, c.recording }
 
-// Slots is how many attempts may be in flight at once.
+// Slots is the number of attempts that may be in flight at once.
 func (c *Core) Slots() int { return c.options.Slots }
 
 func (c *Core) emit(e Effect) { c.out = append(c.out, e) }
 
-// configure takes in an endpoint that is new or has changed.
+// configure applies the configuration of a new or changed endpoint.
 func (c *Core) configure(now time.Time, in Configured) {
-	own := *in.Endpoint // the pointer may be into a list of all endpoints, which would stay in memory with it
+	own := *in.Endpoint // in.Endpoint may point into a list of all endpoints, which would stay in memory with it
 	cfg := &own
 	ep := c.endpoints[cfg.ID]
 	var opens, fresh, stands bool
@@ -140,14 +170,16 @@ func (c *Core) configure(now time.Time, in Configured) {
 		c.count++
 		c.endpoints[cfg.ID] = ep
 		c.quotas.join(ep, cfg.Tenant)
-		// Spread the polls, so that many endpoints that start together are not read together for ever.
+		// Spread the polls, so that many endpoints that start together are not read together
+		// forever.
 		ep.pollAt = now.Add(c.bounds.Poll + c.bounds.Poll*time.Duration(ep.number%16)/16)
 		ep.remember(now, in.Standing)
 		opens, fresh = true, true
 	case cfg.Revision < ep.config.Revision:
 		return // a late copy of an older revision
 	case cfg.Revision == ep.config.Revision && !ep.confirmed:
-		// Nobody has changed the endpoint since the core disabled it: its policy is another one, or everything was read again.
+		// The core's disabling is not stored yet, and this revision is older than it: the policy
+		// changed, or the configuration was read again.
 		cfg, stands = closed(cfg, ep.config.DisabledReason, ep.config.DisabledAt), true
 	default:
 		opens = !ep.open()
@@ -166,8 +198,8 @@ func (c *Core) configure(now time.Time, in Configured) {
 	c.refresh(now, ep)
 }
 
-// refresh brings everything that is derived from an endpoint's state up to date: a page to load, its place in
-// the fair queue, its alarm. Whoever changes an endpoint calls it last.
+// refresh updates everything derived from an endpoint's state: the page to load, its entry in the
+// fair queue, its alarm. Every function that changes an endpoint calls it last.
 func (c *Core) refresh(now time.Time, ep *endpoint) {
 	c.confirm(now, ep)
 	c.end(now, ep)
@@ -192,8 +224,9 @@ func (c *Core) refresh(now time.Time, ep *endpoint) {
 	c.depart(ep)
 }
 
-// alarm is when an endpoint has to be refreshed though nothing happens; zero: never. What refresh could have done at once is
-// not waited for, so the alarm is always in the future.
+// alarm is the next time at which an endpoint must be refreshed without an input; zero: never.
+// Times that have passed are left out, because refresh has acted on them already, so the alarm is
+// in the future.
 func (c *Core) alarm(now time.Time, ep *endpoint) time.Time {
 	var at time.Time
 	soonest := func(t time.Time) {
@@ -230,7 +263,8 @@ func (c *Core) alarm(now time.Time, ep *endpoint) time.Time {
 	return at
 }
 
-// dispatch starts attempts while slots are free, each for the endpoint that has had the least of the slots' time.
+// dispatch starts attempts while slots are free, each for the endpoint that has used the least slot
+// time.
 func (c *Core) dispatch(now time.Time) {
 	for c.running < c.options.Slots && !c.draining {
 		ep := c.fair.next()
@@ -244,12 +278,12 @@ func (c *Core) dispatch(now time.Time) {
 			ep.window.unline(h)
 			c.attempt(now, ep, h)
 		}
-		c.refresh(now, ep) // without a head: others have taken the places that it was to share
+		c.refresh(now, ep) // even without a head: the endpoint's quotas may have filled up since it became ready
 	}
 }
 
-// newcomer is the next endpoint that could be attempted and has nothing in flight, of each tenant in
-// turn. The last sixteenth of the slots is for tenants that have no more in flight than are free, so a
+// newcomer is the next endpoint that is ready and has nothing in flight, of each tenant in turn.
+// The last sixteenth of the slots is for tenants that have no more in flight than are free. So a
 // tenant with one hanging attempt at each of very many endpoints does not get these.
 func (c *Core) newcomer() *endpoint {
 	free := c.options.Slots - c.running
@@ -275,12 +309,12 @@ func (c *Core) newcomer() *endpoint {
 	return nil
 }
 
-// arrive takes in hints: deliveries that became heads when an event was accepted.
+// arrive applies hints: deliveries that became heads when an event was accepted.
 func (c *Core) arrive(now time.Time, heads []store.Head) {
 	for i := range heads {
 		ep := c.endpoints[heads[i].Endpoint]
 		if ep == nil || !ep.open() {
-			continue // not ours, or closed: when it opens a page is read
+			continue // another node's, or closed: a page is read when it opens
 		}
 		if heads[i].Delivery > ep.floor && !c.seen.maybe(heads[i].Delivery) {
 			c.admit(now, ep, heads[i])
@@ -298,7 +332,7 @@ func latest(a, b time.Time) time.Time {
 	return a
 }
 
-// earliest of two times, of which zero means none.
+// earliest is the earlier of two times; a zero time counts as absent.
 func earliest(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

@@ -14,7 +14,8 @@ import (
 
 var start = time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)
 
-// TestSeen: whatever was added is always said to be maybe seen; what never was is, among recent numbers, certainly not.
+// TestSeen: every id that was added is reported as maybe seen; a recent id that was not added never
+// is.
 func TestSeen(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		span := int64(rapid.SampledFrom([]int{1, 2, 3, 7, 8, 63, 64, 65, 1 << 16}).Draw(t, "span"))
@@ -40,7 +41,8 @@ func TestSeen(t *testing.T) {
 	})
 }
 
-// shop is a core whose attempts and changes take a made-up time, for looking at who gets how much.
+// shop is a core with simulated durations of attempts and commits. Tests compare how much each
+// endpoint gets.
 type shop struct {
 	core   *Core
 	now    time.Time
@@ -50,7 +52,7 @@ type shop struct {
 	held   map[string]time.Duration
 	takes  map[string]time.Duration
 
-	// What happens, if not that all is well at the first attempt and nothing is in the store.
+	// The default outcome is a success at the first attempt; the default store is empty.
 	outcome  func(Attempt) policy.Outcome
 	recorded func(store.Change) store.Changed
 	page     func(limit int) []store.Head
@@ -81,7 +83,8 @@ func (s *shop) at(url, id, tenant string, takes time.Duration) { s.place(url, id
 func (s *shop) place(url, id, tenant string, takes time.Duration, concurrency int) {
 	p, _ := policy.Preset("standard")
 	s.takes[id] = takes
-	s.step(Configured{Endpoint: &grapnel.Endpoint{ID: id, Tenant: tenant, URL: url, Policy: p, MaxConcurrency: concurrency, Status: grapnel.EndpointEnabled, Revision: 1}})
+	s.step(Configured{Endpoint: &grapnel.Endpoint{ID: id, Tenant: tenant, URL: url, Policy: p, MaxConcurrency: concurrency,
+		Status: grapnel.EndpointEnabled, Revision: 1}})
 }
 
 func (s *shop) arrive(id string, n int) { s.heads(id, n, 0, grapnel.TriggerSchedule) }
@@ -89,7 +92,7 @@ func (s *shop) arrive(id string, n int) { s.heads(id, n, 0, grapnel.TriggerSched
 // again is like arrive with deliveries that have been attempted before.
 func (s *shop) again(id string, n int) { s.heads(id, n, 1, grapnel.TriggerSchedule) }
 
-// replay is like arrive with deliveries that a replay has made.
+// replay is like arrive with deliveries that a replay created.
 func (s *shop) replay(id string, n int) { s.heads(id, n, 0, grapnel.TriggerReplay) }
 
 // late is like arrive with deliveries that have been due for a while.
@@ -108,7 +111,8 @@ func (s *shop) heads(id string, n, attempts int, trigger grapnel.Trigger) {
 func (s *shop) made(id string, n, attempts int, trigger grapnel.Trigger) (heads []store.Head) {
 	for range n {
 		s.next++
-		heads = append(heads, store.Head{Delivery: s.next, Event: s.next, Endpoint: id, Attempts: attempts, Due: s.now, Anchor: s.now, CreatedAt: s.now, Trigger: trigger})
+		heads = append(heads, store.Head{Delivery: s.next, Event: s.next, Endpoint: id, Attempts: attempts, Due: s.now, Anchor: s.now,
+			CreatedAt: s.now, Trigger: trigger})
 	}
 	return heads
 }
@@ -124,7 +128,8 @@ func (s *shop) step(in Input) {
 				Outcome: s.outcome(e), Attempt: grapnel.Attempt{StartedAt: s.now}}})
 		case Record:
 			_, waiting := s.core.Busy()
-			s.agenda = append(s.agenda, job{s.now.Add(s.commit(waiting)), Recorded{Changes: []Change{e.Change}, Results: []store.Changed{s.recorded(e.Change.Change)}}})
+			s.agenda = append(s.agenda, job{s.now.Add(s.commit(waiting)), Recorded{Changes: []Change{e.Change},
+				Results: []store.Changed{s.recorded(e.Change.Change)}}})
 		case Load:
 			s.agenda = append(s.agenda, job{s.now.Add(time.Millisecond), Loaded{Endpoint: e.Endpoint, Limit: e.Limit, Heads: s.page(e.Limit)}})
 		}
@@ -156,8 +161,8 @@ func (s *shop) run(d time.Duration) {
 	}
 }
 
-// TestSlotTimeIsShared: two tenants with more to do than there are slots get the same slot time, though the
-// attempts of one of them take twenty times as long.
+// TestSlotTimeIsShared: two tenants that could each use all slots get the same slot time, though
+// the attempts of one of them take twenty times as long.
 func TestSlotTimeIsShared(t *testing.T) {
 	s := newShop(Options{Slots: 64, Bounds: Bounds{Window: 5000}, PerHost: 100})
 	for i := range 3 {
@@ -181,7 +186,8 @@ func TestSlotTimeIsShared(t *testing.T) {
 	}
 }
 
-// TestHangingEndpointKeepsToItsShare: however much it may have at once, it never takes the slots that others need.
+// TestHangingEndpointKeepsToItsShare: however much it may have at once, it never takes the slots
+// that others need.
 func TestHangingEndpointKeepsToItsShare(t *testing.T) {
 	s := newShop(Options{Slots: 16})
 	s.endpoint("hang", "a", time.Hour, 1000)
@@ -213,7 +219,7 @@ func TestMemoryFollowsTheWindow(t *testing.T) {
 	}
 }
 
-// BenchmarkStep measures what a delivery costs in the core: arrival, attempt, outcome, record.
+// BenchmarkStep measures the core's cost of a delivery: arrival, attempt, outcome, record.
 func BenchmarkStep(b *testing.B) {
 	c := New(Options{})
 	p, _ := policy.Preset("standard")
@@ -222,7 +228,8 @@ func BenchmarkStep(b *testing.B) {
 	c.Step(start, Loaded{Endpoint: "ep", Limit: 256})
 	b.ReportAllocs()
 	for i := int64(1); b.Loop(); i++ {
-		c.Step(start, Arrived{Heads: []store.Head{{Delivery: i, Event: i, Endpoint: "ep", Due: start, Anchor: start, Trigger: grapnel.TriggerSchedule}}})
+		c.Step(start, Arrived{Heads: []store.Head{{Delivery: i, Event: i, Endpoint: "ep", Due: start, Anchor: start,
+			Trigger: grapnel.TriggerSchedule}}})
 		var change Change
 		for _, e := range c.Step(start, Finished{Endpoint: "ep", Delivery: i, Outcome: policy.Outcome{Status: 200, Class: policy.ClassNone}}) {
 			change = e.(Record).Change
@@ -231,12 +238,13 @@ func BenchmarkStep(b *testing.B) {
 	}
 }
 
-// TestUrgentHeadThatIsNotDueHoldsNobodyUp: what a person asked for goes first, but only when it may go.
+// TestUrgentHeadThatIsNotDueHoldsNobodyUp: an urgent head goes first, but only when it is due.
 func TestUrgentHeadThatIsNotDueHoldsNobodyUp(t *testing.T) {
 	s := newShop(Options{})
 	s.endpoint("ep", "a", time.Millisecond, 1)
 	s.arrive("ep", 3)
-	later := store.Head{Delivery: 100, Event: 100, Endpoint: "ep", Due: start.Add(10 * time.Second), Anchor: start, CreatedAt: start, Trigger: grapnel.TriggerManual}
+	later := store.Head{Delivery: 100, Event: 100, Endpoint: "ep", Due: start.Add(10 * time.Second), Anchor: start, CreatedAt: start,
+		Trigger: grapnel.TriggerManual}
 	s.step(Arrived{Heads: []store.Head{later}})
 	s.run(time.Second)
 	if got := s.got["ep"]; got != 3 {
@@ -248,7 +256,8 @@ func TestUrgentHeadThatIsNotDueHoldsNobodyUp(t *testing.T) {
 	}
 }
 
-// TestRateLimit: after a start the bucket has one token; a pause fills it up to the burst; over time the rate is kept exactly.
+// TestRateLimit: after a start the bucket has one token; a pause fills it up to the burst; the
+// long-term rate is exact.
 func TestRateLimit(t *testing.T) {
 	s := newShop(Options{})
 	s.endpoint("ep", "a", time.Millisecond, 100)
@@ -265,13 +274,13 @@ func TestRateLimit(t *testing.T) {
 			t.Fatalf("after %v more: %d attempts, want %d", step.wait, got, step.want)
 		}
 	}
-	s.run(time.Minute) // all are gone, and the bucket is full
+	s.run(time.Minute) // all are delivered, and the bucket is full
 	s.arrive("ep", 50)
 	s.run(time.Millisecond)
 	if got := s.got["ep"]; got != 205 {
 		t.Errorf("a burst of %d, want 5", got-200)
 	}
-	s.now = s.now.Add(-time.Hour) // the clock is set back: what was paid for must not hold up what comes now
+	s.now = s.now.Add(-time.Hour) // the clock is set back: tokens used before must not hold up new deliveries
 	s.arrive("ep", 50)
 	s.run(2 * time.Second)
 	if got := s.got["ep"]; got < 215 {
@@ -282,7 +291,8 @@ func TestRateLimit(t *testing.T) {
 // TestTinyRateLimit: the interval of a rate too small for a duration is long, and not negative,
 // which would be no limit.
 func TestTinyRateLimit(t *testing.T) {
-	for _, limit := range []grapnel.RateLimit{{PerSecond: 1e-12}, {PerSecond: 1e-300, Burst: 100_000}, {PerSecond: grapnel.MinPerSecond, Burst: 1}} {
+	for _, limit := range []grapnel.RateLimit{{PerSecond: 1e-12}, {PerSecond: 1e-300, Burst: 100_000},
+		{PerSecond: grapnel.MinPerSecond, Burst: 1}} {
 		s := newShop(Options{})
 		s.endpoint("ep", "a", time.Millisecond, 100)
 		limited := *s.core.endpoints["ep"].config
@@ -296,8 +306,8 @@ func TestTinyRateLimit(t *testing.T) {
 	}
 }
 
-// TestPageThatWasOvertaken: a page is read, then the endpoint is closed, what waits is ended, and it is opened again. The page,
-// arriving only now, shows deliveries that are over.
+// TestPageThatWasOvertaken: a page is read; then the endpoint is closed, its pending deliveries are
+// ended, and it is opened again. The page arrives last and shows finished deliveries.
 func TestPageThatWasOvertaken(t *testing.T) {
 	c := New(Options{})
 	p, _ := policy.Preset("standard")
@@ -315,8 +325,8 @@ func TestPageThatWasOvertaken(t *testing.T) {
 	}
 }
 
-// TestOpenedWhileEnding: an endpoint is enabled again while what waited is still being dropped. Until that is done nothing
-// starts, and what was accepted since then is not dropped.
+// TestOpenedWhileEnding: an endpoint is enabled again while its pending deliveries are being
+// dropped. Until that is done nothing starts, and deliveries accepted since then are not dropped.
 func TestOpenedWhileEnding(t *testing.T) {
 	c := New(Options{})
 	p, _ := policy.Preset("paylera")

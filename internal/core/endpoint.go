@@ -10,7 +10,7 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// endpoint is what the core knows of one endpoint that this node owns.
+// endpoint is the core's state of one endpoint that this node owns.
 type endpoint struct {
 	number int // in the order of first sight; breaks ties
 	bounds *Bounds
@@ -22,30 +22,30 @@ type endpoint struct {
 	delay  time.Duration // before the first attempt of a delivery that becomes a head
 
 	share     share     // of the slots; see fairness
-	refusedBy *quota    // in whose line it stands; nil: none
-	waited    bool      // was there, and has not been ready since
-	tenant    *tenant   // whose it is
-	newcomer  bool      // is in tenant.newcomers
-	heard     time.Time // when an attempt came back last, or the first of those in flight began
+	refusedBy *quota    // the quota that refused it and lists it; nil: none
+	waited    bool      // a quota has refused it since it was last ready
+	tenant    *tenant   // its owner
+	newcomer  bool      // listed in tenant.newcomers
+	heard     time.Time // when the last attempt finished, or the first of those in flight began
 	alarm     alarm
 
-	since     time.Time // when its status became what it is
-	hasten    bool      // what waited because of it is to be made due
-	hastening bool      // that is on its way
-	hastened  int       // how many of it were asked for at most
-	replanned bool      // some of it may have been made due without the core's knowing
-	hastenAt  time.Time // neither before this, after one that failed
+	since     time.Time // when its status last changed
+	hasten    bool      // deliveries delayed by its outage must be made due
+	hastening bool      // a Hasten is on its way
+	hastened  int       // limit of that Hasten
+	replanned bool      // a Hasten failed, so some deliveries may be due earlier than the window says
+	hastenAt  time.Time // no Hasten before this, after one that failed
 
-	newest     int64         // delivery when config was read
-	confirmed  bool          // config is what the store has; not so between the core's own disabling and its confirmation
+	newest     int64         // highest delivery row id when config was read
+	confirmed  bool          // config is stored; false between the core's own disabling and its confirmation
 	confirming bool          // a Disable is on its way
-	recording  int           // changes of it on their way to the store
+	recording  int           // changes on their way to the store
 	ending     bool          // an End is on its way
-	unended    *store.Ending // what was begun to be ended, and is not all ended
-	endAt      time.Time     // neither before this, after one that failed
-	over       bool          // everything that waited has been ended
-	late       time.Time     // when something late of it was attempted last
-	leaving    bool          // another node is to decide about it
+	unended    *store.Ending // an ending that has begun and is not complete
+	endAt      time.Time     // no End or Disable before this, after one that failed
+	over       bool          // all its pending deliveries have been ended
+	late       time.Time     // when a late delivery of it was attempted last
+	leaving    bool          // it goes to another node
 }
 
 func newEndpoint(number int, b *Bounds) *endpoint {
@@ -55,19 +55,19 @@ func newEndpoint(number int, b *Bounds) *endpoint {
 	}
 }
 
-// remember takes over what the store has of an endpoint that the core sees for the first time. If it has come back shortly before,
-// what waited may still be there.
+// remember applies the stored standing of an endpoint that the core sees for the first time. If the
+// endpoint recovered recently, deliveries delayed by the outage may still be in the store.
 func (ep *endpoint) remember(now time.Time, st store.Standing) {
 	g := &ep.gate
 	g.standing, g.number = st.Standing, st.Number
-	// What is further away than any wait is long was written by a clock that has been set back since.
+	// A time further away than the longest wait was written before the clock was set back.
 	for _, at := range []*time.Time{&g.standing.HoldUntil, &g.standing.ProbeAt} {
 		if at.After(now.Add(longestWait)) {
 			*at = now
 		}
 	}
 	if g.standing.HoldUntil.After(now) {
-		g.heldSince = now // or before: nobody has kept it
+		g.heldSince = now // at the latest: the store has no earlier time
 	}
 	if back := g.standing.RecoveredAt; !g.tripped() && !back.IsZero() {
 		ep.hasten = true
@@ -92,7 +92,8 @@ func (ep *endpoint) configure(now time.Time, cfg *grapnel.Endpoint, newest int64
 		ep.changed(now, before)
 	}
 	if g := &ep.gate; g.tripped() && g.rules.Off {
-		// Nothing would ever close it: without a breaker no outcome does. It may have been on record when this process began.
+		// With the breaker off no outcome would ever close the circuit. It may have been open in
+		// the store when this process began.
 		g.resume(now)
 		ep.hasten = true
 	}
@@ -100,7 +101,7 @@ func (ep *endpoint) configure(now time.Time, cfg *grapnel.Endpoint, newest int64
 	ep.over = false
 }
 
-// changed draws the conclusions from a change that a person made.
+// changed reacts to a change of the configuration that an operator made.
 func (ep *endpoint) changed(now time.Time, before *grapnel.Endpoint) {
 	g, cfg := &ep.gate, ep.config
 	paused := now.Sub(ep.since)
@@ -109,52 +110,52 @@ func (ep *endpoint) changed(now time.Time, before *grapnel.Endpoint) {
 	}
 	switch enabled := cfg.Status == grapnel.EndpointEnabled; {
 	case enabled && before.Status == grapnel.EndpointDisabled:
-		// Whoever enables it says that it is well: the slate is clean, and what waited for it goes out bit by bit.
+		// Enabling the endpoint clears its failures; its pending deliveries go out on a ramp.
 		g.restart(now)
 		ep.hasten = true
 	case enabled && before.Status == grapnel.EndpointPaused:
 		if st := &g.standing; !st.FailingSince.IsZero() && paused > 0 {
-			st.FailingSince, g.dirty = earliest(st.FailingSince.Add(paused), now), true // meanwhile it could not succeed
+			st.FailingSince, g.dirty = earliest(st.FailingSince.Add(paused), now), true // it could not succeed while paused
 		}
 		g.ramp.Begin(now)
 	}
 	switch most := now.Add(g.rules.ProbeMax.Std()); {
 	case !g.tripped():
 	case before.URL != cfg.URL:
-		g.standing.ProbeAt = now // somebody has repaired it, maybe
+		g.standing.ProbeAt = now // the new URL may be the repair
 	case g.standing.ProbeAt.After(most):
-		g.standing.ProbeAt = most // the wait was one of the rules before
+		g.standing.ProbeAt = most // the wait followed the earlier rules
 	}
 }
 
-// FirstDelay is how long a delivery waits once it is the head of its lane.
+// FirstDelay is the wait between a delivery becoming the head of its lane and its first attempt.
 func FirstDelay(p *policy.Policy) time.Duration {
 	var start time.Time
 	return p.First(policy.Progress{Anchor: start}).At.Sub(start)
 }
 
-// open says whether deliveries of this endpoint are attempted at all. While what waited before is being ended they are not,
-// even if somebody has enabled the endpoint meanwhile.
+// open says whether deliveries of this endpoint are attempted. It is false while pending deliveries
+// are being ended, even if the endpoint has been enabled since.
 func (ep *endpoint) open() bool {
 	return ep.config.Queue == nil && ep.active()
 }
 
-// handsOut says whether consumers take the deliveries of this endpoint. The core attempts nothing of a queue; it ends what waits for one,
-// and carries out what people ask.
+// handsOut says whether consumers lease the deliveries of this endpoint. The core attempts nothing
+// of a queue. It ends a queue's pending deliveries and carries out operators' orders.
 func (ep *endpoint) handsOut() bool { return ep.config.Queue != nil && ep.active() }
 
 func (ep *endpoint) active() bool {
 	return ep.config.Status == grapnel.EndpointEnabled && ep.config.DeletedAt.IsZero() && ep.unended == nil && !ep.leaving
 }
 
-// opened looks at the store anew: what waits was not looked at while the endpoint was closed, or not ours, and what was ended
-// meanwhile may still be on its way as a hint.
+// opened has the store read again: the window did not follow it while the endpoint was closed or
+// another node's. floor rejects hints about deliveries that were ended meanwhile.
 func (ep *endpoint) opened(now time.Time) {
 	ep.window.chill(now)
 	ep.floor = ep.newest
 }
 
-// ends says how what waits for a closed endpoint is finished; false: it is held.
+// ends says how the pending deliveries of a closed endpoint are finished; false: they are held.
 func (ep *endpoint) ends(now time.Time) (store.Ending, bool) {
 	switch {
 	case ep.unended != nil && ep.config.DeletedAt.IsZero():
@@ -168,9 +169,10 @@ func (ep *endpoint) ends(now time.Time) (store.Ending, bool) {
 	return store.Ending{}, false
 }
 
-// end finishes what waits for an endpoint that is deleted, or disabled under a policy that drops. It waits until
-// nothing of the endpoint is in flight or being recorded, so that no attempt's outcome is lost. What is accepted after the endpoint
-// was closed has a higher number and is not its business: the endpoint may be open again by then.
+// end finishes the pending deliveries of an endpoint that is deleted, or disabled under a policy
+// that drops. It starts only when nothing of the endpoint is in flight or being recorded, so that
+// no attempt's outcome is lost. Deliveries accepted after the endpoint was closed have a higher row
+// id and stay pending: the endpoint may be open again by then.
 func (c *Core) end(now time.Time, ep *endpoint) {
 	if ep.over || ep.ending || ep.leaving || ep.endAt.After(now) || len(ep.window.heads) > 0 || c.draining {
 		return
@@ -183,7 +185,7 @@ func (c *Core) end(now time.Time, ep *endpoint) {
 	c.emit(End{Endpoint: ep.config.ID, Ending: ending, Limit: c.bounds.End})
 }
 
-// ended goes on until nothing is left.
+// ended repeats the End until no delivery is left.
 func (c *Core) ended(now time.Time, in Ended) {
 	ep := c.endpoints[in.Endpoint]
 	if ep == nil {

@@ -2,9 +2,10 @@ package core
 
 import "time"
 
-// fairness hands out slots: first to the tenant whose attempts have held slots for the least time, then to the endpoint of
-// that tenant for which the same is true. Time held is the measure, not the number of attempts, so an endpoint that hangs
-// pays for its slots. (Start-time fair queueing: whoever comes back after a pause starts at the present, not at zero.)
+// fairness picks the next endpoint: of the tenant whose attempts have held slots for the least
+// time, the endpoint for which the same is true. It measures slot time and not the number of
+// attempts, so an endpoint that hangs pays for its slots. This is start-time fair queueing: an
+// endpoint that was idle starts at the present account, not at zero.
 type fairness struct {
 	tenants map[string]*share
 	ready   line[*share] // tenants that have a ready endpoint
@@ -31,7 +32,8 @@ func (s *share) before(other *share) bool {
 	return s.number < other.number
 }
 
-// minCharge keeps attempts that take no time from being free, maxCharge a jump of the clock from ruining an account.
+// minCharge keeps attempts that take no time from being free. maxCharge keeps a jump of the clock
+// from ruining an account.
 const (
 	minCharge = 100 * time.Microsecond
 	maxCharge = 10 * time.Minute
@@ -48,8 +50,8 @@ func (f *fairness) tenant(ep *endpoint) *share {
 	return t
 }
 
-// add makes an endpoint ready. Who had nothing to do starts at the present; who was refused by a quota has had something to do all the
-// time, and keeps what is due to it.
+// add makes an endpoint ready. An endpoint that was idle starts at the present account. An endpoint
+// that a quota refused had deliveries all the time, so its account stays.
 func (f *fairness) add(ep *endpoint, wasRefused bool) {
 	if ep.share.pos != 0 {
 		return
@@ -86,12 +88,13 @@ func (f *fairness) next() *endpoint {
 	if !ok {
 		return nil
 	}
-	first, _ := t.ready.first() // a tenant is in line only with a ready endpoint
+	first, _ := t.ready.first() // a tenant is ready only while one of its endpoints is
 	f.present, t.present = t.used, first.used
 	return first.ep
 }
 
-// charge puts slot time on the accounts of an endpoint and its tenant; negative time corrects an estimate.
+// charge adds slot time to the accounts of an endpoint and its tenant; a negative time corrects an
+// estimate.
 func (f *fairness) charge(ep *endpoint, d time.Duration) {
 	t := f.tenant(ep)
 	ep.share.used += d
@@ -104,7 +107,8 @@ func (f *fairness) charge(ep *endpoint, d time.Duration) {
 	}
 }
 
-// start charges an attempt that begins with what the endpoint's attempts take lately; finish corrects it.
+// start charges a new attempt with the average duration of the endpoint's attempts; finish corrects
+// it.
 func (f *fairness) start(ep *endpoint) time.Duration {
 	d := max(ep.share.average, minCharge)
 	f.charge(ep, d)

@@ -9,17 +9,18 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// gate says whether and how often an endpoint may be attempted right now: what its configuration allows, what it asked for, and what
-// its answers have taught. The rules themselves are in package policy, where the simulator uses them too.
+// gate says whether and how often an endpoint may be attempted right now. It combines the
+// configured limits, the wait the endpoint asked for (Retry-After), and the outcomes so far. The
+// rules are in package policy, which the simulator uses too.
 type gate struct {
 	limit   int // attempts at once that the configuration allows
 	running int
 	host    destination
 
-	// The rate limit is a token bucket, kept as a time: every attempt pays for one interval, and paid may run ahead of now by
-	// slack, which is what a burst is.
+	// The rate limit is a token bucket stored as a time: every attempt moves paid ahead by one
+	// interval, and paid may be ahead of now by at most slack. The slack is the burst.
 	interval time.Duration // between attempts at the allowed rate; 0: no limit
-	slack    time.Duration // one interval less than the burst takes at the allowed rate
+	slack    time.Duration // time that a burst takes at the allowed rate, less one interval
 	paid     time.Time
 
 	rules    policy.Breaker
@@ -27,21 +28,21 @@ type gate struct {
 	ramp     policy.Ramp
 	trust    policy.Trust
 	standing policy.Standing
-	number   int64     // of the standing that was recorded last
+	number   int64     // of the standing recorded last
 	dirty    bool      // the standing has changed since
 	probing  bool      // a probe is in flight
-	failing  time.Time // the first failure since the last success, as far as this process knows; zero: none
-	failures int       // in a row, since then
+	failing  time.Time // the first failure since the last success, seen by this process; zero: none
+	failures int       // in a row
 	accepted bool      // an attempt has succeeded since this process began
-	shifts   int       // how often the breaker was opened or closed
-	returns  int       // how often the endpoint has come back
+	shifts   int       // times the breaker was opened or closed
+	returns  int       // times the endpoint has recovered
 
-	heldSince time.Time     // when the endpoint asked to be spared
-	took      time.Duration // a delivery that went well, lately
+	heldSince time.Time     // when the endpoint asked for a pause
+	took      time.Duration // moving average of a successful delivery's duration
 }
 
-// configure takes an endpoint's limits over. A rate limit starts with one attempt to spend and not with a whole burst: the
-// endpoint may have had that just before this process began.
+// configure applies an endpoint's limits. A new rate limit starts with one token and not with a
+// whole burst: the endpoint may have taken a burst just before this process began.
 func (g *gate) configure(now time.Time, cfg *grapnel.Endpoint) {
 	g.limit = max(1, cfg.MaxConcurrency)
 	g.ramp.Allow(g.limit)
@@ -54,7 +55,7 @@ func (g *gate) configure(now time.Time, cfg *grapnel.Endpoint) {
 	}
 }
 
-// destinationOf spells a host in one way: lower case, without the last dot, with its port.
+// destinationOf normalizes a host: lower case, without the last dot, with its port.
 func destinationOf(cfg *grapnel.Endpoint) destination {
 	at, err := url.Parse(cfg.URL)
 	if err != nil {
@@ -71,14 +72,15 @@ func destinationOf(cfg *grapnel.Endpoint) destination {
 	return destination{cfg.Tenant, strings.TrimSuffix(strings.ToLower(at.Hostname()), ".") + ":" + port}
 }
 
-// tripped says whether the breaker is open: nothing is sent but probes.
+// tripped says whether the circuit is open: only probes are sent.
 func (g *gate) tripped() bool { return g.standing.Open() }
 
-// barred says whether what waits does so because of the endpoint, and not because it is not its turn.
+// barred says whether the endpoint itself holds its deliveries: its circuit is open, or it asked
+// for a pause.
 func (g *gate) barred(now time.Time) bool { return g.tripped() || g.standing.HoldUntil.After(now) }
 
-// admits says whether one more attempt may start. What a person asks for does not wait until the endpoint is well or wants to be
-// asked, but it keeps to the limits.
+// admits says whether one more attempt may start. An urgent attempt ignores the circuit and the
+// pause, but keeps to the limits.
 func (g *gate) admits(now time.Time, urgent bool) bool {
 	switch {
 	case g.running >= g.limit || g.affordable(now).After(now):
@@ -88,12 +90,12 @@ func (g *gate) admits(now time.Time, urgent bool) bool {
 	case g.standing.HoldUntil.After(now):
 		return false
 	case g.tripped():
-		return !g.probing && !g.standing.ProbeAt.After(now) // whatever is still in flight from before
+		return !g.probing && !g.standing.ProbeAt.After(now) // whatever is still in flight from before the circuit opened
 	}
 	return g.running < g.ramp.Limit() && !g.ramp.Next(now).After(now)
 }
 
-// affordable is when the rate limit allows the next attempt.
+// affordable is the earliest time at which the rate limit allows the next attempt.
 func (g *gate) affordable(now time.Time) time.Time {
 	if most := now.Add(g.slack + g.interval); g.paid.After(most) {
 		g.paid = most // the clock has been set back
@@ -101,7 +103,7 @@ func (g *gate) affordable(now time.Time) time.Time {
 	return g.paid.Add(-g.slack)
 }
 
-// opensAt tells soonest when time alone may let the next attempt pass.
+// opensAt passes to soonest each time at which the next attempt may start without another input.
 func (g *gate) opensAt(now time.Time, soonest func(time.Time)) {
 	soonest(g.affordable(now))
 	soonest(g.standing.HoldUntil)
@@ -124,7 +126,7 @@ func (g *gate) begin(now time.Time, probe bool) {
 	}
 }
 
-// end counts an attempt that is over.
+// end counts a finished attempt.
 func (g *gate) end(probe bool) {
 	g.running--
 	if probe {
@@ -132,8 +134,8 @@ func (g *gate) end(probe bool) {
 	}
 }
 
-// observe learns from the outcome of an attempt that began when there had been so many shifts. changed says that the standing is another
-// one now.
+// observe learns from an attempt's outcome. shifts is the gate's count of shifts when the attempt
+// began. changed says that the standing has changed.
 func (g *gate) observe(s policy.Sighting, shifts int) (shift policy.Shift, changed bool) {
 	g.ramp.Observe(s)
 	switch {
@@ -152,7 +154,7 @@ func (g *gate) observe(s policy.Sighting, shifts int) (shift policy.Shift, chang
 		g.standing.HoldUntil, changed = s.Hold, true
 	}
 	if shifts < g.shifts {
-		return policy.NoShift, changed // counted, because by the clock, which may have been set back, it could seem to have begun since
+		return policy.NoShift, changed // compared by count: a clock that was set back would make old attempts look new
 	}
 	g.trust.Observe(s.Outcome, s.Ended)
 	s.Started = s.Ended
@@ -168,7 +170,7 @@ func (g *gate) observe(s policy.Sighting, shifts int) (shift policy.Shift, chang
 	return shift, changed || shift != policy.NoShift
 }
 
-// restart forgets what the endpoint's answers have taught, because a person says that it is well.
+// restart clears the endpoint's failures, because an operator has enabled it.
 func (g *gate) restart(now time.Time) {
 	g.resume(now)
 	g.standing.Pardon()
@@ -176,7 +178,8 @@ func (g *gate) restart(now time.Time) {
 	g.standing.HoldUntil = time.Time{}
 }
 
-// resume closes the breaker though no answer has shown that the endpoint is back. What waited is let go bit by bit.
+// resume closes the circuit without a successful probe. The ramp lets the pending deliveries go
+// step by step.
 func (g *gate) resume(now time.Time) {
 	g.circuit.Close(&g.standing, now)
 	g.shifts++

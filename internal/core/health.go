@@ -8,7 +8,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// Health says how an endpoint is doing; the zero Health if the core does not know it.
+// Health is an endpoint's state, the zero Health if this core does not own it.
 func (c *Core) Health(now time.Time, id string) grapnel.Health {
 	ep := c.endpoints[id]
 	if ep == nil {
@@ -22,18 +22,18 @@ func (c *Core) Health(now time.Time, id string) grapnel.Health {
 	}
 	switch {
 	case ep.config.Status == grapnel.EndpointPaused:
-		h.State, h.Reason, h.Since = grapnel.HealthPaused, "a person has paused it; deliveries are held", ep.since
+		h.State, h.Reason, h.Since = grapnel.HealthPaused, "paused by an operator; deliveries are held", ep.since
 	case ep.config.Status == grapnel.EndpointDisabled:
 		h.State, h.Reason, h.Since = grapnel.HealthDisabled, ep.config.DisabledReason, ep.config.DisabledAt
 	case g.tripped() && ep.open():
 		h.State, h.Since, h.NextProbeAt = grapnel.HealthOpen, st.OpenedAt, latest(st.ProbeAt, st.HoldUntil)
 		h.Reason = fmt.Sprintf("the endpoint has failed since %s (%s); only probes are sent", clock(st.OpenedAt), st.Cause)
 	case st.HoldUntil.After(now):
-		h.State, h.Reason, h.Since = grapnel.HealthThrottled, "the endpoint asked to be spared until "+clock(st.HoldUntil), g.heldSince
+		h.State, h.Reason, h.Since = grapnel.HealthThrottled, "the endpoint asked for a pause until "+clock(st.HoldUntil), g.heldSince
 		h.NextAttemptAt = st.HoldUntil
 	case g.ramp.Recovering():
 		h.State, h.Since = grapnel.HealthRecovering, latest(st.RecoveredAt, ep.since)
-		h.Reason = "the endpoint is back; what waited for it is let go bit by bit"
+		h.Reason = "the endpoint has recovered; its pending deliveries go out step by step"
 	case g.isFailing():
 		h.State, h.Since, h.FailingSince = grapnel.HealthFailing, g.failingSince(), g.failingSince()
 	}
@@ -50,16 +50,18 @@ func (c *Core) Health(now time.Time, id string) grapnel.Health {
 	return h
 }
 
-// failuresInARow make an endpoint failing that has had successes: one poisoned key among healthy ones does not.
+// failuresInARow is how many consecutive failures make an endpoint failing that has had successes.
+// One failing key among healthy ones does not reach it.
 const failuresInARow = 3
 
-// isFailing says whether the last attempts have all failed: three of them, or all since this process began.
+// isFailing says whether the last attempts have all failed: three of them, or all since this
+// process began.
 func (g *gate) isFailing() bool {
 	return !g.failingSince().IsZero() && (!g.accepted || g.failures >= failuresInARow)
 }
 
-// failingSince is the first failure since the last success; zero: the last attempt has succeeded, or
-// none was made. The standing has it from before this process began, if the policy asks for it.
+// failingSince is the first failure since the last success; zero: the last attempt succeeded, or
+// none was made. The standing stores it from before this process began, if the policy asks for it.
 func (g *gate) failingSince() time.Time {
 	if since := g.standing.FailingSince; !since.IsZero() {
 		return since
@@ -67,8 +69,8 @@ func (g *gate) failingSince() time.Time {
 	return g.failing
 }
 
-// perSecond is how many deliveries the endpoint takes in a second when it is well: what its last successes and its limits say. 0:
-// it has not taken any yet.
+// perSecond estimates how many deliveries per second the endpoint takes when healthy, from its last
+// successes and its limits. 0: it has taken none yet.
 func (g *gate) perSecond() float64 {
 	if g.took <= 0 {
 		return 0
@@ -80,7 +82,7 @@ func (g *gate) perSecond() float64 {
 	return most
 }
 
-// Open lists the endpoints whose breaker is open, sorted by id.
+// Open lists the endpoints whose circuit is open, sorted by id.
 func (c *Core) Open() []string {
 	var ids []string
 	for id, ep := range c.endpoints {
@@ -92,7 +94,7 @@ func (c *Core) Open() []string {
 	return ids
 }
 
-// States counts endpoints by how they are doing.
+// States counts endpoints by health state.
 func (c *Core) States(now time.Time) map[grapnel.HealthState]int {
 	states := map[grapnel.HealthState]int{}
 	for id := range c.endpoints {

@@ -2,16 +2,17 @@ package core
 
 import "container/heap"
 
-// ranked is something that can stand in a line and knows its place there: its index plus one, 0 when it is not in it.
+// ranked is an item of a line. It stores its own position there: index plus one, 0 when it is in no
+// line.
 type ranked[T any] interface {
 	before(other T) bool
 	place() *int
 }
 
-// line keeps things sorted enough to know the first, and lets any of them leave or move.
+// line is a heap: it knows its first item, and any item can leave or move.
 type line[T ranked[T]] struct{ members members[T] }
 
-// first is the first in line; false: nobody is.
+// first is the first item; false: the line is empty.
 func (l *line[T]) first() (first T, ok bool) {
 	if len(l.members) == 0 {
 		return first, false
@@ -21,7 +22,7 @@ func (l *line[T]) first() (first T, ok bool) {
 
 func (l *line[T]) empty() bool { return len(l.members) == 0 }
 
-// put lets one join, or find its new place.
+// put inserts an item, or moves it to its new position.
 func (l *line[T]) put(one T) {
 	if at := *one.place(); at != 0 {
 		heap.Fix(&l.members, at-1)
@@ -30,7 +31,7 @@ func (l *line[T]) put(one T) {
 	heap.Push(&l.members, one)
 }
 
-// leave takes one out, if it is there.
+// leave removes an item if it is in the line.
 func (l *line[T]) leave(one T) {
 	if at := *one.place(); at != 0 {
 		heap.Remove(&l.members, at-1)
@@ -46,14 +47,14 @@ func (m members[T]) Swap(i, j int) {
 	*m[i].place(), *m[j].place() = i+1, j+1
 }
 
-// Push is for container/heap.
+// Push implements container/heap.
 func (m *members[T]) Push(x any) {
 	one := x.(T)
 	*m = append(*m, one)
 	*one.place() = len(*m)
 }
 
-// Pop is for container/heap.
+// Pop implements container/heap.
 func (m *members[T]) Pop() any {
 	var none T
 	old := *m

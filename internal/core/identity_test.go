@@ -10,8 +10,8 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// A store that went back to an earlier state gives row ids again. The core has seen them, and may have a
-// head under one of them; what has the row id now must be attempted all the same.
+// A store that was restored to an earlier state uses row ids again. The core has seen them, and may
+// have a head under one of them; the new delivery with that row id must be attempted nevertheless.
 
 // again is a core with one endpoint, which may have one request at once, and the time.
 type again struct {
@@ -24,7 +24,8 @@ type again struct {
 func newAgain(t *testing.T) *again {
 	a := &again{t: t, core: New(Options{}), now: start}
 	p, _ := policy.Preset("standard")
-	a.step(Configured{Endpoint: &grapnel.Endpoint{ID: "ep_1", Tenant: "t", Status: grapnel.EndpointEnabled, Policy: p, MaxConcurrency: 1, URL: "http://a.test/"}})
+	a.step(Configured{Endpoint: &grapnel.Endpoint{ID: "ep_1", Tenant: "t", Status: grapnel.EndpointEnabled, Policy: p,
+		MaxConcurrency: 1, URL: "http://a.test/"}})
 	a.step(Loaded{Endpoint: "ep_1", Limit: 256})
 	return a
 }
@@ -34,7 +35,8 @@ func (a *again) step(in Input) { a.out = slices.Clone(a.core.Step(a.now, in)) }
 // head is a delivery with a row id, created some seconds after the start.
 func (a *again) head(delivery int64, created int) store.Head {
 	at := start.Add(time.Duration(created) * time.Second)
-	return store.Head{Delivery: delivery, Event: delivery, Endpoint: "ep_1", Due: at, Anchor: at, CreatedAt: at, Trigger: grapnel.TriggerSchedule}
+	return store.Head{Delivery: delivery, Event: delivery, Endpoint: "ep_1", Due: at, Anchor: at, CreatedAt: at,
+		Trigger: grapnel.TriggerSchedule}
 }
 
 // attempted fails unless the last input has begun an attempt of exactly this delivery.
@@ -46,7 +48,7 @@ func (a *again) attempted(h store.Head) {
 	}
 }
 
-// done ends the attempt of a row id well and makes that durable.
+// done finishes the attempt of a row id with a success and makes that durable.
 func (a *again) done(delivery int64, is store.Changed) {
 	a.t.Helper()
 	a.step(Finished{Endpoint: "ep_1", Delivery: delivery, Outcome: policy.Outcome{Status: 200, Class: policy.ClassNone}})
@@ -92,7 +94,8 @@ func TestRowIDThatComesAgainIsFoundWithoutHint(t *testing.T) {
 	a.attempted(again)
 }
 
-// TestRowIDThatComesAgainWhileTheOldOneIsInMemory: a page replaces an idle head by what has its row id now.
+// TestRowIDThatComesAgainWhileTheOldOneIsInMemory: a page replaces an idle head by the delivery
+// that has its row id now.
 func TestRowIDThatComesAgainWhileTheOldOneIsInMemory(t *testing.T) {
 	a := newAgain(t)
 	a.step(Arrived{Heads: []store.Head{a.head(1, 0), a.head(2, 0)}})
@@ -105,8 +108,8 @@ func TestRowIDThatComesAgainWhileTheOldOneIsInMemory(t *testing.T) {
 	a.attempted(again)
 }
 
-// TestForeignRowID: what is found out to be another delivery's leaves the window without a trace in the
-// store, and the heads are read again, with a pause.
+// TestForeignRowID: a head whose row id belongs to another delivery leaves the window without a
+// change in the store, and the heads are read again, after a pause.
 func TestForeignRowID(t *testing.T) {
 	cases := map[string]func(a *again){
 		"before the request": func(a *again) { a.step(Finished{Endpoint: "ep_1", Delivery: 1, Foreign: true}) },
@@ -144,7 +147,7 @@ func TestHeadOfAnotherEndpointIsNotAdmitted(t *testing.T) {
 	}
 }
 
-// TestOrderOfAForeignRowIDIsAnswered: whoever ordered something hears that the delivery is gone.
+// TestOrderOfAForeignRowIDIsAnswered: the order is answered with "delivery not found".
 func TestOrderOfAForeignRowIDIsAnswered(t *testing.T) {
 	a := newAgain(t)
 	a.step(Arrived{Heads: []store.Head{a.head(1, 0)}})

@@ -8,23 +8,25 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// Input is something that happened: Configured, Leave, Arrived, Loaded, Finished, Recorded, Ended, Disabled, Hastened, Operated, Drain or
-// Tick.
+// Input is an event for the core: Configured, Leave, Arrived, Loaded, Finished, Recorded, Ended,
+// Disabled, Hastened, Operated, Drain or Tick.
 type Input interface{ input() }
 
-// Configured says how an endpoint is now. The core makes a copy.
+// Configured carries an endpoint's current configuration. The core copies it.
 type Configured struct {
 	Endpoint *grapnel.Endpoint
-	Newest   int64 // the highest delivery number when this was read: hints up to it may speak of what is over
-	// Standing is what the store has of the endpoint. It counts only when the core sees the endpoint for the first time; from then on
-	// the core knows better.
+	Newest   int64 // the highest delivery row id when this was read: hints up to it may be about finished deliveries
+	// Standing is the stored standing. It counts only when the core sees the endpoint for the first
+	// time; from then on the core's own standing is newer.
 	Standing store.Standing
 }
 
-// Leave says that another node is to decide about an endpoint: nothing of it starts any more. It is answered by Left.
+// Leave hands an endpoint over to another node: the core starts nothing more of it. Left answers
+// it.
 type Leave struct{ Endpoint string }
 
-// Arrived is the hint that deliveries became heads when events were accepted. It may be lost, late or doubled.
+// Arrived hints that deliveries became heads when events were accepted. A hint may be lost, late or
+// doubled.
 type Arrived struct{ Heads []store.Head }
 
 // Loaded answers Load.
@@ -37,21 +39,21 @@ type Loaded struct {
 
 // Finished answers Attempt.
 type Finished struct {
-	Endpoint string
-	Delivery int64
-	Outcome  policy.Outcome
-	Attempt  grapnel.Attempt // number, trigger, decision and next time are filled in by the core
-	Damaged  bool            // the payload is absent or fails its checksum, so nothing was sent and nothing ever can be
-	Foreign  bool            // the store has given the delivery's row id, or its event's, to another one: nothing was sent
-	News     bool            // the event is an operational one: see grapnel.Operational
-	Event    Named           // the event that was sent
+	Endpoint   string
+	Delivery   int64
+	Outcome    policy.Outcome
+	Attempt    grapnel.Attempt // number, trigger, decision and next time are filled in by the core
+	Unsendable string          // why nothing can ever be sent: ReasonDamaged, or an event without body; empty: it was sent
+	Foreign    bool            // the store has given the delivery's row id, or its event's, to another one: nothing was sent
+	News       bool            // the event is an operational one: see grapnel.Operational
+	Event      Named           // the event that was sent
 }
 
 // Recorded answers Record.
 type Recorded struct {
 	Changes []Change
 	Results []store.Changed // parallel to Changes; absent when Err is set
-	Err     error           // whether the changes were applied is unknown
+	Err     error           // set: the changes may or may not have been applied
 }
 
 // Ended answers End.
@@ -61,7 +63,7 @@ type Ended struct {
 	Err      error
 }
 
-// Disabled answers Disable. When it went well, the endpoint as it is now comes as Configured as well.
+// Disabled answers Disable. After a success the disabled endpoint also comes as Configured.
 type Disabled struct {
 	Endpoint string
 	Err      error
@@ -74,19 +76,20 @@ type Hastened struct {
 	Err      error
 }
 
-// Operated is what a person asks of one delivery; for Probe it stands for its endpoint. It is answered by Reply with the same Token.
+// Operated is an operator's order for one delivery; for Probe the delivery stands for its endpoint.
+// Reply with the same Token answers it.
 type Operated struct {
 	Token    int64
 	Verb     Verb
 	Endpoint string
 	Delivery int64
-	Event    int64     // its event's number; with CreatedAt it says which delivery is meant: see store.Identity
-	Created  time.Time // the delivery
+	Event    int64     // its event's row id; with CreatedAt it identifies the delivery: see store.Identity
+	Created  time.Time // when the delivery was created
 	Reason   string
-	Audit    *grapnel.AuditEntry // kept with the change that the order makes
+	Audit    *grapnel.AuditEntry // stored with the order's change
 }
 
-// Drain stops new attempts for good. What is in flight finishes and is recorded.
+// Drain stops new attempts for good. Attempts in flight finish and are recorded.
 type Drain struct{}
 
 // Tick only lets time pass.
@@ -105,7 +108,7 @@ func (Operated) input()   {}
 func (Drain) input()      {}
 func (Tick) input()       {}
 
-// Verb is what a person can do to a delivery that waits.
+// Verb is an operator's action on a pending delivery.
 type Verb string
 
 // The verbs.
@@ -116,84 +119,91 @@ const (
 	Probe    Verb = "probe"
 )
 
-// gives says whether the verb gives the delivery up.
+// gives says whether the verb ends the delivery.
 func (v Verb) gives() bool { return v == Skip || v == Discard }
 
-// Effect is something to be done: Attempt, Record, Load, End, Hasten, Forget, Disable, Left or Reply.
+// Effect is something for the shell to do: Attempt, Record, Load, End, Hasten, Forget, Disable,
+// Left or Reply.
 type Effect interface{ effect() }
 
-// Attempt is one request to be made. It is answered by Finished.
+// Attempt is one request to send. Finished answers it.
 type Attempt struct {
-	Config       *grapnel.Endpoint // as it is when the attempt starts
+	Config       *grapnel.Endpoint // as of the attempt's start
 	Head         store.Head
 	Number       int
 	Trigger      grapnel.Trigger
 	ScheduledFor time.Time
 }
 
-// Record is one change to be made durable. The shell gathers many into one transaction, keeps their order, and answers
-// with Recorded.
+// Record is one change to be made durable. The shell gathers many into one transaction, keeps their
+// order, and answers with Recorded.
 type Record struct{ Change Change }
 
 // Change is a change of the store with the endpoint it belongs to.
 type Change struct {
 	Endpoint string
 	store.Change
-	News    []News // to be told with it
+	News    []News // operational events to publish with it
 	Subject Subject
 }
 
-// Subject names the delivery of a change, for operational events and the log. A delivery that an operator
-// named and that the core has never seen as a head has the zero Subject; such a change carries no News.
+// Subject names the delivery of a change, for operational events and the log. A delivery that an
+// operator named and that the core has never seen as a head has the zero Subject; such a change
+// carries no News.
 type Subject struct {
 	Event     int64     // its row id in the store; 0: unknown
 	CreatedAt time.Time // of the delivery
-	Attempts  int       // made before the change
+	Attempts  int       // before the change
 	Named               // zero unless the event was read for an attempt
 }
 
 // Named is the part of an event that operational events repeat.
 type Named struct{ ID, Type, Key string }
 
-// News is something to tell a tenant's other endpoints.
+// News is an operational event for the tenant's other endpoints.
 type News struct {
 	Type    string // grapnel.EventDeliveryFailed, …
 	Reason  string // one sentence
-	Percent int    // EventEndpointFailing: how far the endpoint is on its way to being disabled
-	Blocked bool   // EventDeliveryFailed: the key waits for a person
+	Percent int    // EventEndpointFailing: percent of the way to being disabled
+	Blocked bool   // EventDeliveryFailed: the key is held until an operator acts
 }
 
-// Load asks for an endpoint's heads. It is answered by Loaded, read after everything that was Recorded before.
+// Load asks for an endpoint's heads. Loaded answers it, read after every change that was Recorded
+// before.
 type Load struct {
 	Endpoint string
 	Limit    int
 }
 
-// End asks to finish what waits for an endpoint, at most Limit deliveries. It is answered by Ended.
+// End asks to finish the pending deliveries of an endpoint, at most Limit of them. Ended answers
+// it.
 type End struct {
 	Endpoint string
 	Ending   store.Ending
 	Limit    int
 }
 
-// Hasten asks to make due at once what waits longer because of an endpoint that is back. It is answered by Hastened.
+// Hasten asks to make deliveries due now whose next attempt was delayed by an endpoint's outage.
+// Hastened answers it.
 type Hasten struct {
 	Endpoint  string
 	Hastening store.Hastening
 	Limit     int
 }
 
-// Forget says that nothing waits any more for an endpoint that was deleted.
+// Forget says that a deleted endpoint has no pending deliveries left.
 type Forget struct{ Endpoint string }
 
-// Disable asks for an endpoint to be disabled durably. The core already treats it so. It is answered by Disabled.
+// Disable asks for an endpoint to be disabled in the store. The core already treats it as disabled.
+// Disabled answers it.
 type Disable struct {
 	Endpoint string
 	Reason   string
 }
 
-// Left answers Leave, once nothing of the endpoint is in flight or on its way to the store: the core does not know it any more. It also
-// comes unasked, when the store has said that the endpoint is another node's.
+// Left answers Leave once nothing of the endpoint is in flight or on its way to the store; the core
+// has forgotten the endpoint. It also comes without a Leave, when the store has said that another
+// node owns the endpoint.
 type Left struct{ Endpoint string }
 
 // Reply answers Operated.

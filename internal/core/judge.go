@@ -10,21 +10,22 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// judge takes an attempt's outcome in for its endpoint: breaker, ramp, the way to being disabled. It adds to the change what is to be
-// told, and returns why the endpoint is to be disabled, if it is.
+// judge applies an attempt's outcome to its endpoint: circuit, ramp, progress towards being
+// disabled. It appends the operational events, and returns the reason to disable the endpoint,
+// empty if there is none.
 func (c *Core) judge(now time.Time, ep *endpoint, h *head, in Finished, step policy.Step, news *[]News) (disable string) {
 	s := policy.Sighting{
 		Outcome: in.Outcome, Decision: step.Decision, Hold: step.Hold, Cause: whatHappened(in), Started: h.started, Ended: now,
-		Probe: h.trigger() == grapnel.TriggerProbe, First: h.Attempts == 0, Took: now.Sub(h.started), Seed: uint64(h.Delivery),
+		Probe: h.trigger() == grapnel.TriggerProbe, First: h.Attempts == 0, Took: now.Sub(h.started), Seed: c.seed(h.Delivery),
 		Counts: h.Trigger != grapnel.TriggerManual && h.Trigger != grapnel.TriggerTest && h.Trigger != grapnel.TriggerReplay && !in.News,
 	}
 	shift, changed := ep.gate.observe(s, h.shifts)
 	if shift == policy.Closed {
 		ep.hasten = true
-		h.returns = ep.gate.returns // what showed that the endpoint is back did not fail before
+		h.returns = ep.gate.returns // this success did not fail before the recovery
 	}
 	var verdict policy.Verdict
-	if ep.config.Status != grapnel.EndpointDisabled { // then it is decided already
+	if ep.config.Status != grapnel.EndpointDisabled { // a disabled endpoint is judged already
 		verdict = ep.gate.standing.Strike(ep.config.Policy.Disable, s)
 	}
 	ep.gate.dirty = ep.gate.dirty || changed || verdict.Changed
@@ -33,13 +34,14 @@ func (c *Core) judge(now time.Time, ep *endpoint, h *head, in Finished, step pol
 		*news = append(*news, News{Type: grapnel.EventEndpointRecovered, Reason: "an attempt has succeeded again"})
 	case verdict.Warning > 0:
 		*news = append(*news, News{Type: grapnel.EventEndpointFailing, Percent: verdict.Warning,
-			Reason: fmt.Sprintf("it is %d %% of the way to being disabled; last: %s", verdict.Warning, s.Cause)})
+			Reason: fmt.Sprintf("%d %% of the way to being disabled; last: %s", verdict.Warning, s.Cause)})
 	}
 	return verdict.Disable
 }
 
-// hurry has made due what waited because of an endpoint that is back: its next times were made for one that was away. How much of it
-// depends on how much the endpoint can be trusted.
+// hurry has deliveries made due that the endpoint's outage delayed: their next times were set for
+// an endpoint that did not answer. The number grows with the endpoint's recent successes
+// (policy.Trust).
 func (c *Core) hurry(now time.Time, ep *endpoint) {
 	if !ep.hasten || ep.hastening || ep.hastenAt.After(now) || !ep.open() || ep.gate.tripped() || c.draining {
 		return
@@ -53,7 +55,7 @@ func (c *Core) hurry(now time.Time, ep *endpoint) {
 	c.emit(Hasten{Endpoint: ep.config.ID, Hastening: store.Hastening{Before: back, At: back}, Limit: most})
 }
 
-// quiet says whether nothing of an endpoint is due or under way.
+// quiet says whether nothing of an endpoint is due or in flight.
 func (ep *endpoint) quiet(now time.Time) bool {
 	w := &ep.window
 	if ep.hastening || w.loading || len(w.heads) > len(w.waiting) || !w.cold.IsZero() && !w.cold.After(now) {
@@ -63,7 +65,7 @@ func (ep *endpoint) quiet(now time.Time) bool {
 	return h == nil || h.due.After(now)
 }
 
-// hastened has the new times read.
+// hastened has the new due times read.
 func (c *Core) hastened(now time.Time, in Hastened) {
 	ep := c.endpoints[in.Endpoint]
 	if ep == nil {
@@ -73,7 +75,8 @@ func (c *Core) hastened(now time.Time, in Hastened) {
 	c.fenced(ep, errors.Is(in.Err, store.ErrFenced))
 	switch {
 	case in.Err != nil:
-		// It may have happened all the same; then the next one finds nothing to do, and what is in the store is due.
+		// The call may have succeeded although it failed here; then the next one changes nothing,
+		// and the store has the new times.
 		ep.hasten, ep.hastenAt, ep.replanned = true, now.Add(c.bounds.Retry), true
 	case in.Count > 0 || ep.replanned:
 		ep.hasten, ep.replanned = ep.hasten || in.Count >= ep.hastened, false
@@ -84,23 +87,24 @@ func (c *Core) hastened(now time.Time, in Hastened) {
 	c.refresh(now, ep)
 }
 
-// settled ends an endpoint's recovery once nothing waits for it any more.
+// settled ends an endpoint's recovery once it has no due delivery left.
 func (c *Core) settled(now time.Time, ep *endpoint) {
 	if ep.gate.ramp.Recovering() && ep.open() && !ep.hasten && ep.quiet(now) {
 		ep.gate.ramp.End()
 	}
 }
 
-// belated says whether what happens to a head only now (its outcome becomes known, or durable) belongs to an outage that is over. It
-// is counted and not timed: a clock that is set back must not make everything look like that.
+// belated says whether a head's outcome, known or durable only now, belongs to an outage that has
+// ended. It compares counts of recoveries and not times, because after a clock set back every
+// outcome would look belated.
 func (ep *endpoint) belated(h *head) bool {
 	was := h.returns
 	h.returns = ep.gate.returns
 	return h.returns > was && !ep.gate.tripped()
 }
 
-// expire ends what waits because of its endpoint for longer than its policy allows. An attempt would find that out by itself, but there
-// is none.
+// expire ends deliveries that their endpoint has held for longer than the policy's max_age. An
+// attempt would notice by itself, but a held delivery has none.
 func (c *Core) expire(now time.Time, ep *endpoint) {
 	longest := ep.config.Policy.MaxAge.Std()
 	w := &ep.window

@@ -2,37 +2,41 @@ package core
 
 import "time"
 
-// late keeps what has waited from taking the machine of what has not. After an outage of many endpoints a million deliveries are due, and a
-// quick endpoint takes as many as it is given: the slots would not bound that, but the processor and the store, and everything new would
-// stand in line with the rest.
+// late limits overdue deliveries so that they do not slow down those on time. After an outage of
+// many endpoints a million deliveries may be due. The slots do not bound the load on the processor
+// and the store, because a quick endpoint uses each slot many times per second, and every new
+// delivery would queue behind the backlog.
 //
-// So while there are deliveries on time, those that are late share a number of places, each from its start until its outcome is durable. How
-// many follows from how long outcomes take to become durable: what takes long takes long for everybody. With nobody on time there is
-// nobody to protect, and no limit.
+// So while attempts on time happen, late ones share a limited number of slots. An attempt holds its
+// slot from its start until its outcome is durable. The limit follows the time that outcomes take
+// to become durable. Without attempts on time there is no limit.
 //
-// What is usual is how long the quickest take, if the store is this process's alone: by any other measure a disk is given so much to do that others
-// notice. A store that other nodes use as well varies by itself, and is seldom as quick as the quickest. There it is found out by leaving the late ones
-// out: now and then they get one place for a moment, and how long outcomes take then is what is usual. That such a store is slow, or busy with what is
-// on time, is no reason to keep them waiting, for it would be as slow without them; and they have as many places as there are attempts on time in
-// flight, at least. (Were those counted until their outcome is durable, too, a store that gets slower would give more to who makes it slow.)
+// On a private store the baseline (usual) is the fastest commit seen. Any looser baseline lets late
+// deliveries load the disk until on-time traffic suffers. A shared store varies by itself and
+// seldom reaches its fastest commit. There the baseline is measured: now and then the limit falls
+// to one for Bounds.Alone checks, and the commit time at the end of them becomes the baseline. A
+// shared store that is slow, or busy with traffic on time, would be as slow without late
+// deliveries, so the limit is at least the number of attempts on time in flight. Those leave the
+// count when their request ends, not when their outcome is durable; otherwise a slower store would
+// raise the limit of the deliveries that slow it down.
 type late struct {
 	Late
-	slow    time.Duration // an attempt that takes longer hangs
+	slow    time.Duration // an attempt that takes longer counts as hanging
 	places  quota
-	prompts int     // attempts on time that are in flight
-	begun   []begun // attempts that have taken a place, or were on time, the oldest first; some are over
-	number  int64   // of attempts ever noted there
+	prompts int     // attempts on time in flight
+	begun   []begun // attempts that are late or on time, oldest first; some have finished
+	number  int64   // attempts ever added to begun
 	limit   int
-	shared  bool          // other nodes use the store, too
-	usual   time.Duration // how long outcomes take to become durable with next to nothing late among them
-	now     time.Duration // and lately
-	judged  time.Time     // when the limit was looked at last
-	alone   int           // for so many looks there has been one place
-	found   time.Time     // when it was found out what is usual
-	prompt  time.Time     // when an attempt last began that was on time
+	shared  bool          // other nodes use the store too
+	usual   time.Duration // baseline: time to become durable with almost no late attempts
+	now     time.Duration // moving average of the time to become durable
+	judged  time.Time     // time of the last check
+	alone   int           // consecutive checks at limit 1
+	found   time.Time     // when usual was measured last (shared store)
+	prompt  time.Time     // when an attempt on time last began
 }
 
-// begun is an attempt of which it matters how long it takes.
+// begun is an attempt whose duration can free its slot.
 type begun struct {
 	head  *head
 	place int64
@@ -43,26 +47,27 @@ func newLate(shared bool, b Bounds) late {
 	return late{Late: b.Late, slow: b.Slow, limit: 1, shared: shared}
 }
 
-// isLate says whether an attempt of this head is one of those that give way. A slow endpoint does not burden the machine; it has a quota of
-// its own, and would take these places for as long as it hangs.
+// isLate says whether an attempt of this head is limited as late. A slow endpoint loads the machine
+// little and has a quota of its own; it would hold these slots for as long as it hangs.
 func (ep *endpoint) isLate(now time.Time, h *head) bool {
 	return !h.urgent() && !ep.gate.tripped() && ep.share.average > 0 && !ep.slow(now) &&
 		(ep.gate.ramp.Recovering() || now.Sub(h.due) > ep.bounds.Late.After)
 }
 
-// behind says whether an endpoint has late ones of its own. What is on time there all the same, because it came while older ones were being read from
-// the store, needs no protection from them; else who is behind would be kept back by itself, and never catch up.
+// behind says whether the endpoint had late attempts recently. Its attempts on time then need no
+// protection from late ones: with protection the endpoint's new deliveries would limit its own
+// backlog, and it would never catch up.
 func (ep *endpoint) behind(now time.Time) bool {
 	since := now.Sub(ep.late)
 	return 0 <= since && since < ep.bounds.Late.Protect
 }
 
-// full says whether what is late has to wait.
+// full says whether late heads have to wait.
 func (l *late) full(now time.Time) bool {
 	return l.places.used >= l.room() && now.Sub(l.prompt) < l.Protect
 }
 
-// room is how many places there are.
+// room is the number of slots for late attempts.
 func (l *late) room() int {
 	if l.shared {
 		return max(l.limit, l.prompts)
@@ -70,7 +75,7 @@ func (l *late) room() int {
 	return l.limit
 }
 
-// took learns from an outcome that has become durable.
+// took learns from an outcome that has become durable after d.
 func (l *late) took(now time.Time, d time.Duration, most int) {
 	l.now += (d - l.now) / 16
 	switch {
@@ -78,7 +83,7 @@ func (l *late) took(now time.Time, d time.Duration, most int) {
 	case l.usual == 0 || d < l.usual:
 		l.usual = d
 	default:
-		l.usual += l.usual / 4096 // what is usual changes, slowly
+		l.usual += l.usual / 4096 // let the baseline rise slowly
 	}
 	if since := now.Sub(l.judged); since >= 0 && since < l.Rhythm {
 		return
@@ -107,14 +112,14 @@ func (l *late) took(now time.Time, d time.Duration, most int) {
 	}
 }
 
-// take gives an attempt a place.
+// take gives a late attempt a slot.
 func (l *late) take(now time.Time, h *head) {
 	l.places.used++
 	h.late = true
 	l.note(now, h)
 }
 
-// meet takes note of an attempt that is on time.
+// meet counts an attempt that is on time.
 func (l *late) meet(now time.Time, h *head) {
 	l.prompt = now
 	l.prompts++
@@ -122,7 +127,7 @@ func (l *late) meet(now time.Time, h *head) {
 	l.note(now, h)
 }
 
-// met forgets an attempt on time, because it has ended or hangs.
+// met stops counting an attempt on time, because it has ended or hangs.
 func (c *Core) met(h *head) {
 	if h.prompt {
 		h.prompt = false
@@ -136,8 +141,8 @@ func (l *late) note(now time.Time, h *head) {
 	l.begun = append(l.begun, begun{h, l.number, now})
 }
 
-// hung takes the places of attempts that hang: they do not burden the machine, and all that is late would wait for them. Nor do those on time
-// that hang.
+// hung frees the slots of attempts that hang: they do not load the machine, and all late heads
+// would wait for them. Attempts on time that hang stop counting as well.
 func (c *Core) hung(now time.Time) {
 	for l := &c.late; len(l.begun) > 0; {
 		first := l.begun[0]
@@ -153,7 +158,7 @@ func (c *Core) hung(now time.Time) {
 	}
 }
 
-// wake is when places are taken from attempts that hang by then; zero: nobody waits for one.
+// wake is when the oldest attempt counts as hanging; zero: no endpoint waits for a late slot.
 func (l *late) wake() time.Time {
 	if len(l.begun) == 0 || len(l.places.refused) == 0 {
 		return time.Time{}

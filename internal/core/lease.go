@@ -9,41 +9,45 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// What becomes of deliveries of a queue although nobody has said what came of them: changes without an attempt. What a consumer says, and
-// what it fails to say in time, is Settle's.
+// Changes of a queue's deliveries without an attempt, because no consumer has settled the lease.
+// Settle handles a consumer's answer, and the expiry of a lease.
 
-// GiveBack undoes a lease that reached nobody: the delivery is where it was, and no attempt counts.
+// GiveBack undoes a lease that reached no consumer: the delivery is pending as before, and no
+// attempt counts.
 func GiveBack(ep *grapnel.Endpoint, l grapnel.Lease, now time.Time) Change {
-	ch := store.Change{Status: grapnel.Pending, Due: l.Scheduled, Trigger: l.Trigger, At: now, Reason: "given back: who asked for it had left before it came"}
+	ch := store.Change{Status: grapnel.Pending, Due: l.Scheduled, Trigger: l.Trigger, At: now,
+		Reason: "returned: the consumer disconnected before it got the lease"}
 	return leased(ep, l, ch, nil)
 }
 
 // Damaged ends the delivery of a lease whose payload cannot be handed out, now or ever.
 func Damaged(ep *grapnel.Endpoint, l grapnel.Lease, now time.Time) Change {
-	ch := store.Change{Status: grapnel.Failed, ReasonCode: grapnel.ReasonPermanent, Reason: reasonDamaged, At: now}
-	return leased(ep, l, ch, []News{{Type: grapnel.EventDeliveryFailed, Reason: reasonDamaged}})
+	ch := store.Change{Status: grapnel.Failed, ReasonCode: grapnel.ReasonPermanent, Reason: "failed: " + ReasonDamaged, At: now}
+	return leased(ep, l, ch, []News{{Type: grapnel.EventDeliveryFailed, Reason: "failed: " + ReasonDamaged}})
 }
 
-// Outlived ends the delivery of a lease that should not have been granted: it is older than the policy lets it become.
+// Outlived ends the delivery of a lease that should not have been granted: the delivery is older
+// than the policy allows.
 func Outlived(ep *grapnel.Endpoint, l grapnel.Lease, now time.Time) Change {
 	ch, news := spent(ep, grapnel.ReasonExpired, reasonOutlived(ep, l.Number-1), now)
 	return leased(ep, l, ch, news)
 }
 
-// Expired ends a delivery that has waited in its queue for longer than the policy allows.
+// Expired ends a delivery that was pending in its queue for longer than the policy allows.
 func Expired(ep *grapnel.Endpoint, h store.Head, now time.Time) Change {
 	ch, news := spent(ep, grapnel.ReasonExpired, reasonOutlived(ep, h.Attempts), now)
 	ch.Delivery, ch.Identity, ch.Expect, ch.NextDelay = h.Delivery, h.Identity(), h.Attempts, FirstDelay(&ep.Policy)
 	return Change{Endpoint: ep.ID, Change: ch, News: news, Subject: Subject{Event: h.Event, CreatedAt: h.CreatedAt, Attempts: h.Attempts}}
 }
 
-// Overdue says whether what waits in a queue since anchor has to end: it may be handed out until max_age is over and not later. What a
-// person asks for has no age.
+// Overdue says whether a delivery that has been pending in a queue since anchor has to end: it may
+// be leased until max_age has passed. An attempt that an operator asked for has no age.
 func Overdue(p *policy.Policy, trigger grapnel.Trigger, anchor, now time.Time) bool {
 	return p.MaxAge > 0 && !Ageless(trigger) && now.After(anchor.Add(p.MaxAge.Std()))
 }
 
-// Ageless says whether a delivery never becomes too old, because a person has asked for its next attempt.
+// Ageless says whether a delivery never becomes too old, because an operator has asked for its next
+// attempt.
 func Ageless(trigger grapnel.Trigger) bool {
 	return trigger == grapnel.TriggerManual || trigger == grapnel.TriggerTest
 }
@@ -56,9 +60,9 @@ func leased(ep *grapnel.Endpoint, l grapnel.Lease, ch store.Change, news []News)
 }
 
 func reasonOutlived(ep *grapnel.Endpoint, attempts int) string {
-	waited := fmt.Sprintf("nobody has settled it within the time for which the policy lets a delivery wait, %s", ep.Policy.MaxAge)
+	waited := fmt.Sprintf("not settled within the policy's max_age, %s", ep.Policy.MaxAge)
 	if attempts == 0 {
-		waited += "; it was never handed out"
+		waited += "; it was never leased"
 	}
 	return waited
 }

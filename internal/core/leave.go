@@ -7,12 +7,16 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// Several nodes can share a store. Each endpoint is decided about by one of them, and that one may change: because nodes come and go, or
-// because one was away for longer than it may be. The node that loses an endpoint starts nothing more of it, waits for what is under way,
-// and forgets it; what it had in memory the next one reads from the store, as after a restart.
+// Several nodes can share a store. One node owns each endpoint, and the owner changes when nodes
+// start or stop, or when a node was unreachable for longer than its lease. The node that loses an
+// endpoint starts nothing more of it, waits for requests and changes in flight, and forgets it. The
+// new owner reads the state from the store, as after a restart.
 
-// errElsewhere is also for an order whose answer from the store was lost, and then refused as another node's: it may have been carried out.
-var errElsewhere = grapnel.Errorf(grapnel.CodeUnavailable, "the endpoint is on its way to another node: look whether it was done, else try again")
+// errElsewhere also answers an order whose first answer from the store was lost and whose
+// repetition was refused because another node owns the endpoint: the order may have been carried
+// out.
+var errElsewhere = grapnel.Errorf(grapnel.CodeUnavailable,
+	"the endpoint is moving to another node: check whether the order took effect, else retry")
 
 // leave begins to forget an endpoint.
 func (c *Core) leave(now time.Time, id string) {
@@ -31,10 +35,10 @@ func (c *Core) Leaving(id string) bool {
 	return ep != nil && ep.leaving
 }
 
-// Has says whether the core knows of an endpoint.
+// Has says whether the core has an endpoint.
 func (c *Core) Has(id string) bool { return c.endpoints[id] != nil }
 
-// fenced takes it in if the store has refused a write because the endpoint is another node's.
+// fenced starts leaving the endpoint if the store refused a write because another node owns it.
 func (c *Core) fenced(ep *endpoint, refused bool) {
 	if refused && !ep.leaving {
 		ep.leave()
@@ -46,7 +50,7 @@ func (ep *endpoint) leave() {
 	ep.window.park()
 }
 
-// depart forgets an endpoint that is leaving once nothing of it is under way.
+// depart forgets an endpoint that is leaving once nothing of it is in flight.
 func (c *Core) depart(ep *endpoint) {
 	if !ep.leaving || c.endpoints[ep.config.ID] != ep {
 		return

@@ -19,8 +19,8 @@ func (s *shop) lefts(in Input) (left int) {
 	return left
 }
 
-// TestLeaving: an endpoint that is given up starts nothing more, is left once the last outcome is durable, and not before; then it is as if
-// it had never been there.
+// TestLeaving: an endpoint that is given up starts nothing more, is left once the last outcome is
+// durable, and not before; then it is as if it had never been there.
 func TestLeaving(t *testing.T) {
 	s := newShop(Options{})
 	s.endpoint("ep", "acme", time.Second, 2)
@@ -47,7 +47,8 @@ func TestLeaving(t *testing.T) {
 				case Left:
 					t.Error("left before the outcomes were durable")
 				case Record:
-					s.agenda = append(s.agenda, job{in: Recorded{Changes: []Change{e.Change}, Results: []store.Changed{{Applied: true, Status: e.Change.Status}}}})
+					s.agenda = append(s.agenda, job{in: Recorded{Changes: []Change{e.Change}, Results: []store.Changed{{Applied: true,
+						Status: e.Change.Status}}}})
 				}
 			}
 		}
@@ -75,7 +76,8 @@ func TestLeaving(t *testing.T) {
 	}
 }
 
-// TestFencedIsLeft: what the store refuses because another node owns the endpoint ends this node's part in it.
+// TestFencedIsLeft: the core leaves an endpoint when the store refuses a write because another node
+// owns it.
 func TestFencedIsLeft(t *testing.T) {
 	for what, refused := range map[string]func(s *shop) (left int){
 		"an outcome": func(s *shop) (left int) {

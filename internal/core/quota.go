@@ -5,47 +5,50 @@ import (
 	"time"
 )
 
-// quota is a number of slots that some of the attempts have to share. An endpoint that is refused waits in its line, and gets another look
-// when a place becomes free.
+// quota is a number of slots that some of the attempts share. A refused endpoint joins its list and
+// is looked at again when a slot becomes free.
 type quota struct {
 	used    int
 	refused []*endpoint
-	slow    *quota      // a host's: of them, those of endpoints whose attempts take long
+	slow    *quota      // a host's: its endpoints whose attempts take long
 	at      destination // a host's
 }
 
-// quotas keep what hangs, what comes back and what is popular from taking the slots of all others. Each is a share of all slots.
+// quotas keep hanging, retried and popular endpoints from taking the slots of all others. Each
+// quota is a share of all slots.
 //
-// An endpoint that has nothing in flight is only bound by the limit of its host, by the half that is
-// kept for first attempts, and by the share of its tenant's unproven endpoints. The last eighth of
-// the slots is for such endpoints (Core.dispatch). Of a host's places one endpoint gets at most a
-// half, and so do all slow ones together.
+// An endpoint that has nothing in flight is bound only by the limit of its host, by the half that
+// is reserved for first attempts, and by the share of its tenant's unproven endpoints. The last
+// eighth of the slots is for such endpoints (Core.dispatch). At one host a single endpoint gets at
+// most half of the slots; so do all slow endpoints together.
 //
-// An attempt cannot be taken back, and its policy may let it hang for ten minutes. So one tenant can
-// fill whatever tenants share. Therefore each tenant has places of its own at a host, and a host has
-// no limit over all tenants: only the slots bound their sum. The slots themselves and the places for
-// retries are shared; one tenant among several must leave a part of each to the others.
+// An attempt cannot be taken back, and its policy may let it hang for ten minutes. So one tenant
+// can fill any quota that tenants share. Therefore each tenant has a limit of its own at a host,
+// and a host has no limit over all tenants: only the slots bound their sum. The slots themselves
+// and the quota for retries are shared; one tenant among several must leave a part of each to the
+// others.
 type quotas struct {
-	again   quota                  // attempts that are not the first, and what a replay has made: at most a half
-	slow    quota                  // of endpoints whose attempts take long: a quarter, when slots are scarce
-	greedy  quota                  // of an endpoint that holds a quarter already, or of which nobody knows how long it takes: none, when slots are scarce
+	again   quota                  // retries and replayed deliveries: at most half of the slots
+	slow    quota                  // endpoints whose attempts take long: a quarter, when slots are scarce
+	greedy  quota                  // endpoints that hold a quarter already, or are unproven: none, when slots are scarce
 	perHost map[destination]*quota // of one tenant at one destination
-	tenants map[string]*tenant     // that have endpoints here
+	tenants map[string]*tenant     // tenants with endpoints here
 }
 
-// destination is what a tenant's requests go to.
+// destination is the host and port that a tenant's requests go to.
 type destination struct{ tenant, host string }
 
-// tenant is what one tenant uses. Its quotas count only while other tenants have endpoints here.
+// tenant is one tenant's use of slots. Its quotas count only while other tenants have endpoints
+// here.
 type tenant struct {
 	endpoints int
 	running   int
 	again     quota       // of quotas.again: at most a half
-	unproven  quota       // attempts of endpoints of which none has come back yet: at most half of the slots
-	newcomers []*endpoint // that could be attempted and had nothing in flight; some have by now
+	unproven  quota       // attempts of unproven endpoints: at most half of the slots
+	newcomers []*endpoint // were ready with nothing in flight when added; some have an attempt by now
 }
 
-// join counts an endpoint as one of its tenant's.
+// join counts an endpoint as its tenant's.
 func (q *quotas) join(ep *endpoint, name string) {
 	if q.tenants[name] == nil {
 		q.tenants[name] = &tenant{}
@@ -61,15 +64,15 @@ func (q *quotas) leave(ep *endpoint) {
 	}
 }
 
-// several says whether there are tenants that need protection from each other.
+// several says whether tenants need protection from each other.
 func (q *quotas) several() bool { return len(q.tenants) > 1 }
 
-// unproven says whether no attempt of the endpoint has come back since the core knows it. So nobody
-// knows how long its attempts take.
+// unproven says whether no attempt of the endpoint has finished since the core has it. Nothing is
+// known then about how long its attempts take.
 func (ep *endpoint) unproven() bool { return ep.share.average == 0 }
 
-// onTrial says whether an unproven endpoint has in flight what it may have. Its first attempt is
-// bound by pick alone.
+// onTrial says whether an unproven endpoint has its allowed attempts in flight. Its first attempt
+// is bound by pick alone.
 func (c *Core) onTrial(ep *endpoint) bool {
 	return ep.unproven() && ep.gate.running > 0 &&
 		(ep.gate.running >= c.bounds.Unproven || c.quotas.several() && ep.tenant.unproven.used >= c.part(8))
@@ -88,14 +91,13 @@ func (q *quotas) host(at destination) *quota {
 	return h
 }
 
-// part is at least one of the slots, else one of so many.
+// part is the number of slots divided by of, at least one.
 func (c *Core) part(of int) int { return max(1, c.options.Slots/of) }
 
-// halfOfHost is how many of its tenant's places at a host one endpoint may have, and all slow ones
-// together.
+// halfOfHost is the limit of one endpoint at a host, and of all slow endpoints together there.
 func (c *Core) halfOfHost() int { return max(1, c.options.PerHost/2) }
 
-// scarce says whether fewer than half of the slots are free.
+// scarce says whether at most half of the slots are free.
 func (c *Core) scarce() bool { return c.options.Slots-c.running <= c.options.Slots/2 }
 
 // pick is the head of an endpoint whose attempt could start now if a slot is free; nil: none.
@@ -109,7 +111,7 @@ func (c *Core) pick(now time.Time, ep *endpoint) *head {
 	host := q.host(ep.gate.host)
 	switch {
 	case ep.gate.running >= c.halfOfHost(), c.onTrial(ep):
-		ep.waited = true // until one of its own comes back, so it stands in no line
+		ep.waited = true // until one of its own attempts finishes, so no quota lists it
 		return nil
 	case host.used >= c.options.PerHost:
 		full = host
@@ -144,7 +146,7 @@ func (c *Core) pick(now time.Time, ep *endpoint) *head {
 	}
 	ep.waited = true
 	if ep.refusedBy != full {
-		ep.refusedBy = full // the line that it stood in before, if any, will find it gone
+		ep.refusedBy = full // an earlier quota's list skips it, because refusedBy no longer names that quota
 		if full.refused = append(full.refused, ep); len(full.refused) > 2*len(c.endpoints) {
 			full.refused = slices.DeleteFunc(full.refused, func(ep *endpoint) bool { return ep.refusedBy != full })
 		}
@@ -164,7 +166,8 @@ func (c *Core) occupy(now time.Time, ep *endpoint, h *head) {
 		c.late.take(now, h)
 		ep.late = now
 	case h.urgent(), ep.behind(now), now.Sub(h.due) > c.bounds.Late.After:
-		// Neither late nor on time: of what is overdue there may be much, too, where nobody knows yet how long it takes.
+		// Neither late nor on time: overdue deliveries of endpoints whose duration is unknown may
+		// be many, and do not deserve protection.
 	default:
 		c.late.meet(now, h)
 	}
@@ -183,7 +186,7 @@ func (c *Core) occupy(now time.Time, ep *endpoint, h *head) {
 	}
 }
 
-// vacate counts an attempt that is over.
+// vacate counts a finished attempt.
 func (c *Core) vacate(now time.Time, ep *endpoint, h *head) {
 	q := &c.quotas
 	c.running--
@@ -204,7 +207,7 @@ func (c *Core) vacate(now time.Time, ep *endpoint, h *head) {
 	}
 }
 
-// readmit gives endpoints that were refused another look, as far as the attempt that is over has made room for them.
+// readmit looks again at refused endpoints, for the slots that the finished attempt has freed.
 func (c *Core) readmit(now time.Time, ep *endpoint, h *head) {
 	q := &c.quotas
 	host := h.host
@@ -231,8 +234,9 @@ func (c *Core) readmit(now time.Time, ep *endpoint, h *head) {
 	}
 }
 
-// look takes endpoints out of a quota's line until as many of them can be attempted that could not be before as there are places, or one is
-// refused again. Whoever has the other places wakes the next; when nobody has any, all get a look.
+// look takes endpoints out of a quota's list until one becomes ready per free slot, or one is
+// refused again. The attempts that hold the other slots call it when they finish; if none is in
+// flight, look goes through the whole list.
 func (c *Core) look(now time.Time, q *quota, places int) {
 	for woken := 0; len(q.refused) > 0 && (q.used == 0 || woken < places-q.used); {
 		ep := q.refused[0]

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// TestManySlowEndpoints: more endpoints hang, each with more to do, than there are slots for half of what they may have. A healthy one
-// gets on all the same, before it is known that they hang and afterwards.
+// TestManySlowEndpoints: more endpoints hang than there are slots, each with more deliveries than
+// its limit. A healthy endpoint is served nevertheless, both before and after the core has learnt
+// that they hang.
 func TestManySlowEndpoints(t *testing.T) {
 	const hanging = 150
 	s := newShop(Options{Slots: 512})
@@ -31,7 +32,8 @@ func TestManySlowEndpoints(t *testing.T) {
 	for i := range hanging {
 		slow += s.core.endpoints[fmt.Sprint("hang", i)].gate.running
 	}
-	// While half of the slots are free they may have those; then a quarter together, and one each whatever the others have.
+	// The hanging endpoints may hold half of the slots while those are free. After that they share
+	// a quarter, and each may hold one more.
 	if slow > 256+hanging {
 		t.Errorf("the slow ones have %d of 512 slots", slow)
 	}
@@ -40,7 +42,7 @@ func TestManySlowEndpoints(t *testing.T) {
 	}
 }
 
-// TestRetriesLeaveHalfOfTheSlots: whatever has failed before, new events find slots.
+// TestRetriesLeaveHalfOfTheSlots: new events find slots, however many retries are due.
 func TestRetriesLeaveHalfOfTheSlots(t *testing.T) {
 	s := newShop(Options{Slots: 16, PerHost: 100})
 	for i := range 4 {
@@ -61,7 +63,8 @@ func TestRetriesLeaveHalfOfTheSlots(t *testing.T) {
 	}
 }
 
-// TestReplaysLeaveHalfOfTheSlots: what a replay makes counts like retries, at the endpoint that it is for as well.
+// TestReplaysLeaveHalfOfTheSlots: replayed deliveries count like retries, also at the endpoint that
+// the replay is for.
 func TestReplaysLeaveHalfOfTheSlots(t *testing.T) {
 	s := newShop(Options{Slots: 16, PerHost: 100})
 	for i := range 4 {
@@ -81,8 +84,8 @@ func TestReplaysLeaveHalfOfTheSlots(t *testing.T) {
 	}
 }
 
-// TestHostLimit: a tenant's endpoints at one host share its limit, however their URLs spell the host,
-// and none of them takes it all. Another tenant has places of its own.
+// TestHostLimit: a tenant's endpoints at one host share its limit, however their URLs spell the
+// host, and none of them takes it all. Another tenant has its own limit there.
 func TestHostLimit(t *testing.T) {
 	s := newShop(Options{Slots: 64, PerHost: 6})
 	s.at("https://shared.test/", "other", "another", 100*time.Millisecond)
@@ -121,13 +124,14 @@ func TestHostLimit(t *testing.T) {
 	}
 }
 
-// TestLateGivesWay: a thousand endpoints with a backlog each, and one with something to do now and then. What is on time is attempted at
-// once; while outcomes take long, what is late gets few places, and with nobody on time it gets all.
+// TestLateGivesWay: a thousand endpoints have a backlog each, and one has a delivery now and then.
+// Deliveries on time are attempted at once. While commits are slow, late deliveries get few slots;
+// without deliveries on time they get all.
 func TestLateGivesWay(t *testing.T) {
 	s := newShop(Options{Slots: 512, PerHost: 512})
 	for i := range 100 {
 		s.endpoint(fmt.Sprint("old", i), "a", 5*time.Millisecond, 32)
-		s.arrive(fmt.Sprint("old", i), 1) // so that it is known how long it takes
+		s.arrive(fmt.Sprint("old", i), 1) // so that the endpoint is no longer unproven
 	}
 	s.endpoint("new", "b", 5*time.Millisecond, 32)
 	s.arrive("new", 1)
@@ -168,7 +172,8 @@ func TestLateGivesWay(t *testing.T) {
 	}
 }
 
-// TestASlowStoreIsNoReasonToBeLate: commits of a store that others use take long and vary, whoever is attempted. Endpoints with a backlog get on beside one that is on time.
+// TestASlowStoreIsNoReasonToBeLate: commits of a shared store take long and vary, whichever
+// endpoint is attempted. Endpoints with a backlog progress beside one that is on time.
 func TestASlowStoreIsNoReasonToBeLate(t *testing.T) {
 	s := newShop(Options{Slots: 512, PerHost: 512, Shared: true})
 	dice := rand.New(rand.NewPCG(1, 2))
@@ -198,7 +203,7 @@ func TestASlowStoreIsNoReasonToBeLate(t *testing.T) {
 	}
 }
 
-// TestRefusedOnesGetTheirTurn: with quotas of one each, everybody gets on in the end.
+// TestRefusedOnesGetTheirTurn: with quotas of one each, every endpoint is served in the end.
 func TestRefusedOnesGetTheirTurn(t *testing.T) {
 	for slots := 1; slots <= 9; slots++ {
 		for perHost := 1; perHost <= 4; perHost++ {
@@ -218,8 +223,8 @@ func TestRefusedOnesGetTheirTurn(t *testing.T) {
 	}
 }
 
-// TestPlacesAreNotLost: an endpoint that has its half of a host stands in front of others that wait for the host. As many of them begin as
-// places become free.
+// TestPlacesAreNotLost: an endpoint that holds its half of a host is listed before others that wait
+// for the host. Each free slot still starts one of the others.
 func TestPlacesAreNotLost(t *testing.T) {
 	s := newShop(Options{PerHost: 8})
 	at := func(id string, takes time.Duration, n int) {

@@ -7,8 +7,8 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// reasonDamaged is why a delivery fails whose payload cannot be trusted any more.
-const reasonDamaged = "failed: the stored payload is missing or does not match its checksum, so it can't be sent"
+// ReasonDamaged is why a delivery fails whose payload cannot be trusted any more.
+const ReasonDamaged = "the stored payload is missing or does not match its checksum, so it can't be sent"
 
 func reasonDelivered(attempts int) string {
 	if attempts == 1 {
@@ -22,7 +22,7 @@ func reasonRetry(attempts int, in Finished) string {
 }
 
 func reasonPermanent(p policy.Progress, in Finished) string {
-	return fmt.Sprintf("failed: the policy takes the outcome of attempt %d as permanent: %s", p.Attempts, whatHappened(in))
+	return fmt.Sprintf("failed: the policy treats the outcome of attempt %d as permanent: %s", p.Attempts, whatHappened(in))
 }
 
 func reasonExhausted(p policy.Progress, s policy.Step, in Finished, now time.Time) string {
@@ -33,9 +33,9 @@ func reasonExhausted(p policy.Progress, s policy.Step, in Finished, now time.Tim
 	return fmt.Sprintf("all attempts are used up, %d in %s; last: %s", p.Attempts, age(p, now), whatHappened(in))
 }
 
-// reasonExpired is why a delivery ends that has waited for its endpoint for too long.
+// reasonExpired is the reason for ending a delivery that its endpoint has held for too long.
 func reasonExpired(ep *endpoint, h *head) string {
-	waited := fmt.Sprintf("its endpoint was not well for longer than the policy lets a delivery wait, %s", ep.config.Policy.MaxAge)
+	waited := fmt.Sprintf("its endpoint held it for longer than the policy's max_age, %s", ep.config.Policy.MaxAge)
 	if h.Attempts == 0 {
 		waited += "; it was never attempted"
 	}
@@ -47,7 +47,7 @@ func reasonExpired(ep *endpoint, h *head) string {
 
 func age(p policy.Progress, now time.Time) time.Duration { return now.Sub(p.Anchor).Round(time.Second) }
 
-// whatHappened says what an attempt met, for a sentence.
+// whatHappened describes an attempt's outcome as part of a sentence.
 func whatHappened(in Finished) string {
 	switch in.Outcome.Class {
 	case policy.ClassStatus4xx, policy.ClassStatus429, policy.ClassStatus5xx, policy.ClassRedirect:

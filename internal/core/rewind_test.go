@@ -10,7 +10,7 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// A clock that was wrong and is set right must not make an endpoint wait for the wrong time to come.
+// A clock that was ahead and is set right must not make an endpoint wait until the wrong time.
 func TestClockSetBack(t *testing.T) {
 	const year = 365 * 24 * time.Hour
 	for name, before := range map[string]func(*ward){
@@ -37,7 +37,7 @@ func TestClockSetBack(t *testing.T) {
 			read := len(of[Load](w.out)) > 0
 			w.step(Loaded{Endpoint: "ep", Limit: 256})
 			begun := w.arrive(1)
-			for range 90 { // the longest hold that nobody asked for is a minute
+			for range 90 { // the longest hold that the endpoint did not ask for is a minute
 				w.now = w.now.Add(time.Second)
 				w.step(Tick{})
 				read, begun = read || len(of[Load](w.out)) > 0, append(begun, of[Attempt](w.out)...)

@@ -11,11 +11,13 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// TestKeysThatFailDoNotStarveOthers: as many keys as the window holds fail again and again, and are due again before the window's
-// horizon; keys that arrived behind them must get their turn all the same.
+// TestKeysThatFailDoNotStarveOthers: the window is full of keys that fail again and again, and are
+// due again before the window's horizon; keys that arrived behind them must be attempted
+// nevertheless.
 func TestKeysThatFailDoNotStarveOthers(t *testing.T) {
 	p, _ := policy.Preset("standard")
-	p.Schedule = policy.Schedule{Mode: policy.SincePrevious, Delays: []policy.Duration{0, policy.Duration(10 * time.Second)}, Tail: policy.TailRepeat}
+	p.Schedule = policy.Schedule{Mode: policy.SincePrevious, Delays: []policy.Duration{0, policy.Duration(10 * time.Second)},
+		Tail: policy.TailRepeat}
 	p.MaxAttempts, p.Jitter, p.Breaker = 0, policy.Jitter{}, &policy.Breaker{Off: true}
 	const poison, good = 256, 100
 	s := newShop(Options{})
@@ -46,7 +48,8 @@ func TestKeysThatFailDoNotStarveOthers(t *testing.T) {
 		return heads[:min(limit, len(heads))]
 	}
 	s.takes["ep"] = 5 * time.Millisecond
-	s.step(Configured{Endpoint: &grapnel.Endpoint{ID: "ep", Tenant: "a", Policy: p, MaxConcurrency: 32, Status: grapnel.EndpointEnabled, Revision: 1}})
+	s.step(Configured{Endpoint: &grapnel.Endpoint{ID: "ep", Tenant: "a", Policy: p, MaxConcurrency: 32,
+		Status: grapnel.EndpointEnabled, Revision: 1}})
 	s.run(time.Second)
 	for n := int64(1); n <= poison+good; n++ {
 		h := store.Head{Delivery: n, Event: n, Endpoint: "ep", Due: s.now, Anchor: s.now, CreatedAt: s.now, Trigger: grapnel.TriggerSchedule}
@@ -59,7 +62,8 @@ func TestKeysThatFailDoNotStarveOthers(t *testing.T) {
 	}
 }
 
-// TestSkipWhileADeletedEndpointEnds: whoever asked is answered, and nothing is left over that draining would wait for.
+// TestSkipWhileADeletedEndpointEnds: the order is answered, and nothing remains that would block
+// draining.
 func TestSkipWhileADeletedEndpointEnds(t *testing.T) {
 	c := New(Options{})
 	p, _ := policy.Preset("standard")
@@ -82,8 +86,8 @@ func TestSkipWhileADeletedEndpointEnds(t *testing.T) {
 	}
 }
 
-// TestFreshBehindUrgent: what a person asked for stands first in line, and when it waits after a fault of our own, those behind it do not
-// wait with it for a place among the retries.
+// TestFreshBehindUrgent: an urgent head stands first in waiting. When it waits after a fault of
+// this process, the fresh heads behind it do not wait with it for the quota of retries.
 func TestFreshBehindUrgent(t *testing.T) {
 	s := newShop(Options{Slots: 4, PerHost: 100})
 	s.endpoint("other", "b", time.Hour, 100)
@@ -99,7 +103,7 @@ func TestFreshBehindUrgent(t *testing.T) {
 	}
 }
 
-// TestDeletedAreForgotten: whoever makes and deletes endpoints all day must not fill the memory.
+// TestDeletedAreForgotten: creating and deleting endpoints all day must not fill the memory.
 func TestDeletedAreForgotten(t *testing.T) {
 	s := newShop(Options{})
 	for i := range 50 {
@@ -118,14 +122,15 @@ func TestDeletedAreForgotten(t *testing.T) {
 	}
 }
 
-// TestWhatHangsGivesItsLatePlaceBack: while the store is slow there is one place for what is late, and an endpoint that was quick before
-// hangs with it. The others get on all the same, and the place is not counted twice.
+// TestWhatHangsGivesItsLatePlaceBack: while the store is slow one slot is left for late deliveries,
+// and an endpoint that was quick before hangs with it. The others progress nevertheless, and the
+// slot is not counted twice.
 func TestWhatHangsGivesItsLatePlaceBack(t *testing.T) {
 	s := newShop(Options{Slots: 64})
-	s.endpoint("now", "a", time.Millisecond, 32) // somebody is on time
+	s.endpoint("now", "a", time.Millisecond, 32) // an endpoint that is on time
 	for _, id := range []string{"hangs", "waits"} {
 		s.endpoint(id, "a", time.Millisecond, 32)
-		s.arrive(id, 1) // how long they take is known
+		s.arrive(id, 1) // no longer unproven
 	}
 	onTime := func(d time.Duration) {
 		for range d / (100 * time.Millisecond) {

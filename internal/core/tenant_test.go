@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// slowest is the longest time from an event to its receiver's answer, of one event a second for each
-// of the endpoints.
+// slowest is the longest time from an event to its receiver's answer, of one event a second for
+// each of the endpoints.
 func (s *shop) slowest(seconds int, ids ...string) (worst time.Duration) {
 	for range seconds {
 		for _, id := range ids {
@@ -25,7 +25,7 @@ func (s *shop) slowest(seconds int, ids ...string) (worst time.Duration) {
 	return worst
 }
 
-// attacks are what one tenant can do to keep slots and places of a host for ten minutes.
+// attacks are ways in which one tenant can hold slots, and slots of a host, for ten minutes.
 var attacks = map[string]func(s *shop){
 	"new endpoints at the host": func(s *shop) {
 		for i := range 40 {
@@ -72,8 +72,8 @@ func (s *shop) answeredOnce(n int, port func(i int) int) {
 	}
 }
 
-// TestOneTenantDoesNotStallAnother: whatever of one tenant hangs, another tenant's events arrive as
-// soon as if nothing did: at the same host and port, and at a new endpoint at another port.
+// TestOneTenantDoesNotStallAnother: while any attempts of one tenant hang, another tenant's events
+// arrive as soon as without them: at the same host and port, and at a new endpoint at another port.
 func TestOneTenantDoesNotStallAnother(t *testing.T) {
 	play := func(attack func(s *shop)) time.Duration {
 		s := newShop(Options{})
@@ -123,7 +123,7 @@ func TestRetriesBesideAnotherTenants(t *testing.T) {
 	}
 }
 
-// TestUnprovenEndpoints: until an attempt has come back an endpoint has few in flight, and all such
+// TestUnprovenEndpoints: until an attempt has finished an endpoint has few in flight, and all such
 // endpoints of a tenant leave half of the slots to other tenants.
 func TestUnprovenEndpoints(t *testing.T) {
 	s := newShop(Options{Slots: 64})

@@ -8,8 +8,8 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// verdict is what an attempt's outcome makes of its delivery, by the policy of its endpoint. It looks at nothing else, so that requests
-// and leases are judged by the same lines.
+// verdict applies an endpoint's policy to an attempt's outcome. It reads nothing else, so requests
+// and leases are judged by the same code.
 type verdict struct {
 	endpoint *grapnel.Endpoint
 	now      time.Time
@@ -19,8 +19,10 @@ type verdict struct {
 	step     policy.Step
 }
 
-func newVerdict(ep *grapnel.Endpoint, h store.Head, in Finished, trigger grapnel.Trigger, scheduled, now time.Time) verdict {
-	v := verdict{endpoint: ep, now: now, in: in, attempt: in.Attempt, progress: progress(h)}
+// newVerdict takes the seed of the delivery's jitter, which is that of its row id (grapnel.IDs).
+func newVerdict(ep *grapnel.Endpoint, h store.Head, in Finished, trigger grapnel.Trigger, seed uint64, scheduled, now time.Time) verdict {
+	v := verdict{endpoint: ep, now: now, in: in, attempt: in.Attempt,
+		progress: policy.Progress{Attempts: h.Attempts, Anchor: h.Anchor, Seed: seed}}
 	v.attempt.Number, v.attempt.Trigger, v.attempt.ScheduledFor, v.attempt.PolicyRevision = h.Attempts+1, trigger, scheduled, ep.Revision
 	v.progress.Attempts++
 	if h.Attempts == 0 {
@@ -36,7 +38,7 @@ func (v *verdict) again() bool {
 	return (v.step.Decision == policy.Retry || v.step.Decision == policy.Throttle) && !v.step.Exhausted
 }
 
-// change is what is recorded of it, and what is to be told.
+// change is the change to record and the operational events to publish.
 func (v *verdict) change() (ch store.Change, news []News) {
 	switch {
 	case v.step.Decision == policy.Deliver:
@@ -58,9 +60,10 @@ func (v *verdict) change() (ch store.Change, news []News) {
 	return ch, news
 }
 
-// Settle is what a lease's outcome makes of its delivery. in.Attempt says when the lease was granted and what the consumer said.
-func Settle(ep *grapnel.Endpoint, h store.Head, in Finished, l grapnel.Lease, over bool, now time.Time) Change {
-	v := newVerdict(ep, h, in, l.Trigger, l.Scheduled, now)
+// Settle turns a lease's outcome into its delivery's change. in.Attempt says when the lease was
+// granted and what the consumer answered.
+func Settle(ep *grapnel.Endpoint, h store.Head, in Finished, l grapnel.Lease, over bool, seed uint64, now time.Time) Change {
+	v := newVerdict(ep, h, in, l.Trigger, seed, l.Scheduled, now)
 	ch, news := v.change()
 	ch.Delivery, ch.Identity, ch.Expect, ch.NextDelay = h.Delivery, h.Identity(), h.Attempts, FirstDelay(&ep.Policy)
 	ch.Lease = &store.Settlement{Token: l.Token, Over: over}
@@ -68,16 +71,17 @@ func Settle(ep *grapnel.Endpoint, h store.Head, in Finished, l grapnel.Lease, ov
 		Subject: Subject{Event: h.Event, CreatedAt: h.CreatedAt, Attempts: h.Attempts, Named: in.Event}}
 }
 
-// spent is what becomes of a delivery whose attempts or time are used up.
+// spent ends a delivery whose attempts or time are used up.
 func spent(ep *grapnel.Endpoint, code grapnel.ReasonCode, reason string, now time.Time) (store.Change, []News) {
 	if ep.Policy.OnExhausted == policy.Discard {
-		// What is discarded blocks nobody, whatever the policy says: there is nothing left to wait for.
-		return store.Change{Status: grapnel.Discarded, Reason: "discarded, because the policy keeps no dead letter: " + reason, At: now}, nil
+		// A discarded delivery holds no key, whatever the policy says: nothing is left to wait for.
+		return store.Change{Status: grapnel.Discarded, Reason: "discarded, because the policy stores no dead letters: " + reason, At: now}, nil
 	}
 	return dead(ep, code, "failed: "+reason, now)
 }
 
-// dead is what becomes of a delivery that has failed for good: a dead letter, or what its key waits behind until a person comes.
+// dead ends a delivery that has failed for good: it becomes a dead letter, or blocks its key until
+// an operator acts.
 func dead(ep *grapnel.Endpoint, code grapnel.ReasonCode, reason string, now time.Time) (store.Change, []News) {
 	ch := store.Change{Status: grapnel.Failed, ReasonCode: code, Reason: reason, At: now, Trigger: grapnel.TriggerSchedule}
 	if ep.Policy.Then == policy.Block {
@@ -94,9 +98,4 @@ func failureCode(s policy.Step) grapnel.ReasonCode {
 		return grapnel.ReasonExhausted
 	}
 	return grapnel.ReasonPermanent
-}
-
-// progress is a head's progress in the policy's words. Every face that plans attempts uses the same seed.
-func progress(h store.Head) policy.Progress {
-	return policy.Progress{Attempts: h.Attempts, Anchor: h.Anchor, Seed: uint64(h.Delivery)}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// phase is where a head in the window is.
+// phase is the state of a head in the window.
 type phase int
 
 const (
@@ -20,24 +20,24 @@ const (
 // head is a delivery in the window.
 type head struct {
 	store.Head
-	due      time.Time // when it may be attempted: Head.Due, or later after a fault of our own
+	due      time.Time // when it may be attempted: Head.Due, or later after a fault of this process
 	phase    phase
-	misfires int           // faults of our own in a row; they consume no attempt
-	probe    bool          // running, to find out whether the endpoint is back
+	misfires int           // consecutive faults of this process; they consume no attempt
+	probe    bool          // running as a probe of whether the endpoint has recovered
 	slow     bool          // running, at an endpoint whose attempts take long
-	unproven bool          // running, begun when none of its endpoint's attempts had come back
-	late     bool          // has one of the places for what is late, until its outcome is durable or it hangs
-	prompt   bool          // running, counted among those on time
-	place    int64         // which one that is
+	unproven bool          // running, begun when no attempt of its endpoint had finished
+	late     bool          // holds a slot for late attempts, until its outcome is durable or it hangs
+	prompt   bool          // running, counted among the attempts on time
+	place    int64         // its number in late.begun
 	recorded time.Time     // while recording: since when
 	host     *quota        // running, at this host
 	change   *Change       // while recording
-	order    *Operated     // while recording: what a person asked for, if that is the change
-	orders   []Operated    // what people asked for meanwhile; done once the change in hand is durable
-	charged  time.Duration // what fairness was charged for the running attempt
+	order    *Operated     // while recording: the order that the change carries out, if any
+	orders   []Operated    // orders that came meanwhile; done once the change is durable
+	charged  time.Duration // slot time charged for the running attempt
 	started  time.Time
-	shifts   int // of the endpoint, when the running attempt began
-	returns  int // of the endpoint, when this was looked at last
+	shifts   int // the gate's shifts when the running attempt began
+	returns  int // the gate's returns when belated was last called
 }
 
 // window is the part of an endpoint's heads that is in memory.
@@ -46,18 +46,19 @@ type window struct {
 	size    int
 	heads   map[int64]*head
 	waiting []*head   // the idle ones, sorted by compareHeads: urgent ones first, then by (due, delivery)
-	cold    time.Time // the earliest due time of a head known to be in the store only; zero: none is
-	oldest  time.Time // no idle head's anchor is before this; zero: nobody knows
+	cold    time.Time // the earliest due time of a head that is only in the store; zero: none known
+	oldest  time.Time // no idle head's anchor is earlier; zero: unknown
 
 	loading bool
-	stale   bool      // the page on its way was read before what waits may have been ended: it is worth nothing
-	retryAt time.Time // not before this, after a failed load
-	// touched holds the deliveries that left the window while a page was on its way: what the page says about them may be old.
+	stale   bool      // the page on its way was read before deliveries may have been ended: discard it
+	retryAt time.Time // no load before this, after one that failed
+	// touched holds the deliveries that left the window while a page was on its way: the page may
+	// show them in an earlier state.
 	touched map[int64]bool
 }
 
-// next is the head to attempt first: an urgent one that is due, else the one that is due earliest, which is the one that has waited
-// longest. nil: nobody is idle.
+// next is the head to attempt first: an urgent one that is due, else the one with the earliest due
+// time. nil: no head is idle.
 func (w *window) next(now time.Time) *head {
 	for i, h := range w.waiting {
 		if !h.due.After(now) || !h.urgent() || i == len(w.waiting)-1 {
@@ -67,12 +68,12 @@ func (w *window) next(now time.Time) *head {
 	return nil
 }
 
-// fresh is the head to attempt first of those that are new, if one is due.
+// fresh is the first due head that is no retry and no replay; nil: none.
 func (w *window) fresh(now time.Time) *head {
 	for _, h := range w.waiting {
 		if h.due.After(now) {
 			if h.urgent() {
-				continue // it waits after a fault of our own; the others may be due
+				continue // it waits after a fault of this process; the others may be due
 			}
 			break
 		}
@@ -83,10 +84,11 @@ func (w *window) fresh(now time.Time) *head {
 	return nil
 }
 
-// chill notes that a head with this due time is in the store only.
+// chill notes that a head with this due time is only in the store.
 func (w *window) chill(due time.Time) { w.cold = earliest(w.cold, due) }
 
-// put makes a head idle. If the window is full, the head that is due last goes back to being in the store only.
+// put makes a head idle. If the window is full, the head that is due last leaves it and is only in
+// the store.
 func (w *window) put(now time.Time, h *head) {
 	if h.due.After(now.Add(w.bounds.Horizon)) {
 		w.drop(h)
@@ -104,13 +106,13 @@ func (w *window) put(now time.Time, h *head) {
 	}
 }
 
-// drop leaves a head to the store.
+// drop removes a head that stays in the store.
 func (w *window) drop(h *head) {
 	w.chill(h.due)
 	w.remove(h)
 }
 
-// remove takes a head out of the window. It must not be in waiting.
+// remove deletes a head from the window. It must not be in waiting.
 func (w *window) remove(h *head) {
 	delete(w.heads, h.Delivery)
 	if w.loading {
@@ -125,14 +127,15 @@ func (w *window) unline(h *head) {
 	}
 }
 
-// doubt has the heads read anew, because the store no longer has what is in memory. It waits, so that a
-// store that goes on to contradict itself is not read without a pause.
+// doubt has the heads read again, because the store contradicts the window. It waits first, so that
+// a store that goes on contradicting itself is not read in a tight loop.
 func (w *window) doubt(now time.Time) {
 	w.chill(now)
 	w.retryAt = latest(w.retryAt, now.Add(w.bounds.Retry))
 }
 
-// park leaves all idle heads to the store. A page on its way may be overtaken by the end of what it shows.
+// park removes all idle heads; they stay in the store. A page on its way may show deliveries that
+// are ended before it arrives, so it becomes stale.
 func (w *window) park() {
 	w.stale = w.loading
 	for _, h := range w.waiting {
@@ -141,7 +144,8 @@ func (w *window) park() {
 	w.waiting = w.waiting[:0]
 }
 
-// forgetPlans leaves idle heads that are due later to the store, where their times have changed, and has them read again.
+// forgetPlans removes idle heads that are due later, because their times have changed in the store,
+// and has them read again.
 func (w *window) forgetPlans(now time.Time) {
 	w.stale = w.loading
 	w.waiting = slices.DeleteFunc(w.waiting, func(h *head) bool {
@@ -159,7 +163,7 @@ func (w *window) wantsPage() bool {
 	return !w.loading && !w.cold.IsZero() && w.before(w.cold) <= w.size/2
 }
 
-// before is how many heads are in the window that would not give way to one due then.
+// before counts the heads in the window that come before one due at the given time.
 func (w *window) before(due time.Time) int {
 	at, _ := slices.BinarySearchFunc(w.waiting, due, func(h *head, due time.Time) int {
 		if h.urgent() || !h.due.After(due) {
@@ -178,17 +182,17 @@ func (w *window) pageAt() time.Time {
 	return at
 }
 
-// urgent says whether a person waits for the attempt. A probe that the gate decided on is not urgent; one that a person ordered has
-// its trigger from the store.
+// urgent says whether an operator asked for the attempt. A probe that the gate started is not
+// urgent; a probe that an operator ordered has its trigger from the store.
 func (h *head) urgent() bool {
 	return h.Trigger == grapnel.TriggerManual || h.Trigger == grapnel.TriggerTest || h.Trigger == grapnel.TriggerProbe
 }
 
-// again says whether the delivery's event was sent to its endpoint before, as this delivery or as one that a replay repeats. New events
-// do not wait for such ones.
+// again says whether the delivery's event was sent to its endpoint before, by this delivery or by
+// one that a replay repeats. New events do not wait for such deliveries.
 func (h *head) again() bool { return h.Attempts > 0 || h.Trigger == grapnel.TriggerReplay }
 
-// trigger is what starts the head's next attempt, or has started the one in flight.
+// trigger is the trigger of the head's next attempt, or of the one in flight.
 func (h *head) trigger() grapnel.Trigger {
 	if h.probe {
 		return grapnel.TriggerProbe
@@ -215,7 +219,8 @@ func compareHeads(a, b *head) int {
 	return 0
 }
 
-// load asks for a page when cold heads are due and there is room, or when it is time to look whether a hint was lost.
+// load asks for a page when heads in the store are due and the window has space, or when the poll
+// is due in case a hint was lost.
 func (c *Core) load(now time.Time, ep *endpoint) {
 	w := &ep.window
 	if !ep.open() || w.loading || c.draining {
@@ -229,13 +234,13 @@ func (c *Core) load(now time.Time, ep *endpoint) {
 		return
 	}
 	w.loading = true
-	w.cold = time.Time{} // the page will say; what is chilled meanwhile counts as well
+	w.cold = time.Time{} // the page sets it again; heads chilled meanwhile count as well
 	clear(w.touched)
-	// The page starts with the heads that are in the window already, so ask for that many more.
+	// The page starts with the heads that are already in the window, so ask for that many more.
 	c.emit(Load{Endpoint: ep.config.ID, Limit: w.size + len(w.heads)})
 }
 
-// loaded takes a page in.
+// loaded applies a page.
 func (c *Core) loaded(now time.Time, in Loaded) {
 	ep := c.endpoints[in.Endpoint]
 	if ep == nil {
@@ -253,7 +258,7 @@ func (c *Core) loaded(now time.Time, in Loaded) {
 	default:
 		for _, h := range in.Heads {
 			if old := w.heads[h.Delivery]; old != nil && old.phase == idle && !old.Same(&h) {
-				w.unline(old) // its row id is another delivery's now
+				w.unline(old) // its row id belongs to another delivery now
 				w.remove(old)
 			}
 			if w.heads[h.Delivery] != nil || w.touched[h.Delivery] {
@@ -272,7 +277,7 @@ func (c *Core) loaded(now time.Time, in Loaded) {
 	c.refresh(now, ep)
 }
 
-// admit takes a head in as idle unless it is in the window already.
+// admit makes a head idle unless it is in the window already.
 func (c *Core) admit(now time.Time, ep *endpoint, sh store.Head) {
 	w := &ep.window
 	c.seen.add(sh.Delivery)

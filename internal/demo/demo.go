@@ -1,11 +1,13 @@
-// Package demo is what `grapnel dev` has to look at: two receivers on loopback and the endpoints that lead to them.
+// Package demo is the content of `grapnel dev`: two receivers on loopback and the endpoints that
+// lead to them.
 //
-// The receivers behave like good ones: they read a bounded body, verify the signature over it before they believe anything, and
-// answer quickly. One is healthy. The other is flaky on purpose, and always in the same way: of every three new events it
-// refuses the first one twice before it takes it, so that retries can be watched.
+// The receivers follow the rules for receivers: they read a bounded body, verify the signature over
+// it before they parse it, and answer quickly. One is healthy. The other is flaky on purpose, and
+// always in the same way: of every three new events it refuses the first one twice before it
+// accepts it, so that retries can be watched.
 //
-// It does not promise what a receiver needs in production: it keeps nothing, and does not look whether it has seen an event
-// before. Nothing here is part of `grapnel serve`.
+// It is no model for production: a receiver here stores nothing and does not recognize repeated
+// events. `grapnel serve` uses nothing of it.
 package demo
 
 import (
@@ -36,7 +38,7 @@ type Receipt struct {
 	EventID  string
 	Attempt  string
 	Body     string
-	Status   int    // what it answered
+	Status   int    // of the receiver's answer
 	Why      string // it did not answer 2xx
 }
 
@@ -60,11 +62,12 @@ type Receivers struct {
 	refusals  map[string]int // event → how often the flaky one will still refuse it
 }
 
-// Open starts the receivers on a free port of loopback. tell hears of every request, from several goroutines.
+// Open starts the receivers on a free port of loopback. tell hears of every request, from several
+// goroutines.
 func Open(ctx context.Context, tell func(Receipt)) (*Receivers, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, fmt.Errorf("the demo receivers cannot listen: %w", err)
+		return nil, fmt.Errorf("starting the demo receivers: %w", err)
 	}
 	r := &Receivers{
 		listener: listener, tell: tell, done: make(chan struct{}),
@@ -92,7 +95,7 @@ func (r *Receivers) url(receiver string) string {
 	return "http://" + r.listener.Addr().String() + "/" + receiver
 }
 
-// trust makes a receiver accept what is signed with a secret.
+// trust makes a receiver accept requests signed with a secret.
 func (r *Receivers) trust(receiver, secret string) error {
 	v, err := sign.NewVerifier(sign.VerifierOptions{Secrets: []string{secret}})
 	if err != nil {

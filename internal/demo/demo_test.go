@@ -13,7 +13,7 @@ import (
 
 const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
-// open starts receivers that trust the secret, and collects what they tell.
+// open starts receivers that trust the secret, and collects their receipts.
 func open(t *testing.T) (*Receivers, chan Receipt) {
 	t.Helper()
 	receipts := make(chan Receipt, 16)

@@ -18,30 +18,31 @@ const policyName = "demo"
 const rules = `{"name":"demo","timeout":"5s","max_attempts":8,"jitter":0,
 	"schedule":{"mode":"since_previous","delays":["0s","1s","2s","4s","8s","15s","30s","60s"],"tail":"stop"}}`
 
-// Install makes a policy, an endpoint for each receiver and a few events, unless they are there from an earlier run. Receivers
-// have a new address and trust a new secret each time.
+// Install makes a policy, an endpoint for each receiver and a few events, unless they are there
+// from an earlier run. Receivers have a new address and trust a new secret each time.
 func (r *Receivers) Install(ctx context.Context, c *client.Client) error {
 	var conflict *client.Error
 	_, err := c.CreatePolicy(ctx, json.RawMessage(rules))
 	if err != nil && !(errors.As(err, &conflict) && conflict.Code == string(grapnel.CodeConflict)) {
-		return fmt.Errorf("the demo's policy cannot be made: %w", err)
+		return fmt.Errorf("creating the demo's policy: %w", err)
 	}
 	there, err := c.Endpoints(ctx, client.EndpointFilter{Limit: 500})
 	if err != nil {
-		return fmt.Errorf("the demo's endpoints cannot be looked for: %w", err)
+		return fmt.Errorf("listing the demo's endpoints: %w", err)
 	}
 	for _, receiver := range []string{Healthy, Flaky} {
 		if err := r.connect(ctx, c, receiver, there.Data); err != nil {
-			return fmt.Errorf("the demo's %s endpoint cannot be made: %w", receiver, err)
+			return fmt.Errorf("creating the demo's %s endpoint: %w", receiver, err)
 		}
 	}
 	if err := publish(ctx, c); err != nil {
-		return fmt.Errorf("the demo's events cannot be published: %w", err)
+		return fmt.Errorf("publishing the demo's events: %w", err)
 	}
 	return nil
 }
 
-// publish publishes the life of one order, so that whoever opens the demo finds something. The ids make it happen once.
+// publish publishes the events of one order, so that the demo is not empty. The fixed ids make a
+// repeated call a no-op.
 func publish(ctx context.Context, c *client.Client) error {
 	for i, e := range []client.NewEvent{
 		{Type: "order.placed", Data: json.RawMessage(`{"order":"ord_1","total":129.90,"currency":"EUR"}`)},
@@ -66,7 +67,8 @@ func (r *Receivers) connect(ctx context.Context, c *client.Client, receiver stri
 		if err != nil {
 			return err
 		}
-		// The secret comes first: what waits for the endpoint goes out as soon as the address is right.
+		// The secret comes first: pending deliveries are sent as soon as the endpoint has its new
+		// address.
 		if err := r.trust(receiver, rotated.Secret); err != nil {
 			return err
 		}

@@ -2,5 +2,6 @@
 
 package egress
 
-// alive cannot look without reading here; a connection that was closed while idle costs the attempt that meets it.
+// alive cannot check here without reading. A connection that was closed while idle fails the
+// attempt that uses it.
 func (c *conn) alive() bool { return true }

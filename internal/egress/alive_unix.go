@@ -7,8 +7,9 @@ import (
 	"syscall"
 )
 
-// alive says whether an idle connection is as we left it: the receiver has neither closed it nor said anything. Nobody reads
-// from an idle connection, so this is how a close is noticed before a request is lost on it.
+// alive says whether an idle connection is unchanged: the receiver has neither closed it nor sent
+// anything. No goroutine reads from an idle connection, so this check finds a close before a
+// request is lost on it.
 func (c *conn) alive() bool {
 	socket, ok := c.below.(syscall.Conn)
 	if !ok {

@@ -7,8 +7,8 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// attempt is what is noted while a request is under way. A long body is written by a goroutine of its own, so what writing
-// notes is atomic.
+// attempt records the progress of a request. A long body is written by a goroutine of its own, so
+// the fields that writing sets are atomic.
 type attempt struct {
 	sender   *Sender
 	start    time.Time
@@ -23,7 +23,7 @@ type attempt struct {
 	answeredAt        int64
 }
 
-// stage is how far an attempt has come; a timeout says what it was waiting for.
+// stage is the progress of an attempt; a timeout's text names it.
 type stage int32
 
 const (
@@ -48,7 +48,8 @@ func (a *attempt) enter(s stage) { a.stage.Store(int32(s)) }
 // since is the time since the start, plus one nanosecond: 0 stands for never.
 func (a *attempt) since() int64 { return int64(a.sender.opts.Now().Sub(a.start)) + 1 }
 
-// wrote notes that bytes of the request went out. From the first of them on the receiver may act on it.
+// wrote records that bytes of the request were sent. From the first byte on the receiver may act on
+// it.
 func (a *attempt) wrote() {
 	if a.wroteAt.Swap(a.since()) == 0 {
 		a.sender.counters.written.Add(1)
@@ -63,7 +64,7 @@ func (a *attempt) answered() {
 	}
 }
 
-// phases returns what is known of the parts of the attempt's time.
+// phases returns the durations of the attempt's parts, as far as they are known.
 func (a *attempt) phases(took time.Duration) grapnel.Phases {
 	p := grapnel.Phases{Reused: a.reused}
 	if !a.reused {

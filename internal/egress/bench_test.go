@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// BenchmarkSend delivers 1 KiB to a receiver on loopback, as many at once as the endpoint takes. The receiver runs in the same
-// process, so the figures hold for both sides; BenchmarkPlainClient is the same exchange with a bare http.Client.
+// BenchmarkSend delivers 1 KiB to a receiver on loopback, as many at once as the endpoint takes.
+// The receiver runs in the same process, so the figures hold for both sides; BenchmarkPlainClient
+// is the same exchange with a bare http.Client.
 func BenchmarkSend(b *testing.B) {
 	srv := server(b, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
 	s := sender(b, Options{Allow: loopback()})
@@ -60,7 +61,11 @@ func BenchmarkRequest(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		a := &attempt{sender: s, start: time.Now()}
-		if _, err := r.request(b.Context(), a, d); err != nil {
+		body, contentType, err := s.bodyOf(b.Context(), r, d)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := r.request(b.Context(), a, d, body, contentType); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -1,14 +1,29 @@
 package egress
 
-import "time"
+import (
+	"time"
 
-// Bounds are the sizes and time limits inside this room; see package bounds. What of a response is read, kept
-// and shown is a promise to users and no bound.
+	"github.com/grapnelhq/grapnel/internal/transform"
+)
+
+// Bounds are the sizes and time limits inside this package; see package bounds. The sizes of a
+// response that are read, stored and shown are promised to users and are not here.
 type Bounds struct {
-	Addresses int           `bound:"8"`                // of a name that are tried
-	Stale     int           `bound:"3"`                // connections in a row that may turn out to have been closed while they were idle
-	LongBody  int64         `bound:"16KiB" tiny:"16"`  // from here on a body is written while the answer is read; a shorter one fits into buffers
-	Patience  time.Duration `bound:"50ms" tiny:"10ms"` // for the writer of a long body to notice that it has finished, once the answer is there
-	Sessions  int           `bound:"1024"`             // TLS sessions remembered
-	Ahead     int           `bound:"4096" least:"16"`  // bytes of a connection that are buffered either way
+	Addresses int `bound:"8"` // of a name that are tried
+	// stale connections in a row that one attempt passes over
+	Stale int `bound:"3"`
+	// a body from this size on is written while the answer is read; a shorter one fits into buffers
+	LongBody int64 `bound:"16KiB" tiny:"16"`
+	// for the writer of a long body to finish, once the answer is complete
+	Patience time.Duration `bound:"50ms" tiny:"10ms"`
+	Sessions int           `bound:"1024"` // TLS sessions remembered
+	// bytes of a connection that are buffered in each direction
+	Ahead int `bound:"4096" least:"16"`
+
+	// The transforms of a tenant get 1/ShapePart of one processor, after a burst of ShapeBurst.
+	ShapePart  int           `bound:"4"  tiny:"4"`
+	ShapeBurst time.Duration `bound:"2s"`
+	// records of tenants before those within their part are deleted
+	ShapeTenants int `bound:"1024"`
+	Transform    transform.Bounds
 }

@@ -16,8 +16,8 @@ import (
 
 const maxErrorText = 240
 
-// dialError is a connection that was not made. Its text is written for the endpoint's owner; the error behind it may name
-// addresses and name servers of our own network and is never shown.
+// dialError is the failure to connect. Its text is for the endpoint's owner. The error it wraps may
+// name addresses and name servers of our own network and is never shown.
 type dialError struct {
 	class policy.Class
 	text  string
@@ -27,8 +27,8 @@ type dialError struct {
 func (e *dialError) Error() string { return e.text }
 func (e *dialError) Unwrap() error { return e.err }
 
-// classify says what kind of failure an error of the request, or of reading its answer, is. The caller has ruled out timeouts
-// and our own shutdown.
+// classify returns the class and the text of an error of the request, or of reading its answer. The
+// caller has ruled out timeouts and our own shutdown.
 func classify(err error) (policy.Class, string) {
 	var dial *dialError
 	var op *net.OpError
@@ -38,7 +38,8 @@ func classify(err error) (policy.Class, string) {
 	case errors.As(err, &dial):
 		return dial.class, dial.text
 	case errors.As(err, &op) && (op.Op == "remote error" || op.Op == "local error"):
-		return policy.ClassTLS, tlsText(err) // an alert after the handshake, as for a client certificate that is missing
+		// an alert after the handshake, as for a client certificate that is missing
+		return policy.ClassTLS, tlsText(err)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe), op != nil,
 		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, net.ErrClosed):
 		return policy.ClassReset, "the receiver closed the connection before its answer was complete"
@@ -78,8 +79,9 @@ func connectError(err error) error {
 	return &dialError{class: policy.ClassConnect, text: text, err: err}
 }
 
-// exhausted says whether this machine, not the receiver, is why there is no connection: out of descriptors, ports or memory.
-// Package net keeps only the text of such an error when it happens in a lookup.
+// exhausted says whether this machine, not the receiver, caused the failure to connect: it has no
+// descriptors, ports or memory left. For a lookup, package net preserves only the text of such an
+// error.
 func exhausted(err error) bool {
 	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.EADDRNOTAVAIL, syscall.ENOBUFS, syscall.ENOMEM} {
 		if errors.Is(err, errno) || strings.HasSuffix(err.Error(), ": "+errno.Error()) {
@@ -108,8 +110,8 @@ func dnsText(ctx context.Context, err error) string {
 	}
 }
 
-// tlsText keeps what crypto/tls and crypto/x509 say about certificates and alerts. Errors of the connection below are replaced:
-// they name its addresses.
+// tlsText returns the text of crypto/tls and crypto/x509 about certificates and alerts. Errors of
+// the connection below are replaced, because they name its addresses.
 func tlsText(err error) string {
 	var op *net.OpError
 	var verify *tls.CertificateVerificationError
@@ -136,7 +138,8 @@ func certificateText(err error) string {
 	return cut(err.Error())
 }
 
-// protocolText keeps what net/http says about an answer that is not HTTP. It may quote the receiver.
+// protocolText returns the text of net/http about an answer that is not HTTP. It may quote the
+// receiver.
 func protocolText(err error) string {
 	text := err.Error()
 	for _, prefix := range []string{"net/http: ", "HTTP/1.x transport connection broken: ", "http: "} {

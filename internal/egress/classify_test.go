@@ -10,7 +10,8 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// TestTextsThatEveryStoreTakes: whatever a receiver makes our errors and headers say, PostgreSQL takes it.
+// TestTextsThatEveryStoreTakes: whatever a receiver makes our errors and headers say, PostgreSQL
+// takes it.
 func TestTextsThatEveryStoreTakes(t *testing.T) {
 	fits := func(text string) {
 		t.Helper()

@@ -33,7 +33,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// TestKeepAliveUnderLoad: as many connections as the endpoint takes requests at once, however many requests there are.
+// TestKeepAliveUnderLoad: as many connections as the endpoint takes requests at once, however many
+// requests there are.
 func TestKeepAliveUnderLoad(t *testing.T) {
 	const workers, each = 64, 25
 	srv := server(t, func(w http.ResponseWriter, r *http.Request) {
@@ -152,8 +153,9 @@ func TestRoutesAreForgotten(t *testing.T) {
 	})
 }
 
-// TestNothingIsSentTwice: a receiver that takes a request and closes without an answer, on a connection that was used before.
-// net/http would repeat such a request if it thought it idempotent.
+// TestNothingIsSentTwice: a receiver that takes a request and closes without an answer, on a
+// connection that was used before. net/http would repeat such a request if it thought it
+// idempotent.
 func TestNothingIsSentTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := pipenet.New()
@@ -181,8 +183,8 @@ func TestNothingIsSentTwice(t *testing.T) {
 	})
 }
 
-// TestAnIdleConnectionThatCloses just before it is used, unnoticed, costs no attempt: nothing was written, so the request goes
-// over another one.
+// TestAnIdleConnectionThatCloses just before it is used, unnoticed, costs no attempt: nothing was
+// written, so the request goes over another one.
 func TestAnIdleConnectionThatCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := pipenet.New()
@@ -255,9 +257,15 @@ func (f failing) LookupNetIP(ctx context.Context, _, _ string) ([]netip.Addr, er
 	}
 }
 
-// TestConnectionsThatCannotBeMade: the class is right and the text names nothing of our own network.
+// TestConnectionsThatCannotBeMade: the class is right and the text names nothing of our own
+// network.
 func TestConnectionsThatCannotBeMade(t *testing.T) {
-	refused := &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(10, 1, 2, 3), Port: 80}, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	refused := &net.OpError{
+		Op:   "dial",
+		Net:  "tcp",
+		Addr: &net.TCPAddr{IP: net.IPv4(10, 1, 2, 3), Port: 80},
+		Err:  os.NewSyscallError("connect", syscall.ECONNREFUSED),
+	}
 	for name, c := range map[string]struct {
 		resolver Resolver
 		dial     error
@@ -305,7 +313,11 @@ func TestRealSockets(t *testing.T) {
 	}
 	closed := l.Addr().String()
 	_ = l.Close()
-	if r := send(s, delivery(endpoint("http://"+closed+"/"))); r.Outcome.Class != policy.ClassConnect || r.Error != "no connection could be made: connection refused" {
+	if r := send(
+		s,
+		delivery(endpoint("http://"+closed+"/")),
+	); r.Outcome.Class != policy.ClassConnect ||
+		r.Error != "no connection could be made: connection refused" {
 		t.Errorf("a closed port: %+v", r)
 	}
 
@@ -339,7 +351,8 @@ func TestRealSockets(t *testing.T) {
 	}
 }
 
-// TestEndpointsThatCannotBeUsed: a defect of our own configuration consumes no attempt, and sends nothing unsigned.
+// TestEndpointsThatCannotBeUsed: a defect of our own configuration consumes no attempt, and sends
+// nothing unsigned.
 func TestEndpointsThatCannotBeUsed(t *testing.T) {
 	srv := server(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("a request arrived: %v", r.Header) })
 	for name, change := range map[string]func(*grapnel.Endpoint){

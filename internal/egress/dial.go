@@ -16,14 +16,16 @@ import (
 )
 
 const (
-	lookupBudget   = 2 * time.Second // for resolving a name; what a slow name server takes is missing for the receiver
+	// for resolving a name; a slow name server leaves less time for the receiver
+	lookupBudget   = 2 * time.Second
 	connectMinimum = 2 * time.Second // for one of several addresses, unless the deadline is nearer
 )
 
-// conn is a connection that its sender knows of until it is closed, and that tells the attempt it serves what goes over it.
+// conn is a connection that its sender tracks until it is closed, and that reports its traffic to
+// the attempt it serves.
 type conn struct {
 	net.Conn          // TLS included
-	below    net.Conn // the connection that TLS is spoken over, or the same
+	below    net.Conn // the connection below TLS, or the same
 	sender   *Sender
 	reader   *bufio.Reader
 	writer   *bufio.Writer
@@ -70,7 +72,8 @@ func (s *Sender) track(secure, below net.Conn) (*conn, error) {
 	s.connsMu.Unlock()
 	s.counters.dialed.Add(1)
 	s.counters.open.Add(1)
-	if s.closing.Err() != nil { // Close may have looked at the connections just before this one was there
+	// Close may have listed the connections just before this one was added
+	if s.closing.Err() != nil {
 		_ = c.Close()
 		return nil, s.closing.Err()
 	}
@@ -79,7 +82,8 @@ func (s *Sender) track(secure, below net.Conn) (*conn, error) {
 
 // Close closes the connection; only the first call counts.
 func (c *conn) Close() error {
-	err := c.below.Close() // not c.Conn: TLS would wait up to 5 s to say goodbye to a receiver that does not read
+	// not c.Conn: TLS would wait up to 5 s to say goodbye to a receiver that does not read
+	err := c.below.Close()
 	s := c.sender
 	s.connsMu.Lock()
 	defer s.connsMu.Unlock()
@@ -147,7 +151,8 @@ func (s *Sender) connect(ctx context.Context, addr string, a *attempt) (net.Conn
 	return s.connectAny(ctx, addrs, a.deadline)
 }
 
-// addresses returns the addresses of a host that may be dialled. Answers that may not are dropped; none left is errBlocked.
+// addresses returns the addresses of a host that may be dialled. Forbidden ones are dropped; if
+// none is left the error is errBlocked.
 func (s *Sender) addresses(ctx context.Context, host string, port uint16, a *attempt) ([]netip.AddrPort, error) {
 	if literal, err := netip.ParseAddr(host); err == nil {
 		target := netip.AddrPortFrom(literal, port)
@@ -179,11 +184,13 @@ func (s *Sender) addresses(ctx context.Context, host string, port uint16, a *att
 	return nil, &dialError{class: policy.ClassDNS, text: "the name has no address"}
 }
 
-// connectAny tries the addresses in the resolver's order. An address that does not answer leaves time for the others.
+// connectAny tries the addresses in the resolver's order. An address that does not answer leaves
+// time for the others.
 func (s *Sender) connectAny(ctx context.Context, addrs []netip.AddrPort, deadline time.Time) (net.Conn, error) {
 	var first error
 	for i, addr := range addrs {
-		// Keep-alive probes cost system calls, and an idle connection is closed before the first of them.
+		// Keep-alive probes cost system calls, and an idle connection is closed before the first of
+		// them.
 		d := net.Dialer{ControlContext: s.guard.control, KeepAlive: -1}
 		if left := len(addrs) - i; left > 1 {
 			d.Timeout = max(time.Until(deadline)/time.Duration(left), connectMinimum)

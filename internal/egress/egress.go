@@ -1,22 +1,28 @@
-// Package egress is HTTP out: it makes one attempt of a delivery and says what came of it.
+// Package egress is HTTP out: it makes one attempt of a delivery and returns its outcome.
 //
-// A receiver is hostile until proven otherwise, and an endpoint's URL may be chosen by somebody who wants to reach what only
-// this machine can reach. So for every attempt:
+// A receiver is hostile until proven otherwise. An endpoint's URL may be chosen by an attacker who
+// wants to reach addresses that only this machine can reach. So for every attempt:
 //
-//   - The address is judged where the socket is dialled, after every name has been resolved: only public unicast addresses, and
-//     those that the operator allows. Proxies from the environment are ignored and redirects are never followed.
+//   - The address is checked where the socket is dialled, after every name has been resolved: only
+//     public unicast addresses, and those that the operator allows. Proxies from the environment
+//     are ignored and redirects are never followed.
 //   - One deadline covers name resolution, connect, TLS, headers and body.
-//   - At most 64 KiB of a response are read and 16 KiB kept, nothing is ever inflated, headers are limited; a connection with more
-//     to come is closed.
-//   - At most one request reaches the receiver: another connection is tried only when nothing was written to the one before.
-//   - Error texts are written here. They contain nothing of the network inside: no resolved address, no name server.
-//   - The classification of what went wrong is made here and nowhere else.
+//   - At most 64 KiB of a response are read and 16 KiB stored, nothing is ever inflated, and
+//     headers are limited. A connection on which more follows is closed.
+//   - At most one request reaches the receiver: another connection is tried only if nothing was
+//     written to the one before.
+//   - The cost of a tenant's transforms is bounded, for each event and for all of the tenant's
+//     events (package transform).
+//   - Error texts are written here. They contain nothing of the network inside: no resolved
+//     address, no name server.
+//   - Failures are classified here and nowhere else.
 //
-// Every endpoint has connections of its own, HTTP/1.1 only: tenants never share one, a change of an endpoint drops them, and
-// what a receiver leaves behind on a connection can hurt nobody else.
+// Every endpoint has connections of its own, HTTP/1.1 only. Tenants never share one, a change of an
+// endpoint closes them, and bytes that a receiver leaves on a connection cannot affect another
+// endpoint.
 //
-// What it does not promise: that a receiver has not acted on a request whose attempt failed. A timeout, a reset and a
-// shutdown leave that open, which is why receivers get the same webhook-id again.
+// It does not promise that a receiver has not acted on a request whose attempt failed. A timeout, a
+// reset and a shutdown leave that unknown, so receivers get the same webhook-id again.
 package egress
 
 import (
@@ -40,19 +46,21 @@ type Resolver interface {
 
 // Options say how to send. The zero value sends to public addresses over the real network.
 type Options struct {
-	Bounds    Bounds         // inside this room; zero: their defaults
+	Bounds    Bounds         // inside this package; zero: their defaults
 	Allow     []netip.Prefix // addresses that are let through although they are not public
 	HTTPSOnly bool           // refuse http:// URLs
 	UserAgent string         // "Grapnel/<version>"
 	Node      string         // the grapnel-node header; empty: no such header
 	Now       func() time.Time
-	Resolver  Resolver       // net.Resolver, the pure Go one: a C library would read "127.1" as an address
-	RootCAs   *x509.CertPool // the system's
+	// net.Resolver, the pure Go one: a C library would read "127.1" as an address
+	Resolver Resolver
+	RootCAs  *x509.CertPool // the system's
 	// Dial replaces resolving and connecting, guard included; tests give an in-memory network.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
-	MaxConnAge  time.Duration // 5 min: so that changes of DNS and of the guard's rules take effect
-	IdleTimeout time.Duration // 4 s: many servers close after 5, and a request that meets such a close is ambiguous
+	MaxConnAge time.Duration // 5 min: so that changes of DNS and of the guard's rules take effect
+	// 4 s: many servers close after 5, and a request that meets such a close is ambiguous
+	IdleTimeout time.Duration
 }
 
 const (
@@ -61,29 +69,35 @@ const (
 	defaultTimeout     = 15 * time.Second // of an endpoint whose policy has none
 )
 
-// Delivery is what to send.
+// Delivery is the content of one attempt.
 type Delivery struct {
-	Endpoint *grapnel.Endpoint
-	Event    *grapnel.Event
-	ID       string
-	Position int64 // in its lane; 0: none
-	Number   int   // of the attempt: 1, 2, …
-	Trigger  grapnel.Trigger
-	Epoch    int64 // of the endpoint's owner; 0: there is one node
+	Endpoint  *grapnel.Endpoint
+	Event     *grapnel.Event
+	ID        string
+	Position  int64 // in its lane; 0: none
+	Number    int   // of the attempt: 1, 2, …
+	Trigger   grapnel.Trigger
+	CreatedAt time.Time // the delivery; later than its event's acceptance if it repeats one
+	Epoch     int64     // of the endpoint's owner; 0: there is one node
 
-	Still func() bool // asked before the first byte is written: is it to be sent at all; nil: it is
+	// called before the first byte is written; false: the request is not sent. nil: always sent
+	Still func() bool
 }
 
-// Result is what came of an attempt.
+// Result is the outcome of an attempt.
+// why the event has no body for the endpoint, now or ever; nothing was sent
 type Result struct {
-	Outcome   policy.Outcome
-	StartedAt time.Time
-	Duration  time.Duration
-	Phases    grapnel.Phases
-	Error     string
-	Sent      []grapnel.Header // of the request, as an attempt keeps them; nil: nothing was sent
-	Headers   map[string]string
-	Body      []byte
+	Outcome policy.Outcome
+	// reason for which the event has no body for the endpoint, now or ever; nothing was sent
+	Unsendable string
+	Deferred   bool // with policy.ClassInternal: nothing is wrong, only too much to do
+	StartedAt  time.Time
+	Duration   time.Duration
+	Phases     grapnel.Phases
+	Error      string
+	Sent       []grapnel.Header // of the request, as an attempt keeps them; nil: nothing was sent
+	Headers    map[string]string
+	Body       []byte
 }
 
 // Sender makes attempts. It may be used by several goroutines at once.
@@ -104,8 +118,11 @@ type Sender struct {
 
 	connsMu sync.Mutex
 	conns   map[*conn]struct{} // open ones
-	ended   *sync.Cond         // signalled when conns gets empty
+	ended   *sync.Cond         // signalled when conns becomes empty
 	sends   sync.WaitGroup
+
+	shares  shares
+	shaping chan struct{} // holds one entry for each evaluation that runs
 }
 
 // New makes a sender. The caller closes it.
@@ -128,6 +145,7 @@ func New(o Options) *Sender {
 	b := bounds.Fill(o.Bounds)
 	s := &Sender{
 		bounds: b, opts: o, guard: newGuard(o.Allow), routes: map[string]*route{}, conns: map[*conn]struct{}{},
+		shaping: make(chan struct{}, evaluations()),
 		tls: &tls.Config{
 			MinVersion: tls.VersionTLS12, RootCAs: o.RootCAs, Time: o.Now, NextProtos: []string{"http/1.1"},
 			ClientSessionCache: tls.NewLRUClientSessionCache(b.Sessions),
@@ -139,8 +157,8 @@ func New(o Options) *Sender {
 	return s
 }
 
-// Close ends the attempts that are still in flight as policy.ClassInternal, closes all connections and waits for both. Sends
-// that come later end in the same way.
+// Close ends the attempts in flight as policy.ClassInternal, closes all connections and waits for
+// both. A later Send ends in the same way.
 func (s *Sender) Close() {
 	s.mu.Lock()
 	s.closed = true

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// An exchange is one request and its answer over one connection. It is written here and not left to http.Transport, which has
-// two goroutines for each connection that hand every request and answer on: a third of what a delivery costs. What is read
-// and written is still net/http's code (Request.Write, ReadResponse); what is ours is who waits for whom, and one deadline on
-// the connection for everything.
+// An exchange is one request and its answer over one connection. It does not use http.Transport,
+// whose two goroutines for each connection pass every request and answer on, which takes a third of
+// a delivery's processor time. Reading and writing are net/http's code (Request.Write,
+// ReadResponse); the order of the two, and one deadline on the connection for everything, are ours.
 
-// perform sends the request and reads the answer. A receiver may close an idle connection in the moment in which it is
-// chosen; as long as nothing of the request was written, another connection is tried.
+// perform sends the request and reads the answer. A receiver may close an idle connection at the
+// moment it is chosen. As long as nothing of the request was written, another connection is tried.
 func (s *Sender) perform(ctx context.Context, r *route, a *attempt, req *http.Request, result *Result) error {
 	for stale := 0; ; stale++ {
 		c, err := s.connection(ctx, r, a)
@@ -62,10 +62,11 @@ func (s *Sender) connection(ctx context.Context, r *route, a *attempt) (*conn, e
 	return c, nil
 }
 
-// longAgo as a deadline ends whatever waits for a connection.
+// longAgo as a deadline ends every pending read and write of a connection.
 var longAgo = time.Unix(1, 0)
 
-// exchange makes one request over a connection and decides what becomes of the connection.
+// exchange makes one request over a connection, and then returns the connection to the pool or
+// closes it.
 func (s *Sender) exchange(ctx context.Context, r *route, c *conn, a *attempt, req *http.Request, result *Result) error {
 	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(longAgo) })
 	reusable, err := s.converse(c, a, req, result)
@@ -73,12 +74,13 @@ func (s *Sender) exchange(ctx context.Context, r *route, c *conn, a *attempt, re
 		c.serve(nil)
 		r.pool.put(c)
 	} else {
-		_ = c.Close() // what is left on it belongs to nobody
+		_ = c.Close() // bytes left on it belong to no other request
 	}
 	return err
 }
 
-// converse writes the request and reads the answer. The connection is reusable when both are complete and nothing follows.
+// converse writes the request and reads the answer. The connection is reusable when both are
+// complete and nothing follows.
 func (s *Sender) converse(c *conn, a *attempt, req *http.Request, result *Result) (reusable bool, err error) {
 	a.enter(stageSend)
 	if a.still != nil && !a.still() {
@@ -89,7 +91,8 @@ func (s *Sender) converse(c *conn, a *attempt, req *http.Request, result *Result
 		if wrote != nil && a.wroteAt.Load() == 0 {
 			return false, wrote
 		}
-		// A receiver may refuse a request before it has read all of it, so an answer is looked for even then.
+		// A receiver may refuse a request before it has read all of it, so an answer is read even
+		// if writing failed.
 		ended, err := s.receive(c, req, result)
 		if wrote != nil {
 			if err != nil {
@@ -108,14 +111,15 @@ func (s *Sender) converse(c *conn, a *attempt, req *http.Request, result *Result
 	case failed := <-wrote:
 		return ended && failed == nil, err
 	case <-patience.C:
-		_ = c.Close() // it answered before it had read everything; nobody will read the rest
-		<-wrote       //nolint:errcheck // it fails now, for our own reason
+		// the receiver answered before it had read everything and will not read the rest
+		_ = c.Close()
+		<-wrote //nolint:errcheck // it fails now, for our own reason
 		return false, err
 	}
 }
 
-// errWithdrawn is for who is told at the last moment that it is not theirs to send.
-var errWithdrawn = errors.New("withdrawn: the endpoint is another node's")
+// errWithdrawn is the error of an attempt that Still refused at the last moment.
+var errWithdrawn = errors.New("withdrawn: another node owns the endpoint")
 
 // send writes a request.
 func (c *conn) send(req *http.Request) error {
@@ -127,14 +131,15 @@ func (c *conn) send(req *http.Request) error {
 
 var errLongHeader = errors.New("its headers exceeded 32 KiB")
 
-// answer reads an answer up to its body. Interim answers (1xx) are passed over; their headers count, so that there is an end of them.
+// answer reads an answer up to its body. Interim answers (1xx) are skipped; their headers count
+// toward the limit, so an endless series fails.
 func (c *conn) answer(req *http.Request) (*http.Response, error) {
 	c.headerLeft = maxResponseHeader + c.sender.bounds.Ahead
 	defer func() { c.headerLeft = noLimit }()
 	for {
 		resp, err := http.ReadResponse(c.reader, req)
 		if c.headerLeft <= 0 && err != nil {
-			err = errLongHeader // net/http may have made something else of the end that it met
+			err = errLongHeader // net/http may have replaced the error by one of its own
 		}
 		if err != nil || resp.StatusCode/100 != 1 || resp.StatusCode == http.StatusSwitchingProtocols {
 			return resp, err
@@ -142,7 +147,7 @@ func (c *conn) answer(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// quiet says that TLS holds nothing back that was received already: alive sees only what is still in the socket.
+// quiet says that TLS holds no received bytes back: alive sees only those still in the socket.
 func (c *conn) quiet() bool {
 	if c.Conn == c.below {
 		return true

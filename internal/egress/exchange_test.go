@@ -39,8 +39,8 @@ func socket(t *testing.T, serve func(c net.Conn)) string {
 	return "http://" + l.Addr().String() + "/"
 }
 
-// TestAnswerBeforeTheBodyIsRead: a receiver may refuse a long request after its headers. Its answer counts, though the rest of
-// the request finds nobody.
+// TestAnswerBeforeTheBodyIsRead: a receiver may refuse a long request after its headers. Its answer
+// counts, though the rest of the request finds nobody.
 func TestAnswerBeforeTheBodyIsRead(t *testing.T) {
 	url := socket(t, func(c net.Conn) {
 		req, err := http.ReadRequest(bufio.NewReader(c))
@@ -48,7 +48,8 @@ func TestAnswerBeforeTheBodyIsRead(t *testing.T) {
 			return
 		}
 		_, _ = io.WriteString(c, "HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\n\r\nbig")
-		_, _ = io.CopyN(io.Discard, req.Body, 1<<20) // so that closing does not reset what it has said
+		// so that closing does not reset what it has said
+		_, _ = io.CopyN(io.Discard, req.Body, 1<<20)
 	})
 	s := sender(t, Options{Allow: loopback()})
 	d := delivery(endpoint(url))

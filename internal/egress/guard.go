@@ -9,8 +9,8 @@ import (
 	"code.dny.dev/ssrf"
 )
 
-// guard judges addresses. It knows what is public instead of what is private: an address is let through when the IANA
-// registries call it global unicast, so a range that nobody thought of is refused.
+// guard checks addresses by a list of public ranges, not of private ones: an address is allowed if
+// the IANA registries call it global unicast. So a range that is missing in the list is refused.
 type guard struct {
 	allow  []netip.Prefix
 	public *ssrf.Guardian
@@ -18,8 +18,9 @@ type guard struct {
 
 var errBlocked = errors.New("deliveries may not go to this address")
 
-// nat64 is the well-known prefix under which an IPv6-only network reaches IPv4. Networks that resolve with DNS64 need it, and
-// it reaches whatever its last four bytes say.
+// nat64 is the well-known prefix under which an IPv6-only network reaches IPv4. Networks that
+// resolve with DNS64 need it. Its last four bytes are the IPv4 address that it reaches, so those
+// are checked.
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 
 func newGuard(allow []netip.Prefix) *guard {
@@ -51,8 +52,8 @@ func (g *guard) check(a netip.AddrPort) error {
 	return nil
 }
 
-// control runs on the socket itself, just before it connects. It is the authority: whatever a name resolved to, and however
-// the address came here, nothing else is connected to.
+// control runs on the socket itself, just before it connects. It decides last: no other address is
+// connected to, whatever name or list it came from.
 func (g *guard) control(_ context.Context, network, address string, _ syscall.RawConn) error {
 	if network != "tcp4" && network != "tcp6" {
 		return errBlocked
@@ -64,6 +65,6 @@ func (g *guard) control(_ context.Context, network, address string, _ syscall.Ra
 	return g.check(a)
 }
 
-// webPort keeps deliveries away from the well-known ports of other protocols (mail, DNS, …), whose servers may take the lines
-// of a request for commands.
+// webPort keeps deliveries away from the well-known ports of other protocols (mail, DNS, …), whose
+// servers may read the lines of a request as commands.
 func webPort(port uint16) bool { return port >= 1024 || port == 80 || port == 443 }

@@ -18,8 +18,8 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// hostile are addresses that a delivery must not reach: what is on this machine or in its network, what is in nobody's, and
-// every IPv6 form that leads to one of them.
+// hostile are addresses that a delivery must not reach: what is on this machine or in its network,
+// what is in nobody's, and every IPv6 form that leads to one of them.
 func hostile() []string {
 	return []string{
 		"127.0.0.1", "127.255.255.254", "0.0.0.0", "10.0.0.1", "172.16.0.1", "172.31.255.255", "192.168.1.1", "169.254.169.254",
@@ -90,7 +90,8 @@ func TestAllowLiftsTheGuardForItsAddressesOnly(t *testing.T) {
 	}
 }
 
-// TestGuardProperties: an IPv4 address is judged the same behind NAT64, and no other IPv6 form leads to IPv4 at all.
+// TestGuardProperties: an IPv4 address is judged the same behind NAT64, and no other IPv6 form
+// leads to IPv4 at all.
 func TestGuardProperties(t *testing.T) {
 	g := newGuard(nil)
 	blocked := func(b [16]byte) bool { return g.check(netip.AddrPortFrom(netip.AddrFrom16(b), 443)) != nil }
@@ -208,8 +209,8 @@ func TestHostileAddressesAreNeverReached(t *testing.T) {
 	}
 }
 
-// TestEveryLayerRefuses: names and literals are judged before a connection is tried, and the socket judges on its own even if
-// they were not.
+// TestEveryLayerRefuses: names and literals are judged before a connection is tried, and the socket
+// judges on its own even if they were not.
 func TestEveryLayerRefuses(t *testing.T) {
 	trap := newTrap(t)
 	port, err := strconv.ParseUint(trap.port, 10, 16)
@@ -225,12 +226,14 @@ func TestEveryLayerRefuses(t *testing.T) {
 			}
 		}
 	}
-	// Only addresses of this machine are tried for real: a guard that is broken must not knock at somebody's door.
+	// Only addresses of this machine are tried for real: a guard that is broken must not knock at
+	// somebody's door.
 	s := sender(t, Options{})
 	for _, text := range []string{"127.0.0.1", "127.255.255.254", "0.0.0.0", "::1", "::", "::ffff:127.0.0.1"} {
 		target := netip.AddrPortFrom(netip.MustParseAddr(text), uint16(port))
 		if target.Addr().Is6() && !haveIPv6() {
-			continue // there is no socket that could ask; TestGuardJudgesAddresses asks in its place
+			// there is no socket that could ask; TestGuardJudgesAddresses asks in its place
+			continue
 		}
 		if _, err := s.connectAny(t.Context(), []netip.AddrPort{target}, time.Now().Add(10*time.Second)); !errors.Is(err, errBlocked) {
 			t.Errorf("%s at the socket: %v", text, err)
@@ -252,14 +255,67 @@ func haveIPv6() bool {
 // spellings are ways to write 127.0.0.1 and its like that some parser somewhere understands.
 func spellings() []string {
 	return []string{
-		"127.0.0.1", "127.0.0.1.", "127.1", "127.0.1", "2130706433", "0x7f000001", "0x7F.1", "0x7f.0x0.0x0.0x1", "0177.0.0.1", "0177.1",
-		"017700000001", "127.000.000.001", "127.0.0.01", "00000127.0.0.1", "0", "0.0", "0.0.0.0", "0x0", "127.0.0.1..", "4294967297",
-		"[::1]", "[0:0:0:0:0:0:0:1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[::FFFF:7F00:0001]", "[::127.0.0.1]", "[64:ff9b::127.0.0.1]",
-		"[2002:7f00:1::]", "[::1%25lo]", "[::1%25]", "[fe80::1%25eth0]", "[127.0.0.1]", "[localhost]", "[::1].", "[::1",
-		"user@127.0.0.1", "user:pw@127.0.0.1", "example.com@127.0.0.1", "example.com%40127.0.0.1", "127.0.0.1%00.example.com", "127.0.0.1%2eexample",
-		"%31%32%37.0.0.1", "\uff11\uff12\uff17.0.0.1", "127\u30020\uff0e0\uff611", "\u2460\u2461\u2466.0.0.1", "\uff10\uff58\uff17\uff46.1",
-		"localhost", "LocalHost", "localhost.", "a.localhost", "\uff4c\uff4f\uff43\uff41\uff4c\uff48\uff4f\uff53\uff54", "lo\u00adcalhost",
-		"127.0.0.1\t", " 127.0.0.1", "127.0.0.1\n", "127.0.0.1\\", "\\127.0.0.1", "", "[]", "-", "a..b",
+		"127.0.0.1",
+		"127.0.0.1.",
+		"127.1",
+		"127.0.1",
+		"2130706433",
+		"0x7f000001",
+		"0x7F.1",
+		"0x7f.0x0.0x0.0x1",
+		"0177.0.0.1",
+		"0177.1",
+		"017700000001",
+		"127.000.000.001",
+		"127.0.0.01",
+		"00000127.0.0.1",
+		"0",
+		"0.0",
+		"0.0.0.0",
+		"0x0",
+		"127.0.0.1..",
+		"4294967297",
+		"[::1]",
+		"[0:0:0:0:0:0:0:1]",
+		"[::ffff:127.0.0.1]",
+		"[::ffff:7f00:1]",
+		"[::FFFF:7F00:0001]",
+		"[::127.0.0.1]",
+		"[64:ff9b::127.0.0.1]",
+		"[2002:7f00:1::]",
+		"[::1%25lo]",
+		"[::1%25]",
+		"[fe80::1%25eth0]",
+		"[127.0.0.1]",
+		"[localhost]",
+		"[::1].",
+		"[::1",
+		"user@127.0.0.1",
+		"user:pw@127.0.0.1",
+		"example.com@127.0.0.1",
+		"example.com%40127.0.0.1",
+		"127.0.0.1%00.example.com",
+		"127.0.0.1%2eexample",
+		"%31%32%37.0.0.1",
+		"\uff11\uff12\uff17.0.0.1",
+		"127\u30020\uff0e0\uff611",
+		"\u2460\u2461\u2466.0.0.1",
+		"\uff10\uff58\uff17\uff46.1",
+		"localhost",
+		"LocalHost",
+		"localhost.",
+		"a.localhost",
+		"\uff4c\uff4f\uff43\uff41\uff4c\uff48\uff4f\uff53\uff54",
+		"lo\u00adcalhost",
+		"127.0.0.1\t",
+		" 127.0.0.1",
+		"127.0.0.1\n",
+		"127.0.0.1\\",
+		"\\127.0.0.1",
+		"",
+		"[]",
+		"-",
+		"a..b",
 	}
 }
 
@@ -290,7 +346,8 @@ func TestOtherSpellingsOfAnAddressAreNeverReached(t *testing.T) {
 	}
 }
 
-// TestTheTrapWorks: the same exchange reaches the listener once the operator allows it. Otherwise zero connections prove nothing.
+// TestTheTrapWorks: the same exchange reaches the listener once the operator allows it. Otherwise
+// zero connections prove nothing.
 func TestTheTrapWorks(t *testing.T) {
 	trap := newTrap(t)
 	s := sender(t, Options{Allow: loopback(), Resolver: &answers{lists: [][]netip.Addr{answer("127.0.0.1")}}})
@@ -316,7 +373,8 @@ func second(t *testing.T, trap *trap) net.Listener {
 	return l
 }
 
-// TestForbiddenAnswersAreDropped: of mixed answers only the allowed one is dialled. 127.0.0.2 plays the public address.
+// TestForbiddenAnswersAreDropped: of mixed answers only the allowed one is dialled. 127.0.0.2 plays
+// the public address.
 func TestForbiddenAnswersAreDropped(t *testing.T) {
 	trap := newTrap(t)
 	srv := serveOn(t, second(t, trap), ok)
@@ -333,8 +391,8 @@ func TestForbiddenAnswersAreDropped(t *testing.T) {
 	}
 }
 
-// TestRebinding: a name that is harmless when it is first resolved and internal afterwards. Every connection is judged by the
-// answer that it is made with.
+// TestRebinding: a name that is harmless when it is first resolved and internal afterwards. Every
+// connection is judged by the answer that it is made with.
 func TestRebinding(t *testing.T) {
 	trap := newTrap(t)
 	serveOn(t, second(t, trap), closing)
@@ -357,9 +415,13 @@ func TestRebinding(t *testing.T) {
 	}
 }
 
-// TestProxiesOfTheEnvironmentAreIgnored: TestMain names a proxy that refuses, before anything can read the environment.
+// TestProxiesOfTheEnvironmentAreIgnored: TestMain names a proxy that refuses, before anything can
+// read the environment.
 func TestProxiesOfTheEnvironmentAreIgnored(t *testing.T) {
-	if proxy, err := http.ProxyFromEnvironment(httptest.NewRequest(http.MethodPost, "http://hooks.example/", nil)); err != nil || proxy == nil {
+	if proxy, err := http.ProxyFromEnvironment(
+		httptest.NewRequest(http.MethodPost, "http://hooks.example/", nil),
+	); err != nil ||
+		proxy == nil {
 		t.Fatalf("the environment has no proxy (%v); this test would prove nothing", err)
 	}
 	srv := server(t, ok)

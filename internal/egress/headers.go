@@ -22,8 +22,8 @@ type HeaderError struct {
 
 func (e *HeaderError) Error() string { return fmt.Sprintf("header %q %s", e.Name, e.Detail) }
 
-// CheckHeaders says what is wrong with an endpoint's own headers. It is asked when they are saved: a header that net/http
-// refuses to send would otherwise fail every attempt.
+// CheckHeaders returns the faults of an endpoint's own headers. It is called when they are saved: a
+// header that net/http refuses to send would otherwise fail every attempt.
 func CheckHeaders(h map[string]string) error {
 	if err := sendable(h); err != nil {
 		return err
@@ -36,10 +36,10 @@ func CheckHeaders(h map[string]string) error {
 	return nil
 }
 
-// sendable is CheckHeaders without what is wrong with placeholders: those can be sent as they are.
+// sendable is CheckHeaders without the faults of placeholders, which are sent as they are.
 func sendable(h map[string]string) error {
 	if len(h) > MaxCustomHeaders {
-		return fmt.Errorf("there are %d headers; %d are possible", len(h), MaxCustomHeaders)
+		return fmt.Errorf("has %d headers; at most %d are allowed", len(h), MaxCustomHeaders)
 	}
 	seen := make(map[string]bool, len(h))
 	for _, name := range slices.Sorted(maps.Keys(h)) {
@@ -65,8 +65,8 @@ func sendable(h map[string]string) error {
 	return nil
 }
 
-// reserved headers belong to the connection, or say what only Grapnel knows. An Idempotency-Key would invite whatever lies between
-// us and the receiver to resend requests on its own.
+// reserved headers belong to the connection, or carry values that only Grapnel knows. An
+// Idempotency-Key would allow proxies to resend requests on their own.
 func reserved(canonical string) bool {
 	switch canonical {
 	case "Host", "Content-Length", "Transfer-Encoding", "Connection", "Keep-Alive", "Upgrade", "Trailer", "Te", "Expect", "Http2-Settings",

@@ -11,7 +11,13 @@ import (
 
 func TestHeadersThatCanBeSaved(t *testing.T) {
 	if err := CheckHeaders(map[string]string{
-		"Authorization": "Bearer x", "X-Tenant": "acme", "x-lower": "ü and\ttabs", "Cookie": "a=b", "Empty": "", "Accept": "*/*", "Webhooks-Of": "acme",
+		"Authorization": "Bearer x",
+		"X-Tenant":      "acme",
+		"x-lower":       "ü and\ttabs",
+		"Cookie":        "a=b",
+		"Empty":         "",
+		"Accept":        "*/*",
+		"Webhooks-Of":   "acme",
 	}); err != nil {
 		t.Error(err)
 	}
@@ -51,7 +57,8 @@ func checkRefused(t *testing.T, h map[string]string, name string) {
 	}
 }
 
-// FuzzHeaderConfig: what can be saved arrives as one header with that name and value, and net/http agrees to send it.
+// FuzzHeaderConfig: what can be saved arrives as one header with that name and value, and net/http
+// agrees to send it.
 func FuzzHeaderConfig(f *testing.F) {
 	for _, name := range []string{"X-A", "host", "Webhook-Id", "ce-x", "a b", "X\r\nY", "Te"} {
 		f.Add(name, "value")
@@ -77,7 +84,8 @@ func FuzzHeaderConfig(f *testing.F) {
 		}
 		got.Header.Del("User-Agent")
 		got.Header.Del("Content-Length")
-		if len(got.Header) != plain+1 || got.Header.Get(name) != strings.Trim(value, " \t") || got.Host != "example.com" || got.ContentLength != 2 {
+		if len(got.Header) != plain+1 || got.Header.Get(name) != strings.Trim(value, " \t") || got.Host != "example.com" ||
+			got.ContentLength != 2 {
 			t.Fatalf("%q: %q arrives as %v", name, value, got.Header)
 		}
 	})

@@ -19,8 +19,8 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// exchange sends one delivery to a receiver that does what serve says with the connection, in fake time. taken is how many
-// bytes of the receiver's answer were taken from the connection.
+// exchange sends one delivery to a receiver that does what serve says with the connection, in fake
+// time. taken is how many bytes of the receiver's answer were taken from the connection.
 func exchange(t *testing.T, d Delivery, serve func(w io.Writer, c net.Conn)) (r Result, taken int64) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -195,7 +195,8 @@ func TestHostileReceivers(t *testing.T) {
 			before := allocated()
 			r, taken := exchange(t, d, c.serve)
 			memory := allocated() - before
-			if r.Outcome.Class != c.class || r.Outcome.Status != c.status || !strings.Contains(r.Error, c.error) || (r.Error == "") != (c.class == policy.ClassNone) {
+			if r.Outcome.Class != c.class || r.Outcome.Status != c.status || !strings.Contains(r.Error, c.error) ||
+				(r.Error == "") != (c.class == policy.ClassNone) {
 				t.Errorf("class %s, status %d, error %q", r.Outcome.Class, r.Outcome.Status, r.Error)
 			}
 			if limit := d.Endpoint.Policy.Timeout.Std(); r.Duration > limit || c.class == policy.ClassTimeout && r.Duration < limit {
@@ -207,7 +208,8 @@ func TestHostileReceivers(t *testing.T) {
 			if len(r.Body) > 16<<10 || len(r.Headers) > 50 {
 				t.Errorf("%d bytes and %d headers were kept", len(r.Body), len(r.Headers))
 			}
-			// What a test allocates around the exchange is in it too; an answer that is gathered or inflated would be far above.
+			// What a test allocates around the exchange is in it too; an answer that is gathered or
+			// inflated would be far above.
 			if memory > 4<<20 {
 				t.Errorf("%d bytes of memory were allocated", memory)
 			}
@@ -258,7 +260,11 @@ func TestStatusClasses(t *testing.T) {
 		408: policy.ClassStatus4xx, 410: policy.ClassStatus4xx, 425: policy.ClassStatus4xx, 429: policy.ClassStatus429, 499: policy.ClassStatus4xx,
 		500: policy.ClassStatus5xx, 503: policy.ClassStatus5xx, 599: policy.ClassStatus5xx,
 	} {
-		r, _ := exchange(t, delivery(endpoint("http://hooks.example/")), text(fmt.Sprintf("HTTP/1.1 %d X\r\nLocation: http://trap.example/\r\nContent-Length: 0\r\n\r\n", status)))
+		r, _ := exchange(
+			t,
+			delivery(endpoint("http://hooks.example/")),
+			text(fmt.Sprintf("HTTP/1.1 %d X\r\nLocation: http://trap.example/\r\nContent-Length: 0\r\n\r\n", status)),
+		)
 		if r.Outcome.Class != class || r.Outcome.Status != status || (r.Error == "") != (class == policy.ClassNone) {
 			t.Errorf("%d: %+v", status, r)
 		}
@@ -291,16 +297,21 @@ func TestRetryAfter(t *testing.T) {
 		want    time.Duration
 		has     bool
 	}{
-		"seconds":               {"Retry-After: 120", 2 * time.Minute, true},
-		"against the Date":      {"Date: Tue, 01 Jan 2030 00:00:00 GMT\r\nRetry-After: Tue, 01 Jan 2030 00:01:30 GMT", 90 * time.Second, true},
-		"without a Date":        {"Retry-After: Sat, 01 Jan 2000 00:01:00 GMT", time.Minute, true}, // fake time starts in 2000
+		"seconds":          {"Retry-After: 120", 2 * time.Minute, true},
+		"against the Date": {"Date: Tue, 01 Jan 2030 00:00:00 GMT\r\nRetry-After: Tue, 01 Jan 2030 00:01:30 GMT", 90 * time.Second, true},
+		// fake time starts in 2000
+		"without a Date":        {"Retry-After: Sat, 01 Jan 2000 00:01:00 GMT", time.Minute, true},
 		"garbage":               {"Retry-After: soon", 0, false},
 		"absent":                {"X-A: b", 0, false},
 		"garbage as the Date":   {"Date: now\r\nRetry-After: Sat, 01 Jan 2000 00:01:00 GMT", time.Minute, true},
 		"a long time in future": {"Retry-After: 99999999999", 0, false},
 	} {
 		for _, status := range []int{429, 503} {
-			r, _ := exchange(t, delivery(endpoint("http://hooks.example/")), text(fmt.Sprintf("HTTP/1.1 %d X\r\n%s\r\nContent-Length: 0\r\n\r\n", status, c.headers)))
+			r, _ := exchange(
+				t,
+				delivery(endpoint("http://hooks.example/")),
+				text(fmt.Sprintf("HTTP/1.1 %d X\r\n%s\r\nContent-Length: 0\r\n\r\n", status, c.headers)),
+			)
 			if r.Outcome.RetryAfter != c.want || r.Outcome.HasRetryAfter != c.has {
 				t.Errorf("%s: %+v", name, r.Outcome)
 			}
@@ -310,7 +321,12 @@ func TestRetryAfter(t *testing.T) {
 
 func TestKeptHeaders(t *testing.T) {
 	var answer strings.Builder
-	answer.WriteString("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX-Request-Id: r1\r\nVia: a\r\nVia: b\r\nX-Bytes: \xff\r\nX-Long: " + strings.Repeat("l", 5000) + "\r\n")
+	answer.WriteString(
+		"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX-Request-Id: r1\r\nVia: a\r\nVia: b\r\nX-Bytes: \xff\r\nX-Long: " + strings.Repeat(
+			"l",
+			5000,
+		) + "\r\n",
+	)
 	for _, name := range []string{"Set-Cookie", "Set-Cookie2", "Authorization", "WWW-Authenticate", "Proxy-Authenticate", "Authentication-Info",
 		"X-Auth-Token", "X-CSRF-Token", "X-Api-Key", "X-Secret", "X-Session-Id"} {
 		answer.WriteString(name + ": hidden\r\n")

@@ -5,9 +5,10 @@ import (
 	"time"
 )
 
-// pool is an endpoint's idle connections. The one used last is used next, so that those beyond the need grow old and end.
+// pool is an endpoint's idle connections. The one used last is used next, so superfluous ones
+// expire.
 type pool struct {
-	most    int           // kept; further ones are closed
+	most    int           // idle connections; further ones are closed
 	timeout time.Duration // of being idle
 
 	mu     sync.Mutex
@@ -48,7 +49,7 @@ func (p *pool) put(c *conn) {
 	}
 }
 
-// expire closes what has been idle for too long.
+// expire closes the connections that were idle for too long.
 func (p *pool) expire() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -64,7 +65,7 @@ func (p *pool) expire() {
 	}
 }
 
-// close ends the idle connections; those in use end when their request is over.
+// close closes the idle connections; those in use are closed after their request.
 func (p *pool) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

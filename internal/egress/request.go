@@ -14,6 +14,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/bounds"
+	"github.com/grapnelhq/grapnel/internal/transform"
 	"github.com/grapnelhq/grapnel/sign"
 )
 
@@ -22,7 +24,7 @@ const (
 	octetStream = "application/octet-stream"
 )
 
-// Header names in the form in which net/http keeps them.
+// Header names in net/http's canonical form.
 const (
 	headerContentType = "Content-Type"
 	headerUserAgent   = "User-Agent"
@@ -36,8 +38,7 @@ const (
 )
 
 // request builds the request of an attempt.
-func (r *route) request(ctx context.Context, a *attempt, d Delivery) (*http.Request, error) {
-	body, contentType := r.body(d.Event)
+func (r *route) request(ctx context.Context, a *attempt, d Delivery, body []byte, contentType string) (*http.Request, error) {
 	signature, err := r.signer.Sign(d.Event.ID, a.start, body)
 	if err != nil {
 		return nil, err
@@ -50,12 +51,14 @@ func (r *route) request(ctx context.Context, a *attempt, d Delivery) (*http.Requ
 		return req, nil
 	}
 	req.Body = reader(body)
-	// A kept-alive connection may turn out to be closed before anything was written; only then is the body asked for again.
+	// A kept-alive connection may have been closed before anything was written; only then is the
+	// body read again.
 	req.GetBody = func() (io.ReadCloser, error) { return reader(body), nil }
 	return req, nil
 }
 
-// reader is of a type that net/http knows to be in memory; before any other it would flush the headers, a system call each time.
+// reader returns a type that net/http knows to be in memory. For others it flushes the headers
+// first, which costs a system call each time.
 func reader(body []byte) io.ReadCloser { return io.NopCloser(bytes.NewReader(body)) }
 
 func (r *route) header(a *attempt, d Delivery, contentType, signature string) http.Header {
@@ -92,13 +95,21 @@ func (r *route) header(a *attempt, d Delivery, contentType, signature string) ht
 	if contentType != grapnel.JSONType {
 		h[headerContentType] = []string{contentType}
 	}
-	if r.format == grapnel.FormatCloudEvents {
+	if r.endpoint.ShapeAt(d.Event.AcceptedAt).Format == grapnel.FormatCloudEvents && !structured(contentType) {
 		cloudEvent(h, d.Event)
 	}
 	return h
 }
 
-// cloudEvent adds the attributes of CloudEvents 1.0 in binary mode: the body is the data, the rest is headers.
+// structured says whether data are one CloudEvent or several already: the HTTP binding decides by
+// the beginning of the content type.
+func structured(contentType string) bool {
+	const begins = "application/cloudevents"
+	return len(contentType) >= len(begins) && strings.EqualFold(contentType[:len(begins)], begins)
+}
+
+// cloudEvent adds the attributes of CloudEvents 1.0 in binary mode: the body is the data, the rest
+// is headers.
 func cloudEvent(h http.Header, e *grapnel.Event) {
 	h["Ce-Specversion"] = []string{"1.0"}
 	h["Ce-Id"] = []string{e.ID}
@@ -110,8 +121,8 @@ func cloudEvent(h http.Header, e *grapnel.Event) {
 	}
 }
 
-// percentEncode writes text as printable ASCII without space and without the other characters: for a
-// header as the HTTP binding of CloudEvents wants it, or for the query of a request line.
+// percentEncode writes text as printable ASCII without space and without the others: for a header
+// of the HTTP binding of CloudEvents, or for the query of a request line.
 func percentEncode(text, others string) string {
 	const hex = "0123456789ABCDEF"
 	var b strings.Builder
@@ -125,23 +136,34 @@ func percentEncode(text, others string) string {
 	return b.String()
 }
 
-// body returns the bytes to send and their content type. Data are never decoded and encoded again.
-func (r *route) body(e *grapnel.Event) (body []byte, contentType string) {
-	if r.format != grapnel.FormatStandard {
+// formatted returns the bytes of a format and their content type. Data are never decoded and
+// encoded again.
+func formatted(format grapnel.Format, e *grapnel.Event) (body []byte, contentType string) {
+	if format == grapnel.FormatRaw || format == grapnel.FormatCloudEvents {
 		return e.Data, dataType(e)
 	}
 	return envelope(e), grapnel.JSONType
 }
 
-// Formatted is what an event is in a format: the body, and the headers that say what it is.
-func Formatted(format grapnel.Format, e *grapnel.Event) (body []byte, header http.Header) {
-	r := route{format: format}
-	body, contentType := r.body(e)
+// Formatted returns an event in a shape: the body, and the headers that describe it. The error
+// tells why the event has no body.
+func Formatted(shape grapnel.Shape, e *grapnel.Event) (body []byte, header http.Header, err error) {
+	body, contentType := formatted(shape.Format, e)
+	if shape.Transform != "" {
+		contentType = grapnel.JSONType
+		t, err := transform.Compile(shape.Transform, bounds.Fill(transform.Bounds{}), time.Now)
+		if err != nil {
+			return nil, nil, err
+		}
+		if body, err = t.Apply(envelope(e)); err != nil {
+			return nil, nil, err
+		}
+	}
 	header = http.Header{headerContentType: {contentType}}
-	if format == grapnel.FormatCloudEvents {
+	if shape.Format == grapnel.FormatCloudEvents {
 		cloudEvent(header, e)
 	}
-	return body, header
+	return body, header, nil
 }
 
 func dataType(e *grapnel.Event) string {
@@ -151,7 +173,8 @@ func dataType(e *grapnel.Event) string {
 	return e.ContentType
 }
 
-// envelope is the body of the standard format. An event's id and type need no escaping: see grapnel.ValidID and ValidType.
+// envelope is the body of the standard format. An event's id and type need no escaping: see
+// grapnel.ValidID and ValidType.
 func envelope(e *grapnel.Event) []byte {
 	isJSON := hasJSON(e)
 	size := len(e.Data)
@@ -168,8 +191,8 @@ func envelope(e *grapnel.Event) []byte {
 	return append(base64.StdEncoding.AppendEncode(append(b, `,"data_base64":"`...), e.Data), `"}`...)
 }
 
-// hasJSON says whether the data can stand in a JSON document as they are. Where nobody promises it
-// the content type is a claim, and bytes inserted on a claim could forge the fields around them.
+// hasJSON says whether the data can be inserted in a JSON document as they are. A content type
+// without the promise is a claim, and bytes inserted on a claim could forge the fields around them.
 func hasJSON(e *grapnel.Event) bool {
 	if e.PromisesJSON() {
 		return true
@@ -188,14 +211,14 @@ func (r *route) addStatic(name, value string) {
 	r.static = append(r.static, field{name, []string{value}})
 }
 
-// filled is a header of the endpoint's own whose value differs from delivery to delivery.
+// filled is a header of the endpoint's own with placeholders.
 type filled struct {
 	name     string
 	template template
 }
 
 func (r *route) addOwn(name, value string) {
-	t, _ := parseTemplate(value) // what is wrong with it stands for itself
+	t, _ := parseTemplate(value) // a faulty part of it is sent literally
 	r.hidden[name] = !t.bare()
 	if value, fixed := t.fixed(); fixed {
 		r.addStatic(name, value)

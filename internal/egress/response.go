@@ -18,9 +18,9 @@ const (
 	maxKeptValue      = 1 << 10
 )
 
-// readBody reads an answer's body to its end, or up to the limit, and returns the part that is kept and whether the end was
-// met. A body that goes on after the limit is no error: what matters of it has been read. The body is not closed: that would
-// read the rest of it.
+// readBody reads an answer's body to its end, or up to the limit. It returns the part to store, and
+// whether the body ended. A longer body is no error: the part that matters was read. The body is
+// not closed, because closing would read the rest.
 func (s *Sender) readBody(body io.Reader) (kept []byte, ended bool, err error) {
 	if body == http.NoBody {
 		return nil, true, nil
@@ -38,8 +38,8 @@ func (s *Sender) readBody(body io.Reader) (kept []byte, ended bool, err error) {
 	return kept, false, err
 }
 
-// fill reads until the buffer is full or the body has ended, which is io.EOF even when bytes came with it. Unlike
-// io.ReadFull it leaves io.ErrUnexpectedEOF to a body that broke off.
+// fill reads until the buffer is full or the body has ended. The end is io.EOF even if bytes came
+// with it. Unlike io.ReadFull it leaves io.ErrUnexpectedEOF to a body that broke off.
 func fill(r io.Reader, buffer []byte) (n int, err error) {
 	for n < len(buffer) && err == nil {
 		var m int
@@ -49,7 +49,8 @@ func fill(r io.Reader, buffer []byte) (n int, err error) {
 	return n, err
 }
 
-// keptHeaders returns what is shown of an answer's headers: at most 50, none that could be a credential.
+// keptHeaders returns an answer's headers for display: at most 50, and none that could be a
+// credential.
 func keptHeaders(h http.Header) map[string]string {
 	kept := make(map[string]string, min(len(h), maxKeptHeaders))
 	if len(h) <= maxKeptHeaders {
@@ -83,7 +84,7 @@ func keep(kept map[string]string, name string, values []string) {
 
 func secretive(name string) bool {
 	switch name {
-	case "Content-Type", "Content-Length", "Date", "Server", "Connection": // nearly all of them; no need to look closer
+	case "Content-Type", "Content-Length", "Date", "Server", "Connection": // nearly all of them
 		return false
 	}
 	name = strings.ToLower(name)

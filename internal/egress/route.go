@@ -9,34 +9,39 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/transform"
 	"github.com/grapnelhq/grapnel/policy"
 	"github.com/grapnelhq/grapnel/sign"
 )
 
-// route is what is prepared once for an endpoint: its URL, its signer, its connections. It lives until the endpoint changes,
-// one of its secrets expires, or its connections are too old.
+// route is the prepared state of an endpoint: its URL, its signer, its connections. It lives until
+// the endpoint changes, one of its secrets expires, or its connections are too old.
 type route struct {
 	endpoint *grapnel.Endpoint
 	until    time.Time
-	format   grapnel.Format
 	timeout  time.Duration
 	template *http.Request
 	static   []field
 	filled   []filled
-	hidden   map[string]bool // own headers whose values no attempt keeps
+	hidden   map[string]bool // own headers whose values are not stored with attempts
 	signer   *sign.Signer
 	address  string      // host:port
 	tls      *tls.Config // nil: plain HTTP
 	pool     pool
 
-	class   policy.Class // why no attempt can be made; empty: it can
+	shapes     sync.Mutex
+	transforms map[string]*transform.Transform // by their texts
+
+	class   policy.Class // class of every attempt if none can be made; empty: they can
 	problem string
 }
 
-// route returns the prepared route of an endpoint. It counts the send; the caller calls s.sends.Done when ok.
+// route returns the prepared route of an endpoint. It counts the send; the caller calls
+// s.sends.Done when ok.
 func (s *Sender) route(e *grapnel.Endpoint, now time.Time) (r *route, ok bool) {
 	s.mu.RLock()
 	if s.closed {
@@ -58,8 +63,8 @@ func (r *route) serves(e *grapnel.Endpoint, now time.Time) bool {
 		(r.endpoint == e || r.endpoint.Revision == e.Revision && e.Revision != 0)
 }
 
-// renew puts a new route in the place of one that no longer serves. Requests under way on the old one's connections finish;
-// then those connections are closed.
+// renew replaces a route. Requests in progress on the old one's connections finish; then those
+// connections are closed.
 func (s *Sender) renew(e *grapnel.Endpoint, now time.Time) *route {
 	fresh := s.prepare(e, now)
 	s.mu.Lock()
@@ -98,12 +103,10 @@ func (s *Sender) sweep(now time.Time) (stale []*route) {
 	return stale
 }
 
-// prepare makes a route, also of an endpoint that cannot be used: that is found out once, not at every attempt.
+// prepare makes a route, even for an endpoint that cannot be used: that is found once, not at every
+// attempt.
 func (s *Sender) prepare(e *grapnel.Endpoint, now time.Time) *route {
-	r := &route{endpoint: e, until: now.Add(s.opts.MaxConnAge), format: e.Format, timeout: timeoutOf(e)}
-	if r.format == "" {
-		r.format = grapnel.FormatStandard
-	}
+	r := &route{endpoint: e, until: now.Add(s.opts.MaxConnAge), timeout: timeoutOf(e)}
 	r.pool.most, r.pool.timeout = max(e.MaxConcurrency, grapnel.DefaultMaxConcurrency), s.opts.IdleTimeout
 	u, err := parseURL(e.URL, s.opts.HTTPSOnly, s.guard)
 	if err != nil {
@@ -130,7 +133,7 @@ func (r *route) unusable(class policy.Class, problem string) *route {
 	return r
 }
 
-// prepareSigner signs with every secret that is live; the route ends when the first of them does.
+// prepareSigner signs with every live secret; the route ends when the first of them expires.
 func (r *route) prepareSigner(e *grapnel.Endpoint, now time.Time) error {
 	var live []string
 	for _, secret := range e.Secrets {
@@ -163,8 +166,9 @@ func (r *route) prepareHeaders(s *Sender, e *grapnel.Endpoint) error {
 		r.addStatic(headerNode, s.opts.Node)
 	}
 	r.hidden = map[string]bool{}
-	for _, name := range slices.Sorted(maps.Keys(e.Headers)) {
-		r.addOwn(http.CanonicalHeaderKey(name), e.Headers[name])
+	headers := e.SentHeaders()
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		r.addOwn(http.CanonicalHeaderKey(name), headers[name])
 	}
 	return nil
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// Send makes one attempt. It returns when the answer has been read, the endpoint's timeout is over, or ctx is done, which is
-// our own doing and not the receiver's: policy.ClassInternal.
+// Send makes one attempt. It returns when the answer was read, the endpoint's timeout has passed,
+// or ctx is done. The last is our own doing and not the receiver's: policy.ClassInternal.
 func (s *Sender) Send(ctx context.Context, d Delivery) Result {
 	result := Result{StartedAt: s.opts.Now()}
 	r, open := s.route(d.Endpoint, result.StartedAt)
@@ -43,8 +43,13 @@ func (s *Sender) send(ctx context.Context, r *route, d Delivery, result *Result)
 		result.fail(r.class, r.problem)
 		return
 	}
+	body, contentType, err := s.bodyOf(ctx, r, d)
+	if err != nil {
+		s.bodiless(ctx, err, result)
+		return
+	}
 	a := &attempt{sender: s, start: result.StartedAt, deadline: time.Now().Add(r.timeout), still: d.Still}
-	req, err := r.request(ctx, a, d)
+	req, err := r.request(ctx, a, d, body, contentType)
 	if err != nil {
 		result.fail(policy.ClassInternal, err.Error())
 		return
@@ -63,11 +68,28 @@ func (s *Sender) send(ctx context.Context, r *route, d Delivery, result *Result)
 	}
 }
 
+// bodiless records why the event has no body to send.
+func (s *Sender) bodiless(ctx context.Context, err error, result *Result) {
+	never, is := (*unsendable)(nil), false
+	switch {
+	case errors.As(err, &never):
+		result.Unsendable = clean(never.reason)
+		s.counters.unsendable.Add(1)
+	case errors.As(err, new(deferred)):
+		is = true
+		s.counters.deferred.Add(1)
+	case ctx.Err() != nil || s.closing.Err() != nil:
+		err = errors.New("interrupted: the server is shutting down")
+	}
+	result.Deferred = is
+	result.fail(policy.ClassInternal, err.Error())
+}
+
 // derived are the headers that an attempt does not keep.
 var derived = grapnel.Derived()
 
-// sent is what an attempt keeps of its request's headers, by name. An endpoint's own header may be a
-// credential, so its value is kept only if it is one placeholder.
+// sent returns the request's headers to store with an attempt, by name. An endpoint's own header
+// may be a credential, so its value is stored only if it is one placeholder.
 func (r *route) sent(h http.Header) []grapnel.Header {
 	kept := make([]grapnel.Header, 0, len(h))
 	for name, values := range h {
@@ -84,17 +106,18 @@ func (r *route) sent(h http.Header) []grapnel.Header {
 	return kept
 }
 
-// receive reads an answer. A body that breaks off matters only when the status says success: then the receiver has not
-// finished saying so.
+// receive reads an answer. A body that breaks off matters only if the status says success: the
+// receiver had not finished saying so.
 func (s *Sender) receive(c *conn, req *http.Request, result *Result) (ended bool, err error) {
-	resp, err := c.answer(req) //nolint:bodyclose // closing it would read the rest of it; the connection is closed instead
+	// closing it would read the rest; the connection is closed instead
+	resp, err := c.answer(req)
 	if err != nil {
 		return false, err
 	}
 	result.Outcome.Status = resp.StatusCode
 	result.Outcome.Class = classOf(resp.StatusCode)
 	result.Headers = keptHeaders(resp.Header)
-	if resp.StatusCode < 200 { // 101, after which follows something else than HTTP, or no status at all
+	if resp.StatusCode < 200 { // 101, after which another protocol follows, or no valid status
 		result.Error = "the answer is not valid HTTP: status " + strconv.Itoa(resp.StatusCode) + " switches to another protocol or means nothing"
 		return false, nil
 	}
@@ -118,8 +141,8 @@ func (s *Sender) receive(c *conn, req *http.Request, result *Result) (ended bool
 	return ended, nil
 }
 
-// explain turns an error into a class and a text. Our own reasons to stop come first, then the deadline: both make the
-// connection fail in ways that look like the receiver's.
+// explain turns an error into a class and a text. Our own reasons to stop come first, then the
+// deadline: both make the connection fail in ways that look like the receiver's.
 func (s *Sender) explain(ctx context.Context, r *route, a *attempt, err error, result *Result) {
 	switch {
 	case ctx.Err() != nil || s.closing.Err() != nil:

@@ -9,17 +9,23 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// TestSentHeadersAreKept: an attempt and its delivery say which headers were sent, and no credential of the receiver's.
+// TestSentHeadersAreKept: an attempt and its delivery say which headers were sent, and no
+// credential of the receiver's.
 func TestSentHeadersAreKept(t *testing.T) {
 	d := delivery(endpoint("http://hooks.example/in?x=1"))
 	d.Endpoint.Signing, d.Endpoint.PolicyName, d.Endpoint.Format = grapnel.SigningSvix, "webhookify", grapnel.FormatCloudEvents
-	d.Endpoint.Headers = map[string]string{"Authorization": "Bearer cr3dential", "X-Env": "cr3dential", "X-Mixed": "cr3dential-{event.id}", "X-Key": "{event.key}"}
+	d.Endpoint.Headers = map[string]string{
+		"Authorization": "Bearer cr3dential",
+		"X-Env":         "cr3dential",
+		"X-Mixed":       "cr3dential-{event.id}",
+		"X-Key":         "{event.key}",
+	}
 	d.Epoch = 7
 	of := grapnel.Delivery{EventID: "evt_1", Position: d.Position, Seq: 5, CreatedAt: at(1767323045)()}
-	d.ID = of.ID()
+	d.ID = "dlv_1"
 	wrote, r := wire(t, Options{Node: "node-a", Now: at(1767323045)}, d)
 	attempt := grapnel.Attempt{Number: d.Number, Trigger: d.Trigger, StartedAt: r.StartedAt, RequestHeaders: r.Sent}
-	kept := of.Sent(&attempt)
+	kept := of.Sent(&attempt, d.ID)
 	lines := strings.Split(strings.Split(wrote, "\r\n\r\n")[0], "\r\n")[1:]
 	for _, line := range lines {
 		name, value, _ := strings.Cut(line, ": ")
@@ -38,7 +44,11 @@ func TestSentHeadersAreKept(t *testing.T) {
 		t.Errorf("never sent: %v", kept)
 	}
 	refused := delivery(endpoint("http://10.0.0.1/"))
-	if r := send(sender(t, Options{}), refused); r.Outcome.Class != policy.ClassBlocked || r.Sent != nil || of.Sent(&grapnel.Attempt{}) != nil {
+	if r := send(
+		sender(t, Options{}),
+		refused,
+	); r.Outcome.Class != policy.ClassBlocked || r.Sent != nil ||
+		of.Sent(&grapnel.Attempt{}, d.ID) != nil {
 		t.Errorf("nothing was sent, and %v is kept", r.Sent)
 	}
 }

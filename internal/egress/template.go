@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// maxPlaceholders bounds a header's value together with MaxHeaderValueLength: each stands for at most
-// 3 * grapnel.MaxKeyLength bytes.
+// maxPlaceholders bounds a header's value together with MaxHeaderValueLength: each stands for at
+// most 3 * grapnel.MaxKeyLength bytes.
 const maxPlaceholders = 8
 
 // placeholders are the names that the value of an endpoint's own header may have in braces.
@@ -23,13 +23,16 @@ var placeholders = map[string]func(Delivery) string{
 	"retry":           func(d Delivery) string { return strconv.Itoa(d.Number - 1) },
 }
 
-// template is a header's value in parts: texts, and between them what differs from delivery to delivery.
+// Placeholders are the names that CheckHeaders allows in braces, sorted.
+func Placeholders() []string { return slices.Sorted(maps.Keys(placeholders)) }
+
+// template is a header's value in parts: texts, and the placeholders between them.
 type template []struct {
 	text  string
 	value func(Delivery) string // nil: only the text
 }
 
-// of is the value for a delivery. What comes from the event is percent-encoded as in ce-partitionkey, so
+// of is the value for a delivery. Values of the event are percent-encoded as in ce-partitionkey, so
 // that no control character can end the header.
 func (t template) of(d Delivery) string {
 	var b strings.Builder
@@ -52,11 +55,13 @@ func (t template) fixed() (string, bool) {
 	return t.of(Delivery{}), true
 }
 
-// bare says that the value is one placeholder and nothing else, so that it holds no secret of the endpoint's.
+// bare says that the value is one placeholder and nothing else, so that it holds no secret of the
+// endpoint's.
 func (t template) bare() bool { return len(t) == 2 && t[0].text == "" && t[1].text == "" }
 
-// parseTemplate reads a value in which {name} is a placeholder and {{ and }} are braces. It returns what is
-// wrong besides; there each brace and unknown name stands for itself, as in values saved by a later version.
+// parseTemplate reads a value in which {name} is a placeholder and {{ and }} are braces. It also
+// returns a fault; then each brace and unknown name stands for itself, as in values saved by a
+// later version.
 func parseTemplate(value string) (t template, wrong string) {
 	t = template{{}}
 	for rest := value; rest != ""; {
@@ -86,9 +91,9 @@ func parseTemplate(value string) (t template, wrong string) {
 		last.text, rest = last.text+rest[:1], rest[1:]
 	}
 	if len(t)-1 > maxPlaceholders {
-		wrong = fmt.Sprintf("has %d names in braces in its value; %d are possible", len(t)-1, maxPlaceholders)
+		wrong = fmt.Sprintf("has %d names in braces in its value; at most %d are allowed", len(t)-1, maxPlaceholders)
 	} else if wrong != "" {
-		wrong += "; known are {" + strings.Join(slices.Sorted(maps.Keys(placeholders)), "} {") + "}; {{ and }} are braces"
+		wrong += "; known are {" + strings.Join(Placeholders(), "} {") + "}; {{ and }} are braces"
 	}
 	return t, wrong
 }

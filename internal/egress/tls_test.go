@@ -118,7 +118,8 @@ func TestTLS(t *testing.T) {
 		"closes in the handshake": {func(c net.Conn) { _, _ = c.Read(make([]byte, 4096)) }, policy.ClassTLS, "closed the connection"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l, err := net.Listen("tcp", "127.0.0.1:0") // a pipe would let both sides wait for each other in the handshake
+			// a pipe would let both sides wait for each other in the handshake
+			l, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -145,7 +146,8 @@ func TestAStallInTheHandshake(t *testing.T) {
 		stop := peer(n, "hooks.example", hold)
 		s := piped(t, n, Options{})
 		r := send(s, delivery(endpoint("https://hooks.example/")))
-		if r.Outcome.Class != policy.ClassTimeout || r.Error != "no complete answer within 10s, during the TLS handshake" || r.Duration != 10*time.Second {
+		if r.Outcome.Class != policy.ClassTimeout || r.Error != "no complete answer within 10s, during the TLS handshake" ||
+			r.Duration != 10*time.Second {
 			t.Errorf("%+v", r)
 		}
 		s.Close()
@@ -157,13 +159,17 @@ func TestAStallInTheHandshake(t *testing.T) {
 func TestTLSIsNeverSkipped(t *testing.T) {
 	s := sender(t, Options{Allow: loopback()})
 	e := endpoint("https://hooks.example/")
-	if r := s.prepare(e, time.Now()); r.class != "" || s.tls.InsecureSkipVerify || s.tls.MinVersion < tls.VersionTLS12 || s.tls.VerifyConnection != nil {
+	if r := s.prepare(
+		e,
+		time.Now(),
+	); r.class != "" || s.tls.InsecureSkipVerify || s.tls.MinVersion < tls.VersionTLS12 ||
+		s.tls.VerifyConnection != nil {
 		t.Errorf("%+v", s.tls)
 	}
 }
 
-// TestBytesHeldBackByTLSAreNoAnswer: a receiver sends more than its answer in one record. What TLS has read ahead belongs to nobody,
-// so the connection is not used again.
+// TestBytesHeldBackByTLSAreNoAnswer: a receiver sends more than its answer in one record. What TLS
+// has read ahead belongs to nobody, so the connection is not used again.
 func TestBytesHeldBackByTLSAreNoAnswer(t *testing.T) {
 	a := newAuthority(t)
 	cert := a.issue(t, "hooks.example", day(-10), day(10))
@@ -180,7 +186,10 @@ func TestBytesHeldBackByTLSAreNoAnswer(t *testing.T) {
 				return
 			}
 			_, _ = io.Copy(io.Discard, req.Body)
-			_, _ = io.WriteString(c, "HTTP/1.1 500 Oops\r\nContent-Length: 9000\r\n\r\n"+strings.Repeat("y", 9000)+"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+			_, _ = io.WriteString(
+				c,
+				"HTTP/1.1 500 Oops\r\nContent-Length: 9000\r\n\r\n"+strings.Repeat("y", 9000)+"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+			)
 		}
 	})
 	defer stop()

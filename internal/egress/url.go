@@ -16,12 +16,13 @@ const maxURLLength = 2048
 type URLRules struct {
 	Allow     []netip.Prefix // as in Options
 	HTTPSOnly bool
-	Own       *url.URL // where this server is reached; nil: nobody knows
+	Own       *url.URL // base URL of this server; nil: unknown
 }
 
-// CheckURL says what is wrong with an endpoint's URL, in words for the person who gave it. It is asked when the URL is saved
-// and again before it is used. It refuses what can be seen without resolving a name; the guard has the last word when the
-// connection is made.
+// CheckURL returns the fault of an endpoint's URL, in words for the person who entered it. It is
+// called when the URL is saved and again before it is used. It refuses
+// faults that are visible without
+// resolving a name; the guard decides when the connection is made.
 func CheckURL(raw string, r URLRules) error {
 	u, err := parseURL(raw, r.HTTPSOnly, newGuard(r.Allow))
 	if err == nil && r.Own != nil && within(u, r.Own) {
@@ -30,8 +31,8 @@ func CheckURL(raw string, r URLRules) error {
 	return err
 }
 
-// within says whether a URL is below another one. Of a host, the ports of http and https are one
-// place, since proxies send one to the other.
+// within says whether a URL is below another one. The ports of http and https on a host count as
+// the same, since proxies forward one to the other.
 func within(u, base *url.URL) bool {
 	name := func(u *url.URL) string { return strings.TrimSuffix(strings.ToLower(u.Hostname()), ".") }
 	p, err := portOf(u)
@@ -41,8 +42,8 @@ func within(u, base *url.URL) bool {
 	return same && name(u) == name(base) && strings.HasPrefix(below, strings.TrimSuffix(root, "/")+"/")
 }
 
-// parseURL returns the URL as it is sent: its host in lower case, its query encoded. net/http encodes
-// the path, but would write a query into the request line as it is.
+// parseURL returns the URL as it is sent: its host in lower case, its query encoded. net/http
+// encodes the path, but would write a query into the request line as it is.
 func parseURL(raw string, httpsOnly bool, g *guard) (*url.URL, error) {
 	if len(raw) > maxURLLength {
 		return nil, fmt.Errorf("is longer than %d characters", maxURLLength)
@@ -72,7 +73,7 @@ func parseURL(raw string, httpsOnly bool, g *guard) (*url.URL, error) {
 		return nil, err
 	}
 	u.Host = strings.ToLower(u.Host)
-	u.RawQuery = percentEncode(u.RawQuery, `"<>`) // what is encoded already stays so
+	u.RawQuery = percentEncode(u.RawQuery, `"<>`) // already encoded parts stay as they are
 	return u, nil
 }
 
@@ -93,8 +94,9 @@ func portOf(u *url.URL) (uint16, error) {
 	return uint16(port), nil
 }
 
-// checkHost takes a host name in ASCII or the canonical text of an IP address. Other spellings of an address (127.1, 0x7f.1,
-// 2130706433, full-width digits) are refused rather than understood: the parsers of this world read them differently.
+// checkHost takes a host name in ASCII or the canonical text of an IP address. Other spellings of
+// an address (127.1, 0x7f.1, 2130706433, full-width digits) are refused rather than understood: the
+// parsers of this world read them differently.
 func checkHost(host string, port uint16, bracketed bool, g *guard) error {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		if bracketed != addr.Is6() {
@@ -118,7 +120,7 @@ func checkHost(host string, port uint16, bracketed bool, g *guard) error {
 		return errors.New("has a host that looks like an IP address in another spelling; write it as 192.0.2.1")
 	}
 	if !webPort(port) && !allowsPort(g) {
-		return errors.New("has a port that deliveries may not go to: 80, 443 and those from 1024 are possible")
+		return errors.New("has a port that is not allowed; use 80, 443 or one from 1024")
 	}
 	if local := name == "localhost" || strings.HasSuffix(name, ".localhost"); local && !allowsLoopback(g) {
 		return errors.New("has a host that is this machine; deliveries go to public addresses only, unless the operator allows others")
@@ -126,7 +128,8 @@ func checkHost(host string, port uint16, bracketed bool, g *guard) error {
 	return nil
 }
 
-// allowsPort: what a name resolves to is not known yet, so a low port is left to the guard when anything is allowed at all.
+// allowsPort lets a low port pass if any address is allowed: the name is not resolved yet, so the
+// guard decides later.
 func allowsPort(g *guard) bool { return len(g.allow) > 0 }
 
 func allowsLoopback(g *guard) bool {
@@ -139,7 +142,7 @@ func allowsLoopback(g *guard) bool {
 	return false
 }
 
-// validName takes what DNS takes, and underscores, which names in real use have.
+// validName accepts the names of DNS, and underscores, which names in real use have.
 func validName(name string) bool {
 	if name == "" || len(name) > 253 {
 		return false
@@ -158,7 +161,8 @@ func validName(name string) bool {
 	return true
 }
 
-// numeric says whether a label can be a number in some reading of IPv4 text: decimal, octal or hexadecimal.
+// numeric says whether some parser of IPv4 text reads a label as a number: decimal, octal or
+// hexadecimal.
 func numeric(label string) bool {
 	if rest, ok := strings.CutPrefix(label, "0x"); ok {
 		return strings.Trim(rest, "0123456789abcdef") == ""

@@ -86,7 +86,8 @@ func TestURLRules(t *testing.T) {
 	}
 }
 
-// FuzzEndpointURL: a URL that can be saved leads to a name or to a public address in its one canonical spelling, at a web port.
+// FuzzEndpointURL: a URL that can be saved leads to a name or to a public address in its one
+// canonical spelling, at a web port.
 func FuzzEndpointURL(f *testing.F) {
 	for _, host := range append(spellings(), hostile()...) {
 		f.Add("http://" + host + ":8080/x")
@@ -103,7 +104,12 @@ func FuzzEndpointURL(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%q is no URL", raw)
 		}
-		if sent, err := parseURL(raw, false, g); err != nil || strings.ContainsFunc(sent.RequestURI(), func(c rune) bool { return c <= ' ' || c >= 0x7f }) {
+		if sent, err := parseURL(
+			raw,
+			false,
+			g,
+		); err != nil ||
+			strings.ContainsFunc(sent.RequestURI(), func(c rune) bool { return c <= ' ' || c >= 0x7f }) {
 			t.Fatalf("%q is sent as %q: %v", raw, sent.RequestURI(), err)
 		}
 		port, err := portOf(u)

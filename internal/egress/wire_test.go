@@ -48,7 +48,8 @@ func at(unix int64) func() time.Time { return func() time.Time { return time.Uni
 
 func lines(parts ...string) string { return strings.Join(parts, "\r\n") }
 
-// TestWireBytes holds whole requests against bytes written down here. The signatures were computed with another program.
+// TestWireBytes holds whole requests against bytes written down here. The signatures were computed
+// with another program.
 func TestWireBytes(t *testing.T) {
 	standard := delivery(endpoint("https://unused"))
 	standard.Endpoint.URL = "http://hooks.example/in?x=1"
@@ -130,13 +131,33 @@ func TestDocumentedRequest(t *testing.T) {
 	}
 }
 
+// TestStructuredCloudEvents: data that are a CloudEvent already have their attributes in the body,
+// so the headers say none: with both, it would be two events at once.
+func TestStructuredCloudEvents(t *testing.T) {
+	for contentType, attributes := range map[string]int{
+		"application/json": 5, "application/cloud+json": 5, "application/x-cloudevents+json": 5, "": 5,
+		"application/cloudevents+json": 0, "Application/CloudEvents+JSON; charset=UTF-8": 0, "application/cloudevents": 0,
+		"application/cloudevents-batch+json": 0,
+	} {
+		d := delivery(endpoint("http://hooks.example/in"))
+		d.Endpoint = clone(d.Endpoint, func(e *grapnel.Endpoint) { e.Format = grapnel.FormatCloudEvents })
+		d.Event = event(`{"specversion":"1.0","id":"7","source":"/shop","type":"order.paid"}`)
+		d.Event.Key, d.Event.ContentType = "", contentType
+		raw, _ := wire(t, Options{UserAgent: "Grapnel/test", Node: "node-a", Now: at(1767323045)}, d)
+		if got := strings.Count(raw, "\r\nCe-"); got != attributes || !strings.HasSuffix(raw, "\r\n\r\n"+string(d.Event.Data)) {
+			t.Errorf("%q: %d attributes among\n%s", contentType, got, raw)
+		}
+	}
+}
+
 func clone(e *grapnel.Endpoint, change func(*grapnel.Endpoint)) *grapnel.Endpoint {
 	c := *e
 	change(&c)
 	return &c
 }
 
-// TestOutgoingHeaderNames is the list of everything that may leave. A new header is a decision, and this is where it shows.
+// TestOutgoingHeaderNames is the list of everything that may leave. A new header is a decision, and
+// this is where it shows.
 func TestOutgoingHeaderNames(t *testing.T) {
 	allowed := []string{
 		"Content-Length", "Content-Type", "User-Agent", "Webhook-Id", "Webhook-Timestamp", "Webhook-Signature",
@@ -204,7 +225,8 @@ func checkNoSecret(t *testing.T, text string, secrets []grapnel.Secret) {
 	}
 }
 
-// TestSecretsStayOutOfLogs: whatever somebody logs, an endpoint or all of a sender, in whatever form.
+// TestSecretsStayOutOfLogs: whatever somebody logs, an endpoint or all of a sender, in whatever
+// form.
 func TestSecretsStayOutOfLogs(t *testing.T) {
 	d := delivery(endpoint("https://hooks.example/"))
 	s := sender(t, Options{})
@@ -223,7 +245,8 @@ func TestSecretsStayOutOfLogs(t *testing.T) {
 	checkNoSecret(t, text.String(), d.Endpoint.Secrets)
 }
 
-// TestSignaturesVerify holds what a receiver gets against the verifier, during and after a rotation.
+// TestSignaturesVerify holds what a receiver gets against the verifier, during and after a
+// rotation.
 func TestSignaturesVerify(t *testing.T) {
 	old := "whsec_" + base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("o"), 32))
 	private, err := sign.NewPrivateKey(strings.NewReader(strings.Repeat("k", 32)))
@@ -269,7 +292,8 @@ func TestSignaturesVerify(t *testing.T) {
 	})
 }
 
-// TestEnvelopeKeepsTheData: whatever was published stands in the envelope byte for byte, or as base64 when it is not JSON.
+// TestEnvelopeKeepsTheData: whatever was published stands in the envelope byte for byte, or as
+// base64 when it is not JSON.
 func TestEnvelopeKeepsTheData(t *testing.T) {
 	for _, c := range []struct {
 		data, contentType string
@@ -322,7 +346,11 @@ func TestEnvelopeBelievesNoSource(t *testing.T) {
 		if body := envelope(e); !json.Valid(body) || !bytes.Contains(body, []byte(want)) {
 			t.Errorf("%q became %s", data, body)
 		}
-		if body, header := Formatted(grapnel.FormatRaw, e); string(body) != data || header.Get("Content-Type") != grapnel.JSONType {
+		if body, header, err := Formatted(
+			grapnel.Shape{Format: grapnel.FormatRaw},
+			e,
+		); err != nil || string(body) != data ||
+			header.Get("Content-Type") != grapnel.JSONType {
 			t.Errorf("%q was sent as %q with %v", data, body, header)
 		}
 	}

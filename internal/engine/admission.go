@@ -12,22 +12,24 @@ import (
 	"github.com/grapnelhq/grapnel/internal/bounds"
 )
 
-// Admission. New work is refused before the store suffers from it: a caller who hears "not now" at once can come again, one who waits
-// in line behind hundreds cannot do anything. What was accepted is never dropped, and its outcomes are recorded whatever happens here.
+// Admission refuses new work before the store suffers from it. A caller that is refused at once can
+// retry; a caller that waits behind hundreds of others cannot do anything. Accepted work is never
+// dropped, and its outcomes are recorded whatever is refused here.
 //
-// Three things are looked at: how long commits take, how many publishes are on their way, and how much room the disk has. Each has one
-// limit, and each kind of work a patience: how much of the limits may be in use before it is refused. So what can best wait is given up
-// first. The fourth, how much a tenant has waiting, is in pending.go.
+// Three loads are measured: the duration of commits, the publishes in flight and the free space of
+// the disk. Each has one limit, and each kind of work a patience: the share of the limits that may
+// be in use before that work is refused. So replays are refused first and single events last. The
+// fourth limit, pending deliveries of a tenant, is in pending.go.
 
-// work is what a caller wants done that makes the store grow.
+// work is a kind of request that makes the store grow.
 type work string
 
 // The kinds of work.
 const (
-	replay work = "replay" // a delivery once more: it has waited before and can wait again
-	batch  work = "batch"  // several events at once: whoever sends them has a queue of their own
-	single work = "single" // one event: somebody is waiting for the answer
-	asked  work = ""       // by a person, who looks what comes of it: never refused
+	replay work = "replay" // redeliver: the delivery has been pending before and can wait again
+	batch  work = "batch"  // several events at once: their publisher has a queue of its own
+	single work = "single" // one event: its publisher waits for the answer
+	asked  work = ""       // by a person, who reads the answer: never refused
 )
 
 func (w work) patience() float64 {
@@ -41,47 +43,50 @@ func (w work) patience() float64 {
 	}
 }
 
-// cause is why work is refused.
+// cause is the reason for which work is refused.
 type cause string
 
 // The causes.
 const (
 	admitted    cause = ""
-	slowCommits cause = "commit"    // commits have taken long for some seconds
-	crowded     cause = "in_flight" // too many publishes are on their way
+	slowCommits cause = "commit"    // commits have been slow for some seconds
+	crowded     cause = "in_flight" // too many publishes are in flight
 	scarceRoom  cause = "disk"      // the disk is nearly full
-	overQuota   cause = "quota"     // the tenant has too much waiting
+	overQuota   cause = "quota"     // the tenant has too many pending deliveries
 )
 
-// longCommit is how long a commit may take, averaged over some seconds. The guide is the publisher's patience: half a second for a
-// commit is three or four for those who are unlucky.
+// longCommit is the longest duration of a commit, averaged over some seconds, at which single
+// events are accepted. At an average of 0.5 s the slowest commits take 3 or 4 s, which is as long
+// as a publisher waits.
 const longCommit = 500 * time.Millisecond
 
-// Room is how much room a disk has, in bytes.
-type Room struct{ Free, Total uint64 }
+// DiskSpace is the free and the total space of a disk, in bytes.
+type DiskSpace struct{ Free, Total uint64 }
 
-// The disk is nearly full with less than both of these. A share alone would be wrong for large disks: a twentieth of a terabyte is room
-// for weeks. An amount alone would be wrong for small ones, which it would call full when they are new. Two gibibytes are enough to
-// record the outcomes of about a million deliveries that wait, which is what the rest of the room is for.
+// The disk is nearly full if less than both of these is free. A share alone is wrong for large
+// disks: a twentieth of a terabyte lasts for weeks. An amount alone is wrong for small disks, which
+// would be full when they are new. 2 GiB are enough to record the outcomes of about a million
+// pending deliveries, and the reserve is for those.
 const (
 	leastShare = 20 // a twentieth
 	leastBytes = 2 << 30
 )
 
-// enough says whether there is room for work of this patience. Nobody knowing how much there is counts as room.
-func (r Room) enough(patience float64) bool {
+// enough says whether there is space for work of this patience. The zero DiskSpace, of a disk that
+// cannot be measured, counts as enough.
+func (r DiskSpace) enough(patience float64) bool {
 	return float64(r.Free)*patience >= min(float64(r.Total)/leastShare, leastBytes)
 }
 
-// strain is what can be seen of how much there is to do.
+// strain is the load as measured now.
 type strain struct {
-	commit     time.Duration // how long one takes
-	publishing int           // publishes on their way
-	most       int           // of those at once
-	room       Room
+	commit     time.Duration // average duration of one
+	publishing int           // publishes in flight
+	most       int           // limit of publishing
+	room       DiskSpace
 }
 
-// refuses says why work is not taken on now.
+// refuses returns the cause for which work is refused; admitted: it is not.
 func (s strain) refuses(w work) cause {
 	patience := w.patience()
 	switch {
@@ -95,18 +100,18 @@ func (s strain) refuses(w work) cause {
 	return admitted
 }
 
-// admission decides about each piece of work once, when it comes.
+// admission accepts or refuses each piece of work once, when it comes in.
 type admission struct {
 	clock  func() time.Time // with the reading of the monotonic clock
 	random func() float64
-	disk   func() (Room, error)
+	disk   func() (DiskSpace, error)
 	log    *slog.Logger
 	count  func(work, cause)
 
 	mu       sync.Mutex
-	seen     strain // but for commit, which pace knows
+	seen     strain // all but commit, which is in pace
 	pace     pace
-	lookedAt time.Time // at the disk
+	lookedAt time.Time // when the disk was measured
 	shed     shedding
 }
 
@@ -121,7 +126,7 @@ func newAdmission(o Options, count func(work, cause)) *admission {
 	return a
 }
 
-// enter takes work in, which then has to leave, or refuses it.
+// enter admits work, which then has to call leave, or refuses it.
 func (a *admission) enter(w work) error {
 	a.look()
 	a.mu.Lock()
@@ -138,13 +143,14 @@ func (a *admission) enter(w work) error {
 	return nil
 }
 
-// calm says whether there is so little to do that work which nobody waits for, and which needs no room, is not in the way.
+// calm says whether the load is so low that background work which needs no disk space delays
+// no caller. Space is left out because a purge, which frees it, asks too.
 func (a *admission) calm() bool {
 	now := a.clock()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	seen := a.seen
-	seen.commit, seen.room = a.pace.current(now), Room{}
+	seen.commit, seen.room = a.pace.current(now), DiskSpace{}
 	return seen.refuses(replay) == admitted
 }
 
@@ -170,7 +176,7 @@ func (a *admission) end(began time.Time, err error) {
 	a.pace.end(now, began, err == nil)
 }
 
-// commit is how long a commit takes lately.
+// commit is the average duration of a commit over the last seconds.
 func (a *admission) commit() time.Duration {
 	now := a.clock()
 	a.mu.Lock()
@@ -178,10 +184,11 @@ func (a *admission) commit() time.Duration {
 	return a.pace.current(now)
 }
 
-// lookEvery is how old what is known of the disk may be.
+// lookEvery is the longest age of the measured disk space.
 const lookEvery = time.Second
 
-// look asks how much room there is, not under the lock: a disk in trouble may be slow to answer, and then only one caller waits for it.
+// look measures the disk without holding the lock: a disk in trouble is slow to answer, and then
+// only one caller waits for it.
 func (a *admission) look() {
 	if a.disk == nil {
 		return
@@ -198,8 +205,8 @@ func (a *admission) look() {
 	}
 	room, err := a.disk()
 	if err != nil {
-		a.log.Warn("how much room the disk has cannot be found out", "error", err)
-		room = Room{}
+		a.log.Warn("free disk space unknown; new work is accepted", "err", err)
+		room = DiskSpace{}
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -208,15 +215,16 @@ func (a *admission) look() {
 
 const nearlyFull = "the disk that holds the data is nearly full"
 
-// silence is how long commits may be under way without one coming back until the store counts as
-// gone. A store that hangs is not waited for any more a little before that.
+// silence is the time without a finished commit, while commits are in flight, after which the store
+// counts as hanging. It is a little longer than the wait for a single commit of a hanging store.
 const silence = 3 * time.Second
 
-// Unable says why single events are refused for longer than a moment: the disk is nearly full, or
-// the store hangs. nil: they are not. A store that is only slow is no reason, and neither is a quota.
+// Unable returns the reason for which single events are refused for longer than a moment: the disk
+// is nearly full, or the store hangs. nil: neither. A slow store and a full quota are no such
+// reasons.
 func (e *Engine) Unable() error { return e.admission.unable() }
 
-// unable looks at the disk itself, so room is also noticed while no events are published.
+// unable measures the disk itself, so freed space is noticed even while no events are published.
 func (a *admission) unable() error {
 	a.look()
 	now := a.clock()
@@ -231,44 +239,61 @@ func (a *admission) unable() error {
 	return nil
 }
 
-// refusal is what the caller of refused work gets. They come back at different times, so that they do not come back together.
+// refusal is the error for refused work. Its RetryAfter is random, so that refused callers do not
+// all come back at the same moment.
 func (a *admission) refusal(w work, why cause) *grapnel.Error {
 	a.count(w, why)
 	e := &grapnel.Error{Code: grapnel.CodeOverloaded, RetryAfter: time.Second + time.Duration(a.random()*float64(4*time.Second))}
 	switch why {
 	case scarceRoom:
-		// Not an overload: it does not pass by itself, and somebody has to make room.
+		// This is no overload: it does not pass by itself, an operator has to free space.
 		e.Code, e.Detail = grapnel.CodeStorageFull, nearlyFull
 	case slowCommits:
-		e.Detail = fmt.Sprintf("commits take too long at the moment to take on more (%s)", w)
+		e.Detail = fmt.Sprintf("commits are slow now, so new work is refused (%s)", w)
 	case crowded:
-		e.Detail = fmt.Sprintf("too many requests are waiting for the store to take on more (%s)", w)
+		e.Detail = fmt.Sprintf("too many requests wait for the store, so new work is refused (%s)", w)
 	case overQuota:
 		e.Code = grapnel.CodeQuota
 	}
 	return e
 }
 
-// shedding is a time in which work is refused. It is logged when it begins and when it is over, not for every request.
+// shedding is a period in which work is refused. Its beginning and its end are logged, not each
+// request.
 type shedding struct {
 	since, last time.Time
 	refusals    int
 }
 
-// quietFor is how long nothing is refused until it counts as over.
+// quietFor is the time without a refusal after which the period has ended.
 const quietFor = 10 * time.Second
 
 func (s *shedding) refused(log *slog.Logger, now time.Time, why cause) {
 	if s.refusals == 0 {
 		s.since = now
-		log.Warn("new work is refused; what was accepted goes on", "why", string(why))
+		log.Warn("new work refused; accepted deliveries go on", "reason", string(why))
 	}
 	s.refusals, s.last = s.refusals+1, now
 }
 
 func (s *shedding) taken(log *slog.Logger, now time.Time) {
 	if s.refusals > 0 && now.Sub(s.last) >= quietFor {
-		log.Info("new work is taken again", "refused", s.refusals, "from", s.since, "to", s.last)
+		log.Info("new work accepted again", "refused", s.refusals, "from", s.since, "to", s.last)
 		*s = shedding{}
 	}
+}
+
+// announce counts deliveries that are about to be created, or refuses them for the tenant's quota.
+func (a *admission) announce(p *pending, kind work, expected ...share) error {
+	if kind == asked {
+		p.begin(expected...)
+		return nil
+	}
+	err := p.reserve(expected)
+	if err == nil {
+		return nil
+	}
+	refusal := a.refusal(kind, overQuota)
+	refusal.Detail = err.Error()
+	return refusal
 }

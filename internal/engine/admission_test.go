@@ -16,15 +16,16 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/memory"
 )
 
-// TestWhatCanWaitIsRefusedFirst: under whatever strain, whoever refuses single events refuses batches, and whoever refuses batches refuses
-// replays. Each is refused for something, and nothing is refused without strain.
+// TestWhatCanWaitIsRefusedFirst: under whatever strain, whoever refuses single events refuses
+// batches, and whoever refuses batches refuses replays. Each is refused for something, and nothing
+// is refused without strain.
 func TestWhatCanWaitIsRefusedFirst(t *testing.T) {
 	const gib = 1 << 30
 	seen := map[string]int{}
 	for commit := time.Duration(0); commit <= 2*longCommit; commit += longCommit / 8 {
 		for publishing := 0; publishing <= 120; publishing += 10 {
 			for free := uint64(0); free <= 8*gib; free += gib / 2 {
-				s := strain{commit: commit, publishing: publishing, most: 100, room: Room{Free: free, Total: 1000 * gib}}
+				s := strain{commit: commit, publishing: publishing, most: 100, room: DiskSpace{Free: free, Total: 1000 * gib}}
 				verdicts := ""
 				for _, w := range []work{replay, batch, single} {
 					if s.refuses(w) == admitted {
@@ -56,12 +57,12 @@ func TestRefusals(t *testing.T) {
 		"commits longer than allowed":       {strain{most: 10, commit: longCommit + 1}, slowCommits},
 		"the last place":                    {strain{most: 10, publishing: 9}, admitted},
 		"no place":                          {strain{most: 10, publishing: 10}, crowded},
-		"4 % of a terabyte":                 {strain{most: 10, room: Room{40 * gib, 1000 * gib}}, admitted},
-		"little of a terabyte":              {strain{most: 10, room: Room{2*gib - 1, 1000 * gib}}, scarceRoom},
-		"a new small disk":                  {strain{most: 10, room: Room{900 * mib, 1000 * mib}}, admitted},
-		"a small disk with little left":     {strain{most: 10, room: Room{49 * mib, 1000 * mib}}, scarceRoom},
-		"a full disk":                       {strain{most: 10, room: Room{0, 1000 * mib}}, scarceRoom},
-		"a full disk that is also too slow": {strain{most: 10, commit: time.Hour, room: Room{0, 1000 * mib}}, scarceRoom},
+		"4 % of a terabyte":                 {strain{most: 10, room: DiskSpace{40 * gib, 1000 * gib}}, admitted},
+		"little of a terabyte":              {strain{most: 10, room: DiskSpace{2*gib - 1, 1000 * gib}}, scarceRoom},
+		"a new small disk":                  {strain{most: 10, room: DiskSpace{900 * mib, 1000 * mib}}, admitted},
+		"a small disk with little left":     {strain{most: 10, room: DiskSpace{49 * mib, 1000 * mib}}, scarceRoom},
+		"a full disk":                       {strain{most: 10, room: DiskSpace{0, 1000 * mib}}, scarceRoom},
+		"a full disk that is also too slow": {strain{most: 10, commit: time.Hour, room: DiskSpace{0, 1000 * mib}}, scarceRoom},
 	} {
 		if got := c.s.refuses(single); got != c.want {
 			t.Errorf("%s: %q, not %q", name, got, c.want)
@@ -235,8 +236,9 @@ func read(t *testing.T, e *Engine, name string) map[string]int {
 	return values
 }
 
-// TestSlowCommitsShedInOrder: the slower commits become, the more is refused: first replays, then batches, then everything. What was accepted
-// arrives, and when commits are quick again everything is taken.
+// TestSlowCommitsShedInOrder: the slower commits become, the more is refused: first replays, then
+// batches, then everything. What was accepted arrives, and when commits are quick again everything
+// is taken.
 func TestSlowCommitsShedInOrder(t *testing.T) {
 	sluggishBubble(t, func(o *Options) { o.Random = func() float64 { return 0.5 } }, func(t *testing.T, b *bench, s *sluggish) {
 		r := &receiver{}
@@ -304,7 +306,14 @@ func TestSlowCommitsShedInOrder(t *testing.T) {
 			t.Errorf("counted: %v, single refusals %d", got, refusals)
 		}
 		// A person who looks whether an endpoint works is not refused.
-		ev := &grapnel.Event{ID: "evt_test", Type: "a", Data: []byte("1"), ContentType: grapnel.JSONType, AcceptedAt: time.Now(), OccurredAt: time.Now()}
+		ev := &grapnel.Event{
+			ID:          "evt_test",
+			Type:        "a",
+			Data:        []byte("1"),
+			ContentType: grapnel.JSONType,
+			AcceptedAt:  time.Now(),
+			OccurredAt:  time.Now(),
+		}
 		if _, err := b.engine.Test(context.Background(), store.Everyone(), "ep", ev, nil); err != nil {
 			t.Errorf("a test is refused: %v", err)
 		}
@@ -320,8 +329,8 @@ func TestSlowCommitsShedInOrder(t *testing.T) {
 	})
 }
 
-// TestAStoreThatHangsIsNotWaitedFor: after a few seconds those who come are refused at once, however few there are; before that as many wait
-// as may, and not one more.
+// TestAStoreThatHangsIsNotWaitedFor: after a few seconds those who come are refused at once,
+// however few there are; before that as many wait as may, and not one more.
 func TestAStoreThatHangsIsNotWaitedFor(t *testing.T) {
 	sluggishBubble(t, func(o *Options) { o.MaxPublishing = 4 }, func(t *testing.T, b *bench, s *sluggish) {
 		r := &receiver{}
@@ -331,8 +340,15 @@ func TestAStoreThatHangsIsNotWaitedFor(t *testing.T) {
 		results := make(chan error, 10)
 		for range 10 {
 			b.count++
-			ev := &grapnel.Event{ID: fmt.Sprintf("evt_%d", b.count), Tenant: "default", Type: "test.event", Data: []byte("1"), ContentType: grapnel.JSONType,
-				OccurredAt: time.Now(), AcceptedAt: time.Now()}
+			ev := &grapnel.Event{
+				ID:          fmt.Sprintf("evt_%d", b.count),
+				Tenant:      "default",
+				Type:        "test.event",
+				Data:        []byte("1"),
+				ContentType: grapnel.JSONType,
+				OccurredAt:  time.Now(),
+				AcceptedAt:  time.Now(),
+			}
 			go func() {
 				_, err := b.engine.Publish(context.Background(), []store.Incoming{{Event: ev}}, nil)
 				results <- err
@@ -377,9 +393,9 @@ func TestAStoreThatHangsIsNotWaitedFor(t *testing.T) {
 // TestANearlyFullDiskRefusesWhatIsNew, says so as a full one does, and outcomes go on.
 func TestANearlyFullDiskRefusesWhatIsNew(t *testing.T) {
 	var mu sync.Mutex
-	room, looks, broken := Room{Free: 50 << 30, Total: 100 << 30}, 0, error(nil)
+	room, looks, broken := DiskSpace{Free: 50 << 30, Total: 100 << 30}, 0, error(nil)
 	tune := func(o *Options) {
-		o.Disk = func() (Room, error) {
+		o.Disk = func() (DiskSpace, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			looks++
@@ -387,7 +403,7 @@ func TestANearlyFullDiskRefusesWhatIsNew(t *testing.T) {
 		}
 	}
 	sluggishBubble(t, tune, func(t *testing.T, b *bench, _ *sluggish) {
-		set := func(r Room, err error) {
+		set := func(r DiskSpace, err error) {
 			mu.Lock()
 			room, broken = r, err
 			mu.Unlock()
@@ -403,7 +419,7 @@ func TestANearlyFullDiskRefusesWhatIsNew(t *testing.T) {
 		if looks != 1 {
 			t.Errorf("the disk was looked at %d times in one instant", looks)
 		}
-		set(Room{Free: 1 << 30, Total: 100 << 30}, nil)
+		set(DiskSpace{Free: 1 << 30, Total: 100 << 30}, nil)
 		b.able(grapnel.CodeStorageFull, "1 GiB is left, and no event came since")
 		b.refused(b.try(1), grapnel.CodeStorageFull, "1 GiB is left")
 		if got := b.shed(); got[" single disk"] != 1 {
@@ -416,12 +432,12 @@ func TestANearlyFullDiskRefusesWhatIsNew(t *testing.T) {
 				t.Fatalf("one that was accepted is %s", d.Status)
 			}
 		}
-		set(Room{Free: 3 << 30, Total: 100 << 30}, nil)
+		set(DiskSpace{Free: 3 << 30, Total: 100 << 30}, nil)
 		b.able("", "there is room again, and no event came since")
 		if err := b.try(1); err != nil {
 			t.Errorf("there is room again: %v", err)
 		}
-		set(Room{}, errors.New("no such file system"))
+		set(DiskSpace{}, errors.New("no such file system"))
 		if err := b.try(1); err != nil {
 			t.Errorf("nobody knows how much room there is: %v", err)
 		}

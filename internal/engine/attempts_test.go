@@ -18,8 +18,9 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// TestPresetSchedules runs every preset to its end, days of it, through the real HTTP stack in fake time. The times expected
-// are the policy's own; package policy holds those against the published tables.
+// TestPresetSchedules runs every preset to its end, days of it, through the real HTTP stack in fake
+// time. The times expected are the policy's own; package policy holds those against the published
+// tables.
 func TestPresetSchedules(t *testing.T) {
 	for _, p := range policy.Presets() {
 		t.Run(p.Name, func(t *testing.T) {
@@ -31,7 +32,7 @@ func TestPresetSchedules(t *testing.T) {
 				time.Sleep(200 * time.Hour)
 				synctest.Wait()
 				d := b.only("ep")
-				plan := p.Plan(policy.Progress{Anchor: start, Seed: uint64(d.Seq)}, start, 1000)
+				plan := p.Plan(policy.Progress{Anchor: start, Seed: b.store.IDs().Seed(d.Seq)}, start, 1000)
 				got := r.log()
 				if len(got) != len(plan) {
 					t.Fatalf("%d attempts, planned were %d", len(got), len(plan))
@@ -47,7 +48,8 @@ func TestPresetSchedules(t *testing.T) {
 				if d.AttemptsMade != len(plan) || !d.Status.Final() {
 					t.Errorf("it ended as %s after %d attempts: %s", d.Status, d.AttemptsMade, d.Reason)
 				}
-				if p.OnExhausted == policy.Discard && d.Status != grapnel.Discarded || p.OnExhausted == policy.DeadLetter && d.Status != grapnel.Failed {
+				if p.OnExhausted == policy.Discard && d.Status != grapnel.Discarded ||
+					p.OnExhausted == policy.DeadLetter && d.Status != grapnel.Failed {
 					t.Errorf("exhausted, it is %s", d.Status)
 				}
 			})
@@ -86,7 +88,8 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-// TestSlowEndpointCostsOthersNothing: one endpoint that hangs on every request, with a backlog, and one that answers.
+// TestSlowEndpointCostsOthersNothing: one endpoint that hangs on every request, with a backlog, and
+// one that answers.
 func TestSlowEndpointCostsOthersNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bench{t: t, store: memory.New(), net: pipenet.New()}
@@ -111,8 +114,8 @@ func TestSlowEndpointCostsOthersNothing(t *testing.T) {
 	})
 }
 
-// TestThrottledEndpointIsSpared: 429 with Retry-After holds all of an endpoint's deliveries until then, but not what a person
-// asks for.
+// TestThrottledEndpointIsSpared: 429 with Retry-After holds all of an endpoint's deliveries until
+// then, but not what a person asks for.
 func TestThrottledEndpointIsSpared(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		r := &receiver{then: func(_ int, w http.ResponseWriter, _ *http.Request) {
@@ -145,7 +148,8 @@ func TestThrottledEndpointIsSpared(t *testing.T) {
 	})
 }
 
-// TestExhaustion: what is discarded blocks nobody; what blocks says why; the last attempt's decision is to give up.
+// TestExhaustion: what is discarded blocks nobody; what blocks says why; the last attempt's
+// decision is to give up.
 func TestExhaustion(t *testing.T) {
 	for name, c := range map[string]struct {
 		onExhausted, then string
@@ -164,7 +168,14 @@ func TestExhaustion(t *testing.T) {
 						w.WriteHeader(500)
 					}
 				}}
-				p := parsed(t, fmt.Sprintf(`{"schedule":{"mode":"since_previous","delays":["0s","1s"]},"jitter":0,"max_attempts":2,"on_exhausted":%q,"then":%q}`, c.onExhausted, c.then))
+				p := parsed(
+					t,
+					fmt.Sprintf(
+						`{"schedule":{"mode":"since_previous","delays":["0s","1s"]},"jitter":0,"max_attempts":2,"on_exhausted":%q,"then":%q}`,
+						c.onExhausted,
+						c.then,
+					),
+				)
 				b.endpoint("ep", r, func(ep *grapnel.Endpoint) { ep.PolicyName, ep.Policy = "", p })
 				ids := b.publish("k", 2)
 				time.Sleep(time.Hour)

@@ -23,8 +23,8 @@ func batchOf(n int) (events []store.Incoming) {
 	return events
 }
 
-// TestFiltersShareABudget: a publish whose filters do too much work together is refused, and nothing
-// of it is stored; neither is one whose caller is gone. Less at once is taken.
+// TestFiltersShareABudget: a publish whose filters do too much work together is refused, and
+// nothing of it is stored; neither is one whose caller is gone. Less at once is taken.
 func TestFiltersShareABudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newTunedBench(t, memory.New(), func(o *Options) { o.Bounds.Filters = 20_000 })
@@ -51,7 +51,8 @@ func TestFiltersShareABudget(t *testing.T) {
 	})
 }
 
-// TestATenantMayHaveSoManyEndpoints and no more. Changing one needs no room; deleting one makes some.
+// TestATenantMayHaveSoManyEndpoints and no more. Changing one needs no room; deleting one makes
+// some.
 func TestATenantMayHaveSoManyEndpoints(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newTunedBench(t, memory.New(), func(o *Options) { o.MaxEndpoints = 2 })
@@ -59,7 +60,13 @@ func TestATenantMayHaveSoManyEndpoints(t *testing.T) {
 		b.endpoint("one", &receiver{}, nil)
 		b.endpoint("two", &receiver{}, nil)
 		b.endpoint("other", &receiver{}, func(ep *grapnel.Endpoint) { ep.Tenant = "another" })
-		three := grapnel.Endpoint{ID: "three", Tenant: "default", URL: "http://three.test/", PolicyName: "standard", Status: grapnel.EndpointEnabled}
+		three := grapnel.Endpoint{
+			ID:         "three",
+			Tenant:     "default",
+			URL:        "http://three.test/",
+			PolicyName: "standard",
+			Status:     grapnel.EndpointEnabled,
+		}
 		put := func() error {
 			_, err := b.engine.PutEndpoint(t.Context(), store.Everyone(), three, store.With{})
 			return err

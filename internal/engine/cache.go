@@ -6,11 +6,11 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// cache keeps events that were just accepted, so that their first attempts need not read them back. It forgets the oldest
-// first and never holds more than its bound.
+// cache holds events that were just accepted, so that their first attempts need not read them back.
+// It evicts the oldest first and never holds more bytes than its limit, except for one event.
 //
-// Of two events with one number it keeps the one that was put last: a store that went back to an earlier state
-// gives a number again. Whoever gets an event compares it with the delivery (Engine.event).
+// Of two events with one row id it holds the later one: a store that was set back gives a row id a
+// second time. Engine.event compares each event with the delivery before it is sent.
 type cache struct {
 	mu    sync.Mutex
 	limit int64
@@ -19,7 +19,7 @@ type cache struct {
 	queue []int64 // the order of arrival
 }
 
-// cost is about what an event takes in memory.
+// cost estimates the memory that an event takes.
 func cost(ev *grapnel.Event) int64 {
 	n := 512 + len(ev.Data) + len(ev.Key)
 	for name, value := range ev.Metadata {
@@ -36,7 +36,8 @@ func (c *cache) put(seq int64, ev *grapnel.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if old := c.byseq[seq]; old != nil {
-		c.bytes -= cost(old) // it stays in its place in the queue, whose events have about the same age
+		// it stays in its position in the queue: the events there are about as old
+		c.bytes -= cost(old)
 	} else {
 		c.queue = append(c.queue, seq)
 	}

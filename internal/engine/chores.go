@@ -3,28 +3,43 @@ package engine
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 
-	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/configuration"
 	"github.com/grapnelhq/grapnel/internal/core"
+	"github.com/grapnelhq/grapnel/internal/ownership"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// chores carries out the effects that are neither attempts nor changes. The queue has no bound of its own: the core has at
-// most one load and one end under way for each endpoint.
+// chores carries out the effects that are neither attempts nor changes. The queue needs no bound of
+// its own: the core has at most one load and one ending in progress for each endpoint.
 type chores struct {
-	e      *Engine
+	store   Store
+	book    *configuration.Book
+	shards  *ownership.Shards
+	log     *slog.Logger
+	sending context.Context
+	pending *pending
+
+	send    func(core.Input) bool
+	sealed  func(endpoint string, sealed bool)
+	forget  func(ctx context.Context, endpoint string) error
+	disable func(context.Context, core.Disable) error
+
 	mu     sync.Mutex
 	ready  *sync.Cond
 	queue  []core.Effect
 	closed bool
-	pulses chan *pulse // one for each worker
+	pulses chan *ownership.Pulse // one for each worker
 }
 
 func newChores(e *Engine) *chores {
-	c := &chores{e: e, pulses: make(chan *pulse, e.bounds.Recorder.Workers)}
+	c := &chores{store: e.store, book: e.Book, shards: e.shards, log: e.log, sending: e.sending, pending: e.pending,
+		send: e.send, sealed: e.noteSeal, forget: e.forget, disable: e.disable,
+		pulses: make(chan *ownership.Pulse, e.bounds.Recorder.Workers)}
 	for range e.bounds.Recorder.Workers {
-		c.pulses <- e.pulse("chores")
+		c.pulses <- e.watchdog.Pulse("chores")
 	}
 	c.ready = sync.NewCond(&c.mu)
 	return c
@@ -37,7 +52,7 @@ func (c *chores) add(effect core.Effect) {
 	c.ready.Signal()
 }
 
-// close makes the workers return; what is still queued can be done after a restart as well.
+// close makes the workers return. Effects that are still queued are repeated after a restart.
 func (c *chores) close() {
 	c.mu.Lock()
 	c.closed = true
@@ -60,81 +75,64 @@ func (c *chores) run() {
 		c.queue = c.queue[1:]
 		c.mu.Unlock()
 		switch effect.(type) {
-		case core.Forget, core.Disable: // these wait until all nodes know, which may take a lease
+		// these wait until all nodes know, up to the length of a lease
+		case core.Forget, core.Disable:
 		default:
-			c.e.work(pulse)
+			pulse.Work()
 		}
-		c.e.chore(effect)
-		pulse.rest()
+		c.carryOut(effect)
+		pulse.Rest()
 	}
 }
 
-func (e *Engine) chore(effect core.Effect) {
-	ctx := e.sending
+func (c *chores) carryOut(effect core.Effect) {
+	ctx := c.sending
 	switch effect := effect.(type) {
 	case core.Load:
-		ctx, cancel := e.reading(ctx)
-		heads, err := e.store.Heads(ctx, effect.Endpoint, effect.Limit)
+		ctx, cancel := c.shards.Reading(ctx)
+		heads, err := c.store.Heads(ctx, effect.Endpoint, effect.Limit)
 		cancel()
-		e.complain("read what waits", effect.Endpoint, err)
-		e.send(core.Loaded{Endpoint: effect.Endpoint, Heads: heads, Limit: effect.Limit, Err: err})
+		c.complain("reading pending deliveries", effect.Endpoint, err)
+		c.send(core.Loaded{Endpoint: effect.Endpoint, Heads: heads, Limit: effect.Limit, Err: err})
 	case core.End:
-		effect.Ending.Epoch = e.shards.epoch(effect.Endpoint)
-		n, err := e.end(ctx, effect)
-		e.noteSeal(effect.Endpoint, errors.Is(err, store.ErrFencedBySeal))
-		e.complain("end what waits", effect.Endpoint, err)
-		e.send(core.Ended{Endpoint: effect.Endpoint, Count: n, Err: err})
+		effect.Ending.Epoch = c.shards.Epoch(effect.Endpoint)
+		n, err := c.end(ctx, effect)
+		c.sealed(effect.Endpoint, errors.Is(err, store.ErrFencedBySeal))
+		c.complain("finishing pending deliveries", effect.Endpoint, err)
+		c.send(core.Ended{Endpoint: effect.Endpoint, Count: n, Err: err})
 	case core.Hasten:
-		effect.Hastening.Epoch = e.shards.epoch(effect.Endpoint)
-		n, err := e.store.Hasten(ctx, effect.Endpoint, effect.Hastening, effect.Limit)
-		e.noteSeal(effect.Endpoint, errors.Is(err, store.ErrFencedBySeal))
-		e.complain("make due what waited", effect.Endpoint, err)
-		e.send(core.Hastened{Endpoint: effect.Endpoint, Count: n, Err: err})
+		effect.Hastening.Epoch = c.shards.Epoch(effect.Endpoint)
+		n, err := c.store.Hasten(ctx, effect.Endpoint, effect.Hastening, effect.Limit)
+		c.sealed(effect.Endpoint, errors.Is(err, store.ErrFencedBySeal))
+		c.complain("making held deliveries due", effect.Endpoint, err)
+		c.send(core.Hastened{Endpoint: effect.Endpoint, Count: n, Err: err})
 	case core.Forget:
-		e.complain("forget a deleted endpoint", effect.Endpoint, e.forget(ctx, effect.Endpoint))
+		c.complain("removing a deleted endpoint", effect.Endpoint, c.forget(ctx, effect.Endpoint))
 	case core.Disable:
-		err := e.disable(ctx, effect)
-		e.complain("disable", effect.Endpoint, err)
-		e.send(core.Disabled{Endpoint: effect.Endpoint, Err: err})
+		err := c.disable(ctx, effect)
+		c.complain("disabling an endpoint", effect.Endpoint, err)
+		c.send(core.Disabled{Endpoint: effect.Endpoint, Err: err})
 	}
 }
 
-// end finishes what waits for an endpoint.
-func (e *Engine) end(ctx context.Context, d core.End) (ended int, err error) {
-	ep := e.config.Load().at(d.Endpoint)
+// end finishes pending deliveries of an endpoint.
+func (c *chores) end(ctx context.Context, d core.End) (ended int, err error) {
+	ep := c.book.Snapshot().At(d.Endpoint)
 	d.Ending.Uncounted = ep != nil && ep.Quiet()
-	e.pending.begin()
-	ended, err = e.store.End(ctx, d.Endpoint, d.Ending, d.Limit)
+	c.pending.begin()
+	ended, err = c.store.End(ctx, d.Endpoint, d.Ending, d.Limit)
 	var gone []share
 	if ep != nil {
 		gone = plus(nil, ep.Tenant, -int64(ended))
 	}
-	e.pending.end(nil, gone, err)
+	c.pending.end(nil, gone, err)
 	return ended, err
 }
 
-// complain logs a chore's failure. The core tries again; what is to be forgotten is at the next start.
-func (e *Engine) complain(what, endpoint string, err error) {
-	if err != nil && e.sending.Err() == nil {
-		e.log.Error("could not "+what, "endpoint", endpoint, "error", err)
-	}
-}
-
-// disable makes durable that the core has disabled an endpoint. An operator may change the endpoint at the same moment,
-// so the newest revision is what gets disabled.
-func (e *Engine) disable(ctx context.Context, d core.Disable) error {
-	for {
-		ep, ok := e.Endpoint(store.Everyone(), d.Endpoint)
-		if !ok || ep.Status == grapnel.EndpointDisabled {
-			return nil
-		}
-		now := e.now()
-		ep.Status, ep.DisabledReason, ep.DisabledAt, ep.UpdatedAt = grapnel.EndpointDisabled, d.Reason, now, now
-		_, err := e.PutEndpoint(ctx, store.Everyone(), ep, store.With{Audit: &grapnel.AuditEntry{
-			At: ep.UpdatedAt, Tenant: ep.Tenant, Actor: grapnel.ActorItself, Verb: grapnel.VerbDisable, Endpoint: ep.ID, Reason: d.Reason,
-		}})
-		if grapnel.CodeOf(err) != grapnel.CodeConflict {
-			return err
-		}
+// complain logs a failed chore. The core asks for it again; a deleted endpoint is removed after the
+// next start.
+func (c *chores) complain(what, endpoint string, err error) {
+	if err != nil && c.sending.Err() == nil {
+		c.log.Error(what+" failed; trying again later", "endpoint", endpoint, "err", err)
 	}
 }

@@ -63,14 +63,28 @@ func losingBubble(t *testing.T, test func(t *testing.T, b *bench, l *losing)) {
 
 func (b *bench) unheard(id string, r *receiver) {
 	b.net.Handle(id+".test", r)
-	_, err := b.engine.PutEndpoint(context.Background(), store.Everyone(), grapnel.Endpoint{ID: id, Tenant: "default", URL: "http://" + id + ".test/",
-		PolicyName: "standard", MaxConcurrency: 4, Status: grapnel.EndpointEnabled, Format: grapnel.FormatStandard, Secrets: []grapnel.Secret{{Text: testSecret}}}, store.With{})
+	_, err := b.engine.PutEndpoint(
+		context.Background(),
+		store.Everyone(),
+		grapnel.Endpoint{
+			ID:             id,
+			Tenant:         "default",
+			URL:            "http://" + id + ".test/",
+			PolicyName:     "standard",
+			MaxConcurrency: 4,
+			Status:         grapnel.EndpointEnabled,
+			Format:         grapnel.FormatStandard,
+			Secrets:        []grapnel.Secret{{Text: testSecret}},
+		},
+		store.With{},
+	)
 	if err == nil {
 		b.t.Error("the answer was not lost")
 	}
 }
 
-// TestAChangeWhoseAnswerIsLostTakesEffect: an endpoint that is committed gets its events, though whoever made it was told of an error.
+// TestAChangeWhoseAnswerIsLostTakesEffect: an endpoint that is committed gets its events, though
+// whoever made it was told of an error.
 func TestAChangeWhoseAnswerIsLostTakesEffect(t *testing.T) {
 	losingBubble(t, func(t *testing.T, b *bench, l *losing) {
 		lost, other := &receiver{}, &receiver{}
@@ -105,7 +119,8 @@ func TestDeletingAfterALostChange(t *testing.T) {
 	})
 }
 
-// TestDisablingIsRepeated until it is durable: what the core does and what people see must not differ.
+// TestDisablingIsRepeated until it is durable: what the core does and what people see must not
+// differ.
 func TestDisablingIsRepeated(t *testing.T) {
 	losingBubble(t, func(t *testing.T, b *bench, l *losing) {
 		r := &receiver{then: status(410)}
@@ -131,7 +146,8 @@ func TestDisablingIsRepeated(t *testing.T) {
 	})
 }
 
-// TestNothingIsMadeThatWouldWaitWhereNothingWaits: a disabled endpoint whose policy drops refuses retries and tests.
+// TestNothingIsMadeThatWouldWaitWhereNothingWaits: a disabled endpoint whose policy drops refuses
+// retries and tests.
 func TestNothingIsMadeThatWouldWaitWhereNothingWaits(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		p, _ := policy.Preset("standard")
@@ -140,10 +156,25 @@ func TestNothingIsMadeThatWouldWaitWhereNothingWaits(t *testing.T) {
 		b.publish("", 1)
 		time.Sleep(time.Minute)
 		b.update("ep", func(ep *grapnel.Endpoint) { ep.Status = grapnel.EndpointDisabled })
-		if _, err := b.engine.Retry(context.Background(), store.Everyone(), b.only("ep").Seq, grapnel.By{}, nil); grapnel.CodeOf(err) != grapnel.CodeConflict {
+		if _, err := b.engine.Retry(
+			context.Background(),
+			store.Everyone(),
+			b.only("ep").Seq,
+			grapnel.By{},
+			nil,
+		); grapnel.CodeOf(
+			err,
+		) != grapnel.CodeConflict {
 			t.Errorf("retry: %v", err)
 		}
-		ev := &grapnel.Event{ID: "evt_test", Type: "a", Data: []byte("1"), ContentType: grapnel.JSONType, AcceptedAt: time.Now(), OccurredAt: time.Now()}
+		ev := &grapnel.Event{
+			ID:          "evt_test",
+			Type:        "a",
+			Data:        []byte("1"),
+			ContentType: grapnel.JSONType,
+			AcceptedAt:  time.Now(),
+			OccurredAt:  time.Now(),
+		}
 		if _, err := b.engine.Test(context.Background(), store.Everyone(), "ep", ev, nil); grapnel.CodeOf(err) != grapnel.CodeConflict {
 			t.Errorf("test: %v", err)
 		}

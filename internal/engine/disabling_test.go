@@ -13,7 +13,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// TestStatusIsTold: being disabled and being enabled again are told once each, other changes are not.
+// TestStatusIsTold: being disabled and being enabled again are told once each, other changes are
+// not.
 func TestStatusIsTold(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		set := func(s grapnel.EndpointStatus, reason string) func(*grapnel.Endpoint) {
@@ -41,15 +42,16 @@ func TestStatusIsTold(t *testing.T) {
 		time.Sleep(time.Minute)
 		b.knows("w", map[string]int{"enabled": 2, "disabled": 1})
 		got := b.told("w")
-		if got[1].data["reason"] != "it is of no use" || got[1].data["endpoint_id"] != "ep" || !strings.Contains(got[2].data["reason"].(string), "repaired") {
+		if got[1].data["reason"] != "it is of no use" || got[1].data["endpoint_id"] != "ep" ||
+			!strings.Contains(got[2].data["reason"].(string), "repaired") {
 			t.Errorf("told: %v", got)
 		}
 		b.knows("ep", map[string]int{})
 	})
 }
 
-// TestStatusIsToldAboutTheConfigurationThatIsThere: one that was committed behind the engine's back is found, and the change is made all the
-// same.
+// TestStatusIsToldAboutTheConfigurationThatIsThere: one that was committed behind the engine's back
+// is found, and the change is made all the same.
 func TestStatusIsToldAboutTheConfigurationThatIsThere(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		b.endpoint("ep", &receiver{}, nil)
@@ -72,8 +74,8 @@ func TestStatusIsToldAboutTheConfigurationThatIsThere(t *testing.T) {
 	})
 }
 
-// TestDisablingIsToldOnce although its answers are lost, it is refused, and the configuration changes behind the engine's back; and Grapnel
-// itself is on record for it.
+// TestDisablingIsToldOnce although its answers are lost, it is refused, and the configuration
+// changes behind the engine's back; and Grapnel itself is on record for it.
 func TestDisablingIsToldOnce(t *testing.T) {
 	for name, disturb := range map[string]func(b *bench, l *losing){
 		"undisturbed":        func(*bench, *losing) {},
@@ -116,8 +118,8 @@ func TestDisablingIsToldOnce(t *testing.T) {
 	}
 }
 
-// TestADisablingThatARestartInterruptedIsCarriedOut: the outcome that led to it is on record, the disabling is not yet; after the restart it is,
-// and it is told once.
+// TestADisablingThatARestartInterruptedIsCarriedOut: the outcome that led to it is on record, the
+// disabling is not yet; after the restart it is, and it is told once.
 func TestADisablingThatARestartInterruptedIsCarriedOut(t *testing.T) {
 	losingBubble(t, func(t *testing.T, b *bench, l *losing) {
 		r := &receiver{then: status(http.StatusGone)}
@@ -138,10 +140,14 @@ func TestADisablingThatARestartInterruptedIsCarriedOut(t *testing.T) {
 	})
 }
 
-// TestWarningsAreTold: on the way to being disabled at half and shortly before the end, and when it is over.
+// TestWarningsAreTold: on the way to being disabled at half and shortly before the end, and when it
+// is over.
 func TestWarningsAreTold(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
-		p := parsed(t, `{"schedule":{"mode":"since_previous","delays":["0s"]},"jitter":0,"max_attempts":1,"disable":{"consecutive":10},"breaker":false}`)
+		p := parsed(
+			t,
+			`{"schedule":{"mode":"since_previous","delays":["0s"]},"jitter":0,"max_attempts":1,"disable":{"consecutive":10},"breaker":false}`,
+		)
 		r := &receiver{then: status(404)}
 		b.endpoint("ep", r, func(ep *grapnel.Endpoint) { ep.PolicyName, ep.Policy = "", p })
 		b.watcher("w", func(ep *grapnel.Endpoint) {

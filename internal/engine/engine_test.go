@@ -24,7 +24,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// bench is a running engine with receivers on an in-memory network, to be used inside a synctest bubble.
+// bench is a running engine with receivers on an in-memory network, to be used inside a synctest
+// bubble.
 type bench struct {
 	t      *testing.T
 	store  store.Store
@@ -92,7 +93,10 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	_, _ = io.Copy(io.Discard, req.Body)
 	r.mu.Lock()
 	n := len(r.seen)
-	r.seen = append(r.seen, request{req.Header.Get("webhook-id"), req.Header.Get("grapnel-attempt"), req.Header.Get("grapnel-trigger"), time.Now()})
+	r.seen = append(
+		r.seen,
+		request{req.Header.Get("webhook-id"), req.Header.Get("grapnel-attempt"), req.Header.Get("grapnel-trigger"), time.Now()},
+	)
 	then := r.then
 	r.mu.Unlock()
 	if then != nil {
@@ -128,9 +132,19 @@ func status(code int) func(int, http.ResponseWriter, *http.Request) {
 func (b *bench) endpoint(id string, r http.Handler, change func(*grapnel.Endpoint)) {
 	b.t.Helper()
 	b.net.Handle(id+".test", r)
-	ep := grapnel.Endpoint{ID: id, Tenant: "default", URL: "http://" + id + ".test/", PolicyName: "standard", Ordering: grapnel.OrderByKey,
-		MaxConcurrency: grapnel.DefaultMaxConcurrency, Format: grapnel.FormatStandard, Status: grapnel.EndpointEnabled, CreatedAt: time.Now(), UpdatedAt: time.Now(),
-		Secrets: []grapnel.Secret{{Text: testSecret}}}
+	ep := grapnel.Endpoint{
+		ID:             id,
+		Tenant:         "default",
+		URL:            "http://" + id + ".test/",
+		PolicyName:     "standard",
+		Ordering:       grapnel.OrderByKey,
+		MaxConcurrency: grapnel.DefaultMaxConcurrency,
+		Format:         grapnel.FormatStandard,
+		Status:         grapnel.EndpointEnabled,
+		CreatedAt:      time.Now(),
+		UpdatedAt:      time.Now(),
+		Secrets:        []grapnel.Secret{{Text: testSecret}},
+	}
 	if change != nil {
 		change(&ep)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/core"
+	"github.com/grapnelhq/grapnel/internal/ownership"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/postgres"
 	"github.com/grapnelhq/grapnel/internal/store/postgres/pgtest"
@@ -55,7 +56,8 @@ func (n neighbours) Healths(context.Context, string, []string) ([]grapnel.Health
 	return nil, nil
 }
 
-// group are nodes with a database of their own. It counts what they ask each other, and what they read for that.
+// group are nodes with a database of their own. It counts what they ask each other, and what they
+// read for that.
 type group struct {
 	neighbours
 	engines                    []*Engine
@@ -97,9 +99,12 @@ func assemble(t *testing.T, server *pgtest.Server, nodes int) *group {
 		}
 		g.stores = append(g.stores, &counted{Store: s, group: g})
 		node := fmt.Sprint("node", i)
-		e, err := New(t.Context(), Options{Store: g.stores[i], Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
-			Bounds:  Bounds{AskWithin: time.Minute},
-			Cluster: &Cluster{Ownership: s, Node: store.Node{ID: node, Address: node}, Peers: g}})
+		e, err := New(
+			t.Context(),
+			Options{Store: g.stores[i], Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
+				Cluster: &ownership.Options{Ownership: s, Node: store.Node{ID: node, Address: node}, Peers: g,
+					Bounds: ownership.Bounds{AskWithin: time.Minute}}},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -113,14 +118,15 @@ func assemble(t *testing.T, server *pgtest.Server, nodes int) *group {
 		})
 	}
 	for _, e := range g.engines {
-		for e.shards.share() == 0 || len(e.shards.others()) < nodes-1 {
+		for e.shards.Share() == 0 || len(e.shards.Others()) < nodes-1 {
 			time.Sleep(20 * time.Millisecond)
 		}
 	}
 	return g
 }
 
-// grow makes endpoints at the first node, one after the other, each of which every node has to know when it is answered.
+// grow makes endpoints at the first node, one after the other, each of which every node has to know
+// when it is answered.
 func (g *group) grow(t *testing.T, endpoints int) {
 	t.Helper()
 	began := time.Now()
@@ -140,9 +146,10 @@ func (g *group) grow(t *testing.T, endpoints int) {
 	g.took += time.Since(began)
 }
 
-// TestManyNodesGrowAsOneDoes makes endpoints at one node and at one of three. What the others are asked, and read, for each does not depend on how
-// many there are. With GRAPNEL_SOAK set there are 5,000, and with three nodes it takes at most half as long again as with one. The two take
-// turns, so that whatever else the machine does slows both.
+// TestManyNodesGrowAsOneDoes makes endpoints at one node and at one of three. What the others are
+// asked, and read, for each does not depend on how many there are. With GRAPNEL_SOAK set there are
+// 5,000, and with three nodes it takes at most half as long again as with one. The two take turns,
+// so that whatever else the machine does slows both.
 func TestManyNodesGrowAsOneDoes(t *testing.T) {
 	endpoints, percent := 60, time.Duration(400)
 	if os.Getenv("GRAPNEL_SOAK") != "" {
@@ -160,7 +167,8 @@ func TestManyNodesGrowAsOneDoes(t *testing.T) {
 	if n := alone.requests.Load(); n != 0 || requests != int64(2*endpoints) {
 		t.Errorf("for %d endpoints one node asked %d times, and two others were asked %d times", endpoints, n, requests)
 	}
-	if most := requests * 6 / 5; reads > most || read > most { // a few are read twice: a node looks by itself, too
+	// a few are read twice: a node looks by itself, too
+	if most := requests * 6 / 5; reads > most || read > most {
 		t.Errorf("%d reads of %d endpoints for %d requests", reads, read, requests)
 	}
 	if three.took > alone.took*percent/100 {

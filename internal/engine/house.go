@@ -1,73 +1,95 @@
 package engine
 
 import (
+	"context"
+	"log/slog"
 	"time"
 )
 
-// keepHouse deletes answers that have expired, counts what is in doubt, and balances the books, until the engine stops.
-func (e *Engine) keepHouse() {
-	tick := time.NewTicker(e.bounds.Recorder.Tidy)
+// keeper purges old rows and compares the counts of deliveries. It decides nothing about
+// deliveries.
+type keeper struct {
+	store     Store
+	now       func() time.Time
+	log       *slog.Logger
+	keep      Retention
+	bounds    RecorderBounds
+	over      <-chan struct{}
+	sending   context.Context // ends when draining takes too long
+	shared    bool            // other nodes use the store as well
+	leads     func() bool     // this node does the work that one node does for all
+	count     func(context.Context) ([]share, error)
+	pending   *pending
+	incidents *incidents
+	admission *admission
+	metrics   *Metrics
+}
+
+// tidy deletes expired answers, recounts pending deliveries if the count is in doubt, and compares
+// the counts of deliveries, until the engine stops.
+func (k *keeper) tidy() {
+	tick := time.NewTicker(k.bounds.Tidy)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-		case <-e.over:
+		case <-k.over:
 			return
 		}
-		e.incidents.count()
-		if e.shards != nil {
-			e.pending.doubt() // other nodes write as well
+		k.incidents.count()
+		if k.shared {
+			k.pending.doubt() // other nodes write as well
 		}
-		err := e.pending.recount(func() ([]share, error) { return e.countPending(e.sending) })
-		if err != nil && e.sending.Err() == nil {
-			e.log.Error("what waits could not be counted", "error", err)
+		err := k.pending.recount(func() ([]share, error) { return k.count(k.sending) })
+		if err != nil && k.sending.Err() == nil {
+			k.log.Error("counting pending deliveries failed; retrying", "err", err)
 		}
-		for e.shards.leads() {
-			n, err := e.store.Forget(e.sending, e.now(), e.bounds.Recorder.Forget)
-			if err != nil && e.sending.Err() == nil {
-				e.log.Error("expired answers could not be deleted", "error", err)
+		for k.leads() {
+			n, err := k.store.Forget(k.sending, k.now(), k.bounds.Forget)
+			if err != nil && k.sending.Err() == nil {
+				k.log.Error("deleting expired answers failed; retrying", "err", err)
 			}
-			if err != nil || n < e.bounds.Recorder.Forget {
+			if err != nil || n < k.bounds.Forget {
 				break
 			}
 		}
-		if e.shards.leads() {
-			e.unlearn()
-			e.balance()
+		if k.leads() {
+			k.unlearn()
+			k.balance()
 		}
 	}
 }
 
-// unlearn forgets what requests were known by, once their sources' windows are over, and removes what was set aside for as long as records
-// are kept.
-func (e *Engine) unlearn() {
+// unlearn deletes the hashes by which requests are deduplicated, once their sources' windows have
+// ended, and requests set aside for longer than the retention.
+func (k *keeper) unlearn() {
 	for {
-		now := e.now()
+		now := k.now()
 		var before time.Time
-		if e.keep.For > 0 {
-			before = now.Add(-e.keep.For)
+		if k.keep.For > 0 {
+			before = now.Add(-k.keep.For)
 		}
-		n, err := e.store.Unlearn(e.sending, now, before, e.bounds.Recorder.Forget)
-		if err != nil && e.sending.Err() == nil {
-			e.log.Error("what is known of old requests could not be forgotten", "error", err)
+		n, err := k.store.Unlearn(k.sending, now, before, k.bounds.Forget)
+		if err != nil && k.sending.Err() == nil {
+			k.log.Error("deleting the hashes of old requests failed; retrying", "err", err)
 		}
-		if err != nil || n < e.bounds.Recorder.Forget {
+		if err != nil || n < k.bounds.Forget {
 			return
 		}
 	}
 }
 
-// balance asks whether every delivery that was made is still accounted for.
-func (e *Engine) balance() {
-	off, err := e.store.Imbalance(e.sending)
+// balance compares the created deliveries with the pending, finished and purged ones.
+func (k *keeper) balance() {
+	off, err := k.store.Imbalance(k.sending)
 	switch {
-	case err != nil && e.sending.Err() == nil:
-		e.log.Error("the deliveries' counts could not be compared", "error", err)
+	case err != nil && k.sending.Err() == nil:
+		k.log.Error("comparing the counts of deliveries failed; retrying", "err", err)
 	case err != nil:
 	default:
-		e.metrics.imbalance.Set(float64(off))
+		k.metrics.imbalance.Set(float64(off))
 		if off != 0 {
-			e.log.Error("deliveries are missing or too many: those made are not those that wait, ended and were purged", "difference", off)
+			k.log.Error("counts of deliveries differ: created ones are not the sum of pending, finished and purged ones", "difference", off)
 		}
 	}
 }

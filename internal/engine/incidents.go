@@ -12,20 +12,23 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// incidents writes to the log what a person on call must know of endpoints: dead letters, circuits, warnings,
-// and being disabled. Each is logged once, by the node that made it durable, when it is.
+// incidents logs the changes of endpoints that a person on call must know: dead letters, circuits,
+// warnings, and disabled endpoints. Each is logged once, by the node that recorded it, once it is
+// durable.
 //
-// An endpoint that fails thousands of deliveries gets some lines a minute and one that counts the others.
+// An endpoint with thousands of failed deliveries gets some lines a minute and one line that counts
+// the others.
 type incidents struct {
 	e *Engine
 
 	mu    sync.Mutex
 	dead  map[string]int // dead letters in this minute, by endpoint
 	turns []turn
-	work  chan struct{} // holds a token when there are turns
+	work  chan struct{} // holds a token while turns is not empty
 }
 
-// turn is a circuit that opened or closed. Its line says how many deliveries are held, which is read.
+// turn is a circuit that opened or closed. Its log line has the number of held deliveries, which is
+// read from the store.
 type turn struct {
 	endpoint string
 	opened   bool
@@ -36,7 +39,7 @@ func newIncidents(e *Engine) *incidents {
 	return &incidents{e: e, dead: map[string]int{}, work: make(chan struct{}, 1)}
 }
 
-// recorded takes in changes that are durable. It reads nothing and never waits.
+// recorded logs changes that are durable. It reads nothing and never blocks.
 func (n *incidents) recorded(page []core.Change, results []store.Changed) {
 	for i := range results {
 		ch := &page[i]
@@ -51,7 +54,9 @@ func (n *incidents) recorded(page []core.Change, results []store.Changed) {
 			case grapnel.EventDeliveryFailed:
 				n.lost(ch, news)
 			case grapnel.EventEndpointFailing:
-				n.e.log.Info("endpoint is failing; it will be disabled at 100 percent", n.about(ch.Endpoint, "percent", news.Percent, "reason", news.Reason)...)
+				n.e.log.Info(
+					"endpoint is failing; it will be disabled at 100 percent",
+					n.about(ch.Endpoint, "percent", news.Percent, "reason", news.Reason)...)
 			case grapnel.EventEndpointRecovered:
 				n.e.log.Info("endpoint recovered; it is not going to be disabled", n.about(ch.Endpoint)...)
 			}
@@ -59,16 +64,17 @@ func (n *incidents) recorded(page []core.Change, results []store.Changed) {
 	}
 }
 
-// about are the attributes of a line about an endpoint.
+// about returns the attributes of a log line about an endpoint.
 func (n *incidents) about(endpoint string, more ...any) []any {
 	attrs := []any{"endpoint", endpoint}
-	if ep := n.e.config.Load().at(endpoint); ep != nil {
+	if ep := n.e.Snapshot().At(endpoint); ep != nil {
 		attrs = append(attrs, "tenant", ep.Tenant)
 	}
 	return append(attrs, more...)
 }
 
-// lost logs a delivery that failed for good, unless its endpoint has had its lines for this minute.
+// lost logs a delivery that failed for good, unless its endpoint has used up its lines of this
+// minute.
 func (n *incidents) lost(ch *core.Change, news core.News) {
 	n.mu.Lock()
 	n.dead[ch.Endpoint]++
@@ -81,7 +87,7 @@ func (n *incidents) lost(ch *core.Change, news core.News) {
 	if news.Blocked {
 		what = "delivery failed; its key is blocked until a person retries or skips it"
 	}
-	attrs := n.about(ch.Endpoint, "delivery", named(ch), "reason_code", string(ch.ReasonCode), "reason", news.Reason)
+	attrs := n.about(ch.Endpoint, "delivery", named(ch, n.e.ids), "reason_code", string(ch.ReasonCode), "reason", news.Reason)
 	event := ch.Subject.ID
 	if event == "" {
 		if ev := n.e.events.get(ch.Subject.Event); ev != nil {
@@ -94,7 +100,7 @@ func (n *incidents) lost(ch *core.Change, news core.News) {
 	n.e.log.Info(what, attrs...)
 }
 
-// count logs how many dead letters had no line of their own, and begins a new minute.
+// count logs the number of dead letters that got no line of their own, and begins a new minute.
 func (n *incidents) count() {
 	n.mu.Lock()
 	dead := n.dead
@@ -135,7 +141,7 @@ func (n *incidents) run() {
 	}
 }
 
-// heldCounted is how many deliveries a line counts at most.
+// heldCounted is the highest count of held deliveries that is logged.
 const heldCounted = 1000
 
 func (n *incidents) logTurns(ctx context.Context) {
@@ -160,7 +166,7 @@ func (n *incidents) logTurns(ctx context.Context) {
 	}
 }
 
-// atMost is a count that ends at heldCounted.
+// atMost returns the count, or text if it reached heldCounted.
 func atMost(n int) any {
 	if n >= heldCounted {
 		return fmt.Sprintf("%d or more", heldCounted)
@@ -168,15 +174,15 @@ func atMost(n int) any {
 	return n
 }
 
-// close logs the circuits and dead letters that no line has told of.
+// close logs the circuits and dead letters that were not logged yet.
 func (n *incidents) close() {
 	ctx, cancel := context.WithCancel(context.Background())
-	cancel() // nothing is read any more
+	cancel() // the store is not read any more
 	n.logTurns(ctx)
 	n.count()
 }
 
-// status logs that an endpoint was disabled, or is no longer.
+// status logs that an endpoint was disabled or enabled.
 func (n *incidents) status(before, is *grapnel.Endpoint, by *grapnel.AuditEntry) {
 	if before == nil || before.Status == is.Status {
 		return

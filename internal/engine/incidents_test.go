@@ -16,8 +16,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/memory"
 )
 
-// TestDeadLettersAreLogged: the first ones of an endpoint with all that names them, the others as a count; a
-// minute later the next ones again.
+// TestDeadLettersAreLogged: the first ones of an endpoint with all that names them, the others as a
+// count; a minute later the next ones again.
 func TestDeadLettersAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, log := newLoggedBench(t, memory.New())
@@ -32,9 +32,9 @@ func TestDeadLettersAreLogged(t *testing.T) {
 			t.Errorf("%d lines: %q", len(lines), lines)
 		}
 		all := b.deliveries("ep") // attempted at once, so any of them may be the first that failed
-		d := all[slices.IndexFunc(all, func(d grapnel.Delivery) bool { return strings.Contains(lines[0], d.ID()) })]
-		for _, attr := range []string{"tenant=default", "delivery=" + d.ID(), "event=" + d.EventID, "reason_code=exhausted", "reason="} {
-			if got := log.lines("it is a dead letter", d.ID(), attr); len(got) != 1 {
+		d := all[slices.IndexFunc(all, func(d grapnel.Delivery) bool { return strings.Contains(lines[0], b.store.IDs().Of(&d)) })]
+		for _, attr := range []string{"tenant=default", "delivery=" + b.store.IDs().Of(&d), "event=" + d.EventID, "reason_code=exhausted", "reason="} {
+			if got := log.lines("it is a dead letter", b.store.IDs().Of(&d), attr); len(got) != 1 {
 				t.Errorf("%s is in %q", attr, got)
 			}
 		}
@@ -62,7 +62,13 @@ func TestABlockedKeyIsLogged(t *testing.T) {
 		b.endpoint("ep", &receiver{then: status(422)}, func(ep *grapnel.Endpoint) { ep.PolicyName, ep.Policy = "", p })
 		b.publish("k", 2)
 		time.Sleep(time.Minute)
-		if got := log.lines("level=INFO", "its key is blocked", "endpoint=ep", "event=evt_1"); len(got) != 1 || len(log.lines("dead letter")) > 0 {
+		if got := log.lines(
+			"level=INFO",
+			"its key is blocked",
+			"endpoint=ep",
+			"event=evt_1",
+		); len(got) != 1 ||
+			len(log.lines("dead letter")) > 0 {
 			t.Errorf("%q", got)
 		}
 	})
@@ -74,13 +80,22 @@ func TestCircuitsAreLogged(t *testing.T) {
 		b, log := newLoggedBench(t, memory.New())
 		defer b.close()
 		r := &receiver{then: func(_ int, w http.ResponseWriter, _ *http.Request) {
-			time.Sleep(time.Second) // by then all are published: the clock goes on only when nothing else does
+			// by then all are published: the clock goes on only when nothing else does
+			time.Sleep(time.Second)
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}}
 		b.endpoint("ep", r, func(ep *grapnel.Endpoint) { ep.MaxConcurrency = 1 })
 		b.publish("", 40)
 		time.Sleep(10 * time.Minute)
-		opened := log.lines("level=INFO", "circuit opened; deliveries are held", "endpoint=ep", "tenant=default", "held=40", "next_probe=", "answered 503")
+		opened := log.lines(
+			"level=INFO",
+			"circuit opened; deliveries are held",
+			"endpoint=ep",
+			"tenant=default",
+			"held=40",
+			"next_probe=",
+			"answered 503",
+		)
 		if len(opened) != 1 || len(log.lines("circuit ")) != 1 {
 			t.Fatalf("opened: %q", log.lines("circuit "))
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/bounds"
+	"github.com/grapnelhq/grapnel/internal/ownership"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/memory"
 )
@@ -47,7 +48,8 @@ func (a *asking) CatchUp(ctx context.Context, _ string) error {
 	return <-a.end
 }
 
-// bystander is an estate at which another node, which owns nothing and does not answer, was some time ago.
+// bystander is an estate at which another node, which owns nothing and does not answer, was some
+// time ago.
 type bystander struct {
 	*estate
 	neighbours
@@ -63,13 +65,14 @@ func (b bystander) Acting(_ context.Context, within time.Duration) ([]store.Node
 
 func (bystander) CatchUp(context.Context, string) error { return errors.New("away") }
 
-// TestChangesWaitForWhoOwnsNothing: a node without shards answers requests from memory as others do. So a change is not answered before it
-// has taken that in, or was not at the store for as long as a lease lasts.
+// TestChangesWaitForWhoOwnsNothing: a node without shards answers requests from memory as others
+// do. So a change is not answered before it has taken that in, or was not at the store for as long
+// as a lease lasts.
 func TestChangesWaitForWhoOwnsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		other := bystander{estate: &estate{}, seen: time.Now()}
 		bench := newTunedBench(t, memory.New(), func(o *Options) {
-			o.Cluster = &Cluster{Ownership: other, Node: store.Node{ID: "me"}, Lease: leaseHere, Peers: other}
+			o.Cluster = &ownership.Options{Ownership: other, Node: store.Node{ID: "me"}, Lease: leaseHere, Peers: other}
 		})
 		defer bench.close()
 		time.Sleep(time.Second)
@@ -82,8 +85,9 @@ func TestChangesWaitForWhoOwnsNothing(t *testing.T) {
 	})
 }
 
-// TestChangesShareARequest: changes that are committed while the other node is being asked are told to it together, by one request that begins after
-// the last of them; and none is answered before a request has succeeded that began after its commit.
+// TestChangesShareARequest: changes that are committed while the other node is being asked are told
+// to it together, by one request that begins after the last of them; and none is answered before a
+// request has succeeded that began after its commit.
 func TestChangesShareARequest(t *testing.T) {
 	for name, b := range map[string]Bounds{"": {}, "tiny": bounds.Tiny[Bounds](7)} {
 		t.Run(name, func(t *testing.T) {
@@ -92,7 +96,7 @@ func TestChangesShareARequest(t *testing.T) {
 				other := &asking{began: make(chan int64, 100), end: make(chan error), store: s}
 				bench := newTunedBench(t, s, func(o *Options) {
 					o.Bounds = b
-					o.Cluster = &Cluster{Ownership: pair{&estate{}}, Node: store.Node{ID: "me"}, Lease: leaseHere, Peers: other}
+					o.Cluster = &ownership.Options{Ownership: pair{&estate{}}, Node: store.Node{ID: "me"}, Lease: leaseHere, Peers: other}
 				})
 				defer bench.close()
 				time.Sleep(3 * time.Second)
@@ -153,7 +157,8 @@ func TestChangesShareARequest(t *testing.T) {
 	}
 }
 
-// erratic is a store whose answers about changes arrive when the test says so, in any order, and which now and then cannot tell the changes.
+// erratic is a store whose answers about changes arrive when the test says so, in any order, and
+// which now and then cannot tell the changes.
 type erratic struct {
 	store.Store
 	random *rand.Rand
@@ -192,9 +197,10 @@ func (e *erratic) release() bool {
 	return true
 }
 
-// TestChangesInAnyOrder: changes are made here and elsewhere while what was read of earlier ones is on its way. They arrive late, twice and in any
-// order; at each moment the configuration is what the store had at its version, versions only rise, and who has caught up knows what was
-// committed before.
+// TestChangesInAnyOrder: changes are made here and elsewhere while what was read of earlier ones is
+// on its way. They arrive late, twice and in any order; at each moment the configuration is what
+// the store had at its version, versions only rise, and who has caught up knows what was committed
+// before.
 func TestChangesInAnyOrder(t *testing.T) {
 	for seed := range uint64(40) {
 		synctest.Test(t, func(t *testing.T) {
@@ -211,22 +217,13 @@ func TestChangesInAnyOrder(t *testing.T) {
 			look := func() {
 				t.Helper()
 				synctest.Wait()
-				c, err := s.Config(t.Context())
-				if err != nil {
-					t.Fatal(err)
+				read := readAnew(t, s)
+				was[read.Snapshot().Version] = fmt.Sprint(contents(read))
+				version := b.engine.Snapshot().Version
+				if got := fmt.Sprint(contents(b.engine.Book)); got != was[version] || version < last {
+					t.Fatalf("seed %d: after version %d the engine has\n%s\nand the store had\n%s", seed, last, got, was[version])
 				}
-				said := func(c *configuration) (all []any) {
-					for _, ep := range c.endpoints {
-						all = append(all, ep.ID, ep.Revision, ep.Status, ep.Description, ep.target)
-					}
-					return append(all, c.queues, c.version)
-				}
-				was[c.Version] = fmt.Sprint(said(newConfiguration(c, nil)))
-				have := b.engine.config.Load()
-				if got := fmt.Sprint(said(have)); got != was[have.version] || have.version < last {
-					t.Fatalf("seed %d: after version %d the engine has\n%s\nand the store had\n%s", seed, last, got, was[have.version])
-				}
-				last = have.version
+				last = version
 			}
 			look()
 			var waiting sync.WaitGroup
@@ -254,7 +251,7 @@ func TestChangesInAnyOrder(t *testing.T) {
 						if err := b.engine.CatchUp(context.WithValue(context.Background(), onRequest{}, new(atomic.Bool))); err != nil {
 							t.Error(err)
 						}
-						if have := b.engine.settled.Load().version; have < committed {
+						if have := b.engine.Settled().Version; have < committed {
 							t.Errorf("seed %d: caught up to version %d, when %d was committed before", seed, have, committed)
 						}
 					})

@@ -14,7 +14,8 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// Metrics are the engine's own numbers. Labels are bounded: nothing here grows with endpoints, tenants or keys.
+// Metrics are the engine's own metrics. Labels are bounded: no series grows with endpoints, tenants
+// or keys.
 type Metrics struct {
 	events         prometheus.Counter
 	duplicates     prometheus.Counter
@@ -29,54 +30,51 @@ type Metrics struct {
 	breakers       *prometheus.CounterVec
 	purged         prometheus.Counter
 	imbalance      prometheus.Gauge
-	lost           prometheus.Counter
-	more           []prometheus.Collector // that ask the engine
+	more           []prometheus.Collector // collectors that ask the engine
 
-	mu      sync.Mutex
-	open    map[string]bool                     // endpoints whose breaker is on record as open
-	byClass map[policy.Class]prometheus.Counter // of scheduled attempts, the hot path's short cut into attempts
+	mu   sync.Mutex
+	open map[string]bool // endpoints whose recorded circuit is open
+	// attempts by schedule, resolved once because this is the hot path
+	byClass map[policy.Class]prometheus.Counter
 }
 
 func newMetrics(e *Engine) *Metrics {
 	buckets := []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2, 5, 10, 30}
 	m := &Metrics{
 		events: prometheus.NewCounter(prometheus.CounterOpts{Name: "grapnel_events_accepted_total",
-			Help: "Events that were made durable."}),
+			Help: "Events that were stored."}),
 		duplicates: prometheus.NewCounter(prometheus.CounterOpts{Name: "grapnel_events_deduplicated_total",
 			Help: "Events published again under an id that exists."}),
 		deliveries: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "grapnel_deliveries_total",
-			Help: "Deliveries that ended, by how."}, []string{"outcome"}),
+			Help: "Finished deliveries, by outcome."}, []string{"outcome"}),
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "grapnel_attempts_total",
-			Help: "Attempts, by what they met and what started them."}, []string{"error_class", "trigger"}),
+			Help: "Attempts, by error class and by trigger."}, []string{"error_class", "trigger"}),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "grapnel_attempt_duration_seconds",
-			Help: "How long attempts took, from dialling to the end of the body.", Buckets: buckets}),
+			Help: "Duration of attempts, from dialling to the end of the body.", Buckets: buckets}),
 		lag: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "grapnel_first_attempt_lag_seconds",
 			Help: "From an event's acceptance to the start of its first attempt.", Buckets: buckets}),
 		recordFailures: prometheus.NewCounter(prometheus.CounterOpts{Name: "grapnel_record_failures_total",
 			Help: "Commits of outcomes that failed and were repeated."}),
 		damaged: prometheus.NewCounter(prometheus.CounterOpts{Name: "grapnel_records_damaged_total",
-			Help: "Outcomes that the store refused, and that were recorded without their texts or as damaged."}),
+			Help: "Outcomes that the store refused and that were recorded without their texts or as damaged."}),
 		foreign: prometheus.NewCounter(prometheus.CounterOpts{Name: "grapnel_foreign_rows_total",
-			Help: "Row ids in memory that were another delivery's in the store: it lost transactions, or was restored, while the node ran."}),
+			Help: "Row ids in memory that belong to another delivery in the store: it lost transactions, or was restored, while the node ran."}),
 		shed: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "grapnel_shed_total",
-			Help: "Calls refused because there was too much to do, by what they wanted and why."}, []string{"what", "why"}),
+			Help: "Calls refused for overload or quota, by kind of work and by cause."}, []string{"what", "why"}),
 		breakers: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "grapnel_breaker_transitions_total",
-			Help: "How often endpoints' breakers opened and closed."}, []string{"to"}),
+			Help: "Circuits of endpoints that opened and closed."}, []string{"to"}),
 		purged: prometheus.NewCounter(prometheus.CounterOpts{Name: "grapnel_purged_total",
-			Help: "Deliveries, and events that had none, that were removed because they had been over for as long as they are kept."}),
+			Help: "Deliveries, and events without any, that were purged because their retention had ended."}),
 		imbalance: prometheus.NewGauge(prometheus.GaugeOpts{Name: "grapnel_audit_imbalance",
-			Help: "Deliveries made, less those that wait, ended and were purged. Anything but 0 is a defect."}),
-		lost: prometheus.NewCounter(prometheus.CounterOpts{Name: "grapnel_shards_lost_total",
-			Help: "Shards that this node did not give up itself: their lease was over, or another node had them."}),
+			Help: "Created deliveries less pending, finished and purged ones. Anything but 0 is a defect."}),
 		more: []prometheus.Collector{
 			prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "grapnel_pending",
-				Help: "Deliveries that are not over."}, func() float64 { return float64(e.pending.all()) }),
+				Help: "Pending deliveries."}, func() float64 { return float64(e.pending.all()) }),
 			prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "grapnel_commit_average_seconds",
-				Help: "How long a commit takes, as publishes and outcomes wait for it, averaged over five seconds. New work is refused by it."},
+				Help: "Duration of a commit as publishes and outcomes see it, averaged over five seconds. New work is refused above a limit of it."},
 				func() float64 { return e.admission.commit().Seconds() }),
-			shares{e, prometheus.NewDesc("grapnel_shards", "Shards that this node has, by whether it is giving them up.", []string{"state"}, nil),
-				prometheus.NewDesc("grapnel_nodes", "Nodes that this one takes to be there, itself among them.", nil, nil)},
-			states{e, prometheus.NewDesc("grapnel_endpoints", "Endpoints, by how they are doing.", []string{"state"}, nil)},
+			e.shards,
+			states{e, prometheus.NewDesc("grapnel_endpoints", "Endpoints, by state.", []string{"state"}, nil)},
 		},
 		open:    map[string]bool{},
 		byClass: map[policy.Class]prometheus.Counter{},
@@ -87,13 +85,15 @@ func newMetrics(e *Engine) *Metrics {
 	return m
 }
 
-// Collectors are what a registry registers.
+// Collectors returns the collectors for a registry.
 func (m *Metrics) Collectors() []prometheus.Collector {
-	return append([]prometheus.Collector{m.events, m.duplicates, m.deliveries, m.attempts, m.seconds, m.lag, m.recordFailures, m.damaged, m.foreign, m.shed,
-		m.breakers, m.purged, m.imbalance, m.lost}, m.more...)
+	return append(
+		[]prometheus.Collector{m.events, m.duplicates, m.deliveries, m.attempts, m.seconds, m.lag, m.recordFailures, m.damaged, m.foreign, m.shed,
+			m.breakers, m.purged, m.imbalance},
+		m.more...)
 }
 
-// Metrics returns the engine's numbers.
+// Metrics returns the engine's metrics.
 func (e *Engine) Metrics() *Metrics { return e.metrics }
 
 func (m *Metrics) accepted(p store.Placed) {
@@ -125,7 +125,7 @@ func (m *Metrics) recorded(page []core.Change, results []store.Changed) {
 	}
 }
 
-// shifted counts circuits that opened and closed.
+// shifted counts a circuit that opened or closed.
 func (m *Metrics) shifted(to policy.Shift) {
 	switch to {
 	case policy.Opened:
@@ -135,7 +135,7 @@ func (m *Metrics) shifted(to policy.Shift) {
 	}
 }
 
-// stands takes in how an endpoint's breaker is on record, and says whether that is another way than before.
+// stands remembers whether an endpoint's recorded circuit is open, and returns the change.
 func (m *Metrics) stands(st *store.Standing) policy.Shift {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -154,16 +154,17 @@ func (m *Metrics) refused(what work, why cause) {
 	m.shed.WithLabelValues(string(what), string(why)).Inc()
 }
 
-// states counts endpoints by how they are doing. The core is asked when somebody wants to know.
+// states counts endpoints by state. The core is asked at each Collect.
 type states struct {
 	e    *Engine
 	desc *prometheus.Desc
 }
 
-// Describe says what Collect will give.
+// Describe sends the description of the metric.
 func (s states) Describe(to chan<- *prometheus.Desc) { to <- s.desc }
 
-// Collect gives the counts of now; none when the engine does not run or has no time to answer.
+// Collect sends the current counts; none if the engine does not run or the core does not answer
+// within statesWithin.
 func (s states) Collect(to chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), statesWithin)
 	defer cancel()
@@ -176,5 +177,5 @@ func (s states) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// statesWithin is how long whoever wants numbers waits for the core.
+// statesWithin is the longest wait for the core's answer.
 const statesWithin = time.Second

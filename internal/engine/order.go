@@ -2,130 +2,169 @@ package engine
 
 import (
 	"context"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/configuration"
 	"github.com/grapnelhq/grapnel/internal/core"
+	"github.com/grapnelhq/grapnel/internal/ownership"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// Retry tries a waiting delivery now; one that is over is delivered again, as a new delivery at the end of its lane.
-func (e *Engine) Retry(ctx context.Context, scope store.Scope, delivery int64, by grapnel.By, once *store.Once) (store.Redelivered, error) {
-	d, err := e.store.Delivery(ctx, scope, delivery)
+// orders carries out people's requests: retry, skip, discard, probe, empty, replay. The node that
+// owns the endpoint carries the order out, and its core answers.
+type orders struct {
+	store     Store
+	book      *configuration.Book
+	shards    *ownership.Shards
+	now       func() time.Time
+	bounds    RecorderBounds
+	over      <-chan struct{}
+	admission *admission
+	pending   *pending
+
+	send    func(core.Input) bool
+	arrived func([]store.Head)
+	end     func(context.Context, core.End) (int, error)
+
+	tokens  atomic.Int64
+	waiting sync.Map // token → chan error, of orders that the core has not answered yet
+}
+
+// Retry tries a pending delivery now. A finished one is delivered again, as a new delivery at the
+// end of its lane.
+func (o *orders) Retry(ctx context.Context, scope store.Scope, delivery int64, by grapnel.By, once *store.Once) (store.Redelivered, error) {
+	d, err := o.store.Delivery(ctx, scope, delivery)
 	if err != nil {
 		return store.Redelivered{}, err
 	}
 	if !d.Status.Final() {
-		err := e.order(ctx, core.Operated{Verb: core.RetryNow, Endpoint: d.EndpointID, Delivery: delivery, Event: d.EventSeq, Created: d.CreatedAt,
-			Audit: e.entry(grapnel.VerbRetry, d, by)})
+		err := o.order(
+			ctx,
+			core.Operated{Verb: core.RetryNow, Endpoint: d.EndpointID, Delivery: delivery, Event: d.EventSeq, Created: d.CreatedAt,
+				Audit: o.entry(grapnel.VerbRetry, d, by)},
+		)
 		return store.Redelivered{Delivery: delivery, CreatedAt: d.CreatedAt}, err
 	}
-	ep := e.config.Load().endpoint(scope, d.EndpointID)
+	ep := o.book.Snapshot().Endpoint(scope, d.EndpointID)
 	if ep == nil {
-		return store.Redelivered{}, grapnel.Errorf(grapnel.CodeConflict, "the delivery's endpoint is gone")
+		return store.Redelivered{}, grapnel.Errorf(grapnel.CodeConflict, "the delivery's endpoint is deleted")
 	}
 	if ep.DropReason() != "" {
 		return store.Redelivered{}, errDrops
 	}
-	return e.again(ctx, scope, ep.Tenant, store.Redelivery{
-		Of: delivery, Trigger: grapnel.TriggerManual, Ordered: ep.Ordering == grapnel.OrderByKey, At: e.now(), Once: once,
-		Audit: e.entry(grapnel.VerbRetry, d, by),
+	return o.again(ctx, scope, ep.Tenant, store.Redelivery{
+		Of: delivery, Trigger: grapnel.TriggerManual, Ordered: ep.Ordering == grapnel.OrderByKey, At: o.now(), Once: once,
+		Audit: o.entry(grapnel.VerbRetry, d, by),
 	})
 }
 
-// again makes a delivery once more. It is the first thing to be refused when there is more to do than the store can take: what is
-// delivered again has waited before.
-func (e *Engine) again(ctx context.Context, scope store.Scope, tenant string, r store.Redelivery) (store.Redelivered, error) {
-	if err := e.admission.enter(replay); err != nil {
+// again creates a redelivery. It is refused first when the store is overloaded, because the
+// original delivery has been finished already.
+func (o *orders) again(ctx context.Context, scope store.Scope, tenant string, r store.Redelivery) (store.Redelivered, error) {
+	if err := o.admission.enter(replay); err != nil {
 		return store.Redelivered{}, err
 	}
-	defer e.admission.leave()
+	defer o.admission.leave()
 	one := share{tenant, 1}
-	if err := e.announce(replay, one); err != nil {
+	if err := o.admission.announce(o.pending, replay, one); err != nil {
 		return store.Redelivered{}, err
 	}
-	again, err := e.store.Again(ctx, scope, r)
+	again, err := o.store.Again(ctx, scope, r)
 	var made []share
 	if err == nil && again.Answer == nil {
 		made = append(made, one)
 	}
-	e.pending.end([]share{one}, made, err)
+	o.pending.end([]share{one}, made, err)
 	if err == nil && again.Head != nil {
-		e.arrived([]store.Head{*again.Head})
+		o.arrived([]store.Head{*again.Head})
 	}
 	return again, err
 }
 
-// errDrops refuses a delivery that would have to wait where nothing waits.
-var errDrops = grapnel.Errorf(grapnel.CodeConflict, "the endpoint is disabled and its policy drops what would wait: enable it first")
+// errDrops refuses a delivery for an endpoint that is disabled and whose policy drops deliveries
+// meanwhile.
+var errDrops = grapnel.Errorf(grapnel.CodeConflict, "the endpoint is disabled and its policy drops deliveries meanwhile: enable it first")
 
-// Skip ends a waiting delivery because a person says so, as one that is taken for received; its key moves on.
-func (e *Engine) Skip(ctx context.Context, scope store.Scope, delivery int64, by grapnel.By) error {
-	return e.giveUp(ctx, scope, delivery, by, core.Skip, grapnel.VerbSkip)
+// Skip finishes a pending delivery on a person's request as skipped: the receiver has it already.
+// The key's next delivery follows.
+func (o *orders) Skip(ctx context.Context, scope store.Scope, delivery int64, by grapnel.By) error {
+	return o.giveUp(ctx, scope, delivery, by, core.Skip, grapnel.VerbSkip)
 }
 
-// Discard ends a waiting delivery because a person says so, as one that nobody needs; its key moves on.
-func (e *Engine) Discard(ctx context.Context, scope store.Scope, delivery int64, by grapnel.By) error {
-	return e.giveUp(ctx, scope, delivery, by, core.Discard, grapnel.VerbDiscard)
+// Discard finishes a pending delivery on a person's request as discarded: it is not needed. The
+// key's next delivery follows.
+func (o *orders) Discard(ctx context.Context, scope store.Scope, delivery int64, by grapnel.By) error {
+	return o.giveUp(ctx, scope, delivery, by, core.Discard, grapnel.VerbDiscard)
 }
 
-func (e *Engine) giveUp(ctx context.Context, scope store.Scope, delivery int64, by grapnel.By, verb core.Verb, noted grapnel.Verb) error {
-	d, err := e.store.Delivery(ctx, scope, delivery)
+func (o *orders) giveUp(ctx context.Context, scope store.Scope, delivery int64, by grapnel.By, verb core.Verb, noted grapnel.Verb) error {
+	d, err := o.store.Delivery(ctx, scope, delivery)
 	if err != nil {
 		return err
 	}
 	if d.Status.Final() {
-		return grapnel.Errorf(grapnel.CodeConflict, "the delivery is over: it is %s", d.Status)
+		return grapnel.Errorf(grapnel.CodeConflict, "the delivery is already %s", d.Status)
 	}
-	return e.order(ctx, core.Operated{Verb: verb, Endpoint: d.EndpointID, Delivery: delivery, Event: d.EventSeq, Created: d.CreatedAt, Reason: by.Reason,
-		Audit: e.entry(noted, d, by)})
+	return o.order(
+		ctx,
+		core.Operated{Verb: verb, Endpoint: d.EndpointID, Delivery: delivery, Event: d.EventSeq, Created: d.CreatedAt, Reason: by.Reason,
+			Audit: o.entry(noted, d, by)},
+	)
 }
 
-// Probe tries an endpoint that is left alone without waiting for the time of the next probe, with the head that is due first.
-func (e *Engine) Probe(ctx context.Context, scope store.Scope, endpoint string, by grapnel.By) error {
-	ep := e.config.Load().endpoint(scope, endpoint)
+// Probe attempts the earliest due head of an endpoint whose circuit is open now, instead of at its
+// next probe.
+func (o *orders) Probe(ctx context.Context, scope store.Scope, endpoint string, by grapnel.By) error {
+	ep := o.book.Snapshot().Endpoint(scope, endpoint)
 	if ep == nil {
 		return store.ErrNotFound("endpoint")
 	}
-	heads, err := e.store.Heads(ctx, endpoint, 1)
+	heads, err := o.store.Heads(ctx, endpoint, 1)
 	if err != nil {
 		return err
 	}
 	if len(heads) == 0 {
-		return grapnel.Errorf(grapnel.CodeConflict, "nothing waits for the endpoint, so there is nothing to probe it with: send it a test")
+		return grapnel.Errorf(grapnel.CodeConflict, "the endpoint has no pending delivery to probe it with: send it a test")
 	}
-	entry := grapnel.AuditEntry{At: e.now(), Tenant: ep.Tenant, Actor: by.Actor, Verb: grapnel.VerbProbe, Endpoint: endpoint,
-		Delivery: deliveryID(heads[0]), Reason: by.Reason}
-	return e.order(ctx, core.Operated{Verb: core.Probe, Endpoint: endpoint, Delivery: heads[0].Delivery, Event: heads[0].Event, Created: heads[0].CreatedAt,
-		Audit: &entry})
+	entry := grapnel.AuditEntry{At: o.now(), Tenant: ep.Tenant, Actor: by.Actor, Verb: grapnel.VerbProbe, Endpoint: endpoint,
+		Delivery: grapnel.PlainDeliveryID(heads[0].CreatedAt, heads[0].Delivery), Reason: by.Reason}
+	return o.order(
+		ctx,
+		core.Operated{Verb: core.Probe, Endpoint: endpoint, Delivery: heads[0].Delivery, Event: heads[0].Event, Created: heads[0].CreatedAt,
+			Audit: &entry},
+	)
 }
 
 // entry is the audit entry of an order about a delivery.
-func (e *Engine) entry(verb grapnel.Verb, d *grapnel.Delivery, by grapnel.By) *grapnel.AuditEntry {
-	return &grapnel.AuditEntry{At: e.now(), Tenant: d.Tenant, Actor: by.Actor, Verb: verb, Endpoint: d.EndpointID, Delivery: d.ID(),
+func (o *orders) entry(verb grapnel.Verb, d *grapnel.Delivery, by grapnel.By) *grapnel.AuditEntry {
+	return &grapnel.AuditEntry{At: o.now(), Tenant: d.Tenant, Actor: by.Actor, Verb: verb, Endpoint: d.EndpointID, Delivery: d.PlainID(),
 		Reason: by.Reason}
 }
 
-// order has an order carried out where its endpoint is decided about.
-func (e *Engine) order(ctx context.Context, o core.Operated) error {
-	if !e.shards.has(o.Endpoint) {
-		return e.shards.order(ctx, o)
+// order carries an order out here, or sends it to the node that owns its endpoint.
+func (o *orders) order(ctx context.Context, order core.Operated) error {
+	if !o.shards.Has(order.Endpoint) {
+		return o.shards.Order(ctx, order)
 	}
-	return e.operate(ctx, o)
+	return o.operate(ctx, order)
 }
 
 // operate gives the core an order and waits for its answer.
-func (e *Engine) operate(ctx context.Context, o core.Operated) error {
-	conf := e.config.Load()
-	if ep := conf.at(o.Endpoint); ep != nil {
-		if err := conf.away(ep.Tenant); err != nil {
+func (o *orders) operate(ctx context.Context, order core.Operated) error {
+	conf := o.book.Snapshot()
+	if ep := conf.At(order.Endpoint); ep != nil {
+		if err := conf.Away(ep.Tenant); err != nil {
 			return err
 		}
 	}
-	o.Token = e.tokens.Add(1)
+	order.Token = o.tokens.Add(1)
 	reply := make(chan error, 1)
-	e.waiting.Store(o.Token, reply)
-	defer e.waiting.Delete(o.Token)
-	if !e.send(o) {
+	o.waiting.Store(order.Token, reply)
+	defer o.waiting.Delete(order.Token)
+	if !o.send(order) {
 		return errStopping
 	}
 	select {
@@ -133,14 +172,57 @@ func (e *Engine) operate(ctx context.Context, o core.Operated) error {
 		return err
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-e.over:
+	case <-o.over:
 		return errStopping
 	}
 }
 
-// answer hands the core's answer to whoever gave the order, if they still wait.
-func (e *Engine) answer(token int64, err error) {
-	if reply, ok := e.waiting.LoadAndDelete(token); ok {
+// answer gives the core's answer to the caller of the order, if it still waits.
+func (o *orders) answer(token int64, err error) {
+	if reply, ok := o.waiting.LoadAndDelete(token); ok {
 		reply.(chan error) <- err
 	}
+}
+
+// Operate carries out an order from another node, if this node owns its endpoint.
+func (o *orders) Operate(ctx context.Context, order core.Operated) error {
+	if !o.shards.Has(order.Endpoint) {
+		return grapnel.Errorf(grapnel.CodeUnavailable, "endpoint %s is moving from one node to another: try again", order.Endpoint)
+	}
+	return o.operate(ctx, order)
+}
+
+// Empty discards all deliveries in a queue now, leased ones too, and returns their number.
+func (o *orders) Empty(ctx context.Context, scope store.Scope, queue string, by grapnel.By) (int, error) {
+	ep := o.book.Snapshot().Endpoint(scope, queue)
+	if ep == nil || ep.Queue == nil {
+		return 0, store.ErrNotFound("queue")
+	}
+	_, newest, err := o.store.Version(ctx)
+	if err != nil {
+		return 0, err
+	}
+	at := o.now()
+	entry := grapnel.AuditEntry{At: at, Tenant: ep.Tenant, Actor: by.Actor, Verb: grapnel.VerbEmpty, Endpoint: ep.ID, Reason: by.Reason}
+	if err := o.store.Note(ctx, entry); err != nil {
+		return 0, err
+	}
+	ending := store.Ending{UpTo: newest, Status: grapnel.Discarded, Reason: "discarded: the queue was emptied", At: at}
+	if by.Reason != "" {
+		ending.Reason += ": " + by.Reason
+	}
+	for all := 0; ; {
+		n, err := o.end(ctx, core.End{Endpoint: ep.ID, Ending: ending, Limit: o.bounds.Empty})
+		if all += n; err != nil || n < o.bounds.Empty {
+			return all, err
+		}
+	}
+}
+
+// close answers all callers that still wait.
+func (o *orders) close() {
+	o.waiting.Range(func(token, _ any) bool {
+		o.answer(token.(int64), errStopping)
+		return true
+	})
 }

@@ -7,20 +7,23 @@ import (
 	"sync"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/configuration"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// pending counts the deliveries that wait, by tenant. It starts with what the store counts and follows what the engine's own writes are
-// answered. Where an answer is lost nobody knows what was written; then the count is in doubt, and made anew (recount).
+// pending counts the pending deliveries of each tenant. It starts with the store's count and adds
+// the results of the engine's own writes. If the answer to a write is lost, its result is unknown:
+// the count is in doubt until it is read again (recount).
 type pending struct {
 	most int64 // of one tenant; 0: no limit
 
-	mu       sync.Mutex
-	total    int64
-	waiting  map[string]int64 // by tenant
-	expected map[string]int64 // on their way to the store, so that two who come together do not both get the last place
-	calls    int              // writes on their way
-	moves    int64            // writes that came back
+	mu      sync.Mutex
+	total   int64
+	waiting map[string]int64 // by tenant
+	// in flight to the store, so that two callers do not both get the last one
+	expected map[string]int64
+	calls    int   // writes in flight
+	moves    int64 // writes that returned
 	doubtful bool
 }
 
@@ -28,13 +31,13 @@ func newPending(most int64) *pending {
 	return &pending{most: most, waiting: map[string]int64{}, expected: map[string]int64{}}
 }
 
-// share is how many deliveries of a tenant something is about.
+// share is a number of deliveries of one tenant.
 type share struct {
 	tenant string
 	n      int64
 }
 
-// plus adds to one tenant's share. There are few tenants in one call, mostly one.
+// plus adds to one tenant's share. One call has few tenants, mostly one.
 func plus(shares []share, tenant string, n int64) []share {
 	if n == 0 {
 		return shares
@@ -48,7 +51,7 @@ func plus(shares []share, tenant string, n int64) []share {
 	return append(shares, share{tenant, n})
 }
 
-// expecting is what the acceptance of events will make wait.
+// expecting counts the pending deliveries that accepting the events will create.
 func expecting(events []store.Incoming) (shares []share) {
 	for i := range events {
 		shares = plus(shares, events[i].Event.Tenant, waits(events[i].Targets))
@@ -56,7 +59,7 @@ func expecting(events []store.Incoming) (shares []share) {
 	return shares
 }
 
-// made is what it has made wait.
+// made counts the pending deliveries that accepting the events has created.
 func made(shares []share, events []store.Incoming, done store.Accepted) []share {
 	for i, placed := range done.Events {
 		if !placed.Duplicate && !placed.Conflict {
@@ -75,20 +78,20 @@ func waits(targets []store.Target) (n int64) {
 	return n
 }
 
-// reserve announces a write as begin does, unless a tenant would have more than it may.
+// reserve announces a write as begin does, unless a tenant would exceed its limit.
 func (p *pending) reserve(expected []share) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, s := range expected {
 		if now := p.waiting[s.tenant] + p.expected[s.tenant]; p.most > 0 && now+s.n > p.most {
-			return fmt.Errorf("%d deliveries of tenant %s are waiting and this would make %d more; the limit is %d", now, s.tenant, s.n, p.most)
+			return fmt.Errorf("tenant %s has %d pending deliveries and this would create %d more; the limit is %d", s.tenant, now, s.n, p.most)
 		}
 	}
 	p.announce(expected)
 	return nil
 }
 
-// begin announces a write that is not for us to refuse.
+// begin announces a write that may exceed the limit.
 func (p *pending) begin(expected ...share) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -102,7 +105,7 @@ func (p *pending) announce(expected []share) {
 	}
 }
 
-// end takes the answer to a write that was announced.
+// end takes the result of a write that was announced.
 func (p *pending) end(expected, made []share, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -126,20 +129,20 @@ func add(to map[string]int64, tenant string, n int64) {
 	}
 }
 
-// unknown says whether a write may have happened though it failed.
+// unknown says whether a failed write may have happened.
 func unknown(err error) bool {
 	return err != nil && grapnel.CodeOf(err) == "" && !errors.Is(err, store.ErrStale)
 }
 
-// all is how many wait.
+// all is the number of pending deliveries of all tenants.
 func (p *pending) all() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.total
 }
 
-// recount makes the count anew if it is in doubt. What is written while the store counts may be in its answer or not; then the new count
-// is better than the old one and still in doubt.
+// recount reads the count from the store if it is in doubt. Writes during that read may be in its
+// result or not; then the new count is better than the old one, and still in doubt.
 func (p *pending) recount(count func() ([]share, error)) error {
 	p.mu.Lock()
 	doubtful, moves, quiet := p.doubtful, p.moves, p.calls == 0
@@ -158,7 +161,7 @@ func (p *pending) recount(count func() ([]share, error)) error {
 	return nil
 }
 
-// doubt has the count made anew.
+// doubt makes the next recount read the store.
 func (p *pending) doubt() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -174,16 +177,15 @@ func (p *pending) set(counted []share) {
 	}
 }
 
-// countPending asks the store.
-func (e *Engine) countPending(ctx context.Context) ([]share, error) {
-	counts, err := e.store.Counts(ctx, store.Everyone())
+// countPending reads the counts from the store.
+func countPending(ctx context.Context, s Store, conf *configuration.Snapshot) ([]share, error) {
+	counts, err := s.Counts(ctx, store.Everyone())
 	if err != nil {
 		return nil, err
 	}
-	conf := e.config.Load()
 	var shares []share
 	for id, by := range counts {
-		if ep := conf.at(id); ep != nil {
+		if ep := conf.At(id); ep != nil {
 			shares = append(shares, share{ep.Tenant, by[grapnel.Pending]})
 		}
 	}

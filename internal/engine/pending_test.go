@@ -20,7 +20,7 @@ import (
 func (b *bench) exact(when string) {
 	b.t.Helper()
 	synctest.Wait() // for what is just being recorded
-	counted, err := b.engine.countPending(context.Background())
+	counted, err := countPending(context.Background(), b.store, b.engine.Snapshot())
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -35,8 +35,8 @@ func (b *bench) exact(when string) {
 	}
 }
 
-// TestATenantMayHaveSoMuchWaiting and no more, however many publish at once, before and after a restart; others are not concerned, and what
-// is over makes room.
+// TestATenantMayHaveSoMuchWaiting and no more, however many publish at once, before and after a
+// restart; others are not concerned, and what is over makes room.
 func TestATenantMayHaveSoMuchWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newTunedBench(t, memory.New(), func(o *Options) { o.MaxPending = 100 })
@@ -50,8 +50,15 @@ func TestATenantMayHaveSoMuchWaiting(t *testing.T) {
 		var mu sync.Mutex
 		taken, refused := 0, 0
 		for i := range 80 {
-			ev := &grapnel.Event{ID: fmt.Sprintf("evt_%d", i), Tenant: "default", Type: "test.event", Data: []byte("1"), ContentType: grapnel.JSONType,
-				OccurredAt: time.Now(), AcceptedAt: time.Now()}
+			ev := &grapnel.Event{
+				ID:          fmt.Sprintf("evt_%d", i),
+				Tenant:      "default",
+				Type:        "test.event",
+				Data:        []byte("1"),
+				ContentType: grapnel.JSONType,
+				OccurredAt:  time.Now(),
+				AcceptedAt:  time.Now(),
+			}
 			wg.Go(func() {
 				_, err := b.engine.Publish(context.Background(), []store.Incoming{{Event: ev}}, nil)
 				mu.Lock()
@@ -80,11 +87,27 @@ func TestATenantMayHaveSoMuchWaiting(t *testing.T) {
 			b.start(core.Options{})
 			b.exact("after a restart")
 		}
-		other := &grapnel.Event{ID: "evt_other", Tenant: "other", Type: "test.event", Data: []byte("1"), ContentType: grapnel.JSONType, OccurredAt: time.Now(), AcceptedAt: time.Now()}
+		other := &grapnel.Event{
+			ID:          "evt_other",
+			Tenant:      "other",
+			Type:        "test.event",
+			Data:        []byte("1"),
+			ContentType: grapnel.JSONType,
+			OccurredAt:  time.Now(),
+			AcceptedAt:  time.Now(),
+		}
 		if _, err := b.engine.Publish(context.Background(), []store.Incoming{{Event: other}}, nil); err != nil {
 			t.Errorf("another tenant: %v", err)
 		}
-		unwanted := &grapnel.Event{ID: "evt_unwanted", Tenant: "nobody", Type: "a", Data: []byte("1"), ContentType: grapnel.JSONType, OccurredAt: time.Now(), AcceptedAt: time.Now()}
+		unwanted := &grapnel.Event{
+			ID:          "evt_unwanted",
+			Tenant:      "nobody",
+			Type:        "a",
+			Data:        []byte("1"),
+			ContentType: grapnel.JSONType,
+			OccurredAt:  time.Now(),
+			AcceptedAt:  time.Now(),
+		}
 		if _, err := b.engine.Publish(context.Background(), []store.Incoming{{Event: unwanted}}, nil); err != nil {
 			t.Errorf("what nobody wants: %v", err)
 		}
@@ -108,7 +131,12 @@ func TestATenantMayHaveSoMuchWaiting(t *testing.T) {
 		if err := b.try(1); err != nil {
 			t.Errorf("an endpoint's were ended: %v", err)
 		}
-		once := &store.Once{Key: "key_1/a", Now: time.Now(), Expires: time.Now().Add(time.Hour), Answer: func(any) store.Answer { return store.Answer{Status: 200} }}
+		once := &store.Once{
+			Key:     "key_1/a",
+			Now:     time.Now(),
+			Expires: time.Now().Add(time.Hour),
+			Answer:  func(any) store.Answer { return store.Answer{Status: 200} },
+		}
 		for range 2 {
 			if _, err := b.engine.Retry(context.Background(), store.Everyone(), skipped, grapnel.By{}, once); err != nil {
 				t.Errorf("delivering again: %v", err)
@@ -118,18 +146,22 @@ func TestATenantMayHaveSoMuchWaiting(t *testing.T) {
 	})
 }
 
-// TestOnlyWhatWasAppliedIsOver: a change that was not is counted by whoever made the delivery final.
+// TestOnlyWhatWasAppliedIsOver: a change that was not is counted by whoever made the delivery
+// final.
 func TestOnlyWhatWasAppliedIsOver(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		b.endpoint("ep", &receiver{}, nil)
-		page := []core.Change{{Endpoint: "ep", Change: store.Change{Status: grapnel.Delivered}}, {Endpoint: "ep", Change: store.Change{Status: grapnel.Pending}},
-			{Endpoint: "unknown", Change: store.Change{Status: grapnel.Delivered}}}
+		page := []core.Change{
+			{Endpoint: "ep", Change: store.Change{Status: grapnel.Delivered}},
+			{Endpoint: "ep", Change: store.Change{Status: grapnel.Pending}},
+			{Endpoint: "unknown", Change: store.Change{Status: grapnel.Delivered}},
+		}
 		results := []store.Changed{{Applied: true}, {Applied: true}, {Applied: true}}
-		conf := b.engine.config.Load()
-		if got := conf.settled(page, nil, results); len(got) != 1 || got[0] != (share{"default", -1}) {
+		conf := b.engine.Snapshot()
+		if got := settled(conf, page, nil, results); len(got) != 1 || got[0] != (share{"default", -1}) {
 			t.Errorf("applied: %v", got)
 		}
-		if got := conf.settled(page, nil, make([]store.Changed, 3)); len(got) != 0 {
+		if got := settled(conf, page, nil, make([]store.Changed, 3)); len(got) != 0 {
 			t.Errorf("not applied: %v", got)
 		}
 	})
@@ -149,8 +181,8 @@ func TestWhatTheDisabledDropIsNotWaiting(t *testing.T) {
 	})
 }
 
-// TestTheCountFollows everything that happens: deliveries, dead letters, what is told of them, redeliveries, duplicates, ends. Where answers
-// are lost it is right again a quiet while later.
+// TestTheCountFollows everything that happens: deliveries, dead letters, what is told of them,
+// redeliveries, duplicates, ends. Where answers are lost it is right again a quiet while later.
 func TestTheCountFollows(t *testing.T) {
 	for name, loses := range map[string]bool{"all is well": false, "answers are lost": true} {
 		t.Run(name, func(t *testing.T) {

@@ -11,7 +11,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// TestPauseDisableDelete: when the call returns no further attempt starts; what waits is held, or ends as dropped.
+// TestPauseDisableDelete: when the call returns no further attempt starts; what waits is held, or
+// ends as dropped.
 func TestPauseDisableDelete(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		r := &receiver{}
@@ -52,7 +53,8 @@ func TestPauseDisableDelete(t *testing.T) {
 	})
 }
 
-// TestGoneDisables: 410 ends the delivery and closes the endpoint; enabling it again drains what waited.
+// TestGoneDisables: 410 ends the delivery and closes the endpoint; enabling it again drains what
+// waited.
 func TestGoneDisables(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		r := &receiver{then: func(n int, w http.ResponseWriter, _ *http.Request) {
@@ -106,7 +108,8 @@ func TestRetryAndSkip(t *testing.T) {
 		r.answer(nil)
 		time.Sleep(time.Minute)
 		ds = b.deliveries("ep")
-		if ds[0].Status != grapnel.Skipped || ds[0].Reason != "a person says so" || ds[1].Status != grapnel.Skipped || ds[2].Status != grapnel.Delivered {
+		if ds[0].Status != grapnel.Skipped || ds[0].Reason != "a person says so" || ds[1].Status != grapnel.Skipped ||
+			ds[2].Status != grapnel.Delivered {
 			t.Errorf("they are %s (%s), %s, %s", ds[0].Status, ds[0].Reason, ds[1].Status, ds[2].Status)
 		}
 		if err := b.engine.Skip(ctx, all, ds[2].Seq, grapnel.By{Reason: "x"}); grapnel.CodeOf(err) != grapnel.CodeConflict {
@@ -123,7 +126,8 @@ func TestRetryAndSkip(t *testing.T) {
 	})
 }
 
-// TestDiscardMovesABlockedKeyOn: what is exhausted and blocks its key is put away, and the next of the key gets its turn.
+// TestDiscardMovesABlockedKeyOn: what is exhausted and blocks its key is put away, and the next of
+// the key gets its turn.
 func TestDiscardMovesABlockedKeyOn(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		p := parsed(t, `{"schedule":{"mode":"since_previous","delays":["0s"]},"jitter":0,"max_attempts":1,"then":"block","breaker":false}`)
@@ -133,7 +137,12 @@ func TestDiscardMovesABlockedKeyOn(t *testing.T) {
 		time.Sleep(time.Minute)
 		r.answer(nil)
 		first := b.deliveries("ep")[0]
-		if err := b.engine.Discard(context.Background(), store.Everyone(), first.Seq, grapnel.By{Actor: "key_1", Reason: "nobody needs it"}); err != nil {
+		if err := b.engine.Discard(
+			context.Background(),
+			store.Everyone(),
+			first.Seq,
+			grapnel.By{Actor: "key_1", Reason: "nobody needs it"},
+		); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
@@ -141,7 +150,7 @@ func TestDiscardMovesABlockedKeyOn(t *testing.T) {
 		if ds[0].Status != grapnel.Discarded || ds[0].Reason != "discarded: nobody needs it" || ds[1].Status != grapnel.Delivered {
 			t.Errorf("they are %s (%s) and %s", ds[0].Status, ds[0].Reason, ds[1].Status)
 		}
-		entries, err := b.store.AuditList(context.Background(), store.Everyone(), store.AuditQuery{Delivery: first.ID(), Limit: 5})
+		entries, err := b.store.AuditList(context.Background(), store.Everyone(), store.AuditQuery{Delivery: first.PlainID(), Limit: 5})
 		if err != nil || len(entries) != 1 || entries[0].Verb != grapnel.VerbDiscard || entries[0].Actor != "key_1" {
 			t.Errorf("on record: %+v, %v", entries, err)
 		}

@@ -3,20 +3,28 @@ package engine
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/configuration"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// TestPoliciesAreFollowed: endpoints that name a policy follow its changes at once, and keep it from being deleted.
+// TestPoliciesAreFollowed: endpoints that name a policy follow its changes at once, and keep it
+// from being deleted.
 func TestPoliciesAreFollowed(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		ctx, all := context.Background(), store.Everyone()
-		p := grapnel.NamedPolicy{ID: "pol_1", Tenant: "default", Name: "mine", Policy: parsed(t, `{"schedule":{"mode":"since_previous","delays":["0s","10s"],"tail":"repeat"},"jitter":0,"timeout":"3s"}`)}
+		p := grapnel.NamedPolicy{
+			ID:     "pol_1",
+			Tenant: "default",
+			Name:   "mine",
+			Policy: parsed(t, `{"schedule":{"mode":"since_previous","delays":["0s","10s"],"tail":"repeat"},"jitter":0,"timeout":"3s"}`),
+		}
 		if _, err := b.engine.PutPolicy(ctx, all, p, store.With{}); err != nil {
 			t.Fatal(err)
 		}
@@ -58,29 +66,43 @@ func parsed(t *testing.T, json string) policy.Policy {
 	return p
 }
 
-// placedIn are the endpoints of a configuration, ready for use.
-func placedIn(c *configuration) (all []any) {
-	for _, ep := range c.endpoints {
-		all = append(all, ep.Endpoint, ep.target)
+// contents are what a book has, for comparison with another's.
+func contents(b *configuration.Book) (all []any) {
+	c := b.Snapshot()
+	for _, ep := range c.Endpoints() {
+		is := ep.Endpoint
+		if is.Queue != nil {
+			all = append(all, *is.Queue)
+			is.Queue = nil
+		}
+		all = append(all, is, ep.Target)
+		for _, kind := range []string{grapnel.EventDeliveryFailed, grapnel.EventEndpointFailing, grapnel.EventEndpointRecovered} {
+			all = append(all, c.Wanted(&ep.Endpoint, slices.Values([]string{kind})))
+		}
 	}
-	return all
+	everyone := store.Everyone()
+	return append(all, b.Policies(everyone), b.Keys(everyone), b.Sources(everyone), c.Pulling(), c.Version, c.Newest)
 }
 
-// TestConfigurationIsWhatTheStoreHas: what changes are applied to in memory never differs from what a restart would read.
+// readAnew is a book that has read the store.
+func readAnew(t *testing.T, s store.Configuration) *configuration.Book {
+	t.Helper()
+	b := configuration.NewBook(configuration.Options{Store: s, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	if err := b.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestConfigurationIsWhatTheStoreHas: what changes are applied to in memory never differs from what
+// a restart would read.
 func TestConfigurationIsWhatTheStoreHas(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		ctx, all := context.Background(), store.Everyone()
 		same := func(what string) {
 			t.Helper()
-			c, err := b.store.Config(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
-			read := newConfiguration(c, func(err error) { t.Error(err) })
-			have := b.engine.config.Load()
-			if fmt.Sprint(placedIn(read), read.policies, read.byHash, read.version, read.newest) !=
-				fmt.Sprint(placedIn(have), have.policies, have.byHash, have.version, have.newest) {
-				t.Errorf("after %s the engine has\n%v\nand the store\n%v", what, have, read)
+			if has, have := fmt.Sprint(contents(readAnew(t, b.store))), fmt.Sprint(contents(b.engine.Book)); has != have {
+				t.Errorf("after %s the engine has\n%s\nand the store\n%s", what, have, has)
 			}
 		}
 		for _, id := range []string{"c", "a", "b"} {
@@ -107,7 +129,7 @@ func TestConfigurationIsWhatTheStoreHas(t *testing.T) {
 		}
 		time.Sleep(time.Minute) // until it is forgotten
 		same("deleting an endpoint")
-		if n := len(b.engine.config.Load().endpoints); n != 2 {
+		if n := len(b.engine.Snapshot().Endpoints()); n != 2 {
 			t.Errorf("%d endpoints are left", n)
 		}
 	})

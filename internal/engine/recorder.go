@@ -3,43 +3,61 @@ package engine
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/grapnelhq/grapnel/internal/backoff"
+	"github.com/grapnelhq/grapnel/internal/configuration"
 	"github.com/grapnelhq/grapnel/internal/core"
+	"github.com/grapnelhq/grapnel/internal/ownership"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// recorder commits changes in the order in which the core asked for them, as many at once as have piled up.
+// recorder commits changes in the order in which the core asked for them, all that are queued at
+// once.
 //
-// A change that operational events are made of, and whose event is not in memory, takes a way round: a second
-// goroutine reads the events of many such changes at once and gives them back. So the recorder itself reads
-// nothing. A change may be overtaken on that way because changes of one delivery never meet there: the core
-// has at most one change of a delivery under way.
+// A change that causes operational events, and whose event is not in memory, takes a detour: a
+// second goroutine reads the events of many such changes at once and returns them. So the recorder
+// itself reads nothing. Other changes may overtake one on this detour. That is safe because two
+// changes of one delivery never meet there: the core has at most one change of a delivery in
+// progress.
 type recorder struct {
-	e        *Engine
+	store     Store
+	book      *configuration.Book
+	log       *slog.Logger
+	bounds    RecorderBounds
+	over      <-chan struct{}
+	events    *cache
+	pending   *pending
+	admission *admission
+	metrics   *Metrics
+
+	epoch    func(endpoint string) int64 // of this node's ownership of an endpoint
+	stopping func() bool                 // the engine was told to stop
+	send     func(core.Input) bool       // to the core
+	// whether the store refused a write because its tenant is sealed
+	sealed  func(endpoint string, sealed bool)
+	applied func(page []core.Change, changes []store.Change, results []store.Changed)
+
 	changes  pages // to be committed
-	unnamed  pages // whose events are read first
-	failures int   // commits that have failed in a row; used by the goroutine of run alone
+	unnamed  pages // changes whose events are read first
+	failures int   // commits that failed in a row; used by the goroutine of run alone
 	stuck    map[int64]bool
-	pulse    *pulse
+	pulse    *ownership.Pulse
 }
 
-// pages is a queue of changes that one goroutine takes by the page.
+// pages is a queue of changes that one goroutine takes a page at a time.
 type pages struct {
 	most   int // changes in a page
 	mu     sync.Mutex
 	queue  []core.Change
 	closed bool
-	work   chan struct{} // holds a token when the queue has changed
+	work   chan struct{} // holds a token after the queue has changed
 }
 
-func newRecorder(e *Engine) *recorder {
-	return &recorder{e: e, pulse: e.pulse("recorder"), stuck: map[int64]bool{},
-		changes: pages{most: e.bounds.Recorder.Page, work: make(chan struct{}, 1)},
-		unnamed: pages{most: e.bounds.Recorder.Names, work: make(chan struct{}, 1)},
-	}
-}
+func newPages(most int) pages { return pages{most: most, work: make(chan struct{}, 1)} }
 
 func (p *pages) add(changes ...core.Change) {
 	p.mu.Lock()
@@ -48,7 +66,7 @@ func (p *pages) add(changes ...core.Change) {
 	p.wake()
 }
 
-// close lets run return once the queue is empty.
+// close makes run return once the queue is empty.
 func (p *pages) close() {
 	p.mu.Lock()
 	p.closed = true
@@ -89,10 +107,10 @@ func (p *pages) take() (page []core.Change, closed bool) {
 	return page, p.closed
 }
 
-// add takes a change in. It never waits.
+// add queues a change. It never blocks.
 func (r *recorder) add(c core.Change) { r.changes.add(c) }
 
-// close lets run return once all changes are recorded.
+// close makes run return once all changes are recorded.
 func (r *recorder) close() {
 	r.unnamed.close()
 	r.changes.close()
@@ -100,57 +118,56 @@ func (r *recorder) close() {
 
 func (r *recorder) run() { r.changes.run(r.commit) }
 
-// runNames reads the events of changes that wait for that, until close.
+// runNames reads the events of the changes in unnamed, until close.
 func (r *recorder) runNames() {
 	r.unnamed.run(func(page []core.Change) {
-		r.e.name(page)
+		r.name(page)
 		r.changes.add(page...)
 	})
 }
 
-// commit records one page and tells the core.
+// commit records one page and reports the results to the core.
 func (r *recorder) commit(page []core.Change) {
-	e := r.e
 	for {
-		conf := e.config.Load()
+		conf := r.book.Snapshot()
 		if page = r.putAside(conf, page); len(page) == 0 {
 			return
 		}
-		e.work(r.pulse)
-		n, err := e.record(conf, page, recorded{
+		r.pulse.Work()
+		n, err := r.record(conf, page, recorded{
 			done: func(page []core.Change, changes []store.Change, results []store.Changed) {
 				r.failures = 0
 				for i := range results {
-					e.noteSeal(page[i].Endpoint, results[i].Sealed)
+					r.sealed(page[i].Endpoint, results[i].Sealed)
 				}
-				e.send(core.Recorded{Changes: page, Results: results})
-				e.after(page, changes, results)
+				r.send(core.Recorded{Changes: page, Results: results})
+				r.applied(page, changes, results)
 			},
 			stuck: r.park,
 		})
-		r.pulse.rest()
+		r.pulse.Rest()
 		page = page[n:]
 		if errors.Is(err, store.ErrStale) {
-			if err = e.refreshed(context.Background(), conf.version); err == nil {
+			if err = r.book.Refreshed(context.Background(), conf.Version); err == nil {
 				continue
 			}
 		}
 		if err != nil {
 			r.failures++
-			e.log.Error("recording outcomes failed; retrying", "changes", len(page), "err", err)
-			e.metrics.recordFailures.Inc()
-			e.wait(pause(r.failures))
-			e.send(core.Recorded{Changes: page, Err: err})
+			r.log.Error("recording outcomes failed; retrying", "changes", len(page), "err", err)
+			r.metrics.recordFailures.Inc()
+			backoff.Wait(r.over, backoff.Store.After(r.failures))
+			r.send(core.Recorded{Changes: page, Err: err})
 		}
 		return
 	}
 }
 
-// putAside takes out the changes whose events have to be read first.
-func (r *recorder) putAside(conf *configuration, page []core.Change) []core.Change {
+// putAside moves the changes whose events have to be read first to unnamed.
+func (r *recorder) putAside(conf *configuration.Snapshot, page []core.Change) []core.Change {
 	var rest, unnamed []core.Change
 	for i := range page {
-		if !r.e.nameless(conf, &page[i]) {
+		if !r.nameless(conf, &page[i]) {
 			continue
 		}
 		if unnamed == nil {
@@ -162,7 +179,7 @@ func (r *recorder) putAside(conf *configuration, page []core.Change) []core.Chan
 		return page
 	}
 	for i := range page {
-		if !r.e.nameless(conf, &page[i]) {
+		if !r.nameless(conf, &page[i]) {
 			rest = append(rest, page[i])
 		}
 	}
@@ -170,23 +187,23 @@ func (r *recorder) putAside(conf *configuration, page []core.Change) []core.Chan
 	return rest
 }
 
-// park tries a change again later that the store has refused in every form. Meanwhile its delivery stays as
-// it is in the store, and is not attempted. When the engine stops, the change is dropped.
+// park retries a change later that the store has refused in every form. Until then the delivery's
+// row stays as it is, and the delivery is not attempted. When the engine stops, the change is
+// dropped.
 func (r *recorder) park(ch core.Change, err error) {
-	e := r.e
 	if !r.stuck[ch.Delivery] {
 		r.stuck[ch.Delivery] = true
-		e.log.Error("delivery cannot be recorded in any form; it is kept from being attempted", "endpoint", ch.Endpoint,
-			"delivery", named(&ch), "err", err)
+		r.log.Error("delivery cannot be recorded in any form; attempts stopped, recording is retried", "endpoint", ch.Endpoint,
+			"delivery", named(&ch, r.store.IDs()), "err", err)
 	}
-	if ch.Delivery == 0 || e.stopping.Load() {
-		e.send(core.Recorded{Changes: []core.Change{ch}, Results: make([]store.Changed, 1)})
+	if ch.Delivery == 0 || r.stopping() {
+		r.send(core.Recorded{Changes: []core.Change{ch}, Results: make([]store.Changed, 1)})
 		return
 	}
-	time.AfterFunc(e.bounds.Recorder.Stuck, func() { e.send(core.Recorded{Changes: []core.Change{ch}, Err: err}) })
+	time.AfterFunc(r.bounds.Stuck, func() { r.send(core.Recorded{Changes: []core.Change{ch}, Err: err}) })
 }
 
-// recorded takes what record makes of a page.
+// recorded receives the results of record.
 type recorded struct {
 	// done gets changes that are durable, as they were written, with the store's answers.
 	done func(page []core.Change, changes []store.Change, results []store.Changed)
@@ -194,14 +211,15 @@ type recorded struct {
 	stuck func(ch core.Change, err error)
 }
 
-// record makes changes durable, with the operational events that they cause. It returns how many of them are
-// dealt with; an error is about the others. store.ErrStale asks for a newer configuration.
+// record commits changes, with the operational events that they cause. It returns the number of
+// changes that are done; an error is about the others. store.ErrStale asks for a newer
+// configuration.
 //
-// A page that the store refuses for good is halved until the change is found that it refuses, so one bad
-// change holds up no others. There is no deadline: whether an outcome is durable must be known, and a
-// cancelled commit would leave it open.
-func (e *Engine) record(conf *configuration, page []core.Change, to recorded) (int, error) {
-	changes, results, err := e.write(conf, page)
+// A page that the store refuses for good is halved until the refused change is found, so one bad
+// change delays no others. There is no deadline: a cancelled commit would leave unknown whether an
+// outcome is durable.
+func (r *recorder) record(conf *configuration.Snapshot, page []core.Change, to recorded) (int, error) {
+	changes, results, err := r.write(conf, page)
 	switch {
 	case err == nil:
 		to.done(page, changes, results)
@@ -209,43 +227,44 @@ func (e *Engine) record(conf *configuration, page []core.Change, to recorded) (i
 	case !refused(err):
 		return 0, err
 	case len(page) == 1:
-		return e.salvage(conf, page[0], err, to)
+		return r.salvage(conf, page[0], err, to)
 	}
 	half := len(page) / 2
-	n, err := e.record(conf, page[:half], to)
+	n, err := r.record(conf, page[:half], to)
 	if err != nil {
 		return n, err
 	}
-	more, err := e.record(conf, page[half:], to)
+	more, err := r.record(conf, page[half:], to)
 	return n + more, err
 }
 
-// write makes one transaction of changes.
-func (e *Engine) write(conf *configuration, page []core.Change) ([]store.Change, []store.Changed, error) {
+// write commits changes in one transaction.
+func (r *recorder) write(conf *configuration.Snapshot, page []core.Change) ([]store.Change, []store.Changed, error) {
 	changes := make([]store.Change, len(page))
 	for i := range page {
-		conf.hush(&page[i])
+		hush(conf, &page[i])
 		changes[i] = page[i].Change
 		if changes[i].Lease == nil {
-			changes[i].Epoch = e.shards.epoch(page[i].Endpoint)
+			changes[i].Epoch = r.epoch(page[i].Endpoint)
 		}
-		changes[i].Tell = conf.tell(&page[i])
+		changes[i].Tell = tell(conf, &page[i], r.store.IDs())
 	}
-	e.pending.begin()
-	began := e.admission.begin()
-	results, err := e.store.Record(context.Background(), changes)
-	e.admission.end(began, err)
-	e.pending.end(nil, conf.settled(page, changes, results), err)
+	r.pending.begin()
+	began := r.admission.begin()
+	results, err := r.store.Record(context.Background(), changes)
+	r.admission.end(began, err)
+	r.pending.end(nil, settled(conf, page, changes, results), err)
 	return changes, results, err
 }
 
-// settled is by how much fewer deliveries wait after changes, or more where something was told.
-func (c *configuration) settled(page []core.Change, changes []store.Change, results []store.Changed) (shares []share) {
+// settled is the change in pending deliveries: one less for each that finished, more for
+// operational events.
+func settled(c *configuration.Snapshot, page []core.Change, changes []store.Change, results []store.Changed) (shares []share) {
 	for i := range results {
 		if !results[i].Applied {
 			continue
 		}
-		if ep := c.at(page[i].Endpoint); ep != nil && page[i].Status.Final() {
+		if ep := c.At(page[i].Endpoint); ep != nil && page[i].Status.Final() {
 			shares = plus(shares, ep.Tenant, -1)
 		}
 		if told := results[i].Told; told != nil {
@@ -255,12 +274,43 @@ func (c *configuration) settled(page []core.Change, changes []store.Change, resu
 	return shares
 }
 
-// wait lets time pass, unless the engine stops.
-func (e *Engine) wait(d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-e.over:
+// settle records the outcomes of leases, with the operational events they cause. A change that did
+// not apply had no effect: its lease had expired, or was settled already.
+func (r *recorder) settle(ctx context.Context, changes []core.Change) ([]store.Changed, error) {
+	all := make([]store.Changed, 0, len(changes))
+	for {
+		conf := r.book.Snapshot()
+		if slices.ContainsFunc(changes, func(ch core.Change) bool { return r.nameless(conf, &ch) }) {
+			changes = slices.Clone(changes)
+			r.name(changes)
+		}
+		_, err := r.record(conf, changes[len(all):], recorded{
+			done: func(page []core.Change, is []store.Change, results []store.Changed) {
+				r.applied(page, is, results)
+				all = append(all, results...)
+			},
+			stuck: func(ch core.Change, err error) {
+				r.log.Error(
+					"lease cannot be recorded in any form; it stays until it expires",
+					"endpoint",
+					ch.Endpoint,
+					"delivery",
+					named(&ch, r.store.IDs()),
+					"err",
+					err,
+				)
+				all = append(all, store.Changed{})
+			},
+		})
+		if errors.Is(err, store.ErrStale) {
+			if err = r.book.Refreshed(context.WithoutCancel(ctx), conf.Version); err == nil {
+				continue
+			}
+		}
+		if err != nil {
+			r.metrics.recordFailures.Inc()
+			return nil, err
+		}
+		return all, nil
 	}
 }

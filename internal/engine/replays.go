@@ -8,38 +8,54 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// Decides says whether this node decides about an endpoint, and not another one. Of one that is forgotten somebody has to say that it is.
+// Decides says whether this node owns an endpoint. The owner of the shard also answers true for an
+// endpoint that was removed, so exactly one node reports on it.
 func (e *Engine) Decides(endpoint string) bool {
-	if ep := e.config.Load().at(endpoint); ep != nil {
+	if ep := e.Snapshot().At(endpoint); ep != nil {
 		return e.decides(ep)
 	}
-	return e.shards.has(endpoint)
+	return e.shards.Has(endpoint)
 }
 
-// PutReplay creates a replay or changes it. A new one is the first thing to be refused when there is more to do than the store can take.
-func (e *Engine) PutReplay(ctx context.Context, scope store.Scope, r grapnel.Replay, along store.With) (store.Put, error) {
+// ended reports the endpoints of deliveries that a replay created and whose first attempt finished
+// them.
+func (e *Engine) ended(page []core.Change, results []store.Changed) {
+	if e.replayed == nil {
+		return
+	}
+	for i := range results {
+		if a := page[i].Attempt; results[i].Applied && page[i].Status.Final() && a != nil && a.Trigger == grapnel.TriggerReplay {
+			e.replayed(page[i].Endpoint)
+		}
+	}
+}
+
+// PutReplay creates a replay or changes it. A new one is refused first when the store is
+// overloaded.
+func (o *orders) PutReplay(ctx context.Context, scope store.Scope, r grapnel.Replay, along store.With) (store.Put, error) {
 	if r.Revision == 0 {
-		if err := e.admission.enter(replay); err != nil {
+		if err := o.admission.enter(replay); err != nil {
 			return store.Put{}, err
 		}
-		defer e.admission.leave()
+		defer o.admission.leave()
 	}
-	return e.store.PutReplay(ctx, scope, r, along)
+	return o.store.PutReplay(ctx, scope, r, along)
 }
 
-// Advance makes a step of a replay and hints at the heads it has made. It is refused like any other new work.
-func (e *Engine) Advance(ctx context.Context, tenant string, step store.ReplayStep) ([]store.Redelivered, error) {
-	if err := e.admission.enter(replay); err != nil {
+// Advance makes a step of a replay and hints at the heads that it created. It is refused like other
+// new work.
+func (o *orders) Advance(ctx context.Context, tenant string, step store.ReplayStep) ([]store.Redelivered, error) {
+	if err := o.admission.enter(replay); err != nil {
 		return nil, err
 	}
-	defer e.admission.leave()
+	defer o.admission.leave()
 	expected := plus(nil, tenant, int64(len(step.Items)))
-	if err := e.announce(replay, expected...); err != nil {
+	if err := o.admission.announce(o.pending, replay, expected...); err != nil {
 		return nil, err
 	}
-	began := e.admission.begin()
-	again, err := e.store.Advance(ctx, step)
-	e.admission.end(began, err)
+	began := o.admission.begin()
+	again, err := o.store.Advance(ctx, step)
+	o.admission.end(began, err)
 	var made []share
 	var heads []store.Head
 	for i := range again {
@@ -50,19 +66,7 @@ func (e *Engine) Advance(ctx context.Context, tenant string, step store.ReplaySt
 			heads = append(heads, *again[i].Head)
 		}
 	}
-	e.pending.end(expected, made, err)
-	e.arrived(heads)
+	o.pending.end(expected, made, err)
+	o.arrived(heads)
 	return again, err
-}
-
-// ended says which endpoints have got to the end of a delivery that a replay has made, as far as its first attempt decided that.
-func (e *Engine) ended(page []core.Change, results []store.Changed) {
-	if e.replayed == nil {
-		return
-	}
-	for i := range results {
-		if a := page[i].Attempt; results[i].Applied && page[i].Status.Final() && a != nil && a.Trigger == grapnel.TriggerReplay {
-			e.replayed(page[i].Endpoint)
-		}
-	}
 }

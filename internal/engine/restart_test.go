@@ -68,7 +68,8 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// TestLostRecord: while outcomes cannot be recorded, or nobody hears that they were, nothing is sent twice.
+// TestLostRecord: while outcomes cannot be recorded, or nobody hears that they were, nothing is
+// sent twice.
 func TestLostRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -111,7 +112,12 @@ func TestLostRecord(t *testing.T) {
 func TestExpiredAnswersAreForgotten(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		ctx := context.Background()
-		once := &store.Once{Key: "key_1/a", Now: time.Now(), Expires: time.Now().Add(48 * time.Hour), Answer: func(any) store.Answer { return store.Answer{Status: 200} }}
+		once := &store.Once{
+			Key:     "key_1/a",
+			Now:     time.Now(),
+			Expires: time.Now().Add(48 * time.Hour),
+			Answer:  func(any) store.Answer { return store.Answer{Status: 200} },
+		}
 		if err := b.store.Remember(ctx, once); err != nil {
 			t.Fatal(err)
 		}
@@ -120,7 +126,8 @@ func TestExpiredAnswersAreForgotten(t *testing.T) {
 			kept bool
 		}{{47 * time.Hour, true}, {2 * time.Hour, false}} {
 			time.Sleep(step.wait)
-			answer, err := b.store.Recall(ctx, once.Key, time.Time{}) // as of long ago, so that only deletion counts
+			// as of long ago, so that only deletion counts
+			answer, err := b.store.Recall(ctx, once.Key, time.Time{})
 			if err != nil || (answer != nil) != step.kept {
 				t.Fatalf("after %v more: kept %v, %v", step.wait, answer != nil, err)
 			}

@@ -4,18 +4,21 @@ import (
 	"math"
 	"time"
 
+	"github.com/grapnelhq/grapnel/internal/backoff"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// Retention says how long what is over is kept. The zero Retention keeps everything.
+// Retention says how long finished deliveries are retained. The zero Retention retains everything.
 type Retention struct {
 	For   time.Duration
-	Rules []store.KeepRule // for a tenant or types; the first that matches says it instead
+	Rules []store.KeepRule // for a tenant or types; the first that matches replaces For
 }
 
-// What is old is purged a page at a time. Every page is several transactions, and while one lasts no outcome can be recorded. So pages are
-// kept short, and between two of them others have so many times as long for theirs that fewer than one in a hundred finds us in its way.
-// That is too slow for much that is old and has to be gone soon: the longer a round lasts, the less others get, down to inHaste.
+// Old rows are purged a page at a time. A page is several transactions, and no outcome can be
+// recorded during one. So pages are short, and after each the purge pauses for atLeisure times as
+// long as the page took: fewer than one commit in a hundred meets a purge. That is too slow if many
+// rows are old and have to be deleted soon. So the longer a round lasts, the shorter the pauses
+// become, down to inHaste times.
 const (
 	longPage  = 40 * time.Millisecond
 	shortPage = 10 * time.Millisecond
@@ -25,16 +28,16 @@ const (
 
 	leastPause = 10 * time.Millisecond
 	mostPause  = 10 * time.Second
-	wholeDays  = 24 * time.Hour   // what a store may be late with that removes a day at once
-	busyPause  = 2 * time.Second  // when others have to wait without us
-	mostRest   = 10 * time.Minute // between two rounds, so that none of them is large
+	wholeDays  = 24 * time.Hour   // delay of a store that drops a whole day at once
+	busyPause  = 2 * time.Second  // while the store is busy without the purge
+	mostRest   = 10 * time.Minute // between two rounds, so that no round is large
 )
 
-// auditKept is how long it is told who did what, if full records are not kept for longer.
+// auditKept is the shortest retention of audit entries.
 const auditKept = 365 * 24 * time.Hour
 
-// longest is how long the last of what became over at a moment is kept. A replay is kept as long, so that its report is there while
-// what it tells of is.
+// longest is the longest retention of any delivery. A replay is retained as long, so that its
+// report lasts as long as the deliveries it reports.
 func (r Retention) longest() time.Duration {
 	longest := r.For
 	for _, rule := range r.Rules {
@@ -43,7 +46,7 @@ func (r Retention) longest() time.Duration {
 	return longest
 }
 
-// promised is how long after its time the last of what is old is gone.
+// promised is the longest delay between expiry and removal.
 func (r Retention) promised() time.Duration {
 	shortest := r.For
 	for _, rule := range r.Rules {
@@ -52,10 +55,12 @@ func (r Retention) promised() time.Duration {
 	return max(20*time.Second, shortest/10)
 }
 
-// every is how often to look for what is old. Half of the time in which it is promised to be gone is left for removing it.
+// every is the interval between two rounds. It is at most half of promised, so the other half is
+// left for removing.
 func (r Retention) every() time.Duration { return min(r.promised()/2, mostRest) }
 
-// pause is how long others get after a page that took so long, in a round that has lasted so long.
+// pause is the time left to others after a page, by the duration of the page and of the round so
+// far.
 func (r Retention) pause(took, lasted time.Duration) time.Duration {
 	patience := r.promised() / 8
 	hurry := min(max(0, lasted.Seconds()/patience.Seconds()), 1)
@@ -63,89 +68,90 @@ func (r Retention) pause(took, lasted time.Duration) time.Duration {
 	return min(max(time.Duration(times*float64(took)), leastPause), mostPause, patience/4)
 }
 
-// purge removes what is older than it is kept, until the engine stops.
-func (e *Engine) purge() {
-	if e.keep.For <= 0 {
+// purge deletes rows after their retention, until the engine stops.
+func (k *keeper) purge() {
+	if k.keep.For <= 0 {
 		return
 	}
-	tick := time.NewTicker(e.keep.every())
+	tick := time.NewTicker(k.keep.every())
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-			if e.shards.leads() {
-				e.purgeOnce()
+			if k.leads() {
+				k.purgeOnce()
 			}
-		case <-e.over:
+		case <-k.over:
 			return
 		}
 	}
 }
 
-// purgeOnce removes all that is old by now.
-func (e *Engine) purgeOnce() {
-	r := round{engine: e, keep: store.Keep{Now: e.now(), For: e.keep.For, Rules: e.keep.Rules, Slack: wholeDays}, page: e.bounds.Recorder.LeastPage}
-	longest := e.keep.longest()
+// purgeOnce deletes all rows that are old now.
+func (k *keeper) purgeOnce() {
+	r := round{keeper: k, keep: store.Keep{Now: k.now(), For: k.keep.For, Rules: k.keep.Rules, Slack: wholeDays}, page: k.bounds.LeastPage}
+	longest := k.keep.longest()
 	old := store.Clearing{Replays: r.keep.Now.Add(-longest), Audit: r.keep.Now.Add(-max(longest, auditKept))}
-	// Before what is purged, because purging cuts off the log, where these would be as well.
-	if r.all(func(page int) (int, error) { return e.store.Clear(e.sending, old, page) }); r.removed > 0 {
-		e.log.Info("cleared replays and audit entries that were kept for long enough", "removed", r.removed)
+	// This comes first, because Purge also truncates the log, which would otherwise still hold
+	// these rows.
+	if r.all(func(page int) (int, error) { return k.store.Clear(k.sending, old, page) }); r.removed > 0 {
+		k.log.Info("old replays and audit entries deleted", "deleted", r.removed)
 	}
 	r.removed = 0
 	r.all(func(page int) (int, error) {
-		n, err := e.store.Purge(e.sending, r.keep, page)
-		e.metrics.purged.Add(float64(n))
+		n, err := k.store.Purge(k.sending, r.keep, page)
+		k.metrics.purged.Add(float64(n))
 		return n, err
 	})
-	if r.removed > 0 && !e.isOver() {
-		e.log.Info("purged what was older than it is kept", "deliveries", r.removed, "took", e.now().Sub(r.keep.Now))
+	if r.removed > 0 && !k.isOver() {
+		k.log.Info("old deliveries purged", "deliveries", r.removed, "took", k.now().Sub(r.keep.Now))
 	}
 }
 
-// round is one time of removing what is old.
+// round is one round of purging.
 type round struct {
-	engine  *Engine
-	keep    store.Keep // its Now is when it began
+	keeper  *keeper
+	keep    store.Keep // its Now is the start of the round
 	page    int
 	removed int
 }
 
-// all removes page after page until one is not full, or the engine stops.
+// all deletes page after page until one is not full, or the engine stops.
 func (r *round) all(remove func(page int) (int, error)) {
-	e := r.engine
-	for failures := 0; !e.isOver(); {
-		if !e.admission.calm() {
-			e.wait(busyPause)
+	k := r.keeper
+	for failures := 0; !k.isOver(); {
+		if !k.admission.calm() {
+			backoff.Wait(k.over, busyPause)
 			continue
 		}
-		at := e.admission.clock()
+		at := k.admission.clock()
 		n, err := remove(r.page)
-		took := e.admission.clock().Sub(at)
+		took := k.admission.clock().Sub(at)
 		r.removed += n
 		switch {
-		case err != nil && e.sending.Err() != nil:
+		case err != nil && k.sending.Err() != nil:
 			return
 		case err != nil:
 			failures++
-			e.log.Error("what is older than it is kept could not be removed; it will be tried again", "error", err)
-			e.wait(pause(failures))
+			k.log.Error("purge failed; retrying", "err", err)
+			backoff.Wait(k.over, backoff.Store.After(failures))
 			continue
 		case n < r.page:
 			return
 		}
 		failures = 0
 		if took > longPage {
-			r.page = max(r.page/2, e.bounds.Recorder.LeastPage)
+			r.page = max(r.page/2, k.bounds.LeastPage)
 		} else if took < shortPage {
-			r.page = max(min(r.page*2, e.bounds.Recorder.MostPage), e.bounds.Recorder.LeastPage)
+			r.page = max(min(r.page*2, k.bounds.MostPage), k.bounds.LeastPage)
 		}
-		e.wait(e.keep.pause(took, e.now().Sub(r.keep.Now)))
+		backoff.Wait(k.over, k.keep.pause(took, k.now().Sub(r.keep.Now)))
 	}
 }
 
-func (e *Engine) isOver() bool {
+func (k *keeper) isOver() bool {
 	select {
-	case <-e.over:
+	case <-k.over:
 		return true
 	default:
 		return false

@@ -30,8 +30,8 @@ func (b *bench) value(c prometheus.Collector) float64 {
 	return m.GetGauge().GetValue() + m.GetCounter().GetValue()
 }
 
-// TestRetentionActsInTime: what is over is there for as long as it is kept, and gone 20 seconds or a tenth of that time later, whichever is
-// longer, also after a restart. What waits stays.
+// TestRetentionActsInTime: what is over is there for as long as it is kept, and gone 20 seconds or
+// a tenth of that time later, whichever is longer, also after a restart. What waits stays.
 func TestRetentionActsInTime(t *testing.T) {
 	for name, c := range map[string]struct {
 		keep Retention
@@ -83,7 +83,8 @@ func TestRetentionActsInTime(t *testing.T) {
 	}
 }
 
-// TestReplaysAndAuditAreCleared: a replay is kept as long as the longest of what is over, who did what for a year.
+// TestReplaysAndAuditAreCleared: a replay is kept as long as the longest of what is over, who did
+// what for a year.
 func TestReplaysAndAuditAreCleared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const day = 24 * time.Hour
@@ -97,7 +98,10 @@ func TestReplaysAndAuditAreCleared(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, word := range []string{"first", "last"} {
-			if err := b.store.Note(t.Context(), grapnel.AuditEntry{At: now.Add(-360 * day), Tenant: "default", Actor: "key_1", Verb: grapnel.VerbNote, Reason: word}); err != nil {
+			if err := b.store.Note(
+				t.Context(),
+				grapnel.AuditEntry{At: now.Add(-360 * day), Tenant: "default", Actor: "key_1", Verb: grapnel.VerbNote, Reason: word},
+			); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -129,7 +133,8 @@ func TestReplaysAndAuditAreCleared(t *testing.T) {
 	})
 }
 
-// TestNothingIsPurgedUnlessAsked: an engine that was not told how long to keep what is over keeps it.
+// TestNothingIsPurgedUnlessAsked: an engine that was not told how long to keep what is over keeps
+// it.
 func TestNothingIsPurgedUnlessAsked(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		b.endpoint("ep", &receiver{}, nil)
@@ -139,8 +144,8 @@ func TestNothingIsPurgedUnlessAsked(t *testing.T) {
 	})
 }
 
-// TestPurgingTakesItsTime: while there is time, others have two hundred times as long as purging; in the end four times, so that what was
-// promised is kept.
+// TestPurgingTakesItsTime: while there is time, others have two hundred times as long as purging;
+// in the end four times, so that what was promised is kept.
 func TestPurgingTakesItsTime(t *testing.T) {
 	const took = 20 * time.Millisecond
 	for _, c := range []struct{ kept, lasted, least, most time.Duration }{
@@ -165,8 +170,8 @@ func TestPurgingTakesItsTime(t *testing.T) {
 	}
 }
 
-// TestPurgingLeavesOthersRoom: between two pages others have four times as long as those took, or more; a page that fails is tried again;
-// while new work is refused nothing is purged.
+// TestPurgingLeavesOthersRoom: between two pages others have four times as long as those took, or
+// more; a page that fails is tried again; while new work is refused nothing is purged.
 func TestPurgingLeavesOthersRoom(t *testing.T) {
 	const took = 100 * time.Millisecond
 	synctest.Test(t, func(t *testing.T) {
@@ -241,8 +246,9 @@ func TestImbalanceIsTold(t *testing.T) {
 	}
 }
 
-// TestReplayedOnesAreCounted: what a replay makes counts as waiting like anything else, whether the answer is heard or not, and no tenant gets
-// more by it than it may have. When it is over the one who replays is told.
+// TestReplayedOnesAreCounted: what a replay makes counts as waiting like anything else, whether the
+// answer is heard or not, and no tenant gets more by it than it may have. When it is over the one
+// who replays is told.
 func TestReplayedOnesAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()

@@ -2,12 +2,13 @@ package engine
 
 import (
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/configuration"
 	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// refused says whether a store will refuse a write however often it is repeated. An error without a code
-// leaves open what was written, and the codes that are not here pass by themselves.
+// refused says whether a store refuses a write however often it is repeated. After an error without
+// a code the written part is unknown. Codes that are not listed here pass by themselves.
 func refused(err error) bool {
 	switch grapnel.CodeOf(err) {
 	case grapnel.CodeInvalid, grapnel.CodeMalformed, grapnel.CodeTooLarge, grapnel.CodeUnsupported, grapnel.CodeNotFound, grapnel.CodeConflict:
@@ -16,15 +17,15 @@ func refused(err error) bool {
 	return false
 }
 
-// The texts that stand in for those that a store has refused.
+// Texts that replace those which a store has refused.
 const (
 	withoutTexts = "the outcome was recorded without its texts: the store refused them"
-	endedDamaged = "failed: the store refused the record of the last outcome, so the delivery was ended"
+	endedDamaged = "failed: the store refused the record of the last outcome"
 )
 
-// salvage records what it can of a change that the store refuses: the outcome without its texts, else that the
-// delivery is over, else that and no operational event of it.
-func (e *Engine) salvage(conf *configuration, ch core.Change, cause error, to recorded) (int, error) {
+// salvage records a part of a change that the store refuses: the outcome without its texts; else
+// that the delivery failed; else that without its operational event.
+func (r *recorder) salvage(conf *configuration.Snapshot, ch core.Change, cause error, to recorded) (int, error) {
 	forms := []core.Change{textless(ch)}
 	if ch.Delivery != 0 {
 		end := ended(ch)
@@ -35,10 +36,10 @@ func (e *Engine) salvage(conf *configuration, ch core.Change, cause error, to re
 	last := cause
 	for _, form := range forms {
 		page := []core.Change{form}
-		changes, results, err := e.write(conf, page)
+		changes, results, err := r.write(conf, page)
 		if err == nil {
-			e.metrics.damaged.Inc()
-			e.log.Error("store refused an outcome; recorded what it takes", "endpoint", ch.Endpoint, "delivery", named(&ch),
+			r.metrics.damaged.Inc()
+			r.log.Error("outcome refused by the store; recorded in a shorter form", "endpoint", ch.Endpoint, "delivery", named(&ch, r.store.IDs()),
 				"status", string(form.Status), "reason_code", string(form.ReasonCode), "err", cause)
 			to.done(page, changes, results)
 			return 1, nil
@@ -52,7 +53,7 @@ func (e *Engine) salvage(conf *configuration, ch core.Change, cause error, to re
 	return 1, nil
 }
 
-// textless is a change without the texts that come from outside.
+// textless is the change without texts that come from outside.
 func textless(ch core.Change) core.Change {
 	ch.Reason = withoutTexts
 	if ch.Attempt != nil {
@@ -82,7 +83,7 @@ func textless(ch core.Change) core.Change {
 	return ch
 }
 
-// ended is a change that ends the delivery of another as damaged.
+// ended is a change that finishes the delivery of another change as damaged.
 func ended(ch core.Change) core.Change {
 	is := ch
 	is.Change = store.Change{Delivery: ch.Delivery, Expect: store.AnyAttempts, At: ch.At, Lease: ch.Lease, NextDelay: ch.NextDelay,
@@ -91,13 +92,14 @@ func ended(ch core.Change) core.Change {
 	return is
 }
 
-// named is the id of a change's delivery, or its row id if nobody here knows when it was created.
-func named(ch *core.Change) any {
+// named is the id of a change's delivery, or its row id if the change does not carry the creation
+// time.
+func named(ch *core.Change, ids *grapnel.IDs) any {
 	switch {
 	case !ch.Subject.CreatedAt.IsZero():
-		return grapnel.DeliveryID(ch.Subject.CreatedAt, ch.Delivery)
+		return ids.Delivery(ch.Subject.CreatedAt, ch.Delivery)
 	case ch.Audit != nil && ch.Audit.Delivery != "":
-		return ch.Audit.Delivery
+		return ids.FromPlain(ch.Audit.Delivery)
 	}
 	return ch.Delivery
 }

@@ -72,7 +72,8 @@ func newLoggedBench(t *testing.T, s store.Store) (*bench, *logged) {
 	return newTunedBench(t, s, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) }), &log
 }
 
-// TestOneChangeThatIsRefused holds up no other, whatever of it is refused, and does not keep Run from returning.
+// TestOneChangeThatIsRefused holds up no other, whatever of it is refused, and does not keep Run
+// from returning.
 func TestOneChangeThatIsRefused(t *testing.T) {
 	const n, bad = 300, 137
 	for name, c := range map[string]struct {
@@ -113,7 +114,7 @@ func TestOneChangeThatIsRefused(t *testing.T) {
 				if got := b.value(b.engine.metrics.damaged); got != damaged {
 					t.Errorf("%v are counted as damaged", got)
 				}
-				id := grapnel.DeliveryID(b.deliveries("ep")[bad-1].CreatedAt, bad)
+				id := b.store.IDs().Delivery(b.deliveries("ep")[bad-1].CreatedAt, bad)
 				if lines := log.lines("level=ERROR", id); len(lines) != 1 {
 					t.Errorf("its lines are %q", lines)
 				}

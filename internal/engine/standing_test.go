@@ -13,13 +13,22 @@ import (
 )
 
 func TestBreakersAreCountedWhenTheyChange(t *testing.T) {
-	m := newMetrics(nil)
+	m := newMetrics(&Engine{})
 	at := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	got := ""
 	for _, opened := range []time.Time{{}, at, at, at.Add(time.Hour), {}, {}, at, {}} {
 		got += fmt.Sprint(m.stands(&store.Standing{Endpoint: "ep", Standing: policy.Standing{OpenedAt: opened}}), " ")
 	}
-	if want := fmt.Sprint(policy.NoShift, policy.Opened, policy.NoShift, policy.NoShift, policy.Closed, policy.NoShift, policy.Opened, policy.Closed); got != want+" " {
+	if want := fmt.Sprint(
+		policy.NoShift,
+		policy.Opened,
+		policy.NoShift,
+		policy.NoShift,
+		policy.Closed,
+		policy.NoShift,
+		policy.Opened,
+		policy.Closed,
+	); got != want+" " {
 		t.Errorf("shifts: %s, not %s", got, want)
 	}
 	if len(m.open) != 0 {
@@ -27,8 +36,9 @@ func TestBreakersAreCountedWhenTheyChange(t *testing.T) {
 	}
 }
 
-// TestABrokenEndpointIsRememberedAndDrained: its breaker opens; a restart does not forget that; once it is back what waited is there within
-// one probe and a ramp, not after what the schedules say.
+// TestABrokenEndpointIsRememberedAndDrained: its breaker opens; a restart does not forget that;
+// once it is back what waited is there within one probe and a ramp, not after what the schedules
+// say.
 func TestABrokenEndpointIsRememberedAndDrained(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		r := &receiver{then: status(500)}
@@ -46,7 +56,12 @@ func TestABrokenEndpointIsRememberedAndDrained(t *testing.T) {
 			if held := b.engine.Held(); !slices.Equal(held, []string{"ep"}) {
 				t.Errorf("%s held: %v", when, held)
 			}
-			if got := read(t, b.engine, "grapnel_endpoints"); got[" open"] != 1 || got[" healthy"] != 1 || got[" disabled"] != 0 || len(got) != len(grapnel.HealthStates()) {
+			if got := read(
+				t,
+				b.engine,
+				"grapnel_endpoints",
+			); got[" open"] != 1 || got[" healthy"] != 1 || got[" disabled"] != 0 ||
+				len(got) != len(grapnel.HealthStates()) {
 				t.Errorf("%s counted: %v", when, got)
 			}
 		}

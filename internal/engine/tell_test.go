@@ -38,7 +38,11 @@ func (b *bench) told(endpoint string) (all []telling) {
 			b.t.Fatal(err)
 		}
 		one := telling{kind: d.Type, id: d.EventID}
-		if err := json.Unmarshal(ev.Data, &one.data); err != nil || ev.ContentType != grapnel.JSONType || (ev.Key == "") != (d.Type == grapnel.EventDeliveryFailed) {
+		if err := json.Unmarshal(
+			ev.Data,
+			&one.data,
+		); err != nil || ev.ContentType != grapnel.JSONType ||
+			(ev.Key == "") != (d.Type == grapnel.EventDeliveryFailed) {
 			b.t.Fatalf("%+v: %v", ev, err)
 		}
 		all = append(all, one)
@@ -82,7 +86,8 @@ func brief(t *testing.T) func(*grapnel.Endpoint) {
 	return func(ep *grapnel.Endpoint) { ep.PolicyName, ep.Policy = "", p }
 }
 
-// TestADeadLetterIsTold once, to those who may hear of it and want to, with what they need to find it.
+// TestADeadLetterIsTold once, to those who may hear of it and want to, with what they need to find
+// it.
 func TestADeadLetterIsTold(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		b.endpoint("ep", &receiver{then: status(http.StatusUnprocessableEntity)}, brief(t))
@@ -104,8 +109,17 @@ func TestADeadLetterIsTold(t *testing.T) {
 		if len(got) != 1 || got[0].kind != grapnel.EventDeliveryFailed {
 			t.Fatalf("told: %+v", got)
 		}
-		want := map[string]any{"endpoint_id": "ep", "tenant": "default", "reason": d.Reason, "delivery_id": d.ID(), "event_id": "evt_1",
-			"event_type": "test.event", "key": "inv_1", "attempts": 2.0, "reason_code": "exhausted"}
+		want := map[string]any{
+			"endpoint_id": "ep",
+			"tenant":      "default",
+			"reason":      d.Reason,
+			"delivery_id": b.store.IDs().Of(&d),
+			"event_id":    "evt_1",
+			"event_type":  "test.event",
+			"key":         "inv_1",
+			"attempts":    2.0,
+			"reason_code": "exhausted",
+		}
 		if fmt.Sprint(got[0].data) != fmt.Sprint(want) {
 			t.Errorf("it says %v, not %v", got[0].data, want)
 		}
@@ -142,7 +156,8 @@ func TestABlockedKeyIsTold(t *testing.T) {
 	})
 }
 
-// TestNobodyThereMeansNoEvent: without anybody to tell nothing is stored, and nothing is read for it.
+// TestNobodyThereMeansNoEvent: without anybody to tell nothing is stored, and nothing is read for
+// it.
 func TestNobodyThereMeansNoEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -169,14 +184,16 @@ func TestNobodyThereMeansNoEvent(t *testing.T) {
 	})
 }
 
-// TestTwoThatFailDoNotTalkForEver: each is told of the other's dead letters and fails on them, of which nobody is told.
+// TestTwoThatFailDoNotTalkForEver: each is told of the other's dead letters and fails on them, of
+// which nobody is told.
 func TestTwoThatFailDoNotTalkForEver(t *testing.T) {
 	for name, c := range map[string]struct {
 		policy func(*grapnel.Endpoint)
 		told   map[string]int
 	}{
-		"two attempts":       {brief(t), map[string]int{"delivery_failed": 5}},
-		"the default policy": {nil, map[string]int{"delivery_failed": 5, "failing": 1}}, // half of five days went by without a success
+		"two attempts": {brief(t), map[string]int{"delivery_failed": 5}},
+		// half of five days went by without a success
+		"the default policy": {nil, map[string]int{"delivery_failed": 5, "failing": 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, b *bench) {
@@ -198,8 +215,8 @@ func TestTwoThatFailDoNotTalkForEver(t *testing.T) {
 	}
 }
 
-// TestTellingSurvivesLostAnswers: commits fail before or after they happened, reads fail, the engine is restarted in between; every dead
-// letter is told exactly once.
+// TestTellingSurvivesLostAnswers: commits fail before or after they happened, reads fail, the
+// engine is restarted in between; every dead letter is told exactly once.
 func TestTellingSurvivesLostAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -285,7 +302,8 @@ func (s *bookish) Delivery(ctx context.Context, scope store.Scope, seq int64) (*
 	return s.Store.Delivery(ctx, scope, seq)
 }
 
-// TestDeadLettersAreToldWithoutReading: the engine knows the event when an attempt ends, whoever wants the news.
+// TestDeadLettersAreToldWithoutReading: the engine knows the event when an attempt ends, whoever
+// wants the news.
 func TestDeadLettersAreToldWithoutReading(t *testing.T) {
 	for name, c := range map[string]struct {
 		wants string
@@ -299,8 +317,9 @@ func TestDeadLettersAreToldWithoutReading(t *testing.T) {
 				b.endpoint("ep", &receiver{then: status(422)}, brief(t))
 				b.watcher("w", func(ep *grapnel.Endpoint) { ep.EventTypes = []string{c.wants} })
 				b.publish("", 300)
-				// The first attempts: one that begins between an event's commit and the moment when its publisher
-				// puts it into memory reads it. The second ones, half a second later, make dead letters.
+				// The first attempts: one that begins between an event's commit and the moment when
+				// its publisher puts it into memory reads it. The second ones, half a second later,
+				// make dead letters.
 				time.Sleep(500 * time.Millisecond)
 				s.mu.Lock()
 				s.events, s.deliveries = 0, 0
@@ -321,12 +340,15 @@ func TestDeadLettersAreToldWithoutReading(t *testing.T) {
 
 // outlives is a policy under which what waits behind an open circuit ends after an hour.
 func outlives(t *testing.T) func(*grapnel.Endpoint) {
-	p := parsed(t, `{"jitter":0,"schedule":{"mode":"since_previous","delays":["0s","10m"],"tail":"repeat"},"max_age":"1h","disable":{"after":"0s","consecutive":0}}`)
+	p := parsed(
+		t,
+		`{"jitter":0,"schedule":{"mode":"since_previous","delays":["0s","10m"],"tail":"repeat"},"max_age":"1h","disable":{"after":"0s","consecutive":0}}`,
+	)
 	return func(ep *grapnel.Endpoint) { ep.PolicyName, ep.Policy, ep.MaxConcurrency = "", p, 1 }
 }
 
-// TestWhatExpiresIsNamedByThePage: of deliveries that end without an attempt after a restart, no event is in
-// memory. They are read together, if anybody wants to know.
+// TestWhatExpiresIsNamedByThePage: of deliveries that end without an attempt after a restart, no
+// event is in memory. They are read together, if anybody wants to know.
 func TestWhatExpiresIsNamedByThePage(t *testing.T) {
 	const n = 100
 	for _, wants := range []string{"something.else", "webhook_endpoint.*"} {
@@ -406,8 +428,8 @@ func TestEventsThatCannotBeReadDoNotStopOutcomes(t *testing.T) {
 	})
 }
 
-// TestTellingFollowsTheConfiguration: an endpoint that was committed behind the engine's back, just before a dead letter is, is told of it,
-// and what comes after stays after.
+// TestTellingFollowsTheConfiguration: an endpoint that was committed behind the engine's back, just
+// before a dead letter is, is told of it, and what comes after stays after.
 func TestTellingFollowsTheConfiguration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most = 5

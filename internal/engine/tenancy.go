@@ -2,128 +2,104 @@ package engine
 
 import (
 	"context"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/configuration"
 	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// Tenants can be taken from this store to another (package cells). Of one that is not open here nothing begins: events are refused, its endpoints
-// are left by the core, as those are that another node decides about. That spares receivers repetitions, and lets a move begin when nothing is
-// under way. What makes it safe is the store, which refuses to write anything of a tenant that is sealed.
+// A tenant can be moved from this store to another (package cells). While a tenant is not open
+// here, its events are refused and the core leaves its endpoints, as it leaves those that another
+// node owns. That avoids repeated requests, and lets a move begin once no attempt is in flight.
+// Safety does not depend on it: the store refuses all writes of a sealed tenant.
 
-// open says whether things of a tenant may begin here.
-func (c *configuration) open(tenant string) bool {
-	return len(c.tenancies) == 0 || c.tenancies[tenant].State.Open()
-}
-
-// setTenancies takes in what is known of tenants.
-func (c *configuration) setTenancies(all []grapnel.Tenancy) {
-	c.tenancies = make(map[string]grapnel.Tenancy, len(all))
-	for _, t := range all {
-		c.tenancies[t.Tenant] = t
-	}
-}
-
-// away is the error for something of a tenant that is not open here; nil: it is.
-func (c *configuration) away(tenant string) error {
-	switch t := c.tenancies[tenant]; {
-	case t.State.Open():
-		return nil
-	case t.State == grapnel.TenancyGone:
-		return grapnel.Moved(tenant, t.Other)
-	}
-	return store.ErrSealed
-}
-
-// allHere is the error for a batch in which one event is of a tenant that is not open here.
-func (c *configuration) allHere(events []store.Incoming) error {
-	if len(c.tenancies) == 0 {
-		return nil
-	}
-	for i := range events {
-		if err := c.away(events[i].Event.Tenant); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// decides says whether this engine decides about an endpoint now.
+// decides says whether this engine owns an endpoint now.
 func (e *Engine) decides(ep *grapnel.Endpoint) bool {
-	return e.shards.has(ep.ID) && e.config.Load().open(ep.Tenant)
+	return e.shards.Has(ep.ID) && e.Snapshot().Open(ep.Tenant)
 }
 
-// turned are the tenants that have become open, or closed, since another configuration.
-func (c *configuration) turned(before *configuration) (opened, closed map[string]bool) {
-	if len(c.tenancies) == 0 && len(before.tenancies) == 0 {
-		return nil, nil
+// settle configures in the core the endpoints that differ between two configurations, and returns
+// the queues whose consumers have to claim again. It does not wait for attempts in flight, because
+// nothing else of the configuration can change meanwhile: reopen configures what the core is still
+// leaving.
+func (e *Engine) settle(ctx context.Context, before, conf *configuration.Snapshot) ([]string, error) {
+	opened, closed := conf.Turned(before)
+	if err := e.close(ctx, conf, closed); err != nil {
+		return nil, err
 	}
-	opened, closed = map[string]bool{}, map[string]bool{}
-	for tenant, is := range c.tenancies {
-		was := before.tenancies[tenant]
-		switch {
-		case is.State == was.State && is.Move == was.Move:
-		case is.State.Open():
-			opened[tenant] = true
-		case was.State.Open():
-			closed[tenant] = true
+	back, standings, err := e.standingsOf(ctx, conf, opened)
+	if err != nil {
+		return nil, err
+	}
+	changed, queues := conf.Differs(before, opened)
+	if len(changed) == 0 {
+		return queues, nil
+	}
+	return queues, e.await(ctx, input{ask: func(*core.Core, time.Time) {
+		for id := range back {
+			e.away.Delete(id)
 		}
-	}
-	for tenant, was := range before.tenancies {
-		if _, known := c.tenancies[tenant]; !known && !was.State.Open() {
-			opened[tenant] = true // what had arrived was dropped
+		for _, ep := range changed {
+			// Another node owns the other endpoints, or their tenant is not open here. The node
+			// that takes the shard, or opens the tenant, reads the newest configuration then.
+			if _, away := e.away.Load(ep.ID); !away && e.decides(ep) {
+				e.step(core.Configured{Endpoint: ep, Newest: conf.Newest, Standing: standings[ep.ID]})
+			}
 		}
-	}
-	return opened, closed
+	}})
 }
 
-// close has the core leave what is of tenants that are not open any more.
-func (e *Engine) close(ctx context.Context, conf *configuration, closed map[string]bool) error {
+// close makes the core leave the endpoints of tenants that are not open any more.
+func (e *Engine) close(ctx context.Context, conf *configuration.Snapshot, closed map[string]bool) error {
 	if len(closed) == 0 {
 		return nil
 	}
 	return e.await(ctx, input{ask: func(*core.Core, time.Time) {
-		for _, ep := range conf.endpoints {
+		for _, ep := range conf.Endpoints() {
 			if closed[ep.Tenant] {
+				e.away.Store(ep.ID, true)
 				e.step(core.Leave{Endpoint: ep.ID})
 			}
 		}
 	}})
 }
 
-// standingsOf reads what is on record of endpoints of tenants that have become open, once the core has left what it may still be leaving.
-func (e *Engine) standingsOf(ctx context.Context, conf *configuration, opened map[string]bool) (map[string]store.Standing, error) {
+// standingsOf returns the endpoints whose tenants were opened, without those that the core is still
+// leaving, and their recorded standings. These are read after the core has left the endpoints,
+// because until then outcomes may be added.
+func (e *Engine) standingsOf(ctx context.Context, conf *configuration.Snapshot, opened map[string]bool) (
+	map[string]bool, map[string]store.Standing, error) {
 	if len(opened) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
-	var ids []string
-	for _, ep := range conf.endpoints {
-		if opened[ep.Tenant] {
-			ids = append(ids, ep.ID)
+	back := map[string]bool{}
+	err := e.await(ctx, input{ask: func(c *core.Core, _ time.Time) {
+		for _, ep := range conf.Endpoints() {
+			if opened[ep.Tenant] && !c.Leaving(ep.ID) {
+				back[ep.ID] = true
+			}
 		}
-	}
-	if err := e.departed(ctx, ids); err != nil {
-		return nil, err
+	}})
+	if err != nil {
+		return nil, nil, err
 	}
 	all, err := e.readStandings(ctx)
 	standings := map[string]store.Standing{}
-	for _, id := range ids {
+	for id := range back {
 		if st, there := all[id]; there {
 			e.metrics.stands(&st)
 			standings[id] = st
 		}
 	}
-	return standings, err
+	return back, standings, err
 }
 
-// readStandings reads what is on record of all endpoints.
+// readStandings reads the recorded standings of all endpoints.
 func (e *Engine) readStandings(ctx context.Context) (map[string]store.Standing, error) {
-	all, err := within(ctx, func() ([]store.Standing, error) { return e.store.Standings(ctx) })
+	all, err := store.Within(ctx, func() ([]store.Standing, error) { return e.store.Standings(ctx) })
 	standings := make(map[string]store.Standing, len(all))
 	for i := range all {
 		standings[all[i].Endpoint] = all[i]
@@ -131,169 +107,137 @@ func (e *Engine) readStandings(ctx context.Context) (map[string]store.Standing, 
 	return standings, err
 }
 
-// departed waits until none of some endpoints is being left any more.
-func (e *Engine) departed(ctx context.Context, ids []string) error {
-	for {
-		next := e.departures.next()
-		leaving := false
-		err := e.await(ctx, input{ask: func(c *core.Core, _ time.Time) { leaving = slices.ContainsFunc(ids, c.Leaving) }})
-		if err != nil || !leaving {
-			return err
-		}
-		select {
-		case <-next:
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-e.over:
-			return errStopping
-		}
-	}
-}
-
-// noteSeal takes note that the store has refused a write of an endpoint because its tenant is sealed. This node may not know that yet: the next
-// round of keep reads it.
+// noteSeal remembers that the store has refused a write of an endpoint because its tenant is
+// sealed. This node may not know of the seal yet: the next round of ownership reads it.
 func (e *Engine) noteSeal(endpoint string, sealed bool) {
 	if sealed && e.shards != nil {
 		e.sealed.Store(endpoint, true)
 	}
 }
 
-// left takes note that the core has left an endpoint.
+// left reports that the core has left an endpoint. If that was because its tenant was closed, the
+// shard stays this node's; and if the tenant was opened again meanwhile, reopen gets the endpoint.
 func (e *Engine) left(endpoint string) {
-	if e.shards != nil {
-		conf := e.config.Load()
-		ep := conf.at(endpoint)
-		_, sealed := e.sealed.LoadAndDelete(endpoint)
-		e.shards.left(endpoint, !sealed && (ep == nil || conf.open(ep.Tenant)))
+	conf := e.Snapshot()
+	ep := conf.At(endpoint)
+	open := ep == nil || conf.Open(ep.Tenant)
+	_, sealed := e.sealed.LoadAndDelete(endpoint)
+	_, away := e.away.Load(endpoint)
+	e.shards.Left(endpoint, !sealed && !away && open)
+	if away && open {
+		e.returned.add(endpoint)
 	}
-	e.departures.happened()
 }
 
-// departures tells who waits that the core has left an endpoint.
-type departures struct {
+// returned are endpoints that the core has left since their tenants opened again.
+type returned struct {
 	mu   sync.Mutex
-	wait chan struct{} // closed at the next one; nil: nobody waits
+	ids  []string
+	wake chan struct{} // has room for one
 }
 
-func (d *departures) next() <-chan struct{} {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.wait == nil {
-		d.wait = make(chan struct{})
-	}
-	return d.wait
-}
-
-func (d *departures) happened() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.wait != nil {
-		close(d.wait)
-		d.wait = nil
+func (r *returned) add(ids ...string) {
+	r.mu.Lock()
+	r.ids = append(r.ids, ids...)
+	r.mu.Unlock()
+	select {
+	case r.wake <- struct{}{}:
+	default:
 	}
 }
 
-// Tenancy says what is known here of where a tenant is; false: nothing.
-func (e *Engine) Tenancy(tenant string) (grapnel.Tenancy, bool) {
-	t, known := e.config.Load().tenancies[tenant]
-	return t, known
+func (r *returned) take() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ids := r.ids
+	r.ids = nil
+	return ids
 }
 
-// Tenancies returns all that is known here of where tenants are, sorted by tenant.
-func (e *Engine) Tenancies() []grapnel.Tenancy {
-	var all []grapnel.Tenancy
-	for _, t := range e.config.Load().tenancies {
-		all = append(all, t)
-	}
-	slices.SortFunc(all, func(a, b grapnel.Tenancy) int { return strings.Compare(a.Tenant, b.Tenant) })
-	return all
-}
+// reopenAgain is the pause before reopening is tried again.
+const reopenAgain = time.Second
 
-// Renumbered returns the numbers here of deliveries that may have had a number in another store, before their tenants came from there.
-func (e *Engine) Renumbered(delivery int64) []int64 {
-	var all []int64
-	for _, t := range e.Tenancies() {
-		for _, s := range t.Shifts {
-			if s.First <= delivery && delivery <= s.Last {
-				all = append(all, delivery+s.By)
+// reopenAll reopens returned endpoints until the engine is over.
+func (e *Engine) reopenAll() {
+	for {
+		select {
+		case <-e.returned.wake:
+		case <-e.over:
+			return
+		}
+		ids := e.returned.take()
+		if err := e.reopen(e.sending, ids); err != nil && e.sending.Err() == nil {
+			e.log.Warn("reading endpoints of a tenant that stays failed; retrying", "endpoints", len(ids), "err", err)
+			select {
+			case <-time.After(reopenAgain):
+				e.returned.add(ids...)
+			case <-e.over:
+				return
 			}
 		}
 	}
-	return all
 }
 
-// Tenants returns the tenants that anything in the configuration is of, sorted; those that have gone are not.
-func (e *Engine) Tenants() []string {
-	conf := e.config.Load()
-	there := map[string]bool{}
-	for _, ep := range conf.endpoints {
-		there[ep.Tenant] = true
+// reopen configures in the core endpoints that it has left, with their recorded standings of now.
+// It holds the configuration's lock, so the core gets the newest configuration, once.
+func (e *Engine) reopen(ctx context.Context, ids []string) error {
+	if err := e.Lock(ctx); err != nil {
+		return err
 	}
-	for i := range conf.sources {
-		there[conf.sources[i].Tenant] = true
+	defer e.Unlock()
+	ctx, cancel := e.shards.Reading(ctx)
+	defer cancel()
+	_, newest, err := e.StoreVersion(ctx)
+	if err != nil {
+		return err
 	}
-	for i := range conf.policies {
-		there[conf.policies[i].Tenant] = true
+	standings, err := e.readStandings(ctx)
+	if err != nil {
+		return err
 	}
-	for i := range conf.keys {
-		there[conf.keys[i].Tenant] = true
-	}
-	delete(there, "")
-	var all []string
-	for tenant := range there {
-		if conf.tenancies[tenant].State != grapnel.TenancyGone {
-			all = append(all, tenant)
+	conf := e.Snapshot()
+	return e.await(ctx, input{ask: func(c *core.Core, _ time.Time) {
+		for _, id := range ids {
+			ep := conf.At(id)
+			if ep != nil && !conf.Open(ep.Tenant) {
+				continue // closed again: settle has it back when the tenant opens
+			}
+			e.away.Delete(id)
+			if ep == nil || c.Has(id) || !e.decides(ep) {
+				continue
+			}
+			st := standings[id]
+			e.metrics.stands(&st)
+			e.step(core.Configured{Endpoint: ep, Newest: newest, Standing: st})
 		}
-	}
-	slices.Sort(all)
-	return all
+	}})
 }
 
-// PutTenancy changes where a tenant is said to be, and returns once every node knows it.
-func (e *Engine) PutTenancy(ctx context.Context, t grapnel.Tenancy, from grapnel.TenancyState, audit *grapnel.AuditEntry) (store.Put, error) {
-	moving, ok := e.store.(store.Moving)
-	if !ok {
-		return store.Put{}, grapnel.Errorf(grapnel.CodeInvalid, "tenants cannot be taken to or from this store: it is not PostgreSQL")
-	}
-	if err := e.lockConfig(ctx); err != nil {
-		return store.Put{}, err
-	}
-	put, err := moving.PutTenancy(ctx, t, from, audit)
-	if err == nil {
-		// It may be durable: a caller that has gone away must not keep it from taking effect.
-		err = e.resync(context.WithoutCancel(ctx))
-	}
-	e.unlockConfig()
-	if err == nil && e.shards != nil {
-		err = e.shards.confirm(context.WithoutCancel(ctx))
-	}
-	return put, err
-}
+// Leads says whether this node does the work that one node does for all that share the store.
+func (e *Engine) Leads() bool { return e.shards.Leads() }
 
-// Leads says whether this node does what one has to do for all that share the store.
-func (e *Engine) Leads() bool { return e.shards.leads() }
-
-// Quiet says whether nothing of a tenant that is not open here is under way any more, on whichever node.
+// Quiet says whether, on all nodes, no delivery of a closed tenant is in progress any more.
 func (e *Engine) Quiet(ctx context.Context, tenant string) (bool, error) {
 	quiet, err := e.OwnQuiet(ctx, tenant)
-	if err != nil || !quiet || e.shards == nil {
+	if err != nil || !quiet {
 		return quiet, err
 	}
-	return e.shards.quiet(ctx, tenant)
+	return e.shards.Quiet(ctx, tenant)
 }
 
-// OwnQuiet is Quiet as far as this node knows. One that has not heard yet that the tenant is closed cannot say that it is.
+// OwnQuiet is Quiet for this node. It reads the newest configuration first, because a node that
+// does not know of the closing could still attempt.
 func (e *Engine) OwnQuiet(ctx context.Context, tenant string) (bool, error) {
 	if err := e.CatchUp(ctx); err != nil {
 		return false, err
 	}
-	conf := e.config.Load()
-	if conf.open(tenant) {
+	conf := e.Snapshot()
+	if conf.Open(tenant) {
 		return false, nil
 	}
 	quiet := true
 	err := e.await(ctx, input{ask: func(c *core.Core, _ time.Time) {
-		for _, ep := range conf.endpoints {
+		for _, ep := range conf.Endpoints() {
 			if ep.Tenant == tenant && c.Has(ep.ID) {
 				quiet = false
 			}
@@ -301,3 +245,10 @@ func (e *Engine) OwnQuiet(ctx context.Context, tenant string) (bool, error) {
 	}})
 	return quiet, err
 }
+
+// IDs returns the codec for the ids of the store's deliveries.
+func (e *Engine) IDs() *grapnel.IDs { return e.ids }
+
+// Readings are the deliveries that an id may mean: one of this store, or one that a tenant had in
+// another store before it was moved here.
+func (e *Engine) Readings(id string) []grapnel.Reading { return e.ids.Readings(id, e.Tenancies()) }

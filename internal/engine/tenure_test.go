@@ -9,11 +9,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/grapnelhq/grapnel/internal/ownership"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/memory"
 )
 
-// company is an estate with other nodes, which come and go, and whose lease is lost when it is renewed next.
+// company is an estate with other nodes, which come and go, and whose lease is lost when it is
+// renewed next.
 type company struct {
 	*estate
 	mu     sync.Mutex
@@ -39,17 +41,23 @@ func (c *company) Renew(ctx context.Context, node string, owned []store.Owned, l
 	return c.estate.Renew(ctx, node, owned, lease)
 }
 
-// TestNodesAndLeasesAreLoggedOnce: a node that joins, one that leaves, one that is lost and a lease that is lost are one line each, however often
-// the node looks.
+// TestNodesAndLeasesAreLoggedOnce: a node that joins, one that leaves, one that is lost and a lease
+// that is lost are one line each, however often the node looks.
 func TestNodesAndLeasesAreLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, log := &company{estate: &estate{}}, &logged{}
 		b := newTunedBench(t, memory.New(), func(o *Options) {
 			o.Log = slog.New(slog.NewTextHandler(log, nil))
-			o.Cluster = &Cluster{Ownership: c, Node: store.Node{ID: "me"}, Lease: leaseHere, Peers: neighbours{}}
+			o.Cluster = &ownership.Options{Ownership: c, Node: store.Node{ID: "me"}, Lease: leaseHere, Peers: neighbours{}}
 		})
 		defer b.close()
-		events := []string{`"node joined" node=one`, `"node joined" node=two`, `"node left" node=one`, `node lost; its shards are taken`, `lease lost; shards released`}
+		events := []string{
+			`"node joined" node=one`,
+			`"node joined" node=two`,
+			`"node left" node=one`,
+			`node lost; its shards are taken`,
+			`lease lost; shards released`,
+		}
 		happens := func(change func(), logged ...string) {
 			t.Helper()
 			c.mu.Lock()

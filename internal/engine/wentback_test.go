@@ -73,8 +73,20 @@ func (c *colours) accept(tenant string, n int) (numbers []int64) {
 	c.t.Helper()
 	for range n {
 		c.count++
-		ev := &grapnel.Event{ID: fmt.Sprintf("evt_%s_%d", tenant, c.count), Tenant: tenant, Type: "test.event",
-			Data: fmt.Appendf(nil, `{"of":%q,"n":%d}`, tenant, c.count), ContentType: grapnel.JSONType, OccurredAt: time.Now(), AcceptedAt: time.Now()}
+		ev := &grapnel.Event{
+			ID:     fmt.Sprintf("evt_%s_%d", tenant, c.count),
+			Tenant: tenant,
+			Type:   "test.event",
+			Data: fmt.Appendf(
+				nil,
+				`{"of":%q,"n":%d}`,
+				tenant,
+				c.count,
+			),
+			ContentType: grapnel.JSONType,
+			OccurredAt:  time.Now(),
+			AcceptedAt:  time.Now(),
+		}
 		if _, err := c.engine.Publish(context.Background(), []store.Incoming{{Event: ev}}, nil); err != nil {
 			c.t.Fatal(err)
 		}
@@ -87,7 +99,8 @@ func (c *colours) accept(tenant string, n int) (numbers []int64) {
 	return numbers
 }
 
-// check fails unless every one of these deliveries was taken by its receiver, and nothing went to another tenant.
+// check fails unless every one of these deliveries was taken by its receiver, and nothing went to
+// another tenant.
 func (c *colours) check(tenant string, numbers []int64) {
 	c.t.Helper()
 	for name, m := range c.mailboxes() {
@@ -104,7 +117,7 @@ func (c *colours) check(tenant string, numbers []int64) {
 			c.t.Fatal(err)
 		}
 		if d.Status != grapnel.Delivered {
-			c.t.Errorf("%s is %s: %s", d.ID(), d.Status, d.Reason)
+			c.t.Errorf("%s is %s: %s", d.PlainID(), d.Status, d.Reason)
 		}
 		_, n, _ := strings.Cut(strings.TrimPrefix(d.EventID, "evt_"), "_")
 		_, took := c.mailboxes()[tenant].letters()
@@ -114,8 +127,9 @@ func (c *colours) check(tenant string, numbers []int64) {
 	}
 }
 
-// TestStoreThatWentBack: a database that lost its last transactions gives their numbers again, here to
-// another tenant's events. The events that the node has in its cache are not sent in their place.
+// TestStoreThatWentBack: a database that lost its last transactions gives their numbers again, here
+// to another tenant's events. The events that the node has in its cache are not sent in their
+// place.
 func TestStoreThatWentBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newColours(t)
@@ -131,8 +145,8 @@ func TestStoreThatWentBack(t *testing.T) {
 	})
 }
 
-// TestOutcomeOfARowThatIsGone: what came of a request is not recorded as what became of the delivery that
-// has the row id by then.
+// TestOutcomeOfARowThatIsGone: what came of a request is not recorded as what became of the
+// delivery that has the row id by then.
 func TestOutcomeOfARowThatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newColours(t)
@@ -160,8 +174,9 @@ func TestOutcomeOfARowThatIsGone(t *testing.T) {
 	})
 }
 
-// TestRowIdsThatComeAgainForTheirOwnEndpoint: the deliveries that get the numbers are of the endpoint that
-// has the old ones in memory. All arrive; nothing is taken for something that was seen before.
+// TestRowIdsThatComeAgainForTheirOwnEndpoint: the deliveries that get the numbers are of the
+// endpoint that has the old ones in memory. All arrive; nothing is taken for something that was
+// seen before.
 func TestRowIdsThatComeAgainForTheirOwnEndpoint(t *testing.T) {
 	for name, lag := range map[string]time.Duration{"waiting": 100 * time.Millisecond, "in flight": 0} {
 		t.Run(name, func(t *testing.T) {

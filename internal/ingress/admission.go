@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// admission says which requests are read and committed at once. A request holds a slot, and the
-// bytes of its body that have arrived, whatever it announces. All together, each tenant, and each
-// remote address while its requests are read, have a share of both.
+// admission decides which requests are read and committed at once. A request holds a slot, and
+// memory for the bytes of its body that have arrived, whatever length it announces. All requests
+// together, each tenant, and each remote address while its requests are read, have a share of both.
 //
-// A share that is used up does not refuse a newcomer while a request in it is still being read: the
-// slowest of those gives way. So holding connections open keeps nobody out, because a complete
-// request needs its slot for no longer than its bytes take to arrive. It breaks if a request that
-// was read could wait for its sender again.
+// A share that is used up does not refuse a new request while another request in it is still being
+// read: the slowest of those gives way. So a client cannot keep others out by holding connections
+// open, because a complete request needs its slot only while its bytes arrive. It breaks if a
+// request that was read waits for its sender again.
 type admission struct {
 	o       *Options
 	mu      sync.Mutex
@@ -24,7 +24,7 @@ type admission struct {
 	reading []*slot
 }
 
-// share is what one tenant, one remote address or all together hold.
+// share is the use by one tenant, by one remote address or by all together.
 type share struct {
 	requests int
 	bytes    int64
@@ -48,13 +48,14 @@ func newAdmission(o *Options) *admission {
 	return &admission{o: o, tenants: map[string]share{}, remotes: map[netip.Prefix]share{}}
 }
 
-// enter returns the slot of a request, with the time for its body running; nil: there is none.
+// enter returns the slot of a request, with the time for its body running; nil: all are in use.
 func (a *admission) enter(tenant, address string, vouched bool, control *http.ResponseController) *slot {
-	// Deadlines of a socket are real time, whatever clock the room has.
+	// Deadlines of a socket are real time, whatever Options.Now returns.
 	now := time.Now()
 	s := &slot{a: a, tenant: tenant, remote: network(address), vouched: vouched, control: control,
 		due: now.Add(a.o.Bounds.BodyGrace), end: now.Add(a.o.BodyTimeout)}
-	s.until(earliest(s.due, s.end)) // before it is listed: a request that has to give way gets a deadline of its own
+	// before it is listed: a request that has to give way gets a deadline of its own
+	s.until(earliest(s.due, s.end))
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.claim(s, 1, 0) {
@@ -64,8 +65,8 @@ func (a *admission) enter(tenant, address string, vouched bool, control *http.Re
 	return s
 }
 
-// network is what counts as one remote address: of IPv6 a customer has at least 64 bits for
-// himself.
+// network is the range that counts as one remote address: a customer has at least 64 bits of IPv6
+// addresses.
 func network(address string) netip.Prefix {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -80,9 +81,9 @@ func network(address string) netip.Prefix {
 	return prefix
 }
 
-// arrived counts n bytes of the body and, if more are to come, puts the deadline off. A burst earns
-// no more than BodyGrace from now. false: the slot has been given to another request, or there is
-// no memory for the bytes.
+// arrived counts n bytes of the body and, if more are to come, extends the deadline. A burst
+// extends it to at most BodyGrace from now. false: the slot was given to another request, or no
+// memory is left for the bytes.
 func (s *slot) arrived(n int, more bool) bool {
 	s.a.mu.Lock()
 	defer s.a.mu.Unlock()
@@ -98,8 +99,8 @@ func (s *slot) arrived(n int, more bool) bool {
 	return true
 }
 
-// discarding leaves time to read what is thrown away. It does not make the request any faster, so
-// it is the first to give way.
+// discarding extends the deadline for reading a body that is discarded. The request does not count
+// as faster for it, so it gives way first.
 func (s *slot) discarding() {
 	s.a.mu.Lock()
 	defer s.a.mu.Unlock()
@@ -144,9 +145,9 @@ func (a *admission) busy() int {
 	return a.all.requests
 }
 
-// claim counts requests and bytes for a slot in each of its shares. Where one is used up, slower
-// requests in it give way. The reserve is in the share of each tenant too: who floods a source that
-// believes everybody leaves its tenant's other sources that.
+// claim counts requests and bytes for a slot in each of its shares. If one is used up, slower
+// requests in it give way. Each tenant's share contains the reserve too: a flood at a source
+// without verification leaves the reserve to the tenant's other sources.
 func (a *admission) claim(s *slot, requests int, bytes int64) bool {
 	b, reserve := &a.o.Bounds, 0
 	if !s.vouched {
@@ -171,9 +172,9 @@ func (a *admission) claim(s *slot, requests int, bytes int64) bool {
 	return true
 }
 
-// fit makes requests of a share give way, the slowest first, until so much more fits into it. A
-// share is one part of everything, less one part in reserve if that is not 0. A body by itself may
-// be larger than its share.
+// fit makes requests of a share give way, the slowest first, until the given requests and bytes
+// fit. A share is 1/part of everything, less 1/reserve of that unless reserve is 0. A single body
+// may be larger than its share.
 func (a *admission) fit(s *slot, requests int, bytes int64, part, reserve int, held func() share, among func(*slot) bool) bool {
 	slots, space := a.o.MaxAtOnce/part, a.o.MaxBuffered/int64(part)
 	if reserve > 0 {
@@ -227,7 +228,7 @@ func (a *admission) hold(s *slot, requests int, bytes int64) {
 	a.all.bytes += bytes
 }
 
-// add counts in a share, and forgets one that holds nothing: there are never more shares than
+// add counts in a share, and deletes one that becomes empty: there are never more shares than
 // slots.
 func add[K comparable](shares map[K]share, key K, requests int, bytes int64) {
 	s := shares[key]

@@ -7,14 +7,14 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// adyenItem is where Adyen's notifications have what they are about. There is one in each request.
+// adyenItem is the path of the notification in a body. Each request has one.
 const adyenItem = "notificationItems.0.NotificationRequestItem."
 
 // adyen checks the signature in a notification, over eight of its fields joined by colons.
 //
-// Nothing else of the body is signed, so two readers have to find the same fields: a name that is
-// there twice, in whatever case, and a colon in a field other than the merchant's own reference,
-// are refused.
+// Nothing else of the body is signed, so two readers have to find the same fields. Therefore a name
+// that occurs twice, in whatever case, and a colon in a field other than the merchant's own
+// reference, are refused.
 func (in *incoming) adyen() bool {
 	sound := in.document().json
 	items := only(gjson.ParseBytes(in.body), "notificationItems", &sound)

@@ -11,7 +11,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// status is what an error of the engine or the store becomes.
+// status is the HTTP status for an error of the engine or the store.
 func status(code grapnel.Code) int {
 	switch code {
 	case grapnel.CodeOverloaded, grapnel.CodeUnavailable, grapnel.CodeTooCostly:
@@ -25,9 +25,15 @@ func status(code grapnel.Code) int {
 	}
 }
 
-// refusal is what an error of the engine or the store means for the provider: to come again. Nothing of a cause is told.
+// refusal is the answer for an error of the engine or the store: the provider should retry. It does
+// not contain the cause.
 func refusal(err error) Refusal {
-	refused := Refusal{Status: http.StatusInternalServerError, Code: "internal", Detail: "The request could not be kept. Send it again.", Err: err}
+	refused := Refusal{
+		Status: http.StatusInternalServerError,
+		Code:   "internal",
+		Detail: "The request could not be stored. Send it again.",
+		Err:    err,
+	}
 	if errors.Is(err, store.ErrUnknown) {
 		refused.Status, refused.Code, refused.RetryAfter = http.StatusServiceUnavailable, grapnel.CodeUnavailable, time.Second
 		refused.Detail = "The database did not answer, so the request may have been stored or not. Send it again, with the same id."
@@ -43,7 +49,7 @@ func refusal(err error) Refusal {
 	return refused
 }
 
-// problem is the answer to a refused request where nobody else writes it.
+// problem writes the answer to a refused request, unless Options.Problem is set.
 func problem(w http.ResponseWriter, _ *http.Request, refused Refusal) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	if refused.RetryAfter > 0 {
@@ -53,16 +59,16 @@ func problem(w http.ResponseWriter, _ *http.Request, refused Refusal) {
 	text, _ := json.Marshal(map[string]any{ // of texts and numbers: it cannot fail
 		"type": "about:blank", "title": http.StatusText(refused.Status), "status": refused.Status, "code": refused.Code, "detail": refused.Detail,
 	})
-	_, _ = w.Write(text) // the caller is gone if it fails
+	_, _ = w.Write(text) // an error means that the caller has disconnected
 }
 
-// RetrySeconds is what Retry-After says: whole seconds, never too few, at least one.
+// RetrySeconds is the value of Retry-After: whole seconds, rounded up, at least one.
 func RetrySeconds(d time.Duration) int { return max(1, int((d+time.Second-1)/time.Second)) }
 
-// jsonType is shared by all answers; nobody changes it.
+// jsonType is shared by all answers and never changed.
 var jsonType = []string{grapnel.JSONType}
 
-// taken says what became of a request.
+// taken writes the answer to a request that was accepted.
 func taken(w http.ResponseWriter, status int, id string, more string) {
 	w.Header()["Content-Type"] = jsonType
 	w.WriteHeader(status)
@@ -71,10 +77,10 @@ func taken(w http.ResponseWriter, status int, id string, more string) {
 	text = append(text, id...) // ids need no escapes
 	text = append(text, '"')
 	text = append(append(text, more...), '}', '\n')
-	_, _ = w.Write(text) // the provider is gone if it fails; what was done stays done
+	_, _ = w.Write(text) // an error means that the provider has disconnected; the outcome stays
 }
 
-// What is said beside the id.
+// Fields of the answer beside the id.
 const (
 	isNew         = `,"duplicate":false`
 	isDuplicate   = `,"duplicate":true`

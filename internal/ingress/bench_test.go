@@ -24,11 +24,14 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// BenchmarkIngress is what taking a request in costs beside a handler that only reads the body and answers, over loopback with connections
-// that are kept: verified, deduplicated, and with its event on disk, synced, before the answer. The two take turns, because the machine is
-// not the same from one second to the next; ratio is the requests per second of the first as a part of those of the second; work-ratio is the same for processor time, the clients' included,
-// which others on the machine and a slow disk do not change. Clients are those of net/http, as most senders' are no cheaper, or ones that
-// write bytes to a socket and do nothing else, so that what is left is the server.
+// BenchmarkIngress is what taking a request in costs beside a handler that only reads the body and
+// answers, over loopback with connections that are kept: verified, deduplicated, and with its event
+// on disk, synced, before the answer. The two take turns, because the machine is not the same from
+// one second to the next; ratio is the requests per second of the first as a part of those of the
+// second; work-ratio is the same for processor time, the clients' included, which others on the
+// machine and a slow disk do not change. Clients are those of net/http, as most senders' are no
+// cheaper, or ones that write bytes to a socket and do nothing else, so that what is left is the
+// server.
 func BenchmarkIngress(b *testing.B) {
 	for _, clients := range []int{64, 256} {
 		b.Run(fmt.Sprint(clients, " clients"), func(b *testing.B) { benchmarkIngress(b, clients, ordinary) })
@@ -97,7 +100,7 @@ func worked() time.Duration {
 }
 
 // benchRoom is a room on an engine on a database on disk.
-func benchRoom(b *testing.B) *Room {
+func benchRoom(b *testing.B) *Receiver {
 	b.Helper()
 	s := openStreet(b, openSQLite(b, filepath.Join(b.TempDir(), "grapnel.db")))
 	s.put(b, grapnel.Source{ID: benchSource, Tenant: "default", Name: "bench",

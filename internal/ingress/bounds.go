@@ -2,39 +2,42 @@ package ingress
 
 import "time"
 
-// Bounds are the sizes and time limits inside this room; see package bounds. What docs/receiving.md tells providers has a tiny
-// form that is its default. How much may be read and committed at once are Options, because operators set them.
+// Bounds are the sizes and time limits inside this package; see package bounds. Those that
+// docs/receiving.md promises to providers have a tiny form equal to the default. The limits of
+// reading and committing are Options, because operators set them.
+// form that is its default. How much may be read and committed at once are Options, because
+// operators set them.
 type Bounds struct {
 	// Of a request's header. The server that reads it has its own, which are wider.
-	HeaderLines int   `bound:"100" tiny:"100"`
+	HeaderLines int   `bound:"100"   tiny:"100"`
 	HeaderBytes int64 `bound:"32KiB" tiny:"32KiB"`
-	// Found is how long an id, type or key may be that is found in a request; what is longer is not what was meant.
+	// Found is the longest id, type or key that is taken from a request; a longer value is ignored.
 	Found int `bound:"1024" tiny:"1024"`
 
 	// Hops is through how many servers like this one a request may have come.
 	Hops int `bound:"8" tiny:"8"`
 
-	// FirstRead is the memory for a body of which nothing has arrived; later it is at most twice
-	// what has.
+	// FirstRead is the memory for a body before any of it has arrived; later it is at most twice
+	// the bytes that have.
 	FirstRead int64 `bound:"4KiB" tiny:"3"`
 	// A body arrives at BodyRate bytes a second at least. BodyGrace is how far it may fall behind.
 	BodyRate  int64         `bound:"16KiB" tiny:"16KiB"`
 	BodyGrace time.Duration `bound:"5s"`
 
-	// Shares of MaxAtOnce and MaxBuffered, as one in so many. A remote address has one for requests
-	// that are still being read. Reserve is for sources that verified a request within VouchedFor.
-	TenantShare int           `bound:"2" tiny:"2"`
-	RemoteShare int           `bound:"4" tiny:"4"`
-	Reserve     int           `bound:"8" tiny:"8"`
+	// Shares of MaxAtOnce and MaxBuffered, each 1/n. RemoteShare applies to requests that are still
+	// being read. Reserve is for sources that verified a request within VouchedFor.
+	TenantShare int           `bound:"2"  tiny:"2"`
+	RemoteShare int           `bound:"4"  tiny:"4"`
+	Reserve     int           `bound:"8"  tiny:"8"`
 	VouchedFor  time.Duration `bound:"1h"`
 
-	// What is still read of a body that is too large, so that a provider who writes all of it before reading anything gets the
-	// answer.
+	// Discard is the part of an oversized body that is still read, so that a provider that writes
+	// all of it before reading gets the answer.
 	Discard     int64         `bound:"16MiB" tiny:"4KiB"`
 	DiscardTime time.Duration `bound:"5s"`
 
-	// Requests that nobody vouches for are kept at this pace and no faster: whoever can reach a source could fill the disk with
-	// them.
+	// Requests that are not verified are stored at this pace at most: otherwise any client that
+	// reaches a source could fill the disk with them.
 	AsideRate  int   `bound:"10"`                 // in a second
 	AsideBurst int   `bound:"1000"`               // at once
 	AsideBytes int64 `bound:"64MiB" tiny:"16KiB"` // in an hour, and at once
@@ -43,7 +46,7 @@ type Bounds struct {
 	// TallyEvery is the least time between two lines of the log about the same source.
 	TallyEvery time.Duration `bound:"1m"`
 
-	// How long a provider is asked to wait.
+	// Retry-After values.
 	WaitBusy   time.Duration `bound:"1s"`
 	WaitPaused time.Duration `bound:"1m"`
 	WaitFault  time.Duration `bound:"1m"` // while the source's settings cannot be used

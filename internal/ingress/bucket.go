@@ -7,7 +7,8 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// bucket is a token bucket told by one number: the time at which it would be full. The zero bucket has no limit.
+// bucket is a token bucket in one number: the time at which it will be full. The zero bucket has no
+// limit.
 type bucket struct {
 	each  time.Duration // for one token
 	depth time.Duration // for all of them
@@ -19,10 +20,10 @@ func newBucket(l *grapnel.RateLimit) *bucket {
 	return &bucket{each: each, depth: depth}
 }
 
-// take takes a token, or says how long it is until there is one.
+// take takes a token, or returns the time until the next one.
 func (b *bucket) take(now time.Time) (wait time.Duration, ok bool) { return b.takeAll(now, 1) }
 
-// takeAll takes several tokens or none. More than the bucket holds are as many as it holds.
+// takeAll takes several tokens or none. More than the bucket's size count as its size.
 func (b *bucket) takeAll(now time.Time, tokens int) (wait time.Duration, ok bool) {
 	if b.each <= 0 {
 		return 0, true

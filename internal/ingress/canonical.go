@@ -13,16 +13,18 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// What makes two bodies the same. A JSON document is brought into one form: members sorted by name at every level, nothing between
-// tokens, strings decoded, numbers digit by digit as they were written. So 9007199254740992 and 9007199254740993 stay two numbers, which
-// they do not in forms that go through floats. Every value says where it ends, so no two documents have the same form.
+// Equality of two bodies. A JSON document is brought into one form: members sorted by name at every
+// level, nothing between tokens, strings decoded, numbers digit by digit as they were written. So
+// 9007199254740992 and 9007199254740993 stay two numbers; forms that use floats make them equal.
+// Every value is written with its length or end, so no two documents have the same form.
 //
-// Of members with the same name in one object all are kept, in their order: which of them counts is the business of whoever reads it.
+// If an object has several members with one name, all are in the form, in their order: readers
+// differ in the one they use.
 
-// document is what one pass over a body found out.
+// document is the result of one pass over a body.
 type document struct {
 	json bool     // it is one JSON value in UTF-8, nested no deeper than an event may be
-	sum  [32]byte // of its form without what is ignored or, if it is not JSON, of its bytes
+	sum  [32]byte // of its form without ignored paths or, if it is not JSON, of its bytes
 }
 
 // Sums of the two kinds of bodies never meet.
@@ -45,7 +47,8 @@ func (i *ignored) read(body []byte) document {
 	return document{sum: sha256.Sum256(f.out)}
 }
 
-// forms are reused: most of what they hold is the form of the last body. Large ones are left to the collector.
+// forms are reused: most memory of one is the form of the last body. Large ones are left to the
+// garbage collector.
 var forms = sync.Pool{New: func() any { return new(form) }}
 
 const largeForm = 256 << 10
@@ -95,7 +98,7 @@ func (f *form) next(c byte) bool {
 	return false
 }
 
-// value reads one value that starts here; false: there is none.
+// value reads the value that starts here; false: it is not valid.
 func (f *form) value(depth int, paths live) bool {
 	if f.at == len(f.in) {
 		return false
@@ -229,7 +232,8 @@ func (f *form) object(depth int, paths live) bool {
 	return true
 }
 
-// sort brings the members of the object that ends here into the order of their names; equal names stay in theirs.
+// sort sorts the members of the object that ends here by name; members with equal names stay in
+// their order.
 func (f *form) sort(members []member) {
 	order := func(a, b member) int { return bytes.Compare(f.out[a.name:a.after], f.out[b.name:b.after]) }
 	if slices.IsSortedFunc(members, order) {
@@ -244,7 +248,8 @@ func (f *form) sort(members []member) {
 	f.out = append(f.out[:start], f.scratch...)
 }
 
-// lengthOfText is how many bytes the length before a string takes in its form. It has a fixed size because it is known afterwards.
+// lengthOfText is the size of the length before a string in its form. It is fixed because the
+// length is known only afterwards.
 const lengthOfText = 5
 
 // text reads a string and returns it decoded; it is part of out.
@@ -261,7 +266,8 @@ func (f *form) text() ([]byte, bool) {
 		switch {
 		case f.next('"'):
 			text := f.out[start+lengthOfText:]
-			binary.BigEndian.PutUint32(f.out[start+1:], uint32(len(text))) // a body is far smaller than that
+			// a body is far smaller than that
+			binary.BigEndian.PutUint32(f.out[start+1:], uint32(len(text)))
 			return text, true
 		case !f.next('\\') || !f.escape():
 			return nil, false
@@ -325,7 +331,8 @@ func (f *form) unit() (rune, bool) {
 	return r, true
 }
 
-// pair is the character that a surrogate makes with the one that follows it, or the surrogate alone.
+// pair is the character that a surrogate makes with the one that follows it, or the surrogate
+// alone.
 func (f *form) pair(first rune) rune {
 	back := f.at
 	if f.next('\\') && f.next('u') {
@@ -339,8 +346,8 @@ func (f *form) pair(first rune) rune {
 	return first
 }
 
-// appendPoint writes a code point. A lone surrogate is written as if it were one, in three bytes that are not UTF-8: so it stays
-// itself, and is not what U+FFFD is.
+// appendPoint writes a code point. A lone surrogate is written in three bytes as if it were valid,
+// which is not UTF-8: so it differs from U+FFFD.
 func appendPoint(out []byte, r rune) []byte {
 	if utf16.IsSurrogate(r) {
 		return append(out, 0xe0|byte(r>>12), 0x80|byte(r>>6)&0x3f, 0x80|byte(r)&0x3f)
@@ -348,12 +355,14 @@ func appendPoint(out []byte, r rune) []byte {
 	return utf8.AppendRune(out, r)
 }
 
-// identity is what a source knows a request by: one hash over what kind of thing the value is and whose.
+// identity is the hash by which a source deduplicates a request: over the kind of the value, the
+// source and the value.
 func identity(source string, by grapnel.DedupeBy, parts ...[]byte) []byte {
 	var space [256]byte
 	all := space[:0]
 	add := func(part []byte) {
-		all = append(strconv.AppendInt(all, int64(len(part)), 10), ':') // lengths keep ("ab", "c") and ("a", "bc") apart
+		// lengths keep ("ab", "c") and ("a", "bc") apart
+		all = append(strconv.AppendInt(all, int64(len(part)), 10), ':')
 		all = append(all, part...)
 	}
 	add([]byte(source))

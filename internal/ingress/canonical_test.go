@@ -44,15 +44,84 @@ func TestBodiesThatAreTheSame(t *testing.T) {
 
 func TestBodiesThatDiffer(t *testing.T) {
 	all := []string{
-		`{"id":9007199254740992}`, `{"id":9007199254740993}`, `{"id":9007199254740992.0}`, `{"id":"9007199254740992"}`,
-		`{"id":1,"data":{"amount":5}}`, `{"id":1,"data":{"amount":999}}`, `{"id":1,"data":{}}`, `{"id":1,"data":null}`, `{"id":1}`,
-		`{"a":1,"a":2}`, `{"a":2,"a":1}`, `{"a":1}`, `{"a":2}`,
-		`{"a":[1,2]}`, `{"a":[2,1]}`, `{"a":[[1],2]}`, `{"a":[1,[2]]}`, `{"a":[12]}`, `{"a":[1],"b":2}`, `{"a":{"b":2}}`,
-		`1`, `1.0`, `1e0`, `1E0`, `10e-1`, `-0`, `0`, `"1"`, `[1]`, `true`, `false`, `null`, `"true"`, `"null"`, `[]`, `{}`, `""`, `[[]]`, `[{}]`, `[""]`,
-		`"\ud800"`, `"\ufffd"`, `"\udc00"`, `"\ud800x"`, `"\ud800\ud800"`, `"\udc00\ud800"`, `"é"`, `"e\u0301"`,
-		`{"a":"b\",\"c\":\"d"}`, `{"a":"b","c":"d"}`, `{"":""}`, `{"":"a"}`, `{"a":""}`, `{"ab":"c"}`, `{"a":"bc"}`,
-		`{"a":1,}`, `{"a":1}x`, `{"a"`, `{a:1}`, `01`, `1.`, `.5`, `+1`, `1e`, `tru`, `nul`, `"`, `"\x"`, `"\u12"`, "\"\x01\"", "\xff", `{"a":1`, `[1,]`, ``, ` `, `NaN`,
-		strings.Repeat("[", 64) + strings.Repeat("]", 64), strings.Repeat("[", 65) + strings.Repeat("]", 65),
+		`{"id":9007199254740992}`,
+		`{"id":9007199254740993}`,
+		`{"id":9007199254740992.0}`,
+		`{"id":"9007199254740992"}`,
+		`{"id":1,"data":{"amount":5}}`,
+		`{"id":1,"data":{"amount":999}}`,
+		`{"id":1,"data":{}}`,
+		`{"id":1,"data":null}`,
+		`{"id":1}`,
+		`{"a":1,"a":2}`,
+		`{"a":2,"a":1}`,
+		`{"a":1}`,
+		`{"a":2}`,
+		`{"a":[1,2]}`,
+		`{"a":[2,1]}`,
+		`{"a":[[1],2]}`,
+		`{"a":[1,[2]]}`,
+		`{"a":[12]}`,
+		`{"a":[1],"b":2}`,
+		`{"a":{"b":2}}`,
+		`1`,
+		`1.0`,
+		`1e0`,
+		`1E0`,
+		`10e-1`,
+		`-0`,
+		`0`,
+		`"1"`,
+		`[1]`,
+		`true`,
+		`false`,
+		`null`,
+		`"true"`,
+		`"null"`,
+		`[]`,
+		`{}`,
+		`""`,
+		`[[]]`,
+		`[{}]`,
+		`[""]`,
+		`"\ud800"`,
+		`"\ufffd"`,
+		`"\udc00"`,
+		`"\ud800x"`,
+		`"\ud800\ud800"`,
+		`"\udc00\ud800"`,
+		`"é"`,
+		`"e\u0301"`,
+		`{"a":"b\",\"c\":\"d"}`,
+		`{"a":"b","c":"d"}`,
+		`{"":""}`,
+		`{"":"a"}`,
+		`{"a":""}`,
+		`{"ab":"c"}`,
+		`{"a":"bc"}`,
+		`{"a":1,}`,
+		`{"a":1}x`,
+		`{"a"`,
+		`{a:1}`,
+		`01`,
+		`1.`,
+		`.5`,
+		`+1`,
+		`1e`,
+		`tru`,
+		`nul`,
+		`"`,
+		`"\x"`,
+		`"\u12"`,
+		"\"\x01\"",
+		"\xff",
+		`{"a":1`,
+		`[1,]`,
+		``,
+		` `,
+		`NaN`,
+		strings.Repeat("[", 64) + strings.Repeat("]", 64),
+		strings.Repeat("[", 65) + strings.Repeat("]", 65),
 	}
 	seen := map[[32]byte]string{}
 	for _, body := range all {
@@ -119,7 +188,8 @@ func TestIgnoredPaths(t *testing.T) {
 	}
 }
 
-// value is a JSON value as the test understands it: independent of the code under test, and with numbers as they are written.
+// value is a JSON value as the test understands it: independent of the code under test, and with
+// numbers as they are written.
 type value struct {
 	kind    byte // o, a, s, l (literal)
 	text    string
@@ -330,7 +400,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// deep says whether a document is nested deeper than an event may be, as the standard library sees it.
+// deep says whether a document is nested deeper than an event may be, as the standard library sees
+// it.
 func deep(body []byte) bool {
 	d, depth := json.NewDecoder(bytes.NewReader(body)), 0
 	for {

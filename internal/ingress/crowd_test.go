@@ -69,8 +69,9 @@ func TestNobodyStopsIngestWithoutAKey(t *testing.T) {
 		from        func(int) string
 		source      func(int) string
 		announced   int
-		body        int  // bytes that come
-		vouched     bool // the attacked sources have verified a request before, the other one has not
+		body        int // bytes that come
+		// the attacked sources have verified a request before, the other one has not
+		vouched bool
 	}{
 		"silent, announcing the most, to one source":         {crowdBytes/crowdBody/2 + 2, one, first, crowdBody, 0, false},
 		"announcing one byte, to three sources":              {crowdSlots + 12, one, three, 1, 0, false},
@@ -158,7 +159,9 @@ func TestABodyHasALeastRate(t *testing.T) {
 				})
 				w.source(open)
 				network := make(pipes)
-				server := &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { w.room.Take(rw, r, "src_1") })} //nolint:gosec // nobody else reaches it
+				server := &http.Server{
+					Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { w.room.Take(rw, r, "src_1") }),
+				} //nolint:gosec // nobody else reaches it
 				var wg sync.WaitGroup
 				wg.Go(func() { _ = server.Serve(network) })
 				ours, theirs := net.Pipe()

@@ -22,7 +22,7 @@ import (
 
 // street is a room on a running engine on a real store.
 type street struct {
-	room   *Room
+	room   *Receiver
 	engine *engine.Engine
 	store  store.Store
 	close  func()
@@ -131,14 +131,16 @@ func TestOnRealStores(t *testing.T) {
 				t.Fatalf("%v, %v", asides, err)
 			}
 			full, err := s.store.Aside(t.Context(), store.Of("acme"), asides[0].ID)
-			if err != nil || string(full.Body) != `{"type":"order.paid","n":2}` || full.Event != first.ID || full.Why != grapnel.AsideConflict || full.Known != "1" {
+			if err != nil || string(full.Body) != `{"type":"order.paid","n":2}` || full.Event != first.ID || full.Why != grapnel.AsideConflict ||
+				full.Known != "1" {
 				t.Errorf("kept as %+v, %v", full, err)
 			}
 		})
 	}
 }
 
-// A commit whose answer is lost is 503 for the provider, who sends the request again: it is one event.
+// A commit whose answer is lost is 503 for the provider, who sends the request again: it is one
+// event.
 func TestLostAnswer(t *testing.T) {
 	lost := 0
 	kept := &memory.Faulty{Store: memory.New(), Injure: func(method string) memory.Fault {
@@ -160,8 +162,9 @@ func TestLostAnswer(t *testing.T) {
 	}
 }
 
-// Twenty copies of each request come at once, in the middle of it everything is closed and opened again, and then the copies come once more:
-// each request is one event, and whoever was answered 2xx was answered with its id.
+// Twenty copies of each request come at once, in the middle of it everything is closed and opened
+// again, and then the copies come once more: each request is one event, and whoever was answered
+// 2xx was answered with its id.
 func TestCopiesAcrossARestart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "grapnel.db")
 	s := openStreet(t, openSQLite(t, path))

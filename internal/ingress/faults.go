@@ -12,11 +12,11 @@ import (
 	"github.com/grapnelhq/grapnel/internal/match"
 )
 
-// Fault is something about a source's settings that cannot work. Field is its place with the names of the API: "secret", "tolerance" in
-// CheckVerify; "verify/secret", "dedupe/window", "type" in CheckSource.
+// Fault is an error in a source's settings. Field is its place with the names of the API: "secret",
+// "tolerance" in CheckVerify; "verify/secret", "dedupe/window", "type" in CheckSource.
 type Fault struct{ Field, Detail string }
 
-// Bounds of what a source can set.
+// Limits of a source's settings.
 const (
 	MinTolerance    = time.Second
 	MaxTolerance    = 24 * time.Hour
@@ -31,7 +31,7 @@ func (f *faults) add(field, format string, args ...any) {
 	*f = append(*f, Fault{field, fmt.Sprintf(format, args...)})
 }
 
-// CheckVerify says what is wrong with how a source verifies. It finds everything at once.
+// CheckVerify returns all faults in how a source verifies.
 func CheckVerify(v *grapnel.Verify) []Fault {
 	var f faults
 	r := find(v.Scheme)
@@ -83,7 +83,7 @@ func (f *faults) secrets(r *row, secrets []grapnel.Secret) {
 	}
 }
 
-// unread finds what is set and would have no effect, which whoever set it does not expect.
+// unread finds settings that are set and have no effect, which the operator does not expect.
 func (f *faults) unread(r *row, v *grapnel.Verify) {
 	for _, s := range []struct {
 		field string
@@ -135,11 +135,11 @@ func (f *faults) custom(v *grapnel.Verify) {
 	case t.has(tokenField):
 		f.add("signed", "{%s} is none of {%s}", tokenField, strings.Join(fieldsOfTemplates, "}, {"))
 	case !t.has("body"):
-		f.add("signed", "has no {body}: what is not signed can be changed by anybody")
+		f.add("signed", "has no {body}: a body that is not signed can be changed by an attacker")
 	case t.has("timestamp") && v.TimestampHeader == "":
-		f.add("timestamp_header", "is needed: {timestamp} is part of what is signed")
+		f.add("timestamp_header", "is needed: {timestamp} is part of the signed text")
 	case t.has("id") && v.IDHeader == "":
-		f.add("id_header", "is needed: {id} is part of what is signed")
+		f.add("id_header", "is needed: {id} is part of the signed text")
 	}
 }
 
@@ -156,13 +156,14 @@ func validHeader(name string) bool {
 	return textproto.CanonicalMIMEHeaderKey(name) != "Host" // which Go keeps elsewhere
 }
 
-// CheckSource says what is wrong with a source: how it verifies, what it knows requests by, and its expressions.
+// CheckSource returns the faults of a source: of its verification, its deduplication and its
+// expressions.
 func CheckSource(s *grapnel.Source) []Fault {
 	var f faults
 	for _, fault := range CheckVerify(&s.Verify) {
 		f.add("verify/"+fault.Field, "%s", fault.Detail)
 	}
-	// A source that has this already goes on; it can only not be saved so.
+	// An existing source with this fault keeps working; it only cannot be saved again.
 	if v := &s.Verify; v.Scheme == "hmac" && v.TimestampHeader != "" && !strings.Contains(v.Signed, "{timestamp}") {
 		f.add("verify/timestamp_header", "has no effect without {timestamp} in signed: an old signature would pass with a new time")
 	}
@@ -182,11 +183,15 @@ func CheckSource(s *grapnel.Source) []Fault {
 		f.add("on_unverified", "is reject for Discord, which sends wrong signatures now and then and gives up addresses that do not answer 401")
 	}
 	if s.PublicURL != "" {
-		if u, err := url.Parse(s.PublicURL); err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.Fragment != "" || u.User != nil {
+		if u, err := url.Parse(
+			s.PublicURL,
+		); err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.Fragment != "" ||
+			u.User != nil {
 			f.add("public_url", "is not an address that starts with https:// or http://")
 		}
 	}
-	if l := s.RateLimit; l != nil && (!(l.PerSecond >= grapnel.MinPerSecond) || l.Burst < 0) { // not "<", which a NaN is not
+	// not "<", which a NaN is not
+	if l := s.RateLimit; l != nil && (!(l.PerSecond >= grapnel.MinPerSecond) || l.Burst < 0) {
 		f.add("rate_limit", "is at least %v a second, and its burst is not negative", grapnel.MinPerSecond)
 	}
 	if s.MaxBody < 0 {
@@ -208,7 +213,13 @@ func (f *faults) dedupe(d *grapnel.Dedupe, r *row) {
 		case d.Window < MinDedupeWindow || d.Window > MaxDedupeWindow:
 			f.add("dedupe/window", "is between %s and %s", MinDedupeWindow, MaxDedupeWindow)
 		case len(d.By) > 0 && d.Window < least:
-			f.add("dedupe/window", "is shorter than %s: %s goes on trying for %s, and what comes after the window is new", least, r.Title, r.RetriesFor)
+			f.add(
+				"dedupe/window",
+				"is shorter than %s: %s retries for %s, and a request after the window counts as new",
+				least,
+				r.Title,
+				r.RetriesFor,
+			)
 		}
 	}
 	if len(d.Ignore) > maxIgnored {
@@ -222,8 +233,8 @@ func (f *faults) dedupe(d *grapnel.Dedupe, r *row) {
 	}
 }
 
-// leastWindow is how long a provider's requests have to be known: a quarter longer than it goes on trying, because attempts take time and
-// clocks differ.
+// leastWindow is the shortest allowed deduplication window: a quarter longer than the provider
+// retries, because attempts take time and clocks differ.
 func leastWindow(r *row) time.Duration {
 	if r == nil {
 		return 0

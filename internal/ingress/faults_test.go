@@ -60,9 +60,11 @@ func TestCheckVerify(t *testing.T) {
 		{grapnel.Verify{Scheme: "standard", Secrets: secrets("whsec_not base64")}, "secret"},
 		{grapnel.Verify{Scheme: "standard", Secrets: secrets("whsec_c2hvcnQ=")}, "secret"},
 		{grapnel.Verify{Scheme: "standard", Secrets: secrets("whsk_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=")}, "secret"},
-		{grapnel.Verify{Scheme: "standard", Secrets: secrets("whsec_AAECAwQFBgcICQoLDA0ODw==")}, ""}, // 16 bytes
+		// 16 bytes
+		{grapnel.Verify{Scheme: "standard", Secrets: secrets("whsec_AAECAwQFBgcICQoLDA0ODw==")}, ""},
 		{grapnel.Verify{Scheme: "standard", Secrets: secrets("AAECAwQFBgcICQoLDA0ODw==")}, ""},
-		{grapnel.Verify{Scheme: "standard", Secrets: secrets("AAECAwQFBgcICQoLDA0ODw")}, "secret"}, // no padding: no library takes it
+		// no padding: no library takes it
+		{grapnel.Verify{Scheme: "standard", Secrets: secrets("AAECAwQFBgcICQoLDA0ODw")}, "secret"},
 		{grapnel.Verify{Scheme: "svix", Secrets: secrets(strings.Repeat("AAAA", 50))}, ""},
 		{grapnel.Verify{Scheme: "svix", Secrets: secrets("s")}, "secret"},
 		{grapnel.Verify{Scheme: "gitlab", Secrets: secrets("any token")}, ""},
@@ -73,7 +75,8 @@ func TestCheckVerify(t *testing.T) {
 		{grapnel.Verify{Scheme: "adyen", Secrets: secrets("zz-zz-zz")}, "secret"},
 		{grapnel.Verify{Scheme: "adyen"}, "secret"},
 		{grapnel.Verify{Scheme: "sendgrid", Secrets: secrets("MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEEDr2LjtURuePQzplybdC+u4CwrqDqBaWjcMMsTbhdbcwHBcepxo7yAQGhHPTnlvFYPAZFceEu/1FwCM/QmGUhA==")}, ""},
-		{grapnel.Verify{Scheme: "sendgrid", Secrets: secrets("MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=")}, "secret"}, // Ed25519
+		// Ed25519
+		{grapnel.Verify{Scheme: "sendgrid", Secrets: secrets("MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=")}, "secret"},
 		{grapnel.Verify{Scheme: "sendgrid", Secrets: secrets("a text")}, "secret"},
 		{grapnel.Verify{Scheme: "basic", Secrets: secrets("p"), Username: "u"}, ""},
 		{grapnel.Verify{Scheme: "basic", Secrets: secrets("p")}, "username"},
@@ -125,7 +128,8 @@ func TestCheckSource(t *testing.T) {
 		{func(s *grapnel.Source) { s.Dedupe.By = []grapnel.DedupeBy{"event_id", "x", "event_id"} }, "dedupe/by/1 dedupe/by/2"},
 		{func(s *grapnel.Source) { s.Dedupe.Window = time.Millisecond }, "dedupe/window"},
 		{func(s *grapnel.Source) { s.Dedupe.Window = 365 * 24 * time.Hour }, "dedupe/window"},
-		{func(s *grapnel.Source) { s.Dedupe.Window = 90*time.Hour - 1 }, "dedupe/window"}, // Stripe goes on for three days
+		// Stripe goes on for three days
+		{func(s *grapnel.Source) { s.Dedupe.Window = 90*time.Hour - 1 }, "dedupe/window"},
 		{func(s *grapnel.Source) { s.Dedupe.Window = 90 * time.Hour }, ""},
 		{func(s *grapnel.Source) { s.Dedupe.Window, s.Dedupe.By = time.Hour, nil }, ""},
 		{func(s *grapnel.Source) { s.Dedupe.Ignore = []string{"$.a", "b"} }, "dedupe/ignore/1"},
@@ -185,8 +189,14 @@ func TestNewSecretsHaveALeastLength(t *testing.T) {
 // TestOldSettingsGoOn: a source from before these rules is used as it is.
 func TestOldSettingsGoOn(t *testing.T) {
 	w := newWorld(t)
-	w.sources["src_1"] = grapnel.Source{ID: "src_1", Tenant: "acme", Revision: 1, Verify: grapnel.Verify{Scheme: "hmac", Secrets: secrets("s"), Header: "X-S",
-		TimestampHeader: "X-Time"}, RateLimit: &grapnel.RateLimit{PerSecond: 1e-12, Burst: 2}}
+	w.sources["src_1"] = grapnel.Source{
+		ID:       "src_1",
+		Tenant:   "acme",
+		Revision: 1,
+		Verify: grapnel.Verify{Scheme: "hmac", Secrets: secrets("s"), Header: "X-S",
+			TimestampHeader: "X-Time"},
+		RateLimit: &grapnel.RateLimit{PerSecond: 1e-12, Burst: 2},
+	}
 	for i, want := range []int{http.StatusAccepted, http.StatusAccepted, http.StatusTooManyRequests} {
 		body := fmt.Sprint(i)
 		mac := hmac.New(sha256.New, []byte("s"))

@@ -10,8 +10,8 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// FuzzVerify sends anything to every scheme. Nothing panics, nobody is believed who changed what is signed, and every answer is one that a
-// provider understands.
+// FuzzVerify sends anything to every scheme. Nothing panics, nobody is believed who changed what is
+// signed, and every answer is one that a provider understands.
 func FuzzVerify(f *testing.F) {
 	all := vectors(f)
 	for i, v := range all {
@@ -37,8 +37,16 @@ func FuzzVerify(f *testing.F) {
 		r.Header.Set(name, value)
 		w := newWorld(&testing.T{})
 		w.now = time.Unix(v.Now, 0)
-		w.sources["src_1"] = grapnel.Source{ID: "src_1", Tenant: "acme", Verify: v.verify(v.Verify.Secrets...), Dedupe: grapnel.Dedupe{By: everyKind},
-			PublicURL: v.PublicURL, OnUnverified: grapnel.Quarantine, Revision: 1, Type: `event.data.type + event.headers["x"]`}
+		w.sources["src_1"] = grapnel.Source{
+			ID:           "src_1",
+			Tenant:       "acme",
+			Verify:       v.verify(v.Verify.Secrets...),
+			Dedupe:       grapnel.Dedupe{By: everyKind},
+			PublicURL:    v.PublicURL,
+			OnUnverified: grapnel.Quarantine,
+			Revision:     1,
+			Type:         `event.data.type + event.headers["x"]`,
+		}
 		rec := httptest.NewRecorder()
 		w.room.Take(rec, r, "src_1")
 		switch rec.Code {

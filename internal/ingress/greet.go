@@ -11,7 +11,8 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// greet answers a request by which a provider finds out whether somebody is there, once it is verified. Nothing is kept of it. false: it is
+// greet answers a request by which a provider checks the endpoint, once it is verified. It is not
+// stored. false: it is an ordinary request.
 // an ordinary one.
 func (in *incoming) greet(w http.ResponseWriter) bool {
 	if in.source.row.greets == noGreeting || !in.document().json {
@@ -36,7 +37,8 @@ func (in *incoming) greet(w http.ResponseWriter) bool {
 			return false
 		}
 		encrypted := hex.EncodeToString(in.matched.macs.of(token.Str))
-		text, _ := json.Marshal(map[string]string{"plainToken": token.Str, "encryptedToken": encrypted}) // it cannot fail
+		// it cannot fail
+		text, _ := json.Marshal(map[string]string{"plainToken": token.Str, "encryptedToken": encrypted})
 		w.Header().Set("Content-Type", grapnel.JSONType)
 		w.WriteHeader(http.StatusOK)
 		_, _ = w.Write(text)

@@ -15,10 +15,13 @@ type incoming struct {
 	body   []byte
 	now    time.Time
 	source *source
+	origin string // scheme and host of the URL that the provider was given, as far as known
 	checks []grapnel.Check
 
 	matched *secret // the first that verified the request
-	mac     []byte  // the signature of a template, if only one was offered; once verified, the same bytes have the same
+	// the signature of a template, if only one was offered; once verified, the same bytes have the
+	// same
+	mac []byte
 
 	read   bool
 	doc    document

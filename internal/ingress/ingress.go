@@ -1,22 +1,28 @@
-// Package ingress takes webhooks in: it reads a request that a provider sends to a source, finds out whether the provider really sent
-// it, recognises what came before, and publishes the rest as events.
+// Package ingress receives webhooks: it reads a request that a provider sends to a source, verifies
+// that the provider sent it, recognises duplicates, and publishes the rest as events.
 //
-// What holds:
+// Its guarantees:
 //
-//   - A request gets a 2xx only once what came of it is durable: the event, the event that it repeats, or the request itself, set aside.
-//   - Nothing is believed before it is verified, and verifying looks at the bytes as they came. An id of a request that is not
-//     verified is never learned, so nobody can use one up for somebody else.
-//   - How a request was verified is kept with it, step by step (grapnel.Check); what is a secret is not.
+//   - A request gets a 2xx only once its result is durable: the event, the event that it repeats,
+//     or the request itself, set aside.
+//   - A request is used only after it was verified, and the signature is checked over the bytes as
+//     they came. The id of an unverified request is never recorded, so an attacker cannot use up an
+//     id before the provider sends it.
+//   - The steps of the verification are stored with the request (grapnel.Check), without secrets.
 //   - Providers are data: one row of the table in rows.go, and one file of vectors.
-//   - Two bodies are the same only if every value in them is that does not lie under a path that the source ignores: numbers digit by
-//     digit, strings character by character. The order of members and the space between them does not count.
-//   - Work and memory for one request are bounded by limits of its source, and no tenant can use up what the others need. Who cannot
-//     sign keeps nobody out who can: see admission.
-//   - Where a time or a token is signed and the id is not, a signature is good for one event: see signed.go.
+//   - Two bodies are equal only if all their values outside the ignored paths are: numbers digit by
+//     digit, strings character by character. The order of members and the space between them does
+//     not count.
+//   - Work and memory for one request are bounded by limits of its source, and no tenant can use up
+//     the shares of the others. A client that cannot sign cannot keep out one that can: see
+//     admission.
+//   - Where a time or a token is signed and the id is not, a signature is good for one event: see
+//     signed.go.
 //
-// What it does not promise: that an event is in the order in which things happened at the provider, which few of them promise; and that
-// an id of the provider is signed. Where it is not, and the provider rightly signs the same bytes twice (GitHub, Shopify, Twilio), whoever
-// has seen a signed request can send it again under another id for as long as its signature holds.
+// It does not promise the order of events at the provider, which few providers promise; nor that
+// the provider's id is signed. Where the id is not signed, and the provider rightly signs the same
+// bytes twice (GitHub, Shopify, Twilio), an attacker who has seen a signed request can send it
+// again under another id for as long as its signature is valid.
 package ingress
 
 import (
@@ -30,7 +36,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// Engine is what the room needs of the engine.
+// Engine is the part of the engine that a Receiver needs.
 type Engine interface {
 	// Source returns one that is in scope.
 	Source(scope store.Scope, id string) (grapnel.Source, bool)
@@ -43,26 +49,32 @@ type Shelf interface {
 	SetAside(ctx context.Context, a grapnel.Aside) error
 }
 
-// Options say what the room works with.
+// Options are the parts and settings of a Receiver.
 type Options struct {
-	Bounds Bounds // inside this room; zero: their defaults
+	Bounds Bounds // inside this package; zero: their defaults
 	Engine Engine
 	Store  Shelf
 
 	// Problem writes the answer to a request that is refused; nil: a plain problem+json.
 	Problem func(w http.ResponseWriter, r *http.Request, refused Refusal)
 
+	// Origin returns the scheme and host of the URL that a provider was given, before the path that
+	// arrived here; nil: unknown.
+	Origin func(r *http.Request) string
+
 	Now    func() time.Time // nil: time.Now
 	Random io.Reader        // of ids; nil: crypto/rand
 	Log    *slog.Logger     // nil: nothing is logged
 
-	MaxBody     int64         // bytes of a body, whatever a source allows; 0: DefaultMaxBody
-	MaxAtOnce   int           // requests that are read or committed at once; 0: DefaultMaxAtOnce
-	MaxBuffered int64         // bytes of the bodies of all those that have arrived; 0: DefaultMaxBuffered. Bounds has the shares of both
-	BodyTimeout time.Duration // from the first look at a request to the end of its body; 0: DefaultBodyTimeout
+	MaxBody   int64 // bytes of a body, whatever a source allows; 0: DefaultMaxBody
+	MaxAtOnce int   // requests that are read or committed at once; 0: DefaultMaxAtOnce
+	// bytes of all bodies that have arrived; 0: DefaultMaxBuffered. Bounds has the shares of both
+	MaxBuffered int64
+	// from the header of a request to the end of its body; 0: DefaultBodyTimeout
+	BodyTimeout time.Duration
 }
 
-// What Options leave out.
+// Defaults of Options.
 const (
 	DefaultMaxBody     = 1 << 20
 	DefaultMaxAtOnce   = 2048
@@ -76,7 +88,7 @@ type Refusal struct {
 	Code       grapnel.Code
 	Detail     string
 	RetryAfter time.Duration // 0: not said
-	Err        error         // the cause of a 5xx, for the log; nothing of it is for the caller
+	Err        error         // the cause of a 5xx, for the log; never sent to the caller
 }
 
 // Codes that the rest of Grapnel has no use for.

@@ -14,7 +14,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// intake is how the request came in, without what is a secret.
+// intake describes how the request arrived, without secrets.
 func (in *incoming) intake() *grapnel.Intake {
 	remote, _, err := net.SplitHostPort(in.r.RemoteAddr)
 	if err != nil {
@@ -39,7 +39,7 @@ func (in *incoming) intake() *grapnel.Intake {
 // defaultType is the type of a request that names none.
 const defaultType = "webhook"
 
-// event is what a verified request becomes.
+// event is the event of a verified request.
 func (in *incoming) event(id string) *grapnel.Event {
 	s := in.source
 	kind, key := in.find(s.kind), in.find(s.row.key)
@@ -55,7 +55,7 @@ func (in *incoming) event(id string) *grapnel.Event {
 	return ev
 }
 
-// hops is through how many servers like this one a request has come. Whoever sends it may say
+// hops is the number of servers like this one that a request has passed. Its sender may claim
 // anything: the header ends loops by mistake, not on purpose.
 func hops(h http.Header) int {
 	n, err := strconv.Atoi(h.Get("Grapnel-Hops"))
@@ -65,8 +65,8 @@ func hops(h http.Header) int {
 	return max(n, 0)
 }
 
-// told is what an expression of the source says or, where it fails, what the provider says: a request is not lost because of an expression.
-// That it failed is noted.
+// told is the result of an expression of the source. If the expression fails, the provider's value
+// is used and the failure is noted, so no request is lost because of an expression.
 func (in *incoming) told(what string, e *match.Expression, r *match.Request, otherwise string) string {
 	if e == nil {
 		return otherwise
@@ -79,12 +79,12 @@ func (in *incoming) told(what string, e *match.Expression, r *match.Request, oth
 	return text
 }
 
-// octets is the content type of what is only bytes.
+// octets is the content type of bytes without a known format.
 const octets = "application/octet-stream"
 
-// media is the content type of the event: the one that the request came with, whether the body is
-// what it says or not. One that is missing is that of JSON, if the body is that; one that is none
-// is that of bytes.
+// media is the content type of the event: the request's own, even if the body does not match it. If
+// it is missing, a JSON body gets that of JSON. Otherwise, and if it is invalid, it is that of
+// bytes.
 func (in *incoming) media() string {
 	sent := in.contentType()
 	if sent == grapnel.JSONType { // nearly all of them
@@ -100,7 +100,8 @@ func (in *incoming) media() string {
 	return sent
 }
 
-// validType makes a provider's name a type: dotted segments of letters, digits, _ and -, whatever else is in it becomes _.
+// validType makes a type of a provider's name: dotted segments of letters, digits, _ and -; other
+// characters become _.
 func validType(name string) string {
 	if name == "" {
 		return defaultType
@@ -128,7 +129,8 @@ func validType(name string) string {
 	return name
 }
 
-// validKey is a key that an event can have. One that is too long becomes its hash: what had the same key still has.
+// validKey makes a valid key of an event. A key that is too long becomes its hash, so equal keys
+// stay equal.
 func validKey(key string) string {
 	if len(key) > grapnel.MaxKeyLength || strings.ContainsFunc(key, func(c rune) bool { return c < ' ' || c == 0x7f || c == 0xfffd }) {
 		return "sha256-" + hex.EncodeToString(identity("", "key", []byte(key)))
@@ -136,7 +138,8 @@ func validKey(key string) string {
 	return key
 }
 
-// known is what the request is known by: the first of the chain that it has. nil: nothing, so it is always new. kind is the provider's type.
+// known is the identity by which the request is deduplicated: the first of the chain that the
+// request has. nil: none, so it is always new. kind is the provider's type.
 func (in *incoming) known(into *grapnel.Intake, kind string) *store.Known {
 	s := in.source
 	window := cmp.Or(s.Dedupe.Window, grapnel.DefaultDedupeWindow)

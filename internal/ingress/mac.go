@@ -6,14 +6,15 @@ import (
 	"sync"
 )
 
-// macs are MACs with one key, to be used again: to make one takes two rounds of the hash and ten allocations, to take one back to its
-// beginning takes neither. As in the secret itself, the key stays in memory for as long as there is the source's revision.
+// macs are reusable MACs with one key: creating one costs two rounds of the hash and ten
+// allocations, resetting one costs neither. As with the secret itself, the key stays in memory
+// while the source's revision does.
 type macs struct{ spare sync.Pool } // of *mac
 
-// mac is one of them.
+// mac is one of macs.
 type mac struct {
 	hash.Hash
-	text []byte // what is written as a string, on its way
+	text []byte // a string, copied to bytes on its way to the hash
 	sum  []byte
 }
 
@@ -21,7 +22,7 @@ func newMACs(algorithm func() hash.Hash, key []byte) *macs {
 	return &macs{sync.Pool{New: func() any { return &mac{Hash: hmac.New(algorithm, key)} }}}
 }
 
-// matches says whether what is written has one of these MACs.
+// matches says whether the written bytes have one of these MACs.
 func (m *macs) matches(candidates [][]byte, write func(*mac)) (found bool) {
 	one := m.spare.Get().(*mac)
 	defer m.spare.Put(one)

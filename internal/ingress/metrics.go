@@ -2,7 +2,7 @@ package ingress
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// outcome is what became of a request, for counting.
+// outcome is the result of a request, for counting.
 type outcome string
 
 // The outcomes.
@@ -11,7 +11,7 @@ const (
 	repeated    outcome = "duplicate"
 	conflicting outcome = "conflict"
 	quarantined outcome = "quarantined"
-	greeted     outcome = "greeted"      // a provider asked whether somebody is there
+	greeted     outcome = "greeted"      // a provider checked the endpoint
 	unverified  outcome = "unverified"   // 401
 	unfit       outcome = "unfit"        // its header cannot be taken
 	looping     outcome = "looping"      // it has come through too many servers like this one
@@ -19,20 +19,21 @@ const (
 	limited     outcome = "rate_limited" // 429
 	busy        outcome = "busy"         // too much at once
 	paused      outcome = "paused"
-	unknown     outcome = "unknown" // there is no such source
-	failed      outcome = "failed"  // it could not be kept, or the source cannot work
+	unknown     outcome = "unknown" // no such source
+	// it could not be stored, or the source's settings are invalid
+	failed outcome = "failed"
 )
 
-// metrics are the room's numbers. Labels are bounded: by the table of schemes and the list above.
+// metrics are the Receiver's metrics. The table of schemes and the list above bound their labels.
 type metrics struct {
 	requests *prometheus.CounterVec
 	more     []prometheus.Collector
 }
 
-func newMetrics(room *Room) *metrics {
+func newMetrics(room *Receiver) *metrics {
 	return &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "grapnel_ingress_requests_total",
-			Help: "Requests that came in, by the scheme of their source and what became of them."}, []string{"scheme", "outcome"}),
+			Help: "Requests that came in, by the scheme of their source and by outcome."}, []string{"scheme", "outcome"}),
 		more: []prometheus.Collector{
 			prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "grapnel_ingress_busy",
 				Help: "Requests that are read or committed now."}, func() float64 { return float64(room.busy.busy()) }),
@@ -40,7 +41,7 @@ func newMetrics(room *Room) *metrics {
 	}
 }
 
-// count counts a request; s is nil where there is no source.
+// count counts a request; s is nil if the source does not exist.
 func (m *metrics) count(s *source, as outcome) {
 	scheme := ""
 	if s != nil {
@@ -49,7 +50,7 @@ func (m *metrics) count(s *source, as outcome) {
 	m.requests.WithLabelValues(scheme, string(as)).Inc()
 }
 
-// Collectors are what a registry registers.
-func (room *Room) Collectors() []prometheus.Collector {
+// Collectors returns the collectors for a registry.
+func (room *Receiver) Collectors() []prometheus.Collector {
 	return append([]prometheus.Collector{room.metrics.requests}, room.metrics.more...)
 }

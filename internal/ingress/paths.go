@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// maxIgnored is how many paths a source may ignore, and maxSteps how long one is; a set of paths is one machine word.
+// maxIgnored is the largest number of ignored paths of a source, because a set of paths is one
+// machine word. maxSteps is the longest path.
 const (
 	maxIgnored = 64
 	maxSteps   = 16
@@ -19,7 +20,8 @@ type step struct {
 	any   bool
 }
 
-// ignored are the paths of a source. What one of them leads to is left out of what is compared, with all that is in it.
+// ignored are the ignored paths of a source. Values at and below them are left out of the
+// comparison.
 type ignored struct{ paths [][]step }
 
 // parsePath reads $.a.b, $.items[*].sent_at, $.list[0], $["odd name"] and $.*.
@@ -115,7 +117,8 @@ func (i *ignored) start() live {
 	return 1<<len(i.paths) - 1
 }
 
-// member narrows a set to the paths that go on with a member of this name, at a depth; ends says that one of them ends there.
+// member narrows a set to the paths that continue with a member of this name, at a depth; ends says
+// that one of them ends there.
 func (i *ignored) member(from live, depth int, name []byte) (into live, ends bool) {
 	return i.narrow(from, depth, func(s step) bool { return s.any || s.index < 0 && s.name == string(name) })
 }

@@ -9,11 +9,14 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// place is where a provider puts something: a header, a member of a JSON body, or a field of a form.
+// place is where a provider writes a value: a header, a member of a JSON body, or a field of a
+// form.
 type place struct {
 	in   where
 	name string // of the header or field; a gjson path
-	with string // only if this path leads to something as well: the provider's other bodies mean something else by the same name
+	// the place counts only if this path has a value too: in the provider's other bodies the same
+	// name means something else
+	with string
 }
 
 type where int
@@ -58,7 +61,7 @@ func names(places []place) string {
 	return strings.Join(all, ", else ")
 }
 
-// find returns what is in the first of the places where something is.
+// find returns the value at the first place that has one.
 func (in *incoming) find(places []place) string {
 	for _, p := range places {
 		if text := in.at(p); text != "" && len(text) <= in.source.bounds.Found {
@@ -71,7 +74,8 @@ func (in *incoming) find(places []place) string {
 func (in *incoming) at(p place) string {
 	switch p.in {
 	case inHeader:
-		if values := in.header[p.name]; len(values) == 1 { // of two nobody knows which one counts
+		// of two values it is unknown which one counts
+		if values := in.header[p.name]; len(values) == 1 {
 			return values[0]
 		}
 		return ""
@@ -116,8 +120,8 @@ func (in *incoming) form() url.Values {
 	return in.fields
 }
 
-// single returns the only value of a header; else wrong says what is the matter. Two values are refused: which one counts would be anybody's
-// guess.
+// single returns the only value of a header; else wrong says the fault. Two values are refused,
+// because receivers differ in the one they use.
 func single(h http.Header, name string) (value, wrong string) {
 	values := h[name]
 	switch {

@@ -58,7 +58,10 @@ Of several places the first that a request has counts. ` + "`$.a.b`" + ` is a me
 			line("delivery id", s.DeliveryID)
 		}
 		if s.Unsigned && s.EventID != "" {
-			line("", "the signature does not cover the ids"+map[signs]string{signsOnce: ", and is good for one event", signsType: ", and is good for one type"}[find(s.Name).signs])
+			line(
+				"",
+				"the signature does not cover the ids"+map[signs]string{signsOnce: ", and is good for one event", signsType: ", and is good for one type"}[find(s.Name).signs],
+			)
 		}
 		line("type", s.Type)
 		line("key", s.Key)

@@ -11,7 +11,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// look refuses what can be refused before anything is read.
+// look refuses a request by its header, before the body is read.
 func (b *Bounds) look(r *http.Request) *Refusal {
 	lines, size := 0, 0
 	for name, values := range r.Header {
@@ -26,7 +26,7 @@ func (b *Bounds) look(r *http.Request) *Refusal {
 	for _, coding := range r.Header["Content-Encoding"] {
 		if coding != "" && !strings.EqualFold(coding, "identity") {
 			return &Refusal{Status: http.StatusUnsupportedMediaType, Code: grapnel.CodeUnsupported,
-				Detail: "A Content-Encoding is not taken: what is signed is the body as it comes."}
+				Detail: "A Content-Encoding is not accepted: the signature covers the body as it comes."}
 		}
 	}
 	if len(r.Header.Get("Content-Type")) > maxContentType {
@@ -51,7 +51,8 @@ func (b *Bounds) receive(w http.ResponseWriter, r *http.Request, limit int64, he
 	switch {
 	case errors.As(err, &over):
 		return nil, b.tooLarge(held, r.Body, limit)
-	case errors.Is(err, errNoRoom) || !held.read(): // whatever else is the matter: ending its read is how a request is made to give way
+	// whatever other error: ending its read is how a request is made to give way
+	case errors.Is(err, errNoRoom) || !held.read():
 		refused := overloaded(b.WaitBusy)
 		return nil, &refused
 	case err == nil:
@@ -75,10 +76,10 @@ func (b *Bounds) tooLarge(held *slot, body io.Reader, limit int64) *Refusal {
 		Detail: grapnel.Errorf(grapnel.CodeTooLarge, "The body is larger than %d bytes.", limit).Detail}
 }
 
-var errNoRoom = errors.New("there is no room for the body")
+var errNoRoom = errors.New("no memory is left for the body")
 
-// readAll reads into a buffer of its own: the event keeps it. What is only announced (-1: nothing
-// is) gets no memory beyond first.
+// readAll reads into a buffer of its own, which becomes the event's. An announced length (-1: none)
+// gets no memory beyond first.
 func readAll(r io.Reader, announced, first int64, held *slot) ([]byte, error) {
 	if announced >= 0 {
 		first = min(first, announced)

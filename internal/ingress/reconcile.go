@@ -11,23 +11,25 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// Reconciler asks a provider what it has sent, for those who never send again what failed, or give up soon. What comes of asking again
-// comes in through the source, like everything else; what was there already is a duplicate there.
+// Reconciler asks a provider for its sent requests, because some providers never retry failed ones,
+// or stop soon. Requests that the provider sends again come in through the source, like all others;
+// those received before are duplicates there.
 type Reconciler interface {
-	// Sent lists what the provider has sent since a time, the newest first, one entry for each event: its last delivery.
+	// Sent lists the provider's requests since a time, the newest first, one entry for each event:
+	// its last delivery.
 	Sent(ctx context.Context, since time.Time) ([]Sent, error)
-	// Resend asks the provider to send one again; grapnel.CodeUnsupported when it has no way to ask.
+	// Resend asks the provider to send one again; grapnel.CodeUnsupported if its API cannot.
 	Resend(ctx context.Context, s Sent) error
 }
 
-// Sent is what a provider says of something that it has sent.
+// Sent is one request in the provider's list.
 type Sent struct {
 	ID     string // of the delivery, for asking again
-	Event  string // the id of the event, by which the source knows it
+	Event  string // the id of the event, by which the source deduplicates
 	Type   string
 	At     time.Time
 	Failed bool
-	Status int    // that it was answered with; 0: not said, or there was no answer
+	Status int    // of the answer; 0: unknown, or no answer
 	Detail string // in the provider's words
 	Body   []byte // of the event, where the provider tells it
 }
@@ -45,10 +47,11 @@ const (
 	maxPage     = 32 << 20 // bytes of one page of a list
 	maxPages    = 1_000
 	perPage     = 100
-	maxMistakes = 512 // bytes told of an answer that was not what was asked for
+	maxMistakes = 512 // bytes quoted of an unexpected answer
 )
 
-// ask sends one request to the provider's API and reads the JSON of its answer into v, unless that is nil.
+// ask sends one request to the provider's API and decodes the JSON of its answer into v, unless v
+// is nil.
 func (a *Account) ask(ctx context.Context, method, url string, headers http.Header, v any) (http.Header, error) {
 	r, err := http.NewRequestWithContext(ctx, method, url, nil)
 	if err != nil {
@@ -75,13 +78,13 @@ func (a *Account) ask(ctx context.Context, method, url string, headers http.Head
 	}
 	if v != nil {
 		if err := json.Unmarshal(body, v); err != nil {
-			return nil, fmt.Errorf("the provider's answer is not what was expected: %w", err)
+			return nil, fmt.Errorf("the provider's answer is not the expected JSON: %w", err)
 		}
 	}
 	return answer.Header, nil
 }
 
-// refusedBy is what an answer that is no success means.
+// refusedBy is the error for an unsuccessful answer.
 func refusedBy(answer *http.Response, body []byte) error {
 	code := grapnel.CodeInvalid
 	switch {

@@ -10,10 +10,12 @@ import (
 	"time"
 )
 
-// GitHub is what GitHub says of one webhook's deliveries. It keeps them for three days and never redelivers by itself.
+// GitHub reads the deliveries of one GitHub webhook. GitHub stores them for three days and never
+// redelivers by itself.
 type GitHub struct {
 	Account
-	// Hook is the webhook's place in the API: repos/OWNER/REPO/hooks/ID, orgs/ORG/hooks/ID, or app/hook for a GitHub App.
+	// Hook is the webhook's place in the API: repos/OWNER/REPO/hooks/ID, orgs/ORG/hooks/ID, or
+	// app/hook for a GitHub App.
 	Hook string
 }
 
@@ -65,7 +67,7 @@ func (g *GitHub) Sent(ctx context.Context, since time.Time) ([]Sent, error) {
 		}
 		page = next
 	}
-	return nil, fmt.Errorf("there are more than %d pages of deliveries", maxPages)
+	return nil, fmt.Errorf("GitHub lists more than %d pages of deliveries", maxPages)
 }
 
 // Resend asks for a redelivery. It comes with the same X-GitHub-Delivery.
@@ -85,7 +87,8 @@ func nextLink(header string) string {
 	return ""
 }
 
-// sameHost says whether two addresses lead to the same place: the token goes nowhere else.
+// sameHost says whether two addresses have the same scheme and host: the token is sent nowhere
+// else.
 func sameHost(a, b string) bool {
 	x, err := url.Parse(a)
 	if err != nil {

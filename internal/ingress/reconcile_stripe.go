@@ -14,14 +14,15 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// Stripe is what Stripe says of an account's events. It keeps them for 30 days, and tells of each whether some endpoint has not got it.
+// Stripe reads an account's events. Stripe stores them for 30 days, and tells of each whether an
+// endpoint has not received it.
 type Stripe struct {
 	Account
 	Types []string // only these; empty: all
 }
 
-// Sent lists the account's events with their bodies. Failed means that at least one endpoint of the account, which need not be the source,
-// has not got it.
+// Sent lists the account's events with their bodies. Failed means that at least one endpoint of the
+// account, not necessarily the source, has not received it.
 func (s *Stripe) Sent(ctx context.Context, since time.Time) ([]Sent, error) {
 	failed, err := s.list(ctx, since, false)
 	if err != nil {
@@ -77,10 +78,13 @@ func (s *Stripe) list(ctx context.Context, since time.Time, success bool) ([]Sen
 			return all, nil
 		}
 	}
-	return nil, fmt.Errorf("there are more than %d pages of events", maxPages)
+	return nil, fmt.Errorf("Stripe lists more than %d pages of events", maxPages)
 }
 
 // Resend is not possible: Stripe's API has no call for it. The event itself is in Sent.Body.
 func (s *Stripe) Resend(context.Context, Sent) error {
-	return grapnel.Errorf(grapnel.CodeUnsupported, "Stripe sends events again by itself for three days, in its dashboard, or by its command line; its API cannot be asked to.")
+	return grapnel.Errorf(
+		grapnel.CodeUnsupported,
+		"Stripe sends events again by itself for three days, in its dashboard, or by its command line; its API cannot be asked to.",
+	)
 }

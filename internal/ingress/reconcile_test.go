@@ -50,8 +50,20 @@ func TestGitHubsDeliveries(t *testing.T) {
 			_, _ = fmt.Fprintf(w, "[%s,%s]", delivery(5, "guid-b", "2026-11-20T10:00:05Z", "OK", 200, true),
 				delivery(4, "guid-c", "2026-11-20T10:00:04Z", "Invalid HTTP Response: 503", 503, false))
 		default:
-			_, _ = fmt.Fprintf(w, "[%s,%s,%s]", delivery(3, "guid-b", "2026-11-20T10:00:03Z", "timed out", 0, false),
-				delivery(2, "guid-a", "2026-11-20T10:00:02Z", "OK", 202, false), delivery(1, "guid-z", "2026-11-20T09:00:00Z", "failed to connect", 0, false))
+			_, _ = fmt.Fprintf(
+				w,
+				"[%s,%s,%s]",
+				delivery(3, "guid-b", "2026-11-20T10:00:03Z", "timed out", 0, false),
+				delivery(
+					2,
+					"guid-a",
+					"2026-11-20T10:00:02Z",
+					"OK",
+					202,
+					false,
+				),
+				delivery(1, "guid-z", "2026-11-20T09:00:00Z", "failed to connect", 0, false),
+			)
 		}
 	})
 	var g Reconciler = &GitHub{Account: account, Hook: "repos/octocat/Hello-World/hooks/42"}
@@ -72,7 +84,8 @@ func TestGitHubsDeliveries(t *testing.T) {
 		t.Error(err)
 	}
 	wantAsked := []string{
-		"GET /repos/octocat/Hello-World/hooks/42/deliveries?per_page=100", "GET /repos/octocat/Hello-World/hooks/42/deliveries?per_page=100&cursor=v1_2",
+		"GET /repos/octocat/Hello-World/hooks/42/deliveries?per_page=100",
+		"GET /repos/octocat/Hello-World/hooks/42/deliveries?per_page=100&cursor=v1_2",
 		"POST /repos/octocat/Hello-World/hooks/42/deliveries/4/attempts",
 	}
 	if d := cmp.Diff(wantAsked, asked); d != "" {
@@ -85,21 +98,31 @@ func TestTheTokenGoesNowhereElse(t *testing.T) {
 		w.Header().Set("Link", `<https://elsewhere.example.com/steal>; rel="next"`)
 		_, _ = fmt.Fprintf(w, "[%s]", delivery(1, "g", "2026-11-20T10:00:00Z", "OK", 200, false))
 	})
-	if _, err := (&GitHub{Account: account, Hook: "app/hook"}).Sent(t.Context(), time.Time{}); err == nil || !strings.Contains(err.Error(), "another host") {
+	if _, err := (&GitHub{Account: account, Hook: "app/hook"}).Sent(
+		t.Context(),
+		time.Time{},
+	); err == nil ||
+		!strings.Contains(err.Error(), "another host") {
 		t.Errorf("%v", err)
 	}
 }
 
 // stripeEvent is one as Stripe's documentation shows it.
 func stripeEvent(id string, created int64, pending int) string {
-	return fmt.Sprintf(`{"id":%q,"object":"event","api_version":"2019-02-19","created":%d,"data":{"object":{"id":"seti_1","object":"setup_intent"}},`+
-		`"livemode":false,"pending_webhooks":%d,"request":{"id":null,"idempotency_key":null},"type":"setup_intent.created"}`, id, created, pending)
+	return fmt.Sprintf(
+		`{"id":%q,"object":"event","api_version":"2019-02-19","created":%d,"data":{"object":{"id":"seti_1","object":"setup_intent"}},`+
+			`"livemode":false,"pending_webhooks":%d,"request":{"id":null,"idempotency_key":null},"type":"setup_intent.created"}`,
+		id,
+		created,
+		pending,
+	)
 }
 
 func TestStripesEvents(t *testing.T) {
 	account := api(t, func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
-		if r.URL.Path != "/v1/events" || q.Get("created[gte]") != "1700000000" || q.Get("limit") != "100" || q.Get("types[]") != "setup_intent.created" {
+		if r.URL.Path != "/v1/events" || q.Get("created[gte]") != "1700000000" || q.Get("limit") != "100" ||
+			q.Get("types[]") != "setup_intent.created" {
 			t.Errorf("asked for %s", r.URL)
 		}
 		var data []string

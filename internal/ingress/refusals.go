@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Refusals say what a source refused. They are in memory only: of this node, since it was started.
+// Refusals are the refused requests of a source. They are in the memory of this node, since its
+// start.
 type Refusals struct {
 	LastAt     time.Time // zero: nothing was refused
 	LastStatus int       // of the answer
@@ -13,7 +14,7 @@ type Refusals struct {
 	LastHour   int // requests, to the minute
 }
 
-// refusals counts by the minute, so a source needs the same memory whoever sends to it.
+// refusals counts by the minute, so a source needs the same memory for any number of senders.
 type refusals struct {
 	mu      sync.Mutex
 	last    Refusals // without LastHour
@@ -30,7 +31,8 @@ func (f *refusals) add(now time.Time, refused *Refusal) {
 	f.minutes[f.minute%60]++
 }
 
-// advance empties the minutes that are over. A clock that was set back counts in the newest one.
+// advance clears the minutes older than an hour. If the clock was set back, the newest minute
+// counts on.
 func (f *refusals) advance(now time.Time) {
 	minute := now.Unix() / 60
 	for f.minute = max(f.minute, minute-60); f.minute < minute; {
@@ -39,7 +41,7 @@ func (f *refusals) advance(now time.Time) {
 	}
 }
 
-// told is what there is to tell at a time.
+// told returns the refusals as of a time.
 func (f *refusals) told(now time.Time) Refusals {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -51,8 +53,8 @@ func (f *refusals) told(now time.Time) Refusals {
 	return told
 }
 
-// Refusals says what a source refused.
-func (room *Room) Refusals(id string) Refusals {
+// Refusals returns the refused requests of a source.
+func (room *Receiver) Refusals(id string) Refusals {
 	if s, there := room.sources.Load(id); there {
 		return s.(*source).meter.refused.told(room.o.Now())
 	}

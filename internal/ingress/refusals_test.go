@@ -11,8 +11,8 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// What a source refused can be asked for, with the reason of the last: whatever the reason, of the last hour, and through
-// changes of the source.
+// What a source refused can be asked for, with the reason of the last: whatever the reason, of the
+// last hour, and through changes of the source.
 func TestRefusalsAreTold(t *testing.T) {
 	w := newWorld(t)
 	key := grapnel.Verify{Scheme: "api_key", Secrets: secrets("right888")}

@@ -252,7 +252,8 @@ func holding(t *testing.T, change func(*Options)) (w *world, release chan struct
 	release = make(chan struct{})
 	return newWorld(t, func(o *Options) {
 		o.Engine = held{o.Engine.(*world), release}
-		o.Bounds.RemoteShare = 1 // all come from one address, and none is to give way while it is read
+		// all come from one address, and none is to give way while it is read
+		o.Bounds.RemoteShare = 1
 		change(o)
 	}), release
 }
@@ -291,7 +292,10 @@ func TestOnlySoManyAtOnce(t *testing.T) {
 		synctest.Wait()
 		close(release)
 		wg.Wait()
-		if got := w.post("y"); got.status != http.StatusAccepted || w.room.busy.all != (share{}) || len(w.room.busy.tenants)+len(w.room.busy.remotes) != 0 {
+		if got := w.post(
+			"y",
+		); got.status != http.StatusAccepted || w.room.busy.all != (share{}) ||
+			len(w.room.busy.tenants)+len(w.room.busy.remotes) != 0 {
 			t.Errorf("afterwards: answered %d, held %+v", got.status, w.room.busy)
 		}
 	})
@@ -301,7 +305,8 @@ func TestOnlySoMuchAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, release := holding(t, func(o *Options) { o.MaxBuffered = 1000 })
 		w.source(open)
-		w.room.source("src_1").meter.verified.Store(w.now.UnixNano()) // as if: else the reserve is not for it
+		// as if: else the reserve is not for it
+		w.room.source("src_1").meter.verified.Store(w.now.UnixNano())
 		var wg sync.WaitGroup
 		wg.Go(func() { w.post(strings.Repeat("w", 400)) })
 		synctest.Wait()
@@ -340,7 +345,8 @@ func TestWhatCannotBeKeptIsNotTaken(t *testing.T) {
 	} {
 		w.err = c.err
 		got := w.post(`{}`)
-		if got.status != c.status || got.header.Get("Retry-After") != c.later || strings.Contains(got.body, "/var/lib") || strings.Contains(got.body, "inside") {
+		if got.status != c.status || got.header.Get("Retry-After") != c.later || strings.Contains(got.body, "/var/lib") ||
+			strings.Contains(got.body, "inside") {
 			t.Errorf("%s: answered %d, Retry-After %q, %s", name, got.status, got.header.Get("Retry-After"), got.body)
 		}
 	}
@@ -357,7 +363,12 @@ func TestAConflictIsKeptAndIsNoEvent(t *testing.T) {
 	w := newWorld(t)
 	w.source(grapnel.Verify{Scheme: "none", IDHeader: "X-Id"}, func(s *grapnel.Source) { s.Dedupe.Ignore = []string{"$.at"} })
 	first := w.post(`{"a":1,"at":1}`, "X-Id", "1")
-	if got := w.post(`{"at":2, "a":1}`, "X-Id", "1"); got.status != 200 || !got.Duplicate || got.Conflict || got.ID != first.ID || len(w.asides) != 0 {
+	if got := w.post(
+		`{"at":2, "a":1}`,
+		"X-Id",
+		"1",
+	); got.status != 200 || !got.Duplicate || got.Conflict || got.ID != first.ID ||
+		len(w.asides) != 0 {
 		t.Errorf("the same in other words: answered %d %s", got.status, got.body)
 	}
 	got := w.post(`{"a":2,"at":1}`, "X-Id", "1")
@@ -365,7 +376,8 @@ func TestAConflictIsKeptAndIsNoEvent(t *testing.T) {
 		t.Fatalf("answered %d %s", got.status, got.body)
 	}
 	aside := w.asides[0]
-	if aside.Why != grapnel.AsideConflict || aside.Event != first.ID || string(aside.Body) != `{"a":2,"at":1}` || aside.Known != "1" || aside.Tenant != "acme" {
+	if aside.Why != grapnel.AsideConflict || aside.Event != first.ID || string(aside.Body) != `{"a":2,"at":1}` || aside.Known != "1" ||
+		aside.Tenant != "acme" {
 		t.Errorf("kept as %+v", aside)
 	}
 	w.err = nil
@@ -579,7 +591,11 @@ func TestNamesBecomeTypes(t *testing.T) {
 			t.Errorf("%q becomes %q, want %q", name, got, want)
 		}
 	}
-	if long := strings.Repeat("k", grapnel.MaxKeyLength+1); len(validKey(long)) > grapnel.MaxKeyLength || validKey(long) == validKey(long+"k") {
+	if long := strings.Repeat(
+		"k",
+		grapnel.MaxKeyLength+1,
+	); len(validKey(long)) > grapnel.MaxKeyLength ||
+		validKey(long) == validKey(long+"k") {
 		t.Error("long keys become the same, or stay long")
 	}
 	if validKey("inv_1") != "inv_1" || validKey("a\nb") == "a\nb" {
@@ -620,11 +636,18 @@ func TestGreetings(t *testing.T) {
 	w := newWorld(t)
 	w.now = time.Unix(1531420620, 0)
 	w.source(grapnel.Verify{Scheme: "slack", Secrets: secrets("s")})
-	if got := w.post(challenge, "X-Slack-Request-Timestamp", "1531420618", "X-Slack-Signature", "v0="+strings.Repeat("0", 64)); got.status != 401 {
+	if got := w.post(
+		challenge,
+		"X-Slack-Request-Timestamp",
+		"1531420618",
+		"X-Slack-Signature",
+		"v0="+strings.Repeat("0", 64),
+	); got.status != 401 {
 		t.Errorf("a challenge from anybody: answered %d %s", got.status, got.body)
 	}
 	got := w.post(challenge, "X-Slack-Request-Timestamp", "1531420618", "X-Slack-Signature", slackSignature("s", "1531420618", challenge))
-	if got.status != 200 || got.body != "3eZbrw1aBm2rZgRNFdxV2595E9CY3gmdALWMmHkvFXO7tYXAYM8P" || !strings.HasPrefix(got.header.Get("Content-Type"), "text/plain") {
+	if got.status != 200 || got.body != "3eZbrw1aBm2rZgRNFdxV2595E9CY3gmdALWMmHkvFXO7tYXAYM8P" ||
+		!strings.HasPrefix(got.header.Get("Content-Type"), "text/plain") {
 		t.Errorf("Slack's challenge: answered %d %q", got.status, got.body)
 	}
 	// Zoom wants its token back, signed with the secret that it has itself. Made with another
@@ -632,7 +655,12 @@ func TestGreetings(t *testing.T) {
 	const validation = `{"payload":{"plainToken":"qgg8vlvZRS6UYooatFL8Aw"},"event_ts":1654503849680,"event":"endpoint.url_validation"}`
 	w.now = time.Unix(1654503850, 0)
 	w.source(grapnel.Verify{Scheme: "zoom", Secrets: secrets("another secret token", "a-secret-token-of-a-test")})
-	signed := []string{"X-Zm-Request-Timestamp", "1654503849", "X-Zm-Signature", "v0=9bd2fc32ea48982d3fe99eeabc56a077262011459b2daeffc342b48a2f7f6701"}
+	signed := []string{
+		"X-Zm-Request-Timestamp",
+		"1654503849",
+		"X-Zm-Signature",
+		"v0=9bd2fc32ea48982d3fe99eeabc56a077262011459b2daeffc342b48a2f7f6701",
+	}
 	const wanted = `{"encryptedToken":"6754212a4ddc1c35fdb288a4fe8090ef7de0c580f03478ef33928eba0861bc9c","plainToken":"qgg8vlvZRS6UYooatFL8Aw"}`
 	if got := w.post(validation, signed...); got.status != 200 || got.body != wanted || got.header.Get("Content-Type") != "application/json" {
 		t.Errorf("Zoom's validation: answered %d %q", got.status, got.body)
@@ -816,7 +844,8 @@ func TestABucketIsExact(t *testing.T) {
 	}
 }
 
-// A provider that goes away does not stop what it has sent from being kept or refused properly; nothing panics.
+// A provider that goes away does not stop what it has sent from being kept or refused properly;
+// nothing panics.
 func TestAProviderThatGoesAway(t *testing.T) {
 	w := newWorld(t)
 	w.source(open)

@@ -6,18 +6,20 @@ import (
 	"time"
 )
 
-// row is what is known of one scheme: how its requests prove where they come from, and where they say what they are.
+// row describes one scheme: how its requests prove their origin, and where they have id, type and
+// key.
 type row struct {
 	Scheme
-	proof     proof
-	header    string  // where the signature or token is; Verify.Header where that may be set
-	prefix    string  // before the signature
-	pairs     string  // what separates name=value pairs in the header; empty: the header is the signature alone
+	proof  proof
+	header string // where the signature or token is; Verify.Header where that may be set
+	prefix string // before the signature
+	// separator of name=value pairs in the header; empty: the header is the signature alone
+	pairs     string
 	pairTime  string  // the name of the timestamp among the pairs
 	pairSum   string  // the name of signatures among the pairs
 	algorithm string  // of an HMAC
 	encoding  string  // of the signature
-	signed    string  // template of what is signed
+	signed    string  // template of the signed text
 	timestamp []place // where the signed timestamp is, unless it is a pair
 	signature []place // where the signature is, unless it is in the header
 	ids       ids
@@ -50,7 +52,7 @@ const (
 	byEither         // Standard Webhooks if the secret is of that kind, else a token
 )
 
-// greeting is a request that a provider sends to see whether somebody is there. It is answered and is no event.
+// greeting is a request by which a provider checks the endpoint. It is answered and is no event.
 type greeting int
 
 const (
@@ -60,8 +62,8 @@ const (
 	zoomGreeting
 )
 
-// checkedOn is when what rows say of retries was last compared with the providers' documentation. Where a row does not have it, that is
-// hearsay.
+// checkedOn is the day on which the rows' retries were last compared with the providers'
+// documentation. Rows without it come from other sources.
 const checkedOn = "2026-11-20"
 
 const (
@@ -75,19 +77,27 @@ var (
 	ofPlain = []string{"id_header", "type_header"}
 )
 
-// genericKind is where those who have no name of their own mostly put the type.
+// genericKind are the usual members for the type at providers without a row.
 var genericKind = []place{body("type"), body("event_type"), body("event")}
 
 // rows is the table of schemes, sorted by name. It is read only.
 var rows = []*row{
 	{
-		Scheme: Scheme{Name: "adyen", Title: "Adyen", Signature: "HMAC-SHA256 over eight fields of the notification, in its additionalData.hmacSignature. The rest of the body is not covered.",
-			Needs:   "the webhook's HMAC key, in hexadecimal",
-			Retries: "three times at once, then with growing pauses for up to 30 days, which is longer than the default dedupe.window",
-			Checked: checkedOn, Docs: "https://docs.adyen.com/development-resources/webhooks/troubleshoot"},
-		proof: byAdyen, algorithm: "sha256",
-		ids: one(body(adyenItem + "pspReference")), kind: []place{body(adyenItem + "eventCode")}, perType: true,
-		key: []place{body(adyenItem + "originalReference"), body(adyenItem + "pspReference")},
+		Scheme: Scheme{
+			Name:      "adyen",
+			Title:     "Adyen",
+			Signature: "HMAC-SHA256 over eight fields of the notification, in its additionalData.hmacSignature. The rest of the body is unsigned.",
+			Needs:     "the webhook's HMAC key, in hexadecimal",
+			Retries:   "three times at once, then with growing pauses for up to 30 days, which is longer than the default dedupe.window",
+			Checked:   checkedOn,
+			Docs:      "https://docs.adyen.com/development-resources/webhooks/troubleshoot",
+		},
+		proof:     byAdyen,
+		algorithm: "sha256",
+		ids:       one(body(adyenItem + "pspReference")),
+		kind:      []place{body(adyenItem + "eventCode")},
+		perType:   true,
+		key:       []place{body(adyenItem + "originalReference"), body(adyenItem + "pspReference")},
 	},
 	{
 		Scheme: Scheme{Name: "api_key", Title: "API key", Signature: "The secret is in a header; nothing is signed.",
@@ -95,31 +105,57 @@ var rows = []*row{
 		proof: byToken, header: "X-Api-Key", kind: genericKind,
 	},
 	{
-		Scheme: Scheme{Name: "basic", Title: "HTTP basic authentication", Signature: "Name and password are in the header Authorization; nothing is signed.",
-			Needs: "the password", Settings: append([]string{"username"}, ofPlain...), Unsigned: true},
-		proof: byBasic, header: "Authorization", kind: genericKind,
+		Scheme: Scheme{
+			Name:      "basic",
+			Title:     "HTTP basic authentication",
+			Signature: "Name and password are in the header Authorization; nothing is signed.",
+			Needs:     "the password",
+			Settings:  append([]string{"username"}, ofPlain...),
+			Unsigned:  true,
+		},
+		proof:  byBasic,
+		header: "Authorization",
+		kind:   genericKind,
 	},
 	{
-		Scheme: Scheme{Name: "discord", Title: "Discord", Signature: "Ed25519 over timestamp and body in X-Signature-Ed25519.",
-			Needs: "the application's public key, 64 hexadecimal digits", RetriesFor: 10 * time.Minute,
-			Retries: "up to 10 minutes with growing pauses; interactions are sent once", Docs: "https://docs.discord.com/developers/events/webhook-events"},
+		Scheme: Scheme{
+			Name:       "discord",
+			Title:      "Discord",
+			Signature:  "Ed25519 over timestamp and body in X-Signature-Ed25519.",
+			Needs:      "the application's public key, 64 hexadecimal digits",
+			RetriesFor: 10 * time.Minute,
+			Retries:    "up to 10 minutes with growing pauses; interactions are sent once",
+			Docs:       "https://docs.discord.com/developers/events/webhook-events",
+		},
 		proof: byEd25519, header: "X-Signature-Ed25519", encoding: "hex", signed: "{timestamp}{body}",
 		timestamp: []place{header("X-Signature-Timestamp")},
 		ids:       one(body("id")), kind: []place{body("event.type"), body("type")}, greets: discordGreeting,
 	},
 	{
-		Scheme: Scheme{Name: "github", Title: "GitHub", Signature: "HMAC-SHA256 over the body in X-Hub-Signature-256.",
-			Needs: "the webhook's secret", Unsigned: true,
-			Retries: "never; deliveries of the last 3 days can be asked for again", Checked: checkedOn, Docs: "https://docs.github.com/en/webhooks/using-webhooks/handling-failed-webhook-deliveries"},
+		Scheme: Scheme{
+			Name:      "github",
+			Title:     "GitHub",
+			Signature: "HMAC-SHA256 over the body in X-Hub-Signature-256.",
+			Needs:     "the webhook's secret",
+			Unsigned:  true,
+			Retries:   "never; deliveries of the last 3 days can be asked for again",
+			Checked:   checkedOn,
+			Docs:      "https://docs.github.com/en/webhooks/using-webhooks/handling-failed-webhook-deliveries",
+		},
 		proof: byHMAC, header: "X-Hub-Signature-256", prefix: "sha256=", algorithm: "sha256", encoding: "hex", signed: "{body}",
 		ids: one(header("X-GitHub-Delivery")), kind: []place{header("X-GitHub-Event")}, signs: signsType,
 		key: []place{body("repository.full_name"), body("organization.login")},
 	},
 	{
-		Scheme: Scheme{Name: "gitlab", Title: "GitLab",
+		Scheme: Scheme{
+			Name:      "gitlab",
+			Title:     "GitLab",
 			Signature: "With a signing token (whsec_…) HMAC-SHA256 over id, timestamp and body, as Standard Webhooks does; else the secret token is in X-Gitlab-Token.",
-			Needs:     "the webhook's signing token, or its secret token", Unsigned: true,
-			Retries: "not by itself; deliveries can be sent again by hand, with the same Idempotency-Key", Docs: "https://docs.gitlab.com/user/project/integrations/webhooks/"},
+			Needs:     "the webhook's signing token, or its secret token",
+			Unsigned:  true,
+			Retries:   "not by itself; deliveries can be sent again by hand, with the same Idempotency-Key",
+			Docs:      "https://docs.gitlab.com/user/project/integrations/webhooks/",
+		},
 		proof: byEither, header: "X-Gitlab-Token",
 		ids:  one(header("Idempotency-Key")),
 		kind: []place{body("object_kind"), body("event_name"), header("X-Gitlab-Event")},
@@ -139,10 +175,22 @@ var rows = []*row{
 		ids: one(header("Linear-Delivery")), kind: []place{body("type"), header("Linear-Event")}, key: []place{body("data.id")},
 	},
 	{
-		Scheme: Scheme{Name: "mailgun", Title: "Mailgun", Signature: "HMAC-SHA256 over timestamp and token, both in the body beside it. The rest of the body is not covered.",
-			Needs: "the account's webhook signing key", Unsigned: true, RetriesFor: 8 * time.Hour,
-			Retries: "for 8 hours; an answer of 406 ends it", Checked: checkedOn, Docs: "https://documentation.mailgun.com/docs/mailgun/user-manual/webhooks/webhooks"},
-		proof: byHMAC, algorithm: "sha256", encoding: "hex", signed: "{timestamp}{token}", signs: signsOnce,
+		Scheme: Scheme{
+			Name:       "mailgun",
+			Title:      "Mailgun",
+			Signature:  "HMAC-SHA256 over timestamp and token, both in the body beside it. The rest of the body is not covered.",
+			Needs:      "the account's webhook signing key",
+			Unsigned:   true,
+			RetriesFor: 8 * time.Hour,
+			Retries:    "for 8 hours; an answer of 406 ends it",
+			Checked:    checkedOn,
+			Docs:       "https://documentation.mailgun.com/docs/mailgun/user-manual/webhooks/webhooks",
+		},
+		proof:     byHMAC,
+		algorithm: "sha256",
+		encoding:  "hex",
+		signed:    "{timestamp}{token}",
+		signs:     signsOnce,
 		timestamp: []place{body("signature.timestamp"), field("timestamp")},
 		signature: []place{body("signature.signature"), field("signature")},
 		ids:       ids{[]place{body("event-data.id"), field("token")}, []place{body("signature.token"), field("token")}},
@@ -150,28 +198,68 @@ var rows = []*row{
 		key:       []place{body("event-data.message.headers.message-id"), field("Message-Id")},
 	},
 	{
-		Scheme: Scheme{Name: "none", Title: "nothing", Signature: "Whoever knows the address is believed.", Settings: ofPlain, Unsigned: true},
-		proof:  byNothing, kind: genericKind,
+		Scheme: Scheme{
+			Name:      "none",
+			Title:     "nothing",
+			Signature: "None: every request to the address is accepted.",
+			Settings:  ofPlain,
+			Unsigned:  true,
+		},
+		proof: byNothing,
+		kind:  genericKind,
 	},
 	{
-		Scheme: Scheme{Name: "paddle", Title: "Paddle", Signature: "HMAC-SHA256 over timestamp and body in Paddle-Signature, as ts=…;h1=….",
-			Needs: "the notification destination's secret key", RetriesFor: 72 * time.Hour,
-			Retries: "60 times within 3 days; in sandboxes 3 times within 15 minutes", Checked: checkedOn, Docs: "https://developer.paddle.com/webhooks/respond-to-webhooks"},
-		proof: byHMAC, header: "Paddle-Signature", pairs: ";", pairTime: "ts", pairSum: "h1", algorithm: "sha256", encoding: "hex", signed: "{timestamp}:{body}",
-		ids: ids{[]place{body("event_id")}, []place{body("notification_id")}}, kind: []place{body("event_type")}, key: []place{body("data.id")},
+		Scheme: Scheme{
+			Name:       "paddle",
+			Title:      "Paddle",
+			Signature:  "HMAC-SHA256 over timestamp and body in Paddle-Signature, as ts=…;h1=….",
+			Needs:      "the notification destination's secret key",
+			RetriesFor: 72 * time.Hour,
+			Retries:    "60 times within 3 days; in sandboxes 3 times within 15 minutes",
+			Checked:    checkedOn,
+			Docs:       "https://developer.paddle.com/webhooks/respond-to-webhooks",
+		},
+		proof:     byHMAC,
+		header:    "Paddle-Signature",
+		pairs:     ";",
+		pairTime:  "ts",
+		pairSum:   "h1",
+		algorithm: "sha256",
+		encoding:  "hex",
+		signed:    "{timestamp}:{body}",
+		ids:       ids{[]place{body("event_id")}, []place{body("notification_id")}},
+		kind:      []place{body("event_type")},
+		key:       []place{body("data.id")},
 	},
 	{
-		Scheme: Scheme{Name: "sendgrid", Title: "SendGrid", Signature: "ECDSA over timestamp and body in X-Twilio-Email-Event-Webhook-Signature. One request has several events.",
-			Needs: "the verification key of the Event Webhook, MFkw…", RetriesFor: 24 * time.Hour,
-			Retries: "for 24 hours with growing pauses", Docs: "https://www.twilio.com/docs/sendgrid/for-developers/tracking-events/getting-started-event-webhook-security-features"},
-		proof: byECDSA, header: "X-Twilio-Email-Event-Webhook-Signature", encoding: "base64", signed: "{timestamp}{body}",
+		Scheme: Scheme{
+			Name:       "sendgrid",
+			Title:      "SendGrid",
+			Signature:  "ECDSA over timestamp and body in X-Twilio-Email-Event-Webhook-Signature. One request has several events.",
+			Needs:      "the verification key of the Event Webhook, MFkw…",
+			RetriesFor: 24 * time.Hour,
+			Retries:    "for 24 hours with growing pauses",
+			Docs:       "https://www.twilio.com/docs/sendgrid/for-developers/tracking-events/getting-started-event-webhook-security-features",
+		},
+		proof:     byECDSA,
+		header:    "X-Twilio-Email-Event-Webhook-Signature",
+		encoding:  "base64",
+		signed:    "{timestamp}{body}",
 		timestamp: []place{header("X-Twilio-Email-Event-Webhook-Timestamp")},
 		kind:      []place{body("0.event")},
 	},
 	{
-		Scheme: Scheme{Name: "shopify", Title: "Shopify", Signature: "HMAC-SHA256 over the body in X-Shopify-Hmac-Sha256, in base64.",
-			Needs: "the app's client secret, or the one below the list of webhooks in the shop's settings", Unsigned: true, RetriesFor: 4 * time.Hour,
-			Retries: "8 times within 4 hours, then the subscription may be removed", Checked: checkedOn, Docs: "https://shopify.dev/docs/apps/build/webhooks/troubleshooting-webhooks"},
+		Scheme: Scheme{
+			Name:       "shopify",
+			Title:      "Shopify",
+			Signature:  "HMAC-SHA256 over the body in X-Shopify-Hmac-Sha256, in base64.",
+			Needs:      "the app's client secret, or the one below the list of webhooks in the shop's settings",
+			Unsigned:   true,
+			RetriesFor: 4 * time.Hour,
+			Retries:    "8 times within 4 hours, then the subscription may be removed",
+			Checked:    checkedOn,
+			Docs:       "https://shopify.dev/docs/apps/build/webhooks/troubleshooting-webhooks",
+		},
 		proof: byHMAC, header: "X-Shopify-Hmac-Sha256", algorithm: "sha256", encoding: "base64", signed: "{body}",
 		ids:  ids{[]place{header("X-Shopify-Event-Id")}, []place{header("X-Shopify-Webhook-Id")}},
 		kind: []place{header("X-Shopify-Topic")}, key: []place{body("admin_graphql_api_id"), body("id")}, perType: true,
@@ -187,19 +275,44 @@ var rows = []*row{
 		key:       []place{body("event.channel"), payload("channel.id"), field("channel_id")}, greets: slackGreeting,
 	},
 	{
-		Scheme: Scheme{Name: "standard", Title: "Standard Webhooks", Signature: "HMAC-SHA256 (v1) or Ed25519 (v1a) over id, timestamp and body in webhook-signature.",
-			Needs: whsec, RetriesFor: 75*time.Hour + 35*time.Minute + 5*time.Second,
-			Retries: "as the sender likes; the specification's example goes on for 75 hours", Checked: checkedOn, Docs: "https://www.standardwebhooks.com/"},
-		proof: byStandard, header: "Webhook-",
+		Scheme: Scheme{
+			Name:       "standard",
+			Title:      "Standard Webhooks",
+			Signature:  "HMAC-SHA256 (v1) or Ed25519 (v1a) over id, timestamp and body in webhook-signature.",
+			Needs:      whsec,
+			RetriesFor: 75*time.Hour + 35*time.Minute + 5*time.Second,
+			Retries:    "as the sender likes; the specification's example goes on for 75 hours",
+			Checked:    checkedOn,
+			Docs:       "https://www.standardwebhooks.com/",
+		},
+		proof:     byStandard,
+		header:    "Webhook-",
 		timestamp: []place{header("Webhook-Timestamp")},
-		ids:       one(header("Webhook-Id")), kind: genericKind,
+		ids:       one(header("Webhook-Id")),
+		kind:      genericKind,
 	},
 	{
-		Scheme: Scheme{Name: "stripe", Title: "Stripe", Signature: "HMAC-SHA256 over timestamp and body in Stripe-Signature, as t=…,v1=….",
-			Needs: "the endpoint's signing secret, whsec_…, as it is", RetriesFor: 72 * time.Hour,
-			Retries: "for 3 days with growing pauses; in sandboxes three times in a few hours", Checked: checkedOn, Docs: "https://docs.stripe.com/webhooks"},
-		proof: byHMAC, header: "Stripe-Signature", pairs: ",", pairTime: "t", pairSum: "v1", algorithm: "sha256", encoding: "hex", signed: "{timestamp}.{body}",
-		ids: one(body("id")), kind: []place{body("type")}, key: []place{body("data.object.id"), body("related_object.id")},
+		Scheme: Scheme{
+			Name:       "stripe",
+			Title:      "Stripe",
+			Signature:  "HMAC-SHA256 over timestamp and body in Stripe-Signature, as t=…,v1=….",
+			Needs:      "the endpoint's signing secret, whsec_…, as it is",
+			RetriesFor: 72 * time.Hour,
+			Retries:    "for 3 days with growing pauses; in sandboxes three times in a few hours",
+			Checked:    checkedOn,
+			Docs:       "https://docs.stripe.com/webhooks",
+		},
+		proof:     byHMAC,
+		header:    "Stripe-Signature",
+		pairs:     ",",
+		pairTime:  "t",
+		pairSum:   "v1",
+		algorithm: "sha256",
+		encoding:  "hex",
+		signed:    "{timestamp}.{body}",
+		ids:       one(body("id")),
+		kind:      []place{body("type")},
+		key:       []place{body("data.object.id"), body("related_object.id")},
 	},
 	{
 		Scheme: Scheme{Name: "svix", Title: "Svix", Signature: "As Standard Webhooks, in headers that start with svix- or webhook-.",
@@ -210,22 +323,53 @@ var rows = []*row{
 		ids:       one(header("Svix-Id"), header("Webhook-Id")), kind: genericKind,
 	},
 	{
-		Scheme: Scheme{Name: "twilio", Title: "Twilio",
-			Signature: "HMAC-SHA1 over the URL and the fields of a form in X-Twilio-Signature; of a JSON body the URL has the hash (bodySHA256).",
-			Needs:     "the account's auth token", Unsigned: true, RetriesFor: 15 * time.Second,
-			Retries: "once, within 15 seconds; up to 5 times if the URL asks for it", Docs: "https://www.twilio.com/docs/usage/webhooks/webhooks-security"},
-		proof: byTwilio, header: "X-Twilio-Signature", algorithm: "sha1", encoding: "base64",
-		ids:  one(header("I-Twilio-Idempotency-Token"), body("0.id")),
-		kind: []place{field("EventType"), field("StatusCallbackEvent"), field("MessageStatus"), field("SmsStatus"), field("CallStatus"), body("0.type"), body("type")},
-		key:  []place{field("MessageSid"), field("CallSid"), field("ConversationSid")},
+		Scheme: Scheme{
+			Name:       "twilio",
+			Title:      "Twilio",
+			Signature:  "HMAC over the URL and the fields of a form in X-Twilio-Signature; of a JSON body the URL has the hash (bodySHA256). SHA-1 with the auth token; with a SharedKey what X-Twilio-Webhooks-Signature-Settings names, such as SHA-256.",
+			Needs:      "the account's auth token, or the secret of a SharedKey",
+			Unsigned:   true,
+			RetriesFor: 15 * time.Second,
+			Retries:    "once, within 15 seconds; up to 5 times if the URL asks for it",
+			Docs:       "https://www.twilio.com/docs/usage/webhooks/webhooks-security",
+		},
+		proof:     byTwilio,
+		header:    "X-Twilio-Signature",
+		algorithm: "sha1",
+		encoding:  "base64",
+		ids:       one(header("I-Twilio-Idempotency-Token"), body("0.id")),
+		kind: []place{
+			field("EventType"),
+			field("StatusCallbackEvent"),
+			field("MessageStatus"),
+			field("SmsStatus"),
+			field("CallStatus"),
+			body("0.type"),
+			body("type"),
+		},
+		key: []place{field("MessageSid"), field("CallSid"), field("ConversationSid")},
 	},
 	{
-		Scheme: Scheme{Name: "zendesk", Title: "Zendesk", Signature: "HMAC-SHA256 over timestamp and body in X-Zendesk-Webhook-Signature, in base64.",
-			Needs: "the webhook's signing secret", Unsigned: true,
-			Retries: "a few times, after timeouts and some answers; for how long is not said", Docs: "https://developer.zendesk.com/api-reference/webhooks/introduction/"},
-		proof: byHMAC, header: "X-Zendesk-Webhook-Signature", algorithm: "sha256", encoding: "base64", signed: "{timestamp}{body}",
-		timestamp: []place{header("X-Zendesk-Webhook-Signature-Timestamp")}, signs: signsOnce,
-		ids:  ids{[]place{body("id").given("zendesk_event_version"), header("X-Zendesk-Webhook-Invocation-Id")}, []place{header("X-Zendesk-Webhook-Invocation-Id")}},
+		Scheme: Scheme{
+			Name:      "zendesk",
+			Title:     "Zendesk",
+			Signature: "HMAC-SHA256 over timestamp and body in X-Zendesk-Webhook-Signature, in base64.",
+			Needs:     "the webhook's signing secret",
+			Unsigned:  true,
+			Retries:   "a few times, after timeouts and some answers; for how long is not said",
+			Docs:      "https://developer.zendesk.com/api-reference/webhooks/introduction/",
+		},
+		proof:     byHMAC,
+		header:    "X-Zendesk-Webhook-Signature",
+		algorithm: "sha256",
+		encoding:  "base64",
+		signed:    "{timestamp}{body}",
+		timestamp: []place{header("X-Zendesk-Webhook-Signature-Timestamp")},
+		signs:     signsOnce,
+		ids: ids{
+			[]place{body("id").given("zendesk_event_version"), header("X-Zendesk-Webhook-Invocation-Id")},
+			[]place{header("X-Zendesk-Webhook-Invocation-Id")},
+		},
 		kind: []place{body("type").given("zendesk_event_version")},
 		key:  []place{body("subject").given("zendesk_event_version")},
 	},
@@ -239,7 +383,7 @@ var rows = []*row{
 	},
 }
 
-// find returns the row of a scheme; nil: there is none.
+// find returns the row of a scheme; nil: none.
 func find(scheme string) *row {
 	at, there := slices.BinarySearchFunc(rows, scheme, func(r *row, name string) int { return strings.Compare(r.Name, name) })
 	if !there {

@@ -5,23 +5,25 @@ import (
 	"time"
 )
 
-// Scheme describes how a provider's requests are told from others, for people and documents.
+// Scheme describes a scheme for people and documents.
 type Scheme struct {
-	Name       string        // in a source's verify.scheme
-	Title      string        // of the provider
-	Signature  string        // one sentence: where it is and what it covers
-	Needs      string        // what the secret is and where the provider shows it; empty: there is none
-	Settings   []string      // other fields of verify that it reads, with the names of the API
-	Tolerance  bool          // a timestamp is checked, so verify.tolerance counts
-	EventID    string        // where the id of an event is found; empty: nowhere
-	DeliveryID string        // where the id of a delivery is found
-	Type       string        // where the type is found
-	Key        string        // where the ordering key is found
-	Unsigned   bool          // the ids are outside of what is signed
-	RetriesFor time.Duration // how long the provider goes on trying; 0: it does not, or nobody knows
-	Retries    string        // the same in words; empty: the provider does not say
-	Checked    string        // the day on which that was compared with the provider's documentation; empty: it was not
-	Docs       string        // where that is
+	Name       string   // in a source's verify.scheme
+	Title      string   // of the provider
+	Signature  string   // one sentence: its place and the text it covers
+	Needs      string   // the kind of secret and where the provider shows it; empty: none
+	Settings   []string // other fields of verify that it reads, with the names of the API
+	Tolerance  bool     // a timestamp is checked, so verify.tolerance counts
+	EventID    string   // where the id of an event is found; empty: nowhere
+	DeliveryID string   // where the id of a delivery is found
+	Type       string   // where the type is found
+	Key        string   // where the ordering key is found
+	Unsigned   bool     // the ids are not signed
+	// duration of the provider's retries; 0: it does not retry, or unknown
+	RetriesFor time.Duration
+	Retries    string // the same in words; empty: the provider does not say
+	// the day on which RetriesFor was compared with the provider's documentation; empty: never
+	Checked string
+	Docs    string // where that is
 }
 
 // Schemes lists every scheme, sorted by name.
@@ -33,7 +35,7 @@ func Schemes() []Scheme {
 	return all
 }
 
-// SchemeOf describes one; false: there is none with this name.
+// SchemeOf returns the scheme with a name; false: none.
 func SchemeOf(name string) (Scheme, bool) {
 	r := find(name)
 	if r == nil {

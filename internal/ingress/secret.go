@@ -28,7 +28,7 @@ type secret struct {
 	macs     *macs             // with that key
 }
 
-// maxSecrets bounds what one request can cost.
+// maxSecrets bounds the cost of one request.
 const maxSecrets = 10
 
 // prepare makes a secret ready for use. Errors never contain it.
@@ -130,8 +130,8 @@ func standardSecret(text string) (string, error) {
 // few characters can be guessed from a single signed request.
 const MinSecret = 8
 
-// CheckSecret says what is wrong with a secret that a source is to get, beside what CheckVerify
-// says; empty: nothing. Those that a source has already may be shorter.
+// CheckSecret returns the fault of a new secret of a source, besides those of CheckVerify; empty:
+// none. A source's existing secrets may be shorter.
 func CheckSecret(scheme, text string) string {
 	r := find(scheme)
 	if r == nil || r.proof == byNothing {
@@ -143,8 +143,8 @@ func CheckSecret(scheme, text string) string {
 	return ""
 }
 
-// matching tries every secret, whatever came of the one before, so that the time taken says nothing about which one is right, and notes
-// which one it was.
+// matching tries every secret, even after a match, so that the time taken does not tell which one
+// is right. It notes the one that matched.
 func (in *incoming) matching(what string, matches func(s *secret) bool) bool {
 	live, found, expired := 0, 0, time.Time{}
 	for i := range in.source.secrets {

@@ -11,16 +11,16 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// Where an id or a type is outside of what is signed, whoever has seen a signed request can send it
-// again under another one. So the signature is remembered too, in the transaction of the event, and
-// a second request with it is looked at.
+// If an id or a type is not signed, an attacker who has seen a signed request can send it again
+// under another one. So the signature is recorded too, in the transaction of the event, and a
+// second request with it is examined.
 //
-// A provider may rightly sign the same bytes twice, though, and an event must not be lost. GitHub
-// sends the same body for two dispatches of a workflow with the same inputs, or when a member is
-// added, removed and added; Twilio when a caller presses the same key in the same menu twice;
-// Shopify for several topics of one event. There a second id is a second event, and only content as
-// the first of dedupe.by says otherwise. What is taken for a repetition although its id is new is
-// not thrown away but set aside: a time in seconds allows two events with one body in one second.
+// However, a provider may rightly sign the same bytes twice, and no event may be lost. GitHub sends
+// the same body for two dispatches of a workflow with the same inputs, or when a member is added,
+// removed and added; Twilio when a caller presses the same key in the same menu twice; Shopify for
+// several topics of one event. There a second id is a second event, unless content is the first of
+// dedupe.by. A request that counts as a repetition although its id is new is not dropped but set
+// aside: a time in seconds allows two events with one body in one second.
 
 // signs says how much the signature of a scheme tells of whether a request was there before.
 type signs int
@@ -31,7 +31,7 @@ const (
 	signsOnce                  // a time or a token is signed: two events do not have the same signature
 )
 
-// first is what is remembered of the first request with a signature.
+// first is the record of the first request with a signature.
 type first struct {
 	Event   string `json:"event"`
 	Known   []byte `json:"known"`
@@ -48,12 +48,14 @@ func (in *incoming) once(known *store.Known) *store.Once {
 	}
 	window := cmp.Or(s.Dedupe.Window, grapnel.DefaultDedupeWindow)
 	if s.signs == signsOnce {
-		window = 2*s.tolerance + time.Second // by then it is too old to be verified, however far ahead its time was
+		// after that it is too old to be verified, however far ahead its time was
+		window = 2*s.tolerance + time.Second
 	}
 	return &store.Once{Key: s.ID + " " + base64.RawURLEncoding.EncodeToString(in.mac), Expires: in.now.Add(window), Now: in.now,
 		Answer: func(done any) store.Answer {
 			placed := done.(store.Accepted).Events[0]
-			text, _ := json.Marshal(in.remembered(known, placed)) // of texts and bytes: it cannot fail
+			// texts and bytes only: it cannot fail
+			text, _ := json.Marshal(in.remembered(known, placed))
 			return store.Answer{Body: text}
 		}}
 }
@@ -67,7 +69,7 @@ func (in *incoming) remembered(known *store.Known, placed store.Placed) first {
 	return f
 }
 
-// repeats says what a request is whose signature was there before. isNew: another event with the
+// repeats classifies a request whose signature was received before. isNew: another event with the
 // same signature.
 func (in *incoming) repeats(a *store.Answer, how *grapnel.Intake, known *store.Known) (placed store.Placed, isNew bool, err error) {
 	var then first
@@ -81,7 +83,7 @@ func (in *incoming) repeats(a *store.Answer, how *grapnel.Intake, known *store.K
 		return placed, true, nil // by its id it may still be a duplicate
 	case !slices.Equal(then.Known, now.Known) || then.Type != now.Type:
 		placed.Differs = true
-		how.By, how.Known = "", "" // what it calls itself is not why
+		how.By, how.Known = "", "" // its own id is not the reason
 	}
 	return placed, false, nil
 }

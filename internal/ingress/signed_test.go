@@ -131,7 +131,14 @@ func TestARepetitionThatIsSignedAnew(t *testing.T) {
 // the type that they had first. Shopify sends them for several topics. None of these is lost.
 func TestTheSameBytesSignedTwice(t *testing.T) {
 	const body = `{"action":"added","member":{"login":"octocat"}}`
-	github := []string{"X-Hub-Signature-256", "sha256=" + hex.EncodeToString(macOf(body)), "X-GitHub-Event", "member", "X-GitHub-Delivery", "1"}
+	github := []string{
+		"X-Hub-Signature-256",
+		"sha256=" + hex.EncodeToString(macOf(body)),
+		"X-GitHub-Event",
+		"member",
+		"X-GitHub-Delivery",
+		"1",
+	}
 	w := newWorld(t)
 	w.source(grapnel.Verify{Scheme: "github", Secrets: secrets(signingKey)})
 	send := func(kind, id string) answered {
@@ -158,7 +165,15 @@ func TestTheSameBytesSignedTwice(t *testing.T) {
 	w = newWorld(t)
 	w.source(grapnel.Verify{Scheme: "shopify", Secrets: secrets(signingKey)})
 	for _, topic := range []string{"orders/create", "orders/paid"} {
-		if got := w.post(body, "X-Shopify-Hmac-Sha256", base64.StdEncoding.EncodeToString(macOf(body)), "X-Shopify-Topic", topic, "X-Shopify-Event-Id", "e"); got.status != http.StatusAccepted {
+		if got := w.post(
+			body,
+			"X-Shopify-Hmac-Sha256",
+			base64.StdEncoding.EncodeToString(macOf(body)),
+			"X-Shopify-Topic",
+			topic,
+			"X-Shopify-Event-Id",
+			"e",
+		); got.status != http.StatusAccepted {
 			t.Errorf("%s: answered %d %s", topic, got.status, got.body)
 		}
 	}
@@ -174,16 +189,29 @@ func TestSignaturesOnRealStores(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := openStreet(t, open())
 			v, body, _ := signedOnce(time.Now())["mailgun"]("1", "opened")
-			s.put(t, grapnel.Source{ID: "src_1", Tenant: "acme", Name: "mail", Verify: v, Dedupe: grapnel.Dedupe{By: everyKind, Window: 24 * time.Hour}})
+			s.put(
+				t,
+				grapnel.Source{ID: "src_1", Tenant: "acme", Name: "mail", Verify: v, Dedupe: grapnel.Dedupe{By: everyKind, Window: 24 * time.Hour}},
+			)
 			first := s.send(t, "src_1", body)
 			if name == "sqlite" {
 				s.close()
 				s = openStreet(t, open())
 			}
-			if got := s.send(t, "src_1", body); first.status != http.StatusAccepted || got.status != http.StatusOK || got.Conflict || got.ID != first.ID {
+			if got := s.send(
+				t,
+				"src_1",
+				body,
+			); first.status != http.StatusAccepted || got.status != http.StatusOK || got.Conflict ||
+				got.ID != first.ID {
 				t.Errorf("a repetition: %s, then %s", first.body, got.body)
 			}
-			if got := s.send(t, "src_1", strings.Replace(body, `"id":"1"`, `"id":"2"`, 1)); got.status != http.StatusOK || !got.Conflict || got.ID != first.ID {
+			if got := s.send(
+				t,
+				"src_1",
+				strings.Replace(body, `"id":"1"`, `"id":"2"`, 1),
+			); got.status != http.StatusOK || !got.Conflict ||
+				got.ID != first.ID {
 				t.Errorf("another id: answered %d %s", got.status, got.body)
 			}
 		})

@@ -17,8 +17,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/match"
 )
 
-// source is a grapnel.Source made ready: what its settings and the row of its scheme come to together. It is never changed; another
-// revision makes another one.
+// source is a grapnel.Source prepared for use, with the row of its scheme. It never changes;
+// another revision makes another one.
 type source struct {
 	grapnel.Source
 	bounds    *Bounds
@@ -43,16 +43,19 @@ type source struct {
 	last      atomic.Pointer[media]
 }
 
-// meter is what goes on at a source, whatever its revision.
+// meter has the counters of a source, for all its revisions.
 type meter struct {
-	verified   atomic.Int64 // when a request was verified last, in nanoseconds since 1970; 0: none was
-	aside      *allowance   // of requests that are kept although nobody vouches for them
-	conflicts  *allowance   // of requests that contradict an earlier one
-	unverified tally        // requests that could not be verified
+	// time of the last verified request, in nanoseconds since 1970; 0: none
+	verified   atomic.Int64
+	aside      *allowance // for unverified requests that are set aside
+	conflicts  *allowance // of requests that contradict an earlier one
+	unverified tally      // requests that could not be verified
+	faults     tally      // requests that were refused although nothing was wrong with them
 	refused    refusals
 }
 
-// allowance is what of one kind a source may set aside: requests a second, and bytes an hour.
+// allowance limits the requests of one kind that a source sets aside: requests a second, and bytes
+// an hour.
 type allowance struct{ requests, bytes *bucket }
 
 func newAllowance(b *Bounds) *allowance {
@@ -72,22 +75,23 @@ func (a *allowance) take(now time.Time, of *grapnel.Aside) (wait time.Duration, 
 	return a.bytes.takeAll(now, size)
 }
 
-// vouched says whether a request was verified within a time. Who needs no proof is never vouched
-// for.
+// vouched says whether a request was verified within a time. A source without verification is never
+// vouched for.
 func (m *meter) vouched(now time.Time, within time.Duration) bool {
 	last := m.verified.Load()
 	return last != 0 && now.Sub(time.Unix(0, last)) < within
 }
 
-// tally counts what is logged in part: the first at once, then a line for each period at most, with the
-// count since the line before. What comes after the last line is counted in the metrics alone.
+// tally limits log lines: the first at once, then one for each period at most, with the count since
+// the line before. Requests after the last line are counted in the metrics alone.
 type tally struct {
 	mu    sync.Mutex
 	said  time.Time // when the last line was; zero: there was none
 	count int       // since then
 }
 
-// add counts one, and says whether a line is due and about how many. A clock that was set back makes a line due.
+// add counts one, and says whether a line is due and its count. If the clock was set back, a line
+// is due.
 func (t *tally) add(now time.Time, every time.Duration) (count int, due bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -165,7 +169,7 @@ func prepare(src grapnel.Source, before *source, b *Bounds) *source {
 	return s
 }
 
-// expression compiles one of a source; nil if there is none.
+// expression compiles an expression of a source; nil if it is empty.
 func expression(text string) (*match.Expression, error) {
 	if text == "" {
 		return nil, nil
@@ -177,28 +181,39 @@ func sameLimit(a, b *grapnel.RateLimit) bool {
 	return a == b || a != nil && b != nil && *a == *b
 }
 
-// secretHeaders are those whose value is a secret by itself.
-var secretHeaders = []string{"Authorization", "Cookie", "Proxy-Authorization", "Set-Cookie", "X-Api-Key", "X-Auth-Token", "X-Access-Token", "X-Gitlab-Token"}
+// secretHeaders are headers whose value is a secret.
+var secretHeaders = []string{
+	"Authorization",
+	"Cookie",
+	"Proxy-Authorization",
+	"Set-Cookie",
+	"X-Api-Key",
+	"X-Auth-Token",
+	"X-Access-Token",
+	"X-Gitlab-Token",
+}
 
 const redacted = "[redacted]"
 
-// hides says whether a header's value is not kept.
+// hides says whether a header's value is not stored.
 func (s *source) hides(name string) bool {
 	return slices.Contains(secretHeaders, name) || s.row.proof == byToken && name == s.header
 }
 
-// media is a Content-Type and what is read from it.
+// media is a Content-Type and its parsed form.
 type media struct {
 	text, kind string
 	err        error
 }
 
-// media reads a Content-Type. What a provider sends is nearly always the same, so the last one is remembered.
+// media parses a Content-Type. A provider nearly always sends the same one, so the last one is
+// cached.
 func (s *source) media(text string) (kind string, err error) {
 	if last := s.last.Load(); last != nil && last.text == text {
 		return last.kind, last.err
 	}
 	kind, _, err = mime.ParseMediaType(text)
-	s.last.Store(&media{strings.Clone(text), kind, err}) // what it is part of is larger
+	// a clone, because text is part of a larger string
+	s.last.Store(&media{strings.Clone(text), kind, err})
 	return kind, err
 }

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// parseStamp reads a timestamp: seconds, milliseconds or microseconds since 1970, told apart by their digits, or RFC 3339.
+// parseStamp parses a timestamp: seconds, milliseconds or microseconds since 1970, by the number of
+// digits, or RFC 3339.
 func parseStamp(text string) (time.Time, bool) {
 	for i := range len(text) {
 		if text[i] < '0' || text[i] > '9' {

@@ -12,8 +12,8 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// TestRefusedSourcesAreLogged: the first request that cannot be verified is a line at once, and then there is one a minute for
-// each source, with the count.
+// TestRefusedSourcesAreLogged: the first request that cannot be verified is a line at once, and
+// then there is one a minute for each source, with the count.
 func TestRefusedSourcesAreLogged(t *testing.T) {
 	var logged bytes.Buffer
 	w := newWorld(t, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&logged, nil)) })

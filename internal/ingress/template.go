@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// template is what is signed, in parts.
+// template is the signed text, in parts.
 type template []part
 
 type part struct {
@@ -14,10 +14,11 @@ type part struct {
 	field   string // without braces; empty: it is the literal
 }
 
-// fieldsOfTemplates are what a source may name. Rows may also name {token}, which only one provider has.
+// fieldsOfTemplates are the fields that a source may name. Rows may also name {token}, which only
+// one provider has.
 var fieldsOfTemplates = []string{"body", "timestamp", "id", "url", "method", "path"}
 
-// parseTemplate takes apart what is signed.
+// parseTemplate parses a template of the signed text.
 func parseTemplate(text string) (template, error) {
 	var t template
 	for text != "" {
@@ -54,7 +55,7 @@ func known(field string) bool {
 	return false
 }
 
-// has says whether a field is part of what is signed.
+// has says whether a field is part of the signed text.
 func (t template) has(field string) bool {
 	for _, p := range t {
 		if p.field == field {
@@ -64,10 +65,10 @@ func (t template) has(field string) bool {
 	return false
 }
 
-// signed is what fields stand for in one request.
+// signed has the values of fields in one request.
 type signed struct{ timestamp, id, token, url string }
 
-// write writes what is signed.
+// write writes the signed text.
 func (t template) write(w io.Writer, in *incoming, s signed) {
 	for _, p := range t {
 		switch p.field {

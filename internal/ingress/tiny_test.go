@@ -7,7 +7,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/bounds"
 )
 
-// TestTinyBounds runs the suite once more with bounds that each of its tests crosses: providers get the same.
+// TestTinyBounds runs the suite once more with bounds that each of its tests crosses: providers get
+// the same.
 func TestTinyBounds(t *testing.T) {
 	defer func() { under = ample }()
 	for seed := range uint64(3) {

@@ -2,25 +2,50 @@ package ingress
 
 import (
 	"crypto/hmac"
-	"crypto/sha1" //nolint:gosec // what Twilio signs with
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"hash"
 	"net/url"
 	"slices"
 	"strings"
 )
 
-// twilio checks a signature over the URL that Twilio was given. A form's fields are signed with it, sorted by name; of any other body the
-// URL has the hash.
+// twilioSettings is the header that Twilio adds when the secret is a SharedKey:
+// key=…,algorithm=HMAC_SHA256. It is not signed and need not be: whatever algorithm an attacker
+// names, only the owner of the secret can sign.
+const twilioSettings = "X-Twilio-Webhooks-Signature-Settings"
+
+var twilioAlgorithms = map[string]string{"HMAC_SHA1": "sha1", "HMAC_SHA256": "sha256"}
+
+// twilioHash is the algorithm that the settings name, or that of auth tokens if they name none;
+// nil: not supported.
+func (in *incoming) twilioHash() func() hash.Hash {
+	for _, settings := range in.header[twilioSettings] {
+		for part := range strings.SplitSeq(settings, ",") {
+			what, value, _ := strings.Cut(part, "=")
+			if value = strings.TrimSpace(value); strings.TrimSpace(what) == "algorithm" && value != "" {
+				return hashOf(twilioAlgorithms[strings.ToUpper(value)])
+			}
+		}
+	}
+	return hashOf(in.source.row.algorithm)
+}
+
+// twilio checks a signature over the URL that Twilio was given. A form's fields are signed with it,
+// sorted by name; for any other body the URL has the hash.
 func (in *incoming) twilio() bool {
 	value, wrong := single(in.header, in.source.header)
 	if wrong != "" {
 		return in.failed(wrong)
 	}
 	in.passed("header " + in.source.header + " is there")
+	sum := in.twilioHash()
+	if sum == nil || len(in.header[twilioSettings]) > 1 {
+		return in.failed("header " + twilioSettings + " names no supported algorithm")
+	}
 	given, err := base64.StdEncoding.Strict().DecodeString(value)
-	if err != nil || len(given) != sha1.Size {
+	if err != nil || len(given) != sum().Size() {
 		return in.failed("the signature is not base64 of the right length")
 	}
 	intact, fields := in.twilioBody()
@@ -28,7 +53,7 @@ func (in *incoming) twilio() bool {
 	return in.matching("signature", func(s *secret) bool {
 		found := false
 		for _, address := range urls {
-			mac := hmac.New(sha1.New, []byte(s.Text))
+			mac := hmac.New(sum, []byte(s.Text))
 			mac.Write([]byte(address))
 			mac.Write([]byte(fields))
 			found = hmac.Equal(mac.Sum(nil), given) || found
@@ -37,7 +62,8 @@ func (in *incoming) twilio() bool {
 	}) && intact
 }
 
-// twilioBody is what of the body is signed beside the URL. intact is false for a body that nothing vouches for.
+// twilioBody returns the signed part of the body beside the URL. intact is false for a body without
+// a signature or hash.
 func (in *incoming) twilioBody() (intact bool, fields string) {
 	if want := in.r.URL.Query().Get("bodySHA256"); want != "" {
 		sum := sha256.Sum256(in.body)
@@ -71,12 +97,16 @@ func sortedKeys(form url.Values) []string {
 	return names
 }
 
-// urls are the addresses that a request may have been sent to: the source's public one or, where none is set, what the request says of
-// itself. Behind a proxy that may be wrong in its scheme, and providers differ in whether they name the port, so there are several. Trying
-// them is safe: whatever an address is, only who has the secret can sign it.
+// urls are the addresses to which a request may have been sent: the source's public one or, if none
+// is set, the path below the server's; and the request's own. Behind a proxy the request's scheme
+// may be wrong, and providers differ in whether they name the port, so there are several. Trying
+// them is safe: whatever the address is, only the owner of the secret can sign it.
 func (in *incoming) urls() []string {
 	path := in.r.URL.RequestURI()
 	bases := []string{"https://" + in.r.Host + path, "http://" + in.r.Host + path}
+	if in.origin != "" && !slices.Contains(bases, in.origin+path) {
+		bases = append(bases, in.origin+path)
+	}
 	if public := in.source.PublicURL; public != "" {
 		query := ""
 		if in.r.URL.RawQuery != "" && !strings.Contains(public, "?") {
@@ -95,7 +125,8 @@ func (in *incoming) urls() []string {
 	return all
 }
 
-// otherPort names the standard port of an address that does not, and leaves it out of one that does.
+// otherPort adds the standard port to an address without one, and removes it from an address that
+// has it.
 func otherPort(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {

@@ -17,8 +17,8 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// Every scheme is held against what its provider, or one of the provider's libraries, has signed, and then against what somebody could make
-// of that who has no secret.
+// Every scheme is held against what its provider, or one of the provider's libraries, has signed,
+// and then against what somebody could make of that who has no secret.
 
 func TestEverySchemeHasVectors(t *testing.T) {
 	has := map[string]bool{}
@@ -99,13 +99,15 @@ func TestARepeatedVectorIsADuplicate(t *testing.T) {
 		w := v.world(t, v.Verify.Secrets...)
 		first := w.send(v.request())
 		again := w.send(v.request())
-		if again.status != http.StatusOK || !again.Duplicate || again.ID != first.ID || again.Conflict || len(w.events) != 1 || len(w.asides) != 0 {
+		if again.status != http.StatusOK || !again.Duplicate || again.ID != first.ID || again.Conflict || len(w.events) != 1 ||
+			len(w.asides) != 0 {
 			t.Errorf("answered %d %s after %s", again.status, again.body, first.body)
 		}
 	})
 }
 
-// denied sends a request that must not be believed, to a source that refuses and to one that keeps, and returns the checks.
+// denied sends a request that must not be believed, to a source that refuses and to one that keeps,
+// and returns the checks.
 func (v *vector) denied(t *testing.T, what string, now time.Time, texts []string, change func(*http.Request)) []grapnel.Check {
 	t.Helper()
 	w := v.world(t, texts...)
@@ -137,7 +139,8 @@ func (v *vector) denied(t *testing.T, what string, now time.Time, texts []string
 	}
 	aside := w.asides[0]
 	kept := raw[:min(len(raw), w.room.o.Bounds.AsideBody)]
-	if aside.Why != grapnel.AsideUnverified || string(aside.Body) != string(kept) || aside.ID != got.ID || aside.Size != len(kept) || aside.By != "" {
+	if aside.Why != grapnel.AsideUnverified || string(aside.Body) != string(kept) || aside.ID != got.ID || aside.Size != len(kept) ||
+		aside.By != "" {
 		t.Errorf("%s: kept as %+v", what, aside)
 	}
 	failed := 0
@@ -153,7 +156,7 @@ func (v *vector) denied(t *testing.T, what string, now time.Time, texts []string
 }
 
 // checks are what verifying a request finds.
-func (room *Room) checks(w *world, r *http.Request, body []byte) []grapnel.Check {
+func (room *Receiver) checks(w *world, r *http.Request, body []byte) []grapnel.Check {
 	in := &incoming{r: r, header: r.Header, body: body, now: w.now, source: room.source("src_1")}
 	in.verify()
 	return in.checks
@@ -172,7 +175,8 @@ func (v *vector) proofs() []string {
 		switch strings.ToLower(name) {
 		case "stripe-signature", "x-hub-signature-256", "x-shopify-hmac-sha256", "x-slack-signature", "x-twilio-signature", "paddle-signature",
 			"linear-signature", "x-zendesk-webhook-signature", "x-signature-ed25519", "webhook-signature", "svix-signature", "x-gitlab-token",
-			"x-zm-signature", "x-twilio-email-event-webhook-signature", "x-signature", "x-acme-signature", "authorization", "x-api-key":
+			"x-zm-signature", "x-twilio-email-event-webhook-signature", "x-signature", "x-acme-signature", "hmacsignature",
+			"x-square-hmacsha256-signature", "authorization", "x-api-key":
 			names = append(names, name)
 		}
 	}
@@ -182,7 +186,7 @@ func (v *vector) proofs() []string {
 func TestTamperedVectorsAreNotBelieved(t *testing.T) {
 	each(t, func(t *testing.T, v vector) {
 		if v.ProvesNothing {
-			t.Skip("the scheme believes everybody")
+			t.Skip("the scheme accepts every request")
 		}
 		now := time.Unix(v.Now, 0)
 		if !v.BodyUnsigned {
@@ -259,11 +263,17 @@ func TestAdyenSignsFields(t *testing.T) {
 			change(name+" twice", `"`+name+`"`, `"`+name+`":"x","`+name+`"`)
 			change(name+" in two cases", `"`+name+`"`, `"`+strings.ToUpper(name)+`":"x","`+name+`"`)
 		}
-		change("value", "1130", "1131")
+		change("value", `"value": 1`, `"value": 2`)
 		change("no item", `[{`, `[],"x":[{`)
 		change("two items", `[{`, `[{},{`)
 		change("items twice", `"notificationItems"`, `"notificationItems":[],"notificationItems"`)
-		v.denied(t, "a colon that moves", time.Unix(v.Now, 0), v.Verify.Secrets, setBody(strings.NewReplacer(`TestMerchant`, "Test:Merchant").Replace(v.Body)))
+		v.denied(
+			t,
+			"a colon that moves",
+			time.Unix(v.Now, 0),
+			v.Verify.Secrets,
+			setBody(strings.NewReplacer(`TestMerchant`, "Test:Merchant").Replace(v.Body)),
+		)
 	}
 }
 
@@ -289,7 +299,8 @@ func TestVectorsOfAnotherTimeAreNotBelieved(t *testing.T) {
 			t.Fatalf("no check says how old it is: %v", w.events[0].Intake.Checks)
 		}
 		if v.scheme == "linear" {
-			signed = signed.Add(-492 * time.Millisecond) // its timestamps have milliseconds, and what is told is rounded down
+			// its timestamps have milliseconds, and what is told is rounded down
+			signed = signed.Add(-492 * time.Millisecond)
 		}
 		for _, c := range []struct {
 			at      time.Duration
@@ -334,7 +345,8 @@ func other(text string) string {
 	if raw, err := hex.DecodeString(text); err == nil && len(raw) == ed25519.PublicKeySize {
 		return hex.EncodeToString(public)
 	}
-	if der, err := base64.StdEncoding.DecodeString(text); err == nil && len(der) == 91 { // a key on P-256
+	// a key on P-256
+	if der, err := base64.StdEncoding.DecodeString(text); err == nil && len(der) == 91 {
 		return "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEEDr2LjtURuePQzplybdC+u4CwrqDqBaWjcMMsTbhdbcwHBcepxo7yAQGhHPTnlvFYPAZFceEu/1FwCM/QmGUhA=="
 	}
 	form := regexp.MustCompile(`^(whsec_|hex:|base64:)?`).FindString(text)
@@ -387,9 +399,16 @@ func TestWrongAndRolledSecrets(t *testing.T) {
 // Headers that are signed cannot be changed without the signature.
 func TestWhatIsSignedBesideTheBody(t *testing.T) {
 	signed := map[string][]string{
-		"standard": {"webhook-id", "webhook-timestamp"}, "svix": {"svix-id", "svix-timestamp"},
-		"slack": {"X-Slack-Request-Timestamp"}, "zendesk": {"X-Zendesk-Webhook-Signature-Timestamp"}, "discord": {"X-Signature-Timestamp"}, "zoom": {"x-zm-request-timestamp"}, "sendgrid": {"X-Twilio-Email-Event-Webhook-Timestamp"},
-		"hmac": {"X-Acme-Time", "X-Acme-Id"},
+		"standard": {"webhook-id", "webhook-timestamp"},
+		"svix":     {"svix-id", "svix-timestamp"},
+		"slack": {
+			"X-Slack-Request-Timestamp",
+		},
+		"zendesk":  {"X-Zendesk-Webhook-Signature-Timestamp"},
+		"discord":  {"X-Signature-Timestamp"},
+		"zoom":     {"x-zm-request-timestamp"},
+		"sendgrid": {"X-Twilio-Email-Event-Webhook-Timestamp"},
+		"hmac":     {"X-Acme-Time", "X-Acme-Id"},
 	}
 	each(t, func(t *testing.T, v vector) {
 		tried := false
@@ -435,6 +454,67 @@ func TestNothingSecretIsKept(t *testing.T) {
 		}
 		if !strings.Contains(kept, redacted) || !strings.Contains(kept, "Content-Type") {
 			t.Errorf("the record lacks headers: %s", kept)
+		}
+	})
+}
+
+// TestTwilioSettings: the header that names the algorithm is believed in so far as the library of
+// Twilio believes it, and no name makes a signature of another algorithm good.
+func TestTwilioSettings(t *testing.T) {
+	const settings = "X-Twilio-Webhooks-Signature-Settings"
+	tried := map[bool]int{}
+	each(t, func(t *testing.T, v vector) {
+		said := v.Headers[settings]
+		if v.scheme != "twilio" {
+			return
+		}
+		strong := strings.Contains(strings.ToUpper(said), "HMAC_SHA256")
+		tried[strong]++
+		others := []string{
+			"key=k,algorithm=HMAC_SHA256",
+			"key=k,algorithm=HMAC_SHA512",
+			"algorithm=none",
+			"algorithm=HMAC_SHA512,algorithm=HMAC_SHA1",
+			"algorithm==HMAC_SHA1",
+		}
+		if strong {
+			others = append(others[1:], "", "key=k", "key=k,algorithm=HMAC_SHA1", "algorithm=HMAC_SHA1,algorithm=HMAC_SHA256")
+		}
+		for _, other := range others {
+			v.denied(t, "settings "+other, time.Unix(v.Now, 0), v.Verify.Secrets, func(r *http.Request) { r.Header.Set(settings, other) })
+		}
+		v.denied(t, "settings twice", time.Unix(v.Now, 0), v.Verify.Secrets, func(r *http.Request) { r.Header[settings] = []string{said, said} })
+	})
+	if tried[true] < 3 || tried[false] < 3 {
+		t.Errorf("tried %v", tried)
+	}
+}
+
+// TestWhereAProviderSends: a signature over the URL holds for the source's own address, else for
+// the server's, else for that of the request; a source that has an address believes in no other.
+func TestWhereAProviderSends(t *testing.T) {
+	each(t, func(t *testing.T, v vector) {
+		if v.scheme != "twilio" || v.PublicURL != "" {
+			return
+		}
+		for public, want := range map[string]int{"": http.StatusAccepted, "https://elsewhere.example": http.StatusUnauthorized} {
+			w := v.world(t, v.Verify.Secrets...)
+			w.source(v.verify(v.Verify.Secrets...), func(s *grapnel.Source) { s.PublicURL = public })
+			r := v.request()
+			at := *r.URL
+			origin := at.Scheme + "://" + at.Host
+			if at.Host == "" {
+				origin = "https://" + r.Host
+			}
+			r.Host, r.URL.Host = "10.0.0.7:8420", ""
+			if got := w.send(r.Clone(r.Context())); got.status != http.StatusUnauthorized {
+				t.Errorf("at an address that was not signed: answered %d", got.status)
+			}
+			w.room.o.Origin = func(*http.Request) string { return origin }
+			r.Body = io.NopCloser(strings.NewReader(v.Body))
+			if got := w.send(r); got.status != want {
+				t.Errorf("with the source's address %q and the server's %s: answered %d %s", public, origin, got.status, got.body)
+			}
 		}
 	})
 }

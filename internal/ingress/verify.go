@@ -15,13 +15,13 @@ import (
 	"github.com/grapnelhq/grapnel/sign"
 )
 
-// verify finds out whether the provider has sent the request, and notes each step. All steps are taken, so that a person who looks at a
-// request that failed sees everything that was wrong with it.
+// verify checks that the provider has sent the request, and notes each step. All steps run, so that
+// a person who reads a failed request sees all its faults.
 func (in *incoming) verify() bool {
 	s := in.source
 	switch s.row.proof {
 	case byNothing:
-		return in.passed("nothing is checked: the source believes everybody")
+		return in.passed("nothing is checked: the source accepts every request")
 	case byToken:
 		return in.token()
 	case byBasic:
@@ -193,7 +193,8 @@ func decodeSignature(encoding, text string, size int) []byte {
 	return raw
 }
 
-// standard checks Standard Webhooks signatures; they are in headers that start with prefix, or with webhook-.
+// standard checks Standard Webhooks signatures; they are in headers that start with prefix, or with
+// webhook-.
 func (in *incoming) standard(prefix string) bool {
 	as := prefix
 	if in.header[prefix+"Signature"] == nil {
@@ -223,7 +224,8 @@ func (in *incoming) standard(prefix string) bool {
 	}) && on
 }
 
-// either checks a Standard Webhooks signature if there is one and a key for it, else a token. A signing key is never taken for a token.
+// either checks a Standard Webhooks signature if the request has one and the source a key for it,
+// else a token. A signing key is never used as a token.
 func (in *incoming) either() bool {
 	for i := range in.source.secrets {
 		if s := &in.source.secrets[i]; s.standard != nil && s.Live(in.now) && in.header["Webhook-Signature"] != nil {
@@ -256,12 +258,12 @@ func (in *incoming) basic() bool {
 	if !ok {
 		return in.failed("header Authorization is not basic authentication")
 	}
-	// Which of the two was wrong is not told.
+	// The answer does not tell which of the two was wrong.
 	named := equal(name, in.source.Verify.Username)
 	return in.matching("password", func(s *secret) bool { return equal(password, s.Text) && named })
 }
 
-// equal compares in a time that does not depend on the texts, not even on whether their lengths are the same.
+// equal compares in a time that does not depend on the texts, not even on their lengths.
 func equal(a, b string) bool {
 	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
 	return subtle.ConstantTimeCompare(x[:], y[:]) == 1

@@ -22,7 +22,7 @@ import (
 // world is a room with an engine and a shelf that keep things in memory.
 type world struct {
 	*testing.T
-	room *Room
+	room *Receiver
 	now  time.Time
 
 	mu      sync.Mutex
@@ -37,7 +37,8 @@ type world struct {
 	err     error // what Publish and SetAside say
 }
 
-// ample are the bounds that a server has, under are those of the rooms that are made now; see TestTinyBounds.
+// ample are the bounds that a server has, under are those of the rooms that are made now; see
+// TestTinyBounds.
 var (
 	ample = bounds.Fill(Bounds{})
 	under = ample
@@ -224,13 +225,19 @@ type vector struct {
 	scheme string
 }
 
-// vectors are all of them.
+// vectors are all of them: those that were written down, and those that interop/libraries recorded
+// with -record.
 func vectors(t testing.TB) []vector {
 	t.Helper()
 	names, err := filepath.Glob("testdata/*.json")
 	if err != nil {
 		t.Fatal(err)
 	}
+	recorded, err := filepath.Glob("testdata/recorded/*.json")
+	if err != nil || len(recorded) < 10 {
+		t.Fatalf("requests of providers' libraries are recorded for %d schemes only (%v)", len(recorded), err)
+	}
+	names = append(names, recorded...)
 	var all []vector
 	for _, name := range names {
 		text, err := os.ReadFile(name)

@@ -12,9 +12,9 @@ import (
 	"cel.dev/cel-go/common/types"
 )
 
-// Expression is a compiled expression over a request that came in: it gives a text, such as the type or the key of the event that the
-// request becomes. Any number of goroutines may use it. It is bounded as filters are, and may cost
-// a twentieth of what they may.
+// Expression is a compiled expression over a request: its result is a text, such as the type or the
+// key of the request's event. It is safe for concurrent use. It is bounded as filters are, and may
+// cost a twentieth of a filter's limit.
 type Expression struct{ program cel.Program }
 
 // Request is what expressions see as the variable event: data, headers (by their names in lower
@@ -51,7 +51,7 @@ func (r *Request) headers() map[string]string {
 	return r.named
 }
 
-// requestType is the name of its type as it appears in error messages.
+// requestType is the type's name in error messages.
 const requestType = "grapnel.Request"
 
 // requestEnvironment is the language of expressions: that of filters, over a request.
@@ -99,7 +99,7 @@ type requestView struct{ request *Request }
 // ResolveName makes a view the whole world of an expression.
 func (v *requestView) ResolveName(name string) (any, bool) { return v, name == eventVariable }
 
-// Parent says that there is no world around it.
+// Parent says that there is no enclosing scope.
 func (v *requestView) Parent() cel.Activation { return nil }
 
 // requestProvider adds the type of a request to CEL's own types.
@@ -113,7 +113,7 @@ func (p *requestProvider) FindStructType(name string) (*types.Type, bool) {
 	return p.Registry.FindStructType(name)
 }
 
-// FindStructFieldNames lists what a request has.
+// FindStructFieldNames lists the fields of a request.
 func (p *requestProvider) FindStructFieldNames(name string) ([]string, bool) {
 	if name == requestType {
 		return []string{"type", "key", "data", "headers"}, true
@@ -145,7 +145,7 @@ func (p *requestProvider) FindStructFieldType(name, field string) (*types.FieldT
 
 var errNotRequest = errors.New("not a request")
 
-// requestField reads one field; whether it is set and what it is are one question.
+// requestField reads one field. One call tells both whether it is set and its value.
 func requestField(t *types.Type, read func(*requestView) (value any, set bool, err error)) *types.FieldType {
 	return &types.FieldType{
 		Type: t,

@@ -12,7 +12,8 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// Limits of a filter. They bound what compiling takes; filterLimit bounds what one evaluation takes.
+// Limits of a filter. They bound the cost of compiling; filterLimit bounds the cost of one
+// evaluation.
 const (
 	MaxFilterLength = 4 << 10 // bytes
 	maxNodes        = 2_000
@@ -23,7 +24,7 @@ const (
 // Filter is a compiled filter. Any number of goroutines may use it.
 type Filter struct{ program cel.Program }
 
-// CompileError says what is wrong with a filter and where, both counted from 1.
+// CompileError is the fault of a filter and its position, counted from 1.
 type CompileError struct {
 	Line, Column int
 	Detail       string
@@ -33,7 +34,8 @@ func (e *CompileError) Error() string {
 	return fmt.Sprintf("line %d, column %d: %s", e.Line, e.Column, e.Detail)
 }
 
-// environment is the language of filters: CEL's standard library and the variable event. It is read only.
+// environment is the language of filters: CEL's standard library and the variable event. It is read
+// only.
 var environment = sync.OnceValues(func() (*cel.Env, error) {
 	registry, err := types.NewRegistry()
 	if err != nil {
@@ -61,14 +63,15 @@ func Compile(filter string) (*Filter, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A dyn, such as a field of the data, may turn out to be true or false; anything else never does.
+	// A dyn, such as a field of the data, may be true or false at run time; other types never are.
 	if out != cel.BoolType && out != cel.DynType {
 		return nil, &CompileError{1, 1, fmt.Sprintf("a filter must be true or false, this one is a %s", out)}
 	}
 	return &Filter{program}, nil
 }
 
-// compile makes a program of a text, bounded in what it takes to compile and to run, and says what type its result has.
+// compile makes a program of a text, bounded in the cost of compiling and running, and returns its
+// result's type.
 func compile(environment func() (*cel.Env, error), text, what string, most limit) (cel.Program, *cel.Type, error) {
 	if len(text) > MaxFilterLength {
 		return nil, nil, &CompileError{1, 1, fmt.Sprintf("%s has at most %d bytes", what, MaxFilterLength)}
@@ -94,13 +97,15 @@ func compile(environment func() (*cel.Env, error), text, what string, most limit
 
 func firstIssue(issues *cel.Issues) error {
 	for _, e := range issues.Errors() {
-		// CEL counts lines from 1 and columns from 0; it has no place for what concerns the whole text.
+		// CEL counts lines from 1 and columns from 0, and reports faults of the whole text without
+		// a position.
 		return &CompileError{max(e.Location.Line(), 1), max(e.Location.Column(), 0) + 1, e.Message}
 	}
 	return &CompileError{1, 1, issues.Err().Error()}
 }
 
-// Match says whether the event passes. When the filter cannot be evaluated it does not pass, and the error is the reason.
+// Match says whether the event passes. If the filter cannot be evaluated the event does not pass,
+// and the error is the reason.
 func (f *Filter) Match(ev *grapnel.Event) (bool, error) {
 	return f.match(&view{event: ev})
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// FuzzFilter compiles any text and evaluates what compiles against any data: no panic, an error that says where, and a
-// reason exactly when there is no answer.
+// FuzzFilter compiles any text and evaluates what compiles against any data: no panic, an error
+// that says where, and a reason exactly when there is no answer.
 func FuzzFilter(f *testing.F) {
 	data := `{"amount":250,"l":[1,2,3],"s":"abc","n":null,"o":{"a":{"b":[{}]}}}`
 	for _, filter := range []string{

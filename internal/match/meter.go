@@ -17,9 +17,9 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// Units of cost. One unit is a simple operation, some 40 ns. CEL's own prices take several things for cheap that are not when
-// the data are large (comparing maps, adding strings, counting characters), so that a filter within the limit could run for
-// half a minute. Ours follow the work.
+// Units of cost. One unit is a simple operation, about 40 ns. CEL's own prices are too low for some
+// operations on large data (comparing maps, adding strings, counting characters), so a filter
+// within CEL's limit could run for half a minute. These prices follow the work.
 const (
 	regexPerUnit    = 8   // characters times program size
 	charactersPer   = 100 // touched for one unit
@@ -32,7 +32,8 @@ type limit struct {
 	regex int // characters times program size in one call
 }
 
-// A source's expression runs for whoever knows the source's address, so it may do a twentieth.
+// A source's expression runs for every client that knows the source's address, so it may do a
+// twentieth.
 var (
 	filterLimit     = limit{100_000, 4_000_000} // one call of matches takes some 25 ms
 	expressionLimit = limit{5_000, 200_000}
@@ -49,12 +50,12 @@ func newMeter(l limit) *meter {
 	return &meter{
 		limit:   l,
 		regexes: map[string]int{},
-		// What is nested deeper or has more parts than this counts as infinite.
+		// Values that are nested deeper or have more parts than this count as infinite.
 		sizes: types.NewSizeCalculator(types.SizeCalculatorMaxDepth(grapnel.MaxDepth+1), types.SizeCalculatorMaxTraversal(l.cost)),
 	}
 }
 
-// CallCost is what a call has cost. CEL adds what lies between calls.
+// CallCost is the cost of a call. CEL adds the cost between calls.
 func (m *meter) CallCost(function, _ string, args []ref.Val, result ref.Val) *uint64 {
 	cost := uint64(1)
 	switch {
@@ -86,8 +87,8 @@ func (m *meter) CallCost(function, _ string, args []ref.Val, result ref.Val) *ui
 	return &cost
 }
 
-// learn reads the sizes of the regular expressions. It refuses those that are made while the filter runs: nothing could bound
-// what compiling one takes.
+// learn reads the sizes of the regular expressions. It refuses those that are built while the
+// filter runs, because the cost of compiling them could not be bounded.
 func (m *meter) learn(checked *cel.Ast) error {
 	native := checked.NativeRep()
 	var bad *CompileError
@@ -123,8 +124,8 @@ func (m *meter) regex(e ast.Expr) (wrong string) {
 	return ""
 }
 
-// matches is how the function matches runs: compiled once, and refused before it would work for too long, because a price can
-// only be charged afterwards.
+// matches is the implementation of the function matches: compiled once, and refused before it would
+// run for too long, because CEL charges a price only afterwards.
 func (m *meter) matches() cel.ProgramOption {
 	factory := func(call interpreter.InterpretableCall, pattern string) (interpreter.InterpretableCall, error) {
 		compiled, err := regexp.Compile(pattern)

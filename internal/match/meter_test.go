@@ -9,8 +9,8 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// bombs are filters that would run for long on large data. The first is nothing but simple steps; it is the measure of the
-// others.
+// bombs are filters that would run for long on large data. The first is nothing but simple steps;
+// it is the measure of the others.
 var bombs = []string{
 	`event.data.l.all(x, event.data.l.all(y, event.data.l.all(z, x + y + z >= 0)))`,
 	`event.data.l.all(x, x in event.data.l || true)`,
@@ -75,7 +75,8 @@ func TestCostBombsAreStopped(t *testing.T) {
 		if i == 0 {
 			measure = took
 		}
-		for retry := 0; took > 50*measure && retry < 3; retry++ { // the machine has other things to do
+		// the machine has other things to do
+		for retry := 0; took > 50*measure && retry < 3; retry++ {
 			_, again, _ := f.timed(v)
 			took = min(took, again)
 		}

@@ -16,7 +16,8 @@ type Router struct {
 	filters map[string]*Filter // by their text, for the next router
 }
 
-// table is the endpoints of one tenant, in the order of their ids. An endpoint can be in both lists.
+// table has the endpoints of one tenant, in the order of their ids. An endpoint can be in both
+// lists.
 type table struct {
 	entries []entry
 	exact   map[string][]int // type → entries that name it
@@ -32,11 +33,12 @@ type entry struct {
 	broken   error    // the filter does not compile
 }
 
-// NewRouter prepares endpoints for matching. Those marked as deleted are left out; paused and disabled ones are wanted, what
-// becomes of their deliveries is decided elsewhere. The endpoints must not be changed afterwards.
+// NewRouter prepares endpoints for matching. Deleted ones are left out; paused and disabled ones
+// are wanted, because their deliveries are held or dropped later. The endpoints must not be changed
+// afterwards.
 //
-// A filter that does not compile, which can only be one that an older version accepted, is reported as an error. The
-// router is complete even so: that endpoint matches nothing, and Explain says why.
+// A filter that does not compile, which can only be one that an older version accepted, is reported
+// as an error. The router is complete even so: that endpoint matches nothing, and Explain says why.
 func NewRouter(endpoints []grapnel.Endpoint) (*Router, error) {
 	all := make([]*grapnel.Endpoint, len(endpoints))
 	for i := range endpoints {
@@ -45,8 +47,9 @@ func NewRouter(endpoints []grapnel.Endpoint) (*Router, error) {
 	return (&Router{}).Next(all)
 }
 
-// Next prepares a changed set of endpoints. It takes over the filters that this router has compiled already, because
-// compiling the filters of ten thousand endpoints for every change of one of them would take seconds.
+// Next prepares a changed set of endpoints. It takes over the filters that this router has compiled
+// already, because compiling the filters of ten thousand endpoints for every change of one of them
+// would take seconds.
 func (r *Router) Next(endpoints []*grapnel.Endpoint) (*Router, error) {
 	next := &Router{tenants: map[string]*table{}, filters: map[string]*Filter{}}
 	var broken []error
@@ -118,8 +121,8 @@ func (t *table) add(e entry, eventTypes []string) {
 	t.entries = append(t.entries, e)
 }
 
-// Match returns the endpoints that want the event, in the order of their ids. With an error, which is
-// ErrTooCostly or that of the budget's context, those are missing whose filters did not run.
+// Match returns the endpoints that want the event, in the order of their ids. With an error, which
+// is ErrTooCostly or that of the budget's context, endpoints are missing whose filters did not run.
 func (r *Router) Match(ev *grapnel.Event, b *Budget) ([]*grapnel.Endpoint, error) {
 	t := r.tenants[ev.Tenant]
 	if t == nil {
@@ -142,7 +145,8 @@ func (r *Router) Match(ev *grapnel.Event, b *Budget) ([]*grapnel.Endpoint, error
 	return wanted, nil
 }
 
-// Explain returns the verdict on every endpoint that subscribes to the event's type, in the order of their ids.
+// Explain returns the verdict on every endpoint that subscribes to the event's type, in the order
+// of their ids.
 func (r *Router) Explain(ev *grapnel.Event) []Verdict {
 	t := r.tenants[ev.Tenant]
 	if t == nil {
@@ -162,7 +166,7 @@ func (r *Router) Explain(ev *grapnel.Event) []Verdict {
 
 var errFilteredOut = errors.New("the filter is false")
 
-var errOtherSource = errors.New("it did not come in through the source that the endpoint takes events of")
+var errOtherSource = errors.New("the event is not of the endpoint's source")
 
 // passes returns nil if the entry's source and filter let the event through, else the reason.
 func (e *entry) passes(v *view) error {
@@ -178,7 +182,8 @@ func (e *entry) passes(v *view) error {
 	return v.passes(e.filter)
 }
 
-// subscribers merges the two sorted lists: those that name the type and those with a pattern for it.
+// subscribers merges the two sorted lists: entries that name the type, and entries with a pattern
+// that matches it.
 func (t *table) subscribers(eventType string) iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {
 		exact, open := t.exact[eventType], t.open

@@ -156,7 +156,8 @@ func TestNextTakesOverWhatIsCompiled(t *testing.T) {
 	}
 }
 
-// TestRouterAgreesWithAskingEveryEndpoint compares the index with the plain rule, for several tenants at once.
+// TestRouterAgreesWithAskingEveryEndpoint compares the index with the plain rule, for several
+// tenants at once.
 func TestRouterAgreesWithAskingEveryEndpoint(t *testing.T) {
 	segment := rapid.SampledFrom([]string{"a", "b", "c"})
 	eventType := rapid.Custom(func(t *rapid.T) string {
@@ -195,7 +196,11 @@ func TestRouterAgreesWithAskingEveryEndpoint(t *testing.T) {
 }
 
 func TestManyGoroutinesShareARouter(t *testing.T) {
-	r := router(t, endpoint("acme", "ep_1", `event.data.amount > 100 && event.key.matches("^inv_[0-9]+$")`), endpoint("acme", "ep_2", `event.data.lines.exists(l, l.qty > 4)`))
+	r := router(
+		t,
+		endpoint("acme", "ep_1", `event.data.amount > 100 && event.key.matches("^inv_[0-9]+$")`),
+		endpoint("acme", "ep_2", `event.data.lines.exists(l, l.qty > 4)`),
+	)
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
@@ -260,7 +265,11 @@ func TestBudget(t *testing.T) {
 		t.Fatalf("a filter over 1000 elements costs %d", cost)
 	}
 	same := NewBudget(t.Context(), math.MaxInt64)
-	if got, err := build(100, func(int) string { return costly(0) }).Match(ev, same); len(got) != 100 || err != nil || math.MaxInt64-same.left != cost {
+	if got, err := build(
+		100,
+		func(int) string { return costly(0) },
+	).Match(ev, same); len(got) != 100 || err != nil ||
+		math.MaxInt64-same.left != cost {
 		t.Errorf("%d of 100 endpoints with one filter, which cost %d and not %d: %v", len(got), math.MaxInt64-same.left, cost, err)
 	}
 	many, b := build(100, costly), NewBudget(t.Context(), 25*cost)

@@ -12,21 +12,21 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// The one variable of a filter, and the name of its type as it appears in error messages.
+// The one variable of a filter, and its type's name in error messages.
 const (
 	eventVariable = "event"
 	eventType     = "grapnel.Event"
 )
 
-// view is an event as a filter sees it. All filters that one event meets share a view and with it the decoded data. It
-// belongs to one goroutine.
+// view is an event as a filter sees it. All filters that see one event share a view and with it the
+// decoded data. It belongs to one goroutine.
 type view struct {
 	event   *grapnel.Event
 	decoded bool
 	data    any
 	err     error
 	cost    int64             // of the filters that have run
-	said    map[*Filter]error // what each of them said; nil: the event passes
+	said    map[*Filter]error // result of each filter; nil: the event passes
 }
 
 // passes returns nil if the filter lets the event through, else the reason. Endpoints with the same
@@ -50,7 +50,7 @@ func (v *view) passes(f *Filter) error {
 // ResolveName makes a view the whole world of a filter.
 func (v *view) ResolveName(name string) (any, bool) { return v, name == eventVariable }
 
-// Parent says that there is no world around it.
+// Parent says that there is no enclosing scope.
 func (v *view) Parent() cel.Activation { return nil }
 
 // decode reads the data at the first use.
@@ -64,8 +64,8 @@ func (v *view) decode() (any, error) {
 
 var errNotJSON = errors.New("the event's data are not JSON")
 
-// decode reads JSON into what CEL calculates with. Whole numbers stay whole: as floats, two ids beyond 2^53 that differ in
-// their last digit would be equal.
+// decode converts JSON to CEL's values. Whole numbers stay whole: as floats, two ids beyond 2^53
+// that differ in their last digit would be equal.
 func decode(data []byte) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
@@ -110,7 +110,7 @@ func (p *provider) FindStructType(name string) (*types.Type, bool) {
 	return p.Registry.FindStructType(name)
 }
 
-// FindStructFieldNames lists what an event has.
+// FindStructFieldNames lists the fields of an event.
 func (p *provider) FindStructFieldNames(name string) ([]string, bool) {
 	if name == eventType {
 		return []string{"type", "key", "data", "metadata", "source"}, true

@@ -4,7 +4,7 @@ import "time"
 
 // Bounds are the sizes and time limits inside this room; see package bounds.
 type Bounds struct {
-	Hints  int           `bound:"4096"`               // heads, and queues, that wait to be told to one node; it finds others in the store
+	Hints  int           `bound:"4096"`               // heads and queues queued for one node; it finds any others in the store
 	Within time.Duration `bound:"2s" tiny:"200ms"`    // for telling; a node that does not answer by then finds all of it in the store
 	Bytes  int64         `bound:"16MiB" tiny:"64KiB"` // of a question, or an answer, that one node believes another
 }

@@ -1,11 +1,14 @@
-// Package peer is how nodes that share a store talk to each other: hints about what was accepted here and is another's to deliver, orders
-// of people about endpoints that another decides about, and questions that only their owner can answer.
+// Package peer is the protocol between nodes that share a store: hints about heads that another
+// node has to deliver, operators' orders about endpoints that another node owns, and questions that
+// only the owner can answer.
 //
-// Nothing depends on a hint: who does not get it finds the same in the store a moment later. An order or a question that does not get
-// through is answered with an error, and has changed nothing that the caller would not find out by asking again.
+// Nothing depends on a hint: a node that does not get it finds the same heads in the store a moment
+// later. An order or a question that does not get through is answered with an error; asking again
+// shows whether the order took effect.
 //
-// Whoever can read the store is a node: the secret that requests carry is kept there. The bodies are gob, of nodes of the same version or
-// of two that follow each other; a field that one of them does not know is left out.
+// Every program that can read the store is a node: the secret that requests carry is stored there.
+// The bodies are gob, between nodes of the same version or of two consecutive ones; a field that
+// one of them does not have is left out.
 package peer
 
 import (
@@ -29,7 +32,7 @@ import (
 // Path is where a node answers the others.
 const Path = "/peer"
 
-// Engine is what a node does for another.
+// Engine carries out other nodes' requests.
 type Engine interface {
 	// Hinted takes hints in.
 	Hinted(heads []store.Head, queues []string)
@@ -37,11 +40,12 @@ type Engine interface {
 	Operate(ctx context.Context, o core.Operated) error
 	// OwnHealths is how endpoints are doing of which this node knows; zero for others.
 	OwnHealths(ids []string) []grapnel.Health
-	// OwnOpen lists the endpoints of this node whose breaker is open.
+	// OwnOpen lists the endpoints of this node whose circuit is open.
 	OwnOpen() []string
-	// CatchUp returns once changes of the configuration that were made before it was called are taken in.
+	// CatchUp returns once every change of the configuration made before the call has been read.
 	CatchUp(ctx context.Context) error
-	// OwnQuiet says whether this node knows that a tenant is not open any more, and has nothing of it under way.
+	// OwnQuiet says whether this node knows that a tenant is not open any more, and has nothing of
+	// it under way.
 	OwnQuiet(ctx context.Context, tenant string) (bool, error)
 }
 
@@ -69,7 +73,7 @@ func Handler(e Engine, o Options) http.Handler {
 	most := bounds.Fill(o.Bounds).Bytes
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost || subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), []byte("Bearer "+o.Secret)) != 1 {
-			w.WriteHeader(http.StatusNotFound) // to others there is nothing here
+			w.WriteHeader(http.StatusNotFound) // a caller without the secret gets 404
 			return
 		}
 		var q asked
@@ -107,18 +111,18 @@ func carried(err error) *grapnel.Error {
 	case errors.As(err, &is):
 		return &grapnel.Error{Code: is.Code, Detail: is.Detail, Fields: is.Fields, RetryAfter: is.RetryAfter}
 	}
-	return grapnel.Errorf(grapnel.CodeUnavailable, "the node that has the endpoint could not do it now")
+	return grapnel.Errorf(grapnel.CodeUnavailable, "the endpoint's node could not carry out the request: retry")
 }
 
-// Options are what a room of peers, and the handler of one, is made of.
+// Options configure a Client and its Handler.
 type Options struct {
 	Bounds Bounds // inside this room; zero: their defaults
 	Secret string
 	Log    *slog.Logger
 }
 
-// Room asks and tells other nodes.
-type Room struct {
+// Client asks and tells other nodes.
+type Client struct {
 	secret string
 	bounds Bounds
 	client *http.Client
@@ -130,16 +134,16 @@ type Room struct {
 }
 
 // New makes a room. Hints go out once it runs.
-func New(o Options) *Room {
-	return &Room{
+func New(o Options) *Client {
+	return &Client{
 		secret: o.Secret, bounds: bounds.Fill(o.Bounds), log: o.Log, wake: make(chan struct{}, 1), waiting: map[string]*asked{},
 		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 8, IdleConnTimeout: time.Minute, DisableCompression: true}},
 	}
 }
 
-// Run sends hints until ctx ends. One round sends to all nodes at once, and the next begins when it is over: what comes meanwhile goes
-// together.
-func (r *Room) Run(ctx context.Context) {
+// Run sends hints until ctx ends. One round sends to all nodes at once. The next begins when it has
+// ended: hints that come meanwhile go together.
+func (r *Client) Run(ctx context.Context) {
 	defer r.client.CloseIdleConnections()
 	for {
 		select {
@@ -157,7 +161,7 @@ func (r *Room) Run(ctx context.Context) {
 				ctx, cancel := context.WithTimeout(ctx, r.bounds.Within)
 				defer cancel()
 				if _, err := r.ask(ctx, address, hints); err != nil && ctx.Err() == nil {
-					r.log.Debug("a hint did not get through", "node", address, "error", err)
+					r.log.Debug("sending hints failed", "node", address, "err", err)
 				}
 			})
 		}
@@ -165,8 +169,9 @@ func (r *Room) Run(ctx context.Context) {
 	}
 }
 
-// Hint tells a node of heads that are its to deliver, and of queues that may have something due. It does not wait.
-func (r *Room) Hint(address string, heads []store.Head, queues []string) {
+// Hint queues heads that a node has to deliver, and queues that may have a due delivery. It never
+// blocks.
+func (r *Client) Hint(address string, heads []store.Head, queues []string) {
 	r.mu.Lock()
 	h := r.waiting[address]
 	if h == nil {
@@ -183,40 +188,41 @@ func (r *Room) Hint(address string, heads []store.Head, queues []string) {
 }
 
 // Order has a node carry an order out.
-func (r *Room) Order(ctx context.Context, address string, o core.Operated) error {
+func (r *Client) Order(ctx context.Context, address string, o core.Operated) error {
 	_, err := r.ask(ctx, address, &asked{Order: &o})
 	return err
 }
 
 // Healths asks a node how endpoints are doing.
-func (r *Room) Healths(ctx context.Context, address string, ids []string) ([]grapnel.Health, error) {
+func (r *Client) Healths(ctx context.Context, address string, ids []string) ([]grapnel.Health, error) {
 	a, err := r.ask(ctx, address, &asked{Healths: ids})
 	if err == nil && len(a.Healths) != len(ids) {
-		err = errors.New("peer: a node has answered something else")
+		err = errors.New("peer: unexpected answer of a node")
 	}
 	return a.Healths, err
 }
 
-// Open asks a node whose breakers are open.
-func (r *Room) Open(ctx context.Context, address string) ([]string, error) {
+// Open asks a node for its endpoints with an open circuit.
+func (r *Client) Open(ctx context.Context, address string) ([]string, error) {
 	a, err := r.ask(ctx, address, &asked{Open: true})
 	return a.Open, err
 }
 
-// CatchUp has a node take in what was changed of the configuration.
-func (r *Room) CatchUp(ctx context.Context, address string) error {
+// CatchUp has a node read the latest configuration.
+func (r *Client) CatchUp(ctx context.Context, address string) error {
 	_, err := r.ask(ctx, address, &asked{CatchUp: true})
 	return err
 }
 
-// Quiet asks a node whether nothing of a tenant is under way there. One that does not know the question has not heard of the answer.
-func (r *Room) Quiet(ctx context.Context, address, tenant string) (bool, error) {
+// Quiet asks a node whether nothing of a tenant is under way there. One that does not know the
+// question has not heard of the answer.
+func (r *Client) Quiet(ctx context.Context, address, tenant string) (bool, error) {
 	a, err := r.ask(ctx, address, &asked{Quiet: tenant})
 	return a.Quiet, err
 }
 
 // ask makes one request.
-func (r *Room) ask(ctx context.Context, address string, q *asked) (a told, err error) {
+func (r *Client) ask(ctx context.Context, address string, q *asked) (a told, err error) {
 	var body bytes.Buffer
 	if err = gob.NewEncoder(&body).Encode(q); err != nil {
 		return a, err
@@ -233,7 +239,7 @@ func (r *Room) ask(ctx context.Context, address string, q *asked) (a told, err e
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
 		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10))
-		return a, errors.New("peer: a node has answered " + resp.Status)
+		return a, errors.New("peer: a node answered " + resp.Status)
 	}
 	if err = gob.NewDecoder(io.LimitReader(resp.Body, r.bounds.Bytes)).Decode(&a); err != nil {
 		return a, err

@@ -17,7 +17,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// node is another one; it keeps what it was told and asked.
+// node is another node; it records the requests it gets.
 type node struct {
 	heads  chan []store.Head
 	queues chan []string
@@ -44,7 +44,7 @@ func (n *node) OwnQuiet(_ context.Context, tenant string) (bool, error) {
 
 var at = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-func two(t *testing.T, secret string) (*node, *Room, string) {
+func two(t *testing.T, secret string) (*node, *Client, string) {
 	t.Helper()
 	n := &node{heads: make(chan []store.Head, 10), queues: make(chan []string, 10)}
 	server := httptest.NewServer(Handler(n, Options{Secret: "the secret"}))
@@ -73,7 +73,8 @@ func TestWhatOneAsksTheOtherAnswers(t *testing.T) {
 			t.Errorf("%s is quiet: %v, %v", tenant, quiet, err)
 		}
 	}
-	// An error keeps what the caller is told, and loses what only a log may show.
+	// An error's code and detail reach the caller; the wrapped error, which is for the log, does
+	// not.
 	n.fails = &grapnel.Error{Code: grapnel.CodeConflict, Detail: "it is over", Err: errors.New("row 12"), RetryAfter: time.Second}
 	err := r.Order(t.Context(), url, o)
 	var is *grapnel.Error
@@ -91,7 +92,7 @@ func TestHintsGoTogether(t *testing.T) {
 	for i := range 3 {
 		r.Hint(url, []store.Head{{Delivery: int64(i), Endpoint: "ep", Lane: "k", Due: at, Trigger: grapnel.TriggerSchedule}}, []string{"q"})
 	}
-	r.Hint("http://127.0.0.1:1", []store.Head{{Delivery: 9}}, nil) // nobody is there, and nobody minds
+	r.Hint("http://127.0.0.1:1", []store.Head{{Delivery: 9}}, nil) // no node listens there, and Hint does not fail
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); r.Run(ctx) }()
@@ -103,7 +104,8 @@ func TestHintsGoTogether(t *testing.T) {
 	<-done
 }
 
-// TestTooManyHints tells more at once than the bound, in one call and in several: the first of them arrive.
+// TestTooManyHints tells more at once than the bound, in one call and in several: the first of them
+// arrive.
 func TestTooManyHints(t *testing.T) {
 	n, _, url := two(t, "the secret")
 	r := New(Options{Secret: "the secret", Log: slog.New(slog.DiscardHandler), Bounds: Bounds{Hints: 3}})
@@ -120,7 +122,7 @@ func TestTooManyHints(t *testing.T) {
 	<-done
 }
 
-// TestStrangers: to who does not know the secret there is nothing, and what is no request changes nothing.
+// TestStrangers: a request without the secret gets 404, and an invalid request changes nothing.
 func TestStrangers(t *testing.T) {
 	n, r, url := two(t, "another secret")
 	if err := r.Order(t.Context(), url, core.Operated{Verb: core.Skip}); err == nil || n.order.Verb != "" {

@@ -25,8 +25,9 @@ func (l *line) see(consumer string, now time.Time) {
 	l.seen[consumer] = now
 }
 
-// Consumers are those who have asked a queue within a day, as far as this process has seen, and those who hold leases, sorted by name.
-func (r *Room) Consumers(ctx context.Context, queue string) ([]grapnel.Consumer, error) {
+// Consumers lists the consumers that this process has seen at a queue within Bounds.SeenFor, and
+// those that hold leases, sorted by name.
+func (r *Broker) Consumers(ctx context.Context, queue string) ([]grapnel.Consumer, error) {
 	leases, err := r.store.LeaseList(ctx, queue, r.bounds.Counted)
 	if err != nil {
 		return nil, err
@@ -64,13 +65,14 @@ func (r *Room) Consumers(ctx context.Context, queue string) ([]grapnel.Consumer,
 	return all, nil
 }
 
-// Counts says what is in a queue.
-func (r *Room) Counts(ctx context.Context, queue string) (grapnel.QueueCounts, error) {
+// Counts counts a queue's deliveries by state.
+func (r *Broker) Counts(ctx context.Context, queue string) (grapnel.QueueCounts, error) {
 	return r.store.QueueCounts(ctx, queue, r.now())
 }
 
-// Peek returns what a queue would hand out next, and later, without leasing anything. What nobody can read any more has no event.
-func (r *Room) Peek(ctx context.Context, queue string, limit int) ([]Waiting, error) {
+// Peek returns the deliveries that a queue would lease next, and later ones, without leasing any. A
+// damaged event is nil.
+func (r *Broker) Peek(ctx context.Context, queue string, limit int) ([]Waiting, error) {
 	heads, err := r.store.Heads(ctx, queue, limit)
 	if err != nil {
 		return nil, err

@@ -7,8 +7,8 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// granted remembers leases that were granted here, so that settling one need not read it. It decides nothing: what it has forgotten, or what
-// came with another process, is read from the store.
+// granted remembers leases that this process granted, so that settling one need not read it. It
+// decides nothing: a lease that it does not have is read from the store.
 type granted struct {
 	most    int // leases
 	mu      sync.Mutex
@@ -40,7 +40,8 @@ func (g *granted) drop(token string) {
 	delete(g.byToken, token)
 }
 
-// forget drops what ended before a time: deliveries that people skipped, queues that are gone.
+// forget drops leases that ended before a time: of deliveries that operators skipped, and of
+// deleted queues.
 func (g *granted) forget(before time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

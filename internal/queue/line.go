@@ -8,37 +8,39 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/backoff"
 	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// line is who waits at a queue. Its dispatcher runs while anybody does.
+// line is a queue's waiting consumers. Its dispatcher runs while it has waiters.
 type line struct {
-	room  *Room
+	room  *Broker
 	queue string
-	wake  chan struct{} // holds a token when there is somebody new, or a hint
+	wake  chan struct{} // holds a token when a waiter has joined or a hint has come
 
-	hinted atomic.Bool // something may be due that was not before
+	hinted atomic.Bool // a delivery may be due that was not before
 
 	mu      sync.Mutex
-	waiting []*waiter // in the order in which they came
-	came    int       // how many have ever come
+	waiting []*waiter // in order of arrival
+	came    int       // number of waiters ever
 	running bool      // there is a dispatcher
-	barred  bool      // something was due for which everybody who waited holds too many leases
+	barred  bool      // a delivery was due for which every waiter holds too many leases
 	doubts  []string  // tokens of claims whose outcome is unknown
 	seen    map[string]time.Time
-	lookAt  time.Time // when the sweep has to look for leases that are over; zero: now
-	ageAt   time.Time // when it has to look for what is too old
+	lookAt  time.Time // next read of the store for expired leases; zero: now
+	ageAt   time.Time // next read for deliveries older than max_age
 }
 
-// waiter is one who asks. What it wants is kept with its tokens, which are as good for the next claim as for one that did not need them.
+// waiter is one request for leases. Its tokens are drawn once; a claim that does not use them
+// leaves them for the next claim.
 type waiter struct {
-	number  int // of its coming
+	number  int // the value of line.came when it joined
 	wants   []store.Want
-	once    bool // it does not wait
-	asked   bool // what there was is known not to be for it
+	once    bool // answer it after one claim, with or without leases
+	asked   bool // the store was asked and had nothing for it
 	claimed bool // a claim for it is on its way, and an answer may be
-	leaving bool // it has had enough, and is only there because a claim is on its way
+	leaving bool // its consumer has disconnected; it stays listed until the claim is answered
 	reply   chan taken
 }
 
@@ -48,7 +50,7 @@ type taken struct {
 	err    error
 }
 
-// nudge has the dispatcher look again, if there is one. It never waits.
+// nudge has a running dispatcher ask the store again. It never blocks.
 func (l *line) nudge() {
 	l.hinted.Store(true)
 	l.call()
@@ -62,7 +64,7 @@ func (l *line) call() {
 	}
 }
 
-// unbar has it look again if somebody may hold fewer leases than before.
+// unbar nudges the dispatcher if the waiters were at their lease limits, because a lease has ended.
 func (l *line) unbar() {
 	l.mu.Lock()
 	barred := l.barred
@@ -72,7 +74,7 @@ func (l *line) unbar() {
 	}
 }
 
-// join puts somebody at the end of the line; false: the room is not open.
+// join appends a waiter to the line; false: Run has ended.
 func (l *line) join(w *waiter) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -89,7 +91,7 @@ func (l *line) join(w *waiter) bool {
 	return true
 }
 
-// leave takes somebody out of the line. true: it is out, and gets nothing; false: its answer is on its way.
+// leave removes a waiter. true: it gets nothing; false: its answer is on its way.
 func (l *line) leave(w *waiter) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -105,11 +107,11 @@ func (l *line) remove(w *waiter) {
 	l.waiting = slices.DeleteFunc(l.waiting, func(other *waiter) bool { return other == w })
 }
 
-// dispatch serves the line until nobody waits in it any more.
+// dispatch serves the line until it has no waiters.
 func (l *line) dispatch(ctx context.Context) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
-	var until time.Time // when it is time to look without a hint
+	var until time.Time // when to ask the store without a hint
 	for failures := 0; ; {
 		if ctx.Err() != nil {
 			l.close()
@@ -140,19 +142,14 @@ func (l *line) dispatch(ctx context.Context) {
 			continue
 		}
 		failures++
-		l.room.log.Error("leases could not be claimed", "queue", l.queue, "error", err)
-		if !rest(ctx, pause(failures)) {
+		l.room.log.Error("claiming leases failed; retrying", "queue", l.queue, "err", err)
+		if !backoff.Wait(ctx.Done(), backoff.Store.After(failures)) {
 			continue
 		}
 	}
 }
 
-// pause is how long to wait after so many failures in a row.
-func pause(failures int) time.Duration {
-	return min(50*time.Millisecond<<min(failures-1, 7), 5*time.Second)
-}
-
-// page are those who are asked for next.
+// page marks and returns the waiters of the next claim.
 func (l *line) page() (page []*waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -170,7 +167,7 @@ func (l *line) page() (page []*waiter) {
 	return page
 }
 
-// done says that nobody waits and nothing is in doubt, and that the dispatcher ends therefore.
+// done says whether the line has no waiters and no claim in doubt, so that the dispatcher ends.
 func (l *line) done() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -178,7 +175,7 @@ func (l *line) done() bool {
 	return !l.running
 }
 
-// again makes everybody worth asking for once more.
+// again makes every waiter part of the next claims.
 func (l *line) again() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -187,7 +184,7 @@ func (l *line) again() {
 	}
 }
 
-// close answers everybody that there is nothing.
+// close answers every waiter with no lease.
 func (l *line) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -197,11 +194,11 @@ func (l *line) close() {
 	l.waiting, l.running = nil, false
 }
 
-// serve makes one claim for those in page and answers those who got something. It returns for how long nothing more is to be
-// expected but hints.
+// serve makes one claim for the waiters of page and answers those that got leases. It returns how
+// long the store has nothing more unless a hint comes.
 func (l *line) serve(page []*waiter) (time.Duration, error) {
 	r := l.room
-	ep, there := r.street.Endpoint(store.Everyone(), l.queue)
+	ep, there := r.engine.Endpoint(store.Everyone(), l.queue)
 	if !there {
 		l.answer(page, nil, store.ErrNotFound("queue"))
 		return r.bounds.Poll, nil
@@ -217,7 +214,7 @@ func (l *line) serve(page []*waiter) (time.Duration, error) {
 	l.mu.Lock()
 	came := l.came
 	l.mu.Unlock()
-	// A claim that is under way is not given up with the room: whether it was granted has to be known.
+	// The claim does not end with Run's context: its outcome has to be known.
 	now := r.now()
 	claimed, err := r.store.Claim(context.Background(), store.Claim{Queue: l.queue, Wants: wants, Now: now})
 	if err != nil {
@@ -229,8 +226,8 @@ func (l *line) serve(page []*waiter) (time.Duration, error) {
 	}
 	r.granted.put(claimed.Leases)
 	r.metrics.claimed(claimed.Leases)
-	if ep, there = r.street.Endpoint(store.Everyone(), l.queue); !there || !active(&ep) {
-		// It was stopped meanwhile, and whoever stopped it may have been told so already.
+	if ep, there = r.engine.Endpoint(store.Everyone(), l.queue); !there || !active(&ep) {
+		// The queue was stopped during the claim, and the operator may have been answered already.
 		l.answer(page, nil, nil)
 		r.giveBack(claimed.Leases)
 		return r.bounds.Poll, nil
@@ -238,7 +235,7 @@ func (l *line) serve(page []*waiter) (time.Duration, error) {
 	l.expect(claimed.Leases)
 	l.answer(page, claimed.Leases, nil)
 	if len(claimed.Over) > 0 && r.runOut(&ep, claimed.Over) {
-		l.again() // what was behind them may be due now
+		l.again() // deliveries behind them may be due now
 	}
 	more := !claimed.Next.IsZero() && !claimed.Next.After(now)
 	l.mu.Lock()
@@ -254,7 +251,8 @@ func (l *line) serve(page []*waiter) (time.Duration, error) {
 	return min(max(claimed.Next.Sub(r.now()), time.Millisecond), r.bounds.Poll), nil
 }
 
-// answer gives leases to those who wanted them. Those who got none go on waiting, unless they do not want to, or there is an error.
+// answer passes leases to the waiters that wanted them. A waiter without a lease goes on waiting,
+// unless it asked for one claim only, has left, or err is set.
 func (l *line) answer(page []*waiter, leases []grapnel.Lease, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -272,7 +270,8 @@ func (l *line) answer(page []*waiter, leases []grapnel.Lease, err error) {
 	}
 }
 
-// nothing takes in that there is nothing more for anybody who had come by then, so that a long line is not asked one page after the other.
+// nothing marks every waiter that had come by then as asked, because the store had nothing more for
+// any of them. Without it a long line would be claimed for page by page.
 func (l *line) nothing(came int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -287,8 +286,8 @@ func (l *line) nothing(came int) {
 	})
 }
 
-// doubt remembers the tokens of a claim whose outcome is unknown. Nobody has them, so they are given back if they were granted; whoever
-// wanted them gets others.
+// doubt remembers the tokens of a claim whose outcome is unknown. No consumer gets them: if they
+// were granted they are returned. The waiters go on waiting.
 func (l *line) doubt(page []*waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -299,7 +298,7 @@ func (l *line) doubt(page []*waiter) {
 	}
 }
 
-// clear finds out what became of the claims in doubt.
+// clear reads the leases of claims in doubt, and returns those that were granted.
 func (l *line) clear() {
 	l.mu.Lock()
 	doubts := l.doubts
@@ -314,7 +313,7 @@ func (l *line) clear() {
 		case err == nil:
 			unwanted = append(unwanted, lease)
 		case grapnel.CodeOf(err) != grapnel.CodeNotFound:
-			return // as long as nothing can be read, nothing can be claimed either
+			return // while the store cannot be read, it cannot be asked for leases either
 		}
 	}
 	l.room.giveBack(unwanted)
@@ -323,16 +322,17 @@ func (l *line) clear() {
 	l.mu.Unlock()
 }
 
-// Release gives leases back of which nobody has learnt, or whose messages are known not to have arrived. It counts as no attempt.
-func (r *Room) Release(leases []grapnel.Lease) { r.giveBack(leases) }
+// Release returns leases that no consumer has received, or whose messages are known not to have
+// arrived. It counts as no attempt.
+func (r *Broker) Release(leases []grapnel.Lease) { r.giveBack(leases) }
 
-// giveBack undoes leases of which nobody has learnt.
-func (r *Room) giveBack(leases []grapnel.Lease) {
+// giveBack undoes leases that no consumer has received.
+func (r *Broker) giveBack(leases []grapnel.Lease) {
 	now := r.now()
 	var changes []core.Change
 	for i := range leases {
 		r.granted.drop(leases[i].Token)
-		if ep, there := r.street.Endpoint(store.Everyone(), leases[i].Queue); there {
+		if ep, there := r.engine.Endpoint(store.Everyone(), leases[i].Queue); there {
 			changes = append(changes, core.GiveBack(&ep, leases[i], now))
 		}
 	}
@@ -340,15 +340,15 @@ func (r *Room) giveBack(leases []grapnel.Lease) {
 		return
 	}
 	for try := 1; ; try++ {
-		_, err := r.street.Settle(context.Background(), changes)
+		_, err := r.engine.Settle(context.Background(), changes)
 		if err == nil {
 			r.metrics.returned.Add(float64(len(changes)))
 			return
 		}
 		if try == r.bounds.GiveBack {
-			r.log.Error("leases that reached nobody could not be given back; they will run out", "leases", len(changes), "error", err)
+			r.log.Error("returning leases failed; they will expire", "leases", len(changes), "err", err)
 			return
 		}
-		rest(context.Background(), pause(try))
+		backoff.Wait(nil, backoff.Store.After(try))
 	}
 }

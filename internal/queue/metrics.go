@@ -8,7 +8,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// metrics are the room's numbers. Nothing here grows with queues or consumers.
+// metrics are the package's metrics. None has a label per queue or consumer.
 type metrics struct {
 	leases   prometheus.Counter
 	settled  *prometheus.CounterVec
@@ -20,24 +20,24 @@ type metrics struct {
 	waiting  atomic.Int64
 }
 
-func newMetrics(r *Room) *metrics {
+func newMetrics(r *Broker) *metrics {
 	m := &metrics{
 		leases: prometheus.NewCounter(prometheus.CounterOpts{Name: "grapnel_leases_granted_total",
 			Help: "Leases granted to consumers of queues."}),
 		settled: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "grapnel_leases_settled_total",
-			Help: "Leases settled by their consumers, by what they said."}, []string{"outcome"}),
+			Help: "Leases settled by their consumers, by verdict."}, []string{"outcome"}),
 		over: prometheus.NewCounter(prometheus.CounterOpts{Name: "grapnel_leases_over_total",
-			Help: "Leases that ran out before anything was said of them."}),
+			Help: "Leases that expired before their consumers settled them."}),
 		stale: prometheus.NewCounter(prometheus.CounterOpts{Name: "grapnel_leases_stale_total",
-			Help: "Attempts to settle a lease that was over, settled, or never granted."}),
+			Help: "Attempts to settle a lease that had expired, was settled, or was never granted."}),
 		returned: prometheus.NewCounter(prometheus.CounterOpts{Name: "grapnel_leases_returned_total",
-			Help: "Leases given back because who asked had left before they came."}),
+			Help: "Leases returned because their consumers disconnected before they got them."}),
 		lag: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "grapnel_lease_lag_seconds",
-			Help:    "From when a delivery of a queue was due to when somebody had its lease.",
+			Help:    "Time between a delivery of a queue becoming due and its lease.",
 			Buckets: []float64{.001, .005, .01, .02, .05, .1, .5, 1, 5, 30, 300, 3600}}),
 	}
 	m.waits = prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "grapnel_consumers_waiting",
-		Help: "Consumers that wait for something to be due."}, func() float64 { return float64(r.metrics.waiting.Load()) })
+		Help: "Consumers that wait for a due delivery."}, func() float64 { return float64(r.metrics.waiting.Load()) })
 	for _, v := range []Verdict{Ack, Nack, Reject} {
 		m.settled.WithLabelValues(string(v))
 	}
@@ -51,8 +51,8 @@ func (m *metrics) claimed(leases []grapnel.Lease) {
 	}
 }
 
-// Collectors are what a registry registers.
-func (r *Room) Collectors() []prometheus.Collector {
+// Collectors are the metrics to register.
+func (r *Broker) Collectors() []prometheus.Collector {
 	m := r.metrics
 	return []prometheus.Collector{m.leases, m.settled, m.over, m.stale, m.returned, m.lag, m.waits}
 }

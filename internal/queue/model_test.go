@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/backoff"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/memory"
 	"github.com/grapnelhq/grapnel/internal/store/sqlite"
@@ -26,15 +27,16 @@ var (
 	stepFlag = flag.Int("steps", 250, "of each history")
 )
 
-// A history is what two consumers, publishers, people and faults do to one queue. What consumers were told is kept, and everything that they
-// are handed is held against it:
+// A history is a random sequence of actions of two consumers, publishers, operators and faults on
+// one queue. It checks every lease against the settlements so far:
 //
-//   - nobody gets what somebody else has a valid lease of,
-//   - nobody gets what was acked or rejected, or while an earlier one of its key is not over,
-//   - a lease that is over or was used has no effect,
+//   - no consumer gets a delivery on which another has a valid lease,
+//   - no consumer gets a delivery that was acked or rejected, or one behind an unfinished delivery
+//     of its key,
+//   - a lease that has expired or was used has no effect.
 //
-// and at the end, that nothing was lost, that every lease was recorded as the attempt that it was, and that no attempt is there for which
-// there is no reason.
+// At the end it checks that nothing was lost, that every lease was recorded as an attempt, and that
+// every recorded attempt had a cause.
 type history struct {
 	*world
 	t      *testing.T
@@ -43,7 +45,7 @@ type history struct {
 	ids    []string
 	told   map[int64]*told // by delivery
 	leases []*held
-	excuse bool // an attempt may be on record of which nobody knows: a claim's answer was lost with the process, or with two calls
+	excuse bool // an attempt may be recorded that no consumer knows: a claim's answer was lost with the process, or with two calls
 
 	faults atomic.Int64 // in a hundred
 	luck   sync.Mutex
@@ -51,9 +53,9 @@ type history struct {
 	steps  []string   // the last ones
 }
 
-// told is what the outcome of a delivery is known to be.
+// told is the known outcome of a delivery.
 type told struct {
-	final  grapnel.Status // of a settlement that was answered well
+	final  grapnel.Status // of a settlement that succeeded
 	maybe  bool           // a settlement was answered with an error that leaves it open
 	leases []*held
 }
@@ -63,7 +65,7 @@ type held struct {
 	Message
 	until time.Time // the latest that it can end
 	class policy.Class
-	open  bool // not settled as far as is known
+	open  bool // not known to be settled
 }
 
 func (h *history) note(format string, args ...any) {
@@ -83,7 +85,7 @@ func (h *history) wrong(format string, args ...any) {
 
 var errLost = errors.New("the answer is lost")
 
-// fault makes some calls of what the room does fail, half of them after they have had their effect.
+// fault fails some of the package's store calls, half of them after they have taken effect.
 func (h *history) fault(method string) memory.Fault {
 	switch method {
 	case "Claim", "Record", "Events", "Lease", "Extend", "LeaseList", "Append", "Delivery":
@@ -96,7 +98,7 @@ func (h *history) fault(method string) memory.Fault {
 	return memory.Fault{}
 }
 
-// play plays a history of so many steps, then lets everything end, and looks at what there is.
+// play runs `steps` random actions, then lets all leases end, and checks the store.
 func (h *history) play(steps int, reopen func() store.Store) {
 	h.queue = h.world.queue(func(ep *grapnel.Endpoint) { ep.Queue.MaxLeased = 4 })
 	for range steps {
@@ -118,7 +120,7 @@ func (h *history) play(steps int, reopen func() store.Store) {
 				h.settleOne(l, Answer{Verdict: Ack})
 			}
 		}
-		rest(context.Background(), 2*time.Second)
+		backoff.Wait(nil, 2*time.Second)
 	}
 	h.audit()
 }
@@ -146,7 +148,7 @@ func (h *history) step(reopen func() store.Store) {
 	case n < 56:
 		h.wait(consumer)
 	case n < 82 && len(h.leases) > 0:
-		l := h.leases[max(0, len(h.leases)-1-h.rng.IntN(8))] // some of them are used or over
+		l := h.leases[max(0, len(h.leases)-1-h.rng.IntN(8))] // some of them are used or have expired
 		a := Answer{Verdict: []Verdict{Ack, Ack, Ack, Nack, Nack, Reject}[h.rng.IntN(6)]}
 		if a.Verdict == Nack && h.rng.IntN(2) == 0 {
 			a.Delay, a.HasDelay = time.Duration(h.rng.IntN(20))*time.Second, true
@@ -157,7 +159,7 @@ func (h *history) step(reopen func() store.Store) {
 	case n < 94:
 		d := time.Duration(h.rng.IntN(15_000)) * time.Millisecond
 		h.note("time passes: %s", d)
-		rest(context.Background(), d)
+		backoff.Wait(nil, d)
 	case n < 96:
 		h.queue.Status = grapnel.EndpointPaused
 		if h.rng.IntN(2) == 0 {
@@ -181,7 +183,8 @@ func (h *history) take(consumer string, most int) {
 	h.handed(found)
 }
 
-// wait asks with patience, while somebody publishes; the one who waits may leave before it has an answer.
+// wait asks with a wait while an event is published; the consumer may disconnect before it has an
+// answer.
 func (h *history) wait(consumer string) {
 	ctx, leave := context.WithCancel(context.Background())
 	defer leave()
@@ -200,7 +203,7 @@ func (h *history) wait(consumer string) {
 	h.handed(found)
 }
 
-// handed takes in what a consumer was handed.
+// handed checks the messages that a consumer got.
 func (h *history) handed(found []Message) {
 	h.t.Helper()
 	if len(found) > 0 && h.queue.Status != grapnel.EndpointEnabled {
@@ -212,7 +215,8 @@ func (h *history) handed(found []Message) {
 			d = &told{}
 			h.told[m.Delivery] = d
 		}
-		h.note("  handed %s attempt %d to %s, lease …%s until %s", m.Event.ID, m.Number, m.Consumer, m.Token[len(m.Token)-4:], m.Until.Format("04:05"))
+		h.note("  handed %s attempt %d to %s, lease …%s until %s", m.Event.ID, m.Number, m.Consumer, m.Token[len(m.Token)-4:],
+			m.Until.Format("04:05"))
 		if d.final != "" {
 			h.wrong("%s came again although it is %s", m.Event.ID, d.final)
 		}
@@ -238,13 +242,14 @@ func (h *history) handed(found []Message) {
 	}
 }
 
-// first says that nothing before a delivery in its lane waits.
+// first checks that no earlier delivery in the lane of this one is pending.
 func (h *history) first(is *grapnel.Delivery) {
 	h.t.Helper()
 	if is.Key == "" {
 		return
 	}
-	list, err := h.store.DeliveryList(context.Background(), store.Everyone(), store.DeliveryQuery{Endpoint: h.queue.ID, Key: is.Key, Limit: 1000})
+	list, err := h.store.DeliveryList(context.Background(), store.Everyone(), store.DeliveryQuery{Endpoint: h.queue.ID, Key: is.Key,
+		Limit: 1000})
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -315,7 +320,7 @@ func (h *history) extend(l *held) {
 	}
 }
 
-// audit holds what there is at the end against what consumers were told.
+// audit compares the final store with the answers that consumers got.
 func (h *history) audit() {
 	h.t.Helper()
 	ctx := context.Background()
@@ -383,7 +388,8 @@ func histories(t *testing.T, count, steps int, tiny bool, open func(t *testing.T
 				first, reopen := open(t)
 				h := &history{t: t, rng: rand.New(rand.NewPCG(seed, 5)), lucky: rand.New(rand.NewPCG(seed, 6)), told: map[int64]*told{}}
 				h.faults.Store([]int64{0, 5, 15}[seed%3])
-				// A claim that fails leaves leases that are given back, and those run out whose giving back fails too.
+				// A claim that fails leaves leases that are returned; they expire if returning them
+				// fails too.
 				h.excuse = h.faults.Load() > 0
 				h.world = &world{t: t, store: first}
 				if tiny {
@@ -412,7 +418,8 @@ func onModel(*testing.T) (store.Store, func() store.Store) {
 
 func TestHistoriesOnTheModel(t *testing.T) { histories(t, 30, *stepFlag, false, onModel) }
 
-// TestHistoriesWithinTinyBounds plays them with all bounds of the room and of the engine as small as they may be.
+// TestHistoriesWithinTinyBounds plays them with all bounds of the room and of the engine as small
+// as they may be.
 func TestHistoriesWithinTinyBounds(t *testing.T) {
 	count := 6
 	if os.Getenv("GRAPNEL_SOAK") != "" {

@@ -9,8 +9,9 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// Next leases at most so many deliveries for a consumer, and waits for the first if there is none. Nothing after that time is no error.
-func (r *Room) Next(ctx context.Context, q *grapnel.Endpoint, consumer string, most int, wait time.Duration) ([]Message, error) {
+// Next leases at most `most` deliveries for a consumer. It waits up to `wait` for the first; no
+// delivery in that time is no error.
+func (r *Broker) Next(ctx context.Context, q *grapnel.Endpoint, consumer string, most int, wait time.Duration) ([]Message, error) {
 	l := r.line(q.ID)
 	l.see(consumer, r.now())
 	r.metrics.waiting.Add(1)
@@ -23,7 +24,8 @@ func (r *Room) Next(ctx context.Context, q *grapnel.Endpoint, consumer string, m
 	w := &waiter{wants: make([]store.Want, most), once: wait <= 0, reply: make(chan taken, 1)}
 	for until := time.Now().Add(wait); ; {
 		for i := range w.wants {
-			w.wants[i] = store.Want{Token: grapnel.NewToken(grapnel.LeasePrefix, r.random), Consumer: consumer, For: q.Queue.Lease, Most: q.Queue.MaxLeased}
+			w.wants[i] = store.Want{Token: grapnel.NewToken(grapnel.LeasePrefix, r.random), Consumer: consumer, For: q.Queue.Lease,
+				Most: q.Queue.MaxLeased}
 		}
 		leases, err := l.take(ctx, w, ends)
 		if err != nil || len(leases) == 0 {
@@ -40,19 +42,19 @@ func (r *Room) Next(ctx context.Context, q *grapnel.Endpoint, consumer string, m
 		case len(messages) > 0:
 			return messages, nil
 		}
-		// All of it was too old, or damaged: that is over, and there may be something behind it.
+		// All of them were too old or damaged and are finished now; others may be due behind them.
 		w.asked, w.leaving, w.once = false, false, wait <= 0 || !time.Now().Before(until)
 	}
 }
 
-// take waits in the line until there is something, or the time is over, or who asked has left.
+// take waits in the line until the waiter is answered, the wait has passed, or ctx ends.
 func (l *line) take(ctx context.Context, w *waiter, ends *time.Timer) ([]grapnel.Lease, error) {
 	if !l.join(w) {
 		return nil, nil
 	}
 	over := ends.C
 	if w.once {
-		over = nil // it is answered after one look
+		over = nil // it is answered after one claim
 	}
 	select {
 	case t := <-w.reply:
@@ -61,7 +63,7 @@ func (l *line) take(ctx context.Context, w *waiter, ends *time.Timer) ([]grapnel
 	case <-ctx.Done():
 	}
 	if l.leave(w) {
-		// It may have been answered while it was about to leave.
+		// It may have been answered just before it left.
 		select {
 		case t := <-w.reply:
 			return t.leases, t.err
@@ -73,13 +75,13 @@ func (l *line) take(ctx context.Context, w *waiter, ends *time.Timer) ([]grapnel
 	return t.leases, t.err
 }
 
-// open puts leases together with what they are about. What can't be handed out is ended.
-func (r *Room) open(leases []grapnel.Lease) ([]Message, error) {
+// open reads the leases' events. It ends deliveries whose event is damaged or that are too old.
+func (r *Broker) open(leases []grapnel.Lease) ([]Message, error) {
 	seqs := make([]int64, len(leases))
 	for i := range leases {
 		seqs[i] = leases[i].Event
 	}
-	// A caller who leaves must not make events look absent.
+	// A cancelled read would make events look absent.
 	events, err := r.store.Events(context.Background(), seqs)
 	if err != nil {
 		return nil, err
@@ -89,11 +91,12 @@ func (r *Room) open(leases []grapnel.Lease) ([]Message, error) {
 	var ended []core.Change
 	for i, ev := range events {
 		l := leases[i]
-		ep, there := r.street.Endpoint(store.Everyone(), l.Queue)
+		ep, there := r.engine.Endpoint(store.Everyone(), l.Queue)
 		switch {
 		case !there:
 		case ev == nil:
-			r.log.Error("an event is missing or damaged", "delivery", grapnel.DeliveryID(l.CreatedAt, l.Delivery), "event_seq", l.Event)
+			r.log.Error("event missing or damaged; delivery failed", "delivery", r.store.IDs().Delivery(l.CreatedAt, l.Delivery),
+				"event_seq", l.Event)
 			ended = append(ended, core.Damaged(&ep, l, now))
 		case core.Overdue(&ep.Policy, l.Trigger, l.Anchor, l.GrantedAt):
 			ended = append(ended, core.Outlived(&ep, l, now))
@@ -105,9 +108,9 @@ func (r *Room) open(leases []grapnel.Lease) ([]Message, error) {
 		for i := range ended {
 			r.granted.drop(ended[i].Lease.Token)
 		}
-		// What is not recorded now comes up again when its lease is over.
-		if _, err := r.street.Settle(context.Background(), ended); err != nil {
-			r.log.Error("what cannot be handed out could not be ended", "deliveries", len(ended), "error", err)
+		// A change that is not recorded now is tried again after its lease has expired.
+		if _, err := r.engine.Settle(context.Background(), ended); err != nil {
+			r.log.Error("ending damaged or expired deliveries failed; retried after their leases expire", "deliveries", len(ended), "err", err)
 		}
 	}
 	return messages, nil

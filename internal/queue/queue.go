@@ -1,22 +1,29 @@
-// Package queue hands the deliveries of queues to consumers who ask for them, and takes in what they say came of them. A queue is an
-// endpoint that is pulled; what belongs to every endpoint (policy, lanes, dead letters, replay, history) is not here but where it always is.
+// Package queue leases the deliveries of queues to consumers and records the consumers' answers. A
+// queue is an endpoint whose deliveries consumers pull; policy, lanes, dead letters, replay and
+// history are the same as for every endpoint and are not here.
 //
-// Who asks waits in the line of a queue. One dispatcher for each line that somebody waits in gathers what all of them want into one claim, so
-// that many consumers share a commit. It is woken by hints that something may be due (Ready), by the time at which the next delivery or
-// the end of a lease is due, and looks by itself now and then, because a hint may be lost. A sweep does what must happen though nobody asks:
-// leases that ran out are recorded as failed attempts, and what the policy lets wait no longer ends.
+// A consumer's request is a waiter in the line of its queue. Each line with waiters has one
+// dispatcher, which combines the wants of all waiters into one claim, so that many consumers share
+// a commit. Four things wake it: a hint that a delivery may be due (Ready), the time at which the
+// next delivery is due, the expiry of a lease, and a poll, because a hint may be lost. A sweep
+// works without consumers: it records expired leases as failed attempts, and ends deliveries older
+// than the policy's max_age.
 //
-// What holds here:
+// Invariants:
 //
-//   - A lease is durable before anybody learns of it. It is the store that decides whether one is valid; what is in memory only saves reading.
-//   - Who came first is served first, as far as it may hold more leases.
-//   - Nobody who has left gets a lease: it is found out before claiming, and a lease that was granted meanwhile is given back at once and
-//     counts as no attempt. The same goes for leases of a claim whose outcome is unknown, as soon as it is known.
-//   - Nothing is handed out by a claim that ends after a queue was paused, disabled or deleted.
-//   - What a settlement makes of a delivery is decided by the core's own lines (core.Settle), and recorded with everything that is to be told.
+//   - A lease is durable before its consumer learns of it. The store decides whether a lease is
+//     valid; the leases in memory only save reads.
+//   - Waiters are served in order of arrival, each up to its lease limit.
+//   - A consumer that has disconnected gets no lease: its claim is skipped, or its leases are
+//     returned at once and count as no attempt. Leases of a claim whose outcome is unknown are
+//     returned as soon as the outcome is known.
+//   - A claim that ends after a queue was paused, disabled or deleted leases nothing.
+//   - The core decides the result of a settlement (core.Settle); it is recorded together with its
+//     operational events.
 //
-// What it does not promise: that a consumer whose answer got lost is told that it had settled. It is told that the lease is over, which is
-// true. And order: consumers get the deliveries of one key one after the other, but what they do with them is theirs.
+// It does not promise that a consumer whose answer was lost learns that it had settled: the
+// consumer gets the error for an ended lease. Nor does it promise processing order: consumers get
+// the deliveries of one key one after the other, and what they do with them is up to them.
 package queue
 
 import (
@@ -34,8 +41,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// Street is the part of the engine that queues need.
-type Street interface {
+// Engine is the part of the engine that queues need.
+type Engine interface {
 	Endpoint(scope store.Scope, id string) (grapnel.Endpoint, bool)
 	Queues(scope store.Scope) []grapnel.Endpoint
 	Settle(ctx context.Context, changes []core.Change) ([]store.Changed, error)
@@ -44,25 +51,26 @@ type Street interface {
 // Store is the part of a store that queues need.
 type Store interface {
 	store.Leases
+	IDs() *grapnel.IDs
 	Heads(ctx context.Context, endpoint string, limit int) ([]store.Head, error)
 	Events(ctx context.Context, seqs []int64) ([]*grapnel.Event, error)
 	Delivery(ctx context.Context, scope store.Scope, seq int64) (*grapnel.Delivery, error)
 }
 
-// Options are what a room is made of. Street, Store and Log are required.
+// Options configure a Broker. Engine, Store and Log are required.
 type Options struct {
-	Bounds Bounds // inside this room; zero: their defaults
-	Street Street
+	Bounds Bounds // zero: the defaults
+	Engine Engine
 	Store  Store
 	Log    *slog.Logger
 	Now    func() time.Time // time.Now
-	Random io.Reader        // for tokens, safe for use by many; crypto/rand's
+	Random io.Reader        // source of tokens, safe for concurrent use; nil: crypto/rand
 }
 
-// Room owns the queues of one process.
-type Room struct {
+// Broker serves the queues of one process.
+type Broker struct {
 	bounds  Bounds
-	street  Street
+	engine  Engine
 	store   Store
 	log     *slog.Logger
 	now     func() time.Time
@@ -71,49 +79,50 @@ type Room struct {
 	granted *granted
 
 	mu    sync.RWMutex
-	lines map[string]*line // by the queue's id. Who holds mu may take a line's; not the other way round
+	lines map[string]*line // by the queue's id. Lock order: mu before a line's
 
-	door  sync.Mutex // taken to start a dispatcher, and to close the room
+	door  sync.Mutex // held to start a dispatcher, and to stop starting them
 	ctx   context.Context
 	close context.CancelFunc
 	work  sync.WaitGroup // dispatchers
 }
 
-// Message is what a consumer gets: an event, and the right to say what came of it.
+// Message is an event with the lease that lets its consumer settle it.
 type Message struct {
 	grapnel.Lease
 	Event *grapnel.Event
 }
 
-// New makes a room. Whoever asks is served from now on; Run has to be called as well, since it is what ends that.
-func New(o Options) *Room {
+// New makes a Broker that serves consumers at once. Run has to be called too: only Run stops the
+// dispatchers.
+func New(o Options) *Broker {
 	b := bounds.Fill(o.Bounds)
-	r := &Room{bounds: b, street: o.Street, store: o.Store, log: o.Log, random: cmp.Or(o.Random, rand.Reader), granted: newGranted(b.Granted),
-		lines: map[string]*line{}}
+	r := &Broker{bounds: b, engine: o.Engine, store: o.Store, log: o.Log, random: cmp.Or(o.Random, rand.Reader),
+		granted: newGranted(b.Granted), lines: map[string]*line{}}
 	now := o.Now
 	if now == nil {
 		now = time.Now
 	}
-	// Times are compared with those of the store, which are of the wall clock; see engine.New.
+	// Times are compared with the store's, which are wall-clock times; see engine.New.
 	r.now = func() time.Time { return now().Round(0) }
 	r.metrics = newMetrics(r)
 	r.ctx, r.close = context.WithCancel(context.Background())
 	return r
 }
 
-// Run sweeps, and lets the room be open, until ctx ends. Then whoever waits is answered that there is nothing, and nothing more is claimed; leases can still be
-// settled. It returns when all that it started has returned.
-func (r *Room) Run(ctx context.Context) {
+// Run sweeps until ctx ends. Then it answers every waiter with no lease and stops claiming; leases
+// can still be settled. It returns when every dispatcher has returned.
+func (r *Broker) Run(ctx context.Context) {
 	r.sweepUntil(ctx)
-	// Whoever starts a dispatcher looks first whether the room is open: from here on nobody does.
+	// begin checks r.ctx under the same lock, so no dispatcher starts from here on.
 	r.door.Lock()
 	r.close()
 	r.door.Unlock()
 	r.work.Wait()
 }
 
-// Ready says that a queue may have something due. It never waits.
-func (r *Room) Ready(queue string) {
+// Ready hints that a queue may have a due delivery. It never blocks.
+func (r *Broker) Ready(queue string) {
 	r.mu.RLock()
 	l := r.lines[queue]
 	r.mu.RUnlock()
@@ -122,8 +131,8 @@ func (r *Room) Ready(queue string) {
 	}
 }
 
-// line is the line of a queue; there is one for every queue that anybody has asked about.
-func (r *Room) line(queue string) *line {
+// line is the line of a queue, created at the first request for it.
+func (r *Broker) line(queue string) *line {
 	r.mu.RLock()
 	l := r.lines[queue]
 	r.mu.RUnlock()
@@ -139,8 +148,8 @@ func (r *Room) line(queue string) *line {
 	return l
 }
 
-// begin starts a line's dispatcher; false: the room is not open.
-func (r *Room) begin(l *line) bool {
+// begin starts a line's dispatcher; false: Run has ended.
+func (r *Broker) begin(l *line) bool {
 	r.door.Lock()
 	defer r.door.Unlock()
 	if r.ctx.Err() != nil {
@@ -150,25 +159,13 @@ func (r *Room) begin(l *line) bool {
 	return true
 }
 
-// active says whether a queue hands anything out now.
+// active says whether a queue leases deliveries now.
 func active(ep *grapnel.Endpoint) bool {
 	return ep.Queue != nil && ep.Status == grapnel.EndpointEnabled && ep.DeletedAt.IsZero()
 }
 
-// rest lets time pass, unless ctx ends.
-func rest(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// Waiting is what a queue has: a delivery and its event.
+// Waiting is a queue's pending delivery and its event.
 type Waiting struct {
 	store.Head
-	Event *grapnel.Event // nil: it is damaged
+	Event *grapnel.Event // nil: the event is damaged
 }

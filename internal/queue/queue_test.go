@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/backoff"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/memory"
 	"github.com/grapnelhq/grapnel/policy"
@@ -35,7 +36,8 @@ func TestSettlingInEveryWay(t *testing.T) {
 		if !slices.Equal(bodies(got), []string{"1", "2", "3", "4"}) {
 			t.Fatalf("got %v", bodies(got))
 		}
-		for i, a := range []Answer{{Verdict: Ack}, {Verdict: Nack, Reason: "busy"}, {Verdict: Nack, Delay: time.Minute, HasDelay: true}, {Verdict: Reject, Reason: "no such order"}} {
+		for i, a := range []Answer{{Verdict: Ack}, {Verdict: Nack, Reason: "busy"}, {Verdict: Nack, Delay: time.Minute, HasDelay: true},
+			{Verdict: Reject, Reason: "no such order"}} {
 			if err := w.settle(got[i].Token, a); err != nil {
 				t.Fatal(err)
 			}
@@ -47,13 +49,14 @@ func TestSettlingInEveryWay(t *testing.T) {
 			t.Errorf("acked: %+v", d)
 		}
 		if d := w.delivery(got[1].Delivery); d.Status != grapnel.Pending || d.Waiting.Due.Sub(d.Attempts[0].StartedAt) != time.Second ||
-			!strings.Contains(d.Reason, "c1 gave it back: busy") {
+			!strings.Contains(d.Reason, "c1 returned it: busy") {
 			t.Errorf("nacked: %+v", d)
 		}
 		if d := w.delivery(got[2].Delivery); d.Waiting.Due.Sub(d.Attempts[0].StartedAt) != time.Minute {
 			t.Errorf("nacked for a minute: %+v", d)
 		}
-		if d := w.delivery(got[3].Delivery); d.Status != grapnel.Failed || d.ReasonCode != grapnel.ReasonRejected || !strings.Contains(d.Reason, "no such order") {
+		if d := w.delivery(got[3].Delivery); d.Status != grapnel.Failed || d.ReasonCode != grapnel.ReasonRejected ||
+			!strings.Contains(d.Reason, "no such order") {
 			t.Errorf("rejected: %+v", d)
 		}
 		n, err := w.room.Counts(context.Background(), q.ID)
@@ -75,13 +78,14 @@ func TestLeasesThatRunOutEndInADeadLetter(t *testing.T) {
 				t.Fatalf("attempt %d: got %+v", n, got)
 			}
 			seq = got[0].Delivery
-			rest(context.Background(), 20*time.Second) // nobody asks, and nobody settles
+			backoff.Wait(nil, 20*time.Second) // no consumer asks or settles
 			if err := w.settle(got[0].Token, Answer{Verdict: Ack}); grapnel.CodeOf(err) != grapnel.CodeConflict {
 				t.Errorf("settled after its end: %v", err)
 			}
 		}
 		d := w.delivery(seq)
-		if d.Status != grapnel.Failed || d.ReasonCode != grapnel.ReasonExhausted || len(d.Attempts) != 3 || d.Attempts[2].Class != policy.ClassLease ||
+		if d.Status != grapnel.Failed || d.ReasonCode != grapnel.ReasonExhausted || len(d.Attempts) != 3 ||
+			d.Attempts[2].Class != policy.ClassLease ||
 			d.Attempts[2].Duration != 10*time.Second {
 			t.Errorf("it is %+v", d)
 		}
@@ -97,8 +101,9 @@ func TestExtendedLeaseDoesNotRunOut(t *testing.T) {
 		w.publish("k")
 		got := w.next(q, "c1", 1)
 		for range 5 {
-			rest(context.Background(), 8*time.Second)
-			if l, err := w.room.Extend(context.Background(), store.Everyone(), got[0].Token, 0); err != nil || !l.Until.Equal(time.Now().Add(10*time.Second)) {
+			backoff.Wait(nil, 8*time.Second)
+			if l, err := w.room.Extend(context.Background(), store.Everyone(), got[0].Token, 0); err != nil ||
+				!l.Until.Equal(time.Now().Add(10*time.Second)) {
 				t.Fatal(l, err)
 			}
 		}
@@ -111,7 +116,7 @@ func TestExtendedLeaseDoesNotRunOut(t *testing.T) {
 	})
 }
 
-// waits starts somebody who waits, and returns where what it gets comes.
+// waits starts a consumer that waits, and returns the channel of its result.
 func (w *world) waits(ctx context.Context, q *grapnel.Endpoint, consumer string, most int, wait time.Duration) <-chan []Message {
 	got := make(chan []Message, 1)
 	go func() {
@@ -145,7 +150,7 @@ func TestWaitingIsFirstComeFirstServed(t *testing.T) {
 	})
 }
 
-// However many wait, a message costs one claim, and not one for each page of them.
+// A message costs one claim however many consumers wait, and not one claim for each page of them.
 func TestLongLineIsAskedOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		q := w.queue(func(ep *grapnel.Endpoint) { ep.Ordering = grapnel.Unordered })
@@ -167,7 +172,8 @@ func TestLongLineIsAskedOnce(t *testing.T) {
 	})
 }
 
-// What is due later, by its policy or because somebody asked for it, wakes whoever waits by itself.
+// A delivery that becomes due later, by its policy or by an operator's order, wakes a waiting
+// consumer at that time.
 func TestWaitingForWhatIsDelayed(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		q := w.queue()
@@ -180,7 +186,8 @@ func TestWaitingForWhatIsDelayed(t *testing.T) {
 		if got := <-w.waits(context.Background(), q, "c2", 1, time.Minute); len(got) != 1 || time.Since(began) != 2500*time.Millisecond {
 			t.Errorf("after %s came %+v", time.Since(began), got)
 		}
-		// And this lease is forgotten; its end and the backoff after it are waited for as well.
+		// This lease expires unsettled; the consumer gets the delivery after its expiry and its
+		// backoff.
 		began = time.Now()
 		if got := <-w.waits(context.Background(), q, "c1", 1, time.Minute); len(got) != 1 || time.Since(began) != 12*time.Second {
 			t.Errorf("after %s came %+v", time.Since(began), got)
@@ -194,7 +201,8 @@ func TestLostHintCostsSeconds(t *testing.T) {
 		q := w.queue()
 		got := w.waits(context.Background(), q, "c1", 1, time.Minute)
 		began := time.Now()
-		ev := &grapnel.Event{ID: "evt_behind", Tenant: "default", Type: "a", Data: []byte("1"), ContentType: grapnel.JSONType, OccurredAt: began, AcceptedAt: began}
+		ev := &grapnel.Event{ID: "evt_behind", Tenant: "default", Type: "a", Data: []byte("1"), ContentType: grapnel.JSONType,
+			OccurredAt: began, AcceptedAt: began}
 		version, _, err := w.store.Version(context.Background())
 		if err != nil {
 			t.Fatal(err)
@@ -251,7 +259,7 @@ func TestPausedQueueHandsOutNothing(t *testing.T) {
 		q.Status = grapnel.EndpointPaused
 		q = w.put(*q)
 		waiting := w.waits(context.Background(), q, "c1", 1, time.Minute)
-		rest(context.Background(), 5*time.Second)
+		backoff.Wait(nil, 5*time.Second)
 		if got := w.next(q, "c2", 1); len(got) != 0 {
 			t.Fatalf("a paused queue handed out %v", bodies(got))
 		}
@@ -333,7 +341,7 @@ func TestConsumerHoldsNoMoreThanItMay(t *testing.T) {
 		}
 		claims := w.called("Claim")
 		waiting := w.waits(context.Background(), q, "c1", 1, time.Minute)
-		rest(context.Background(), 3*time.Second)
+		backoff.Wait(nil, 3*time.Second)
 		if len(waiting) > 0 {
 			t.Errorf("somebody who holds all it may got %v", bodies(<-waiting))
 		}
@@ -369,7 +377,7 @@ func TestWhatIsTooOldEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.publish("")
-		rest(context.Background(), time.Hour+time.Minute) // nobody asks
+		backoff.Wait(nil, time.Hour+time.Minute) // no consumer asks
 		list, err := w.store.DeliveryList(context.Background(), store.Everyone(), store.DeliveryQuery{Limit: 10})
 		if err != nil || len(list) != 2 {
 			t.Fatal(list, err)
@@ -382,7 +390,8 @@ func TestWhatIsTooOldEnds(t *testing.T) {
 	})
 }
 
-// TestWhatIsTooOldEndsBehindWhatPeopleAskedFor: what a person retries never becomes too old, and hides nothing that does.
+// TestWhatIsTooOldEndsBehindWhatPeopleAskedFor: a delivery that an operator retries never becomes
+// too old, and hides none that does.
 func TestWhatIsTooOldEndsBehindWhatPeopleAskedFor(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		const asked, more = 450, 20
@@ -397,11 +406,11 @@ func TestWhatIsTooOldEndsBehindWhatPeopleAskedFor(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		rest(context.Background(), time.Second)
+		backoff.Wait(nil, time.Second)
 		for range more {
 			w.publish("")
 		}
-		rest(context.Background(), time.Hour+2*time.Minute)
+		backoff.Wait(nil, time.Hour+2*time.Minute)
 		for n := range asked + more {
 			if d := w.delivery(int64(n + 1)); d.Status.Final() != (n >= asked) {
 				t.Fatalf("%d is %s", n+1, d.Status)
@@ -422,7 +431,7 @@ func TestNackThatWouldComeTooLateIsTheLast(t *testing.T) {
 			if len(got) != 1 {
 				t.Fatalf("attempt %d did not come", n+1)
 			}
-			rest(context.Background(), wait)
+			backoff.Wait(nil, wait)
 			if err := w.settle(got[0].Token, Answer{Verdict: Nack}); err != nil {
 				t.Fatal(err)
 			}
@@ -433,12 +442,12 @@ func TestNackThatWouldComeTooLateIsTheLast(t *testing.T) {
 	})
 }
 
-// Before the sweep has come, a claim does not hand out what is too old either.
+// A claim before the sweep does not lease a delivery that is too old either.
 func TestClaimDoesNotHandOutWhatIsTooOld(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		q := w.queue(func(ep *grapnel.Endpoint) { ep.Ordering = grapnel.Unordered })
 		w.publish("")
-		rest(context.Background(), time.Hour)
+		backoff.Wait(nil, time.Hour)
 		w.publish("")
 		q.Policy.MaxAge = policy.Duration(30 * time.Minute)
 		q = w.put(*q)
@@ -502,7 +511,8 @@ func TestDrainingAnswersWhoWaits(t *testing.T) {
 	})
 }
 
-// The outcome of a claim is unknown: what it granted nobody has, and comes at once and not after its time.
+// The outcome of a claim is unknown: no consumer has its leases, so their deliveries are leased
+// again at once and not after the leases expire.
 func TestClaimWhoseAnswerIsLost(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		q := w.queue()
@@ -519,13 +529,14 @@ func TestClaimWhoseAnswerIsLost(t *testing.T) {
 			t.Fatal("a claim that failed is answered")
 		}
 		began := time.Now()
-		if got := <-w.waits(context.Background(), q, "c1", 1, time.Minute); len(got) != 1 || got[0].Number != 1 || time.Since(began) > time.Second {
+		if got := <-w.waits(context.Background(), q, "c1", 1, time.Minute); len(got) != 1 || got[0].Number != 1 ||
+			time.Since(began) > time.Second {
 			t.Errorf("after %s came %+v", time.Since(began), got)
 		}
 	})
 }
 
-// The outcome of a settlement is unknown: it is asked again, and whoever settled is told that it did.
+// The outcome of a settlement is unknown: it is repeated, and its consumer gets a success.
 func TestSettlementWhoseAnswerIsLost(t *testing.T) {
 	for _, a := range []Answer{{Verdict: Ack}, {Verdict: Nack}, {Verdict: Reject}} {
 		bubble(t, func(t *testing.T, w *world) {
@@ -550,13 +561,14 @@ func TestSettlementWhoseAnswerIsLost(t *testing.T) {
 	}
 }
 
-// While the answer to an ack is lost again and again the lease runs out, and somebody else's word is on record.
+// The answer to an ack is lost until the lease has expired and another consumer has settled the
+// delivery.
 func TestSettlementThatCameTooLate(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		q := w.queue()
 		w.publish("a")
 		got := w.next(q, "c1", 1)
-		rest(context.Background(), 9990*time.Millisecond)
+		backoff.Wait(nil, 9990*time.Millisecond)
 		failed := false
 		w.injure.Store(new(func(method string) memory.Fault {
 			if method == "Record" && !failed {
@@ -567,7 +579,7 @@ func TestSettlementThatCameTooLate(t *testing.T) {
 		}))
 		over := make(chan []Message, 1)
 		go func() {
-			rest(context.Background(), 20*time.Millisecond) // the first try has failed, the lease is over, the second try is to come
+			backoff.Wait(nil, 20*time.Millisecond) // the first try has failed, the lease has expired, the second try is next
 			over <- w.next(q, "c2", 1)
 		}()
 		if err := w.settle(got[0].Token, Answer{Verdict: Ack}); grapnel.CodeOf(err) != grapnel.CodeConflict {

@@ -5,26 +5,27 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/backoff"
 	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// Verdict is what a consumer says came of a delivery.
+// Verdict is a consumer's result for a delivery.
 type Verdict string
 
 // The verdicts.
 const (
-	Ack    Verdict = "ack"    // it is dealt with
-	Nack   Verdict = "nack"   // it shall come again
-	Reject Verdict = "reject" // trying again would not help
+	Ack    Verdict = "ack"    // the message is processed
+	Nack   Verdict = "nack"   // lease it again later
+	Reject Verdict = "reject" // another attempt would not help
 )
 
 // Answer is a consumer's answer to a lease.
 type Answer struct {
 	Verdict  Verdict
 	Reason   string
-	Delay    time.Duration // of a nack, in place of the policy's; meaningful when HasDelay
+	Delay    time.Duration // of a nack, instead of the policy's; valid if HasDelay
 	HasDelay bool
 }
 
@@ -34,28 +35,30 @@ type Settlement struct {
 	Answer
 }
 
-// errOver is for leases that are over or settled, were never granted, or are another tenant's.
-var errOver = grapnel.Errorf(grapnel.CodeConflict, "the lease is over or settled: somebody else may have the message")
+// errOver answers for leases that have expired, are settled, were never granted, or belong to
+// another tenant.
+var errOver = grapnel.Errorf(grapnel.CodeConflict, "the lease has expired or is settled: another consumer may have the message")
 
-// Settle records what came of a lease; grapnel.CodeConflict when it is over or settled.
-func (r *Room) Settle(ctx context.Context, scope store.Scope, token string, a Answer) error {
+// Settle records a lease's answer. It fails with grapnel.CodeConflict if the lease has expired or
+// is settled.
+func (r *Broker) Settle(ctx context.Context, scope store.Scope, token string, a Answer) error {
 	return r.SettleAll(ctx, scope, []Settlement{{token, a}})[0]
 }
 
-// SettleAll records what came of leases, all of them together, and returns an error or nil for each.
-func (r *Room) SettleAll(ctx context.Context, scope store.Scope, list []Settlement) []error {
+// SettleAll records several answers in one call, and returns an error or nil for each.
+func (r *Broker) SettleAll(ctx context.Context, scope store.Scope, list []Settlement) []error {
 	errs := make([]error, len(list))
 	now := r.now()
 	var changes []core.Change
 	var leases []grapnel.Lease
-	var of []int // the settlement that each change is of
+	var of []int // the index in list of each change
 	for i := range list {
 		lease, ep, err := r.find(ctx, scope, list[i].Token)
 		if err != nil {
 			errs[i] = err
 			continue
 		}
-		changes = append(changes, judge(&ep, lease, list[i].Answer, now))
+		changes = append(changes, r.judge(&ep, lease, list[i].Answer, now))
 		leases, of = append(leases, lease), append(of, i)
 	}
 	if len(changes) == 0 {
@@ -66,7 +69,7 @@ func (r *Room) SettleAll(ctx context.Context, scope store.Scope, list []Settleme
 		switch {
 		case err != nil:
 			errs[i] = err
-			continue // it may be valid still
+			continue // the lease may still be valid
 		case !applied[n]:
 			errs[i] = errOver
 			r.metrics.stale.Inc()
@@ -79,8 +82,9 @@ func (r *Room) SettleAll(ctx context.Context, scope store.Scope, list []Settleme
 	return errs
 }
 
-// Extend lets a lease end so long from now, or as long as the queue gives everybody if by is 0; grapnel.CodeConflict when it is over or settled.
-func (r *Room) Extend(ctx context.Context, scope store.Scope, token string, by time.Duration) (grapnel.Lease, error) {
+// Extend moves the end of a lease to `by` from now, or by the queue's own lease time if by is 0. It
+// fails with grapnel.CodeConflict if the lease has expired or is settled.
+func (r *Broker) Extend(ctx context.Context, scope store.Scope, token string, by time.Duration) (grapnel.Lease, error) {
 	_, ep, err := r.find(ctx, scope, token)
 	if err != nil {
 		return grapnel.Lease{}, err
@@ -100,8 +104,8 @@ func (r *Room) Extend(ctx context.Context, scope store.Scope, token string, by t
 	return lease, nil
 }
 
-// find is a lease and its queue. Whether it is valid is for the store to say.
-func (r *Room) find(ctx context.Context, scope store.Scope, token string) (grapnel.Lease, grapnel.Endpoint, error) {
+// find returns a lease and its queue. The store decides later whether the lease is valid.
+func (r *Broker) find(ctx context.Context, scope store.Scope, token string) (grapnel.Lease, grapnel.Endpoint, error) {
 	lease, known := r.granted.get(token)
 	if !known {
 		var err error
@@ -113,21 +117,21 @@ func (r *Room) find(ctx context.Context, scope store.Scope, token string) (grapn
 			return lease, grapnel.Endpoint{}, err
 		}
 	}
-	ep, there := r.street.Endpoint(scope, lease.Queue)
+	ep, there := r.engine.Endpoint(scope, lease.Queue)
 	if !there {
 		return lease, ep, errOver
 	}
 	return lease, ep, nil
 }
 
-// judge is what an answer makes of a delivery.
-func judge(ep *grapnel.Endpoint, l grapnel.Lease, a Answer, now time.Time) core.Change {
+// judge turns an answer into its delivery's change.
+func (r *Broker) judge(ep *grapnel.Endpoint, l grapnel.Lease, a Answer, now time.Time) core.Change {
 	in := core.Finished{Endpoint: ep.ID, Delivery: l.Delivery, Outcome: policy.Outcome{Class: policy.ClassNone}}
 	said := ""
 	switch a.Verdict {
 	case Nack:
 		in.Outcome = policy.Outcome{Class: policy.ClassNack, Delay: a.Delay, HasDelay: a.HasDelay}
-		said = "gave it back"
+		said = "returned it"
 	case Reject:
 		in.Outcome.Class, said = policy.ClassReject, "rejected it"
 	}
@@ -137,26 +141,29 @@ func judge(ep *grapnel.Endpoint, l grapnel.Lease, a Answer, now time.Time) core.
 			said += ": " + a.Reason
 		}
 	}
-	return settled(ep, l, in, said, false, now)
+	return r.settled(ep, l, in, said, false, now)
 }
 
-// settled is a change by the core's judgement. How long the attempt took is how long the consumer had it.
-func settled(ep *grapnel.Endpoint, l grapnel.Lease, in core.Finished, said string, over bool, now time.Time) core.Change {
+// settled builds a change by the core's rules. The attempt's duration is the time for which the
+// consumer held the lease.
+func (r *Broker) settled(ep *grapnel.Endpoint, l grapnel.Lease, in core.Finished, said string, over bool, now time.Time) core.Change {
 	ended := now
 	if over {
 		ended = l.Until
 	}
 	in.Attempt = grapnel.Attempt{StartedAt: l.GrantedAt, Duration: max(ended.Sub(l.GrantedAt), 0), Class: in.Outcome.Class, Error: said}
-	head := store.Head{Delivery: l.Delivery, Event: l.Event, Endpoint: ep.ID, Attempts: l.Number - 1, Anchor: l.Anchor, Trigger: l.Trigger, CreatedAt: l.CreatedAt}
-	return core.Settle(ep, head, in, l, over, now)
+	head := store.Head{Delivery: l.Delivery, Event: l.Event, Endpoint: ep.ID, Attempts: l.Number - 1, Anchor: l.Anchor,
+		Trigger: l.Trigger, CreatedAt: l.CreatedAt}
+	return core.Settle(ep, head, in, l, over, r.store.IDs().Seed(l.Delivery), now)
 }
 
-// record records changes, again if it is unknown whether they are recorded, and says which of them are.
-func (r *Room) record(ctx context.Context, changes []core.Change) (applied []bool, err error) {
+// record stores changes, repeats them while their outcome is unknown, and says which of them
+// applied.
+func (r *Broker) record(ctx context.Context, changes []core.Change) (applied []bool, err error) {
 	applied = make([]bool, len(changes))
 	for try := 1; ; try++ {
 		var results []store.Changed
-		if results, err = r.street.Settle(ctx, changes); err == nil {
+		if results, err = r.engine.Settle(ctx, changes); err == nil {
 			for i := range results {
 				applied[i] = results[i].Applied
 				if !applied[i] && try > 1 {
@@ -170,12 +177,13 @@ func (r *Room) record(ctx context.Context, changes []core.Change) (applied []boo
 		if grapnel.CodeOf(err) != "" || try == r.bounds.Record {
 			return nil, err
 		}
-		rest(ctx, pause(try))
+		backoff.Wait(ctx.Done(), backoff.Store.After(try))
 	}
 }
 
-// onRecord says whether a change that no longer applies is the reason for that: its answer was lost.
-func (r *Room) onRecord(ctx context.Context, ch *core.Change) (bool, error) {
+// onRecord says whether a change that no longer applies was itself stored by an earlier try whose
+// answer was lost.
+func (r *Broker) onRecord(ctx context.Context, ch *core.Change) (bool, error) {
 	d, err := r.store.Delivery(ctx, store.Everyone(), ch.Delivery)
 	if grapnel.CodeOf(err) == grapnel.CodeNotFound {
 		return false, nil
@@ -191,19 +199,19 @@ func (r *Room) onRecord(ctx context.Context, ch *core.Change) (bool, error) {
 	return false, nil
 }
 
-// runOut records that leases are over: that was an attempt of each.
-func (r *Room) runOut(ep *grapnel.Endpoint, leases []grapnel.Lease) bool {
+// runOut records expired leases; each counts as an attempt.
+func (r *Broker) runOut(ep *grapnel.Endpoint, leases []grapnel.Lease) bool {
 	now := r.now()
 	changes := make([]core.Change, len(leases))
 	for i, l := range leases {
 		r.granted.drop(l.Token)
 		in := core.Finished{Endpoint: ep.ID, Delivery: l.Delivery, Outcome: policy.Outcome{Class: policy.ClassLease}}
-		said := l.Consumer + " said nothing until its lease ran out, after " + l.Until.Sub(l.GrantedAt).Round(time.Millisecond).String()
-		changes[i] = settled(ep, l, in, said, true, now)
+		said := l.Consumer + " did not settle before its lease expired, after " + l.Until.Sub(l.GrantedAt).Round(time.Millisecond).String()
+		changes[i] = r.settled(ep, l, in, said, true, now)
 	}
-	results, err := r.street.Settle(context.Background(), changes)
+	results, err := r.engine.Settle(context.Background(), changes)
 	if err != nil {
-		r.log.Error("leases that are over could not be recorded; they will be again", "leases", len(leases), "error", err)
+		r.log.Error("recording expired leases failed; retrying at the next sweep", "leases", len(leases), "err", err)
 		return false
 	}
 	for i := range results {

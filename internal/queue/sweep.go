@@ -10,8 +10,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// sweepUntil does what must happen though nobody asks, until ctx ends.
-func (r *Room) sweepUntil(ctx context.Context) {
+// sweepUntil sweeps at every tick until ctx ends.
+func (r *Broker) sweepUntil(ctx context.Context) {
 	tick := time.NewTicker(r.bounds.Sweep)
 	defer tick.Stop()
 	for n := 0; ; n++ {
@@ -27,37 +27,37 @@ func (r *Room) sweepUntil(ctx context.Context) {
 	}
 }
 
-// Sweep records leases that are over and ends what has waited for too long, in every queue where there may be any. Run does it every
-// second.
-func (r *Room) Sweep(ctx context.Context) {
-	for _, ep := range r.street.Queues(store.Everyone()) {
+// Sweep records expired leases and ends deliveries older than max_age, in every queue where some
+// may be due. Run calls it every second.
+func (r *Broker) Sweep(ctx context.Context) {
+	for _, ep := range r.engine.Queues(store.Everyone()) {
 		l := r.line(ep.ID)
 		err := l.sweepLeases(ctx, &ep)
 		if err == nil {
 			err = l.sweepAges(ctx, &ep)
 		}
 		if err != nil && ctx.Err() == nil {
-			r.log.Error("what is over in a queue could not be ended", "queue", ep.ID, "error", err)
+			r.log.Error("ending expired leases and old deliveries failed; retrying at the next sweep", "queue", ep.ID, "err", err)
 		}
 	}
 	r.tidy()
 }
 
-// tidy forgets the lines of queues that are gone.
-func (r *Room) tidy() {
+// tidy removes the lines of deleted queues.
+func (r *Broker) tidy() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for id, l := range r.lines {
 		l.mu.Lock()
 		idle := !l.running
 		l.mu.Unlock()
-		if _, there := r.street.Endpoint(store.Everyone(), id); idle && !there {
+		if _, there := r.engine.Endpoint(store.Everyone(), id); idle && !there {
 			delete(r.lines, id)
 		}
 	}
 }
 
-// expect has the sweep look when the first of some leases is over.
+// expect has the sweep read the store when the first of some leases expires.
 func (l *line) expect(leases []grapnel.Lease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -68,7 +68,8 @@ func (l *line) expect(leases []grapnel.Lease) {
 	}
 }
 
-// due says whether a time has come, and moves it on. A clock that was set back must not put it off.
+// due says whether a time has come, and moves it on. A time further ahead than `every` is due too:
+// the clock was set back.
 func due(at *time.Time, now time.Time, every time.Duration) bool {
 	if at.After(now) && at.Sub(now) <= every {
 		return false
@@ -77,7 +78,7 @@ func due(at *time.Time, now time.Time, every time.Duration) bool {
 	return true
 }
 
-// lookAgain has the next sweep look, because this one could not.
+// lookAgain has the next sweep read the store, because this one failed.
 func (l *line) lookAgain() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -109,10 +110,10 @@ func (l *line) sweepLeases(ctx context.Context, ep *grapnel.Endpoint) error {
 	return nil
 }
 
-// sweepAges ends deliveries that have waited for longer than the policy allows. Heads come in the order of their
-// due times, and a delivery is due before it is too old. One that a person has asked for is never too old, so it
-// is passed over; of others that are not yet, a bounded number is: they may hide older ones that were retried,
-// which end at the latest when those in front do.
+// sweepAges ends deliveries older than max_age. Heads come in the order of their due times, and a
+// delivery is due before it is too old. Deliveries that an operator asked for never become too old
+// and are skipped without limit. At most Bounds.Fresh younger ones are skipped: behind them may be
+// older deliveries that were retried, which end at the latest when those in front do.
 func (l *line) sweepAges(ctx context.Context, ep *grapnel.Endpoint) error {
 	longest := ep.Policy.MaxAge.Std()
 	if longest == 0 || !active(ep) {
@@ -140,7 +141,7 @@ func (l *line) sweepAges(ctx context.Context, ep *grapnel.Endpoint) error {
 		}
 		ended := false
 		for page := range slices.Chunk(old, r.bounds.Over) {
-			results, err := r.street.Settle(ctx, page)
+			results, err := r.engine.Settle(ctx, page)
 			if err != nil {
 				return err
 			}
@@ -151,7 +152,7 @@ func (l *line) sweepAges(ctx context.Context, ep *grapnel.Endpoint) error {
 		full := len(heads) == limit && !heads[limit-1].Due.After(now)
 		look = full && fresh <= r.bounds.Fresh && ctx.Err() == nil
 		if !ended {
-			limit *= 2 // the same heads would come again: ask for as many after them
+			limit *= 2 // the next read starts with the same heads: ask for as many after them
 		}
 	}
 	return nil

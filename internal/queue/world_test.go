@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/backoff"
 	"github.com/grapnelhq/grapnel/internal/bounds"
 	"github.com/grapnelhq/grapnel/internal/egress"
 	"github.com/grapnelhq/grapnel/internal/engine"
@@ -23,10 +24,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// nobody is an engine's sender where nothing is sent.
-type nobody struct{ t testing.TB }
+// noSender is an engine's sender for tests that send nothing.
+type noSender struct{ t testing.TB }
 
-func (n nobody) Send(context.Context, egress.Delivery) egress.Result {
+func (n noSender) Send(context.Context, egress.Delivery) egress.Result {
 	n.t.Error("something of a queue was sent")
 	return egress.Result{}
 }
@@ -42,7 +43,7 @@ type world struct {
 	log    *slog.Logger
 	bounds uint64 // not 0: the seed of tiny bounds for engine and room
 	engine *engine.Engine
-	room   *Room
+	room   *Broker
 	stop   context.CancelFunc
 	run    sync.WaitGroup
 	events int
@@ -74,8 +75,9 @@ func (w *world) start() {
 		}
 		return memory.Fault{}
 	}}
-	var room *Room
-	o := engine.Options{Store: struct{ store.Store }{faulty}, Sender: nobody{w.t}, Log: w.log, Ready: func(queue string) { room.Ready(queue) }}
+	var room *Broker
+	o := engine.Options{Store: struct{ store.Store }{faulty}, Sender: noSender{w.t}, Log: w.log,
+		Ready: func(queue string) { room.Ready(queue) }}
 	var within Bounds
 	if w.bounds != 0 {
 		o.Bounds, within = bounds.Tiny[engine.Bounds](w.bounds), bounds.Tiny[Bounds](w.bounds)
@@ -84,7 +86,7 @@ func (w *world) start() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	room = New(Options{Bounds: within, Street: e, Store: faulty, Log: w.log})
+	room = New(Options{Bounds: within, Engine: e, Store: faulty, Log: w.log})
 	ctx, cancel := context.WithCancel(context.Background())
 	w.engine, w.room, w.stop = e, room, cancel
 	w.run.Go(func() { e.Run(ctx) })
@@ -96,7 +98,7 @@ func (w *world) halt() {
 	w.run.Wait()
 }
 
-// crash ends the process without any goodbye, and starts the next one on what is durable.
+// crash drops the process's memory and starts the next one on the durable state.
 func (w *world) crash(reopen func() store.Store) {
 	w.dead.Store(true)
 	w.halt()
@@ -141,7 +143,8 @@ func (w *world) put(ep grapnel.Endpoint) *grapnel.Endpoint {
 func (w *world) publish(key string) string {
 	w.t.Helper()
 	w.events++
-	ev := &grapnel.Event{ID: fmt.Sprint("evt_", w.events), Tenant: "default", Type: "order.made", Key: key, Data: fmt.Appendf(nil, "%d", w.events),
+	ev := &grapnel.Event{ID: fmt.Sprint("evt_", w.events), Tenant: "default", Type: "order.made", Key: key, Data: fmt.Appendf(nil,
+		"%d", w.events),
 		ContentType: grapnel.JSONType, OccurredAt: time.Now(), AcceptedAt: time.Now()}
 	for {
 		_, err := w.engine.Publish(context.Background(), []store.Incoming{{Event: ev}}, nil)
@@ -151,11 +154,11 @@ func (w *world) publish(key string) string {
 		if w.injure.Load() == nil {
 			w.t.Fatal(err)
 		}
-		rest(context.Background(), 10*time.Millisecond)
+		backoff.Wait(nil, 10*time.Millisecond)
 	}
 }
 
-// next takes what there is now.
+// next claims without waiting.
 func (w *world) next(q *grapnel.Endpoint, consumer string, most int) []Message {
 	w.t.Helper()
 	found, err := w.room.Next(context.Background(), q, consumer, most, 0)

@@ -2,27 +2,31 @@ package relay
 
 import "time"
 
-// Bounds are the sizes and time limits inside this room; see package bounds.
+// Bounds are the sizes and time limits inside this package; see package bounds.
 type Bounds struct {
 	Rows  int   `bound:"500"`            // events that one look reads and one commit takes
 	Bytes int64 `bound:"4MiB" tiny:"64"` // of their data, beyond the first
 
-	// When there is nothing to carry a courier naps while something came lately, since a NOTIFY for each of two
-	// hundred events in a second would cost the producer more than fifty looks; then it sleeps until it is woken
-	// or Asleep is over.
-	Nap     time.Duration `bound:"20ms" tiny:"1ms"`
-	Lately  time.Duration `bound:"1s" tiny:"5ms"`
+	// With nothing to carry, a courier naps while the last event is recent: a NOTIFY for each of
+	// two hundred events in a second would cost the producer more than fifty looks. Then it sleeps
+	// until it is woken or Asleep has passed.
+	Nap     time.Duration `bound:"20ms"  tiny:"1ms"`
+	Lately  time.Duration `bound:"1s"    tiny:"5ms"`
 	Asleep  time.Duration `bound:"500ms" tiny:"20ms"`
-	StandBy time.Duration `bound:"1s" tiny:"20ms"` // while another courier works on the same outbox
+	StandBy time.Duration `bound:"1s"    tiny:"20ms"` // while another courier works on the same outbox
 
 	// A pause after failures is a random part of a time that doubles from First up to Longest.
 	First   time.Duration `bound:"100ms" tiny:"1ms"`
-	Longest time.Duration `bound:"10s" tiny:"50ms"`
-	Refused time.Duration `bound:"30s" tiny:"50ms"` // the longest pause that the engine can ask for
+	Longest time.Duration `bound:"10s"   tiny:"50ms"`
+	Refused time.Duration `bound:"30s"   tiny:"50ms"` // the longest pause that the engine can ask for
 
-	Ask   time.Duration `bound:"30s" tiny:"200ms"`  // for which producers are asked to wake a courier that sleeps
-	Again time.Duration `bound:"15s" tiny:"100ms"`  // left of that when they are asked again
-	Whole time.Duration `bound:"1m" tiny:"50ms"`    // until a look passes over no numbers again
-	Call  time.Duration `bound:"30s"`               // for one call, after which the connection counts as broken
-	Sweep time.Duration `bound:"500ms" tiny:"20ms"` // until a new source has a courier; sources are in memory, so looking costs nothing
+	// period for which producers are asked to wake a sleeping courier
+	Ask   time.Duration `bound:"30s" tiny:"200ms"`
+	Again time.Duration `bound:"15s" tiny:"100ms"` // left of that when they are asked again
+	// until a look starts from the first number again
+	Whole time.Duration `bound:"1m" tiny:"50ms"`
+	// for one call, after which the connection counts as broken
+	Call time.Duration `bound:"30s"`
+	// until a new source has a courier; sources are in memory, so looking is cheap
+	Sweep time.Duration `bound:"500ms" tiny:"20ms"`
 }

@@ -10,37 +10,44 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/grapnelhq/grapnel/internal/backoff"
+	"github.com/grapnelhq/grapnel/internal/store/postgres"
+	"github.com/grapnelhq/grapnel/internal/store/postgres/inclear"
 )
 
-// box is a producer's outbox as a courier sees it through one connection. After an error it is closed and opened anew.
+// box is a producer's outbox as a courier sees it through one connection. After an error it is
+// closed and opened again.
 type box interface {
-	// look finds the oldest that is there. Until take or leave the outbox is locked against other couriers, and nobody else.
+	// look reads the oldest rows. Until take or leave the outbox is locked against other couriers,
+	// but not against producers.
 	look(ctx context.Context, maxEvent int64) (page, error)
-	// take removes what the last look found.
+	// take removes the rows of the last look.
 	take(ctx context.Context, p page) error
-	// leave lets go of what the last look found.
+	// leave releases the rows of the last look.
 	leave(ctx context.Context) error
-	// sleep asks producers to wake it from now on, which ends with the next look that finds something, and waits for it d long. The first time it
-	// returns at once, because something may have been committed before anybody could know that there is somebody to be woken.
+	// sleep asks producers to wake it, until the next look that finds rows, and waits up to d for
+	// it. The first call returns at once, because a row may have been committed before any producer
+	// saw the request. Behind a pooler it does not ask: it would not be woken.
 	sleep(ctx context.Context, d time.Duration) error
 	Close() error
 }
 
-// page is what a look found.
+// page is the result of a look.
 type page struct {
-	elsewhere bool          // another courier is at it; nothing else is said
+	elsewhere bool          // another courier has the lock; the other fields are empty
 	rows      []row         // in order
-	full      bool          // there is more
+	full      bool          // more rows follow
 	age       time.Duration // of the oldest row, by the database's clock
 
 	newest int64 // numbers drawn up to the look
 }
 
-// row is an event, or a transaction of which none is left.
+// row is an event, or a transaction without events left.
 type row struct {
 	number int64 // of the transaction
 	batch  int64
-	id     int64 // 0: there is none
+	id     int64 // 0: none
 
 	kind, key, event        string
 	data                    []byte // nil: it is larger than it may be
@@ -65,26 +72,31 @@ var _ box = (*pgBox)(nil)
 type pgBox struct {
 	bounds Bounds
 	conn   *pgx.Conn
+	pooled bool // a pooler stands between, which carries no notifications
 	tx     pgx.Tx
-	woken  bool          // a notification came after the last look began
-	asked  time.Duration // for how long producers were still asked to wake somebody when it looked last; another courier may have asked
+	// of a connection without TLS to another machine; empty: it has TLS, or stays on this machine
+	host  string
+	woken bool // a notification came after the last look began
+	// remaining time, as of the last look, for which producers were asked to wake a courier;
+	// another courier may have asked
+	asked time.Duration
 
-	// Numbers up to low are gone for ever, so a look need not pass over what is left of them in the index. That is a lot while something old holds back
-	// the database's cleaning.
+	// All numbers up to low are removed forever, so a look need not pass over their dead entries in
+	// the index. Those are many while an old transaction holds back vacuum.
 	low     int64
 	settled settling
-	whole   time.Time // when all was looked at, whatever low says
+	whole   time.Time // when a look last started from the first number
 }
 
-// settling is a number that low can go up to once all transactions below xid are over: those that had drawn the number, or a lower one, had
-// a lower xid.
+// settling is a number that low can rise to once all transactions below xid have ended: those that
+// drew the number, or a lower one, have a lower xid.
 type settling struct {
 	number int64
-	xid    int64 // 0: there is none
+	xid    int64 // 0: none
 }
 
-// errDSN does not say what is wrong with a DSN: whatever was said of it could have its password in it.
-var errDSN = errors.New("the DSN is none of PostgreSQL's, such as postgres://user:password@host:5432/database or host=… dbname=…")
+// errDSN does not describe the fault of a DSN, because the description could contain its password.
+var errDSN = errors.New("not a PostgreSQL DSN; use one such as postgres://user:password@host:5432/database or host=… dbname=…")
 
 // CheckDSN says whether something can be a DSN.
 func CheckDSN(dsn string) error {
@@ -107,7 +119,7 @@ func parse(dsn string) (*pgx.ConnConfig, error) {
 	return config, nil
 }
 
-// Place is where a DSN leads to, without what is a secret in it.
+// Place is the host and database of a DSN, without secrets.
 func Place(dsn string) string {
 	config, err := parse(dsn)
 	if err != nil {
@@ -125,6 +137,10 @@ func open(ctx context.Context, dsn string, within Bounds) (box, error) {
 	if err != nil {
 		return nil, err
 	}
+	return connect(ctx, config, within)
+}
+
+func connect(ctx context.Context, config *pgx.ConnConfig, within Bounds) (_ box, err error) {
 	b := &pgBox{bounds: within}
 	config.OnNotification = func(*pgconn.PgConn, *pgconn.Notification) { b.woken = true }
 	ctx, cancel := context.WithTimeout(ctx, connectTime)
@@ -132,21 +148,46 @@ func open(ctx context.Context, dsn string, within Bounds) (box, error) {
 	if b.conn, err = pgx.ConnectConfig(ctx, config); err != nil {
 		return nil, err
 	}
+	if inclear.Crosses(b.conn.PgConn().Conn()) {
+		b.host = config.Host
+	}
+	if b.pooled, err = postgres.Pooled(ctx, b.conn.PgConn()); err != nil {
+		return nil, errors.Join(err, b.Close())
+	}
+	if b.pooled && !unprepared(config) {
+		if err := b.Close(); err != nil {
+			return nil, err
+		}
+		config.DefaultQueryExecMode = pgx.QueryExecModeExec
+		if b.conn, err = pgx.ConnectConfig(ctx, config); err != nil {
+			return nil, err
+		}
+	}
+	if b.pooled {
+		return b, nil
+	}
 	if _, err := b.conn.Exec(ctx, "LISTEN "+channel); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
 	return b, nil
 }
 
-// begin sets, for its transaction only, what must not depend on what the database thinks: the tables are empty one moment and huge the next, so
-// plans that would be good for one of them are forbidden. What take removes need not be on disk before it returns: if it comes back, it is a duplicate.
+// unprepared says whether a connection prepares no statements of its own accord.
+func unprepared(config *pgx.ConnConfig) bool {
+	return config.DefaultQueryExecMode == pgx.QueryExecModeExec || config.DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol
+}
+
+// begin sets, for its transaction only, settings that must not depend on statistics: the tables are
+// empty one moment and huge the next, so plans that are good for only one of the two are forbidden.
+// Rows that take removes need not be on disk before it returns: if they come back, they are
+// duplicates.
 const begin = `SELECT pg_try_advisory_xact_lock($1, $2), pg_snapshot_xmin(pg_current_snapshot())::text::bigint,
   (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM grapnel.outbox_commit_number),
   (SELECT last_value FROM grapnel.outbox_sleeper) - (extract(epoch FROM clock_timestamp()) * 1000)::bigint,
   set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),
   set_config('synchronous_commit', 'off', true), set_config('idle_in_transaction_session_timeout', '60s', true)`
 
-// find reads the oldest rows, as many as a page takes. The data of one that is too large stays where it is.
+// find reads the oldest rows, up to a page. The data of an oversized event are not read.
 const find = `SELECT number, batch, coalesce(id, 0), coalesce(type, ''), coalesce(key, ''), coalesce(event_id, ''),
   CASE WHEN size <= $3 THEN data END, coalesce(size, 0), metadata, coalesce(occurred_at, committed_at), committed_at,
   extract(epoch FROM clock_timestamp() - committed_at)::float8, found
@@ -189,7 +230,21 @@ func (b *pgBox) look(ctx context.Context, maxEvent int64) (p page, err error) {
 	found, age := 0, 0.0
 	p.rows, err = pgx.CollectRows(rows, func(from pgx.CollectableRow) (r row, err error) {
 		var metadata *string
-		err = from.Scan(&r.number, &r.batch, &r.id, &r.kind, &r.key, &r.event, &r.data, &r.size, &metadata, &r.occurredAt, &r.committedAt, &age, &found)
+		err = from.Scan(
+			&r.number,
+			&r.batch,
+			&r.id,
+			&r.kind,
+			&r.key,
+			&r.event,
+			&r.data,
+			&r.size,
+			&metadata,
+			&r.occurredAt,
+			&r.committedAt,
+			&age,
+			&found,
+		)
 		if metadata != nil {
 			r.garbled = json.Unmarshal([]byte(*metadata), &r.metadata) != nil
 		}
@@ -207,7 +262,7 @@ func (b *pgBox) look(ctx context.Context, maxEvent int64) (p page, err error) {
 	return p, err
 }
 
-// settle raises low as far as it may go after a look.
+// settle raises low as far as possible after a look.
 func (b *pgBox) settle(oldest int64, rows []row) {
 	if b.settled.xid == 0 || oldest < b.settled.xid {
 		return
@@ -219,7 +274,7 @@ func (b *pgBox) settle(oldest int64, rows []row) {
 	b.low, b.settled = max(b.low, number), settling{}
 }
 
-// remove takes events away, and the transactions of which none is left.
+// remove deletes events, and the transactions without events left.
 const (
 	removeEvents  = `DELETE FROM grapnel.outbox_event AS e USING unnest($1::bigint[], $2::bigint[]) AS done (batch, id) WHERE e.batch = done.batch AND e.id = done.id`
 	removeCommits = `DELETE FROM grapnel.outbox_commit AS c WHERE c.number = ANY ($1) AND NOT EXISTS (SELECT FROM grapnel.outbox_event AS e WHERE e.batch = c.batch)`
@@ -261,6 +316,10 @@ func (b *pgBox) leave(ctx context.Context) error {
 }
 
 func (b *pgBox) sleep(ctx context.Context, d time.Duration) error {
+	if b.pooled {
+		backoff.Wait(ctx.Done(), d)
+		return nil
+	}
 	if b.asked < b.bounds.Again {
 		first := b.asked == 0
 		if err := b.ask(ctx, b.bounds.Ask); err != nil || first {

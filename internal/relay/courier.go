@@ -10,7 +10,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/backoff"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/postgres/inclear"
 )
 
 // courier moves the events of one source. Its goroutine is run.
@@ -29,27 +31,34 @@ func newCourier(r *Runner, s grapnel.Source) *courier {
 
 // run connects, again and again, and carries while the connection lasts.
 func (c *courier) run(ctx context.Context) {
+	warned := false
 	for failures := 0; ctx.Err() == nil; {
 		b, err := c.runner.o.open(ctx, c.source.Outbox.DSN.Text)
 		if err == nil {
+			if pg, is := b.(*pgBox); is && pg.host != "" && !warned {
+				warned = true
+				c.runner.o.Log.Warn("outbox connection without TLS to another host; events cross the network in clear",
+					"source", c.source.ID, "host", pg.host, "remedy", inclear.Remedy)
+			}
 			err = c.carry(ctx, b, &failures)
-			_ = b.Close() // what is wrong with it is known
+			_ = b.Close() // its error is known
 		}
 		if ctx.Err() != nil {
 			return
 		}
 		failures++
 		c.away(err)
-		wait(ctx, c.pause(failures))
+		backoff.Wait(ctx.Done(), c.pause(failures))
 	}
 }
 
-// pause is how long the n-th failure in a row is waited out.
+// pause is the time to wait after the n-th failure in a row.
 func (c *courier) pause(n int) time.Duration {
-	return time.Duration(c.runner.o.Random() * float64(min(c.runner.o.Bounds.First<<min(n-1, 10), c.runner.o.Bounds.Longest)))
+	steps := backoff.Steps{First: c.runner.o.Bounds.First, Longest: c.runner.o.Bounds.Longest}
+	return time.Duration(c.runner.o.Random() * float64(steps.After(n)))
 }
 
-// carry moves what there is and waits for more, until the connection is broken.
+// carry publishes events and waits for more, until the connection is broken.
 func (c *courier) carry(ctx context.Context, b box, failures *int) error {
 	var last time.Time // when there was something
 	for refusals := 0; ; {
@@ -74,45 +83,47 @@ func (c *courier) carry(ctx context.Context, b box, failures *int) error {
 				return err
 			}
 			refusals++
-			wait(ctx, c.refused(err, refusals))
+			backoff.Wait(ctx.Done(), c.refused(err, refusals))
 			continue
 		}
 		refusals = 0
 		if err := b.take(ctx, p); err != nil {
-			return err // looking is not enough to be well: a role that may not remove would do the same again and again
+			// a successful look is not enough: with a role that may not delete, take would fail
+			// again and again
+			return err
 		}
 		*failures = 0
 		c.well(false)
 		last = c.runner.o.Now()
 		c.moved(p, last)
 		if !p.full {
-			wait(ctx, c.runner.o.Bounds.Nap)
+			backoff.Wait(ctx.Done(), c.runner.o.Bounds.Nap)
 		}
 	}
 }
 
-// idle waits for something to carry.
+// idle waits for an event.
 func (c *courier) idle(ctx context.Context, b box, elsewhere bool, last time.Time) error {
 	switch {
 	case elsewhere:
-		wait(ctx, c.runner.o.Bounds.StandBy)
+		backoff.Wait(ctx.Done(), c.runner.o.Bounds.StandBy)
 	case c.runner.o.Now().Sub(last) < c.runner.o.Bounds.Lately:
-		wait(ctx, c.runner.o.Bounds.Nap)
+		backoff.Wait(ctx.Done(), c.runner.o.Bounds.Nap)
 	default:
 		return b.sleep(ctx, c.runner.o.Bounds.Asleep)
 	}
 	return nil
 }
 
-// refused notes that what was found could not be published, and says when to try again.
+// refused records that events could not be published, and returns the time until a retry.
 func (c *courier) refused(err error, n int) time.Duration {
 	var e *grapnel.Error
 	if errors.As(err, &e) && e.RetryAfter > 0 {
 		c.set(Held, "the server takes no more at the moment: "+e.Detail)
 		return min(e.RetryAfter, c.runner.o.Bounds.Refused)
 	}
-	if c.set(Held, "what is in the outbox could not be stored; it is tried again") {
-		c.runner.o.Log.Error("events of an outbox could not be stored; it is tried again", "source", c.source.ID, "error", err)
+	if c.set(Held, "storing the outbox's events failed; retrying") {
+		c.runner.o.Log.Error("storing events of an outbox failed; retrying", "source", c.source.ID, "err", err)
 	}
 	return c.pause(n)
 }
@@ -121,11 +132,11 @@ func (c *courier) refused(err error, n int) time.Duration {
 func (c *courier) away(err error) {
 	detail := explain(err)
 	if c.set(Away, detail) {
-		c.runner.o.Log.Warn("an outbox cannot be read; it is tried again", "source", c.source.ID, "error", detail)
+		c.runner.o.Log.Warn("reading an outbox failed; retrying", "source", c.source.ID, "err", detail)
 	}
 }
 
-// explain says what is the matter with a database, and what to do where that is known.
+// explain describes the error of a database, with the remedy if it is known.
 func explain(err error) string {
 	var said *pgconn.PgError
 	if errors.As(err, &said) {
@@ -140,7 +151,7 @@ func explain(err error) string {
 	return err.Error()
 }
 
-// publish makes what was found durable: as events or, where that cannot be, set aside.
+// publish makes rows durable: as events or, if that is impossible, set aside.
 func (c *courier) publish(ctx context.Context, rows []row) error {
 	now := c.runner.o.Now()
 	var events []store.Incoming
@@ -162,12 +173,13 @@ func (c *courier) publish(ctx context.Context, rows []row) error {
 	return c.append(ctx, events, of)
 }
 
-// append publishes events in order. If one of them cannot be taken, the others can: halves are tried by themselves until it is found.
+// append publishes events in order. If one of them is refused, the others are still published:
+// halves are tried by themselves until it is found.
 func (c *courier) append(ctx context.Context, events []store.Incoming, of []*row) error {
 	if len(events) == 0 {
 		return nil
 	}
-	done, err := c.runner.o.Street.Publish(ctx, events, nil)
+	done, err := c.runner.o.Engine.Publish(ctx, events, nil)
 	if wrong, is := unfit(err); is {
 		if len(events) == 1 {
 			return c.setAside(ctx, of[0], grapnel.AsideRefused, wrong, "")
@@ -184,7 +196,13 @@ func (c *courier) append(ctx context.Context, events []store.Incoming, of []*row
 	for i, placed := range done.Events {
 		switch {
 		case placed.Conflict || placed.Differs:
-			if err := c.setAside(ctx, of[i], grapnel.AsideConflict, "an event with this id exists and has another type, key or data", placed.ID); err != nil {
+			if err := c.setAside(
+				ctx,
+				of[i],
+				grapnel.AsideConflict,
+				"an event with this id exists and has another type, key or data",
+				placed.ID,
+			); err != nil {
 				return err
 			}
 		case placed.Duplicate:
@@ -196,8 +214,8 @@ func (c *courier) append(ctx context.Context, events []store.Incoming, of []*row
 	return nil
 }
 
-// unfit says whether an error is about what was published, not about the state that the server is in. Such an error means that nothing was
-// written.
+// unfit says whether an error is about the events, not about the state of the server. After such an
+// error nothing was written.
 func unfit(err error) (wrong string, is bool) {
 	var e *grapnel.Error
 	if !errors.As(err, &e) {
@@ -208,14 +226,4 @@ func unfit(err error) (wrong string, is bool) {
 		return cmp.Or(e.Detail, e.Error()), true
 	}
 	return "", false
-}
-
-// wait lets time pass, unless ctx ends.
-func wait(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// event is what a row becomes, or what is wrong with it. The producer's database has checked most of it, but rows can be written past its
-// function, and its idea of JSON is a little wider.
+// event makes an event of a row, or returns its fault. The producer's database has checked most of
+// it, but rows can be written without its function, and its rules for JSON are a little wider.
 func (c *courier) event(r *row, now time.Time) (_ *grapnel.Event, wrong string) {
 	switch {
 	case r.size > c.runner.o.MaxEvent:
@@ -70,7 +70,7 @@ func deeper(doc []byte, limit int) bool {
 	return false
 }
 
-// setAside keeps a row where people see it. Its id is computed, so that doing it again changes nothing.
+// setAside stores a row where people see it. Its id is computed, so repeating it changes nothing.
 func (c *courier) setAside(ctx context.Context, r *row, why grapnel.AsideReason, wrong, other string) error {
 	unique := sha256.Sum256(fmt.Appendf(nil, "%s %d %d %s", c.source.ID, r.number, r.id, r.event))
 	in := grapnel.Intake{Source: c.source.ID, At: c.runner.o.Now(), Headers: r.about(), Checks: []grapnel.Check{{Text: wrong}}}
@@ -87,9 +87,13 @@ func (c *courier) setAside(ctx context.Context, r *row, why grapnel.AsideReason,
 	return err
 }
 
-// about is what a row says besides its data, in the words of a request.
+// about returns a row's fields besides its data, as headers of a request.
 func (r *row) about() []grapnel.Header {
-	all := []grapnel.Header{{Name: "Type", Value: r.kind}, {Name: "Id", Value: r.event}, {Name: "Occurred-At", Value: r.occurredAt.UTC().Format(time.RFC3339Nano)}}
+	all := []grapnel.Header{
+		{Name: "Type", Value: r.kind},
+		{Name: "Id", Value: r.event},
+		{Name: "Occurred-At", Value: r.occurredAt.UTC().Format(time.RFC3339Nano)},
+	}
 	if r.key != "" {
 		all = append(all, grapnel.Header{Name: "Key", Value: r.key})
 	}

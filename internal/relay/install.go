@@ -13,7 +13,7 @@ import (
 	"github.com/grapnelhq/grapnel/outbox"
 )
 
-// Rights are who may do what with an outbox, besides its owner.
+// Rights are the roles that may use an outbox, besides its owner.
 type Rights struct {
 	Publishers []string // roles that may publish
 	Relays     []string // roles that may read and remove: those of DSNs
@@ -24,32 +24,39 @@ func Script(r Rights) string {
 	var b strings.Builder
 	b.WriteString(outbox.InstallSQL())
 	for _, role := range r.Publishers {
-		fmt.Fprintf(&b, "\nGRANT USAGE ON SCHEMA grapnel TO %s; -- everybody who may use the schema may publish\n", pgx.Identifier{role}.Sanitize())
+		fmt.Fprintf(
+			&b,
+			"\nGRANT USAGE ON SCHEMA grapnel TO %s; -- every role that may use the schema may publish\n",
+			pgx.Identifier{role}.Sanitize(),
+		)
 	}
 	for _, role := range r.Relays {
-		fmt.Fprintf(&b, "\nGRANT USAGE ON SCHEMA grapnel TO %[1]s;\nGRANT SELECT, DELETE ON grapnel.outbox_event, grapnel.outbox_commit TO %[1]s;\n"+
-			"GRANT SELECT ON grapnel.outbox_installation, grapnel.outbox_commit_number TO %[1]s;\nGRANT SELECT, UPDATE ON grapnel.outbox_sleeper TO %[1]s;\n",
-			pgx.Identifier{role}.Sanitize())
+		fmt.Fprintf(
+			&b,
+			"\nGRANT USAGE ON SCHEMA grapnel TO %[1]s;\nGRANT SELECT, DELETE ON grapnel.outbox_event, grapnel.outbox_commit TO %[1]s;\n"+
+				"GRANT SELECT ON grapnel.outbox_installation, grapnel.outbox_commit_number TO %[1]s;\nGRANT SELECT, UPDATE ON grapnel.outbox_sleeper TO %[1]s;\n",
+			pgx.Identifier{role}.Sanitize(),
+		)
 	}
 	return b.String()
 }
 
-// Installation is what is in a producer's database.
+// Installation describes the outbox in a producer's database.
 type Installation struct {
 	Place       string
-	Version     int // 0: there is no outbox
+	Version     int // 0: no outbox
 	InstalledAt time.Time
 	Waiting     int64         // events that are not relayed
-	Oldest      time.Duration // how long the oldest of them waits
+	Oldest      time.Duration // age of the oldest of them
 	Asleep      bool          // a relay sleeps and will be woken; false also while one is busy
 }
 
-// Inspect looks at what is in a database.
+// Inspect describes the outbox in a database.
 func Inspect(ctx context.Context, dsn string) (Installation, error) {
 	return within(ctx, dsn, inspect)
 }
 
-// Install makes an outbox, or brings an older one up to date, and returns what was there before.
+// Install creates an outbox, or upgrades an older one, and returns the earlier state.
 func Install(ctx context.Context, dsn string, r Rights) (Installation, error) {
 	return within(ctx, dsn, func(ctx context.Context, tx pgx.Tx) (Installation, error) {
 		before, err := inspect(ctx, tx)
@@ -57,28 +64,42 @@ func Install(ctx context.Context, dsn string, r Rights) (Installation, error) {
 			return before, err
 		}
 		if before.Version > outbox.Version {
-			return before, grapnel.Errorf(grapnel.CodeConflict, "the outbox in this database is version %d, and this program knows versions up to %d", before.Version, outbox.Version)
+			return before, grapnel.Errorf(
+				grapnel.CodeConflict,
+				"the outbox in this database is version %d, and this program knows versions up to %d",
+				before.Version,
+				outbox.Version,
+			)
 		}
 		_, err = tx.Exec(ctx, Script(r), pgx.QueryExecModeSimpleProtocol)
 		return before, err
 	})
 }
 
-// Uninstall removes an outbox and returns what was there. If more events wait than the caller expects, nothing is removed.
+// Uninstall removes an outbox and returns the earlier state. If it holds more events than the
+// caller expects, nothing is removed.
 func Uninstall(ctx context.Context, dsn string, expect int64) (Installation, error) {
 	return within(ctx, dsn, func(ctx context.Context, tx pgx.Tx) (Installation, error) {
 		before, err := inspect(ctx, tx)
 		if err != nil || before.Version == 0 {
 			return before, err
 		}
-		if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = '10s'; LOCK TABLE grapnel.outbox_event, grapnel.outbox_commit", pgx.QueryExecModeSimpleProtocol); err != nil {
+		if _, err := tx.Exec(
+			ctx,
+			"SET LOCAL lock_timeout = '10s'; LOCK TABLE grapnel.outbox_event, grapnel.outbox_commit",
+			pgx.QueryExecModeSimpleProtocol,
+		); err != nil {
 			return before, err
 		}
 		if before, err = inspect(ctx, tx); err != nil {
 			return before, err
 		}
 		if before.Waiting > expect {
-			return before, grapnel.Errorf(grapnel.CodeConflict, "%d events wait in the outbox, more than a moment ago; nothing was removed", before.Waiting)
+			return before, grapnel.Errorf(
+				grapnel.CodeConflict,
+				"%d events wait in the outbox, more than a moment ago; nothing was removed",
+				before.Waiting,
+			)
 		}
 		_, err = tx.Exec(ctx, outbox.UninstallSQL(), pgx.QueryExecModeSimpleProtocol)
 		return before, err
@@ -91,9 +112,12 @@ func within(ctx context.Context, dsn string, do func(context.Context, pgx.Tx) (I
 	if err != nil {
 		return found, grapnel.Errorf(grapnel.CodeInvalid, "%v", err)
 	}
+	if !unprepared(config) { // a pooler may stand between, and each statement is used once
+		config.DefaultQueryExecMode = pgx.QueryExecModeExec
+	}
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
-		return found, grapnel.Errorf(grapnel.CodeUnavailable, "the database cannot be used: %v", err)
+		return found, grapnel.Errorf(grapnel.CodeUnavailable, "using the database failed: %v", err)
 	}
 	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
 	err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) (err error) {

@@ -2,7 +2,7 @@ package relay
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// outcome is what became of a row, for counting.
+// outcome is the result of a row, for counting.
 type outcome string
 
 // The outcomes.
@@ -12,17 +12,18 @@ const (
 	aside    outcome = "set_aside"
 )
 
-// counts are what is counted where it happens.
+// counts are the counters that couriers increment.
 type counts struct{ events *prometheus.CounterVec }
 
 func newCounts() *counts {
 	return &counts{prometheus.NewCounterVec(prometheus.CounterOpts{Name: "grapnel_outbox_events_total",
-		Help: "Events read from outboxes, by what became of them."}, []string{"outcome"})}
+		Help: "Events read from outboxes, by outcome."}, []string{"outcome"})}
 }
 
 func (m *counts) count(as outcome) { m.events.WithLabelValues(string(as)).Inc() }
 
-// Metrics are the runner's numbers, as prometheus collects them. There is one lag for each source with an outbox.
+// Metrics are the runner's metrics, as prometheus collects them. There is one lag for each source
+// with an outbox.
 type Metrics struct {
 	runner    *Runner
 	lag, well *prometheus.Desc
@@ -33,12 +34,17 @@ func (r *Runner) Metrics() Metrics {
 	return Metrics{
 		runner: r,
 		lag: prometheus.NewDesc("grapnel_outbox_lag_seconds",
-			"How long the oldest event waits that was committed to a source's outbox; while that cannot be read, at most so long.", []string{"source"}, nil),
-		well: prometheus.NewDesc("grapnel_outbox_up", "1 if a source's outbox can be read and what is in it can be stored.", []string{"source"}, nil),
+			"Age of the oldest event in a source's outbox; an upper bound while the outbox cannot be read.", []string{"source"}, nil),
+		well: prometheus.NewDesc(
+			"grapnel_outbox_up",
+			"1 if a source's outbox can be read and its events can be stored.",
+			[]string{"source"},
+			nil,
+		),
 	}
 }
 
-// Describe says what Collect will give.
+// Describe sends the descriptions of the metrics.
 func (m Metrics) Describe(to chan<- *prometheus.Desc) {
 	m.runner.metrics.events.Describe(to)
 	to <- m.lag
@@ -57,7 +63,7 @@ func (m Metrics) Collect(to chan<- prometheus.Metric) {
 			well = 1
 		}
 		to <- prometheus.MustNewConstMetric(m.well, prometheus.GaugeValue, well, id)
-		// Whoever stands by or never got there knows nothing of what waits.
+		// A courier that stands by, or never connected, does not know the lag.
 		if !s.SeenAt.IsZero() && s.State != Standby {
 			to <- prometheus.MustNewConstMetric(m.lag, prometheus.GaugeValue, s.Lag.Seconds(), id)
 		}

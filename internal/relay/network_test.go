@@ -7,8 +7,9 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/postgres/pgtest"
 )
 
-// TestNetwork: between relay and database answers get lost, that of the COMMIT which has removed events above all, and for a while nothing
-// passes. Each event arrives once and in order all the same.
+// TestNetwork: between relay and database answers get lost, that of the COMMIT which has removed
+// events above all, and for a while nothing passes. Each event arrives once and in order all the
+// same.
 func TestNetwork(t *testing.T) {
 	name := fmt.Sprint("network", databases.Add(1))
 	url, err := server.Create(t.Context(), name)
@@ -28,7 +29,7 @@ func TestNetwork(t *testing.T) {
 		}
 	}()
 	p, s := pool(t, url), newStreet(t, proxy.URL(name))
-	r, stop := relaying(t, Options{Street: s, Store: s.Store, Random: func() float64 { return 0.1 }})
+	r, stop := relaying(t, Options{Engine: s, Store: s.Store, Random: func() float64 { return 0.1 }})
 	defer stop() // before the proxy
 	_, over := fight(t, p, 8, 5, 200, false)
 	state := func(want State) func() bool {
@@ -40,8 +41,10 @@ func TestNetwork(t *testing.T) {
 		before, _ := r.Status("src_1")
 		proxy.LoseNext(lost)
 		own++
-		do(t, p, event("own", fmt.Sprint(own)))                   // so that there is something to commit, whatever the producers are at
-		until(t, "the loss of "+lost+" is noticed", func() bool { // it may be over before anybody looks
+		// so that there is something to commit, whatever the producers are at
+		do(t, p, event("own", fmt.Sprint(own)))
+		// it may be over before anybody looks
+		until(t, "the loss of "+lost+" is noticed", func() bool {
 			st, _ := r.Status("src_1")
 			return st.State == Away || st.Since.After(before.Since)
 		})

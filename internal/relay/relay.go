@@ -1,22 +1,29 @@
-// Package relay moves events from the outboxes of producers, which are tables in databases of their own, into Grapnel.
+// Package relay moves events from the outboxes of producers, which are tables in databases of their
+// own, into Grapnel.
 //
-// A Runner owns the relays. Each source with an outbox has one goroutine with one connection, a courier. It reads what has been committed there, in
-// order, publishes it through the engine, and then removes it. How the order comes about is told in outbox/install.sql.
+// A Runner owns the relays. Each source with an outbox has one goroutine with one connection, a
+// courier. It reads committed rows in order, publishes them through the engine, and then removes
+// them. outbox/install.sql explains the order.
 //
-// What holds:
+// Its guarantees:
 //
-//   - Events of one key are published in the order of their commits. A look sees of each key the oldest that are left, without a gap, and
-//     nothing is published before what was seen with it, or earlier, is durable.
-//   - Each event arrives once. It has had its id since it was published, so doing again what may have been done is a duplicate, which the
-//     store recognises; and an event is removed only after it is durable here.
-//   - So two relays of one outbox do no harm. A lock in the producer's database sees to it that mostly one of them works.
-//   - Polling is the truth. NOTIFY wakes a courier that sleeps, and losing one costs half a second.
-//   - What Grapnel cannot take is set aside with the reason and holds up nothing.
-//   - A database that is away is one courier's trouble and nobody else's.
-//   - Nothing of a DSN is in a log, a status or an error.
+//   - Events of one key are published in the order of their commits. A look reads the oldest rows
+//     of each key without a gap, and nothing is published before the rows that were read with it,
+//     or earlier, are durable.
+//   - Each event arrives once. It has its id since it was published, so a repeated publish is a
+//     duplicate, which the store recognises; and a row is removed only after its event is durable
+//     here.
+//   - So two relays of one outbox do no harm. A lock in the producer's database lets mostly one of
+//     them work.
+//   - Polling alone is sufficient. NOTIFY wakes a sleeping courier, and a lost one costs half a
+//     second.
+//   - An event that Grapnel cannot accept is set aside with the reason and delays no others.
+//   - An unreachable database stops one courier only.
+//   - No log, status or error contains a DSN's secrets.
 //
-// What it does not promise: that an event is recognised which was published here, could not be removed there, and was tried again only when
-// Grapnel had forgotten it. Events are remembered as long as they are kept (--retention).
+// It does not promise to recognise an event that was published here, could not be removed there,
+// and is published again after Grapnel has forgotten it. Events are remembered for their retention
+// (--retention).
 package relay
 
 import (
@@ -31,33 +38,33 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// Street is what the relay needs of the engine.
-type Street interface {
+// Engine is the part of the engine that the relay needs.
+type Engine interface {
 	// Sources returns those in scope.
 	Sources(scope store.Scope) []grapnel.Source
 	// Publish commits events with their deliveries.
 	Publish(ctx context.Context, events []store.Incoming, once *store.Once) (store.Accepted, error)
 }
 
-// Shelf keeps what cannot become an event.
+// Shelf stores rows that cannot become an event.
 type Shelf interface {
 	SetAside(ctx context.Context, a grapnel.Aside) error
 }
 
-// Options are what a runner is made of. Street and Store are required.
+// Options are the parts and settings of a runner. Engine and Store are required.
 type Options struct {
-	Bounds   Bounds // inside this room; zero: their defaults
-	Street   Street
+	Bounds   Bounds // inside this package; zero: their defaults
+	Engine   Engine
 	Store    Shelf
 	MaxEvent int64            // bytes of an event's data; 0: DefaultMaxEvent
 	Log      *slog.Logger     // nil: nothing is logged
 	Now      func() time.Time // nil: time.Now
 	Random   func() float64   // from 0 to 1, for pauses; nil: math/rand's
 
-	open func(ctx context.Context, dsn string) (box, error) // nil: connect; tests put faults in between
+	open func(ctx context.Context, dsn string) (box, error) // nil: connect; tests inject faults
 }
 
-// DefaultMaxEvent is how much data an event may have if nobody says otherwise.
+// DefaultMaxEvent is the limit of an event's data if Options set none.
 const DefaultMaxEvent = 256 << 10
 
 // Runner owns the relays of one process.
@@ -93,7 +100,8 @@ func New(o Options) *Runner {
 	return r
 }
 
-// Run moves events until ctx ends, and returns when all that it started has returned. What was in the middle is done again by the next Run.
+// Run moves events until ctx ends, and returns after everything it started has. Unfinished work is
+// repeated by the next Run.
 func (r *Runner) Run(ctx context.Context) {
 	tick := time.NewTicker(r.o.Bounds.Sweep)
 	defer tick.Stop()
@@ -107,10 +115,11 @@ func (r *Runner) Run(ctx context.Context) {
 	r.work.Wait()
 }
 
-// sweep gives every source with an outbox a courier, and takes it from those that have none any more, have another one, or are paused.
+// sweep starts a courier for every source with an outbox, and stops those of sources that have none
+// any more, have another one, or are paused.
 func (r *Runner) sweep(ctx context.Context) {
 	wanted := map[string]grapnel.Source{}
-	for _, s := range r.o.Street.Sources(store.Everyone()) {
+	for _, s := range r.o.Engine.Sources(store.Everyone()) {
 		if s.Outbox != nil && !s.Paused {
 			wanted[s.ID] = s
 		}
@@ -120,7 +129,8 @@ func (r *Runner) sweep(ctx context.Context) {
 	for id, c := range r.couriers {
 		if s, still := wanted[id]; !still || s.Outbox.DSN.Text != c.source.Outbox.DSN.Text || s.Tenant != c.source.Tenant {
 			c.stop()
-			// It is gone from the list at once, and there is another one at the next sweep: two of them do no harm.
+			// It is removed from the list at once, and the next sweep starts another one: two of
+			// them do no harm.
 			delete(r.couriers, id)
 			continue
 		}
@@ -138,7 +148,7 @@ func (r *Runner) sweep(ctx context.Context) {
 	}
 }
 
-// Status says how the relay of a source is doing. false: there is none.
+// Status returns the state of a source's relay. false: it has none.
 func (r *Runner) Status(source string) (Status, bool) {
 	r.mu.Lock()
 	c := r.couriers[source]

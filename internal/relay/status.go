@@ -2,36 +2,37 @@ package relay
 
 import "time"
 
-// State is what a courier is doing.
+// State is the activity of a courier.
 type State string
 
 // The states.
 const (
 	Connecting State = "connecting" // for the first time
-	Relaying   State = "relaying"   // also while there is nothing to carry
+	Relaying   State = "relaying"   // also with nothing to carry
 	Standby    State = "standby"    // another server carries
-	Held       State = "held"       // what it found cannot be stored at the moment
+	Held       State = "held"       // storing its events fails at the moment
 	Away       State = "away"       // the producer's database cannot be used
 )
 
 // Status is how the relay of a source is doing.
 type Status struct {
-	State   State
-	Since   time.Time
-	Detail  string        // why, where it is not well
-	Place   string        // where the outbox is, without what is a secret
-	Lag     time.Duration // how long the oldest event waits that was committed; while the database is away, at most so long
-	SeenAt  time.Time     // when it was looked at last; zero: never
-	MovedAt time.Time     // when something was carried last; zero: never since the start
-	Moved   int64         // events since the start
-	Aside   int64         // of those, set aside
+	State  State
+	Since  time.Time
+	Detail string // why, where it is not well
+	Place  string // location of the outbox, without secrets
+	// age of the oldest committed event; an upper bound while the database is unreachable
+	Lag     time.Duration
+	SeenAt  time.Time // when it was looked at last; zero: never
+	MovedAt time.Time // when something was carried last; zero: never since the start
+	Moved   int64     // events since the start
+	Aside   int64     // of those, set aside
 }
 
 func (c *courier) status() Status {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.now
-	// What waits gets older while nobody looks.
+	// Events age while no look succeeds.
 	if !s.SeenAt.IsZero() && (s.State == Away || s.State == Held) {
 		s.Lag += c.runner.o.Now().Sub(s.SeenAt)
 	}
@@ -50,14 +51,14 @@ func (c *courier) set(state State, detail string) (changed bool) {
 	return changed
 }
 
-// saw notes what a look found, and nothing of how things are: what was found may be what cannot be stored.
+// saw records the result of a look, but not the state: storing these rows may still fail.
 func (c *courier) saw(p page) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.now.SeenAt, c.now.Lag = c.runner.o.Now(), max(p.age, 0)
 }
 
-// well notes that there is nothing to carry, or that it was carried, here or elsewhere.
+// well records that the outbox is empty, or that its rows were carried, here or by another courier.
 func (c *courier) well(elsewhere bool) {
 	state := Relaying
 	if elsewhere {

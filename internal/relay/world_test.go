@@ -70,7 +70,8 @@ func pool(t *testing.T, url string) *pgxpool.Pool {
 	return p
 }
 
-// street is a store behind the part of the engine that the relay sees, with one endpoint that wants everything.
+// street is a store behind the part of the engine that the relay sees, with one endpoint that wants
+// everything.
 type street struct {
 	*memory.Store
 	t      *testing.T
@@ -83,7 +84,15 @@ func newStreet(t *testing.T, dsns ...string) *street {
 	t.Helper()
 	s := &street{Store: memory.New(), t: t}
 	for i, dsn := range dsns {
-		s.source = append(s.source, grapnel.Source{ID: fmt.Sprintf("src_%d", i+1), Tenant: "acme", Name: fmt.Sprint(i), Outbox: &grapnel.Outbox{DSN: grapnel.Secret{Text: dsn}}})
+		s.source = append(
+			s.source,
+			grapnel.Source{
+				ID:     fmt.Sprintf("src_%d", i+1),
+				Tenant: "acme",
+				Name:   fmt.Sprint(i),
+				Outbox: &grapnel.Outbox{DSN: grapnel.Secret{Text: dsn}},
+			},
+		)
 	}
 	return s
 }
@@ -216,8 +225,9 @@ func left(t *testing.T, p *pgxpool.Pool) (n int) {
 	return n
 }
 
-// fight lets producers fight over keys. Each transaction counts up one or two keys in a table of the producer and publishes what it got, in
-// either order; some are rolled back, or parts of them. What over returns is what each key has counted to in the end.
+// fight lets producers fight over keys. Each transaction counts up one or two keys in a table of
+// the producer and publishes what it got, in either order; some are rolled back, or parts of them.
+// What over returns is what each key has counted to in the end.
 func fight(t *testing.T, p *pgxpool.Pool, producers, keys, each int, lenient bool) (fought <-chan struct{}, over func() map[string]int) {
 	t.Helper()
 	ctx := t.Context()
@@ -266,7 +276,8 @@ func fight(t *testing.T, p *pgxpool.Pool, producers, keys, each int, lenient boo
 
 func transaction(ctx context.Context, tx pgx.Tx, random *rand.Rand, keys int, giveUp error) error {
 	first, second := random.IntN(keys), random.IntN(keys)
-	// The producer's own rows are locked in one order, or it would have deadlocks of its own. What it publishes comes in any.
+	// The producer's own rows are locked in one order, or it would have deadlocks of its own. What
+	// it publishes comes in any.
 	first, second = min(first, second), max(first, second)
 	events := make([]outbox.Event, 0, 2)
 	for _, k := range []int{first, second} {
@@ -281,7 +292,8 @@ func transaction(ctx context.Context, tx pgx.Tx, random *rand.Rand, keys int, gi
 	}
 	random.Shuffle(len(events), func(i, j int) { events[i], events[j] = events[j], events[i] })
 	if random.IntN(4) == 0 {
-		// What a savepoint takes back was never published, be it the first of the transaction or not.
+		// What a savepoint takes back was never published, be it the first of the transaction or
+		// not.
 		err := pgx.BeginFunc(ctx, tx, func(part pgx.Tx) error {
 			return errors.Join(outbox.PublishPgx(ctx, part, event("k0", `"taken back"`)), giveUp)
 		})

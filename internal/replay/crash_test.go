@@ -17,11 +17,11 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/memory"
 )
 
-// TestKilledOnTheWay: a replay goes on after a kill where it was. Every delivery is made once, whatever was on its way; those of a key
-// arrive in their order; only what was in flight arrives twice.
+// TestKilledOnTheWay: a replay continues where it was when the process was killed. Every delivery
+// is created once; those of a key arrive in order; only requests in flight arrive twice.
 func TestKilledOnTheWay(t *testing.T) {
 	const letters, keys, kills = 2000, 50, 7
-	// With again nothing but the cursor keeps a delivery from being made twice.
+	// With again, only the cursor keeps a delivery from being created twice.
 	for _, again := range []bool{false, true} {
 		killed(t, 0, letters, keys, kills, again)
 	}
@@ -83,7 +83,7 @@ func killed(t *testing.T, tiny uint64, letters, keys, kills int, again bool) {
 	})
 }
 
-// TestAnswersGetLost: what the store does without its answer being heard is done once.
+// TestAnswersGetLost: a step whose answer was lost is made once.
 func TestAnswersGetLost(t *testing.T) {
 	const letters, keys = 300, 20
 	var mu sync.Mutex
@@ -121,7 +121,8 @@ func TestAnswersGetLost(t *testing.T) {
 	}
 }
 
-// TestSomebodyElseChangesIt: an order that meets another change of the replay is carried out on what is there then.
+// TestSomebodyElseChangesIt: an order that conflicts with another change of the replay is applied
+// to the changed replay.
 func TestSomebodyElseChangesIt(t *testing.T) {
 	var mu sync.Mutex
 	conflicts := 0
@@ -147,18 +148,20 @@ func TestSomebodyElseChangesIt(t *testing.T) {
 	})
 }
 
-// TestOrderedAtAnotherNode: who takes an order need not be the node that carries it out. That one finds it as soon as people expect a start.
+// TestOrderedAtAnotherNode: the node that takes an order need not be the one that carries it out.
+// That one finds the replay at its next look.
 func TestOrderedAtAnotherNode(t *testing.T) {
 	bubble(t, memory.New(), nil, func(t *testing.T, w *world) {
 		w.letters(3, 1)
-		elsewhere := replay.New(replay.Options{Street: w.engine, Store: w.mortal, Log: slog.New(slog.DiscardHandler)}) // and nothing runs there
+		elsewhere := replay.New(replay.Options{Engine: w.engine, Store: w.mortal, Log: slog.New(slog.DiscardHandler)}) // and nothing runs there
 		started, err := elsewhere.Start(ctx, store.Everyone(), replay.Order{Request: replay.Request{Endpoint: "ep", Rate: 1000}})
 		w.must(err)
 		w.is(started.ID, grapnel.ReplayCompleted, 2*time.Second)
 	})
 }
 
-// TestTwoAboutTheSame: two replays that are about the same deliveries share them, although the store takes its time.
+// TestTwoAboutTheSame: two replays that are about the same deliveries share them, although the
+// store takes its time.
 func TestTwoAboutTheSame(t *testing.T) {
 	slow := &memory.Faulty{Store: memory.New(), Injure: func(method string) memory.Fault {
 		if method == "Advance" || method == "Candidates" {
@@ -180,12 +183,13 @@ func TestTwoAboutTheSame(t *testing.T) {
 	})
 }
 
-// TestOverload: a replay is given up before anything else, says so, and goes on when there is room.
+// TestOverload: a replay is slowed down before anything else, states the reason, and continues when
+// the load falls.
 func TestOverload(t *testing.T) {
 	var mu sync.Mutex
-	room := engine.Room{Free: 1 << 40, Total: 1 << 40}
+	room := engine.DiskSpace{Free: 1 << 40, Total: 1 << 40}
 	tune := func(o *engine.Options) {
-		o.Disk = func() (engine.Room, error) {
+		o.Disk = func() (engine.DiskSpace, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			return room, nil

@@ -1,16 +1,19 @@
-// Package replay delivers again what is over: single deliveries by the thousand, as durable jobs.
+// Package replay redelivers finished deliveries, by the thousand, as durable jobs.
 //
-// A Runner owns the jobs. Each that is running has a goroutine that walks the deliveries it is about, in the order in which they were
-// accepted, and has them made once more, a step at a time. What a step makes and how far the job has come is one transaction of the
-// store, and it happens only if the job is running and stands where the step expects it. So whatever crashes, gets lost or is asked for
-// at the same moment: none is skipped, none is made twice, and once pausing or cancelling has been answered nothing more is made.
+// A Runner owns the jobs. Each running job has a goroutine that goes through the selected
+// deliveries in the order of their acceptance, and creates new deliveries of their events, a step
+// at a time. A step's deliveries and the job's cursor are one transaction of the store, which
+// applies only if the job is running and its cursor is where the step expects it. So whatever
+// crashes, gets lost or is ordered at the same moment: no delivery is skipped or created twice, and
+// no delivery is created once pausing or cancelling has been answered.
 //
-// What is made is an ordinary delivery at the tail of its lane, behind what waits there. From then on it is the engine's: it goes on
-// whatever becomes of the job. At most 64 deliveries of a job are on their way at once, and no more than its rate says are made.
+// The new delivery is an ordinary one at the tail of its lane, behind the pending deliveries there.
+// From then on the engine owns it: it continues whatever happens to the job. At most 64 deliveries
+// of a job are pending at once, and the job's rate limits how many are created.
 //
-// What it does not promise: that everything it set out with is still there. What was purged, discarded, or delivered again by somebody
-// else meanwhile is left out, so it may make fewer than it counted at first. The rate is how fast deliveries are made, not how fast
-// they arrive.
+// It does not promise to redeliver everything that it counted at first: deliveries that are purged,
+// discarded or redelivered by another order meanwhile are left out. The rate is that of creating
+// deliveries, not of their arrival.
 package replay
 
 import (
@@ -23,7 +26,7 @@ import (
 
 // Desk is where replays are ordered, and asked after. The Runner is one.
 type Desk interface {
-	// Plan counts what a replay would deliver again, and makes nothing.
+	// Plan counts the deliveries that a replay would create, and creates none.
 	Plan(ctx context.Context, scope store.Scope, r Request) (Plan, error)
 	// Start makes the job. It is durable when this returns.
 	Start(ctx context.Context, scope store.Scope, o Order) (Started, error)
@@ -31,25 +34,28 @@ type Desk interface {
 	Get(ctx context.Context, scope store.Scope, id string) (Progress, error)
 	// List returns replays, the newest first.
 	List(ctx context.Context, scope store.Scope, q store.ReplayQuery) ([]Progress, error)
-	// Items returns what a replay has made, in the order of the originals, after the original with the given number.
+	// Items returns the deliveries that a replay has created, in the order of the originals, after
+	// the original with the given row id.
 	Items(ctx context.Context, scope store.Scope, id string, after int64, limit int) ([]grapnel.ReplayItem, error)
-	// Pause, Resume and Cancel take effect before they return: a paused or cancelled replay makes nothing more, what it has made goes on.
-	// One that is over is grapnel.CodeConflict. Asking again for what is so already changes nothing and is no error.
+	// Pause, Resume and Cancel take effect before they return: a paused or cancelled replay creates
+	// no more deliveries; those already created continue. On a finished replay they fail with
+	// grapnel.CodeConflict. Repeating one is no error and changes nothing.
 	Pause(ctx context.Context, scope store.Scope, id string, by grapnel.By) (Progress, error)
 	Resume(ctx context.Context, scope store.Scope, id string, by grapnel.By) (Progress, error)
 	Cancel(ctx context.Context, scope store.Scope, id string, by grapnel.By) (Progress, error)
 }
 
-// Request says what is to be delivered again, and how.
+// Request selects the deliveries of a replay and its limits.
 type Request struct {
 	Endpoint  string
 	Selection grapnel.Selection // without statuses: those that failed
 	Rate      float64           // deliveries in a second; 0: DefaultRate
-	StopAfter int               // so many failures in a row end it; 0: never
-	Canary    bool              // the first one has to be delivered before the others are made
+	StopAfter int               // consecutive failures that end it; 0: never
+	Canary    bool              // the first delivery must succeed before the others are created
 }
 
-// DefaultRate is how many deliveries a replay makes in a second if nobody says otherwise; MaxRate is the most one can ask for.
+// DefaultRate is the default number of deliveries that a replay creates per second; MaxRate is the
+// highest allowed.
 const (
 	DefaultRate = 100
 	MaxRate     = 10_000
@@ -59,31 +65,32 @@ const (
 type Order struct {
 	Request
 	By   grapnel.By
-	Once func(grapnel.Replay) *store.Once // nil, or makes what keeps the call from happening twice, of the replay that is about to be made
+	Once func(grapnel.Replay) *store.Once // builds the idempotency record of the replay about to be created; nil: none
 }
 
-// Started is a replay that has just been made.
+// Started is a replay that was just created.
 type Started struct {
 	grapnel.Replay
-	Answer *store.Answer // not nil: the idempotency key was used before; nothing was made and this is the answer of then
+	Answer *store.Answer // not nil: the idempotency key was used before; nothing was created, and this is the answer of that call
 }
 
-// Plan is what a replay would do.
+// Plan is the preview of a replay.
 type Plan struct {
 	Total           int  // deliveries
 	Keys            int  // different ones; those without are not counted
 	LongestChain    int  // most deliveries of one key, which arrive one after the other
 	Overtaken       int  // of Total: something newer of their key has been delivered since, so the receiver gets them after it
 	AlreadyReplayed int  // left out: a replay has delivered them already
-	Discarded       int  // left out: somebody has looked at them and put them away
+	Discarded       int  // left out: an operator has discarded them
 	OnItsWay        int  // left out: it is being delivered again already
-	Superseded      int  // left out: it was delivered again, and what became of that is meant in its place
-	Partial         bool // counting took too long: there are at least as many
+	Superseded      int  // left out: it was redelivered, and its copy is selected instead
+	Partial         bool // counting took too long: the true numbers may be higher
 }
 
 // Progress is a replay and how it is getting on.
 type Progress struct {
 	grapnel.Replay
-	// ETA is when it will be over if it goes on like this; zero: nobody knows. While it runs but cannot get on, Reason says why.
+	// ETA is the estimated end at the current speed; zero: unknown. While a running replay makes no
+	// progress, Reason says why.
 	ETA time.Time
 }

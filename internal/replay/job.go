@@ -8,39 +8,42 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/backoff"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// stepsInASecond is how many steps a job makes at most; a fast one makes more in each.
+// stepsInASecond is the highest number of steps of a job per second; a fast job creates more
+// deliveries in each.
 const stepsInASecond = 20
 
-// job is the goroutine of one running replay. What it keeps is in the store; the rest can be lost.
+// job is the goroutine of one running replay. Its durable state is in the store; the fields may be
+// lost.
 type job struct {
 	runner   *Runner
 	id       string
 	endpoint string
 	ctx      context.Context
-	nudged   chan struct{} // holds a token when somebody has changed the replay
-	ended    chan struct{} // holds a token when deliveries of its endpoint are over
+	nudged   chan struct{} // holds a token when the replay was changed
+	ended    chan struct{} // holds a token when deliveries of its endpoint have finished
 
 	pace     pace
-	searched int64 // as far as there is nothing to make, though the store does not know it yet
-	atTheEnd bool  // the last of all that match has been looked at
+	searched int64 // nothing qualifies up to this row id; the stored cursor may be lower
+	atTheEnd bool  // the last candidate has been looked at
 
 	mu    sync.Mutex
-	why   string // it does not get on, though it is running
+	why   string // the reason why it makes no progress, though it is running; empty: it does
 	speed speed
 }
 
-// next says what a job does next: it is over, or it waits.
+// next is a job's next action: it ends, or it waits.
 type next struct {
 	over   bool
-	wait   time.Duration // at most; less if somebody changes it
-	hinted bool          // or if deliveries are over
-	why    string        // not empty: what keeps it from going on
+	wait   time.Duration // at most; less if the replay is changed
+	hinted bool          // or if deliveries finish
+	why    string        // the reason why it makes no progress; empty: it does
 }
 
-// run takes steps until the replay is over, is paused, or the runner stops.
+// run makes steps until the replay is finished or paused, or the runner stops.
 func (j *job) run() {
 	for failures := 0; j.ctx.Err() == nil; {
 		n, err := j.look()
@@ -49,16 +52,16 @@ func (j *job) run() {
 		case j.ctx.Err() != nil:
 			return
 		case errors.As(err, &refused) && refused.Code == grapnel.CodeConflict:
-			// Somebody has changed it, or a step is done whose answer was lost: look again.
+			// The replay was changed, or a step whose answer was lost has been made: look again.
 			failures++
-			n = next{wait: pause(failures)}
+			n = next{wait: backoff.Store.After(failures)}
 		case errors.As(err, &refused) && refused.RetryAfter > 0:
-			n = next{wait: refused.RetryAfter, why: "the server has too much to do to deliver again as well: " + refused.Detail}
+			n = next{wait: refused.RetryAfter, why: "the server is overloaded: " + refused.Detail}
 		case err != nil:
-			// Whether it was done or not, the store takes the same step only once.
+			// Repeating is safe, because the store applies the same step only once.
 			failures++
-			j.runner.log.Error("a replay does not get on; it will be tried again", "replay", j.id, "error", err)
-			n = next{wait: pause(failures), why: "the store did not answer; it is tried again"}
+			j.runner.log.Error("replay step failed; retrying", "replay", j.id, "err", err)
+			n = next{wait: backoff.Store.After(failures), why: "the store did not answer; retrying"}
 		default:
 			failures = 0
 		}
@@ -72,7 +75,7 @@ func (j *job) run() {
 	}
 }
 
-// rest waits as next says.
+// rest waits as n says.
 func (j *job) rest(n next) {
 	ended := j.ended
 	if !n.hinted {
@@ -88,7 +91,7 @@ func (j *job) rest(n next) {
 	}
 }
 
-// look reads where the replay is and does what comes next.
+// look reads the replay's state and makes the next step or ends the job.
 func (j *job) look() (next, error) {
 	now := j.runner.now()
 	r, err := j.runner.store.Replay(j.ctx, store.Everyone(), j.id)
@@ -100,17 +103,17 @@ func (j *job) look() (next, error) {
 	}
 	j.observe(now, &r)
 	j.runner.saw(&r)
-	ep, there := j.runner.street.Endpoint(store.Everyone(), r.Endpoint)
+	ep, there := j.runner.engine.Endpoint(store.Everyone(), r.Endpoint)
 	left, want := j.runner.bounds.Outstanding-(r.Started-r.Done), j.pace.batch(r.Rate, j.runner.bounds.Outstanding)
 	switch {
-	case r.Status != grapnel.ReplayRunning || !j.runner.street.Decides(r.Endpoint):
+	case r.Status != grapnel.ReplayRunning || !j.runner.engine.Decides(r.Endpoint):
 		return next{over: true}, nil
 	case !there:
 		return j.end(&r, grapnel.ReplayCancelled, "the endpoint was deleted")
 	case r.StopAfter > 0 && r.Row >= r.StopAfter:
-		return j.end(&r, grapnel.ReplayStopped, fmt.Sprintf("%d deliveries in a row were not delivered", r.Row))
+		return j.end(&r, grapnel.ReplayStopped, fmt.Sprintf("%d deliveries in a row failed", r.Row))
 	case r.Canary && r.Delivered == 0 && r.Done > 0:
-		return j.end(&r, grapnel.ReplayStopped, "the first one was not delivered, so the others were not made")
+		return j.end(&r, grapnel.ReplayStopped, "the first delivery failed, so the others were not created")
 	case j.atTheEnd && r.Started == r.Done:
 		return j.end(&r, grapnel.ReplayCompleted, "")
 	case j.atTheEnd:
@@ -119,11 +122,11 @@ func (j *job) look() (next, error) {
 		return next{wait: j.runner.bounds.Slowly, why: "the endpoint is " + string(ep.Status)}, nil
 	case r.Canary && r.Delivered == 0:
 		if r.Started > 0 {
-			return next{wait: j.runner.bounds.Slowly, hinted: true, why: "the first one has to be delivered before the others are made"}, nil
+			return next{wait: j.runner.bounds.Slowly, hinted: true, why: "the first delivery must succeed before the others are created"}, nil
 		}
 		want = 1
 	case left < want:
-		return next{wait: j.runner.bounds.Slowly, hinted: true, why: fmt.Sprintf("%d deliveries have been made and are not over yet", r.Started-r.Done)}, nil
+		return next{wait: j.runner.bounds.Slowly, hinted: true, why: fmt.Sprintf("%d deliveries are still pending", r.Started-r.Done)}, nil
 	}
 	if wait := j.pace.until(now, r.Rate, j.runner.bounds.Outstanding); wait > 0 {
 		return next{wait: wait}, nil
@@ -131,7 +134,7 @@ func (j *job) look() (next, error) {
 	return next{}, j.step(now, &r, &ep, want)
 }
 
-// step finds the next deliveries that are meant and makes them once more.
+// step finds the next deliveries that qualify and redelivers them.
 func (j *job) step(now time.Time, r *grapnel.Replay, ep *grapnel.Endpoint, want int) error {
 	over, err := j.runner.turn(j.ctx, r.Endpoint)
 	if err != nil {
@@ -165,7 +168,7 @@ func (j *job) step(now time.Time, r *grapnel.Replay, ep *grapnel.Endpoint, want 
 		}
 	}
 	if len(step.Items) > 0 || step.To > step.From && !atTheEnd {
-		if _, err := j.runner.street.Advance(j.ctx, r.Tenant, step); err != nil {
+		if _, err := j.runner.engine.Advance(j.ctx, r.Tenant, step); err != nil {
 			return err
 		}
 		j.pace.spend(now, r.Rate, len(step.Items))
@@ -174,7 +177,7 @@ func (j *job) step(now time.Time, r *grapnel.Replay, ep *grapnel.Endpoint, want 
 	return nil
 }
 
-// end makes durable that the replay is over.
+// end stores the replay's final status.
 func (j *job) end(r *grapnel.Replay, status grapnel.ReplayStatus, reason string) (next, error) {
 	now := j.runner.now()
 	r.Status, r.Reason, r.UpdatedAt, r.FinishedAt = status, reason, now, now
@@ -182,14 +185,14 @@ func (j *job) end(r *grapnel.Replay, status grapnel.ReplayStatus, reason string)
 	if status != grapnel.ReplayCompleted {
 		with.Audit = entry(r, verbOf(status), grapnel.By{Actor: grapnel.ActorItself, Reason: reason}, now)
 	}
-	if _, err := j.runner.street.PutReplay(j.ctx, store.Of(r.Tenant), *r, with); err != nil {
+	if _, err := j.runner.engine.PutReplay(j.ctx, store.Of(r.Tenant), *r, with); err != nil {
 		return next{}, err
 	}
 	j.runner.finished(r)
 	return next{over: true}, nil
 }
 
-// say notes why it does not get on.
+// say records the reason why the job makes no progress.
 func (j *job) say(why string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -202,7 +205,8 @@ func (j *job) observe(now time.Time, r *grapnel.Replay) {
 	j.speed.observe(now, r.Done)
 }
 
-// standing says why it does not get on, and how many deliveries a second come to their end.
+// standing returns the reason why the job makes no progress, and the deliveries finished per
+// second.
 func (j *job) standing(now time.Time) (why string, perSecond float64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

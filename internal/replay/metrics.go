@@ -6,7 +6,8 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// Metrics are the runner's numbers, as prometheus collects them. What is active is as old as the last look at the store, seconds.
+// Metrics are the runner's metrics, as prometheus collects them. Those of active replays are as old
+// as the last read of the store, a second or so.
 type Metrics struct {
 	runner                     *Runner
 	replays, ended, deliveries *prometheus.Desc
@@ -16,14 +17,14 @@ type Metrics struct {
 func (r *Runner) Metrics() Metrics {
 	return Metrics{
 		runner:  r,
-		replays: prometheus.NewDesc("grapnel_replays", "Replays that are not over, by status.", []string{"status"}, nil),
-		ended:   prometheus.NewDesc("grapnel_replays_ended_total", "Replays that are over, by how.", []string{"status"}, nil),
+		replays: prometheus.NewDesc("grapnel_replays", "Unfinished replays, by status.", []string{"status"}, nil),
+		ended:   prometheus.NewDesc("grapnel_replays_ended_total", "Finished replays, by final status.", []string{"status"}, nil),
 		deliveries: prometheus.NewDesc("grapnel_replay_deliveries",
-			"Deliveries of the replays that are not over: to be made, made and on their way, over.", []string{"state"}, nil),
+			"Deliveries of unfinished replays, by state: to be created, pending, finished.", []string{"state"}, nil),
 	}
 }
 
-// Describe says what Collect will give.
+// Describe sends the descriptions of Collect's metrics.
 func (m Metrics) Describe(to chan<- *prometheus.Desc) {
 	to <- m.replays
 	to <- m.ended

@@ -8,13 +8,14 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// Start counts what the replay will be about and makes it.
+// Start counts the replay's deliveries and creates the replay.
 func (r *Runner) Start(ctx context.Context, scope store.Scope, o Order) (Started, error) {
 	ep, err := r.check(scope, &o.Request)
 	if err != nil {
 		return Started{}, err
 	}
-	// What is over by now is meant. A store keeps microseconds, so what ends in the rest of this one is not.
+	// The selection covers deliveries finished by now. A store's times are in microseconds, so one
+	// that finishes in the rest of this microsecond is left out.
 	now := r.now().Round(0).UTC().Truncate(time.Microsecond)
 	plan := &counting{selection: &o.Selection, events: map[string][]int64{}}
 	if err := r.count(ctx, &ep, plan, now, r.now().Add(r.bounds.Within)); err != nil {
@@ -29,13 +30,14 @@ func (r *Runner) Start(ctx context.Context, scope store.Scope, o Order) (Started
 	if o.Once != nil {
 		with.Once = o.Once(made)
 	}
-	put, err := r.street.PutReplay(ctx, scope, made, with)
+	put, err := r.engine.PutReplay(ctx, scope, made, with)
 	token(r.appeared) // with an error too: it may be there
 	if err != nil || put.Answer != nil {
 		return Started{Answer: put.Answer}, err
 	}
 	made.Revision = put.Revision
-	r.log.Info("replay started", "replay", made.ID, "endpoint", made.Endpoint, "tenant", made.Tenant, "deliveries", made.Total, "rate", made.Rate,
+	r.log.Info("replay started", "replay", made.ID, "endpoint", made.Endpoint, "tenant", made.Tenant, "deliveries", made.Total,
+		"rate", made.Rate,
 		"actor", made.Actor)
 	return Started{Replay: made}, nil
 }
@@ -62,7 +64,7 @@ func (r *Runner) List(ctx context.Context, scope store.Scope, q store.ReplayQuer
 	return all, nil
 }
 
-// Items returns what a replay has made.
+// Items returns the deliveries that a replay has created.
 func (r *Runner) Items(ctx context.Context, scope store.Scope, id string, after int64, limit int) ([]grapnel.ReplayItem, error) {
 	return r.store.ReplayItems(ctx, scope, id, after, limit)
 }
@@ -82,7 +84,7 @@ func (r *Runner) Cancel(ctx context.Context, scope store.Scope, id string, by gr
 	return r.set(ctx, scope, id, grapnel.ReplayCancelled, by)
 }
 
-// set makes durable that a replay has another status. Its own goroutine may end it at the same moment; then that is what counts.
+// set stores another status of a replay. If its own job ends it at the same moment, the end counts.
 func (r *Runner) set(ctx context.Context, scope store.Scope, id string, status grapnel.ReplayStatus, by grapnel.By) (Progress, error) {
 	for {
 		one, err := r.store.Replay(ctx, scope, id)
@@ -93,7 +95,7 @@ func (r *Runner) set(ctx context.Context, scope store.Scope, id string, status g
 			return r.progress(one), nil
 		}
 		if one.Status.Final() {
-			return Progress{}, grapnel.Errorf(grapnel.CodeConflict, "the replay is over: it is %s", one.Status)
+			return Progress{}, grapnel.Errorf(grapnel.CodeConflict, "the replay is already %s", one.Status)
 		}
 		now := r.now()
 		one.Status, one.Reason, one.UpdatedAt = status, by.Reason, now
@@ -103,7 +105,7 @@ func (r *Runner) set(ctx context.Context, scope store.Scope, id string, status g
 		if status.Final() {
 			one.FinishedAt = now
 		}
-		put, err := r.street.PutReplay(ctx, scope, one, store.With{Audit: entry(&one, verbOf(status), by, now)})
+		put, err := r.engine.PutReplay(ctx, scope, one, store.With{Audit: entry(&one, verbOf(status), by, now)})
 		r.changed(id) // with an error too: it may be so
 		if grapnel.CodeOf(err) == grapnel.CodeConflict && ctx.Err() == nil {
 			continue
@@ -119,7 +121,7 @@ func (r *Runner) set(ctx context.Context, scope store.Scope, id string, status g
 	}
 }
 
-// verbOf is what somebody does who gives a replay a status.
+// verbOf is the audit verb for giving a replay a status.
 func verbOf(status grapnel.ReplayStatus) grapnel.Verb {
 	switch status {
 	case grapnel.ReplayPaused:
@@ -133,7 +135,8 @@ func verbOf(status grapnel.ReplayStatus) grapnel.Verb {
 	}
 }
 
-// entry is the audit entry of an order. Entries know endpoints and deliveries only, so which replay it was stands before the reason.
+// entry is the audit entry of an order. Entries know endpoints and deliveries only, so which replay
+// it was stands before the reason.
 func entry(r *grapnel.Replay, verb grapnel.Verb, by grapnel.By, at time.Time) *grapnel.AuditEntry {
 	reason := r.ID
 	if by.Reason != "" {
@@ -142,7 +145,7 @@ func entry(r *grapnel.Replay, verb grapnel.Verb, by grapnel.By, at time.Time) *g
 	return &grapnel.AuditEntry{At: at, Tenant: r.Tenant, Actor: by.Actor, Verb: verb, Endpoint: r.Endpoint, Reason: reason}
 }
 
-// progress adds what only the job knows.
+// progress adds the fields that only the job has.
 func (r *Runner) progress(one grapnel.Replay) Progress {
 	p := Progress{Replay: one}
 	if one.Status != grapnel.ReplayRunning {

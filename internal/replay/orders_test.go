@@ -15,7 +15,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// TestRate: deliveries are made at the rate that was asked for, and the end is foreseen.
+// TestRate: deliveries are created at the rate asked for, and the ETA is right.
 func TestRate(t *testing.T) {
 	for _, c := range []struct {
 		rate    float64
@@ -43,7 +43,8 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// TestCanary: the others are made once the first one has been delivered, and not at all when it is not.
+// TestCanary: the others are created once the first one has been delivered, and not at all if it
+// fails.
 func TestCanary(t *testing.T) {
 	with := func(q *replay.Request) { q.Canary = true }
 	bubble(t, memoryStore(), nil, func(t *testing.T, w *world) {
@@ -70,7 +71,8 @@ func TestCanary(t *testing.T) {
 	})
 }
 
-// TestReplayThatFailsDoesNotDouble: what fails again is a dead letter more, and only the last one of an event is meant by the next replay.
+// TestReplayThatFailsDoesNotDouble: a delivery that fails again is one more dead letter, and the
+// next replay selects only the last one of each event.
 func TestReplayThatFailsDoesNotDouble(t *testing.T) {
 	bubble(t, memoryStore(), nil, func(t *testing.T, w *world) {
 		w.letters(20, 4)
@@ -109,7 +111,8 @@ func TestStopAfter(t *testing.T) {
 		if n := w.audited(grapnel.VerbStopReplay); n != 1 {
 			t.Errorf("that it was stopped is on record %d times", n)
 		}
-		// All that the first one has not delivered, each once: where it has left a dead letter, that one in place of the original.
+		// Every event that the first replay has not delivered, once: its new dead letter instead of
+		// the original.
 		if want := 500 - after.Delivered; p.Delivered != want || p.Started != want || p.Total != want {
 			t.Errorf("the next one, of %d: %+v", want, p)
 		}
@@ -128,7 +131,8 @@ func (w *world) audited(verb grapnel.Verb) (n int) {
 	return n
 }
 
-// TestPauseResumeCancel: nothing is made once the call has returned; what was made goes on.
+// TestPauseResumeCancel: no delivery is created once the call has returned; those already created
+// continue.
 func TestPauseResumeCancel(t *testing.T) {
 	bubble(t, memoryStore(), nil, func(t *testing.T, w *world) {
 		w.letters(1000, 10)
@@ -166,7 +170,8 @@ func TestPauseResumeCancel(t *testing.T) {
 		w.must(err)
 		atCancel := w.get(id)
 		time.Sleep(time.Hour)
-		if p := w.get(id); p.Started != atCancel.Started || p.Done != p.Started || p.Delivered != p.Done || p.Status != grapnel.ReplayCancelled || p.FinishedAt.IsZero() {
+		if p := w.get(id); p.Started != atCancel.Started || p.Done != p.Started || p.Delivered != p.Done ||
+			p.Status != grapnel.ReplayCancelled || p.FinishedAt.IsZero() {
 			t.Errorf("an hour after it was cancelled with %d made: %+v", atCancel.Started, p)
 		}
 		_, err = w.runner.Cancel(ctx, store.Everyone(), id, by)
@@ -177,7 +182,8 @@ func TestPauseResumeCancel(t *testing.T) {
 		if _, err = w.runner.Pause(ctx, store.Of("other"), id, by); grapnel.CodeOf(err) != grapnel.CodeNotFound {
 			t.Errorf("pausing what belongs to somebody else: %v", err)
 		}
-		for verb, n := range map[grapnel.Verb]int{grapnel.VerbReplay: 1, grapnel.VerbPauseReplay: 2, grapnel.VerbResumeReplay: 2, grapnel.VerbCancelReplay: 1} {
+		for verb, n := range map[grapnel.Verb]int{grapnel.VerbReplay: 1, grapnel.VerbPauseReplay: 2, grapnel.VerbResumeReplay: 2,
+			grapnel.VerbCancelReplay: 1} {
 			if got := w.audited(verb); got != n {
 				t.Errorf("%d entries of %s, not %d", got, verb, n)
 			}
@@ -185,7 +191,8 @@ func TestPauseResumeCancel(t *testing.T) {
 	})
 }
 
-// TestEndpointStops: a replay waits while its endpoint does, says so, and is over when that is deleted.
+// TestEndpointStops: a replay waits while its endpoint is paused or disabled, states the reason,
+// and ends when the endpoint is deleted.
 func TestEndpointStops(t *testing.T) {
 	bubble(t, memoryStore(), nil, func(t *testing.T, w *world) {
 		w.letters(1000, 10)
@@ -224,7 +231,8 @@ func (w *world) endpoint(change func(*grapnel.Endpoint)) {
 	w.must(err)
 }
 
-// TestPlan: what is counted is what will be made, and why the others are not.
+// TestPlan: the plan's total is the number of deliveries created, and it counts the others by
+// reason.
 func TestPlan(t *testing.T) {
 	bubble(t, memoryStore(), nil, func(t *testing.T, w *world) {
 		w.letters(2500, 7)
@@ -245,7 +253,8 @@ func TestPlan(t *testing.T) {
 			}
 		}
 		same("all", plan(nil), replay.Plan{Total: 2500, Keys: 7, LongestChain: 358})
-		same("of one key", plan(func(q *replay.Request) { q.Selection.Keys = []string{"k6"} }), replay.Plan{Total: 357, Keys: 1, LongestChain: 357})
+		same("of one key", plan(func(q *replay.Request) { q.Selection.Keys = []string{"k6"} }), replay.Plan{Total: 357, Keys: 1,
+			LongestChain: 357})
 		same("delivered ones", plan(func(q *replay.Request) { q.Selection.Status = []grapnel.Status{grapnel.Delivered} }), replay.Plan{})
 		few := func(q *replay.Request) { q.Selection.Deliveries = []int64{1, 2, 3, 8} }
 		same("those named", plan(few), replay.Plan{Total: 4, Keys: 3, LongestChain: 2})
@@ -255,10 +264,13 @@ func TestPlan(t *testing.T) {
 		w.begin(func(q *replay.Request) { q.Selection.Deliveries = []int64{10, 11} })
 		time.Sleep(3 * time.Second)
 		same("the rest", plan(nil), replay.Plan{Total: 2493, Keys: 7, LongestChain: 357, AlreadyReplayed: 4, Discarded: 1, OnItsWay: 2})
-		// Number 8 is the second of its key and was delivered, so the first, delivered as well, would come after it.
-		same("again", plan(func(q *replay.Request) { q.Selection.Again = true }), replay.Plan{Total: 2500, Keys: 7, LongestChain: 358, Overtaken: 1})
+		// Number 8 is the second of its key and was delivered, so the first, delivered as well,
+		// would arrive after it.
+		same("again", plan(func(q *replay.Request) { q.Selection.Again = true }), replay.Plan{Total: 2500, Keys: 7, LongestChain: 358,
+			Overtaken: 1})
 		w.endpoint(func(ep *grapnel.Endpoint) { ep.Ordering = grapnel.Unordered })
-		same("without order", plan(func(q *replay.Request) { q.Selection.Again = true }), replay.Plan{Total: 2500, Keys: 7, LongestChain: 1, Overtaken: 1})
+		same("without order", plan(func(q *replay.Request) { q.Selection.Again = true }), replay.Plan{Total: 2500, Keys: 7,
+			LongestChain: 1, Overtaken: 1})
 
 		for field, change := range map[string]func(*replay.Request){
 			"/rate":        func(q *replay.Request) { q.Rate = -1 },
@@ -282,8 +294,8 @@ func TestPlan(t *testing.T) {
 	})
 }
 
-// TestBehindWhatWaits: what is replayed comes after what waits in its key, and what is published later comes after that. The receiver has at
-// most 64 of it at once.
+// TestBehindWhatWaits: redeliveries come after the pending deliveries of their key, and events
+// published later come after the redeliveries. At most 64 of them are pending at once.
 func TestBehindWhatWaits(t *testing.T) {
 	bubble(t, memoryStore(), func(o *engine.Options) { o.Core.Slots = 1000 }, func(t *testing.T, w *world) {
 		w.letters(300, 0)
@@ -305,7 +317,8 @@ func TestBehindWhatWaits(t *testing.T) {
 		w.publish("k0", "evt_later")
 		w.is(id, grapnel.ReplayCompleted, 5*time.Minute)
 		time.Sleep(time.Minute)
-		if got, want := strings.Join(w.receiver.got(), " "), "evt_waits evt_00000 evt_00001 evt_00002 evt_00003 evt_00004 evt_later"; got != want {
+		const want = "evt_waits evt_00000 evt_00001 evt_00002 evt_00003 evt_00004 evt_later"
+		if got := strings.Join(w.receiver.got(), " "); got != want {
 			t.Errorf("got %s, not %s", got, want)
 		}
 	})
@@ -319,8 +332,8 @@ func (w *world) publish(key, id string) {
 	w.must(err)
 }
 
-// TestOverWhenAllIsOver: a replay is completed when the last of what it has made is over, not when that was made. Until then its numbers
-// say where it is.
+// TestOverWhenAllIsOver: a replay is completed when the last of its deliveries has finished, not
+// when it was created. Until then its counts show the progress.
 func TestOverWhenAllIsOver(t *testing.T) {
 	bubble(t, memoryStore(), nil, func(t *testing.T, w *world) {
 		w.letters(30, 0)
@@ -336,7 +349,8 @@ func TestOverWhenAllIsOver(t *testing.T) {
 		if got := w.number("grapnel_replays", "running"); got != 1 {
 			t.Errorf("%v are running", got)
 		}
-		// An endpoint that has not answered yet has 8 attempts in flight; the other 22 begin after those.
+		// An endpoint that has not answered yet has 8 attempts in flight; the other 22 begin after
+		// those.
 		w.is(id, grapnel.ReplayCompleted, 13*time.Second)
 		w.onceEach(id, 30)
 		if got := w.number("grapnel_replays_ended_total", "completed"); got != 1 {
@@ -348,7 +362,7 @@ func TestOverWhenAllIsOver(t *testing.T) {
 	})
 }
 
-// number is what a metric says under a label.
+// number is a metric's value for a label.
 func (w *world) number(name, label string) float64 {
 	w.t.Helper()
 	synctest.Wait()
@@ -367,7 +381,7 @@ func (w *world) number(name, label string) float64 {
 	return 0
 }
 
-// TestNothingToDo: a replay of nothing is over at once.
+// TestNothingToDo: a replay of nothing finishes at once.
 func TestNothingToDo(t *testing.T) {
 	bubble(t, memoryStore(), nil, func(t *testing.T, w *world) {
 		w.is(w.begin(nil), grapnel.ReplayCompleted, time.Second)

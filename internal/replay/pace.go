@@ -5,18 +5,19 @@ import (
 	"time"
 )
 
-// pace spreads what is made over time. Nothing is saved up while a job waits for something else, so it never makes up for lost time.
+// pace spreads the creation of deliveries over time. Time in which a job waits is not saved up, so
+// it never makes up for lost time.
 type pace struct {
-	free time.Time // from then on all that was made has had its time
+	free time.Time // when the deliveries created so far have used their time
 }
 
-// batch is how many deliveries one step makes at this rate: so many that a fast replay does not need a commit for each, and so few that
-// there is room for more while these are on their way.
+// batch is the number of deliveries of one step at this rate: large enough that a fast replay does
+// not need a commit for each, and small enough that a next batch fits while these are pending.
 func (pace) batch(rate float64, outstanding int) int {
 	return max(1, min(outstanding/4, int(rate/stepsInASecond)))
 }
 
-// until is how long to wait before more can be made.
+// until is the wait before more can be created.
 func (p *pace) until(now time.Time, rate float64, outstanding int) time.Duration {
 	if wait := p.free.Sub(now); wait > 0 {
 		return min(wait, cost(rate, outstanding)) // a clock that was set back must not make it longer
@@ -24,7 +25,7 @@ func (p *pace) until(now time.Time, rate float64, outstanding int) time.Duration
 	return 0
 }
 
-// spend takes the time of n that were made.
+// spend takes the time of n new deliveries.
 func (p *pace) spend(now time.Time, rate float64, n int) {
 	from := now
 	if lag := now.Sub(p.free); lag > 0 && lag < time.Second/stepsInASecond {
@@ -37,7 +38,7 @@ func cost(rate float64, n int) time.Duration {
 	return time.Duration(min(float64(n)/rate*float64(time.Second), math.MaxInt64/4))
 }
 
-// speed is how fast deliveries of a job come to their end.
+// speed is the rate at which deliveries of a job finish.
 type speed struct {
 	samples []sample // the oldest first, one a second at most
 }
@@ -47,7 +48,8 @@ type sample struct {
 	done int
 }
 
-// speedOver is the time over which speed is measured, speedAfter how much of it there has to be.
+// speedOver is the time over which speed is measured, speedAfter the shortest time that counts as a
+// measurement.
 const (
 	speedOver  = 30 * time.Second
 	speedAfter = 2 * time.Second
@@ -63,7 +65,7 @@ func (s *speed) observe(now time.Time, done int) {
 	s.samples = append(s.samples, sample{now, done})
 }
 
-// perSecond is the speed; negative: nobody knows yet.
+// perSecond is the speed; negative: unknown yet.
 func (s *speed) perSecond(now time.Time) float64 {
 	if len(s.samples) < 2 {
 		return -1

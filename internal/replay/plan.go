@@ -12,7 +12,7 @@ import (
 // most is how many deliveries, types or keys a request may name.
 const most = 10_000
 
-// exclusion is why a delivery that matches is left out.
+// exclusion is the reason for leaving a candidate out; meant: it is not left out.
 type exclusion int
 
 const (
@@ -23,11 +23,12 @@ const (
 	superseded
 )
 
-// excluded says why d is left out of a replay, as it is now.
+// excluded is the reason for leaving d out of a replay, by its current marks.
 func excluded(d *grapnel.Delivery, s *grapnel.Selection) exclusion {
 	switch {
 	case len(s.Deliveries) == 0 && d.Mark.ReplayedAs != 0 && slices.Contains(s.Status, d.Mark.ReplayResult):
-		// Its copy is over in a status that is meant as well. With both, every replay would double what it leaves behind.
+		// Its copy has finished in a selected status as well. With both, every replay would double
+		// the number of its failures.
 		return superseded
 	case s.Again:
 		return meant
@@ -41,7 +42,7 @@ func excluded(d *grapnel.Delivery, s *grapnel.Selection) exclusion {
 	return meant
 }
 
-// Plan counts what a replay would deliver again.
+// Plan counts the deliveries that a replay would create.
 func (r *Runner) Plan(ctx context.Context, scope store.Scope, q Request) (Plan, error) {
 	ep, err := r.check(scope, &q)
 	if err != nil {
@@ -56,14 +57,14 @@ func (r *Runner) Plan(ctx context.Context, scope store.Scope, q Request) (Plan, 
 	return c.Plan, err
 }
 
-// check refuses what cannot be carried out and fills in what is left out. It returns the endpoint that is meant.
+// check validates the request and fills in defaults. It returns the endpoint.
 func (r *Runner) check(scope store.Scope, q *Request) (grapnel.Endpoint, error) {
-	ep, ok := r.street.Endpoint(scope, q.Endpoint)
+	ep, ok := r.engine.Endpoint(scope, q.Endpoint)
 	if !ok {
 		return ep, store.ErrNotFound("endpoint")
 	}
 	if ep.DropReason() != "" {
-		return ep, grapnel.Errorf(grapnel.CodeConflict, "the endpoint is disabled and its policy drops what would wait: enable it first")
+		return ep, grapnel.Errorf(grapnel.CodeConflict, "the endpoint is disabled and its policy drops pending deliveries: enable it first")
 	}
 	s := &q.Selection
 	if len(s.Status) == 0 {
@@ -88,7 +89,7 @@ func (r *Runner) check(scope store.Scope, q *Request) (grapnel.Endpoint, error) 
 	}
 	for _, status := range s.Status {
 		if !status.Final() || !slices.Contains(grapnel.Statuses(), status) {
-			return ep, grapnel.Invalid("/status", "%q is not a status of deliveries that are over", status)
+			return ep, grapnel.Invalid("/status", "%q is not a status of finished deliveries", status)
 		}
 	}
 	for _, pattern := range s.Types {
@@ -99,14 +100,14 @@ func (r *Runner) check(scope store.Scope, q *Request) (grapnel.Endpoint, error) 
 	return ep, nil
 }
 
-// counting is a plan that is being made.
+// counting is a plan in progress.
 type counting struct {
 	Plan
 	selection *grapnel.Selection
-	events    map[string][]int64 // by key: the events of what is meant
+	events    map[string][]int64 // by key: the events of the selected deliveries
 }
 
-// count looks at all that match, until somebody has waited long enough.
+// count goes through the candidates until the time is up.
 func (r *Runner) count(ctx context.Context, ep *grapnel.Endpoint, c *counting, overBy, end time.Time) error {
 	find := store.CandidateQuery{Endpoint: ep.ID, Selection: *c.selection, OverBy: overBy, Limit: r.bounds.Plan}
 	for {
@@ -139,7 +140,7 @@ func (r *Runner) count(ctx context.Context, ep *grapnel.Endpoint, c *counting, o
 	return nil
 }
 
-// count counts one.
+// count counts one candidate.
 func (c *counting) count(d *grapnel.Delivery) {
 	switch excluded(d, c.selection) {
 	case alreadyReplayed:
@@ -158,7 +159,7 @@ func (c *counting) count(d *grapnel.Delivery) {
 	}
 }
 
-// overtaken counts what is older than the newest of its key that was delivered.
+// overtaken counts the selected events that are older than the newest delivered one of their key.
 func (r *Runner) overtaken(ctx context.Context, ep *grapnel.Endpoint, c *counting, end time.Time) error {
 	for key, events := range c.events {
 		if !r.now().Before(end) {
@@ -178,8 +179,9 @@ func (r *Runner) overtaken(ctx context.Context, ep *grapnel.Endpoint, c *countin
 	return nil
 }
 
-// newest is the number of the newest event of a key that was delivered; 0: none was. What repeats another delivery may be about any older
-// event. But a delivery that acceptance made is about a newer one than those before it, repeated or not.
+// newest is the row id of the newest delivered event of a key; 0: none was delivered. A redelivery
+// may be of any older event. But the first delivery in the list that is no redelivery is of a newer
+// event than all before it, so the search ends there.
 func (r *Runner) newest(ctx context.Context, ep *grapnel.Endpoint, key string) (event int64, err error) {
 	q := store.DeliveryQuery{Endpoint: ep.ID, Key: key, Status: []grapnel.Status{grapnel.Delivered}, Limit: min(8, r.bounds.Plan)}
 	for {

@@ -11,13 +11,14 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/backoff"
 	"github.com/grapnelhq/grapnel/internal/bounds"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// Street is the part of the engine that the runner needs: what it writes passes there, because only the engine knows how much there is to
-// do, and it is the engine that has to hear of new heads.
-type Street interface {
+// Engine is the part of the engine that the runner needs. Its writes go through the engine, because
+// only the engine knows the load, and the engine has to learn of new heads.
+type Engine interface {
 	Endpoint(scope store.Scope, id string) (grapnel.Endpoint, bool)
 	Decides(endpoint string) bool // or another node does
 	PutReplay(ctx context.Context, scope store.Scope, r grapnel.Replay, with store.With) (store.Put, error)
@@ -33,10 +34,10 @@ type Store interface {
 	DeliveryList(ctx context.Context, scope store.Scope, q store.DeliveryQuery) ([]grapnel.Delivery, error)
 }
 
-// Options are what a runner is made of. Street, Store and Log are required.
+// Options configure a Runner. Engine, Store and Log are required.
 type Options struct {
 	Bounds Bounds // inside this room; zero: their defaults
-	Street Street
+	Engine Engine
 	Store  Store
 	Log    *slog.Logger
 	Now    func() time.Time // time.Now
@@ -46,7 +47,7 @@ type Options struct {
 // Runner owns the replays of one process.
 type Runner struct {
 	bounds Bounds
-	street Street
+	engine Engine
 	store  Store
 	log    *slog.Logger
 	now    func() time.Time
@@ -65,12 +66,12 @@ type Runner struct {
 
 var _ Desk = (*Runner)(nil)
 
-// New makes a runner. Nothing moves before Run; orders are taken before as well.
+// New returns a Runner. No replay runs before Run, but orders are accepted.
 func New(o Options) *Runner {
 	b := bounds.Fill(o.Bounds)
 	r := &Runner{
 		bounds: b, turns: make([]chan struct{}, b.Turns),
-		street: o.Street, store: o.Store, log: o.Log, now: o.Now, random: o.Random,
+		engine: o.Engine, store: o.Store, log: o.Log, now: o.Now, random: o.Random,
 		jobs: map[string]*job{}, ended: map[grapnel.ReplayStatus]int64{}, appeared: make(chan struct{}, 1),
 	}
 	if r.now == nil {
@@ -83,7 +84,8 @@ func New(o Options) *Runner {
 	return r
 }
 
-// Run carries out replays until ctx ends, and returns when all that it started has returned. What is in the middle goes on with the next Run.
+// Run carries out replays until ctx ends, and returns when every job has returned. An unfinished
+// replay continues with the next Run.
 func (r *Runner) Run(ctx context.Context) {
 	r.mu.Lock()
 	r.ctx = ctx
@@ -91,9 +93,9 @@ func (r *Runner) Run(ctx context.Context) {
 	for failures := 0; ctx.Err() == nil; {
 		rest := r.bounds.Sweep
 		if err := r.sweep(ctx); err != nil && ctx.Err() == nil {
-			r.log.Error("which replays are active could not be read", "error", err)
+			r.log.Error("reading active replays failed; retrying", "err", err)
 			failures++
-			rest = pause(failures)
+			rest = backoff.Store.After(failures)
 		} else {
 			failures = 0
 		}
@@ -123,14 +125,14 @@ func (r *Runner) sweep(ctx context.Context) error {
 	defer r.mu.Unlock()
 	r.active = active
 	for i := range active {
-		if active[i].Status == grapnel.ReplayRunning && r.street.Decides(active[i].Endpoint) {
+		if active[i].Status == grapnel.ReplayRunning && r.engine.Decides(active[i].Endpoint) {
 			r.begin(active[i].ID, active[i].Endpoint)
 		}
 	}
 	return nil
 }
 
-// saw keeps what a job has read of itself.
+// saw stores the job's last read of its replay.
 func (r *Runner) saw(one *grapnel.Replay) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -141,7 +143,7 @@ func (r *Runner) saw(one *grapnel.Replay) {
 	}
 }
 
-// begin starts a job's goroutine if there is none; the caller holds the lock.
+// begin starts a job's goroutine unless it runs; the caller holds the lock.
 func (r *Runner) begin(id, endpoint string) {
 	if r.ctx == nil || r.ctx.Err() != nil || r.jobs[id] != nil {
 		return
@@ -158,7 +160,7 @@ func (r *Runner) begin(id, endpoint string) {
 	})
 }
 
-// Ended hints that deliveries which a replay has made are over at an endpoint. It never waits.
+// Ended hints that deliveries created by a replay have finished at an endpoint. It never blocks.
 func (r *Runner) Ended(endpoint string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -180,7 +182,8 @@ func (r *Runner) changed(id string) {
 	token(r.appeared)
 }
 
-// turn waits until no other job takes a step at an endpoint. Whoever has the turn calls what it returns.
+// turn waits until no other job makes a step at the endpoint. The caller ends its turn by calling
+// over.
 func (r *Runner) turn(ctx context.Context, endpoint string) (over func(), err error) {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(endpoint))
@@ -207,7 +210,7 @@ func token(to chan struct{}) {
 	}
 }
 
-// wait lets time pass, unless ctx ends or a token comes.
+// wait waits for d, and ends early when ctx ends or a token comes.
 func wait(ctx context.Context, d time.Duration, tokens <-chan struct{}) {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -217,6 +220,3 @@ func wait(ctx context.Context, d time.Duration, tokens <-chan struct{}) {
 	case <-ctx.Done():
 	}
 }
-
-// pause is how long the n-th failure in a row of talking to the store is waited out.
-func pause(n int) time.Duration { return min(50*time.Millisecond<<min(n, 7), 5*time.Second) }

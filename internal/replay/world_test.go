@@ -31,10 +31,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var ctx = context.Background()
 
-// world is a store, a receiver, and the process that replays between them, which can be killed and started again.
+// world is a store, a receiver, and the process that replays between them, which can be killed and
+// started again.
 type world struct {
 	t        *testing.T
-	store    store.Store // what survives
+	store    store.Store // survives a crash
 	net      *pipenet.Network
 	receiver *receiver
 	tune     func(*engine.Options)
@@ -63,7 +64,7 @@ var errDead = errors.New("the process is dead")
 
 func (m *mortal) Record(ctx context.Context, changes []store.Change) ([]store.Changed, error) {
 	if m.dead.Load() {
-		return make([]store.Changed, len(changes)), nil // so that what is left of the process comes to its end
+		return make([]store.Changed, len(changes)), nil // so that the rest of the process can end
 	}
 	return m.Store.Record(ctx, changes)
 }
@@ -84,7 +85,7 @@ func (m *mortal) PutReplay(ctx context.Context, scope store.Scope, r grapnel.Rep
 
 const secret = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
 
-// bubble runs a test against an endpoint "ep" whose attempts are over at the first refusal.
+// bubble runs a test against an endpoint "ep" whose deliveries fail at the first refusal.
 func bubble(t *testing.T, s store.Store, tune func(*engine.Options), test func(t *testing.T, w *world)) {
 	t.Helper()
 	within(t, 0, s, tune, test)
@@ -120,9 +121,11 @@ func (w *world) start() {
 		egress egress.Bounds
 	}
 	if w.tiny != 0 {
-		small.engine, small.replay, small.egress = bounds.Tiny[engine.Bounds](w.tiny), bounds.Tiny[replay.Bounds](w.tiny), bounds.Tiny[egress.Bounds](w.tiny)
+		small.engine, small.replay = bounds.Tiny[engine.Bounds](w.tiny), bounds.Tiny[replay.Bounds](w.tiny)
+		small.egress = bounds.Tiny[egress.Bounds](w.tiny)
 	}
-	w.process = &process{mortal: &mortal{Store: w.store}, sender: egress.New(egress.Options{Bounds: small.egress, Dial: w.net.Dial, Node: "n1"})}
+	w.process = &process{mortal: &mortal{Store: w.store}, sender: egress.New(egress.Options{Bounds: small.egress, Dial: w.net.Dial,
+		Node: "n1"})}
 	log := slog.New(slog.NewTextHandler(w.t.Output(), nil))
 	o := engine.Options{Bounds: small.engine, Store: w.mortal, Sender: w.sender, Log: log, DrainTimeout: time.Second,
 		Replayed: func(endpoint string) { w.runner.Ended(endpoint) }}
@@ -133,7 +136,7 @@ func (w *world) start() {
 	if w.engine, err = engine.New(ctx, o); err != nil {
 		w.t.Fatal(err)
 	}
-	w.runner = replay.New(replay.Options{Bounds: small.replay, Street: w.engine, Store: w.mortal, Log: log})
+	w.runner = replay.New(replay.Options{Bounds: small.replay, Engine: w.engine, Store: w.mortal, Log: log})
 	running, stop := context.WithCancel(ctx)
 	w.stop = stop
 	w.done.Go(func() { w.engine.Run(running) })
@@ -154,22 +157,25 @@ func (w *world) kill() {
 	w.start()
 }
 
-// letters makes dead letters, over so many keys in turn, numbered from 0; it returns the key of each event by its id.
+// letters creates dead letters over some keys in turn, numbered from 0; it returns the key of each
+// event by its id.
 func (w *world) letters(n, keys int) map[string]string {
 	w.t.Helper()
-	synctest.Wait() // the engine has looked for what waits, and does not see these before they are over
+	synctest.Wait() // the engine has looked for pending deliveries, and does not see these before they have failed
 	version, _, err := w.store.Version(ctx)
 	w.must(err)
 	keyOf := map[string]string{}
 	var events []store.Incoming
 	for i := range n {
-		ev := &grapnel.Event{ID: fmt.Sprintf("evt_%05d", i), Tenant: "default", Type: "test.event", Data: []byte(`{}`), ContentType: grapnel.JSONType,
-			OccurredAt: time.Now(), AcceptedAt: time.Now()}
+		ev := &grapnel.Event{ID: fmt.Sprintf("evt_%05d", i), Tenant: "default", Type: "test.event", Data: []byte(`{}`),
+			ContentType: grapnel.JSONType,
+			OccurredAt:  time.Now(), AcceptedAt: time.Now()}
 		if keys > 0 {
 			ev.Key = fmt.Sprint("k", i%keys)
 		}
 		keyOf[ev.ID] = ev.Key
-		events = append(events, store.Incoming{Event: ev, Targets: []store.Target{{Endpoint: "ep", Ordered: true, Trigger: grapnel.TriggerSchedule}}})
+		events = append(events, store.Incoming{Event: ev, Targets: []store.Target{{Endpoint: "ep", Ordered: true,
+			Trigger: grapnel.TriggerSchedule}}})
 	}
 	_, err = w.store.Append(ctx, store.Batch{Config: version, Events: events})
 	w.must(err)
@@ -197,7 +203,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// begin starts a replay of what failed.
+// begin starts a replay of failed deliveries.
 func (w *world) begin(change func(*replay.Request)) string {
 	w.t.Helper()
 	q := replay.Request{Endpoint: "ep", Rate: 1000}
@@ -229,7 +235,7 @@ func (w *world) is(id string, status grapnel.ReplayStatus, within time.Duration)
 	return p
 }
 
-// items returns all that a replay has made.
+// items returns all deliveries that a replay has created.
 func (w *world) items(id string) (all []grapnel.ReplayItem) {
 	w.t.Helper()
 	for after := int64(0); ; {
@@ -243,7 +249,8 @@ func (w *world) items(id string) (all []grapnel.ReplayItem) {
 	}
 }
 
-// onceEach checks that n originals were made once each, in their order, and are over.
+// onceEach checks that n originals were redelivered once each, in their order, and that the copies
+// have finished.
 func (w *world) onceEach(id string, n int) {
 	w.t.Helper()
 	items, made := w.items(id), map[int64]bool{}
@@ -277,7 +284,7 @@ func (w *world) onceEach(id string, n int) {
 	}
 }
 
-// receiver keeps what it gets and answers with a status, after a time.
+// receiver records its requests and answers with a status, after a delay.
 type receiver struct {
 	mu     sync.Mutex
 	ids    []string
@@ -314,7 +321,8 @@ func (r *receiver) got() []string {
 	return append([]string(nil), r.ids...)
 }
 
-// ordered checks that within each key nothing came for the first time after something later, and how many came more than once.
+// ordered checks that within each key nothing came for the first time after something later, and
+// how many came more than once.
 func (r *receiver) ordered(t *testing.T, keyOf map[string]string) (seen, twice int) {
 	t.Helper()
 	newest, counted := map[string]string{}, map[string]int{}

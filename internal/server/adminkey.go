@@ -18,7 +18,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// The admin key has a fixed id, so that giving another key replaces it instead of adding one more that opens everything.
+// The admin key has a fixed id, so that another key replaces it instead of adding one more with all
+// rights.
 const (
 	adminKeyID     = "key_admin"
 	adminKeyName   = "admin"
@@ -28,12 +29,13 @@ const (
 
 // KeyNotice says where the admin key is.
 type KeyNotice struct {
-	Path string // of the file that has it; empty: it was given as an option, or its file was moved away
-	Made bool   // by this start
+	// of the file with the key; empty: it was given as an option, or its file was moved away
+	Path string
+	Made bool // by this start
 }
 
-// ensureAdminKey makes sure that there is an admin key: the one given, else the one in the file, else the one that the store
-// knows already, else a new one.
+// ensureAdminKey makes sure that there is an admin key: the given one, else that of the file, else
+// the one in the store, else a new one.
 func (c *cell) ensureAdminKey(ctx context.Context, given string) (KeyNotice, error) {
 	if given != "" {
 		if len(given) < MinAdminKeyLen {
@@ -61,7 +63,7 @@ func (c *cell) ensureAdminKey(ctx context.Context, given string) (KeyNotice, err
 	}
 	// The file comes first: after a crash in between, the next start takes the key from it.
 	if err := writeKey(path, key); err != nil {
-		return KeyNotice{}, fmt.Errorf("the admin key cannot be kept: %w", err)
+		return KeyNotice{}, fmt.Errorf("writing the admin key failed: %w", err)
 	}
 	return KeyNotice{Path: path, Made: true}, c.setAdminKey(ctx, key)
 }
@@ -100,9 +102,11 @@ func newKey() (string, error) {
 	return "grp_" + base64.RawURLEncoding.EncodeToString(b[:]), nil
 }
 
-// writeKey keeps a key where only its owner can read it, durably and not over another one.
+// writeKey writes a key to a file that only its owner can read, durably and without overwriting
+// another one.
 func writeKey(path, key string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil { // with a database elsewhere it is the only thing there
+	// with a database elsewhere the directory holds only this file
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)

@@ -8,6 +8,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/egress"
 	"github.com/grapnelhq/grapnel/internal/engine"
 	"github.com/grapnelhq/grapnel/internal/ingress"
+	"github.com/grapnelhq/grapnel/internal/ownership"
 	"github.com/grapnelhq/grapnel/internal/peer"
 	"github.com/grapnelhq/grapnel/internal/queue"
 	"github.com/grapnelhq/grapnel/internal/relay"
@@ -16,19 +17,20 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite"
 )
 
-// Bounds are the sizes and time limits inside every room; zero: their defaults.
+// Bounds are the sizes and time limits inside every package; zero: their defaults.
 type Bounds struct {
-	SQLite   sqlite.Bounds
-	Postgres postgres.Bounds
-	Core     core.Bounds
-	Engine   engine.Bounds
-	Queue    queue.Bounds
-	Replay   replay.Bounds
-	Relay    relay.Bounds
-	Peer     peer.Bounds
-	Ingress  ingress.Bounds
-	Egress   egress.Bounds
-	API      api.Bounds
+	SQLite    sqlite.Bounds
+	Postgres  postgres.Bounds
+	Core      core.Bounds
+	Engine    engine.Bounds
+	Ownership ownership.Bounds
+	Queue     queue.Bounds
+	Replay    replay.Bounds
+	Relay     relay.Bounds
+	Peer      peer.Bounds
+	Ingress   ingress.Bounds
+	Egress    egress.Bounds
+	API       api.Bounds
 }
 
 // ParseBounds reads the value of --bounds.

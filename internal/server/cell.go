@@ -14,6 +14,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api"
+	"github.com/grapnelhq/grapnel/internal/backoff"
 	"github.com/grapnelhq/grapnel/internal/cells"
 	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/egress"
@@ -27,24 +28,26 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/postgres"
 )
 
-// CellOptions say what a cell besides the first is called, and where its data are.
+// CellOptions are the name and the store of a cell besides the first.
 type CellOptions struct {
 	Name  string
 	Store string
 }
 
-// cell is one store and what runs on it.
+// cell is one store and the parts that run on it.
 type cell struct {
-	name    string
-	place   Place
-	store   keeper
-	secret  string // by which nodes on the same database know each other; empty: the store is this server's alone
+	name  string
+	place Place
+	store keeper
+	// by which nodes on the same database authenticate each other; empty: no other node uses the
+	// store
+	secret  string
 	engine  *engine.Engine
-	queues  *queue.Room
-	ingress *ingress.Room
+	queues  *queue.Broker
+	ingress *ingress.Receiver
 	replays *replay.Runner
 	relays  *relay.Runner
-	peers   *peer.Room // nil: the store is this server's alone
+	peers   *peer.Client // nil: the store is this server's alone
 	numbers []prometheus.Collector
 	seen    *postgres.History // of the database, by this cell and those that it took the place of
 	closed  atomic.Bool       // its database went back: it answers nothing any more
@@ -58,10 +61,10 @@ func newCell(name string, place Place, seen *postgres.History) *cell {
 	return c
 }
 
-// cellName is what a cell may be called: it is part of an address, a header and a label.
+// cellName matches valid names of cells: a name is part of an address, a header and a label.
 var cellName = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
 
-// plan says which cells there are to be, before anything is touched.
+// plan returns the cells to open, before anything is touched.
 func plan(o Options) ([]*cell, error) {
 	all := make([]*cell, 0, 1+len(o.Cells))
 	for _, is := range append([]CellOptions{{grapnel.DefaultCell, o.Store}}, o.Cells...) {
@@ -73,7 +76,11 @@ func plan(o Options) ([]*cell, error) {
 			case is.Name == grapnel.DefaultCell:
 				return nil, grapnel.Errorf(grapnel.CodeInvalid, "--cell: %s is the cell of --store", grapnel.DefaultCell)
 			case err != nil:
-				return nil, grapnel.Errorf(grapnel.CodeInvalid, "--cell %s: after the = it takes sqlite:PATH or the URL of a PostgreSQL database", is.Name)
+				return nil, grapnel.Errorf(
+					grapnel.CodeInvalid,
+					"--cell %s: after the = it takes sqlite:PATH or the URL of a PostgreSQL database",
+					is.Name,
+				)
 			case same >= 0 && all[same].name == is.Name:
 				return nil, grapnel.Errorf(grapnel.CodeInvalid, "--cell: there are two of the name %s", is.Name)
 			case same >= 0:
@@ -88,13 +95,15 @@ func plan(o Options) ([]*cell, error) {
 	return all, nil
 }
 
-// How often, and with which pause, a start tries a database that is away or slow: one that starts together with the server takes seconds.
+// Number of attempts, and the pause between them, to open a database that is unreachable or slow:
+// one that starts together with the server takes seconds.
 const (
 	startTries = 5
 	startPause = time.Second
 )
 
-// openCell opens a cell as soon as its database can be used. What has to be undone if the server does not start is added to opened.
+// openCell opens a cell as soon as its database can be used. Steps to undo if the server does not
+// start are added to opened.
 func (s *Server) openCell(ctx context.Context, c *cell, opened *cleanup) (*cell, error) {
 	for tries := 1; ; tries++ {
 		var undo cleanup
@@ -107,15 +116,16 @@ func (s *Server) openCell(ctx context.Context, c *cell, opened *cleanup) (*cell,
 		if grapnel.CodeOf(err) != grapnel.CodeUnavailable || tries == startTries {
 			return c, err
 		}
-		s.log.Warn("database cannot be used yet; retrying", "cell", c.name, "err", err)
-		if !pause(ctx, startPause) {
+		s.log.Warn("database not usable yet; retrying", "cell", c.name, "err", err)
+		if !backoff.Wait(ctx.Done(), startPause) {
 			return c, err
 		}
 		c = newCell(c.name, c.place, c.seen)
 	}
 }
 
-// open opens the store and puts up what runs on it. What has to be undone if the server does not start is added to opened.
+// open opens the store and the parts that run on it. Steps to undo if the server does not start are
+// added to opened.
 func (c *cell) open(ctx context.Context, s *Server, opened *cleanup) (err error) {
 	o := &s.options
 	if c.store, c.numbers, err = openStore(ctx, c.place, c.seen, o); err != nil {
@@ -128,8 +138,16 @@ func (c *cell) open(ctx context.Context, s *Server, opened *cleanup) (err error)
 	}
 	c.engine, err = engine.New(ctx, engine.Options{
 		Bounds: o.Bounds.Engine,
-		Store:  c.store, Sender: s.sender, Log: o.Log,
-		Core: core.Options{Bounds: o.Bounds.Core, Slots: o.MaxInFlight, PerHost: o.MaxPerHost}, DrainTimeout: o.DrainTimeout, MaxPending: o.MaxPending,
+		Store:  c.store,
+		Sender: s.sender,
+		Log:    o.Log,
+		Core: core.Options{
+			Bounds:  o.Bounds.Core,
+			Slots:   o.MaxInFlight,
+			PerHost: o.MaxPerHost,
+		},
+		DrainTimeout: o.DrainTimeout,
+		MaxPending:   o.MaxPending,
 		MaxEndpoints: o.MaxEndpoints,
 		Disk:         c.place.disk(),
 		Keep:         engine.Retention{For: o.Retention, Rules: o.Rules},
@@ -140,14 +158,24 @@ func (c *cell) open(ctx context.Context, s *Server, opened *cleanup) (err error)
 	if err != nil {
 		return fmt.Errorf("the engine cannot start: %w", err)
 	}
-	c.queues = queue.New(queue.Options{Bounds: o.Bounds.Queue, Street: c.engine, Store: c.store, Log: o.Log})
-	c.ingress = ingress.New(ingress.Options{Bounds: o.Bounds.Ingress, Engine: c.engine, Store: c.store, Problem: api.Refuse, MaxBody: o.MaxBody, Log: o.Log})
-	c.replays = replay.New(replay.Options{Bounds: o.Bounds.Replay, Street: c.engine, Store: c.store, Log: o.Log})
-	c.relays = relay.New(relay.Options{Bounds: o.Bounds.Relay, Street: c.engine, Store: c.store, MaxEvent: o.MaxEvent, Log: o.Log})
+	c.queues = queue.New(queue.Options{Bounds: o.Bounds.Queue, Engine: c.engine, Store: c.store, Log: o.Log})
+	c.ingress = ingress.New(
+		ingress.Options{
+			Bounds:  o.Bounds.Ingress,
+			Engine:  c.engine,
+			Store:   c.store,
+			Problem: api.Refuse,
+			Origin:  api.Origin(o.PublicURL, o.Proxies),
+			MaxBody: o.MaxBody,
+			Log:     o.Log,
+		},
+	)
+	c.replays = replay.New(replay.Options{Bounds: o.Bounds.Replay, Engine: c.engine, Store: c.store, Log: o.Log})
+	c.relays = relay.New(relay.Options{Bounds: o.Bounds.Relay, Engine: c.engine, Store: c.store, MaxEvent: o.MaxEvent, Log: o.Log})
 	return nil
 }
 
-// run delivers until ctx ends, and returns when everything under way is over.
+// run delivers until ctx ends, and returns when all work in progress is finished.
 func (c *cell) run(ctx context.Context) {
 	var moving sync.WaitGroup
 	moving.Go(func() { c.engine.Run(ctx) })
@@ -165,7 +193,7 @@ func (c *cell) face(s *Server, metrics http.Handler) http.Handler {
 	o := &s.options
 	return api.New(api.Options{
 		Bounds: o.Bounds.API,
-		Street: c.street(s.cells[0]), History: c.store, Idempotency: c.store,
+		Engine: c.street(s.cells[0]), History: c.store, Idempotency: c.store,
 		MaxEvent: o.MaxEvent, HTTPSOnly: o.HTTPSOnly, PublicURL: o.PublicURL, Proxies: o.Proxies, Log: o.Log,
 		CheckURL: func(url string) error {
 			return egress.CheckURL(url, egress.URLRules{Allow: o.EgressAllow, HTTPSOnly: o.HTTPSOnly, Own: o.PublicURL})
@@ -187,8 +215,9 @@ func (c *cell) face(s *Server, metrics http.Handler) http.Handler {
 	})
 }
 
-// street is what the API of a cell stands on. Keys that are bound to no tenant are kept at home and open all cells.
-func (c *cell) street(home *cell) api.Street {
+// street is the engine behind a cell's API. Keys that are bound to no tenant are stored at home and
+// valid in all cells.
+func (c *cell) street(home *cell) api.Engine {
 	if c == home {
 		return c.engine
 	}
@@ -219,7 +248,7 @@ func (g guest) WhileKey(ctx context.Context, hash [32]byte, may func(*grapnel.Ke
 	return g.home.WhileKey(ctx, hash, may)
 }
 
-// front is what answers requests. With one cell that is its API and nothing before it.
+// front is the handler of requests. With one cell that is its API alone.
 func (s *Server) front(metrics http.Handler) http.Handler {
 	known, faces := make([]cells.Cell, len(s.cells)), make([]http.Handler, len(s.cells))
 	for i, c := range s.cells {
@@ -232,5 +261,7 @@ func (s *Server) front(metrics http.Handler) http.Handler {
 	if len(faces) == 1 {
 		return s.besides(faces[0])
 	}
-	return s.besides(s.room.Route(cells.Routing{Faces: faces, Token: api.Bearer, MaxBody: api.LargestBody(s.options.MaxEvent, s.options.Bounds.API)}))
+	return s.besides(
+		s.room.Route(cells.Routing{Faces: faces, Token: api.Bearer, MaxBody: api.LargestBody(s.options.MaxEvent, s.options.Bounds.API)}),
+	)
 }

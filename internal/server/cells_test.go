@@ -49,7 +49,8 @@ func receiving(t *testing.T) (url string, got chan string) {
 	return s.URL, got
 }
 
-// One process, two files: each is a store of its own, one key opens both, and what is counted says in which.
+// One process, two files: each is a store of its own, one key opens both, and what is counted says
+// in which.
 func TestTwoCells(t *testing.T) {
 	dir := t.TempDir()
 	o := options(dir)
@@ -73,7 +74,13 @@ func TestTwoCells(t *testing.T) {
 	if _, err := west.CreateEndpoint(t.Context(), client.NewEndpoint{URL: url}); answered(t, err) != http.StatusMisdirectedRequest {
 		t.Errorf("an endpoint in the other cell: %v", err)
 	}
-	if _, err := west.CreateKey(t.Context(), client.NewKey{Name: "k", Scopes: []grapnel.Scope{grapnel.ScopeRead}}); answered(t, err) != http.StatusMisdirectedRequest {
+	if _, err := west.CreateKey(
+		t.Context(),
+		client.NewKey{Name: "k", Scopes: []grapnel.Scope{grapnel.ScopeRead}},
+	); answered(
+		t,
+		err,
+	) != http.StatusMisdirectedRequest {
 		t.Errorf("a key of no tenant in the other cell: %v", err)
 	}
 	for cell, want := range map[string]int{"": 1, "home": 1, "west": 0} {
@@ -87,7 +94,13 @@ func TestTwoCells(t *testing.T) {
 	if l, err := c.Tenants(t.Context(), 0, ""); err != nil || len(l.Data) != 1 || l.Data[0].Cell != "home" || l.Data[0].Tenant != "default" {
 		t.Errorf("tenants are %+v, %v", l, err)
 	}
-	if _, err := c.MoveTenant(t.Context(), "default", "west", ""); answered(t, err) != http.StatusUnprocessableEntity || !strings.Contains(err.Error(), "PostgreSQL") {
+	if _, err := c.MoveTenant(
+		t.Context(),
+		"default",
+		"west",
+		"",
+	); answered(t, err) != http.StatusUnprocessableEntity ||
+		!strings.Contains(err.Error(), "PostgreSQL") {
 		t.Errorf("moving between files: %v", err)
 	}
 
@@ -204,7 +217,8 @@ func moves(t *testing.T, c *client.Client, tenant, to string) {
 	}
 }
 
-// Whatever is asked about a tenant reaches it where it is, with its own keys and with one that is everybody's.
+// Whatever is asked about a tenant reaches it where it is, with its own keys and with one that is
+// everybody's.
 func TestTenantInAnotherCell(t *testing.T) {
 	o, _ := town(t)
 	s := start(t, o)
@@ -224,7 +238,10 @@ func TestTenantInAnotherCell(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		src, err := c.CreateSource(ctx, client.NewSource{Name: "hub-" + ep.ID, Tenant: tenant, Verify: client.NewVerify{Scheme: "github", Secret: "the-first-one"}})
+		src, err := c.CreateSource(
+			ctx,
+			client.NewSource{Name: "hub-" + ep.ID, Tenant: tenant, Verify: client.NewVerify{Scheme: "github", Secret: "the-first-one"}},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -286,7 +303,12 @@ func TestTenantInAnotherCell(t *testing.T) {
 			t.Errorf("in %s a lease is not longer: %v", cell, err)
 		}
 		by := s.consumer(t)
-		if got := by.must(http.StatusOK, http.MethodPost, "/v1/leases/settle", fmt.Sprintf(`{"acks":[%q,%q,"lse_none"]}`, m[0].Lease, m[1].Lease)); got["settled"] != 2.0 {
+		if got := by.must(
+			http.StatusOK,
+			http.MethodPost,
+			"/v1/leases/settle",
+			fmt.Sprintf(`{"acks":[%q,%q,"lse_none"]}`, m[0].Lease, m[1].Lease),
+		); got["settled"] != 2.0 {
 			t.Errorf("in %s of three leases: %v", cell, got)
 		}
 		if l, err := c.Deliveries(ctx, client.DeliveryFilter{Endpoint: before.ID}); err != nil || len(l.Data) == 0 {
@@ -316,7 +338,8 @@ func TestTenantInAnotherCell(t *testing.T) {
 	}
 }
 
-// Two servers that serve the same two cells are two nodes of each, and reach each other in both, whatever is in front of the second one's path.
+// Two servers that serve the same two cells are two nodes of each, and reach each other in both,
+// whatever is in front of the second one's path.
 func TestTwoNodesOfTwoCells(t *testing.T) {
 	o, db := town(t)
 	nodes := []running{start(t, o), start(t, o)}
@@ -327,7 +350,11 @@ func TestTwoNodesOfTwoCells(t *testing.T) {
 			poll(t, "both nodes have their shards of "+cell, func() bool { return settled(member{n, c, nil}.status(t), 2) })
 			is := member{n, c, nil}.status(t)
 			for _, m := range is.Nodes {
-				if want := map[string]bool{nodes[0].URL(): true, nodes[1].URL(): true}; !want[strings.TrimSuffix(m.Address, "/cells/west")] || strings.HasSuffix(m.Address, "/cells/west") != (cell == "west") {
+				if want := map[string]bool{
+					nodes[0].URL(): true,
+					nodes[1].URL(): true,
+				}; !want[strings.TrimSuffix(m.Address, "/cells/west")] ||
+					strings.HasSuffix(m.Address, "/cells/west") != (cell == "west") {
 					t.Errorf("in %s a node is at %s", cell, m.Address)
 				}
 			}
@@ -385,8 +412,8 @@ func TestTwoNodesOfTwoCells(t *testing.T) {
 	}
 }
 
-// A cell without its database takes nothing with it but the word that the server is ready; and a server that is stopped waits for what is in flight in
-// all of its cells.
+// A cell without its database takes nothing with it but the word that the server is ready; and a
+// server that is stopped waits for what is in flight in all of its cells.
 func TestCellAwayAndAllOfThemDrained(t *testing.T) {
 	o, db := town(t)
 	proxy, err := db.NewProxy()
@@ -441,7 +468,8 @@ func TestCellAwayAndAllOfThemDrained(t *testing.T) {
 		west, err = publish("acme")
 		return err == nil
 	})
-	for id := <-arrived; id != west; id = <-arrived { // one whose answer was lost may have come first
+	// one whose answer was lost may have come first
+	for id := <-arrived; id != west; id = <-arrived {
 	}
 
 	// One attempt is in flight in each cell.

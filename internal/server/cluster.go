@@ -9,22 +9,26 @@ import (
 	"slices"
 
 	"github.com/grapnelhq/grapnel"
-	"github.com/grapnelhq/grapnel/internal/engine"
+	"github.com/grapnelhq/grapnel/internal/ownership"
 	"github.com/grapnelhq/grapnel/internal/peer"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
 // join prepares to share the store with other nodes; nil: it is this server's alone.
-func (c *cell) join(ctx context.Context, s *Server) (*engine.Cluster, error) {
-	ownership, ok := c.store.(store.Ownership)
+func (c *cell) join(ctx context.Context, s *Server) (*ownership.Options, error) {
+	shared, ok := c.store.(store.Ownership)
 	if !ok {
 		return nil, nil
 	}
 	if l := s.options.Lease; l != 0 && l < LeastLease {
-		return nil, grapnel.Errorf(grapnel.CodeInvalid, "--lease: at least %s, because a node stops a second before the end of its lease", LeastLease)
+		return nil, grapnel.Errorf(
+			grapnel.CodeInvalid,
+			"--lease: at least %s, because a node stops a second before the end of its lease",
+			LeastLease,
+		)
 	}
 	var err error
-	if c.secret, err = ownership.Secret(ctx); err != nil {
+	if c.secret, err = shared.Secret(ctx); err != nil {
 		return nil, fmt.Errorf("the store does not say how nodes know each other: %w", err)
 	}
 	address, err := s.advertised()
@@ -34,10 +38,12 @@ func (c *cell) join(ctx context.Context, s *Server) (*engine.Cluster, error) {
 	address += c.prefix()
 	s.log.Info("other nodes may use the same database", "node", s.node, "address", address)
 	c.peers = peer.New(peer.Options{Bounds: s.options.Bounds.Peer, Secret: c.secret, Log: s.log})
-	return &engine.Cluster{Ownership: ownership, Node: store.Node{ID: s.node, Address: address}, Lease: s.options.Lease, Peers: c.peers}, nil
+	return &ownership.Options{Ownership: shared, Node: store.Node{ID: s.node, Address: address}, Lease: s.options.Lease, Peers: c.peers,
+		Bounds: s.options.Bounds.Ownership}, nil
 }
 
-// prefix is before the path at which the other nodes of a cell reach this one. It is part of the address that they are told, so nodes may call
+// prefix comes before the path at which the other nodes of a cell reach this one. It is part of the
+// advertised address, so each node may name its cells differently.
 // their cells differently.
 func (c *cell) prefix() string {
 	if c.name == grapnel.DefaultCell {
@@ -46,7 +52,7 @@ func (c *cell) prefix() string {
 	return "/cells/" + c.name
 }
 
-// twin is one of the others that is the same database; nil: there is none.
+// twin is another cell with the same database; nil: none.
 func (c *cell) twin(others []*cell) *cell {
 	if i := slices.IndexFunc(others, func(other *cell) bool { return c.secret != "" && other.secret == c.secret }); i >= 0 {
 		return others[i]
@@ -54,7 +60,8 @@ func (c *cell) twin(others []*cell) *cell {
 	return nil
 }
 
-// advertised is where other nodes reach this one. A server that listens everywhere is reached by its machine's name.
+// advertised is the address for other nodes. A server that listens on all interfaces is reached by
+// its machine's name.
 func (s *Server) advertised() (string, error) {
 	host, port, err := net.SplitHostPort(s.listener.Addr().String())
 	if given := s.options.Advertise; given != "" {
@@ -73,10 +80,10 @@ func (s *Server) advertised() (string, error) {
 	return "http://" + net.JoinHostPort(host, port), nil
 }
 
-// cluster says who shares the cell's store. A server whose store is its own is alone and has everything.
+// cluster returns the nodes that share the cell's store. A server that is alone owns everything.
 func (c *cell) cluster(s *Server) func(context.Context) (grapnel.Cluster, error) {
 	if c.peers != nil {
-		return c.engine.Cluster
+		return c.engine.Shards().Cluster
 	}
 	return func(context.Context) (grapnel.Cluster, error) {
 		is := grapnel.Member{ID: s.node, Address: s.URL(), State: grapnel.MemberUp}
@@ -87,7 +94,7 @@ func (c *cell) cluster(s *Server) func(context.Context) (grapnel.Cluster, error)
 	}
 }
 
-// besides puts what other nodes ask beside the API.
+// besides serves the requests of other nodes next to the API.
 func (s *Server) besides(api http.Handler) http.Handler {
 	peers := map[string]http.Handler{}
 	for _, c := range s.cells {

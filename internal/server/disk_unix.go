@@ -18,13 +18,14 @@ func descriptors() int {
 	return int(min(is.Cur, math.MaxInt32))
 }
 
-// roomAt says how much room there is on the disk of a directory. What is kept for root is not counted: it is not for us.
-func roomAt(dir string) (engine.Room, error) {
+// roomAt returns the free and total space on the disk of a directory. Space reserved for root does
+// not count: this process cannot use it.
+func roomAt(dir string) (engine.DiskSpace, error) {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(dir, &s); err != nil {
-		return engine.Room{}, err
+		return engine.DiskSpace{}, err
 	}
 	block := uint64(s.Bsize)
 	used := s.Blocks - s.Bfree
-	return engine.Room{Free: s.Bavail * block, Total: (used + s.Bavail) * block}, nil
+	return engine.DiskSpace{Free: s.Bavail * block, Total: (used + s.Bavail) * block}, nil
 }

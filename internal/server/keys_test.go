@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestRevokedKeyStopsReceiving: what a key has open ends when the key is revoked, or may not consume any more.
+// TestRevokedKeyStopsReceiving: what a key has open ends when the key is revoked, or may not
+// consume any more.
 func TestRevokedKeyStopsReceiving(t *testing.T) {
 	o := options(t.TempDir())
 	o.AdminKey = testKey
@@ -15,7 +16,8 @@ func TestRevokedKeyStopsReceiving(t *testing.T) {
 	stopsReceiving(t, s.consumer(t), s.consumer(t), member{running: s})
 }
 
-// stopsReceiving opens a stream and a long poll at one node, takes their key's right away at another, and publishes.
+// stopsReceiving opens a stream and a long poll at one node, takes their key's right away at
+// another, and publishes.
 func stopsReceiving(t *testing.T, admin, receiver *consumer, at member) {
 	t.Helper()
 	admin.must(http.StatusCreated, "POST", "/v1/queues", `{"name":"receiving"}`)

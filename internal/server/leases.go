@@ -10,10 +10,13 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// counter is where consumers of a cell are served. At home, with a key that is bound to no tenant, leases of all cells are settled: such a key gets
-// messages from any of them, nothing about a lease says from which, and several are settled in one request.
+// counter serves consumers of a cell. At home, a key that is bound to no tenant settles leases of
+// all cells: it gets messages from any of them, a lease does not name its cell, and one request
+// settles several.
+// messages from any of them, nothing about a lease says from which, and several are settled in one
+// request.
 type counter struct {
-	*queue.Room
+	*queue.Broker
 	others []*cell
 }
 
@@ -25,9 +28,9 @@ func (c *cell) counter(s *Server) api.Queues {
 	return counter{c.queues, s.cells[1:]}
 }
 
-// SettleAll settles what home knows, and what it does not where it is known.
+// SettleAll settles the leases of home, and passes unknown ones to the other cells.
 func (q counter) SettleAll(ctx context.Context, scope store.Scope, list []queue.Settlement) []error {
-	errs := q.Room.SettleAll(ctx, scope, list)
+	errs := q.Broker.SettleAll(ctx, scope, list)
 	if _, one := scope.One(); one {
 		return errs
 	}
@@ -51,7 +54,7 @@ func (q counter) SettleAll(ctx context.Context, scope store.Scope, list []queue.
 
 // Extend lets a lease end later, whichever cell's it is.
 func (q counter) Extend(ctx context.Context, scope store.Scope, token string, by time.Duration) (lease grapnel.Lease, err error) {
-	rooms := []*queue.Room{q.Room}
+	rooms := []*queue.Broker{q.Broker}
 	if _, one := scope.One(); !one {
 		for _, c := range q.others {
 			rooms = append(rooms, c.queues)

@@ -13,18 +13,18 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api"
+	"github.com/grapnelhq/grapnel/internal/backoff"
 	"github.com/grapnelhq/grapnel/internal/ingress"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/postgres"
 )
 
-// lives lets a cell end and begin anew while the server goes on.
+// lives closes a cell and opens it again while the server goes on.
 //
-// Everything that runs on a store remembers things by the numbers that its database gave. When the
-// database went back (store.ErrWentBack), those numbers mean something else, so all of the cell is
-// thrown away, without recording anything, and opened as at the start. Meanwhile its requests are
-// answered 503. The other cells stay; what knows all cells, such as the router, is made anew around
-// them.
+// All parts of a cell remember rows by the ids that its database assigned. After the database went
+// back (store.ErrWentBack), those ids mean other rows. So the whole cell is dropped without
+// recording anything, and opened as at the start. Meanwhile its requests are answered 503. The
+// other cells stay; the parts that know all cells, such as the router, are rebuilt around them.
 type lives struct {
 	first   *Server
 	now     atomic.Pointer[Server] // with the cells of now
@@ -35,7 +35,7 @@ type lives struct {
 	alive    context.Context    // as long as now is
 }
 
-// newLives makes what answers requests.
+// newLives makes the handler of requests.
 func newLives(s *Server) *lives {
 	l := &lives{first: s}
 	l.put(s)
@@ -47,7 +47,7 @@ func (l *lives) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	(*l.handler.Load()).ServeHTTP(w, r)
 }
 
-// put makes what knows all cells of a server, and has it answer from now on.
+// put rebuilds the parts that know all cells of a server, and answers with them from then on.
 func (l *lives) put(s *Server) {
 	numbers := s.registry()
 	for _, c := range s.cells {
@@ -68,7 +68,8 @@ func (l *lives) replace(i int, c *cell) {
 	defer l.mu.Unlock()
 	was := l.now.Load()
 	s := newServer(was.options)
-	s.listener, s.node, s.sender, s.http, s.stopping, s.probes, s.key, s.lives, s.gate = was.listener, was.node, was.sender, was.http, was.stopping, was.probes, was.key, l, was.gate
+	s.listener, s.node, s.sender, s.http = was.listener, was.node, was.sender, was.http
+	s.stopping, s.probes, s.key, s.lives, s.gate = was.stopping, was.probes, was.key, l, was.gate
 	s.cells = slices.Clone(was.cells)
 	s.cells[i] = c
 	l.put(s)
@@ -89,7 +90,7 @@ func (l *lives) move(ctx context.Context) {
 	}
 }
 
-// keep runs a cell until ctx ends, and opens it anew when its database went back. Any other error
+// keep runs a cell until ctx ends, and opens it again after its database went back. Any other error
 // of the store goes to failed.
 func (l *lives) keep(ctx context.Context, i int, failed chan<- error) {
 	for c := l.first.cells[i]; c != nil; {
@@ -109,7 +110,7 @@ func (l *lives) keep(ctx context.Context, i int, failed chan<- error) {
 			stop()
 			return
 		}
-		l.first.log.Error("database went back or is another one; everything known of it is forgotten and read anew", "cell", c.name, "err", fatal)
+		l.first.log.Error("database went back or was replaced; cell closed, opening it again", "cell", c.name, "err", fatal)
 		c.closed.Store(true)
 		c.end()
 		c.engine.Forsake()
@@ -118,7 +119,7 @@ func (l *lives) keep(ctx context.Context, i int, failed chan<- error) {
 		_ = c.store.Close() // it has nothing left to write
 		if c = l.open(ctx, i, c); c != nil {
 			l.replace(i, c)
-			l.first.log.Info("cell opened anew", "cell", c.name)
+			l.first.log.Info("cell opened again", "cell", c.name)
 		}
 	}
 }
@@ -126,32 +127,17 @@ func (l *lives) keep(ctx context.Context, i int, failed chan<- error) {
 // open opens a cell in the place of one that ended, as soon as that can be done; nil: ctx has ended
 // before.
 func (l *lives) open(ctx context.Context, i int, was *cell) *cell {
-	for failures := 0; ctx.Err() == nil; failures++ {
+	for failures := 1; ctx.Err() == nil; failures++ {
 		c, err := l.try(ctx, i, was)
 		if err == nil {
 			return c
 		}
-		after := min(100*time.Millisecond<<min(failures, 10), longestPause)
-		l.first.log.Warn("cell could not be opened anew; retrying", "cell", was.name, "err", err, "after", after.String())
-		pause(ctx, after)
+		after := backoff.Store.After(failures)
+		l.first.log.Warn("opening a cell again failed; retrying", "cell", was.name, "err", err, "after", after.String())
+		backoff.Wait(ctx.Done(), after)
 	}
 	return nil
 }
-
-// pause waits; false: ctx ended before.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// longestPause is the longest between two tries to open a cell anew.
-const longestPause = 5 * time.Second
 
 // try opens a cell once, as the start does.
 func (l *lives) try(ctx context.Context, i int, was *cell) (_ *cell, err error) {
@@ -173,8 +159,8 @@ func (l *lives) try(ctx context.Context, i int, was *cell) (_ *cell, err error) 
 	return c, c.release(ctx, s.node)
 }
 
-// release gives up the shards that this node's earlier life owned, so that nobody waits for the end
-// of its leases. Nothing of that life goes on.
+// release releases the shards that this node's earlier life owned, so that no node waits for the
+// end of its leases. That life has stopped.
 func (c *cell) release(ctx context.Context, node string) error {
 	ownership, ok := c.store.(store.Ownership)
 	if !ok {

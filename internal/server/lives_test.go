@@ -166,7 +166,8 @@ func TestLostPast(t *testing.T) {
 	}
 }
 
-// TestClosedCell has a cell's database gone back, and nothing in its place yet: the process is alive, and nothing else is answered.
+// TestClosedCell has a cell's database gone back, and nothing in its place yet: the process is
+// alive, and nothing else is answered.
 func TestClosedCell(t *testing.T) {
 	s := start(t, onPostgres(t))
 	s.cells[0].closed.Store(true)

@@ -10,8 +10,8 @@ import (
 	"github.com/grapnelhq/grapnel/client"
 )
 
-// TestLoopsEnd: an endpoint sends to a source whose events it gets. One event comes back as often as
-// it may and no more.
+// TestLoopsEnd: an endpoint sends to a source whose events it gets. One event comes back as often
+// as it may and no more.
 func TestLoopsEnd(t *testing.T) {
 	o := options(t.TempDir())
 	o.AdminKey, o.EgressAllow = testKey, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
@@ -49,7 +49,8 @@ func TestLoopsEnd(t *testing.T) {
 	poll(t, "the ninth delivery is refused", func() bool { return refused() == 1 })
 }
 
-// TestPublicURL: links in answers begin with the server's public address, and no endpoint leads there.
+// TestPublicURL: links in answers begin with the server's public address, and no endpoint leads
+// there.
 func TestPublicURL(t *testing.T) {
 	o := options(t.TempDir())
 	o.AdminKey = testKey
@@ -60,7 +61,11 @@ func TestPublicURL(t *testing.T) {
 	if err != nil || src.IngestURL != "https://example.com/hooks/in/"+src.ID {
 		t.Errorf("%+v, %v", src, err)
 	}
-	if _, err := c.CreateEndpoint(t.Context(), client.NewEndpoint{URL: src.IngestURL}); err == nil || !strings.Contains(err.Error(), "leads back to this server") {
+	if _, err := c.CreateEndpoint(
+		t.Context(),
+		client.NewEndpoint{URL: src.IngestURL},
+	); err == nil ||
+		!strings.Contains(err.Error(), "leads back to this server") {
 		t.Errorf("an endpoint at one's own source: %v", err)
 	}
 	if _, err := c.CreateEndpoint(t.Context(), client.NewEndpoint{URL: "https://example.com/other"}); err != nil {

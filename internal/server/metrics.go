@@ -9,7 +9,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/egress"
 )
 
-// registry is what /metrics serves, of this server's own; cells add what is theirs.
+// registry has the server's own metrics for /metrics; cells add theirs.
 func (s *Server) registry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -22,7 +22,7 @@ func (s *Server) registry() *prometheus.Registry {
 	return r
 }
 
-// labelled has the numbers of a cell say whose they are, if there are several.
+// labelled adds the cell's name to its metrics, if there are several cells.
 func (s *Server) labelled(r prometheus.Registerer, c *cell) prometheus.Registerer {
 	if len(s.cells) == 1 {
 		return r
@@ -30,7 +30,7 @@ func (s *Server) labelled(r prometheus.Registerer, c *cell) prometheus.Registere
 	return prometheus.WrapRegistererWith(prometheus.Labels{"cell": c.name}, r)
 }
 
-// measure adds what is counted in a cell.
+// measure registers the metrics of a cell.
 func (c *cell) measure(r prometheus.Registerer) {
 	r.MustRegister(c.engine.Metrics().Collectors()...)
 	r.MustRegister(c.queues.Collectors()...)
@@ -42,14 +42,14 @@ func (c *cell) measure(r prometheus.Registerer) {
 	}, c.full))
 }
 
-// number is one of the numbers that a room counts for itself.
+// number is one of the counters that a package maintains itself.
 type number[T any] struct {
 	name, help string
 	gauge      bool // it can go down
 	value      func(T) float64
 }
 
-// numbers makes metrics of what stats returns.
+// numbers makes metrics of the values that stats returns.
 func numbers[T any](stats func() T, all []number[T]) []prometheus.Collector {
 	collectors := make([]prometheus.Collector, len(all))
 	for i, n := range all {
@@ -77,7 +77,7 @@ func callerNumbers(gate *api.Gate) []prometheus.Collector {
 	})
 }
 
-// sendingNumbers are those of egress: connections kept alive against attempts made is the hit rate.
+// sendingNumbers are those of egress. Reused connections divided by attempts is the hit rate.
 func sendingNumbers(sender *egress.Sender) []prometheus.Collector {
 	return numbers(sender.Stats, []number[egress.Stats]{
 		{"grapnel_egress_requests_reused_total", "Attempts that went over a connection kept alive.", false,
@@ -86,8 +86,12 @@ func sendingNumbers(sender *egress.Sender) []prometheus.Collector {
 			func(s egress.Stats) float64 { return float64(s.Fresh) }},
 		{"grapnel_egress_requests_written_total", "Requests of which something was written to the network.", false,
 			func(s egress.Stats) float64 { return float64(s.Written) }},
-		{"grapnel_egress_blocked_total", "Attempts refused because of where they would have gone.", false,
+		{"grapnel_egress_blocked_total", "Attempts refused because their address is not allowed.", false,
 			func(s egress.Stats) float64 { return float64(s.Blocked) }},
+		{"grapnel_egress_unsendable_total", "Attempts for which the endpoint's transform gave no body.", false,
+			func(s egress.Stats) float64 { return float64(s.Unsendable) }},
+		{"grapnel_egress_deferred_total", "Attempts put off because their tenant's transforms have used up their share.", false,
+			func(s egress.Stats) float64 { return float64(s.Deferred) }},
 		{"grapnel_egress_in_flight", "Attempts on their way.", true,
 			func(s egress.Stats) float64 { return float64(s.InFlight) }},
 		{"grapnel_egress_connections", "Open connections to receivers.", true,

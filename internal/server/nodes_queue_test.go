@@ -8,17 +8,24 @@ import (
 	"testing"
 )
 
-// shortWait is less than the time after which a node looks at a queue without having been told of anything.
+// shortWait is less than the time after which a node looks at a queue without having been told of
+// anything.
 const shortWait = "4s"
 
-// TestQueueAtTwoNodes: what comes in at one node is known at the other, and wakes who waits there; a lease belongs to neither.
+// TestQueueAtTwoNodes: what comes in at one node is known at the other, and wakes who waits there;
+// a lease belongs to neither.
 func TestQueueAtTwoNodes(t *testing.T) {
 	nodes, _ := members(t, 2)
 	for _, m := range nodes {
 		poll(t, "nodes that know each other", func() bool { return settled(m.status(t), 2) })
 	}
 	a, b := nodes[0].consumer(t), nodes[1].consumer(t)
-	source := a.must(http.StatusCreated, "POST", "/v1/sources", `{"name":"s","verify":{"scheme":"none","id_header":"X-Id"},"key":"event.data.k"}`)
+	source := a.must(
+		http.StatusCreated,
+		"POST",
+		"/v1/sources",
+		`{"name":"s","verify":{"scheme":"none","id_header":"X-Id"},"key":"event.data.k"}`,
+	)
 	in := source["ingest_url"].(string)
 	b.must(http.StatusCreated, "POST", "/v1/queues", fmt.Sprintf(`{"name":"work","source":%q}`, source["id"]))
 
@@ -49,7 +56,8 @@ func TestQueueAtTwoNodes(t *testing.T) {
 		}
 	}
 
-	// A lease that one node gave is settled at the other, once; that lets the key's next one go to who waits at the first.
+	// A lease that one node gave is settled at the other, once; that lets the key's next one go to
+	// who waits at the first.
 	lease := func(c *consumer) (string, string) {
 		status, header, body := c.ask("GET", "/v1/queues/work/next?wait="+shortWait, "")
 		var meta struct{ Lease string }

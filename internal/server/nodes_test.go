@@ -102,7 +102,8 @@ func (m member) measured(t *testing.T, name string) float64 {
 	return 0
 }
 
-// TestClusterStatus: three nodes divide what there is. One is cut off from the database: it loses its shards, the others tell of it and take them.
+// TestClusterStatus: three nodes divide what there is. One is cut off from the database: it loses
+// its shards, the others tell of it and take them.
 func TestClusterStatus(t *testing.T) {
 	nodes, _ := members(t, 3)
 	poll(t, "three nodes divide the shards", func() bool { return settled(nodes[0].status(t), 3) })
@@ -116,7 +117,10 @@ func TestClusterStatus(t *testing.T) {
 		if lost := n.measured(t, "grapnel_shards_lost_total"); lost != 0 {
 			t.Errorf("node %d has lost %v", i, lost)
 		}
-		if c := n.status(t); !c.Shared || c.Shards != store.Shards || !slices.ContainsFunc(c.Nodes, func(m client.Member) bool { return m.ID == c.Node && m.Address == n.URL() }) {
+		if c := n.status(
+			t,
+		); !c.Shared || c.Shards != store.Shards ||
+			!slices.ContainsFunc(c.Nodes, func(m client.Member) bool { return m.ID == c.Node && m.Address == n.URL() }) {
 			t.Errorf("node %d says %+v", i, c)
 		}
 	}
@@ -160,7 +164,11 @@ func TestClusterStatus(t *testing.T) {
 	poll(t, "who is cut off knows that it has lost them", func() bool {
 		return nodes[2].measured(t, `grapnel_shards{state="held"}`) == 0 && nodes[2].measured(t, "grapnel_shards_lost_total") > 0
 	})
-	poll(t, "it says that it is not ready", func() bool { code, _ := readiness(t.Context(), nodes[2]); return code == http.StatusServiceUnavailable })
+	poll(
+		t,
+		"it says that it is not ready",
+		func() bool { code, _ := readiness(t.Context(), nodes[2]); return code == http.StatusServiceUnavailable },
+	)
 	if code, err := readiness(t.Context(), nodes[0]); code != http.StatusOK {
 		t.Errorf("another one says %d, %v", code, err)
 	}
@@ -180,8 +188,9 @@ func TestClusterStatus(t *testing.T) {
 	}
 }
 
-// revokedWhileCutOff revokes a key at one node while another one is cut off. Once that is answered, the other one answers nobody who shows
-// a key, for it does not know which are valid, and takes no webhooks in.
+// revokedWhileCutOff revokes a key at one node while another one is cut off. Once that is answered,
+// the other one answers nobody who shows a key, for it does not know which are valid, and takes no
+// webhooks in.
 func revokedWhileCutOff(t *testing.T, at, cut member, key *client.Key) (wrong string) {
 	if err := at.DeleteKey(t.Context(), key.ID); err != nil {
 		return err.Error()
@@ -202,7 +211,8 @@ func revokedWhileCutOff(t *testing.T, at, cut member, key *client.Key) (wrong st
 	return wrong
 }
 
-// TestDrainingNode: while a node finishes what is in flight it takes no connections and so is not ready, the others know, and have its shards when it has gone.
+// TestDrainingNode: while a node finishes what is in flight it takes no connections and so is not
+// ready, the others know, and have its shards when it has gone.
 func TestDrainingNode(t *testing.T) {
 	nodes, _ := members(t, 3)
 	poll(t, "three nodes divide the shards", func() bool { return settled(nodes[0].status(t), 3) })
@@ -227,10 +237,14 @@ func TestDrainingNode(t *testing.T) {
 	stopped := make(chan error, 1)
 	go func() { stopped <- leaving.stop() }()
 	poll(t, "the others know that it drains", func() bool {
-		return slices.ContainsFunc(other.status(t).Nodes, func(m client.Member) bool { return m.ID == by && m.State == "draining" && m.Draining && m.Shards > 0 })
+		return slices.ContainsFunc(
+			other.status(t).Nodes,
+			func(m client.Member) bool { return m.ID == by && m.State == "draining" && m.Draining && m.Shards > 0 },
+		)
 	})
 	http.DefaultClient.CloseIdleConnections()
-	if code, err := readiness(t.Context(), leaving); err == nil && code != http.StatusServiceUnavailable { // nobody listens any more
+	// nobody listens any more
+	if code, err := readiness(t.Context(), leaving); err == nil && code != http.StatusServiceUnavailable {
 		t.Errorf("while it drains, it says %d", code)
 	}
 	if code, err := readiness(t.Context(), other); code != 200 {
@@ -258,8 +272,8 @@ func readiness(ctx context.Context, m member) (int, error) {
 	return resp.StatusCode, resp.Body.Close()
 }
 
-// TestExpandedSchema: nodes that run go on under a schema of which they do not know the last steps, as long as these only add. One that is
-// started is refused.
+// TestExpandedSchema: nodes that run go on under a schema of which they do not know the last steps,
+// as long as these only add. One that is started is refused.
 func TestExpandedSchema(t *testing.T) {
 	nodes, db := members(t, 2)
 	got := make(chan string, 100)
@@ -303,7 +317,10 @@ func TestExpandedSchema(t *testing.T) {
 		t.Fatal(tables, err)
 	}
 	for _, table := range tables {
-		if _, err := conn.Exec(t.Context(), fmt.Sprintf("ALTER TABLE %s ADD COLUMN later text NOT NULL DEFAULT 'x'", pgx.Identifier{table}.Sanitize())); err != nil {
+		if _, err := conn.Exec(
+			t.Context(),
+			fmt.Sprintf("ALTER TABLE %s ADD COLUMN later text NOT NULL DEFAULT 'x'", pgx.Identifier{table}.Sanitize()),
+		); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -71,7 +71,11 @@ func (s *shop) sell(ctx context.Context, key string) error {
 	if err := tx.QueryRow(ctx, `UPDATE counted SET n = n + 1 WHERE key = $1 RETURNING n`, key).Scan(&n); err != nil {
 		return err
 	}
-	if err := outbox.PublishPgx(ctx, tx, outbox.Event{Type: "shop.sold", Key: key, Data: fmt.Appendf(nil, `{"key":%q,"n":%d}`, key, n)}); err != nil {
+	if err := outbox.PublishPgx(
+		ctx,
+		tx,
+		outbox.Event{Type: "shop.sold", Key: key, Data: fmt.Appendf(nil, `{"key":%q,"n":%d}`, key, n)},
+	); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -108,8 +112,9 @@ func (s *shop) count() (n int) {
 	return n
 }
 
-// TestOutbox: sixteen producers publish two hundred events in a second, in their own transactions, over ten keys. They arrive at a receiver in
-// the order of the commits, once, and soon; what is committed while no server runs arrives when there is one.
+// TestOutbox: sixteen producers publish two hundred events in a second, in their own transactions,
+// over ten keys. They arrive at a receiver in the order of the commits, once, and soon; what is
+// committed while no server runs arrives when there is one.
 func TestOutbox(t *testing.T) {
 	const perSecond, producers, seconds = 200, 16, 6
 	s := newShop(t)
@@ -147,8 +152,17 @@ func TestOutbox(t *testing.T) {
 	poll(t, "all arrive", func() bool { return s.count() >= total })
 	took := s.latencies(10)
 	p50, p95 := took[len(took)/2], took[len(took)*95/100]
-	t.Logf("commit to arrival of %d events at %d in a second: p50 %v, p95 %v, p99 %v, longest %v", len(took), perSecond, p50, p95, took[len(took)*99/100], took[len(took)-1])
-	// The promise is about an idle machine. Here neighbours and the race detector take as much as they like, so it is held in the long form alone.
+	t.Logf(
+		"commit to arrival of %d events at %d in a second: p50 %v, p95 %v, p99 %v, longest %v",
+		len(took),
+		perSecond,
+		p50,
+		p95,
+		took[len(took)*99/100],
+		took[len(took)-1],
+	)
+	// The promise is about an idle machine. Here neighbours and the race detector take as much as
+	// they like, so it is held in the long form alone.
 	if os.Getenv("GRAPNEL_SOAK") != "" && (p50 > 50*time.Millisecond || p95 > 500*time.Millisecond) {
 		t.Errorf("p50 %v, p95 %v", p50, p95)
 	}

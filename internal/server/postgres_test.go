@@ -44,14 +44,20 @@ func behindProxy(t *testing.T) (Options, *pgtest.Proxy) {
 	return o, proxy
 }
 
-// TestPostgresAway cuts a server off from its database: publishing is answered 503 meanwhile, and what was published before and after arrives.
+// TestPostgresAway cuts a server off from its database: publishing is answered 503 meanwhile, and
+// what was published before and after arrives.
 func TestPostgresAway(t *testing.T) {
 	got := make(chan string, 100)
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r.Header.Get("webhook-id") }))
 	defer receiver.Close()
 	o, proxy := behindProxy(t)
 	o.AdminKey = testKey
-	c := start(t, o).client(t, testKey)
+	s := start(t, o)
+	c := s.client(t, testKey)
+	defer http.DefaultClient.CloseIdleConnections()
+	ready := func(want int) func() bool {
+		return func() bool { status, _ := page(t, s, "/readyz"); return status == want }
+	}
 	if _, err := c.CreateEndpoint(t.Context(), client.NewEndpoint{URL: receiver.URL}); err != nil {
 		t.Fatal(err)
 	}
@@ -60,12 +66,15 @@ func TestPostgresAway(t *testing.T) {
 	if err != nil || first.ID != <-got {
 		t.Fatal(first, err)
 	}
+	poll(t, "it is ready", ready(http.StatusOK))
 	proxy.Cut(true)
+	poll(t, "/readyz answers 503 sooner than a lease ends, with nothing published", ready(http.StatusServiceUnavailable))
 	var refused *client.Error
 	if _, err := c.Publish(t.Context(), e); !errors.As(err, &refused) || refused.Status != http.StatusServiceUnavailable {
 		t.Errorf("without its database: %v", err)
 	}
 	proxy.Cut(false)
+	poll(t, "it is ready again", ready(http.StatusOK))
 	var second *client.Published
 	poll(t, "publishing works again", func() bool {
 		second, err = c.Publish(t.Context(), e)
@@ -76,6 +85,83 @@ func TestPostgresAway(t *testing.T) {
 	}
 }
 
+// TestPostgresThroughAPooler: nothing in the URL says that PgBouncer gives each transaction another
+// connection, and no call and no line of the log shows it.
+func TestPostgresThroughAPooler(t *testing.T) {
+	const senders, each = 8, 25
+	var mu sync.Mutex
+	got := map[string]bool{}
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		got[r.Header.Get("webhook-id")] = true
+	}))
+	defer receiver.Close()
+	db := pgtest.For(t, pgtest.Options{})
+	t.Chdir(t.TempDir())
+	if _, err := db.Create(t.Context(), "grapnel"); err != nil {
+		t.Fatal(err)
+	}
+	pooler, err := db.NewPooler(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := pooler.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	o := options("")
+	o.Store, o.AdminKey = pooler.URL("grapnel"), testKey
+	var logged bytes.Buffer
+	o.Log = slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	if found, err := Migrate(t.Context(), o.Store); err != nil || len(found.Steps) == 0 {
+		t.Fatalf("migrate: %+v, %v", found, err)
+	}
+	if found, err := Schema(t.Context(), o.Store); err != nil || len(found.Steps) != 0 {
+		t.Fatalf("migrate status: %+v, %v", found, err)
+	}
+	s := start(t, o)
+	c := s.client(t, testKey)
+	if _, err := c.CreateEndpoint(t.Context(), client.NewEndpoint{URL: receiver.URL}); err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for sender := range senders {
+		all.Go(func() {
+			for range each {
+				e := client.NewEvent{Type: "a.b", Key: string(rune('a' + sender)), Data: []byte("{}")}
+				published, err := c.Publish(t.Context(), e)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if _, err := c.Event(t.Context(), published.ID); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	poll(t, "every event is delivered and recorded", func() bool {
+		mu.Lock()
+		arrived := len(got)
+		mu.Unlock()
+		n, err := c.Stats(t.Context(), client.StatsFilter{})
+		if err != nil {
+			t.Error(err)
+			return true
+		}
+		return arrived == senders*each && n.Totals.Delivered == senders*each
+	})
+	if err := s.stop(); err != nil {
+		t.Error(err)
+	}
+	if logged.Len() > 0 {
+		t.Errorf("logged %s", logged.String())
+	}
+}
+
 // TestPostgresStartsLater starts a server before its database takes connections.
 func TestPostgresStartsLater(t *testing.T) {
 	o, proxy := behindProxy(t)
@@ -83,7 +169,7 @@ func TestPostgresStartsLater(t *testing.T) {
 	seen := make(chan struct{})
 	var once sync.Once
 	o.Log = slog.New(slog.NewTextHandler(writer(func(line []byte) {
-		if bytes.Contains(line, []byte("database cannot be used yet")) {
+		if bytes.Contains(line, []byte("database not usable yet")) {
 			once.Do(func() { close(seen) })
 		}
 	}), nil))

@@ -28,7 +28,8 @@ func (r running) consumer(t *testing.T) *consumer {
 	return &consumer{t, r.URL(), &http.Client{Transport: transport}}
 }
 
-// ask sends a request to a path, or a URL that the server gave, and returns the status, the header and the body.
+// ask sends a request to a path, or a URL that the server gave, and returns the status, the header
+// and the body.
 func (c *consumer) ask(method, target, body string, header ...string) (int, http.Header, []byte) {
 	c.t.Helper()
 	if strings.HasPrefix(target, "/") {
@@ -101,12 +102,14 @@ func TestProgramsThatKnowOnlyThreeURLs(t *testing.T) {
 		t.Errorf("what is in the queue: %v", q)
 	}
 	list := c.must(200, "GET", "/v1/endpoints/"+q["id"].(string)+"/deliveries?status=failed", "")["data"].([]any)
-	if d := list[0].(map[string]any); len(list) != 1 || d["reason_code"] != "rejected" || !strings.Contains(d["reason"].(string), "not today") {
+	if d := list[0].(map[string]any); len(list) != 1 || d["reason_code"] != "rejected" ||
+		!strings.Contains(d["reason"].(string), "not today") {
 		t.Errorf("the dead letter: %v", list)
 	}
 }
 
-// A lease is durable before it is handed out, and what waits for a message is answered as soon as there is one.
+// A lease is durable before it is handed out, and what waits for a message is answered as soon as
+// there is one.
 func TestQueueAcrossARestart(t *testing.T) {
 	o := options(t.TempDir())
 	o.AdminKey = testKey
@@ -229,7 +232,8 @@ func TestStoppingAnswersWhoWaits(t *testing.T) {
 	}
 }
 
-// A quiet queue's failures reach nobody, however its deliveries end; a queue beside it that is not quiet shows what would be noticed.
+// A quiet queue's failures reach nobody, however its deliveries end; a queue beside it that is not
+// quiet shows what would be noticed.
 func TestNobodyNoticesAQuietQueue(t *testing.T) {
 	o := options(t.TempDir())
 	o.AdminKey = testKey
@@ -238,7 +242,15 @@ func TestNobodyNoticesAQuietQueue(t *testing.T) {
 	c.must(201, "POST", "/v1/queues", `{"name":"watch","event_types":["webhook_endpoint.*"]}`)
 	q := c.must(201, "POST", "/v1/queues", `{"name":"mine","event_types":["a.b"],"quiet":true,`+once+`}`)
 	loud := c.must(201, "POST", "/v1/queues", `{"name":"loud","event_types":["x.y"],"quiet":true}`)
-	if got := c.must(200, "PATCH", "/v1/queues/loud", `{"quiet":null}`, "Content-Type", "application/merge-patch+json"); q["quiet"] != true || loud["quiet"] != true || got["quiet"] != false {
+	if got := c.must(
+		200,
+		"PATCH",
+		"/v1/queues/loud",
+		`{"quiet":null}`,
+		"Content-Type",
+		"application/merge-patch+json",
+	); q["quiet"] != true || loud["quiet"] != true ||
+		got["quiet"] != false {
 		t.Fatalf("quiet: %v, %v, then %v", q["quiet"], loud["quiet"], got["quiet"])
 	}
 	id := q["id"].(string)
@@ -284,7 +296,8 @@ func TestNobodyNoticesAQuietQueue(t *testing.T) {
 	if data := told[0].(map[string]any)["body"].(map[string]any); len(told) != 1 || data["endpoint_id"] != loud["id"] {
 		t.Errorf("told: %v", told)
 	}
-	if dead := c.must(200, "GET", "/v1/dead-letters", "")["data"].([]any); len(dead) != 1 || dead[0].(map[string]any)["endpoint_id"] != loud["id"] {
+	if dead := c.must(200, "GET", "/v1/dead-letters", "")["data"].([]any); len(dead) != 1 ||
+		dead[0].(map[string]any)["endpoint_id"] != loud["id"] {
 		t.Errorf("dead letters: %v", dead)
 	}
 	totals := c.must(200, "GET", "/v1/stats", "")["totals"].(map[string]any)

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"log/slog"
 	"sync"
 	"time"
@@ -8,7 +9,8 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// ready is what /readyz and /status ask: why the server does not accept events; nil: it does, in all of its cells.
+// ready answers /readyz and /status: the reason for which the server accepts no events; nil: all
+// its cells accept them.
 func (s *Server) ready() error {
 	if s.stopping.Load() {
 		return grapnel.Errorf(grapnel.CodeUnavailable, "the server is shutting down")
@@ -26,10 +28,10 @@ func (s *Server) unable() error {
 	return nil
 }
 
-// unable is why the cell cannot take events: its store says so, or its engine refuses them before the store suffers.
+// unable is the reason for which the cell cannot accept events, from its store or from its engine.
 func (c *cell) unable() error {
 	if c.closed.Load() {
-		return grapnel.Errorf(grapnel.CodeUnavailable, "the database went back; it is being read anew")
+		return grapnel.Errorf(grapnel.CodeUnavailable, "the database went back; the cell is being opened again")
 	}
 	if err := storeUnable(c.store); err != nil {
 		return err
@@ -37,7 +39,7 @@ func (c *cell) unable() error {
 	if err := c.engine.Unable(); err != nil {
 		return err
 	}
-	return c.engine.Reaches()
+	return c.engine.Shards().Reaches()
 }
 
 // storeUnable is why a store cannot commit new events; nil: it can, or does not know.
@@ -48,7 +50,7 @@ func storeUnable(db any) error {
 	return nil
 }
 
-// full is 1 while the cell refuses new events for lack of room.
+// full is 1 while the cell refuses new events because its storage is full.
 func (c *cell) full() float64 {
 	for _, err := range []error{storeUnable(c.store), c.engine.Unable()} {
 		if grapnel.CodeOf(err) == grapnel.CodeStorageFull {
@@ -58,28 +60,35 @@ func (c *cell) full() float64 {
 	return 0
 }
 
-// probes logs when readiness changes. A load balancer asks every second or more often: its questions are not logged.
+// probes logs when readiness changes. A load balancer asks every second or more often, so its
+// requests are not logged.
 type probes struct {
 	log *slog.Logger
 	now func() time.Time
 
 	mu       sync.Mutex
-	notReady time.Time // since when, as far as anybody has asked; zero: ready when last asked
+	notReady time.Time // since when, as of the last probe; zero: it was ready
+	was      bool      // ready before; until then it starts, which is no trouble
 }
 
 func newProbes(log *slog.Logger) *probes { return &probes{log: log, now: time.Now} }
 
-// found takes what one probe found, and returns it.
+// found records the result of one probe, and returns it.
 func (p *probes) found(err error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch now := p.now(); {
 	case err != nil && p.notReady.IsZero():
 		p.notReady = now
-		p.log.Warn("server not ready; /readyz answers 503", "err", err)
+		level := slog.LevelInfo
+		if p.was {
+			level = slog.LevelWarn
+		}
+		p.log.Log(context.Background(), level, "server not ready; /readyz answers 503", "err", err)
 	case err == nil && !p.notReady.IsZero():
 		p.log.Info("server ready again", "after", now.Sub(p.notReady).Round(time.Millisecond).String())
 		p.notReady = time.Time{}
 	}
+	p.was = p.was || err == nil
 	return err
 }

@@ -48,8 +48,9 @@ func page(t *testing.T, s running, path string) (int, string) {
 	return resp.StatusCode, string(body)
 }
 
-// TestReadinessFollowsTheStore: what a store says about new events is what /readyz, /status and grapnel_store_full say, at
-// once and in both directions, and the log says each change once however often it is asked.
+// TestReadinessFollowsTheStore: what a store says about new events is what /readyz, /status and
+// grapnel_store_full say, at once and in both directions, and the log says each change once however
+// often it is asked.
 func TestReadinessFollowsTheStore(t *testing.T) {
 	defer http.DefaultClient.CloseIdleConnections()
 	var logged bytes.Buffer
@@ -129,6 +130,21 @@ func TestProbes(t *testing.T) {
 		}
 	}
 	if n := strings.Count(logged.String(), "after=3s"); n != 2 || strings.Count(logged.String(), "\n") != 4 {
+		t.Errorf("logged %s", logged.String())
+	}
+}
+
+// TestStartingIsNoTrouble: a server that has never been ready is on its way there. That is said,
+// and is no warning.
+func TestStartingIsNoTrouble(t *testing.T) {
+	var logged bytes.Buffer
+	p := newProbes(slog.New(slog.NewTextHandler(&logged, nil)))
+	for _, err := range []error{errors.New("starting"), errors.New("starting"), nil, errors.New("gone")} {
+		_ = p.found(err)
+	}
+	said := strings.Split(strings.TrimSpace(logged.String()), "\n")
+	if len(said) != 3 || !strings.Contains(said[0], "level=INFO") || !strings.Contains(said[1], "level=INFO") ||
+		!strings.Contains(said[2], "level=WARN") {
 		t.Errorf("logged %s", logged.String())
 	}
 }

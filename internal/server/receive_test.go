@@ -68,8 +68,8 @@ func (h *hub) send(delivery, body string) (got taken) {
 	return got
 }
 
-// What comes in through a source is verified, becomes one event however many copies come at the same moment, reaches who wants it and
-// nobody else, and tells how it came.
+// What comes in through a source is verified, becomes one event however many copies come at the
+// same moment, reaches who wants it and nobody else, and tells how it came.
 func TestFromAProviderToAWorker(t *testing.T) {
 	o := options(t.TempDir())
 	o.AdminKey = testKey
@@ -121,7 +121,8 @@ func TestFromAProviderToAWorker(t *testing.T) {
 		if err != nil || len(found) != want {
 			t.Fatalf("%s has %d messages, want %d: %v", queue, len(found), want, err)
 		}
-		if want > 0 && (string(found[0].Body) != `{"n": 1.50}` || found[0].EventID != answers[0].ID || found[0].Type != "issues" || found[0].ContentType != grapnel.JSONType) {
+		if want > 0 &&
+			(string(found[0].Body) != `{"n": 1.50}` || found[0].EventID != answers[0].ID || found[0].Type != "issues" || found[0].ContentType != grapnel.JSONType) {
 			t.Errorf("%s hands out %+v with the body %s", queue, found[0].MessageMeta, found[0].Body)
 		}
 	}
@@ -142,7 +143,11 @@ func TestFromAProviderToAWorker(t *testing.T) {
 	if err != nil || len(conflicts.Data) != 1 || conflicts.Data[0].EventID != answers[0].ID {
 		t.Errorf("in conflict are %+v: %v", conflicts.Data, err)
 	}
-	if got, err := c.InboxRequest(t.Context(), conflicts.Data[0].ID); err != nil || string(got.Content()) != `{"n":2}` && string(got.Content()) != `{"n": 2}` {
+	if got, err := c.InboxRequest(
+		t.Context(),
+		conflicts.Data[0].ID,
+	); err != nil ||
+		string(got.Content()) != `{"n":2}` && string(got.Content()) != `{"n": 2}` {
 		t.Errorf("the body in conflict is %s: %v", got.Content(), err)
 	}
 }
@@ -157,7 +162,8 @@ func (r running) again(t *testing.T, o Options) running {
 	return start(t, o)
 }
 
-// A consumer outlives a restart of the server: nothing is lost, and what was acked does not come again.
+// A consumer outlives a restart of the server: nothing is lost, and what was acked does not come
+// again.
 func TestConsumeThroughARestart(t *testing.T) {
 	const n = 200
 	o := options(t.TempDir())
@@ -231,7 +237,8 @@ func TestConsumeThroughARestart(t *testing.T) {
 	}
 }
 
-// A handler that takes longer than the lease keeps its message, and a rejected one is a dead letter with its reason.
+// A handler that takes longer than the lease keeps its message, and a rejected one is a dead letter
+// with its reason.
 func TestConsumeExtendsAndRejects(t *testing.T) {
 	o := options(t.TempDir())
 	o.AdminKey = testKey
@@ -275,7 +282,8 @@ func TestConsumeExtendsAndRejects(t *testing.T) {
 		}
 	}
 	dead, err := c.DeadLetters(t.Context(), client.DeliveryFilter{Endpoint: q.ID})
-	if err != nil || len(dead.Data) != 1 || !strings.Contains(dead.Data[0].Reason, "no such customer") || dead.Data[0].ReasonCode != grapnel.ReasonRejected {
+	if err != nil || len(dead.Data) != 1 || !strings.Contains(dead.Data[0].Reason, "no such customer") ||
+		dead.Data[0].ReasonCode != grapnel.ReasonRejected {
 		t.Errorf("dead letters: %+v, %v", dead.Data, err)
 	}
 	shown, err := c.Queue(t.Context(), "slow")

@@ -13,7 +13,8 @@ import (
 	"github.com/grapnelhq/grapnel/client"
 )
 
-// A replay goes on after a restart where it was, and what arrives is what was published, in its order.
+// A replay goes on after a restart where it was, and what arrives is what was published, in its
+// order.
 func TestReplayGoesOnAfterARestart(t *testing.T) { replayGoesOn(t, options(t.TempDir())) }
 
 func replayGoesOn(t *testing.T, o Options) {
@@ -87,7 +88,12 @@ func replayGoesOn(t *testing.T, o Options) {
 			t.Errorf("of key %s arrived %q, not %q", key, got[key], want[key])
 		}
 	}
-	if again, err := c.PlanReplay(t.Context(), ep.ID, client.NewReplay{}); err != nil || again.Total != 0 || again.Excluded.AlreadyReplayed != events {
+	if again, err := c.PlanReplay(
+		t.Context(),
+		ep.ID,
+		client.NewReplay{},
+	); err != nil || again.Total != 0 ||
+		again.Excluded.AlreadyReplayed != events {
 		t.Errorf("what is left to replay: %+v, %v", again, err)
 	}
 }

@@ -1,18 +1,19 @@
-// Package server puts the rooms together into one running thing: stores, for each an engine that delivers from it and a runner of replays, egress
-// that sends, and the API in front. It is the only place that knows them all, and it holds no logic of delivering. What there is of each store is
-// a cell; most servers have one.
+// Package server assembles the running server: for each store an engine that delivers from it and a
+// runner of replays; egress, which sends; and the API in front. It is the only package that knows
+// them all, and it holds no delivery logic. The parts of one store are a cell; most servers have
+// one.
 //
-// What it owns is the life of the whole:
+// It owns the life of the whole:
 //
 //	Open   takes the address, opens the stores, makes or finds the admin key. An error leaves nothing behind but the data.
 //	Run    serves and delivers until its context ends or something breaks that must not go on, such as a store that cannot sync.
 //	       Then it drains: no new connections and no new attempts at once, attempts in flight get the drain timeout, their
 //	       outcomes are recorded, the stores are closed. It returns when every goroutine it started has returned; only after a
 //	       store that cannot be trusted any more it returns at once, because then the process has to end.
-//	       A cell whose database went back is opened anew meanwhile (lives.go).
+//	       Meanwhile a cell whose database went back is opened again (lives.go).
 //
-// What it does not promise: that draining succeeds. What was cut off by the drain timeout, or by a kill, is attempted
-// again after the next start.
+// It does not promise that draining succeeds. Attempts cut off by the drain timeout, or by a kill,
+// are repeated after the next start.
 package server
 
 import (
@@ -37,6 +38,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/egress"
 	"github.com/grapnelhq/grapnel/internal/ingress"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/transform"
 )
 
 // Defaults of the options.
@@ -54,30 +56,36 @@ const (
 	LeastLease          = 3 * time.Second
 )
 
-// Options say what to run. The zero value serves on loopback and keeps its data in ./grapnel-data.
+// Options are the settings of a server. The zero value serves on loopback and stores its data in
+// ./grapnel-data.
 type Options struct {
-	Listen       string
-	Store        string        // of the first cell, home: sqlite:PATH, or the URL of a PostgreSQL database
-	Cells        []CellOptions // those besides the first
-	Lease        time.Duration // how long a node that is gone keeps its endpoints; engine's default
-	Advertise    string        // where other nodes on the same database reach this one; empty: as Listen says
-	AdminKey     string        // empty: the one in admin.key beside the database, which the first start makes
+	Listen string
+	// of the first cell, home: sqlite:PATH, or the URL of a PostgreSQL database
+	Store string
+	Cells []CellOptions // those besides the first
+	// time until the endpoints of a dead node are taken over; engine's default
+	Lease     time.Duration
+	Advertise string // address for other nodes on the same database; empty: Listen
+	// empty: the one in admin.key beside the database, which the first start writes
+	AdminKey     string
 	DrainTimeout time.Duration
-	EgressAllow  []netip.Prefix   // addresses that deliveries may reach although they are not public
-	PublicURL    *url.URL         // where this server is reached; nil: nobody knows
-	Proxies      []netip.Prefix   // whose X-Forwarded-* headers are believed
-	HTTPSOnly    bool             // refuse endpoints with http:// URLs
-	MetricsOpen  bool             // show /metrics without a key
-	MaxEvent     int64            // bytes of one event's data
-	MaxBody      int64            // bytes of the body of a request to a source
-	MaxInFlight  int              // attempts at once, in each cell
-	MaxPerHost   int              // of those of one tenant at one host and port; 0: the core's default
-	MaxPending   int64            // deliveries of one tenant that wait; 0: no limit
-	MaxEndpoints int              // of one tenant, queues among them; 0: no limit
-	Retention    time.Duration    // of full records
-	Rules        []store.KeepRule // for a tenant or types, instead of Retention; the first that matches
-	Bounds       Bounds
-	Log          *slog.Logger // nil: nothing is logged
+	// addresses that deliveries may reach although they are not public
+	EgressAllow  []netip.Prefix
+	PublicURL    *url.URL       // base URL of this server; nil: unknown
+	Proxies      []netip.Prefix // their X-Forwarded-* headers are believed
+	HTTPSOnly    bool           // refuse endpoints with http:// URLs
+	MetricsOpen  bool           // show /metrics without a key
+	MaxEvent     int64          // bytes of one event's data
+	MaxBody      int64          // bytes of the body of a request to a source
+	MaxInFlight  int            // attempts at once, in each cell
+	MaxPerHost   int            // of those of one tenant at one host and port; 0: the core's default
+	MaxPending   int64          // pending deliveries of one tenant; 0: no limit
+	MaxEndpoints int            // of one tenant, queues among them; 0: no limit
+	Retention    time.Duration  // of full records
+	// for a tenant or types, instead of Retention; the first that matches
+	Rules  []store.KeepRule
+	Bounds Bounds
+	Log    *slog.Logger // nil: nothing is logged
 }
 
 // Server is one running Grapnel.
@@ -86,7 +94,7 @@ type Server struct {
 	listener net.Listener
 	node     string // its name among those that share a store
 	cells    []*cell
-	room     *cells.Room
+	room     *cells.Directory
 	sender   *egress.Sender
 	http     *http.Server
 	log      *slog.Logger
@@ -101,7 +109,8 @@ func newServer(o Options) *Server {
 	return &Server{options: o, log: o.Log, stopping: new(atomic.Bool), probes: newProbes(o.Log), gate: api.NewGate(o.Bounds.API)}
 }
 
-// Open prepares a server. The address is taken first: an address in use must not touch the data of whoever uses it.
+// Open prepares a server. It listens first: if the address is in use, the data are not touched,
+// because another server may use them.
 func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	o.Listen = cmp.Or(o.Listen, DefaultListen)
 	o.Store = cmp.Or(o.Store, DefaultStore)
@@ -129,6 +138,7 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	opened.add(s.listener.Close)
 	// The node's name is new at each start and says nothing about the machine: receivers see it.
 	s.node = grapnel.NewID("node", time.Now(), rand.Reader)
+	o.Bounds.Egress.Transform.Output = max(o.Bounds.Egress.Transform.Output, bounds.Fill(transform.Bounds{}).Output, 2*int(o.MaxEvent))
 	s.sender = egress.New(egress.Options{Bounds: o.Bounds.Egress, Allow: o.EgressAllow, HTTPSOnly: o.HTTPSOnly, Node: s.node})
 	opened.add(func() error { s.sender.Close(); return nil })
 	for i, c := range s.cells {
@@ -145,11 +155,12 @@ func Open(ctx context.Context, o Options) (_ *Server, err error) {
 	}
 	s.lives = newLives(s)
 	s.http = api.Server(s.lives, o.Bounds.API)
-	s.http.ErrorLog = slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug) // callers' broken connections, mostly
+	// mostly broken connections of callers
+	s.http.ErrorLog = slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug)
 	return s, nil
 }
 
-// of says in which cell something went wrong, if there are several.
+// of adds the cell's name to an error, if there are several cells.
 func (s *Server) of(c *cell, err error) error {
 	if err == nil || len(s.cells) == 1 {
 		return err
@@ -163,7 +174,7 @@ func (s *Server) URL() string { return "http://" + s.listener.Addr().String() }
 // AdminKey says where the admin key is.
 func (s *Server) AdminKey() KeyNotice { return s.key }
 
-// Run serves until ctx ends, then drains. It returns nil when it ended because it was told to. A server runs once.
+// Run serves until ctx ends, then drains. It returns nil if ctx ended it. A server runs once.
 func (s *Server) Run(ctx context.Context, accepting func()) error {
 	delivering, stopDelivering := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopDelivering()
@@ -178,12 +189,12 @@ func (s *Server) Run(ctx context.Context, accepting func()) error {
 		moving.Wait()
 	}()
 	served := make(chan error, 1)
-	// The other half of the descriptors is for sending, the stores and the listener.
+	// The other half of the descriptors is for deliveries, the stores and the listener.
 	callers := api.Limit(s.listener, s.http, min(bounds.Fill(s.options.Bounds.API).Connections, descriptors()/2))
 	go func() { served <- s.http.Serve(callers) }()
 	joining, cancel := context.WithTimeout(ctx, joinTime)
 	for _, c := range s.cells {
-		c.engine.Join(joining) // or the first requests would be refused
+		c.engine.Shards().Join(joining) // or the first requests would be refused
 	}
 	cancel()
 	s.log.Info("accepting requests", "url", s.URL(), "version", grapnel.Version)
@@ -193,8 +204,9 @@ func (s *Server) Run(ctx context.Context, accepting func()) error {
 	select {
 	case <-ctx.Done():
 	case broken = <-failed:
-		// There is nothing to drain into: what the store has not taken by now is lost with this process, and repeated by the
-		// next one. Ending at once is what makes sure that nobody is told otherwise.
+		// Draining is useless: the store accepts nothing more, so the outcomes are lost with this
+		// process and the attempts repeated by the next one. Ending at once keeps the API from
+		// answering with stale data.
 		return errors.Join(broken, s.http.Close())
 	case broken = <-served:
 		broken = fmt.Errorf("the server cannot go on accepting requests: %w", broken)
@@ -202,19 +214,19 @@ func (s *Server) Run(ctx context.Context, accepting func()) error {
 	return errors.Join(broken, s.drain(ctx, stopDelivering, delivered))
 }
 
-// joinTime is how long a start waits for the first look at who shares the database. It takes
-// milliseconds.
+// joinTime is the longest wait at the start for the first read of the nodes that share the
+// database. It takes milliseconds.
 const joinTime = 5 * time.Second
 
 // drain brings everything to its end in good order.
 func (s *Server) drain(ctx context.Context, stopDelivering func(), delivered <-chan struct{}) error {
 	s.stopping.Store(true)
-	s.log.Info("draining", "timeout", s.options.DrainTimeout)
+	s.log.Info("server draining; attempts in flight finish", "timeout", s.options.DrainTimeout.String())
 	late := time.NewTimer(s.options.DrainTimeout + recordingTime)
 	defer late.Stop()
 	stopDelivering()
 	if err := s.stopServing(ctx); err != nil {
-		s.log.Warn("requests were cut off", "error", err)
+		s.log.Warn("requests cut off", "err", err)
 	}
 	select {
 	case <-delivered:
@@ -231,7 +243,8 @@ func (s *Server) drain(ctx context.Context, stopDelivering func(), delivered <-c
 	return errors.Join(unclean...)
 }
 
-// recordingTime is how long recording the outcomes of the last attempts may take when the disk is slow or full.
+// recordingTime is the longest time for recording the outcomes of the last attempts when the disk
+// is slow or full.
 const recordingTime = 5 * time.Second
 
 // stopServing takes no new requests and lets those being answered finish.
@@ -244,7 +257,7 @@ func (s *Server) stopServing(ctx context.Context) error {
 	return nil
 }
 
-// cleanup undoes what was opened, the last first.
+// cleanup undoes opened parts, the last first.
 type cleanup []func() error
 
 func (c *cleanup) add(undo func() error) { *c = append(*c, undo) }

@@ -213,7 +213,8 @@ func TestOneServerPerDatabase(t *testing.T) {
 	}
 }
 
-// A request on its way when the server is told to stop is waited for, and what came of it is on record after the next start.
+// A request on its way when the server is told to stop is waited for, and what came of it is on
+// record after the next start.
 func TestStoppingWaitsForAttemptsAndRecordsThem(t *testing.T) {
 	dir := t.TempDir()
 	arrived, answer := make(chan struct{}, 8), make(chan struct{})
@@ -340,13 +341,15 @@ func TestStoreThatFailsEndsTheServer(t *testing.T) {
 	}
 }
 
-// A tenant who has as much waiting as it may hears so, and when to come again; after a restart as before.
+// A tenant who has as much waiting as it may hears so, and when to come again; after a restart as
+// before.
 func TestQuotaIsAnswered(t *testing.T) {
 	o := options(t.TempDir())
 	o.AdminKey, o.MaxPending = testKey, 1
 	for n := range 2 {
 		s := start(t, o)
-		c, err := client.New(client.Options{Server: s.URL(), Key: testKey, Retries: -1}) // the first answer is what this is about
+		// the first answer is what this is about
+		c, err := client.New(client.Options{Server: s.URL(), Key: testKey, Retries: -1})
 		if err != nil {
 			t.Fatal(err)
 		}

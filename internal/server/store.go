@@ -19,7 +19,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite"
 )
 
-// Place is where data are kept.
+// Place is the location of the data.
 type Place struct {
 	path string // of the SQLite database
 	url  string // of the PostgreSQL database, in place of that
@@ -28,15 +28,16 @@ type Place struct {
 // dir is the data directory. With PostgreSQL it has nothing in it but the admin key.
 func (p Place) dir() string { return filepath.Dir(p.path) }
 
-// disk says how much room there is for data; nil: that cannot be known here.
-func (p Place) disk() func() (engine.Room, error) {
+// disk returns the function that measures free space; nil: it cannot be measured here.
+func (p Place) disk() func() (engine.DiskSpace, error) {
 	if p.url != "" {
 		return nil
 	}
-	return func() (engine.Room, error) { return roomAt(p.dir()) }
+	return func() (engine.DiskSpace, error) { return roomAt(p.dir()) }
 }
 
-// ParseStore reads the value of --store. Errors do not repeat it: the URL of a database has a password in it.
+// ParseStore reads the value of --store. Errors do not repeat it: the URL of a database has a
+// password in it.
 func ParseStore(text string) (Place, error) {
 	scheme, rest, ok := strings.Cut(text, ":")
 	switch {
@@ -50,7 +51,11 @@ func ParseStore(text string) (Place, error) {
 		}
 		return Place{path: strings.TrimPrefix(DefaultStore, "sqlite:"), url: text}, nil
 	}
-	return Place{}, grapnel.Errorf(grapnel.CodeInvalid, "--store takes sqlite:PATH, such as %s, or the URL of a PostgreSQL database", DefaultStore)
+	return Place{}, grapnel.Errorf(
+		grapnel.CodeInvalid,
+		"--store takes sqlite:PATH, such as %s, or the URL of a PostgreSQL database",
+		DefaultStore,
+	)
 }
 
 // Schema says how far the database that --store names is. It changes nothing.
@@ -83,22 +88,24 @@ func Migrate(ctx context.Context, text string) (schema.Status, error) {
 // makeDir makes the data directory.
 func (p Place) makeDir() error {
 	if err := os.MkdirAll(p.dir(), 0o700); err != nil {
-		return grapnel.Errorf(grapnel.CodeInvalid, "--store: the data directory cannot be made: %v", err)
+		return grapnel.Errorf(grapnel.CodeInvalid, "--store: creating the data directory failed: %v", err)
 	}
 	return nil
 }
 
-// keeper is what the server needs of a store besides its contract.
+// keeper is the part of a store that the server needs besides its contract.
 type keeper interface {
 	store.Store
-	// Fatal delivers an error after which the process has to end; or, if it is store.ErrWentBack, all that was built on the store.
+	// Fatal delivers an error after which the process has to end; or, if it is store.ErrWentBack,
+	// everything built on the store.
 	Fatal() <-chan error
 }
 
-// longestPatience is the longest for a call of the store: other nodes look for events of transactions that took half a minute, and no longer.
+// longestPatience is the longest timeout of a call of the store: other nodes look for events of
+// transactions that took up to half a minute.
 const longestPatience = 10 * time.Second
 
-// openStore opens the store of a place, and says what measures it.
+// openStore opens the store of a place, and returns its metrics.
 func openStore(ctx context.Context, place Place, seen *postgres.History, o *Options) (keeper, []prometheus.Collector, error) {
 	b, log := &o.Bounds, o.Log
 	if place.url != "" {
@@ -145,7 +152,7 @@ func postgresNumbers(db *postgres.Store) []prometheus.Collector {
 			func(s postgres.Stats) float64 { return float64(s.Failed) }},
 		{"grapnel_store_unknown_total", "Transactions whose commit was not answered.", false,
 			func(s postgres.Stats) float64 { return float64(s.Unknown) }},
-		{"grapnel_store_repeated_total", "Transactions that were made again because another one came in between.", false,
+		{"grapnel_store_repeated_total", "Transactions that were repeated after a conflict with another one.", false,
 			func(s postgres.Stats) float64 { return float64(s.Spoiled) }},
 		{"grapnel_store_queued", "Operations that wait for the next commit.", true,
 			func(s postgres.Stats) float64 { return float64(s.Queued) }},
@@ -166,7 +173,7 @@ func newCommits(read func() commits.Counts) histogram {
 	return histogram{read, prometheus.NewDesc("grapnel_store_commit_seconds", "How long commits took, synced.", nil, nil)}
 }
 
-// Describe says what Collect will give.
+// Describe sends the description of the metric.
 func (h histogram) Describe(to chan<- *prometheus.Desc) { to <- h.desc }
 
 // Collect gives the histogram of now.

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// agenda is what will happen, by time. What falls on the same instant happens in an order that the seed decides.
+// agenda lists future steps by time. The seed decides the order of steps at the same instant.
 type agenda struct {
 	now   time.Duration
 	rand  *rand.Rand

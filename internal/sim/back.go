@@ -11,12 +11,12 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// A store that goes back to an earlier state under a running node, as a database does that fails over to
-// a standby which was behind. Its numbers are then given a second time.
+// A store that goes back to an earlier state under a running node, as a database does that fails
+// over to a standby which was behind. It then gives row ids a second time.
 
-// goBack takes a copy of the store, and in a while makes the store what it was then. If the configuration
-// has changed meanwhile, or an endpoint is deleted, nothing happens: configuration does not go back here.
-// Nothing goes back in the last third, whose events have to keep every promise.
+// goBack takes a copy of the store, and later restores the store to it. Nothing happens if the
+// configuration has changed meanwhile or an endpoint is deleted: configuration does not go back
+// here. Nothing goes back in the last third, whose events have to keep every promise.
 func (w *world) goBack() {
 	if w.agenda.now > chaosTime*2/3 {
 		return
@@ -59,8 +59,8 @@ func (n *node) remember(number int64, ev *grapnel.Event) {
 	}
 }
 
-// event is what to send, as package engine finds it: from memory or the store, if it is surely the
-// delivery's. Without an event the core is told why.
+// event returns the event to send, as package engine does: from memory or the store, if it
+// certainly is the delivery's event. Without an event it returns the outcome for the core.
 func (n *node) event(a core.Attempt) (*grapnel.Event, core.Finished) {
 	ctx, h, model := context.Background(), &a.Head, n.w.model
 	result := core.Finished{Endpoint: a.Config.ID, Delivery: h.Delivery}
@@ -73,7 +73,7 @@ func (n *node) event(a core.Attempt) (*grapnel.Event, core.Finished) {
 		panic(err)
 	}
 	if ev = evs[0]; ev == nil {
-		result.Damaged = true
+		result.Unsendable = core.ReasonDamaged
 		return nil, result
 	}
 	if ev.Tenant == a.Config.Tenant && h.Carries(ev) {
@@ -86,7 +86,7 @@ func (n *node) event(a core.Attempt) (*grapnel.Event, core.Finished) {
 	if ev.Tenant == a.Config.Tenant && is != nil && h.Same(is) {
 		return ev, result
 	}
-	n.w.trace("%s is another one now", grapnel.DeliveryID(h.CreatedAt, h.Delivery))
+	n.w.trace("%s is another one now", grapnel.PlainDeliveryID(h.CreatedAt, h.Delivery))
 	result.Foreign = true
 	return nil, result
 }

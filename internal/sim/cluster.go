@@ -14,21 +14,23 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// Histories of several nodes that share a store. They are worlds of their own, so that a seed of the histories of one node means what it
-// always has. The shell that is modelled here (member.go, tenure.go) is the one of package engine: leases by the store's clock, a deadline of
-// the node's own a second earlier, epochs on every write, leaving before giving back, a change answered once every node knows it.
+// Histories of several nodes that share a store. They are worlds of their own, so that the seeds of
+// one-node histories keep their meaning. The shell modelled here (member.go, tenure.go) is that of
+// package engine: leases by the store's clock, a deadline of the node's own one second earlier,
+// epochs on every write, leaving before releasing, and changes answered once every node has them.
 //
-// Besides what befalls one node, nodes stand still for longer than their leases last and go on with what they believed before, are cut off
-// from the store, hear late or never from each other, stop and come back, and take from each other what is theirs.
+// In addition to the faults of one node, nodes stand still for longer than their leases and go on
+// with outdated state, are cut off from the store, get each other's messages late or never, stop
+// and restart, and take over each other's shards.
 
-// ClusterOutcome is what a history of several nodes came to.
+// ClusterOutcome is the result of a history of several nodes.
 type ClusterOutcome struct {
 	Outcome
-	Takeovers int // shards taken although nobody had given them back
+	Takeovers int // shards taken over without a release
 	Handovers int // shards given back
 	Pauses    int // nodes that stood still
-	Refused   int // writes of an epoch that was over
-	Late      int // requests sent in an epoch that was over
+	Refused   int // writes refused because their epoch had passed
+	Late      int // requests sent in an epoch that had passed
 }
 
 // RunCluster plays one history of several nodes.
@@ -45,7 +47,7 @@ func RunCluster(o Options) ClusterOutcome {
 	}
 	c.collect()
 	var violations []history.Violation
-	if len(c.excesses) == 0 { // else it was not played to its end
+	if len(c.excesses) == 0 { // else the history was not played to its end
 		violations = history.Check(c.history)
 	}
 	return ClusterOutcome{
@@ -88,13 +90,13 @@ type slot struct {
 	cut    bool          // the store cannot be reached from here
 	cutAt  time.Duration // since when
 	cutEnd time.Duration
-	deaf   bool // nobody but the store can be reached from here
+	deaf   bool // reaches only the store
 	lives  int
-	slept  time.Duration // how long the machine was suspended, in all: by so much its monotonic clock is behind
+	slept  time.Duration // total time for which the machine was suspended: its monotonic clock is behind by this much
 	member *member       // nil: it is down
 }
 
-// troubles are what a seed lets happen, each with a probability.
+// troubles are the faults that a seed enables, each with a probability.
 type troubles struct {
 	crash, stop, pause, cut                          float64
 	storeError, storeUnknown, slow                   float64
@@ -126,7 +128,8 @@ func newCluster(o Options) *cluster {
 		c.slots = append(c.slots, &slot{name: fmt.Sprintf("n%d", i), skew: c.between(-10*time.Millisecond, 10*time.Millisecond)})
 	}
 	c.shards = newShardBook(c, 1+c.rand.IntN(6))
-	// An outcome may wait for a call of the store that began before it, and need two of its own until it is durable.
+	// An outcome may wait for a store call that began before it, and need two of its own until it
+	// is durable.
 	c.history.Limits = history.Limits{Commit: 3 * (slowAsk + slowAnswer), Transit: 100 * time.Millisecond}
 	return c
 }
@@ -185,7 +188,7 @@ func (c *cluster) setUp() {
 	c.misfortunes()
 }
 
-// misfortunes plans what goes wrong and what operators do.
+// misfortunes plans faults and operators' actions.
 func (c *cluster) misfortunes() {
 	every := func(mean time.Duration, p float64, do func()) {
 		var next func()
@@ -222,7 +225,7 @@ func (c *cluster) someone() *member {
 	return nil
 }
 
-// crash kills a node. In a while another one starts there, which is nobody's owner yet.
+// crash kills a node. Later another one starts in its slot; it owns no shard yet.
 func (c *cluster) crash(s *slot) {
 	if s.member == nil {
 		return
@@ -231,14 +234,14 @@ func (c *cluster) crash(s *slot) {
 	down := c.between(10*time.Millisecond, 20*time.Second)
 	since := c.agenda.now
 	if c.agenda.now-s.member.troubled < 4*time.Second && s.cutAt > 0 {
-		since = s.cutAt // what could not be recorded since then dies with it
+		since = s.cutAt // changes that could not be recorded since then are lost with it
 	}
 	c.history.Faults = append(c.history.Faults, history.Fault{Kind: history.Crash, Node: s.name, Start: since, End: c.agenda.now + down})
 	c.gone(s)
 	c.agenda.in(down, func() { c.start(s) })
 }
 
-// gone ends a life.
+// gone ends a node's life.
 func (c *cluster) gone(s *slot) {
 	s.member.gone = true
 	for _, t := range c.targets {
@@ -257,8 +260,8 @@ func (c *cluster) stop(s *slot) {
 	s.member.drain()
 }
 
-// pause lets a node stand still: what was decided is done when it goes on, and what came meanwhile is heard then. Every other time
-// it is because its machine is suspended.
+// pause makes a node stand still: it carries out its earlier decisions when it resumes, and reads
+// waiting messages then. Every other time its machine is suspended.
 func (c *cluster) pause(s *slot) {
 	m := s.member
 	if m == nil || m.frozen > c.agenda.now {
@@ -272,10 +275,10 @@ func (c *cluster) pause(s *slot) {
 	m.trouble(m.frozen)
 	c.pauses++
 	c.trace("%s stands still for %v", s.name, d)
-	if d > 2*time.Second { // it renews its leases long before they are over, so less costs it nothing
+	if d > 2*time.Second { // a shorter pause costs nothing: the node renews its leases long before they expire
 		since := c.agenda.now
 		if s.cutAt > 0 && since < s.cutEnd+5*time.Second {
-			since = s.cutAt // what could not be recorded since then is not either
+			since = s.cutAt // changes that could not be recorded since then are still not recorded
 		}
 		c.history.Faults = append(c.history.Faults, history.Fault{Kind: history.Standstill, Node: s.name, Start: since, End: m.frozen})
 	}
@@ -288,7 +291,7 @@ func (c *cluster) cutOff(s *slot) {
 	}
 	d := c.between(10*time.Millisecond, 3*c.lease)
 	if s.cut = true; s.cutEnd == 0 || c.agenda.now > s.cutEnd+5*time.Second {
-		s.cutAt = c.agenda.now // else what could not be recorded the last time may still not be
+		s.cutAt = c.agenda.now // else changes that could not be recorded the last time may still not be
 	}
 	s.cutEnd = c.agenda.now + d
 	c.trace("%s cannot reach the store for %v", s.name, d)
@@ -303,7 +306,7 @@ func (c *cluster) cutOff(s *slot) {
 	})
 }
 
-// isolate keeps a node from hearing anybody but the store.
+// isolate keeps a node from reaching anything but the store.
 func (c *cluster) isolate(s *slot) {
 	if s.deaf {
 		return
@@ -313,7 +316,7 @@ func (c *cluster) isolate(s *slot) {
 	c.agenda.in(c.between(time.Second, 3*c.lease), func() { s.deaf = false })
 }
 
-// heal ends all faults and opens what was closed.
+// heal ends all faults and opens every endpoint that was closed.
 func (c *cluster) heal() {
 	c.trace("heal")
 	c.healing = true
@@ -323,7 +326,7 @@ func (c *cluster) heal() {
 	c.tend()
 }
 
-// tend is what a careful operator does until all is quiet.
+// tend acts as a careful operator until the system is quiet.
 func (c *cluster) tend() {
 	if m := c.someone(); m != nil {
 		for _, ep := range c.configuration().Endpoints {
@@ -365,7 +368,7 @@ func (c *cluster) deliveries() []grapnel.Delivery {
 	return all
 }
 
-// collect completes the history with what the system says at the end.
+// collect adds the system's final state to the history.
 func (c *cluster) collect() {
 	for i := range c.history.Publishes {
 		p := &c.history.Publishes[i]
@@ -378,8 +381,8 @@ func (c *cluster) collect() {
 	ids := make(map[int64]string, len(all))
 	for i := range all {
 		d := &all[i]
-		ids[d.Seq] = d.ID()
-		f := history.Final{Delivery: d.ID(), Event: d.EventID, Endpoint: d.EndpointID, Position: d.Position,
+		ids[d.Seq] = d.PlainID()
+		f := history.Final{Delivery: d.PlainID(), Event: d.EventID, Endpoint: d.EndpointID, Position: d.Position,
 			Status: d.Status, ReasonCode: d.ReasonCode, Attempts: d.AttemptsMade, Finished: c.over[d.Seq]}
 		if d.ReplayOf != 0 {
 			f.ReplayOf = ids[d.ReplayOf]

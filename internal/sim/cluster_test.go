@@ -30,17 +30,19 @@ func TestClusterSeeds(t *testing.T) {
 		n, steps.Load(), receipts.Load(), taken.Load(), given.Load(), pauses.Load(), refused.Load(), late.Load())
 }
 
-// TestSameClusterSeedSameHistory: what a seed does must not depend on anything else.
+// TestSameClusterSeedSameHistory: a history depends on its seed alone.
 func TestSameClusterSeedSameHistory(t *testing.T) { same(t, runNodes, 5) }
 
 func runNodes(o Options) Outcome { return RunCluster(o).Outcome }
 
-// TestClusterMutantsAreCaught: each rule by which nodes share a store is forgotten in turn, and some histories must notice.
+// TestClusterMutantsAreCaught: each rule by which nodes share a store is forgotten in turn, and
+// some histories must notice.
 func TestClusterMutantsAreCaught(t *testing.T) {
 	for _, m := range ClusterMutants() {
 		t.Run(string(m), func(t *testing.T) {
 			t.Parallel()
-			// Those that are seldom noticed are looked for from shortly before the first seed that did.
+			// Those that are seldom noticed are looked for from shortly before the first seed that
+			// did.
 			first := map[Mutant]uint64{ReadsTooEarly: 310, CountsFromTheAnswer: 140, AnswersUnconfirmed: 110, RenewsUninformed: 100}[m]
 			for seed := first; seed < first+3000; seed++ {
 				if out := RunCluster(Options{Seed: seed, Mutant: m}); len(out.broken()) > 0 {

@@ -13,7 +13,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// What people ask of several nodes, each time of any of them, and what the nodes tell each other because of that.
+// Operators' and publishers' calls to several nodes, each call to any of them, and the nodes'
+// messages to each other.
 
 // publish publishes an event and then, once that has succeeded, the next ones.
 func (c *cluster) publish(key, tenant string, more int) {
@@ -31,7 +32,8 @@ func (c *cluster) publish(key, tenant string, more int) {
 	})
 }
 
-// try makes one call at any node and repeats it at any other, with the same id, until its success is known.
+// try makes one call at any node and repeats it at any other, with the same id, until it gets a
+// success.
 func (c *cluster) try(p *published, done func()) {
 	call := history.Publish{ID: p.id, Key: p.key, Hash: "data of " + p.id, Invoke: c.agenda.now, Return: c.agenda.now}
 	for _, t := range c.targets {
@@ -61,7 +63,7 @@ func (c *cluster) try(p *published, done func()) {
 	c.agenda.in(c.between(5*time.Second, 10*time.Second), func() { answer(history.Unknown) })
 	m.later(c.between(0, 3*time.Millisecond), func() {
 		if answered {
-			return // who asked has hung up
+			return // the caller has disconnected
 		}
 		m.append(p, func(heads []store.Head, err error) {
 			if err != nil {
@@ -74,7 +76,8 @@ func (c *cluster) try(p *published, done func()) {
 	})
 }
 
-// append commits an event for the endpoints that the node knows. If that is not what the store knows, it is found anew.
+// append commits an event for the endpoints that the node knows. If the store's configuration is
+// newer, the endpoints are matched again.
 func (m *member) append(p *published, done func([]store.Head, error)) {
 	c := m.c
 	var targets []store.Target
@@ -86,7 +89,8 @@ func (m *member) append(p *published, done func([]store.Head, error)) {
 			names = append(names, ep.ID)
 		}
 	}
-	ev := &grapnel.Event{ID: p.id, Tenant: p.tenant, Type: "sim.event", Key: p.key, Data: []byte("data of " + p.id), AcceptedAt: m.now(), OccurredAt: m.now()}
+	ev := &grapnel.Event{ID: p.id, Tenant: p.tenant, Type: "sim.event", Key: p.key, Data: []byte("data of " + p.id),
+		AcceptedAt: m.now(), OccurredAt: m.now()}
 	batch := store.Batch{Config: m.conf.Version, Events: []store.Incoming{{Event: ev, Targets: targets}}}
 	var accepted store.Accepted
 	m.call(1, func() (err error) {
@@ -118,8 +122,8 @@ func (m *member) append(p *published, done func([]store.Head, error)) {
 	})
 }
 
-// hint tells of new heads: the core here, and the nodes that are thought to own their endpoints. It may be lost, late or doubled, and reach who
-// is not the owner, or not any more, or not yet.
+// hint reports new heads to the core here, and to the nodes believed to own their endpoints. A hint
+// may be lost, late or doubled, and may reach a node that is not the owner, no longer, or not yet.
 func (m *member) hint(heads []store.Head) {
 	c := m.c
 	for _, h := range heads {
@@ -144,7 +148,7 @@ func (m *member) hint(heads []store.Head) {
 	}
 }
 
-// owner is who is thought to decide about an endpoint; nil: nobody who can be reached.
+// owner is the believed owner of an endpoint; nil: it cannot be reached.
 func (m *member) owner(endpoint string) *member {
 	n := m.c.shards.of(endpoint)
 	if n >= len(m.there) {
@@ -202,7 +206,7 @@ func (c *cluster) operate() {
 	}
 }
 
-// act changes an endpoint because a person asks for it.
+// act changes an endpoint on an operator's order.
 func (m *member) act(id string, kind history.Kind, change func(*grapnel.Endpoint)) {
 	m.later(m.c.between(0, 3*time.Millisecond), func() {
 		m.change(id, kind, func(ep *grapnel.Endpoint) bool {
@@ -255,7 +259,7 @@ func (m *member) change(id string, kind history.Kind, do func(*grapnel.Endpoint)
 	})
 }
 
-// confirm goes on once every node knows of a change, or can have no lease that began before it.
+// confirm continues once every node has a change, or holds no lease that began before it.
 func (m *member) confirm(until time.Duration, knows map[string]bool, done func()) {
 	c := m.c
 	if c.agenda.now >= until || m.closing {
@@ -293,7 +297,7 @@ func (m *member) confirm(until time.Duration, knows map[string]bool, done func()
 	})
 }
 
-// skip ends a delivery because a person says so.
+// skip ends a delivery on an operator's order.
 func (m *member) skip(d *grapnel.Delivery) {
 	if !d.Status.Final() {
 		m.order(d, core.Skip, history.Skip)
@@ -304,16 +308,17 @@ func (m *member) skip(d *grapnel.Delivery) {
 func (m *member) order(d *grapnel.Delivery, verb core.Verb, kind history.Kind) {
 	c := m.c
 	at := len(c.history.Actions)
-	c.history.Actions = append(c.history.Actions, history.Action{Kind: kind, Endpoint: d.EndpointID, Delivery: d.ID(), Invoke: c.agenda.now, Result: history.Unknown})
+	c.history.Actions = append(c.history.Actions, history.Action{Kind: kind, Endpoint: d.EndpointID, Delivery: d.PlainID(),
+		Invoke: c.agenda.now, Result: history.Unknown})
 	answer := func(by *member, err error) {
 		by.later(c.between(0, 3*time.Millisecond), func() {
 			m.later(c.between(0, 3*time.Millisecond), func() {
 				if c.chance(c.plan.peer) && by != m {
 					return // the answer is lost
 				}
-				c.trace("%s %s: %v", verb, d.ID(), err)
+				c.trace("%s %s: %v", verb, d.PlainID(), err)
 				if grapnel.CodeOf(err) == grapnel.CodeUnavailable {
-					return // the owner changed meanwhile: it may have been done, by a commit whose answer was lost
+					return // the owner changed meanwhile: a commit whose answer was lost may have done it
 				}
 				a := &c.history.Actions[at]
 				a.Return, a.Result = c.agenda.now, history.OK
@@ -342,14 +347,15 @@ func (m *member) order(d *grapnel.Delivery, verb core.Verb, kind history.Kind) {
 	})
 }
 
-// again makes a new delivery of one that is over.
+// again creates a new delivery of a finished one.
 func (m *member) again(d *grapnel.Delivery) {
 	c, ep := m.c, m.endpoint(d.EndpointID)
 	if !ep.DeletedAt.IsZero() || ep.DropReason() != "" {
 		return
 	}
 	at := len(c.history.Actions)
-	c.history.Actions = append(c.history.Actions, history.Action{Kind: history.Retry, Endpoint: d.EndpointID, Delivery: d.ID(), Invoke: c.agenda.now, Result: history.Unknown})
+	c.history.Actions = append(c.history.Actions, history.Action{Kind: history.Retry, Endpoint: d.EndpointID, Delivery: d.PlainID(),
+		Invoke: c.agenda.now, Result: history.Unknown})
 	var made store.Redelivered
 	m.call(1, func() (err error) {
 		made, err = c.model.Again(context.Background(), store.Everyone(), store.Redelivery{Of: d.Seq, Trigger: grapnel.TriggerManual,
@@ -360,7 +366,7 @@ func (m *member) again(d *grapnel.Delivery) {
 			return
 		}
 		a := &c.history.Actions[at]
-		a.Made, a.Result, a.Return = grapnel.DeliveryID(made.CreatedAt, made.Delivery), history.OK, c.agenda.now
+		a.Made, a.Result, a.Return = grapnel.PlainDeliveryID(made.CreatedAt, made.Delivery), history.OK, c.agenda.now
 		if made.Head != nil {
 			m.hint([]store.Head{*made.Head})
 		}

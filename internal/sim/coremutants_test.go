@@ -13,8 +13,8 @@ import (
 
 type coreMutant struct{ rule, file, line, mutant string }
 
-// coreMutants are rules of the core, each with the line that keeps it and what the line becomes when the rule is forgotten.
-// The histories must notice every one of them.
+// coreMutants are rules of the core, each with the line that implements it and the line that breaks
+// it. The histories must detect every one of them.
 var coreMutants = []coreMutant{
 	{"a page that was read before a change came back must not bring the old state in",
 		"window.go", "w.touched[h.Delivery] = true", ""},
@@ -82,7 +82,8 @@ var coreMutants = []coreMutant{
 		"quota.go", "case host.used >= c.options.PerHost:", "case false:"},
 }
 
-// leaveMutants are rules by which an endpoint goes from one node to another. The histories of several nodes must notice.
+// leaveMutants are rules by which an endpoint goes from one node to another. The histories of
+// several nodes must notice.
 var leaveMutants = []coreMutant{
 	{"an endpoint is left once nothing of it is under way",
 		"leave.go", "if len(ep.window.heads) == 0 && !ep.window.loading &&", "if true ||"},
@@ -102,7 +103,8 @@ var leaveMutants = []coreMutant{
 		"leave.go", "!ep.window.loading && ", ""},
 }
 
-// TestCoreMutantsAreCaught builds the core with one rule forgotten at a time and lets the seeds find it.
+// TestCoreMutantsAreCaught builds the core with one rule forgotten at a time and lets the seeds
+// find it.
 func TestCoreMutantsAreCaught(t *testing.T) {
 	for _, m := range coreMutants {
 		t.Run(m.rule, func(t *testing.T) { m.isCaughtBy(t, "TestSeeds") })
@@ -116,7 +118,8 @@ func TestLeaveMutantsAreCaught(t *testing.T) {
 	}
 }
 
-// seldom are rules that few histories notice. They are looked for from shortly before the first seed that did.
+// seldom are rules that few histories notice. They are looked for from shortly before the first
+// seed that did.
 var seldom = map[string]int{
 	"a closed endpoint admits nothing":                   3400,
 	"what waits for a broken endpoint ends with its age": 9000,
@@ -144,10 +147,12 @@ func (m *coreMutant) isCaughtBy(t *testing.T, test string) {
 		t.Fatal(err)
 	}
 	write(t, overlay, replace)
-	if out, err := exec.Command("go", "test", "-c", "-ldflags", "-s -w", "-overlay", overlay, "-o", binary, ".").CombinedOutput(); err != nil { //nolint:gosec // our own toolchain
+	if out, err := exec.Command("go", "test", "-c", "-ldflags", "-s -w", "-overlay", overlay, "-o", binary,
+		".").CombinedOutput(); err != nil { //nolint:gosec // our own toolchain
 		t.Fatalf("the mutant does not build: %v\n%s", err, out)
 	}
-	out, err := exec.Command(binary, "-test.cpu", "1", "-test.run", "^"+test+"$", "-first", fmt.Sprint(seldom[m.rule]+1), "-seeds", "4000", "-keep=false").CombinedOutput() //nolint:gosec // just built
+	out, err := exec.Command(binary, "-test.cpu", "1", "-test.run", "^"+test+"$", "-first", fmt.Sprint(seldom[m.rule]+1), "-seeds",
+		"4000", "-keep=false").CombinedOutput() //nolint:gosec // just built
 	var exit *exec.ExitError
 	if err == nil || !errors.As(err, &exit) {
 		t.Fatalf("4000 histories did not notice (%v)", err)

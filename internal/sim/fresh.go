@@ -8,7 +8,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// fresh hints at what other nodes have accepted, as the store shows it.
+// fresh passes heads that other nodes accepted, read from the store, to the core as hints.
 func (m *member) fresh() {
 	c := m.c
 	if m.closing {

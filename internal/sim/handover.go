@@ -30,7 +30,7 @@ func favourite(nodes []store.Node, shard int) string {
 	return best
 }
 
-// giveUp leaves what another is to have, and gives back what has been left.
+// giveUp leaves shards intended for other nodes, and releases those that are left.
 func (m *member) giveUp(round int, then func()) {
 	c := m.c
 	m.leave(m.owned(func(n int, h *holding) bool {
@@ -68,7 +68,7 @@ func (m *member) forget(gone []store.Owned) {
 	m.looked = -1
 }
 
-// take takes what is to be this node's and is free.
+// take acquires shards intended for this node that have no owner.
 func (m *member) take(round int, then func()) {
 	c := m.c
 	var free []int
@@ -115,7 +115,7 @@ func (m *member) take(round int, then func()) {
 	})
 }
 
-// glance reads what is pending of an endpoint.
+// glance reads the pending heads of an endpoint.
 func (m *member) glance(id string) []store.Head {
 	heads, err := m.c.model.Heads(context.Background(), id, 100)
 	if err != nil {
@@ -186,7 +186,7 @@ func (m *member) begin(round int, got []store.Owned, asked time.Duration, early 
 	})
 }
 
-// expire leaves shards whose lease is over.
+// expire leaves shards whose lease has expired.
 func (m *member) expire() {
 	if m.c.is(HasNoDeadline) {
 		return
@@ -214,7 +214,7 @@ func (m *member) leave(these []store.Owned) {
 	}
 }
 
-// left takes note that the core has left an endpoint, or that the store has told it to.
+// left notes that the core has left an endpoint, or that the store has told it to.
 func (m *member) left(endpoint string) {
 	switch h := m.held[m.c.shards.of(endpoint)]; {
 	case h == nil:

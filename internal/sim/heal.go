@@ -11,7 +11,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// heal ends all faults and opens what was closed. From now on everything must come to its end.
+// heal ends all faults and opens every endpoint that was closed. From now on every delivery must
+// finish.
 func (w *world) heal() {
 	w.trace("heal")
 	w.healing = true
@@ -22,7 +23,8 @@ func (w *world) heal() {
 	w.tend()
 }
 
-// tend is what a careful operator does until all is quiet: enable endpoints, and skip what blocks its key.
+// tend acts as a careful operator until the system is quiet: it enables endpoints, and skips
+// deliveries that block their key.
 func (w *world) tend() {
 	if w.node != nil && !w.node.leaving {
 		for _, r := range w.endpoints {
@@ -41,7 +43,7 @@ func (w *world) tend() {
 	w.agenda.in(30*time.Second, w.tend)
 }
 
-// quiet says whether everything has come to its end.
+// quiet says whether every delivery has finished.
 func (w *world) quiet() bool {
 	for _, d := range w.deliveries() {
 		if !d.Status.Final() {
@@ -59,7 +61,7 @@ func (w *world) deliveries() []grapnel.Delivery {
 	return all
 }
 
-// sample notes how many deliveries there are in each status.
+// sample counts the deliveries in each status.
 func (w *world) sample() {
 	counts, err := w.model.Counts(context.Background(), store.Everyone())
 	if err != nil {
@@ -76,7 +78,7 @@ func (w *world) sample() {
 	}
 }
 
-// collect completes the history with what the system says at the end.
+// collect adds the system's final state to the history.
 func (w *world) collect() {
 	w.sample()
 	for i := range w.history.Publishes {
@@ -90,8 +92,8 @@ func (w *world) collect() {
 	ids := make(map[int64]string, len(all))
 	for i := range all {
 		d := &all[i]
-		ids[d.Seq] = d.ID()
-		f := history.Final{Delivery: d.ID(), Event: d.EventID, Endpoint: d.EndpointID, Position: d.Position,
+		ids[d.Seq] = d.PlainID()
+		f := history.Final{Delivery: d.PlainID(), Event: d.EventID, Endpoint: d.EndpointID, Position: d.Position,
 			Status: d.Status, ReasonCode: d.ReasonCode, Attempts: d.AttemptsMade}
 		if d.ReplayOf != 0 {
 			f.ReplayOf = ids[d.ReplayOf]

@@ -12,8 +12,9 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// member is one life of one of several nodes: a core and the modelled shell around it. What it does goes through later, so that nothing
-// happens to one that has died, and everything that comes to one that stands still waits until it goes on.
+// member is one life of one of several nodes: a core and the modelled shell around it. Its steps go
+// through later, so that a dead node does nothing, and a node that stands still gets its input when
+// it resumes.
 type member struct {
 	c    *cluster
 	slot *slot
@@ -29,18 +30,18 @@ type member struct {
 	draining  bool
 	closing   bool          // the core takes no more inputs
 	frozen    time.Duration // it stands still until then
-	troubled  time.Duration // when something kept it from the store last; below zero: never
+	troubled  time.Duration // when a fault last kept it from the store; below zero: never
 
 	held          map[int]*holding
 	nodes         []store.Node
 	there         []store.Shard
 	looked        time.Duration // below zero: not since something changed
 	renewed       time.Duration
-	round, rounds int // the one under way, or 0; how many there were
+	round, rounds int // the round in progress, or 0; the number of rounds so far
 	highest       []int64
 
-	must   map[string]store.Standing // what was on record of endpoints when they were taken over, until there is news
-	loads  map[string]bool           // endpoints of which a page was asked for since they were taken over
+	must   map[string]store.Standing // recorded standings of endpoints when they were taken over, until a newer one
+	loads  map[string]bool           // endpoints whose page was read since they were taken over
 	stale  map[string][]store.Head   // for ReadsTooEarly
 	leaves map[string]bool           // endpoints that the core was told to leave
 }
@@ -92,11 +93,12 @@ func (m *member) run(do func()) {
 	}
 }
 
-// slowAsk and slowAnswer are how long it takes at most until a call of the store has its effect, and from then until its caller knows.
+// slowAsk and slowAnswer are how long it takes at most until a call of the store has its effect,
+// and from then until its caller knows.
 const slowAsk, slowAnswer = 2 * time.Second, 5 * time.Second
 
-// call is one call of the store: it may fail, with or without its effect, take its time, or find the store out of reach. What was sent
-// is done even if the caller dies meanwhile.
+// call is one call of the store: it may fail, with or without its effect, take its time, or find
+// the store unreachable. A call that was sent is executed even if the caller dies meanwhile.
 func (m *member) call(risk float64, do func() error, done func(error)) {
 	c := m.c
 	m.calls++
@@ -197,7 +199,7 @@ func (m *member) step(in core.Input) {
 	m.depart()
 }
 
-// watch holds an attempt that the core decides on against what it must know.
+// watch compares an attempt that the core starts with the recorded state.
 func (m *member) watch(a core.Attempt) {
 	id := a.Config.ID
 	if m.leaves[id] {
@@ -229,7 +231,8 @@ func (m *member) sleep() {
 	})
 }
 
-// record commits what has piled up, one page at a time. It carries the epoch of the shards as they are held when it is sent.
+// record commits the queued changes, one page at a time. It carries the shards' epochs as held when
+// it is sent.
 func (m *member) record() {
 	if m.recording || len(m.queue) == 0 {
 		return
@@ -263,7 +266,7 @@ func (m *member) record() {
 	})
 }
 
-// load reads a page now and hands it over later: by then it may be old.
+// load reads a page now and delivers it later: by then it may be outdated.
 func (m *member) load(l core.Load) {
 	c := m.c
 	var heads []store.Head
@@ -283,7 +286,7 @@ func (m *member) load(l core.Load) {
 	})
 }
 
-// disable makes the core's own decision durable. The core is told when every node knows.
+// disable stores the core's own decision. The core gets the answer when every node has the change.
 func (m *member) disable(d core.Disable) {
 	done := func(err error) { m.step(core.Disabled{Endpoint: d.Endpoint, Err: err}) }
 	m.change(d.Endpoint, history.Disable, func(ep *grapnel.Endpoint) bool {
@@ -295,7 +298,7 @@ func (m *member) disable(d core.Disable) {
 	}, done)
 }
 
-// drain stops the node: it gives everything away, finishes what is in flight, and goes.
+// drain stops the node: it gives up all shards, finishes requests in flight, and ends.
 func (m *member) drain() {
 	m.run(func() {
 		m.draining = true
@@ -303,7 +306,8 @@ func (m *member) drain() {
 	})
 }
 
-// depart ends a node that is done: the core is asked nothing more, calls are waited for, and what is still held is given back.
+// depart ends a node that is done: its core gets no more input, calls are waited for, and held
+// shards are released.
 func (m *member) depart() {
 	if running, recording := m.core.Busy(); m.gone || !m.draining || m.closing || running+recording > 0 {
 		return
@@ -320,7 +324,7 @@ func (m *member) depart() {
 			m.c.shards.release(m.id, owned)
 			m.c.shards.leave(m.id)
 			return nil
-		}, func(error) { // others can take what could not be given back once its lease is over
+		}, func(error) { // other nodes can take the shards once their leases have expired
 			m.c.trace("%s has stopped", m.id)
 			m.c.gone(m.slot)
 			m.c.agenda.in(m.c.between(time.Millisecond, 5*time.Second), func() { m.c.start(m.slot) })

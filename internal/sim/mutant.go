@@ -52,7 +52,8 @@ func ClusterMutants() []Mutant {
 		AnswersUnconfirmed, RenewsUninformed, ForgetsSuspension}
 }
 
-// The mutants of a history in which the store goes back: what is remembered by number is taken for what has the number now.
+// The mutants of a history in which the store goes back: state remembered by row id is applied to
+// the delivery that has the row id now.
 const (
 	SendsByNumber   Mutant = "sends the event that had the number before"
 	RecordsByNumber Mutant = "records an outcome for whatever has the row id now"

@@ -12,8 +12,9 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// node is one life of the server: a core and the simulated shell around it. A crash ends it; what it still had under way
-// comes to nothing, because every happening of a node looks first whether the node is still the living one.
+// node is one life of the server: a core and the simulated shell around it. A crash ends it; its
+// steps in progress have no effect, because every step of a node first checks whether the node is
+// still the living one.
 type node struct {
 	w       *world
 	core    *core.Core
@@ -31,10 +32,11 @@ type node struct {
 	missed  map[int64]bool // deliveries whose hint was lost: the core finds them when it polls
 }
 
-// start brings the node up with what the store has.
+// start starts the node with the stored state.
 func (w *world) start() {
 	limits := w.limits()
-	n := &node{w: w, core: core.New(limits), perHost: limits.PerHost, born: w.agenda.now, hosts: map[string]int{}, againOf: map[string]int{}, missed: map[int64]bool{},
+	n := &node{w: w, core: core.New(limits), perHost: limits.PerHost, born: w.agenda.now, hosts: map[string]int{},
+		againOf: map[string]int{}, missed: map[int64]bool{},
 		events: map[int64]*grapnel.Event{}}
 	w.node = n
 	w.restarted()
@@ -137,10 +139,10 @@ func (n *node) occupy(a core.Attempt) {
 	}
 }
 
-// destination is what an attempt goes to: each tenant has places of its own there.
+// destination is the tenant and URL of an attempt: each tenant has slots of its own there.
 func destination(a core.Attempt) string { return a.Config.Tenant + " at " + a.Config.URL }
 
-// vacate counts an attempt that is over.
+// vacate counts a finished attempt.
 func (n *node) vacate(a core.Attempt) {
 	n.flying--
 	n.hosts[destination(a)]--
@@ -153,7 +155,7 @@ func (n *node) vacate(a core.Attempt) {
 // mostAgain is how many attempts that are not the first one tenant may have beside another.
 func (n *node) mostAgain() int { return max(1, n.core.Slots()/4) }
 
-// places says whether an attempt of a tenant that is not the first could begin.
+// places says whether a retry of a tenant could start.
 func (n *node) places(tenant string) bool {
 	for _, at := range n.hosts {
 		if at >= n.perHost {
@@ -176,7 +178,7 @@ func (n *node) sleep() {
 	})
 }
 
-// record commits what has piled up, one page at a time, as package engine's recorder does.
+// record commits the queued changes, one page at a time, as package engine's recorder does.
 func (n *node) record() {
 	if n.busy || len(n.queue) == 0 {
 		return
@@ -209,7 +211,7 @@ func (n *node) record() {
 	})
 }
 
-// load reads a page now and hands it over later: by then it may be old.
+// load reads a page now and delivers it later: by then it may be outdated.
 func (n *node) load(l core.Load) {
 	w := n.w
 	n.later(w.between(0, 2*time.Millisecond), func() {
@@ -272,7 +274,7 @@ func (n *node) disable(d core.Disable) {
 	})
 }
 
-// crash kills the node. In a while it comes back.
+// crash kills the node. Later it restarts.
 func (w *world) crash() {
 	if w.node == nil {
 		return
@@ -284,7 +286,7 @@ func (w *world) crash() {
 	w.agenda.in(down, w.start)
 }
 
-// leave stops the node as an operator would: it finishes what is in flight first.
+// leave stops the node as an operator would: it finishes requests in flight first.
 func (w *world) leave() {
 	if w.node == nil || w.node.leaving {
 		return
@@ -311,8 +313,8 @@ func (w *world) gone() {
 	for _, r := range w.endpoints {
 		r.hangUp()
 	}
-	clear(w.orders) // they stay unknown to those who gave them
+	clear(w.orders) // their callers never learn the result
 }
 
-// errCommit is what a store says that failed or did not hear whether it had succeeded.
+// errCommit is the error of a store call that failed, or whose answer was lost.
 var errCommit = errors.New("sim: the connection to the store broke")

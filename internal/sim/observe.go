@@ -39,7 +39,7 @@ func (o *observed) End(ctx context.Context, endpoint string, e store.Ending, lim
 	return n, err
 }
 
-// note keeps the first moment at which a delivery was seen to be over.
+// note records the first moment at which a delivery was seen to be finished.
 func (o *observed) note(ctx context.Context, seq int64) {
 	if _, known := o.w.over[seq]; known {
 		return

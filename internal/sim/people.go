@@ -17,8 +17,8 @@ type published struct {
 	poison          bool
 }
 
-// publishers plans who publishes what. Each key has one publisher who waits for its answer before the next event, and now
-// and then a second one who does not coordinate.
+// publishers plans the publishers' events. Each key has one publisher that waits for its answer
+// before the next event, and now and then a second one that does not coordinate with it.
 func (w *world) publishers() {
 	keys := 1 + w.rand.IntN(6)
 	for k := range keys {
@@ -48,10 +48,10 @@ func (w *world) publish(key, tenant string, more int) {
 	})
 }
 
-// try makes one call and repeats it, with the same id, until its success is known.
+// try makes one call and repeats it, with the same id, until it gets a success.
 func (w *world) try(p *published, done func()) {
 	call := history.Publish{ID: p.id, Key: p.key, Hash: "data of " + p.id, Invoke: w.agenda.now, Return: w.agenda.now,
-		Endpoints: ids(w.subscribers(p.tenant))} // if it is never committed; else what it was committed for
+		Endpoints: ids(w.subscribers(p.tenant))} // if it is never committed; otherwise the endpoints it was committed for
 	again := func(result history.Result) {
 		call.Result, call.Return = result, w.agenda.now
 		w.history.Publishes = append(w.history.Publishes, call)
@@ -128,7 +128,8 @@ func (w *world) append(p *published) ([]store.Head, error) {
 	if err != nil {
 		return nil, err
 	}
-	ev := &grapnel.Event{ID: p.id, Tenant: p.tenant, Type: "sim.event", Key: p.key, Data: []byte("data of " + p.id), AcceptedAt: w.now(), OccurredAt: w.now()}
+	ev := &grapnel.Event{ID: p.id, Tenant: p.tenant, Type: "sim.event", Key: p.key, Data: []byte("data of " + p.id),
+		AcceptedAt: w.now(), OccurredAt: w.now()}
 	accepted, err := w.store.Append(ctx, store.Batch{Config: conf.Version, Events: []store.Incoming{{Event: ev, Targets: targets}}})
 	w.trace("publish %s: %v", p.id, err)
 	if _, known := w.committed[p.id]; !known {
@@ -142,7 +143,7 @@ func (w *world) append(p *published) ([]store.Head, error) {
 	return accepted.Heads, err
 }
 
-// misfortunes plans what goes wrong and what operators do.
+// misfortunes plans faults and operators' actions.
 func (w *world) misfortunes() {
 	every := func(mean time.Duration, p *float64, do func()) {
 		var next func()
@@ -175,7 +176,7 @@ func (w *world) misfortunes() {
 
 func (w *world) anyone() *receiver { return w.endpoints[w.rand.IntN(len(w.endpoints))] }
 
-// jump moves the node's clock, at most an hour away from the truth.
+// jump moves the node's clock, at most an hour from the true time.
 func (w *world) jump() {
 	to := w.between(-time.Hour, time.Hour)
 	if w.rand.IntN(2) == 0 {
@@ -286,7 +287,7 @@ func (w *world) probe(r *receiver) {
 
 func (w *world) orderOf(d *grapnel.Delivery, verb core.Verb, kind history.Kind) {
 	n := w.node
-	action := history.Action{Kind: kind, Endpoint: d.EndpointID, Delivery: d.ID(), Invoke: w.agenda.now, Result: history.Unknown}
+	action := history.Action{Kind: kind, Endpoint: d.EndpointID, Delivery: d.PlainID(), Invoke: w.agenda.now, Result: history.Unknown}
 	w.history.Actions = append(w.history.Actions, action)
 	mine := &w.history.Actions[len(w.history.Actions)-1]
 	at := len(w.history.Actions) - 1
@@ -300,7 +301,7 @@ func (w *world) orderOf(d *grapnel.Delivery, verb core.Verb, kind history.Kind) 
 	}
 	w.token++
 	w.orders[w.token] = func(err error) {
-		w.trace("%s %s: %v", verb, d.ID(), err)
+		w.trace("%s %s: %v", verb, d.PlainID(), err)
 		done := &w.history.Actions[at]
 		done.Return, done.Result = w.agenda.now, history.OK
 		if err != nil {
@@ -311,7 +312,7 @@ func (w *world) orderOf(d *grapnel.Delivery, verb core.Verb, kind history.Kind) 
 		Reason: "skipped by the simulation"})
 }
 
-// again makes a new delivery of one that is over.
+// again creates a new delivery of a finished one.
 func (w *world) again(n *node, d *grapnel.Delivery, at int) {
 	r := w.receiver(d.EndpointID)
 	if !r.config.DeletedAt.IsZero() {
@@ -324,7 +325,7 @@ func (w *world) again(n *node, d *grapnel.Delivery, at int) {
 		panic(err)
 	}
 	done := &w.history.Actions[at]
-	done.Made, done.Result, done.Return = grapnel.DeliveryID(made.CreatedAt, made.Delivery), history.OK, w.agenda.now
+	done.Made, done.Result, done.Return = grapnel.PlainDeliveryID(made.CreatedAt, made.Delivery), history.OK, w.agenda.now
 	if made.Head != nil {
 		n.hint([]store.Head{*made.Head})
 	}

@@ -10,10 +10,10 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// The requests of several nodes, and who gets them. A receiver whose sender died or gave up sees the connection end; one whose sender stands
-// still does not.
+// The requests of several nodes and their receivers. A receiver whose sender died or gave up sees
+// the connection end; a receiver whose sender stands still does not.
 
-// internal is the outcome of an attempt that was not made, or not to its end, for reasons of our own.
+// internal is the outcome of an attempt that this process did not make, or not to its end.
 var internal = policy.Outcome{Class: policy.ClassInternal}
 
 // target is an endpoint's other side.
@@ -41,7 +41,8 @@ type post struct {
 	shut    bool // for the receiver
 }
 
-// attempt looks once more whether it may be made, and makes it. Between the look and the request the node may stand still.
+// attempt checks once more whether it may be sent, and sends it. The node may stand still between
+// the check and the request.
 func (m *member) attempt(a core.Attempt) {
 	c := m.c
 	spare := func() { m.finish(a, internal, m.now()) }
@@ -79,7 +80,7 @@ func (m *member) finish(a core.Attempt, o policy.Outcome, started time.Time) {
 		Attempt: grapnel.Attempt{StartedAt: started, Duration: m.now().Sub(started), StatusCode: o.Status, Class: o.Class}})
 }
 
-// arrive is a request reaching its receiver, or the place where the receiver should be.
+// arrive is a request reaching its receiver, or a refused connection.
 func (t *target) arrive(p *post) {
 	c := t.c
 	if p.over && !p.from.gone {
@@ -91,8 +92,9 @@ func (t *target) arrive(p *post) {
 	}
 	h := &p.attempt.Head
 	ev := c.events[h.Event-1]
-	p.receipt = history.Receipt{Event: ev.id, Endpoint: t.id, Position: h.Position, Delivery: grapnel.DeliveryID(h.CreatedAt, h.Delivery),
-		Hash: "data of " + ev.id, Start: c.agenda.now, Attempt: p.attempt.Number, Trigger: p.attempt.Trigger, Node: p.from.slot.name, Epoch: p.held.epoch}
+	p.receipt = history.Receipt{Event: ev.id, Endpoint: t.id, Position: h.Position, Delivery: grapnel.PlainDeliveryID(h.CreatedAt, h.Delivery),
+		Hash: "data of " + ev.id, Start: c.agenda.now, Attempt: p.attempt.Number, Trigger: p.attempt.Trigger,
+		Node: p.from.slot.name, Epoch: p.held.epoch}
 	if p.held.epoch < c.shards.all[c.shards.of(t.id)].Epoch {
 		c.late++
 	}
@@ -138,7 +140,7 @@ func (t *target) arrive(p *post) {
 	})
 }
 
-// verdict is what the receiver makes of a request.
+// verdict is the receiver's outcome for a request.
 func (t *target) verdict() policy.Outcome {
 	c := t.c
 	if !c.chance(c.plan.receiverDown) {
@@ -160,7 +162,7 @@ func (t *target) verdict() policy.Outcome {
 	return policy.Outcome{Status: 500, Class: policy.ClassStatus5xx}
 }
 
-// answer reaches the sender, if it still lives and waits.
+// answer reaches the sender if it still lives and waits.
 func (t *target) answer(p *post, o policy.Outcome) {
 	p.from.run(func() {
 		if !p.over {
@@ -175,7 +177,8 @@ func (p *post) end() {
 	p.held.posts = slices.DeleteFunc(p.held.posts, func(q *post) bool { return q == p })
 }
 
-// abandon is the sender giving up: it has waited for too long, or must not wait any longer.
+// abandon ends the request from the sender's side: it has waited for too long, or must not wait any
+// longer.
 func (t *target) abandon(p *post, o policy.Outcome) {
 	if p.over {
 		return
@@ -188,7 +191,7 @@ func (t *target) abandon(p *post, o policy.Outcome) {
 	p.from.finish(p.attempt, o, p.started)
 }
 
-// hangUp is what a receiver sees when a sender dies.
+// hangUp ends the receiver's requests of a sender that died.
 func (t *target) hangUp(m *member) {
 	for _, p := range slices.Clone(t.open) {
 		if p.from == m {

@@ -25,8 +25,8 @@ type receiver struct {
 	enabled time.Duration // last
 }
 
-// began watches an endpoint's rate limit: in any second there may be a burst and what the rate gives, and one more for each start
-// of the node, which does not know what was there before.
+// began checks an endpoint's rate limit: in any second the burst and the rate are allowed, and one
+// more for each start of the node, whose bucket starts with one token.
 func (r *receiver) began(at time.Duration) {
 	for len(r.begun) > 0 && r.begun[0] < at-time.Second {
 		r.begun = r.begun[1:]
@@ -56,7 +56,7 @@ type request struct {
 	over    bool
 }
 
-// kind of policy, with what the checker has to know about it.
+// kind is a kind of policy, with the parameters that the checker needs.
 type kind struct {
 	json   string
 	limits history.Endpoint
@@ -107,7 +107,7 @@ func kinds() []kind {
 func (w *world) setUp() {
 	all := kinds()
 	if w.options.Back {
-		all = all[:5] // those without breaker: what has been learnt of an endpoint does not go back
+		all = all[:5] // those without breaker: a learnt standing does not go back
 	}
 	for i := range 2 + w.rand.IntN(4) {
 		k := all[w.rand.IntN(len(all))]
@@ -159,7 +159,8 @@ func (n *node) attempt(a core.Attempt) {
 	r.starts(a)
 	n.later(w.between(0, time.Millisecond), func() {
 		if r.config.Status != grapnel.EndpointEnabled || !r.config.DeletedAt.IsZero() {
-			// As package engine does: between the core's decision and the request somebody stopped the endpoint.
+			// As in package engine: an operator stopped the endpoint between the core's decision
+			// and the request.
 			n.finish(a, policy.Outcome{Class: policy.ClassInternal}, w.now())
 			return
 		}
@@ -197,7 +198,7 @@ func (n *node) finish(a core.Attempt, o policy.Outcome, started time.Time) {
 		Attempt: grapnel.Attempt{StartedAt: started, Duration: n.w.now().Sub(started), StatusCode: o.Status, Class: o.Class}})
 }
 
-// arrive is a request reaching its receiver, or the place where the receiver should be.
+// arrive is a request reaching its receiver, or a refused connection.
 func (r *receiver) arrive(req *request, started time.Time) {
 	w := r.w
 	if req.over {
@@ -211,7 +212,7 @@ func (r *receiver) arrive(req *request, started time.Time) {
 	}
 	req.receipt = history.Receipt{
 		Event: req.event.ID, Endpoint: r.config.ID, Position: req.attempt.Head.Position,
-		Delivery: grapnel.DeliveryID(req.attempt.Head.CreatedAt, req.attempt.Head.Delivery),
+		Delivery: grapnel.PlainDeliveryID(req.attempt.Head.CreatedAt, req.attempt.Head.Delivery),
 		Hash:     w.bytes(req), Start: w.agenda.now, Attempt: req.attempt.Number, Trigger: req.attempt.Trigger,
 	}
 	req.receipt.Remembered = w.options.Back && !w.stands(&req.attempt.Head)
@@ -247,7 +248,7 @@ func (r *receiver) reply(req *request, started time.Time) {
 	}
 	req.receipt.End = w.agenda.now
 	sender := req.from
-	// The request is over for the receiver, but the sender does not know yet.
+	// The request has ended for the receiver, but the sender does not know yet.
 	r.open = slices.DeleteFunc(r.open, func(q *request) bool { return q == req })
 	w.history.Receipts = append(w.history.Receipts, req.receipt)
 	at := len(w.history.Receipts) - 1
@@ -264,14 +265,14 @@ func (r *receiver) reply(req *request, started time.Time) {
 	})
 }
 
-// verdict is what the receiver makes of a request.
+// verdict is the receiver's outcome for a request.
 func (r *receiver) verdict(req *request) policy.Outcome {
 	w := r.w
 	switch {
 	case w.byID[req.event.ID].poison && !w.healing:
 		return policy.Outcome{Status: 404, Class: policy.ClassStatus4xx}
 	case w.healing && w.agenda.now < chaosTime+100*time.Second && w.rand.IntN(3) == 0:
-		return policy.Outcome{Status: 500, Class: policy.ClassStatus5xx} // so that there are retries, whose times can be looked at in peace
+		return policy.Outcome{Status: 500, Class: policy.ClassStatus5xx} // so that retries happen whose times can be checked
 	case !w.chance(w.plan.receiverDown):
 		return policy.Outcome{Status: 200, Class: policy.ClassNone}
 	}
@@ -314,7 +315,7 @@ func (r *receiver) giveUp(req *request, started time.Time) {
 	req.from.finish(req.attempt, policy.Outcome{Class: policy.ClassTimeout}, started)
 }
 
-// hangUp is what a receiver sees when the sender dies.
+// hangUp ends the receiver's requests when the sender dies.
 func (r *receiver) hangUp() {
 	for _, req := range slices.Clone(r.open) {
 		req.receipt.AnswerLost = true
@@ -333,7 +334,7 @@ func (r *receiver) close(req *request) {
 	r.w.history.Receipts = append(r.w.history.Receipts, req.receipt)
 }
 
-// bytes is the fingerprint of what the receiver got.
+// bytes is the fingerprint of the received body.
 func (w *world) bytes(req *request) string {
 	if w.options.Mutant == ChangesBytes && w.rand.IntN(50) == 0 {
 		return string(req.event.Data) + " "

@@ -11,18 +11,18 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// Replays and purges, in histories that are told to have them. A replay is walked here as package replay walks it, in steps whose answers
-// get lost, and which somebody who was thought to be gone takes once more.
+// Replays and purges, in histories that enable them. A replay is stepped through here as in package
+// replay: answers of steps get lost, and a runner that was believed dead repeats a step.
 
 // rerun is a replay.
 type rerun struct {
 	id     string
 	r      *receiver
-	meant  []grapnel.Delivery // when it was made
+	meant  []grapnel.Delivery // as of its creation
 	orders map[int64]int      // originals for which a step was taken → their actions
 }
 
-// keptFor is how long what is over is kept: longer than any publisher goes on asking about an event.
+// keptFor is the retention: longer than any publisher goes on repeating a call.
 const keptFor = 90 * time.Second
 
 // tidying plans replays and purges.
@@ -43,7 +43,7 @@ func (w *world) tidying() {
 	w.agenda.in(w.between(0, 30*time.Second), next)
 }
 
-// purge removes what is old. A clock that jumps makes young what is old and old what is young, so then nothing is purged.
+// purge removes expired rows. A clock that jumps changes their ages, so then nothing is purged.
 func (w *world) purge() {
 	if w.node == nil || w.plan.clockJump > 0 {
 		return
@@ -80,12 +80,14 @@ func (w *world) replay(r *receiver) {
 		s.Status = append(s.Status, grapnel.Delivered, grapnel.Skipped)
 	}
 	p := &rerun{id: fmt.Sprintf("rpl_%04d", len(w.reruns)), r: r, orders: map[int64]int{}}
-	_, err := w.model.PutReplay(ctx, store.Everyone(), grapnel.Replay{ID: p.id, Tenant: r.config.Tenant, Endpoint: r.config.ID, Selection: s, Rate: 10,
+	_, err := w.model.PutReplay(ctx, store.Everyone(), grapnel.Replay{ID: p.id, Tenant: r.config.Tenant, Endpoint: r.config.ID,
+		Selection: s, Rate: 10,
 		Status: grapnel.ReplayRunning, CreatedAt: now, UpdatedAt: now}, store.With{})
 	if err != nil {
 		panic(err)
 	}
-	all, _, err := w.model.Candidates(ctx, store.Everyone(), store.CandidateQuery{Endpoint: r.config.ID, Selection: s, OverBy: now, Limit: 1 << 20})
+	all, _, err := w.model.Candidates(ctx, store.Everyone(), store.CandidateQuery{Endpoint: r.config.ID, Selection: s, OverBy: now,
+		Limit: 1 << 20})
 	if err != nil {
 		panic(err)
 	}
@@ -112,7 +114,7 @@ func (w *world) walk(p *rerun) {
 	})
 }
 
-// step takes one and says whether the replay is over.
+// step makes one step and says whether the replay has finished.
 func (w *world) step(p *rerun) (over bool) {
 	ctx, n := context.Background(), w.node
 	r, err := w.store.Replay(ctx, store.Everyone(), p.id)
@@ -133,7 +135,8 @@ func (w *world) step(p *rerun) (over bool) {
 	case r.Started-r.Done >= 4:
 		return false
 	}
-	q := store.CandidateQuery{Endpoint: r.Endpoint, Selection: r.Selection, OverBy: r.CreatedAt, UpTo: r.UpTo, After: r.Cursor, Limit: 1 + w.rand.IntN(4)}
+	q := store.CandidateQuery{Endpoint: r.Endpoint, Selection: r.Selection, OverBy: r.CreatedAt, UpTo: r.UpTo, After: r.Cursor,
+		Limit: 1 + w.rand.IntN(4)}
 	list, resume, err := w.store.Candidates(ctx, store.Of(r.Tenant), q)
 	if err != nil {
 		return false
@@ -147,14 +150,16 @@ func (w *world) step(p *rerun) (over bool) {
 		if step.To = max(step.To, d.Seq); !meant(d, &r.Selection) {
 			continue
 		}
-		step.Items = append(step.Items, store.Redelivery{Of: d.Seq, Trigger: grapnel.TriggerReplay, Ordered: p.r.config.Ordering == grapnel.OrderByKey, At: w.now()})
+		step.Items = append(step.Items, store.Redelivery{Of: d.Seq, Trigger: grapnel.TriggerReplay,
+			Ordered: p.r.config.Ordering == grapnel.OrderByKey, At: w.now()})
 		if _, asked := p.orders[d.Seq]; !asked {
 			p.orders[d.Seq] = len(w.history.Actions)
-			w.history.Actions = append(w.history.Actions, history.Action{Kind: history.Retry, Endpoint: r.Endpoint, Delivery: d.ID(), Invoke: w.agenda.now, Result: history.Unknown})
+			w.history.Actions = append(w.history.Actions, history.Action{Kind: history.Retry, Endpoint: r.Endpoint, Delivery: d.PlainID(),
+				Invoke: w.agenda.now, Result: history.Unknown})
 		}
 	}
 	if w.rand.IntN(4) == 0 {
-		late := step // by somebody who does not know that it was taken, or that it was taken up by another
+		late := step // by a runner that does not know that the step was made, or that another runner continued
 		w.agenda.in(w.between(0, 3*time.Second), func() { _, _ = w.model.Advance(ctx, late) })
 	}
 	done, err := w.store.Advance(ctx, step)
@@ -168,7 +173,7 @@ func (w *world) step(p *rerun) (over bool) {
 			continue // the original was purged
 		}
 		a := &w.history.Actions[p.orders[step.Items[i].Of]]
-		a.Made, a.Result, a.Return = grapnel.DeliveryID(made.CreatedAt, made.Delivery), history.OK, w.agenda.now
+		a.Made, a.Result, a.Return = grapnel.PlainDeliveryID(made.CreatedAt, made.Delivery), history.OK, w.agenda.now
 		if made.Head != nil {
 			heads = append(heads, *made.Head)
 		}
@@ -177,7 +182,7 @@ func (w *world) step(p *rerun) (over bool) {
 	return false
 }
 
-// rerunsOver says whether all replays are over.
+// rerunsOver says whether all replays have finished.
 func (w *world) rerunsOver() bool {
 	for _, p := range w.reruns {
 		if r, err := w.model.Replay(context.Background(), store.Everyone(), p.id); err != nil || !r.Status.Final() {
@@ -187,7 +192,7 @@ func (w *world) rerunsOver() bool {
 	return true
 }
 
-// audit holds what replays have made against what they were about.
+// audit compares the deliveries that replays created with their selections.
 func (w *world) audit() {
 	ctx := context.Background()
 	known, made := map[int64]*grapnel.Delivery{}, map[int64]int{}
@@ -238,7 +243,7 @@ func (w *world) audit() {
 	}
 }
 
-// everything is what there is and what was purged, the newest first.
+// everything lists all deliveries, purged ones included, the newest first.
 func (w *world) everything() []grapnel.Delivery {
 	all := append(w.deliveries(), w.purged...)
 	slices.SortFunc(all, func(a, b grapnel.Delivery) int { return int(b.Seq - a.Seq) })

@@ -11,8 +11,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// shardBook is the part of the shared store that says who decides about what, and refuses what was decided in an epoch that is over:
-// store.Ownership on the model store.
+// shardBook is store.Ownership on the model store: it records the owners of shards, and refuses
+// writes of an epoch that has passed.
 type shardBook struct {
 	c                     *cluster
 	all                   []store.Shard // Left is not used: until is
@@ -23,7 +23,8 @@ type shardBook struct {
 }
 
 func newShardBook(c *cluster, n int) *shardBook {
-	b := &shardBook{c: c, all: make([]store.Shard, n), until: make([]time.Duration, n), seen: map[string]time.Duration{}, drains: map[string]bool{}}
+	b := &shardBook{c: c, all: make([]store.Shard, n), until: make([]time.Duration, n), seen: map[string]time.Duration{},
+		drains: map[string]bool{}}
 	for i := range b.all {
 		b.all[i].Number = i
 	}
@@ -36,7 +37,7 @@ func (b *shardBook) of(endpoint string) int {
 	return int(sum.Sum32()) % len(b.all)
 }
 
-// acquire gives out what has no owner, or one whose lease is over.
+// acquire gives out shards without an owner, or with an expired lease.
 func (b *shardBook) acquire(node string, shards []int) (got []store.Owned) {
 	for _, n := range shards {
 		s := &b.all[n]
@@ -111,7 +112,7 @@ func (b *shardBook) beat(node string, draining bool) (there []store.Node) {
 
 func (b *shardBook) leave(node string) { delete(b.seen, node) }
 
-// fenced says whether the epoch is over.
+// fenced says whether the epoch has passed.
 func (b *shardBook) fenced(endpoint string, epoch int64) bool {
 	if epoch == b.all[b.of(endpoint)].Epoch {
 		return false
@@ -180,7 +181,7 @@ func (b *shardBook) end(ctx context.Context, endpoint string, e store.Ending, li
 	return n, err
 }
 
-// note keeps the first moment at which a delivery was seen to be over.
+// note records the first moment at which a delivery was seen to be finished.
 func (c *cluster) note(seq int64) {
 	if _, known := c.over[seq]; known {
 		return

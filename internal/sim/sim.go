@@ -1,17 +1,20 @@
-// Package sim runs whole histories of Grapnel in one goroutine: the real core and the real policy on the model store, with
-// receivers, publishers, operators and a network that are made up and misbehave. A seed decides everything, so a history that
-// breaks a promise is repeated by its seed.
+// Package sim runs whole histories of Grapnel in one goroutine: the real core and the real policy
+// on the model store, with simulated receivers, publishers, operators and a network, all of which
+// misbehave. A seed decides everything, so a history that breaks a promise is repeated by its seed.
 //
-// A history has two phases. First faults: the node crashes and restarts, commits are lost or applied without an answer, the
-// store stalls, hints are lost, doubled and late, receivers fail, hang, answer slowly or lose their answers, the clock
-// jumps, people pause, delete, retry and skip, and, if they are asked to, replay and purge. Each seed enables its own subset. Then
-// everything heals, and within a deadline every delivery must come to its end. What happened is handed to package history, which knows the promises.
+// A history has two phases. First faults: the node crashes and restarts, commits are lost or
+// applied without an answer, the store stalls, hints are lost, doubled and late, receivers fail,
+// hang, answer slowly or lose their answers, the clock jumps, operators pause, delete, retry and
+// skip, and, if enabled, replay and purge. Each seed enables its own subset. Then everything heals,
+// and within a deadline every delivery must finish. The history is handed to package history, which
+// checks the promises.
 //
-// Histories of several nodes that share a store are worlds of their own (RunCluster): shards, leases and epochs come to the above, and nodes that
-// stand still, lose each other and the store, and take over from each other.
+// Histories of several nodes that share a store are worlds of their own (RunCluster). They add
+// shards, leases and epochs, and nodes that stand still, lose each other and the store, and take
+// over from each other.
 //
-// What is simulated here and not proved here: the shell around the core (package engine) and the real stores. The end-to-end
-// tests kill the real binary for those, and are held against the same promises.
+// The shell around the core (package engine) and the real stores are simulated here and not proved.
+// The end-to-end tests kill the real binary for those, and are checked against the same promises.
 package sim
 
 import (
@@ -31,7 +34,7 @@ import (
 type Options struct {
 	Seed   uint64
 	Mutant Mutant // a bug put into the simulated shell or store; the checker must see it
-	Tidy   bool   // people replay what is over, and what is old is purged
+	Tidy   bool   // operators replay finished deliveries, and expired rows are purged
 	Tiny   bool   // all bounds of the core are as small as they may be, or a little more
 	Back   bool   // the store goes back to an earlier state now and then, while the node runs
 	Trace  func(at time.Duration, line string)
@@ -41,11 +44,11 @@ type Options struct {
 type Outcome struct {
 	History    history.History
 	Violations []history.Violation
-	Excesses   []string // limits that were not kept
+	Excesses   []string // limits that were exceeded
 	Steps      int      // of the core
 	Repaired   int      // faults injected
 	Replays    int
-	Replayed   int // deliveries that replays made
+	Replayed   int // deliveries created by replays
 	Purged     int
 }
 
@@ -61,13 +64,15 @@ func Run(o Options) Outcome {
 	}
 	w.collect()
 	w.audit()
-	return Outcome{History: w.history, Violations: history.Check(w.history), Excesses: w.excesses, Steps: w.steps, Repaired: len(w.history.Faults),
-		Replays: len(w.reruns), Replayed: w.replayed, Purged: len(w.purged)}
+	return Outcome{History: w.history, Violations: history.Check(w.history), Excesses: w.excesses, Steps: w.steps,
+		Repaired: len(w.history.Faults),
+		Replays:  len(w.reruns), Replayed: w.replayed, Purged: len(w.purged)}
 }
 
 const (
-	// chaosTime is how long faults happen, healTime how long everything may take to end after the last one. The longest policy
-	// used here takes about four minutes for one delivery, and lanes are short.
+	// chaosTime is how long faults happen, healTime how long everything may take to end after the
+	// last one. The longest policy used here takes about four minutes for one delivery, and lanes
+	// are short.
 	chaosTime = 4 * time.Minute
 	healTime  = 3 * time.Hour
 )
@@ -92,13 +97,13 @@ type world struct {
 	back      int                     // how often the store went back
 	over      map[int64]time.Duration // when deliveries ended
 	excesses  []string
-	wellAt    time.Time // when what the faults have piled up should be gone
-	trying    int       // publishes that are not known to have succeeded
+	wellAt    time.Time // when the backlog of the faults should have drained
+	trying    int       // publishes without a known success
 	steps     int
 	token     int64
 	orders    map[int64]func(error)
 	reruns    []*rerun
-	replayed  int                // deliveries that they made
+	replayed  int                // deliveries that they created
 	purged    []grapnel.Delivery // as they were
 }
 
@@ -139,7 +144,7 @@ func newWorld(o Options) *world {
 	return w
 }
 
-// now is what the node's clock says.
+// now is the node's clock.
 func (w *world) now() time.Time { return w.base.Add(w.agenda.now + w.skew) }
 
 func (w *world) chance(p float64) bool { return !w.healing && w.rand.Float64() < p }

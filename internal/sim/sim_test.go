@@ -23,8 +23,8 @@ var (
 	keepFlag  = flag.Bool("keep", true, "write a seed that fails into testdata")
 )
 
-// TestSeeds plays many histories. A seed that fails is printed with the command that repeats it, and written into
-// testdata/seeds, which is to be committed: it is played first from then on.
+// TestSeeds plays many histories. A failing seed is printed with the command that repeats it, and
+// written into testdata/seeds, which has to be committed: it is played first from then on.
 func TestSeeds(t *testing.T) {
 	if *seedFlag != 0 {
 		play(t, Run)
@@ -44,7 +44,8 @@ func TestSeeds(t *testing.T) {
 	t.Logf("%d histories, %d steps of the core, %d faults, %d receipts", n, steps.Load(), faults.Load(), receipts.Load())
 }
 
-// TestTidySeeds plays histories in which people replay what is over, in steps that are interrupted, and what is old is purged.
+// TestTidySeeds plays histories in which operators replay finished deliveries, in interrupted
+// steps, and expired rows are purged.
 func TestTidySeeds(t *testing.T) {
 	tidy := func(o Options) Outcome { o.Tidy = true; return Run(o) }
 	if *seedFlag != 0 {
@@ -65,7 +66,8 @@ func TestTidySeeds(t *testing.T) {
 	t.Logf("%d histories, %d replays that made %d deliveries, %d deliveries purged", n, replays.Load(), made.Load(), purged.Load())
 }
 
-// TestBackSeeds plays histories in which the store goes back to an earlier state while the node runs.
+// TestBackSeeds plays histories in which the store goes back to an earlier state while the node
+// runs.
 func TestBackSeeds(t *testing.T) {
 	back := func(o Options) Outcome { o.Back = true; return Run(o) }
 	if *seedFlag != 0 {
@@ -107,8 +109,9 @@ func TestBackMutantsAreCaught(t *testing.T) {
 	}
 }
 
-// playAll plays the seeds that are kept in a file, and then new ones: as many as are asked for, or some, or with GRAPNEL_SOAK far more. It stops
-// at one that breaks a promise, says how to repeat it, and keeps it. It returns how many were played.
+// playAll plays the seeds stored in a file, and then new ones: the number given by the flag, else
+// some, or with GRAPNEL_SOAK far. It stops at a seed that breaks a promise, prints how to repeat
+// it, and stores it. It returns how many were played.
 func playAll(t *testing.T, file string, some, far int, run func(seed uint64) Outcome) int64 {
 	t.Helper()
 	if os.Getenv("GRAPNEL_SOAK") != "" {
@@ -140,7 +143,8 @@ func playAll(t *testing.T, file string, some, far int, run func(seed uint64) Out
 					keeping.Unlock()
 				}
 				for _, broken := range broken {
-					t.Errorf("seed %d breaks a promise:\n  %s\nrepeat it: go test ./internal/sim -run '%s$' -seed %d", seeds[at], broken, t.Name(), seeds[at])
+					t.Errorf("seed %d breaks a promise:\n  %s\nrepeat it: go test ./internal/sim -run '%s$' -seed %d", seeds[at], broken,
+						t.Name(), seeds[at])
 				}
 			}
 		})
@@ -149,7 +153,7 @@ func playAll(t *testing.T, file string, some, far int, run func(seed uint64) Out
 	return played.Load()
 }
 
-// kept are the seeds that failed once.
+// kept reads the seeds that have failed once.
 func kept(t *testing.T, file string) (seeds []uint64) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -172,7 +176,7 @@ func kept(t *testing.T, file string) (seeds []uint64) {
 	return seeds
 }
 
-// keep adds a seed to the kept ones.
+// keep adds a seed to the stored ones.
 func keep(t *testing.T, file string, seed uint64, broken string) {
 	for _, known := range kept(t, file) {
 		if known == seed {
@@ -210,7 +214,7 @@ func (o *Outcome) broken() (list []string) {
 	return append(list, o.Excesses...)
 }
 
-// TestSameSeedSameHistory: what a seed does must not depend on anything else.
+// TestSameSeedSameHistory: a history depends on its seed alone.
 func TestSameSeedSameHistory(t *testing.T) {
 	same(t, Run, 20)
 }
@@ -224,13 +228,14 @@ func same(t *testing.T, run func(Options) Outcome, seeds uint64) {
 	}
 }
 
-// TestMutantsAreCaught: a checker that is never seen to fail proves nothing. One that fails five times is not looked at for longer.
+// TestMutantsAreCaught: a checker that is never seen to fail proves nothing. One that fails five
+// times is not looked at for longer.
 func TestMutantsAreCaught(t *testing.T) {
 	for _, m := range Mutants() {
 		t.Run(string(m), func(t *testing.T) {
 			t.Parallel()
 			caught := 0
-			for seed := uint64(10); seed < 70 && caught < 5; seed++ { // in 3 and 8 what waits behind its lane's head is tried 400,000 times
+			for seed := uint64(10); seed < 70 && caught < 5; seed++ { // in 3 and 8 deliveries behind their lane's head are tried 400,000 times
 				if out := Run(Options{Seed: seed, Mutant: m}); len(out.Violations) > 0 {
 					caught++
 				}

@@ -12,7 +12,7 @@ import (
 
 // How a node keeps the shards it has, round by round, as package engine does it.
 
-// margin is how long before the end of its lease a node takes it to be over.
+// margin is how long before its lease ends a node treats it as expired.
 const margin = time.Second
 
 // tick looks after the shards now and then.
@@ -26,7 +26,8 @@ func (m *member) tick() {
 	m.later(m.c.lease/15, m.tick)
 }
 
-// turn makes one call of a round: if it fails, or the round has taken too long, the round is over.
+// turn makes one call of a round. If the call fails, or the round has taken too long, the round
+// ends.
 func (m *member) turn(round int, do func() error, then func()) {
 	m.call(0.2, do, func(err error) {
 		switch {
@@ -46,7 +47,7 @@ func (m *member) endRound(round int) {
 	}
 }
 
-// look is a round: what there is to do about the shards, in the order of package engine.
+// look is one round of work on the shards, in the order of package engine.
 func (m *member) look() {
 	c := m.c
 	m.rounds++
@@ -121,8 +122,8 @@ func (m *member) extend(h *holding, until time.Duration) {
 	m.later(until-m.c.agenda.now+m.c.between(0, margin/10), m.guard)
 }
 
-// remains is for how long a node may go on with a shard. Its monotonic clock has missed the time for which the machine was
-// suspended, so the wall clock counts as well.
+// remains is how long a node may still use a shard. Its monotonic clock has missed the time for
+// which the machine was suspended, so the wall clock counts as well.
 func (m *member) remains(h *holding) time.Duration {
 	left := h.until - m.c.agenda.now
 	if m.c.is(ForgetsSuspension) {
@@ -131,7 +132,8 @@ func (m *member) remains(h *holding) time.Duration {
 	return left
 }
 
-// guard cancels attempts in shards whose lease is over. That must have a cause, and may make somebody else repeat them.
+// guard cancels attempts in shards whose lease has expired. That must have a cause, and another
+// node may repeat the attempts.
 func (m *member) guard() {
 	c := m.c
 	var lost []int
@@ -164,14 +166,14 @@ func (m *member) guard() {
 	c.history.Faults = append(c.history.Faults, history.Fault{Kind: history.Takeover, Node: m.slot.name, Start: since, End: c.agenda.now})
 }
 
-// sever cancels what is in flight in a shard.
+// sever cancels the attempts in flight in a shard.
 func (m *member) sever(h *holding) {
 	for _, p := range slices.Clone(h.posts) {
 		m.later(m.c.between(0, 5*time.Millisecond), func() { m.c.target(p.attempt.Config.ID).abandon(p, internal) })
 	}
 }
 
-// beat finds out who is there, and who has what.
+// beat reads the live nodes and the shards' owners.
 func (m *member) beat(round int, then func()) {
 	c := m.c
 	if !m.draining && m.looked >= 0 && c.agenda.now-m.looked < c.lease/8 {
@@ -210,7 +212,7 @@ func (m *member) has(endpoint string) bool {
 	return h != nil && h.leaving == nil
 }
 
-// epoch is what to write with what was decided about an endpoint.
+// epoch is the epoch for writes about an endpoint.
 func (m *member) epoch(endpoint string) int64 {
 	if h := m.held[m.c.shards.of(endpoint)]; h != nil {
 		return h.epoch

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// tiny is a history with bounds from 1 to 8. One in three has replays and purges, one in three a store that goes back.
+// tiny is a history with bounds from 1 to 8. One in three has replays and purges, one in three a
+// store that goes back.
 func tiny(o Options) Outcome {
 	o.Tiny, o.Tidy, o.Back = true, o.Seed%3 == 1, o.Seed%3 == 2
 	return Run(o)
@@ -16,8 +17,8 @@ func tinyNodes(o Options) Outcome {
 	return runNodes(o)
 }
 
-// TestTinySeeds plays histories in which all bounds of the core are tiny, so that each is crossed many times. A bound that is never reached
-// hides every fault on its far side.
+// TestTinySeeds plays histories in which all bounds of the core are tiny, so that each is crossed
+// many times. A bound that is never reached hides every fault on its far side.
 func TestTinySeeds(t *testing.T) { playTiny(t, "testdata/tinyseeds", 300, tiny) }
 
 // TestTinyClusterSeeds does it with several nodes.

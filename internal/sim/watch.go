@@ -14,32 +14,33 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// watch is a second opinion about one endpoint's health, made from what its sender saw and from nothing of what the core thinks. It knows
-// a breaker that opens by failures in a row, which is what the policies here have.
+// watch models one endpoint's health from its sender's requests alone, without the core's state. It
+// models a breaker that opens by consecutive failures, which is the kind that the policies here
+// have.
 type watch struct {
 	rules policy.Breaker
 	bad   int  // endpoint-wide failures in a row
 	open  bool // nothing may be sent but probes
-	era   int  // grows with every opening and closing: what began in an earlier one says nothing
+	era   int  // rises with every opening and closing: attempts that began in an earlier era do not count
 	began map[int64]int
 
 	probing   int
 	probedAt  time.Duration // when the breaker opened, or a probe began that failed
 	probeFrom time.Duration // when the probe in flight began
-	hold      time.Duration // the endpoint asked to be spared until then
-	back      bool          // it has come back, and no outcome has come since
+	hold      time.Duration // the endpoint asked for a pause until then
+	back      bool          // it has recovered, and no outcome has come since
 	steady    bool          // it has not failed since it came back
 	fresh     int           // attempts begun since then
 
 	strikes int           // of outcomes on record: see observed
 	earned  bool          // being disabled
-	since   time.Duration // the end of the last success on record, or the last time it was enabled after it had been disabled; pauses do not count
+	since   time.Duration // the later of the last recorded success and the last enabling; pauses do not count
 	paused  time.Duration // when it was paused
 	pauser  *node         // the life in which that was
 	stops   int           // how often it was disabled
 }
 
-// starts holds an attempt that begins against what the watch knows.
+// starts checks an attempt that begins against the watch.
 func (r *receiver) starts(a core.Attempt) {
 	h, w := &r.watch, r.w
 	h.began[a.Head.Delivery] = h.era
@@ -111,8 +112,8 @@ func (r *receiver) ends(a core.Attempt, o policy.Outcome) {
 	}
 }
 
-// returned is the endpoint's return. What waited because of it must be due soon, if it goes on to answer, and quickly: trust grows with
-// answers.
+// returned starts checking a recovered endpoint: if it goes on to answer, the deliveries delayed by
+// its outage must be due soon; the trust, and with it the speed, grows with answers.
 func (r *receiver) returned() {
 	h, w := &r.watch, r.w
 	h.open, h.bad, h.back, h.fresh, h.steady = false, 0, true, 0, true
@@ -123,23 +124,25 @@ func (r *receiver) returned() {
 		soon = 2 * time.Minute // the store may take no call for most of half a minute
 	}
 	w.agenda.in(soon, func() {
-		if w.node == n && n != nil && w.plan.clockJump == 0 && w.plan.receiverSlow == 0 && r.config.Status == grapnel.EndpointEnabled && h.era == era && h.steady {
+		if w.node == n && n != nil && w.plan.clockJump == 0 && w.plan.receiverSlow == 0 && r.config.Status == grapnel.EndpointEnabled &&
+			h.era == era && h.steady {
 			r.hastened(back)
 		}
 	})
 }
 
-// hastened looks for deliveries that still wait for a time that was made while the endpoint was away.
+// hastened looks for deliveries whose due time is still that of the outage.
 func (r *receiver) hastened(back time.Time) {
 	w := r.w
-	// Where nothing else holds attempts up, what is due must have been attempted by now. Other endpoints that hang can have all places.
+	// If nothing else delays attempts, a due delivery must have been attempted by now. Other
+	// endpoints that hang can hold all slots.
 	prompt := w.plan.stall == 0 && r.config.RateLimit == nil && w.agenda.now > r.watch.hold+5*time.Second && w.node.places(r.config.Tenant)
 	for _, d := range w.deliveries() {
 		if d.EndpointID != r.config.ID || d.Status.Final() || !d.Waiting.Head || d.Waiting.Blocked {
 			continue
 		}
 		if prompt && d.Waiting.Due.Before(back) && !w.node.missed[d.Seq] {
-			w.excess("%s has been due since %v and %s has been back for half a minute", d.ID(), d.Waiting.Due.Sub(w.base), r.config.ID)
+			w.excess("%s has been due since %v and %s has been back for half a minute", d.PlainID(), d.Waiting.Due.Sub(w.base), r.config.ID)
 		}
 		if d.AttemptsMade == 0 || !d.Waiting.Due.After(w.now()) {
 			continue
@@ -150,7 +153,7 @@ func (r *receiver) hastened(back time.Time) {
 		}
 		last := whole.Attempts[len(whole.Attempts)-1]
 		if last.StartedAt.Before(back) && (policy.Outcome{Class: last.Class}).EndpointWide() {
-			w.excess("%s waits until %v although %s has been back for %v", d.ID(), d.Waiting.Due.Sub(w.base), r.config.ID, w.now().Sub(back))
+			w.excess("%s waits until %v although %s has been back for %v", d.PlainID(), d.Waiting.Due.Sub(w.base), r.config.ID, w.now().Sub(back))
 		}
 	}
 }
@@ -181,7 +184,8 @@ func (r *receiver) stopped(before grapnel.EndpointStatus) {
 	}
 }
 
-// restarted is what a new life of the node must know: what is on record.
+// restarted passes the recorded standings to the watches, because a new life of the node must
+// follow them.
 func (w *world) restarted() {
 	all, err := w.model.Standings(context.Background())
 	if err != nil {
@@ -201,10 +205,12 @@ func (w *world) restarted() {
 	}
 }
 
-// mustCarryOut checks that what was decided in the life before is done in this one.
+// mustCarryOut checks that this life of the node carries out a disabling that an earlier life had
+// decided.
 func (r *receiver) mustCarryOut(st *store.Standing) {
 	w := r.w
-	if st.SentencedAt.IsZero() || r.config.Status != grapnel.EndpointEnabled || !r.config.DeletedAt.IsZero() || r.config.UpdatedAt.After(st.SentencedAt) {
+	if st.SentencedAt.IsZero() || r.config.Status != grapnel.EndpointEnabled || !r.config.DeletedAt.IsZero() ||
+		r.config.UpdatedAt.After(st.SentencedAt) {
 		return
 	}
 	stops, life := r.watch.stops, w.node
@@ -215,7 +221,7 @@ func (r *receiver) mustCarryOut(st *store.Standing) {
 	})
 }
 
-// remembered checks, when the node has stopped cleanly, that what the outcomes have led to is on record.
+// remembered checks, after a clean stop, that every endpoint's standing is recorded.
 func (w *world) remembered() {
 	all, err := w.model.Standings(context.Background())
 	if err != nil {
@@ -273,8 +279,8 @@ func (r *receiver) sentenced(why string) {
 	})
 }
 
-// aged looks for what waits for an endpoint that is left alone although its policy has given it up. What is not in the window may be late by
-// its age once more: those in the window go first, and end with their own.
+// aged looks for pending deliveries older than max_age of an endpoint whose circuit is open. One
+// that is not in the window may be late by max_age once more: those in the window end first.
 func (w *world) aged() {
 	n := w.node
 	if n != nil && w.agenda.now-n.born > 30*time.Second && w.plan.clockJump == 0 {
@@ -284,14 +290,14 @@ func (w *world) aged() {
 			late := w.now().Sub(d.Waiting.Anchor.Add(longest))
 			if longest > 0 && r.watch.open && r.config.Status == grapnel.EndpointEnabled && !d.Status.Final() && d.Waiting.Head &&
 				!d.Waiting.Blocked && late > longest+30*time.Second && w.agenda.now-r.enabled > 30*time.Second {
-				w.excess("%s still waits for %s, %v too long", d.ID(), r.config.ID, late)
+				w.excess("%s still waits for %s, %v too long", d.PlainID(), r.config.ID, late)
 			}
 		}
 	}
 	w.agenda.in(10*time.Second, w.aged)
 }
 
-// excess notes that a limit was not kept.
+// excess notes an exceeded limit.
 func (w *world) excess(format string, args ...any) {
 	w.excesses = append(w.excesses, fmt.Sprintf("%v: ", w.agenda.now)+fmt.Sprintf(format, args...))
 }

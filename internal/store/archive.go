@@ -7,77 +7,86 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// Archive keeps what is over: for how long, what it adds up to, and what is noted on it.
+// Archive manages finished deliveries: their retention, their totals and the notes on them.
 //
-// Totals are written in the transaction of what they count, so they agree with it to the unit, and they outlive it.
+// A total is written in the transaction of the rows it counts. So it agrees with them exactly, and
+// it outlives them.
 type Archive interface {
-	// Totals returns the totals of an endpoint, or of all in scope, by hour or by day (UTC), the oldest first; parts without any are left
-	// out, and a part into which From or To falls is taken whole. What ended counts when it ended, an attempt when it was recorded. Hours
-	// that are older than HoursKept at a Purge are kept as days from then on; such a day stands at its beginning among hours, too.
+	// Totals returns the totals of an endpoint, or of all endpoints in scope, by hour or by day
+	// (UTC), the oldest first. Hours and days without totals are left out; an hour or day that
+	// contains From or To is included whole. A finished delivery counts at the time it finished, an
+	// attempt at the time it was recorded. A Purge turns hours older than HoursKept into days;
+	// among hours such a day stands at its beginning.
 	Totals(ctx context.Context, scope Scope, q TotalsQuery) ([]grapnel.Bucket, error)
-	// Purge removes what is older than it is kept: deliveries that have been over for longer, with their attempts and marks, and events
-	// that were accepted longer ago and of which no delivery is left. No delivery of an event that is still young is removed. What
-	// is not final is never removed, nor is an event that it belongs to. The oldest events go first, at most limit deliveries; an event that
-	// had none counts as one. It says how many it removed; fewer than limit: nothing is left. Their bytes are gone from the files when it
-	// returns without error. Numbers that were given are not given again. With Keep.Slack it may also remove much at once that is old, more than limit
-	// and whatever is the oldest.
+	// Purge deletes rows whose retention has passed: deliveries that have been finished for longer,
+	// with their attempts and marks, and events that were accepted longer ago and have no delivery
+	// left. A delivery stays while its event's retention has not passed. A delivery that is not
+	// final is never deleted, nor is its event. The oldest events go first, at most limit
+	// deliveries; an event without any counts as one. Purge returns how many it deleted; fewer than
+	// limit: nothing is left. When it returns without error their bytes are no longer in the files.
+	// Row ids are not used again. With Keep.Slack it may also delete many old rows at once, more
+	// than limit and not the oldest ones.
 	Purge(ctx context.Context, keep Keep, limit int) (int, error)
-	// Clear removes what is told of work long past: audit entries from before a time, and replays that have been over since before another,
-	// with what they list; what such a replay made and is not over goes on uncounted. It removes at most limit entries, listed deliveries and
-	// replays, and says how many; fewer than limit: nothing is left. The newest entry stays, for numbers go on from it.
+	// Clear deletes old records of work: audit entries from before one time, and replays that
+	// finished before another, with their items. Pending deliveries of such a replay continue and
+	// are no longer counted. It deletes at most limit entries, items and replays, and returns how
+	// many; fewer than limit: nothing is left. The newest audit entry stays, because the next
+	// entry's row id follows from it.
 	Clear(ctx context.Context, c Clearing, limit int) (int, error)
-	// Imbalance is how many deliveries were made minus those that wait, ended and were purged. Anything but 0 is a defect.
+	// Imbalance is the number of deliveries created minus those pending, finished and purged. Any
+	// value but 0 is a defect.
 	Imbalance(ctx context.Context) (int64, error)
-	// Annotate puts a note on a delivery that is over, or marks it as discarded, which replaces what was noted before;
-	// grapnel.CodeNotFound out of scope, grapnel.CodeConflict when it is not over or, for a discard, did not fail.
+	// Annotate writes a note on a finished delivery, or marks it as discarded; either replaces the
+	// earlier value. It fails with grapnel.CodeNotFound if the delivery is out of scope, and with
+	// grapnel.CodeConflict if it is not finished or, for a discard, has not failed.
 	Annotate(ctx context.Context, scope Scope, a Annotation) error
 }
 
-// HoursKept is for how long totals are kept by the hour.
+// HoursKept is how long totals are stored by the hour.
 const HoursKept = 90 * 24 * time.Hour
 
 // TotalsQuery selects totals.
 type TotalsQuery struct {
-	Endpoint string    // empty: all in scope together
+	Endpoint string    // empty: all in scope, added up
 	Tenant   string    // empty: any
 	From, To time.Time // To exclusive; zero: open
 	Daily    bool
 }
 
-// Keep says how long what is over is kept.
+// Keep is the retention of finished deliveries.
 type Keep struct {
 	Now   time.Time
 	For   time.Duration
-	Rules []KeepRule    // the first that matches says it instead
-	Slack time.Duration // what is over may stay that much longer, if removing it is cheaper then; but see Late
+	Rules []KeepRule    // the first that matches replaces For
+	Slack time.Duration // extra time that finished deliveries may stay if deleting them is cheaper then; see Late
 }
 
-// KeepRule is how long deliveries of a tenant and type are kept.
+// KeepRule is the retention of one tenant's deliveries of one type.
 type KeepRule struct {
 	Tenant string // empty: any
 	Type   string // a pattern; empty: any
 	For    time.Duration
 }
 
-// Clearing says what is told for long enough.
+// Clearing selects the records to delete.
 type Clearing struct {
-	Audit   time.Time // entries from before
-	Replays time.Time // those that have been over since before
+	Audit   time.Time // entries older than this
+	Replays time.Time // replays that finished before this
 }
 
-// Annotation is what is noted on a delivery.
+// Annotation is a note on a delivery.
 type Annotation struct {
 	Delivery int64
-	Note     *string // nil: stays
-	Discard  string  // why; empty: it is not discarded
+	Note     *string // nil: unchanged
+	Discard  string  // the reason; empty: no discard
 	At       time.Time
 	Audit    *grapnel.AuditEntry
 }
 
-// Late is how much longer than it is kept may stay what is kept for so long: Slack, but never more than a twelfth of that.
+// Late is the extra time for a retention of kept: Slack, but at most a twelfth of kept.
 func (k *Keep) Late(kept time.Duration) time.Duration { return min(k.Slack, kept/12) }
 
-// Of is how long deliveries of a tenant and type are kept.
+// Of is the retention of deliveries of a tenant and type.
 func (k *Keep) Of(tenant, eventType string) time.Duration {
 	for _, r := range k.Rules {
 		if (r.Tenant == "" || r.Tenant == tenant) && (r.Type == "" || grapnel.MatchType(r.Type, eventType)) {

@@ -8,75 +8,87 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// Configuration is what operators change rarely and the engine keeps in memory. Every write makes a new version of the
-// whole, which Append checks, so that an event is matched against the endpoints that exist when it is committed. What is
-// written keeps its tenant: under another one it is not found.
+// Configuration is the data that operators change rarely and the engine has in memory. Every write
+// creates a new version of the whole configuration. Append checks the version, so that an event is
+// matched against the endpoints that exist when it is committed. A write cannot change the tenant
+// of an object: under another tenant the object is not found.
 type Configuration interface {
-	// Config returns everything at once.
+	// IDs makes and reads the ids of the store's deliveries. Its key is created with the store and
+	// never changes.
+	IDs() *grapnel.IDs
+	// Config returns the whole configuration.
 	Config(ctx context.Context) (Config, error)
-	// Version returns what Config says of its age, at little cost: whoever knows what a write has changed need not read all.
+	// Version returns Config's Version and Newest, cheaply: a caller that knows what a write has
+	// changed need not read the whole.
 	Version(ctx context.Context) (version, newest int64, err error)
-	// Changes returns what was written after a version. false: the store cannot say that completely, because it is too long ago or
-	// was written by a program that kept no list of changes; then only Version and Newest are set, and the caller reads Config.
+	// Changes returns the differences since a version. false: the store does not have all of them,
+	// because the version is too old or was written by a program that stored no list of changes.
+	// Then only Version and Newest are set, and the caller reads Config.
 	Changes(ctx context.Context, since int64) (ConfigChanges, bool, error)
-	// PutEndpoint creates the endpoint (Revision 0) or replaces the one that has this Revision; another revision there is
-	// grapnel.CodeConflict, none in scope grapnel.CodeNotFound. It returns the new revision and configuration version. The name of a queue
-	// that another one of the tenant has, which is not marked as deleted, is grapnel.CodeConflict.
+	// PutEndpoint creates the endpoint (Revision 0) or replaces the one with this Revision. It
+	// fails with grapnel.CodeConflict if the stored revision is another one, or if another queue of
+	// the tenant that is not marked as deleted has the same name; and with grapnel.CodeNotFound if
+	// the endpoint is not in scope. It returns the new revision and configuration version.
 	PutEndpoint(ctx context.Context, scope Scope, ep grapnel.Endpoint, with With) (Put, error)
-	// RemoveEndpoint forgets an endpoint that was marked as deleted, once nothing waits for it; before that it is
-	// grapnel.CodeConflict. Its deliveries stay in the history.
+	// RemoveEndpoint deletes an endpoint that is marked as deleted. It fails with
+	// grapnel.CodeConflict while the endpoint has pending deliveries. Its finished deliveries stay
+	// in the history.
 	RemoveEndpoint(ctx context.Context, id string) error
-	// PutSource creates the source (Revision 0) or replaces the one that has this Revision, as PutEndpoint does; a name that the tenant already
-	// uses for a source is grapnel.CodeConflict.
+	// PutSource creates the source (Revision 0) or replaces the one with this Revision, as
+	// PutEndpoint does. It fails with grapnel.CodeConflict if another source of the tenant has the
+	// name.
 	PutSource(ctx context.Context, scope Scope, src grapnel.Source, with With) (Put, error)
-	// DeleteSource forgets a source; grapnel.CodeNotFound when it is not in scope. What it took in stays, and so does what that is known by.
-	// It returns no revision.
+	// DeleteSource deletes a source; grapnel.CodeNotFound if it is not in scope. Its events stay,
+	// and so do the records of requests already received (Known). It returns no revision.
 	DeleteSource(ctx context.Context, scope Scope, id string, with With) (Put, error)
-	// PutPolicy creates or replaces a named policy; a name that the tenant already uses is grapnel.CodeConflict. It counts
-	// revisions and asks for none.
+	// PutPolicy creates or replaces a named policy. It fails with grapnel.CodeConflict if another
+	// policy of the tenant has the name. It counts revisions but does not check them.
 	PutPolicy(ctx context.Context, scope Scope, p grapnel.NamedPolicy, with With) (Put, error)
-	// DeletePolicy and DeleteKey take no notice of With.Once and With.Tell: there is room for them
-	// on a full disk, too.
+	// DeletePolicy and DeleteKey ignore With.Once and With.Tell, so that they work on a full disk.
 	DeletePolicy(ctx context.Context, scope Scope, id string, with With) error
-	// PutKey creates an API key or, under the same id, replaces it.
+	// PutKey creates an API key, or replaces the one with the same id.
 	PutKey(ctx context.Context, scope Scope, k grapnel.Key, with With) (Put, error)
 	DeleteKey(ctx context.Context, scope Scope, id string, with With) error
-	// Recall returns the stored answer of an idempotency key that has not expired at the given time, or nil.
+	// Recall returns the stored answer of an idempotency key that has not expired at the given
+	// time, or nil.
 	Recall(ctx context.Context, key string, now time.Time) (*Answer, error)
-	// Remember stores an answer on its own, for calls whose effect is idempotent by itself. The first answer stays.
+	// Remember stores an answer on its own, for calls whose effect is idempotent by itself. An
+	// earlier answer stays.
 	Remember(ctx context.Context, once *Once) error
-	// Forget deletes at most limit answers that have expired, those first that expired first, and returns how many.
+	// Forget deletes at most limit expired answers, the earliest expiry first, and returns how
+	// many.
 	Forget(ctx context.Context, now time.Time, limit int) (int, error)
 }
 
-// Config is all configuration at one version. Its lists are sorted by id.
+// Config is the whole configuration at one version. Its lists are sorted by id.
 type Config struct {
-	Version   int64              // 1 or more, so a batch that forgot its version is stale
-	Endpoints []grapnel.Endpoint // those marked as deleted included
+	Version   int64              // 1 or more, so a batch without a version is stale
+	Endpoints []grapnel.Endpoint // including those marked as deleted
 	Sources   []grapnel.Source
 	Policies  []grapnel.NamedPolicy
 	Keys      []grapnel.Key
-	Tenancies []grapnel.Tenancy // sorted by tenant; those of whom nothing is known are not in it
-	Newest    int64             // the highest number of any delivery so far
+	Tenancies []grapnel.Tenancy // sorted by tenant; a tenant without a state is not listed
+	Newest    int64             // the highest row id of any delivery so far
 }
 
 // ConfigChanges are the differences between two versions of the configuration.
 type ConfigChanges struct {
-	Version, Newest int64 // as in Config, of the later one
+	Version, Newest int64 // of the later version, as in Config
 	Endpoints       Edits[grapnel.Endpoint]
 	Sources         Edits[grapnel.Source]
 	Policies        Edits[grapnel.NamedPolicy]
 	Keys            Edits[grapnel.Key]
-	Tenancies       []grapnel.Tenancy // all of them, as in Config; nil: they are as they were
+	Tenancies       []grapnel.Tenancy // all of them, as in Config; nil: unchanged
 }
 
 // Edits are the differences between two lists that are sorted by id.
 type Edits[T any] struct {
-	Written []T      // created or replaced, as they are in the later list, sorted by id
+	Written []T      // created or replaced, as in the later list, sorted by id
 	Removed []string // ids, sorted
 }
 
-// Merge returns the later list. The earlier one stays as it is, and is returned if there are no differences.
+// Merge returns the later list. It does not change the earlier list, and returns it if nothing
+// differs.
 func (e Edits[T]) Merge(list []T, id func(*T) string) []T {
 	written, removed := e.Written, e.Removed
 	if len(written) == 0 && len(removed) == 0 {
@@ -96,7 +108,8 @@ func (e Edits[T]) Merge(list []T, id func(*T) string) []T {
 			}
 			later, written = append(later, written[0]), written[1:]
 		default:
-			// Up to the next difference everything is copied at once: lists are long and differences few.
+			// Items up to the next difference are copied at once: lists are long and differences
+			// few.
 			until := len(list)
 			if len(written) > 0 {
 				until = at + sort.Search(len(list)-at, func(i int) bool { return id(&list[at+i]) >= id(&written[0]) })
@@ -110,11 +123,11 @@ func (e Edits[T]) Merge(list []T, id func(*T) string) []T {
 	return later
 }
 
-// With is what is committed together with a write.
+// With is committed together with a write.
 type With struct {
 	Once  *Once
-	Tell  *Batch              // events; its Config is the version before the write, another one is ErrStale. Its Once means nothing
-	Audit *grapnel.AuditEntry //
+	Tell  *Batch // events; its Config is the version before the write, else ErrStale. Its Once is ignored
+	Audit *grapnel.AuditEntry
 }
 
 // Put is the result of a configuration write.
@@ -122,20 +135,21 @@ type Put struct {
 	Revision int64
 	Version  int64
 	Answer   *Answer   // see Accepted.Answer
-	Told     *Accepted // what With.Tell did
+	Told     *Accepted // the result of With.Tell
 }
 
-// Once makes a call happen once for an idempotency key: the answer is stored in the same transaction as the effect.
-// A key that is there already with the same fingerprint stops the call, which returns the stored answer; with another
-// fingerprint it is grapnel.CodeMismatch.
+// Once makes a call happen once for an idempotency key: the answer is stored in the same
+// transaction as the effect. If the key is stored with the same fingerprint, the call has no effect
+// and returns the stored answer; with another fingerprint it fails with grapnel.CodeMismatch.
 type Once struct {
 	Key         string    // API key id and idempotency key, joined
 	Fingerprint [32]byte  // of method, path and body
-	Expires     time.Time // from this instant on the answer does not count
-	// Answer makes the answer to store. It runs inside the transaction, so it must not call the store. done is the result
-	// about to be returned (Accepted, Redelivered or Put); Remember has none. The store sets the answer's Fingerprint.
+	Expires     time.Time // from this instant on the answer is ignored
+	// Answer builds the answer to store. It runs inside the transaction, so it must not call the
+	// store. done is the result about to be returned (Accepted, Redelivered or Put); Remember has
+	// none. The store sets the answer's Fingerprint.
 	Answer func(done any) Answer
-	Now    time.Time // answers that have expired by now do not count
+	Now    time.Time // answers that have expired at this time are ignored
 }
 
 // Answer is a stored answer to an HTTP request.

@@ -8,28 +8,31 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// History answers questions about what happened and what waits.
+// History reads events and deliveries, finished and pending.
 type History interface {
-	// Event returns an event with its Intake and its deliveries (without attempts), in the order of their numbers; grapnel.CodeNotFound when it
-	// is not in scope or of another tenant. An empty tenant is any; it is ErrSeveral when events of
-	// several tenants have the id.
+	// Event returns an event with its Intake and its deliveries (without attempts), by row id. It
+	// fails with grapnel.CodeNotFound if the event is not in scope or is another tenant's. An empty
+	// tenant means any tenant; it fails with ErrSeveral if several tenants have an event with the
+	// id.
 	Event(ctx context.Context, scope Scope, tenant, id string) (*grapnel.Event, []grapnel.Delivery, error)
 	// EventList returns events, the newest first. Data is included.
 	EventList(ctx context.Context, scope Scope, q EventQuery) ([]grapnel.Event, error)
-	// Delivery returns one delivery with its attempts as they were recorded; grapnel.CodeNotFound when it is not in scope.
+	// Delivery returns one delivery with its recorded attempts; grapnel.CodeNotFound if it is not
+	// in scope.
 	Delivery(ctx context.Context, scope Scope, seq int64) (*grapnel.Delivery, error)
 	// DeliveryList returns deliveries without attempts, the newest first.
 	DeliveryList(ctx context.Context, scope Scope, q DeliveryQuery) ([]grapnel.Delivery, error)
-	// DeliverySearch is a DeliveryList of those whose event's data contain a text. No index can find them, so it looks at so much and no
-	// more; then it returns what it has found and, as resume, the number before which to go on; 0 when there is nothing more.
+	// DeliverySearch is a DeliveryList of deliveries whose event's data contain a text. No index
+	// can find them, so it reads a bounded number of rows. It returns the matches and, as resume,
+	// the row id before which to go on; 0: the search is complete.
 	DeliverySearch(ctx context.Context, scope Scope, q DeliveryQuery, text string) (list []grapnel.Delivery, resume int64, err error)
-	// Counts returns how many deliveries there are per endpoint and stored status, so held ones are counted as pending; it may
-	// take its time to count.
+	// Counts returns the number of deliveries per endpoint and stored status. Held deliveries count
+	// as pending. It may be slow.
 	Counts(ctx context.Context, scope Scope) (map[string]map[grapnel.Status]int64, error)
-	// StuckLanes returns lanes whose head has failed at least once or is blocked, by the numbers of the heads, the oldest first. How many
-	// wait behind a head is counted up to MaxWaiting.
+	// StuckLanes returns lanes whose head has failed at least once or is blocked, by the heads' row
+	// ids, the oldest first. The deliveries behind a head are counted up to MaxWaiting.
 	StuckLanes(ctx context.Context, scope Scope, q LaneQuery) ([]grapnel.Lane, error)
-	// Waiting returns how many pending deliveries an endpoint has, counting at most limit.
+	// Waiting counts the pending deliveries of an endpoint, at most limit.
 	Waiting(ctx context.Context, endpoint string, limit int) (int, error)
 }
 
@@ -38,17 +41,17 @@ type EventQuery struct {
 	Type     string // a pattern; empty: any
 	Key      string
 	Tenant   string
-	Source   string    // id of a source; empty: any, and none
+	Source   string    // id of a source; empty: any source or none
 	From, To time.Time // of acceptance; From inclusive, To exclusive; zero: open
-	Before   int64     // only events with a lower number; 0: from the newest
+	Before   int64     // only events with a lower row id; 0: from the newest
 	Limit    int       // at most; 0: none
 }
 
 // DeliveryQuery selects deliveries.
 type DeliveryQuery struct {
 	Endpoint string // empty: all
-	// Status lists the statuses wanted; empty: any. Held and Pending are told apart by HeldEndpoints and by the lane:
-	// a delivery that is not final is held when it is not a head, is blocked, or its endpoint is listed.
+	// Status lists the statuses wanted; empty: any. A delivery that is not final is held if it is
+	// not a head, is blocked, or its endpoint is in HeldEndpoints; otherwise it is pending.
 	Status        []grapnel.Status
 	HeldEndpoints []string
 	Type          string // a pattern; empty: any
@@ -58,13 +61,13 @@ type DeliveryQuery struct {
 	Class         policy.Class       // of the last attempt; empty: any
 	StatusCode    int                // of the last attempt; 0: any
 	ReasonCode    grapnel.ReasonCode // empty: any
-	DeadLetters   bool               // only what failed, and was neither discarded since nor repeated with success
-	Replayed      bool               // of dead letters, also what was repeated with success
+	DeadLetters   bool               // only failed ones, neither discarded since nor repeated with success
+	Replayed      bool               // of dead letters, also those repeated with success
 	Before        int64
 	Limit         int // at most; 0: none
 }
 
-// Dead says whether a delivery is one of the dead letters that are asked for.
+// Dead says whether a delivery is one of the dead letters that the query selects.
 func (q *DeliveryQuery) Dead(d *grapnel.Delivery) bool {
 	return d.Status == grapnel.Failed && d.Mark.DiscardedAt.IsZero() && (q.Replayed || d.Mark.ReplayResult != grapnel.Delivered)
 }
@@ -72,9 +75,9 @@ func (q *DeliveryQuery) Dead(d *grapnel.Delivery) bool {
 // LaneQuery selects lanes.
 type LaneQuery struct {
 	Endpoint string // one; empty finds nothing
-	After    int64  // only lanes whose head has a higher number
+	After    int64  // only lanes whose head has a higher row id
 	Limit    int    // at most; 0: none
 }
 
-// MaxWaiting is as far as StuckLanes counts.
+// MaxWaiting is the limit of StuckLanes' counts.
 const MaxWaiting = 10_000

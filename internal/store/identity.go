@@ -6,26 +6,26 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// Identity tells a delivery from every other one that ever had its row id.
+// Identity distinguishes a delivery from every other one that ever had its row id.
 //
-// A database that lost its last transactions (a failover to a standby that was behind, a backup restored
-// under running nodes) gives the lost row ids to other deliveries, and what nodes remember by row id is
-// then about something else. No two deliveries with one row id have the same Identity: the second is
-// created after the loss, so CreatedAt differs. It breaks only if a clock, set back, meets the same
-// microsecond again for the same event number and the same endpoint.
+// A database that lost its last transactions (a failover to a standby that was behind, a backup
+// restored under running nodes) gives the lost row ids to other deliveries. What a node remembers
+// by row id is then about another delivery. No two deliveries with one row id have the same
+// Identity: the second is created after the loss, so CreatedAt differs. It breaks only if a clock,
+// set back, meets the same microsecond again for the same event row id and the same endpoint.
 //
 // All three values are in the row of a pending delivery, so comparing them costs no look-up.
 type Identity struct {
-	Event     int64 // its number
+	Event     int64 // its row id
 	Endpoint  string
 	CreatedAt time.Time
 }
 
-// Identity returns what the head is compared by.
+// Identity returns the head's Identity.
 func (h *Head) Identity() Identity { return Identity{h.Event, h.Endpoint, h.CreatedAt} }
 
-// Is reports whether a row with these values, the time in microseconds, is the delivery that is meant.
-// An Identity without event means any: an order that came from a node of an earlier version has none.
+// Is reports whether a row with these values, the time in microseconds, has this Identity. An
+// Identity without event matches any row: an order from a node of an earlier version has none.
 func (i *Identity) Is(event int64, endpoint string, created int64) bool {
 	return i.Event == 0 || i.Event == event && i.Endpoint == endpoint && i.CreatedAt.UnixMicro() == created
 }
@@ -35,9 +35,9 @@ func (h *Head) Same(other *Head) bool {
 	return h.Event == other.Event && h.Endpoint == other.Endpoint && h.CreatedAt.UnixMicro() == other.CreatedAt.UnixMicro()
 }
 
-// Carries reports whether an event with the number h.Event is surely the one that the delivery was
-// created for: they have the same time, because a delivery is created when its event is accepted. It is
-// false for one that was created later, by a retry or a replay; such a head has to be read again.
+// Carries reports whether the event with row id h.Event is certainly the delivery's event: both
+// have the same time, because a delivery is created when its event is accepted. It is false for a
+// delivery created later, by a retry or a replay; such a head has to be read again.
 func (h *Head) Carries(e *grapnel.Event) bool {
 	return e.AcceptedAt.UnixMicro() == h.CreatedAt.UnixMicro()
 }

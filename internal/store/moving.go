@@ -6,36 +6,45 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// Moving takes a tenant from one store to another. Stores that can do it implement it; the others have all their tenants for ever.
+// Moving moves a tenant from one store to another. A store that does not implement it has all its
+// tenants for ever.
 //
-// What holds in every one of them: as long as a tenant is sealed (grapnel.TenancyState) nothing that is of it changes, whoever asks and whatever
-// they decided before. An Append, a write of configuration, a claim, an extension, a redelivery or a replay's step with something of such a
-// tenant is ErrSealed; a Change of one of its deliveries comes back Fenced, with nothing written; Hasten and End are ErrFenced; Purge passes it
-// by. A batch in which one event is of such a tenant is refused whole.
+// In every implementation, the rows of a sealed tenant (grapnel.TenancyState) do not change,
+// whatever a caller decided before. For a sealed tenant an Append, a write of configuration, a
+// claim, an extension, a redelivery and a replay's step fail with ErrSealed; a Change of one of its
+// deliveries comes back Fenced, with nothing written; Hasten and End fail with ErrFenced; Purge
+// skips it. A batch with one event of a sealed tenant is refused whole.
 type Moving interface {
-	// PutTenancy says where a tenant is from now on, if it is in the state from ("" and grapnel.TenancyHere are the same when nothing is
-	// known of it), and in it by the same Move unless from is grapnel.TenancyHere; else it is grapnel.CodeConflict. Repeating one that was made, with the same Move and State, changes nothing and is no error.
-	// It makes a new version of the configuration. With grapnel.TenancyGone the tenant's endpoints, sources, policies and keys are gone in the
-	// same transaction, and standings with them. With grapnel.TenancyHere from grapnel.TenancyArrived its Shifts stay, and those given are not looked at. Shifts are of the
-	// store alone.
+	// PutTenancy changes t.Tenant's state from `from` to t.State. It fails with
+	// grapnel.CodeConflict if the tenant is in another state, or, unless from is
+	// grapnel.TenancyHere, in another Move. For a tenant without a stored state, "" and
+	// grapnel.TenancyHere are the same. Repeating a call that succeeded, with the same Move and
+	// State, is a no-op.
+	// It creates a new version of the configuration. State grapnel.TenancyGone deletes the
+	// tenant's endpoints, sources, policies, keys and standings in the same transaction. A change
+	// from grapnel.TenancyArrived to grapnel.TenancyHere leaves the stored Shifts and ignores t's.
+	// Only the store uses Shifts.
 	PutTenancy(ctx context.Context, t grapnel.Tenancy, from grapnel.TenancyState, audit *grapnel.AuditEntry) (Put, error)
-	// Import copies all that is of a tenant from another store, where it is sealed, compares what has arrived with what is there, and says
-	// that it has arrived (grapnel.TenancyArrived, with t's Move and Other), all in one transaction: without it nothing has happened. Numbers of
-	// events and deliveries are given anew, by adding the same to all of those of a kind, so that they keep their order and are lower than whatever
-	// comes later. What there was of the tenant here is grapnel.CodeConflict, unless it is what an earlier move has left (Erase).
-	// progress is told now and then how many rows have come; it may be nil.
+	// Import copies a tenant's rows from another store, where the tenant is sealed, compares the
+	// copy with the original, and stores the state grapnel.TenancyArrived with t's Move and Other,
+	// all in one transaction. It adds one offset to the row ids of all events, and one to those of
+	// all deliveries, so they keep their order and stay lower than later row ids. It fails with
+	// grapnel.CodeConflict if the store has rows of the tenant, unless an earlier move left them
+	// (see Erase). It calls progress now and then with the number of rows copied; progress may be
+	// nil.
 	Import(ctx context.Context, from Store, t grapnel.Tenancy, progress func(rows int64)) (Imported, error)
-	// Drop undoes an Import: what has arrived is gone, and nothing is known of the tenant, or what was before. It is grapnel.CodeConflict once the
-	// tenant is here.
+	// Drop undoes an Import: it deletes the copied rows and restores the tenant's earlier state, or
+	// none. It fails with grapnel.CodeConflict once the tenant is here.
 	Drop(ctx context.Context, tenant, move string) error
-	// Erase removes rows of a tenant that has gone, at most limit, and says how many; fewer than limit: nothing is left.
+	// Erase deletes at most limit rows of a tenant whose state is gone, and returns how many; fewer
+	// than limit: nothing is left.
 	Erase(ctx context.Context, tenant string, limit int) (int, error)
 }
 
-// Imported is what an Import has brought.
+// Imported counts the rows of an Import.
 type Imported struct {
 	Rows   int64
 	Events int64
-	Waits  int64 // deliveries that are not over
-	Over   int64 // deliveries that are
+	Waits  int64 // pending deliveries
+	Over   int64 // finished deliveries
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// Scope says whose data a call may touch. It can only be made by Of and Everyone; the zero Scope allows nothing, so a query
-// that forgot its tenant finds nothing instead of everything.
+// Scope limits a call to one tenant's data, or to none. It can only be made by Of and Everyone; the
+// zero Scope allows nothing, so a query that forgot its tenant finds nothing instead of everything.
 type Scope struct {
 	tenant   string
 	everyone bool
@@ -17,7 +17,8 @@ type Scope struct {
 // Of is the scope of one tenant.
 func Of(tenant string) Scope { return Scope{tenant: tenant} }
 
-// Everyone is the scope of callers that are bound to no tenant: the server itself and keys without tenant.
+// Everyone is the scope of callers that are bound to no tenant: the server itself and keys without
+// tenant.
 func Everyone() Scope { return Scope{everyone: true} }
 
 // Allows says whether the scope covers a tenant.
@@ -25,11 +26,12 @@ func (s Scope) Allows(tenant string) bool {
 	return s.everyone || s.tenant != "" && s.tenant == tenant
 }
 
-// One returns the tenant of a scope that covers only one. A zero Scope covers only the tenant "", which nobody is.
+// One returns the tenant of a scope that covers only one. A zero Scope covers only the tenant "",
+// which no tenant has.
 func (s Scope) One() (tenant string, one bool) { return s.tenant, !s.everyone }
 
-// Narrow is the tenant whose things a call may see that asks for those of the given one; empty is any, on both sides. false: it may see
-// nothing.
+// Narrow combines the scope with a tenant asked for; empty means any tenant, in the argument and in
+// the result. false: the call may see nothing.
 func (s Scope) Narrow(tenant string) (only string, some bool) {
 	if mine, one := s.One(); one && tenant == "" {
 		tenant = mine
@@ -37,19 +39,21 @@ func (s Scope) Narrow(tenant string) (only string, some bool) {
 	return tenant, s.Allows(tenant)
 }
 
-// ErrStale is returned by Append, Record and PutEndpoint when the configuration has changed since a batch was matched. Nothing was
-// written.
+// ErrStale is returned by Append, Record and PutEndpoint if the configuration has changed since a
+// batch was matched. Nothing was written.
 var ErrStale = errors.New("store: the configuration has changed")
 
-// ErrSealed is returned by writes of what is of a tenant that is on its way to another cell, or has gone there (Moving). Nothing was written.
-// Callers are told to come again: by then it is known where to.
-var ErrSealed = &grapnel.Error{Code: grapnel.CodeUnavailable, Detail: "the tenant is on its way to another cell: try again", RetryAfter: time.Second}
+// ErrSealed is returned by writes to a tenant that is moving to another cell, or has moved
+// (Moving). Nothing was written. It asks callers to retry: by then the tenant's cell is decided.
+var ErrSealed = &grapnel.Error{Code: grapnel.CodeUnavailable, Detail: "the tenant is moving to another cell: retry",
+	RetryAfter: time.Second}
 
-// ErrSeveral is returned by Event when several tenants have an event with the id, and the call
-// names none of them.
+// ErrSeveral is returned by Event if several tenants have an event with the id, and the call names
+// none of them.
 var ErrSeveral = grapnel.Invalid("?tenant", "must name a tenant, because several have an event with this id")
 
-// ErrNotFound makes the error for something that is absent or out of scope; the two cannot be told apart.
+// ErrNotFound is the error for an object that is absent or out of scope; a caller cannot tell
+// which.
 func ErrNotFound(what string) error {
-	return grapnel.Errorf(grapnel.CodeNotFound, "there is no such %s", what)
+	return grapnel.Errorf(grapnel.CodeNotFound, "%s not found", what)
 }

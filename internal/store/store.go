@@ -1,23 +1,28 @@
-// Package store is the contract of what is durable. It says what is kept and what a transaction is; the implementations
-// (memory, the model; sqlite, one machine; postgres, many) only say how, and all pass the suite in storetest.
+// Package store is the contract of the durable state: its records and its transactions. The
+// implementations (memory, the model; sqlite, one machine; postgres, many) all pass the suite in
+// storetest.
 //
-// What every implementation promises:
+// Every implementation promises:
 //
-//   - Append commits events, all their deliveries and their places in their lanes together, or nothing. When it returns without
-//     error everything is durable.
+//   - Append commits events, all their deliveries and their positions in their lanes together, or
+//     nothing. When it returns without error everything is durable.
 //   - Positions in a lane are 1, 2, 3 … in commit order, without gaps.
-//   - Record applies each Change only to a delivery that is still where the change expects it, so repeating a Record whose
-//     answer was lost changes nothing: what it tells has its ids already, and no audit entry is kept twice.
-//   - Record applies no Change to a delivery that has only the row id in common with the one that is meant (Identity).
+//   - Record applies each Change only to a delivery in the state that the change expects. So
+//     repeating a Record whose answer was lost changes nothing: its operational events have their
+//     ids already, and no audit entry is stored twice.
+//   - Record applies no Change to a delivery that only has the same row id as the one that is meant
+//     (Identity).
 //   - A delivery that is final never changes again.
-//   - A lane has at most one head: the pending delivery with the lowest position. Only Append, Again, Record, End and what is told
-//     with PutEndpoint make heads, and all but End report every head they make.
+//   - A lane has at most one head: the pending delivery with the lowest position. Only Append,
+//     Again, Record, End and the events of PutEndpoint (With.Tell) make heads, and all but End
+//     report every head they make.
 //   - A read that starts after a write has returned sees that write.
-//   - No method can be called without saying whose data it may touch.
-//   - Timestamps are always arguments; a store has no clock. They are kept in microseconds.
+//   - Every method needs a Scope, an id or a shard that limits the data it may touch.
+//   - Timestamps are always arguments; a store has no clock. They are stored in microseconds.
 //
-// What it does not promise: that a write whose call returned an error did not happen. Unless the error has one of the
-// codes of package grapnel (which mean that nothing was written), the outcome is unknown and the caller repeats the call.
+// It does not promise that a write whose call returned an error did not happen. Unless the error
+// has one of the codes of package grapnel (which mean that nothing was written), the outcome is
+// unknown and the caller repeats the call.
 package store
 
 import (
@@ -29,16 +34,18 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// ErrUnknown is in the chain of a write's error when the answer to the commit was lost: the write may have happened, and its caller repeats it.
+// ErrUnknown is in the chain of a write's error if the answer to the commit was lost: the write may
+// have happened, and its caller repeats it.
 var ErrUnknown = errors.New("store: the answer to the commit was lost")
 
-// ErrWentBack is in the chain of every error of a store whose database has lost commits that this process saw, or is another database now: a standby
-// was promoted, a backup was restored. Such a store answers nothing any more, because what its users remember may be false. Nothing was written.
+// ErrWentBack is in the chain of every error of a store whose database has lost commits that this
+// process saw, or was replaced: a standby was promoted, or a backup was restored. Such a store
+// refuses every further call, because its users' memory may contradict it. Nothing was written.
 var ErrWentBack = errors.New("store: the database is not the one that it was")
 
-// Store is everything an implementation provides. Users of a store ask for the part they need.
+// Store is everything an implementation provides. Each user of a store asks for the part it needs.
 type Store interface {
-	Street
+	Deliveries
 	Configuration
 	History
 	Journal
@@ -49,49 +56,55 @@ type Store interface {
 	Close() error
 }
 
-// Street is the hot path: what the engine calls for every event and every attempt.
-type Street interface {
+// Deliveries is the hot path: the calls of the engine for every event and every attempt.
+type Deliveries interface {
 	// Append commits a batch of events with their deliveries.
 	Append(ctx context.Context, b Batch) (Accepted, error)
-	// Record commits what became of deliveries, all in one transaction, and reports the state after each.
+	// Record commits changes of deliveries, all in one transaction, and reports the state after
+	// each.
 	Record(ctx context.Context, changes []Change) ([]Changed, error)
-	// Heads returns an endpoint's heads that have a due time, the earliest first (by Due, then Delivery), at most limit of them.
+	// Heads returns an endpoint's heads that have a due time, the earliest first (by Due, then
+	// Delivery), at most limit of them.
 	Heads(ctx context.Context, endpoint string, limit int) ([]Head, error)
-	// Head returns one pending delivery's current place, or nil if it is final or absent. The second result is false
-	// when the delivery is pending but not the head of its lane; its place then has neither Due nor Anchor.
+	// Head returns one pending delivery as a Head, or nil if it is final or absent. The second
+	// result is false if the delivery is pending but not the head of its lane; then neither Due nor
+	// Anchor is set.
 	Head(ctx context.Context, delivery int64) (*Head, bool, error)
-	// Hasten makes heads without lease due at h.At that wait longer because of their endpoint (Change.EndpointWide) and were recorded so before
-	// h.Before: their schedules were made for an endpoint that was away. At most limit, the earliest first; fewer than that means
-	// that none is left.
+	// Hasten makes heads due at h.At that have no lease, are due later because of their endpoint
+	// (Change.EndpointWide), and were recorded so before h.Before: their schedules were made during
+	// the endpoint's outage. At most limit, the earliest first; fewer than that means that none is
+	// left.
 	Hasten(ctx context.Context, endpoint string, h Hastening, limit int) (int, error)
-	// Standings returns what is kept of every endpoint of which a Standing was recorded, sorted by endpoint.
+	// Standings returns the recorded standing of every endpoint that has one, sorted by endpoint.
 	Standings(ctx context.Context) ([]Standing, error)
-	// Events returns events by their sequence numbers, in the order asked for, and verifies the checksum of each; the entry of one
-	// that is absent or corrupt is nil.
+	// Events returns events by their row ids, in the order asked for, and verifies the checksum of
+	// each; an absent or corrupt event is nil.
 	Events(ctx context.Context, seqs []int64) ([]*grapnel.Event, error)
-	// End finishes at most limit pending deliveries of an endpoint with the given final status and reason, heads and waiting
-	// ones alike, the oldest first, and returns how many it ended. The caller makes sure that none of them is being attempted.
+	// End finishes at most limit pending deliveries of an endpoint with the given final status and
+	// reason, heads and others alike, the oldest first, and returns how many. The caller guarantees
+	// that none of them is being attempted.
 	End(ctx context.Context, endpoint string, e Ending, limit int) (int, error)
-	// Again commits a new delivery of the same event to the same endpoint, at the tail of its lane. It is grapnel.CodeNotFound
-	// when the delivery is not in scope, and when the endpoint is absent or marked as deleted: nobody would end what waits there.
+	// Again commits a new delivery of the same event to the same endpoint, at the tail of its lane.
+	// It fails with grapnel.CodeNotFound if the delivery is not in scope, or if the endpoint is
+	// absent or marked as deleted: a delivery created there would stay pending for ever.
 	Again(ctx context.Context, scope Scope, r Redelivery) (Redelivered, error)
 }
 
-// Batch is what Append commits.
+// Batch is the input of Append.
 type Batch struct {
-	Config int64      // version of the configuration that Targets were matched against; another one now: ErrStale
-	Events []Incoming // in the order in which they shall be accepted
-	Once   *Once      // when the call carries an idempotency key
+	Config int64      // version of the configuration that Targets were matched against; if it has changed: ErrStale
+	Events []Incoming // in the order of acceptance
+	Once   *Once      // nil: the call carries no idempotency key
 }
 
 // Incoming is one event with the endpoints that want it.
 type Incoming struct {
 	Event   *grapnel.Event // Seq is ignored
 	Targets []Target
-	Known   *Known // nil: only its id tells it from others
+	Known   *Known // nil: only the event's id makes it a duplicate
 }
 
-// Target is one delivery to be made.
+// Target is one delivery to create.
 type Target struct {
 	Endpoint string
 	Ordered  bool            // the delivery joins the lane of its event's key, if it has one
@@ -99,28 +112,28 @@ type Target struct {
 	Delay    time.Duration   // of its first attempt, if the delivery is a head at once: its Due is AcceptedAt plus Delay
 	Drop     string          // not empty: the delivery is recorded as dropped at once, for this reason, without a position
 
-	Uncounted bool // no totals count the drop
+	Uncounted bool // the drop is left out of the totals
 }
 
-// Accepted is what Append did.
+// Accepted is the result of Append.
 type Accepted struct {
 	Events []Placed // parallel to Batch.Events
-	Heads  []Head   // deliveries that became heads, in the order of their numbers
-	Answer *Answer  // not nil: the idempotency key was used before; nothing was written and this is the answer of then
+	Heads  []Head   // deliveries that became heads, by row id
+	Answer *Answer  // not nil: the idempotency key was used before; nothing was written, and this is the answer of that call
 }
 
-// Placed is what became of one event.
+// Placed is the result for one event.
 type Placed struct {
 	Seq        int64
-	ID         string    // of the event that is stored, or was, when a duplicate of what is purged is Known
-	AcceptedAt time.Time // of the event that is stored, which for a duplicate is the first one
-	Deliveries int       // that its acceptance made; redeliveries are not counted
+	ID         string    // of the stored event; for a Known duplicate, also if that event has been purged
+	AcceptedAt time.Time // of the stored event, which for a duplicate is the first one
+	Deliveries int       // created by its acceptance; redeliveries are not counted
 	Duplicate  bool      // it was Known, or the tenant has the id with the same type, key and data: nothing was written
-	Conflict   bool      // the tenant has the id with something else: nothing was written, and nothing is told of what is there
-	Differs    bool      // with Duplicate: it was known with another body
+	Conflict   bool      // the tenant has the id with other content: nothing was written, and no other field describes the stored event
+	Differs    bool      // with Duplicate: the first request had another body
 }
 
-// Head is the part of a delivery that scheduling needs: a delivery that is first in its lane.
+// Head is the first delivery of its lane, with the fields that scheduling needs.
 type Head struct {
 	Delivery  int64
 	Event     int64
@@ -135,81 +148,86 @@ type Head struct {
 	CreatedAt time.Time
 }
 
-// AnyAttempts as Change.Expect applies the change whatever the number of attempts made.
+// AnyAttempts as Change.Expect applies the change whatever the number of attempts.
 const AnyAttempts = -1
 
-// Change is what one delivery becomes.
+// Change is a delivery's transition to another state.
 type Change struct {
 	Delivery int64
 	Identity Identity         // of the delivery; the change applies to no other one that has its row id now
-	Expect   int              // attempts made before; the change applies only to a pending delivery with this many
-	Attempt  *grapnel.Attempt // nil when no attempt led here: an operator, the clock
+	Expect   int              // number of attempts before; the change applies only to a pending delivery with this many
+	Attempt  *grapnel.Attempt // nil if no attempt led here but an operator or the clock
 	At       time.Time
 
 	Status     grapnel.Status // grapnel.Pending, or a final one
 	ReasonCode grapnel.ReasonCode
 	Reason     string
 
-	// For grapnel.Pending. A change of a delivery that is not the head of its lane keeps it waiting: only its Trigger and reason
-	// change.
+	// For grapnel.Pending. If the delivery is not the head of its lane it stays behind the head:
+	// only its Trigger and reason change.
 	Due     time.Time // not zero, unless Blocked
 	Blocked bool
 	Trigger grapnel.Trigger // of the next attempt
 	Anchor  time.Time       // zero: unchanged
 
-	// EndpointWide says that the delivery waits because of its endpoint and not because of what it is; see Hasten. A change without
-	// attempt leaves it as it was.
+	// EndpointWide says that the delivery is delayed because of its endpoint and not because of its
+	// content; see Hasten. A change without attempt leaves the stored value.
 	EndpointWide bool
 
-	// Standing is that of the endpoint from now on. It is kept whether the change is applied or not, unless a newer one is there or
-	// the endpoint was removed, which forgets it.
+	// Standing is the endpoint's new standing. It is stored whether the change is applied or not,
+	// unless a newer one is stored or the endpoint was removed, which deletes the standing.
 	Standing *Standing
 	Tell     *Batch              // events accepted with the change if it is applied. If its Config is stale, Record returns ErrStale
-	Audit    *grapnel.AuditEntry // kept if the change is applied
+	Audit    *grapnel.AuditEntry // stored if the change is applied
 
-	// Lease is the lease that the change settles: it applies only while that is the delivery's lease. Any change that applies ends the
-	// lease there is. nil: a change to a final status applies whoever has a lease; one to grapnel.Pending only if nobody has one.
+	// Lease is the lease that the change settles: it applies only while that is the delivery's
+	// lease. Any change that applies ends the delivery's lease. nil: a change to a final status
+	// applies with or without a lease; a change to grapnel.Pending applies only without one.
 	Lease *Settlement
 
-	// Uncounted keeps the attempt and the end out of the totals. Counts and Imbalance include the delivery as always.
+	// Uncounted leaves the attempt and the end out of the totals. Counts and Imbalance include the
+	// delivery as always.
 	Uncounted bool
 
-	// Epoch is the one of its endpoint's shard in which the change was decided; see Ownership. 0: whoever owns that.
+	// Epoch is the epoch of its endpoint's shard in which the change was decided; see Ownership. 0:
+	// any epoch.
 	Epoch int64
 
-	// NextDelay is the first delay of the delivery that becomes the lane's head by this change: its Due is At plus NextDelay,
-	// its Anchor is At. If At is before it was created, both count from its creation.
+	// NextDelay is the first delay of the delivery that becomes the lane's head by this change: its
+	// Due is At plus NextDelay, its Anchor is At. If At is before it was created, both count from
+	// its creation.
 	NextDelay time.Duration
 }
 
 // Changed is the state after a Change, whether it was applied or not.
 type Changed struct {
 	Applied bool
-	Foreign bool           // the row id is another delivery's (Identity): only Standing was written, and nothing else is told
-	Fenced  bool           // the Epoch is over, or the tenant is sealed: nothing was written, and nothing else is told
-	Sealed  bool           // with Fenced: it was refused because of the tenant; that says nothing of the Epoch
-	Status  grapnel.Status // of the delivery now; empty if there is no such delivery
+	Foreign bool           // the row id belongs to another delivery (Identity): only Standing was written, and no other field is set
+	Fenced  bool           // the Epoch has passed, or the tenant is sealed: nothing was written, and no other field is set
+	Sealed  bool           // with Fenced: it was refused because of the tenant; that says nothing about the Epoch
+	Status  grapnel.Status // of the delivery now; empty if it does not exist
 	Next    *Head          // the head of the delivery's lane before Tell; for a pending delivery without lane, itself; else nil
-	Told    *Accepted      // what Tell did; nil if it was not applied
+	Told    *Accepted      // result of Tell; nil if the change was not applied
 }
 
-// Standing is an endpoint's standing with the number that orders it: only a higher one replaces another.
+// Standing is an endpoint's standing with the number that orders it: only a higher one replaces
+// another.
 type Standing struct {
 	Endpoint string
 	Number   int64
 	policy.Standing
 }
 
-// Hastening says which heads become due, and when.
+// Hastening selects the heads that become due, and their new time.
 type Hastening struct {
-	Before time.Time // the attempt that put them off was recorded (Change.At) before this
-	At     time.Time // those that are due later than this become due at this
+	Before time.Time // the attempt that delayed them was recorded (Change.At) before this
+	At     time.Time // heads that are due later become due at this time
 	Epoch  int64     // see Change.Epoch
 }
 
-// Ending is how End finishes deliveries, and which.
+// Ending selects deliveries that End finishes, and their final state.
 type Ending struct {
-	UpTo       int64 // only those with at most this number; 0: all
+	UpTo       int64 // only row ids up to this one; 0: all
 	Status     grapnel.Status
 	ReasonCode grapnel.ReasonCode
 	Reason     string
@@ -218,7 +236,7 @@ type Ending struct {
 	Uncounted  bool  // see Change.Uncounted
 }
 
-// Redelivery asks for a delivery to be made once more.
+// Redelivery asks for a new delivery of the same event.
 type Redelivery struct {
 	Of      int64
 	Trigger grapnel.Trigger
@@ -226,7 +244,7 @@ type Redelivery struct {
 	Delay   time.Duration // see Target.Delay
 	At      time.Time
 	Once    *Once
-	Audit   *grapnel.AuditEntry // kept with it
+	Audit   *grapnel.AuditEntry // stored with it
 }
 
 // Redelivered is the new delivery.

@@ -1,10 +1,12 @@
-// Package pipenet is a network in memory: real HTTP clients and servers talk over net.Pipe, so that package testing/synctest
-// can run days of their schedule in milliseconds. Deadlines of pipes are timers and obey a fake clock, unlike those of sockets.
+// Package pipenet is a network in memory: real HTTP clients and servers talk over net.Pipe, so that
+// package testing/synctest can run days of their schedule in milliseconds. Deadlines of pipes are
+// timers and obey a fake clock, unlike those of sockets.
 //
-// A host is "name:port" or a name alone, which takes every port. Make a network, and everything that uses it, inside the bubble.
+// A host is "name:port" or a name alone, which takes every port. Make a network, and everything
+// that uses it, inside the bubble.
 //
-// It promises order and nothing lost on a connection. It does not imitate a kernel: writes wait for their reader, and there is
-// neither delay nor resolution of names.
+// It promises order and nothing lost on a connection. It does not imitate a kernel: writes wait for
+// their reader, and there is neither delay nor resolution of names.
 package pipenet
 
 import (
@@ -58,7 +60,8 @@ func (n *Network) Handle(name string, handler http.Handler) {
 	})
 }
 
-// Fail makes dials to a host ask the function first: an error that it returns is the dial's. nil takes it away.
+// Fail makes dials to a host ask the function first: an error that it returns is the dial's. nil
+// takes it away.
 func (n *Network) Fail(name string, fault func() error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

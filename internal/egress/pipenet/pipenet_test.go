@@ -57,7 +57,15 @@ func TestDaysInMilliseconds(t *testing.T) {
 		for at := range arrived {
 			arrivals = append(arrivals, at)
 		}
-		if want := []time.Duration{0, 15 * time.Second, time.Hour + 25*time.Second, 45*time.Hour + 25*time.Second}; !slices.Equal(arrivals, want) {
+		if want := []time.Duration{
+			0,
+			15 * time.Second,
+			time.Hour + 25*time.Second,
+			45*time.Hour + 25*time.Second,
+		}; !slices.Equal(
+			arrivals,
+			want,
+		) {
 			t.Errorf("requests arrived at %v", arrivals)
 		}
 	})

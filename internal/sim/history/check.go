@@ -32,7 +32,7 @@ func Check(h History) []Violation {
 	return c.found
 }
 
-// event is everything that was asked about one event id, over all calls that carried it.
+// event joins all calls that carried one event id.
 type event struct {
 	id       string
 	key      string
@@ -46,7 +46,7 @@ type event struct {
 	seen     bool // a delivery or a receipt of it exists
 }
 
-// delivery is what is known about one delivery from both sides.
+// delivery joins the system's and the receiver's records of one delivery.
 type delivery struct {
 	id       string
 	event    *event // nil: never published
@@ -69,7 +69,7 @@ type lane struct {
 
 type pair struct{ event, endpoint string }
 
-// line identifies a lane: by key, or by delivery where there is no order.
+// line identifies a lane: by key, or by delivery if the endpoint has no order.
 type line struct{ endpoint, key, delivery string }
 
 type checker struct {
@@ -90,7 +90,8 @@ type checker struct {
 func index(h History) *checker {
 	c := &checker{History: h,
 		originals: map[pair][]*delivery{}, endpoint: map[string]*Endpoint{}, byID: map[string]*event{},
-		byDelivery: map[string]*delivery{}, actions: map[string][]*Action{}, stopping: map[string][]*Action{}, lived: map[*Endpoint][]time.Duration{}}
+		byDelivery: map[string]*delivery{}, actions: map[string][]*Action{}, stopping: map[string][]*Action{},
+		lived: map[*Endpoint][]time.Duration{}}
 	c.Faults = slices.Clone(h.Faults)
 	slices.SortStableFunc(c.Faults, func(a, b Fault) int { return cmp.Compare(a.End, b.End) })
 	for i := range h.Endpoints {
@@ -134,8 +135,9 @@ func index(h History) *checker {
 	return c
 }
 
-// addPublish folds all calls with one id together. The commit may have happened in any call that was not refused, so the event
-// exists from the first of those at the earliest, and surely once one of them returned with success.
+// addPublish folds all calls with one id together. The commit may have happened in any call that
+// was not refused, so the event exists from the first of those at the earliest, and surely once one
+// of them returned with success.
 func (c *checker) addPublish(p *Publish) {
 	e := c.byID[p.ID]
 	if e == nil {
@@ -152,7 +154,8 @@ func (c *checker) addPublish(p *Publish) {
 	if !e.possible || p.Result == OK && !e.ok {
 		e.key, e.hash = p.Key, p.Hash
 	}
-	// With several calls nobody knows which one committed: only what all of them matched is sure.
+	// With several calls it is unknown which one committed: only endpoints that all of them matched
+	// are certain.
 	for _, name := range slices.Concat(p.Endpoints, p.Perhaps) {
 		if !slices.Contains(e.perhaps, name) {
 			e.perhaps = append(e.perhaps, name)
@@ -215,7 +218,7 @@ func (c *checker) addLanes() {
 	lanes := map[line]*lane{}
 	for _, d := range c.deliveries {
 		if d.final == nil && len(d.receipts) == 0 {
-			continue // all that there was of it is set aside
+			continue // all its receipts are set aside
 		}
 		slices.SortStableFunc(d.receipts, func(a, b *Receipt) int { return cmp.Compare(a.Start, b.Start) })
 		at := line{endpoint: d.endpoint.ID}
@@ -245,7 +248,8 @@ func (c *checker) unheard(r *Receipt, ep *Endpoint) bool {
 	return r.AnswerLost || ep.Timeout > 0 && r.End-r.Start+c.Limits.Transit >= ep.Timeout
 }
 
-// quit is the earliest moment at which the sender may have been done with the request. A peer that is gone is noticed late.
+// quit is the earliest moment at which the sender may have ended the request. A receiver notices a
+// disconnected peer late.
 func (c *checker) quit(r *Receipt) time.Duration {
 	if r.Status != 0 {
 		return r.End

@@ -7,7 +7,8 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// accepted checks that an event that exists has exactly one delivery for each endpoint that wanted it.
+// accepted checks that an event that exists has exactly one delivery for each endpoint that wanted
+// it.
 func (c *checker) accepted(e *event) {
 	if !e.ok && !(e.possible && e.seen) || c.forgotten(e) {
 		return
@@ -25,7 +26,7 @@ func (c *checker) accepted(e *event) {
 	}
 }
 
-// received checks what the receiver saw of a delivery against what was published.
+// received compares a delivery's receipts with the published event.
 func (c *checker) received(d *delivery) {
 	first := time.Duration(0)
 	all := d.all()
@@ -150,7 +151,8 @@ func (c *checker) dead(d *delivery, at time.Duration) {
 	}
 }
 
-// attempts checks that what was sent was recorded, and that no more was recorded than is allowed.
+// attempts checks that every request was recorded, and that no more attempts were recorded than are
+// allowed.
 func (c *checker) attempts(d *delivery) {
 	f := d.final
 	if f == nil {
@@ -175,8 +177,8 @@ func (c *checker) attempts(d *delivery) {
 	}
 }
 
-// mayWait says whether a delivery has a reason to be waiting when all is quiet: its endpoint is stopped, or the head of its lane
-// is exhausted under a policy that blocks.
+// mayWait says whether a delivery may still be pending at the end: its endpoint is stopped, or the
+// head of its lane is exhausted under a policy that blocks.
 func (c *checker) mayWait(d *delivery) bool {
 	ep := d.endpoint
 	if c.heldAtEnd(ep.ID) {

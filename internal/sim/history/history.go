@@ -1,23 +1,28 @@
-// Package history compares what happened with what was promised. It takes one whole history of a system (what publishers
-// asked and were told, what receivers saw, what operators did, what was broken on purpose, what the system says at the end)
-// and returns every violation. The seeded simulation and the kill loop on the real binary use the same rules.
+// Package history compares a history with the promises. It takes one whole history of a system
+// (publishers' calls and their results, receivers' requests, operators' actions, injected faults,
+// the system's final state) and returns every violation. The seeded simulation and the kill loop on
+// the real binary use the same rules.
 //
-// What it relies on:
+// It relies on these inputs:
 //
-//   - All times are durations since the start of the history on one clock, the harness's. Nothing here trusts a clock of the
-//     system under test, except Final.Finished of deliveries that no receiver ever saw.
-//   - Receipts are complete: a receiver notes a request before it answers. A receipt ends when the receiver answers or sees its
-//     peer go away, whichever is first.
-//   - Finals are complete and were read when nothing was moving any more.
-//   - What the system says about itself (delivery ids, positions, attempt numbers) is used to find contradictions, never to
-//     excuse anything: who repeats an event under a new delivery id is caught by counting deliveries.
+//   - All times are durations since the start of the history on one clock, the harness's. No rule
+//     trusts a clock of the system under test, except Final.Finished of deliveries that no receiver
+//     ever saw.
+//   - Receipts are complete: a receiver notes a request before it answers. A receipt ends when the
+//     receiver answers or sees its peer disconnect, whichever is first.
+//   - Finals are complete and were read when no delivery was changing any more.
+//   - The system's own statements (delivery ids, positions, attempt numbers) are used to find
+//     contradictions, never to excuse anything: a repetition under a new delivery id is caught by
+//     counting deliveries.
 //
-// Two publishes are ordered only when one had returned before the other was called; what was concurrent may come out either
-// way, but then the positions that the system gave are held against it. Events without a key, and endpoints without ordering,
-// have no order rules. Checking takes O(R log R) in the number of receipts.
+// Two publishes are ordered only if one had returned before the other was called. Concurrent
+// publishes may be ordered either way, but then the positions that the system gave must agree with
+// the receipts. Events without a key, and endpoints without ordering, have no order rules. Checking
+// takes O(R log R) in the number of receipts.
 //
-// What it does not see: requests that reached no receiver (a refused connection leaves no receipt), and effects inside a
-// receiver. It does not judge lateness; liveness is the harness's deadline plus the rule STUCK.
+// It does not see requests that reached no receiver (a refused connection leaves no receipt), nor
+// effects inside a receiver. It does not judge lateness; liveness is the harness's deadline plus
+// the rule STUCK.
 package history
 
 import (
@@ -39,22 +44,26 @@ type History struct {
 	Limits    Limits
 }
 
-// Term is when an endpoint came to an owner, where several nodes share a store. With it every earlier epoch was over.
+// Term is the time at which an endpoint came to an owner, where several nodes share a store. It
+// ended every earlier epoch.
 type Term struct {
 	Endpoint string
 	Epoch    int64
 	Start    time.Duration
 }
 
-// Limits say how exact the harness's view is. The zero Limits suit a simulation in which everything is instantaneous.
+// Limits say how exact the harness's view is. The zero Limits suit a simulation in which everything
+// is instantaneous.
 type Limits struct {
-	// Commit is how long after a receiver's answer the outcome may still not be durable: a fault in that time may repeat it.
+	// Commit is how long after a receiver's answer the outcome may still not be durable: a fault in
+	// that time may repeat it.
 	Commit time.Duration
-	// Transit is the longest that a request, or the end of a connection, takes between sender and receiver.
+	// Transit is the longest that a request, or the end of a connection, takes between sender and
+	// receiver.
 	Transit time.Duration
 }
 
-// Endpoint is what was configured for one receiver. The zero values check nothing.
+// Endpoint is the configuration of one receiver. Zero values check nothing.
 type Endpoint struct {
 	ID          string
 	Unordered   bool
@@ -64,16 +73,17 @@ type Endpoint struct {
 	Permanent   []int         // statuses that end a delivery at once
 	Discards    bool          // exhausted deliveries end as discarded
 	Blocks      bool          // an exhausted delivery holds its lane
-	// Delays are the configured waits: Delays[n] is the least time between attempt n+1 and the one after it, counted from
-	// the end of the former or, with SinceFirst, from the start of the first attempt. The last repeats. Empty: not checked.
+	// Delays are the configured waits: Delays[n] is the least time between attempts n+1 and n+2,
+	// from the end of the former or, with SinceFirst, from the start of the first attempt. The last
+	// one repeats. Empty: not checked.
 	Delays     []time.Duration
 	SinceFirst bool
-	// Breaker says that what failed because of the endpoint is tried again as soon as the endpoint shows that it is back, or a person
-	// enables it.
+	// Breaker says that attempts which failed because of the endpoint are repeated as soon as the
+	// endpoint has shown that it has recovered, or an operator has enabled it.
 	Breaker bool
 }
 
-// Result is what a caller knows about a call.
+// Result is a caller's knowledge of a call.
 type Result int
 
 // The results. Unknown is a timeout, a lost connection or a 5xx: it may have happened.
@@ -83,16 +93,18 @@ const (
 	Unknown
 )
 
-// Publish is one call that publishes an event. Several calls may carry the same ID: the publisher repeated itself.
+// Publish is one call that publishes an event. Several calls may carry the same ID: the publisher
+// repeated itself.
 type Publish struct {
 	ID     string
 	Key    string
-	Hash   string        // fingerprint of what the receiver should get
+	Hash   string        // fingerprint of the body that the receiver should get
 	Invoke time.Duration // just before the request was written
 	Return time.Duration // just after the answer was read; meaningless for Unknown
 	Result Result
-	// Endpoints surely wanted the event when it was committed; each must have a delivery. Perhaps lists those that were created,
-	// changed or removed meanwhile. Any other endpoint must never see it.
+	// Endpoints surely wanted the event when it was committed; each must have a delivery. Perhaps
+	// lists those that were created, changed or removed meanwhile. Any other endpoint must never
+	// see it.
 	Endpoints []string
 	Perhaps   []string
 }
@@ -106,17 +118,18 @@ type Receipt struct {
 	Hash     string // fingerprint of the event's data as received
 	Body     string // fingerprint of the whole body: the same on every attempt; empty: not checked
 	Start    time.Duration
-	End      time.Duration // when the answer was written, or the peer was seen to be gone
+	End      time.Duration // when the answer was written, or the peer was seen to have disconnected
 	Status   int           // the answer; 0: none
-	// AnswerLost says that the sender may not have got the answer: the connection was cut after or while writing it.
+	// AnswerLost says that the sender may not have got the answer: the connection was cut after or
+	// while writing it.
 	AnswerLost   bool
 	BadSignature bool
-	Attempt      int // 1, 2, …; 0: not known
+	Attempt      int // 1, 2, …; 0: unknown
 	Trigger      grapnel.Trigger
-	Node         string // who sent it; empty where there is only one
-	Epoch        int64  // in which it was decided; 0: not known
-	// Remembered says that the store did not have the delivery as the sender remembered it. It may be
-	// set only by a run that sees both. A Rewind that the sender did not notice excuses it.
+	Node         string // the sending node; empty if there is only one
+	Epoch        int64  // in which it was decided; 0: unknown
+	// Remembered says that the store did not have the delivery as the sender remembered it. It may
+	// be set only by a run that sees both. A Rewind that the sender did not notice excuses it.
 	Remembered bool
 }
 
@@ -125,18 +138,19 @@ func (r *Receipt) automatic() bool {
 	return r.Trigger == "" || r.Trigger == grapnel.TriggerSchedule || r.Trigger == grapnel.TriggerProbe
 }
 
-// lined says whether the request had to wait for its turn in its lane. Only what a person asks for at once may not.
+// lined says whether the request had to wait for its turn in its lane. Only an attempt that an
+// operator asked for need not.
 func (r *Receipt) lined() bool {
 	return r.Trigger != grapnel.TriggerManual && r.Trigger != grapnel.TriggerTest
 }
 
 func (r *Receipt) success() bool { return r.Status >= 200 && r.Status <= 299 }
 
-// Kind is what an operator did.
+// Kind is the kind of an operator's action.
 type Kind string
 
-// The kinds of Action. Delete, Disable, Pause and Enable are about an endpoint, Skip and Retry about a delivery. Disable is
-// also what the system does to an endpoint by its policy.
+// The kinds of Action. Delete, Disable, Pause and Enable are about an endpoint, Skip and Retry
+// about a delivery. The system's own disabling is a Disable too.
 const (
 	Delete  Kind = "delete"
 	Disable Kind = "disable"
@@ -157,11 +171,12 @@ type Action struct {
 	Made     string // the delivery that a Retry of a final one created
 }
 
-// FaultKind is what was broken on purpose.
+// FaultKind is the kind of an injected fault.
 type FaultKind string
 
-// The kinds of Fault. CleanStop and ClockJump never excuse a repetition; only ClockJump excuses an early attempt; only Standstill
-// excuses a request that comes after another node took the endpoint; only Rewind excuses a lost event.
+// The kinds of Fault. CleanStop and ClockJump never excuse a repetition; only ClockJump excuses an
+// early attempt; only Standstill excuses a request that comes after another node took the endpoint;
+// only Rewind excuses a lost event.
 const (
 	Crash         FaultKind = "crash"          // the process died without warning
 	CommitUnknown FaultKind = "commit unknown" // the store did not say whether it committed
@@ -169,10 +184,10 @@ const (
 	Standstill    FaultKind = "standstill"     // the node stood still for longer than its leases may have lasted
 	CleanStop     FaultKind = "clean stop"
 	ClockJump     FaultKind = "clock jump"
-	Rewind        FaultKind = "rewind" // the store went back: what it committed from Start to End is lost
+	Rewind        FaultKind = "rewind" // the store went back: commits from Start to End are lost
 )
 
-// Fault is one thing broken on purpose, from its start until all was well again.
+// Fault is one injected fault, from its start to its end.
 type Fault struct {
 	Kind       FaultKind
 	Node       string // empty: it concerns every node
@@ -185,7 +200,7 @@ func (f *Fault) repeats() bool {
 
 func (f *Fault) overlaps(from, to time.Duration) bool { return f.Start <= to && from <= f.End }
 
-// Final is what the system says about one delivery once all is quiet.
+// Final is the system's final record of one delivery.
 type Final struct {
 	Delivery   string
 	Event      string
@@ -195,10 +210,10 @@ type Final struct {
 	Status     grapnel.Status
 	ReasonCode grapnel.ReasonCode
 	Attempts   int
-	Finished   time.Duration // by the system's clock, for deliveries that no receiver saw; 0: not known
+	Finished   time.Duration // by the system's clock, for deliveries that no receiver saw; 0: unknown
 }
 
-// Sample is how many deliveries of an endpoint there were in each status at one moment of the run.
+// Sample counts the deliveries of an endpoint in each status at one moment of the run.
 type Sample struct {
 	At       time.Duration
 	Endpoint string

@@ -11,16 +11,16 @@ import (
 
 const never = time.Duration(math.MaxInt64)
 
-// place is a delivery's place in an order: a comes before b when a.left < b.right. With times left and right differ (a had
-// returned before b was called), with positions they are the same.
+// place is a delivery's place in an order: a comes before b when a.left < b.right. With times left
+// and right differ (a had returned before b was called); with positions they are equal.
 type place struct {
 	*delivery
 	left, right int64
-	known       bool // left means something; an unknown publish comes before nothing
+	known       bool // left is valid; a publish with unknown result comes before no other
 }
 
-// order holds a lane against two orders: the real time of the publishes, which the system cannot influence, and the positions
-// that it gave itself, which also decide between concurrent publishes.
+// order holds a lane against two orders: the real time of the publishes, which the system cannot
+// influence, and the positions that it gave itself, which also decide between concurrent publishes.
 func (c *checker) order(l *lane) {
 	if !l.ordered {
 		return
@@ -45,8 +45,9 @@ func (c *checker) order(l *lane) {
 	c.positions(l, byPosition)
 }
 
-// sweep goes through the places in order and keeps, of all that come before, the one that was over last, the one that was sent
-// last and the one with the highest position: if any of them contradicts a delivery, one of these does.
+// sweep goes through the places in order. Of all earlier deliveries it remembers the one that
+// finished last, the one that was sent last and the one with the highest position: if any earlier
+// delivery contradicts the current one, one of these three does.
 func (c *checker) sweep(places []place, told map[*delivery]bool) {
 	lefts := slices.DeleteFunc(slices.Clone(places), func(p place) bool { return !p.known })
 	slices.SortStableFunc(lefts, func(a, b place) int { return cmp.Compare(a.left, b.left) })
@@ -85,7 +86,8 @@ func (c *checker) sweep(places []place, told map[*delivery]bool) {
 	}
 }
 
-// positions checks that a lane's positions, sorted by now, are 1, 2, 3 … and that no two deliveries share one.
+// positions checks that a lane's positions, sorted by now, are 1, 2, 3 … and that no two deliveries
+// share one.
 func (c *checker) positions(l *lane, placed []place) {
 	for i := 1; i < len(placed); i++ {
 		if placed[i].position == placed[i-1].position {
@@ -99,7 +101,8 @@ func (c *checker) positions(l *lane, placed []place) {
 	}
 }
 
-// overlap checks that a lane never has two requests in flight. A request cut off by a crash may look open for longer than it is.
+// overlap checks that a lane never has two requests in flight. A request cut off by a crash may
+// look open for longer than it is.
 func (c *checker) overlap(l *lane) {
 	type sent struct {
 		*Receipt
@@ -128,7 +131,7 @@ func (c *checker) died(r *Receipt, before time.Duration) bool {
 	return slices.ContainsFunc(c.Faults, func(f Fault) bool { return c.explains(&f, r) && f.Start <= before })
 }
 
-// over is the earliest moment at which a delivery can have been over.
+// over is the earliest moment at which a delivery can have finished.
 func (c *checker) over(d *delivery) time.Duration {
 	f := d.final
 	if f == nil {
@@ -150,7 +153,7 @@ func (c *checker) over(d *delivery) time.Duration {
 	}
 	last := d.receipts[len(d.receipts)-1]
 	if f.Status == grapnel.Skipped || f.Status == grapnel.Dropped {
-		return last.Start // a person ended it, maybe while the request was in flight
+		return last.Start // an operator ended it, maybe while the request was in flight
 	}
 	return c.quit(last)
 }

@@ -9,11 +9,12 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// repeats checks that a receiver who took an event gets it again only where a fault explains it, and that one fault explains
-// one repetition per lane: a lane has one request in flight, so a crash can forget one outcome of it.
+// repeats checks that a receiver which accepted an event gets it again only if a fault explains it,
+// and that one fault explains one repetition per lane: a lane has one request in flight, so a crash
+// can lose one outcome of it.
 //
-// A receipt is a repetition when the one before it was a success that the sender must have heard. One that follows a failed
-// repetition is an ordinary retry.
+// A receipt is a repetition if the one before it was a success that the sender must have received.
+// A receipt after a failed repetition is an ordinary retry.
 func (c *checker) repeats(l *lane) {
 	type twice struct {
 		before, again *Receipt
@@ -48,8 +49,8 @@ func (c *checker) repeats(l *lane) {
 	}
 }
 
-// nextFault says which fault came next after a moment: one that came a little too late to explain a repetition means that outcomes take
-// longer to become durable than the limits say.
+// nextFault says which fault came next after a moment: one that came a little too late to explain a
+// repetition means that outcomes take longer to become durable than the limits say.
 func (c *checker) nextFault(at time.Duration) string {
 	next := -1
 	for i, f := range c.Faults {
@@ -64,8 +65,8 @@ func (c *checker) nextFault(at time.Duration) string {
 	return fmt.Sprintf("the next fault is a %s from %v to %v", f.Kind, f.Start, f.End)
 }
 
-// schedule checks that no attempt came earlier than configured. Attempts that reached nobody leave a gap in the numbers; then
-// all the waits in between must have passed.
+// schedule checks that no attempt came earlier than configured. An attempt that reached no receiver
+// leaves a gap in the numbers; then all the waits in between must have passed.
 func (c *checker) schedule(d *delivery) {
 	delays := d.endpoint.Delays
 	if len(delays) == 0 {
@@ -74,7 +75,7 @@ func (c *checker) schedule(d *delivery) {
 	for i := 1; i < len(d.receipts); i++ {
 		before, r := d.receipts[i-1], d.receipts[i]
 		if !r.automatic() || before.Attempt < 1 || r.Attempt <= before.Attempt {
-			continue // asked for by a person, or the same attempt again after a crash
+			continue // an operator's order, or the same attempt again after a crash
 		}
 		since, wait := c.quit(before), time.Duration(0)
 		if d.endpoint.SinceFirst {
@@ -88,7 +89,7 @@ func (c *checker) schedule(d *delivery) {
 			}
 		}
 		if slices.ContainsFunc(c.actions[d.id], func(a *Action) bool { return a.Kind == Retry && a.Invoke > since && a.Invoke < r.Start }) {
-			continue // an attempt that a person asked for may lie in between without having reached anybody
+			continue // an attempt that an operator asked for may lie in between without having reached a receiver
 		}
 		if c.hastened(d.endpoint, before, r) {
 			continue
@@ -100,11 +101,12 @@ func (c *checker) schedule(d *delivery) {
 	}
 }
 
-// hastened says whether an attempt may come early because its endpoint is back: the one before failed because of the endpoint, or
-// reached nobody, and meanwhile the endpoint has answered anybody with a sign of life, or a person has enabled it.
+// hastened says whether an attempt may come early because its endpoint has recovered: the attempt
+// before failed because of the endpoint, or reached no receiver, and since then the endpoint has
+// answered some request without such a failure, or an operator has enabled it.
 func (c *checker) hastened(ep *Endpoint, before, r *Receipt) bool {
 	refused := before.Status > 0 && before.Status < 500 && before.Status != 429 && !c.unheard(before, ep)
-	if refused && r.Attempt == before.Attempt+1 && !c.excused(before) { // else it was made once more, and may have met nobody
+	if refused && r.Attempt == before.Attempt+1 && !c.excused(before) { // else the attempt was repeated, and may have reached no receiver
 		return false
 	}
 	if slices.ContainsFunc(c.stopping[ep.ID], func(a *Action) bool {
@@ -113,7 +115,8 @@ func (c *checker) hastened(ep *Endpoint, before, r *Receipt) bool {
 		return true
 	}
 	lived := c.lived[ep] // empty without a breaker
-	// The one before may have been on its way when the endpoint answered: then it belongs to what was before.
+	// The attempt before may have been on its way when the endpoint answered: then it belongs to
+	// the outage.
 	at, _ := slices.BinarySearchFunc(lived, before.Start-c.Limits.Transit, func(end, from time.Duration) int { return cmp.Compare(end, from) })
 	return at < len(lived) && lived[at] <= r.Start
 }

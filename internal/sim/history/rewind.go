@@ -6,12 +6,13 @@ import (
 	"time"
 )
 
-// rewound sets aside the requests of each past that the store has lost (Rewind). The store knows nothing of their outcomes, so
-// they are in no order, repeat nothing and count as no attempt. What they carried and to whom is checked as ever.
+// rewound sets aside the requests of each past that the store has lost (Rewind). The store has no
+// outcome of them, so they are in no order, repeat nothing and count as no attempt. Their content
+// and receiver are checked as always.
 //
-// Nodes may finish requests that they began before they could know: those that begin Limits.Transit after the end belong to
-// the new past, in which all rules hold. Only a node that did not notice may act on what it remembers
-// (Receipt.Remembered).
+// Nodes may finish requests that they began before they could notice: requests that begin
+// Limits.Transit after the end belong to the new past, in which all rules hold. Only a node that
+// did not notice may act on its memory (Receipt.Remembered).
 func (c *checker) rewound() {
 	for _, d := range c.deliveries {
 		d.receipts = slices.DeleteFunc(d.receipts, func(r *Receipt) bool {
@@ -24,24 +25,25 @@ func (c *checker) rewound() {
 	}
 }
 
-// Rewound says whether a request belongs to a past that the store has lost: its outcome was not durable before the past's
-// beginning, or it began before the past's end.
+// Rewound says whether a request belongs to a past that the store has lost: its outcome was not
+// durable before the past's beginning, or it began before the past's end.
 func (h *History) Rewound(r Receipt) bool {
 	return slices.ContainsFunc(h.Faults, func(f Fault) bool {
 		return f.Kind == Rewind && f.overlaps(r.Start-h.Limits.Transit, r.End+h.Limits.Commit)
 	})
 }
 
-// remembered says whether a request was made for a delivery of a lost past, by a node that still
-// remembered it: its event was published before the past's end.
+// remembered says whether a request was sent for a delivery of a lost past, by a node that still
+// had it in memory: its event was published before the past's end.
 func (c *checker) remembered(e *event, r *Receipt) bool {
 	return r.Remembered && e != nil && slices.ContainsFunc(c.Faults, func(f Fault) bool {
 		return f.Kind == Rewind && f.End <= r.Start && e.invoke <= f.End
 	})
 }
 
-// forgotten says whether a lost past explains that the store does not know an event at all: nobody was told of it before, and nobody
-// was told of it for the first time afterwards. A publisher that was told of it once does not publish it again.
+// forgotten says whether a lost past explains that the store does not have an event: no publisher
+// got a success before it, and none got its first success after it. A publisher that has a success
+// does not publish the event again.
 func (c *checker) forgotten(e *event) bool {
 	for _, name := range e.perhaps {
 		if len(c.originals[pair{e.id, name}]) > 0 {
@@ -53,17 +55,17 @@ func (c *checker) forgotten(e *event) bool {
 	})
 }
 
-// undone says whether a past that was lost by some moment has what was acknowledged at another one:
-// an event or, as an action on a delivery is lost with its past too, a Skip or a Retry.
+// undone says whether a past that was lost by `until` contains the moment of an acknowledgement: of
+// an event, or of a Skip or Retry, which is lost with its past too.
 func (c *checker) undone(returned, until time.Duration) bool {
 	return slices.ContainsFunc(c.Faults, func(f Fault) bool {
 		return f.Kind == Rewind && f.Start <= returned && returned <= f.End && f.End <= until
 	})
 }
 
-// broughtBack says whether the store lost an event and got it back, because it went back once more, to
-// a state from before the first loss. A node that looked for the event in between did not find it, and
-// rightly gave its delivery up as permanent.
+// broughtBack says whether the store lost an event and got it back, because it went back once more,
+// to a state from before the first loss. A node that looked for the event in between did not find
+// it, and rightly gave its delivery up as permanent.
 func (c *checker) broughtBack(e *event) bool {
 	if e == nil {
 		return false

@@ -8,13 +8,14 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// lossy is the base with a store that loses what it committed from 95 ms to 150 ms, in which the first event is delivered. Another event is
-// acknowledged and sent in that time, and is gone.
+// lossy is the base with a store that loses its commits from 95 ms to 150 ms; in that time the
+// first event is delivered, and another event is acknowledged, sent and lost.
 func lossy() History {
 	h := base()
 	h.Faults = []Fault{{Kind: Rewind, Start: 95 * ms, End: 150 * ms}}
 	h.Publishes = append(h.Publishes, Publish{ID: "c", Key: "k", Invoke: 96 * ms, Return: 98 * ms, Endpoints: []string{"ep"}})
-	h.Receipts = append(h.Receipts, Receipt{Event: "c", Endpoint: "ep", Delivery: "dc", Position: 3, Start: 115 * ms, End: 120 * ms, Status: 200,
+	h.Receipts = append(h.Receipts, Receipt{Event: "c", Endpoint: "ep", Delivery: "dc", Position: 3, Start: 115 * ms, End: 120 * ms,
+		Status:  200,
 		Attempt: 1})
 	return h
 }
@@ -33,10 +34,14 @@ func TestRewind(t *testing.T) {
 			h.Finals[1].Position, h.Receipts[1].Position = 3, 3
 			h.Finals = append(h.Finals, Final{Delivery: "dd", Event: "d", Endpoint: "ep", Position: 2, Status: grapnel.Delivered, Attempts: 1})
 			for _, at := range []time.Duration{125 * ms, 175 * ms} {
-				h.Receipts = append(h.Receipts, Receipt{Event: "d", Endpoint: "ep", Delivery: "dd", Position: 2, Start: at, End: at + 5*ms, Status: 200, Attempt: 1})
+				h.Receipts = append(h.Receipts, Receipt{Event: "d", Endpoint: "ep", Delivery: "dd", Position: 2, Start: at, End: at + 5*ms,
+					Status: 200, Attempt: 1})
 			}
 		}, nil},
-		{"an event that was acknowledged before is lost", func(h *History) { h.Publishes[2].Invoke, h.Publishes[2].Return = 80*ms, 90*ms }, []Rule{Lost}},
+		{"an event that was acknowledged before is lost", func(h *History) {
+			h.Publishes[2].Invoke, h.Publishes[2].Return = 80*ms,
+				90*ms
+		}, []Rule{Lost}},
 		{"an event that was acknowledged afterwards is lost", func(h *History) { h.Publishes[2].Return = 151 * ms }, []Rule{Lost}},
 		{"an event is lost for one endpoint", func(h *History) {
 			h.Endpoints = append(h.Endpoints, Endpoint{ID: "other"})

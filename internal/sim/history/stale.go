@@ -5,10 +5,11 @@ import (
 	"time"
 )
 
-// belated sets aside what was sent in an epoch that was over. A node that stood still between its last look and the writing of a request
-// sends that one when it goes on, whatever has happened since: one request in each lane for each time it stood still. A receiver knows it by its
-// lower epoch. Such a request is in no order and changes nothing; any other one of an epoch that is over is a violation, and so is one that is
-// still in flight then.
+// belated sets aside requests sent in an epoch that had passed. A node that stood still between its
+// last check and writing a request sends that request when it resumes: one request in each lane for
+// each standstill. Its lower epoch identifies it. Such a request is in no order and changes
+// nothing. Every other request of a past epoch is a violation, also one that is still in flight
+// when the epoch ends.
 func (c *checker) belated() {
 	if len(c.Terms) == 0 {
 		return
@@ -71,7 +72,8 @@ func (c *checker) stood(r *Receipt) bool {
 	})
 }
 
-// resumed says whether a request was sent by a node that stood still when something was answered, and went on just now.
+// resumed says whether a request was sent by a node that stood still when something was answered,
+// and went on just now.
 func (c *checker) resumed(r *Receipt, answered time.Duration) bool {
 	return slices.ContainsFunc(c.Faults, func(f Fault) bool {
 		return f.Kind == Standstill && f.Node == r.Node && f.Start <= answered+c.Limits.Transit && f.overlaps(r.Start-c.Limits.Transit, r.Start)

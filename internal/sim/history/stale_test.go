@@ -5,20 +5,22 @@ import (
 	"time"
 )
 
-// TestLateRequests: what a node sends after another one has taken its endpoint is excused once in each lane by a standstill of that node, and
-// by nothing else.
+// TestLateRequests: requests that a node sends after another one has taken its endpoint are excused
+// once in each lane by a standstill of that node, and by nothing else.
 func TestLateRequests(t *testing.T) {
 	stood := Fault{Kind: Standstill, Node: "n1", Start: 90 * ms, End: 300 * ms}
 	for name, c := range map[string]struct {
 		faults []Fault
-		late   []time.Duration // when the first event comes from n1 again
+		late   []time.Duration // times at which the first event comes from n1 again
 		want   Rule            // empty: nothing is wrong
 	}{
-		"a node that stood still":          {[]Fault{stood}, []time.Duration{303 * ms}, ""},
-		"twice":                            {[]Fault{stood}, []time.Duration{301 * ms, 303 * ms}, Stale},
-		"long after it went on":            {[]Fault{stood}, []time.Duration{400 * ms}, Stale},
-		"another node stood still":         {[]Fault{{Kind: Standstill, Node: "n2", Start: 90 * ms, End: 300 * ms}}, []time.Duration{303 * ms}, Stale},
-		"a node that lost its shards":      {[]Fault{{Kind: Takeover, Node: "n1", Start: 90 * ms, End: 300 * ms}}, []time.Duration{303 * ms}, Stale},
+		"a node that stood still": {[]Fault{stood}, []time.Duration{303 * ms}, ""},
+		"twice":                   {[]Fault{stood}, []time.Duration{301 * ms, 303 * ms}, Stale},
+		"long after it went on":   {[]Fault{stood}, []time.Duration{400 * ms}, Stale},
+		"another node stood still": {[]Fault{{Kind: Standstill, Node: "n2", Start: 90 * ms, End: 300 * ms}},
+			[]time.Duration{303 * ms}, Stale},
+		"a node that lost its shards": {[]Fault{{Kind: Takeover, Node: "n1", Start: 90 * ms, End: 300 * ms}},
+			[]time.Duration{303 * ms}, Stale},
 		"a node that gave its shards away": {nil, []time.Duration{303 * ms}, Stale},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -12,7 +12,8 @@ type stop struct {
 	from, to time.Duration
 }
 
-// stops checks that nothing starts after an operator was told that it had stopped. What was on its way may still arrive.
+// stops checks that no request starts after an operator's stop was acknowledged. Requests on their
+// way may still arrive.
 func (c *checker) stops() {
 	quiet := map[string][]stop{}
 	for name, actions := range c.stopping {
@@ -42,8 +43,8 @@ func (c *checker) stops() {
 	}
 }
 
-// silences are the times in which an endpoint was surely stopped. An enable that was called before the stop was acknowledged may
-// have come after it.
+// silences are the times in which an endpoint was certainly stopped. An enable that was called
+// before the stop was acknowledged may have come after it.
 func silences(actions []*Action) []stop {
 	var out []stop
 	for _, a := range actions {
@@ -80,8 +81,9 @@ func (c *checker) heldAtEnd(endpoint string) bool {
 	})
 }
 
-// samples checks the books during the run: at any moment an endpoint has at least the deliveries of all events acknowledged before,
-// and at most those of all events published so far and of all retries asked for.
+// samples checks the books during the run: at any moment an endpoint has at least the deliveries of
+// all events acknowledged before, and at most those of all events published so far and of all
+// retries asked for.
 func (c *checker) samples() {
 	for _, s := range c.Samples {
 		var have, least, most int64

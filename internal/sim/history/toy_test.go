@@ -15,7 +15,7 @@ type bug int
 const (
 	sound           bug = iota
 	losesDelivery       // an accepted event never becomes a delivery
-	sendsRefused        // an event whose publishing was refused is sent
+	sendsRefused        // an event is sent although its publishing was refused
 	sendsToOthers       // an event is sent to an endpoint that it does not match
 	changesBytes        // one receipt has other data
 	changesEnvelope     // the body changes between two attempts
@@ -28,17 +28,17 @@ const (
 	repeats             // an event is sent again after its 2xx
 	repeatsTwice        // one crash repeats an event twice
 	sendsInParallel     // two requests of a lane in flight
-	ignoresDelete       // goes on after the delete was acknowledged
+	ignoresDelete       // the deliveries continue after the delete was acknowledged
 	retriesEarly        // shorter waits than configured
-	forgetsAttempts     // fewer attempts recorded than made
+	forgetsAttempts     // fewer attempts recorded than sent
 	deliversTwice       // two deliveries for one event and endpoint
 	swapsPositions      // positions against the order of the commits
 	skipsPosition       // a hole in a lane
 	miscounts           // the counts in a sample are off by one
 	skipsAlone          // skipped without an operator
 	drops               // dropped without an operator
-	forgetsReplay       // the delivery made by a retry is not there
-	inventsReplay       // a replay that nobody asked for
+	forgetsReplay       // the delivery created by a retry is missing
+	inventsReplay       // a replay without an order
 	bugs            = iota
 	toyDelay        = time.Second
 	toyCommit       = 5 * time.Millisecond
@@ -52,8 +52,8 @@ var caughtAs = map[bug]Rule{losesDelivery: Lost, sendsRefused: Phantom, sendsToO
 	retriesEarly: Schedule, forgetsAttempts: Conserve, deliversTwice: Conserve, swapsPositions: FIFO, skipsPosition: Conserve,
 	miscounts: Conserve, skipsAlone: Lost, drops: Lost, forgetsReplay: Lost, inventsReplay: Conserve}
 
-// toy is a small system with publishers, flaky endpoints, crashes and operators. It writes its own history and knows whether its
-// bug came into effect.
+// toy is a small system with publishers, flaky endpoints, crashes and operators. It writes its own
+// history and knows whether its bug came into effect.
 type toy struct {
 	*rand.Rand
 	bug       bug
@@ -177,7 +177,7 @@ func (t *toy) publish(publisher int) {
 	}
 }
 
-// lane of the toy: what is delivered one after the other.
+// toyLane is a lane of the toy: its deliveries go one after the other.
 type toyLane struct {
 	free     time.Duration // the next attempt may start
 	position int64
@@ -372,7 +372,8 @@ func (t *toy) operate() {
 		if f.Position > 0 || t.deleted[f.Endpoint] > 0 || f.Status != grapnel.Failed {
 			continue
 		}
-		again := Final{Delivery: f.Delivery + "r", Event: f.Event, Endpoint: f.Endpoint, ReplayOf: f.Delivery, Status: grapnel.Delivered, Attempts: 1}
+		again := Final{Delivery: f.Delivery + "r", Event: f.Event, Endpoint: f.Endpoint, ReplayOf: f.Delivery, Status: grapnel.Delivered,
+			Attempts: 1}
 		retry := Action{Kind: Retry, Endpoint: f.Endpoint, Delivery: f.Delivery, Invoke: time.Hour, Return: time.Hour + 1, Made: again.Delivery}
 		if !t.once(inventsReplay, true) {
 			t.h.Actions = append(t.h.Actions, retry)
@@ -386,7 +387,7 @@ func (t *toy) operate() {
 	}
 }
 
-// sample counts at the very end, when nobody publishes.
+// sample counts at the very end, when no publisher is active.
 func (t *toy) sample() {
 	for _, ep := range t.h.Endpoints {
 		s := Sample{At: 2 * time.Hour, Endpoint: ep.ID, Counts: map[grapnel.Status]int64{}}

@@ -52,7 +52,7 @@ func EncodeAttempt(a *grapnel.Attempt) []byte {
 	return e.b
 }
 
-// DecodeLast reads of an encoded attempt what lists tell of it, and not what comes behind that.
+// DecodeLast decodes only the fields of an attempt that lists show.
 func DecodeLast(b []byte) (grapnel.Last, error) {
 	if len(b) == 0 || b[0] != attemptFormat {
 		return grapnel.Last{}, ErrMangled

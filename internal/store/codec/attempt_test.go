@@ -66,7 +66,8 @@ func TestAttemptsComeBackAsTheyWent(t *testing.T) {
 	})
 }
 
-// An attempt that has every field set is not among the drawn ones if a field is added and forgotten there.
+// An attempt that has every field set is not among the drawn ones if a field is added and forgotten
+// there.
 func TestEveryFieldOfAnAttemptIsKept(t *testing.T) {
 	a := grapnel.Attempt{}
 	fill(t, &a)
@@ -79,16 +80,21 @@ func TestEveryFieldOfAnAttemptIsKept(t *testing.T) {
 	}
 }
 
-// TestBytesOfARequest: what an attempt keeps of its request is small beside what it keeps already.
+// TestBytesOfARequest: the stored request of an attempt is small compared with the rest of it.
 func TestBytesOfARequest(t *testing.T) {
-	a := grapnel.Attempt{Number: 1, Trigger: grapnel.TriggerSchedule, ScheduledFor: someTime, StartedAt: someTime, Duration: 3 * time.Millisecond,
-		Phases: grapnel.Phases{FirstByte: 2 * time.Millisecond, Body: 20 * time.Microsecond, Reused: true}, StatusCode: 200, Class: policy.ClassNone,
-		ResponseHeaders: map[string]string{"Content-Length": "2", "Content-Type": "text/plain; charset=utf-8", "Date": "Mon, 23 Nov 2026 03:00:00 GMT"},
-		ResponseBody:    []byte("ok"), Decision: policy.Deliver, PolicyRevision: 1}
+	a := grapnel.Attempt{Number: 1, Trigger: grapnel.TriggerSchedule, ScheduledFor: someTime, StartedAt: someTime,
+		Duration: 3 * time.Millisecond,
+		Phases: grapnel.Phases{FirstByte: 2 * time.Millisecond, Body: 20 * time.Microsecond,
+			Reused: true}, StatusCode: 200, Class: policy.ClassNone,
+		ResponseHeaders: map[string]string{"Content-Length": "2", "Content-Type": "text/plain; charset=utf-8",
+			"Date": "Mon, 23 Nov 2026 03:00:00 GMT"},
+		ResponseBody: []byte("ok"), Decision: policy.Deliver, PolicyRevision: 1}
 	before := len(EncodeAttempt(&a))
-	a.RequestHeaders = []grapnel.Header{{Name: "User-Agent", Value: "Grapnel/1.0.0"}, {Name: "Webhook-Signature", Value: "v1,ZOuans0gwgAuSShJpY9ERd6hc/SRxr4/k0gPsXJNsxo="}}
+	a.RequestHeaders = []grapnel.Header{{Name: "User-Agent", Value: "Grapnel/1.0.0"}, {Name: "Webhook-Signature",
+		Value: "v1,ZOuans0gwgAuSShJpY9ERd6hc/SRxr4/k0gPsXJNsxo="}}
 	sent := len(EncodeAttempt(&a)) - before
-	a.RequestHeaders = append(a.RequestHeaders, grapnel.Header{Name: "Grapnel-Node", Value: "node-a"}, grapnel.Header{Name: "Authorization", Value: redacted},
+	a.RequestHeaders = append(a.RequestHeaders, grapnel.Header{Name: "Grapnel-Node", Value: "node-a"},
+		grapnel.Header{Name: "Authorization", Value: redacted},
 		grapnel.Header{Name: "X-Retry-Count", Value: "0"})
 	if more := len(EncodeAttempt(&a)) - before - sent; sent != 50 || more != 27 {
 		t.Errorf("%d bytes became %d more for a plain request, and %d more for one with a node, a secret and a retry count", before, sent, more)

@@ -1,6 +1,8 @@
-// Package codec turns into bytes what stores keep and no query looks into: the data of events, attempts, metadata, totals, how a request came
-// in, and the documents of configuration. All stores that keep anything on a disk share it, so that there is one layout to keep readable.
+// Package codec encodes the stored values that no query reads: the data of events, attempts,
+// metadata, totals, intakes, and the documents of configuration. All stores on disk share it, so
+// that one layout has to stay readable.
 //
-// What it wrote it can read for ever: layouts carry a number, and lists of words only grow. It knows no database. Everything it
-// returns is a copy. What it does not promise: that what it reads was written by it; such bytes are ErrMangled, or what their checksum says.
+// It can decode everything it ever encoded: layouts carry a number, and lists of words only grow.
+// It knows no database. Everything it returns is a copy. It does not promise that the bytes it
+// decodes come from it: other bytes give ErrMangled, or a checksum that does not match.
 package codec

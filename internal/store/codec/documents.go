@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,13 +12,14 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// Configuration and standings are kept as JSON documents. The types are those of package grapnel with some fields replaced, so a field that
-// they get is kept without a change here; policies write and read themselves. Times are cut to what a store keeps.
+// Configuration and standings are stored as JSON documents. The types are those of package grapnel
+// with some fields replaced, so a new field is stored without a change here; policies encode
+// themselves. Times are cut to microseconds.
 
 type endpointDocument struct {
 	grapnel.Endpoint
-	Secrets   []secretDocument // in place of the ones that hide their text
-	Templates bool             `json:",omitzero"` // braces in Headers are placeholders; before there were any, they were texts
+	Secrets   []secretDocument // instead of those that hide their text
+	Templates bool             `json:",omitzero"` // braces in Headers are placeholders; in documents of earlier versions they are text
 }
 
 type sourceDocument struct {
@@ -30,7 +32,7 @@ type outboxDocument struct{ DSN secretDocument }
 
 type verifyDocument struct {
 	grapnel.Verify
-	Secrets []secretDocument // in place of the ones that hide their text
+	Secrets []secretDocument // instead of those that hide their text
 }
 
 type secretDocument struct {
@@ -41,12 +43,16 @@ type secretDocument struct {
 
 type keyDocument struct {
 	grapnel.Key
-	Hash []byte // in place of the array, which would be a list of numbers
+	Hash []byte // instead of the array, which would be a list of numbers
 }
 
 // EncodeEndpoint writes one.
 func EncodeEndpoint(ep grapnel.Endpoint) ([]byte, error) {
 	cut(&ep.DisabledAt, &ep.CreatedAt, &ep.UpdatedAt, &ep.DeletedAt)
+	ep.Former = slices.Clone(ep.Former)
+	for i := range ep.Former {
+		cut(&ep.Former[i].Until)
+	}
 	doc := endpointDocument{Endpoint: ep, Secrets: showSecrets(ep.Secrets), Templates: len(ep.Headers) > 0}
 	doc.Endpoint.Secrets = nil
 	return encodeDocument(doc, "endpoint", DecodeEndpoint)
@@ -143,7 +149,8 @@ func DecodeKey(_ int64, body []byte) (grapnel.Key, error) {
 	return doc.Key, nil
 }
 
-// EncodeReplay writes one as a person has made or changed it. It leaves out what is counted: that is kept beside it.
+// EncodeReplay encodes a replay's settings and status. The counts are stored in columns of their
+// own.
 func EncodeReplay(r grapnel.Replay) ([]byte, error) {
 	cut(&r.Selection.From, &r.Selection.To, &r.CreatedAt, &r.UpdatedAt, &r.FinishedAt)
 	r.UpTo, r.Cursor, r.Started, r.Done, r.Delivered, r.Failed, r.Row = 0, 0, 0, 0, 0, 0, 0
@@ -160,7 +167,8 @@ func DecodeReplay(revision int64, body []byte) (grapnel.Replay, error) {
 	return r, nil
 }
 
-// EncodeStanding writes one. A standing's number is kept beside it. What it consists of is the policy's affair, so its times are found, not named.
+// EncodeStanding encodes a standing without its number, which is stored separately. Package policy
+// defines its fields, so its times are found by reflection.
 func EncodeStanding(s policy.Standing) ([]byte, error) {
 	fields := reflect.ValueOf(&s).Elem()
 	for i := range fields.NumField() {
@@ -179,7 +187,8 @@ func DecodeStanding(_ int64, body []byte) (s policy.Standing, err error) {
 	return s, nil
 }
 
-// encodeDocument also reads what it has written: a document that cannot be read would keep the server from starting.
+// encodeDocument also decodes its result: a document that cannot be read would keep the server from
+// starting.
 func encodeDocument[T any](doc any, what string, decode func(int64, []byte) (T, error)) ([]byte, error) {
 	body, err := json.Marshal(doc)
 	if err == nil {

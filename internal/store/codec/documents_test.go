@@ -12,8 +12,9 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// fill sets every exported field that v reaches to something that is not its zero value, so that a field which is added
-// somewhere and not kept is noticed here. Policies are made by their own package: not every value is one.
+// fill sets every exported field that v reaches to a value that is not zero, so that a field which
+// is added elsewhere and not stored fails the test. Policies come from their own package, because
+// not every value is valid.
 func fill(t *testing.T, v any) {
 	t.Helper()
 	n := int64(0)
@@ -82,7 +83,7 @@ func TestEveryFieldOfDocumentsIsKept(t *testing.T) {
 	roundTrip(t, EncodeStanding, DecodeStanding, func(*policy.Standing) int64 { return 0 })
 }
 
-// What is counted of a replay is kept beside its document.
+// A replay's counts are stored separately from its document.
 func TestEveryFieldOfAReplayButItsCountsIsKept(t *testing.T) {
 	var went grapnel.Replay
 	fill(t, &went)

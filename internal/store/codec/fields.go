@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// encoder writes what no query looks into. It is a row of varints and of texts with their length before
-// them; a JSON text would be four times as long and cost ten times as much, once for every delivery.
+// encoder writes values that no query reads: varints, and texts with their length before them. JSON
+// would be four times as long and cost ten times as much, once for every delivery.
 type encoder struct{ b []byte }
 
 func (e *encoder) uint(v uint64)        { e.b = binary.AppendUvarint(e.b, v) }
@@ -31,7 +31,7 @@ func (e *encoder) texts(m map[string]string) {
 	}
 }
 
-// encodeWord writes a word's place plus one, or 0 and the text.
+// encodeWord writes a word's index plus one, or 0 and the text.
 func encodeWord[W ~string](e *encoder, list Words[W], w W) {
 	if i, known := list.Place(w); known {
 		e.uint(uint64(i) + 1)
@@ -41,10 +41,11 @@ func encodeWord[W ~string](e *encoder, list Words[W], w W) {
 	e.text(string(w))
 }
 
-// ErrMangled is the error for a stored value that is not what was written.
+// ErrMangled is the error for a stored value that cannot be decoded.
 var ErrMangled = errors.New("store: a stored value cannot be decoded")
 
-// decoder reads what encoder wrote. After the first thing that is not there it returns zeros and bad is set.
+// decoder reads the output of encoder. After the first invalid value it returns zeros, and bad is
+// set.
 type decoder struct {
 	b   []byte
 	bad bool
@@ -71,7 +72,7 @@ func number[N int64 | uint64](d *decoder, v N, n int) N {
 
 func (d *decoder) bytes() []byte { return d.take(d.uint()) }
 
-// take reads so many bytes.
+// take reads n bytes.
 func (d *decoder) take(n uint64) []byte {
 	if n > uint64(len(d.b)) {
 		d.b, d.bad = nil, true
@@ -112,8 +113,8 @@ func decodeWord[W ~string](d *decoder, list Words[W]) W {
 	return list[i-1]
 }
 
-// Micros and Moment are a time as it is kept. The zero time has a number of its own, the one that UnixMicro gives it.
+// Micros is a time as it is stored. The zero time is stored as the number that UnixMicro gives it.
 func Micros(t time.Time) int64 { return t.UnixMicro() }
 
-// Moment is the time that Micros made a number of, in UTC.
+// Moment is the time of a stored number, in UTC.
 func Moment(micros int64) time.Time { return time.UnixMicro(micros).UTC() }

@@ -2,13 +2,14 @@ package codec
 
 import "time"
 
-// Totals are kept by hours and days of UTC, both numbered from the beginning of 1970; those before it have negative numbers.
+// Totals are kept by hours and days of UTC, both numbered from the beginning of 1970; those before
+// it have negative numbers.
 const (
 	microsPerHour = int64(time.Hour / time.Microsecond)
 	hoursPerDay   = 24
 )
 
-// HourOf is the hour in which a time lies that Micros made a number of.
+// HourOf is the hour of a stored time.
 func HourOf(micros int64) int64 { return floor(micros, microsPerHour) }
 
 // HourBegins is the time at which an hour begins, as Micros makes a number of it.

@@ -7,10 +7,12 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// How a request came in is kept encoded. It is read when somebody looks at that request alone, so it has a checksum of its own, which covers
-// the id of the event or request that it is of as well.
+// An intake describes how a request came in, and is stored encoded. It is read only with its single
+// event or request, so it has a checksum of its own, which also covers that event's or request's
+// id.
 
-// intakeFormat is the first byte of an encoded intake; another layout gets another number. The checksum's four come next.
+// intakeFormat is the first byte of an encoded intake; another layout gets another number. The four
+// bytes of the checksum come next.
 const intakeFormat = 1
 
 const intakeHeader = 1 + crc32.Size
@@ -78,7 +80,7 @@ func DecodeIntake(b []byte, of string) (*grapnel.Intake, error) {
 	return in, nil
 }
 
-// SumAside is the checksum over everything of a request that was set aside but its intake, which has its own.
+// SumAside is the checksum over a request that was set aside, except its intake, which has its own.
 func SumAside(a *grapnel.Aside) int64 {
 	table := crc32.MakeTable(crc32.Castagnoli)
 	var e encoder

@@ -14,14 +14,16 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// These are bytes as the first databases have them. What is written today is the same, and it can be read.
+// These are bytes of the first databases. Today's encoding is the same, and can decode them.
 
 var someTime = time.UnixMicro(1_700_000_000_000_000).UTC()
 
 func TestLayoutOfAttempts(t *testing.T) {
-	a := grapnel.Attempt{Number: 2, Trigger: grapnel.TriggerManual, ScheduledFor: someTime, StartedAt: someTime.Add(time.Millisecond), Duration: 5 * time.Millisecond,
+	a := grapnel.Attempt{Number: 2, Trigger: grapnel.TriggerManual, ScheduledFor: someTime, StartedAt: someTime.Add(time.Millisecond),
+		Duration:   5 * time.Millisecond,
 		Phases:     grapnel.Phases{DNS: 1, Connect: 2, TLS: 3, FirstByte: 4, Body: 5, Reused: true},
-		StatusCode: 503, Class: policy.ClassLease, Error: "no", ResponseHeaders: map[string]string{"b": "2", "a": "1"}, ResponseBody: []byte("busy"),
+		StatusCode: 503, Class: policy.ClassLease, Error: "no", ResponseHeaders: map[string]string{"b": "2",
+			"a": "1"}, ResponseBody: []byte("busy"),
 		Decision: policy.Retry, NextAttemptAt: someTime.Add(time.Minute), PolicyRevision: 7}
 	for class, stored := range map[policy.Class]string{
 		policy.ClassLease: "0104038080f28183898506d08ff2818389850680ade204020406080a01ee0712026e6f020161013101620132046275737903809c8ebb838985060e",
@@ -41,10 +43,12 @@ func TestLayoutOfAttempts(t *testing.T) {
 	}
 }
 
-// The headers of a request stand behind what earlier versions read, who take the second flag for a connection that was not reused.
+// A request's headers come after the fields that earlier versions read; those take the second flag
+// for a connection that was not reused.
 func TestLayoutOfRequests(t *testing.T) {
 	a := grapnel.Attempt{Number: 1, Phases: grapnel.Phases{Reused: true}, RequestHeaders: []grapnel.Header{
-		{Name: "User-Agent", Value: "G/1"}, {Name: "Webhook-Signature", Value: "v1," + strings.Repeat("A", 43) + "="}, {Name: "X-Own", Value: "[redacted]"},
+		{Name: "User-Agent", Value: "G/1"}, {Name: "Webhook-Signature", Value: "v1," + strings.Repeat("A", 43) + "="}, {Name: "X-Own",
+			Value: "[redacted]"},
 	}}
 	const stored = "01" + "0201ffffddf2dfffdfdc01ffffddf2dfffdfdc01" + "000000000000" + "03" + "000100000001ffffddf2dfffdfdc0100" + "03" + "0205472f31" +
 		"0301" + "0000000000000000000000000000000000000000000000000000000000000000" + "0005582d4f776e00"
@@ -61,7 +65,8 @@ func TestLayoutOfEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer packer.Close()
-	e := grapnel.Event{ID: "evt_1", Tenant: "acme", Type: "a.b", Key: "k", ContentType: "text/plain", Metadata: map[string]string{"b": "2", "a": "1"},
+	e := grapnel.Event{ID: "evt_1", Tenant: "acme", Type: "a.b", Key: "k", ContentType: "text/plain",
+		Metadata:   map[string]string{"b": "2", "a": "1"},
 		OccurredAt: someTime, AcceptedAt: someTime.Add(time.Second), Source: "src_1", Data: []byte("{}"),
 		Intake: &grapnel.Intake{Source: "src_1", At: someTime, Method: "POST", Path: "/in/src_1", Remote: "192.0.2.1",
 			Headers: []grapnel.Header{{Name: "X", Value: "y"}}, Checks: []grapnel.Check{{Passed: true, Text: "ok"}, {Text: "not"}},
@@ -87,12 +92,14 @@ func TestLayoutOfEvents(t *testing.T) {
 	if came, err := DecodeIntake(unhex(t, intake), "evt_1"); err != nil || !cmp.Equal(e.Intake, came) {
 		t.Errorf("intake %+v, %v", came, err)
 	}
-	// How well it packs is the library's affair; what is packed stays readable.
+	// The compressed size depends on the library's version; decompression must work with every
+	// version.
 	data, packed, _ := strings.Cut(zeros, " ")
 	if came, err := packer.Thaw(unhex(t, data), int64(packed[0]-'0')); err != nil || !bytes.Equal(came, make([]byte, 4096)) {
 		t.Errorf("%d bytes, %v", len(came), err)
 	}
-	aside := grapnel.Aside{ID: "asd_1", Tenant: "acme", Why: grapnel.AsideConflict, Event: "evt_1", ContentType: "text/plain", Body: []byte("body")}
+	aside := grapnel.Aside{ID: "asd_1", Tenant: "acme", Why: grapnel.AsideConflict, Event: "evt_1", ContentType: "text/plain",
+		Body: []byte("body")}
 	if got := SumAside(&aside); got != 3724600278 {
 		t.Errorf("the sum of what was set aside is %d", got)
 	}
@@ -113,7 +120,8 @@ func TestLayoutOfTotals(t *testing.T) {
 	}
 }
 
-// A class without a place is kept as a text, and lists by class have to look at every delivery that has one.
+// A class outside the list is stored as a text, and lists by class have to read every delivery with
+// such a class.
 func TestEveryClassHasAPlace(t *testing.T) {
 	for _, class := range policy.Classes() {
 		if _, known := Classes.Place(class); !known {

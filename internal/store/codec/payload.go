@@ -10,17 +10,18 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// How an event's data is kept.
+// The encodings of an event's data.
 const (
 	packedNot  = 0
 	packedZstd = 1
 )
 
-// Data above packFrom bytes is compressed, and kept compressed if that saves at least an eighth: less is not worth
-// decompressing for.
+// Data above packFrom bytes is compressed, and stored compressed if that saves at least an eighth:
+// less is not worth decompressing for.
 const packFrom = 1 << 10
 
-// Frozen is an event's data as it is stored. It is made on the goroutine of the caller: the writer has no time for it.
+// Frozen is an event's data as it is stored. It is computed on the caller's goroutine, because the
+// writer is the bottleneck.
 type Frozen struct {
 	Data     []byte
 	Packed   int64
@@ -36,7 +37,7 @@ type Packer struct {
 	spare sync.Pool // of *[]byte, to compress into
 }
 
-// NewPacker makes one; Close gives back what it takes.
+// NewPacker creates a Packer; Close frees its memory.
 func NewPacker() (*Packer, error) {
 	zip, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(2),
 		zstd.WithWindowSize(1<<20), zstd.WithEncoderCRC(false), zstd.WithLowerEncoderMem(true))
@@ -56,8 +57,9 @@ func (p *Packer) Close() {
 	p.unzip.Close()
 }
 
-// Freeze makes an event ready for the writer. What is not compressed is the event's own data and no copy of it: a call that gives up before its
-// operation was taken has it left alone, and one that does so later waits for its end.
+// Freeze prepares an event for the writer. Data that is not compressed is the event's own slice and
+// no copy: a caller that gives up before the writer has taken its operation withdraws it, and one
+// that gives up later waits for the end.
 func (p *Packer) Freeze(e *grapnel.Event) Frozen {
 	f := Frozen{Sum: Sum(e), Intake: EncodeIntake(e.Intake, e.ID)}
 	if len(e.Metadata) > 0 {
@@ -69,7 +71,7 @@ func (p *Packer) Freeze(e *grapnel.Event) Frozen {
 	return f
 }
 
-// Shrink returns data, compressed if that pays, and how it is kept.
+// Shrink returns data, compressed if that pays, and its encoding.
 func (p *Packer) Shrink(data []byte) ([]byte, int64) {
 	if len(data) > packFrom {
 		if packed := p.pack(data); packed != nil {
@@ -104,7 +106,7 @@ func (p *Packer) Thaw(data []byte, packed int64) ([]byte, error) {
 	return nil, ErrMangled
 }
 
-// DecodeMetadata reads what Freeze wrote of metadata.
+// DecodeMetadata decodes the metadata written by Freeze.
 func DecodeMetadata(b []byte) (map[string]string, error) {
 	if len(b) == 0 {
 		return nil, nil
@@ -117,10 +119,11 @@ func DecodeMetadata(b []byte) (map[string]string, error) {
 	return metadata, nil
 }
 
-// Sum is the checksum over everything that was published, so that a flipped bit anywhere in an event is seen; how it came in has its own.
-// Castagnoli's polynomial is one instruction on the machines that matter.
+// Sum is the checksum over the published fields, so that a flipped bit anywhere in an event is
+// detected; the intake has its own. Castagnoli's polynomial is one instruction on common
+// processors.
 func Sum(e *grapnel.Event) int64 {
-	table := crc32.MakeTable(crc32.Castagnoli) // returns the one table there is
+	table := crc32.MakeTable(crc32.Castagnoli) // returns one shared table
 	crc := crc32.Checksum(e.Data, table)
 	var enc encoder
 	var room [256]byte
@@ -133,7 +136,7 @@ func Sum(e *grapnel.Event) int64 {
 	enc.texts(e.Metadata)
 	enc.time(e.OccurredAt)
 	enc.time(e.AcceptedAt)
-	if e.Source != "" { // without one it is the sum that there was before there were any
+	if e.Source != "" { // without a source it equals the checksum of earlier versions
 		enc.text(e.Source)
 	}
 	return int64(crc32.Update(crc, table, enc.b))

@@ -7,12 +7,14 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// headerNames are those that Grapnel itself sends; others are kept as texts. As with all words, the list only grows at its end.
-var headerNames = Words[string]{"Content-Type", "User-Agent", "Webhook-Signature", "Svix-Id", "Svix-Timestamp", "Svix-Signature", "Grapnel-Node",
+// headerNames are the headers that Grapnel itself sends; others are stored as texts. As with all
+// Words, the list only grows at its end.
+var headerNames = Words[string]{"Content-Type", "User-Agent", "Webhook-Signature", "Svix-Id", "Svix-Timestamp", "Svix-Signature",
+	"Grapnel-Node",
 	"Grapnel-Epoch", "Grapnel-Hops", "Ce-Specversion", "Ce-Id", "Ce-Source", "Ce-Type", "Ce-Time", "Ce-Partitionkey", "X-Webhook-Id", "X-Retry-Count"}
 
-// How a value is kept. What is known by heart takes one byte, a lone symmetric signature its 32 bytes; any other value is its
-// length plus valueText and its bytes.
+// The encodings of a value. A listed value takes one byte, a single symmetric signature its 32
+// bytes; any other value is its length plus valueText and its bytes.
 const (
 	valueRedacted = iota
 	valueSignature
@@ -44,7 +46,8 @@ func encodeRequest(e *encoder, headers []grapnel.Header) {
 	}
 }
 
-// bareSignature is the bytes of a value that is one symmetric signature, written as Grapnel writes it.
+// bareSignature is the bytes of a value that is one symmetric signature, written as Grapnel writes
+// it.
 func bareSignature(value string) ([]byte, bool) {
 	text, is := strings.CutPrefix(value, signaturePrefix)
 	if !is || len(text) != base64.StdEncoding.EncodedLen(signatureSize) {
@@ -54,7 +57,7 @@ func bareSignature(value string) ([]byte, bool) {
 	return raw, err == nil && len(raw) == signatureSize && !strings.ContainsAny(text, "\r\n")
 }
 
-// decodeRequest reads what encodeRequest wrote.
+// decodeRequest decodes the output of encodeRequest.
 func decodeRequest(d *decoder) []grapnel.Header {
 	n := d.uint()
 	if n == 0 || n > uint64(len(d.b)) {

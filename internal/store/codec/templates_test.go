@@ -7,7 +7,8 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// TestHeadersOfEarlierVersions: braces in headers that were saved before there were placeholders stay braces.
+// TestHeadersOfEarlierVersions: braces in headers stored by versions without placeholders stay
+// braces.
 func TestHeadersOfEarlierVersions(t *testing.T) {
 	earlier := `{"ID":"ep_1","Headers":{"X-A":"{\"a\":{{event.id}}}","X-B":"b"}}`
 	ep, err := DecodeEndpoint(1, []byte(earlier))

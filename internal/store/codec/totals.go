@@ -6,7 +6,8 @@ func countsOf(t *grapnel.Totals) [8]*int64 {
 	return [...]*int64{&t.Delivered, &t.Failed, &t.Dropped, &t.Discarded, &t.Skipped, &t.Retried, &t.FirstAttemptSuccess, &t.Attempts}
 }
 
-// EncodeTotals writes the counts, then of the latencies those buckets that have any: how many have none before it, and its count.
+// EncodeTotals writes the counts, then of the latencies those buckets that have any: how many have
+// none before it, and its count.
 func EncodeTotals(t *grapnel.Totals) []byte {
 	e := encoder{b: make([]byte, 0, 64)}
 	for _, n := range countsOf(t) {

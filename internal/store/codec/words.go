@@ -5,11 +5,11 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// Words are the texts of a fixed set, each of which is kept as its place in the list. Places are in databases: a list only grows at its end.
-// A text that is not in it is kept as it is.
+// Words are the texts of a fixed set, each of which is stored as its index in the list. Indexes are
+// in databases: a list only grows at its end. A text that is not in it is stored as it is.
 type Words[W ~string] []W
 
-// Place is where a word stands.
+// Place is a word's index.
 func (list Words[W]) Place(w W) (int64, bool) {
 	for i, known := range list {
 		if known == w {
@@ -19,7 +19,7 @@ func (list Words[W]) Place(w W) (int64, bool) {
 	return 0, false
 }
 
-// The words of what is encoded; some of them a store keeps in columns as well.
+// The words of encoded values; stores also use some of them in columns.
 var (
 	Triggers = Words[grapnel.Trigger]{"", grapnel.TriggerSchedule, grapnel.TriggerManual, grapnel.TriggerReplay, grapnel.TriggerProbe,
 		grapnel.TriggerTest}

@@ -7,7 +7,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/commits"
 )
 
-// TestEachCommitIsInOneBucket: a bound belongs to the bucket below it, and what is longer than all of them is counted too.
+// TestEachCommitIsInOneBucket: a bound belongs to the bucket below it, and a commit longer than all
+// bounds is counted too.
 func TestEachCommitIsInOneBucket(t *testing.T) {
 	var c commits.Counts
 	bounds := commits.Bounds()
@@ -17,7 +18,8 @@ func TestEachCommitIsInOneBucket(t *testing.T) {
 		c.Add(2, took)
 		c.Add(3, took+time.Microsecond)
 		if c.CommitBuckets[i]-before.CommitBuckets[i] != 1 || c.CommitBuckets[i+1]-before.CommitBuckets[i+1] != 1 {
-			t.Errorf("of %v and a little more one should be below the bound and one above it: %v, then %v", took, before.CommitBuckets, c.CommitBuckets)
+			t.Errorf("of %v and a little more one should be below the bound and one above it: %v, then %v", took, before.CommitBuckets,
+				c.CommitBuckets)
 		}
 	}
 	c.Add(1, time.Hour)

@@ -8,10 +8,11 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// Append looks at the idempotency key first, so that a repeated call gets its answer even if the configuration has changed
-// since; then at the version of the configuration.
+// Append checks the idempotency key first, so that a repeated call gets its answer even if the
+// configuration has changed since; then the version of the configuration.
 //
-// Every id is looked up, whoever gave it: a batch whose commit was unknown is repeated with the ids it had.
+// Every id is looked up, even one that the server drew: a batch whose commit was unknown is
+// repeated with the ids it had.
 func (s *Store) Append(ctx context.Context, b store.Batch) (store.Accepted, error) {
 	leave, err := s.enter(ctx)
 	if err != nil {
@@ -29,10 +30,11 @@ func (s *Store) Append(ctx context.Context, b store.Batch) (store.Accepted, erro
 	return *done, nil
 }
 
-// stale says whether a batch, if there is one, was matched against another configuration than the one there is.
+// stale says whether a batch was matched against another version of the configuration than the
+// current one. b may be nil.
 func (s *Store) stale(b *store.Batch) bool { return b != nil && b.Config != s.config.Version }
 
-// take accepts the events of a batch, if there is one.
+// take accepts the events of a batch; b may be nil.
 func (s *Store) take(b *store.Batch) *store.Accepted {
 	if b == nil {
 		return nil
@@ -55,7 +57,7 @@ func (s *Store) take(b *store.Batch) *store.Accepted {
 	return done
 }
 
-// eventName is what an event is known by: ids are unique in a tenant.
+// eventName identifies an event: ids are unique within a tenant.
 type eventName struct{ tenant, id string }
 
 func named(e *grapnel.Event) eventName { return eventName{e.Tenant, e.ID} }
@@ -71,7 +73,7 @@ func (e *event) met(other *grapnel.Event) store.Placed {
 	return there
 }
 
-// placed is what was answered when e was accepted.
+// placed is the answer that e got when it was accepted.
 func (e *event) placed() store.Placed {
 	return store.Placed{Seq: e.Seq, ID: e.ID, AcceptedAt: e.AcceptedAt, Deliveries: e.made}
 }
@@ -89,7 +91,7 @@ func (s *Store) accept(in store.Incoming) (*event, []store.Head) {
 		d.EndpointID, d.CreatedAt = target.Endpoint, e.AcceptedAt
 		s.commit(e, d)
 		if target.Drop != "" {
-			// It was never in line: it has no position, so that those who are in line have them without gaps.
+			// A dropped delivery has no position, so that the positions of its lane have no gaps.
 			d.Status, d.Reason, d.FinishedAt = grapnel.Dropped, target.Drop, e.AcceptedAt
 			if !target.Uncounted {
 				s.total(d, d.FinishedAt).Ended(d.Status, d.AttemptsMade)
@@ -103,8 +105,9 @@ func (s *Store) accept(in store.Incoming) (*event, []store.Head) {
 	return e, heads
 }
 
-// Again refuses an endpoint that is absent or marked as deleted: unlike Append it carries no version of the configuration, and a
-// delivery that slipped in behind the endpoint's end would wait for ever.
+// Again refuses an endpoint that is absent or marked as deleted: unlike Append it carries no
+// version of the configuration, and a delivery created after the endpoint's End would be pending
+// for ever.
 func (s *Store) Again(ctx context.Context, scope store.Scope, r store.Redelivery) (store.Redelivered, error) {
 	leave, err := s.enter(ctx)
 	if err != nil {

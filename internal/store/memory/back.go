@@ -83,8 +83,8 @@ func (s *Store) adopt(d *delivery, e *event, i *item) {
 	}
 }
 
-// Restore makes the store what it was at a snapshot, which must not be used again. What nodes believe of
-// the configuration and of standings is not what this is for, so those stay as they are now.
+// Restore brings the store back to a snapshot, which must not be used again. Configuration and
+// standings stay as they are now: a loss of those is not simulated.
 func (s *Store) Restore(then *Store) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

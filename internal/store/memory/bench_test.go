@@ -11,8 +11,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/memory"
 )
 
-// BenchmarkStreet is the life of a delivery as a simulation sees it: accepted, found as a head, tried twice, done; beside a backlog
-// of heads that wait.
+// BenchmarkStreet is the life of a delivery in a simulation: accepted, found as a head, attempted
+// twice, delivered; beside a backlog of pending heads.
 func BenchmarkStreet(b *testing.B) {
 	for _, backlog := range []int{0, 100_000} {
 		b.Run(fmt.Sprint("backlog=", backlog), func(b *testing.B) {

@@ -32,7 +32,7 @@ func (s *Store) Clear(ctx context.Context, c store.Clearing, limit int) (removed
 		}
 		n := min(len(r.items), limit-removed)
 		for _, i := range r.items[:n] {
-			i.of = nil // its delivery may not be over yet
+			i.of = nil // its delivery may not be finished yet
 		}
 		r.items = r.items[n:]
 		if removed += n; removed >= limit {

@@ -9,12 +9,12 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// object is what configuration consists of. Its lists are sorted by id.
+// object is a type of configuration object. Lists of objects are sorted by id.
 type object interface {
 	grapnel.Endpoint | grapnel.Source | grapnel.NamedPolicy | grapnel.Key
 }
 
-// owned says which object it is and whose.
+// owned returns an object's id and tenant.
 func owned[T object](o T) (id, tenant string) {
 	switch o := any(o).(type) {
 	case grapnel.Endpoint:
@@ -36,8 +36,8 @@ func search[T object](list []T, id string) (int, bool) {
 	})
 }
 
-// writable says where o is or belongs, and whether the scope may write it there. An object keeps its tenant: what is there under
-// the same id for another one is not found.
+// writable returns o's index or insertion index, and whether the scope may write it there. An
+// object keeps its tenant: an object with the same id of another tenant is not found.
 func writable[T object](scope store.Scope, list []T, o T, what string) (at int, there bool, err error) {
 	id, tenant := owned(o)
 	at, there = search(list, id)
@@ -116,7 +116,7 @@ func (s *Store) Changes(ctx context.Context, since int64) (store.ConfigChanges, 
 	return d, true, nil
 }
 
-// edits says what has become of some objects.
+// edits returns the edits for some ids: each object is written or removed.
 func edits[T object](list []T, ids []string) (e store.Edits[T]) {
 	slices.Sort(ids)
 	for _, id := range slices.Compact(ids) {
@@ -129,8 +129,8 @@ func edits[T object](list []T, ids []string) (e store.Edits[T]) {
 	return e
 }
 
-// put is what is done around every change of the configuration: the answer that the call was given before comes first, then the version that
-// what is told was matched against.
+// put frames every change of the configuration: first the stored answer of the idempotency key,
+// then the version that With.Tell was matched against.
 func (s *Store) put(ctx context.Context, with store.With, kind, id string, do func() (revision int64, err error)) (store.Put, error) {
 	return s.putting(ctx, with, func() (int64, error) {
 		revision, err := do()
@@ -141,7 +141,7 @@ func (s *Store) put(ctx context.Context, with store.With, kind, id string, do fu
 	})
 }
 
-// putting is put for what is no part of the configuration.
+// putting is put for objects that are no part of the configuration.
 func (s *Store) putting(ctx context.Context, with store.With, do func() (revision int64, err error)) (store.Put, error) {
 	leave, err := s.enter(ctx)
 	if err != nil {
@@ -176,7 +176,7 @@ func (s *Store) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.E
 		case there && s.config.Endpoints[at].Revision != ep.Revision:
 			return 0, grapnel.Errorf(grapnel.CodeConflict, "the endpoint has changed since it was read")
 		case s.queueNamed(ep):
-			return 0, grapnel.Errorf(grapnel.CodeConflict, "there is already a queue of this name")
+			return 0, grapnel.Errorf(grapnel.CodeConflict, "the name is already used by another queue")
 		}
 		ep.Revision++
 		s.config.Endpoints = put(s.config.Endpoints, at, there, ep)
@@ -184,15 +184,17 @@ func (s *Store) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.E
 	})
 }
 
-// queueNamed says whether another queue of its tenant has the name of ep. One that is marked as deleted has none.
+// queueNamed says whether another queue of its tenant has the name of ep. One that is marked as
+// deleted has none.
 func (s *Store) queueNamed(ep grapnel.Endpoint) bool {
 	return ep.Queue != nil && ep.DeletedAt.IsZero() && slices.ContainsFunc(s.config.Endpoints, func(other grapnel.Endpoint) bool {
-		return other.Queue != nil && other.DeletedAt.IsZero() && other.ID != ep.ID && other.Tenant == ep.Tenant && other.Queue.Name == ep.Queue.Name
+		return other.Queue != nil && other.DeletedAt.IsZero() && other.ID != ep.ID && other.Tenant == ep.Tenant &&
+			other.Queue.Name == ep.Queue.Name
 	})
 }
 
-// RemoveEndpoint refuses an endpoint that is not marked as deleted, or for which something waits, with
-// grapnel.CodeConflict. Its deliveries stay in the history.
+// RemoveEndpoint fails with grapnel.CodeConflict for an endpoint that is not marked as deleted, or
+// has pending deliveries. Its finished deliveries stay in the history.
 func (s *Store) RemoveEndpoint(ctx context.Context, id string) error {
 	leave, err := s.enter(ctx)
 	if err != nil {
@@ -206,7 +208,7 @@ func (s *Store) RemoveEndpoint(ctx context.Context, id string) error {
 	case s.config.Endpoints[at].DeletedAt.IsZero():
 		return grapnel.Errorf(grapnel.CodeConflict, "the endpoint is not deleted")
 	case s.queue(id).pending.size > 0:
-		return grapnel.Errorf(grapnel.CodeConflict, "deliveries wait for the endpoint")
+		return grapnel.Errorf(grapnel.CodeConflict, "the endpoint has pending deliveries")
 	}
 	s.config.Endpoints = slices.Delete(s.config.Endpoints, at, at+1)
 	delete(s.standings, id)
@@ -223,7 +225,7 @@ func (s *Store) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.Name
 		}
 		for _, other := range s.config.Policies {
 			if other.Tenant == p.Tenant && other.Name == p.Name && other.ID != p.ID {
-				return 0, grapnel.Errorf(grapnel.CodeConflict, "there is already a policy of this name")
+				return 0, grapnel.Errorf(grapnel.CodeConflict, "the name is already used by another policy")
 			}
 		}
 		p.Revision = 1

@@ -9,7 +9,8 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// copyEvent copies by hand what the hot path copies all the time. How it came in is left out.
+// copyEvent copies explicitly, because the hot path calls it all the time. It leaves out the
+// Intake.
 func copyEvent(e *grapnel.Event) grapnel.Event {
 	c := *e
 	c.Data = slices.Clone(e.Data)
@@ -36,8 +37,8 @@ func copyAttempt(a grapnel.Attempt) grapnel.Attempt {
 	return a
 }
 
-// deepCopy copies configuration, whose types belong to others and change with them: it follows their exported fields and
-// brings every time to what a store keeps. What a type hides it owns, and is shared.
+// deepCopy copies configuration objects, whose types are defined elsewhere: it follows their
+// exported fields and cuts every time to microseconds. Unexported fields are shared.
 func deepCopy[T any](v T) T {
 	c := reflect.New(reflect.TypeFor[T]()).Elem()
 	copyInto(c, reflect.ValueOf(v))

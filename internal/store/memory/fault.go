@@ -8,23 +8,26 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// Fault is how one call goes wrong. The zero Fault is a call that goes well.
+// Fault is the failure of one call. The zero Fault is no failure.
 type Fault struct {
-	Err     error // what the call returns; nil: no fault
-	Applied bool  // the call has its effect all the same: the commit was unknown to its caller
+	Err     error // the error that the call returns; nil: no fault
+	Applied bool  // the call has its effect nevertheless: its caller does not know the outcome of the commit
 }
 
-// Faulty is a store whose calls fail as they are told. An error with a code of package grapnel says that nothing was
-// written, so it must not be Applied.
+// Faulty is a store whose calls fail on demand. An error with a code of package grapnel says that
+// nothing was written, so it must not be Applied.
 //
-// Injure is asked before every call, with the name of its method, on the goroutine of the caller; it may also use the occasion
-// to stall or to look. Close does not fail.
+// Injure is called before every call, with the name of its method, on the goroutine of the caller;
+// it may also delay the call or observe it. Close does not fail.
 type Faulty struct {
 	Store  store.Store
 	Injure func(method string) Fault
 }
 
 var _ store.Store = (*Faulty)(nil)
+
+// IDs are the store's.
+func (f *Faulty) IDs() *grapnel.IDs { return f.Store.IDs() }
 
 // call makes one call, or not, as the fault says.
 func call[T any](f *Faulty, method string, do func() (T, error)) (T, error) {
@@ -35,7 +38,7 @@ func call[T any](f *Faulty, method string, do func() (T, error)) (T, error) {
 	}
 	if fault.Applied {
 		if _, err := do(); err != nil {
-			return none, err // it had no effect, so there is nothing unknown about it
+			return none, err // it had no effect, so its outcome is known
 		}
 	}
 	return none, fault.Err
@@ -272,7 +275,8 @@ func (f *Faulty) Annotate(ctx context.Context, scope store.Scope, a store.Annota
 }
 
 // DeliverySearch may fail.
-func (f *Faulty) DeliverySearch(ctx context.Context, scope store.Scope, q store.DeliveryQuery, text string) (list []grapnel.Delivery, resume int64, err error) {
+func (f *Faulty) DeliverySearch(ctx context.Context, scope store.Scope, q store.DeliveryQuery,
+	text string) (list []grapnel.Delivery, resume int64, err error) {
 	_, err = call(f, "DeliverySearch", func() (struct{}, error) {
 		var err error
 		list, resume, err = f.Store.DeliverySearch(ctx, scope, q, text)
@@ -282,7 +286,8 @@ func (f *Faulty) DeliverySearch(ctx context.Context, scope store.Scope, q store.
 }
 
 // Candidates may fail.
-func (f *Faulty) Candidates(ctx context.Context, scope store.Scope, q store.CandidateQuery) (list []grapnel.Delivery, resume int64, err error) {
+func (f *Faulty) Candidates(ctx context.Context, scope store.Scope, q store.CandidateQuery) (list []grapnel.Delivery, resume int64,
+	err error) {
 	_, err = call(f, "Candidates", func() (struct{}, error) {
 		var err error
 		list, resume, err = f.Store.Candidates(ctx, scope, q)

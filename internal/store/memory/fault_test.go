@@ -14,13 +14,14 @@ import (
 
 var errFault = errors.New("the disk is on fire")
 
-// callAll makes every call of the contract but Close with arguments that are zero, and tells what each returned.
+// callAll makes every call of the contract but Close with zero arguments, and passes on the
+// results.
 func callAll(t *testing.T, s store.Store, each func(method string, results []reflect.Value)) {
 	t.Helper()
 	methods := reflect.TypeFor[store.Store]()
 	for i := range methods.NumMethod() {
 		m := methods.Method(i)
-		if m.Name == "Close" {
+		if m.Name == "Close" || m.Name == "IDs" { // these ask nothing
 			continue
 		}
 		args := []reflect.Value{reflect.ValueOf(t.Context())}

@@ -9,7 +9,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// shown is a delivery as history shows it. Its status is the stored one, so pending for a held one too.
+// shown is a delivery as history shows it. Its status is the stored one, so pending for a held one
+// too.
 func (d *delivery) shown() grapnel.Delivery {
 	c := d.Delivery
 	c.Attempts = nil
@@ -18,7 +19,7 @@ func (d *delivery) shown() grapnel.Delivery {
 	return c
 }
 
-// last is what there is to tell of the last attempt.
+// last summarizes the last attempt.
 func (d *delivery) last() grapnel.Last {
 	if len(d.Attempts) == 0 {
 		return grapnel.Last{}
@@ -57,7 +58,7 @@ func (s *Store) Event(ctx context.Context, scope store.Scope, tenant, id string)
 	return &c, deliveries, nil
 }
 
-// newest is what has a number lower than before (0: all).
+// newest lists the items with a row id below before (0: all), the newest first.
 func newest[T interface{ number() int64 }](all []T, before int64) []T {
 	if before > 0 {
 		i, _ := locate(all, before)
@@ -114,8 +115,8 @@ func (s *Store) Delivery(ctx context.Context, scope store.Scope, seq int64) (*gr
 	return &c, nil
 }
 
-// DeliveryList returns at most Limit deliveries; no limit is none. From and To are about the event's acceptance, for a
-// redelivery too.
+// DeliveryList returns at most Limit deliveries; no limit is none. From and To are about the
+// event's acceptance, for a redelivery too.
 func (s *Store) DeliveryList(ctx context.Context, scope store.Scope, q store.DeliveryQuery) ([]grapnel.Delivery, error) {
 	leave, err := s.enter(ctx)
 	if err != nil {
@@ -177,7 +178,7 @@ func (s *Store) Counts(ctx context.Context, scope store.Scope) (map[string]map[g
 	return counts, nil
 }
 
-// Waiting counts heads and those behind them.
+// Waiting counts heads and the deliveries behind them.
 func (s *Store) Waiting(ctx context.Context, endpoint string, limit int) (int, error) {
 	leave, err := s.enter(ctx)
 	if err != nil {

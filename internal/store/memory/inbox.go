@@ -15,14 +15,14 @@ func (s *Store) aside(id string) (int, bool) {
 	return slices.BinarySearchFunc(s.asides, id, func(a grapnel.Aside, id string) int { return cmp.Compare(a.ID, id) })
 }
 
-// copyAside copies what a request refers to.
+// copyAside copies a request with its slices and maps.
 func copyAside(a grapnel.Aside) grapnel.Aside {
 	a.Body = slices.Clone(a.Body)
 	a.Intake = *copyIntake(&a.Intake)
 	return a
 }
 
-// SetAside leaves one alone whose id is there already.
+// SetAside changes nothing if the id is stored already.
 func (s *Store) SetAside(ctx context.Context, a grapnel.Aside) error {
 	leave, err := s.enter(ctx)
 	if err != nil {
@@ -30,7 +30,7 @@ func (s *Store) SetAside(ctx context.Context, a grapnel.Aside) error {
 	}
 	defer leave()
 	if a.Why != grapnel.AsideUnverified && a.Why != grapnel.AsideConflict && a.Why != grapnel.AsideRefused {
-		return grapnel.Errorf(grapnel.CodeInvalid, "%q is no reason to set a request aside", a.Why)
+		return grapnel.Errorf(grapnel.CodeInvalid, "%q is not a reason to set a request aside", a.Why)
 	}
 	if at, there := s.aside(a.ID); !there {
 		a.Size = len(a.Body)

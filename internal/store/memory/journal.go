@@ -8,7 +8,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// note numbers an entry, if there is one, and keeps it, unless it is there.
+// note stores an entry under a new row id, unless an equal one is stored. e may be nil.
 func (s *Store) note(e *grapnel.AuditEntry) {
 	if e == nil {
 		return

@@ -6,19 +6,19 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// knownBy is what an event is known by.
+// knownBy is the key of a Known.
 type knownBy struct{ source, by string }
 
-// known is an event that is known until a time, whether it is still here or not.
+// known is a stored Known; its event may have been purged.
 type known struct {
 	sum   [32]byte
 	until time.Time
-	first store.Placed // what was answered for it
+	first store.Placed // the answer that its event got
 }
 
 func keyOf(k *store.Known) knownBy { return knownBy{k.Source, string(k.By)} }
 
-// recognize returns the answer to an event that is known.
+// recognize returns the answer to an event with a stored, unexpired Known.
 func (s *Store) recognize(in *store.Incoming) (store.Placed, bool) {
 	if in.Known == nil {
 		return store.Placed{}, false
@@ -32,7 +32,7 @@ func (s *Store) recognize(in *store.Incoming) (store.Placed, bool) {
 	return again, true
 }
 
-// learn makes an event known that was accepted.
+// learn stores the Known of an accepted event.
 func (s *Store) learn(k *store.Known, placed store.Placed) {
 	if k != nil {
 		s.known[keyOf(k)] = known{sum: k.Sum, until: micro(k.Until), first: placed}

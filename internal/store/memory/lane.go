@@ -7,18 +7,18 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// delivery is a delivery with what only the store knows of it.
+// delivery is a delivery with the store's own fields.
 type delivery struct {
 	grapnel.Delivery
 	event   *event
-	lane    *lane // nil: it waits for nobody and nobody waits for it
+	lane    *lane // nil: unordered or without key
 	trigger grapnel.Trigger
-	item    *item     // nil: no replay made it
-	lease   *lease    // nil: nobody has it
+	item    *item     // nil: no replay created it
+	lease   *lease    // nil: not leased
 	wide    time.Time // when the last attempt, which failed because of the endpoint, was recorded; zero: it did not
 }
 
-// queue is what is pending at one endpoint.
+// queue is an endpoint's pending deliveries.
 type queue struct {
 	pending order          // all of it, the oldest first
 	due     order          // the heads that are not blocked, the earliest first
@@ -27,7 +27,7 @@ type queue struct {
 	lanes   map[string]*lane
 }
 
-// lane is one key's line at one endpoint. It outlives what waits in it, because its positions go on.
+// lane is one key's lane at one endpoint. It outlives its deliveries, because its positions go on.
 type lane struct {
 	last    int64 // position given last
 	pending order // the head first
@@ -71,8 +71,8 @@ func (s *Store) commit(e *event, d *delivery) {
 	e.deliveries = append(e.deliveries, d)
 }
 
-// wait puts a new delivery at the end of its lane, or by itself if it is unordered or has no key, and says whether it became a
-// head, which alone makes use of the delay.
+// wait puts a new delivery at the end of its lane, or by itself if it is unordered or has no key.
+// It says whether the delivery became a head; only then the delay applies.
 func (s *Store) wait(d *delivery, ordered bool, delay time.Duration) bool {
 	q := s.queue(d.EndpointID)
 	d.Status = grapnel.Pending
@@ -90,8 +90,8 @@ func (s *Store) wait(d *delivery, ordered bool, delay time.Duration) bool {
 	return true
 }
 
-// lead makes d the head of its lane and starts its policy's clock; not before it existed, though, even if the clock that
-// finished its predecessor was behind.
+// lead makes d the head of its lane and starts its policy's clock; not before it existed, though,
+// even if the clock that finished its predecessor was behind.
 func (s *Store) lead(d *delivery, at time.Time, delay time.Duration) {
 	if at.Before(d.CreatedAt) {
 		at = d.CreatedAt
@@ -100,7 +100,8 @@ func (s *Store) lead(d *delivery, at time.Time, delay time.Duration) {
 	s.queue(d.EndpointID).due.add(d)
 }
 
-// finish makes d final. If it was the head of its lane, the next one becomes the head, with this delay.
+// finish makes d final. If it was the head of its lane, the next one becomes the head, with this
+// delay.
 func (s *Store) finish(d *delivery, e store.Ending, delay time.Duration) {
 	q, at, led := s.queue(d.EndpointID), micro(e.At), d.Waiting.Head
 	s.release(d)
@@ -137,7 +138,7 @@ func (s *Store) plan(d *delivery, due time.Time, blocked bool) {
 	q.due.add(d)
 }
 
-// place is the part of a pending delivery that scheduling needs.
+// place is a pending delivery as a Head.
 func (d *delivery) place() *store.Head {
 	h := &store.Head{
 		Delivery:  d.Seq,
@@ -157,7 +158,7 @@ func (d *delivery) place() *store.Head {
 	return h
 }
 
-// next is the head that the caller of a change goes on with: the lane's, or the delivery itself if it has no lane.
+// next is the head that a change returns: the lane's, or the delivery itself if it has no lane.
 func (d *delivery) next() *store.Head {
 	if d.lane != nil {
 		d = d.lane.pending.first()

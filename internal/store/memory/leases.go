@@ -9,7 +9,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// lease is what a delivery has that was handed out. When it ends is when the delivery is due.
+// lease is a delivery's lease. It ends at the delivery's due time.
 type lease struct {
 	token, consumer    string
 	scheduled, granted time.Time
@@ -19,11 +19,12 @@ type lease struct {
 func (d *delivery) leased() grapnel.Lease {
 	return grapnel.Lease{
 		Token: d.lease.token, Queue: d.EndpointID, Consumer: d.lease.consumer, Delivery: d.Seq, Event: d.EventSeq, Number: d.AttemptsMade + 1,
-		CreatedAt: d.CreatedAt, Anchor: d.Waiting.Anchor, Trigger: d.trigger, Scheduled: d.lease.scheduled, GrantedAt: d.lease.granted, Until: d.Waiting.Due,
+		CreatedAt: d.CreatedAt, Anchor: d.Waiting.Anchor, Trigger: d.trigger,
+		Scheduled: d.lease.scheduled, GrantedAt: d.lease.granted, Until: d.Waiting.Due,
 	}
 }
 
-// yields says whether the lease of d, if it has one, lets a change be made.
+// yields says whether the lease of d, if any, lets a change be made.
 func (d *delivery) yields(c *store.Change) bool {
 	if d.lease == nil {
 		return c.Yields("", time.Time{})
@@ -45,7 +46,7 @@ func (s *Store) release(d *delivery) {
 	d.lease = nil
 }
 
-// Claim looks first, since what it leases changes places among the heads.
+// Claim reads all due heads before it leases any, because leasing moves heads in the order.
 func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	leave, err := s.enter(ctx)
 	if err != nil {
@@ -53,7 +54,7 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 	}
 	defer leave()
 	now, q, done := micro(c.Now), s.queue(c.Queue), store.Claimed{}
-	var last *delivery // that is looked at, if there is too much that is over
+	var last *delivery // the last one read, if MostOver expired leases end the reading
 	for d := range q.leased.all() {
 		if d.Waiting.Due.After(now) || last != nil {
 			break
@@ -67,7 +68,7 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 	for d := range q.due.all() {
 		looked := !d.Waiting.Due.After(now) && (last == nil || !byDue(last, d))
 		if looked && d.lease != nil {
-			continue // it is over
+			continue // its lease has expired
 		}
 		if !looked || len(take) == len(wants) {
 			done.Next = d.Waiting.Due
@@ -82,7 +83,7 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 	return done, nil
 }
 
-// granted are the Wants that are not passed over.
+// granted are the Wants that are not skipped.
 func granted(wants []store.Want, held map[string]int) []store.Want {
 	more := make(map[string]int)
 	return slices.DeleteFunc(slices.Clone(wants), func(w store.Want) bool {
@@ -113,7 +114,7 @@ func (s *Store) Extend(ctx context.Context, token string, now time.Time, by time
 	defer leave()
 	d := s.leases[token]
 	if d == nil || !d.Waiting.Due.After(now) {
-		return grapnel.Lease{}, grapnel.Errorf(grapnel.CodeConflict, "the lease is over")
+		return grapnel.Lease{}, grapnel.Errorf(grapnel.CodeConflict, "the lease has expired or is settled")
 	}
 	q := s.queue(d.EndpointID)
 	q.leased.take(d)

@@ -19,7 +19,7 @@ func (s *Store) Annotate(ctx context.Context, scope store.Scope, a store.Annotat
 	case d == nil || !scope.Allows(d.Tenant):
 		return store.ErrNotFound("delivery")
 	case !d.Status.Final():
-		return grapnel.Errorf(grapnel.CodeConflict, "the delivery is not over")
+		return grapnel.Errorf(grapnel.CodeConflict, "the delivery is not finished")
 	case a.Discard != "" && d.Status != grapnel.Failed:
 		return grapnel.Errorf(grapnel.CodeConflict, "the delivery is not a dead letter")
 	}

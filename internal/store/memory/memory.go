@@ -1,12 +1,14 @@
-// Package memory is the model store: the contract of package store in maps and slices. It is the reference for what the
-// contract means, and the store that simulations run on.
+// Package memory is the model store: the contract of package store in maps and slices. It is the
+// reference for the contract, and the store that simulations run on.
 //
-// It is synchronous (every call does its work under one mutex and returns) and deterministic: the same calls give the same
-// answers, and no map order shows. What goes in and what comes out are copies, so nobody can change what is stored from
-// outside. Numbers are given as 1, 2, 3 … without gaps, which the contract does not ask of others.
+// It is synchronous (every call does its work under one mutex and returns) and deterministic: the
+// same calls give the same answers, and no map order shows. It copies arguments and results, so no
+// caller can change the stored data. Row ids are 1, 2, 3 … without gaps, which the contract does
+// not ask of other stores.
 //
-// It does not promise to survive the process, and it does not verify checksums: nothing below it can corrupt a byte. A crash is
-// simulated by making a new engine on the same store; failing writes by Faulty.
+// It does not promise to survive the process, and it does not verify checksums: nothing below it
+// can corrupt a byte. A crash is simulated by creating a new engine on the same store; failing
+// writes by Faulty.
 package memory
 
 import (
@@ -28,6 +30,7 @@ type Store struct {
 	deliveries []*delivery       // in the order of their numbers
 	queues     map[string]*queue // by endpoint
 	config     store.Config
+	ids        *grapnel.IDs
 	edits      []edit                    // of the configuration, the last of each version, the latest last
 	standings  map[string]store.Standing // by endpoint
 	audit      []grapnel.AuditEntry      // by number, from 1
@@ -37,7 +40,7 @@ type Store struct {
 	asides     []grapnel.Aside // by id
 	totals     map[part]*grapnel.Totals
 
-	accepted, made, purged int64 // events and deliveries that there ever were; deliveries that are gone
+	accepted, made, purged int64 // events and deliveries ever; purged deliveries
 
 	replays []*replay            // by id
 	leases  map[string]*delivery // by token
@@ -45,19 +48,21 @@ type Store struct {
 
 var _ store.Store = (*Store)(nil)
 
-// event is an event with what was made of it.
+// event is an event with its deliveries.
 type event struct {
 	grapnel.Event
 	deliveries []*delivery // in the order of their numbers
-	made       int         // how many of them its acceptance made; the others are redeliveries
+	made       int         // deliveries created by its acceptance; the others are redeliveries
 }
 
-// New makes an empty store. Its configuration has version 1, so a batch that forgot to say its version is stale.
+// New makes an empty store. Its configuration has version 1, so a batch that forgot to say its
+// version is stale.
 func New() *Store {
 	return &Store{
 		byID:      make(map[eventName]*event),
 		queues:    make(map[string]*queue),
 		config:    store.Config{Version: 1},
+		ids:       grapnel.NewIDs(grapnel.IDKey{Secret: []byte("of every store in memory")}),
 		standings: make(map[string]store.Standing),
 		noted:     make(map[grapnel.AuditEntry]bool),
 		answers:   make(map[string]answer),
@@ -67,10 +72,14 @@ func New() *Store {
 	}
 }
 
-// Close does nothing: a simulated restart goes on with the same store.
+// IDs has the same key in every store in memory, because a simulation has to repeat its results.
+func (s *Store) IDs() *grapnel.IDs { return s.ids }
+
+// Close does nothing: a simulated restart continues with the same store.
 func (s *Store) Close() error { return nil }
 
-// enter begins a call. A call whose context is over must not have an effect that its caller no longer waits for.
+// enter begins a call. It refuses a call whose context has ended, because its caller no longer
+// waits for the effect.
 func (s *Store) enter(ctx context.Context) (leave func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -82,7 +91,8 @@ func (s *Store) enter(ctx context.Context) (leave func(), err error) {
 func (e *event) number() int64    { return e.Seq }
 func (d *delivery) number() int64 { return d.Seq }
 
-// locate returns where the one with this number is, or belongs. Until something is removed, that is at its number's place.
+// locate returns the index of a row id, or its insertion index. Until a row is removed, the index
+// follows from the row id.
 func locate[T interface{ number() int64 }](all []T, seq int64) (int, bool) {
 	if seq >= 1 && seq <= int64(len(all)) && all[seq-1].number() == seq {
 		return int(seq - 1), true

@@ -9,8 +9,8 @@ import (
 // blockSize is how many deliveries a block holds before it is cut in two.
 const blockSize = 512
 
-// order is a set of deliveries in a fixed order. It is kept in blocks, so that adding and taking cost little however many there
-// are. What the order depends on must not change while a delivery is in the set.
+// order is a set of deliveries in a fixed order. It consists of blocks, so that adding and removing
+// are cheap at any size. A delivery's sort fields must not change while it is in the set.
 type order struct {
 	before func(a, b *delivery) bool
 	blocks [][]*delivery // none is empty, and each ends before the next begins

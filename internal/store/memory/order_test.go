@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestOrder compares the set with a sorted slice while it grows over several blocks and shrinks again.
+// TestOrder compares the set with a sorted slice while it grows over several blocks and shrinks
+// again.
 func TestOrder(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	set := order{before: byNumber}

@@ -49,7 +49,7 @@ func (s *Store) Purge(ctx context.Context, keep store.Keep, limit int) (int, err
 	return removed, nil
 }
 
-// Imbalance compares how many were made, and removed, with those that are here.
+// Imbalance compares the deliveries created and purged with those that are stored.
 func (s *Store) Imbalance(ctx context.Context) (int64, error) {
 	leave, err := s.enter(ctx)
 	if err != nil {

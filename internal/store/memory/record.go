@@ -8,7 +8,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// Record applies the changes in order; what each reports is the state right after it, not after all of them.
+// Record applies the changes in order; each result is the state right after its change.
 func (s *Store) Record(ctx context.Context, changes []store.Change) ([]store.Changed, error) {
 	leave, err := s.enter(ctx)
 	if err != nil {
@@ -60,7 +60,7 @@ func (s *Store) apply(d *delivery, c *store.Change) {
 	}
 	d.ReasonCode, d.Reason, d.trigger = c.ReasonCode, c.Reason, c.Trigger
 	if !d.Waiting.Head {
-		return // what waits behind its lane has no schedule to change; it gets one when it becomes the head
+		return // a delivery behind its head has no schedule to change; it gets one when it becomes the head
 	}
 	if c.Attempt != nil {
 		d.wide = time.Time{}
@@ -74,7 +74,8 @@ func (s *Store) apply(d *delivery, c *store.Change) {
 	s.plan(d, c.Due, c.Blocked)
 }
 
-// End takes the oldest first, so in each lane it stops at the lowest position that is left, which is then the head.
+// End takes the oldest first, so in each lane it stops at the lowest position that is left, which
+// is then the head.
 func (s *Store) End(ctx context.Context, endpoint string, e store.Ending, limit int) (int, error) {
 	leave, err := s.enter(ctx)
 	if err != nil {
@@ -111,7 +112,7 @@ func (s *Store) Heads(ctx context.Context, endpoint string, limit int) ([]store.
 	return heads, nil
 }
 
-// Head of a delivery that waits behind its lane has neither due time nor anchor.
+// Head returns neither due time nor anchor for a delivery behind its lane's head.
 func (s *Store) Head(ctx context.Context, delivery int64) (*store.Head, bool, error) {
 	leave, err := s.enter(ctx)
 	if err != nil {

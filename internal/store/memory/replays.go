@@ -11,7 +11,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// replay is a replay with what it has made.
+// replay is a replay with its items.
 type replay struct {
 	grapnel.Replay
 	items []*item // by the numbers of the originals
@@ -23,15 +23,15 @@ type item struct {
 	of *replay // nil: it is listed no more
 }
 
-// lookedAt is how many deliveries Candidates and DeliverySearch look at in one call. It is little, so that those who call them meet
-// the end of it.
+// lookedAt is the number of deliveries that Candidates and DeliverySearch read in one call. It is
+// small, so that callers meet the limit in tests.
 const lookedAt = 1000
 
 func (s *Store) replay(id string) (at int, there bool) {
 	return slices.BinarySearchFunc(s.replays, id, func(r *replay, id string) int { return strings.Compare(r.ID, id) })
 }
 
-// PutReplay keeps the replay, or what may change of it.
+// PutReplay stores a new replay, or the fields of an existing one that may change.
 func (s *Store) PutReplay(ctx context.Context, scope store.Scope, r grapnel.Replay, with store.With) (store.Put, error) {
 	return s.putting(ctx, with, func() (int64, error) {
 		at, there := s.replay(r.ID)
@@ -41,7 +41,7 @@ func (s *Store) PutReplay(ctx context.Context, scope store.Scope, r grapnel.Repl
 		case there && s.replays[at].Revision != r.Revision:
 			return 0, grapnel.Errorf(grapnel.CodeConflict, "the replay has changed since it was read")
 		case there && s.replays[at].Status.Final():
-			return 0, grapnel.Errorf(grapnel.CodeConflict, "the replay is over")
+			return 0, grapnel.Errorf(grapnel.CodeConflict, "the replay is finished")
 		}
 		if !there {
 			kept := deepCopy(r)
@@ -91,8 +91,9 @@ func (s *Store) ReplayList(ctx context.Context, scope store.Scope, q store.Repla
 	return list, nil
 }
 
-// Candidates looks at so many deliveries and no more.
-func (s *Store) Candidates(ctx context.Context, scope store.Scope, q store.CandidateQuery) (list []grapnel.Delivery, resume int64, err error) {
+// Candidates reads at most lookedAt deliveries.
+func (s *Store) Candidates(ctx context.Context, scope store.Scope, q store.CandidateQuery) (list []grapnel.Delivery, resume int64,
+	err error) {
 	leave, err := s.enter(ctx)
 	if err != nil {
 		return nil, 0, err
@@ -131,7 +132,7 @@ func (d *delivery) meant(q store.CandidateQuery) bool {
 		(len(sel.Types) == 0 || slices.ContainsFunc(sel.Types, ofType)) && within(d.event.AcceptedAt, sel.From, sel.To)
 }
 
-// Advance makes what comes next.
+// Advance creates the next deliveries of a replay.
 func (s *Store) Advance(ctx context.Context, step store.ReplayStep) ([]store.Redelivered, error) {
 	leave, err := s.enter(ctx)
 	if err != nil {
@@ -144,7 +145,7 @@ func (s *Store) Advance(ctx context.Context, step store.ReplayStep) ([]store.Red
 	}
 	r := s.replays[at]
 	if r.Status != grapnel.ReplayRunning || r.Cursor != step.From {
-		return nil, grapnel.Errorf(grapnel.CodeConflict, "the replay is not running, or not there any more")
+		return nil, grapnel.Errorf(grapnel.CodeConflict, "the replay is not running or was deleted")
 	}
 	last := step.From
 	for _, i := range step.Items {
@@ -177,7 +178,8 @@ func (s *Store) Advance(ctx context.Context, step store.ReplayStep) ([]store.Red
 	return done, nil
 }
 
-// again makes d, which repeats another delivery by hand or by a replay, and notes that on the other.
+// again makes d, which repeats another delivery by hand or by a replay, and notes that on the
+// other.
 func (s *Store) again(of, d *delivery, ordered bool, delay time.Duration, at time.Time, by string) store.Redelivered {
 	d.EndpointID, d.CreatedAt, d.ReplayOf = of.EndpointID, micro(at), of.Seq
 	s.commit(of.event, d)
@@ -189,8 +191,8 @@ func (s *Store) again(of, d *delivery, ordered bool, delay time.Duration, at tim
 	return done
 }
 
-// tally counts for its replay a delivery that has ended, and notes on the one that it repeats what became of it, unless that was
-// repeated once more since.
+// tally counts a finished delivery for its replay, and marks the original with the result, unless
+// the original was redelivered once more since.
 func (s *Store) tally(d *delivery) {
 	if of := s.delivery(d.ReplayOf); of != nil && of.Mark.ReplayedAs == d.Seq {
 		of.Mark.ReplayResult = d.Status

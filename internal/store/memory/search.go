@@ -9,8 +9,9 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// DeliverySearch looks at so many deliveries and no more.
-func (s *Store) DeliverySearch(ctx context.Context, scope store.Scope, q store.DeliveryQuery, text string) (list []grapnel.Delivery, resume int64, err error) {
+// DeliverySearch reads at most lookedAt deliveries.
+func (s *Store) DeliverySearch(ctx context.Context, scope store.Scope, q store.DeliveryQuery,
+	text string) (list []grapnel.Delivery, resume int64, err error) {
 	leave, err := s.enter(ctx)
 	if err != nil {
 		return nil, 0, err

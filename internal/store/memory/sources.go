@@ -22,7 +22,7 @@ func (s *Store) PutSource(ctx context.Context, scope store.Scope, src grapnel.So
 		}
 		for _, other := range s.config.Sources {
 			if other.Tenant == src.Tenant && other.Name == src.Name && other.ID != src.ID {
-				return 0, grapnel.Errorf(grapnel.CodeConflict, "there is already a source of this name")
+				return 0, grapnel.Errorf(grapnel.CodeConflict, "the name is already used by another source")
 			}
 		}
 		src.Revision++

@@ -10,8 +10,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// stand keeps the standing that a change brings along, unless a newer one is there. Of an endpoint that was removed nothing is kept:
-// nobody would ever forget it.
+// stand stores a change's standing, unless a newer one is stored or the endpoint was removed:
+// nothing would delete that standing any more.
 func (s *Store) stand(st *store.Standing) {
 	if st == nil {
 		return
@@ -63,7 +63,7 @@ func (s *Store) Hasten(ctx context.Context, endpoint string, h store.Hastening, 
 	return len(late), nil
 }
 
-// StuckLanes goes through what waits, the oldest first.
+// StuckLanes goes through the heads, the oldest first.
 func (s *Store) StuckLanes(ctx context.Context, scope store.Scope, q store.LaneQuery) ([]grapnel.Lane, error) {
 	leave, err := s.enter(ctx)
 	if err != nil {

@@ -16,14 +16,14 @@ const (
 	day  = 24 * time.Hour
 )
 
-// part is an hour, or a day whose hours are not kept any more, of an endpoint.
+// part is one hour of an endpoint, or one day if its hours have been merged.
 type part struct {
 	endpoint, tenant string
 	at               time.Time
 	whole            bool // a day
 }
 
-// total is what is counted of a delivery's endpoint in the hour of a time.
+// total is the totals of a delivery's endpoint in the hour of a time.
 func (s *Store) total(d *delivery, at time.Time) *grapnel.Totals {
 	p := part{endpoint: d.EndpointID, tenant: d.Tenant, at: micro(at).Truncate(hour)}
 	if s.totals[p] == nil {
@@ -56,7 +56,7 @@ func (s *Store) merge(now time.Time) {
 	}
 }
 
-// Totals adds up what the query takes.
+// Totals adds up the selected parts.
 func (s *Store) Totals(ctx context.Context, scope store.Scope, q store.TotalsQuery) ([]grapnel.Bucket, error) {
 	leave, err := s.enter(ctx)
 	if err != nil {

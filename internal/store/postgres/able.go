@@ -12,7 +12,8 @@ import (
 // able is whether writes get through, as the last of them showed.
 type able struct {
 	mu      sync.Mutex
-	failed  error     // of the last transaction, if the database was the reason
+	failed  error     // of the last transaction or probe, if the database was the reason
+	commits int64     // seen so far
 	waiting int       // requests that wait to be committed
 	since   time.Time // they wait, and none has been committed
 }
@@ -39,14 +40,22 @@ func (a *able) saw(err error, now time.Time) {
 	switch code := grapnel.CodeOf(err); {
 	case err == nil:
 		a.failed, a.since = nil, now
+		a.commits++
 	case code == grapnel.CodeUnavailable, code == grapnel.CodeStorageFull, errors.Is(err, errUnknown):
 		a.failed = err
 	}
 }
 
+// quiet says whether no write waits and none was committed since there were as many commits as given; and how many there are.
+func (a *able) quiet(since int64) (bool, int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.waiting == 0 && a.commits == since, a.commits
+}
+
 // Unable says why new events can not be committed at the moment; nil: they can, as far as is known.
-// It asks nobody: while the store is unable, a probe writes now and then, and the first commit ends
-// it.
+// It asks nobody: probes read while nothing is written, and write while the store is unable; the first
+// commit ends that.
 func (s *Store) Unable() error {
 	if err := s.refusal(); err != nil {
 		return err
@@ -66,23 +75,36 @@ func (s *Store) Unable() error {
 // shows nothing.
 const probeSQL = "UPDATE peer SET secret = secret"
 
-// probes finds out when the database commits again: while it does not, readiness keeps publishers
-// away, whose commits would show it.
+// probes finds out when the database is away though nobody writes, so that readiness keeps publishers from being the first to meet
+// that; and when it commits again, because then no publisher's commit would show it.
 func (s *Store) probes() {
 	tick := time.NewTicker(s.bounds.Conns.Probe)
 	defer tick.Stop()
+	commits := int64(-1)
 	for {
 		select {
 		case <-tick.C:
 		case <-s.quit:
 			return
 		}
-		if s.Unable() == nil || s.refusal() != nil {
-			continue
+		var quiet bool
+		quiet, commits = s.able.quiet(commits)
+		switch {
+		case s.refusal() != nil:
+		case s.Unable() != nil:
+			s.able.saw(s.probe(probeSQL, s.bounds.Conns.Patience), s.now())
+		case quiet:
+			if err := s.probe("SELECT", s.bounds.Conns.Stall); err != nil {
+				s.able.saw(err, s.now())
+			}
 		}
-		ctx, cancel := context.WithTimeout(s.ctx, s.bounds.Conns.Patience)
-		_, err := s.writing.Exec(ctx, probeSQL)
-		cancel()
-		s.able.saw(asError(err), s.now())
 	}
+}
+
+// probe uses a connection for writing. While no write waits, one is free.
+func (s *Store) probe(sql string, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(s.ctx, within)
+	defer cancel()
+	_, err := s.writing.Exec(ctx, sql)
+	return asError(err)
 }

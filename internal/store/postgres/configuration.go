@@ -97,7 +97,7 @@ func (t *tx) revisable(scope store.Scope, at object, tenant string, revision int
 func (t *tx) unnamed(query, tenant, name, id, what string) error {
 	taken, err := t.yes(query, tenant, name, id)
 	if err == nil && taken {
-		return grapnel.Errorf(grapnel.CodeConflict, "there is already a %s of this name", what)
+		return grapnel.Errorf(grapnel.CodeConflict, "the name is already used by another %s", what)
 	}
 	return err
 }
@@ -203,7 +203,7 @@ func (s *Store) RemoveEndpoint(ctx context.Context, id string) error {
 		}
 		waits, err := t.yes(somethingFor, id)
 		if err == nil && waits {
-			err = grapnel.Errorf(grapnel.CodeConflict, "deliveries wait for the endpoint")
+			err = grapnel.Errorf(grapnel.CodeConflict, "the endpoint has pending deliveries")
 		}
 		t.then(keepTenant, id, at.tenant)
 		t.then(dropStanding, id)

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -10,19 +11,32 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/grapnelhq/grapnel/internal/store/postgres/inclear"
 )
 
-// connect makes the pools. Nothing is connected yet.
-func (s *Store) connect(ctx context.Context, url string) error {
+// connect makes the pools, after it has found out whether a pooler stands between. None of theirs is connected yet.
+func (s *Store) connect(ctx context.Context, url string, dial pgconn.DialFunc) error {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return err
 	}
 	c := &s.bounds.Conns
 	direct := config.ConnConfig
-	pooled := direct.DefaultQueryExecMode == pgx.QueryExecModeExec || direct.DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol
 	limitConnecting(direct, c.Patience)
-	direct.DialFunc = dialer(c.Patience).DialContext
+	if direct.DialFunc = dial; dial == nil {
+		direct.DialFunc = dialer(c.Patience).DialContext
+	}
+	pooled := unprepared(direct)
+	if !pooled {
+		if pooled, err = behindPooler(ctx, direct, c.Patience); err != nil {
+			return err
+		}
+		if pooled {
+			direct.DefaultQueryExecMode = pgx.QueryExecModeExec
+			s.log.Info("the database is behind a pooler; no statement is prepared and nothing is set for a connection")
+		}
+	}
 	config.ShouldPing = s.ping
 	// Reads are described and not prepared, so that each is planned for its own arguments.
 	add := func(conns int, within, limit time.Duration, cached pgx.QueryExecMode) (*pool, error) {
@@ -38,7 +52,7 @@ func (s *Store) connect(ctx context.Context, url string) error {
 		} else {
 			settings = s.settings(limit)
 		}
-		config.ConnConfig.ValidateConnect = s.validate(config.ConnConfig.ValidateConnect, settings)
+		config.ConnConfig.ValidateConnect = s.validate(direct, config.ConnConfig.ValidateConnect, settings, pooled)
 		if p.Pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 			return nil, err
 		}
@@ -65,11 +79,47 @@ func (s *Store) connect(ctx context.Context, url string) error {
 	return nil
 }
 
+// unprepared says whether a connection prepares no statements of its own accord.
+func unprepared(config *pgx.ConnConfig) bool {
+	return config.DefaultQueryExecMode == pgx.QueryExecModeExec || config.DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol
+}
+
+// behindPooler says whether a pooler stands between a configuration and its database.
+func behindPooler(ctx context.Context, config *pgx.ConnConfig, patience time.Duration) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	conn, err := pgconn.ConnectConfig(ctx, &config.Copy().Config)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	return Pooled(ctx, conn)
+}
+
+// Pooled says whether a pooler is at the other end, which may give each transaction another connection of its own: statements that were
+// prepared over one do not exist on the next. A server tells each connection the number of its process, for requests to
+// cancel. A pooler tells a number that it has made up, because the process is not the same for the connection's whole life.
+func Pooled(ctx context.Context, conn *pgconn.PgConn) (bool, error) {
+	row, err := askOne(ctx, conn, "SELECT "+process)
+	return err == nil && !isProcess(conn, row[0]), err
+}
+
+// process is the number of the process at the other end.
+const process = "pg_backend_pid()"
+
+func isProcess(conn *pgconn.PgConn, number []byte) bool {
+	return string(number) == strconv.FormatUint(uint64(conn.PID()), 10)
+}
+
+// errPooler is that of a connection through a pooler where there was none when the store was opened.
+var errPooler = errors.New("postgres: a pooler has come between this node and its database; restart the node")
+
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// settings are for the whole life of a connection. The database ends statements that take longer than the limit, transactions
-// whose node is silent, and connections whose machine is: a transaction that received half of its statements waits for the rest
-// without any other limit, and keeps its locks.
+// settings are for the whole life of a connection. The database ends statements that take longer
+// than the limit, transactions whose node is silent, and connections whose machine is: a
+// transaction that received half of its statements waits for the rest without any other limit, and
+// keeps its locks.
 func (s *Store) settings(limit time.Duration) string {
 	c := &s.bounds.Conns
 	every := strconv.Itoa(int(keepAlive(c.Patience).Interval.Seconds()))
@@ -105,9 +155,9 @@ func keepAlive(patience time.Duration) net.KeepAliveConfig {
 	return net.KeepAliveConfig{Enable: true, Idle: every, Interval: every, Count: probes}
 }
 
-// validate makes what looks at each new connection: which database it leads to. It refuses a
-// standby, so that with several hosts in the URL the next one is tried.
-func (s *Store) validate(also pgconn.ValidateConnectFunc, settings string) pgconn.ValidateConnectFunc {
+// validate makes what looks at each new connection: which database it leads to, and whether a pooler has come between. It refuses
+// a standby, so that with several hosts in the URL the next one is tried.
+func (s *Store) validate(direct *pgx.ConnConfig, also pgconn.ValidateConnectFunc, settings string, pooled bool) pgconn.ValidateConnectFunc {
 	return func(ctx context.Context, conn *pgconn.PgConn) error {
 		if err := s.refusal(); err != nil {
 			return err
@@ -117,14 +167,25 @@ func (s *Store) validate(also pgconn.ValidateConnectFunc, settings string) pgcon
 				return err
 			}
 		}
+		if inclear.Crosses(conn.Conn()) && !s.warned.Swap(true) {
+			s.log.Warn("database connection without TLS to another host; payloads and secrets cross the network in clear",
+				"host", direct.Host, "address", conn.Conn().RemoteAddr().String(), "remedy", inclear.Remedy)
+		}
 		before := s.mark()
-		is, err := askIdentity(ctx, conn, settings+"SELECT "+s.identity())
+		row, err := askOne(ctx, conn, settings+"SELECT "+process+", "+s.identity())
 		if unidentified(err) && !s.blind.Swap(true) {
 			s.log.Warn("the database does not say which one it is; a failover is noticed by its numbers alone", "err", err)
 		}
 		if unidentified(err) {
-			is, err = askIdentity(ctx, conn, settings+"SELECT "+s.identity())
+			row, err = askOne(ctx, conn, settings+"SELECT "+process+", "+s.identity())
 		}
+		if err != nil {
+			return err
+		}
+		if !pooled && !isProcess(conn, row[0]) {
+			return errPooler
+		}
+		is, err := parseIdentity(row[1:])
 		if err != nil {
 			return err
 		}
@@ -132,13 +193,14 @@ func (s *Store) validate(also pgconn.ValidateConnectFunc, settings string) pgcon
 	}
 }
 
-func askIdentity(ctx context.Context, conn *pgconn.PgConn, sql string) (is identity, err error) {
+// askOne returns the one row that the last of some statements answers.
+func askOne(ctx context.Context, conn *pgconn.PgConn, sql string) ([][]byte, error) {
 	results, err := conn.Exec(ctx, sql).ReadAll()
 	if err != nil {
-		return identity{}, err
+		return nil, err
 	}
 	if len(results) == 0 || len(results[len(results)-1].Rows) != 1 {
-		return identity{}, fmt.Errorf("postgres: %d answers to who it is", len(results))
+		return nil, fmt.Errorf("postgres: %d answers to who it is", len(results))
 	}
-	return parseIdentity(results[len(results)-1].Rows[0])
+	return results[len(results)-1].Rows[0], nil
 }

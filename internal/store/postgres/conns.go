@@ -32,8 +32,8 @@ type Conns struct {
 	// others from its shards until the kernel notices, which takes hours.
 	Idle  time.Duration `bound:"3s"`
 	Ping  time.Duration `bound:"1s"`    // until a connection that was idle shows that it works
-	Stall time.Duration `bound:"2s"`    // until waiting writes, none of which commits, make the store unable
-	Probe time.Duration `bound:"500ms"` // pause between two probes of a store that is unable
+	Stall time.Duration `bound:"2s"`    // until waiting writes, none of which commits, or a silent probe make the store unable
+	Probe time.Duration `bound:"500ms"` // pause between two probes of a store that is unable, or that nothing is written to
 }
 
 // errLate is the cause with which contexts end that a store made: the database did not answer in

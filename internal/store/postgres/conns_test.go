@@ -295,6 +295,28 @@ func TestUnable(t *testing.T) {
 	}
 }
 
+// TestUnableWithoutCalls cuts an idle store off, in two ways. It says that it is unable, and that it is able again, though nobody calls
+// it: a load balancer asks before the next publisher does.
+func TestUnableWithoutCalls(t *testing.T) {
+	for name, set := range map[string]func(*pgtest.Proxy, bool){"refused": (*pgtest.Proxy).Cut, "silent": (*pgtest.Proxy).Blackhole} {
+		t.Run(name, func(t *testing.T) {
+			s, p := silent(t)
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			for _, away := range []bool{true, false, true, false} {
+				set(p, away)
+				for (s.Unable() != nil) != away {
+					select {
+					case <-ctx.Done():
+						t.Fatalf("away: %t, unable: %v", away, s.Unable())
+					case <-time.After(time.Millisecond):
+					}
+				}
+			}
+		})
+	}
+}
+
 // TestHostVanishes has a URL with two hosts, of which the first one is silent: calls find the
 // second within their patience.
 func TestHostVanishes(t *testing.T) {
@@ -320,6 +342,35 @@ func TestHostVanishes(t *testing.T) {
 		}
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestPoolerIsNoticed: a pooler tells the number of no process. A store that was opened without one refuses connections through one
+// that comes later, instead of failing now and then.
+func TestPoolerIsNoticed(t *testing.T) {
+	name := made(t)
+	direct, pooled := server.URL(name), pooler(t).URL(name)
+	s := open(t, direct, Options{})
+	defer func() { _ = s.Close() }()
+	for url, is := range map[string]bool{direct: false, pooled: true} {
+		config, err := pgx.ParseConfig(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found, err := behindPooler(t.Context(), config, usual.Conns.Patience)
+		if err != nil || found != is {
+			t.Errorf("%s: behind a pooler: %t, %v", url, found, err)
+		}
+		for _, expected := range []bool{false, true} {
+			config.ValidateConnect = s.validate(config, nil, "", expected)
+			conn, err := pgx.ConnectConfig(t.Context(), config)
+			if err == nil {
+				err = conn.Close(t.Context())
+			}
+			if refused := errors.Is(err, errPooler); refused != (is && !expected) || !refused && err != nil {
+				t.Errorf("%s, opened behind one: %t: %v", url, expected, err)
+			}
 		}
 	}
 }

@@ -15,25 +15,29 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// Events, deliveries that are over and attempts are in tables of a day each, so that they can go as a whole. Which table has a row follows from its
-// number: a day has the numbers of its own range, and when it begins the sequences jump there. They jump while nobody else writes, and only
-// to a day whose tables are there, so every number that is drawn has a table, and all that a transaction draws has the same day. If nobody jumps,
-// because no one was there at midnight or a table could not be made, numbers simply go on in the range of the day before. So nothing depends on the
-// clock that says when a day begins, which is the database's; it never takes a number back.
+// Events, finished deliveries and attempts are in one table per day, so that a day can be dropped
+// as a whole. A row's table follows from its row id: each day has its own range of row ids. When a
+// day begins, the sequences jump to its range. They jump under a lock that excludes writers, and
+// only to a day whose tables exist. So every row id drawn has a table, and all ids drawn by one
+// transaction have the same day. If no node jumps at midnight, because none was running or a table
+// could not be created, row ids go on in the range of the day before. So correctness does not
+// depend on the clock that begins a day, which is the database's; if it goes back, the sequences do
+// not.
 
-// dayBits is how many bits of a number tell what is of a day apart.
+// dayBits is the number of low bits of a row id that distinguish rows of one day.
 const dayBits = 36
 
-// dayOf is the day since 1970 in whose tables a number is. Numbers from before there were days are of day 0.
+// dayOf is the day since 1970 of a row id's tables. Row ids from before there were days are of day
+// 0.
 func dayOf(number int64) int64 { return number >> dayBits }
 
-// begins is the first number of a day.
+// begins is the first row id of a day.
 func begins(day int64) int64 { return day << dayBits }
 
-// dayAt is the day in which a time is.
+// dayAt is the day of a time.
 func dayAt(micros int64) int64 { return micros / (24 * time.Hour).Microseconds() }
 
-// dated are the tables that are cut into days.
+// dated are the tables with one partition per day.
 var dated = []string{"event", "finished", "attempt"}
 
 // tableOf is the table of a day.
@@ -46,29 +50,34 @@ func tableOf(of string, day int64) string {
 
 func midnight(day int64) time.Time { return time.Unix(day*24*60*60, 0).UTC() }
 
-// calendar is what a node knows of the days there are. It may be old: others make days and remove them.
+// calendar is a node's knowledge of the days. It may be outdated, because other nodes create and
+// remove days.
 type calendar struct {
 	days    []day // the oldest first
-	current int64 // the day that numbers are drawn from
-	// arrivals is how many tenants had come from elsewhere: each may bring days of its own.
+	current int64 // the day from which row ids are drawn
+	// arrivals is the number of tenants that have arrived from other stores: each may have created
+	// days.
 	arrivals int64
 	named    int // see Bounds.DaysNamed
 }
 
-// day is one that has tables.
+// day is a day that has tables.
 type day struct {
 	number int64
-	// The ids that are in no other day's table and have no name (namings) are those between these texts. All of day 0 can only be found there.
+	// The ids between these texts, unless they have a name (namings), are in no other day's table.
+	// The ids of day 0 have no bounds.
 	from, to string
-	whose    bool // ids are unique by tenant there, and not by themselves as before step 9
+	whose    bool // ids are unique by tenant there; before step 9 they were unique by themselves
 }
 
-// dayOfTables says which ids a day can have alone: those made on that day or on the one before, as they tell by themselves.
+// dayOfTables computes the ids that only this day can have: those created on that day or on the day
+// before, by the time inside the id.
 func dayOfTables(number int64) day {
 	return day{number: number, from: firstID(number - 1), to: firstID(number + 1)}
 }
 
-// firstID is what no id that is made on a day or later comes before. It ends where the random part begins.
+// firstID is the smallest prefix of ids created on a day or later. It ends where the random part
+// begins.
 func firstID(day int64) string {
 	return grapnel.NewID(grapnel.EventPrefix, midnight(day), strings.NewReader("0123456789"))[:len(grapnel.EventPrefix)+1+10]
 }
@@ -87,13 +96,13 @@ func (c *calendar) has(number int64) bool {
 	return slices.ContainsFunc(c.days, func(d day) bool { return d.number == number })
 }
 
-// canBegin says whether numbers may be drawn from a day.
+// canBegin says whether row ids may be drawn from a day.
 func (c *calendar) canBegin(number int64) bool {
 	return slices.ContainsFunc(c.days, func(d day) bool { return d.number == number && (d.whose || number <= c.current) })
 }
 
-// due is the day that numbers are to be drawn from. A day that an earlier program has made is left
-// for the next one.
+// due is the day from which row ids have to be drawn. If an earlier program created the tables of
+// the current day, it is at least the next day.
 func (c *calendar) due(today int64) int64 {
 	if slices.ContainsFunc(c.days, func(d day) bool { return d.number == c.current && !d.whose }) {
 		return max(today, c.current+1)
@@ -101,8 +110,8 @@ func (c *calendar) due(today int64) int64 {
 	return today
 }
 
-// of is what to read rows with these numbers from: the tables of their days, which saves the server from looking at all of them; or the
-// whole, if that is not known, or they are many.
+// of is the source to read rows with these row ids from: the tables of their days, so that the
+// server need not search all days; or the whole table, if a day is unknown or there are too many.
 func (c *calendar) of(table string, numbers []int64) string {
 	var days []int64
 	for _, n := range numbers {
@@ -138,17 +147,17 @@ func (c *calendar) holders(ids []string) (tables []string) {
 	return tables
 }
 
-// days is what a store remembers of them, and does for them.
+// days is a store's cached state about days.
 type days struct {
 	known   atomic.Pointer[calendar]
-	doubted atomic.Bool  // it is read again before it is used for writing
-	clock   atomic.Int64 // of the database, as it was told last
+	doubted atomic.Bool  // the calendar is read again before the next write uses it
+	clock   atomic.Int64 // the database's time, as of the last answer
 
-	chore sync.Mutex // who holds it makes days
-	again time.Time  // when to try again, after that has failed
+	chore sync.Mutex // held while days are created
+	again time.Time  // no retry before this, after a failure
 
 	worth     int      // see Bounds.DayWorth
-	postponed sync.Map // until when (time.Time) a day (int64) is not looked at again to be cleared
+	postponed sync.Map // by day (int64): time.Time before which it is not considered for clearing
 }
 
 const calendarQuery = `SELECT coalesce(array_agg(c.relname::text), '{}'),
@@ -156,7 +165,7 @@ const calendarQuery = `SELECT coalesce(array_agg(c.relname::text), '{}'),
 		(SELECT last_value FROM event_number), (SELECT arrivals FROM configuration)
 	FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = 'event'::regclass`
 
-// readDays reads which days there are.
+// readDays reads the calendar.
 func (s *Store) readDays(ctx context.Context) (*calendar, error) {
 	var tables []string
 	var whose []bool
@@ -180,7 +189,7 @@ func (s *Store) readDays(ctx context.Context) (*calendar, error) {
 	return c, nil
 }
 
-// learnDays makes sure that what is known of the days can be used.
+// learnDays returns a calendar that can be used, read again if it is in doubt.
 func (s *Store) learnDays(ctx context.Context) (*calendar, error) {
 	if c := s.days.known.Load(); c != nil && !s.days.doubted.Load() {
 		return c, nil
@@ -188,7 +197,8 @@ func (s *Store) learnDays(ctx context.Context) (*calendar, error) {
 	return s.readDays(ctx)
 }
 
-// daily begins a new day if there is one by the database's clock, as far as that was told. Writers call it between two transactions.
+// daily begins a new day if the database's clock, as last seen, has reached it. Writers call it
+// between two transactions.
 func (s *Store) daily() {
 	c, today := s.days.known.Load(), dayAt(s.days.clock.Load())
 	if c != nil && c.due(today) <= c.current || !s.days.chore.TryLock() {
@@ -206,11 +216,12 @@ func (s *Store) daily() {
 func (s *Store) beginOrLog(ctx context.Context, today int64) {
 	if err := s.begin(ctx, today); err != nil {
 		s.days.again = s.now().Add(10 * time.Second)
-		s.log.Warn("tables for a new day could not be made; events go to those of the day before until they can", "error", err)
+		s.log.Warn("creating tables for a new day failed; the previous day's tables stay in use; retrying", "err", err)
 	}
 }
 
-// begin makes the tables of a day, and of those that come next, and lets numbers jump there. Any node may do it, at any time and again.
+// begin creates the tables of a day and of the next ones, and moves the sequences to the day. Any
+// node may call it at any time, repeatedly.
 func (s *Store) begin(ctx context.Context, today int64) error {
 	if err := s.settleFirst(ctx); err != nil {
 		return err
@@ -242,7 +253,7 @@ func (s *Store) begin(ctx context.Context, today int64) error {
 	return err
 }
 
-// dropFirst removes the tables of before there were days if nothing is in them, as in a new database.
+// dropFirst drops the tables of day 0 if they are empty, as in a new database.
 func dropFirst(ctx context.Context, tx pgx.Tx) error {
 	var there bool
 	err := tx.QueryRow(ctx, "SELECT to_regclass('event_first') IS NULL").Scan(&there)
@@ -260,19 +271,20 @@ func dropFirst(ctx context.Context, tx pgx.Tx) error {
 	return tx.SendBatch(ctx, b).Close()
 }
 
-// firstQuery says whether there is anything in the first tables, or can come into them.
+// firstQuery says whether the tables of day 0 have rows or can get any.
 const firstQuery = `SELECT EXISTS (SELECT FROM event_first) OR EXISTS (SELECT FROM finished_first) OR EXISTS (SELECT FROM attempt_first)
 	OR EXISTS (SELECT FROM pending WHERE seq < $1) OR (SELECT last_value < $1 FROM event_number)`
 
-// dropDay removes the tables of a day.
+// dropDay drops the tables of a day.
 func dropDay(b *pgx.Batch, day int64) {
 	b.Queue("DROP TABLE " + strings.Join(column(dated, func(of string) string { return tableOf(of, day) }), ", "))
 }
 
-// lockPatience is how long tables and locks of days are waited for. Others wait behind who waits.
+// lockPatience is the limit for waiting for tables and locks of days: other transactions queue
+// behind the waiter.
 const lockPatience = "SELECT set_config('lock_timeout', '300ms', true)"
 
-// inDays makes a transaction about the tables of days, of which there is one at a time.
+// inDays runs a transaction on the days' tables. Only one runs at a time.
 func (s *Store) inDays(ctx context.Context, do func(pgx.Tx) error) error {
 	return pgx.BeginFunc(ctx, s.chores, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, lockPatience); err != nil {
@@ -285,8 +297,9 @@ func (s *Store) inDays(ctx context.Context, do func(pgx.Tx) error) error {
 	})
 }
 
-// makeDay makes the tables of a day, or of before there were days. Nobody waits for that: adding a table to a whole keeps nobody from using it.
-// In tables that an earlier program has made it lets ids be unique by tenant.
+// makeDay creates the tables of a day, or of day 0. It blocks no reader or writer: attaching a
+// partition does not exclude them. In tables that an earlier program created it makes ids unique by
+// tenant.
 func makeDay(ctx context.Context, tx pgx.Tx, number int64) error {
 	var there, whose bool
 	event := tableOf("event", number)
@@ -314,7 +327,7 @@ func makeDay(ctx context.Context, tx pgx.Tx, number int64) error {
 		if of == "event" {
 			fmt.Fprintf(&sql, "SELECT event_ids_by_tenant('%s');\n", table)
 		}
-		if of == "event" && number > 0 { // the first tables are looked into for every id
+		if of == "event" && number > 0 { // the tables of day 0 are searched for every id
 			fmt.Fprintf(&sql, "CREATE TRIGGER named AFTER INSERT ON %s FOR EACH ROW WHEN (NEW.id < '%s' OR NEW.id >= '%s') EXECUTE FUNCTION name_event();\n",
 				table, d.from, d.to)
 		}
@@ -326,13 +339,13 @@ func makeDay(ctx context.Context, tx pgx.Tx, number int64) error {
 
 const jumpSQL = "SELECT setval('%[1]s', $1, false) FROM %[1]s WHERE last_value < $1 AND to_regclass($2) IS NOT NULL"
 
-// jump lets numbers go on in the range of a day. Nobody writes meanwhile, so what was written before it is seen by all that comes after it, and
-// no transaction has numbers of two days.
+// jump moves the sequences to the range of a day. No other transaction writes meanwhile. So every
+// later transaction sees the earlier writes, and no transaction has row ids of two days.
 func jump(ctx context.Context, tx pgx.Tx, day int64) error {
 	if _, err := tx.Exec(ctx, aloneLock, lockClass, lockConfiguration); err != nil {
 		return err
 	}
-	// Where events are says which day it is, so theirs comes last.
+	// The events' sequence defines the current day (readDays), so it is moved last.
 	for _, sequence := range []string{"delivery_number", "event_number"} {
 		if _, err := tx.Exec(ctx, fmt.Sprintf(jumpSQL, sequence), begins(day), tableOf("event", day)); err != nil {
 			return err
@@ -346,8 +359,9 @@ const (
 	settleFirstSQL = "ALTER TABLE %[1]s DETACH PARTITION %[1]s_first; ALTER TABLE %[1]s ATTACH PARTITION %[1]s_first FOR VALUES FROM (MINVALUE) TO (%[2]d);\n"
 )
 
-// settleFirst gives the tables of before there were days the range that they have. That nothing else is in them is read first, once, beside
-// everything else.
+// settleFirst gives the partitions of day 0 their range. Checking that they have no other rows
+// reads them once, beside other work. Another node may have done all of it meanwhile, and have
+// dropped the partitions because they are empty.
 func (s *Store) settleFirst(ctx context.Context) error {
 	var unsettled int
 	if err := s.chores.QueryRow(ctx, unsettledQuery).Scan(&unsettled); err != nil || unsettled == 0 {
@@ -355,13 +369,14 @@ func (s *Store) settleFirst(ctx context.Context) error {
 	}
 	var sql strings.Builder
 	for _, of := range dated {
-		if _, err := s.chores.Exec(ctx, fmt.Sprintf("ALTER TABLE %[1]s_first VALIDATE CONSTRAINT %[1]s_first_numbers", of)); err != nil {
+		check := fmt.Sprintf("ALTER TABLE IF EXISTS %[1]s_first VALIDATE CONSTRAINT %[1]s_first_numbers", of)
+		if _, err := s.chores.Exec(ctx, check); err != nil {
 			return err
 		}
 		fmt.Fprintf(&sql, settleFirstSQL, of, begins(1))
 	}
 	return s.inDays(ctx, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, aloneLock, lockClass, lockConfiguration); err != nil { // then only readers can be in the way
+		if _, err := tx.Exec(ctx, aloneLock, lockClass, lockConfiguration); err != nil { // now only readers can hold locks on the tables
 			return err
 		}
 		if err := tx.QueryRow(ctx, unsettledQuery).Scan(&unsettled); err != nil || unsettled == 0 {

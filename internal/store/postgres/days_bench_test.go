@@ -16,7 +16,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/postgres/pgtest"
 )
 
-// aDayOf fills the first of two days with events of 1 KiB that were delivered at once, some of them late, and one that was not.
+// aDayOf fills the first of two days with events of 1 KiB that were delivered at once, some of them
+// late, and one that was not.
 const aDayOf = `
 	INSERT INTO target (endpoint, shard) VALUES ('ep', 0);
 	INSERT INTO kind (tenant, type, source) VALUES ('acme', 'a.b', '');
@@ -26,12 +27,15 @@ const aDayOf = `
 		'none', '', '', sha512(n::text::bytea) FROM generate_series(1, %[1]d) n;
 	INSERT INTO tally VALUES (1, 'acme', 0, %[1]d, 0, %[1]d, 0, 0, 0, 0);`
 
-// BenchmarkPurge is what others notice while a day of events is removed, at once and row by row: someone appends an event every two milliseconds. Pages of
-// rows get four times as long as they take for the next; that is the least that the engine gives. One iteration is one event.
+// BenchmarkPurge measures the delay that a publisher sees while a day of events is removed, at once
+// and row by row: it appends an event every two milliseconds. After each page of rows the purge
+// pauses four times as long as the page took; that is the shortest pause that the engine uses. One
+// iteration is one event.
 //
 //	go test ./internal/store/postgres -run '^$' -bench Purge -benchtime 1000000x
 func BenchmarkPurge(b *testing.B) {
-	own, err := pgtest.Start(b.Context(), pgtest.Options{Parent: os.TempDir(), Settings: map[string]string{"shared_buffers": "256MB", "max_wal_size": "4GB"}})
+	own, err := pgtest.Start(b.Context(), pgtest.Options{Parent: os.TempDir(), Settings: map[string]string{"shared_buffers": "256MB",
+		"max_wal_size": "4GB"}})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -74,7 +78,8 @@ func benchmarkPurge(b *testing.B, url string, slack time.Duration) {
 		for {
 			select {
 			case at := <-tick.C:
-				e := &grapnel.Event{ID: grapnel.NewID(grapnel.EventPrefix, at, random), Tenant: "acme", Type: "a.b", Data: make([]byte, 900), AcceptedAt: at, OccurredAt: at}
+				e := &grapnel.Event{ID: grapnel.NewID(grapnel.EventPrefix, at, random), Tenant: "acme", Type: "a.b", Data: make([]byte, 900),
+					AcceptedAt: at, OccurredAt: at}
 				in := store.Incoming{Event: e, Targets: []store.Target{{Endpoint: "ep", Trigger: grapnel.TriggerSchedule}}}
 				if _, err := s.Append(b.Context(), store.Batch{Config: 1, Events: []store.Incoming{in}}); err != nil {
 					b.Error(err)

@@ -1,8 +1,10 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -25,7 +27,7 @@ func cross(t *testing.T, s *Store) (today int64) {
 			err = s.begin(t.Context(), c.current+1)
 		}
 		switch {
-		case stateOf(err) == stateLocked: // so many write that it did not get its turn: it is tried again, as daily does
+		case stateOf(err) == stateLocked: // other writers kept it from the lock: try again, as daily does
 		case err != nil:
 			t.Fatal(err)
 		default:
@@ -95,7 +97,8 @@ func TestDaysBegin(t *testing.T) {
 	}
 }
 
-// TestMidnight is noticed by whoever writes next, by the clock of the database; it takes nobody back.
+// TestMidnight: the next writer begins the new day, by the database's clock; a clock that goes back
+// does not end it.
 func TestMidnight(t *testing.T) {
 	t.Parallel()
 	all := nodes(t, 2)
@@ -114,7 +117,50 @@ func TestMidnight(t *testing.T) {
 	}
 }
 
-// TestDayThatCannotBegin does not keep anybody from publishing: numbers go on in the day before, and the day begins when it can.
+// TestFirstDayOfTwoNodes: two nodes start on a new database at the same moment. The tables of day 0
+// are dropped by one while the other waits to check them, which is no failure.
+func TestFirstDayOfTwoNodes(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	if _, err := Migrate(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	opened := make(chan *Store)
+	on(t, url, func(conn *pgx.Conn) error {
+		return pgx.BeginFunc(t.Context(), conn, func(other pgx.Tx) error {
+			if _, err := other.Exec(t.Context(), "LOCK TABLE event_first IN SHARE UPDATE EXCLUSIVE MODE"); err != nil {
+				return err
+			}
+			go func() {
+				s, err := Open(context.WithoutCancel(t.Context()), url, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+				if err != nil {
+					t.Error(err)
+				}
+				opened <- s
+			}()
+			for waits := false; !waits; {
+				const query = "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'event_first'::regclass)"
+				if err := other.QueryRow(t.Context(), query).Scan(&waits); err != nil {
+					return err
+				}
+			}
+			_, err := other.Exec(t.Context(), "DROP TABLE event_first, finished_first, attempt_first")
+			return err
+		})
+	})
+	s := <-opened
+	if s == nil {
+		return
+	}
+	defer func() { _ = s.Close() }()
+	if c := s.days.known.Load(); log.Len() > 0 || c.has(0) || c.newest() != c.current+ahead {
+		t.Errorf("%+v, logged: %s", c, &log)
+	}
+}
+
+// TestDayThatCannotBegin: publishing continues with row ids of the day before, and the day begins
+// as soon as its tables can be created.
 func TestDayThatCannotBegin(t *testing.T) {
 	t.Parallel()
 	s := nodes(t, 1)[0]
@@ -129,7 +175,7 @@ func TestDayThatCannotBegin(t *testing.T) {
 	if e := publish(t, s, incomingTo("a", "", "ep_1")); dayOf(e.Seq) != today {
 		t.Errorf("the number is of day %d, want %d", dayOf(e.Seq), today)
 	}
-	// Nobody has made tables for a long time, and those that there were are used up.
+	// No tables have been created for a long time, and the prepared days have passed.
 	if e := publish(t, s, incomingTo("a", "", "ep_1")); !e.Duplicate {
 		t.Error("published again: not a duplicate")
 	}
@@ -153,14 +199,17 @@ func publish(t *testing.T, s *Store, in ...store.Incoming) store.Placed {
 	return done.Events[0]
 }
 
-// idsAround are ids of all forms: those that Grapnel makes, at times around and far from a day, others that look like them, and publishers' own.
+// idsAround are ids of all forms: those that Grapnel makes, at times around and far from a day,
+// others that look like them, and publishers' own.
 func idsAround(day int64, random *rand.ChaCha8) (ids []string) {
-	for _, off := range []time.Duration{-40 * 24 * time.Hour, -48 * time.Hour, -24 * time.Hour, -time.Hour, -time.Millisecond, 0, time.Millisecond,
+	for _, off := range []time.Duration{-40 * 24 * time.Hour, -48 * time.Hour, -24 * time.Hour, -time.Hour, -time.Millisecond, 0,
+		time.Millisecond,
 		12 * time.Hour, 24*time.Hour - time.Millisecond, 24 * time.Hour, 48 * time.Hour, 400 * 24 * time.Hour} {
 		ids = append(ids, grapnel.NewID(grapnel.EventPrefix, midnight(day).Add(off), random))
 	}
 	first := firstID(day)
-	return append(ids, first, first+"x", first[:len(first)-1], strings.ToUpper(first), first+strings.Repeat("z", 30), "evt_", "evt_zzzzzzzzzzzzzzzzzzzzzzzzzz",
+	return append(ids, first, first+"x", first[:len(first)-1], strings.ToUpper(first), first+strings.Repeat("z", 30), "evt_",
+		"evt_zzzzzzzzzzzzzzzzzzzzzzzzzz",
 		fmt.Sprint("order-", day, "-", random.Uint64()), fmt.Sprint(random.Uint64()))
 }
 
@@ -338,7 +387,8 @@ func dayGoesWhole(t *testing.T, s *Store) {
 			finish("n", on(d, 21), grapnel.Failed)
 			finish("named", on(d, 21), grapnel.Failed)
 			note := "seen"
-			if err := s.Annotate(t.Context(), store.Everyone(), store.Annotation{Delivery: heads["n"].Delivery, Note: &note, At: on(d, 22)}); err != nil {
+			if err := s.Annotate(t.Context(), store.Everyone(), store.Annotation{Delivery: heads["n"].Delivery, Note: &note,
+				At: on(d, 22)}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -362,7 +412,8 @@ func dayGoesWhole(t *testing.T, s *Store) {
 	cross(t, s)
 	finish("late", on(10, 0), grapnel.Failed)
 	finish("own", on(10, 0), grapnel.Failed)
-	redelivered, err := s.Again(t.Context(), store.Everyone(), store.Redelivery{Of: heads["again"].Delivery, Trigger: grapnel.TriggerManual, At: on(4, 0)})
+	redelivered, err := s.Again(t.Context(), store.Everyone(), store.Redelivery{Of: heads["again"].Delivery,
+		Trigger: grapnel.TriggerManual, At: on(4, 0)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -381,7 +432,7 @@ func dayGoesWhole(t *testing.T, s *Store) {
 	}
 	purge(on(33, 0), 80) // two days at once
 	// Of the fourth day some has to stay. It does, with all that it had.
-	purge(on(34, 1), 61) // the sixty, and the delivery that was made again since
+	purge(on(34, 1), 61) // the sixty, and the redelivery
 	gone(true, plain[122:]...)
 	gone(false, late, waits, again, own)
 	d, err := s.Delivery(t.Context(), store.Everyone(), heads["waits"].Delivery)
@@ -407,7 +458,8 @@ func dayGoesWhole(t *testing.T, s *Store) {
 	finish("waits", on(34, 2), grapnel.Delivered)
 	heads["redelivered"] = *redelivered.Head
 	finish("redelivered", on(34, 2), grapnel.Delivered)
-	// What was made again is of a day that still goes on, so what is left of its event's day goes row by row, and then the day.
+	// The redelivery is of a current day, so its event and the rest of the event's day are removed
+	// row by row, and then the day.
 	purge(on(67, 0), 4)
 	purge(on(67, 2), 0)
 	if days := tablesOf(t, s); days[0] != day+4 {
@@ -423,7 +475,8 @@ func putEndpoint(t *testing.T, s *Store, id string) {
 	}
 }
 
-// TestOldDatabase brings a database of before there were days to now, while a program of then goes on using it.
+// TestOldDatabase upgrades a database from before there were days while a program of that version
+// goes on using it.
 func TestOldDatabase(t *testing.T) {
 	t.Parallel()
 	url := database(t)
@@ -448,7 +501,8 @@ func TestOldDatabase(t *testing.T) {
 			t.Fatal(err)
 		}
 		at := at(0).UnixMicro()
-		if _, err := old.Exec(t.Context(), event, []int64{seq}, []string{id}, []int32{1}, []string{""}, []int64{at}, []int64{delivery}, []int16{0}, [][]byte{nil}); err != nil {
+		if _, err := old.Exec(t.Context(), event, []int64{seq}, []string{id}, []int32{1}, []string{""}, []int64{at}, []int64{delivery},
+			[]int16{0}, [][]byte{nil}); err != nil {
 			t.Fatalf("%s: %v", id, err)
 		}
 		if _, err := old.Exec(t.Context(), over, delivery, seq, at); err != nil {
@@ -516,7 +570,7 @@ func TestOldDatabase(t *testing.T) {
 	if err != nil || len(list) != 5 || list[0].EventID != "e" || list[4].EventID != "a" {
 		t.Errorf("%d deliveries, %v: %+v", len(list), err, list)
 	}
-	// Everything of before the days goes at once as well.
+	// The tables of day 0 are dropped at once as well.
 	n, err := s.Purge(t.Context(), store.Keep{Now: at(0).Add(100 * aDay), For: 30 * aDay, Slack: aDay}, 100)
 	if days := tablesOf(t, s); err != nil || n != 4 || slices.Contains(days, 0) {
 		t.Errorf("purged %d, %v; days %v", n, err, days)
@@ -524,14 +578,15 @@ func TestOldDatabase(t *testing.T) {
 	balanced(t, s)
 }
 
-// TestDayGoesThroughAPooler that hands out connections for single transactions.
+// TestDayGoesThroughAPooler uses a pooler that gives out connections for single transactions.
 func TestDayGoesThroughAPooler(t *testing.T) {
 	t.Parallel()
 	s := nodesAt(t, pooler(t).URL(made(t)), 1)[0]
 	dayGoesWhole(t, s)
 }
 
-// TestDayGoesBesideOthers who publish, and who read for long. A day that somebody reads stays until he is done; nobody else notices either.
+// TestDayGoesBesideOthers: others publish, and read for long. A day that is being read stays until
+// the reader ends; no other transaction is blocked meanwhile.
 func TestDayGoesBesideOthers(t *testing.T) {
 	t.Parallel()
 	url := database(t)

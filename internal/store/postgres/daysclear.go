@@ -15,33 +15,36 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 )
 
-// A day is cleared when its last event is as old as it is kept. What has to stay for longer is then little: what was over late, what is
-// not over, what was delivered again since. That is put aside and back into empty tables; if there is nothing, the tables go. So all else of a day is
-// removed at once, by removing files, and no row is touched for it.
+// A day is cleared once the retention of its last event has passed. Few rows have to stay for
+// longer then: deliveries that finished late, pending ones, and events that were redelivered since.
+// Those rows are put aside and written back into the emptied tables; without such rows the tables
+// are dropped. So all other rows of a day are deleted at once, by deleting files, without touching
+// any row.
 //
-// What is removed is found out, and counted, beside everything else; that takes as long as reading the day. It cannot change after that: nothing
-// that is over does, and no more numbers are drawn in that day. Only what others remove at the same time, or bring from another cell, is
-// in the way, and is noticed. Then, for a moment, nobody else reads or writes.
+// Counting the rows to delete takes as long as reading the day, and runs beside other work. The
+// result holds afterwards: finished rows do not change, and no new row ids are drawn in that day.
+// Only another node's deletions, or a tenant's arrival, can change it, and clear checks for both.
+// Clearing itself then excludes all readers and writers for a moment.
 
-// clearance is what becomes of a day.
+// clearance is the plan for clearing a day.
 type clearance struct {
 	day       int64
-	most      int     // rows that may stay
-	events    []int64 // that stay
-	over      []int64 // deliveries that are over, and stay
-	waiting   []int64 // that were not over
+	most      int     // limit for the rows that stay
+	events    []int64 // events that stay
+	over      []int64 // finished deliveries that stay
+	waiting   []int64 // deliveries that were pending
 	tallies   map[tallyOf]*tally
-	counted   int   // as Purge counts
-	removed   int64 // deliveries that go
-	newest    int64 // of them
+	counted   int   // as counted by Purge
+	removed   int64 // deliveries to delete
+	newest    int64 // highest row id of those
 	lastEvent int64
 	lastOver  int64
-	purged    int64    // by anybody, until now
-	sealed    []string // whose things stay
+	purged    int64    // ledger's count of purged deliveries, of all nodes
+	sealed    []string // tenants whose rows stay
 }
 
-// clearDays clears the days that are old enough, and says how much of them it removed. A day that cannot be cleared now is left alone, and what has
-// been in it for too long is removed row by row.
+// clearDays clears the days that are old enough, and returns how much of them it deleted. A day
+// that cannot be cleared now stays, and its expired rows are deleted one by one.
 func (s *Store) clearDays(ctx context.Context, keep *store.Keep) (removed int, err error) {
 	c, err := s.readDays(ctx)
 	if err != nil {
@@ -57,7 +60,7 @@ func (s *Store) clearDays(ctx context.Context, keep *store.Keep) (removed int, e
 		case errors.Is(err, errNotNow):
 			s.days.postpone(d.number, keep.Now.Add(s.bounds.DayAgain))
 		case stateOf(err) == stateLocked:
-			s.log.Info("somebody reads what is older than it is kept; the day will be removed later", "day", midnight(d.number).Format(time.DateOnly))
+			s.log.Info("day tables in use; drop postponed", "day", midnight(d.number).Format(time.DateOnly))
 		case err != nil:
 			return removed, readError(ctx, err)
 		}
@@ -70,7 +73,7 @@ func (s *Store) clearDays(ctx context.Context, keep *store.Keep) (removed int, e
 	return removed, readError(ctx, s.sweep(ctx, c))
 }
 
-// errNotNow is that a day is not worth being cleared yet.
+// errNotNow says that a day is not worth clearing yet.
 var errNotNow = errors.New("postgres: too much of the day has to stay")
 
 const (
@@ -84,7 +87,8 @@ const (
 		) g JOIN kind k ON k.number = g.kind`
 	stayingQuery = `SELECT d.seq, d.event FROM %finished d LEFT JOIN unnest($1::int[], $2::bigint[]) cut(kind, before) ON cut.kind = d.kind
 		WHERE (d.finished < before AND ` + acceptedAt + ` < before) IS NOT TRUE LIMIT $3`
-	// In one look, because events are large: which stay, and how many go of which there are no deliveries.
+	// One query for both, because events are large: the events that stay, and the number of deleted
+	// events without deliveries.
 	ofEvents = `SELECT coalesce((array_agg(seq) FILTER (WHERE stays))[1:$3], '{}'), count(*) FILTER (WHERE made = 0 AND NOT stays) FROM (
 			SELECT seq, made, cut.kind IS NULL OR accepted >= before OR last >= $4 AS stays FROM %event e
 				LEFT JOIN unnest($1::int[], $2::bigint[]) cut(kind, before) ON cut.kind = e.kind
@@ -100,7 +104,7 @@ const (
 	exclusively = "LOCK TABLE ONLY event, ONLY finished, ONLY attempt IN ACCESS EXCLUSIVE MODE"
 )
 
-// of puts the tables of a day into a query.
+// ofDayTables puts the tables of a day into a query.
 func ofDayTables(query string, day int64) string {
 	for _, of := range dated {
 		query = strings.ReplaceAll(query, "%"+of, tableOf(of, day))
@@ -131,9 +135,9 @@ func (s *Store) clearDay(ctx context.Context, day int64, keep *store.Keep) (remo
 	return c.counted, s.sweepRange(ctx, begins(day), begins(day+1))
 }
 
-// isOld says whether a day's last event is as old as any of the day's kinds is kept. Its kinds are read only if
-// that depends on them, because the event is old enough by one rule and not by another. Then errNotNow says that it is
-// not, so that they are not read in every round.
+// isOld says whether the retention of a day's last event has passed for every kind of the day. It
+// reads the kinds only if the answer depends on them, because one rule says yes and another no. If
+// the answer is no then, it is errNotNow, so that the kinds are not read in every round.
 func (s *Store) isOld(ctx context.Context, day int64, keep *store.Keep) (bool, error) {
 	var last int64
 	err := s.chores.QueryRow(ctx, ofDayTables(lastEventQuery, day)).Scan(&last)
@@ -154,7 +158,8 @@ func (s *Store) isOld(ctx context.Context, day int64, keep *store.Keep) (bool, e
 	return err == nil, err
 }
 
-// The kinds of a day: of its events, one step in an index for each; and of the deliveries that repeat events of earlier days.
+// The kinds of a day: those of its events, one index step each, and those of deliveries that repeat
+// events of earlier days.
 const (
 	eventKinds = `WITH RECURSIVE one AS (
 			(SELECT kind FROM %event ORDER BY kind LIMIT 1)
@@ -164,8 +169,8 @@ const (
 		JOIN kind k ON k.number = f.kind WHERE ` + unsealed
 )
 
-// cutoffs say before when events of each kind of a day must have been accepted, and deliveries been finished, to be removed. A kind
-// of a sealed tenant has none.
+// cutoffs are, for each kind of a day, the time before which an event must have been accepted, and
+// a delivery finished, to be deleted. A kind of a sealed tenant has none.
 func cutoffs(ctx context.Context, db queries, kinds string, day int64, keep *store.Keep) (before map[int32]int64, err error) {
 	rows, err := db.Query(ctx, ofDayTables(kinds, day))
 	if err != nil {
@@ -181,9 +186,9 @@ func cutoffs(ctx context.Context, db queries, kinds string, day int64, keep *sto
 	return before, err
 }
 
-// lookAtDay finds out what of a day goes and what stays.
+// lookAtDay plans which rows of a day stay.
 func (s *Store) lookAtDay(ctx context.Context, tx pgx.Tx, day int64, keep *store.Keep) (*clearance, error) {
-	before, err := cutoffs(ctx, tx, dayKinds, day, keep) // without what is sealed at this moment
+	before, err := cutoffs(ctx, tx, dayKinds, day, keep) // without the tenants sealed at this moment
 	if err != nil {
 		return nil, err
 	}
@@ -205,11 +210,12 @@ func (s *Store) lookAtDay(ctx context.Context, tx pgx.Tx, day int64, keep *store
 		})
 		return seqs, err
 	}
-	// What is quickest to find out comes first, for it may be too much already.
+	// The cheapest queries come first, because they may show already that too much stays.
 	if err = tx.QueryRow(ctx, ofDayTables(stateQuery, day)).Scan(&c.purged, &c.sealed, &c.lastEvent, &c.lastOver); err != nil {
 		return nil, err
 	}
-	// Rows that name kind 0 or target 0 could not be put back: the day's table refuses them. They stay where they are (unnamed).
+	// Rows that name kind 0 or target 0 cannot be written back: the day's table refuses them. They
+	// stay where they are (unnamed).
 	var stuck bool
 	if err = tx.QueryRow(ctx, ofDayTables(unnamedOfDay, day)).Scan(&stuck); err != nil {
 		return nil, err
@@ -271,7 +277,7 @@ func (c *clearance) repeated(ctx context.Context, db pgx.Tx) ([]int64, error) {
 	return pgx.CollectRows(rows, pgx.RowTo[int64])
 }
 
-// count counts the deliveries that go.
+// count counts the deliveries to delete.
 func (c *clearance) count(ctx context.Context, tx pgx.Tx, kinds []int32, cuts []int64) error {
 	rows, err := tx.Query(ctx, ofDayTables(goingQuery, c.day), kinds, cuts)
 	if err != nil {
@@ -291,10 +297,10 @@ func (c *clearance) count(ctx context.Context, tx pgx.Tx, kinds []int32, cuts []
 	return err
 }
 
-// stays is how much stays.
+// stays is the number of rows that stay.
 func (c *clearance) stays() int { return len(c.events) + len(c.over) + len(c.waiting) }
 
-// clear does it, if the day is as it was.
+// clear carries out the plan if the day has not changed since.
 func (c *clearance) clear(ctx context.Context, db pgx.Tx) error {
 	some := c.stays() > 0
 	if some {
@@ -309,13 +315,14 @@ func (c *clearance) clear(ctx context.Context, db pgx.Tx) error {
 	if err := db.SendBatch(ctx, b).Close(); err != nil {
 		return err
 	}
-	// Nobody else reads or writes from here on.
+	// No other transaction reads or writes these tables from here on.
 	now := clearance{}
 	var changed bool
 	if err := db.QueryRow(ctx, ofDayTables(stateQuery, c.day)).Scan(&now.purged, &now.sealed, &now.lastEvent, &now.lastOver); err != nil {
 		return err
 	}
-	if err := db.QueryRow(ctx, ofDayTables(changedInDay, c.day), begins(c.day), begins(c.day+1), c.waiting, c.lastOver).Scan(&changed); err != nil {
+	if err := db.QueryRow(ctx, ofDayTables(changedInDay, c.day), begins(c.day), begins(c.day+1), c.waiting,
+		c.lastOver).Scan(&changed); err != nil {
 		return err
 	}
 	repeated, err := c.repeated(ctx, db)
@@ -339,13 +346,13 @@ func (c *clearance) clear(ctx context.Context, db pgx.Tx) error {
 	return db.SendBatch(ctx, b).Close()
 }
 
-// putAside copies what stays and cannot change, while others go on.
+// putAside copies the rows that stay and cannot change, while other transactions continue.
 func (c *clearance) putAside(ctx context.Context, db pgx.Tx) error {
 	b := new(pgx.Batch)
 	for _, of := range dated {
 		b.Queue("CREATE TEMPORARY TABLE kept_" + of + " (LIKE " + of + ") ON COMMIT DROP")
 	}
-	if err := db.SendBatch(ctx, b).Close(); err != nil { // before there are statements about them
+	if err := db.SendBatch(ctx, b).Close(); err != nil { // before statements name them
 		return err
 	}
 	b = new(pgx.Batch)
@@ -355,13 +362,14 @@ func (c *clearance) putAside(ctx context.Context, db pgx.Tx) error {
 	return db.SendBatch(ctx, b).Close()
 }
 
-// putBack leaves in the tables only what stays, with what has come to that in the meantime.
+// putBack replaces the tables' rows by those that stay, including the ones that changed in the
+// meantime.
 func (c *clearance) putBack(b *pgx.Batch, repeated []int64) {
 	b.Queue(ofDayTables(keepEvents, c.day), repeated, c.events)
 	b.Queue(ofDayTables(keepFinished, c.day), c.waiting)
 	b.Queue(ofDayTables(keepAttempts, c.day), c.waiting)
 	for _, table := range namings {
-		b.Queue("DELETE FROM " + table + " WHERE seq IN (SELECT seq FROM kept_event)") // they get their names again
+		b.Queue("DELETE FROM " + table + " WHERE seq IN (SELECT seq FROM kept_event)") // the INSERT below adds their names again
 	}
 	for _, of := range dated {
 		b.Queue("TRUNCATE " + tableOf(of, c.day))
@@ -369,7 +377,7 @@ func (c *clearance) putBack(b *pgx.Batch, repeated []int64) {
 	}
 }
 
-// What refers to deliveries and events that went with their day, and is looked for by nobody.
+// Rows about deliveries and events that were deleted with their day. No query looks for them.
 var sweeps = append(column(namings, func(table string) string {
 	return "DELETE FROM " + table + " WHERE seq = ANY(ARRAY(SELECT seq FROM " + table + ` n WHERE seq >= $1 AND seq < $2
 		AND NOT EXISTS (SELECT FROM event WHERE seq = n.seq OFFSET 0) LIMIT $3))`
@@ -380,7 +388,7 @@ var sweeps = append(column(namings, func(table string) string {
 		AND NOT EXISTS (SELECT FROM finished WHERE seq = r.delivery OFFSET 0) AND NOT EXISTS (SELECT FROM pending WHERE seq = r.delivery OFFSET 0) LIMIT $3))`,
 )
 
-// sweep removes what is left over from days that are gone.
+// sweep deletes the remaining rows about days that were dropped.
 func (s *Store) sweep(ctx context.Context, c *calendar) error {
 	from := int64(0)
 	for _, d := range c.days {
@@ -409,7 +417,7 @@ func (s *Store) sweepRange(ctx context.Context, from, to int64) error {
 	return nil
 }
 
-// later is before when a day need not be looked at.
+// later is the time before which a day is not considered.
 func (d *days) later(day int64) time.Time {
 	at, _ := d.postponed.Load(day)
 	when, _ := at.(time.Time)

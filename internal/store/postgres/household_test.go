@@ -54,7 +54,7 @@ func (h *household) once(key string) *store.Once {
 
 func (h *household) note() *grapnel.AuditEntry {
 	return &grapnel.AuditEntry{At: at(7), Tenant: h.tenant, Actor: "key_" + h.tenant, Verb: grapnel.VerbNote, Endpoint: h.endpoint,
-		Delivery: h.failed.ID(), Reason: "looked at"}
+		Delivery: h.failed.PlainID(), Reason: "looked at"}
 }
 
 func (h *household) append(in ...store.Incoming) store.Accepted {

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -128,7 +129,8 @@ func TestIDsOfBefore(t *testing.T) {
 			t.Errorf("%s of anybody: %v", id, err)
 		}
 	}
-	// The program of before names no tenant; its events are the tenant's nevertheless, and not twice.
+	// The program of before names no tenant; its events are the tenant's nevertheless, and not
+	// twice.
 	if err := p.publishes(1, "theirs"); err != nil {
 		t.Error(err)
 	}
@@ -213,4 +215,37 @@ func TestTenantComesToDaysOfBefore(t *testing.T) {
 	to.takes(b, "acme", "other", "invoice.paid", false, false)
 	m.erase(10)
 	from.takes(a, "bolt", "own", "invoice.paid", false, false)
+}
+
+// TestDeliveryIDsOfBefore: deliveries that there were when ids had their row ids in clear are found
+// by those ids and by the new ones, and so are those that a program of before makes meanwhile.
+// Nodes of one database give the same ids, and another database has a key of its own.
+func TestDeliveryIDsOfBefore(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	on(t, url, func(conn *pgx.Conn) error {
+		err := migrate(t.Context(), conn, stepsUpTo(t, "id_key"))
+		if err == nil {
+			_, err = conn.Exec(t.Context(), "SELECT setval('delivery_number', $1, false)", begins(20_000)+5)
+		}
+		return err
+	})
+	all := nodesAt(t, url, 2)
+	a, b, other := all[0].IDs(), all[1].IDs(), nodes(t, 1)[0].IDs()
+	if key := a.Key(); len(key.Secret) != 32 || !bytes.Equal(key.Secret, b.Key().Secret) || bytes.Equal(key.Secret, other.Key().Secret) ||
+		key.Plain != begins(20_001)+5 || other.Key().Plain != 0 {
+		t.Errorf("keys: plain up to %d and %d", key.Plain, other.Key().Plain)
+	}
+	for seq, read := range map[int64]bool{1: true, begins(20_000) + 5: true, begins(20_001): true, begins(20_001) + 6: false} {
+		for _, ids := range []*grapnel.IDs{a, b} {
+			got := ids.Readings(grapnel.PlainDeliveryID(at(1), seq), nil)
+			if len(got) == 1 != read || read && got[0].Seq != seq {
+				t.Errorf("the id of %d in clear is read as %v", seq, got)
+			}
+			got = ids.Readings(a.Delivery(at(1), seq), nil)
+			if len(got) != 1 || got[0].Seq != seq {
+				t.Errorf("the id of %d is read as %v", seq, got)
+			}
+		}
+	}
 }

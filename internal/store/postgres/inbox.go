@@ -24,7 +24,7 @@ const (
 // SetAside encodes on the goroutine of the caller, as Append does.
 func (s *Store) SetAside(ctx context.Context, a grapnel.Aside) error {
 	if a.Why != grapnel.AsideUnverified && a.Why != grapnel.AsideConflict && a.Why != grapnel.AsideRefused {
-		return grapnel.Errorf(grapnel.CodeInvalid, "%q is no reason to set a request aside", a.Why)
+		return grapnel.Errorf(grapnel.CodeInvalid, "%q is not a reason to set a request aside", a.Why)
 	}
 	a.Size = len(a.Body)
 	body, packed := s.packer.Shrink(a.Body)
@@ -46,7 +46,7 @@ func readAside(row pgx.Row, more ...any) (a grapnel.Aside, err error) {
 	}
 	in, err := codec.DecodeIntake(intake, a.ID)
 	if err != nil {
-		return a, fmt.Errorf("postgres: how request %s came in: %w", a.ID, err)
+		return a, fmt.Errorf("postgres: intake of request %s: %w", a.ID, err)
 	}
 	a.Intake = *in
 	return a, nil
@@ -89,7 +89,7 @@ func (s *Store) AsideList(ctx context.Context, scope store.Scope, q store.AsideQ
 	for rows.Next() {
 		a, err := readAside(rows)
 		if err != nil {
-			s.log.Error("a request in the database is corrupt", "request", a.ID, "error", err)
+			s.log.Error("a request in the database is corrupt", "request", a.ID, "err", err)
 			continue
 		}
 		list = append(list, a)

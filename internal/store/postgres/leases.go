@@ -236,7 +236,7 @@ func (s *Store) LeaseList(ctx context.Context, queue string, limit int) ([]grapn
 
 // Extend moves the end of a lease.
 func (s *Store) Extend(ctx context.Context, token string, now time.Time, by time.Duration) (grapnel.Lease, error) {
-	over := grapnel.Errorf(grapnel.CodeConflict, "the lease is over")
+	over := grapnel.Errorf(grapnel.CodeConflict, "the lease has expired or is settled")
 	is, err := s.Lease(ctx, token)
 	if grapnel.CodeOf(err) == grapnel.CodeNotFound {
 		return grapnel.Lease{}, over

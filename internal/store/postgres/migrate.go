@@ -67,6 +67,9 @@ func alone(ctx context.Context, url string, do func(context.Context, connection,
 	config := pool.ConnConfig
 	place := fmt.Sprintf("%s:%d %s", config.Host, config.Port, config.Database)
 	limitConnecting(config, bounds.Fill(Conns{}).Patience)
+	if !unprepared(config) { // a pooler may stand between, and each statement is used once
+		config.DefaultQueryExecMode = pgx.QueryExecModeExec
+	}
 	var found schema.Status
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err == nil {

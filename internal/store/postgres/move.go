@@ -16,26 +16,30 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 )
 
-// A tenant is copied from database to database, table by table, over one transaction here and one there, without anything of it being kept in
-// memory. Numbers are changed on the way, by the database that reads (moverows.go); then both say what they have (digest), and that has to be the same.
+// A tenant is copied from database to database, table by table, through one transaction here and
+// one there; its rows are streamed and not collected in memory. The source database changes the row
+// ids while it reads (moverows.go). Then both databases compute a digest of the rows, and the
+// digests must be equal.
 //
-// Two are not brought to one database at the same time, because the second would get the same numbers. Others write beside it: the numbers are reserved before.
+// Two tenants are not copied to one database at the same time, because the second would get the
+// same row ids. Other writers continue: the row ids are reserved before the copy.
 
-// movePatience is for transactions that may take hours, and be idle while the other database is busy.
+// movePatience configures transactions that may take hours, and that are idle while the other
+// database is busy.
 const movePatience = `SELECT set_config('idle_in_transaction_session_timeout', '0', true), set_config('statement_timeout', '0', true),
 	set_config('lock_timeout', '0', true), set_config('standard_conforming_strings', 'on', true), set_config('jit', 'off', true)`
 
-// itself is the store, whoever has embedded it.
+// itself is the store, also through a type that embeds it.
 func (s *Store) itself() *Store { return s }
 
-// Import is an arrival.
+// Import runs an arrival in a transaction of both databases.
 func (s *Store) Import(ctx context.Context, from store.Store, t grapnel.Tenancy, progress func(int64)) (store.Imported, error) {
 	embedded, is := from.(interface{ itself() *Store })
 	if !is {
 		return store.Imported{}, grapnel.Errorf(grapnel.CodeInvalid, "tenants come from PostgreSQL databases only")
 	}
 	if t.Tenant == "" || t.Move == "" {
-		return store.Imported{}, grapnel.Errorf(grapnel.CodeInvalid, "a tenant and a move have to be named")
+		return store.Imported{}, grapnel.Errorf(grapnel.CodeInvalid, "tenant and move are required")
 	}
 	if progress == nil {
 		progress = func(int64) {}
@@ -47,11 +51,11 @@ func (s *Store) Import(ctx context.Context, from store.Store, t grapnel.Tenancy,
 	defer leave()
 	a := &arrival{store: s, tenancy: t, progress: progress}
 	err = embedded.itself().leaving(ctx, func(ctx context.Context, there pgx.Tx) error {
-		ctx, done := s.chores.bound(ctx) // either database may be replaced meanwhile
+		ctx, done := s.chores.bound(ctx) // ends when either database is replaced
 		defer done()
 		days, err := daysWith(ctx, there, t.Tenant)
 		if err == nil {
-			err = s.accommodate(ctx, days) // before the transaction here reads events: it would wait for that
+			err = s.accommodate(ctx, days) // before the transaction here reads events, because it would wait for that
 		}
 		if err != nil {
 			return err
@@ -60,7 +64,7 @@ func (s *Store) Import(ctx context.Context, from store.Store, t grapnel.Tenancy,
 		if err != nil {
 			return err
 		}
-		defer func() { _ = here.Rollback(context.WithoutCancel(ctx)) }() // of nothing, once it is committed
+		defer func() { _ = here.Rollback(context.WithoutCancel(ctx)) }() // does nothing after the commit
 		a.from, a.to, a.days = there, here, days
 		if err := a.arrive(ctx); err != nil {
 			return err
@@ -78,7 +82,8 @@ func (s *Store) Import(ctx context.Context, from store.Store, t grapnel.Tenancy,
 	return a.done, nil
 }
 
-// onlyOne waits until nobody else here is about a tenant that comes. Those who wait would keep reads from having connections.
+// onlyOne waits until this store imports and drops no other tenant. Waiting in the database instead
+// would hold connections that reads need.
 func (s *Store) onlyOne(ctx context.Context) (leave func(), err error) {
 	select {
 	case s.moves <- struct{}{}:
@@ -88,11 +93,12 @@ func (s *Store) onlyOne(ctx context.Context) (leave func(), err error) {
 	}
 }
 
-// keepDays keeps days from being cleared. It is no query, so the moment that a transaction sees is not fixed by it.
+// keepDays keeps days from being cleared. It is no query, so it does not fix the snapshot of its
+// transaction.
 const keepDays = "LOCK TABLE event, finished, attempt IN ACCESS SHARE MODE"
 
-// leaving reads everything as it is at one moment. No day may be cleared from that moment on: what stays of one is written anew, and who looks from an
-// earlier moment would find the day empty, and so would the comparison.
+// leaving reads the source in one snapshot. No day may be cleared from then on: clearing rewrites
+// the day's remaining rows, and an older snapshot, and so the comparison, would find the day empty.
 func (s *Store) leaving(ctx context.Context, do func(context.Context, pgx.Tx) error) error {
 	ctx, done := s.chores.bound(ctx)
 	defer done()
@@ -112,26 +118,28 @@ func moveError(ctx context.Context, err error) error {
 	case gaveUp(ctx):
 		return ctx.Err()
 	case errors.As(err, &refused) && refused.Code == stateUnique:
-		return &grapnel.Error{Code: grapnel.CodeConflict, Detail: fmt.Sprintf("something of the tenant is there already, of another one: %s %s", refused.TableName, refused.Detail), Err: err}
+		return &grapnel.Error{Code: grapnel.CodeConflict,
+			Detail: fmt.Sprintf("an id of the tenant is already in use by another tenant: %s %s", refused.TableName, refused.Detail), Err: err}
 	}
 	return asError(err)
 }
 
-// arrival is a tenant on its way from one database to another.
+// arrival is the import of one tenant.
 type arrival struct {
 	store    *Store
 	tenancy  grapnel.Tenancy
 	from, to pgx.Tx
 	progress func(int64)
 
-	before  grapnel.Tenancy // what is known here
-	shifts  []grapnel.Shift // that the tenant has had
-	days    []int64         // that it has something of
+	before  grapnel.Tenancy // the state here before the import
+	shifts  []grapnel.Shift // of the tenant's earlier moves
+	days    []int64         // days in which it has rows
 	leaving *owned          // its rows there
 	arrived *owned          // its rows here
-	there   held            // its numbers there
-	here    held            // and here
+	there   held            // its row ids there
+	here    held            // its row ids here
 	by      shifts
+	key     grapnel.IDKey // of the ids given there
 	done    store.Imported
 }
 
@@ -153,7 +161,7 @@ func (a *arrival) arrive(ctx context.Context) error {
 	if _, err := a.to.Exec(ctx, useDays); err != nil {
 		return err
 	}
-	if err := a.store.accommodate(ctx, a.days); err != nil { // some may have been removed since
+	if err := a.store.accommodate(ctx, a.days); err != nil { // a day may have been removed since
 		return err
 	}
 	for i := range movings {
@@ -172,7 +180,7 @@ func (a *arrival) arrive(ctx context.Context) error {
 	return a.settle(ctx)
 }
 
-// look finds out where the tenant is. true: it has arrived already.
+// look reads where the tenant is. true: this move's import is done already.
 func (a *arrival) look(ctx context.Context) (there bool, err error) {
 	tenant := a.tenancy.Tenant
 	is, err := tenancyOf(ctx, a.from, tenant)
@@ -187,11 +195,14 @@ func (a *arrival) look(ctx context.Context) (there bool, err error) {
 	}
 	switch {
 	case is.State != grapnel.TenancySealed || is.Move != a.tenancy.Move:
-		return false, grapnel.Errorf(grapnel.CodeConflict, "tenant %s is not sealed there for this move", tenant)
+		return false, grapnel.Errorf(grapnel.CodeConflict, "tenant %s is not sealed for this move in the other cell", tenant)
 	case a.before.State != "" && a.before.State != grapnel.TenancyGone:
-		return false, grapnel.Errorf(grapnel.CodeConflict, "tenant %s is %s here", tenant, a.before.State)
+		return false, grapnel.Errorf(grapnel.CodeConflict, "tenant %s is already %s in this cell", tenant, a.before.State)
 	}
 	a.shifts = is.Shifts
+	if a.key, err = readIDKey(ctx, a.from); err != nil {
+		return false, err
+	}
 	if a.leaving, err = find(ctx, a.from, tenant); err != nil {
 		return false, err
 	}
@@ -201,12 +212,12 @@ func (a *arrival) look(ctx context.Context) (there bool, err error) {
 	}
 	table, err := left(ctx, a.to, old)
 	if err == nil && table != "" {
-		err = grapnel.Errorf(grapnel.CodeConflict, "something of tenant %s is here already (%s)", tenant, table)
+		err = grapnel.Errorf(grapnel.CodeConflict, "this cell already has rows of tenant %s (%s)", tenant, table)
 	}
 	return false, err
 }
 
-// number finds out what the numbers become.
+// number computes the row ids that the tenant gets here.
 func (a *arrival) number(ctx context.Context) (err error) {
 	if a.by.targets, a.by.kinds, err = a.name(ctx); err != nil {
 		return err
@@ -228,7 +239,8 @@ func (a *arrival) number(ctx context.Context) (err error) {
 	return nil
 }
 
-// name gives the tenant's endpoints and kinds numbers here, if they have none from an earlier stay.
+// name gives the tenant's endpoints and kinds numbers here, unless they have them from an earlier
+// stay.
 func (a *arrival) name(ctx context.Context) (targets, kinds map[int32]int32, err error) {
 	endpoints := slices.Sorted(maps.Values(a.leaving.targets))
 	if _, err := a.to.Exec(ctx, addTargetsSQL, endpoints, column(endpoints, shardOf)); err != nil {
@@ -269,12 +281,13 @@ const (
 		VALUES ($1, 'arrived', $2, $3, $4, $5, $6, $7, $8, $9)
 		ON CONFLICT (tenant) DO UPDATE SET before = to_json(t)::text, state = excluded.state, move = excluded.move, other = excluded.other, since = excluded.since,
 			shifts = excluded.shifts, targets = excluded.targets, keys = excluded.keys, first = excluded.first, last = excluded.last`
-	// addPurged takes over what was made and is not there any more.
+	// addPurged adds the tenant's purged deliveries to the ledger: those created and no longer
+	// stored.
 	addPurged = `UPDATE ledger SET newest = greatest(newest, $2), purged = purged + (SELECT coalesce(sum(made - pending - delivered - failed - dropped
 		- discarded - skipped), 0) FROM tally WHERE tenant = $1)`
 )
 
-// settle says that the tenant has arrived, while nobody else writes.
+// settle stores the state arrived, under the lock that excludes every other writer.
 func (a *arrival) settle(ctx context.Context) error {
 	tenant := a.tenancy.Tenant
 	if _, err := a.to.Exec(ctx, aloneLock, lockClass, lockConfiguration); err != nil {
@@ -289,11 +302,12 @@ func (a *arrival) settle(ctx context.Context) error {
 		return err
 	}
 	var there, here int64
-	if err := errors.Join(a.from.QueryRow(ctx, configured, tenant).Scan(&there), a.to.QueryRow(ctx, configured, tenant).Scan(&here)); err != nil {
+	if err := errors.Join(a.from.QueryRow(ctx, configured, tenant).Scan(&there), a.to.QueryRow(ctx, configured,
+		tenant).Scan(&here)); err != nil {
 		return err
 	}
 	if newer || here != there || is.State != a.before.State || is.Move != a.before.Move {
-		return grapnel.Errorf(grapnel.CodeConflict, "something of tenant %s was made here while it came", tenant)
+		return grapnel.Errorf(grapnel.CodeConflict, "tenant %s got new rows in this cell during the import", tenant)
 	}
 	shifts, err := json.Marshal(a.shifted())
 	if err != nil {
@@ -308,14 +322,14 @@ func (a *arrival) settle(ctx context.Context) error {
 	return a.to.SendBatch(ctx, b).Close()
 }
 
-// shifted are the shifts of earlier moves as they are now, and the one of this move.
+// shifted are the shifts of earlier moves in the new row ids, and the shift of this move.
 func (a *arrival) shifted() []grapnel.Shift {
 	all := slices.Clone(a.shifts)
 	for i := range all {
 		all[i].By += a.by.deliveries
 	}
 	if d := a.there.deliveries; d.last > 0 {
-		all = append(all, grapnel.Shift{First: d.first, Last: d.last, By: a.by.deliveries})
+		all = append(all, grapnel.Shift{First: d.first, Last: d.last, By: a.by.deliveries, Key: &a.key})
 	}
 	return all
 }

@@ -37,7 +37,7 @@ func TestMoves(t *testing.T) {
 	}})
 }
 
-// TestEveryColumnMoves compares the list of what moves with the tables there are.
+// TestEveryColumnMoves compares movings and staying with the tables of the schema.
 func TestEveryColumnMoves(t *testing.T) {
 	t.Parallel()
 	s := nodes(t, 1)[0]
@@ -141,7 +141,8 @@ func isEmpty(t *testing.T, s *Store, tenant string) {
 	}
 }
 
-// TestMove takes a tenant of whom there is everything from a store where there are others to one where there are others, and goes on with it there.
+// TestMove moves a tenant with rows of every kind to another store; both stores have other tenants.
+// Then it works with the tenant there.
 func TestMove(t *testing.T) {
 	t.Parallel()
 	a, b := nodes(t, 1)[0], nodes(t, 1)[0]
@@ -168,7 +169,7 @@ func TestMove(t *testing.T) {
 	moved := digests(t, a, "acme") // tenancy is in no table of the tenant
 	same(t, moved, before, "sealed")
 
-	// A program of before does not say whose it is what it learns.
+	// An earlier program stores Known records without a kind.
 	if _, err := a.pool.Exec(t.Context(), "UPDATE known SET kind = NULL"); err != nil {
 		t.Fatal(err)
 	}
@@ -192,21 +193,22 @@ func TestMove(t *testing.T) {
 	config, err := b.Config(t.Context())
 	acme.must(err)
 	shift := config.Tenancies[0].Shifts[0]
-	same(t, of(config.Keys, "acme", func(k grapnel.Key) string { return k.Tenant }), of(was.Keys, "acme", func(k grapnel.Key) string { return k.Tenant }), "keys")
+	same(t, of(config.Keys, "acme", func(k grapnel.Key) string { return k.Tenant }), of(was.Keys, "acme",
+		func(k grapnel.Key) string { return k.Tenant }), "keys")
 	same(t, len(of(config.Endpoints, "acme", func(e grapnel.Endpoint) string { return e.Tenant })), 3, "endpoints")
 	gone, err := a.Config(t.Context())
 	acme.must(err)
 	same(t, len(gone.Endpoints), 3, "endpoints of who stays")
 	same(t, gone.Tenancies[0].State, grapnel.TenancyGone, "where it is")
 
-	// What names deliveries names them as they are now.
+	// References to deliveries use the new row ids.
 	ctx, mine := t.Context(), store.Of("acme")
 	failed, err := b.Delivery(ctx, mine, acme.failed.Seq+shift.By)
 	acme.must(err)
-	list, err := b.AuditList(ctx, mine, store.AuditQuery{Delivery: failed.ID(), Limit: 10})
+	list, err := b.AuditList(ctx, mine, store.AuditQuery{Delivery: failed.PlainID(), Limit: 10})
 	acme.must(err)
 	if len(list) != 1 || list[0].Reason != "looked at" {
-		t.Errorf("entries about %s: %+v", failed.ID(), list)
+		t.Errorf("entries about %s: %+v", failed.PlainID(), list)
 	}
 	r, err := b.Replay(ctx, mine, "rpl_acme")
 	acme.must(err)
@@ -221,7 +223,7 @@ func TestMove(t *testing.T) {
 	acme.must(err)
 	same(t, string(aside.Body), "?", "a request that was set aside")
 
-	// It goes on as it would have.
+	// The tenant continues as if it had not moved.
 	again := acme.event("acme_5", "", acme.endpoint)
 	again.Known = acme.known("a", 200)
 	if placed := acme.append(again).Events[0]; !placed.Duplicate || placed.ID != "acme_1" {
@@ -238,7 +240,8 @@ func TestMove(t *testing.T) {
 	lease, err := b.Lease(ctx, acme.lease.Token)
 	acme.must(err)
 	same(t, lease.Delivery, acme.lease.Delivery+shift.By, "the delivery of the lease")
-	acked := acme.record(store.Change{Delivery: lease.Delivery, Status: grapnel.Delivered, At: at(61), Lease: &store.Settlement{Token: lease.Token},
+	acked := acme.record(store.Change{Delivery: lease.Delivery, Status: grapnel.Delivered, At: at(61),
+		Lease:   &store.Settlement{Token: lease.Token},
 		Attempt: &grapnel.Attempt{Number: 1}})
 	if !acked[0].Applied {
 		t.Errorf("the lease cannot be acked: %+v", acked)
@@ -277,7 +280,8 @@ func TestMove(t *testing.T) {
 		}
 	}
 	isEmpty(t, a, "acme")
-	if config, err := a.Config(ctx); err != nil || len(config.Tenancies) != 1 || config.Tenancies[0].State != grapnel.TenancyGone || config.Tenancies[0].Move != "mov_1" {
+	if config, err := a.Config(ctx); err != nil || len(config.Tenancies) != 1 || config.Tenancies[0].State != grapnel.TenancyGone ||
+		config.Tenancies[0].Move != "mov_1" {
 		t.Errorf("after dropping: %+v, %v", config.Tenancies, err)
 	}
 	balanced(t, a)
@@ -309,7 +313,8 @@ func of[T any](all []T, tenant string, whose func(T) string) []T {
 	return slices.DeleteFunc(slices.Clone(all), func(one T) bool { return whose(one) != tenant })
 }
 
-// TestMoveThroughAPooler keeps no connection for longer than a transaction. One tenant has a key and nothing else.
+// TestMoveThroughAPooler holds no connection for longer than a transaction. One of the tenants has
+// a key and nothing else.
 func TestMoveThroughAPooler(t *testing.T) {
 	p := pooler(t)
 	a, b := nodesAt(t, p.URL(made(t)), 1)[0], nodesAt(t, p.URL(made(t)), 1)[0]
@@ -377,7 +382,8 @@ func TestPutTenancy(t *testing.T) {
 	}
 }
 
-// TestSealIsAMoment seals a tenant while others write to it. What was answered is there, and from then on nothing changes.
+// TestSealIsAMoment seals a tenant while others write to it. Every acknowledged write is stored,
+// and after the seal nothing changes.
 func TestSealIsAMoment(t *testing.T) {
 	t.Parallel()
 	all := nodes(t, 3)
@@ -494,14 +500,15 @@ func TestImportIsAllOrNothing(t *testing.T) {
 	balanced(t, there)
 }
 
-// TestImportCompares has the other database make something else of one row.
+// TestImportCompares makes the other database change one row during the copy.
 func TestImportCompares(t *testing.T) {
 	t.Parallel()
 	a, b := nodes(t, 1)[0], nodes(t, 1)[0]
 	settle(t, a, "acme")
 	m := newMove(t, a, b, "acme", "m")
 	m.seal()
-	for table, spoil := range map[string]string{"aside": "NEW.why := 'other'", "finished": "NEW.took := NEW.took + 1", "mark": "RETURN NULL", "event": "NEW.data := NULL"} {
+	for table, spoil := range map[string]string{"aside": "NEW.why := 'other'", "finished": "NEW.took := NEW.took + 1",
+		"mark": "RETURN NULL", "event": "NEW.data := NULL"} {
 		on(t, b.pool.Config().ConnString(), func(conn *pgx.Conn) error {
 			_, err := conn.Exec(t.Context(), fmt.Sprintf(`CREATE FUNCTION spoil() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN %s; RETURN NEW; END $$;
 				CREATE TRIGGER spoil BEFORE INSERT ON %s FOR EACH ROW EXECUTE FUNCTION spoil()`, spoil, table))
@@ -520,8 +527,8 @@ func TestImportCompares(t *testing.T) {
 	m.bring()
 }
 
-// TestImportMeetsOthers brings an event whose id another tenant has used there, and then something
-// that somebody else has there.
+// TestImportMeetsOthers imports an event whose id another tenant uses there, and then an object
+// whose id another tenant uses there.
 func TestImportMeetsOthers(t *testing.T) {
 	t.Parallel()
 	a, b := nodes(t, 1)[0], nodes(t, 1)[0]
@@ -554,21 +561,23 @@ func TestImportMeetsOthers(t *testing.T) {
 	m.refused(grapnel.CodeConflict, "somebody of the same name")
 }
 
-// TestMoveTakesLanesOfWhoIsForgotten: an endpoint for which nothing was ever made, but asked for, has lanes. Once its configuration is removed they are
-// still the tenant's: they move, and do not stand in the way of one that comes back.
+// TestMoveTakesLanesOfWhoIsForgotten: an endpoint that events named, but for which no delivery was
+// created, has lanes. Once its configuration is removed they are still the tenant's: they move, and
+// do not block a tenant that returns.
 func TestMoveTakesLanesOfWhoIsForgotten(t *testing.T) {
 	t.Parallel()
 	a, b := nodes(t, 1)[0], nodes(t, 1)[0]
 	acme := settle(t, a, "acme")
 	lanes := func(s *Store) (n int) {
 		t.Helper()
-		acme.must(s.pool.QueryRow(t.Context(), "SELECT count(*) FROM lane JOIN target t ON t.number = target WHERE endpoint = 'ep_never'").Scan(&n))
+		const lanes = "SELECT count(*) FROM lane JOIN target t ON t.number = target WHERE endpoint = 'ep_never'"
+		acme.must(s.pool.QueryRow(t.Context(), lanes).Scan(&n))
 		return n
 	}
 	never := acme.ep("ep_never")
 	put, err := a.PutEndpoint(t.Context(), store.Of("acme"), never, store.With{})
 	acme.must(err)
-	acme.append(acme.event("acme_1", "k", "ep_never")) // there is such an event, so nothing is made
+	acme.append(acme.event("acme_1", "k", "ep_never")) // the event is a duplicate, so no delivery is created
 	never.DeletedAt, never.Revision = at(20), put.Revision
 	_, err = a.PutEndpoint(t.Context(), store.Of("acme"), never, store.With{})
 	acme.must(err)
@@ -590,7 +599,8 @@ func TestMoveTakesLanesOfWhoIsForgotten(t *testing.T) {
 	}
 }
 
-// TestNoDayIsClearedWhileATenantLeaves: what would be written anew is not seen by who reads from an earlier moment, so nobody may.
+// TestNoDayIsClearedWhileATenantLeaves: a reader with an older snapshot would not see the rows that
+// clearing rewrites, so clearing has to wait.
 func TestNoDayIsClearedWhileATenantLeaves(t *testing.T) {
 	t.Parallel()
 	s := nodes(t, 1)[0]
@@ -614,7 +624,8 @@ func TestNoDayIsClearedWhileATenantLeaves(t *testing.T) {
 	}
 }
 
-// TestSeveralMove brings tenants to one database at the same time, from databases where numbers are the same, and out of it others.
+// TestSeveralMove brings tenants to one database at the same time, from databases where numbers are
+// the same, and out of it others.
 func TestSeveralMove(t *testing.T) {
 	t.Parallel()
 	to := open(t, database(t), Options{CallersClock: true, Bounds: Bounds{Conns: Conns{Reads: 3}}})
@@ -664,7 +675,7 @@ func TestSeveralMove(t *testing.T) {
 	balanced(t, to)
 }
 
-// TestShiftedIDs compares what the database makes of ids with what Go does.
+// TestShiftedIDs compares the SQL that shifts ids with the Go code of ids.
 func TestShiftedIDs(t *testing.T) {
 	t.Parallel()
 	s := nodes(t, 1)[0]
@@ -672,18 +683,21 @@ func TestShiftedIDs(t *testing.T) {
 		for _, created := range []time.Time{time.UnixMilli(0), at(0).Add(time.Millisecond), time.UnixMilli(1<<48 - 1)} {
 			for _, by := range []int64{0, 1, 1 << 35} {
 				var got string
-				if err := s.pool.QueryRow(t.Context(), "SELECT "+shiftedID("x.id", by)+" FROM (SELECT $1::text AS id) x", grapnel.DeliveryID(created, seq)).Scan(&got); err != nil {
+				if err := s.pool.QueryRow(t.Context(), "SELECT "+shiftedID("x.id", by)+" FROM (SELECT $1::text AS id) x",
+					grapnel.PlainDeliveryID(created, seq)).Scan(&got); err != nil {
 					t.Fatal(err)
 				}
-				if want := grapnel.DeliveryID(created, seq+by); got != want {
+				if want := grapnel.PlainDeliveryID(created, seq+by); got != want {
 					t.Errorf("%d at %v plus %d: %s, want %s", seq, created, by, got, want)
 				}
 			}
 		}
 	}
-	for _, id := range []string{"", "dlv_1", "evt_" + strings.Repeat("0", 26), "dlv_" + strings.Repeat("8", 26), "dlv_" + strings.Repeat("0", 25) + "u"} {
+	for _, id := range []string{"", "dlv_1", "evt_" + strings.Repeat("0", 26), "dlv_" + strings.Repeat("8", 26),
+		"dlv_" + strings.Repeat("0", 25) + "u"} {
 		var got string
-		if err := s.pool.QueryRow(t.Context(), "SELECT "+shiftedID("x.id", 5)+" FROM (SELECT $1::text AS id) x", id).Scan(&got); err != nil || got != id {
+		if err := s.pool.QueryRow(t.Context(), "SELECT "+shiftedID("x.id", 5)+" FROM (SELECT $1::text AS id) x",
+			id).Scan(&got); err != nil || got != id {
 			t.Errorf("%q became %q, %v", id, got, err)
 		}
 	}

@@ -14,12 +14,14 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/postgres/pgtest"
 )
 
-// BenchmarkMove is what it costs to bring a tenant to another database of the same server, and to erase it where it was. One iteration is an event of 1 KiB
-// with a delivery that is over after one attempt. The server syncs to a disk.
+// BenchmarkMove measures copying a tenant to another database of the same server, and erasing it in
+// the first. One iteration is an event of 1 KiB with a delivery finished at its first attempt. The
+// server syncs to a disk.
 //
 //	go test ./internal/store/postgres -run '^$' -bench Move -benchtime 1000000x
 func BenchmarkMove(b *testing.B) {
-	own, err := pgtest.Start(b.Context(), pgtest.Options{Parent: os.TempDir(), Settings: map[string]string{"shared_buffers": "256MB", "max_wal_size": "4GB"}})
+	own, err := pgtest.Start(b.Context(), pgtest.Options{Parent: os.TempDir(), Settings: map[string]string{"shared_buffers": "256MB",
+		"max_wal_size": "4GB"}})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -28,7 +30,7 @@ func BenchmarkMove(b *testing.B) {
 	b.Run("publishers' ids", func(b *testing.B) { benchmarkMove(b, own, "order-") })
 }
 
-// benchmarkMove moves events whose ids have a beginning.
+// benchmarkMove moves events whose ids have a given prefix.
 func benchmarkMove(b *testing.B, own *pgtest.Server, ids string) {
 	b.Helper()
 	var s [2]*Store

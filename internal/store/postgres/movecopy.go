@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// How the rows of one table are taken over, and compared with what was to come.
+// How the rows of one table are copied and compared.
 
-// counted passes on what it is written: a row at a time, as the database sends them.
+// counted forwards each Write, which is one row of COPY, and reports the count now and then.
 type counted struct {
 	io.Writer
 	rows  int64
@@ -25,7 +25,7 @@ func (c *counted) Write(p []byte) (int, error) {
 	return c.Writer.Write(p)
 }
 
-// copy takes the rows of one table over.
+// copy copies the rows of one table.
 func (a *arrival) copy(ctx context.Context, m *moving) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -41,7 +41,7 @@ func (a *arrival) copy(ctx context.Context, m *moving) error {
 	}()
 	into := fmt.Sprintf("COPY %s (%s) FROM STDIN (FORMAT binary)", m.table, strings.Join(m.names(), ", "))
 	tag, err := a.to.Conn().PgConn().CopyFrom(ctx, out, into)
-	_ = out.CloseWithError(errors.Join(err, io.ErrClosedPipe)) // so that who writes does not wait for ever
+	_ = out.CloseWithError(errors.Join(err, io.ErrClosedPipe)) // ends the reader, which would block for ever
 	if err != nil {
 		cancel()
 	}
@@ -49,7 +49,7 @@ func (a *arrival) copy(ctx context.Context, m *moving) error {
 		err = failed
 	}
 	if err == nil && tag.RowsAffected() != sent {
-		err = fmt.Errorf("of %d rows %d were taken", sent, tag.RowsAffected())
+		err = fmt.Errorf("%d rows sent, %d written", sent, tag.RowsAffected())
 	}
 	if err != nil {
 		return fmt.Errorf("copying %s: %w", m.table, err)
@@ -71,7 +71,7 @@ func (a *arrival) count(table string, rows int64) {
 	a.progress(a.done.Rows)
 }
 
-// verify compares what is here with what was to be here.
+// verify compares the copied rows with the original ones.
 func (a *arrival) verify(ctx context.Context, m *moving) error {
 	var want digest
 	var failed error
@@ -80,7 +80,7 @@ func (a *arrival) verify(ctx context.Context, m *moving) error {
 		defer close(read)
 		want, failed = digestRows(ctx, a.from, m.there(a.leaving, &a.by))
 	}()
-	// What has just been written is not known to who makes plans.
+	// The planner has no statistics of the rows just written, and would choose sequential scans.
 	_, err := a.to.Exec(ctx, "SELECT set_config('enable_seqscan', 'off', true)")
 	var got digest
 	if err == nil {
@@ -96,5 +96,5 @@ func (a *arrival) verify(ctx context.Context, m *moving) error {
 	return nil
 }
 
-// errDiffers says that a tenant has not arrived as it was.
-var errDiffers = errors.New("postgres: the copy of a tenant is not what was copied")
+// errDiffers is the error of a copy that differs from its original.
+var errDiffers = errors.New("postgres: the copy of a tenant differs from the original")

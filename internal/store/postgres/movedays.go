@@ -9,13 +9,14 @@ import (
 const (
 	daysOf = `SELECT DISTINCT n >> 36 FROM (SELECT seq AS n FROM event WHERE kind = ANY($kinds) UNION ALL SELECT seq FROM pending WHERE target = ANY($targets)
 		UNION ALL SELECT seq FROM finished WHERE target = ANY($targets)) d ORDER BY 1`
-	// useDays keeps days from being removed. Making some is possible meanwhile.
+	// useDays keeps days from being removed. Days can still be created.
 	useDays = "LOCK TABLE ONLY event, ONLY finished, ONLY attempt IN ROW EXCLUSIVE MODE"
-	// nameFirst gives names to events whose day's table gives none, so that their ids are unique here.
+	// nameFirst adds names for events whose day's table adds none, so that their ids are unique
+	// here.
 	nameFirst = "INSERT INTO event_named (id, tenant, seq) SELECT id, tenant, seq FROM event WHERE kind = ANY($kinds) AND seq < 68719476736"
 )
 
-// daysWith are the days that a tenant has something of.
+// daysWith are the days in which a tenant has rows.
 func daysWith(ctx context.Context, tx pgx.Tx, tenant string) ([]int64, error) {
 	if _, err := tx.Exec(ctx, movePatience); err != nil {
 		return nil, err
@@ -31,8 +32,7 @@ func daysWith(ctx context.Context, tx pgx.Tx, tenant string) ([]int64, error) {
 	return pgx.CollectRows(rows, pgx.RowTo[int64])
 }
 
-// accommodate makes sure that there are tables for these days, and that ids are unique by tenant
-// there.
+// accommodate creates the missing tables of these days, and makes ids unique by tenant there.
 func (s *Store) accommodate(ctx context.Context, days []int64) error {
 	for _, day := range days {
 		if err := s.inDays(ctx, func(tx pgx.Tx) error { return makeDay(ctx, tx, day) }); err != nil {

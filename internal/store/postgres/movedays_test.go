@@ -12,7 +12,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// drawFrom lets numbers be drawn from a day on, as if it were that day. Of one that is over there are numbers already, somewhere.
+// drawFrom makes the sequences continue in a day, as if it were that day. For a past day some of
+// its row ids may be in use.
 func drawFrom(t *testing.T, s *Store, day int64) {
 	t.Helper()
 	err := s.inDays(t.Context(), func(tx pgx.Tx) error { return makeDay(t.Context(), tx, day) })
@@ -27,12 +28,13 @@ func drawFrom(t *testing.T, s *Store, day int64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.highest.mu.Lock() // numbers of a day that is over are lower than those that were given
+	s.highest.mu.Lock() // row ids of a past day are lower than the ones drawn so far
 	s.highest.counters = counters{}
 	s.highest.mu.Unlock()
 }
 
-// TestMoveOverDays brings days that the other database does not have, those of before there were days among them, beside a node that knows nothing of it.
+// TestMoveOverDays imports rows of days that the other database does not have, including day 0,
+// while another node has an outdated calendar.
 func TestMoveOverDays(t *testing.T) {
 	t.Parallel()
 	a, all := nodes(t, 1)[0], nodes(t, 2)
@@ -67,7 +69,8 @@ func TestMoveOverDays(t *testing.T) {
 	acme.Store = other
 	for day, id := range ids {
 		for _, id := range []string{id, fmt.Sprint("own", day)} {
-			if placed := acme.append(acme.event(id, map[bool]string{true: "d"}[id == fmt.Sprint("own", day)], acme.endpoint)).Events[0]; !placed.Duplicate {
+			if placed := acme.append(acme.event(id, map[bool]string{true: "d"}[id == fmt.Sprint("own", day)],
+				acme.endpoint)).Events[0]; !placed.Duplicate {
 				t.Errorf("%s of day %d is %+v", id, day, placed)
 			}
 		}
@@ -76,7 +79,8 @@ func TestMoveOverDays(t *testing.T) {
 		if dayOf(seq+by) != dayOf(seq) {
 			t.Errorf("%d has become %d, of another day", seq, seq+by)
 		}
-		if done := acme.record(store.Change{Delivery: seq + by, Expect: store.AnyAttempts, Status: grapnel.Delivered, At: at(70)}); !done[0].Applied {
+		if done := acme.record(store.Change{Delivery: seq + by, Expect: store.AnyAttempts, Status: grapnel.Delivered,
+			At: at(70)}); !done[0].Applied {
 			t.Errorf("%d: %+v", seq+by, done)
 		}
 		if d, err := b.Delivery(t.Context(), store.Of("acme"), seq+by); err != nil || d.Status != grapnel.Delivered {

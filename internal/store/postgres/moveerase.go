@@ -11,28 +11,33 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// What a tenant has left behind is removed in pages, as what is old is: nobody reads or changes it, and others write to the same tables. What has
-// arrived in vain goes at once, as it came.
+// The rows that a tenant has left behind are deleted in pages, like old rows: no reader needs them,
+// and other tenants write to the same tables. The rows of a cancelled import are deleted in one
+// transaction, as they came.
 
 const (
-	// uncount takes the tenant out of the counts. What is not counted any more has not been made here, so it cannot be missing.
+	// uncount takes the tenant out of the counts. Imbalance then neither expects nor counts its
+	// deliveries.
 	uncount = `WITH gone AS (DELETE FROM tally WHERE tenant = $1 RETURNING made - pending - delivered - failed - dropped - discarded - skipped AS n)
 		UPDATE ledger SET newest = ` + newestSQL + `, purged = purged - (SELECT coalesce(sum(n), 0) FROM gone)`
-	// nameKnown says whose it is what a program of before has learned; later it could not be found out.
+	// nameKnown sets the kind of records that an earlier program stored without one; without their
+	// events it could no longer be found.
 	nameKnown   = "UPDATE known k SET kind = e.kind FROM event e WHERE k.kind IS NULL AND e.seq = k.seq AND e.kind IN (SELECT number FROM kind WHERE tenant = $1)"
 	counts      = "SELECT EXISTS (SELECT FROM tally WHERE tenant = $1)"
 	boundsQuery = "SELECT first, last FROM tenancy WHERE tenant = $1"
-	// restoreTenant puts back what was known before.
+	// restoreTenant deletes the tenant's state and returns the earlier one.
 	restoreTenant = `WITH was AS (DELETE FROM tenancy WHERE tenant = $1 RETURNING before)
 		SELECT before FROM was WHERE before <> ''`
 	putBack = "INSERT INTO tenancy SELECT (json_populate_record(NULL::tenancy, $1::text::json)).*"
 )
 
-// erased are the tables that are emptied, in this order: those by whose rows others are found come after them, and last the one in which the
-// tenant's have to be looked for. With deliveries goes what hangs on them.
-var erased = []string{"audit", "answer", "aside", "total", "replay_item", "replay_progress", "replay", "lease", "pending", "finished", "lane", "event", "known"}
+// erased are the tables to empty, in order: a table comes after those whose rows are found by it,
+// and known, whose rows have to be searched for, comes last. A delivery's attempts, marks and
+// redeliveries are deleted with it.
+var erased = []string{"audit", "answer", "aside", "total", "replay_item", "replay_progress", "replay", "lease", "pending",
+	"finished", "lane", "event", "known"}
 
-// erase is the statement that removes some rows.
+// erase is the statement that deletes at most limit rows.
 func (m *moving) erase(of *owned, limit int) string {
 	key, with := m.key, ""
 	if key == "" {
@@ -52,7 +57,7 @@ func (m *moving) erase(of *owned, limit int) string {
 		strings.ReplaceAll(key, ", ", ", x."), m.source(), m.where, limit, with, m.table, key))
 }
 
-// eraseSome removes at most so many rows, and says how many.
+// eraseSome deletes at most limit rows, and returns how many.
 func eraseSome(ctx context.Context, tx pgx.Tx, of *owned, limit int) (removed int, err error) {
 	for _, table := range erased {
 		m := &movings[slices.IndexFunc(movings, func(m moving) bool { return m.table == table })]
@@ -68,7 +73,7 @@ func eraseSome(ctx context.Context, tx pgx.Tx, of *owned, limit int) (removed in
 	return removed, nil
 }
 
-// behind are the rows that a tenant has left behind, or has come with.
+// behind are the rows that a tenant has left behind, or has arrived with.
 func behind(ctx context.Context, tx pgx.Tx, tenant string) (*owned, error) {
 	of, err := find(ctx, tx, tenant)
 	if err == nil {
@@ -77,7 +82,8 @@ func behind(ctx context.Context, tx pgx.Tx, tenant string) (*owned, error) {
 	return of, err
 }
 
-// Erase counts rows of all kinds, but not what hangs on deliveries.
+// Erase counts the rows of all tables in erased, without the attempts, marks and redeliveries of
+// deliveries.
 func (s *Store) Erase(ctx context.Context, tenant string, limit int) (removed int, err error) {
 	if limit <= 0 {
 		return 0, ctx.Err()
@@ -90,7 +96,7 @@ func (s *Store) Erase(ctx context.Context, tenant string, limit int) (removed in
 		}
 		is, err := tenancyOf(ctx, tx, tenant)
 		if err == nil && is.State != grapnel.TenancyGone {
-			err = grapnel.Errorf(grapnel.CodeConflict, "tenant %s has not gone", tenant)
+			err = grapnel.Errorf(grapnel.CodeConflict, "tenant %s has not moved away", tenant)
 		}
 		if err != nil {
 			return err
@@ -110,7 +116,7 @@ func (s *Store) Erase(ctx context.Context, tenant string, limit int) (removed in
 	return removed, nil
 }
 
-// discount is the first thing that is done.
+// discount corrects the counts before the first rows are deleted.
 func discount(ctx context.Context, tx pgx.Tx, tenant string) error {
 	var some bool
 	if err := tx.QueryRow(ctx, counts, tenant).Scan(&some); err != nil || !some {
@@ -123,7 +129,8 @@ func discount(ctx context.Context, tx pgx.Tx, tenant string) error {
 	return err
 }
 
-// Drop is one transaction, as Import is. Nothing of what it removes is used by anybody else, so it keeps nobody waiting.
+// Drop is one transaction, as Import is. No other caller uses the rows it deletes, so it blocks
+// none.
 func (s *Store) Drop(ctx context.Context, tenant, move string) error {
 	leave, err := s.onlyOne(ctx)
 	if err != nil {
@@ -164,7 +171,7 @@ func (s *Store) Drop(ctx context.Context, tenant, move string) error {
 	return asError(err)
 }
 
-// droppable says whether a tenant has arrived by a move.
+// droppable says whether a tenant has arrived by this move.
 func droppable(ctx context.Context, tx pgx.Tx, tenant, move string) (bool, error) {
 	is, err := tenancyOf(ctx, tx, tenant)
 	switch {
@@ -178,7 +185,8 @@ func droppable(ctx context.Context, tx pgx.Tx, tenant, move string) (bool, error
 	return false, grapnel.Errorf(grapnel.CodeConflict, "tenant %s is %s", tenant, is.State)
 }
 
-// forget ends a tenant's stay, of which nothing is left but its configuration.
+// forget deletes a tenant's configuration and counts, the last of what it had here, and restores
+// its earlier state.
 func (s *Store) forget(ctx context.Context, tx pgx.Tx, tenant string) error {
 	if err := discount(ctx, tx, tenant); err != nil {
 		return err

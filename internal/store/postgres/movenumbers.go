@@ -9,24 +9,26 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// A number that has a day has it in its high bits (days.go). All numbers of a kind become higher by the same, so they keep their order, and by little, so they
-// keep their days: by so much that what comes is above all that there is on any day, and not at all if it is already. So numbers are free, and a tenant that
-// is taken to and fro does not use them up.
+// Import adds one offset to every row id of a kind. One offset keeps their order; a small one keeps
+// the day in the high bits (days.go). It is the smallest offset (but see apart) that lifts the low
+// bits of the incoming ids above those of every id in use, on any day; zero if they already are. So
+// the reserved ids are free, and moving a tenant back and forth does not use them up.
 
-// apart is by how much numbers with a day become higher if they have to. An id that a delivery had before is found by its number and the millisecond of
-// its acceptance; it must not be that of another one which was accepted in the same millisecond, and those have numbers near each other.
+// apart is the smallest offset of ids with a day, if one is needed at all. A delivery's earlier
+// public id is resolved by its row id and the millisecond of its creation; the shifted id must not
+// be that of another delivery created in the same millisecond, and those have adjacent row ids.
 const apart = 1 << 20
 
-// numbers are what numbers of one kind a tenant has.
+// numbers is the range of row ids of one kind that a tenant has.
 type numbers struct {
-	low, high   int64 // the lowest and the highest that the low bits are
+	low, high   int64 // the lowest and the highest low bits
 	first, last int64
 }
 
-// held are all numbers of a tenant.
+// held are the ranges of all kinds of row ids of a tenant.
 type held struct {
 	events, deliveries, lanes, replays, entries numbers
-	newest                                      int64 // the number of the newest delivery that there has been, of whomever
+	newest                                      int64 // the highest delivery row id so far, of any tenant
 }
 
 const (
@@ -35,7 +37,7 @@ const (
 	allBounds = "SELECT coalesce(min(n), 0), 0::bigint, " + rangeOf
 
 	eventNumbers = lowBounds + "SELECT seq AS n FROM event WHERE kind = ANY($kinds)) e"
-	// deliveryNumbers are also those that a replay names.
+	// deliveryNumbers includes the deliveries that a replay refers to.
 	deliveryNumbers = lowBounds + `SELECT seq AS n FROM pending WHERE target = ANY($targets) UNION ALL SELECT seq FROM finished WHERE target = ANY($targets)
 		UNION ALL SELECT unnest(ARRAY[made, original]) FROM replay_item JOIN replay r ON r.number = replay WHERE r.tenant = $tenant
 		UNION ALL SELECT nullif(unnest(ARRAY[up_to, cursor]), 0) FROM replay_progress JOIN replay r ON r.number = replay WHERE r.tenant = $tenant) d`
@@ -48,7 +50,8 @@ func numbersOf(ctx context.Context, tx pgx.Tx, of *owned) (h held, err error) {
 	for _, q := range []struct {
 		sql  string
 		into *numbers
-	}{{eventNumbers, &h.events}, {deliveryNumbers, &h.deliveries}, {laneNumbers, &h.lanes}, {replayNumbers, &h.replays}, {entryNumbers, &h.entries}} {
+	}{{eventNumbers, &h.events}, {deliveryNumbers, &h.deliveries}, {laneNumbers, &h.lanes}, {replayNumbers,
+		&h.replays}, {entryNumbers, &h.entries}} {
 		err := tx.QueryRow(ctx, of.fill(q.sql), pgx.QueryExecModeSimpleProtocol).Scan(&q.into.low, &q.into.high, &q.into.first, &q.into.last)
 		if err != nil {
 			return h, err
@@ -59,7 +62,8 @@ func numbersOf(ctx context.Context, tx pgx.Tx, of *owned) (h held, err error) {
 }
 
 const (
-	// highestLow is the highest that the low bits of numbers in a column are on any day. It looks at one number of each day.
+	// highestLow is the highest value of the low bits of a column's row ids on any day. It reads
+	// one row per day.
 	highestLow = `WITH RECURSIVE last AS (
 			SELECT max(seq) AS n FROM tab
 			UNION ALL SELECT (SELECT max(seq) FROM tab WHERE seq < last.n >> 36 << 36) FROM last WHERE last.n IS NOT NULL
@@ -68,8 +72,9 @@ const (
 	raise = "SELECT setval($1::text::regclass, $2)"
 )
 
-// reserve finds out what has to be added to a tenant's numbers, so that they are free here, and lets all that are drawn from now on be higher. Nobody draws
-// one meanwhile. If the tenant does not come, numbers have been given in vain. It returns the numbers as they will be.
+// reserve computes the offsets that make a tenant's row ids free here, and raises the sequences
+// above them, under the lock that excludes every other writer. If the import fails the reserved ids
+// stay unused. It returns the tenant's row ids with the offsets added.
 func (s *Store) reserve(ctx context.Context, there *held, by *shifts) (here held, err error) {
 	ctx, done := s.writing.bound(ctx)
 	defer done()
@@ -81,7 +86,7 @@ func (s *Store) reserve(ctx context.Context, there *held, by *shifts) (here held
 		last := map[string]int64{}
 		for _, n := range []struct {
 			sequence string
-			columns  string // that have such numbers, with a day; empty: these have none
+			columns  string // columns that have such row ids with a day; empty: no day
 			is       *numbers
 			by       *int64
 		}{
@@ -115,7 +120,7 @@ func (s *Store) reserve(ctx context.Context, there *held, by *shifts) (here held
 				*n.by = 0
 			}
 			if n.is.high+*n.by >= 1<<dayBits {
-				return grapnel.Errorf(grapnel.CodeConflict, "the numbers of a day are used up: the tenant can come once that day is forgotten")
+				return grapnel.Errorf(grapnel.CodeConflict, "a day's row ids are used up; the tenant can be imported once that day is purged")
 			}
 			n.is.first, n.is.last = n.is.first+*n.by, n.is.last+*n.by
 			last[n.sequence] = max(given, n.is.last)
@@ -124,7 +129,7 @@ func (s *Store) reserve(ctx context.Context, there *held, by *shifts) (here held
 			here.newest += by.deliveries
 		}
 		last["delivery_number"] = max(last["delivery_number"], here.newest)
-		// What is drawn at the same time is of the same day.
+		// Events and deliveries drawn by one transaction must have the same day.
 		day := max(last["event_number"], last["delivery_number"]) >> dayBits << dayBits
 		for _, sequence := range []string{"event_number", "delivery_number"} {
 			last[sequence] = max(last[sequence], day)

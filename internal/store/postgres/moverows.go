@@ -13,23 +13,24 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// moving is what a move takes of one table.
+// moving describes the rows of one table that a move copies.
 type moving struct {
 	table string
-	// columns are all of its columns. Behind @ stands what a column names that has another number in the other database: an event, a
-	// delivery (0: none), a lane (0: none), a replay, an entry of the audit, a target, a kind; or that there are such numbers in it: the id of a
-	// delivery, the document of a replay; or that it is the tenant, whom rows from before step 9
-	// do not name.
+	// columns are all columns of the table. The word behind @ says which value differs in the other
+	// database: the row id of an event, a delivery (0: none), a lane (0: none), a replay or an
+	// audit entry; the number of a target or a kind; or a value that contains such row ids: the id
+	// of a delivery, the document of a replay. tenant fills in the tenant, which rows from before
+	// step 9 do not name.
 	columns string
-	where   string // which rows are the tenant's; one of them is x
-	from    string // in place of the table, if something has to be found out first
-	key     string // what tells rows apart; empty: the first column
+	where   string // condition for the tenant's rows; x is the row
+	from    string // query instead of the table, if columns have to be computed first
+	key     string // primary key; empty: the first column
 }
 
 const ofDeliveries = `(SELECT seq FROM pending WHERE target = ANY($targets) AND kind = ANY($kinds)
 	UNION ALL SELECT seq FROM finished WHERE target = ANY($targets) AND kind = ANY($kinds))`
 
-// movings are all tables that have rows of tenants. staying are the others.
+// movings are all tables with rows of tenants. staying are the others.
 var (
 	movings = []moving{
 		{table: "api_key", columns: "id tenant body", where: "x.tenant = $tenant"},
@@ -54,7 +55,8 @@ var (
 			where: "x.replay IN (SELECT number FROM replay WHERE tenant = $tenant)"},
 		{table: "replay_item", columns: "made@delivery replay@replay original@delivery created at status",
 			where: "x.replay IN (SELECT number FROM replay WHERE tenant = $tenant)"},
-		{table: "tally", columns: "target@target tenant slot made pending delivered failed dropped discarded skipped", where: "x.tenant = $tenant"},
+		{table: "tally", columns: "target@target tenant slot made pending delivered failed dropped discarded skipped",
+			where: "x.tenant = $tenant"},
 		{table: "total", columns: `at target@target tenant slot whole delivered failed dropped discarded skipped retried first attempts latency`,
 			key: "at, target, tenant, slot, whole", where: "x.target = ANY($targets) AND x.tenant = $tenant"},
 		{table: "known", columns: "key seq@event sum until accepted made event kind@kind", where: "x.kind = ANY($kinds)",
@@ -63,20 +65,20 @@ var (
 		{table: "audit", columns: "seq@entry at tenant actor verb endpoint delivery@id reason",
 			where: "x.tenant = $tenant AND x.seq BETWEEN $first AND $last"},
 		{table: "answer", columns: "key fingerprint expires status body", where: `x.key IN (SELECT a.key FROM unnest($keys) k
-			JOIN answer a ON a.key >= k COLLATE "C" || '/' AND a.key < k COLLATE "C" || '0')`}, // what comes after a slash
+			JOIN answer a ON a.key >= k COLLATE "C" || '/' AND a.key < k COLLATE "C" || '0')`}, // the range of keys that begin with k and a slash
 	}
-	staying = []string{"grapnel_schema", "configuration", "tenancy", "ledger", "target", "kind", "shard", "node", "peer",
-		"event_name", "event_named", // filled by what events bring along
-		"configuration_change"} // of versions that the other store never had; an arrival makes its nodes read everything
+	staying = []string{"grapnel_schema", "configuration", "tenancy", "ledger", "target", "kind", "shard", "node", "peer", "id_key",
+		"event_name", "event_named", // filled by the inserts into event
+		"configuration_change"} // of versions that the other store never had; an arrival makes its nodes read the whole configuration
 )
 
-// owned says which rows of a database are a tenant's.
+// owned says which rows of a database belong to a tenant.
 type owned struct {
 	tenant      string
 	kinds       map[int32]kind
 	targets     map[int32]string
 	keys        []string
-	first, last int64 // entries of the audit
+	first, last int64 // range of its audit entries
 }
 
 const (
@@ -86,7 +88,7 @@ const (
 	entriesOf  = "SELECT coalesce(min(seq), 0), coalesce(max(seq), 0) FROM audit WHERE tenant = $1"
 )
 
-// find reads what says which rows are a tenant's.
+// find reads the tenant's kinds, targets, keys and audit range.
 func find(ctx context.Context, tx pgx.Tx, tenant string) (*owned, error) {
 	o := &owned{tenant: tenant, kinds: make(map[int32]kind), targets: make(map[int32]string), keys: []string{}}
 	var number int32
@@ -113,7 +115,7 @@ func find(ctx context.Context, tx pgx.Tx, tenant string) (*owned, error) {
 	return o, nil
 }
 
-// fill puts what is known into a text of SQL. COPY takes no parameters.
+// fill puts the values into SQL text, because COPY takes no parameters.
 func (o *owned) fill(sql string) string {
 	keys := make([]string, len(o.keys))
 	for i, key := range o.keys {
@@ -126,7 +128,7 @@ func (o *owned) fill(sql string) string {
 
 func compareNumbers[N int32 | int64](a, b N) int { return int(int64(a) - int64(b)) }
 
-// literal is a text in a way in which no character means anything.
+// literal is SQL for a text, in which no character has a meaning.
 func literal(text string) string {
 	return "convert_from(decode('" + hex.EncodeToString([]byte(text)) + "', 'hex'), 'UTF8')"
 }
@@ -147,7 +149,7 @@ func (m *moving) names() (names []string) {
 	return names
 }
 
-// here are a tenant's rows as they are.
+// here selects a tenant's rows unchanged.
 func (m *moving) here(of *owned) string {
 	return of.fill("SELECT x." + strings.Join(m.names(), ", x.") + " FROM " + m.source() + " x WHERE " + m.where)
 }
@@ -159,7 +161,7 @@ func (m *moving) source() string {
 	return m.table
 }
 
-// there are a tenant's rows as they will be in the other database.
+// there selects a tenant's rows as they become in the other database.
 func (m *moving) there(of *owned, by *shifts) string {
 	var columns []string
 	joins := ""
@@ -191,7 +193,7 @@ func (m *moving) there(of *owned, by *shifts) string {
 		case "document":
 			value = shiftedDocument(value, by.deliveries)
 		default:
-			panic("postgres: nobody knows how to move " + column)
+			panic("postgres: unknown kind of value in column " + column)
 		}
 		columns = append(columns, value+" AS "+name)
 	}
@@ -202,24 +204,25 @@ func plus(value string, by int64) string {
 	return fmt.Sprintf("CASE WHEN %[1]s = 0 THEN 0 ELSE %[1]s + %[2]d END::bigint", value, by)
 }
 
-// shifts say what numbers become. They keep their order, and what has a day keeps its day: so little is added.
+// shifts are the offsets of row ids, and the new numbers of targets and kinds. Offsets keep the
+// order, and are small so that ids keep their day (movenumbers.go).
 type shifts struct {
 	events, deliveries, lanes, replays, entries int64
 	targets, kinds                              map[int32]int32
 }
 
-// join looks numbers up. One that is not known becomes NULL, which no column of numbers takes.
+// join looks numbers up. An unknown one becomes NULL, which no column of numbers accepts.
 func (s *shifts) join(numbers map[int32]int32, value, as string) string {
 	old := sortedKeys(numbers, compareNumbers[int32])
 	return fmt.Sprintf(" LEFT JOIN unnest(%s, %s) %s(old, new) ON %[3]s.old = %[4]s", integers(old),
 		integers(column(old, func(n int32) int32 { return numbers[n] })), as, value)
 }
 
-// alphabet is that of ids.
+// alphabet is the alphabet of ids.
 const alphabet = "0123456789abcdefghjkmnpqrstvwxyz"
 
-// shiftedID is the id of a delivery whose number is changed (grapnel.DeliveryID): 128 bits, 5 to a character; the number is in the middle of them,
-// with 16 behind it. What is no such id stays.
+// shiftedID changes the row id inside a delivery's public id (grapnel.PlainDeliveryID). The id is
+// 128 bits, 5 per character; the row id has 16 bits behind it. A text that is no such id stays.
 func shiftedID(value string, by int64) string {
 	return fmt.Sprintf(`CASE WHEN %[1]s !~ '^%[2]s_[0-7][0-9a-hjkmnp-tv-z]{25}$' THEN %[1]s ELSE (
 		SELECT '%[2]s_' || string_agg(substr('%[3]s', (div(n.bits, 32::numeric ^ (26 - i)) %% 32)::int + 1, 1), '' ORDER BY i)
@@ -227,15 +230,16 @@ func shiftedID(value string, by int64) string {
 			FROM generate_series(1, 26) i) n, generate_series(1, 26) i) END`, value, grapnel.DeliveryPrefix, alphabet, len(grapnel.DeliveryPrefix)+1, by)
 }
 
-// shiftedDocument is that of a replay. In a text within it the quotes would have a backslash.
+// shiftedDocument changes the row ids inside a replay's document. A quote inside one of its texts
+// is escaped by a backslash, so the pattern matches only the field.
 func shiftedDocument(value string, by int64) string {
 	return fmt.Sprintf(`(SELECT CASE WHEN list IS NULL THEN %[1]s ELSE convert_to(replace(document, '"deliveries":[' || list || ']', '"deliveries":[' ||
 			(SELECT string_agg((n::bigint + %[2]d)::text, ',' ORDER BY place) FROM unnest(string_to_array(list, ',')) WITH ORDINALITY u(n, place)) || ']'), 'UTF8') END
 		FROM (SELECT document, substring(document from '"deliveries":\[([0-9,]+)\]') AS list FROM (SELECT convert_from(%[1]s, 'UTF8') AS document) d) l)`, value, by)
 }
 
-// digest is how many rows there are, and the sum of what they are. Each database makes it by itself; the functions are those that the
-// division of tables by hashes rests on, so they are the same in all of them.
+// digest is the number of rows and the sum of their hashes. Each database computes it itself, with
+// the functions that partitioning by hash uses, which give the same value in every database.
 type digest struct {
 	rows int64
 	sum  string
@@ -248,7 +252,8 @@ func digestRows(ctx context.Context, tx pgx.Tx, rows string) (d digest, err erro
 	return d, err
 }
 
-// left says in which table there are rows of a tenant; empty: in none. Entries of the audit may be of its moves.
+// left is a table that has rows of a tenant; empty: none has. Audit entries are not searched: they
+// may be about the tenant's moves.
 func left(ctx context.Context, tx pgx.Tx, of *owned) (string, error) {
 	for i := range movings {
 		m := &movings[i]

@@ -1,27 +1,34 @@
-// Package postgres keeps everything in a PostgreSQL database: the store of more than one machine. Any number of nodes use one database at the
-// same time, and each may do everything that the contract has.
+// Package postgres keeps everything in a PostgreSQL database: the store of more than one machine.
+// Any number of nodes use one database at the same time, and each may do everything that the
+// contract has.
 //
-// A write is a transaction of two round trips. The first takes the locks and reads what the operations need; what they do is then decided in
-// memory; the second writes it, each table with one statement, and commits. Operations that arrive while all connections that write
-// are busy make up the next transaction together. An operation that cannot be done is refused before anything is written.
+// A write is a transaction of two round trips. The first takes the locks and reads what the
+// operations need; what they do is then decided in memory; the second writes it, each table with
+// one statement, and commits. Operations that arrive while all connections that write are busy make
+// up the next transaction together. An operation that cannot be done is refused before anything is
+// written.
 //
-// Locks are taken in one order everywhere, so that transactions wait for each other but never in a circle: the configuration (shared, unless it is
-// changed), shards, lanes by endpoint and key, pending deliveries without a lane by number, then the tables in the order in which they are
-// written. What two may make at the same time (an event's id, an idempotency key) is not locked: a unique index refuses the second one, whose
-// transaction is made again and finds it. A lane's row stands for all that waits in the lane: whoever holds it gives positions and moves heads, so positions follow the order of
-// commits, without gaps, whichever node accepts.
+// Locks are taken in one order everywhere, so that transactions wait for each other but never in a
+// circle: the configuration (shared, unless it is changed), shards, lanes by endpoint and key,
+// pending deliveries without a lane by number, then the tables in the order in which they are
+// written. What two may make at the same time (an event's id, an idempotency key) is not locked: a
+// unique index refuses the second one, whose transaction is made again and finds it. A lane's row
+// stands for all that waits in the lane: whoever holds it gives positions and moves heads, so
+// positions follow the order of commits, without gaps, whichever node accepts.
 //
-// No session state is used, so a pooler may hand out connections for single transactions; then add default_query_exec_mode=exec to the URL.
-// Times are arguments; only leases end by the database's clock.
+// Behind a pooler no session state is used, so it may hand out connections for single transactions
+// (behindPooler). Times are arguments; only leases end by the database's clock.
 //
-// Errors: one with a code means that nothing was written. CodeUnavailable is the one for a database that cannot be reached or gave up a
-// transaction that was not about to commit. When the answer to a commit is lost, the error has no code: nobody knows. store.ErrWentBack ends the
-// store (identity.go). No call waits for a silent network for longer than its patience (conns.go).
+// Errors: one with a code means that nothing was written. CodeUnavailable is the one for a database
+// that cannot be reached or gave up a transaction that was not about to commit. When the answer to
+// a commit is lost, the error has no code: nobody knows. store.ErrWentBack ends the store
+// (identity.go). No call waits for a silent network for longer than its patience (conns.go).
 //
 // What is over is in tables of a day each (days.go), and goes with its day (daysclear.go).
 //
-// What is not promised: that a purge leaves no byte in the database's files. What goes with its day goes with its files; what is removed row by row
-// PostgreSQL overwrites when it needs the room. And commits are as durable as the server makes them: Open refuses one that does not sync.
+// What is not promised: that a purge leaves no byte in the database's files. What goes with its day
+// goes with its files; what is removed row by row PostgreSQL overwrites when it needs the room. And
+// commits are as durable as the server makes them: Open refuses one that does not sync.
 package postgres
 
 import (
@@ -35,8 +42,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/bounds"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
@@ -45,16 +54,21 @@ import (
 // Options are the settings of a store. The zero value is good for most.
 type Options struct {
 	Bounds Bounds // inside this room; zero: their defaults
-	// History is given from a store of the same database that ended to the one that is opened after it. nil: nothing has been seen.
+	// History is given from a store of the same database that ended to the one that is opened after
+	// it. nil: nothing has been seen.
 	History *History
-	// CallersClock ends leases by the times that calls bring along, and not by the database's. Only what plays with time wants that, alone.
+	// CallersClock ends leases by the times that calls bring along, and not by the database's. Only
+	// what plays with time wants that, alone.
 	CallersClock bool
 	// Logger gets what the owner of the machine should know. nil: nobody does.
 	Logger *slog.Logger
 	// Now is used to measure how long things take, for Stats. nil: time.Now.
 	Now func() time.Time
-	// Slot returns a number from 0 to n-1, another one for each connection that writes as far as there are enough. nil: any.
+	// Slot returns a number from 0 to n-1, another one for each connection that writes as far as
+	// there are enough. nil: any.
 	Slot func(n int) int
+
+	dial pgconn.DialFunc // nil: dialer; tests lead connections elsewhere
 }
 
 // Store is an open database.
@@ -70,6 +84,7 @@ type Store struct {
 	names   names
 	days    days
 	packer  *codec.Packer
+	ids     *grapnel.IDs
 	log     *slog.Logger
 	now     func() time.Time
 	callers bool
@@ -80,6 +95,7 @@ type Store struct {
 	at      identity    // of the database, since the first connection; guarded by history.mu
 	blind   atomic.Bool // the server does not say which database it is
 	highest highest
+	warned  atomic.Bool           // that a connection is in clear
 	lost    atomic.Pointer[error] // why every call is refused; nil: none is
 	fatal   chan error
 
@@ -127,7 +143,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 		o.Slot = rand.IntN
 	}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	err := s.connect(ctx, url)
+	err := s.connect(ctx, url, o.dial)
 	if err == nil {
 		s.packer, err = codec.NewPacker()
 	}
@@ -146,7 +162,8 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// prepare makes sure that the database does what is promised, and brings it to this program's schema.
+// prepare makes sure that the database does what is promised, and brings it to this program's
+// schema.
 func (s *Store) prepare(ctx context.Context) error {
 	var fsync, commit, encoding string
 	err := s.pool.QueryRow(ctx, "SELECT current_setting('fsync'), current_setting('synchronous_commit'), current_setting('server_encoding')").
@@ -162,6 +179,11 @@ func (s *Store) prepare(ctx context.Context) error {
 	if err := migrate(ctx, s.chores, migrations); err != nil {
 		return err
 	}
+	key, err := readIDKey(ctx, s.pool)
+	if err != nil {
+		return err
+	}
+	s.ids = grapnel.NewIDs(key)
 	problems, err := unnamed(ctx, s.chores)
 	if err != nil {
 		return err
@@ -177,6 +199,15 @@ func (s *Store) prepare(ctx context.Context) error {
 	_, err = s.learnDays(ctx)
 	return err
 }
+
+// readIDKey reads what the ids of deliveries are made with.
+func readIDKey(ctx context.Context, db querier) (key grapnel.IDKey, err error) {
+	err = db.QueryRow(ctx, "SELECT secret, plain FROM id_key").Scan(&key.Secret, &key.Plain)
+	return key, err
+}
+
+// IDs were read when the store was opened. All nodes of a database read the same key.
+func (s *Store) IDs() *grapnel.IDs { return s.ids }
 
 // drain commits what has been handed in. Writes that come later fail.
 func (s *Store) drain() {

@@ -38,7 +38,7 @@ func (s *Store) Annotate(ctx context.Context, scope store.Scope, a store.Annotat
 			case t.seals(of.tenant):
 				return store.ErrSealed
 			case is == nil:
-				return grapnel.Errorf(grapnel.CodeConflict, "the delivery is not over")
+				return grapnel.Errorf(grapnel.CodeConflict, "the delivery is not finished")
 			case a.Discard != "" && is.status != grapnel.Failed:
 				return grapnel.Errorf(grapnel.CodeConflict, "the delivery is not a dead letter")
 			}
@@ -54,16 +54,17 @@ func (s *Store) Annotate(ctx context.Context, scope store.Scope, a store.Annotat
 	})
 }
 
-// slack is how far a clock may have been set back without delaying what is removed.
+// slack is how far a clock may have been set back without delaying a purge.
 const slack = int64(time.Hour / time.Microsecond)
 
 const (
-	// oldEventsQuery looks up the kind of each event, so a page reads as many kinds as events, however many
-	// kinds there are. An event that must not be removed has none: its tenant is sealed, or it names kind 0.
+	// oldEventsQuery looks up the kind of each event, so a page reads as many kinds as events,
+	// however many kinds exist. An event that must not be deleted has none: its tenant is sealed,
+	// or it names kind 0.
 	oldEventsQuery = `SELECT e.seq, k.tenant IS NOT NULL, coalesce(k.tenant, ''), coalesce(k.type, ''), e.accepted, e.first, e.last, e.made
 		FROM (SELECT * FROM event WHERE seq > $1 ORDER BY seq LIMIT $2) e
 		LEFT JOIN LATERAL (SELECT tenant, type FROM kind WHERE number = e.kind AND ` + unsealed + ` OFFSET 0) k ON true ORDER BY e.seq`
-	// partsQuery looks for the deliveries of each event by itself, and so in its own day.
+	// partsQuery looks up the deliveries of each event separately, and so in its own day.
 	partsQuery = `SELECT u.event, p.seq, NULL::bigint, 0, '', '' FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) u(event, first, last)
 			CROSS JOIN LATERAL (SELECT seq FROM pending WHERE event = u.event AND seq = ANY(ARRAY(SELECT generate_series(u.first, u.last))) OFFSET 0) p
 		UNION ALL SELECT r.event, p.seq, NULL, 0, '', '' FROM redelivery r JOIN pending p ON p.seq = r.delivery WHERE r.event = ANY($1)
@@ -77,23 +78,24 @@ const (
 
 const countPurged = "UPDATE ledger SET purged = purged + $1, newest = greatest(newest, $2)"
 
-// oldEvent is an event that may be removed.
+// oldEvent is an event whose retention has passed.
 type oldEvent struct {
 	seq, first, last int64
 	made             int
-	before           int64 // what has been over for so long is removed
+	before           int64 // deliveries finished before this are deleted
 }
 
-// part is a delivery of such an event.
+// part is a delivery of an oldEvent.
 type part struct {
 	event, seq int64
-	finished   *int64 // nil: it is not over
+	finished   *int64 // nil: it is pending
 	target     int32
 	status     grapnel.Status
 	tenant     string
 }
 
-// Purge goes through the events in the order of their numbers, which is about that of their acceptance, until they are young.
+// Purge reads the events by row id, which is about the order of their acceptance, until it reaches
+// young ones.
 func (s *Store) Purge(ctx context.Context, keep store.Keep, limit int) (removed int, err error) {
 	if err := s.merge(ctx, keep.Now); err != nil {
 		return 0, err
@@ -136,7 +138,7 @@ func (s *Store) Purge(ctx context.Context, keep store.Keep, limit int) (removed 
 	return removed, nil
 }
 
-// shortest is the shortest time that anything is kept, by whatever rule; late says how much longer it may stay.
+// shortest is the shortest retention of any rule; late is the extra time of a retention.
 func shortest(keep *store.Keep, late func(kept time.Duration) time.Duration) time.Duration {
 	least := keep.For + late(keep.For)
 	for _, r := range keep.Rules {
@@ -145,10 +147,10 @@ func shortest(keep *store.Keep, late func(kept time.Duration) time.Duration) tim
 	return least
 }
 
-// onTime lets nothing stay longer.
+// onTime is no extra time.
 func onTime(time.Duration) time.Duration { return 0 }
 
-// longest is the longest time that anything is kept, by whatever rule.
+// longest is the longest retention of any rule.
 func longest(keep *store.Keep) time.Duration {
 	most := keep.For
 	for _, r := range keep.Rules {
@@ -157,14 +159,14 @@ func longest(keep *store.Keep) time.Duration {
 	return most
 }
 
-// removal is what is removed in one transaction.
+// removal is the set of rows deleted by one transaction.
 type removal struct {
 	events, deliveries []int64
 	tallies            map[tallyOf]*tally
 	counted            int // as Purge counts
 }
 
-// removeOld removes what is to be removed of some events, at most limit deliveries.
+// removeOld deletes expired rows of some events, at most limit deliveries.
 func (s *Store) removeOld(ctx context.Context, old []oldEvent, limit int) (removed int, err error) {
 	if len(old) == 0 {
 		return 0, nil

@@ -70,7 +70,7 @@ func (s *Store) PutReplay(ctx context.Context, scope store.Scope, r grapnel.Repl
 		case there != nil && there.Revision != r.Revision:
 			return 0, grapnel.Errorf(grapnel.CodeConflict, "the replay has changed since it was read")
 		case there != nil && there.Status.Final():
-			return 0, grapnel.Errorf(grapnel.CodeConflict, "the replay is over")
+			return 0, grapnel.Errorf(grapnel.CodeConflict, "the replay is finished")
 		case t.seals(r.Tenant):
 			return 0, store.ErrSealed
 		}
@@ -203,7 +203,7 @@ func (o *advancing) apply(t *tx) error {
 	case t.seals(r.Tenant):
 		return store.ErrSealed
 	case r.Status != grapnel.ReplayRunning || r.Cursor != o.From:
-		return grapnel.Errorf(grapnel.CodeConflict, "the replay is not running, or not there any more")
+		return grapnel.Errorf(grapnel.CodeConflict, "the replay is not running or was deleted")
 	}
 	last := o.From
 	for _, i := range o.Items {

@@ -94,7 +94,7 @@ func empty(t *testing.T, url string) {
 			END LOOP;
 			PERFORM setval('event_number', 1, false), setval('delivery_number', 1, false);
 			FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'public'
-				AND tablename NOT IN ('grapnel_schema', 'configuration', 'ledger', 'shard', 'peer')
+				AND tablename NOT IN ('grapnel_schema', 'configuration', 'ledger', 'shard', 'peer', 'id_key')
 			LOOP
 				EXECUTE format('DELETE FROM %I', name);
 			END LOOP;
@@ -126,7 +126,8 @@ func isClosed(s *Store) bool {
 	}
 }
 
-// crossing is a store for which a day begins with every few writes that bring deliveries, and for which it is always worth it to remove a day at once.
+// crossing is a store for which a day begins with every few writes that bring deliveries, and for
+// which it is always worth it to remove a day at once.
 type crossing struct {
 	*Store
 	every  int64
@@ -158,7 +159,8 @@ func (c *crossing) Record(ctx context.Context, changes []store.Change) ([]store.
 	return c.Store.Record(ctx, changes)
 }
 
-// Purge removes what it removes of the oldest, but where the limit makes no difference also whole days. Nothing may be late.
+// Purge removes what it removes of the oldest, but where the limit makes no difference also whole
+// days. Nothing may be late.
 func (c *crossing) Purge(ctx context.Context, keep store.Keep, limit int) (int, error) {
 	if limit >= 100 {
 		keep.Slack = 1
@@ -173,8 +175,9 @@ func TestStore(t *testing.T) {
 	storetest.Run(t, harness(2, func() Bounds { return Bounds{} }))
 }
 
-// TestStoreTiny runs what the suite draws, and the random tests of this package, with bounds so small that they
-// are crossed again and again: other ones for each store. GRAPNEL_SOAK=1 runs the whole suite, and more often.
+// TestStoreTiny runs what the suite draws, and the random tests of this package, with bounds so
+// small that they are crossed again and again: other ones for each store. GRAPNEL_SOAK=1 runs the
+// whole suite, and more often.
 func TestStoreTiny(t *testing.T) {
 	t.Parallel()
 	seeds, crowds, run := 1, 4, storetest.Drawn

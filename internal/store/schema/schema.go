@@ -1,19 +1,20 @@
-// Package schema reads the steps that bring a database from the tables of one Grapnel to those of the next. The stores take them; what is said
-// about them before, to who runs the database, is the same for both.
+// Package schema reads the steps that bring a database from the tables of one version of Grapnel to
+// those of the next. The stores run them; the report for the operator before that is the same for
+// all.
 //
-// A schema is a row of steps forward, a file of SQL each, numbered from 1 without gaps. A database knows how many of them it has taken, and a
-// program how many there are. A database that has taken more than a program knows is not touched by it.
+// A schema is a sequence of steps forward, one file of SQL each, numbered from 1 without gaps. A
+// database stores the number of steps it has taken. A program refuses a database that has taken
+// more steps than the program has.
 //
-// What a step costs is read off its SQL, by the words it is written with and not by what a database makes of them: it is for a person who
-// decides when to take it. It does not promise how long that will be.
+// A file begins with the cost of its step, for the operator who decides when to run it (see
+// header). The duration of a step depends on the rows, and is not promised. A test compares the
+// stated costs with the words of the SQL.
 package schema
 
 import (
 	"fmt"
 	"io/fs"
 	"path"
-	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/grapnelhq/grapnel"
@@ -25,6 +26,17 @@ type Step struct {
 	Name   string // of its file, without the number
 	About  string // the first sentence of its comment
 	SQL    string
+
+	Creates []string // tables that are empty afterwards
+	Costs   []Cost
+}
+
+// Cost is what a step does to one table that may be full.
+type Cost struct {
+	Table string
+	Does  string // a sentence without subject and full stop
+	Heavy bool   // it reads or rewrites the whole table, so its time grows with the table
+	Cuts  bool   // it removes something: a program that does not know the step may fail afterwards
 }
 
 // Read returns the steps in their order.
@@ -43,12 +55,55 @@ func Read(files fs.FS) ([]Step, error) {
 		if number != fmt.Sprintf("%04d", i+1) {
 			return nil, fmt.Errorf("%s is not step %d: a step is missing, or there twice", name, i+1)
 		}
-		steps[i] = Step{Number: i + 1, Name: rest, About: about(string(text)), SQL: string(text)}
+		steps[i] = Step{Number: i + 1, Name: rest, SQL: string(text)}
+		if err := steps[i].header(); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
 	}
 	return steps, nil
 }
 
-// about is the first sentence of the comment that a text begins with.
+// header reads the lines that a file begins with, before the comment that says what the step is
+// for:
+//
+//	-- creates: TABLE …
+//	-- cost: TABLE [heavy] [cuts]: what the step does to the table
+func (s *Step) header() error {
+	text := s.SQL
+	for {
+		line, rest, _ := strings.Cut(text, "\n")
+		key, value, _ := strings.Cut(strings.TrimPrefix(line, "-- "), ": ")
+		switch key {
+		case "creates":
+			s.Creates = append(s.Creates, strings.Fields(value)...)
+		case "cost":
+			words, does, said := strings.Cut(value, ": ")
+			c := Cost{Does: does}
+			for i, word := range strings.Fields(words) {
+				switch {
+				case i == 0:
+					c.Table = word
+				case word == "heavy":
+					c.Heavy = true
+				case word == "cuts":
+					c.Cuts = true
+				default:
+					return fmt.Errorf("the cost of %s: %q is neither heavy nor cuts", c.Table, word)
+				}
+			}
+			if c.Table == "" || !said || does == "" {
+				return fmt.Errorf("%q is no cost; want -- cost: TABLE [heavy] [cuts]: what the step does", line)
+			}
+			s.Costs = append(s.Costs, c)
+		default:
+			s.About = about(text)
+			return nil
+		}
+		text = rest
+	}
+}
+
+// about returns the first sentence of the comment that a text begins with.
 func about(text string) string {
 	var words []string
 	for line := range strings.Lines(text) {
@@ -68,11 +123,11 @@ func about(text string) string {
 
 // Status is how far a database is, and how far a program could bring it.
 type Status struct {
-	Place string // without what is a secret
-	Has   int    // steps taken; 0: there is nothing yet
+	Place string // without secrets
+	Has   int    // steps taken; 0: the database is empty
 	Knows int
 	Steps []Planned // to be taken
-	// Problems are what a person must see to, one sentence or more each: rows that no step can repair.
+	// Problems are rows that no step can repair and an operator has to; one or more sentences each.
 	Problems []string
 }
 
@@ -80,11 +135,12 @@ type Status struct {
 type Planned struct {
 	Step
 	Does  []string // one sentence for each table
-	Heavy bool     // it reads or rewrites a whole table, which takes the longer the more there is in it
-	Cuts  bool     // it takes something away: a program that does not know the step may fail once it is taken
+	Heavy bool     // one of its costs is
+	Cuts  bool     // one of its costs does
 }
 
-// Plan says what is to be done with a database that has taken some of the steps. One that has taken more is refused.
+// Plan lists the steps that a database with `has` steps still has to take. It refuses a database
+// that has taken more.
 func Plan(place string, has int, steps []Step) (Status, error) {
 	s := Status{Place: place, Has: has, Knows: len(steps)}
 	if has > len(steps) {
@@ -102,58 +158,17 @@ func Plan(place string, has int, steps []Step) (Status, error) {
 	return s, nil
 }
 
-var (
-	comments = regexp.MustCompile(`--[^\n]*`)
-	later    = regexp.MustCompile(`(?is)CREATE TRIGGER.*?\bEND;|\$(\w*)\$.*?\$\w*\$`) // runs when something happens, and not now
-	splits   = regexp.MustCompile(`(?i)\bALTER\s+TABLE\s+(\w+)\s+ATTACH\s+PARTITION\s+(\w+)`)
-	renames  = regexp.MustCompile(`(?i)\bALTER\s+TABLE\s+(\w+)\s+RENAME\s+TO\s+(\w+)`)
-	makes    = regexp.MustCompile(`(?i)\bCREATE\s+(?:UNLOGGED\s+)?TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?(\w+)`)
-
-	// What a statement does to the table that it names, the gravest first: of a table only that is told.
-	deeds = []struct {
-		words       *regexp.Regexp
-		does        string
-		heavy, cuts bool
-	}{
-		{regexp.MustCompile(`(?i)\bDROP\s+TABLE\s+(?:IF\s+EXISTS\s+)?(\w+)`), "takes %s away", false, true},
-		{regexp.MustCompile(`(?i)\bALTER\s+TABLE\s+(\w+)\s[^;]*\b(?:DROP|RENAME)\b`), "takes something of %s away", false, true},
-		{regexp.MustCompile(`(?i)\bUPDATE\s+(?:ONLY\s+)?(\w+)\s+SET\b`), "rewrites rows of %s", true, false},
-		{regexp.MustCompile(`(?i)\bDELETE\s+FROM\s+(?:ONLY\s+)?(\w+)`), "removes rows of %s", true, false},
-		{regexp.MustCompile(`(?i)\bALTER\s+TABLE\s+(\w+)\s[^;]*\bALTER\s+(?:COLUMN\s+)?\w+\s+(?:SET\s+DATA\s+)?TYPE\b`), "rewrites %s, which nobody can use meanwhile", true, true},
-		{regexp.MustCompile(`(?i)\bCREATE\s+(?:UNIQUE\s+)?INDEX\s+(?:IF\s+NOT\s+EXISTS\s+)?\w+\s+ON\s+(\w+)`), "reads all of %s, to which nobody can write meanwhile", true, false},
-		{regexp.MustCompile(`(?i)\bINSERT\s+INTO\s+[^;]*\bSELECT\b[^;]*?\bFROM\s+(\w+)`), "reads all of %s", true, false},
-		{regexp.MustCompile(`(?i)\bALTER\s+TABLE\s+(\w+)`), "changes %s, which has to be free for a moment", false, false},
-	}
-)
-
-// look finds out what a step does to tables that are not empty, and takes note of those that it makes.
+// look takes over the costs of a step, except those of tables that an earlier step of the same plan
+// has created: they are empty.
 func (p *Planned) look(empty map[string]bool) {
-	text := later.ReplaceAllString(comments.ReplaceAllString(p.SQL, ""), "")
-	for _, found := range makes.FindAllStringSubmatch(text, -1) {
-		empty[found[1]] = true
+	for _, table := range p.Creates {
+		empty[table] = true
 	}
-	var told []string
-	// A table that is renamed, and becomes a part of a new one with its name, is there as before.
-	for _, part := range splits.FindAllStringSubmatch(text, -1) {
-		for _, was := range renames.FindAllStringSubmatch(text, -1) {
-			if strings.EqualFold(was[1], part[1]) && strings.EqualFold(was[2], part[2]) {
-				told = append(told, strings.ToLower(was[1]), strings.ToLower(was[2]))
-				p.Does = append(p.Does, fmt.Sprintf("makes %s a part of a new table of that name, for which it has to be free for a moment", strings.ToLower(was[1])))
-				defer delete(empty, was[1])
-			}
+	for _, c := range p.Costs {
+		if empty[c.Table] {
+			continue
 		}
-	}
-	for _, d := range deeds {
-		for _, found := range d.words.FindAllStringSubmatch(text, -1) {
-			table := strings.ToLower(found[1])
-			if empty[table] {
-				continue
-			}
-			p.Heavy, p.Cuts = p.Heavy || d.heavy, p.Cuts || d.cuts
-			if !slices.Contains(told, table) {
-				told = append(told, table)
-				p.Does = append(p.Does, fmt.Sprintf(d.does, table))
-			}
-		}
+		p.Heavy, p.Cuts = p.Heavy || c.Heavy, p.Cuts || c.Cuts
+		p.Does = append(p.Does, c.Does)
 	}
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 )
 
-// Advance commits the cursor with what it has gone past, so a step that is repeated finds the cursor elsewhere.
+// Advance commits the cursor together with the deliveries before it, so a repeated step finds the
+// cursor elsewhere.
 func (s *Store) Advance(ctx context.Context, step store.ReplayStep) ([]store.Redelivered, error) {
 	o := &advancing{step: step}
 	err := s.write(ctx, o)
@@ -47,7 +48,8 @@ func (o *advancing) apply(t *tx) error {
 		if done[i], err = t.again(of, grapnel.TriggerReplay, item.Ordered, item.Delay, o.step.At, r.ID); err != nil {
 			return err
 		}
-		err = t.q.addItem.Int(done[i].Delivery).Int(r.number).Int(of.seq).Int(of.created).Int(codec.Micros(done[i].CreatedAt)).Int(statusPending).Run()
+		err = t.q.addItem.Int(done[i].Delivery).Int(r.number).Int(of.seq).Int(of.created).
+			Int(codec.Micros(done[i].CreatedAt)).Int(statusPending).Run()
 		if err != nil {
 			return err
 		}
@@ -57,7 +59,7 @@ func (o *advancing) apply(t *tx) error {
 	return t.q.advance.Int(o.step.To).Int(started).Int(r.number).Run()
 }
 
-// check returns the replay if the step can be made.
+// check returns the replay if the step may be made.
 func (o *advancing) check(t *tx) (*keptReplay, error) {
 	r, err := findReplay(t.q.replay, o.step.Replay)
 	if err == nil && r == nil {
@@ -67,7 +69,7 @@ func (o *advancing) check(t *tx) (*keptReplay, error) {
 		return nil, err
 	}
 	if r.Status != grapnel.ReplayRunning || r.Cursor != o.step.From {
-		return nil, grapnel.Errorf(grapnel.CodeConflict, "the replay is not running, or not there any more")
+		return nil, grapnel.Errorf(grapnel.CodeConflict, "the replay is not running or was deleted")
 	}
 	last := o.step.From
 	for _, i := range o.step.Items {
@@ -82,8 +84,9 @@ func (o *advancing) check(t *tx) (*keptReplay, error) {
 	return r, t.open(r.Endpoint)
 }
 
-// open refuses an endpoint that is absent or marked as deleted: what comes without a version of the configuration, unlike events, and
-// slipped in behind the endpoint's end, would wait for ever.
+// open refuses an endpoint that is absent or marked as deleted. A call without a version of the
+// configuration could otherwise create a delivery after the endpoint's End, which would be pending
+// for ever.
 func (t *tx) open(endpoint string) error {
 	at, err := t.endpointRow(endpoint)
 	if err == nil && (!at.there || at.deleted) {
@@ -92,8 +95,10 @@ func (t *tx) open(endpoint string) error {
 	return err
 }
 
-// again makes a delivery that repeats another one, by hand or by a replay, and notes that on the other.
-func (t *tx) again(of *origin, trigger grapnel.Trigger, ordered bool, delay time.Duration, at time.Time, by string) (done store.Redelivered, err error) {
+// again makes a delivery that repeats another one, by hand or by a replay, and notes that on the
+// other.
+func (t *tx) again(of *origin, trigger grapnel.Trigger, ordered bool, delay time.Duration, at time.Time,
+	by string) (done store.Redelivered, err error) {
 	d := &place{target: of.target, event: of.event, created: codec.Micros(at), replayOf: of.seq, trigger: trigger}
 	if d.tenant, err = t.tenant(of.tenant); err != nil {
 		return done, err
@@ -119,7 +124,7 @@ func (t *tx) again(of *origin, trigger grapnel.Trigger, ordered bool, delay time
 	return done, t.q.markReplayed.Int(of.seq).Int(d.created).Text(by).Int(d.seq).Int(statusPending).Run()
 }
 
-// origin is a delivery that is to be made once more.
+// origin is a delivery to redeliver.
 type origin struct {
 	seq, target, event, created int64
 	over                        bool
@@ -154,8 +159,8 @@ func (t *tx) origin(delivery int64) (*origin, error) {
 	return of, nil
 }
 
-// repeated notes what became of a delivery that repeats another: on that one, unless it was repeated once more since, and with the
-// replay that made it, if one did.
+// repeated records the result of a redelivery: on its original, unless that was redelivered once
+// more since, and with the replay that created it, if any.
 func (t *tx) repeated(d *place, ended grapnel.Status) error {
 	status, _ := statuses.Place(ended)
 	if err := t.q.markResult.Int(status).Int(d.replayOf).Int(d.seq).Run(); err != nil {

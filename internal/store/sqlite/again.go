@@ -6,8 +6,9 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// Again refuses an endpoint that is absent or marked as deleted: unlike Append it carries no version of the configuration, and a
-// delivery that slipped in behind the endpoint's end would wait for ever.
+// Again refuses an endpoint that is absent or marked as deleted: unlike Append it carries no
+// version of the configuration, and a delivery created after the endpoint's End would be pending
+// for ever.
 func (s *Store) Again(ctx context.Context, scope store.Scope, r store.Redelivery) (store.Redelivered, error) {
 	o := &repeating{scope: scope, redelivery: r}
 	err := s.write(ctx, o)

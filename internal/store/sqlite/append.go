@@ -12,10 +12,10 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 )
 
-// Append looks at the idempotency key first, so that a repeated call gets its answer even if the configuration has changed
-// since; then at the version of the configuration. Every id is looked up, whoever gave it: a batch
-// whose commit was unknown is repeated with the ids it had. Nobody can add the id meanwhile,
-// because one writer makes all writes.
+// Append checks the idempotency key first, so that a repeated call gets its answer even if the
+// configuration has changed since; then the version of the configuration. Every id is looked up,
+// even one that the server drew: a batch whose commit was unknown is repeated with the ids it had.
+// No other write can add the id in between, because one writer makes all writes.
 func (s *Store) Append(ctx context.Context, b store.Batch) (store.Accepted, error) {
 	o := &appending{batch: s.batch(&b), once: b.Once}
 	err := s.write(ctx, o)
@@ -49,14 +49,16 @@ func (o *appending) apply(t *tx) error {
 	return t.remember(o.once, o.done)
 }
 
-// batch is a store.Batch as it goes to the writer. A nil one is none: it is never stale, and accepting it does nothing.
+// batch is a store.Batch as it goes to the writer. A nil one is none: it is never stale, and
+// accepting it does nothing.
 type batch struct {
 	config int64
 	events []incoming
 	packer *codec.Packer
 }
 
-// incoming is an event as it goes to the writer: its data, its metadata and how it came in are the frozen ones.
+// incoming is an event as it goes to the writer: its data, its metadata and how it came in are the
+// frozen ones.
 type incoming struct {
 	grapnel.Event
 	frozen  codec.Frozen
@@ -77,7 +79,8 @@ func (s *Store) batch(b *store.Batch) *batch {
 	return frozen
 }
 
-// stale says whether the batch was matched against another configuration than the one there is.
+// stale says whether the batch was matched against another version of the configuration than the
+// current one. b may be nil.
 func (b *batch) stale(t *tx) bool { return b != nil && b.config != t.version }
 
 // accept commits the events of a batch.
@@ -95,7 +98,7 @@ func (b *batch) accept(t *tx) (*store.Accepted, error) {
 	return done, nil
 }
 
-// place commits one event, and adds the heads that it makes.
+// place commits one event, and appends its new heads to done.
 func (b *batch) place(t *tx, e *incoming, done *store.Accepted) (store.Placed, error) {
 	again, before, err := t.recognize(e)
 	if err == nil && again == nil {
@@ -131,7 +134,8 @@ func (b *batch) place(t *tx, e *incoming, done *store.Accepted) (store.Placed, e
 	} else {
 		insert.Text(e.ContentType)
 	}
-	if err := insert.Blob(e.frozen.Metadata).Int(e.frozen.Packed).Int(e.frozen.Sum).Blob(e.frozen.Data).Blob(e.frozen.Intake).Run(); err != nil {
+	insert.Blob(e.frozen.Metadata).Int(e.frozen.Packed).Int(e.frozen.Sum)
+	if err := insert.Blob(e.frozen.Data).Blob(e.frozen.Intake).Run(); err != nil {
 		return store.Placed{}, err
 	}
 	t.events.gave(1)
@@ -145,7 +149,7 @@ func (b *batch) place(t *tx, e *incoming, done *store.Accepted) (store.Placed, e
 			return store.Placed{}, err
 		}
 		if target.Drop != "" {
-			// It was never in line: it has no position, so that those who are in line have them without gaps.
+			// A dropped delivery has no position, so that the positions of its lane have no gaps.
 			if err = t.make(&d); err == nil {
 				err = t.archive(&d, store.Ending{Status: grapnel.Dropped, Reason: target.Drop, At: e.AcceptedAt, Uncounted: target.Uncounted}, nil)
 			}
@@ -196,8 +200,8 @@ func (b *batch) sameData(e *incoming, data []byte, packed int64) bool {
 	return err == nil && bytes.Equal(there, here)
 }
 
-// wait puts a new delivery at the end of its lane, or by itself if it is unordered or has no key. Only a head makes use of the
-// delay.
+// wait puts a new delivery at the end of its lane, or by itself if it is unordered or has no key.
+// The delay applies to a head only.
 func (t *tx) wait(d *place, ordered bool, key string, delay time.Duration) error {
 	d.head = true
 	if ordered && key != "" {
@@ -225,7 +229,7 @@ func (t *tx) wait(d *place, ordered bool, key string, delay time.Duration) error
 	return insert.Run()
 }
 
-// join takes the next position in a lane, and looks whether anybody is before it.
+// join takes the next position in a lane, and finds out whether a pending delivery is before it.
 func (t *tx) join(d *place, key string) error {
 	take := t.q.takePosition.Int(d.target).Text(key)
 	taken, err := take.Row()
@@ -242,7 +246,7 @@ func (t *tx) join(d *place, key string) error {
 	return err
 }
 
-// keyHash is what the index of keys holds in place of a key. 0 is no key.
+// keyHash is stored in the index of keys instead of the key. 0 is no key.
 func keyHash(key string) int64 {
 	if key == "" {
 		return 0

@@ -14,9 +14,9 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// BenchmarkBacklog is a store in which a million deliveries wait for one endpoint: how long it takes to start, to page through
-// the first heads, to list the newest, to deliver to another endpoint, and to end them all; and what memory the process has
-// used at most.
+// BenchmarkBacklog measures a store with a million pending deliveries of one endpoint: the time to
+// start, to page through the first heads, to list the newest, to deliver to another endpoint, and
+// to end them all; and the peak memory of the process.
 //
 //	go test ./internal/store/sqlite -run '^$' -bench Backlog -benchtime 1x
 func BenchmarkBacklog(b *testing.B) {
@@ -53,7 +53,8 @@ func backlog(b *testing.B, keys int) {
 		batch := store.Batch{Config: 1}
 		for range n {
 			now := time.Now()
-			e := &grapnel.Event{ID: grapnel.NewID(grapnel.EventPrefix, now, random), Tenant: "acme", Type: "a.b", Data: make([]byte, 256), AcceptedAt: now}
+			e := &grapnel.Event{ID: grapnel.NewID(grapnel.EventPrefix, now, random), Tenant: "acme", Type: "a.b", Data: make([]byte, 256),
+				AcceptedAt: now}
 			_, _ = random.Read(e.Data)
 			if keys > 0 {
 				e.Key = fmt.Sprint("key_", random.Uint64()%uint64(keys))
@@ -82,7 +83,8 @@ func backlog(b *testing.B, keys int) {
 	})
 	for _, status := range []grapnel.Status{grapnel.Pending, grapnel.Held, grapnel.Failed} {
 		took("list-"+string(status), 1, func() {
-			if _, err := s.DeliveryList(b.Context(), store.Everyone(), store.DeliveryQuery{Endpoint: "ep_dead", Status: []grapnel.Status{status}, Limit: 50}); err != nil {
+			if _, err := s.DeliveryList(b.Context(), store.Everyone(), store.DeliveryQuery{Endpoint: "ep_dead",
+				Status: []grapnel.Status{status}, Limit: 50}); err != nil {
 				b.Fatal(err)
 			}
 		})

@@ -19,9 +19,9 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// BenchmarkStore is what the store does for a delivery that goes well at the first attempt: 64 publishers append an event of
-// 1 KiB with one delivery each and wait, and a recorder records all that came meanwhile in one call. One iteration is one
-// delivery.
+// BenchmarkStore measures the store's work for a delivery that succeeds at the first attempt: 64
+// publishers append an event of 1 KiB with one delivery each and wait, and a recorder records all
+// outcomes that came meanwhile in one call. One iteration is one delivery.
 //
 //	go test ./internal/store/sqlite -run '^$' -bench Store -benchtime 200000x
 func BenchmarkStore(b *testing.B) {
@@ -40,15 +40,16 @@ func BenchmarkStore(b *testing.B) {
 	}
 }
 
-// load is what a benchmark does to the store.
+// load is the load of a benchmark on the store.
 type load struct {
 	publishers int
 	targets    int           // of each event
 	keys       int           // 0: events have no key
-	work       time.Duration // of the processor, before an event is appended and before a delivery is recorded: what HTTP would take
+	work       time.Duration // processor time before an event is appended and before a delivery is recorded, in place of HTTP's
 }
 
-// spin works for a time as measured on an idle machine; on a busy one it takes longer, like everything else.
+// spin works for a time as measured on an idle machine; on a busy one it takes longer, like
+// everything else.
 func (l load) spin() {
 	block := make([]byte, 1024)
 	for range l.work / time.Microsecond {
@@ -117,7 +118,7 @@ func benchmark(b *testing.B, l load) {
 	b.ReportMetric(float64(stats.Bytes)/float64(b.N), "log-B/delivery")
 }
 
-// record makes everything delivered, and what becomes a head by that as well.
+// record records every head as delivered, also the heads that this creates.
 func record(b *testing.B, s *Store, heads <-chan []store.Head) {
 	var changes []store.Change
 	add := func(hs ...store.Head) {
@@ -165,8 +166,8 @@ func record(b *testing.B, s *Store, heads <-chan []store.Head) {
 	}
 }
 
-// BenchmarkRecord is what recording costs: a hundred changes in one call, each of which puts a head off once more or ends it.
-// One iteration is one change.
+// BenchmarkRecord measures recording: a hundred changes in one call, each of which postpones a head
+// or ends it. One iteration is one change.
 //
 //	go test ./internal/store/sqlite -run '^$' -bench Record -benchtime 100000x
 func BenchmarkRecord(b *testing.B) {
@@ -231,7 +232,7 @@ func cpuSeconds() float64 {
 	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
 }
 
-// BenchmarkHeads is what a page of heads costs, which the core reads for each endpoint now and then.
+// BenchmarkHeads measures a page of heads, which the core reads for each endpoint now and then.
 //
 //	go test ./internal/store/sqlite -run '^$' -bench Heads
 func BenchmarkHeads(b *testing.B) {

@@ -4,15 +4,16 @@ import "time"
 
 // Bounds are the sizes and time limits inside this room; see package bounds.
 type Bounds struct {
-	// Batch is how many requests one transaction takes: enough to share its cost among many,
-	// few enough that the requests behind it do not wait long.
+	// Batch is the number of requests in one transaction: enough to share its cost among many, few
+	// enough that the requests behind it do not wait long.
 	Batch int `bound:"512"`
 	// Enough requests begin a transaction at once: the sync and the log then cost each of them less
 	// than its own rows. With fewer the writer lets other goroutines run first, for at most Yield,
 	// as long as that brings more.
 	Enough int           `bound:"16"`
 	Yield  time.Duration `bound:"1ms"`
-	// LogWrite is how many bytes go to the write-ahead log in one call. SQLite allows no more than the default.
+	// LogWrite is how many bytes go to the write-ahead log in one call. SQLite allows no more than
+	// the default.
 	LogWrite int `bound:"131071" tiny:"20000"`
 	// Readers is how many reads run at the same time.
 	Readers int `bound:"4"`
@@ -21,16 +22,18 @@ type Bounds struct {
 	// Probe is how much room a disk without a ballast needs that counts as having some.
 	Probe int64 `bound:"1MiB" tiny:"4KiB"`
 
-	// The memory that a connection keeps pages in. It takes about three times as much from the system:
-	// a page with its header is a little more than the power of two that the allocator has for it. More
-	// makes nothing faster: a page that is not here is in the memory of the operating system.
+	// The memory that a connection keeps pages in. It takes about three times as much from the
+	// system: a page with its header is a little more than the power of two that the allocator has
+	// for it. More makes nothing faster: a page that is not here is in the memory of the operating
+	// system.
 	WriterCache     int64 `bound:"16MiB" tiny:"16KiB"`
 	ReaderCache     int64 `bound:"2MiB" tiny:"16KiB"`
 	CheckpointCache int64 `bound:"64KiB" tiny:"16KiB"`
 
-	// Checkpoint is how many pages of the log are worth a checkpoint and its two syncs: 32 MiB. It is
-	// copied at most once in CopyEvery, unless CopyAtOnce times as many wait. The writer copies the
-	// rest at most once in RestEvery, unless the log is LogAtMost times as long.
+	// Checkpoint is the size of the log, in pages, that is worth a checkpoint and its two syncs: 32
+	// MiB. The log is copied at most once in CopyEvery, unless CopyAtOnce times as many pages are
+	// in it. The writer copies the rest at most once in RestEvery, unless the log is LogAtMost
+	// times as long.
 	Checkpoint int           `bound:"4096"`
 	CopyEvery  time.Duration `bound:"500ms" tiny:"1ms"`
 	CopyAtOnce int           `bound:"8"`
@@ -38,13 +41,14 @@ type Bounds struct {
 	LogAtMost  int           `bound:"16"`
 	// Spare is how many pages the log may have while the disk is full: half a MiB.
 	Spare int `bound:"64"`
-	// Tries is how often emptying the log waits for a moment without reads. After that new reads wait.
+	// Tries is how often emptying the log waits for a moment without reads. After that new reads
+	// have to wait.
 	Tries int `bound:"8"`
 	// Pause is the longest time between two of them. The first is a millisecond.
 	Pause time.Duration `bound:"100ms" tiny:"1ms"`
 
-	// Names bounds each map of names that the writer remembers, and that of drained endpoints. A type
-	// is the publisher's to invent, so there may be any number of them.
+	// Names bounds each map of names that the writer remembers, and that of drained endpoints. A
+	// type is the publisher's to invent, so there may be any number of them.
 	Names int `bound:"16384"`
 	// Accounts is how many accounts the writer remembers: about half a kilobyte each.
 	Accounts int `bound:"8192"`
@@ -53,21 +57,24 @@ type Bounds struct {
 	Recent int `bound:"131072"`
 	Moved  int `bound:"256"`
 
-	// How much one transaction removes or rewrites: little, because other requests wait for its end.
+	// The rows that one transaction removes or rewrites: few, because other requests wait for its
+	// end.
 	Purged    int `bound:"16"` // deliveries
 	Scrubbed  int `bound:"32"` // pages
 	Cleared   int `bound:"64"` // audit entries and rows of replays
 	Unlearned int `bound:"64"` // deduplication keys and requests that were set aside
 	Merged    int `bound:"64"` // rows of totals that become part of a day
-	// Slack is how far a clock may have been set back without delaying what is removed: a block of
-	// events is looked at when it is this much younger than it would have to be.
+	// Slack is how far a clock may have been set back without delaying a purge: a block of events
+	// is read when it is this much younger than necessary.
 	Slack time.Duration `bound:"1h"`
 
 	// Chunk is how many numbers a list reads from an index at once. Most lists show fifty.
 	Chunk int `bound:"64"`
-	// Wanted is how many values are looked up in a block one by one. For more it is read as a whole.
+	// Wanted is the number of values that are looked up in a block one by one. For more the block
+	// is read as a whole.
 	Wanted int `bound:"100"`
-	// Targets is how many endpoints a list looks at one by one. With more it looks at all deliveries.
+	// Targets is how many endpoints a list looks at one by one. With more it looks at all
+	// deliveries.
 	Targets int `bound:"4096"`
 	// Gathered is how many pending deliveries of an endpoint are gathered and sorted.
 	Gathered int `bound:"5000"`

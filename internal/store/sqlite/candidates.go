@@ -16,7 +16,7 @@ const (
 	redeliveredAfterQuery = "SELECT delivery FROM redelivery WHERE delivery > ? ORDER BY delivery LIMIT ?"
 )
 
-// candidates is what a call of Candidates looks for.
+// candidates is the state of a call of Candidates.
 type candidates struct {
 	ctx    context.Context
 	r      *sqlite3.Conn
@@ -25,11 +25,12 @@ type candidates struct {
 	scope  store.Scope
 	target int64
 	status []int64
-	within window // of deliveries that acceptance made
+	within window // range of the deliveries created by acceptance
 }
 
 // Candidates looks at those that have the statuses wanted, the oldest first.
-func (s *Store) Candidates(ctx context.Context, scope store.Scope, q store.CandidateQuery) (list []grapnel.Delivery, resume int64, err error) {
+func (s *Store) Candidates(ctx context.Context, scope store.Scope, q store.CandidateQuery) (list []grapnel.Delivery, resume int64,
+	err error) {
 	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
 		list, resume = nil, 0
 		if q.Limit <= 0 {
@@ -92,7 +93,8 @@ func (s *Store) Candidates(ctx context.Context, scope store.Scope, q store.Candi
 func (c *candidates) takes(d *row) bool {
 	sel := &c.query.Selection
 	switch {
-	case d.EndpointID != c.query.Endpoint, !d.Status.Final(), codec.Micros(d.FinishedAt) > codec.Micros(c.query.OverBy), !c.scope.Allows(d.Tenant):
+	case d.EndpointID != c.query.Endpoint, !d.Status.Final(), codec.Micros(d.FinishedAt) > codec.Micros(c.query.OverBy),
+		!c.scope.Allows(d.Tenant):
 		return false
 	case len(sel.Deliveries) > 0:
 		return true
@@ -103,7 +105,7 @@ func (c *candidates) takes(d *row) bool {
 		(len(sel.Types) == 0 || slices.ContainsFunc(sel.Types, ofType)) && when.takes(d.Tenant, d.Type, d.Key, d.accepted)
 }
 
-// next returns the next numbers to look at, rising, and whether there are more behind them.
+// next returns the next row ids to read, rising, and whether more are behind them.
 func (c *candidates) next(after int64) (numbers []int64, more bool, err error) {
 	sel := &c.query.Selection
 	switch {
@@ -123,7 +125,7 @@ func (c *candidates) next(after int64) (numbers []int64, more bool, err error) {
 	if more || err != nil || c.within.below == everything(0).below {
 		return numbers, more, err
 	}
-	// What was delivered again later is not in the window, even if its event is.
+	// A redelivery may be outside of the range, even if its event is inside.
 	q, err := c.r.Prepare(redeliveredAfterQuery)
 	if err != nil {
 		return nil, false, err
@@ -132,7 +134,7 @@ func (c *candidates) next(after int64) (numbers []int64, more bool, err error) {
 	return append(numbers, later...), len(later) == c.bounds.Looked, err
 }
 
-// these takes the next of numbers that are known already.
+// these takes the next of row ids that are in memory already.
 func (c *candidates) these(all []int64, after int64) (numbers []int64, more bool, err error) {
 	for _, n := range all {
 		if n > after {
@@ -168,7 +170,7 @@ func (c *candidates) ofKeys() (numbers []int64, err error) {
 	return numbers, nil
 }
 
-// made are the numbers of all deliveries of an event.
+// made are the row ids of all deliveries of an event.
 func (c *candidates) made(event int64) ([]int64, error) {
 	q, err := c.r.Prepare(madeByQuery)
 	if err != nil {
@@ -183,7 +185,8 @@ func (c *candidates) made(event int64) ([]int64, error) {
 	return deliveriesOf(c.r, event, first, made)
 }
 
-// undelivered takes the next of each status. Those behind the last one of a status that has more are left for later.
+// undelivered takes the next of each status. Those behind the last one of a status that has more
+// are left for later.
 func (c *candidates) undelivered(after int64) (numbers []int64, more bool, err error) {
 	end := everything(0).below
 	for _, status := range c.status {
@@ -206,7 +209,7 @@ func (c *candidates) undelivered(after int64) (numbers []int64, more bool, err e
 	return numbers, more, nil
 }
 
-// finished goes through the blocks of all that is over at the target.
+// finished goes through the blocks of the target's finished deliveries.
 func (c *candidates) finished(after int64) (numbers []int64, more bool, err error) {
 	newest, err := one(c.r, newestFinishedQuery)
 	if err != nil {

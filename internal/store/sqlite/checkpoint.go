@@ -7,13 +7,15 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// checkpoints moves what was committed from the write-ahead log into the database. It has a goroutine and a connection of its
-// own, so that commits go on meanwhile. What they add keeps it from coming to an end, and a log that is never copied to its end is
-// never begun anew but grows; so now and then the writer copies the rest between two transactions.
+// checkpoints copies committed pages from the write-ahead log into the database. It has a goroutine
+// and a connection of its own, so that commits go on meanwhile. The pages that they add keep a copy
+// from being complete, and SQLite restarts a log only after a complete copy, so the log would grow
+// without end. So now and then the writer copies the rest between two transactions.
 //
-// That takes some ten milliseconds, however little is left, because of the syncs, and everybody waits. So just before it what is left is
-// copied once more, which makes it little, and when much is written it is not done after each copy: few wait for it, not even one in a hundred
-// in most seconds. The price is a longer log, 512 MiB at most.
+// That takes some ten milliseconds even for a short rest, because of the syncs, and every writer
+// waits. So the checkpointer copies once more just before, which makes the rest short; and under
+// load the writer does not follow each copy: less than one request in a hundred waits for it in
+// most seconds. The price is a longer log, at most 512 MiB.
 type checkpoints struct {
 	store  *Store
 	conn   *sqlite3.Conn
@@ -24,7 +26,7 @@ type checkpoints struct {
 	copied time.Time    // when the goroutine has copied last
 	rested atomic.Int64 // when the writer has, in nanoseconds
 	wake   chan struct{}
-	asked  chan chan struct{} // copy what is there now
+	asked  chan chan struct{} // copy the pages that are in the log now
 	cuts   chan chan error    // the writer shall copy the rest and cut the log off
 	quit   chan struct{}
 	done   chan struct{}
@@ -66,7 +68,8 @@ func (c *checkpoints) run() {
 	}
 }
 
-// within says whether now is less than so long after a time. A clock that was set back makes it later.
+// within says whether now is less than d after a time. A clock that was set back makes it true for
+// longer.
 func within(now, at time.Time, d time.Duration) bool {
 	since := now.Sub(at)
 	return since >= 0 && since < d
@@ -86,7 +89,7 @@ func (c *checkpoints) rest(conn *sqlite3.Conn) {
 	}
 }
 
-// copyRest makes a checkpoint while nobody writes.
+// copyRest makes a checkpoint while no transaction runs.
 func (c *checkpoints) copyRest(conn *sqlite3.Conn) {
 	c.copy(conn)
 	if c.pages.Load() == 0 {
@@ -94,16 +97,18 @@ func (c *checkpoints) copyRest(conn *sqlite3.Conn) {
 	}
 }
 
-// spare is called by the writer when it is in no transaction and the disk is full. The room that was kept is for what the database grows by;
-// a log that took all of it could not be copied any more, and then nothing could be recorded.
+// spare is called by the writer between transactions while the disk is full. The reserved space is
+// for the growth of the database; a log that used all of it could not be copied any more, and then
+// nothing could be recorded.
 func (c *checkpoints) spare(conn *sqlite3.Conn) {
 	if c.pages.Load() >= int64(c.store.bounds.Spare) {
 		c.copyRest(conn)
 	}
 }
 
-// copy makes a checkpoint. If it fails for want of room, or because a reader is in the way, the log grows on and the next one
-// is made when it has grown as much again. What is committed meanwhile is not copied.
+// copy makes a checkpoint. If the disk is full, or a reader holds old pages, the log goes on
+// growing, and the next checkpoint is made when it has grown as much again. Pages committed
+// meanwhile are not copied.
 func (c *checkpoints) copy(conn *sqlite3.Conn) {
 	started, before := c.store.now(), c.pages.Load()
 	log, copied, err := conn.Checkpoint()
@@ -112,7 +117,7 @@ func (c *checkpoints) copy(conn *sqlite3.Conn) {
 		_ = c.store.fail(err)
 	case err != nil:
 		c.pages.Add(-before)
-		c.store.log.Warn("the write-ahead log could not be copied into the database", "error", err)
+		c.store.log.Warn("copying the write-ahead log into the database failed; retrying", "err", err)
 	default:
 		c.pages.Add(int64(log-copied) - before)
 	}

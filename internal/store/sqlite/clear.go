@@ -18,8 +18,8 @@ const (
 	clearProgressQuery = "DELETE FROM replay_progress WHERE replay = ?"
 )
 
-// Clear looks for replays on a connection for reading, and removes a little in each transaction. What it leaves in the log goes with
-// the next Purge.
+// Clear looks for replays on a connection for reading, and removes a few rows in each transaction.
+// The next Purge removes their bytes from the log.
 func (s *Store) Clear(ctx context.Context, c store.Clearing, limit int) (removed int, err error) {
 	s.purge.mu.Lock()
 	defer s.purge.mu.Unlock()
@@ -43,8 +43,8 @@ func (s *Store) Clear(ctx context.Context, c store.Clearing, limit int) (removed
 	return removed, err
 }
 
-// overSince are the numbers of replays that were over before a time. One created later ended later as
-// well, unless the clock was set back by more than slack.
+// overSince are the numbers of replays that finished before a time. A replay created later finished
+// later as well, unless the clock was set back by more than slack.
 func overSince(r *sqlite3.Conn, before int64, slack time.Duration) (numbers []int64, err error) {
 	q, err := r.Prepare(overReplaysQuery)
 	if err != nil {
@@ -69,8 +69,9 @@ func overSince(r *sqlite3.Conn, before int64, slack time.Duration) (numbers []in
 	}
 }
 
-// clearing is a transaction of Clear. A replay that is over stays over, and nothing else removes it, so
-// nothing has to be looked at again. Once it is removed its number may be given to another replay.
+// clearing is a transaction of Clear. A finished replay stays finished, and nothing else removes
+// it, so no condition has to be checked again. Once it is removed its number may be given to
+// another replay.
 type clearing struct {
 	before  int64 // audit entries
 	replays []int64

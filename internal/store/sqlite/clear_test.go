@@ -38,7 +38,7 @@ func TestClearKeepsANewReplay(t *testing.T) {
 			if err != nil || n > 0 || tx.conn.InTransaction() {
 				return
 			}
-			committed = func() {} // the old replay is removed, and Clear has not been told yet
+			committed = func() {} // the old replay is removed, and Clear has not returned yet
 			go func() { done <- put("rpl_new", grapnel.ReplayRunning) }()
 			for s.writer.line.length() == 0 {
 				runtime.Gosched()

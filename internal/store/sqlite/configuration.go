@@ -9,7 +9,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// object is what there is of a piece of configuration beside its body.
+// object is a configuration object without its body.
 type object struct {
 	there    bool
 	tenant   string
@@ -29,8 +29,8 @@ func readObject(q *sqlite3.Stmt) (object, error) {
 
 func (t *tx) endpointRow(id string) (object, error) { return readObject(t.q.endpoint.Text(id)) }
 
-// writable says whether a scope may write an object of a tenant where there is one already. An object keeps its tenant: what is
-// there under the same id for another one is not found.
+// writable says whether a scope may write an object of a tenant over an existing one. An object
+// keeps its tenant: an object with the same id of another tenant is not found.
 func writable(scope store.Scope, at object, tenant, what string) error {
 	if !scope.Allows(tenant) || at.there && at.tenant != tenant {
 		return store.ErrNotFound(what)
@@ -41,9 +41,9 @@ func writable(scope store.Scope, at object, tenant, what string) error {
 // putting is the operation of the calls that put configuration, and replays.
 type putting struct {
 	with store.With
-	tell *batch // in place of with.Tell
+	tell *batch // instead of with.Tell
 	do   func(*tx) (revision int64, err error)
-	keep bool // the version of the configuration: what is put is no part of it
+	keep bool // the object is no part of the configuration, so its version stays
 	full bool // also when the disk is full
 	done store.Put
 }
@@ -135,7 +135,8 @@ func (s *Store) PutEndpoint(ctx context.Context, scope store.Scope, ep grapnel.E
 	})
 }
 
-// unnamed is a conflict if a name is used by another one than the given: named looks for the id that has it.
+// unnamed is a conflict if a name is used by another one than the given: named looks for the id
+// that has it.
 func unnamed(named *sqlite3.Stmt, id, what string) error {
 	taken, err := named.Row()
 	if !taken {
@@ -143,13 +144,13 @@ func unnamed(named *sqlite3.Stmt, id, what string) error {
 	}
 	defer named.Reset()
 	if named.String(0) != id {
-		return grapnel.Errorf(grapnel.CodeConflict, "there is already a %s of this name", what)
+		return grapnel.Errorf(grapnel.CodeConflict, "the name is already used by another %s", what)
 	}
 	return nil
 }
 
-// RemoveEndpoint refuses an endpoint that is not marked as deleted, or for which something waits, with
-// grapnel.CodeConflict. Its deliveries stay in the history.
+// RemoveEndpoint fails with grapnel.CodeConflict for an endpoint that is not marked as deleted, or
+// has pending deliveries. Its finished deliveries stay in the history.
 func (s *Store) RemoveEndpoint(ctx context.Context, id string) error {
 	return s.remove(ctx, store.With{}, func(t *tx) error {
 		at, err := t.endpointRow(id)
@@ -166,7 +167,7 @@ func (s *Store) RemoveEndpoint(ctx context.Context, id string) error {
 		case err != nil:
 			return err
 		case waits:
-			return grapnel.Errorf(grapnel.CodeConflict, "deliveries wait for the endpoint")
+			return grapnel.Errorf(grapnel.CodeConflict, "the endpoint has pending deliveries")
 		}
 		if err := t.q.dropStanding.Text(id).Run(); err != nil {
 			return err
@@ -175,7 +176,8 @@ func (s *Store) RemoveEndpoint(ctx context.Context, id string) error {
 	})
 }
 
-// waits says whether deliveries are pending at an endpoint. The count in the database lacks what this transaction has done.
+// waits says whether an endpoint has pending deliveries. It adds this transaction's changes to the
+// count in the database.
 func (t *tx) waits(endpoint string) (bool, error) {
 	target, err := t.target(endpoint)
 	if err != nil {
@@ -272,7 +274,8 @@ func (s *Store) Version(ctx context.Context) (version, newest int64, err error) 
 	return version, newest, err
 }
 
-// Changes says only whether there are any: who has this store to itself knows what it has written, and reads Config when an answer was lost.
+// Changes only says whether the version has changed: a process that has the store to itself knows
+// its own writes, and reads Config when an answer was lost.
 func (s *Store) Changes(ctx context.Context, since int64) (store.ConfigChanges, bool, error) {
 	version, newest, err := s.Version(ctx)
 	return store.ConfigChanges{Version: version, Newest: newest}, err == nil && version == since, err

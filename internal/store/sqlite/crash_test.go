@@ -12,14 +12,14 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// TestCopiedInTheMiddle copies the files while publishers and a recorder write, as a process that is killed leaves them: the log
-// ends somewhere in a transaction. Everything that was answered before the copy began is in it, lanes have no gaps and one head
-// each, and counts agree with what is there.
+// TestCopiedInTheMiddle copies the files while publishers and a recorder write, in the state that a
+// killed process leaves: the log ends inside a transaction. Every write acknowledged before the
+// copy began is in it, lanes have no gaps and one head each, and counts agree with the rows.
 func TestCopiedInTheMiddle(t *testing.T) {
 	s, path := openNew(t)
-	s.checkpoints.at = 1 << 40   // a copy of two files while one goes into the other is not what a kill leaves
+	s.checkpoints.at = 1 << 40   // no checkpoint: copying two files while one is copied into the other is not what a kill leaves
 	var answered [4]atomic.Int64 // events of each publisher that were accepted
-	var recorded sync.Map        // deliveries whose outcome was answered
+	var recorded sync.Map        // deliveries whose outcome was acknowledged
 	ctx, stop := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	heads := make(chan store.Head, 100_000)
@@ -115,7 +115,7 @@ func inspect(t *testing.T, path string, answered []int64, finished map[int64]boo
 		t.Fatal(err)
 	}
 	positions, leads := make(map[string]map[int64]bool), make(map[string]int64)
-	pending := make(map[string]int64) // the lowest position that waits
+	pending := make(map[string]int64) // the lowest pending position
 	for _, d := range all {
 		lane := d.EndpointID + " " + d.Key
 		if positions[lane] == nil {

@@ -57,7 +57,8 @@ func fetch(r *sqlite3.Conn, seq int64) (*row, error) {
 	return nil, nil
 }
 
-// last is what there is to tell of a delivery's last attempt: the one that ended it, which is in its row, or the last one before.
+// last is the summary of a delivery's last attempt: the one that ended it, which is in its row, or
+// the last one before.
 func last(r *sqlite3.Conn, d *row, ended []byte) (grapnel.Last, error) {
 	if ended != nil {
 		return codec.DecodeLast(ended)
@@ -100,7 +101,8 @@ func readMark(q *sqlite3.Stmt, from int) grapnel.Mark {
 	}
 }
 
-// deliveriesOf returns the numbers of an event's deliveries: those of its acceptance, then those made later.
+// deliveriesOf returns the row ids of an event's deliveries: those of its acceptance, then the
+// redeliveries.
 func deliveriesOf(r *sqlite3.Conn, event, first, made int64) ([]int64, error) {
 	var numbers []int64
 	for i := range made {
@@ -114,7 +116,8 @@ func deliveriesOf(r *sqlite3.Conn, event, first, made int64) ([]int64, error) {
 	return append(numbers, again...), err
 }
 
-// Delivery returns attempts in the order in which they were recorded. The one that ended the delivery is in its row.
+// Delivery returns attempts in the order in which they were recorded. The one that ended the
+// delivery is in its row.
 func (s *Store) Delivery(ctx context.Context, scope store.Scope, seq int64) (d *grapnel.Delivery, err error) {
 	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
 		found, err := fetch(r, seq)
@@ -190,7 +193,7 @@ func (s *Store) Counts(ctx context.Context, scope store.Scope) (counts map[strin
 	return counts, err
 }
 
-// Waiting counts heads and those behind them.
+// Waiting counts heads and the deliveries behind them.
 func (s *Store) Waiting(ctx context.Context, endpoint string, limit int) (n int, err error) {
 	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
 		_, waiting, err := waitingAt(r, endpoint)
@@ -200,10 +203,10 @@ func (s *Store) Waiting(ctx context.Context, endpoint string, limit int) (n int,
 	return n, err
 }
 
-// statusFilter is which statuses a query wants, with pending and held told apart.
+// statusFilter is a query's statuses, with pending and held separated.
 type statusFilter struct {
 	wanted []grapnel.Status
-	held   []string // endpoints that hold what waits for them
+	held   []string // endpoints that hold their pending deliveries
 }
 
 func (f *statusFilter) takes(d *grapnel.Delivery) bool {
@@ -230,7 +233,7 @@ func (f *statusFilter) finals() (finals []int64) {
 	return finals
 }
 
-// waiting returns which of what waits is wanted; empty: nothing of it.
+// waiting is the SQL condition for the pending deliveries that match; empty: none do.
 func (f *statusFilter) waiting() string {
 	pending, held := slices.Contains(f.wanted, grapnel.Pending), slices.Contains(f.wanted, grapnel.Held)
 	switch {
@@ -244,7 +247,7 @@ func (f *statusFilter) waiting() string {
 	return ""
 }
 
-// waitingAt is waiting for one endpoint, which may hold everything.
+// waitingAt is waiting for one endpoint, which may hold all its deliveries.
 func (f *statusFilter) waitingAt(endpoint string) string {
 	if len(f.wanted) == 0 {
 		return waitingAny

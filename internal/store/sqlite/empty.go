@@ -8,11 +8,12 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// empty copies the whole log into the database and cuts it off, so that nothing is in any file but what is in the database. Most of it is
-// copied while commits go on; the writer only copies what has come meanwhile.
+// empty copies the whole log into the database and truncates it, so that no file contains bytes
+// that the database does not. Most of it is copied while commits go on; the writer only copies the
+// pages that came meanwhile.
 //
-// Running reads keep the log from being cut off. At first empty waits for a moment without any; after Bounds.Tries new reads wait
-// until the running ones have ended.
+// Running reads keep the log from being truncated. At first empty waits for a moment without reads;
+// after Bounds.Tries new reads wait until the running ones have ended.
 func (s *Store) empty(ctx context.Context) error {
 	wait := time.Millisecond
 	for try := 1; ; try++ {
@@ -76,7 +77,7 @@ func (s *Store) cutLog(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	c.cuts <- reply // nobody else puts anything in
+	c.cuts <- reply // no other goroutine sends to it
 	if err := s.write(ctx, nothing{}); err != nil {
 		select {
 		case <-c.cuts: // the writer has not seen it
@@ -107,7 +108,7 @@ func (c *checkpoints) cut(conn *sqlite3.Conn) error {
 	return err
 }
 
-// nothing is an operation that only makes the writer come by.
+// nothing is an operation without effect, which wakes the writer.
 type nothing struct{}
 
 func (nothing) grows() bool     { return false }

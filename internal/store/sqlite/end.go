@@ -9,10 +9,12 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// End takes the oldest first, so in each lane it stops at the lowest position that is left, which is then the head.
+// End takes the oldest first, so in each lane it stops at the lowest position that is left, which
+// is then the head.
 //
-// What is pending has no index by endpoint and number; every delivery would pay for it. The deliveries to end are looked up on
-// a connection for reading, from where the last call for this endpoint stopped, and the writer ends those that still wait.
+// Pending deliveries have no index by endpoint and row id, because every delivery would pay for it.
+// The deliveries to end are looked up on a connection for reading, from where the last call for
+// this endpoint stopped, and the writer ends those that are still pending.
 func (s *Store) End(ctx context.Context, endpoint string, e store.Ending, limit int) (int, error) {
 	ended := 0
 	for ended < limit {
@@ -87,7 +89,7 @@ const (
 	oldestQuery  = "SELECT seq FROM pending WHERE seq > ? AND target = ? ORDER BY seq LIMIT ?"
 )
 
-// oldest returns the numbers of the oldest deliveries that wait for an endpoint, at most limit.
+// oldest returns the row ids of an endpoint's oldest pending deliveries, at most limit.
 func (s *Store) oldest(ctx context.Context, endpoint string, limit int) (found []int64, err error) {
 	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
 		target, waiting, err := waitingAt(r, endpoint)
@@ -110,7 +112,7 @@ func (s *Store) oldest(ctx context.Context, endpoint string, limit int) (found [
 	return found, err
 }
 
-// waitingAt returns the number that stands for an endpoint, 0 if there is none, and how many deliveries wait for it.
+// waitingAt returns an endpoint's number, 0 if it has none, and its number of pending deliveries.
 func waitingAt(r *sqlite3.Conn, endpoint string) (target, waiting int64, err error) {
 	if target, err = integer(r, targetQuery, func(q *sqlite3.Stmt) { q.Text(endpoint) }); err != nil || target == 0 {
 		return 0, 0, err
@@ -119,7 +121,7 @@ func waitingAt(r *sqlite3.Conn, endpoint string) (target, waiting int64, err err
 	return target, waiting, err
 }
 
-// integer returns the first column of the first row, or 0 if there is none.
+// integer returns the first column of the first row, or 0 without a row.
 func integer(r *sqlite3.Conn, query string, bind func(*sqlite3.Stmt)) (int64, error) {
 	q, err := r.Prepare(query)
 	if err != nil {

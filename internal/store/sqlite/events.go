@@ -26,7 +26,7 @@ const (
 	hoursQuery       = "SELECT min(first), max(last) FROM hour WHERE hour BETWEEN ? AND ?"
 )
 
-// eventFilter is what lists of events and of deliveries ask of an event.
+// eventFilter is the condition on events in lists of events and of deliveries.
 type eventFilter struct {
 	scope    store.Scope
 	tenant   string
@@ -84,7 +84,8 @@ func (f *eventFilter) events(r *sqlite3.Conn) (window, error) {
 	return window{q.Integer(0), q.Integer(1) + 1}, nil
 }
 
-// stream is the numbers of the events in a window that may pass the filter: all that pass are among them.
+// stream is the numbers of the events in a window that may pass the filter: all that pass are among
+// them.
 func (f *eventFilter) stream(ctx context.Context, r *sqlite3.Conn, b *Bounds, in window) (*stream, error) {
 	if f.key == "" && f.anyKind() {
 		return columnStream(r, b, eventsQuery, in, func(*sqlite3.Stmt) {}), nil
@@ -105,7 +106,7 @@ func (f *eventFilter) stream(ctx context.Context, r *sqlite3.Conn, b *Bounds, in
 	return blocks.stream(), nil
 }
 
-// blockUpTo is the newest block up to one in which there are events of the source; -1: none.
+// blockUpTo is the newest block, up to one, that has events of the source; -1: none.
 func (f *eventFilter) blockUpTo(r *sqlite3.Conn, block int64) (int64, error) {
 	q, err := r.Prepare(blockSourceQuery)
 	if err != nil {
@@ -146,7 +147,7 @@ func (f *eventFilter) kinds(r *sqlite3.Conn) ([]int64, error) {
 	}
 }
 
-// EventList returns at most Limit events; no limit is none. What is corrupt is left out.
+// EventList returns at most Limit events; Limit 0 returns none. Corrupt events are left out.
 func (s *Store) EventList(ctx context.Context, scope store.Scope, q store.EventQuery) (list []grapnel.Event, err error) {
 	f := eventFilter{scope: scope, tenant: q.Tenant, pattern: q.Type, key: q.Key, source: q.Source, from: q.From, to: q.To}
 	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
@@ -205,7 +206,7 @@ func (s *Store) Event(ctx context.Context, scope store.Scope, tenant, id string)
 		}
 		if !q.IsNull(15) {
 			if e.Intake, err = codec.DecodeIntake(q.Bytes(15), id); err != nil {
-				return fmt.Errorf("sqlite: how event %s came in: %w", id, err)
+				return fmt.Errorf("sqlite: intake of event %s: %w", id, err)
 			}
 		}
 		numbers, err := deliveriesOf(r, e.Seq, q.Integer(13), q.Integer(14))

@@ -11,8 +11,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// TestWriteError makes the operating system refuse to write, which is not the same as a full disk: the transaction fails, the
-// store ends, and what was accepted before is there when it is opened anew.
+// TestWriteError makes the operating system refuse to write, which differs from a full disk: the
+// transaction fails, the store ends, and events accepted before are there when it is opened again.
 func TestWriteError(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "grapnel.db")
 	s, err := Open(t.Context(), path, Options{Ballast: -1})
@@ -51,7 +51,8 @@ func TestWriteError(t *testing.T) {
 	}
 }
 
-// limitFileSize makes every write beyond so many bytes of a file fail with EFBIG, in this process, until allow is called.
+// limitFileSize makes every write beyond a size of a file fail with EFBIG, in this process, until
+// allow is called.
 func limitFileSize(t *testing.T, size uint64) (allow func()) {
 	t.Helper()
 	signal.Ignore(syscall.SIGXFSZ)
@@ -64,7 +65,7 @@ func limitFileSize(t *testing.T, size uint64) (allow func()) {
 	}
 	return func() {
 		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
-			panic(err) // nothing that comes now could write to a file
+			panic(err) // no later write to a file could succeed
 		}
 		signal.Reset(syscall.SIGXFSZ)
 		_ = os.Stderr.Sync()

@@ -47,7 +47,8 @@ func failed(t *testing.T, s *Store) {
 	}
 }
 
-// TestCorruptDatabase scribbles over the database: whoever meets that says so, and the store ends.
+// TestCorruptDatabase overwrites parts of the database: the call that meets them fails, and the
+// store ends.
 func TestCorruptDatabase(t *testing.T) {
 	for name, call := range map[string]func(*Store) error{
 		"a reader": func(s *Store) error { _, err := s.Counts(t.Context(), store.Everyone()); return err },
@@ -131,7 +132,8 @@ func TestCorruptEvent(t *testing.T) {
 	}
 }
 
-// TestPoison has an operation that fails in a way of its own: it alone gets the error, and those beside it are done.
+// TestPoison has an operation that fails in a way of its own: it alone gets the error, and those
+// beside it are done.
 func TestPoison(t *testing.T) {
 	s, _ := openNew(t)
 	release := hold(t, s)
@@ -178,7 +180,8 @@ func TestPoison(t *testing.T) {
 	}
 }
 
-// TestGivingUp: a caller that no longer waits gets its context's error; what had not begun is not done.
+// TestGivingUp: a caller that no longer waits gets its context's error; an operation that had not
+// begun has no effect.
 func TestGivingUp(t *testing.T) {
 	s, _ := openNew(t)
 	release := hold(t, s)
@@ -219,7 +222,7 @@ func TestLongRead(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			for err == nil { // the interruption may come before the statement has begun, and then it is for nobody
+			for err == nil { // an interruption before the statement begins has no effect
 				select {
 				case <-ctx.Done():
 					return ctx.Err()

@@ -16,7 +16,8 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// publish appends one event with one delivery and returns the head that it makes. Its data cannot be compressed.
+// publish appends one event with one delivery and returns the head that it makes. Its data cannot
+// be compressed.
 func publish(t *testing.T, s *Store, id string, size int) (store.Head, error) {
 	t.Helper()
 	data := make([]byte, size)
@@ -26,7 +27,8 @@ func publish(t *testing.T, s *Store, id string, size int) (store.Head, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	done, err := s.Append(t.Context(), store.Batch{Config: c.Version, Events: []store.Incoming{{Event: e, Targets: []store.Target{{Endpoint: "ep"}}}}})
+	done, err := s.Append(t.Context(), store.Batch{Config: c.Version, Events: []store.Incoming{{Event: e,
+		Targets: []store.Target{{Endpoint: "ep"}}}}})
 	if err != nil {
 		return store.Head{}, err
 	}
@@ -44,7 +46,8 @@ func settle(t *testing.T, s *Store, h store.Head, size int) error {
 	return err
 }
 
-// until calls do until it says that it is done, and fails after a while. What it waits for is real: a file system, a timer.
+// until calls do until it returns true, and fails after a while. It waits for real things: a file
+// system, a timer.
 func until(t *testing.T, what string, do func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
@@ -59,7 +62,8 @@ func until(t *testing.T, what string, do func() bool) {
 	t.Fatalf("waited too long for %s", what)
 }
 
-// hold makes the writer wait in a transaction until release is called, so that what is handed in meanwhile goes together.
+// hold makes the writer wait in a transaction until release is called, so that requests that come
+// meanwhile share the next one.
 func hold(t *testing.T, s *Store) (release func()) {
 	t.Helper()
 	holding, end := make(chan struct{}), make(chan struct{})
@@ -80,7 +84,7 @@ func hold(t *testing.T, s *Store) (release func()) {
 	}
 }
 
-// fillUp publishes until there is no room, and returns the heads of what was accepted.
+// fillUp publishes until the disk is full, and returns the heads of the accepted events.
 func fillUp(t *testing.T, s *Store, size int) []store.Head {
 	t.Helper()
 	var heads []store.Head
@@ -98,7 +102,7 @@ func fillUp(t *testing.T, s *Store, size int) []store.Head {
 	}
 }
 
-// accepted fails unless exactly what was accepted is stored.
+// accepted fails unless exactly the accepted events are stored.
 func accepted(t *testing.T, s *Store, heads []store.Head) {
 	t.Helper()
 	if n, err := s.Waiting(t.Context(), "ep", 1<<30); err != nil || n != len(heads) {
@@ -114,8 +118,8 @@ func accepted(t *testing.T, s *Store, heads []store.Head) {
 	}
 }
 
-// TestDatabaseFull needs no rights: the database itself may not grow. There is no ballast that would help, so outcomes have
-// only the room that is left in pages.
+// TestDatabaseFull needs no rights: the database itself may not grow. No ballast helps here, so
+// outcomes have only the free space in pages.
 func TestDatabaseFull(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "grapnel.db")
 	s, err := Open(t.Context(), path, Options{Ballast: 1 << 20, Bounds: Bounds{Retry: time.Millisecond}})
@@ -187,8 +191,8 @@ func TestDatabaseFull(t *testing.T) {
 	}
 }
 
-// TestWhatOutcomesBringAlongOnAFullDisk: it is part of the outcome, so it is written in the room that was kept. What a person asks
-// for is new and is refused.
+// TestWhatOutcomesBringAlongOnAFullDisk: operational events and audit entries of an outcome are
+// written into the reserved space. An operator's order is new and is refused.
 func TestWhatOutcomesBringAlongOnAFullDisk(t *testing.T) {
 	s, err := Open(t.Context(), filepath.Join(t.TempDir(), "grapnel.db"), Options{Ballast: 1 << 20, Bounds: Bounds{Retry: time.Hour}})
 	if err != nil {
@@ -219,7 +223,7 @@ func TestWhatOutcomesBringAlongOnAFullDisk(t *testing.T) {
 		}
 	}
 	unable("after the first event that was refused")
-	pages(200) // what giving the ballast to the disk is good for
+	pages(200) // as many as the ballast's space allows
 	if !s.Stats().Full {
 		t.Fatal("the disk is not full")
 	}
@@ -228,7 +232,8 @@ func TestWhatOutcomesBringAlongOnAFullDisk(t *testing.T) {
 		Event: &grapnel.Event{ID: "news", Tenant: "acme", Type: grapnel.EventDeliveryFailed, Data: []byte("{}"), AcceptedAt: now}}}}
 	entry := &grapnel.AuditEntry{At: now, Tenant: "acme", Actor: grapnel.ActorItself, Verb: grapnel.VerbDisable}
 	done, err := s.Record(ctx, []store.Change{
-		{Delivery: heads[0].Delivery, At: now, Status: grapnel.Failed, Tell: tell, Audit: entry, Standing: &store.Standing{Endpoint: "ep", Number: 1}},
+		{Delivery: heads[0].Delivery, At: now, Status: grapnel.Failed, Tell: tell, Audit: entry,
+			Standing: &store.Standing{Endpoint: "ep", Number: 1}},
 		{Delivery: heads[1].Delivery, At: now, Status: grapnel.Pending, Due: now.Add(time.Hour), Attempt: &grapnel.Attempt{}, EndpointWide: true},
 	})
 	if err != nil || !done[0].Applied || done[0].Told == nil || len(done[0].Told.Heads) != 1 {
@@ -266,7 +271,7 @@ func TestWhatOutcomesBringAlongOnAFullDisk(t *testing.T) {
 func TestFullWithoutBallast(t *testing.T) {
 	dir := t.TempDir()
 	mountSmall(t, dir, 4<<20)
-	m := &room{path: filepath.Join(dir, "ballast"), probe: bounds.Fill(Bounds{}).Probe}
+	m := &headroom{path: filepath.Join(dir, "ballast"), probe: bounds.Fill(Bounds{}).Probe}
 	other := filepath.Join(dir, "other")
 	if err := os.WriteFile(other, make([]byte, 4<<20-m.probe/2), 0o600); err != nil {
 		t.Fatal(err)
@@ -287,8 +292,8 @@ func TestFullWithoutBallast(t *testing.T) {
 	}
 }
 
-// TestDiskFull fills a small file system: what was accepted is there, outcomes are recorded in the room of the ballast, and
-// when there is room again everything goes on by itself.
+// TestDiskFull fills a small file system: accepted events are stored, outcomes are recorded in the
+// ballast's space, and once space is free again the store recovers by itself.
 func TestDiskFull(t *testing.T) {
 	dir := t.TempDir()
 	mountSmall(t, dir, 20<<20)
@@ -298,7 +303,7 @@ func TestDiskFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = s.Close() }()
-	// Somebody else's file takes most of the disk and is removed later.
+	// Another program's file takes most of the disk and is removed later.
 	other := filepath.Join(dir, "other")
 	if err := os.WriteFile(other, make([]byte, 6<<20), 0o600); err != nil {
 		t.Fatal(err)
@@ -307,7 +312,7 @@ func TestDiskFull(t *testing.T) {
 	if len(heads) < 100 {
 		t.Fatalf("only %d events before the disk was full", len(heads))
 	}
-	until(t, "the ballast to be given up", func() bool { // it is tried again and again whether there is room for it
+	until(t, "the ballast to be given up", func() bool { // the store tries again and again whether the ballast fits
 		_, err := os.Stat(path + ".ballast")
 		return errors.Is(err, os.ErrNotExist)
 	})
@@ -345,7 +350,7 @@ func TestDiskFull(t *testing.T) {
 		t.Errorf("%d wait: %v", n, err)
 	}
 
-	// A start on a full disk gives the ballast up as well, and still knows everything.
+	// A start on a full disk gives up the ballast as well, and reads everything.
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}

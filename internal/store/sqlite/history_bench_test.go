@@ -17,8 +17,9 @@ import (
 
 var historySize = flag.Int("history", 200_000, "how many deliveries are over in BenchmarkHistory")
 
-// BenchmarkHistory is how long lists of deliveries take, the slowest of twenty pages each, when so many are over: those of 20 endpoints
-// of two tenants, of which one in 50 has failed. Filters are tried that many match, few, and none.
+// BenchmarkHistory measures lists of deliveries, the slowest of twenty pages each, with a number of
+// finished deliveries of 20 endpoints of two tenants, of which one in 50 has failed. It tries
+// filters that match many, few, and none.
 //
 //	go test ./internal/store/sqlite -run '^$' -bench History -benchtime 1x -history 10000000
 func BenchmarkHistory(b *testing.B) {
@@ -115,7 +116,8 @@ func BenchmarkHistory(b *testing.B) {
 	} {
 		b.Run("candidates-"+c.name, func(b *testing.B) {
 			for range b.N {
-				q, found, calls, slowest := store.CandidateQuery{Endpoint: "ep_1", Selection: c.selection, OverBy: time.Now(), Limit: 500}, 0, 0, time.Duration(0)
+				q, found, calls, slowest := store.CandidateQuery{Endpoint: "ep_1", Selection: c.selection, OverBy: time.Now(),
+					Limit: 500}, 0, 0, time.Duration(0)
 				began := time.Now()
 				for more := true; more; calls++ {
 					from := time.Now()
@@ -135,11 +137,12 @@ func BenchmarkHistory(b *testing.B) {
 	}
 }
 
-// pile writes n events with a delivery each that is over, as one transaction for each 100,000.
+// pile writes n events with a finished delivery each, 100,000 in one transaction.
 func pile(b *testing.B, s *Store, n int) {
 	b.Helper()
 	attempt := func(code int, class policy.Class) string {
-		return fmt.Sprintf("X'%x'", codec.EncodeAttempt(&grapnel.Attempt{Number: 1, Trigger: grapnel.TriggerSchedule, StatusCode: code, Class: class,
+		return fmt.Sprintf("X'%x'", codec.EncodeAttempt(&grapnel.Attempt{Number: 1, Trigger: grapnel.TriggerSchedule, StatusCode: code,
+			Class:     class,
 			StartedAt: time.UnixMicro(1), Duration: time.Second, ResponseHeaders: map[string]string{"server": "x"}}))
 	}
 	outcome := func(code int, class policy.Class, reason grapnel.ReasonCode) int64 {
@@ -209,7 +212,8 @@ func pile(b *testing.B, s *Store, n int) {
 	}
 	if err == nil {
 		err = s.write(b.Context(), &change{do: func(t *tx) error {
-			return t.conn.Exec("INSERT INTO tally (target, tenant, status, n) SELECT target, tenant, status, count(*) FROM finished GROUP BY 1, 2, 3")
+			return t.conn.Exec("INSERT INTO tally (target, tenant, status, n) " +
+				"SELECT target, tenant, status, count(*) FROM finished GROUP BY 1, 2, 3")
 		}})
 	}
 	// Lists of events verify them; those of the source are in order.

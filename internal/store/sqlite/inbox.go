@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// asideColumns are what readAside reads.
+	// asideColumns are the columns of readAside.
 	asideColumns   = "id, tenant, why, event, content_type, size, intake"
 	asideQuery     = "SELECT " + asideColumns + ", packed, sum, body FROM aside WHERE id = ?"
 	unlearnedQuery = "SELECT seq FROM known WHERE until < ? ORDER BY until, seq LIMIT ?"
@@ -26,7 +26,7 @@ const (
 func (s *Store) SetAside(ctx context.Context, a grapnel.Aside) error {
 	why, known := asides.Place(a.Why)
 	if !known || why == 0 {
-		return grapnel.Errorf(grapnel.CodeInvalid, "%q is no reason to set a request aside", a.Why)
+		return grapnel.Errorf(grapnel.CodeInvalid, "%q is not a reason to set a request aside", a.Why)
 	}
 	a.Size = len(a.Body)
 	body, packed := s.packer.Shrink(a.Body)
@@ -43,7 +43,7 @@ func readAside(q *sqlite3.Stmt) (grapnel.Aside, error) {
 		Size: int(q.Integer(5))}
 	in, err := codec.DecodeIntake(q.Bytes(6), a.ID)
 	if err != nil {
-		return a, fmt.Errorf("sqlite: how request %s came in: %w", a.ID, err)
+		return a, fmt.Errorf("sqlite: intake of request %s: %w", a.ID, err)
 	}
 	a.Intake = *in
 	return a, nil
@@ -78,7 +78,7 @@ func (s *Store) Aside(ctx context.Context, scope store.Scope, id string) (a grap
 	return a, nil
 }
 
-// AsideList returns at most Limit of them; no limit is none. What is corrupt is left out.
+// AsideList returns at most Limit requests; Limit 0 returns none. Corrupt ones are left out.
 func (s *Store) AsideList(ctx context.Context, scope store.Scope, q store.AsideQuery) (list []grapnel.Aside, err error) {
 	err = s.read(ctx, func(r *sqlite3.Conn) error {
 		list = nil
@@ -105,7 +105,7 @@ func (s *Store) AsideList(ctx context.Context, scope store.Scope, q store.AsideQ
 			}
 			a, err := readAside(rows)
 			if err != nil {
-				s.log.Error("a request in the database is corrupt", "request", a.ID)
+				s.log.Error("corrupt request in the database", "request", a.ID)
 				continue
 			}
 			list = append(list, a)
@@ -114,9 +114,10 @@ func (s *Store) AsideList(ctx context.Context, scope store.Scope, q store.AsideQ
 	return list, err
 }
 
-// asidesQuery is the SQL of a list with the values of its filters; the last value is the limit. It is empty if nothing can be found. An index
-// for each filter has the ids of one reason in their order, so a list of any reason is merged from one part for each, and many that are
-// unverified do not hide the few that are in conflict.
+// asidesQuery is the SQL of a list with the values of its filters; the last value is the limit. It
+// is empty if nothing can be found. An index for each filter has the ids of one reason in their
+// order, so a list of any reason is merged from one part for each, and many that are unverified do
+// not hide the few that are in conflict.
 func asidesQuery(q store.AsideQuery) (sql string, values []string) {
 	reasons := asides[1:]
 	if q.Why != "" {
@@ -147,8 +148,9 @@ func asidesQuery(q store.AsideQuery) (sql string, values []string) {
 	return strings.Join(parts, " UNION ALL ") + " ORDER BY id DESC LIMIT ?", values
 }
 
-// Unlearn looks on a connection for reading and removes in small transactions, as Purge does, and makes what it removes disappear in the same
-// way. What stays for some time is in the index of keys: a few bytes of a hash, and the number of an event.
+// Unlearn looks on a connection for reading and removes in small transactions, as Purge does, and
+// removes the bytes from the files in the same way. Entries in the index of keys stay for some
+// time: a few bytes of a hash, and an event's row id.
 func (s *Store) Unlearn(ctx context.Context, now, asideBefore time.Time, limit int) (removed int, err error) {
 	s.purge.mu.Lock()
 	defer s.purge.mu.Unlock()
@@ -178,7 +180,7 @@ func (s *Store) Unlearn(ctx context.Context, now, asideBefore time.Time, limit i
 	return removed, err
 }
 
-// listed returns at most limit numbers of what is over before a time.
+// listed returns at most limit row ids of rows that expired before a time.
 func listed(r *sqlite3.Conn, query string, before time.Time, limit int) ([]int64, error) {
 	q, err := r.Prepare(query)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// TestWhatIsCorruptIsNotShown changes bytes of what came in.
+// TestWhatIsCorruptIsNotShown changes bytes of stored requests.
 func TestWhatIsCorruptIsNotShown(t *testing.T) {
 	s, _ := openNew(t)
 	in := someIntakeOf("src_1")
@@ -77,8 +77,8 @@ func someIntakeOf(source string) *grapnel.Intake {
 	return &grapnel.Intake{Source: source, Method: "POST", Path: "/in/" + source, Headers: []grapnel.Header{{Name: "X", Value: "y"}}}
 }
 
-// TestUnlearnedBytesAreGone sets requests of all sizes aside, makes events known, and forgets some. What their bodies and headers were, and
-// which events they were, is found in no file then.
+// TestUnlearnedBytesAreGone sets requests of all sizes aside, stores Known records, and deletes
+// some. No file contains their bodies, headers or event ids afterwards.
 func TestUnlearnedBytesAreGone(t *testing.T) {
 	n := 600
 	if slow {
@@ -95,7 +95,7 @@ func TestUnlearnedBytesAreGone(t *testing.T) {
 		if err := s.SetAside(t.Context(), a); err != nil {
 			t.Fatal(err)
 		}
-		// The event's own bytes stay; of what is known only its id is one that can be found.
+		// The event's own bytes stay; only its id is in the Known record as well.
 		e := &grapnel.Event{ID: "evt_" + secret(n+i), Tenant: "acme", Type: "a.b", AcceptedAt: at}
 		k := &store.Known{Source: "src_1", By: []byte(secret(i)), Until: at}
 		if _, err := s.Append(t.Context(), store.Batch{Config: 1, Events: []store.Incoming{{Event: e, Known: k}}}); err != nil {
@@ -137,7 +137,8 @@ func TestUnlearnedBytesAreGone(t *testing.T) {
 	}
 }
 
-// TestEventsOfBeforeSourcesAreRead makes a database as it was before there were sources, with an event in it.
+// TestEventsOfBeforeSourcesAreRead creates a database of the schema before sources, with an event
+// in it.
 func TestEventsOfBeforeSourcesAreRead(t *testing.T) {
 	path, conn := asBefore(t, "_sources.sql")
 	want := &grapnel.Event{Seq: 1, ID: "evt_1", Tenant: "acme", Type: "a.b", Data: []byte("{}"), ContentType: grapnel.JSONType,
@@ -186,7 +187,8 @@ func TestEventsOfBeforeSourcesAreRead(t *testing.T) {
 	}
 }
 
-// TestListsOfASourceLookAtItsBlocksAlone puts events of a source far apart, and between them so many kinds that a block would be read whole.
+// TestListsOfASourceLookAtItsBlocksAlone puts events of a source far apart, and between them so
+// many kinds that a block would be read whole.
 func TestListsOfASourceLookAtItsBlocksAlone(t *testing.T) {
 	s, _ := openNew(t)
 	add := func(id, source, kind string) {

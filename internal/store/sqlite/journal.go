@@ -72,8 +72,9 @@ func (s *Store) AuditList(ctx context.Context, scope store.Scope, q store.AuditQ
 	return list, err
 }
 
-// auditQuery is the SQL of a list with the values of its filters; the last two values are: below, limit. The filter that leaves the
-// fewest chooses the index, and the plus keeps SQLite from choosing another.
+// auditQuery is the SQL of a list with the values of its filters; the last two values are: below,
+// limit. The filter that leaves the fewest chooses the index, and the plus keeps SQLite from
+// choosing another.
 func auditQuery(q store.AuditQuery) (sql string, values []string) {
 	var where strings.Builder
 	for _, filter := range []struct{ column, value string }{{"delivery", q.Delivery}, {"endpoint", q.Endpoint}, {"tenant", q.Tenant}} {

@@ -9,17 +9,18 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// known is a store.Known as it goes to the writer.
+// known is a store.Known as the writer gets it.
 type known struct {
 	key   knownKey
 	sum   [32]byte
 	until int64
 }
 
-// knownKey is what tells apart what events are known by: a hash of the source and what it is there.
+// knownKey identifies a Known: a hash of its source and key.
 type knownKey [16]byte
 
-// prefix is what the index has of a key: six bytes as SQLite keeps them, enough that two keys hardly ever have the same.
+// prefix is the part of a key in the index: six bytes as SQLite stores them, enough that two keys
+// hardly ever share it.
 func (k knownKey) prefix() int64 { return int64(binary.BigEndian.Uint64(k[:]) >> 17) }
 
 func freezeKnown(k *store.Known) *known {
@@ -38,7 +39,8 @@ const (
 	indexedQuery = "SELECT " + knownColumns + " FROM known_key i JOIN known k ON k.seq = i.seq WHERE i.prefix = ? AND k.key = ?"
 )
 
-// recognize returns the answer to an event that is known, or nil, and then the number of the event that was known until now, if there is one.
+// recognize returns the answer to an event with an unexpired Known, or nil and the row id of the
+// event whose expired Known has the key, if any.
 func (t *tx) recognize(e *incoming) (again *store.Placed, before int64, err error) {
 	if e.known == nil {
 		return nil, 0, nil
@@ -57,11 +59,12 @@ func (t *tx) recognize(e *incoming) (again *store.Placed, before int64, err erro
 	if q.Integer(2) <= codec.Micros(e.AcceptedAt) {
 		return nil, q.Integer(0), nil
 	}
-	return &store.Placed{Seq: q.Integer(0), ID: q.String(5), AcceptedAt: codec.Moment(q.Integer(3)), Deliveries: int(q.Integer(4)), Duplicate: true,
-		Differs: string(q.Bytes(1)) != string(e.known.sum[:])}, 0, nil
+	return &store.Placed{Seq: q.Integer(0), ID: q.String(5), AcceptedAt: codec.Moment(q.Integer(3)), Deliveries: int(q.Integer(4)),
+		Duplicate: true,
+		Differs:   string(q.Bytes(1)) != string(e.known.sum[:])}, 0, nil
 }
 
-// learn makes an event known that was accepted, in place of the one before.
+// learn stores the Known of an accepted event, in place of the expired one.
 func (t *tx) learn(k *known, placed store.Placed, before int64) error {
 	if k == nil {
 		return nil

@@ -20,9 +20,9 @@ import (
 
 var knownSize = flag.Int("known", 1_000_000, "how many events are known already in BenchmarkKnown")
 
-// BenchmarkKnown is what it costs to look whether an event is known, and to make it known: 64 publishers append events of 1 KiB with one
-// delivery each and wait. They do so without it, with how an event came in, with what it is known by as well, and where many are known
-// already. The last one is of duplicates. One iteration is one event.
+// BenchmarkKnown measures the cost of checking and storing a Known: 64 publishers append events of
+// 1 KiB with one delivery each and wait. They do so without it, with an intake, with a Known as
+// well, and with many stored ones. The last case is duplicates. One iteration is one event.
 //
 //	go test ./internal/store/sqlite -run '^$' -bench Known -benchtime 100000x -known 10000000
 func BenchmarkKnown(b *testing.B) {
@@ -94,17 +94,19 @@ func BenchmarkKnown(b *testing.B) {
 	}
 }
 
-// someIntake is what a webhook's header is like.
+// someIntake resembles a webhook's header.
 func someIntake(at time.Time) *grapnel.Intake {
 	in := &grapnel.Intake{Source: "src_1", At: at, Method: "POST", Path: "/in/src_1", Remote: "192.0.2.1:40000", By: grapnel.ByEventID,
-		Known: "evt_1NG8Du2eZvKYlo2CUI79vXWy", Checks: []grapnel.Check{{Passed: true, Text: "timestamp 1 s old"}, {Passed: true, Text: "signature matches secret 1 of 1"}}}
-	for _, h := range []string{"User-Agent", "Accept", "Content-Type", "Content-Length", "Cache-Control", "Stripe-Signature", "Accept-Encoding", "Host"} {
+		Known: "evt_1NG8Du2eZvKYlo2CUI79vXWy", Checks: []grapnel.Check{{Passed: true, Text: "timestamp 1 s old"}, {Passed: true,
+			Text: "signature matches secret 1 of 1"}}}
+	for _, h := range []string{"User-Agent", "Accept", "Content-Type", "Content-Length", "Cache-Control", "Stripe-Signature",
+		"Accept-Encoding", "Host"} {
 		in.Headers = append(in.Headers, grapnel.Header{Name: h, Value: "a value of a header that is not so long"})
 	}
 	return in
 }
 
-// makeKnown makes n events known that are gone.
+// makeKnown stores n Known records of purged events.
 func makeKnown(b *testing.B, s *Store, n int) {
 	b.Helper()
 	if n == 0 {
@@ -125,8 +127,8 @@ func makeKnown(b *testing.B, s *Store, n int) {
 	}
 }
 
-// BenchmarkUnlearn is how long it takes to forget what is known no longer, a thousand events at a time, and what others notice who append an
-// event every two milliseconds. One iteration is one event forgotten.
+// BenchmarkUnlearn measures deleting expired Known records, a thousand at a time, and the delay of
+// a publisher that appends an event every two milliseconds. One iteration is one record.
 //
 //	go test ./internal/store/sqlite -run '^$' -bench Unlearn -benchtime 20000x
 func BenchmarkUnlearn(b *testing.B) {

@@ -23,7 +23,7 @@ func knowing(t *testing.T, path string, most int) *Store {
 	return s
 }
 
-// receives appends an event that is known by a number for a while.
+// receives appends an event with a numbered Known.
 func receives(t *testing.T, s *Store, id string, by int, at time.Time) store.Placed {
 	t.Helper()
 	e := &grapnel.Event{ID: id, Tenant: "acme", Type: "a.b", AcceptedAt: at}
@@ -51,14 +51,15 @@ func numberIn(t *testing.T, s *Store, query string) (n int64) {
 // inMemory is how many entries the writer has.
 func inMemory(t *testing.T, s *Store) (n int) {
 	t.Helper()
-	if err := s.write(t.Context(), &change{do: func(tx *tx) error { n = len(tx.recent.fresh) + len(tx.recent.moving); return nil }}); err != nil {
+	count := func(tx *tx) error { n = len(tx.recent.fresh) + len(tx.recent.moving); return nil }
+	if err := s.write(t.Context(), &change{do: count}); err != nil {
 		t.Fatal(err)
 	}
 	return n
 }
 
-// TestWhatIsKnownGoesToTheIndex keeps little in memory. Everything stays known, in memory, on its way and in the index, and after each
-// restart, with the files as they are at that moment.
+// TestWhatIsKnownGoesToTheIndex has few entries in memory. Every Known is recognized, in memory, on
+// its way and in the index, and after each restart, with the files of that moment.
 func TestWhatIsKnownGoesToTheIndex(t *testing.T) {
 	n, most := 2000, 100
 	if slow {
@@ -78,7 +79,7 @@ func TestWhatIsKnownGoesToTheIndex(t *testing.T) {
 			until(t, "all but a few in the index", func() bool { return inMemory(t, s) < 2*most })
 		}
 		copied := snapshot(t, path)
-		var indexed int64 // in a copy of its own: once a store is open, what it has read may be on its way to the index
+		var indexed int64 // in a separate copy, because an open store may be moving its entries to the index
 		altered(t, snapshot(t, copied), func(conn *sqlite3.Conn) (err error) {
 			indexed, err = one(conn, "SELECT seq FROM known_moved")
 			return err
@@ -104,7 +105,8 @@ func TestWhatIsKnownGoesToTheIndex(t *testing.T) {
 	}
 }
 
-// TestWhatWasRolledBackIsNotKnown lets a transaction fail after an event in it became known, alone and in place of another one.
+// TestWhatWasRolledBackIsNotKnown lets a transaction fail after an event in it stored a Known,
+// alone and in place of another one.
 func TestWhatWasRolledBackIsNotKnown(t *testing.T) {
 	s := knowing(t, filepath.Join(fast(t), "grapnel.db"), 1000)
 	defer s.Close()
@@ -115,7 +117,8 @@ func TestWhatWasRolledBackIsNotKnown(t *testing.T) {
 	err := s.write(t.Context(), &change{do: func(tx *tx) error {
 		for i, by := range []int{1, 2, 2} {
 			e := &grapnel.Event{ID: fmt.Sprint("lost_", i), Tenant: "acme", Type: "a.b", AcceptedAt: late}
-			b := s.batch(&store.Batch{Events: []store.Incoming{{Event: e, Known: &store.Known{Source: "src_1", By: fmt.Append(nil, by), Until: late.Add(1)}}}})
+			b := s.batch(&store.Batch{Events: []store.Incoming{{Event: e, Known: &store.Known{Source: "src_1", By: fmt.Append(nil, by),
+				Until: late.Add(1)}}}})
 			if _, err := b.accept(tx); err != nil {
 				return err
 			}
@@ -138,7 +141,8 @@ func TestWhatWasRolledBackIsNotKnown(t *testing.T) {
 	}
 }
 
-// TestTheIndexIsRidOfWhatIsForgotten forgets most of what was known; the next that go to the index take it out.
+// TestTheIndexIsRidOfWhatIsForgotten deletes most Known records; the next entries that go to the
+// index remove the stale ones.
 func TestTheIndexIsRidOfWhatIsForgotten(t *testing.T) {
 	const n, most = 600, 50
 	s := knowing(t, filepath.Join(fast(t), "grapnel.db"), most)
@@ -176,14 +180,15 @@ func TestTheIndexIsRidOfWhatIsForgotten(t *testing.T) {
 	}
 }
 
-// TestTheIndexWaitsForRoom fills the memory while nothing new is accepted: closing does not wait for room.
+// TestTheIndexWaitsForRoom fills the memory while nothing new is accepted: closing does not wait
+// for space.
 func TestTheIndexWaitsForRoom(t *testing.T) {
 	s := knowing(t, filepath.Join(fast(t), "grapnel.db"), 1<<20)
 	base := time.UnixMicro(1e15)
 	for i := range 10 {
 		receives(t, s, fmt.Sprint("evt_", i), i, base)
 	}
-	// From here on the writer believes that there is no room, and looks again much later.
+	// From here on the writer believes that the disk is full, and tries again much later.
 	err := s.write(t.Context(), &change{do: func(tx *tx) error {
 		tx.recent.most = 1
 		s.bounds.Retry = time.Hour

@@ -9,8 +9,9 @@ import (
 )
 
 const (
-	// stuckQuery looks at all heads of an endpoint, in their index: a tenth of a second for a million. An index of those that are
-	// stuck would have to be written with every attempt that fails. The plus keeps SQLite from looking at what waits behind them.
+	// stuckQuery reads all heads of an endpoint by their index: a tenth of a second for a million.
+	// An index of stuck lanes would have to be written with every failing attempt. The plus keeps
+	// SQLite from reading the deliveries behind the heads.
 	stuckQuery = `SELECT seq FROM pending WHERE head = 1 AND target = ? AND +position > 0 AND (attempts > 0 OR blocked = 1)
 		AND seq > ? AND (? OR tenant = (SELECT number FROM tenant WHERE name = ?)) ORDER BY seq LIMIT ?`
 	behindQuery = `SELECT count(*) FROM
@@ -52,7 +53,7 @@ func (s *Store) StuckLanes(ctx context.Context, scope store.Scope, q store.LaneQ
 	return lanes, err
 }
 
-// readLane reads the lane whose head has this number.
+// readLane reads the lane whose head has this row id.
 func readLane(r *sqlite3.Conn, target, head int64) (grapnel.Lane, error) {
 	d, err := fetch(r, head)
 	if d == nil {

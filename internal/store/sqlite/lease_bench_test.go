@@ -17,8 +17,9 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// BenchmarkLeases is what the store does for consumers of a queue: 16 of them claim some deliveries at a time and settle them in one call.
-// One iteration is one delivery, claimed and settled. What they take was published before.
+// BenchmarkLeases measures the store's work for a queue's consumers: 16 of them claim some
+// deliveries at a time and settle them in one call. One iteration is one delivery, claimed and
+// settled. The deliveries were published before.
 //
 //	go test ./internal/store/sqlite -run '^$' -bench Leases -benchtime 50000x
 func BenchmarkLeases(b *testing.B) {
@@ -37,13 +38,13 @@ func BenchmarkLeases(b *testing.B) {
 	}
 }
 
-// consumption is what a benchmark does with a queue.
+// consumption is the load of a benchmark on a queue.
 type consumption struct {
 	batch int
 	keys  int  // 0: events have no key
 	look  bool // the lease is read by its token before it is settled
-	nack  bool // what is settled comes again much later
-	held  int  // leases that nobody settles meanwhile
+	nack  bool // settled deliveries become due again much later
+	held  int  // leases that stay unsettled meanwhile
 }
 
 func consume(b *testing.B, c consumption) {
@@ -148,7 +149,8 @@ func fillQueue(b *testing.B, s *Store, n, keys int) {
 	}
 }
 
-// BenchmarkQueueCounts counts what is in a queue in which a million wait, on a connection for reading, and in one in which nothing does.
+// BenchmarkQueueCounts counts a queue with a million pending deliveries, on a connection for
+// reading, and an empty one.
 //
 //	go test ./internal/store/sqlite -run '^$' -bench QueueCounts
 func BenchmarkQueueCounts(b *testing.B) {

@@ -12,7 +12,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// ledgerOfLeases is what consumers know: what they were granted, what they have begun to settle, and what they were told is settled.
+// ledgerOfLeases is the consumers' knowledge: the leases granted, the settlements begun, and the
+// settlements acknowledged.
 type ledgerOfLeases struct {
 	mu             sync.Mutex
 	granted        map[string]int64 // deliveries by token
@@ -31,11 +32,12 @@ func (l *ledgerOfLeases) settled() int {
 	return len(l.done)
 }
 
-// TestLeasesCopiedInTheMiddle copies the files while consumers claim and settle, as a process that is killed leaves them. Every lease that was
-// granted before and that nobody has begun to settle is in the copy; what was settled before is over there, and its token is worth nothing.
+// TestLeasesCopiedInTheMiddle copies the files while consumers claim and settle, in the state that
+// a killed process leaves. Every lease granted before, and not being settled, is in the copy; a
+// delivery whose settlement was acknowledged is finished there, and its token is invalid.
 func TestLeasesCopiedInTheMiddle(t *testing.T) {
 	s, path := openNew(t)
-	s.checkpoints.at = 1 << 40 // a copy of two files while one goes into the other is not what a kill leaves
+	s.checkpoints.at = 1 << 40 // no checkpoint: copying two files while one is copied into the other is not what a kill leaves
 	messages := 20_000
 	if slow {
 		messages = 5000
@@ -67,7 +69,7 @@ func TestLeasesCopiedInTheMiddle(t *testing.T) {
 		known.note(func() {
 			for token := range known.settling {
 				if !c.settled[token] {
-					delete(c.granted, token) // whether that is settled in the copy nobody can say
+					delete(c.granted, token) // the copy may or may not contain its settlement
 				}
 			}
 		})

@@ -10,11 +10,13 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// What is in a queue is counted among its heads, in their index and only so far; how many deliveries wait in all, and how many are dead
-// letters, is in the tally. So the counts of a queue in which a million wait take as long as those of one in which ten thousand do.
+// A queue's heads are counted by their index and only up to a limit; the numbers of pending
+// deliveries and of dead letters are in the tally. So counting a queue with a million pending
+// deliveries takes as long as counting one with ten thousand.
 const (
 	leasedQuery = "SELECT count(*), ifnull(sum(due <= ?), 0) FROM pending WHERE target = ? AND token IS NOT NULL"
-	// The counts of heads come with the lowest number among them and when that was created, which SQLite takes from the row of the minimum.
+	// The counts of heads come with the lowest row id among them and its creation time, which
+	// SQLite takes from the row of the minimum.
 	blockedHeadsQuery = `SELECT count(*), min(seq), created FROM
 		(SELECT seq, created FROM pending WHERE head = 1 AND target = ? AND due IS NULL LIMIT ?)`
 	dueHeadsQuery = `SELECT count(*), min(seq), created FROM
@@ -54,7 +56,7 @@ type heads struct {
 	n, oldest, created int64
 }
 
-// countHeads counts everything that is not final: waiting deliveries in all.
+// countHeads counts all unfinished deliveries, `waiting` in number.
 func countHeads(r *sqlite3.Conn, target, waiting, now int64) (n grapnel.QueueCounts, err error) {
 	var leased, over int64
 	err = single(r, leasedQuery, func(q *sqlite3.Stmt) { q.Int(now).Int(target) }, func(q *sqlite3.Stmt) {
@@ -63,7 +65,8 @@ func countHeads(r *sqlite3.Conn, target, waiting, now int64) (n grapnel.QueueCou
 	if err != nil {
 		return n, err
 	}
-	// Those that are leased stand among those that are due at some time, so that many more are looked at.
+	// Those that are leased stand among those that are due at some time, so that many more are
+	// looked at.
 	limit := store.MostCounted + leased + 1
 	count := func(query string, bind func(*sqlite3.Stmt)) (h heads) {
 		if err == nil {

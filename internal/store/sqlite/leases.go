@@ -11,17 +11,19 @@ import (
 )
 
 const (
-	// leaseColumns are what readLease reads.
+	// leaseColumns are the columns of readLease.
 	leaseColumns = `token, target, consumer, seq, event, attempts, "trigger", scheduled, granted, due, created, anchor`
 	leaseQuery   = "SELECT " + leaseColumns + " FROM pending WHERE token = ?"
 	leaseOfQuery = "SELECT " + leaseColumns + ", t.endpoint FROM pending JOIN target t ON t.number = target WHERE token = ?"
 	leasesQuery  = "SELECT " + leaseColumns + " FROM pending WHERE target = ? AND token IS NOT NULL ORDER BY due, seq"
-	// What Claim asks for has no bound LIMIT: SQLite would compile the statement anew each time, which takes three times as long as its answer.
+	// Claim's statements have no bound LIMIT: SQLite would compile the statement again each time,
+	// which takes three times as long as running it.
 	runOutQuery = "SELECT " + leaseColumns + ` FROM pending WHERE target = ? AND token IS NOT NULL AND due <= ?
 		ORDER BY due, seq`
 	claimableQuery = `SELECT seq, event, lane, position, due, blocked, attempts, anchor, "trigger", created FROM pending
 		WHERE head = 1 AND target = ? AND due IS NOT NULL ORDER BY due, seq`
-	// holdersQuery looks at everything that is leased, once after the start and after each transaction that failed.
+	// holdersQuery looks at everything that is leased, once after the start and after each
+	// transaction that failed.
 	holdersQuery = "SELECT target, consumer FROM pending WHERE token IS NOT NULL AND target > 0"
 )
 
@@ -29,7 +31,8 @@ const (
 func readLease(q *sqlite3.Stmt, queue string) grapnel.Lease {
 	return grapnel.Lease{
 		Token: q.String(0), Queue: queue, Consumer: q.String(2), Delivery: q.Integer(3), Event: q.Integer(4), Number: int(q.Integer(5)) + 1,
-		Trigger: readWord(q, 6, codec.Triggers), Scheduled: codec.Moment(q.Integer(7)), GrantedAt: codec.Moment(q.Integer(8)), Until: codec.Moment(q.Integer(9)),
+		Trigger: readWord(q, 6, codec.Triggers), Scheduled: codec.Moment(q.Integer(7)), GrantedAt: codec.Moment(q.Integer(8)),
+		Until:     codec.Moment(q.Integer(9)),
 		CreatedAt: codec.Moment(q.Integer(10)), Anchor: readTime(q, 11),
 	}
 }
@@ -46,7 +49,8 @@ func readLeases(q *sqlite3.Stmt, queue string, limit int) (all []grapnel.Lease, 
 	return all, nil
 }
 
-// holders are how many leases consumers have, as the writer remembers it: every Claim asks for it, and it may be many.
+// holders are how many leases consumers have, as the writer remembers it: every Claim asks for it,
+// and it may be many.
 type holders struct {
 	known bool
 	held  map[holder]int
@@ -89,7 +93,8 @@ func (t *tx) held() (map[holder]int, error) {
 	return held, nil
 }
 
-// release counts a lease that ends, if d has one. What it was is in the row of d, which the caller writes or removes.
+// release counts a lease that ends, if d has one. The caller writes or removes the row of d, which
+// has the lease.
 func (t *tx) release(d *place) {
 	if d.token != "" {
 		t.holders.add(holder{d.target, d.consumer}, -1)
@@ -97,14 +102,15 @@ func (t *tx) release(d *place) {
 	}
 }
 
-// Claim is one operation of the writer, so that those which come at the same time share a transaction.
+// Claim is one operation of the writer, so that concurrent claims share a transaction.
 func (s *Store) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 	o := &claiming{claim: c}
 	err := s.write(ctx, o)
 	return o.done, err
 }
 
-// claiming is the operation of Claim. It goes on when the disk is full: what is leased is about to be over.
+// claiming is the operation of Claim. It works while the disk is full, because leased deliveries
+// are about to finish.
 type claiming struct {
 	claim store.Claim
 	done  store.Claimed
@@ -147,7 +153,7 @@ func (o *claiming) apply(t *tx) error {
 	return nil
 }
 
-// wanted are the Wants that are not passed over.
+// wanted are the Wants that are not skipped.
 func (t *tx) wanted(target int64, wants []store.Want) ([]store.Want, error) {
 	held, err := t.held()
 	if err != nil {
@@ -165,9 +171,10 @@ func (t *tx) wanted(target int64, wants []store.Want) ([]store.Want, error) {
 	return served, nil
 }
 
-// claimable returns the heads that can be leased, at most limit, and when the next one is due. What is over is no such head, and if that is
-// as much as one Claim returns, nothing behind it is.
-func (t *tx) claimable(target int64, queue string, now int64, limit int, over []grapnel.Lease) (heads []store.Head, next time.Time, err error) {
+// claimable returns the heads that can be leased, at most limit, and the due time of the next one.
+// A head with an expired lease cannot be leased; after MostOver of those no further head can.
+func (t *tx) claimable(target int64, queue string, now int64, limit int, over []grapnel.Lease) (heads []store.Head, next time.Time,
+	err error) {
 	settled := make(map[int64]bool, len(over))
 	for _, l := range over {
 		settled[l.Delivery] = true
@@ -190,7 +197,7 @@ func (t *tx) claimable(target int64, queue string, now int64, limit int, over []
 	}
 }
 
-// beyond says whether a head is behind all that is over, where that is as much as one Claim returns.
+// beyond says whether a head comes after the last of MostOver expired leases.
 func beyond(h *store.Head, over []grapnel.Lease) bool {
 	if len(over) < store.MostOver {
 		return false
@@ -240,7 +247,7 @@ func (o *extending) apply(t *tx) error {
 }
 
 func errLeaseOver() error {
-	return grapnel.Errorf(grapnel.CodeConflict, "the lease is over or was settled")
+	return grapnel.Errorf(grapnel.CodeConflict, "the lease has expired or is settled")
 }
 
 // Lease finds a lease by its token.

@@ -10,7 +10,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// queued publishes n messages to a queue, each of a key of its own or all of one, and returns when they were accepted.
+// queued publishes n messages to a queue, each of a key of its own or all of one, and returns when
+// they were accepted.
 func queued(t *testing.T, s *Store, n int, key func(i int) string) time.Time {
 	t.Helper()
 	now := time.Unix(1_700_000_000, 0).UTC()
@@ -49,15 +50,15 @@ func counts(t *testing.T, s *Store, now time.Time) grapnel.QueueCounts {
 	return n
 }
 
-// TestQueueCountsOfLongQueues counts just as many as are counted one by one, and more: then what is left stands under the kind that there is
-// more of, and the sum stays what it is.
+// TestQueueCountsOfLongQueues has exactly MostCounted of a kind, and more: then the rest counts as
+// the larger kind, and the sum stays exact.
 func TestQueueCountsOfLongQueues(t *testing.T) {
 	s, _ := openNew(t)
 	const leased, most = 30, store.MostCounted
 	now := queued(t, s, most+leased, func(i int) string { return fmt.Sprint("key_", i) })
 	lease(t, s, now, leased/2, time.Minute)
 	lease(t, s, now.Add(time.Second), leased/2, time.Second)
-	at := now.Add(10 * time.Second) // half of them are over
+	at := now.Add(10 * time.Second) // half of them have expired
 	want := grapnel.QueueCounts{Ready: most, Leased: leased, Oldest: now}
 	if n := counts(t, s, at); n != want {
 		t.Errorf("as many as are counted: %+v, want %+v", n, want)
@@ -71,7 +72,7 @@ func TestQueueCountsOfLongQueues(t *testing.T) {
 	if n := counts(t, s, at); n != want {
 		t.Errorf("with one behind: %+v, want %+v", n, want)
 	}
-	for i := range leased { // so that the leases do not hide that there are more
+	for i := range leased { // so that the leases do not hide the others
 		loose := &grapnel.Event{ID: fmt.Sprint("evt_loose_", i), Tenant: "acme", Type: "a.b", Data: []byte("{}"), AcceptedAt: now}
 		batch.Events[0].Event = loose
 		if _, err := s.Append(t.Context(), batch); err != nil {
@@ -88,7 +89,8 @@ func TestQueueCountsOfLongQueues(t *testing.T) {
 	}
 }
 
-// TestHoldersAreReadAgain lets a transaction fail between two claims: what the writer remembers of leases is then what the database has.
+// TestHoldersAreReadAgain lets a transaction fail between two claims: afterwards the writer's
+// memory of leases equals the database.
 func TestHoldersAreReadAgain(t *testing.T) {
 	s, _ := openNew(t)
 	now := queued(t, s, 3, func(int) string { return "" })

@@ -47,8 +47,8 @@ func made(version int64, n int) store.Batch {
 	return b
 }
 
-// TestInterruptedReads: a reader whose caller leaves at any moment is given back outside of a transaction. One that stayed inside
-// would show the past to everybody who borrows it later.
+// TestInterruptedReads: a reader whose caller leaves at any moment is returned outside of a
+// transaction. A reader left inside would show the past to each later borrower.
 func TestInterruptedReads(t *testing.T) {
 	s, _ := filled(t, 2000)
 	var stuck atomic.Int64
@@ -74,10 +74,12 @@ func TestInterruptedReads(t *testing.T) {
 	}
 }
 
-// TestAWriteThatIsTakenIsWaitedFor: whoever leaves either has the result or knows that nothing was written.
+// TestAWriteThatIsTakenIsWaitedFor: a caller that leaves either has the result or knows that
+// nothing was written.
 func TestAWriteThatIsTakenIsWaitedFor(t *testing.T) {
 	s, version := filled(t, 0)
-	// Others keep the writer busy: who writes alone is taken at once, and then nobody ever leaves.
+	// Other callers keep the writer busy: a single write is taken at once, and then no caller could
+	// leave in time.
 	busy, stop := context.WithCancel(t.Context())
 	var others sync.WaitGroup
 	for range 3 {
@@ -101,7 +103,7 @@ func TestAWriteThatIsTakenIsWaitedFor(t *testing.T) {
 			continue
 		}
 		left++
-		if _, err := s.Append(t.Context(), made(version, 1)); err != nil { // whatever was before it is over
+		if _, err := s.Append(t.Context(), made(version, 1)); err != nil { // all earlier requests have ended
 			t.Fatal(err)
 		}
 		if _, _, err := s.Event(t.Context(), store.Everyone(), "t", b.Events[0].Event.ID); err == nil {

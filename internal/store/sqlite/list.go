@@ -27,14 +27,15 @@ type lister struct {
 	query  store.DeliveryQuery
 	events eventFilter
 	status statusFilter
-	within window // of deliveries that acceptance made
+	within window // range of the deliveries created by acceptance
 }
 
-// DeliveryList returns at most Limit deliveries; no limit is none. From and To are about the event's acceptance, for a
-// redelivery too.
+// DeliveryList returns at most Limit deliveries; Limit 0 returns none. From and To are about the
+// event's acceptance, for a redelivery too.
 //
-// One filter chooses the index; the others look at what it yields. When nobody knows which of two leaves fewer, failed ones or those of
-// a type, both are tried in turn, each time for longer: that takes a few times as long as the better one alone.
+// One filter chooses the index; the others check the rows that it yields. If it is unknown which of
+// two leaves fewer, failed deliveries or those of a type, both are tried in turn, each time for
+// longer: that takes a few times as long as the better one alone.
 func (s *Store) DeliveryList(ctx context.Context, scope store.Scope, q store.DeliveryQuery) (list []grapnel.Delivery, err error) {
 	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
 		list = nil
@@ -64,7 +65,7 @@ func (s *Store) DeliveryList(ctx context.Context, scope store.Scope, q store.Del
 	return list, err
 }
 
-// list looks at no more than so many deliveries, and says whether that was enough.
+// list reads at most `most` deliveries, and says whether that was enough.
 func (l *lister) list(way func() ([]*stream, error), most int) (list []grapnel.Delivery, ended bool, err error) {
 	streams, err := way()
 	if err != nil {
@@ -129,12 +130,12 @@ func (l *lister) ways() (ways []func() ([]*stream, error), err error) {
 	return ways, nil
 }
 
-// selective says that what became of deliveries, too, may leave few of them.
+// selective says whether the query's conditions on outcomes may leave few deliveries.
 func (l *lister) selective() bool {
 	return l.narrow() || l.query.DeadLetters || len(l.status.wanted) > 0 && !slices.Contains(l.status.wanted, grapnel.Delivered)
 }
 
-// byEnd goes by what became of deliveries, and at which targets.
+// byEnd lists by outcome and target.
 func (l *lister) byEnd(within window) (streams []*stream, err error) {
 	if l.within, err = l.deliveries(within); err != nil {
 		return nil, err
@@ -142,7 +143,7 @@ func (l *lister) byEnd(within window) (streams []*stream, err error) {
 	if streams, err = l.byTarget(); err != nil {
 		return nil, err
 	}
-	// What was delivered again later than that is not in the window, even if its event is.
+	// A redelivery may be outside of the range, even if its event is inside.
 	later := window{from: l.within.below, below: everything(l.query.Before).below}
 	if !later.empty() {
 		streams = append(streams, l.column(redeliveredQuery, later))
@@ -158,7 +159,7 @@ func (l *lister) column(query string, in window, values ...int64) *stream {
 	})
 }
 
-// deliveries are the numbers of the deliveries that were made when events with these numbers were accepted.
+// deliveries is the range of the deliveries created when the events of a range were accepted.
 func (l *lister) deliveries(events window) (window, error) {
 	all := everything(l.query.Before)
 	if events == everything(0) {
@@ -189,7 +190,7 @@ func (l *lister) byEvent(within window) ([]*stream, error) {
 	return []*stream{l.madeBy(events, all), l.column(redeliveredQuery, all)}, nil
 }
 
-// madeBy turns a stream of events into one of the deliveries that their acceptance made.
+// madeBy turns a stream of events into a stream of the deliveries created by their acceptance.
 func (l *lister) madeBy(events *stream, in window) *stream {
 	return newStream(in.below, func(int64) ([]int64, error) {
 		for {
@@ -207,7 +208,7 @@ func (l *lister) madeBy(events *stream, in window) *stream {
 	})
 }
 
-// made are the numbers of the deliveries that an event's acceptance made, the newest first.
+// made are the row ids of the deliveries created by an event's acceptance, the newest first.
 func (l *lister) made(event int64) ([]int64, error) {
 	q, err := l.r.Prepare(madeByQuery)
 	if err != nil {

@@ -15,8 +15,9 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// TestListsOfManyBlocks compares lists with those of the model on a history that is long enough to have several blocks, rare
-// and frequent values, redeliveries and more that waits than is gathered. The suite's histories are too short for that.
+// TestListsOfManyBlocks compares lists with those of the model on a history long enough to have
+// several blocks, rare and frequent values, redeliveries, and more pending deliveries than
+// Bounds.Gathered. The suite's histories are too short for that.
 func TestListsOfManyBlocks(t *testing.T) {
 	rounds, queries := 20, 400
 	if slow {
@@ -45,7 +46,8 @@ func TestListsOfManyBlocks(t *testing.T) {
 	tenants := []string{"acme", "bolt", "rare"}
 	for i := range 9 {
 		both(func(s store.Store) (any, error) {
-			return s.PutEndpoint(t.Context(), store.Everyone(), grapnel.Endpoint{ID: fmt.Sprint("ep_", i), Tenant: tenants[i%3], Policy: p}, store.With{})
+			return s.PutEndpoint(t.Context(), store.Everyone(), grapnel.Endpoint{ID: fmt.Sprint("ep_", i), Tenant: tenants[i%3], Policy: p},
+				store.With{})
 		})
 	}
 	start := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
@@ -123,7 +125,8 @@ func TestListsOfManyBlocks(t *testing.T) {
 	if newest < int64(rounds)*4096/5 {
 		t.Fatalf("only %d deliveries: not enough for several blocks", newest)
 	}
-	// More waits for ep_0 and ep_1 than is gathered; what is ended leaves gaps at the beginning.
+	// ep_0 and ep_1 have more pending deliveries than Bounds.Gathered; ended ones leave gaps at the
+	// beginning.
 	both(func(s store.Store) (any, error) {
 		return s.End(t.Context(), "ep_0", store.Ending{Status: grapnel.Skipped, At: at(published)}, 300)
 	})
@@ -134,12 +137,13 @@ func TestListsOfManyBlocks(t *testing.T) {
 		}
 		return values[random.IntN(len(values))]
 	}
-	statuses := [][]grapnel.Status{{grapnel.Failed}, {grapnel.Pending}, {grapnel.Held}, {grapnel.Delivered}, {grapnel.Dropped, grapnel.Skipped},
+	statuses := [][]grapnel.Status{{grapnel.Failed}, {grapnel.Pending}, {grapnel.Held}, {grapnel.Delivered}, {grapnel.Dropped,
+		grapnel.Skipped},
 		{grapnel.Pending, grapnel.Held}, {grapnel.Failed, grapnel.Held}, {grapnel.Delivered, grapnel.Pending}}
 	seen := 0
 	for n := range queries {
 		if n == queries/2 {
-			// Half of what is there is from a time when outcomes were not kept.
+			// Half of the rows are from a version that stored no outcomes.
 			err := ours.write(t.Context(), &change{do: func(tx *tx) error {
 				return tx.conn.Exec(`UPDATE finished SET outcome = -1 WHERE seq % 2 = 0; UPDATE pending SET outcome = -1 WHERE attempts > 0;
 					INSERT OR IGNORE INTO delivered_outcome SELECT DISTINCT -1, seq >> 12 FROM finished;
@@ -154,7 +158,8 @@ func TestListsOfManyBlocks(t *testing.T) {
 			scope = store.Of(tenant)
 		}
 		dq := store.DeliveryQuery{
-			Endpoint: pick(2, "ep_0", "ep_1", "ep_2", "ep_3", "ep_7", "ep_absent"), Tenant: pick(5, tenants...), Key: pick(5, "k1", "k2", "rare", "absent"),
+			Endpoint: pick(2, "ep_0", "ep_1", "ep_2", "ep_3", "ep_7", "ep_absent"), Tenant: pick(5, tenants...), Key: pick(5, "k1", "k2",
+				"rare", "absent"),
 			Type: pick(4, "thing.*", "thing.1", "rare.one", "*", "absent"), Limit: 1 + random.IntN(120),
 		}
 		if random.IntN(2) == 0 {
@@ -174,7 +179,8 @@ func TestListsOfManyBlocks(t *testing.T) {
 		}
 		switch random.IntN(4) {
 		case 0:
-			dq.Class = policy.Class(pick(1, string(policy.ClassTimeout), string(policy.ClassStatus5xx), string(policy.ClassNone), "of its own", "absent"))
+			dq.Class = policy.Class(pick(1, string(policy.ClassTimeout), string(policy.ClassStatus5xx), string(policy.ClassNone),
+				"of its own", "absent"))
 		case 1:
 			dq.StatusCode = []int{200, 204, 500, 503, 404}[random.IntN(5)]
 		}
@@ -188,7 +194,8 @@ func TestListsOfManyBlocks(t *testing.T) {
 	if seen < 5*queries {
 		t.Errorf("the lists had only %d deliveries together", seen)
 	}
-	for _, selection := range []grapnel.Selection{{}, {To: at(published / 4)}, {Keys: []string{"k3", ""}, From: at(published / 2)}, {Status: []grapnel.Status{grapnel.Delivered, grapnel.Skipped}, Keys: []string{"k1", "k2"}},
+	for _, selection := range []grapnel.Selection{{}, {To: at(published / 4)}, {Keys: []string{"k3", ""}, From: at(published / 2)},
+		{Status: []grapnel.Status{grapnel.Delivered, grapnel.Skipped}, Keys: []string{"k1", "k2"}},
 		{Status: []grapnel.Status{grapnel.Dropped, grapnel.Failed}, From: at(published / 3), To: at(published / 2)}} {
 		both(func(s store.Store) (any, error) {
 			q := store.CandidateQuery{Endpoint: "ep_1", Selection: selection, OverBy: at(published / 2), UpTo: newest - 100, Limit: 70}

@@ -9,8 +9,8 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// lock makes this process the only one that uses the database, where a file that is open cannot be removed: the lock is a
-// file that nobody else can make.
+// lock makes this process the only user of the database, on systems where an open file cannot be
+// removed: the lock is a file that another process cannot create.
 func lock(path string) (io.Closer, error) {
 	_ = os.Remove(path)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)

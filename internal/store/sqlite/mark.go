@@ -8,7 +8,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 )
 
-// Annotate writes the mark and nothing else.
+// Annotate writes only the mark.
 func (s *Store) Annotate(ctx context.Context, scope store.Scope, a store.Annotation) error {
 	return s.write(ctx, &annotating{scope: scope, annotation: a})
 }
@@ -35,7 +35,7 @@ func (o *annotating) apply(t *tx) error {
 	case err != nil:
 		return err
 	case !of.over:
-		return grapnel.Errorf(grapnel.CodeConflict, "the delivery is not over")
+		return grapnel.Errorf(grapnel.CodeConflict, "the delivery is not finished")
 	case a.Discard != "" && done.Status != grapnel.Failed:
 		return grapnel.Errorf(grapnel.CodeConflict, "the delivery is not a dead letter")
 	}

@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	oldAccountsQuery = "SELECT target, tenant FROM tally WHERE hour < ? AND status = 1 LIMIT ?" // as many rows as there are endpoints
+	oldAccountsQuery = "SELECT target, tenant FROM tally WHERE hour < ? AND status = 1 LIMIT ?" // one row per endpoint
 	anyOldHourQuery  = "SELECT 1 FROM total_hour WHERE hour < ? LIMIT 1"
 )
 
-// mergeDays makes days of those hours that are not kept as such any more.
+// mergeDays turns hours older than HoursKept into days.
 func (s *Store) mergeDays(ctx context.Context, now time.Time) error {
 	below := codec.Midnight(codec.HourOf(codec.Micros(now.Add(-store.HoursKept))))
 	for {
@@ -57,7 +57,7 @@ func oldAccounts(r *sqlite3.Conn, below int64, most int) (all []accountOf, err e
 type merging struct {
 	below    int64
 	most     int         // rows of hours
-	accounts []accountOf // whose latest hour is to be merged
+	accounts []accountOf // those whose latest hour has to be merged
 }
 
 func (o *merging) grows() bool { return false }

@@ -13,8 +13,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// The schema is a row of steps forward, one file each, numbered from 1. A database knows how many of them it has taken
-// (user_version) and that it is Grapnel's (application_id).
+// The schema is a row of steps forward, one file each, numbered from 1. A database knows how many
+// of them it has taken (user_version) and that it is Grapnel's (application_id).
 //
 //go:embed migrations/*.sql
 var migrations embed.FS
@@ -22,7 +22,8 @@ var migrations embed.FS
 // applicationID is "grpn".
 const applicationID = 0x6772706e
 
-// owned says whether a database is Grapnel's or empty. It is asked before anything is set that would change the file.
+// owned says whether a database is Grapnel's or empty. It is asked before anything is set that
+// would change the file.
 func owned(conn *sqlite3.Conn) error {
 	owner, err := one(conn, "PRAGMA application_id")
 	if err != nil || owner == applicationID {
@@ -35,7 +36,8 @@ func owned(conn *sqlite3.Conn) error {
 	return err
 }
 
-// Inspect says how far the database at path is. It changes nothing, and may be asked while a process has the database.
+// Inspect says how far the database at path is. It changes nothing, and may be asked while a
+// process has the database.
 func Inspect(_ context.Context, path string) (schema.Status, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		steps, err := schema.Read(migrations)
@@ -53,8 +55,9 @@ func Inspect(_ context.Context, path string) (schema.Status, error) {
 	return found, errors.Join(err, conn.Close())
 }
 
-// Migrate takes the steps that are missing, and says how far the database was before. It makes one that is not there; the directory must
-// exist. While another process has the database it is refused.
+// Migrate takes the steps that are missing, and says how far the database was before. It makes one
+// that is not there; the directory must exist. While another process has the database it is
+// refused.
 func Migrate(_ context.Context, path string) (before schema.Status, err error) {
 	before.Place = path
 	held, err := lock(path + ".lock")
@@ -90,8 +93,8 @@ func missing(conn *sqlite3.Conn, files fs.FS) (schema.Status, error) {
 	return schema.Plan("", int(version), steps)
 }
 
-// migrate brings a database to the schema that this program knows, or leaves it as it was: the steps commit together, after check
-// has found what they made to be good.
+// migrate brings a database to the schema that this program knows, or leaves it as it was: the
+// steps commit together, after check has found what they made to be good.
 func migrate(conn *sqlite3.Conn, files fs.FS, check func(*sqlite3.Conn) error) (err error) {
 	plan, err := missing(conn, files)
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// TestInspectAndMigrate goes from no database to one that is up to date, and to one that is of a newer program.
+// TestInspectAndMigrate goes from no database to one that is up to date, and to one that is of a
+// newer program.
 func TestInspectAndMigrate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "test.db")
 	names, err := fs.Glob(migrations, "migrations/*.sql")
@@ -42,7 +43,8 @@ func TestInspectAndMigrate(t *testing.T) {
 		if step.About == "" || step.Name == "" {
 			t.Errorf("step %d does not say what it is about", step.Number)
 		}
-		if step.Number == 5 && (!step.Heavy || !strings.Contains(strings.Join(step.Does, "; "), "rewrites rows of pending; reads all of finished")) {
+		if step.Number == 5 && (!step.Heavy || !strings.Contains(strings.Join(step.Does, "; "),
+			"rewrites rows of pending; reads all of finished")) {
 			t.Errorf("step 5 is said to do %q", step.Does)
 		}
 	}
@@ -62,7 +64,8 @@ func TestInspectAndMigrate(t *testing.T) {
 	if found, err = Inspect(t.Context(), path); err != nil || found.Has != all {
 		t.Errorf("while it is used: %+v, %v", found, err)
 	}
-	if _, err = Migrate(t.Context(), path); grapnel.CodeOf(err) != grapnel.CodeConflict || !strings.Contains(err.Error(), "in use by another process") {
+	if _, err = Migrate(t.Context(), path); grapnel.CodeOf(err) != grapnel.CodeConflict || !strings.Contains(err.Error(),
+		"in use by another process") {
 		t.Errorf("migrating while it is used: %v", err)
 	}
 	if err := s.Close(); err != nil {
@@ -100,7 +103,8 @@ func altered(t *testing.T, path string, do func(*sqlite3.Conn) error) {
 	}
 }
 
-// asBefore makes a database that lacks a migration, named by how its file's name ends, and all after it.
+// asBefore makes a database that lacks a migration, named by how its file's name ends, and all
+// after it.
 func asBefore(t *testing.T, migration string) (path string, conn *sqlite3.Conn) {
 	t.Helper()
 	path = filepath.Join(fast(t), "grapnel.db")

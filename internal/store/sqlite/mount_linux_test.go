@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// mountSmall makes a file system of a few MiB at dir. Only root can; TestDatabaseFull needs no rights.
+// mountSmall makes a file system of a few MiB at dir. Only root can; TestDatabaseFull needs no
+// rights.
 func mountSmall(t *testing.T, dir string, size int) {
 	t.Helper()
 	err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d", size))

@@ -5,8 +5,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// names are the numbers that stand for names in rows, as far as the writer remembers them. Only the writer gives numbers, so
-// what it remembers is true until a transaction is rolled back.
+// names are the numbers that stand for names in rows, as far as the writer remembers them. Only the
+// writer gives numbers, so what it remembers is true until a transaction is rolled back.
 type names struct {
 	tenants map[string]int64
 	kinds   map[kind]int64

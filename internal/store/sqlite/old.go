@@ -10,7 +10,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// oldEvent is an event with what is to be removed of it.
+// oldEvent is an event with the rows of it to remove.
 type oldEvent struct {
 	seq, first, made int64
 	deliveries       []int64
@@ -18,13 +18,13 @@ type oldEvent struct {
 
 func (e *oldEvent) size() int { return max(len(e.deliveries), 1) }
 
-// searcher looks for what is to be removed.
+// searcher looks for expired rows.
 type searcher struct {
 	keep  store.Keep
 	limit int
 	slack time.Duration // Bounds.Slack
 	found []oldEvent
-	kinds map[int64]int64 // before when events of a kind must have been accepted, and deliveries been over
+	kinds map[int64]int64 // by kind: the time before which an event was accepted, and its deliveries finished, if they are expired
 	last  int64           // the latest of these
 }
 
@@ -37,8 +37,8 @@ const (
 		UNION ALL SELECT 1 FROM redelivery WHERE event = ? LIMIT 1`
 )
 
-// old returns what is to be removed, as far as limit. Each block is read in a transaction of its own: one that is open for long keeps the
-// log from being emptied.
+// old returns the rows to remove, up to limit. Each block is read in a transaction of its own: a
+// transaction that is open for long keeps the log from being emptied.
 func (s *Store) old(ctx context.Context, keep store.Keep, limit int) ([]oldEvent, error) {
 	f := &searcher{keep: keep, limit: limit, slack: s.bounds.Slack}
 	if limit <= 0 {
@@ -84,7 +84,8 @@ func (f *searcher) learn(r *sqlite3.Conn) error {
 	}
 }
 
-// block goes through the events of the given block, or of the next one that has any, and says which that was; false: there is none.
+// block reads the events of the given block, or of the next one that has any, and returns its
+// number; false: no block is left.
 func (f *searcher) block(r *sqlite3.Conn, block int64) (int64, bool, error) {
 	q, err := r.Prepare(nextEventQuery)
 	if err != nil {
@@ -175,12 +176,12 @@ func (f *searcher) event(r *sqlite3.Conn, seq, before int64) error {
 	return nil
 }
 
-// state is what a delivery is to Purge.
+// state is a delivery's state for Purge.
 type state int
 
 const (
 	stateGone  state = iota
-	stateStays       // it waits, or is over not long enough
+	stateStays       // it is pending, or its retention has not passed
 	stateOld
 )
 

@@ -143,7 +143,8 @@ func TestSchemaGoesForward(t *testing.T) {
 	}
 }
 
-// TestDatabasesOfTheFirstSchemaAreOpened makes one in which a head waits, as the first Grapnel wrote it.
+// TestDatabasesOfTheFirstSchemaAreOpened creates one with a pending head, as the first version
+// wrote it.
 func TestDatabasesOfTheFirstSchemaAreOpened(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "test.db")
 	if err := create(path); err != nil {

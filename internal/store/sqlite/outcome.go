@@ -10,11 +10,12 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// An outcome is what became of a delivery in one number: the status code of its last attempt, 5 bits for the class, 3 for the reason code.
-// Lists that ask for one of them find in an index which outcomes there are, and look only at those that can be meant.
+// An outcome packs a delivery's result into one number: the status code of its last attempt, 5 bits
+// for the class, 3 for the reason code. Lists that ask for one of them read from an index which
+// outcomes occur, and read only the deliveries of those that match.
 const (
 	unknownOutcome = -1
-	otherClass     = 31 // a class or a reason code that has no place in its list: the row says which one
+	otherClass     = 31 // a class or a reason code outside its list: the row names it
 	otherReason    = 7
 )
 
@@ -26,7 +27,7 @@ func outcomeOf(last grapnel.Last) int64 {
 	return int64(last.StatusCode)<<8 | class<<3
 }
 
-// withReason is the outcome of a delivery that is over.
+// withReason is the outcome of a finished delivery.
 func withReason(outcome int64, reason grapnel.ReasonCode) int64 {
 	if outcome == unknownOutcome {
 		return outcome
@@ -48,13 +49,13 @@ func (d *place) tried(attempt []byte) error {
 	return err
 }
 
-// blockOutcome is an outcome that occurs among what was delivered in a block.
+// blockOutcome is an outcome that occurs among a block's delivered deliveries.
 type blockOutcome struct{ outcome, block int64 }
 
-// targetOutcome is an outcome that occurs among what was delivered to a target.
+// targetOutcome is an outcome that occurs among a target's delivered deliveries.
 type targetOutcome struct{ outcome, target int64 }
 
-// outcomes are those that are known to be on record.
+// outcomes are the outcomes known to be stored.
 type outcomes struct {
 	blocks  map[blockOutcome]bool
 	targets map[targetOutcome]bool
@@ -108,13 +109,13 @@ func (l *lister) fits(outcome int64) bool {
 		(q.ReasonCode == "" || is(reasonCodes, q.ReasonCode, outcome&otherReason, otherReason))
 }
 
-// is says whether a place in a list may stand for a word.
+// is says whether an index in a list may stand for a word.
 func is[W ~string](list codec.Words[W], w W, place, other int64) bool {
 	n, known := list.Place(w)
 	return known && n == place || !known && place == other
 }
 
-// waitingFits is the SQL that does the same for what waits.
+// waitingFits is the same condition as SQL, for pending deliveries.
 func (l *lister) waitingFits() string {
 	var where strings.Builder
 	q := &l.query
@@ -152,7 +153,8 @@ func (l *lister) outcomes(next string, values ...int64) (found []int64, err erro
 	}
 }
 
-// undelivered is what ended at a target in a status, which is not the one of most, with an outcome that fits.
+// undelivered lists a target's finished deliveries in one status, other than delivered, with a
+// matching outcome.
 func (l *lister) undelivered(target, status int64) (streams []*stream, err error) {
 	outcomes, err := l.outcomes(nextOutcomeQuery, target, status)
 	for _, outcome := range outcomes {
@@ -161,7 +163,8 @@ func (l *lister) undelivered(target, status int64) (streams []*stream, err error
 	return streams, err
 }
 
-// delivered is what was delivered with an outcome that fits, at some targets or, if there are none, anywhere.
+// delivered lists delivered deliveries with a matching outcome, at some targets or, without
+// targets, at any.
 func (l *lister) delivered(targets []int64) (*stream, error) {
 	outcomes, err := l.outcomes(nextDeliveredOutcomeQuery)
 	if err != nil {
@@ -196,7 +199,8 @@ func (l *lister) delivered(targets []int64) (*stream, error) {
 	}), nil
 }
 
-// occurring is which of the outcomes occur at which of the targets; all says that these are so many that a block is read as a whole.
+// occurring lists which of the outcomes occur at which of the targets; all says that they are so
+// many that a block is read as a whole.
 func (l *lister) occurring(outcomes, targets []int64) (wanted []targetOutcome, all bool, err error) {
 	for _, outcome := range outcomes {
 		if len(targets) == 0 {

@@ -10,8 +10,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// place is a row of pending: where a delivery that is not final is. Its code and reason are only written, by plan and mark. Of a lease that
-// it has, what is needed to end it is here.
+// place is a row of pending: the state of an unfinished delivery. Its code and reason are only
+// written, by plan and mark. Of its lease it has the fields needed to end the lease.
 type place struct {
 	seq, target, event, tenant int64
 	head, blocked              bool
@@ -87,16 +87,16 @@ func (t *tx) laneHead(target int64, lane string) (*place, error) {
 	return readPlace(t.q.laneHead.Int(target).Text(lane))
 }
 
-// lead makes d the head of its lane and starts its policy's clock; not before it existed, though, even if the clock that
-// finished its predecessor was behind.
+// lead makes d the head of its lane and starts its policy's clock; not before it existed, though,
+// even if the clock that finished its predecessor was behind.
 func (t *tx) lead(d *place, at time.Time, delay time.Duration) error {
 	d.anchor = codec.Moment(max(codec.Micros(at), d.created))
 	d.head, d.due = true, codec.Moment(codec.Micros(d.anchor.Add(delay)))
 	return t.q.lead.Int(codec.Micros(d.due)).Int(codec.Micros(d.anchor)).Int(d.seq).Run()
 }
 
-// finish makes d final and returns the head of its lane then, if it has one. If d was the head, that is the next one in the lane,
-// which begins with this delay.
+// finish makes d final and returns the head of its lane then, if it has one. If d was the head,
+// that is the next one in the lane, which begins with this delay.
 func (t *tx) finish(d *place, e store.Ending, last []byte, delay time.Duration) (*place, error) {
 	if d.replayOf != 0 {
 		if err := t.repeated(d, e.Status); err != nil {
@@ -120,7 +120,7 @@ func (t *tx) finish(d *place, e store.Ending, last []byte, delay time.Duration) 
 	return next, err
 }
 
-// archive writes the row of a delivery that is over.
+// archive writes the row of a finished delivery.
 func (t *tx) archive(d *place, e store.Ending, last []byte) error {
 	status, known := statuses.Place(e.Status)
 	if !known {

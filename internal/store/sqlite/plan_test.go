@@ -12,7 +12,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// plan is what SQLite says how it will answer a query, one step a line.
+// plan is SQLite's plan of a query, one step a line.
 func plan(t *testing.T, conn *sqlite3.Conn, query string) string {
 	t.Helper()
 	s, err := conn.Prepare("EXPLAIN QUERY PLAN " + query)
@@ -74,8 +74,9 @@ func openNew(t *testing.T) (*Store, string) {
 	return s, path
 }
 
-// TestPlans pins how the queries that meet millions of rows find theirs: by an index or by their number, in the order that is
-// wanted. A step that looks at every row or sorts shows as SCAN or as TEMP B-TREE.
+// TestPlans pins how the queries that meet millions of rows find theirs: by an index or by their
+// number, in the order that is wanted. A step that looks at every row or sorts shows as SCAN or as
+// TEMP B-TREE.
 func TestPlans(t *testing.T) {
 	_, path := openNew(t)
 	conn, err := connect(path, sqlite3.ReadOnly, 64)
@@ -92,8 +93,10 @@ func TestPlans(t *testing.T) {
 		{replayed(store.ReplayQuery{}), []string{"SCAN r USING INDEX sqlite_autoindex_replay_1", "SEARCH p USING INTEGER PRIMARY KEY (rowid=?)"}},
 		{replayed(store.ReplayQuery{Tenant: "a", Endpoint: "b", Before: "c"}),
 			[]string{"SEARCH r USING INDEX replay_endpoint (endpoint=? AND id<?)", "SEARCH p USING INTEGER PRIMARY KEY (rowid=?)"}},
-		{replayed(store.ReplayQuery{Tenant: "a"}), []string{"SEARCH r USING INDEX replay_tenant (tenant=?)", "SEARCH p USING INTEGER PRIMARY KEY (rowid=?)"}},
-		{replayed(store.ReplayQuery{Tenant: "a", Active: true}), []string{"SCAN r USING INDEX replay_active", "SEARCH p USING INTEGER PRIMARY KEY (rowid=?)"}},
+		{replayed(store.ReplayQuery{Tenant: "a"}), []string{"SEARCH r USING INDEX replay_tenant (tenant=?)",
+			"SEARCH p USING INTEGER PRIMARY KEY (rowid=?)"}},
+		{replayed(store.ReplayQuery{Tenant: "a", Active: true}), []string{"SCAN r USING INDEX replay_active",
+			"SEARCH p USING INTEGER PRIMARY KEY (rowid=?)"}},
 		{headsQuery, []string{"SEARCH pending USING COVERING INDEX pending_due (target=? AND due>?)"}},
 		{headQuery, []string{"SEARCH p USING INTEGER PRIMARY KEY (rowid=?)", "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)"}},
 		{eventQuery, []string{"SEARCH e USING INTEGER PRIMARY KEY (rowid=?)", "SEARCH k USING INTEGER PRIMARY KEY (rowid=?)"}},
@@ -173,9 +176,12 @@ func TestPlans(t *testing.T) {
 		{claimableQuery, []string{"SEARCH pending USING COVERING INDEX pending_due (target=? AND due>?)"}},
 		{holdersQuery, []string{"SEARCH pending USING INDEX pending_leased (target>?)"}},
 		{leasedQuery, []string{"SEARCH pending USING INDEX pending_leased (target=?)"}},
-		{blockedHeadsQuery, []string{"CO-ROUTINE (subquery-1)", "SEARCH pending USING COVERING INDEX pending_due (target=? AND due=?)", "SCAN (subquery-1)"}},
-		{dueHeadsQuery, []string{"CO-ROUTINE (subquery-1)", "SEARCH pending USING COVERING INDEX pending_due (target=? AND due<?)", "SCAN (subquery-1)"}},
-		{laterHeadsQuery, []string{"CO-ROUTINE (subquery-1)", "SEARCH pending USING COVERING INDEX pending_due (target=? AND due>?)", "SCAN (subquery-1)"}},
+		{blockedHeadsQuery, []string{"CO-ROUTINE (subquery-1)", "SEARCH pending USING COVERING INDEX pending_due (target=? AND due=?)",
+			"SCAN (subquery-1)"}},
+		{dueHeadsQuery, []string{"CO-ROUTINE (subquery-1)", "SEARCH pending USING COVERING INDEX pending_due (target=? AND due<?)",
+			"SCAN (subquery-1)"}},
+		{laterHeadsQuery, []string{"CO-ROUTINE (subquery-1)", "SEARCH pending USING COVERING INDEX pending_due (target=? AND due>?)",
+			"SCAN (subquery-1)"}},
 		{deadTallyQuery, []string{"SEARCH tally USING PRIMARY KEY (target=?)"}},
 		{discardedQuery, []string{"CO-ROUTINE d", "SEARCH finished USING COVERING INDEX finished_undelivered (target=? AND status=?)", "SCAN d",
 			"SEARCH m USING INTEGER PRIMARY KEY (rowid=?)"}},
@@ -189,7 +195,8 @@ func TestPlans(t *testing.T) {
 		{setAside(store.AsideQuery{}), merged("SEARCH aside USING INDEX aside_why (why=?)")},
 		{setAside(store.AsideQuery{Source: "a", Tenant: "b", Before: "c"}),
 			merged("SEARCH aside USING INDEX aside_source (source=? AND why=? AND id<?)")},
-		{setAside(store.AsideQuery{Tenant: "b", Why: grapnel.AsideConflict}), []string{"SEARCH aside USING INDEX aside_tenant (tenant=? AND why=?)"}},
+		{setAside(store.AsideQuery{Tenant: "b", Why: grapnel.AsideConflict}),
+			[]string{"SEARCH aside USING INDEX aside_tenant (tenant=? AND why=?)"}},
 		{answerQuery, []string{"SEARCH answer USING INDEX sqlite_autoindex_answer_1 (key=?)"}},
 	} {
 		if got := strings.Split(plan(t, conn, c.query), "\n"); !slices.Equal(got, c.want) {
@@ -198,7 +205,7 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-// TestWriterPlans looks at every statement of the writer: none may look at a whole table.
+// TestWriterPlans checks every statement of the writer: none may read a whole table.
 func TestWriterPlans(t *testing.T) {
 	_, path := openNew(t)
 	conn, err := connect(path, sqlite3.ReadWrite, 64)
@@ -214,7 +221,8 @@ func TestWriterPlans(t *testing.T) {
 		}
 		seen++
 		got := plan(t, conn, sql)
-		if got == "SCAN configuration" || got == "SCAN ledger" || got == "SCAN known_moved" || got == "SCAN sqlite_dbpage VIRTUAL TABLE INDEX 1:" {
+		if got == "SCAN configuration" || got == "SCAN ledger" || got == "SCAN known_moved" ||
+			got == "SCAN sqlite_dbpage VIRTUAL TABLE INDEX 1:" {
 			continue // one row, or one page by its number
 		}
 		if strings.Contains(got, "SCAN") || strings.Contains(got, "TEMP B-TREE") {

@@ -9,18 +9,19 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// purge is where Purge goes on.
+// purge is the position at which Purge continues.
 type purge struct {
 	mu    sync.Mutex
 	block int64 // of events; nothing is left to remove in the blocks before, as row ids rise (rising)
 	owed  bool  // something was removed, here or by a process before, that may still be in the log
 }
 
-// Purge looks for what is to be removed on a connection for reading, event by event, and removes it in small transactions, each of
-// which looks again whether it may. While it does, what is removed is overwritten with zeros. Then the log, which has pages as they were
-// before, is copied into the database to its end and cut off.
+// Purge looks for expired rows on a connection for reading, event by event, and removes them in
+// small transactions, each of which checks again whether it may. Meanwhile deleted bytes are
+// overwritten with zeros. Then the log, which has earlier versions of the pages, is copied
+// completely into the database and truncated.
 //
-// Blocks of events that were all gone through are not looked at again before the last one was.
+// Blocks of events that were all read are not read again until the last block has been.
 func (s *Store) Purge(ctx context.Context, keep store.Keep, limit int) (int, error) {
 	s.purge.mu.Lock()
 	defer s.purge.mu.Unlock()
@@ -42,7 +43,8 @@ func (s *Store) Purge(ctx context.Context, keep store.Keep, limit int) (int, err
 	return removed, err
 }
 
-// erased calls remove and then makes what that removed disappear from the files. If it fails it is owed.
+// erased calls remove and then removes the deleted bytes from the files. If that fails the next
+// call does it.
 func (s *Store) erased(ctx context.Context, remove func() error) error {
 	s.purge.owed = true
 	err := s.pinned(ctx, func() error {
@@ -58,7 +60,7 @@ func (s *Store) erased(ctx context.Context, remove func() error) error {
 	return err
 }
 
-// removeOld removes what was found, a little in each transaction.
+// removeOld removes the rows found, a few in each transaction.
 func (s *Store) removeOld(ctx context.Context, found []oldEvent) (removed int, err error) {
 	for len(found) > 0 {
 		n := 0
@@ -83,8 +85,8 @@ type purging struct {
 
 func (o *purging) grows() bool { return false }
 
-// apply overwrites what it removes. At other times nothing is overwritten: what comes and goes with every delivery is no secret, and it
-// would have to be written once more.
+// apply overwrites deleted bytes. Other operations do not: the rows that come and go with every
+// delivery are no secret, and overwriting them would double the writes.
 func (o *purging) apply(t *tx) (err error) {
 	o.removed = 0
 	if err := t.conn.Exec("PRAGMA secure_delete = ON"); err != nil {
@@ -102,7 +104,7 @@ func (o *purging) apply(t *tx) (err error) {
 	return nil
 }
 
-// purge removes what is to be removed of an event, and the event if nothing is left of it.
+// purge removes an event's expired deliveries, and the event if none is left.
 func (t *tx) purge(e *oldEvent) (removed int, err error) {
 	for _, number := range e.deliveries {
 		q := t.q.dropFinished.Int(number)
@@ -147,7 +149,8 @@ func (t *tx) purge(e *oldEvent) (removed int, err error) {
 
 const imbalanceQuery = "SELECT ifnull(sum(made), 0) - ifnull(sum(n), 0) - (SELECT purged FROM ledger) FROM tally"
 
-// Imbalance compares counts that are kept in different ways: what was made is counted for ever, what waits and what ended goes up and down.
+// Imbalance compares counts that are maintained in different ways: created deliveries are counted
+// up only, pending and finished ones up and down.
 func (s *Store) Imbalance(ctx context.Context) (n int64, err error) {
 	err = s.read(ctx, func(r *sqlite3.Conn) error {
 		n, err = one(r, imbalanceQuery)

@@ -12,9 +12,11 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// BenchmarkPurge is what others notice of a purge: someone appends an event every two milliseconds, in windows in which nothing else happens
-// and windows in which all that is over is purged in pages, in turn. Others get so many times as long as a page takes before the next:
-// the engine gives them 199 while it has time, and 4 when it is late. One iteration is one delivery removed.
+// BenchmarkPurge measures the effect of a purge on others: a publisher appends an event every two
+// milliseconds, in windows without other load and in windows in which all finished deliveries are
+// purged in pages, in turn. After each page the purge pauses for a multiple of the page's duration:
+// the engine uses 199 while it has time, and 4 when it is late. One iteration is one delivery
+// removed.
 //
 //	go test ./internal/store/sqlite -run '^$' -bench Purge -benchtime 4000x
 func BenchmarkPurge(b *testing.B) {
@@ -58,7 +60,7 @@ func benchmarkPurge(b *testing.B, times time.Duration) {
 	during() // everything is warm from here on
 	removed, rest := 0, time.Duration(0)
 	var pages, typical, alone, together []float64
-	// purge takes pages until the window is over; what is left of a pause is kept for the next.
+	// purge takes pages until the window ends; the rest of a pause counts for the next.
 	purge := func(over <-chan struct{}) {
 		for removed < b.N {
 			began := time.Now()

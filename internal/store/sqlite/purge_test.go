@@ -18,7 +18,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// secret is a text that is in a file only if somebody wrote it there.
+// secret is a text that is in a file only if this test's data were written there.
 func secret(i int) string { return fmt.Sprintf("<secret-%06d-of-somebody>", i) }
 
 // files are the bytes of all files of a database.
@@ -52,7 +52,8 @@ func secretsIn(b []byte) map[int]bool {
 	}
 }
 
-// tail is a part of what data are packed to that no other data are; nil if they are kept as they are.
+// tail is a part of the compressed data that no other data have; nil if they are stored
+// uncompressed.
 func (s *Store) tail(data []byte) []byte {
 	kept, packed := s.packer.Shrink(data)
 	if packed == 0 {
@@ -61,9 +62,9 @@ func (s *Store) tail(data []byte) []byte {
 	return kept[len(kept)-24:]
 }
 
-// TestPurgedBytesAreGone publishes events of all sizes, with what receivers answered echoing them, removes some of them in pages of
-// all sizes, and looks for what was removed in the bytes of the files: what was kept as it was published, what was kept packed, what the
-// receivers answered, metadata and notes.
+// TestPurgedBytesAreGone publishes events of all sizes, with receivers' answers that echo them,
+// removes some of them in pages of all sizes, and looks for the removed data in the bytes of the
+// files: data stored as published, compressed data, receivers' answers, metadata and notes.
 func TestPurgedBytesAreGone(t *testing.T) {
 	n := 1500
 	if slow {
@@ -86,9 +87,11 @@ func TestPurgedBytesAreGone(t *testing.T) {
 		if tail := s.tail(data); tail != nil {
 			packed[i] = tail
 		}
-		e := &grapnel.Event{ID: fmt.Sprint("evt_", i), Tenant: "acme", Type: []string{"short", "long"}[i%2], Key: fmt.Sprint("k", i%20), ContentType: grapnel.JSONType,
-			Data: data, Metadata: map[string]string{"about": secret(i)}, AcceptedAt: base.Add(time.Duration(i) * time.Second)}
-		done, err := s.Append(t.Context(), store.Batch{Config: 1, Events: []store.Incoming{{Event: e, Targets: []store.Target{{Endpoint: "ep"}}}}})
+		e := &grapnel.Event{ID: fmt.Sprint("evt_", i), Tenant: "acme", Type: []string{"short", "long"}[i%2], Key: fmt.Sprint("k", i%20),
+			ContentType: grapnel.JSONType,
+			Data:        data, Metadata: map[string]string{"about": secret(i)}, AcceptedAt: base.Add(time.Duration(i) * time.Second)}
+		done, err := s.Append(t.Context(), store.Batch{Config: 1, Events: []store.Incoming{{Event: e,
+			Targets: []store.Target{{Endpoint: "ep"}}}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,11 +100,12 @@ func TestPurgedBytesAreGone(t *testing.T) {
 	if len(packed) == 0 {
 		t.Fatal("nothing is kept packed")
 	}
-	// Outcomes come in another order, and some after an attempt that failed.
-	const waits = 10 // of each so many one is never over
+	// Outcomes come in another order, and some after a failed attempt.
+	const waits = 10 // one in this many stays pending
 	for _, i := range random.Perm(n) {
 		at := base.Add(time.Duration(i) * time.Second)
-		attempt := grapnel.Attempt{Number: 1, StatusCode: 500, ResponseBody: []byte("no: " + secret(i)), ResponseHeaders: map[string]string{"x": secret(i)}}
+		attempt := grapnel.Attempt{Number: 1, StatusCode: 500, ResponseBody: []byte("no: " + secret(i)),
+			ResponseHeaders: map[string]string{"x": secret(i)}}
 		changes := []store.Change{{Delivery: seq[i], At: at, Status: grapnel.Pending, Due: at, Attempt: &attempt}}
 		if i%waits != 0 {
 			changes = append(changes, store.Change{Delivery: seq[i], Expect: 1, At: at, Status: grapnel.Failed, Reason: "no", Attempt: &attempt})
@@ -171,7 +175,7 @@ func TestPurgedBytesAreGone(t *testing.T) {
 	}
 }
 
-// integrity is what SQLite says about the state of a database.
+// integrity is the output of SQLite's integrity check.
 func integrity(t *testing.T, path string) (lines []string) {
 	t.Helper()
 	conn, err := connect(path, sqlite3.ReadOnly, 64)
@@ -195,7 +199,7 @@ func integrity(t *testing.T, path string) (lines []string) {
 	}
 }
 
-// stocked fills a store with deliveries that are over, one second after the other, so many in a transaction.
+// stocked fills a store with finished deliveries, one per second, atOnce in a transaction.
 func stocked(t testing.TB, s *Store, base time.Time, n, atOnce int) {
 	t.Helper()
 	for from := 0; from < n; from += atOnce {
@@ -220,8 +224,9 @@ func stocked(t testing.TB, s *Store, base time.Time, n, atOnce int) {
 	}
 }
 
-// TestPurgeGoesOnAfterAKill takes the files as they are after some of a purge's transactions. What is left is whole, the rest is removed
-// by the next purge, and that one also removes what the first had not yet made disappear.
+// TestPurgeGoesOnAfterAKill takes the files as they are after some of a purge's transactions. The
+// rest of the rows is intact, the next purge removes the remaining expired ones, and it also
+// removes the bytes that the first had not yet removed from the files.
 func TestPurgeGoesOnAfterAKill(t *testing.T) {
 	const n = 300
 	s, path := openNew(t)
@@ -290,7 +295,8 @@ func TestPurgeGoesOnAfterAKill(t *testing.T) {
 	}
 }
 
-// TestPurgeAmongReaders empties the log while lists are read all the time, so that there is never a moment without any.
+// TestPurgeAmongReaders empties the log while lists are read all the time, so that there is never a
+// moment without a read.
 func TestPurgeAmongReaders(t *testing.T) {
 	s, path := openNew(t)
 	base := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -328,12 +334,13 @@ func TestPurgeAmongReaders(t *testing.T) {
 	}
 }
 
-// TestTheFirstEventsAreGone removes a few of many: pages that a purge does not change must not have copies of what it removes either.
+// TestTheFirstEventsAreGone removes a few of many: pages that a purge does not change must not
+// contain copies of the removed rows either.
 func TestTheFirstEventsAreGone(t *testing.T) {
 	path := filepath.Join(fast(t), "grapnel.db")
 	base := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	var s *Store
-	for range 2 { // a log that is begun anew no longer tells what was changed
+	for range 2 { // a restarted log no longer has the changed pages
 		var err error
 		if s, err = Open(t.Context(), path, Options{Ballast: -1}); err != nil {
 			t.Fatal(err)

@@ -7,10 +7,11 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// readers is a pool of connections that can only read. A connection that is not used is in the channel.
+// readers is a pool of connections that can only read. A connection that is not used is in the
+// channel.
 type readers chan *sqlite3.Conn
 
-// read lends a connection to do. When ctx ends, what the connection is doing is interrupted.
+// read lends a connection to do. When ctx ends, the connection's running statement is interrupted.
 func (s *Store) read(ctx context.Context, do func(*sqlite3.Conn) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -35,10 +36,11 @@ func (s *Store) read(ctx context.Context, do func(*sqlite3.Conn) error) error {
 	})
 	err := do(conn)
 	if !stop() {
-		<-interrupted // it must not hit the next one who borrows the connection
+		<-interrupted // it must not interrupt the next borrower's statement
 	}
 	if conn.InTransaction() {
-		// The interruption hit the end of a snapshot. Whoever borrows the connection next would see the past for ever.
+		// The interruption hit the end of a snapshot. The connection's next borrower would see the
+		// past for ever.
 		_ = conn.Exec("ROLLBACK")
 	}
 	var e *sqlite3.Error

@@ -11,19 +11,21 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// What events are known by is looked up for each event that comes in, and hardly ever there. An index that has each entry at once is written
-// at a place of its own for each event, a page every time: four times what the event itself costs. So the entries of the newest events are in
-// memory alone, and when there are enough of them they go to the index all together, in its order, so that those that come to the same page
-// share its writing. The rows of known are what is durable: at the start those are read that were not in the index.
+// The keys of Known records are looked up for each incoming event, and hardly ever found. An index
+// updated at once is written at a random position for each event, a page every time: four times the
+// cost of the event itself. So the entries of the newest events are in memory alone. When enough
+// have come, they go to the index together, in its order, so that entries of the same page share
+// its write. The rows of known are durable: at the start the store reads those that are not in the
+// index.
 //
-// Nothing is taken out of memory or index when a row of known is deleted: an entry without a row means nothing. The index is rid of such
-// entries when about half of it may be.
+// Deleting a row of known removes nothing from memory or index: an entry without a row is ignored.
+// Stale entries are removed from the index when they may be about half of it.
 
-// recent is what the newest events are known by. The writer's goroutine owns it.
+// recent are the Known keys of the newest events. The writer's goroutine owns it.
 type recent struct {
 	most    int
 	fresh   map[knownKey]int64 // the events
-	moving  map[knownKey]int64 // those on their way to the index, which nobody changes any more; nil: none
+	moving  map[knownKey]int64 // entries on their way to the index, read-only; nil: none
 	changed []recentChange     // by this transaction
 	out     chan map[knownKey]int64
 	back    chan struct{} // all that was moving is in the index
@@ -37,7 +39,7 @@ type recentChange struct {
 
 const recentQuery = "SELECT seq, key FROM known WHERE seq > (SELECT seq FROM known_moved)"
 
-// load reads what is not in the index.
+// load reads the rows that are not in the index.
 func (r *recent) load(conn *sqlite3.Conn, most int) error {
 	*r = recent{most: most, fresh: make(map[knownKey]int64), out: make(chan map[knownKey]int64, 1), back: make(chan struct{}, 1)}
 	q, err := conn.Prepare(recentQuery)
@@ -94,7 +96,7 @@ func (r *recent) rolledBack() {
 // knownEntry is an entry of the index.
 type knownEntry struct{ prefix, seq int64 }
 
-// moveRecent brings to the index what the writer hands over, until the store is closed.
+// moveRecent brings the entries that the writer sends to the index, until the store is closed.
 func (s *Store) moveRecent(out <-chan map[knownKey]int64, back chan<- struct{}) {
 	defer close(s.moved)
 	for {
@@ -110,7 +112,8 @@ func (s *Store) moveRecent(out <-chan map[knownKey]int64, back chan<- struct{}) 
 	}
 }
 
-// moveAll brings entries to the index, a few in each transaction. false: the store has failed or is closed.
+// moveAll brings entries to the index, a few in each transaction. false: the store has failed or is
+// closed.
 func (s *Store) moveAll(entries map[knownKey]int64) bool {
 	sorted := make([]knownEntry, 0, len(entries))
 	last := int64(0)
@@ -140,7 +143,8 @@ func (s *Store) moveAll(entries map[knownKey]int64) bool {
 	return true
 }
 
-// untilDone repeats what fails, as everything does that is new while the disk is full. false: the store has failed or is closed.
+// untilDone repeats do while it fails, as new writes do while the disk is full. false: the store
+// has failed or is closed.
 func (s *Store) untilDone(do func() error) bool {
 	for {
 		err := do()
@@ -153,7 +157,7 @@ func (s *Store) untilDone(do func() error) bool {
 			}
 		}
 		if grapnel.CodeOf(err) != grapnel.CodeStorageFull && s.failed() == nil {
-			s.log.Error("what is known of events cannot be brought to its index", "error", err)
+			s.log.Error("writing the index of received requests failed; retrying", "err", err)
 		}
 		select {
 		case <-time.After(s.bounds.Retry):
@@ -168,8 +172,9 @@ const (
 	sweptQuery      = "SELECT swept FROM known_moved"
 )
 
-// staleKnown returns the number before which no event is known, if there are so many stale entries that it is worth going through the index to
-// remove them, or else 0. What one source has forgotten sooner than others is not counted.
+// staleKnown returns the row id before which no event has a Known, if stale entries are so many
+// that it pays to go through the index to remove them, or else 0. Entries of a source whose records
+// expired earlier than others' are not counted.
 func (s *Store) staleKnown(last int64) (first int64, err error) {
 	err = s.read(context.Background(), func(r *sqlite3.Conn) (err error) {
 		if first, err = one(r, firstKnownQuery); err != nil {
@@ -184,11 +189,11 @@ func (s *Store) staleKnown(last int64) (first int64, err error) {
 	return first, err
 }
 
-// moving brings some entries to a part of the index, and removes there what is stale.
+// moving brings some entries to a part of the index, and removes stale entries there.
 type moving struct {
 	entries  []knownEntry
 	from, to int64 // the part: prefixes from inclusive, to exclusive
-	before   int64 // the first event that is known; 0: nothing is removed
+	before   int64 // the first event with a Known; 0: nothing is removed
 	last     int64 // with the last of all entries: the newest of their events
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 )
 
-// Record applies the changes in order; what each reports is the state right after it, not after all of them.
+// Record applies the changes in order; each result is the state right after its change.
 func (s *Store) Record(ctx context.Context, changes []store.Change) ([]store.Changed, error) {
 	o := &recording{turns: make([]turn, len(changes))}
 	for i := range changes {
@@ -22,13 +22,14 @@ func (s *Store) Record(ctx context.Context, changes []store.Change) ([]store.Cha
 	return o.done, err
 }
 
-// turn is a change as it goes to the writer: what can be encoded is. Most changes bring nothing but an attempt.
+// turn is a change as the writer gets it: encoded as far as possible. Most changes have nothing but
+// an attempt.
 type turn struct {
 	store.Change
-	attempt  []byte // in place of Attempt
+	attempt  []byte // instead of Attempt
 	answered answered
-	standing []byte // in place of what is in Standing
-	tell     *batch // in place of Tell
+	standing []byte // instead of Standing's fields
+	tell     *batch // instead of Tell
 }
 
 func (s *Store) turn(c *store.Change) (turn, error) {
@@ -45,8 +46,8 @@ func (s *Store) turn(c *store.Change) (turn, error) {
 	return r, err
 }
 
-// recording is the operation of Record. It goes on when the disk is full, with all that changes bring along: what is told is told
-// with its outcome or never.
+// recording is the operation of Record. It works while the disk is full, including the changes'
+// operational events, which are stored with their outcome or never.
 type recording struct {
 	turns []turn
 	done  []store.Changed
@@ -116,7 +117,8 @@ func (t *tx) change(c *store.Change, attempt []byte, a answered) (store.Changed,
 	return t.postpone(d, c, attempt)
 }
 
-// over reports a delivery that is not pending. Its lane goes on without it, so the caller is told who is its head.
+// over reports a delivery that is not pending. Its lane has moved on, so the result has the lane's
+// head.
 func (t *tx) over(delivery int64, meant *store.Identity) (store.Changed, error) {
 	q := t.q.finished.Int(delivery)
 	found, err := q.Row()
@@ -152,7 +154,8 @@ func (t *tx) foreign(meant *store.Identity, event, target, created int64) (bool,
 	return err == nil && !meant.Is(event, endpoint, created), err
 }
 
-// next is what the caller of a change of d, which is pending, goes on with: the head of d's lane, or d itself if it has no lane.
+// next is the head that a change of the pending delivery d returns: d's lane's, or d itself if it
+// has no lane.
 func (t *tx) next(d *place) (*store.Head, error) {
 	if d.head {
 		return t.shown(d)
@@ -175,7 +178,8 @@ func (t *tx) shown(d *place) (*store.Head, error) {
 	return d.shown(endpoint), nil
 }
 
-// conclude makes d final. The attempt that led here is kept in the finished row, which is one row less for most deliveries.
+// conclude makes d final. Its last attempt is stored in the finished row, which saves a row for
+// most deliveries.
 func (t *tx) conclude(d *place, c *store.Change, attempt []byte) (store.Changed, error) {
 	if err := d.tried(attempt); err != nil {
 		return store.Changed{}, err
@@ -189,7 +193,8 @@ func (t *tx) conclude(d *place, c *store.Change, attempt []byte) (store.Changed,
 	return done, err
 }
 
-// postpone keeps d pending. What waits behind its lane has no schedule to change; it gets one when it becomes the head.
+// postpone leaves d pending. A delivery behind its head has no schedule to change; it gets one when
+// it becomes the head.
 func (t *tx) postpone(d *place, c *store.Change, attempt []byte) (store.Changed, error) {
 	if err := d.tried(attempt); err != nil {
 		return store.Changed{}, err

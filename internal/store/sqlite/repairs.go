@@ -6,10 +6,12 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// repair is for databases that took a step while its file had another text: while Grapnel was being made, steps 3, 5 and 7 were
-// changed after databases had taken them. Such a database is known by what is in it. A repair makes of it what the step makes today.
+// repair is for databases that took a step while its file had another text: while Grapnel was being
+// made, steps 3, 5 and 7 were changed after databases had taken them. A query on its
+// schema or rows recognizes such a database. A repair gives it the form that the step gives today.
 //
-// Nothing is ever added here: a step that was released is not changed (package schema holds the checksums).
+// Nothing is ever added here: a step that was released is not changed (package schema holds the
+// checksums).
 type repair struct {
 	step  int
 	found string // says 1 if the database has the step in its earlier form
@@ -17,7 +19,7 @@ type repair struct {
 }
 
 var repairs = []repair{
-	// The ledger counted what was ever made, for all targets together.
+	// The ledger counted all deliveries ever created, for all targets together.
 	{3, "SELECT count(*) FROM pragma_table_info('ledger') WHERE name = 'made'", `
 		ALTER TABLE tally ADD COLUMN made INTEGER NOT NULL DEFAULT 0;
 		ALTER TABLE tally ADD COLUMN hour INTEGER;

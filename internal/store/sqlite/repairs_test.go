@@ -16,8 +16,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// written makes a database of what an earlier program left, with all steps taken that that program did not have but no repair: that is
-// how a program left it that knew of none.
+// written makes a database of what an earlier program left, with all steps taken that that program
+// did not have but no repair: that is how a program left it that knew of none.
 func written(t *testing.T, number int, stepped bool) (path string) {
 	t.Helper()
 	path = filepath.Join(fast(t), "grapnel.db")
@@ -46,8 +46,9 @@ func written(t *testing.T, number int, stepped bool) (path string) {
 	return path
 }
 
-// TestDatabasesOfEarlierFormsAreOpened opens what the programs of three commits wrote, whose steps 3, 5 and 7 had other texts than
-// today, and goes on with it. Each has four events of a key of their own: delivered, failed, tried once, and pending.
+// TestDatabasesOfEarlierFormsAreOpened opens what the programs of three commits wrote, whose steps
+// 3, 5 and 7 had other texts than today, and goes on with it. Each has four events of a key of
+// their own: delivered, failed, tried once, and pending.
 func TestDatabasesOfEarlierFormsAreOpened(t *testing.T) {
 	for _, number := range []int{4, 5, 7} {
 		for _, stepped := range []bool{false, true} {
@@ -68,7 +69,8 @@ func TestDatabasesOfEarlierFormsAreOpened(t *testing.T) {
 	}
 }
 
-// goesOn reads what was written, in every way that the earlier forms concern, and purges nothing.
+// goesOn reads the rows written before, in every way that the earlier forms concern, and purges
+// nothing.
 func goesOn(t *testing.T, s *Store, number int) {
 	t.Helper()
 	ctx, all := t.Context(), store.Everyone()
@@ -101,8 +103,9 @@ func goesOn(t *testing.T, s *Store, number int) {
 		t.Fatalf("heads %v, %v", heads, err)
 	}
 	h := heads[len(heads)-1]
-	done, err := s.Record(ctx, []store.Change{{Delivery: h.Delivery, Expect: h.Attempts, At: time.Unix(1_700_009_000, 0), Status: grapnel.Pending,
-		Due: time.Unix(1_700_010_000, 0)}})
+	done, err := s.Record(ctx, []store.Change{{Delivery: h.Delivery, Expect: h.Attempts, At: time.Unix(1_700_009_000, 0),
+		Status: grapnel.Pending,
+		Due:    time.Unix(1_700_010_000, 0)}})
 	if err != nil || !done[0].Applied {
 		t.Errorf("recording: %+v, %v", done, err)
 	}
@@ -123,8 +126,8 @@ func has(list []grapnel.Delivery, seq int64) bool {
 	return false
 }
 
-// TestMigrationsCommitTogether has the last step fail, and then what the steps made turn out to be of no use: the database is left
-// byte for byte as it was, with the steps before not taken either.
+// TestMigrationsCommitTogether has the last step fail, and then what the steps made turn out to be
+// of no use: the database is left byte for byte as it was, with the steps before not taken either.
 func TestMigrationsCommitTogether(t *testing.T) {
 	path := written(t, 4, false)
 	content := func(conn *sqlite3.Conn) string {
@@ -154,7 +157,8 @@ func TestMigrationsCommitTogether(t *testing.T) {
 		if !errors.Is(err, refuse) || !strings.Contains(err.Error(), "left as it was") || content(conn) != before {
 			t.Errorf("migrating to what is of no use: %v; the same as before: %v", err, content(conn) == before)
 		}
-		steps[fmt.Sprintf("migrations/%04d_last.sql", len(all)+1)] = &fstest.MapFile{Data: []byte("CREATE TABLE more (i); CREATE TABLE event (i)")}
+		last := fmt.Sprintf("migrations/%04d_last.sql", len(all)+1)
+		steps[last] = &fstest.MapFile{Data: []byte("CREATE TABLE more (i); CREATE TABLE event (i)")}
 		if err := migrate(conn, steps, anySchema); err == nil || content(conn) != before {
 			t.Errorf("migrating to a step that fails: %v; the same as before: %v", err, content(conn) == before)
 		}

@@ -13,9 +13,10 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// TestReplayCopiedInTheMiddle copies the files while a replay makes deliveries, and others end them, as a process that is killed leaves
-// them. Every copy is sound, and the replay goes on from there to its end: none is skipped, none is made twice, and counts, outcomes
-// and marks agree.
+// TestReplayCopiedInTheMiddle copies the files while a replay creates deliveries, and others finish
+// them, in the state that a killed process leaves. Every copy is sound, and the replay continues
+// from there to its end: no delivery is skipped or created twice, and counts, outcomes and marks
+// agree.
 func TestReplayCopiedInTheMiddle(t *testing.T) {
 	const lanes = 25
 	events := 1200
@@ -23,15 +24,17 @@ func TestReplayCopiedInTheMiddle(t *testing.T) {
 		events = 100
 	}
 	s, path := openNew(t)
-	s.checkpoints.at = 1 << 40 // a copy of two files while one goes into the other is not what a kill leaves
+	s.checkpoints.at = 1 << 40 // no checkpoint: copying two files while one is copied into the other is not what a kill leaves
 	p, _ := policy.Preset("standard")
-	if _, err := s.PutEndpoint(t.Context(), store.Everyone(), grapnel.Endpoint{ID: "ep", Tenant: "acme", Policy: p}, store.With{}); err != nil {
+	if _, err := s.PutEndpoint(t.Context(), store.Everyone(), grapnel.Endpoint{ID: "ep", Tenant: "acme", Policy: p},
+		store.With{}); err != nil {
 		t.Fatal(err)
 	}
 	batch := store.Batch{Config: 2}
 	for i := range events {
 		batch.Events = append(batch.Events, store.Incoming{
-			Event:   &grapnel.Event{ID: fmt.Sprint("evt_", i), Tenant: "acme", Type: "a.b", Key: fmt.Sprint("k", i%lanes), Data: []byte("{}"), AcceptedAt: time.UnixMicro(1)},
+			Event: &grapnel.Event{ID: fmt.Sprint("evt_", i), Tenant: "acme", Type: "a.b", Key: fmt.Sprint("k", i%lanes),
+				Data: []byte("{}"), AcceptedAt: time.UnixMicro(1)},
 			Targets: []store.Target{{Endpoint: "ep", Ordered: true}},
 		})
 	}
@@ -93,7 +96,8 @@ func TestReplayCopiedInTheMiddle(t *testing.T) {
 	}
 }
 
-// goOn makes the steps of a replay and ends what it has made, two of three as delivered, until all is over.
+// goOn makes the steps of a replay and finishes the deliveries, two of three as delivered, until
+// all are finished.
 func goOn(ctx context.Context, t *testing.T, s *Store, heads []store.Head) {
 	for ctx.Err() == nil {
 		r, err := s.Replay(t.Context(), store.Everyone(), "rpl_1")
@@ -146,7 +150,7 @@ func goOn(ctx context.Context, t *testing.T, s *Store, heads []store.Head) {
 	}
 }
 
-// agrees checks that a replay, what it has made and what is noted on the originals say the same.
+// agrees checks that a replay's counts, its deliveries and the marks on the originals agree.
 func agrees(t *testing.T, s *Store) grapnel.Replay {
 	t.Helper()
 	r, err := s.Replay(t.Context(), store.Everyone(), "rpl_1")
@@ -157,7 +161,8 @@ func agrees(t *testing.T, s *Store) grapnel.Replay {
 	if err != nil {
 		t.Fatal(err)
 	}
-	originals, err := s.DeliveryList(t.Context(), store.Everyone(), store.DeliveryQuery{Status: []grapnel.Status{grapnel.Failed}, Before: r.UpTo + 1, Limit: 1 << 20})
+	originals, err := s.DeliveryList(t.Context(), store.Everyone(), store.DeliveryQuery{Status: []grapnel.Status{grapnel.Failed},
+		Before: r.UpTo + 1, Limit: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// replayColumns are what readReplay reads.
+// replayColumns are the columns of readReplay.
 const (
 	replayColumns = `r.number, r.revision, r.body, p.up_to, p.cursor, p.started, p.done, p.delivered, p.failed, p.run
 		FROM replay r JOIN replay_progress p ON p.replay = r.number `
@@ -19,7 +19,7 @@ const (
 	replayItemsQuery = "SELECT original, created, made, at, status FROM replay_item WHERE replay = ? AND original > ? ORDER BY original LIMIT ?"
 )
 
-// keptReplay is a replay with the number that stands for it in rows.
+// keptReplay is a replay with its number in rows.
 type keptReplay struct {
 	number int64
 	grapnel.Replay
@@ -46,8 +46,8 @@ func findReplay(q *sqlite3.Stmt, id string) (*keptReplay, error) {
 	return readReplay(q)
 }
 
-// PutReplay gives a new replay revision 1. One that is there can be changed while the disk is full: a person may want to stop what makes it
-// fuller.
+// PutReplay gives a new replay revision 1. An existing one can be changed while the disk is full:
+// an operator may want to stop the writes that fill it.
 func (s *Store) PutReplay(ctx context.Context, scope store.Scope, r grapnel.Replay, with store.With) (store.Put, error) {
 	return s.putting(ctx, &putting{with: with, keep: true, full: r.Revision > 0,
 		do: func(t *tx) (int64, error) { return t.putReplay(scope, r) }})
@@ -64,7 +64,7 @@ func (t *tx) putReplay(scope store.Scope, r grapnel.Replay) (revision int64, err
 	case there != nil && there.Revision != r.Revision:
 		return 0, grapnel.Errorf(grapnel.CodeConflict, "the replay has changed since it was read")
 	case there != nil && there.Status.Final():
-		return 0, grapnel.Errorf(grapnel.CodeConflict, "the replay is over")
+		return 0, grapnel.Errorf(grapnel.CodeConflict, "the replay is finished")
 	}
 	if there != nil {
 		kept := there.Replay
@@ -146,8 +146,9 @@ func (s *Store) ReplayList(ctx context.Context, scope store.Scope, q store.Repla
 	return list, err
 }
 
-// replaysQuery is the SQL of a list with the values of its filters; the last value is the limit. The filter that leaves the fewest
-// chooses the index, and the plus keeps SQLite from choosing another.
+// replaysQuery is the SQL of a list with the values of its filters; the last value is the limit.
+// The filter that leaves the fewest chooses the index, and the plus keeps SQLite from choosing
+// another.
 func replaysQuery(q store.ReplayQuery) (sql string, values []string) {
 	var where strings.Builder
 	plus := ""
@@ -170,7 +171,8 @@ func replaysQuery(q store.ReplayQuery) (sql string, values []string) {
 }
 
 // ReplayItems returns at most limit; no limit is none.
-func (s *Store) ReplayItems(ctx context.Context, scope store.Scope, id string, after int64, limit int) (list []grapnel.ReplayItem, err error) {
+func (s *Store) ReplayItems(ctx context.Context, scope store.Scope, id string, after int64, limit int) (list []grapnel.ReplayItem,
+	err error) {
 	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
 		list = nil
 		of, err := scopedReplay(r, scope, id)

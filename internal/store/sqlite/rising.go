@@ -5,13 +5,14 @@ import (
 	"fmt"
 )
 
-// rising gives the row ids of events, or of deliveries. Each is above all that were given before it:
-// one given to a transaction that was rolled back is not given again, and Purge notes the highest in
-// the ledger before it removes the row. What relies on that:
+// rising assigns the row ids of events, or of deliveries. Each is above all assigned before it: one
+// assigned in a transaction that was rolled back is not used again, and Purge stores the highest in
+// the ledger before it removes the row. These rely on that:
 //
-//   - drained: nothing is pending at an endpoint up to some delivery;
-//   - purge.block: nothing is left to purge in blocks of events before some block;
-//   - recent: the index has the keys of events up to known_moved.seq, so only later ones are loaded;
+//   - drained: an endpoint has no pending delivery up to some row id;
+//   - purge.block: blocks of events before some block have no row left to purge;
+//   - recent: the index has the keys of events up to known_moved.seq, so only later ones are
+//     loaded;
 //   - tx.hours, the tables hour and source_block: events of an hour or a source, by number;
 //   - a replay's UpTo: deliveries above it are newer than the replay.
 //

@@ -12,14 +12,16 @@ import (
 )
 
 // TestNumbersOnlyRise makes the writer believe that its last number was not given. The next
-// transaction that would give it again fails, and the store with it; opened anew it gives numbers above.
+// transaction that would give it again fails, and the store with it; opened anew it gives numbers
+// above.
 func TestNumbersOnlyRise(t *testing.T) {
 	appends := func(t *testing.T, s *Store, _ store.Head) (int64, error) {
 		h, err := publish(t, s, "evt_new", 10)
 		return h.Delivery, err
 	}
 	again := func(t *testing.T, s *Store, of store.Head) (int64, error) {
-		done, err := s.Again(t.Context(), store.Everyone(), store.Redelivery{Of: of.Delivery, Trigger: grapnel.TriggerManual, At: time.Unix(1_700_000_000, 0)})
+		done, err := s.Again(t.Context(), store.Everyone(), store.Redelivery{Of: of.Delivery, Trigger: grapnel.TriggerManual,
+			At: time.Unix(1_700_000_000, 0)})
 		return done.Delivery, err
 	}
 	for _, test := range []struct {

@@ -10,9 +10,10 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// SQLite overwrites what is deleted. But when it lays the rows of a page out anew, because neighbours have become so empty that they are
-// made one, it leaves in the unused middle of the page what was there before: copies of rows that moved, which nobody will overwrite when
-// the rows themselves are deleted some day. So after a purge the unused parts of all pages that it changed are filled with zeros.
+// SQLite overwrites deleted rows. But when it rearranges the rows of a page, because it merges
+// neighbours that have become nearly empty, it leaves copies of the moved rows in the unused middle
+// of the page, and nothing overwrites those when the rows themselves are deleted later. So after a
+// purge the unused parts of all pages that it changed are filled with zeros.
 //
 // Events are only appended, so their rows move in a purge and at no other time.
 
@@ -22,7 +23,8 @@ const (
 	writePageQuery = "UPDATE sqlite_dbpage SET data = ? WHERE pgno = ?"
 )
 
-// changedPages are the numbers of the pages that are in a write-ahead log. Some may be there from times before.
+// changedPages are the numbers of the pages that are in a write-ahead log. Some may be there from
+// times before.
 func changedPages(log string) ([]int64, error) {
 	const header, frameHeader = 32, 24
 	f, err := os.Open(log)
@@ -76,7 +78,7 @@ func (o *scrubbing) apply(t *tx) error {
 	return nil
 }
 
-// The first byte of a page in a tree, which says what sort it is.
+// The first byte of a tree page, which is its type.
 const (
 	innerIndex = 2
 	innerTable = 5
@@ -84,14 +86,16 @@ const (
 	leafTable  = 13
 )
 
-// treePage says whether a page is surely one of a table or an index, in a database of so many pages.
+// treePage says whether a page is certainly one of a table or an index, given the database's number
+// of pages.
 //
 // The other pages that SQLite reads, overflow pages and the trunks of the list of free pages, begin
-// with the number of another page, in four bytes. Its first byte is b only if the database has
-// b << 24 pages or more. So a page of a smaller database that begins with the sort b is a tree page,
-// or a free one that nothing is read from. In a larger database its bytes prove nothing: an overflow
-// page carries data that a publisher chose. Then it is left as it is, with what it may have of
-// purged rows: 2 is left from 256 GiB, 5 from 640 GiB, 10 from 1.25 TiB, 13 from 1.625 TiB.
+// with the number of another page, in four bytes. Its first byte is b only if the database has b <<
+// 24 pages or more. So a page of a smaller database that begins with the type b is a tree page, or
+// a free one that nothing is read from. In a larger database the first byte proves nothing, because
+// an overflow page carries data that a publisher chose. Then the page is left as it is, including
+// bytes of purged rows: type 2 is left from 256 GiB, 5 from 640 GiB, 10 from 1.25 TiB, 13 from
+// 1.625 TiB.
 //
 // This holds because no page of the database refers to one behind its end, and because there are no
 // pointer maps (auto_vacuum is off), which begin with such a byte in any database.
@@ -106,12 +110,12 @@ func treePage(page []byte, number, pages int64) bool {
 	return false
 }
 
-// scrub fills what is unused in a page of a table or an index with zeros, and says whether it had to.
-// A page that is not as it should be is left alone.
+// scrub fills the unused parts of a page of a table or an index with zeros, and says whether it
+// changed any. A malformed page is left as it is.
 //
-// A page begins with a header: its sort, the first free block, how many cells there are, where their content begins. Then come pointers
-// to the cells. Their content is at the end of the page, with free blocks in between: each begins with where the next one is and its
-// length.
+// A page begins with a header: its type, the first free block, the number of cells, the start of
+// their content. Then come pointers to the cells. Their content is at the end of the page, with
+// free blocks in between: each begins with the position of the next one and its own length.
 func scrub(page []byte, first bool) (changed bool) {
 	start := 0
 	if first {
@@ -168,7 +172,8 @@ func (s *Store) scrubPurged(ctx context.Context) error {
 	return err
 }
 
-// pinned calls do while a snapshot is open, which keeps the log from being begun anew: what is committed meanwhile stays in it.
+// pinned calls do while a snapshot is open, which keeps the log from being restarted: pages
+// committed meanwhile stay in it.
 func (s *Store) pinned(ctx context.Context, do func() error) error {
 	return s.snapshot(ctx, func(r *sqlite3.Conn) error {
 		if _, err := one(r, imbalanceQuery); err != nil {

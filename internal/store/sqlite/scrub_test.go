@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// overflow is an overflow page whose next page has this number, with data that a publisher chose: to
+// overflow is an overflow page with the number of its next page and data that a publisher chose: to
 // scrub they look like the rest of a header without cells, whose content begins at the page's end.
 func overflow(next int64) []byte {
 	page := bytes.Repeat([]byte("x"), pageSize)
@@ -66,8 +66,8 @@ func TestPageOneIsScrubbed(t *testing.T) {
 	}
 }
 
-// TestPagesOfTheDatabase: pagesQuery counts the pages of the database, those in the log too, and none
-// of them is a pointer map.
+// TestPagesOfTheDatabase: pagesQuery counts the pages of the database, those in the log too, and
+// none of them is a pointer map.
 func TestPagesOfTheDatabase(t *testing.T) {
 	s, _ := openNew(t)
 	ask := func(query string) (n int64) {

@@ -10,8 +10,10 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// DeliverySearch looks into the data of what a DeliveryList would show. What is corrupt contains nothing.
-func (s *Store) DeliverySearch(ctx context.Context, scope store.Scope, q store.DeliveryQuery, text string) (list []grapnel.Delivery, resume int64, err error) {
+// DeliverySearch searches the data of the deliveries that a DeliveryList would show. Corrupt data
+// contain no text.
+func (s *Store) DeliverySearch(ctx context.Context, scope store.Scope, q store.DeliveryQuery,
+	text string) (list []grapnel.Delivery, resume int64, err error) {
 	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
 		list, resume = nil, 0
 		if q.Limit <= 0 {
@@ -49,7 +51,7 @@ func (s *Store) DeliverySearch(ctx context.Context, scope store.Scope, q store.D
 	return list, resume, err
 }
 
-// search is how far one has come.
+// search is the progress of a search.
 type search struct {
 	store      *Store
 	r          *sqlite3.Conn

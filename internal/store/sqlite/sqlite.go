@@ -1,26 +1,32 @@
-// Package sqlite keeps everything in one SQLite file: the store of a single machine.
+// Package sqlite stores everything in one SQLite file: the store of a single machine.
 //
-// There is one connection that writes, and one goroutine that uses it. Operations that arrive while a transaction is being
-// committed make up the next one together, and are synced to the disk together. An operation decides whether it can be done
-// before it writes anything; one that fails in another way is taken out and the transaction is made again without it. Reads have
-// connections of their own and see every write that has returned.
+// One connection writes, and one goroutine uses it. Operations that arrive while a transaction is
+// being committed make up the next one, and are synced to the disk together. An operation decides
+// whether it can be done before it writes anything; one that fails in another way is taken out and
+// the transaction is repeated without it. Reads have connections of their own and see every write
+// that has returned.
 //
-// What is kept is in migrations/, with the reason for each table. In short: pending is small and changes; events, finished
-// deliveries and attempts only grow; counts of deliveries are kept, not counted. No query that a page of the dashboard makes
-// needs to look at all there is; the one for stuck lanes looks at all heads of its endpoint.
+// The tables are in migrations/, with the reason for each. In short: pending is small and changes;
+// events, finished deliveries and attempts only grow; counts of deliveries are stored, not
+// computed. No query of a dashboard page reads a whole table; the one for stuck lanes reads all
+// heads of its endpoint.
 //
-// Totals of the hour that runs are kept beside those counts, so they cost a transaction nothing; others have rows of their own. A purge removes
-// a little in each of many small transactions, overwrites what it removes, and at its end cuts the log off: then no byte of it is in the
-// database's files, if the database has less than 256 GiB; see treePage for larger ones. What the file system or the disk keeps of blocks
-// that were overwritten is beyond it.
+// Totals of the current hour are stored beside those counts, so they cost a transaction nothing;
+// older totals have rows of their own. A purge removes a few rows in each of many small
+// transactions, overwrites the removed bytes, and at its end truncates the log: then no byte of
+// them is in the database's files, if the database has less than 256 GiB; see treePage for larger
+// ones. Copies of overwritten blocks in the file system or the disk are out of its reach.
 //
-// The disk: synchronous is FULL, and that is read back at the start. When the disk is full, Append and everything else that is new
-// is refused with grapnel.CodeStorageFull, and outcomes, with what they bring along, go on being recorded in the room that was kept
-// for them (room.go). When the disk fails, in particular when a sync does, nobody knows what is on it: the store refuses all further
-// calls and says so on Fatal; its owner ends the process, and the next start reads what is there.
+// The disk: synchronous is FULL, and that is read back at the start. While the disk is full, Append
+// and every other new write is refused with grapnel.CodeStorageFull, and outcomes, with their
+// operational events and audit entries, are recorded in the space reserved for them (room.go). When
+// the disk fails, in particular when a sync does, the state on it is unknown: the store refuses all
+// further calls and reports that on Fatal; its owner ends the process, and the next start reads the
+// state.
 //
-// One process at a time may use a database; another one gets an error from Open. What is not promised: that the file can be
-// read by an older version, and that it survives a disk that reports a sync it did not make.
+// One process at a time may use a database; another one gets an error from Open. It does not
+// promise that an older version can read the file, nor that the file survives a disk that reports a
+// sync it did not make.
 package sqlite
 
 import (
@@ -36,6 +42,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/bounds"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/codec"
@@ -45,9 +52,10 @@ import (
 // Options are the settings of a store. The zero value is good for most.
 type Options struct {
 	Bounds Bounds // inside this room; zero: their defaults
-	// Ballast is how many bytes of the disk are kept for outcomes when it is full. 0: DefaultBallast; negative: none.
+	// Ballast is the number of bytes on the disk reserved for outcomes when it is full. 0:
+	// DefaultBallast; negative: none.
 	Ballast int64
-	// Logger gets what the owner of the machine should know. nil: nobody does.
+	// Logger gets the messages for the machine's operator; nil: none.
 	Logger *slog.Logger
 	// Now is used to measure how long things take, for Stats. nil: time.Now.
 	Now func() time.Time
@@ -63,9 +71,10 @@ type Store struct {
 	writer      writer
 	checkpoints checkpoints
 	readers     readers
-	lendable    int // how many readers there are
+	lendable    int // number of readers
 	bounds      Bounds
 	packer      *codec.Packer
+	ids         *grapnel.IDs
 	stats       stats
 	drained     drained
 	purge       purge
@@ -74,7 +83,7 @@ type Store struct {
 	now         func() time.Time
 	lock        io.Closer
 
-	moved   chan struct{} // closed when nothing is moved to the index of what is known any more
+	moved   chan struct{} // closed when no entry moves to the index of Known keys any more
 	closing chan struct{}
 	once    sync.Once
 	failure atomic.Pointer[error]
@@ -83,7 +92,7 @@ type Store struct {
 
 var _ store.Store = (*Store)(nil)
 
-// errClosed is what calls on a closed store return.
+// errClosed is the error of calls on a closed store.
 var errClosed = errors.New("sqlite: the store is closed")
 
 // Open opens the database at path, or makes it. The directory must exist.
@@ -107,7 +116,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	}
 	s.writer = writer{
 		store: s, line: line{wake: make(chan struct{}, 1)}, quit: make(chan struct{}), stopped: make(chan struct{}),
-		room: &room{path: path + ".ballast", size: max(o.Ballast, 0), probe: s.bounds.Probe}, retry: stoppedTimer(),
+		room: &headroom{path: path + ".ballast", size: max(o.Ballast, 0), probe: s.bounds.Probe}, retry: stoppedTimer(),
 	}
 	if err := s.open(ctx, path); err != nil {
 		_ = s.release()
@@ -134,7 +143,8 @@ func (s *Store) open(ctx context.Context, path string) (err error) {
 	}
 	err = s.connect(path)
 	if full(err) && s.writer.room.give() == nil {
-		// Even opening needs a little room. Nothing new is accepted until the ballast can be made again.
+		// Even opening needs a little space. Nothing new is accepted until the ballast can be
+		// restored.
 		err = errors.Join(s.disconnect(), s.connect(path))
 	}
 	if err != nil {
@@ -159,6 +169,9 @@ func (s *Store) connect(path string) error {
 	if err := s.writer.tx.prepare(); err != nil {
 		return err
 	}
+	if s.ids, err = readIDKey(conn); err != nil {
+		return err
+	}
 	if err := conn.GatherLog(s.bounds.LogWrite); err != nil {
 		return err
 	}
@@ -166,7 +179,8 @@ func (s *Store) connect(path string) error {
 	if err := conn.Exec(fmt.Sprintf("PRAGMA journal_size_limit = %d", b.LogAtMost*b.Checkpoint*pageSize)); err != nil {
 		return err
 	}
-	s.checkpoints = checkpoints{store: s, at: int64(b.Checkpoint), wake: make(chan struct{}, 1), asked: make(chan chan struct{}), cuts: make(chan chan error, 1), quit: make(chan struct{}), done: make(chan struct{})}
+	s.checkpoints = checkpoints{store: s, at: int64(b.Checkpoint), wake: make(chan struct{}, 1), asked: make(chan chan struct{}),
+		cuts: make(chan chan error, 1), quit: make(chan struct{}), done: make(chan struct{})}
 	if s.checkpoints.conn, err = connect(path, sqlite3.ReadWrite, s.bounds.CheckpointCache>>10); err != nil {
 		return err
 	}
@@ -182,8 +196,24 @@ func (s *Store) connect(path string) error {
 	return nil
 }
 
-// disconnect closes the connections that there are, once they are all back. The writer's comes last: closing it copies the log
-// into the database.
+// readIDKey reads the key of the deliveries' ids.
+func readIDKey(conn *sqlite3.Conn) (*grapnel.IDs, error) {
+	q, err := conn.Prepare("SELECT secret, plain FROM id_key")
+	if err != nil {
+		return nil, err
+	}
+	if found, err := q.Row(); !found {
+		return nil, orMangled(err)
+	}
+	defer q.Reset()
+	return grapnel.NewIDs(grapnel.IDKey{Secret: q.Bytes(0), Plain: q.Integer(1)}), nil
+}
+
+// IDs returns the ids read when the store was opened.
+func (s *Store) IDs() *grapnel.IDs { return s.ids }
+
+// disconnect closes all connections, once every reader is returned. The writer's comes last:
+// closing it copies the log into the database.
 func (s *Store) disconnect() error {
 	var errs []error
 	for ; s.lendable > 0; s.lendable-- {
@@ -203,8 +233,8 @@ func (s *Store) disconnect() error {
 	return errors.Join(errs...)
 }
 
-// create makes an empty file that only its owner may read, and makes sure that its name survives the machine. SQLite gives
-// the files beside it the same mode.
+// create makes an empty file that only its owner may read, and makes sure that its name survives
+// the machine. SQLite gives the files beside it the same mode.
 func create(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -220,7 +250,8 @@ func create(path string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// connect opens one connection. Checkpoints are made by checkpoints, not by whoever happens to commit the thousandth page.
+// connect opens one connection. Checkpoints are made by checkpoints, not by the connection that
+// commits the thousandth page.
 func connect(path string, mode sqlite3.Mode, cacheKiB int64) (*sqlite3.Conn, error) {
 	conn, err := sqlite3.Open(path, mode)
 	if err != nil {
@@ -244,7 +275,8 @@ func connect(path string, mode sqlite3.Mode, cacheKiB int64) (*sqlite3.Conn, err
 	return conn, nil
 }
 
-// verify reads back what durability depends on: a setting that SQLite does not take it ignores without a word.
+// verify reads back the settings that durability depends on: SQLite ignores an unsupported setting
+// silently.
 func verify(conn *sqlite3.Conn) error {
 	const full = 2
 	synchronous, err := one(conn, "PRAGMA synchronous")
@@ -264,11 +296,11 @@ func verify(conn *sqlite3.Conn) error {
 // Fatal delivers the error after which the store is of no use any more. Its owner ends the process.
 func (s *Store) Fatal() <-chan error { return s.fatal }
 
-// fail makes err the reason why every call fails from now on, and returns what calls return.
+// fail makes err the error of every later call, and returns it.
 func (s *Store) fail(err error) error {
 	err = fmt.Errorf("sqlite: the database cannot be trusted any more; it has to be opened anew: %w", err)
 	if s.failure.CompareAndSwap(nil, &err) {
-		s.log.Error("the database has failed", "error", err)
+		s.log.Error("database failed; refusing every call", "err", err)
 		s.fatal <- err
 	}
 	return s.failed()
@@ -281,10 +313,10 @@ func (s *Store) failed() error {
 	return nil
 }
 
-// gone is why a call came too late.
+// gone is the error of a call that came too late.
 func (s *Store) gone() error { return cmp.Or(s.failed(), errClosed) }
 
-// Close commits what has been handed in, and closes the database. Calls that come later fail.
+// Close commits the queued operations, and closes the database. Later calls fail.
 func (s *Store) Close() error {
 	var err error
 	s.once.Do(func() {
@@ -299,7 +331,7 @@ func (s *Store) Close() error {
 	return err
 }
 
-// release gives back what open has taken.
+// release frees the resources taken by open.
 func (s *Store) release() error {
 	err := s.disconnect()
 	if s.packer != nil {

@@ -10,13 +10,13 @@ import (
 
 const (
 	standingsQuery = "SELECT endpoint, number, body FROM standing ORDER BY endpoint"
-	// lateQuery begins behind the heads that are due already, of which there may be many after an outage. That an attempt
-	// failed because of the endpoint is not in the index: hardly any head waits for another reason.
+	// lateQuery begins behind the heads that are due already, of which there may be many after an
+	// outage. EndpointWide is not in the index: hardly any head is delayed for another reason.
 	lateQuery = "SELECT seq FROM pending WHERE head = 1 AND target = ? AND due > ? AND wide < ? AND token IS NULL ORDER BY due, seq LIMIT ?"
 )
 
-// stand keeps the standing that a change brings along, unless a newer one is there. Of an endpoint that was removed nothing is kept:
-// nobody would ever forget it.
+// stand stores a change's standing, unless a newer one is stored or the endpoint was removed:
+// nothing would delete that standing any more.
 func (t *tx) stand(s *store.Standing, body []byte) error {
 	at, err := t.endpointRow(s.Endpoint)
 	if err != nil || !at.there {
@@ -49,8 +49,8 @@ func (s *Store) Standings(ctx context.Context) (all []store.Standing, err error)
 	return all, err
 }
 
-// Hasten takes the earliest first. They are looked up on a connection for reading, so that those who record need not wait for that;
-// the writer makes those due that still wait.
+// Hasten takes the earliest first. They are looked up on a connection for reading, so that Record
+// need not wait for that; the writer makes those due that are still pending.
 func (s *Store) Hasten(ctx context.Context, endpoint string, h store.Hastening, limit int) (int, error) {
 	hastened := 0
 	for hastened < limit {

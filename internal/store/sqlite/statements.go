@@ -6,20 +6,23 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// statements are the writer's. They are the cost of a delivery that goes well at the first attempt:
+// statements are the writer's. They determine the cost of a delivery that succeeds at the first
+// attempt:
 //
-//   - accepted: one row of event with the entry of its id and of its kind, one row of pending with its entry among the heads. A key
-//     adds one entry to the event, one to what is pending, and the lane's counter.
-//   - known by something: one look for it, one row of known with the entry of its time, and a share of a page of the index of keys.
-//   - leased, where it is one of a queue: the row of pending updated with its entry among the heads, and an entry each for the token and for
-//     the end of the lease. What is not leased has neither.
-//   - recorded: one row of pending read and deleted with its entries, one row of finished with one entry. A lane adds one look
-//     for who is next.
-//   - for all in one transaction together: the counts, a row each for the endpoints and statuses that changed. The totals of the hour are
-//     in these rows.
+//   - accepted: one row of event with the entries of its id and of its kind, one row of pending
+//     with its entry among the heads. A key adds one entry to the event, one to pending, and the
+//     lane's counter.
+//   - with a Known: one look-up of its key, one row of known with the entry of its time, and a
+//     share of a page of the index of keys.
+//   - leased, for a queue: the row of pending updated with its entry among the heads, and an entry
+//     each for the token and for the end of the lease. An unleased row has neither.
+//   - recorded: one row of pending read and deleted with its entries, one row of finished with one
+//     entry. A lane adds one look-up of the next head.
+//   - once per transaction: the counts, a row each for the endpoints and statuses that changed. The
+//     totals of the hour are in these rows.
 //
-// There is no row for the attempt that ends a delivery: it is in the finished row. An attempt that does not has a row, and
-// pending is updated with its entry among the heads.
+// The attempt that ends a delivery has no row: it is in the finished row. Every other attempt has a
+// row, and pending is updated with its entry among the heads.
 type statements struct {
 	begin, commit, rollback *sqlite3.Stmt
 
@@ -54,7 +57,7 @@ type statements struct {
 	apiKey, setAPIKey, dropAPIKey                      *sqlite3.Stmt
 }
 
-// pendingColumns are what readPlace reads.
+// pendingColumns are the columns of readPlace.
 const pendingColumns = `seq, target, event, tenant, head, blocked, due, anchor, position, attempts, created, replay_of, "trigger", lane, wide,
 	outcome, token, consumer`
 

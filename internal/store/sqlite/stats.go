@@ -16,8 +16,8 @@ type Stats struct {
 	Checkpoints       int64
 	CheckpointSeconds float64
 	LogPages          int64 // in the write-ahead log, not yet in the database
-	Queued            int   // operations that wait for the next transaction
-	Full              bool  // the disk is full: what is new is refused
+	Queued            int   // operations waiting for the next transaction
+	Full              bool  // the disk is full: new writes are refused
 }
 
 // stats gathers them.
@@ -27,7 +27,7 @@ type stats struct {
 	full atomic.Bool
 }
 
-// frame is what a page takes in the write-ahead log.
+// frame is the size of a page in the write-ahead log.
 const frame = pageSize + 24
 
 func (s *stats) committed(operations, pages int, took time.Duration) {
@@ -44,8 +44,9 @@ func (s *stats) checkpointed(took time.Duration) {
 	s.sum.CheckpointSeconds += took.Seconds()
 }
 
-// Unable says why new events cannot be committed; nil: they can. The disk counts as full from the first request that was refused for
-// lack of room until there is room for the ballast again, which is looked at every Bounds.Retry.
+// Unable is the reason why new events cannot be committed; nil: they can. The disk counts as full
+// from the first request that was refused for lack of space until the ballast can be restored,
+// which is tried every Bounds.Retry.
 func (s *Store) Unable() error {
 	select {
 	case <-s.closing:

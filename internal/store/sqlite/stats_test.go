@@ -7,7 +7,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// TestOneCommitForMany: what is handed in while a transaction is committed makes up the next one.
+// TestOneCommitForMany: operations queued while a transaction commits share the next one.
 func TestOneCommitForMany(t *testing.T) {
 	s, _ := openNew(t)
 	before := s.Stats()
@@ -40,7 +40,8 @@ func TestOneCommitForMany(t *testing.T) {
 	}
 }
 
-// TestLogIsBegunAnew: the log is copied into the database beside the commits, and does not grow for ever.
+// TestLogIsBegunAnew: the log is copied into the database beside the commits, and does not grow for
+// ever.
 func TestLogIsBegunAnew(t *testing.T) {
 	s, path := openNew(t)
 	s.checkpoints.at = 40

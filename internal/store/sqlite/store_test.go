@@ -12,8 +12,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/storetest"
 )
 
-// TestStore runs the suite of the contract. A store ends without any preparation by having its files copied as they are at that
-// moment: that is what a machine finds after the process was killed.
+// TestStore runs the suite of the contract. A store is ended without any preparation by copying its
+// files at that moment: that is the state after the process was killed.
 func TestStore(t *testing.T) {
 	histories, readers := 60, 4
 	if slow {
@@ -51,7 +51,8 @@ func conforms(t *testing.T, histories int, o Options) {
 		paths[s] = path
 		return s
 	}
-	// What a first start makes is made once: with the race detector its migrations take longer than most cases.
+	// A new database is created once: with the race detector its migrations take longer than most
+	// cases.
 	empty := filepath.Join(fast(t), "grapnel.db")
 	if err := start(t, empty).Close(); err != nil {
 		t.Fatal(err)
@@ -60,8 +61,8 @@ func conforms(t *testing.T, histories int, o Options) {
 		Histories: histories,
 		Open:      func(t *testing.T) store.Store { return start(t, snapshot(t, empty)) },
 		Reopen: func(t *testing.T, s store.Store) store.Store {
-			// While the writer waits, the log is not begun anew: the database copied before that and the log
-			// copied after it would lack what was in between.
+			// While the writer waits, the log is not restarted: otherwise the database copied
+			// before the restart and the log copied after it would lack the pages in between.
 			release := hold(t, s.(*Store))
 			path := snapshot(t, paths[s])
 			release()
@@ -73,7 +74,7 @@ func conforms(t *testing.T, histories int, o Options) {
 	})
 }
 
-// TestChanges: there is one node, which has made all changes itself, so the store need not tell any.
+// TestChanges: the only node has made all changes itself, so the store need not report any.
 func TestChanges(t *testing.T) {
 	s, err := Open(t.Context(), filepath.Join(fast(t), "grapnel.db"), Options{Ballast: -1})
 	if err != nil {
@@ -85,8 +86,8 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// fast is a directory in memory where there is one. What tests of many small transactions wait for is the disk, and they are not
-// about the disk.
+// fast is a directory in memory, if available. Tests of many small transactions would wait for the
+// disk, and they do not test the disk.
 func fast(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "grapnel")

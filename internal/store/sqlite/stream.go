@@ -10,8 +10,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// stream yields numbers of events or deliveries from the newest to the oldest. It asks an index for the next few below the last
-// one it had, so no statement stays open between two calls.
+// stream yields numbers of events or deliveries from the newest to the oldest. It asks an index for
+// the next few below the last one it had, so no statement stays open between two calls.
 type stream struct {
 	fill   func(below int64) ([]int64, error) // the next ones in falling order; none: the end
 	ready  []int64
@@ -53,11 +53,11 @@ func columnStream(r *sqlite3.Conn, b *Bounds, query string, in window, bind func
 	})
 }
 
-// A block is 4096 numbers: those that are the same but for their last twelve bits. Indexes that begin with it are asked block by
-// block.
+// A block is 4096 numbers: those that are the same but for their last twelve bits. Indexes that
+// begin with it are asked block by block.
 const blockBits = 12
 
-// blocks are the numbers in a window whose value in an index is wanted.
+// blocks are the numbers in a window that have the wanted value in an index.
 type blocks struct {
 	ctx    context.Context
 	r      *sqlite3.Conn
@@ -142,7 +142,7 @@ func newestFirst(numbers []int64, in window) []int64 {
 	return numbers
 }
 
-// listStream yields numbers that are known already.
+// listStream yields numbers of a list in memory.
 func listStream(numbers []int64, in window) *stream {
 	return newStream(in.below, func(below int64) ([]int64, error) {
 		return newestFirst(slices.Clone(numbers), window{in.from, below}), nil
@@ -164,7 +164,8 @@ func (w window) empty() bool { return w.from >= w.below }
 
 func (w window) and(o window) window { return window{max(w.from, o.from), min(w.below, o.below)} }
 
-// merge calls yield with the numbers of all streams, the newest first and each once, until it returns false.
+// merge calls yield with the numbers of all streams, the newest first and each once, until it
+// returns false.
 func merge(ctx context.Context, streams []*stream, yield func(int64) (bool, error)) error {
 	var h streamHeap
 	for _, s := range streams {

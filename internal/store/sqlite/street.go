@@ -16,7 +16,7 @@ const (
 	headQuery = `SELECT p.seq, p.event, p.lane, p.position, p.due, p.blocked, p.attempts, p.anchor, p."trigger", p.created,
 		p.head, t.endpoint FROM pending p JOIN target t ON t.number = p.target WHERE p.seq = ?`
 	eventQuery = `SELECT ` + eventColumns + ` FROM event e JOIN kind k ON k.number = e.kind WHERE e.seq = ?`
-	// eventColumns are what readEvent reads.
+	// eventColumns are the columns of readEvent.
 	eventColumns = `e.seq, e.id, k.tenant, k.type, e.key, e.accepted, e.occurred, e.content_type, e.metadata, e.packed, e.sum, e.data,
 		k.source`
 )
@@ -54,7 +54,7 @@ func (s *Store) Heads(ctx context.Context, endpoint string, limit int) (heads []
 	return heads, err
 }
 
-// Head of a delivery that waits behind its lane has neither due time nor anchor.
+// Head returns neither due time nor anchor for a delivery behind its lane's head.
 func (s *Store) Head(ctx context.Context, delivery int64) (head *store.Head, first bool, err error) {
 	err = s.read(ctx, func(r *sqlite3.Conn) error {
 		q, err := r.Prepare(headQuery)
@@ -73,7 +73,7 @@ func (s *Store) Head(ctx context.Context, delivery int64) (head *store.Head, fir
 	return head, first, err
 }
 
-// Events reads each event by itself: they lie where their time was, so one query would do the same.
+// Events reads each event by itself: their rows are far apart, so one query would do the same work.
 func (s *Store) Events(ctx context.Context, seqs []int64) ([]*grapnel.Event, error) {
 	events := make([]*grapnel.Event, len(seqs))
 	look := s.read
@@ -103,7 +103,7 @@ func (s *Store) Events(ctx context.Context, seqs []int64) ([]*grapnel.Event, err
 	return events, nil
 }
 
-// readEvent reads the eventColumns of a row. It returns nil if the event is not what was published: its checksum differs.
+// readEvent reads the eventColumns of a row. It returns nil if the event's checksum differs.
 func (s *Store) readEvent(q *sqlite3.Stmt) *grapnel.Event {
 	e := &grapnel.Event{
 		Seq: q.Integer(0), ID: q.String(1), Tenant: q.String(2), Type: q.String(3), Key: q.String(4),
@@ -119,7 +119,7 @@ func (s *Store) readEvent(q *sqlite3.Stmt) *grapnel.Event {
 		e.Data, err = s.packer.Thaw(q.Bytes(11), q.Integer(9))
 	}
 	if err != nil || codec.Sum(e) != q.Integer(10) {
-		s.log.Error("an event in the database is corrupt", "event", e.Seq)
+		s.log.Error("corrupt event in the database", "event", e.Seq)
 		return nil
 	}
 	return e

@@ -16,12 +16,14 @@ const (
 	finishedUndeliveredQuery = "SELECT seq FROM finished WHERE target = ? AND status = ? AND status <> 3 AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?"
 	deadLettersQuery         = "SELECT seq FROM letter WHERE target = ? AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?"
 	fewLettersQuery          = "SELECT count(*) FROM (SELECT 1 FROM letter WHERE target = ? LIMIT ?)"
-	// replayedLettersQuery has those that were repeated with success, too. It leaves out what was discarded.
+	// replayedLettersQuery includes dead letters that were repeated with success. It leaves out
+	// discarded ones.
 	replayedLettersQuery = `SELECT seq FROM finished WHERE target = ? AND status = 4 AND status <> 3 AND seq < ? AND seq >= ?
 		AND NOT EXISTS (SELECT 1 FROM mark WHERE delivery = seq AND discarded_at IS NOT NULL) ORDER BY seq DESC LIMIT ?`
 	pendingQuery       = "SELECT seq FROM pending WHERE %s AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?"
 	pendingTargetQuery = "SELECT seq FROM pending WHERE %s AND target = ? AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?"
-	// gatherQuery finds everything that waits for one target through the two indexes that there are, in no order.
+	// gatherQuery finds all pending deliveries of one target by the two existing indexes, in no
+	// order.
 	gatherQuery = `SELECT seq FROM pending WHERE head = 1 AND target = ?
 		UNION ALL SELECT seq FROM pending WHERE position > 0 AND target = ? AND head = 0`
 
@@ -32,8 +34,8 @@ const (
 		WHERE y.tenant = (SELECT number FROM tenant WHERE name = ?) ORDER BY y.target`
 )
 
-// Which of what waits is looked at: everything, what can be attempted, or what is held by its lane or its policy. The plus keeps
-// SQLite from taking all heads out of an index to sort them.
+// The pending deliveries to read: all, those that can be attempted, or those held by their lane or
+// policy. The plus keeps SQLite from reading all heads of an index to sort them.
 const (
 	waitingAny   = "true"
 	waitingFirst = "+head = 1 AND blocked = 0"
@@ -101,7 +103,8 @@ func (l *lister) finals() (finals []int64) {
 	return []int64{statusFailed}
 }
 
-// finished is all that is over at some targets, or what was delivered there with an outcome that fits.
+// finished lists the finished deliveries of some targets, or those delivered there with a matching
+// outcome.
 func (l *lister) finished(targets []target) (*stream, error) {
 	if l.narrow() {
 		var numbers []int64
@@ -116,7 +119,8 @@ func (l *lister) finished(targets []target) (*stream, error) {
 		return l.delivered(numbers)
 	}
 	newest, err := one(l.r, newestFinishedQuery)
-	blocks := blocks{ctx: l.ctx, r: l.r, most: l.bounds.Wanted, in: l.within.and(everything(newest + 1)), one: finishedTargetQuery, all: finishedTargetsQuery}
+	blocks := blocks{ctx: l.ctx, r: l.r, most: l.bounds.Wanted, in: l.within.and(everything(newest + 1)), one: finishedTargetQuery,
+		all: finishedTargetsQuery}
 	for _, t := range targets {
 		blocks.wanted = append(blocks.wanted, t.number)
 	}
@@ -167,7 +171,8 @@ func (l *lister) targets(finals []int64) (found []target, limited bool, err erro
 	}
 }
 
-// ofTarget is what waits at a target, and what ended there in one of these statuses, which are not the one of most.
+// ofTarget lists a target's pending deliveries, and its finished ones in one of these statuses,
+// which do not include delivered.
 func (l *lister) ofTarget(t target, finals []int64, waiting string) ([]*stream, error) {
 	var streams []*stream
 	for _, status := range finals {
@@ -177,7 +182,7 @@ func (l *lister) ofTarget(t target, finals []int64, waiting string) ([]*stream, 
 			if err != nil {
 				return nil, err
 			}
-			letters = n < int64(l.bounds.Gathered) // else it is better to go by what is narrow
+			letters = n < int64(l.bounds.Gathered) // otherwise the narrower filter is better
 		}
 		switch {
 		case t.counts[status] == 0:
@@ -209,7 +214,7 @@ func (l *lister) ofTarget(t target, finals []int64, waiting string) ([]*stream, 
 	return streams, nil
 }
 
-// gather returns the numbers of all deliveries that wait for a target, in no order.
+// gather returns the row ids of all pending deliveries of a target, in no order.
 func gather(r *sqlite3.Conn, target int64) ([]int64, error) {
 	q, err := r.Prepare(gatherQuery)
 	if err != nil {

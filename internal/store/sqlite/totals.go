@@ -9,12 +9,14 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// account is what a transaction writes once for a target and a tenant however much happens there, in the row of what is pending: how many
-// are and were ever made, and the totals of the hour that runs. That row is written anyway when a delivery comes or goes, so counting
-// costs a transaction neither a statement nor a page more. Totals of hours that are over are in total_hour.
+// account is the counts of a target and a tenant that a transaction writes once, however much
+// happens there, in the row of the pending count: how many deliveries are pending and were ever
+// created, and the totals of the current hour. That row is written anyway when a delivery comes or
+// goes, so counting costs a transaction neither a statement nor a page more. Totals of earlier
+// hours are in total_hour.
 type account struct {
 	made, pending int64 // how they change
-	open          bool  // there are totals
+	open          bool  // the account has totals
 	hour          int64 // which they are of: the latest
 	totals        grapnel.Totals
 	touched       bool // in this transaction
@@ -90,7 +92,7 @@ func (t *tx) writeAccounts() error {
 	return nil
 }
 
-// queued counts deliveries that begin to wait, or do so no more.
+// queued counts deliveries that become pending, or stop being pending.
 func (t *tx) queued(d *place, by int64) error {
 	a, err := t.account(accountOf{d.target, d.tenant})
 	if err == nil {
@@ -108,7 +110,8 @@ func (t *tx) make(d *place) error {
 	return err
 }
 
-// sum changes what is counted in the hour of a time. An hour that is not the latest is one of a clock that was set back.
+// sum changes the totals of the hour of a time. An hour that is not the latest comes from a clock
+// that was set back.
 func (t *tx) sum(d *place, at time.Time, change func(*grapnel.Totals)) error {
 	of := accountOf{d.target, d.tenant}
 	a, err := t.account(of)
@@ -131,7 +134,7 @@ func (t *tx) sum(d *place, at time.Time, change func(*grapnel.Totals)) error {
 	return nil
 }
 
-// settle moves the totals of an account to those of hours that are over.
+// settle moves the totals of an account to those of past hours.
 func (t *tx) settle(of accountOf, a *account) error {
 	err := t.addHour(a.hour, of, &a.totals)
 	a.open, a.totals = false, grapnel.Totals{}
@@ -153,7 +156,7 @@ func (t *tx) addHour(hour int64, of accountOf, more *grapnel.Totals) error {
 	return nil
 }
 
-// addTotals adds to the totals that get finds, and writes them with set, whose next value they are.
+// addTotals adds to the totals that get returns, and writes them with set, as its next value.
 func addTotals(get, set *sqlite3.Stmt, more *grapnel.Totals) error {
 	sum := *more
 	found, err := get.Row()
@@ -186,7 +189,7 @@ func (t *tx) tried(d *place, a answered, at time.Time) error {
 	})
 }
 
-// ended counts a delivery that is over.
+// ended counts a finished delivery.
 func (t *tx) ended(d *place, e store.Ending) error {
 	return t.sum(d, e.At, func(sum *grapnel.Totals) { sum.Ended(e.Status, d.attempts) })
 }

@@ -15,7 +15,7 @@ const (
 	totalHoursQuery = "SELECT hour, tenant, body FROM total_hour WHERE hour = ? AND target = ?"
 	totalDaysQuery  = "SELECT day, tenant, body FROM total_day WHERE target = ? AND day >= ? AND day <= ? ORDER BY day"
 	openHoursQuery  = "SELECT hour, tenant, totals FROM tally WHERE hour >= ? AND hour <= ? AND status = 1 AND target = ?"
-	openAllQuery    = "SELECT hour, tenant, totals FROM tally WHERE hour >= ? AND hour <= ? AND status = 1" // as many as there are endpoints
+	openAllQuery    = "SELECT hour, tenant, totals FROM tally WHERE hour >= ? AND hour <= ? AND status = 1" // one row per endpoint
 	tenantQuery     = "SELECT number FROM tenant WHERE name = ?"
 )
 
@@ -31,7 +31,7 @@ type totalsList struct {
 	places      map[int64]int // of buckets, by hour
 }
 
-// Totals looks at each hour by itself: those of one target do not lie beside each other.
+// Totals reads each hour separately: the rows of one target are not adjacent.
 func (s *Store) Totals(ctx context.Context, scope store.Scope, q store.TotalsQuery) (list []grapnel.Bucket, err error) {
 	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
 		l := totalsList{ctx: ctx, r: r, first: -1 << 53, last: 1 << 53, daily: q.Daily, places: make(map[int64]int)}
@@ -60,7 +60,7 @@ func (s *Store) Totals(ctx context.Context, scope store.Scope, q store.TotalsQue
 	return list, err
 }
 
-// aim says whose totals are wanted; false: nobody's.
+// aim finds the targets and tenants to read; false: none.
 func (l *totalsList) aim(scope store.Scope, q store.TotalsQuery) (bool, error) {
 	var err error
 	l.target = allTargets
@@ -127,7 +127,7 @@ func (l *totalsList) hours() error {
 	}
 }
 
-// open is what accounts have. There is none of all targets together.
+// open reads the accounts. There is none of all targets together.
 func (l *totalsList) open() error {
 	query := openHoursQuery
 	if l.target == allTargets {

@@ -9,8 +9,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// tx is one write transaction: what the writer knows that must be forgotten if it does not commit, and what is written once for all
-// operations in it.
+// tx is one write transaction: the writer's state that must be dropped if it does not commit, and
+// the values written once for all operations in it.
 type tx struct {
 	conn     *sqlite3.Conn
 	bounds   *Bounds
@@ -22,7 +22,7 @@ type tx struct {
 	ledger   ledger
 	outcomes outcomes
 	holders  holders
-	hours    map[int64]int64 // up to which number the events accepted in an hour are known to be
+	hours    map[int64]int64 // by hour: the highest known row id of the events accepted in it
 
 	events     rising // the row ids of events
 	deliveries rising // the row ids of deliveries, pending or finished
@@ -32,14 +32,15 @@ type tx struct {
 
 // ledger is how the row of that table changes.
 type ledger struct {
-	purged          int64 // deliveries that are gone
+	purged          int64 // deliveries purged
 	event, delivery int64 // the highest numbers given; 0: as it was
 }
 
-// tally is one count of deliveries that are over.
+// tally is one count of finished deliveries.
 type tally struct{ target, tenant, status int64 }
 
-// The highest number of any event and of any delivery, which is pending or finished; or that were given before a purge.
+// The highest number of any event and of any delivery, which is pending or finished; or that were
+// given before a purge.
 const (
 	lastEventQuery = "SELECT max((SELECT ifnull(max(seq), 0) FROM event), (SELECT event FROM ledger))"
 	newestQuery    = `SELECT max((SELECT ifnull(max(seq), 0) FROM pending), (SELECT ifnull(max(seq), 0) FROM finished),
@@ -92,7 +93,7 @@ func (t *tx) begin() error {
 	return t.q.begin.Run()
 }
 
-// commit writes what all operations together have changed, and makes everything durable.
+// commit writes the combined changes of all operations, and makes everything durable.
 func (t *tx) commit() error {
 	for at, change := range t.tallies {
 		if change == 0 {
@@ -142,8 +143,8 @@ func (t *tx) rollback() error {
 	return nil
 }
 
-// decided says whether an operation failed by its own decision, before it wrote anything. Whatever else went wrong, the
-// transaction is lost with it.
+// decided says whether an operation failed by its own decision, before it wrote anything. After any
+// other error the transaction is lost.
 func decided(err error) bool {
 	return errors.Is(err, store.ErrStale) || grapnel.CodeOf(err) != ""
 }
@@ -152,8 +153,8 @@ func (t *tx) count(target, tenant int64, status int64, by int64) {
 	t.tallies[tally{target, tenant, status}] += by
 }
 
-// accepted notes that the event with this number was accepted then. The last number of an hour is kept rounded up, so that it
-// changes once in a while and not with every transaction.
+// accepted notes that the event with this row id was accepted at this time. The last row id of an
+// hour is stored rounded up, so that it changes now and then and not with every transaction.
 func (t *tx) accepted(at, seq int64) error {
 	hour := codec.HourOf(at)
 	if seq <= t.hours[hour] {

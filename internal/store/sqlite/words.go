@@ -6,14 +6,15 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// Places of statuses that SQL names: the index of what was not delivered leaves out those that were.
+// Indexes of statuses that SQL names: the index of undelivered deliveries leaves out the delivered
+// ones.
 const (
 	statusPending   = 1
 	statusDelivered = 3
 	statusFailed    = 4
 )
 
-// The words that columns keep as their places and no document does.
+// The words that columns store as indexes and no document does.
 var (
 	statuses = codec.Words[grapnel.Status]{"", grapnel.Pending, grapnel.Held, grapnel.Delivered, grapnel.Failed, grapnel.Dropped,
 		grapnel.Discarded, grapnel.Skipped}

@@ -13,10 +13,11 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// operation is one call of a writing method. Its result is valid when the transaction has committed.
+// operation is one call of a writing method. Its result is valid when the transaction has
+// committed.
 type operation interface {
-	// apply decides whether it can be done, then does it. An error that is decided leaves the transaction as it was. apply may be
-	// called again for another transaction.
+	// apply decides whether it can be done, then does it. An error that is decided leaves the
+	// transaction as it was. apply may be called again for another transaction.
 	apply(*tx) error
 	// grows says that it needs room that outcomes need more.
 	grows() bool
@@ -30,15 +31,16 @@ type request struct {
 	done  chan struct{}
 }
 
-// The states of a request. A caller that gives up before its operation was taken has changed nothing.
+// The states of a request. A caller that gives up before its operation was taken has changed
+// nothing.
 const (
 	waits = iota
 	taken
 	abandoned
 )
 
-// writer owns the connection that writes. All operations go through its goroutine, which gathers those that have arrived, does
-// them in one transaction and commits once.
+// writer owns the connection that writes. All operations go through its goroutine, which gathers
+// those that have arrived, does them in one transaction and commits once.
 type writer struct {
 	store   *Store
 	tx      *tx
@@ -47,16 +49,17 @@ type writer struct {
 	stopped chan struct{} // closed when it has
 
 	batch []*request
-	room  *room
-	retry *time.Timer // while there is no room: when to look again
+	room  *headroom
+	retry *time.Timer // while the disk is full: when to try again
 }
 
-// line is where requests wait for the writer. Each request is answered once, or was abandoned.
+// line is the queue of requests for the writer. Each request is answered once, or was abandoned.
 //
-// The writer sleeps only while the line is empty, for two reasons together. The request that joins
-// an empty line leaves a token in wake. And the writer goes to sleep only after a take that returned
-// nothing, which empties the line. If take could return nothing and leave requests in line, the next
-// request would not be the first, would leave no token, and the writer would never be woken again.
+// The writer sleeps only while the line is empty. This holds for two reasons together. The request
+// that joins an empty line leaves a token in wake. And the writer goes to sleep only after a take
+// that returned nothing, which empties the line. If take could return nothing and leave requests in
+// the line, the next request would not be the first, would leave no token, and the writer would
+// never be woken again.
 type line struct {
 	mu     sync.Mutex
 	first  []*request
@@ -80,8 +83,8 @@ func (l *line) join(r *request) bool {
 	return true
 }
 
-// take moves at most so many requests (at least one) from the line to a batch. Abandoned requests
-// leave the line too, but do not count, so a batch that got none means that the line is empty.
+// take moves at most `most` requests (at least one) from the line to a batch. Abandoned requests
+// leave the line too, but do not count, so an empty batch means that the line is empty.
 func (l *line) take(batch []*request, most int) []*request {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -97,7 +100,7 @@ func (l *line) take(batch []*request, most int) []*request {
 	return batch
 }
 
-// close lets nobody in any more, and returns those who came last.
+// close refuses later requests, and returns the queued ones.
 func (l *line) close() []*request {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -111,7 +114,7 @@ func (l *line) length() int {
 	return len(l.first)
 }
 
-// write hands an operation to the writer and waits until it is durable or has failed.
+// write queues an operation for the writer and waits until it is durable or has failed.
 func (s *Store) write(ctx context.Context, o operation) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -145,10 +148,11 @@ func (w *writer) run() {
 	}
 }
 
-// next fills the batch: it waits for the first request, then takes what else is there. After quit it takes what is left.
+// next fills the batch: it waits for the first request, then takes the others in the line. After
+// quit it takes the rest.
 func (w *writer) next() bool {
 	select {
-	case <-w.retry.C: // also while there is always somebody in line
+	case <-w.retry.C: // even if the line is never empty
 		w.regain()
 	default:
 	}
@@ -166,9 +170,10 @@ func (w *writer) next() bool {
 	return true
 }
 
-// gather takes what is there. If that is little it lets others run first, as long as that brings more: on an idle machine
-// nobody else wants to run and it costs nothing; on a busy one those that are about to hand something in do so before the
-// transaction instead of after it. There is no timer: waiting while nobody works would only be waiting.
+// gather takes the requests in the line. If they are few it lets other goroutines run first, as
+// long as that brings more: on an idle machine no other goroutine is ready and it costs nothing; on
+// a busy one those that are about to queue a request do so before the transaction instead of after
+// it. It uses no timer: while no goroutine is ready, waiting would bring nothing.
 func (w *writer) gather() {
 	w.drain()
 	for began := w.store.now(); len(w.batch) < w.store.bounds.Enough; {
@@ -183,8 +188,9 @@ func (w *writer) gather() {
 
 func (w *writer) drain() { w.batch = w.line.take(w.batch, w.store.bounds.Batch-len(w.batch)) }
 
-// commit does the batch in one transaction. When there is no room for it, what grows is refused and the rest is done alone, with
-// the room that was kept for it. An operation that fails in a way of its own is left out and does not take the others with it.
+// commit does the batch in one transaction. If the disk has no space for it, operations that grow
+// the database are refused, and the others are done with the reserved space. An operation that
+// fails by its own decision is left out and does not fail the others.
 func (w *writer) commit() {
 	batch, lacked := w.batch, false
 	if w.room.full {
@@ -251,7 +257,7 @@ func (w *writer) transact(batch []*request) (culprit int, err error) {
 	return -1, w.tx.commit()
 }
 
-// refuse answers those requests that must wait for room, and returns the others.
+// refuse answers the requests that have to wait for space, and returns the others.
 func (w *writer) refuse(batch []*request) []*request {
 	kept := batch[:0:0]
 	for _, r := range batch {

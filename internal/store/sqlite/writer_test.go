@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// patience is how long tests wait for what should come at once.
+// patience is the limit for results that should come at once.
 const patience = time.Minute
 
 // writes makes a call that changes nothing, and says how it ended.
@@ -18,7 +18,7 @@ func writes(ctx context.Context, s *Store) <-chan error {
 	return done
 }
 
-// giveUp puts so many calls in line, has all of them give up, and returns when they have.
+// giveUp queues a number of calls, cancels all of them, and returns when they have returned.
 func giveUp(t *testing.T, s *Store, callers int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -36,7 +36,7 @@ func giveUp(t *testing.T, s *Store, callers int) {
 	}
 }
 
-// succeeds waits for a call.
+// succeeds waits for a call and checks that it has no error.
 func succeeds(t *testing.T, what string, done <-chan error) {
 	t.Helper()
 	select {
@@ -49,8 +49,8 @@ func succeeds(t *testing.T, what string, done <-chan error) {
 	}
 }
 
-// TestCallersGiveUpBehindASlowCommit leaves several batches of abandoned requests in front of a call
-// that goes on: it and later calls are answered.
+// TestCallersGiveUpBehindASlowCommit leaves several batches of abandoned requests in front of a
+// live call: it and later calls are answered.
 func TestCallersGiveUpBehindASlowCommit(t *testing.T) {
 	for _, batch := range []int{1, 3, 512} {
 		for _, abandoned := range []int{2*batch - 1, 2 * batch, 2*batch + 1, 5 * batch} {
@@ -66,8 +66,8 @@ func TestCallersGiveUpBehindASlowCommit(t *testing.T) {
 	}
 }
 
-// TestCallersGiveUpAfterABurst has more requests join at once than a batch takes, so that what is
-// left in line has no token of its own. Then all of it is abandoned.
+// TestCallersGiveUpAfterABurst has more requests join at once than a batch takes, so that the rest
+// in the line has no token of its own. Then all of it is abandoned.
 func TestCallersGiveUpAfterABurst(t *testing.T) {
 	for _, batch := range []int{1, 3, 512} {
 		s := writing(t, Bounds{Batch: batch})

@@ -41,7 +41,8 @@ var againCases = []testCase{
 	{"leads an empty lane", func(d *desk) {
 		n := d.lane("k", 1)
 		d.change(delivered(n[0], 0, 10))
-		done, err := d.Again(d.ctx, everyone, store.Redelivery{Of: n[0], Trigger: grapnel.TriggerManual, Ordered: true, Delay: time.Minute, At: at(20)})
+		done, err := d.Again(d.ctx, everyone, store.Redelivery{Of: n[0], Trigger: grapnel.TriggerManual, Ordered: true,
+			Delay: time.Minute, At: at(20)})
 		d.must(err, "Again")
 		want := store.Head{
 			Delivery: done.Delivery, Event: d.of("k_1")[0].EventSeq, Endpoint: epA, Lane: "k", Position: 2, Due: at(80), Anchor: at(20),

@@ -237,7 +237,7 @@ var appendCases = []testCase{
 			_, _, err = d.Event(d.ctx, store.Of("stranger"), "", id)
 			d.code(err, grapnel.CodeNotFound, "Event of a stranger")
 		}
-		// In one batch, and told.
+		// In one batch, and as events of With.Tell or Change.Tell.
 		done := d.publish(incoming(of(acme, "c"), to(epA)), incoming(of(bolt, "c"), to(epX)), incoming(of(bolt, "c"), to(epX)))
 		for i, want := range []bool{false, false, true} {
 			d.same(done.Events[i].Duplicate, want, "duplicate in a batch")

@@ -23,7 +23,8 @@ func (d *desk) allTotals() []grapnel.Bucket {
 	return list
 }
 
-// purge removes what is older than some seconds, as of some seconds after the beginning.
+// purge calls Purge with a retention of `keep` seconds, `now` seconds after the start, and checks
+// its count.
 func (d *desk) purge(now, keep float64, limit, want int, rules ...store.KeepRule) {
 	d.Helper()
 	d.purged = true
@@ -44,7 +45,7 @@ func (d *desk) annotate(number int64, note, discard string, when float64) {
 	d.must(d.Annotate(d.ctx, everyone, a), "Annotate")
 }
 
-// answeredIn is a change whose attempt took so long and got this answer.
+// answeredIn is a change whose attempt took this long and got this status code.
 func answeredIn(c store.Change, code int, took time.Duration) store.Change {
 	c.Attempt.StatusCode, c.Attempt.Duration = code, took
 	return c
@@ -58,7 +59,7 @@ var archiveCases = []testCase{
 		d.change(answeredIn(retried(n[0], 0, 10, 20), 503, time.Second))
 		d.change(answeredIn(delivered(n[0], 1, hourLong), 200, 2*time.Second)) // in the next hour
 		d.change(answeredIn(delivered(n[1], 0, hourLong+1), 200, 3*time.Second))
-		failed := answeredIn(delivered(n[2], 0, hourLong+2), 0, time.Second) // there was no answer
+		failed := answeredIn(delivered(n[2], 0, hourLong+2), 0, time.Second) // no answer
 		failed.Status = grapnel.Failed
 		d.change(failed)
 		d.end(epA, ending(2*hourLong), 10, 1)
@@ -78,7 +79,8 @@ var archiveCases = []testCase{
 			return list
 		}
 		d.same(ask(store.TotalsQuery{Endpoint: epA}), want, "by hour")
-		d.same(ask(store.TotalsQuery{Endpoint: epB}), []grapnel.Bucket{{At: at(0), Totals: grapnel.Totals{Dropped: 1}}}, "dropped when it was accepted")
+		d.same(ask(store.TotalsQuery{Endpoint: epB}), []grapnel.Bucket{{At: at(0), Totals: grapnel.Totals{Dropped: 1}}},
+			"dropped when it was accepted")
 		d.same(len(ask(store.TotalsQuery{Endpoint: epX})), 0, "of nothing")
 		d.same(ask(store.TotalsQuery{Endpoint: epA, From: at(hourLong + 5), To: at(2 * hourLong)}), want[1:2], "a part is taken whole")
 		d.same(ask(store.TotalsQuery{Endpoint: epA, From: at(2 * hourLong)}), want[2:], "from")
@@ -113,7 +115,8 @@ var archiveCases = []testCase{
 		d.balanced()
 		counts, err := d.Counts(d.ctx, everyone)
 		d.must(err, "Counts")
-		d.same(counts[epA], map[grapnel.Status]int64{grapnel.Delivered: 1, grapnel.Discarded: 1, grapnel.Skipped: 1, grapnel.Dropped: 2, grapnel.Pending: 1},
+		d.same(counts[epA], map[grapnel.Status]int64{grapnel.Delivered: 1, grapnel.Discarded: 1, grapnel.Skipped: 1, grapnel.Dropped: 2,
+			grapnel.Pending: 1},
 			"counts")
 
 		d.change(answeredIn(delivered(n[5], 0, 40), 200, time.Second)) // of the same endpoint, after it
@@ -182,7 +185,7 @@ var archiveCases = []testCase{
 		for i, when := range []float64{5, 6, 7} {
 			d.change(by(n[i], grapnel.Delivered, when))
 		}
-		d.purge(15, 10, 100, 0) // over for exactly as long
+		d.purge(15, 10, 100, 0) // finished for exactly the retention
 		d.purge(16, 10, 0, 0)
 		d.purge(16, 10, 100, 1)
 		d.gone(n[0], "k_1")
@@ -233,7 +236,8 @@ var archiveCases = []testCase{
 		for _, id := range []string{"paid", "line", "other"} {
 			d.change(delivered(d.of(id)[0].Seq, 0, 1))
 		}
-		rules := []store.KeepRule{{Tenant: acme, Type: "invoice.line.*", For: time.Hour}, {Tenant: acme, For: seconds(10)}, {Type: "invoice.paid", For: seconds(20)}}
+		rules := []store.KeepRule{{Tenant: acme, Type: "invoice.line.*", For: time.Hour}, {Tenant: acme, For: seconds(10)},
+			{Type: "invoice.paid", For: seconds(20)}}
 		d.purge(12, 1, 100, 1, rules...)
 		d.same(len(d.list(store.DeliveryQuery{Type: "invoice.paid", Tenant: acme})), 0, "acme's")
 		d.purge(22, 1, 100, 1, rules...)
@@ -318,7 +322,8 @@ var archiveCases = []testCase{
 		d.same(d.delivery(n[0]).Mark.Note, "", "note that was taken away")
 
 		d.code(d.Annotate(d.ctx, everyone, store.Annotation{Delivery: n[2], Note: &none}), grapnel.CodeConflict, "of what waits")
-		d.code(d.Annotate(d.ctx, everyone, store.Annotation{Delivery: n[1], Discard: "no", Audit: entry(acme, epA, grapnel.VerbSkip, 20)}), grapnel.CodeConflict, "discarding what was delivered")
+		d.code(d.Annotate(d.ctx, everyone, store.Annotation{Delivery: n[1], Discard: "no", Audit: entry(acme, epA, grapnel.VerbSkip,
+			20)}), grapnel.CodeConflict, "discarding what was delivered")
 		d.code(d.Annotate(d.ctx, store.Of(bolt), store.Annotation{Delivery: n[0], Discard: "no"}), grapnel.CodeNotFound, "another tenant's")
 		d.code(d.Annotate(d.ctx, everyone, store.Annotation{Delivery: 1 << 40, Note: &none}), grapnel.CodeNotFound, "absent")
 		d.same(len(d.audit(store.AuditQuery{})), 4, "entries")
@@ -337,7 +342,8 @@ var archiveCases = []testCase{
 			want  int64
 		}{
 			{everyone, store.TotalsQuery{}, 2}, {store.Of(bolt), store.TotalsQuery{}, 1}, {store.Of(bolt), store.TotalsQuery{Endpoint: epA}, 0},
-			{store.Of(bolt), store.TotalsQuery{Tenant: acme}, 0}, {everyone, store.TotalsQuery{Tenant: acme}, 1}, {store.Scope{}, store.TotalsQuery{}, 0},
+			{store.Of(bolt), store.TotalsQuery{Tenant: acme}, 0}, {everyone, store.TotalsQuery{Tenant: acme}, 1}, {store.Scope{},
+				store.TotalsQuery{}, 0},
 			{store.Of("stranger"), store.TotalsQuery{}, 0}, {everyone, store.TotalsQuery{Tenant: acme, Endpoint: epX}, 0},
 		} {
 			list, err := d.Totals(d.ctx, c.scope, c.q)
@@ -351,7 +357,7 @@ var archiveCases = []testCase{
 	}},
 }
 
-// gone fails if a delivery and its event are there.
+// gone fails if a delivery or its event is still stored.
 func (d *desk) gone(number int64, event string) {
 	d.Helper()
 	_, err := d.Delivery(d.ctx, everyone, number)

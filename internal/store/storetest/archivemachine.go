@@ -10,11 +10,12 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// purges removes what is old. Now and then that happens a hundred days later, so that hours become days.
+// purges calls Purge. Now and then it does so a hundred days later, so that hours become days.
 func (m *machine) purges(t *rapid.T) {
 	keep := store.Keep{Now: m.tick(t).Add(pick(t, "later", 0, 0, 0, 100*24*time.Hour)), For: m.length(t)}
 	for range rapid.IntRange(0, 2).Draw(t, "rules") {
-		keep.Rules = append(keep.Rules, store.KeepRule{Tenant: pick(t, "tenant", "", acme, bolt), Type: pick(t, "type", somePatterns...), For: m.length(t)})
+		keep.Rules = append(keep.Rules, store.KeepRule{Tenant: pick(t, "tenant", "", acme, bolt), Type: pick(t, "type", somePatterns...),
+			For: m.length(t)})
 	}
 	limit := pick(t, "limit", 0, 1, 2, 5, 1000)
 	want := m.model.purge(keep, limit)
@@ -70,8 +71,8 @@ func (m *machine) counted(scope store.Scope, q store.TotalsQuery) {
 	m.agree(got, m.model.totals(scope, q), err, nil, fmt.Sprintf("Totals %+v", q))
 }
 
-// conserved checks that what was made, waits, ended and is gone add up, and that totals count all that ever ended, but for what no totals
-// are to count.
+// conserved checks that created = pending + finished + purged, and that the totals count every
+// finished delivery that is not Uncounted.
 func (m *machine) conserved() {
 	m.Helper()
 	m.balanced()
@@ -88,7 +89,7 @@ func (m *machine) conserved() {
 	m.counted(everyone, store.TotalsQuery{})
 }
 
-// over is how many deliveries ended.
+// over is the number of finished deliveries in totals.
 func over(t *grapnel.Totals) int64 {
 	return t.Delivered + t.Failed + t.Dropped + t.Discarded + t.Skipped
 }

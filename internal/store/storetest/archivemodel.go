@@ -8,13 +8,14 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// The model's archive. What is purged stays in its lists and is marked as gone; what is counted is a list of single facts.
+// The model's archive. Purged rows stay in its lists, marked as purged; totals are counted from a
+// list of single facts.
 
 // fact is one delivery that ended or one attempt that was recorded.
 type fact struct {
 	endpoint, tenant string
 	at               time.Time
-	whole            bool // it is known to the day only
+	whole            bool // only its day is known
 	grapnel.Totals
 }
 

@@ -11,9 +11,9 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// What the machine asks a store without changing it, and forgetting, which changes nothing that anybody may see.
+// Calls of the machine that change nothing a caller can see: reads, and Forget.
 
-// show compares one delivery and its place.
+// show compares one delivery and its head.
 func (m *machine) show(scope store.Scope, number int64) {
 	m.Helper()
 	r := m.model.find(number)
@@ -64,7 +64,8 @@ func (m *machine) queries(t *rapid.T) {
 	}
 	e := store.EventQuery{Type: pick(t, "type", somePatterns...), Key: pick(t, "key", someKeys...), Tenant: pick(t, "tenant", "", acme, bolt),
 		Source: pick(t, "source", someSources...), From: since("from"), To: since("to"), Limit: limit}
-	d := store.DeliveryQuery{Endpoint: pick(t, "endpoint", "", "", epA, epB), Type: e.Type, Key: e.Key, Tenant: e.Tenant, From: e.From, To: e.To,
+	d := store.DeliveryQuery{Endpoint: pick(t, "endpoint", "", "", epA, epB), Type: e.Type, Key: e.Key, Tenant: e.Tenant,
+		From: e.From, To: e.To,
 		Status: rapid.SliceOfDistinct(rapid.SampledFrom(grapnel.Statuses()), rapid.ID).Draw(t, "status"), Limit: limit}
 	d.Class = pick(t, "class", "", "", "", policy.ClassStatus5xx, policy.ClassTimeout, policy.ClassNone)
 	d.StatusCode = pick(t, "status code", 0, 0, 0, 503, 200)
@@ -140,7 +141,7 @@ func (m *machine) ask(scope store.Scope, e store.EventQuery, d store.DeliveryQue
 	m.agree(counts, m.model.counts(scope), err, nil, "Counts")
 }
 
-// search goes through all that contain a text, which is what data other than {} are.
+// search reads all deliveries whose event's data contain a text; all data but {} do.
 func (m *machine) search(scope store.Scope, q store.DeliveryQuery, all []grapnel.Delivery) {
 	m.Helper()
 	if q.Limit < 1000 {
@@ -170,7 +171,7 @@ func (m *machine) search(scope store.Scope, q store.DeliveryQuery, all []grapnel
 	m.same(got, want, "DeliverySearch")
 }
 
-// compare compares all there is but attempts.
+// compare compares the whole visible state except attempts.
 func (m *machine) compare(*rapid.T) {
 	m.Helper()
 	config, want := m.config(), m.model.config

@@ -64,7 +64,7 @@ var auditCases = []testCase{
 		e := *entry(acme, epA, grapnel.VerbProbe, 5)
 		for range 2 {
 			d.must(d.Note(d.ctx, e), "Note")
-			e.At = e.At.Add(1) // below a microsecond nothing is kept
+			e.At = e.At.Add(1) // times are stored in microseconds
 		}
 		d.same(len(d.audit(store.AuditQuery{})), 1, "entries")
 		for i, change := range []func(*grapnel.AuditEntry){
@@ -162,7 +162,8 @@ var auditCases = []testCase{
 			{"endpoint of another tenant", everyone, store.AuditQuery{Endpoint: epA, Tenant: bolt, Limit: 100}, nil},
 			{"delivery", everyone, store.AuditQuery{Delivery: "dlv_" + epA, Limit: 100}, []string{"r4"}},
 			{"delivery of another endpoint", everyone, store.AuditQuery{Delivery: "dlv_" + epA, Endpoint: epB, Limit: 100}, nil},
-			{"everything at once", everyone, store.AuditQuery{Delivery: "dlv_" + epA, Endpoint: epA, Tenant: acme, Before: fourth + 1, Limit: 1}, []string{"r4"}},
+			{"everything at once", everyone, store.AuditQuery{Delivery: "dlv_" + epA, Endpoint: epA, Tenant: acme, Before: fourth + 1,
+				Limit: 1}, []string{"r4"}},
 			{"scope", store.Of(bolt), store.AuditQuery{Limit: 100}, []string{"r3"}},
 			{"scope and limit", store.Of(acme), store.AuditQuery{Before: fourth, Limit: 1}, []string{"r2"}},
 			{"scope and its tenant", store.Of(acme), store.AuditQuery{Tenant: acme, Endpoint: epB, Limit: 100}, []string{"r2"}},

@@ -10,10 +10,11 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// follower is a copy of the configuration that is brought up to date by changes, and by reading everything where they are not complete.
+// follower is a copy of the configuration that is brought up to date by changes, and by reading
+// everything where they are not complete.
 type follower struct {
 	store.Config
-	changes, everything int // how often it was brought up to date, and by what
+	changes, everything int // updates by Changes, and by Config
 }
 
 func (f *follower) catchUp(d *desk) {
@@ -37,9 +38,9 @@ func (f *follower) catchUp(d *desk) {
 	d.same(f.Config, now, "what was merged, compared with all that is there")
 }
 
-// RunChanges plays random changes of the configuration, which several copies follow at a pace of their own. kept is how many of the latest
-// versions the store must be able to tell the changes of; it need not tell those of older ones.
-// They are played on one store, one after the other.
+// RunChanges plays random changes of the configuration, which several copies follow at their own
+// pace. kept is the number of latest versions of which the store must have the changes; older ones
+// are optional. The plays run on one store, one after the other.
 func RunChanges(t *testing.T, s store.Store, kept, plays int) {
 	histories(t, plays)
 	rapid.Check(t, func(r *rapid.T) {

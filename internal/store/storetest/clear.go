@@ -5,7 +5,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// tidy clears what is older than some seconds after the beginning.
+// tidy calls Clear with times in seconds after the start, and checks its count.
 func (d *desk) tidy(audit, replays float64, limit, want int) {
 	d.Helper()
 	n, err := d.Clear(d.ctx, store.Clearing{Audit: at(audit), Replays: at(replays)}, limit)
@@ -14,7 +14,7 @@ func (d *desk) tidy(audit, replays float64, limit, want int) {
 	d.balanced()
 }
 
-// ended lets a replay be over.
+// ended finishes a replay.
 func (d *desk) ended(r grapnel.Replay, status grapnel.ReplayStatus, when float64) {
 	d.Helper()
 	r = d.replayed(r.ID)
@@ -35,7 +35,7 @@ var clearCases = []testCase{
 		newest := d.audit(store.AuditQuery{})
 		d.same(reasons(newest), []string{"d"}, "the newest stays")
 		d.note(entry(acme, epA, grapnel.VerbProbe, 5), "a")
-		d.note(entry(acme, epA, grapnel.VerbProbe, 10), "b") // it was known, and is no more
+		d.note(entry(acme, epA, grapnel.VerbProbe, 10), "b") // it was stored before, and has been cleared
 		list := d.audit(store.AuditQuery{})
 		d.same(reasons(list), []string{"b", "a", "d"}, "what came later, though it says that it is older")
 		d.same(list[2].Seq, newest[0].Seq, "number")
@@ -59,7 +59,7 @@ var clearCases = []testCase{
 		d.code(err, grapnel.CodeNotFound, "what it lists")
 		d.same(len(d.replays(store.ReplayQuery{})), 2, "replays")
 		d.same(len(d.items("rpl_2")), 1, "what another lists")
-		// What it made goes on, and is noted on what it repeats.
+		// Its pending delivery continues, and its result is noted on the original.
 		d.change(by(made[0], grapnel.Delivered, 60))
 		d.same(d.delivery(n[0]).Mark.ReplayResult, grapnel.Delivered, "noted on the original")
 		d.same(d.delivery(n[0]).Mark.ReplayedBy, "rpl_1", "by")

@@ -130,7 +130,7 @@ var copyCases = []testCase{
 	}},
 }
 
-// spoilPolicy changes what a policy refers to.
+// spoilPolicy changes the slices and pointers of a policy.
 func spoilPolicy(p *policy.Policy) {
 	p.Schedule.Delays[0] = 99
 	p.Success[0] = "spoilt"

@@ -17,7 +17,7 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// Whose data the cases work with: two endpoints of acme, one of bolt.
+// The tenants and endpoints of the cases: two endpoints of acme, one of bolt.
 const (
 	acme = "acme"
 	bolt = "bolt"
@@ -28,11 +28,12 @@ const (
 
 var everyone = store.Everyone()
 
-// desk is where one case works: a store, and calls that fail the test instead of returning an error.
+// desk is where one case works: a store, and calls that fail the test instead of returning an
+// error.
 type desk struct {
-	rapid.TB // who hears of failures: the test of a case, or the random history that is tried
+	rapid.TB // reports failures: the test of a case, or the random history
 	store.Store
-	test    *testing.T // who owns the stores
+	test    *testing.T // owns the stores
 	harness Harness
 	ctx     context.Context
 	purged  bool // history may have gaps
@@ -99,7 +100,8 @@ func (d *desk) code(err error, want grapnel.Code, what string) {
 	}
 }
 
-// same compares what the store said with what the contract says. Nil and empty are the same: a store need not tell them apart.
+// same compares the store's answer with the expected one. Nil and empty are the same: a store need
+// not distinguish them.
 func (d *desk) same(got, want any, what string) {
 	d.Helper()
 	if diff := difference(got, want); diff != "" {
@@ -114,7 +116,7 @@ func difference(got, want any) string {
 	return cmp.Diff(want, got, cmpopts.EquateEmpty(), cmp.Comparer(samePolicy), cmp.Comparer(sameSecret))
 }
 
-// samePolicy compares the form in which policies are kept and shown.
+// samePolicy compares policies in their JSON form.
 func samePolicy(a, b policy.Policy) bool {
 	x, err := json.Marshal(a)
 	if err != nil {
@@ -157,8 +159,8 @@ func (d *desk) publish(events ...store.Incoming) store.Accepted {
 	return done
 }
 
-// lane publishes n events of one key to endpoint a, one second after the other from second 0, and returns the numbers of
-// their deliveries. Ids are the key with a number behind it, from 1.
+// lane publishes n events of one key to endpoint a, one second after the other from second 0, and
+// returns the numbers of their deliveries. Ids are the key with a number behind it, from 1.
 func (d *desk) lane(key string, n int) []int64 {
 	d.Helper()
 	var numbers []int64
@@ -212,7 +214,7 @@ func (d *desk) heads(endpoint string) []store.Head {
 	return heads
 }
 
-// head returns a delivery's place and whether it leads.
+// head returns a delivery as a Head, and whether it is its lane's head.
 func (d *desk) head(number int64) (*store.Head, bool) {
 	d.Helper()
 	h, first, err := d.Head(d.ctx, number)
@@ -220,7 +222,8 @@ func (d *desk) head(number int64) (*store.Head, bool) {
 	return h, first
 }
 
-// leads fails unless exactly these deliveries are an endpoint's heads with a due time, in this order.
+// leads fails unless exactly these deliveries are an endpoint's heads with a due time, in this
+// order.
 func (d *desk) leads(endpoint string, want ...int64) {
 	d.Helper()
 	d.same(numbersOf(d.heads(endpoint)), want, "heads of "+endpoint)
@@ -241,7 +244,7 @@ func delivered(number int64, expect int, when float64) store.Change {
 	}
 }
 
-// retried is a failed attempt after which the delivery waits until due.
+// retried is a failed attempt after which the delivery is pending until due.
 func retried(number int64, expect int, when, due float64) store.Change {
 	return store.Change{
 		Delivery: number, Expect: expect, At: at(when), Status: grapnel.Pending, Reason: "status 503",
@@ -249,7 +252,7 @@ func retried(number int64, expect int, when, due float64) store.Change {
 	}
 }
 
-// by is a change that a person makes.
+// by is a change by an operator, without attempt.
 func by(number int64, status grapnel.Status, when float64) store.Change {
 	return store.Change{Delivery: number, Expect: store.AnyAttempts, At: at(when), Status: status, Reason: "a person said so"}
 }

@@ -14,7 +14,8 @@ import (
 func answered(number int64, when float64, status grapnel.Status, code int, class policy.Class, reason grapnel.ReasonCode) store.Change {
 	a := attempt(1, when)
 	a.StatusCode, a.Class = code, class
-	return store.Change{Delivery: number, Expect: store.AnyAttempts, Attempt: a, At: at(when), Status: status, ReasonCode: reason, Due: at(when + 9)}
+	return store.Change{Delivery: number, Expect: store.AnyAttempts, Attempt: a, At: at(when), Status: status, ReasonCode: reason,
+		Due: at(when + 9)}
 }
 
 var filterCases = []testCase{
@@ -51,8 +52,9 @@ var filterCases = []testCase{
 			{"reason of its own", store.DeliveryQuery{ReasonCode: "of its own"}, []string{"own"}},
 			{"dead letters", store.DeliveryQuery{DeadLetters: true}, []string{"own", "again", "full", "down", "slow"}},
 			{"no dead letters are delivered", store.DeliveryQuery{DeadLetters: true, Status: []grapnel.Status{grapnel.Delivered}}, nil},
-			{"all together", store.DeliveryQuery{DeadLetters: true, Class: policy.ClassStatus5xx, StatusCode: 507, ReasonCode: grapnel.ReasonPermanent,
-				Status: []grapnel.Status{grapnel.Failed, grapnel.Pending}, Type: "invoice.*", Endpoint: epA}, []string{"full"}},
+			{"all together", store.DeliveryQuery{DeadLetters: true, Class: policy.ClassStatus5xx, StatusCode: 507,
+				ReasonCode: grapnel.ReasonPermanent,
+				Status:     []grapnel.Status{grapnel.Failed, grapnel.Pending}, Type: "invoice.*", Endpoint: epA}, []string{"full"}},
 		} {
 			var got []string
 			for _, x := range d.list(c.q) {
@@ -101,7 +103,8 @@ var filterCases = []testCase{
 		}
 		d.same(search(everyone, store.DeliveryQuery{Limit: 2}, "Café 50%_"),
 			[]string{"e23>ep_b", "e23>ep_a", "e13>ep_b", "e13>ep_a", "e3>ep_b", "e3>ep_a"}, "all")
-		d.same(search(everyone, store.DeliveryQuery{Limit: 9, Endpoint: epB, From: at(13)}, "Café"), []string{"e23>ep_b", "e13>ep_b"}, "with filters")
+		d.same(search(everyone, store.DeliveryQuery{Limit: 9, Endpoint: epB, From: at(13)}, "Café"), []string{"e23>ep_b", "e13>ep_b"},
+			"with filters")
 		d.same(search(everyone, store.DeliveryQuery{Limit: 9}, "café"), []string(nil), "as it is written")
 		d.same(search(store.Of(bolt), store.DeliveryQuery{Limit: 9}, "Café"), []string(nil), "another tenant's")
 		none, resume, err := d.DeliverySearch(d.ctx, everyone, store.DeliveryQuery{}, "Café")

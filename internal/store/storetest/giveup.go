@@ -14,12 +14,12 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// patience is how long a call may take that is not given up. It is far above what any store needs.
+// patience is the limit for a call that is not cancelled. It is far above what any store needs.
 const patience = time.Minute
 
-// givesUp has callers give up in front of others that go on, which must all be answered. What they
-// call changes nothing: their delivery does not exist. So the model need not know which of those
-// that gave up the store has served.
+// givesUp has callers cancel their calls in front of other calls, which must all be answered. The
+// cancelled calls change nothing, because their delivery does not exist. So the model need not know
+// which of them the store has served.
 func (m *machine) givesUp(t *rapid.T) {
 	changes := []store.Change{{Delivery: m.deliveries.store(1 << 30), At: m.now, Status: grapnel.Delivered, Expect: store.AnyAttempts}}
 	ctx, cancel := context.WithTimeout(m.ctx, patience)

@@ -23,7 +23,7 @@ func (d *desk) hasten(endpoint string, h store.Hastening, limit, want int) {
 	d.same(n, want, "hastened")
 }
 
-// back is an endpoint that came back at a time; what is due later shall be due then.
+// back hastens an endpoint that recovered at a time; later deliveries become due then.
 func back(when float64) store.Hastening { return store.Hastening{Before: at(when), At: at(when)} }
 
 var hastenCases = []testCase{
@@ -51,8 +51,8 @@ var hastenCases = []testCase{
 		d.change(wide(n[0], 0, 10, 20))                                    // due at that very moment
 		d.change(wide(n[1], 0, 20, 100))                                   // recorded at that very moment
 		d.change(wide(n[2], 0, 19, 20+1e-6))                               // a microsecond too late, recorded a microsecond before
-		d.change(wide(n[3], 0, 20-1e-6, 1000))                             // and this one as well
-		h := store.Hastening{Before: at(20).Add(999), At: at(20).Add(999)} // below a microsecond nothing is kept
+		d.change(wide(n[3], 0, 20-1e-6, 1000))                             // recorded before the recovery too
+		h := store.Hastening{Before: at(20).Add(999), At: at(20).Add(999)} // times are stored in microseconds
 		d.hasten(epA, h, 10, 2)
 		for i, due := range []float64{20, 100, 20, 20} {
 			d.same(d.delivery(n[i]).Waiting.Due, at(due), fmt.Sprint("due of ", i))
@@ -84,7 +84,7 @@ var hastenCases = []testCase{
 		}
 		d.change(retried(n[0], 1, 12, 100)) // now for its own sake
 		person := by(n[1], grapnel.Pending, 12)
-		person.Due = at(100) // no attempt: it still waits for the endpoint
+		person.Due = at(100) // without attempt: it is still delayed by the endpoint
 		d.change(person)
 		d.change(wide(n[2], 1, 30, 100)) // again because of the endpoint, but later
 		d.hasten(epA, back(20), 10, 1)

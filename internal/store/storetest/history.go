@@ -47,7 +47,7 @@ func labels(list []grapnel.Delivery) []string {
 	return ids
 }
 
-// stock publishes six events, one second after the other, that differ in what queries select by.
+// stock publishes six events, one per second, that differ in every field by which queries select.
 func (d *desk) stock() {
 	d.Helper()
 	for i, e := range []struct{ id, tenant, kind, key string }{
@@ -158,7 +158,7 @@ var historyCases = []testCase{
 		d.same(len(d.delivery(n[0]).Attempts), 1, "attempts of one")
 	}},
 	{"tells held from pending", func(d *desk) {
-		n := d.lane("k", 3) // 0 leads, 1 and 2 wait
+		n := d.lane("k", 3) // 0 is the head, 1 and 2 are behind it
 		l := d.lane("l", 1) // blocked
 		m := d.lane("m", 1) // delivered
 		blocked := retried(l[0], 0, 6, 0)
@@ -176,21 +176,25 @@ var historyCases = []testCase{
 			{"pending", []grapnel.Status{grapnel.Pending}, nil, []string{"b>ep_b", "k_1>ep_a"}},
 			{"held", []grapnel.Status{grapnel.Held}, nil, []string{"l_1>ep_a", "k_3>ep_a", "k_2>ep_a"}},
 			{"pending, one endpoint is closed", []grapnel.Status{grapnel.Pending}, []string{"ep_zzz", epA}, []string{"b>ep_b"}},
-			{"held, one endpoint is closed", []grapnel.Status{grapnel.Held}, []string{epA}, []string{"l_1>ep_a", "k_3>ep_a", "k_2>ep_a", "k_1>ep_a"}},
-			{"both", []grapnel.Status{grapnel.Held, grapnel.Pending}, []string{epB}, []string{"b>ep_b", "l_1>ep_a", "k_3>ep_a", "k_2>ep_a", "k_1>ep_a"}},
+			{"held, one endpoint is closed", []grapnel.Status{grapnel.Held}, []string{epA}, []string{"l_1>ep_a", "k_3>ep_a", "k_2>ep_a",
+				"k_1>ep_a"}},
+			{"both", []grapnel.Status{grapnel.Held, grapnel.Pending}, []string{epB}, []string{"b>ep_b", "l_1>ep_a", "k_3>ep_a", "k_2>ep_a",
+				"k_1>ep_a"}},
 			{"final", []grapnel.Status{grapnel.Delivered, grapnel.Failed}, []string{epA}, []string{"m_1>ep_a"}},
 			{"final and held", []grapnel.Status{grapnel.Delivered, grapnel.Held}, nil, []string{"m_1>ep_a", "l_1>ep_a", "k_3>ep_a", "k_2>ep_a"}},
 			{"final and pending", []grapnel.Status{grapnel.Delivered, grapnel.Pending}, []string{epB}, []string{"m_1>ep_a", "k_1>ep_a"}},
 			{"none there", []grapnel.Status{grapnel.Discarded}, nil, nil},
 		} {
 			d.same(labels(d.list(store.DeliveryQuery{Status: c.status, HeldEndpoints: c.held})), c.want, c.what)
-			d.same(labels(d.list(store.DeliveryQuery{Status: c.status, HeldEndpoints: c.held, Limit: 1})), c.want[:min(1, len(c.want))], c.what+", one of them")
+			d.same(labels(d.list(store.DeliveryQuery{Status: c.status, HeldEndpoints: c.held, Limit: 1})), c.want[:min(1, len(c.want))],
+				c.what+", one of them")
 		}
 		for _, x := range d.list(store.DeliveryQuery{Status: []grapnel.Status{grapnel.Held}}) {
 			d.same(x.Status, grapnel.Pending, "the stored status, also of a held one")
 		}
 		d.change(by(n[0], grapnel.Skipped, 20))
-		d.same(labels(d.list(store.DeliveryQuery{Status: []grapnel.Status{grapnel.Pending}, Endpoint: epA})), []string{"k_2>ep_a"}, "after promotion")
+		d.same(labels(d.list(store.DeliveryQuery{Status: []grapnel.Status{grapnel.Pending}, Endpoint: epA})), []string{"k_2>ep_a"},
+			"after promotion")
 	}},
 	{"takes many held endpoints", func(d *desk) {
 		d.publish(incoming(event("a", "k", 1), to(epA), to(epB)))

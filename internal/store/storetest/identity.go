@@ -7,8 +7,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// A node may remember a row id from before its database lost transactions. Such a change differs from
-// the row in its event's number, its endpoint or its time of creation, and must not touch it.
+// A node may remember a row id from before its database lost transactions. Such a change differs
+// from the row in its event's number, its endpoint or its time of creation, and must not touch it.
 var identityCases = []testCase{
 	{"of a head is that of its delivery", func(d *desk) {
 		n := d.lane("k", 1)

@@ -27,7 +27,8 @@ func intake(source string, when float64) *grapnel.Intake {
 }
 
 func aside(id, tenant, source string, why grapnel.AsideReason, when float64) grapnel.Aside {
-	a := grapnel.Aside{ID: id, Tenant: tenant, Why: why, ContentType: "text/plain", Body: []byte("body of " + id), Intake: *intake(source, when)}
+	a := grapnel.Aside{ID: id, Tenant: tenant, Why: why, ContentType: "text/plain", Body: []byte("body of " + id),
+		Intake: *intake(source, when)}
 	a.Size = len(a.Body)
 	return a
 }

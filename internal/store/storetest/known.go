@@ -15,12 +15,12 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// known is what an event of source src_1 is known by until some seconds after the beginning.
+// known is a Known of source src_1, valid until some seconds after the start.
 func known(by string, sum byte, until float64) *store.Known {
 	return &store.Known{Source: "src_1", By: []byte(by), Sum: [32]byte{sum}, Until: at(until)}
 }
 
-// receive appends one event that is known by something, to endpoint a.
+// receive appends one event with a Known to endpoint a.
 func (d *desk) receive(id string, accepted float64, k *store.Known) store.Placed {
 	d.Helper()
 	in := incoming(event(id, "k", accepted), to(epA))
@@ -124,7 +124,7 @@ var knownCases = []testCase{
 		for _, by := range []string{"y", "z", "w"} {
 			d.same(d.receive("by "+by, 3, known(by, 1, 100)).Duplicate, false, by)
 		}
-		// What was known until now stays so if nothing takes its place: a clock may be set back.
+		// An expired Known stays until another replaces it: a clock may be set back.
 		d.same(d.receive("a", 100, known("x", 1, 200)).ID, "a", "a duplicate by its id, of one that is known no longer")
 		d.same(d.receive("c", 99, known("x", 1, 200)), repeated(first, false), "the first is known")
 	}},
@@ -154,7 +154,7 @@ var knownCases = []testCase{
 		d.unlearn(10.5, never, 0, 0)
 		d.unlearn(40, never, 1, 1)
 		d.same([]bool{is("x0"), is("x1"), is("x2"), is("x3")}, []bool{true, false, true, true}, "known")
-		d.unlearn(40, never, 2, 2) // x1 was known no longer when it came again
+		d.unlearn(40, never, 2, 2) // x1 had expired when it came again
 		d.same([]bool{is("x0"), is("x2"), is("x3")}, []bool{true, false, true}, "known")
 		d.reopen()
 		d.unlearn(40, never, 10, 2)
@@ -219,7 +219,7 @@ var knownCases = []testCase{
 	}},
 }
 
-// recognizer is what a store should know.
+// recognizer is a model of Known.
 type recognizer struct {
 	*desk
 	known  map[string]remembered
@@ -235,7 +235,7 @@ type remembered struct {
 	placed store.Placed
 }
 
-// recall plays one random history of events that are known by few things.
+// recall plays one random history of events with few different Known keys.
 func recall(d *desk, rt *rapid.T) {
 	m := &recognizer{
 		desk: &desk{TB: rt, Store: d.harness.Open(d.test), test: d.test, harness: d.harness, ctx: rt.Context()}, now: at(0),
@@ -253,7 +253,8 @@ func recall(d *desk, rt *rapid.T) {
 	rt.Repeat(actions)
 }
 
-// tick lets some time pass, and now and then some come back. No two calls happen at the same time, so that what is over is in an order.
+// tick advances the time, and now and then sets it back a little. No two calls have the same time,
+// so that expiries have an order.
 func (m *recognizer) tick(t *rapid.T) time.Time {
 	m.now = m.now.Add(time.Microsecond + time.Duration(pick(t, "seconds", 0, 1, 5, 20, -10))*time.Second)
 	return m.now
@@ -297,7 +298,7 @@ func (m *recognizer) receives(t *rapid.T) {
 	}
 }
 
-// expects says what an event should be answered with. The number of a new one is not known yet: it is less than zero.
+// expects is the result an event should get. A new event's row id is not known yet: it is negative.
 func (m *recognizer) expects(in store.Incoming) store.Placed {
 	by := ""
 	if k := in.Known; k != nil {

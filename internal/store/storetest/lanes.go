@@ -33,7 +33,7 @@ var laneCases = []testCase{
 		c := retried(failed[0], 0, 6, 9)
 		c.ReasonCode = grapnel.ReasonExhausted
 		d.change(c)
-		person := by(blocked[0], grapnel.Pending, 7) // no attempt was made
+		person := by(blocked[0], grapnel.Pending, 7) // without attempt
 		person.Blocked = true
 		d.change(person)
 		d.change(retried(fresh[1], 0, 6, 9)) // behind a head that has not failed

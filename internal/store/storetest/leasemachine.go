@@ -11,7 +11,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// leaseOf translates what a store says of a lease.
+// leaseOf translates a store's lease into the model's ids.
 func (m *machine) leaseOf(l *grapnel.Lease) {
 	l.Delivery, l.Event = m.deliveries.model(l.Delivery), m.events.model(l.Event)
 }
@@ -61,7 +61,7 @@ func (m *machine) extends(t *rapid.T) {
 	m.agree(got, want, err, wantErr, "Extend")
 }
 
-// settlement draws by which lease a change is made: mostly by the one that its delivery has, if it has one.
+// settlement draws the lease of a change: mostly the delivery's own, if it has one.
 func (m *machine) settlement(t *rapid.T, delivery int64) *store.Settlement {
 	r := m.model.find(delivery)
 	leased := r != nil && r.lease != nil
@@ -78,7 +78,7 @@ func (m *machine) settlement(t *rapid.T, delivery int64) *store.Settlement {
 	return s
 }
 
-// compareLeases compares all there is of leases.
+// compareLeases compares the leases of all queues.
 func (m *machine) compareLeases() {
 	m.Helper()
 	for _, queue := range someEndpoints {

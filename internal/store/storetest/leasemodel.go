@@ -9,7 +9,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// The model's leases. A row that is leased has all of its lease but what is in the row itself.
+// The model's leases. A leased row stores the fields of its lease that the row itself does not
+// have.
 
 func (r *row) leased() grapnel.Lease {
 	l := *r.lease
@@ -18,7 +19,7 @@ func (r *row) leased() grapnel.Lease {
 	return l
 }
 
-// settles says whether a change may be made as far as leases go.
+// settles says whether the row's lease lets a change apply.
 func (r *row) settles(c store.Change) bool {
 	switch {
 	case c.Lease == nil && c.Status == grapnel.Pending:
@@ -77,7 +78,8 @@ func (m *model) claim(c store.Claim) (done store.Claimed) {
 		}
 		w := wants[0]
 		wants = wants[1:]
-		r.lease = &grapnel.Lease{Token: w.Token, Queue: c.Queue, Consumer: w.Consumer, Trigger: r.trigger, Scheduled: r.Waiting.Due, GrantedAt: c.Now}
+		r.lease = &grapnel.Lease{Token: w.Token, Queue: c.Queue, Consumer: w.Consumer, Trigger: r.trigger, Scheduled: r.Waiting.Due,
+			GrantedAt: c.Now}
 		r.Waiting.Due = c.Now.Add(w.For)
 		done.Leases = append(done.Leases, r.leased())
 	}
@@ -96,7 +98,7 @@ func (m *model) holds(queue, consumer string) (n int) {
 	return n
 }
 
-// of finds the row whose lease a token is.
+// of finds the row whose lease has a token.
 func (m *model) of(token string) *row {
 	for _, r := range m.rows {
 		if r.lease != nil && r.lease.Token == token {

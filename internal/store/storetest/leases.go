@@ -24,7 +24,8 @@ func (d *desk) claim(queue string, when float64, wants ...store.Want) store.Clai
 	return done
 }
 
-// claimed fails unless exactly these deliveries were leased and these were over, in this order.
+// claimed fails unless exactly these deliveries were leased and these leases had expired, in this
+// order.
 func (d *desk) claimed(done store.Claimed, leased, over []int64) {
 	d.Helper()
 	d.same(deliveriesOf(done.Leases), leased, "leased")
@@ -64,7 +65,7 @@ func settled(c store.Change, token string) store.Change {
 	return c
 }
 
-// ranOut is a change because a lease is over.
+// ranOut is a change that records a lease's expiry.
 func ranOut(c store.Change, token string) store.Change {
 	c.Lease = &store.Settlement{Token: token, Over: true}
 	return c
@@ -134,7 +135,8 @@ var leaseCases = []testCase{
 			w.Most = m
 			return w
 		}
-		done := d.claim(epA, 10, most("lse_1", "c", 2), most("lse_2", "c", 2), most("lse_3", "c", 2), most("lse_4", "d", 1), most("lse_5", "c", 0))
+		done := d.claim(epA, 10, most("lse_1", "c", 2), most("lse_2", "c", 2), most("lse_3", "c", 2), most("lse_4", "d", 1),
+			most("lse_5", "c", 0))
 		d.claimed(done, n[:4], nil)
 		d.same([]string{done.Leases[0].Token, done.Leases[1].Token, done.Leases[2].Token, done.Leases[3].Token},
 			[]string{"lse_1", "lse_2", "lse_4", "lse_5"}, "tokens")
@@ -144,7 +146,7 @@ var leaseCases = []testCase{
 		d.change(settled(retried(n[2], 0, 12, 99), "lse_4"))
 		d.claimed(d.claim(epA, 13, most("lse_8", "c", 3), most("lse_9", "c", 3), most("lse_10", "d", 1)), n[4:], nil)
 		done = d.claim(epA, 50, most("lse_11", "d", 1))
-		d.claimed(done, nil, []int64{n[1], n[3], n[4], n[5]}) // d's is over, and held until that is recorded
+		d.claimed(done, nil, []int64{n[1], n[3], n[4], n[5]}) // d's has expired, and is held until the expiry is recorded
 		d.change(ranOut(retried(n[5], 0, 50, 50), "lse_10"))
 		d.claimed(d.claim(epA, 51, most("lse_12", "d", 1)), []int64{n[5]}, []int64{n[1], n[3], n[4]})
 		d.publish(incoming(event("x", "", 0), store.Target{Endpoint: epB}))
@@ -163,7 +165,7 @@ var leaseCases = []testCase{
 		d.same(done.Next.Delivery, k[1], "next")
 		d.claimed(d.claim(epA, 7, want("lse_4", "")), k[1:2], nil)
 		d.change(settled(retried(k[1], 0, 8, 20), "lse_4"))
-		d.claimed(d.claim(epA, 19, want("lse_5", "")), nil, nil) // later ones of the key wait for it
+		d.claimed(d.claim(epA, 19, want("lse_5", "")), nil, nil) // later deliveries of the key are behind it
 		d.claimed(d.claim(epA, 20, want("lse_6", "")), k[1:2], nil)
 	}},
 	{"ends with the change that it is for", func(d *desk) {
@@ -238,9 +240,10 @@ var leaseCases = []testCase{
 			wants = append(wants, store.Want{Token: fmt.Sprint("lse_", i), Consumer: "c", For: time.Duration(i) * time.Second})
 		}
 		d.claimed(d.claim(epA, 0, wants...), numbers, nil)
-		last := float64(store.MostOver - 1)                                                             // the end of the last that one Claim returns
-		d.publish(incoming(event("before", "", last-1), to(epA)))                                       // looked at
-		d.publish(incoming(event("at", "", last), to(epA)))                                             // not, for its number
+		// The claim stops at the MostOver-th expired lease: it sees only deliveries due before that.
+		last := float64(store.MostOver - 1)
+		d.publish(incoming(event("before", "", last-1), to(epA)))                                       // leased
+		d.publish(incoming(event("at", "", last), to(epA)))                                             // not: its row id is higher
 		d.publish(incoming(event("behind", "", last), store.Target{Endpoint: epA, Delay: time.Second})) // nor this one
 		done := d.claim(epA, 1000, want("lse_a", "d"), want("lse_b", "d"))
 		d.claimed(done, []int64{d.of("before")[0].Seq}, numbers[:store.MostOver])
@@ -329,7 +332,8 @@ var leaseCases = []testCase{
 		moment := at(1).Add(1700 * time.Nanosecond)
 		done, err := d.Claim(d.ctx, store.Claim{Queue: epA, Now: moment, Wants: []store.Want{{Token: "lse_1", For: time.Second + 400}}})
 		d.must(err, "Claim")
-		d.same([]time.Time{done.Leases[0].GrantedAt, done.Leases[0].Until}, []time.Time{at(1).Add(time.Microsecond), at(2).Add(2 * time.Microsecond)}, "granted and until")
+		d.same([]time.Time{done.Leases[0].GrantedAt, done.Leases[0].Until}, []time.Time{at(1).Add(time.Microsecond),
+			at(2).Add(2 * time.Microsecond)}, "granted and until")
 		d.same(d.leases(epA), done.Leases, "leases")
 		l, err := d.Extend(d.ctx, "lse_1", moment, time.Second+100)
 		d.must(err, "Extend")

@@ -15,10 +15,11 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// machine makes random calls of a store and of the model and compares every answer. The names are few, so that calls meet.
+// machine makes random calls of a store and of the model and compares every answer. The names are
+// few, so that calls meet.
 //
-// The model counts from 1 without gaps, a store need not: events, deliveries and entries translate the store's numbers to the
-// model's.
+// The model counts from 1 without gaps, a store need not: events, deliveries and entries translate
+// the store's numbers to the model's.
 type machine struct {
 	*desk
 	model      *model
@@ -29,12 +30,13 @@ type machine struct {
 	entries    numbers
 
 	owners  map[string]string // of endpoints
-	tenants []string          // who publishes
-	actors  []string          // of whom entries are
-	caller  string            // what idempotency keys begin with
+	tenants []string          // tenants of published events
+	actors  []string          // actors of audit entries
+	caller  string            // prefix of idempotency keys
 }
 
-// numbers translates between a store's numbers and the model's. Absent ones stay what they are, and absent.
+// numbers translates row ids between a store and the model. 0 stays 0; an id that does not exist in
+// one does not exist in the other.
 type numbers struct{ toModel, toStore map[int64]int64 }
 
 func newNumbers() numbers { return numbers{map[int64]int64{}, map[int64]int64{}} }
@@ -141,8 +143,8 @@ func (m *machine) tick(t *rapid.T) time.Time {
 	return m.now
 }
 
-// once draws an idempotency key, or none. Both sides make the same answer: it tells how many events or deliveries there are
-// in the model, not their numbers.
+// once draws an idempotency key, or none. Model and store compute the same answer: it contains the
+// model's counts of events or deliveries, and no row ids.
 func (m *machine) once(t *rapid.T) *store.Once {
 	if !chance(t, "with idempotency key", 4) {
 		return nil
@@ -178,7 +180,7 @@ func (m *machine) publishes(t *rapid.T) {
 	m.agree(got, want, err, wantErr, "Append")
 }
 
-// batch draws some events with their targets, now and then for another configuration than the one there is.
+// batch draws events with their targets, now and then with an outdated configuration version.
 func (m *machine) batch(t *rapid.T, now time.Time, most int) store.Batch {
 	b := store.Batch{Config: m.model.config.Version}
 	if chance(t, "stale", 10) {
@@ -200,7 +202,8 @@ func (m *machine) batch(t *rapid.T, now time.Time, most int) store.Batch {
 			if m.owners[ep] != e.Tenant || chance(t, "not for "+ep, 4) {
 				continue
 			}
-			target := store.Target{Endpoint: ep, Ordered: !chance(t, "unordered", 4), Trigger: pick(t, "trigger", grapnel.TriggerSchedule, grapnel.TriggerTest)}
+			target := store.Target{Endpoint: ep, Ordered: !chance(t, "unordered", 4), Trigger: pick(t, "trigger", grapnel.TriggerSchedule,
+				grapnel.TriggerTest)}
 			if chance(t, "dropped", 6) {
 				target.Drop, target.Uncounted = "dropped", chance(t, "uncounted", 4)
 			} else {
@@ -213,8 +216,8 @@ func (m *machine) batch(t *rapid.T, now time.Time, most int) store.Batch {
 	return b
 }
 
-// acceptedOf pairs the numbers of new events and of their deliveries, and translates what a store says of them. known is how
-// many events the model had before.
+// acceptedOf pairs the row ids of new events and deliveries, and translates the store's answer.
+// known is the model's number of events before.
 func (m *machine) acceptedOf(known int, got, want *store.Accepted) {
 	m.Helper()
 	if got == nil || want == nil || len(got.Events) != len(want.Events) {
@@ -232,7 +235,8 @@ func (m *machine) acceptedOf(known int, got, want *store.Accepted) {
 	}
 }
 
-// learn pairs the numbers of a new event's deliveries: those of a store and the model have the same order.
+// learn pairs the numbers of a new event's deliveries: those of a store and the model have the same
+// order.
 func (m *machine) learn(e *grapnel.Event) {
 	m.Helper()
 	_, got, err := m.Event(m.ctx, everyone, e.Tenant, e.ID)
@@ -258,7 +262,8 @@ func (m *machine) deliveryOf(d *grapnel.Delivery) {
 	d.Mark.ReplayedAs = m.deliveries.model(d.Mark.ReplayedAs)
 }
 
-// some draws a delivery's number in the model, now and then one that does not exist. It prefers what is pending.
+// some draws the model's row id of a delivery, now and then one that does not exist. It prefers
+// pending deliveries.
 func (m *machine) some(t *rapid.T) int64 {
 	var pending []int64
 	for _, r := range m.model.rows {
@@ -282,7 +287,8 @@ func (m *machine) records(t *rapid.T) {
 	for range rapid.IntRange(1, 3).Draw(t, "changes") {
 		c := store.Change{
 			Delivery: m.some(t), At: now, Status: pick(t, "status", append(finals(), grapnel.Pending, grapnel.Pending, grapnel.Pending)...),
-			Reason: fmt.Sprint("reason ", rapid.IntRange(1, 3).Draw(t, "reason")), ReasonCode: pick(t, "code", grapnel.ReasonNone, grapnel.ReasonExhausted),
+			Reason: fmt.Sprint("reason ", rapid.IntRange(1, 3).Draw(t, "reason")), ReasonCode: pick(t, "code", grapnel.ReasonNone,
+				grapnel.ReasonExhausted),
 			Due: now.Add(time.Duration(rapid.IntRange(0, 5).Draw(t, "due")) * time.Second), Blocked: chance(t, "blocked", 4),
 			Trigger: pick(t, "trigger", grapnel.TriggerSchedule, grapnel.TriggerManual), NextDelay: pick(t, "next delay", 0, 0, time.Second),
 			Expect: store.AnyAttempts,

@@ -10,11 +10,12 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// model is the contract once more, in lists that are searched from end to end: nothing is kept that can be found by looking. It
-// shares no code with any store, so that a mistake would have to be made twice. It numbers events, deliveries and entries from 1.
+// model implements the contract once more, with lists that are searched from end to end: it stores
+// nothing that can be computed. It shares no code with any store, so that a mistake would have to
+// be made twice. Its row ids of events, deliveries and entries begin at 1.
 type model struct {
 	events    []*grapnel.Event
-	made      map[int64]int // deliveries that an event's acceptance made, by its number
+	made      map[int64]int // deliveries created by an event's acceptance, by its row id
 	rows      []*row
 	config    store.Config
 	answers   map[string]kept
@@ -22,14 +23,14 @@ type model struct {
 	entries   []grapnel.AuditEntry
 
 	facts            []fact
-	gone, goneEvents map[int64]bool // numbers of what was purged
+	gone, goneEvents map[int64]bool // row ids of purged deliveries and events
 	replays          []*replay      // by id
 }
 
 type row struct {
 	grapnel.Delivery
 	trigger grapnel.Trigger
-	by      *replay // that made it
+	by      *replay // the replay that created it
 	lease   *grapnel.Lease
 	wide    *time.Time // when its last attempt was recorded, if that failed because of the endpoint
 
@@ -61,7 +62,7 @@ func (m *model) leader(endpoint, key string) (first *row) {
 	return first
 }
 
-// settle makes heads of those who are first and did not know.
+// settle makes heads of the deliveries that have become first in their lanes.
 func (m *model) settle(at time.Time, delay time.Duration) (heads []store.Head) {
 	for _, r := range m.rows {
 		if r.Status != grapnel.Pending || r.Waiting.Head || r.Position > 0 && m.leader(r.EndpointID, r.Key) != r {
@@ -95,7 +96,7 @@ func (r *row) shown() grapnel.Delivery {
 	return d
 }
 
-// add makes a delivery of e, in line or not, and returns what became head.
+// add creates a delivery of e, in a lane or not, and returns the new heads.
 func (m *model) add(e *grapnel.Event, r row, ordered bool, delay time.Duration) []store.Head {
 	r.Seq, r.EventSeq, r.EventID = int64(len(m.rows)+1), e.Seq, e.ID
 	r.Tenant, r.Type, r.Key = e.Tenant, e.Type, e.Key
@@ -156,7 +157,7 @@ func (m *model) accept(b store.Batch) (done store.Accepted) {
 	return done
 }
 
-// tell is what a call does with what it was told to tell.
+// tell appends the events of a Tell.
 func (m *model) tell(b *store.Batch) *store.Accepted {
 	if b == nil {
 		return nil
@@ -175,7 +176,8 @@ func (m *model) record(changes []store.Change) (done []store.Changed, err error)
 		m.stand(c.Standing)
 		var is store.Changed
 		if r := m.find(c.Delivery); r != nil {
-			if is.Applied = r.Status == grapnel.Pending && (c.Expect == store.AnyAttempts || c.Expect == r.AttemptsMade) && r.settles(c); is.Applied {
+			if is.Applied = r.Status == grapnel.Pending && (c.Expect == store.AnyAttempts || c.Expect == r.AttemptsMade) &&
+				r.settles(c); is.Applied {
 				m.apply(r, c)
 			}
 			is.Status = r.Status

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -13,8 +14,9 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// Moves plays random histories of a tenant that is taken to and fro between two stores, and goes on with it wherever it is. What the stores
-// show is compared with the same model as ever, to which moving is nothing.
+// Moves plays random histories of a tenant that moves back and forth between two stores and is used
+// wherever it is. The visible state is compared with the same model as in every other history; a
+// move changes nothing in the model.
 func Moves(t *testing.T, h Harness) {
 	histories(t, h.Histories)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -52,12 +54,16 @@ type mover struct {
 	*machine
 	other store.Store
 	count int
-	names []name // the numbers that deliveries had in other stores
+	names []name // the ids that deliveries had in other stores
 }
 
-type name struct{ model, then int64 }
+type name struct {
+	model int64
+	then  string
+}
 
-// moves takes the tenant to the other store. Now and then it is given up, or a step is made twice.
+// moves moves the tenant to the other store. Now and then the move is cancelled, or a step is
+// repeated.
 func (m *mover) moves(t *rapid.T) {
 	m.Helper()
 	m.count++
@@ -74,7 +80,10 @@ func (m *mover) moves(t *rapid.T) {
 	}
 	put(from, grapnel.TenancyClosing, grapnel.TenancyHere)
 	put(from, grapnel.TenancySealed, grapnel.TenancyClosing)
-	before := m.listed(m.Store)
+	before, ids := m.listed(m.Store), map[int64]string{}
+	for _, d := range m.list(store.DeliveryQuery{}) {
+		ids[m.deliveries.model(d.Seq)] = m.IDs().Of(&d)
+	}
 	if chance(t, "given up", 4) {
 		_, err := to.Import(m.ctx, m.Store, move, nil)
 		m.must(err, "Import")
@@ -99,14 +108,14 @@ func (m *mover) moves(t *rapid.T) {
 	m.Store, m.other = m.other, m.Store
 	m.empty(m.other)
 	m.learnConfig()
-	m.learnShifts(before)
+	m.learnShifts(before, ids)
 	if want := int64(len(before)); done.Events != want {
 		m.Fatalf("%d events have come, not %d", done.Events, want)
 	}
 	m.compare(t)
 }
 
-// learnConfig takes over what is no business of the model.
+// learnConfig copies configuration state that the model does not compute.
 func (m *mover) learnConfig() {
 	m.Helper()
 	config := m.config()
@@ -125,9 +134,9 @@ func (m *mover) listed(s store.Store) map[string]int64 {
 	return numbers
 }
 
-// learnShifts finds out by how much numbers have changed. It is the same for all, and by what the store says every number that a delivery has ever had
-// can be found.
-func (m *mover) learnShifts(before map[string]int64) {
+// learnShifts computes the offset of the moved row ids. It is the same for all, and with the
+// store's Shifts every id that a delivery ever had is still its id, and no other delivery's.
+func (m *mover) learnShifts(before map[string]int64, ids map[int64]string) {
 	m.Helper()
 	by, first := int64(0), true
 	for id, seq := range m.listed(m.Store) {
@@ -140,28 +149,22 @@ func (m *mover) learnShifts(before map[string]int64) {
 	}
 	m.events = m.events.moved(by)
 	shifts := m.model.config.Tenancies[0].Shifts
-	for model, then := range m.deliveries.toStore {
-		m.names = append(m.names, name{model, then})
+	for model, id := range ids {
+		m.names = append(m.names, name{model, id})
 	}
 	if len(shifts) > 0 {
 		m.deliveries = m.deliveries.moved(shifts[len(shifts)-1].By)
 	}
-	for _, d := range m.list(store.DeliveryQuery{}) {
-		for _, name := range m.names {
-			if name.model == m.deliveries.model(d.Seq) && !leadsTo(shifts, name.then, d.Seq) {
-				m.Fatalf("delivery %d was %d elsewhere, and nobody can know: %+v", d.Seq, name.then, shifts)
+	tenancies := m.model.config.Tenancies
+	for _, name := range m.names {
+		read := m.IDs().Readings(name.then, tenancies)
+		for _, d := range m.list(store.DeliveryQuery{}) {
+			is := slices.ContainsFunc(read, func(r grapnel.Reading) bool { return r.Is(&d) })
+			if same := name.model == m.deliveries.model(d.Seq); is != same {
+				m.Fatalf("%s was the id of delivery %d elsewhere (%t), and is read as %v: %+v", name.then, d.Seq, same, read, tenancies)
 			}
 		}
 	}
-}
-
-func leadsTo(shifts []grapnel.Shift, then, now int64) bool {
-	for _, s := range shifts {
-		if s.First <= then && then <= s.Last && then+s.By == now {
-			return true
-		}
-	}
-	return false
 }
 
 func (n numbers) moved(by int64) numbers {

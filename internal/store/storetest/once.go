@@ -8,7 +8,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// once is an idempotency key used at a time; answers live an hour. Its answer tells what it was asked with.
+// once is an idempotency key used at a time; answers expire after an hour. Its answer contains the
+// fingerprint.
 func once(key string, fingerprint byte, now float64) *store.Once {
 	return &store.Once{
 		Key: key, Fingerprint: [32]byte{fingerprint}, Now: at(now), Expires: at(now + 3600),
@@ -21,7 +22,7 @@ func once(key string, fingerprint byte, now float64) *store.Once {
 // onceCall is a write that takes an idempotency key.
 type onceCall struct {
 	name   string
-	done   string // the type its answer is made from
+	done   string // type of the value that its answer is built from
 	do     func(*desk, *store.Once) (*store.Answer, error)
 	effect func(*desk) int // grows with every effect
 }
@@ -107,7 +108,8 @@ var onceCases = []testCase{
 		var seen any
 		o := once("key", 1, 0)
 		o.Answer = func(done any) store.Answer { seen = done; return store.Answer{Status: 200} }
-		done, err := d.Append(d.ctx, store.Batch{Config: d.config().Version, Events: []store.Incoming{incoming(event("a", "k", 1), to(epA))}, Once: o})
+		done, err := d.Append(d.ctx, store.Batch{Config: d.config().Version, Events: []store.Incoming{incoming(event("a", "k", 1),
+			to(epA))}, Once: o})
 		d.must(err, "Append")
 		d.same(seen, done, "Append")
 		o.Key = "again"
@@ -150,7 +152,8 @@ var onceCases = []testCase{
 	}},
 	{"stores the answer of a batch of duplicates", func(d *desk) {
 		d.publish(incoming(event("a", "k", 1), to(epA)))
-		_, err := d.Append(d.ctx, store.Batch{Config: d.config().Version, Events: []store.Incoming{incoming(event("a", "k", 1), to(epA))}, Once: once("key", 1, 0)})
+		_, err := d.Append(d.ctx, store.Batch{Config: d.config().Version, Events: []store.Incoming{incoming(event("a", "k", 1),
+			to(epA))}, Once: once("key", 1, 0)})
 		d.must(err, "Append")
 		d.same(d.recall("key", 1) != nil, true, "recalled")
 	}},

@@ -18,7 +18,7 @@ const (
 	recorders = 4
 )
 
-// together runs n calls at once and waits for them.
+// together runs n calls concurrently and waits for them.
 func together(n int, call func(i int)) {
 	var all sync.WaitGroup
 	for i := range n {
@@ -76,7 +76,8 @@ var raceCases = []testCase{
 		var fresh atomic.Int64
 		together(racers, func(int) {
 			for i := range 5 {
-				done, err := d.Append(d.ctx, store.Batch{Config: version, Events: []store.Incoming{incoming(event(fmt.Sprint("e", i), "k", 1), to(epA))}})
+				done, err := d.Append(d.ctx, store.Batch{Config: version, Events: []store.Incoming{incoming(event(fmt.Sprint("e", i), "k", 1),
+					to(epA))}})
 				if err != nil {
 					d.Errorf("Append: %v", err)
 					return
@@ -131,7 +132,7 @@ var raceCases = []testCase{
 	}},
 	{"recorders finish every delivery once, in order, while publishers go on", func(d *desk) {
 		const total = 120
-		// A store that loses a head would keep the recorders waiting for it.
+		// If a store loses a head, the recorders would wait for it for ever.
 		ctx, cancel := context.WithTimeout(d.ctx, time.Minute)
 		defer cancel()
 		version := d.config().Version
@@ -157,7 +158,8 @@ var raceCases = []testCase{
 					left.Store(0)
 				}
 				for _, h := range heads {
-					// One recorder at a time from here, so that the order of the slice is the order of the commits.
+					// One recorder at a time from here, so that the order of the slice is the order
+					// of the commits.
 					mu.Lock()
 					done, err := d.Record(ctx, []store.Change{delivered(h.Delivery, h.Attempts, 5)})
 					if err != nil {

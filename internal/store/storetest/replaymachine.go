@@ -11,18 +11,19 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// What the machine does with replays.
+// The machine's calls about replays.
 
 var someReplays = []string{"rpl_1", "rpl_2", "rpl_3", "rpl_4"}
 
-// ordersReplay makes a replay or changes one, now and then with another revision than the one there is.
+// ordersReplay creates a replay or changes one, now and then with an outdated revision.
 func (m *machine) ordersReplay(t *rapid.T) {
 	r := replayOf(pick(t, "replay", someReplays...), 0, m.someFinals(t)...)
 	r.Endpoint = pick(t, "endpoint", someEndpoints...)
 	r.Tenant = m.owners[r.Endpoint]
 	r.CreatedAt, r.Rate = m.tick(t), float64(rapid.IntRange(1, 9).Draw(t, "rate"))
 	r.UpdatedAt = r.CreatedAt
-	r.Status = pick(t, "status", grapnel.ReplayRunning, grapnel.ReplayRunning, grapnel.ReplayRunning, grapnel.ReplayPaused, grapnel.ReplayCompleted)
+	r.Status = pick(t, "status", grapnel.ReplayRunning, grapnel.ReplayRunning, grapnel.ReplayRunning, grapnel.ReplayPaused,
+		grapnel.ReplayCompleted)
 	if r.Status.Final() {
 		r.FinishedAt = m.now
 	}
@@ -51,7 +52,7 @@ func (m *machine) someFinals(t *rapid.T) []grapnel.Status {
 	return rapid.SliceOfDistinct(rapid.SampledFrom(finals()), rapid.ID).Draw(t, "final statuses")
 }
 
-// advancesReplay makes a step over some deliveries, wanted or not, and now and then the same one again.
+// advancesReplay makes a step over some deliveries, selected or not, and now and then repeats it.
 func (m *machine) advancesReplay(t *rapid.T) {
 	s := store.ReplayStep{Replay: pick(t, "replay", someReplays...), At: m.tick(t)}
 	r := m.model.replay(s.Replay)
@@ -88,10 +89,11 @@ func (m *machine) advancesReplay(t *rapid.T) {
 	m.compareReplays()
 }
 
-// looksForCandidates goes through what a replay could be about, a few at a time.
+// looksForCandidates pages through a replay's candidates.
 func (m *machine) looksForCandidates(t *rapid.T) {
 	scope := pick(t, "scope", append([]store.Scope{everyone, everyone}, someScopes...)...)
-	q := store.CandidateQuery{Endpoint: pick(t, "endpoint", someEndpoints...), OverBy: at(float64(rapid.IntRange(-30, 300).Draw(t, "over by"))),
+	q := store.CandidateQuery{Endpoint: pick(t, "endpoint", someEndpoints...), OverBy: at(float64(rapid.IntRange(-30, 300).Draw(t,
+		"over by"))),
 		Limit: rapid.IntRange(1, 4).Draw(t, "limit"), Selection: grapnel.Selection{Status: m.someFinals(t)}}
 	if chance(t, "types", 3) {
 		q.Selection.Types = []string{pick(t, "type", "invoice.*", "*.added"), "user"}
@@ -125,7 +127,7 @@ func (m *machine) looksForCandidates(t *rapid.T) {
 	m.same(got, want, "Candidates")
 }
 
-// compareReplays compares all replays and what they have made.
+// compareReplays compares all replays and their items.
 func (m *machine) compareReplays() {
 	m.Helper()
 	got := m.replays(store.ReplayQuery{})
@@ -143,7 +145,8 @@ func (m *machine) compareReplays() {
 		m.same(items, r.made, fmt.Sprint("what ", r.ID, " has made"))
 	}
 	m.same(got, want, "replays")
-	for _, q := range []store.ReplayQuery{{Tenant: acme}, {Endpoint: epA, Before: "rpl_3"}, {Active: true}, {Tenant: bolt, Active: true, Endpoint: epX}} {
+	for _, q := range []store.ReplayQuery{{Tenant: acme}, {Endpoint: epA, Before: "rpl_3"}, {Active: true}, {Tenant: bolt,
+		Active: true, Endpoint: epX}} {
 		var some []grapnel.Replay
 		for _, r := range slices.Backward(want) {
 			if (q.Tenant == "" || q.Tenant == r.Tenant) && (q.Endpoint == "" || q.Endpoint == r.Endpoint) && !(q.Active && r.Status.Final()) &&
@@ -159,7 +162,7 @@ func (m *machine) compareReplays() {
 	}
 }
 
-// candidates asks until there is nothing more.
+// candidates pages until the list is complete.
 func (d *desk) candidates(scope store.Scope, q store.CandidateQuery) (all []grapnel.Delivery) {
 	d.Helper()
 	for {

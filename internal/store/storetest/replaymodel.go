@@ -10,7 +10,7 @@ import (
 
 // The model of replays.
 
-// replay is a replay with what it has made, which is told even when that is purged.
+// replay is a replay with its items, which stay listed after their deliveries are purged.
 type replay struct {
 	grapnel.Replay
 	made []grapnel.ReplayItem
@@ -72,7 +72,7 @@ func (m *model) repeat(of *row, r row, q store.Redelivery) store.Redelivered {
 	return done
 }
 
-// over is what a delivery's end means to those whom it concerns.
+// over updates the replay and the original of a finished delivery.
 func (m *model) over(r *row) {
 	m.ended(r)
 	if of := m.find(r.ReplayOf); of != nil && of.Mark.ReplayedAs == r.Seq {
@@ -127,7 +127,8 @@ func (m *model) candidates(scope store.Scope, q store.CandidateQuery) (list []gr
 	for _, r := range m.rows {
 		accepted := m.events[r.EventSeq-1].AcceptedAt
 		switch {
-		case m.gone[r.Seq], !scope.Allows(r.Tenant), r.EndpointID != q.Endpoint, r.Status == grapnel.Pending, r.FinishedAt.After(q.OverBy), r.Seq <= q.After,
+		case m.gone[r.Seq], !scope.Allows(r.Tenant), r.EndpointID != q.Endpoint, r.Status == grapnel.Pending,
+			r.FinishedAt.After(q.OverBy), r.Seq <= q.After,
 			q.UpTo != 0 && r.Seq > q.UpTo:
 			continue
 		case len(sel.Deliveries) > 0:

@@ -10,7 +10,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// replayOf is a replay of what ended at endpoint a in some statuses, made some seconds after the beginning.
+// replayOf is a replay, created some seconds after the start, of endpoint a's deliveries that
+// finished in some statuses.
 func replayOf(id string, when float64, status ...grapnel.Status) grapnel.Replay {
 	return grapnel.Replay{ID: id, Tenant: acme, Endpoint: epA, Selection: grapnel.Selection{Status: status, Types: []string{"*"}}, Rate: 2.5,
 		StopAfter: 3, Status: grapnel.ReplayRunning, Total: 7, CreatedAt: at(when), UpdatedAt: at(when), Actor: "key_1"}
@@ -31,7 +32,7 @@ func (d *desk) replayed(id string) grapnel.Replay {
 	return r
 }
 
-// stepOver is a step from where the replay is over these deliveries.
+// stepOver is a step from the replay's cursor over these deliveries.
 func stepOver(r grapnel.Replay, of ...int64) store.ReplayStep {
 	s := store.ReplayStep{Replay: r.ID, From: r.Cursor, To: r.Cursor, At: at(100)}
 	for _, n := range of {
@@ -150,7 +151,8 @@ var replayCases = []testCase{
 		d.leads(epA, waits[0], live, done[2].Delivery)
 		for i, n := range []int64{k[0], k[1], l[0]} {
 			made, of := d.delivery(done[i].Delivery), d.delivery(n)
-			d.same([]any{made.ReplayOf, made.EventID, made.Position, made.Status}, []any{n, of.EventID, []int64{4, 5, 2}[i], grapnel.Pending}, "made")
+			d.same([]any{made.ReplayOf, made.EventID, made.Position, made.Status}, []any{n, of.EventID, []int64{4, 5, 2}[i],
+				grapnel.Pending}, "made")
 			d.same(of.Status, grapnel.Failed, "the original stays")
 			d.same(of.Mark, grapnel.Mark{ReplayedAt: at(100), ReplayedBy: "rpl_1", ReplayedAs: made.Seq, ReplayResult: grapnel.Pending}, "mark")
 		}
@@ -259,7 +261,8 @@ var replayCases = []testCase{
 		wanted := []grapnel.Status{grapnel.Failed, grapnel.Skipped, grapnel.Delivered, grapnel.Dropped, grapnel.Dropped}
 		var want []grapnel.ReplayItem
 		for i := range n {
-			d.same(d.delivery(n[i]).Mark, grapnel.Mark{ReplayedAt: at(100), ReplayedBy: "rpl_1", ReplayedAs: made[i], ReplayResult: wanted[i]}, "mark")
+			d.same(d.delivery(n[i]).Mark, grapnel.Mark{ReplayedAt: at(100), ReplayedBy: "rpl_1", ReplayedAs: made[i],
+				ReplayResult: wanted[i]}, "mark")
 			want = append(want, grapnel.ReplayItem{Original: n[i], CreatedAt: at(float64(i)), Made: made[i], MadeAt: at(100), Status: wanted[i]})
 		}
 		d.same(d.items("rpl_1"), want, "items")
@@ -298,7 +301,8 @@ var replayCases = []testCase{
 			{"key", grapnel.Selection{Keys: []string{"m", "x"}}, m},
 			{"time", grapnel.Selection{From: at(1), To: at(3)}, []int64{n[1], n[2], m[1]}},
 			{"type", grapnel.Selection{Types: []string{"user.*"}}, nil},
-			{"these and nothing else", grapnel.Selection{Deliveries: []int64{m[0], n[0], n[0], 1 << 40}, Types: []string{"none"}}, []int64{n[0], m[0]}},
+			{"these and nothing else", grapnel.Selection{Deliveries: []int64{m[0], n[0], n[0], 1 << 40}, Types: []string{"none"}},
+				[]int64{n[0], m[0]}},
 			{"several statuses", grapnel.Selection{Status: []grapnel.Status{grapnel.Delivered, grapnel.Failed}, Keys: []string{"l", "m"}},
 				append(slices.Clone(m), d.of("l_1")[0].Seq)},
 		} {
@@ -394,7 +398,7 @@ var replayCases = []testCase{
 		d.change(delivered(made[0], 0, 110))
 		r = d.replayed("rpl_1")
 		want := d.items("rpl_1")
-		d.purge(1000, 880, 100, 5) // the originals and the first that was made of them; the second waits
+		d.purge(1000, 880, 100, 5) // the originals and the first copy; the second is pending
 		_, err := d.Delivery(d.ctx, everyone, n[0])
 		d.code(err, grapnel.CodeNotFound, "an original")
 		d.same(d.items("rpl_1"), want, "items")

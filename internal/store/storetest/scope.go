@@ -5,7 +5,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// blind fails if a scope that covers nothing of what is stored is shown anything. It asks every method that takes a scope.
+// blind calls every method that takes a scope with one that covers none of the stored data, and
+// fails if any returns something.
 func (d *desk) blind(scope store.Scope, what string) {
 	d.Helper()
 	for _, x := range d.list(store.DeliveryQuery{}) {
@@ -107,7 +108,7 @@ var scopeCases = []testCase{
 				_, err = d.PutKey(d.ctx, scope, apiKey("key_new", tenant), store.With{})
 				d.code(err, grapnel.CodeNotFound, "PutKey, new")
 			}
-			for _, tenant := range []string{acme, bolt} { // bolt: taking over what is acme's
+			for _, tenant := range []string{acme, bolt} { // bolt: writing acme's objects
 				ep := endpoint(epA, tenant)
 				ep.Revision = 1
 				_, err := d.PutEndpoint(d.ctx, scope, ep, store.With{})

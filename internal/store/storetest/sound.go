@@ -11,7 +11,7 @@ import (
 // laneOf names a lane.
 type laneOf struct{ endpoint, key string }
 
-// sound checks what must hold of any store at any time, from what the store shows alone.
+// sound checks the invariants that hold in any store at any time, using only the store's answers.
 func (d *desk) sound() {
 	d.Helper()
 	lanes := map[laneOf][]grapnel.Delivery{}
@@ -63,8 +63,8 @@ func (d *desk) sound() {
 	d.same(shown, counts, "counts and what is listed")
 }
 
-// ordered checks one lane: positions without gaps, one head at most, and none before it. It returns the head and how many wait
-// behind it.
+// ordered checks one lane: positions without gaps, at most one head, and no pending delivery before
+// it. It returns the head and the number of pending deliveries behind it.
 func (d *desk) ordered(lane laneOf, line []grapnel.Delivery) (head *grapnel.Delivery, behind int) {
 	d.Helper()
 	slices.SortFunc(line, func(a, b grapnel.Delivery) int { return cmp.Compare(a.Position, b.Position) })

@@ -13,7 +13,8 @@ func source(id, tenant, name string) grapnel.Source {
 		Verify: grapnel.Verify{Scheme: "hmac", Header: "x-sig", Algorithm: "sha256", Encoding: "hex", Prefix: "v1=", Signed: "{timestamp}.{body}",
 			TimestampHeader: "x-at", IDHeader: "x-id", TypeHeader: "x-type", Tolerance: time.Minute, Username: "u",
 			Secrets: []grapnel.Secret{{Text: "whsec_bm90IGEgc2VjcmV0", CreatedAt: at(-10), ExpiresAt: at(1000)}, {Text: "old", CreatedAt: at(-20)}}},
-		Dedupe:       grapnel.Dedupe{By: []grapnel.DedupeBy{grapnel.ByEventID, grapnel.ByContent}, Window: time.Hour, Ignore: []string{"$.sent_at"}},
+		Dedupe: grapnel.Dedupe{By: []grapnel.DedupeBy{grapnel.ByEventID, grapnel.ByContent}, Window: time.Hour,
+			Ignore: []string{"$.sent_at"}},
 		OnUnverified: grapnel.Quarantine, Type: "body.type", Key: "body.id", PublicURL: "https://example.com/in",
 		RateLimit: &grapnel.RateLimit{PerSecond: 2.5, Burst: 9}, MaxBody: 1 << 20, CreatedAt: at(-10), UpdatedAt: at(-9),
 	}
@@ -196,7 +197,7 @@ var sourceCases = []testCase{
 		d.put(gone)
 		d.put(renamed)
 		gone.Revision = 3
-		d.put(gone) // it is deleted, and nobody's name
+		d.put(gone) // it is deleted, and its name is free
 		d.must(d.RemoveEndpoint(d.ctx, "que_1"), "RemoveEndpoint")
 		want := queue("que_3", acme, "work")
 		want.Revision = 2

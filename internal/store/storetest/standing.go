@@ -8,7 +8,7 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// standing is one with everything set. Its number is in it, so that two can be told apart.
+// standing is a Standing with every field set. Its values contain its number, so that two differ.
 func standing(endpoint string, number int64) *store.Standing {
 	return &store.Standing{Endpoint: endpoint, Number: number, Standing: policy.Standing{
 		OpenedAt: at(1), Cause: "connection refused \x00é", ProbeAt: at(2).Add(3 * time.Microsecond), Probes: int(number), RecoveredAt: at(-5),

@@ -1,9 +1,10 @@
-// Package storetest is the suite that every store passes. It says in tests what package store says in words: a case for each
-// rule, random histories compared with a small model of the contract, invariants checked on what the store shows of itself,
-// and publishers and recorders that race.
+// Package storetest is the suite that every store passes. It tests the contract of package store:
+// one case per rule, random histories compared with a small model, invariants checked on the
+// store's answers, and concurrent publishers and recorders.
 //
-// A store's own tests call Run. The suite looks at a store only through the contract, so it cannot see what a store keeps beside
-// it, and it does not pull the plug: that an answered call survives the machine is for the store's own tests to show.
+// A store's own tests call Run. The suite uses only the contract, so it cannot see a store's
+// internal state, and it does not cut the power: that an acknowledged call survives a crash of the
+// machine is for the store's own tests to show.
 package storetest
 
 import (
@@ -16,15 +17,17 @@ import (
 type Harness struct {
 	// Open returns a new, empty store. The suite closes it.
 	Open func(t *testing.T) store.Store
-	// Reopen ends a store without any preparation and returns one on what it had made durable. It may be called many times.
-	// Nil: the suite never restarts the store.
+	// Reopen ends a store without any preparation and returns one on its durable state. It may be
+	// called many times. Nil: the suite never restarts the store.
 	Reopen func(t *testing.T, s store.Store) store.Store
-	// Histories is how many random histories are played, unless -rapid.checks says it. Zero: rapid's default, 100.
+	// Histories is how many random histories are played, unless -rapid.checks says it. Zero:
+	// rapid's default, 100.
 	Histories int
 }
 
-// Run runs the whole suite. -rapid.checks=N plays that many random histories, -rapid.steps sets their length, and a failure
-// prints how to play it again. Nothing here needs a disk: a harness may keep its files in memory.
+// Run runs the whole suite. -rapid.checks=N plays N random histories, -rapid.steps sets their
+// length, and a failure prints how to play it again. No part needs a disk: a harness may keep its
+// files in memory.
 func Run(t *testing.T, h Harness) {
 	groups := []struct {
 		name  string
@@ -33,6 +36,7 @@ func Run(t *testing.T, h Harness) {
 		{"Append", appendCases},
 		{"Record", recordCases},
 		{"Identity", identityCases},
+		{"IDs", idCases},
 		{"Heads", headCases},
 		{"End", endCases},
 		{"Again", againCases},
@@ -62,7 +66,7 @@ func Run(t *testing.T, h Harness) {
 	Drawn(t, h)
 }
 
-// Drawn runs the parts of the suite that draw what they do: the random histories, and the races. It is the short form of the suite for
+// Drawn runs the random parts of the suite: the histories and the races. It is the short form for
 // stores whose cases take long.
 func Drawn(t *testing.T, h Harness) {
 	t.Run("Race", func(t *testing.T) { runCases(t, h, raceCases) })

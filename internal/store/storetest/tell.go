@@ -9,13 +9,13 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// news is what is told of something: one event of acme's for its other endpoint.
+// news is a Tell of one event of acme's for its other endpoint.
 func (d *desk) news(id string, when float64) *store.Batch {
 	d.Helper()
 	return &store.Batch{Config: d.config().Version, Events: []store.Incoming{incoming(event(id, "", when), to(epB))}}
 }
 
-// absent fails unless there is no event with this id.
+// absent fails if an event with this id is stored.
 func (d *desk) absent(id, what string) {
 	d.Helper()
 	_, _, err := d.Event(d.ctx, everyone, "", id)
@@ -75,7 +75,7 @@ var tellCases = []testCase{
 		first.Applied, first.Told = false, nil
 		d.same(second, first, "the second answer")
 		d.same(len(d.of("news")), 1, "deliveries")
-		// Another change that tells the same is applied; what it tells is there.
+		// Another change with the same Tell is applied; its event is stored already.
 		again := retried(n[0], 1, 30, 40)
 		again.Tell = d.news("news", 10)
 		is := d.change(again)
@@ -126,7 +126,7 @@ var tellCases = []testCase{
 		d.same(done[1].Next.Delivery, d.of("behind")[0].Seq, "next")
 		d.same(done[1].Told.Events[0].Duplicate, true, "told already by the first")
 		d.same(d.of("last")[0].Position, int64(4), "position")
-		// The lane is empty between a change and what it tells: the new head is what was told.
+		// The lane is empty between a change and its Tell: the new head is of the event told.
 		d.change(by(d.of("behind")[0].Seq, grapnel.Skipped, 12))
 		third := by(d.of("last")[0].Seq, grapnel.Skipped, 13)
 		third.Tell = &store.Batch{Config: d.config().Version, Events: []store.Incoming{incoming(event("alone", "k", 13), to(epA))}}
@@ -172,7 +172,7 @@ var tellCases = []testCase{
 		with.Audit.Seq = list[0].Seq
 		d.same(list, []grapnel.AuditEntry{*with.Audit}, "entries")
 
-		// Once more, although the configuration is another one now: the answer of then, and nothing else.
+		// Again, with another version of the configuration: the stored answer, and nothing else.
 		all := d.everything()
 		with.Tell.Events = append(with.Tell.Events, incoming(event("more", "", 11), to(epB)))
 		done, err = d.PutEndpoint(d.ctx, everyone, ep, with)

@@ -1,3 +1,4 @@
+-- creates: target kind event lane pending lease finished attempt redelivery configuration endpoint policy source api_key answer standing audit tally total
 -- Times are microseconds since 1970. Texts compare byte by byte.
 
 -- Names that rows repeat are kept once and stand in rows as numbers. Numbers are never used again: history refers to them.

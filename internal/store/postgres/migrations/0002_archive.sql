@@ -1,3 +1,4 @@
+-- creates: mark ledger replay replay_progress replay_item known aside
 -- What has been noted on a delivery since it was over. It changes nothing about what became of it.
 CREATE TABLE mark (
     delivery       bigint PRIMARY KEY,

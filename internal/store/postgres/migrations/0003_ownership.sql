@@ -1,3 +1,4 @@
+-- creates: shard node
 -- Who owns which endpoints: 256 shards, for ever. Each time a shard is taken its epoch rises. A write of an owner holds the shard's row (FOR KEY
 -- SHARE) while it is made, so nobody can take the shard (FOR UPDATE) before that is committed, and nobody can write after it was taken.
 -- Prolonging a lease waits for neither.

@@ -1,3 +1,6 @@
+-- creates: tenancy
+-- cost: configuration: locks configuration briefly
+-- cost: known: locks known briefly
 -- Tenants that move from one cell to another. Whose things must not change is with the version of the configuration, which every transaction
 -- that writes reads anyway, under a lock; and so is how many tenants have arrived.
 ALTER TABLE configuration ADD COLUMN sealed text[] NOT NULL DEFAULT '{}', ADD COLUMN arrivals bigint NOT NULL DEFAULT 0;

@@ -1,3 +1,7 @@
+-- creates: event_name
+-- cost: event: locks event briefly to make it a part of a new table of that name
+-- cost: finished: locks finished briefly to make it a part of a new table of that name
+-- cost: attempt: locks attempt briefly to make it a part of a new table of that name
 -- Events, finished deliveries and attempts are in tables of a day each, which go as a whole: what there is becomes the first of them. A number says its
 -- day: day D (since 1970, UTC) has those from D * 2^36 on, and those from before this step are lower than 2^36.
 --

@@ -1,3 +1,6 @@
+-- cost: pending: locks pending briefly
+-- cost: lane: locks lane briefly
+-- cost: known: locks known briefly
 -- No row may name kind 0 or target 0, because no query would find it. Earlier programs could write such rows. Those stay, and
 -- `grapnel migrate status` counts them, so a table that has rows gets its check without a look at them (NOT VALID).
 ALTER TABLE pending ADD CONSTRAINT named CHECK (kind > 0 AND target > 0) NOT VALID;

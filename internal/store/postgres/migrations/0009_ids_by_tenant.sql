@@ -1,3 +1,5 @@
+-- creates: event_named
+-- cost: event: locks event briefly
 -- Event ids are unique in a tenant. Until now they were unique among all tenants.
 --
 -- No row is read or rewritten. Days that have events keep their index of ids alone. The program that

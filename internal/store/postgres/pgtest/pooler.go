@@ -89,8 +89,7 @@ func (s *Server) NewPooler(ctx context.Context) (*Pooler, error) {
 
 // URL is how one connects to a database through the pooler.
 func (p *Pooler) URL(database string) string {
-	u := url.URL{Scheme: "postgres", Path: "/" + database, RawQuery: url.Values{"host": {p.server.dir}, "port": {poolerPort}, "user": {"postgres"},
-		"default_query_exec_mode": {"exec"}}.Encode()}
+	u := url.URL{Scheme: "postgres", Path: "/" + database, RawQuery: url.Values{"host": {p.server.dir}, "port": {poolerPort}, "user": {"postgres"}}.Encode()}
 	return u.String()
 }
 

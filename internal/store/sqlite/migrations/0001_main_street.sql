@@ -1,3 +1,4 @@
+-- creates: tenant kind target event hour pending lane finished attempt redelivery tally configuration endpoint policy api_key answer
 -- Times are microseconds since 1970. Words of a fixed set (statuses, triggers, …) are the small numbers of words.go.
 
 -- Names that rows repeat are kept once and stand in rows as numbers. Numbers are never used again: history refers to them.

@@ -1,3 +1,5 @@
+-- creates: standing audit
+-- cost: pending: locks pending briefly
 -- When the last attempt of a head was recorded, if that failed because of its endpoint and not because of what was sent.
 ALTER TABLE pending ADD COLUMN wide INTEGER;
 

@@ -1,3 +1,5 @@
+-- creates: mark total_hour total_day ledger
+-- cost: tally heavy: reads all of tally
 -- What has been noted on a delivery since it was over. It changes nothing about what became of it.
 CREATE TABLE mark (
     delivery       INTEGER PRIMARY KEY,

@@ -1,3 +1,4 @@
+-- creates: replay replay_progress replay_item
 -- Replays. body is the JSON of a grapnel.Replay as a person has made or changed it. Few are ever made.
 CREATE TABLE replay (
     number   INTEGER PRIMARY KEY,

@@ -1,3 +1,7 @@
+-- creates: delivered_outcome target_outcome
+-- cost: pending heavy: rewrites rows of pending
+-- cost: finished heavy: reads all of finished; nobody can write to it meanwhile
+-- cost: tally heavy: reads all of tally
 -- What became of a delivery, as one number: the status code and the class of its last attempt, and the reason code (outcome.go). Of what
 -- is here already it is not known (-1): finding it out means to decode every attempt that there is, which would keep the server from
 -- starting for minutes. A list looks at those rows one by one, and they are gone when they have been kept long enough.

@@ -1,3 +1,7 @@
+-- creates: source kind_with_source source_block known known_key known_moved aside
+-- cost: kind cuts: drops kind
+-- cost: endpoint heavy: reads all of endpoint; nobody can write to it meanwhile
+-- cost: event: locks event briefly
 -- Where events come in that others send. body is the JSON of a grapnel.Source.
 CREATE TABLE source (id TEXT PRIMARY KEY, tenant TEXT NOT NULL, revision INTEGER NOT NULL, name TEXT NOT NULL, body BLOB NOT NULL,
     UNIQUE (tenant, name));

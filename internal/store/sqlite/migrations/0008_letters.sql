@@ -1,3 +1,5 @@
+-- creates: letter
+-- cost: mark heavy: reads all of mark
 -- Dead letters about which nothing has been done: neither discarded nor repeated with success. A list of them has no others to go past,
 -- however many there are. Rows come and go with those of finished (place.go, purge.go), and with what is noted:
 CREATE TABLE letter (

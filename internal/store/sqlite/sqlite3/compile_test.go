@@ -9,7 +9,7 @@ import (
 	"modernc.org/sqlite/lib"
 )
 
-// Values that change are no reason to compile a statement anew, whatever it does with them.
+// Different values do not cause a statement to be compiled again.
 func TestStatementsAreCompiledOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "test.db")
 	if err := os.WriteFile(path, nil, 0o600); err != nil {

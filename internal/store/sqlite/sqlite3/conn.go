@@ -1,10 +1,12 @@
-// Package sqlite3 is the few calls of SQLite's C interface that the store makes, as Go methods. It stands directly on the
-// translated library (modernc.org/sqlite/lib) instead of database/sql: the hot path binds some thirty values per delivery, and
-// without an interface value, an allocation and a lock for each a delivery costs a quarter less.
+// Package sqlite3 has the few calls of SQLite's C interface that the store makes, as Go methods. It
+// uses the translated library (modernc.org/sqlite/lib) directly instead of database/sql: the hot
+// path binds some thirty values per delivery, and without an interface value, an allocation and a
+// lock for each a delivery costs a quarter less.
 //
-// A Conn and its statements belong to one goroutine at a time; only Interrupt may be called from another one. Values are copied
-// on the way in and on the way out. Errors are always *Error. What SQLite calls a misuse (a statement used after its connection
-// was closed, a wrong number of values) is a defect of the caller and not guarded against.
+// A Conn and its statements belong to one goroutine at a time; only Interrupt may be called from
+// another one. Values are copied on the way in and on the way out. Errors are always *Error. A
+// misuse in SQLite's sense (a statement used after its connection was closed, a wrong number of
+// values) is a defect of the caller and not guarded against.
 package sqlite3
 
 import (
@@ -27,23 +29,24 @@ const (
 	ReadOnly  Mode = sqlite3.SQLITE_OPEN_READONLY
 )
 
-// patience is for how many milliseconds a connection waits for a lock of another one. It is no bound
-// of an open store: there readers take no lock that anybody waits for, one connection writes, Checkpoint
-// waits for nobody, and Truncate switches waiting off. It is for what opens a database that another
-// process has or is about to close.
+// patience is the time in milliseconds for which a connection waits for another connection's lock.
+// It does not matter in an open store: readers take no lock that blocks, one connection writes,
+// Checkpoint waits for no other connection, and Truncate switches waiting off. It matters when a
+// database is opened that another process has or is about to close.
 const patience = 5000
 
 // Conn is a connection to a database.
 type Conn struct {
 	tls        *libc.TLS
 	db         uintptr
-	out        uintptr // where calls put what they return by pointer: two words
+	out        uintptr // memory for results that calls return by pointer: two words
 	texts      arena   // of SQL
 	statements map[string]*Stmt
 	gathered   *gathering // nil: each write to the log is made at once
 }
 
-// Open opens a database file that exists. The connection has no mutex of SQLite's: one goroutine at a time uses it.
+// Open opens a database file that exists. The connection has no mutex of SQLite's: one goroutine at
+// a time uses it.
 func Open(path string, mode Mode) (*Conn, error) {
 	c := &Conn{tls: libc.NewTLS(), statements: make(map[string]*Stmt)}
 	c.texts.tls = c.tls
@@ -59,8 +62,10 @@ func Open(path string, mode Mode) (*Conn, error) {
 	}
 	sqlite3.Xsqlite3_extended_result_codes(c.tls, c.db, 1)
 	sqlite3.Xsqlite3_busy_timeout(c.tls, c.db, patience)
-	// Plans must not depend on values. They would on that of a LIMIT, and SQLite would compile the statement anew each time one is bound, the
-	// same one or another: that took longer than to run what reads a few rows. (Plans are pinned by tests without values, so they are these.)
+	// Plans must not depend on values. They would depend on that of a LIMIT, and SQLite would
+	// compile the statement again each time one is bound, even the same: that took longer than
+	// running a statement that reads a few rows. (Plans are pinned by tests without values, so they
+	// are these.)
 	c.configure(sqlite3.SQLITE_DBCONFIG_ENABLE_QPSG)
 	return c, nil
 }
@@ -72,7 +77,7 @@ func (c *Conn) Close() error {
 		s.values.free()
 	}
 	rc := sqlite3.Xsqlite3_close_v2(c.tls, c.db)
-	if c.gathered != nil && rc == sqlite3.SQLITE_OK { // else its file may still point there
+	if c.gathered != nil && rc == sqlite3.SQLITE_OK { // otherwise its file may still point there
 		c.gathered.free(c.tls)
 	}
 	c.texts.free()
@@ -111,15 +116,16 @@ func (c *Conn) Prepare(sql string) (*Stmt, error) {
 	return s, nil
 }
 
-// Interrupt makes what the connection is doing fail with an error that says so. It may be called from any goroutine while the
-// connection is open.
+// Interrupt makes the running statement of the connection fail with an error that says so. It may
+// be called from any goroutine while the connection is open.
 func (c *Conn) Interrupt() {
 	tls := libc.NewTLS() // the connection's own must not be used by two goroutines
 	defer tls.Close()
 	sqlite3.Xsqlite3_interrupt(tls, c.db)
 }
 
-// KeepLog makes Close leave the write-ahead log as it is. Otherwise the last connection copies it into the database.
+// KeepLog makes Close leave the write-ahead log as it is. Otherwise the last connection copies it
+// into the database.
 func (c *Conn) KeepLog() { c.configure(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE) }
 
 // configure switches something on.
@@ -142,8 +148,9 @@ func (c *Conn) PagesWritten() int {
 	return int(int32At(c.out))
 }
 
-// Checkpoint copies as much of the write-ahead log into the database as it can without making anybody wait. It returns how
-// many pages the log has and how many of them are in the database now.
+// Checkpoint copies as much of the write-ahead log into the database as it can without blocking
+// another connection. It returns the number of pages in the log, and how many of them are in the
+// database now.
 func (c *Conn) Checkpoint() (log, copied int, err error) {
 	rc := sqlite3.Xsqlite3_wal_checkpoint_v2(c.tls, c.db, 0, sqlite3.SQLITE_CHECKPOINT_PASSIVE, c.out, c.out+8)
 	if rc != sqlite3.SQLITE_OK {
@@ -152,8 +159,8 @@ func (c *Conn) Checkpoint() (log, copied int, err error) {
 	return int(int32At(c.out)), int(int32At(c.out + 8)), nil
 }
 
-// Truncate copies the whole write-ahead log into the database and cuts it to nothing. If somebody still reads from the log it fails with an
-// error that is Busy, and waits for nobody.
+// Truncate copies the whole write-ahead log into the database and truncates it. If another
+// connection still reads from the log it fails with an error that is Busy, and does not wait.
 func (c *Conn) Truncate() error {
 	sqlite3.Xsqlite3_busy_timeout(c.tls, c.db, 0)
 	defer sqlite3.Xsqlite3_busy_timeout(c.tls, c.db, patience)

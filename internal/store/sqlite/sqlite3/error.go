@@ -11,7 +11,7 @@ import (
 // Error is a call that failed.
 type Error struct {
 	Code  int           // SQLite's extended result code
-	Errno syscall.Errno // what the operating system said, if it was an I/O error
+	Errno syscall.Errno // the operating system's error, if it was an I/O error
 	Text  string
 }
 
@@ -32,8 +32,8 @@ func (e *Error) Unwrap() error {
 
 func (e *Error) primary() int { return e.Code & 0xff }
 
-// Full says that there was no room. Nothing of the transaction is there. A sync that fails is something else, whatever it
-// failed for: nobody knows what is on the disk then.
+// Full says that the disk was full. Nothing of the transaction is stored. A failed sync is never
+// Full, whatever its cause: the state of the disk is unknown then.
 func (e *Error) Full() bool {
 	if e.primary() == sqlite3.SQLITE_FULL {
 		return true
@@ -46,7 +46,7 @@ func (e *Error) sync() bool {
 	return e.Code == sqlite3.SQLITE_IOERR_FSYNC || e.Code == sqlite3.SQLITE_IOERR_DIR_FSYNC
 }
 
-// Broken says that the database, or what it lies on, cannot be trusted any more.
+// Broken says that the database or its disk cannot be trusted any more.
 func (e *Error) Broken() bool {
 	switch e.primary() {
 	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY,

@@ -9,38 +9,45 @@ import (
 	"modernc.org/sqlite/lib"
 )
 
-// SQLite writes a page to the write-ahead log in two calls of the system, its frame's header and then itself. Twenty pages are a small
-// transaction, and each of those calls is work and a chance to lose the processor while others wait for the commit. So what a connection writes
-// to its log is gathered here and written in few calls, which took an eighth of the processor time off a request that comes in.
+// SQLite writes a page to the write-ahead log with two system calls, for its frame's header and for
+// the page. Twenty pages are a small transaction, and each call is work and a chance to lose the
+// processor while others wait for the commit. So a connection's writes to its log are gathered here
+// and written with few calls, which saves an eighth of the processor time of an incoming request.
 //
-// Readers never miss a frame. What is gathered is written before this connection reads, syncs, measures or truncates the file, and
-// with synchronous = FULL a commit is published to other connections only after its sync.
+// Readers never miss a frame: gathered bytes are written before this connection reads, syncs,
+// measures or truncates the file, and with synchronous = FULL a commit is published to other
+// connections only after its sync.
 //
-// Nothing is written late, over what another connection has committed meanwhile. A rollback drops what is gathered: SQLite never
-// reads those frames again, and whoever writes next, this connection or another, writes at the same place. Outside of a transaction
-// the buffer is therefore empty: a commit ends with a sync, and everything else ends with a rollback.
+// Nothing is written late, over pages that another connection has committed meanwhile. A rollback
+// drops the gathered bytes: SQLite never reads those frames again, and the next writer, this
+// connection or another, writes at the same position. Outside of a transaction the buffer is
+// therefore empty: a commit ends with a sync, and everything else ends with a rollback.
 //
-// Both depend on how SQLite uses the file, so GatherLog refuses a library that nobody has looked at.
+// Both depend on how SQLite uses the file, so GatherLog refuses a version of the library that was
+// not checked.
 
-// gatherMost is how much can be gathered. SQLite cannot write more than this at once: it takes the length modulo 128 KiB.
+// gatherMost is how much can be gathered. SQLite cannot write more than this at once: it takes the
+// length modulo 128 KiB.
 const gatherMost = 128<<10 - 1
 
-// gatherVersion is the version of SQLite that what is said above was checked against. For another one look again at: when
-// wal.c writes, syncs and publishes frames, whether each rollback of a transaction ends in the rollback hook (main.c,
-// sqlite3RollbackAll), and the mask of nBuf in os_unix.c.
+// gatherVersion is the version of SQLite against which the comment above was checked. For another
+// version check again: when wal.c writes, syncs and publishes frames, whether each rollback of a
+// transaction ends in the rollback hook (main.c, sqlite3RollbackAll), and the mask of nBuf in
+// os_unix.c.
 const gatherVersion = "3.53.4"
 
-// gathering is what a file of SQLite's has in place of its table of methods. It lies in SQLite's memory.
+// gathering replaces the table of methods of one of SQLite's files. It is in SQLite's memory.
 type gathering struct {
 	methods  sqlite3.Tsqlite3_io_methods // the file points here, so it comes first
 	original *sqlite3.Tsqlite3_io_methods
-	bytes    uintptr // what is gathered
+	bytes    uintptr // the gathered bytes
 	most     int32   // how much fits
 	length   int32
 	offset   int64 // where in the file it belongs
 }
 
-// gatherable says why nothing may be gathered with a version of SQLite and a setting of PRAGMA synchronous.
+// gatherable says why nothing may be gathered with a version of SQLite and a setting of PRAGMA
+// synchronous.
 func gatherable(version string, synchronous int64) error {
 	const full = 2
 	switch {
@@ -53,8 +60,8 @@ func gatherable(version string, synchronous int64) error {
 	return nil
 }
 
-// GatherLog makes the connection write to its write-ahead log in few calls, of at most so many bytes. The log must be open. The
-// connection uses its rollback hook.
+// GatherLog makes the connection write to its write-ahead log with few calls, of at most `most`
+// bytes. The log must be open. The connection uses its rollback hook.
 func (c *Conn) GatherLog(most int) error {
 	q, err := c.Prepare("PRAGMA synchronous")
 	if err != nil {
@@ -91,7 +98,8 @@ func (c *Conn) GatherLog(most int) error {
 // gatherForget is the rollback hook.
 func gatherForget(_ *libc.TLS, here uintptr) { (*gathering)(memory(here)).length = 0 }
 
-// ForgetGathered drops what is gathered. It is for the beginning of a transaction, when there should be nothing.
+// ForgetGathered drops the gathered bytes. It is for the beginning of a transaction, when the
+// buffer should be empty.
 func (c *Conn) ForgetGathered() {
 	if c.gathered != nil {
 		c.gathered.length = 0
@@ -111,14 +119,15 @@ type (
 	measuring  = func(tls *libc.TLS, file, into uintptr) int32
 )
 
-// memory is what is at an address that SQLite has given.
+// memory is the memory at an address that SQLite has returned.
 func memory(address uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&address)) }
 
 func fileAt(address uintptr) *sqlite3.Tsqlite3_file { return (*sqlite3.Tsqlite3_file)(memory(address)) }
 
 func gatheringOf(file uintptr) *gathering { return (*gathering)(memory(fileAt(file).FpMethods)) }
 
-// address is where the translated library finds a function, which must be no closure; function is the function that is there.
+// address is where the translated library finds a function, which must be no closure; function is
+// the function that is there.
 func address[F any](f F) uintptr { return *(*uintptr)(unsafe.Pointer(&struct{ f F }{f})) }
 
 func function[F any](address uintptr) F { return *(*F)(unsafe.Pointer(&struct{ p uintptr }{address})) }
@@ -139,7 +148,7 @@ func gatherWrite(tls *libc.TLS, file, from uintptr, size int32, offset int64) in
 	return sqlite3.SQLITE_OK
 }
 
-// flush writes what is gathered. If that fails it is forgotten: the transaction that it is of fails.
+// flush writes the gathered bytes. If that fails they are dropped: their transaction fails.
 func (g *gathering) flush(tls *libc.TLS, file uintptr) int32 {
 	size := g.length
 	if size == 0 {

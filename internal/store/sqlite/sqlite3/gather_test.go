@@ -11,7 +11,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// withSmallCache connects to a database so that a transaction of some pages writes to the log before it commits.
+// withSmallCache connects to a database so that a transaction of some pages writes to the log
+// before it commits.
 func withSmallCache(t *testing.T, path string) *sqlite3.Conn {
 	t.Helper()
 	c, err := sqlite3.Open(path, sqlite3.ReadWrite)
@@ -27,9 +28,11 @@ func withSmallCache(t *testing.T, path string) *sqlite3.Conn {
 	return c
 }
 
-// A connection that gathers what it writes to the log and one that does not are given the same statements. Whatever is rolled back, whatever
-// does not fit into the cache and is read back from the log in the middle of a transaction, and however often the log is copied or cut off, a
-// third connection sees the same in both databases after each commit, and what the process left behind without closing is the same too.
+// A connection that gathers its writes to the log and one that does not get the same statements.
+// Whatever is rolled back, whatever does not fit into the cache and is read back from the log in
+// the middle of a transaction, and however often the log is copied or truncated, a third connection
+// sees the same in both databases after each commit, and the files left by a process that did not
+// close them are the same too.
 func TestGatheredWritesAreThoseThatWereMade(t *testing.T) {
 	type database struct {
 		path         string
@@ -125,8 +128,9 @@ func TestGatheredWritesAreThoseThatWereMade(t *testing.T) {
 	}
 }
 
-// TestGatheredFramesOfARollbackAreForgotten has a transaction that does not fit into the cache rolled back, in each way that there
-// is, and then another connection commit. What is committed stays: for readers, and in the files that a crash leaves.
+// TestGatheredFramesOfARollbackAreForgotten rolls back a transaction that does not fit into the
+// cache, in each possible way, and then lets another connection commit. The commit stays: for
+// readers, and in the files that a crash leaves.
 func TestGatheredFramesOfARollbackAreForgotten(t *testing.T) {
 	const many = "WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 100) INSERT INTO v SELECT i, printf('%0900d', i) FROM n;"
 	for _, c := range []struct{ name, sql string }{
@@ -146,7 +150,8 @@ func TestGatheredFramesOfARollbackAreForgotten(t *testing.T) {
 			if err := ours.GatherLog(1 << 20); err != nil {
 				t.Fatal(err)
 			}
-			// The log begins anew, so a rollback finds no page in it that it would have to read again.
+			// The log begins anew, so a rollback finds no page in it that it would have to read
+			// again.
 			if _, _, err := others.Checkpoint(); err != nil {
 				t.Fatal(err)
 			}

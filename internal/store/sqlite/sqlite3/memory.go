@@ -13,8 +13,9 @@ const (
 	largeChunk = 64 << 10
 )
 
-// arena holds the bytes that are bound to a statement until it has run. SQLite must not see memory of Go's: it keeps pointers
-// as plain numbers. Each statement has its own, because several may be in the middle of their rows.
+// arena holds the bytes that are bound to a statement until it has run. SQLite must not see memory
+// of Go's: it keeps pointers as plain numbers. Each statement has its own, because several may be
+// in the middle of their rows.
 type arena struct {
 	tls    *libc.TLS
 	chunks []uintptr
@@ -53,7 +54,8 @@ func (a *arena) text(s string) uintptr {
 	return p
 }
 
-// reset forgets the values. A statement that needed several chunks gets one of their size, unless that is too much to keep.
+// reset drops the values. A statement that needed several chunks gets one of their total size,
+// unless that is too large to retain.
 func (a *arena) reset() {
 	switch {
 	case len(a.chunks) == 1 && a.size <= largeChunk:
@@ -74,7 +76,7 @@ func (a *arena) free() {
 	a.chunks, a.size, a.left = nil, 0, 0
 }
 
-// pointer and int32At read what a call put at an address.
+// pointer and int32At read the value that a call stored at an address.
 func pointer(at uintptr) uintptr {
 	if bits.UintSize == 32 {
 		return uintptr(binary.NativeEndian.Uint32(libc.GoBytes(at, 4)))

@@ -74,7 +74,8 @@ func TestValuesComeBackAsTheyWent(t *testing.T) {
 	}
 }
 
-// Several statements of one connection may be in the middle of their rows. What is bound to one must survive the others.
+// Several statements of one connection may be in the middle of their rows. The values bound to one
+// must survive the others.
 func TestStatementsDoNotShareValues(t *testing.T) {
 	c := open(t)
 	exec(t, c, "CREATE TABLE v (s)")
@@ -163,7 +164,7 @@ func TestInterrupt(t *testing.T) {
 	done := make(chan error)
 	go func() { done <- endless.Run() }()
 	for {
-		c.Interrupt() // one that comes before the statement begins has no effect
+		c.Interrupt() // an interruption before the statement begins has no effect
 		select {
 		case err := <-done:
 			var e *sqlite3.Error

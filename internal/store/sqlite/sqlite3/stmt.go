@@ -7,8 +7,8 @@ import (
 	"modernc.org/sqlite/lib"
 )
 
-// Stmt is a prepared statement. Values are bound one after the other, in the order of the question marks; then Run or Next
-// executes it, which forgets them:
+// Stmt is a prepared statement. Values are bound one after the other, in the order of the question
+// marks; then Run or Next executes it, which forgets them:
 //
 //	err := insert.Int(7).Text("seven").Run()
 //
@@ -76,8 +76,8 @@ func (s *Stmt) Run() error {
 	}
 }
 
-// Next goes to the first or the next row. It returns false after the last one and with an error, and then the statement is
-// ready to be executed anew.
+// Next goes to the first or the next row. It returns false after the last one and with an error,
+// and then the statement is ready to be executed anew.
 func (s *Stmt) Next() (bool, error) {
 	rc := s.rc
 	if rc == sqlite3.SQLITE_OK {

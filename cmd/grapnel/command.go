@@ -1,0 +1,89 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/grapnelhq/grapnel/internal/cli"
+)
+
+// group is a command that only has commands below it.
+func group(use, short string, commands ...*cobra.Command) *cobra.Command {
+	c := &cobra.Command{
+		Use: use, Short: short, SuggestionsMinimumDistance: 2,
+		// Without this, an unknown command below a group would be answered with help and success.
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+				f := cli.Usagef("%q is not a command of %s", args[0], cmd.CommandPath())
+				f.Next = "Did you mean " + near[0] + "?"
+				return f
+			}
+			return misused(cmd, "%q is not a command of %s", args[0], cmd.CommandPath())
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	for _, sub := range commands {
+		if sub.Name() == "get" {
+			sub.Aliases = append(sub.Aliases, "show") // the word of an earlier release
+		}
+	}
+	c.AddCommand(commands...)
+	return c
+}
+
+// paging adds the flags that every list has.
+func paging(cmd *cobra.Command, limit *int, cursor *string) *cobra.Command {
+	cmd.Args = takes(cobra.NoArgs)
+	cmd.Flags().IntVar(limit, "limit", 50, "at most this many, up to 500")
+	cmd.Flags().StringVar(cursor, "cursor", "", "continue after the page that printed this cursor")
+	return cmd
+}
+
+// needs makes flags required; "a|b" requires one of the two. Leaving one out is a usage error that
+// names it.
+func needs(cmd *cobra.Command, flags ...string) *cobra.Command {
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		for _, names := range flags {
+			if !slices.ContainsFunc(strings.Split(names, "|"), cmd.Flags().Changed) {
+				return misused(cmd, "%s needs --%s", cmd.CommandPath(), strings.ReplaceAll(names, "|", " or --"))
+			}
+		}
+		return run(cmd, args)
+	}
+	return cmd
+}
+
+// reasoned adds the flag that says why.
+func reasoned(c *cobra.Command, reason *string) {
+	c.Flags().StringVar(reason, "reason", "", "why, for the audit")
+}
+
+// confirmed adds the flag that answers before it is asked.
+func confirmed(c *cobra.Command, yes *bool) {
+	c.Flags().BoolVar(yes, "yes", false, "do not ask")
+}
+
+// misused is a usage error that leads to the command's help.
+func misused(cmd *cobra.Command, format string, args ...any) error {
+	f := cli.Usagef(format, args...)
+	f.Next = "See: " + cmd.CommandPath() + " --help"
+	return f
+}
+
+// takes turns cobra's complaint about the number of arguments into a usage error.
+func takes(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			f := cli.Usagef("%s: %v", cmd.CommandPath(), err)
+			f.Next = "Usage: " + cmd.UseLine()
+			return f
+		}
+		return nil
+	}
+}

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/grapnelhq/grapnel/internal/cli"
+)
+
+// TestDocumentedCommands: every command line in the pages is one that the program takes. In a block it is whole, so its flags have to
+// parse and its arguments have to be as many as the command wants; in a sentence it may be only the beginning.
+func TestDocumentedCommands(t *testing.T) {
+	pages, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inline := regexp.MustCompile("`((?:bin/)?grapnel [^`…]+)`")
+	seen := 0
+	for _, page := range append(pages, "../../README.md", "../../SECURITY.md", "../../GUARANTEES.md", "../../CONTRIBUTING.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fenced := false
+		for line := range strings.Lines(string(text)) {
+			if strings.HasPrefix(line, "```") {
+				fenced = !fenced
+			}
+			if !fenced && !strings.HasPrefix(line, "    ") {
+				for _, found := range inline.FindAllStringSubmatch(line, -1) {
+					seen++
+					wrongCommand(t, page, words(found[1]), false)
+				}
+				continue
+			}
+			all := words(strings.TrimPrefix(strings.TrimSpace(line), "$ "))
+			for len(all) > 0 {
+				end := slices.Index(all, "|")
+				if end < 0 {
+					end = len(all)
+				}
+				command := all[:end]
+				if command = command[:len(command):len(command)]; len(command) > 0 && command[0] == "xargs" {
+					command = append(command[1:], "id")
+				}
+				if len(command) > 0 && strings.TrimPrefix(command[0], "bin/") == "grapnel" {
+					seen++
+					wrongCommand(t, page, command, true)
+				}
+				all = all[min(end+1, len(all)):]
+			}
+		}
+	}
+	if seen < 150 {
+		t.Errorf("only %d commands are in the pages", seen)
+	}
+}
+
+// wrongCommand says what is wrong with a command line.
+func wrongCommand(t *testing.T, page string, words []string, whole bool) {
+	t.Helper()
+	at := filepath.Base(page) + ": " + strings.Join(words, " ")
+	root := (&session{World: &cli.World{Program: "grapnel"}}).root()
+	root.InitDefaultCompletionCmd()
+	used, rest, err := root.Find(words[1:])
+	if err != nil || used == root && len(words) > 1 && !strings.HasPrefix(words[1], "-") || used.HasSubCommands() && len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
+		t.Errorf("%s: there is no such command", at)
+		return
+	}
+	used.InheritedFlags() // which makes them known
+	if whole && !used.HasSubCommands() {
+		if err := used.ParseFlags(rest); err != nil {
+			t.Errorf("%s: %v", at, err)
+		} else if err := used.ValidateArgs(used.Flags().Args()); err != nil {
+			t.Errorf("%s: %v", at, err)
+		}
+		return
+	}
+	for _, word := range rest {
+		name, isFlag := strings.CutPrefix(word, "--")
+		name, _, _ = strings.Cut(name, "=")
+		if isFlag && name != "" && name != "help" && used.Flags().Lookup(name) == nil {
+			t.Errorf("%s: there is no flag --%s", at, name)
+		}
+	}
+}
+
+// words are those of a line of shell: quotes hold one together, and # begins a comment.
+func words(line string) (all []string) {
+	var word strings.Builder
+	var quote rune
+	begun := false
+	for _, c := range line + " " {
+		switch {
+		case quote != 0 && c == quote:
+			quote = 0
+		case quote != 0:
+			word.WriteRune(c)
+		case c == '\'' || c == '"':
+			quote, begun = c, true
+		case c == '#' && !begun:
+			return all
+		case c == ' ' || c == '\n':
+			if begun {
+				all = append(all, word.String())
+			}
+			word.Reset()
+			begun = false
+		default:
+			word.WriteRune(c)
+			begun = true
+		}
+	}
+	return all
+}
+
+// TestShowIsGet: one word looks at a thing, and those who expect the other one find it.
+func TestShowIsGet(t *testing.T) {
+	other := map[string]string{"show": "get", "get": "show"}
+	seen := 0
+	var walk func(*cobra.Command)
+	walk = func(c *cobra.Command) {
+		if alias := other[c.Name()]; alias != "" {
+			if seen++; !c.HasAlias(alias) {
+				t.Errorf("%s is no alias of %s", alias, c.CommandPath())
+			}
+		}
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk((&session{World: &cli.World{Program: "grapnel"}}).root())
+	if seen < 8 {
+		t.Errorf("only %d commands look at a thing", seen)
+	}
+}
+
+// TestDocumentedSettings: the table of settings has each flag of serve once, with its variable, its name in the config file and its default.
+func TestDocumentedSettings(t *testing.T) {
+	text, err := os.ReadFile("../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	flags := (&session{World: &cli.World{Program: "grapnel"}}).serve().Flags()
+	row := regexp.MustCompile("(?m)^\\| `--([a-z-]+)` \\| `([A-Z_]+)` \\| (?:`([a-z_]+)`)? ?\\| ?([^|]*?) ?\\|")
+	said := map[string]bool{}
+	for _, cells := range row.FindAllStringSubmatch(string(text), -1) {
+		name, under := cells[1], strings.ReplaceAll(cells[1], "-", "_")
+		f := flags.Lookup(name)
+		if f == nil || said[name] {
+			t.Errorf("there is no flag --%s, or it is there twice", name)
+			continue
+		}
+		said[name] = true
+		if cells[2] != "GRAPNEL_"+strings.ToUpper(under) || name != "config" && cells[3] != under {
+			t.Errorf("--%s is said to be %s and %s", name, cells[2], cells[3])
+		}
+		is := strings.Trim(f.DefValue, "[]")
+		if shown := strings.Trim(cells[4], "`"); shown != is && (is != "" || shown != "none" && shown != "as `--listen") {
+			t.Errorf("the default of --%s is said to be %q and is %q", name, shown, f.DefValue)
+		}
+	}
+	flags.VisitAll(func(f *pflag.Flag) {
+		if !said[f.Name] && !f.Hidden && f.Name != "help" {
+			t.Errorf("--%s is not in the table", f.Name)
+		}
+	})
+}

@@ -1,0 +1,275 @@
+package grapnel_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/bits"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// idsOf are ids with a key of its own for each letter.
+func idsOf(key string, plain int64) *grapnel.IDs {
+	return grapnel.NewIDs(grapnel.IDKey{Secret: []byte(strings.Repeat(key, 16)), Plain: plain})
+}
+
+func TestDeliveryIDsAreRead(t *testing.T) {
+	ids := idsOf("k", 0)
+	rapid.Check(t, func(t *rapid.T) {
+		at := time.UnixMilli(rapid.Int64Range(0, 1<<47).Draw(t, "ms"))
+		seq := rapid.Int64Range(1, 1<<62).Draw(t, "seq")
+		id := ids.Delivery(at, seq)
+		got, ms, err := ids.Read(id)
+		if err != nil || got != seq || ms != at.UnixMilli() || !grapnel.ValidID(id) {
+			t.Fatalf("%s is number %d of %d: %v", id, got, ms, err)
+		}
+		if later := ids.Delivery(at.Add(time.Millisecond), seq); later <= id {
+			t.Fatalf("%s does not sort after %s", later, id)
+		}
+		attempt := ids.Attempt(at, seq, 3)
+		if attempt[4:24] != id[4:24] || attempt == ids.Attempt(at, seq, 4) {
+			t.Fatalf("%s does not belong to %s", attempt, id)
+		}
+		// Another store reads another number: the delivery's millisecond has to be compared.
+		if other, _, err := idsOf("o", 0).Read(id); err == nil && other == seq {
+			t.Fatalf("another store reads %s as well", id)
+		}
+	})
+}
+
+// TestIDsTellNoSequence: a tenant has two deliveries, made in one millisecond or not, and others
+// have n deliveries between them. What its ids say is the same whether n is small or large.
+func TestIDsTellNoSequence(t *testing.T) {
+	ids := idsOf("k", 0)
+	// number is the part of an id in which the row id is.
+	number := func(at time.Time, seq int64) uint64 {
+		read, _, err := plainly(ids.Delivery(at, seq))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return uint64(read)
+	}
+	at := time.UnixMilli(1_767_603_600_000)
+	for _, between := range []int64{1, 2, 1000, 1 << 20, 1 << 40} {
+		const pairs = 1000
+		var up, odd, flips int
+		same := map[uint64]int{}
+		var each [64]int
+		for i := range int64(pairs) {
+			later := at.Add(time.Duration(i%2) * time.Hour)
+			a, b := number(at, 1+i*7), number(later, 1+i*7+between)
+			if b > a {
+				up++
+			}
+			odd += int((b - a) & 1)
+			same[b-a]++
+			flips += bits.OnesCount64(a ^ b)
+			for n := range each {
+				each[n] += int((a ^ b) >> n & 1)
+			}
+		}
+		// Of 1000 fair coins fewer than 400 or more than 600 fall on one side once in 10^10 times.
+		fair := func(what string, n int) {
+			if n < 400 || n > 600 {
+				t.Errorf("%d between: %s in %d of %d pairs", between, what, n, pairs)
+			}
+		}
+		fair("the later id has the higher number", up)
+		fair("the difference is odd", odd)
+		for n, flipped := range each {
+			fair(fmt.Sprintf("bit %d differs", n), flipped)
+		}
+		for difference, n := range same {
+			if n > 1 {
+				t.Errorf("%d between: %d pairs differ by %#x", between, n, difference)
+			}
+		}
+		if mean := float64(flips) / pairs; mean < 31 || mean > 33 {
+			t.Errorf("%d between: %.1f bits differ", between, mean)
+		}
+	}
+	// Neither does what jitter is drawn from.
+	var up int
+	for i := range int64(1000) {
+		if ids.Seed(i+2) > ids.Seed(i+1) {
+			up++
+		}
+	}
+	if up < 400 || up > 600 {
+		t.Errorf("%d seeds of 1000 are higher than the one before", up)
+	}
+}
+
+// plainly reads the bits of an id as if nothing was encrypted.
+func plainly(id string) (number, millis int64, err error) {
+	const alphabet = "0123456789abcdefghjkmnpqrstvwxyz"
+	var hi, lo uint64
+	for _, c := range id[len("dlv_"):] {
+		v := strings.IndexRune(alphabet, c)
+		if v < 0 {
+			return 0, 0, fmt.Errorf("%q", c)
+		}
+		hi, lo = hi<<5|lo>>59, lo<<5|uint64(v)
+	}
+	return int64(hi<<48 | lo>>16), int64(hi >> 16), nil
+}
+
+// TestIDsOfBeforeAreRead: an id that had the row id in clear is read as it was, up to the highest
+// row id that had one. No id is read in both ways.
+func TestIDsOfBeforeAreRead(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		at := time.UnixMilli(rapid.Int64Range(0, 1<<47).Draw(t, "ms"))
+		seq := rapid.Int64Range(1, 1<<62).Draw(t, "seq")
+		last := rapid.Int64Range(max(seq-2, 0), seq+2).Draw(t, "plain up to")
+		plain := grapnel.PlainDeliveryID(at, seq)
+		got, ms, err := idsOf("k", last).Read(plain)
+		if seq <= last && (err != nil || got != seq || ms != at.UnixMilli()) {
+			t.Fatalf("%s is number %d of %d: %v", plain, got, ms, err)
+		}
+		if seq > last && err == nil {
+			t.Fatalf("%s was made after ids had a key, and is read", plain)
+		}
+		// The highest number that may be plain is no way to read what is encrypted.
+		sealed := idsOf("k", last).Delivery(at, seq)
+		got, ms, err = idsOf("k", rapid.Int64().Draw(t, "another")).Read(sealed)
+		if err != nil || got != seq || ms != at.UnixMilli() {
+			t.Fatalf("%s is number %d of %d: %v", sealed, got, ms, err)
+		}
+		if got, _, err = grapnel.NewIDs(grapnel.IDKey{Plain: 1<<63 - 1}).Read(sealed); err == nil {
+			t.Fatalf("%s is read as number %d in clear", sealed, got)
+		}
+	})
+}
+
+// TestReadingsAfterMoves: by every id that a delivery has had it is found after each move, and no
+// other one is.
+func TestReadingsAfterMoves(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		at := time.UnixMilli(rapid.Int64Range(0, 1<<47).Draw(t, "ms"))
+		first := rapid.Int64Range(1, 1<<40).Draw(t, "first")
+		seq := first + rapid.Int64Range(0, 1<<20).Draw(t, "delivery")
+		last := seq + rapid.Int64Range(0, 1<<20).Draw(t, "last")
+		had := []string{grapnel.PlainDeliveryID(at, seq)}
+		var shifts []grapnel.Shift
+		var here *grapnel.IDs
+		for n := range rapid.IntRange(1, 4).Draw(t, "stores") {
+			plain := int64(0)
+			if n == 0 {
+				plain = last
+			}
+			if n > 0 {
+				by := rapid.Int64Range(0, 1<<30).Draw(t, "by")
+				for i := range shifts {
+					shifts[i].By += by
+				}
+				key := here.Key()
+				shifts = append(shifts, grapnel.Shift{First: first, Last: last, By: by, Key: &key})
+				if n == 1 && rapid.Bool().Draw(t, "before keys") {
+					shifts[0].Key = nil
+					had = had[:1]
+				}
+				first, seq, last = first+by, seq+by, last+by
+			}
+			here = idsOf(string(rune('a'+n)), plain)
+			had = append(had, here.Delivery(at, seq))
+			for _, id := range had {
+				found := 0
+				for _, r := range here.Readings(id, []grapnel.Tenancy{{Tenant: "other"}, {Tenant: "acme", Shifts: shifts}}) {
+					if r.Is(&grapnel.Delivery{Seq: seq, CreatedAt: at}) {
+						found++
+					}
+				}
+				if found == 0 {
+					t.Fatalf("%s is not found in store %d: %v", id, n, had)
+				}
+			}
+		}
+	})
+}
+
+func TestWhatIsNoDeliveryID(t *testing.T) {
+	ids := idsOf("k", 1)
+	at := time.UnixMilli(1)
+	for _, id := range []string{ids.Delivery(at, 1), grapnel.PlainDeliveryID(at, 1)} {
+		for _, bad := range []string{"", "dlv_", "dlv", id[:29], id + "0", "evt" + id[3:], strings.ToUpper(id), id[:20] + "u" + id[21:],
+			"dlv_80000000000000000000000000", ids.Attempt(at, 1, 1), "dlv_" + strings.Repeat("0", 26),
+			"dlv" + ids.Attempt(at, 1, 1)[3:], grapnel.PlainDeliveryID(at, 2)} {
+			if seq, _, err := ids.Read(bad); err == nil {
+				t.Errorf("%q is taken for number %d", bad, seq)
+			}
+		}
+	}
+}
+
+func FuzzDeliveryID(f *testing.F) {
+	ids := idsOf("k", 1000)
+	f.Add(ids.Delivery(time.UnixMilli(1_767_603_600_000), 42))
+	f.Add(grapnel.PlainDeliveryID(time.UnixMilli(1_767_603_600_000), 42))
+	f.Add("dlv_" + strings.Repeat("z", 26))
+	f.Fuzz(func(t *testing.T, id string) {
+		seq, ms, err := ids.Read(id)
+		if at := time.UnixMilli(ms); err == nil && ids.Delivery(at, seq) != id && (grapnel.PlainDeliveryID(at, seq) != id || seq > 1000) {
+			t.Errorf("%q is not the only spelling of %d", id, seq)
+		}
+	})
+}
+
+// TestIDKeysAreNotShown: the key of a store is in tenancies, which are logged and printed.
+func TestIDKeysAreNotShown(t *testing.T) {
+	secret := []byte("a secret of sixty-four")
+	key := grapnel.IDKey{Secret: secret, Plain: 5}
+	shift := grapnel.Shift{Key: &key}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%d"} {
+		for _, shown := range []any{key, &key, []grapnel.IDKey{key}} {
+			text := fmt.Sprintf(verb, shown)
+			if strings.Contains(text, string(secret)) || strings.Contains(text, "97 32 115") || strings.Contains(text, "0x61, 0x20") {
+				t.Errorf("%s shows %s", verb, text)
+			}
+		}
+	}
+	kept, err := json.Marshal(shift)
+	var again grapnel.Shift
+	if err == nil {
+		err = json.Unmarshal(kept, &again)
+	}
+	if err != nil || !bytes.Equal(again.Key.Secret, secret) || again.Key.Plain != 5 {
+		t.Errorf("%s is read as %+v: %v", kept, again, err)
+	}
+}
+
+func BenchmarkDeliveryID(b *testing.B) {
+	ids, at := idsOf("k", 0), time.UnixMilli(1_767_603_600_000)
+	b.Run("make", func(b *testing.B) {
+		b.ReportAllocs()
+		for i := range b.N {
+			ids.Delivery(at, int64(i)+1)
+		}
+	})
+	b.Run("plain", func(b *testing.B) {
+		b.ReportAllocs()
+		for i := range b.N {
+			grapnel.PlainDeliveryID(at, int64(i)+1)
+		}
+	})
+	id := ids.Delivery(at, 42)
+	b.Run("read", func(b *testing.B) {
+		b.ReportAllocs()
+		for range b.N {
+			if _, _, err := ids.Read(id); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("seed", func(b *testing.B) {
+		b.ReportAllocs()
+		for i := range b.N {
+			ids.Seed(int64(i))
+		}
+	})
+}

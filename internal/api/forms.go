@@ -1,0 +1,85 @@
+package api
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/api/strict"
+	"github.com/grapnelhq/grapnel/internal/egress"
+	"github.com/grapnelhq/grapnel/internal/ingress"
+)
+
+// The patterns mean the same to Go, JavaScript, Python and Rust.
+var (
+	noNUL      = regexp.MustCompile(`^[^\x00]*$`)
+	noControls = regexp.MustCompile(`^[^\x00-\x1f\x7f]*$`)
+	unpadded   = regexp.MustCompile(`^[^\s\x00-\x1f\x7f\x85]([^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f\x85])?$`)
+	identifier = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+	eventType  = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}(\.[A-Za-z0-9_-]{1,64})*$`)
+	typeFilter = regexp.MustCompile(`^(\*|[A-Za-z0-9_-]{1,64})(\.(\*|[A-Za-z0-9_-]{1,64}))*$`)
+	webAddress = regexp.MustCompile(`^[hH][tT][tT][pP][sS]?://[^#\x00-\x20\x7f]+$`)
+	signingKey = regexp.MustCompile(`^(whsec|whsk)_[A-Za-z0-9+/]+={0,2}$`)
+	headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$")
+	headerText = regexp.MustCompile(`^([^{}\x00-\x08\x0a-\x1f\x7f]|\{\{|\}\}|\{(` + strings.ReplaceAll(strings.Join(egress.Placeholders(), "|"), ".", `\.`) + `)\})*$`)
+)
+
+// forms are the forms that fields and parameters name.
+var forms = strict.Forms{
+	"":       {Must: "must not contain the character NUL", Pattern: noNUL},
+	"line":   {Must: "must be text without control characters", Pattern: noControls},
+	"name":   {Must: "must not have control characters, nor spaces around it", Pattern: unpadded, Check: isTrimmed},
+	"id":     {Must: "must be 1 to 64 characters of [A-Za-z0-9_-]", Pattern: identifier, Least: 1, Most: 64},
+	"tenant": {Must: "must be 1 to 64 characters of [A-Za-z0-9_-]", Pattern: identifier, Least: 1, Most: grapnel.MaxTenantLength},
+	"cursor": {Must: "must be the next of an answer to the same request", Pattern: regexp.MustCompile(`^[A-Za-z0-9_-]+$`), Later: true},
+	"type": {Must: "must be segments of [A-Za-z0-9_-] joined by dots", Pattern: eventType, Least: 1, Most: grapnel.MaxTypeLength,
+		Example: "invoice.paid"},
+	"pattern": {Must: "must be an event type; a whole segment may be *", Pattern: typeFilter, Least: 1, Most: grapnel.MaxTypeLength,
+		Example: "invoice.*"},
+	"key":      {Must: keyRule, Pattern: noControls, Least: 1, Most: grapnel.MaxKeyLength, Check: validKey},
+	"metadata": {Must: "must have at most 1024 bytes", Pattern: noNUL, Most: grapnel.MaxMetadataLength, Later: true},
+	"member":   {Pattern: noControls, Least: 1, Most: grapnel.MaxMetadataLength, Later: true},
+	"time":     {Must: strict.TimeRule, Format: "date-time", Example: "2026-01-31T12:00:00Z", Check: strict.IsTime},
+	"consumer": {Must: "must be text of at most 64 characters", Pattern: noControls, Least: 1, Most: grapnel.MaxConsumerName},
+	"text":     {Must: "must have at most 256 bytes", Pattern: noControls, Least: 1, Most: longestText, Check: func(s string) bool { return len(s) <= longestText }},
+	"reason":   {Must: "must have at most 500 characters", Pattern: noControls, Least: 1, Most: longestReason},
+
+	"url":          {Pattern: webAddress, Format: "uri", Example: "https://example.com/hook", Later: true},
+	"secret":       {Pattern: signingKey, Later: true},
+	"queue":        {Pattern: identifier, Least: 1, Most: grapnel.MaxQueueName, Later: true},
+	"scheme":       {Must: "must be one of " + strings.Join(schemes(), ", "), One: schemes()},
+	"path":         {Pattern: regexp.MustCompile(`^\$[^\x00]*$`), Example: "$.sent_at", Later: true},
+	"header-name":  {Pattern: headerName, Least: 1, Most: 128, Later: true},
+	"header-value": {Pattern: headerText, Most: egress.MaxHeaderValueLength, Later: true},
+
+	"idempotency": {Must: "must be given once, with 1 to 255 printable characters", Pattern: unpadded, Least: 1, Most: longestIdempotent, Check: isShort},
+
+	"overlap":   strict.Lasting(0, longestOverlap, "24h"),
+	"delay":     strict.Lasting(0, longestDelay, "10s"),
+	"lease":     strict.Lasting(grapnel.MinLease, grapnel.MaxLease, "30s"),
+	"tolerance": strict.Lasting(ingress.MinTolerance, ingress.MaxTolerance, "5m"),
+	"window":    strict.Lasting(ingress.MinDedupeWindow, ingress.MaxDedupeWindow, "192h"),
+}
+
+var keyRule = fmt.Sprintf("must be 1 to %d bytes of text without control characters", grapnel.MaxKeyLength)
+
+func isShort(s string) bool { return len(s) <= longestIdempotent }
+
+func isTrimmed(s string) bool { return strings.TrimSpace(s) == s }
+
+func validKey(key string) bool {
+	return key != "" && len(key) <= grapnel.MaxKeyLength && strict.Printable(key) && utf8.ValidString(key)
+}
+
+func schemes() []string {
+	var names []string
+	for _, s := range ingress.Schemes() {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// decode reads a body into a struct whose tags name forms of this package.
+func decode[T any](raw []byte, f *strict.Faults) T { return strict.Decode[T](raw, forms, f) }

@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/grapnelhq/grapnel/client"
+)
+
+// The annotations of flags that set a field of a request.
+const (
+	setsField = "grapnel_field"
+	hasForm   = "grapnel_form"
+)
+
+// Sets says which fields of the request a flag sets. A flag without it sets the field of its own
+// name.
+func Sets(flags *pflag.FlagSet, flag string, fields ...string) {
+	annotate(flags, flag, setsField, fields...)
+}
+
+// Form says how the usage shows the values of flags: "jsonl|csv". Without it, the kind of value is
+// shown.
+func Form(flags *pflag.FlagSet, form string, names ...string) {
+	for _, name := range names {
+		annotate(flags, name, hasForm, form)
+	}
+}
+
+// InFlags words a server's refusal in the terms of the command that was called: it names the flag
+// or argument that sets a field. A field without either is in a document of the user's, and keeps
+// its pointer.
+func InFlags(command *cobra.Command, err error) error {
+	var refused *client.Error
+	if command == nil || !errors.As(err, &refused) || len(refused.Fields) == 0 {
+		return err
+	}
+	said := *refused
+	said.Fields, said.Detail = nil, ""
+	for i, f := range refused.Fields {
+		if i > 0 {
+			said.Detail += "; "
+		}
+		said.Detail += flagOf(command, f.Pointer) + ": " + f.Detail
+	}
+	return &said
+}
+
+// flagOf is the flag that sets a field, or the argument of that name, or the pointer itself. The
+// longest field that begins the pointer decides; without one, the innermost part that is the name
+// of a flag.
+func flagOf(command *cobra.Command, pointer string) string {
+	path := strings.FieldsFunc(pointer, func(r rune) bool { return r == '/' || r == '?' })
+	for n := len(path); n > 0; n-- {
+		if name := setter(command, strings.Join(path[:n], "/")); name != "" {
+			return name
+		}
+	}
+	for _, part := range slices.Backward(path) {
+		if name := setter(command, part); name != "" {
+			return name
+		}
+	}
+	if len(path) > 0 {
+		if argument := strings.ToUpper(path[0]); slices.Contains(strings.Fields(command.Use), argument) {
+			return argument
+		}
+	}
+	return pointer
+}
+
+// setter is the command's own flag that sets a field, with its dashes; empty: none does.
+func setter(command *cobra.Command, field string) (name string) {
+	command.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		sets := f.Annotations[setsField]
+		if sets == nil {
+			sets = []string{strings.ReplaceAll(f.Name, "-", "_")}
+		}
+		if slices.Contains(sets, field) {
+			name = "--" + f.Name
+		}
+	})
+	return name
+}
+
+// forms are those of the types of value that have no form of their own.
+var forms = map[string]string{"string": "TEXT", "stringArray": "TEXT", "stringSlice": "LIST", "intSlice": "LIST", "int": "N", "int64": "N",
+	"uint64": "N", "float64": "N", "stringToString": "NAME=VALUE", "bool": "bool"}
+
+// formed is a flag's value under the name of its form.
+type formed struct {
+	pflag.Value
+	form string
+}
+
+func (f formed) Type() string { return f.form }
+
+// Usages describes flags for help, each with the form of its values: "--lease DURATION".
+func Usages(flags *pflag.FlagSet, width int) string {
+	shown := pflag.NewFlagSet("", pflag.ContinueOnError)
+	flags.VisitAll(func(f *pflag.Flag) {
+		own := *f
+		form := cmp.Or(forms[f.Value.Type()], strings.ToUpper(f.Value.Type()))
+		if given := f.Annotations[hasForm]; given != nil && given[0] != "" {
+			form = given[0]
+		}
+		own.Value, own.DefValue = formed{f.Value, form}, strings.TrimSuffix(f.DefValue, "[]")
+		shown.AddFlag(&own)
+	})
+	return shown.FlagUsagesWrapped(width)
+}

@@ -1,0 +1,101 @@
+package cli
+
+import "slices"
+
+// The settings of endpoints, queues, sources, policies and keys, a row each. What the API has and
+// is not here is named, with the reason, in TestSettingsCoverTheAPI.
+var (
+	EndpointSettings = slices.Concat([]Setting{
+		{"url", "url", "text", "address that gets its events", "update"},
+		{"rate", "rate_limit", "rate", "requests per second, and in one burst; none removes the limit", ""},
+		{"max-concurrency", "max_concurrency", "int", "requests at once", ""},
+		{"header", "headers", "headers", "sent with every request; may be repeated", ""},
+		{"signature-headers", "signature_headers", "standard|svix", "svix: also svix-id, svix-timestamp and svix-signature", ""},
+		{"format", "format", "standard|raw|cloudevents", "form of the body", ""},
+		{"transform", "transform", "content", "jq expression over the standard body that gives the one to send; '' removes it", ""},
+		{"secret", "secret", "content", "sign with this whsec_ secret; a new one if not given", "create"},
+	}, matching, owner)
+
+	QueueSettings = slices.Concat([]Setting{
+		{"name", "name", "text", "new name", "update"},
+		{"lease", "lease", "duration", "how long a consumer has for a message", ""},
+		{"max-leased", "max_leased", "int", "leases that one consumer may hold at once", ""},
+		{"quiet", "quiet", "switch", "no operational events, dead letters or statistics: only consumers notice the queue", ""},
+	}, matching, owner)
+
+	SourceSettings = slices.Concat([]Setting{
+		{"name", "name", "text", "new name", "update"},
+		{"status", "status", "enabled|paused", "paused: requests get 503, so that the provider keeps and repeats them", "update"},
+		{"scheme", "verify/scheme", "text", "stripe, github, shopify, slack, twilio, standard, svix, hmac, basic, api_key, none, …", ""},
+		{"secret", "verify/secret", "contents", "shared with the provider; may be repeated, the newest first", ""},
+		{"header", "verify/header", "text", "header of the signature or key", ""},
+		{"algorithm", "verify/algorithm", "sha1|sha256|sha512", "hash of the signature", ""},
+		{"encoding", "verify/encoding", "hex|base64", "encoding of the signature", ""},
+		{"prefix", "verify/prefix", "text", "text before the signature, such as sha256=", ""},
+		{"signed", "verify/signed", "text", "what is signed: {body}, {timestamp}, {id}, {url} and the text between them", ""},
+		{"timestamp-header", "verify/timestamp_header", "text", "header of the timestamp", ""},
+		{"id-header", "verify/id_header", "text", "header of the event's id", ""},
+		{"type-header", "verify/type_header", "text", "header of the event's type", ""},
+		{"tolerance", "verify/tolerance", "duration", "how old a signed timestamp may be, such as 5m", ""},
+		{"username", "verify/username", "text", "user name, for basic", ""},
+		{"outbox", "outbox/dsn", "content", "read events from the outbox of this PostgreSQL (a DSN) instead of taking requests", ""},
+		{"description", "description", "text", "for people", ""},
+		{"on-unverified", "on_unverified", "reject|quarantine", "reject: 401, nothing is stored; quarantine: stored for people to see", ""},
+		{"type", "type", "text", "CEL expression for the event's type; none: the provider's own field", ""},
+		{"event-key", "key", "text", "CEL expression for the ordering key; none: the provider's own field", ""},
+		{"public-url", "public_url", "text", "URL that the provider calls, for signatures that cover it; none: below the server's own", ""},
+		{"dedupe", "dedupe/by", "list or none", "compare requests by the first they have of event_id, delivery_id, content", ""},
+		{"dedupe-window", "dedupe/window", "duration", "how long a request is remembered, such as 192h", ""},
+		{"ignore", "dedupe/ignore", "list", "paths in JSON bodies that content leaves out, such as $.sent_at", ""},
+		{"rate", "rate_limit", "rate", "requests per second, and in one burst; none removes the limit", ""},
+		{"max-body", "max_body", "size", "largest body of a request", ""},
+	}, owner)
+
+	PolicySettings = slices.Concat([]Setting{
+		{"name", "name", "text", "name; the document's own if not given", ""},
+	}, owner)
+
+	KeySettings = []Setting{
+		{"name", "name", "text", "purpose of the key", ""},
+		{"scope", "scopes", "list", "what it may do: publish, read, manage, replay, consume, admin", ""},
+		{"tenant", "tenant", "text", "the only tenant that it sees; empty: all", "create"},
+	}
+)
+
+// matching are the settings that endpoints and queues have in common.
+var matching = []Setting{
+	{"description", "description", "text", "for people", ""},
+	{"types", "event_types", "list", "event types to deliver; * stands for any part of one; none: all", ""},
+	{"filter", "filter", "text", "CEL expression over event, such as event.data.amount > 100", ""},
+	{"source", "source", "text", "id of a source: deliver only events that came in through it", ""},
+	{"policy", "policy", "policy", "when to attempt: a policy's name, or a policy; if not given standard, for queues hooque", ""},
+	{"ordering", "ordering", "key|none", "deliver the events of one key in order, or all at once", ""},
+}
+
+// owner is set when an object is created, and stays.
+var owner = []Setting{{"tenant", "tenant", "text", "tenant that owns it", "create"}}
+
+// The flags of list and of get, and the parameters of the query that they set.
+var (
+	OnlyTenant = []Setting{{"tenant", "tenant", "text", "only this tenant", ""}}
+
+	OfTenant = []Setting{{"tenant", "tenant", "text", "tenant that owns the event, if several have one with this id", ""}}
+
+	EventFilters = slices.Concat([]Setting{
+		{"type", "type", "text", "only this event type; * stands for any part of it", ""},
+		{"event-key", "key", "text", "only this ordering key", ""},
+		{"source", "source", "text", "only events that came in through this source", ""},
+		{"from", "from", "past", "only events accepted at or after this time: 2026-01-31T12:00:00Z, or 6h for six hours ago", ""},
+		{"to", "to", "time", "only events accepted before this time", ""},
+	}, OnlyTenant)
+
+	ReplayFilters = slices.Concat([]Setting{
+		{"endpoint", "endpoint", "text", "only this endpoint", ""},
+		{"active", "active", "switch", "only running and paused replays", ""},
+	}, OnlyTenant)
+
+	AuditFilters = slices.Concat([]Setting{
+		{"endpoint", "endpoint", "text", "only this endpoint and its deliveries", ""},
+		{"delivery", "delivery", "text", "only this delivery", ""},
+	}, OnlyTenant)
+)

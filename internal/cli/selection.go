@@ -1,0 +1,53 @@
+package cli
+
+import (
+	"github.com/spf13/pflag"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/client"
+	"github.com/grapnelhq/grapnel/policy"
+)
+
+// Selection selects deliveries by flags.
+type Selection struct {
+	client.DeliveryFilter
+	from, to      Moment
+	statuses      []string
+	reason, class string
+}
+
+// Bind adds the flags. Without anyStatus, the deliveries are dead letters.
+func (w *Selection) Bind(f *pflag.FlagSet, anyStatus bool) {
+	f.StringVar(&w.Type, "type", "", "only this event type; * stands for any part of it")
+	f.StringVar(&w.Key, "event-key", "", "only this ordering key")
+	Sets(f, "event-key", "key")
+	f.StringVar(&w.Tenant, "tenant", "", "only this tenant")
+	f.Var(w.from.Past(), "from", "only events accepted at or after this time: 2026-01-31T12:00:00Z, or 6h for six hours ago")
+	f.Var(&w.to, "to", "only events accepted before this time")
+	f.StringVar(&w.Endpoint, "endpoint", "", "only this endpoint")
+	f.StringVar(&w.reason, "reason-code", "", "only this reason: exhausted, permanent, rejected, expired, endpoint_gone, damaged")
+	f.StringVar(&w.class, "error-class", "", "only this last error: timeout, connect, dns, tls, reset, status_4xx, status_5xx, …")
+	f.IntVar(&w.StatusCode, "status-code", 0, "only this answer to the last attempt")
+	f.StringVar(&w.Text, "text", "", "only events with this text in their data; a page may be short, --cursor goes on")
+	if !anyStatus {
+		f.BoolVar(&w.Replayed, "replayed", false, "also dead letters that a replay has delivered since")
+	} else {
+		f.StringSliceVar(&w.statuses, "status", nil, "only these statuses: pending, held, delivered, failed, dropped, discarded, skipped")
+	}
+}
+
+// Filter is the selection for the client.
+func (w *Selection) Filter() client.DeliveryFilter {
+	f := w.DeliveryFilter
+	f.From, f.To, f.ReasonCode, f.ErrorClass = w.from.Time, w.to.Time, grapnel.ReasonCode(w.reason), policy.Class(w.class)
+	f.Status = StatusesOf(w.statuses)
+	return f
+}
+
+// StatusesOf are the statuses of a flag.
+func StatusesOf(texts []string) (all []grapnel.Status) {
+	for _, text := range texts {
+		all = append(all, grapnel.Status(text))
+	}
+	return all
+}

@@ -1,0 +1,145 @@
+package configuration
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/internal/store/memory"
+)
+
+// surroundings are what an engine and other nodes would do for a book.
+type surroundings struct {
+	settled   int // snapshots taken in
+	confirmed int
+	refuses   error // what Settle returns
+	roused    []string
+}
+
+func open(t *testing.T, s store.Configuration, o *surroundings) *Book {
+	t.Helper()
+	b := NewBook(Options{Store: s, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Settle: func(_ context.Context, before, now *Snapshot) ([]string, error) {
+			if o.refuses != nil {
+				return nil, o.refuses
+			}
+			o.settled++
+			_, queues := now.Differs(before, nil)
+			return queues, nil
+		},
+		Rouse:   func(queues []string) { o.roused = append(o.roused, queues...) },
+		Confirm: func(context.Context) error { o.confirmed++; return nil },
+		Reading: context.WithCancel,
+		Current: func() error { return nil },
+	})
+	if err := b.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func key(id string, scopes ...grapnel.Scope) grapnel.Key {
+	return grapnel.Key{ID: id, Hash: [32]byte{1}, Scopes: scopes}
+}
+
+// TestAChangeIsKnownWhenItIsAnswered: in memory, to the engine, and to other nodes.
+func TestAChangeIsKnownWhenItIsAnswered(t *testing.T) {
+	var o surroundings
+	b, everyone := open(t, memory.New(), &o), store.Everyone()
+	if _, err := b.PutKey(t.Context(), everyone, key("key_1", grapnel.ScopeRead), store.With{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, known := b.KeyByHash([32]byte{1}); !known || o.settled != 1 || o.confirmed != 1 || b.Settled() != b.Snapshot() {
+		t.Errorf("after a change: known %v, settled %d times, confirmed %d times", known, o.settled, o.confirmed)
+	}
+}
+
+// TestAKeyEndsItsCalls: a call that a key may not make any more has ended before the change of the
+// key is answered.
+func TestAKeyEndsItsCalls(t *testing.T) {
+	var o surroundings
+	b, everyone := open(t, memory.New(), &o), store.Everyone()
+	may := func(k *grapnel.Key) bool { return k.May(grapnel.ScopeConsume) }
+	if _, err := b.PutKey(t.Context(), everyone, key("key_1", grapnel.ScopeConsume), store.With{}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, release := b.WhileKey(t.Context(), [32]byte{1}, may)
+	defer release()
+	if ctx.Err() != nil {
+		t.Fatal("the call ended while its key may make it")
+	}
+	if _, err := b.PutKey(t.Context(), everyone, key("key_1", grapnel.ScopeRead), store.With{}); err != nil {
+		t.Fatal(err)
+	}
+	if ctx.Err() == nil {
+		t.Error("the call goes on after its key lost the scope")
+	}
+	late, release := b.WhileKey(t.Context(), [32]byte{1}, may)
+	defer release()
+	if late.Err() == nil {
+		t.Error("a call began after its key had lost the scope")
+	}
+}
+
+// TestALostAnswerIsMadeUpFor: the store commits a change and its answer is lost. The caller is told
+// that it is unknown; the book knows the change all the same.
+func TestALostAnswerIsMadeUpFor(t *testing.T) {
+	var o surroundings
+	lost := errors.New("lost")
+	s := &memory.Faulty{Store: memory.New(), Injure: func(method string) memory.Fault {
+		if method == "PutKey" {
+			return memory.Fault{Err: lost, Applied: true}
+		}
+		return memory.Fault{}
+	}}
+	b := open(t, s, &o)
+	if _, err := b.PutKey(t.Context(), store.Everyone(), key("key_1"), store.With{}); !errors.Is(err, lost) {
+		t.Fatalf("answered %v", err)
+	}
+	if _, known := b.KeyByHash([32]byte{1}); !known {
+		t.Error("a change that was committed is not known")
+	}
+}
+
+// TestSettlingIsMadeUpFor: when the engine cannot take a change in, the next caller has it do so.
+func TestSettlingIsMadeUpFor(t *testing.T) {
+	var o surroundings
+	b, everyone := open(t, memory.New(), &o), store.Everyone()
+	o.refuses = errors.New("busy")
+	if _, err := b.PutKey(t.Context(), everyone, key("key_1"), store.With{}); !errors.Is(err, o.refuses) {
+		t.Fatalf("answered %v", err)
+	}
+	if b.Settled() == b.Snapshot() {
+		t.Fatal("settled although it was refused")
+	}
+	o.refuses = nil
+	if err := b.CatchUp(t.Context()); err != nil || o.settled != 1 || b.Settled() != b.Snapshot() {
+		t.Errorf("caught up: %v, settled %d times", err, o.settled)
+	}
+}
+
+// TestALockIsNotWaitedForLongerThanItsCaller: somebody changes the configuration for long; a caller
+// who goes away meanwhile changes nothing.
+func TestALockIsNotWaitedForLongerThanItsCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var o surroundings
+		b := open(t, memory.New(), &o)
+		if err := b.Lock(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := b.PutKey(ctx, store.Everyone(), key("key_1"), store.With{}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("answered %v", err)
+		}
+		b.Unlock()
+		if n := len(b.Keys(store.Everyone())); n != 0 {
+			t.Errorf("%d keys were made", n)
+		}
+	})
+}

@@ -1,0 +1,180 @@
+package configuration
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// These answers come from memory: from the configuration.
+
+// Endpoint returns an endpoint that exists and is in scope.
+func (b *Book) Endpoint(scope store.Scope, id string) (grapnel.Endpoint, bool) {
+	ep := b.Snapshot().Endpoint(scope, id)
+	if ep == nil {
+		return grapnel.Endpoint{}, false
+	}
+	return *ep, true
+}
+
+// Endpoints returns the endpoints in scope, sorted by id.
+func (b *Book) Endpoints(scope store.Scope) []grapnel.Endpoint {
+	var eps []grapnel.Endpoint
+	for _, ep := range b.Snapshot().endpoints {
+		if ep.DeletedAt.IsZero() && scope.Allows(ep.Tenant) {
+			eps = append(eps, ep.Endpoint)
+		}
+	}
+	return eps
+}
+
+// Queue returns a queue by the tenant and its name, or by its id, whatever tenant is given. With an
+// empty tenant it finds a name that only one queue in scope has.
+func (b *Book) Queue(scope store.Scope, tenant, name string) (grapnel.Endpoint, bool) {
+	var found *grapnel.Endpoint
+	conf := b.Snapshot()
+	for _, ep := range conf.endpoints {
+		switch {
+		case ep.Queue == nil || !ep.DeletedAt.IsZero() || !scope.Allows(ep.Tenant):
+		case ep.ID == name:
+			return ep.Endpoint, true
+		case ep.Queue.Name != name || tenant != "" && ep.Tenant != tenant:
+		case found != nil:
+			return grapnel.Endpoint{}, false
+		default:
+			found = &ep.Endpoint
+		}
+	}
+	if found == nil {
+		return grapnel.Endpoint{}, false
+	}
+	return *found, true
+}
+
+// Source returns a source that is in scope.
+func (b *Book) Source(scope store.Scope, id string) (grapnel.Source, bool) {
+	sources := b.Snapshot().sources
+	at, there := slices.BinarySearchFunc(sources, id, byID(sourceID))
+	if !there || !scope.Allows(sources[at].Tenant) {
+		return grapnel.Source{}, false
+	}
+	return sources[at], true
+}
+
+// Sources returns the sources in scope, sorted by id.
+func (b *Book) Sources(scope store.Scope) []grapnel.Source {
+	var all []grapnel.Source
+	for _, s := range b.Snapshot().sources {
+		if scope.Allows(s.Tenant) {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// Policies returns the named policies in scope.
+func (b *Book) Policies(scope store.Scope) []grapnel.NamedPolicy {
+	var ps []grapnel.NamedPolicy
+	for _, p := range b.Snapshot().policies {
+		if scope.Allows(p.Tenant) {
+			ps = append(ps, p)
+		}
+	}
+	return ps
+}
+
+// Keys returns the API keys in scope.
+func (b *Book) Keys(scope store.Scope) []grapnel.Key {
+	_, one := scope.One()
+	var ks []grapnel.Key
+	for _, k := range b.Snapshot().keys {
+		if !one || scope.Allows(k.Tenant) {
+			ks = append(ks, k)
+		}
+	}
+	return ks
+}
+
+// KeyByHash finds a key by the hash of its text.
+func (b *Book) KeyByHash(hash [32]byte) (grapnel.Key, bool) {
+	conf := b.Snapshot()
+	at, ok := conf.byHash[hash]
+	if !ok {
+		return grapnel.Key{}, false
+	}
+	return conf.keys[at], true
+}
+
+// Current returns an error while the configuration in memory may be out of date.
+func (b *Book) Current() error { return b.o.Current() }
+
+// Caller finds a caller's key by its hash. It fails while this node does not know which keys are
+// valid now.
+func (b *Book) Caller(hash [32]byte) (key grapnel.Key, known bool, err error) {
+	if err := b.Current(); err != nil {
+		return grapnel.Key{}, false, err
+	}
+	key, known = b.KeyByHash(hash)
+	return key, known, nil
+}
+
+// Queues returns the queues in scope, sorted by id.
+func (b *Book) Queues(scope store.Scope) []grapnel.Endpoint {
+	conf := b.Snapshot()
+	if conf.queues == 0 {
+		return nil
+	}
+	var all []grapnel.Endpoint
+	for _, ep := range conf.endpoints {
+		if ep.Queue != nil && ep.DeletedAt.IsZero() && scope.Allows(ep.Tenant) {
+			all = append(all, ep.Endpoint)
+		}
+	}
+	return all
+}
+
+// Tenancy returns the recorded location of a tenant; false: none is recorded.
+func (b *Book) Tenancy(tenant string) (grapnel.Tenancy, bool) {
+	t, known := b.Snapshot().tenancies[tenant]
+	return t, known
+}
+
+// Tenancies returns the recorded locations of tenants, sorted by tenant.
+func (b *Book) Tenancies() []grapnel.Tenancy {
+	var all []grapnel.Tenancy
+	for _, t := range b.Snapshot().tenancies {
+		all = append(all, t)
+	}
+	slices.SortFunc(all, func(a, b grapnel.Tenancy) int { return strings.Compare(a.Tenant, b.Tenant) })
+	return all
+}
+
+// Tenants returns the tenants that own a part of the configuration, sorted, without those that have
+// moved to another cell.
+func (b *Book) Tenants() []string {
+	conf := b.Snapshot()
+	there := map[string]bool{}
+	for _, ep := range conf.endpoints {
+		there[ep.Tenant] = true
+	}
+	for i := range conf.sources {
+		there[conf.sources[i].Tenant] = true
+	}
+	for i := range conf.policies {
+		there[conf.policies[i].Tenant] = true
+	}
+	for i := range conf.keys {
+		there[conf.keys[i].Tenant] = true
+	}
+	delete(there, "")
+	var all []string
+	for tenant := range there {
+		if conf.tenancies[tenant].State != grapnel.TenancyGone {
+			all = append(all, tenant)
+		}
+	}
+	slices.Sort(all)
+	return all
+}

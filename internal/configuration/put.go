@@ -1,0 +1,153 @@
+package configuration
+
+import (
+	"context"
+	"slices"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// PutSource creates a source or replaces the revision it carries.
+func (b *Book) PutSource(ctx context.Context, scope store.Scope, src grapnel.Source, along store.With) (store.Put, error) {
+	return b.Change(ctx, Change{
+		Write: func(now *Snapshot) (store.Put, error) { return b.o.Store.PutSource(ctx, scope, src, along) },
+		Apply: func(put store.Put) (d store.ConfigChanges) {
+			src.Revision = put.Revision
+			d.Sources.Written = []grapnel.Source{src}
+			return d
+		},
+	})
+}
+
+// DeleteSource deletes a source for good. Its messages stay.
+func (b *Book) DeleteSource(ctx context.Context, scope store.Scope, id string, along store.With) (store.Put, error) {
+	return b.Change(ctx, Change{
+		Write: func(now *Snapshot) (store.Put, error) {
+			if user := now.readerOf(id); user != "" {
+				return store.Put{}, grapnel.Errorf(grapnel.CodeConflict, "endpoint %s takes only the messages of this source", user)
+			}
+			return b.o.Store.DeleteSource(ctx, scope, id, along)
+		},
+		Apply: func(store.Put) (d store.ConfigChanges) {
+			d.Sources.Removed = []string{id}
+			return d
+		},
+	})
+}
+
+// PutPolicy creates or replaces a named policy. Endpoints that name it follow it from now on.
+func (b *Book) PutPolicy(ctx context.Context, scope store.Scope, p grapnel.NamedPolicy, with store.With) (store.Put, error) {
+	return b.Change(ctx, Change{
+		Write: func(now *Snapshot) (store.Put, error) { return b.o.Store.PutPolicy(ctx, scope, p, with) },
+		Apply: func(put store.Put) (d store.ConfigChanges) {
+			p.Revision = put.Revision
+			d.Policies.Written = []grapnel.NamedPolicy{p}
+			return d
+		},
+	})
+}
+
+// DeletePolicy removes a named policy that no endpoint uses.
+func (b *Book) DeletePolicy(ctx context.Context, scope store.Scope, id string, with store.With) error {
+	_, err := b.Change(ctx, Change{
+		Write: func(now *Snapshot) (store.Put, error) {
+			if user := now.userOf(id); user != "" {
+				return store.Put{}, grapnel.Errorf(grapnel.CodeConflict, "the policy is used by endpoint %s", user)
+			}
+			return store.Put{}, b.o.Store.DeletePolicy(ctx, scope, id, with)
+		},
+		Apply: func(store.Put) (d store.ConfigChanges) {
+			d.Policies.Removed = []string{id}
+			return d
+		},
+	})
+	return err
+}
+
+// PutKey creates or replaces an API key.
+func (b *Book) PutKey(ctx context.Context, scope store.Scope, k grapnel.Key, with store.With) (store.Put, error) {
+	return b.Change(ctx, Change{
+		Write: func(now *Snapshot) (store.Put, error) { return b.o.Store.PutKey(ctx, scope, k, with) },
+		Apply: func(store.Put) (d store.ConfigChanges) {
+			d.Keys.Written = []grapnel.Key{k}
+			return d
+		},
+	})
+}
+
+// DeleteKey revokes an API key at once.
+func (b *Book) DeleteKey(ctx context.Context, scope store.Scope, id string, with store.With) error {
+	_, err := b.Change(ctx, Change{
+		Write: func(now *Snapshot) (store.Put, error) { return store.Put{}, b.o.Store.DeleteKey(ctx, scope, id, with) },
+		Apply: func(store.Put) (d store.ConfigChanges) {
+			d.Keys.Removed = []string{id}
+			return d
+		},
+	})
+	return err
+}
+
+// PutTenancy changes the recorded location of a tenant, and returns once every node has applied it.
+func (b *Book) PutTenancy(ctx context.Context, t grapnel.Tenancy, from grapnel.TenancyState, audit *grapnel.AuditEntry) (store.Put, error) {
+	moving, ok := b.o.Store.(store.Moving)
+	if !ok {
+		return store.Put{}, grapnel.Errorf(grapnel.CodeInvalid, "tenants cannot be moved to or from this store: it is not PostgreSQL")
+	}
+	if err := b.Lock(ctx); err != nil {
+		return store.Put{}, err
+	}
+	put, err := moving.PutTenancy(ctx, t, from, audit)
+	if err == nil {
+		// It may be durable: it has to take effect even if the caller has disconnected.
+		err = b.resync(context.WithoutCancel(ctx))
+	}
+	b.Unlock()
+	if err == nil {
+		err = b.o.Confirm(context.WithoutCancel(ctx))
+	}
+	return put, err
+}
+
+// RoomFor returns nil if a tenant may have one endpoint more. Two nodes that create one at the same
+// moment may both pass the check.
+func (c *Snapshot) RoomFor(tenant string, most int) error {
+	if most == 0 {
+		return nil
+	}
+	has := 0
+	for _, ep := range c.endpoints {
+		if ep.Tenant == tenant && ep.DeletedAt.IsZero() {
+			has++
+		}
+	}
+	if has < most {
+		return nil
+	}
+	return grapnel.Errorf(grapnel.CodeConflict, "Tenant %s has %d endpoints and queues; %d are allowed. Delete some, or have the operator "+
+		"raise --max-endpoints.", tenant, has, most)
+}
+
+// readerOf is the id of an endpoint that is bound to a source; empty: none.
+func (c *Snapshot) readerOf(source string) string {
+	for _, ep := range c.endpoints {
+		if ep.Source == source && ep.DeletedAt.IsZero() {
+			return ep.ID
+		}
+	}
+	return ""
+}
+
+// userOf is the id of an endpoint that names a policy; empty: none.
+func (c *Snapshot) userOf(policy string) string {
+	at, there := slices.BinarySearchFunc(c.policies, policy, byID(policyID))
+	if !there {
+		return ""
+	}
+	for _, ep := range c.endpoints {
+		if ep.PolicyName == c.policies[at].Name && ep.Tenant == c.policies[at].Tenant && ep.DeletedAt.IsZero() {
+			return ep.ID
+		}
+	}
+	return ""
+}

@@ -1,0 +1,292 @@
+package configuration
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/core"
+	"github.com/grapnelhq/grapnel/internal/match"
+	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/policy"
+)
+
+// Snapshot is the whole configuration at one version. It never changes: a change makes the next
+// one, which copies a list instead of reading and decoding everything again.
+type Snapshot struct {
+	Version   int64
+	Newest    int64     // row id of the newest delivery when the snapshot was made
+	endpoints []*Placed // sorted by id; deleted ones are included until they are removed
+	sources   []grapnel.Source
+	policies  []grapnel.NamedPolicy
+	keys      []grapnel.Key
+	byHash    map[[32]byte]int // into keys
+	routes    *routes
+	queues    int // endpoints that are queues
+	tenancies map[string]grapnel.Tenancy
+}
+
+// Placed is an endpoint, ready for use. It never changes and is shared by all snapshots in which it
+// is the same. So one change among thousands of endpoints copies only their pointers.
+type Placed struct {
+	grapnel.Endpoint              // its policy is resolved
+	Target           store.Target // the delivery that an event creates for it
+}
+
+// NewSnapshot makes the first snapshot. broken gets the errors of filters that do not compile any
+// more: their endpoints match nothing.
+func NewSnapshot(c store.Config, broken func(error)) *Snapshot {
+	none := &Snapshot{routes: newRoutes(&match.Router{}, nil, broken)}
+	return none.next(whole(c))
+}
+
+// whole is a configuration as changes of an empty one.
+func whole(c store.Config) store.ConfigChanges {
+	d := store.ConfigChanges{Version: c.Version, Newest: c.Newest, Tenancies: c.Tenancies}
+	d.Endpoints.Written, d.Sources.Written, d.Policies.Written, d.Keys.Written = c.Endpoints, c.Sources, c.Policies, c.Keys
+	return d
+}
+
+// replaced returns the configuration that was read again. Unchanged parts keep their preparation.
+func (c *Snapshot) replaced(by store.Config) *Snapshot {
+	d := whole(by)
+	d.Endpoints.Removed = lacking(c.endpoints, by.Endpoints, placedID, endpointID)
+	d.Sources.Removed = lacking(c.sources, by.Sources, sourceID, sourceID)
+	d.Policies.Removed = lacking(c.policies, by.Policies, policyID, policyID)
+	d.Keys.Removed = lacking(c.keys, by.Keys, keyID, keyID)
+	if d.Tenancies == nil {
+		d.Tenancies = []grapnel.Tenancy{}
+	}
+	return c.next(d)
+}
+
+// lacking returns the ids of a sorted list that another list lacks.
+func lacking[T, U any](list []T, in []U, id func(*T) string, other func(*U) string) (ids []string) {
+	for i := range list {
+		if _, there := slices.BinarySearchFunc(in, id(&list[i]), byID(other)); !there {
+			ids = append(ids, id(&list[i]))
+		}
+	}
+	return ids
+}
+
+// next is the configuration after some changes. Untouched parts keep their preparation.
+func (c *Snapshot) next(d store.ConfigChanges) *Snapshot {
+	n := *c
+	n.Version, n.Newest = d.Version, d.Newest
+	n.sources, n.policies = d.Sources.Merge(c.sources, sourceID), d.Policies.Merge(c.policies, policyID)
+	if keys := d.Keys; len(keys.Written)+len(keys.Removed) > 0 {
+		n.setKeys(keys.Merge(c.keys, keyID))
+	}
+	if d.Tenancies != nil {
+		n.setTenancies(d.Tenancies)
+	}
+	turned := c.policiesThat(&d.Policies)
+	if len(d.Endpoints.Written)+len(d.Endpoints.Removed)+len(turned) > 0 {
+		n.setEndpoints(&d.Endpoints, turned)
+	}
+	return &n
+}
+
+// policyName identifies a policy as endpoints do.
+type policyName struct{ tenant, name string }
+
+// policiesThat returns the names, old and new, of policies whose meaning some changes alter.
+func (c *Snapshot) policiesThat(changed *store.Edits[grapnel.NamedPolicy]) map[policyName]bool {
+	all := map[policyName]bool{}
+	was := func(id string) {
+		if at, there := slices.BinarySearchFunc(c.policies, id, byID(policyID)); there {
+			all[policyName{c.policies[at].Tenant, c.policies[at].Name}] = true
+		}
+	}
+	for i := range changed.Written {
+		p := &changed.Written[i]
+		was(p.ID)
+		all[policyName{p.Tenant, p.Name}] = true
+	}
+	for _, id := range changed.Removed {
+		was(id)
+	}
+	return all
+}
+
+// setEndpoints applies the changes of the endpoints, and updates endpoints whose policies have
+// changed.
+func (c *Snapshot) setEndpoints(d *store.Edits[grapnel.Endpoint], turned map[policyName]bool) {
+	before := c.endpoints
+	later := store.Edits[*Placed]{Removed: d.Removed}
+	for i := range d.Written {
+		later.Written = append(later.Written, c.place(d.Written[i]))
+	}
+	if len(turned) > 0 {
+		for _, ep := range before {
+			_, written := slices.BinarySearchFunc(d.Written, ep.ID, byID(endpointID))
+			_, removed := slices.BinarySearch(d.Removed, ep.ID)
+			if turned[policyName{ep.Tenant, ep.PolicyName}] && !written && !removed {
+				later.Written = append(later.Written, c.place(ep.Endpoint))
+			}
+		}
+		slices.SortFunc(later.Written, func(a, b *Placed) int { return strings.Compare(a.ID, b.ID) })
+	}
+	for _, id := range later.Removed {
+		c.count(c.At(id), -1)
+	}
+	for _, ep := range later.Written {
+		c.count(c.At(ep.ID), -1)
+		c.count(&ep.Endpoint, 1)
+	}
+	c.endpoints = later.Merge(before, placedID)
+	c.routes = c.routes.next(c)
+}
+
+// place prepares an endpoint for use.
+func (c *Snapshot) place(ep grapnel.Endpoint) *Placed {
+	p := &Placed{Endpoint: ep}
+	c.resolve(&p.Endpoint)
+	p.Target = target(&p.Endpoint)
+	return p
+}
+
+// Differs returns the endpoints that the core has to configure again, because they or their
+// policies changed or their tenants were opened, and the queues that changed, were added or
+// removed.
+func (c *Snapshot) Differs(before *Snapshot, opened map[string]bool) (changed []*grapnel.Endpoint, queues []string) {
+	turned := c.policiesSince(before)
+	quiet := len(opened)+len(turned) == 0
+	was := 0
+	gone := func() {
+		if ep := before.endpoints[was]; ep.Queue != nil {
+			queues = append(queues, ep.ID)
+		}
+		was++
+	}
+	for _, ep := range c.endpoints {
+		if quiet && was < len(before.endpoints) && before.endpoints[was] == ep {
+			was++
+			continue // the case of nearly all
+		}
+		for was < len(before.endpoints) && before.endpoints[was].ID < ep.ID {
+			gone()
+		}
+		there := was < len(before.endpoints) && before.endpoints[was].ID == ep.ID
+		same := there && before.endpoints[was].Revision == ep.Revision
+		if !same || opened[ep.Tenant] || turned[policyName{ep.Tenant, ep.PolicyName}] {
+			changed = append(changed, &ep.Endpoint)
+		}
+		if !same && ep.Queue != nil {
+			queues = append(queues, ep.ID)
+		}
+		if there {
+			was++
+		}
+	}
+	for was < len(before.endpoints) {
+		gone()
+	}
+	return changed, queues
+}
+
+// policiesSince returns the names of policies that differ from another configuration's.
+func (c *Snapshot) policiesSince(before *Snapshot) map[policyName]bool {
+	var d store.Edits[grapnel.NamedPolicy]
+	for i := range c.policies {
+		p := &c.policies[i]
+		at, there := slices.BinarySearchFunc(before.policies, p.ID, byID(policyID))
+		if !there || before.policies[at].Revision != p.Revision {
+			d.Written = append(d.Written, *p)
+		}
+	}
+	d.Removed = lacking(before.policies, c.policies, policyID, policyID)
+	return before.policiesThat(&d)
+}
+
+// count adds by to the number of queues if the endpoint is a queue. nil is none.
+func (c *Snapshot) count(ep *grapnel.Endpoint, by int) {
+	if ep != nil && ep.Queue != nil {
+		c.queues += by
+	}
+}
+
+func byID[T any](id func(*T) string) func(T, string) int {
+	return func(one T, wanted string) int { return strings.Compare(id(&one), wanted) }
+}
+
+func endpointID(ep *grapnel.Endpoint) string { return ep.ID }
+func placedID(p **Placed) string             { return (*p).ID }
+func sourceID(s *grapnel.Source) string      { return s.ID }
+func policyID(p *grapnel.NamedPolicy) string { return p.ID }
+func keyID(k *grapnel.Key) string            { return k.ID }
+
+func (c *Snapshot) setKeys(keys []grapnel.Key) {
+	c.keys, c.byHash = keys, make(map[[32]byte]int, len(keys))
+	for i := range keys {
+		c.byHash[keys[i].Hash] = i
+	}
+}
+
+func target(ep *grapnel.Endpoint) store.Target {
+	return store.Target{
+		Endpoint: ep.ID, Ordered: ep.Ordering == grapnel.OrderByKey, Trigger: grapnel.TriggerSchedule,
+		Delay: core.FirstDelay(&ep.Policy), Drop: ep.DropReason(), Uncounted: ep.Quiet(),
+	}
+}
+
+// resolve replaces an endpoint's policy name by the policy. If no policy has the name any more (it
+// was deleted by other means than the API, which refuses that), the endpoint gets the default
+// policy.
+func (c *Snapshot) resolve(ep *grapnel.Endpoint) {
+	if ep.PolicyName == "" {
+		return
+	}
+	for i := range c.policies {
+		if c.policies[i].Name == ep.PolicyName && c.policies[i].Tenant == ep.Tenant {
+			ep.Policy = c.policies[i].Policy
+			return
+		}
+	}
+	if p, ok := policy.Preset(ep.PolicyName); ok {
+		ep.Policy = p
+		return
+	}
+	ep.Policy, _ = policy.Preset("standard")
+}
+
+// Endpoints returns all endpoints, sorted by id, with deleted ones until they are removed.
+func (c *Snapshot) Endpoints() []*Placed { return c.endpoints }
+
+// Pulling says whether there is a queue.
+func (c *Snapshot) Pulling() bool { return c.queues > 0 }
+
+// At returns an endpoint, deleted or not, or nil.
+func (c *Snapshot) At(id string) *grapnel.Endpoint {
+	at, there := slices.BinarySearchFunc(c.endpoints, id, byID(placedID))
+	if !there {
+		return nil
+	}
+	return &c.endpoints[at].Endpoint
+}
+
+// Endpoint returns an endpoint that is not deleted and in scope, or nil.
+func (c *Snapshot) Endpoint(scope store.Scope, id string) *grapnel.Endpoint {
+	ep := c.At(id)
+	if ep == nil || !ep.DeletedAt.IsZero() || !scope.Allows(ep.Tenant) {
+		return nil
+	}
+	return ep
+}
+
+// Match returns the deliveries that an event creates: at the endpoints that want it and that may
+// accepts; may nil: all. With an error some are missing: see match.Router.
+func (c *Snapshot) Match(ev *grapnel.Event, may func(*grapnel.Endpoint) bool, b *match.Budget) ([]store.Target, error) {
+	wanted, err := c.routes.router().Match(ev, b)
+	targets := make([]store.Target, 0, len(wanted))
+	for _, ep := range wanted {
+		if may != nil && !may(ep) {
+			continue
+		}
+		if at, there := slices.BinarySearchFunc(c.endpoints, ep.ID, byID(placedID)); there {
+			targets = append(targets, c.endpoints[at].Target)
+		}
+	}
+	return targets, err
+}

@@ -1,0 +1,126 @@
+package egress
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/transform"
+)
+
+// unsendable is why an event has no body for an endpoint, now or ever.
+type unsendable struct{ reason string }
+
+func (e *unsendable) Error() string { return e.reason }
+
+// deferred says that a tenant's transforms have used up their part of the processors for now.
+type deferred struct{}
+
+func (deferred) Error() string {
+	return "the transforms of the tenant's endpoints have used up their share of the processor"
+}
+
+// bodyOf returns the body of a delivery, and its content type. An event has the shape that was in
+// force when it was accepted. If that gives no body, nothing of the event was ever sent; a later
+// redelivery, by a person or a replay, then gets the shape of its own time. So a transform can be
+// repaired and the event delivered.
+func (s *Sender) bodyOf(ctx context.Context, r *route, d Delivery) (body []byte, contentType string, err error) {
+	shape := r.endpoint.ShapeAt(d.Event.AcceptedAt)
+	body, contentType, err = s.shaped(ctx, r, shape, d.Event)
+	if _, failed := err.(*unsendable); !failed || !d.CreatedAt.After(d.Event.AcceptedAt) { //nolint:errorlint // it is made below
+		return body, contentType, err
+	}
+	if later := r.endpoint.ShapeAt(d.CreatedAt); later.Transform != shape.Transform {
+		return s.shaped(ctx, r, later, d.Event)
+	}
+	return nil, "", err
+}
+
+// shaped is the body of an event in a shape.
+func (s *Sender) shaped(ctx context.Context, r *route, shape grapnel.Shape, e *grapnel.Event) (body []byte, contentType string, err error) {
+	if shape.Transform == "" {
+		body, contentType = formatted(shape.Format, e)
+		return body, contentType, nil
+	}
+	t, err := r.transform(s, shape.Transform)
+	if err != nil {
+		return nil, "", &unsendable{fmt.Sprintf("its endpoint's transform does not compile: %s", err)}
+	}
+	if !s.shares.open(e.Tenant, s.opts.Now(), s.bounds) {
+		return nil, "", deferred{}
+	}
+	select {
+	case s.shaping <- struct{}{}:
+	case <-ctx.Done():
+		return nil, "", ctx.Err()
+	case <-s.closing.Done():
+		return nil, "", s.closing.Err()
+	}
+	began := s.opts.Now()
+	body, err = t.Apply(envelope(e))
+	s.shares.spend(e.Tenant, began, s.opts.Now(), s.bounds)
+	<-s.shaping
+	if err != nil {
+		return nil, "", &unsendable{fmt.Sprintf("its endpoint's transform gives no body for this event: %s", err)}
+	}
+	return body, grapnel.JSONType, nil
+}
+
+// transform compiles an expression, once for a route.
+func (r *route) transform(s *Sender, text string) (*transform.Transform, error) {
+	r.shapes.Lock()
+	defer r.shapes.Unlock()
+	if t := r.transforms[text]; t != nil {
+		return t, nil
+	}
+	t, err := transform.Compile(text, s.bounds.Transform, s.opts.Now)
+	if err != nil {
+		return nil, err
+	}
+	if r.transforms == nil {
+		r.transforms = map[string]*transform.Transform{}
+	}
+	r.transforms[text] = t
+	return t, nil
+}
+
+// shares limits the transforms of each tenant to 1/ShapePart of one processor: after an evaluation,
+// and beyond a burst, ShapePart times its duration has to pass before the next one. The record of a
+// tenant within its limit is deleted.
+type shares struct {
+	mu   sync.Mutex
+	paid map[string]time.Time // when the tenant's evaluations so far are within its part
+}
+
+func (s *shares) open(tenant string, now time.Time, b Bounds) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.paid[tenant].Sub(now) < b.ShapeBurst*time.Duration(b.ShapePart)
+}
+
+func (s *shares) spend(tenant string, began, ended time.Time, b Bounds) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.paid == nil {
+		s.paid = map[string]time.Time{}
+	}
+	from := s.paid[tenant]
+	if from.Before(began) {
+		from = began
+	}
+	s.paid[tenant] = from.Add(max(ended.Sub(began), 0) * time.Duration(b.ShapePart))
+	if len(s.paid) <= b.ShapeTenants {
+		return
+	}
+	for name, until := range s.paid {
+		if !until.After(ended) {
+			delete(s.paid, name)
+		}
+	}
+}
+
+// evaluations is how many run at once: half of the processors are left to everything else.
+func evaluations() int { return max(1, runtime.GOMAXPROCS(0)/2) }

@@ -1,0 +1,54 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/core"
+)
+
+// Held returns the ids, sorted, of endpoints that get no scheduled attempts now: their circuit is
+// open or they are not enabled. Probes and attempts on a person's request still run.
+func (e *Engine) Held() []string {
+	ids := append(e.OwnOpen(), e.shards.Open()...)
+	for _, ep := range e.Snapshot().Endpoints() {
+		if ep.Status != grapnel.EndpointEnabled {
+			ids = append(ids, ep.ID)
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// Health returns the state of an endpoint; the zero Health while the engine does not run.
+func (e *Engine) Health(id string) grapnel.Health { return e.Healths([]string{id})[0] }
+
+// Healths is Health of several endpoints at one instant, with one question to the core.
+func (e *Engine) Healths(ids []string) []grapnel.Health {
+	all := e.OwnHealths(ids)
+	e.shards.Healths(ids, all)
+	return all
+}
+
+// OwnHealths is Healths of the endpoints that this node owns; the zero Health for others.
+func (e *Engine) OwnHealths(ids []string) []grapnel.Health {
+	all := make([]grapnel.Health, len(ids))
+	asked := input{ask: func(c *core.Core, now time.Time) {
+		for i, id := range ids {
+			all[i] = c.Health(now, id)
+		}
+	}}
+	if e.await(context.Background(), asked) != nil {
+		return make([]grapnel.Health, len(ids))
+	}
+	return all
+}
+
+// OwnOpen lists the endpoints of this node whose circuit is open.
+func (e *Engine) OwnOpen() (ids []string) {
+	// Without an answer the engine does not run, and attempts nothing.
+	_ = e.await(context.Background(), input{ask: func(c *core.Core, _ time.Time) { ids = c.Open() }})
+	return ids
+}

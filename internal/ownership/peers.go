@@ -1,0 +1,157 @@
+package ownership
+
+import (
+	"context"
+	"slices"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/core"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// Peers sends to the other nodes, by their addresses. A question to a node that cannot be reached
+// fails; a hint to it is lost.
+type Peers interface {
+	Hint(address string, heads []store.Head, queues []string) // must not block
+	Order(ctx context.Context, address string, o core.Operated) error
+	Healths(ctx context.Context, address string, ids []string) ([]grapnel.Health, error)
+	Open(ctx context.Context, address string) ([]string, error)
+	CatchUp(ctx context.Context, address string) error
+	Quiet(ctx context.Context, address, tenant string) (bool, error)
+}
+
+// Others returns the addresses of the other live nodes.
+func (s *Shards) Others() []string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var all []string
+	for _, n := range s.nodes {
+		if n.ID != s.cluster.Node.ID && n.Address != "" {
+			all = append(all, n.Address)
+		}
+	}
+	return all
+}
+
+// owner is the address of the other node that owns an endpoint; empty: no known one does.
+func (s *Shards) owner(endpoint string) string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	shard := s.cluster.Ownership.ShardOf(endpoint)
+	if shard >= len(s.there) {
+		return "" // before the first look
+	}
+	at := slices.IndexFunc(s.nodes, func(n store.Node) bool { return n.ID == s.there[shard].Owner })
+	if at < 0 || s.nodes[at].ID == s.cluster.Node.ID {
+		return ""
+	}
+	return s.nodes[at].Address
+}
+
+// Hint sends heads to the nodes that own their endpoints, and returns those of this node.
+func (s *Shards) Hint(heads []store.Head) []store.Head {
+	if s == nil {
+		return heads
+	}
+	var ours []store.Head
+	theirs := map[string][]store.Head{}
+	for i := range heads {
+		if s.Has(heads[i].Endpoint) {
+			ours = append(ours, heads[i])
+		} else if address := s.owner(heads[i].Endpoint); address != "" {
+			theirs[address] = append(theirs[address], heads[i])
+		}
+	}
+	for address, heads := range theirs {
+		s.cluster.Peers.Hint(address, heads, nil)
+	}
+	return ours
+}
+
+// Rouse notifies the other nodes, where consumers may wait as well, that queues may have something
+// due.
+func (s *Shards) Rouse(queues []string) {
+	if s == nil || len(queues) == 0 {
+		return
+	}
+	for _, address := range s.Others() {
+		s.cluster.Peers.Hint(address, nil, queues)
+	}
+}
+
+// Order sends an order to the node that owns its endpoint.
+func (s *Shards) Order(ctx context.Context, o core.Operated) error {
+	address := s.owner(o.Endpoint)
+	if address == "" {
+		return s.env.Operate(ctx, o)
+	}
+	err := s.cluster.Peers.Order(ctx, address, o)
+	if err != nil && grapnel.CodeOf(err) == "" {
+		return &grapnel.Error{Code: grapnel.CodeUnavailable, Detail: "the node that owns the endpoint cannot be reached: try again", Err: err}
+	}
+	return err
+}
+
+// Healths fills in the states of endpoints that other nodes own. The state at a node that cannot be
+// asked stays unknown.
+func (s *Shards) Healths(ids []string, all []grapnel.Health) {
+	if s == nil {
+		return
+	}
+	theirs := map[string][]int{}
+	for i, id := range ids {
+		if !s.Has(id) {
+			if address := s.owner(id); address != "" {
+				theirs[address] = append(theirs[address], i)
+			}
+		}
+	}
+	ctx, cancel := context.WithTimeout(s.env.Sending, s.bounds.AskWithin)
+	defer cancel()
+	for address, at := range theirs {
+		wanted := make([]string, len(at))
+		for i := range at {
+			wanted[i] = ids[at[i]]
+		}
+		found, err := s.cluster.Peers.Healths(ctx, address, wanted)
+		if err != nil {
+			s.log.Warn("reading endpoint states from another node failed; they show as unknown", "node", address, "err", err)
+			continue
+		}
+		for i := range at {
+			all[at[i]] = found[i]
+		}
+	}
+}
+
+// Open lists the endpoints of other nodes whose circuit is open.
+func (s *Shards) Open() (ids []string) {
+	if s == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(s.env.Sending, s.bounds.AskWithin)
+	defer cancel()
+	for _, address := range s.Others() {
+		found, err := s.cluster.Peers.Open(ctx, address)
+		if err != nil {
+			s.log.Warn("reading open circuits from another node failed; they are not listed", "node", address, "err", err)
+		}
+		ids = append(ids, found...)
+	}
+	return ids
+}
+
+// Quiet says whether no other node has work of a tenant in progress.
+func (s *Shards) Quiet(ctx context.Context, tenant string) (bool, error) {
+	if s == nil {
+		return true, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.bounds.AskWithin)
+	defer cancel()
+	for _, address := range s.Others() {
+		if quiet, err := s.cluster.Peers.Quiet(ctx, address, tenant); err != nil || !quiet {
+			return false, err
+		}
+	}
+	return true, nil
+}

@@ -1,0 +1,224 @@
+package ownership
+
+import (
+	"context"
+	"iter"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/core"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+const lease = 15 * time.Second
+
+// registry is a store's part in ownership, for one shard and any number of nodes, by the bubble's
+// clock.
+type registry struct {
+	store.Ownership
+	mu    sync.Mutex
+	shard store.Shard
+	until time.Time
+	nodes []store.Node
+	away  bool // nobody reaches it
+}
+
+func (*registry) ShardOf(string) int { return 0 }
+
+func (r *registry) ask() error {
+	r.mu.Lock()
+	if r.away {
+		r.mu.Unlock()
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+func (r *registry) Beat(_ context.Context, node store.Node, _ time.Duration) ([]store.Node, error) {
+	if err := r.ask(); err != nil {
+		return nil, err
+	}
+	defer r.mu.Unlock()
+	return append([]store.Node{node}, r.nodes...), nil
+}
+
+func (r *registry) ShardList(context.Context) ([]store.Shard, error) {
+	if err := r.ask(); err != nil {
+		return nil, err
+	}
+	defer r.mu.Unlock()
+	is := r.shard
+	is.Left = time.Until(r.until)
+	return []store.Shard{is}, nil
+}
+
+func (r *registry) Acquire(_ context.Context, node string, _ []int, lease time.Duration) ([]store.Owned, error) {
+	if err := r.ask(); err != nil {
+		return nil, err
+	}
+	defer r.mu.Unlock()
+	r.shard.Owner, r.until = node, time.Now().Add(lease)
+	r.shard.Epoch++
+	return []store.Owned{{Epoch: r.shard.Epoch}}, nil
+}
+
+func (r *registry) Renew(_ context.Context, node string, owned []store.Owned, lease time.Duration) ([]store.Owned, error) {
+	if err := r.ask(); err != nil {
+		return nil, err
+	}
+	defer r.mu.Unlock()
+	if r.shard.Owner != node {
+		return nil, nil
+	}
+	r.until = time.Now().Add(lease)
+	return owned, nil
+}
+
+func (r *registry) Release(context.Context, string, []store.Owned) error {
+	if err := r.ask(); err != nil {
+		return err
+	}
+	defer r.mu.Unlock()
+	r.shard.Owner = ""
+	return nil
+}
+
+func (*registry) Leave(context.Context, string) error { return nil }
+
+func (*registry) Fresh(context.Context, []int, int64, int) ([]store.Head, error) { return nil, nil }
+
+// reaches makes the registry reachable, or not.
+func (r *registry) reaches(does bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.away = !does
+}
+
+// node runs shards in a bubble, with an engine that has one endpoint.
+type node struct {
+	*Shards
+	takes, leaves int
+}
+
+func run(t *testing.T, r *registry, test func(n *node)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		over := make(chan struct{})
+		sending, abandon := context.WithCancel(t.Context())
+		defer abandon()
+		n := &node{}
+		ep := &grapnel.Endpoint{ID: "ep"}
+		var between sync.Mutex
+		n.Shards = New(&Options{Ownership: r, Node: store.Node{ID: "me"}, Lease: lease}, Env{
+			Now: time.Now, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Over: over, Sending: sending, Watchdog: &Watchdog{},
+			Between: func(_ context.Context, do func()) error {
+				between.Lock()
+				defer between.Unlock()
+				do()
+				return nil
+			},
+			// nothing of it is in flight
+			Leave: func(endpoint string) { n.leaves++; go n.Left(endpoint, true) },
+			Configure: func(*grapnel.Endpoint, int64, store.Standing) {
+				n.takes++
+			},
+			Endpoints: func() iter.Seq2[*grapnel.Endpoint, bool] {
+				return func(yield func(*grapnel.Endpoint, bool) bool) { yield(ep, true) }
+			},
+			CatchUp:   func(context.Context) error { return nil },
+			Newest:    func(context.Context) (int64, error) { return 0, nil },
+			Standings: func(context.Context) (map[string]store.Standing, error) { return nil, nil },
+			Operate:   func(context.Context, core.Operated) error { return nil },
+			Accepted:  func([]store.Head) {},
+		})
+		var running sync.WaitGroup
+		running.Go(n.Run)
+		time.Sleep(lease / 5)
+		test(n)
+		close(over)
+		running.Wait()
+		n.Close()
+	})
+}
+
+// TestAFreeShardIsTakenAndKept: the engine is told once, and the lease is renewed for as long as
+// the node runs.
+func TestAFreeShardIsTakenAndKept(t *testing.T) {
+	run(t, &registry{}, func(n *node) {
+		time.Sleep(10 * lease)
+		if sending, epoch := n.Sending("ep"); sending == nil || epoch != 1 || n.takes != 1 || n.leaves != 0 || n.Share() != 1 {
+			t.Errorf("epoch %d, taken %d times, left %d times", epoch, n.takes, n.leaves)
+		}
+	})
+}
+
+// TestNothingStartsWithoutTheStore: attempts are cancelled before the lease ends, and none starts.
+// The node answers nobody (Current), and takes the shard again, in a later epoch, once it reaches
+// the store.
+func TestNothingStartsWithoutTheStore(t *testing.T) {
+	r := &registry{}
+	run(t, r, func(n *node) {
+		before, _ := n.Sending("ep")
+		r.reaches(false)
+		time.Sleep(lease)
+		if sending, _ := n.Sending("ep"); sending != nil || before.Err() == nil || n.Current() == nil || n.Reaches() == nil {
+			t.Errorf("after a lease without the store: may send %v, attempts go on %v, current %v", sending != nil, before.Err() == nil, n.Current())
+		}
+		r.reaches(true)
+		time.Sleep(2 * lease)
+		if sending, epoch := n.Sending("ep"); sending == nil || epoch != 2 || n.Current() != nil || n.Reaches() != nil {
+			t.Errorf("with the store again: may send %v in epoch %d, %v, %v", sending != nil, epoch, n.Current(), n.Reaches())
+		}
+	})
+}
+
+// TestADrainingNodeReleases: once another node is there, the engine leaves the shard's endpoints,
+// and then the shard is released and not taken again.
+func TestADrainingNodeReleases(t *testing.T) {
+	r := &registry{}
+	run(t, r, func(n *node) {
+		n.Drain()
+		time.Sleep(lease)
+		if n.Share() != 1 {
+			t.Error("the shard was released although no other node could take it")
+		}
+		r.mu.Lock()
+		r.nodes = []store.Node{{ID: "you"}}
+		r.mu.Unlock()
+		time.Sleep(lease)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.shard.Owner != "" || n.leaves != 1 || n.takes != 1 {
+			t.Errorf("owner %q, left %d times, taken %d times", r.shard.Owner, n.leaves, n.takes)
+		}
+	})
+}
+
+// TestNodesAgreeWithoutTalking: of any list of nodes all see the same owner, who drains gets
+// nothing, and a node that leaves moves its own shards only.
+func TestNodesAgreeWithoutTalking(t *testing.T) {
+	nodes := []store.Node{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "d", Draining: true}}
+	share := map[string]int{}
+	for shard := range 256 {
+		owner := wanted(nodes, shard)
+		share[owner]++
+		if turned := wanted([]store.Node{nodes[3], nodes[1], nodes[2], nodes[0]}, shard); turned != owner {
+			t.Fatalf("shard %d is %s's or %s's, by the order of the list", shard, owner, turned)
+		}
+		if without := wanted(nodes[1:], shard); owner != "a" && without != owner {
+			t.Fatalf("shard %d went from %s to %s when a left", shard, owner, without)
+		}
+	}
+	for _, id := range []string{"a", "b", "c"} {
+		if share[id] < 50 {
+			t.Errorf("the shares are %v", share)
+		}
+	}
+	if share["d"] != 0 || wanted(nil, 0) != "" {
+		t.Errorf("a node that drains gets %d shards", share["d"])
+	}
+}

@@ -1,0 +1,125 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+)
+
+// headroom is the ballast: a file of a fixed size beside the database that is truncated when the
+// disk is full, so that outcomes have space. While it is truncated nothing new is accepted. Events
+// are accepted again once the ballast fits again.
+type headroom struct {
+	path  string
+	size  int64 // 0: no ballast
+	probe int64 // Bounds.Probe
+	full  bool
+}
+
+// block is the content of the ballast. It is not all zeros, because a file system might not
+// allocate zeros.
+func block(size int64) []byte {
+	b := make([]byte, size)
+	for i := range b {
+		b[i] = byte(i*7 + i>>8)
+	}
+	return b
+}
+
+// keep makes the ballast, or leaves the one that is there.
+func (m *headroom) keep() error {
+	_ = os.Remove(m.beside()) // of a process that was killed
+	if info, err := os.Stat(m.path); m.size == 0 || err == nil && info.Size() == m.size {
+		return nil
+	}
+	if err := m.fill(m.path, m.size); err != nil {
+		_ = os.Remove(m.path)
+		return fmt.Errorf("sqlite: keeping %d bytes of room: %w", m.size, err)
+	}
+	return nil
+}
+
+// again restores the ballast once the disk has space for as much again beside it. With less the
+// disk would be full again at once, and so on in turns. Without a ballast it reserves space for
+// Bounds.Probe.
+func (m *headroom) again() error {
+	if err := m.keep(); err != nil {
+		return err
+	}
+	err := m.fill(m.beside(), max(m.size, m.probe))
+	if removed := os.Remove(m.beside()); err == nil {
+		return removed
+	}
+	return errors.Join(err, m.give())
+}
+
+// beside is the file that again makes and removes.
+func (m *headroom) beside() string { return m.path + ".try" }
+
+func (m *headroom) fill(path string, size int64) (err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if closing := f.Close(); err == nil {
+			err = closing
+		}
+	}()
+	b := block(m.probe)
+	for left := size; left > 0; left -= int64(len(b)) {
+		if _, err := f.Write(b[:min(left, int64(len(b)))]); err != nil {
+			return err
+		}
+	}
+	return f.Sync()
+}
+
+// give gives the room to the disk. Truncating first frees it even where removing cannot.
+func (m *headroom) give() error {
+	if m.size == 0 {
+		return nil
+	}
+	if err := os.Truncate(m.path, 0); err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	if err := os.Remove(m.path); err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	return nil
+}
+
+// lack is called when the disk had no space for a transaction.
+func (w *writer) lack(cause error) {
+	if !w.room.full {
+		w.store.log.Error("disk full; new events refused, outcomes still recorded", "err", cause)
+	}
+	w.room.full = true
+	w.store.stats.full.Store(true)
+	if err := w.room.give(); err != nil {
+		w.store.log.Error("freeing the reserved disk space failed", "err", err)
+	}
+	if w.tx != nil {
+		w.store.checkpoints.copy(w.tx.conn) // then the log can be written from its beginning and need not grow
+	}
+	w.retry.Reset(w.store.bounds.Retry)
+}
+
+// regain tries whether the disk has space again.
+func (w *writer) regain() {
+	if err := w.room.again(); err != nil {
+		w.retry.Reset(w.store.bounds.Retry)
+		return
+	}
+	w.room.full = false
+	w.store.stats.full.Store(false)
+	w.store.log.Info("disk has space again; events accepted")
+}
+
+// stoppedTimer is a timer that does not run.
+func stoppedTimer() *time.Timer {
+	t := time.NewTimer(time.Hour)
+	t.Stop()
+	return t
+}

@@ -1,0 +1,52 @@
+package storetest
+
+import (
+	"bytes"
+
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+var idCases = []testCase{
+	{"are read again, and found by their row id", func(d *desk) {
+		d.stock()
+		ids, seen := d.IDs(), map[string]bool{}
+		for _, one := range d.list(store.DeliveryQuery{}) {
+			id := ids.Of(&one)
+			read := ids.Readings(id, d.config().Tenancies)
+			d.same(len(read), 1, "readings of "+id)
+			if found := d.delivery(one.Seq); !read[0].Is(&found) || seen[id] {
+				d.Errorf("%s of delivery %d is read as %v", id, one.Seq, read)
+			}
+			seen[id] = true
+		}
+		if len(seen) == 0 {
+			d.Error("there are no deliveries")
+		}
+	}},
+	{"with the row id in clear are none in a new store", func(d *desk) {
+		d.stock()
+		for _, one := range d.list(store.DeliveryQuery{}) {
+			if read := d.IDs().Readings(one.PlainID(), nil); len(read) > 0 {
+				d.Errorf("%s is read as %v", one.PlainID(), read)
+			}
+		}
+	}},
+	{"have a key that nobody can guess", func(d *desk) {
+		if key := d.IDs().Key(); len(key.Secret) < 16 || bytes.Count(key.Secret, key.Secret[:1]) == len(key.Secret) {
+			d.Errorf("a secret of %d bytes", len(key.Secret))
+		}
+	}},
+	{"stay when the store is opened anew", func(d *desk) {
+		d.stock()
+		before := map[int64]string{}
+		for _, one := range d.list(store.DeliveryQuery{}) {
+			before[one.Seq] = d.IDs().Of(&one)
+		}
+		d.reopen()
+		after := map[int64]string{}
+		for _, one := range d.list(store.DeliveryQuery{}) {
+			after[one.Seq] = d.IDs().Of(&one)
+		}
+		d.same(after, before, "ids")
+	}},
+}

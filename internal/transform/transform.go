@@ -1,0 +1,204 @@
+// Package transform makes the body of a delivery out of its event with a jq expression.
+//
+// The expression sees the event as the standard format writes it and gives one JSON value, which
+// is the body. It is a tenant's text and runs inside the server, so:
+//
+//   - It is a function of the event alone. There is no clock, no environment, no input, no module
+//     and no file: an expression that names one of these does not compile. So each attempt gets
+//     the same body.
+//   - Work is counted, not timed. Each instruction of the machine and each call of a function is
+//     charged before it runs, for what it may take at most, and an evaluation ends when
+//     Bounds.Work is used up. That bounds memory too, because what a call makes is charged like
+//     what it reads.
+//   - Numbers that an expression does not calculate with keep their digits.
+//
+// It does not preserve the order of an object's members, which come out sorted, or the space
+// between them. An event that is too costly for an expression is so each time, because the count
+// does not depend on the machine. Only Bounds.Time does, which ends work that the count misses;
+// such an evaluation is tried once more before it fails.
+package transform
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/itchyny/gojq"
+)
+
+// MaxLength is the most bytes that an expression has.
+const MaxLength = 4 << 10
+
+// Bounds are the limits of one evaluation; see package bounds.
+type Bounds struct {
+	Work   int64         `bound:"50000000" tiny:"5000000"` // about the nanoseconds that it takes
+	Output int           `bound:"1048576"  tiny:"65536"`   // bytes of the body
+	Time   time.Duration `bound:"400ms"`                   // of the machine, for work that Work does not count
+}
+
+// Transform is a compiled expression. Any number of goroutines may use it.
+type Transform struct {
+	text   string
+	bounds Bounds
+	now    func() time.Time
+
+	mu   sync.Mutex
+	idle []*machine
+}
+
+// maxIdle is how many machines a transform keeps for later.
+const maxIdle = 4
+
+// Compile prepares an expression for use, or returns its fault.
+func Compile(text string, b Bounds, now func() time.Time) (*Transform, error) {
+	t := &Transform{text: text, bounds: b, now: now}
+	m, err := newMachine(text)
+	if err != nil {
+		return nil, err
+	}
+	t.idle = []*machine{m}
+	return t, nil
+}
+
+// Check returns the fault of an expression; nil: none.
+func Check(text string) error {
+	_, err := newMachine(text)
+	return err
+}
+
+// Apply returns the body of an event, whose standard form is the envelope.
+func (t *Transform) Apply(envelope []byte) ([]byte, error) {
+	input := json.NewDecoder(bytes.NewReader(envelope))
+	input.UseNumber()
+	var event any
+	if err := input.Decode(&event); err != nil {
+		return nil, fmt.Errorf("the event is not JSON: %w", err)
+	}
+	body, err := t.try(event)
+	if errors.Is(err, errTime) { // the machine may have stood still
+		body, err = t.try(event)
+	}
+	return body, err
+}
+
+// try evaluates once.
+func (t *Transform) try(event any) (body []byte, err error) {
+	m, err := t.take()
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			// and the machine is not used again
+			body, err = nil, errors.New("the expression cannot be evaluated")
+			return
+		}
+		t.give(m)
+	}()
+	m.meter.begin(t.bounds, t.now)
+	return m.run(event, t.bounds.Output)
+}
+
+func (t *Transform) take() (*machine, error) {
+	t.mu.Lock()
+	if n := len(t.idle); n > 0 {
+		m := t.idle[n-1]
+		t.idle = t.idle[:n-1]
+		t.mu.Unlock()
+		return m, nil
+	}
+	t.mu.Unlock()
+	return newMachine(t.text)
+}
+
+func (t *Transform) give(m *machine) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.idle) < maxIdle && !m.meter.crowded {
+		t.idle = append(t.idle, m)
+	}
+}
+
+// machine runs one evaluation at a time: the calls inside of its code are charged to its meter.
+type machine struct {
+	code  *gojq.Code
+	meter *meter
+}
+
+func newMachine(text string) (*machine, error) {
+	if len(text) > MaxLength {
+		return nil, fmt.Errorf("has %d bytes; at most %d are allowed", len(text), MaxLength)
+	}
+	query, err := gojq.Parse(text)
+	if err != nil {
+		return nil, badSyntax(text, err)
+	}
+	if err := pure(query); err != nil {
+		return nil, err
+	}
+	code, err := gojq.Compile(query)
+	if err != nil {
+		return nil, fmt.Errorf("does not compile: %w", err)
+	}
+	m := &machine{code, newMeter()}
+	return m, m.meter.attach(code)
+}
+
+// badSyntax says where in a text the parser gave up, in characters from 1.
+func badSyntax(text string, err error) error {
+	var at *gojq.ParseError
+	if !errors.As(err, &at) {
+		return fmt.Errorf("is no jq expression: %w", err)
+	}
+	before := text[:max(0, min(at.Offset-len(at.Token), len(text)))]
+	line := strings.Count(before, "\n") + 1
+	column := len([]rune(before[strings.LastIndexByte(before, '\n')+1:])) + 1
+	return fmt.Errorf("line %d, column %d: %w", line, column, err)
+}
+
+// run returns the one result as JSON of at most most bytes.
+func (m *machine) run(event any, most int) ([]byte, error) {
+	results := m.code.RunWithContext(m.meter, event)
+	result, found := results.Next()
+	if err, failed := result.(error); failed {
+		return nil, m.meter.reason(err)
+	}
+	if !found {
+		return nil, m.meter.reason(errNothing)
+	}
+	switch another, more := results.Next(); {
+	case m.meter.ended != nil:
+		return nil, m.meter.ended
+	case more:
+		if err, failed := another.(error); failed {
+			return nil, m.meter.reason(err)
+		}
+		return nil, errSeveral
+	}
+	// A value may contain another one many times, so its size in memory does not bound its size as
+	// text.
+	if size := m.meter.size(result); m.meter.ended != nil || size > nodeSize*int64(most) {
+		return nil, cmp.Or(m.meter.ended, errOutput(most))
+	}
+	body, err := gojq.Marshal(result)
+	if err != nil {
+		return nil, fmt.Errorf("the result is no JSON: %w", err)
+	}
+	if len(body) > most {
+		return nil, errOutput(most)
+	}
+	return body, nil
+}
+
+// Faults of an expression's results.
+var (
+	errNothing = errors.New("no result; the expression must give one")
+	errSeveral = errors.New("more than one result; the expression must give one")
+)
+
+func errOutput(most int) error { return fmt.Errorf("its result has more than %d bytes", most) }

@@ -1,0 +1,81 @@
+package wire
+
+import (
+	"time"
+
+	"github.com/grapnelhq/grapnel"
+)
+
+// Replay is a job that delivers again.
+type Replay struct {
+	Raw
+	ID         string               `json:"id"`
+	EndpointID string               `json:"endpoint_id"`
+	Tenant     string               `json:"tenant"`
+	Status     grapnel.ReplayStatus `json:"status" enum:"running,paused,completed,cancelled,stopped" doc:"stopped: too many failures in a row, or the canary failed"`
+	Reason     string               `json:"reason" nullable:"true" doc:"why it is paused, was cancelled or stopped, or does not get on"`
+	Selection  Selection            `json:"selection"`
+	Rate       float64              `json:"rate" doc:"deliveries made in a second, at most"`
+	StopAfter  int                  `json:"stop_after" nullable:"true" doc:"so many failures in a row end it; null: never"`
+	Canary     bool                 `json:"canary"`
+	Total      int                  `json:"total" doc:"deliveries to be made, as counted when it was started"`
+	Made       int                  `json:"made" doc:"so far"`
+	Done       int                  `json:"done" doc:"of those made: they are over"`
+	Delivered  int                  `json:"delivered"`
+	Failed     int                  `json:"failed" doc:"over, and not delivered"`
+	StartedAt  time.Time            `json:"started_at"`
+	StartedBy  string               `json:"started_by" doc:"the id of an API key"`
+	UpdatedAt  time.Time            `json:"updated_at"`
+	FinishedAt *time.Time           `json:"finished_at" nullable:"true"`
+	ETA        *time.Time           `json:"eta" nullable:"true" doc:"when it will be over if it goes on like this; null: nobody knows"`
+}
+
+// MarshalJSON writes the replay as the API does.
+func (r Replay) MarshalJSON() ([]byte, error) { return Encode(r) }
+
+// Selection says which deliveries a replay delivers again. The set is fixed when the replay starts:
+// the deliveries that were finished by then.
+type Selection struct {
+	From       *time.Time       `json:"from" nullable:"true"` // of the event's acceptance, inclusive
+	To         *time.Time       `json:"to" nullable:"true"`   // exclusive
+	EventTypes []string         `json:"event_types" nullable:"false" doc:"empty: any"`
+	Keys       []string         `json:"keys" nullable:"false" doc:"empty: any"`
+	Status     []grapnel.Status `json:"status" nullable:"false"`
+	Deliveries int              `json:"deliveries" nullable:"true" doc:"how many were named; null: it goes by the fields above"`
+	Again      bool             `json:"again"`
+}
+
+// Item is what a replay made of one delivery.
+type Item struct {
+	Raw
+	OriginalID string         `json:"original_id"`
+	DeliveryID string         `json:"delivery_id" doc:"the new one"`
+	MadeAt     time.Time      `json:"made_at"`
+	Status     grapnel.Status `json:"status" enum:"pending,delivered,failed,dropped,discarded,skipped" doc:"of the new one; pending: it is not over"`
+}
+
+// MarshalJSON writes the item as the API does.
+func (i Item) MarshalJSON() ([]byte, error) { return Encode(i) }
+
+// Plan is what a replay would do.
+type Plan struct {
+	Raw
+	DryRun       bool     `json:"dry_run"`
+	Total        int      `json:"total" doc:"deliveries it would make"`
+	Keys         int      `json:"keys" doc:"different ones among them"`
+	LongestChain int      `json:"longest_chain" doc:"most deliveries of one key, which arrive one after the other"`
+	Overtaken    int      `json:"overtaken" doc:"of total: something newer of their key was delivered since, so they arrive after it"`
+	Excluded     Excluded `json:"excluded"`
+	Partial      bool     `json:"partial" doc:"counting took too long: there are at least as many"`
+}
+
+// MarshalJSON writes the plan as the API does.
+func (p Plan) MarshalJSON() ([]byte, error) { return Encode(p) }
+
+// Excluded counts what matches and is left out.
+type Excluded struct {
+	AlreadyReplayed int `json:"already_replayed" doc:"delivered again with success already"`
+	Discarded       int `json:"discarded" doc:"put away by a person"`
+	OnItsWay        int `json:"on_its_way" doc:"being delivered again already"`
+	Superseded      int `json:"superseded" doc:"delivered again already, and what became of that is meant in their place"`
+}
