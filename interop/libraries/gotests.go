@@ -1,0 +1,124 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// finding is what a Go test, or a part of one, came to.
+type finding struct {
+	name   string // without that of the test above it
+	passed bool
+}
+
+// goTest runs one test with a name and returns its parts, or the test itself if it has none. That there is no such test, or
+// that it was skipped, is no pass.
+func (l *lab) goTest(ctx context.Context, dir, pkg, name string) ([]finding, error) {
+	cmd := exec.CommandContext(ctx, "go", "test", "-json", "-count=1", "-timeout=10m", "-ldflags=-s -w", "-vet=off", "-run", "^"+name+"$", pkg) //nolint:gosec // our own
+	cmd.Dir = filepath.Join(l.root, dir)
+	out, err := cmd.Output()
+	if failed := new(exec.ExitError); err != nil && !errors.As(err, &failed) {
+		return nil, err
+	}
+	results := map[string]bool{}
+	lines := bufio.NewScanner(bytes.NewReader(out))
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		var event struct{ Action, Test string }
+		if json.Unmarshal(lines.Bytes(), &event) != nil || event.Test == "" {
+			continue
+		}
+		if slices.Contains([]string{"pass", "fail", "skip"}, event.Action) {
+			results[event.Test] = event.Action == "pass"
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, err
+	}
+	var all []finding
+	for test, passed := range results {
+		if part, below := strings.CutPrefix(test, name+"/"); below && !parent(results, test) {
+			all = append(all, finding{part, passed})
+		}
+	}
+	whole, there := results[name]
+	if len(all) == 0 || !whole {
+		all = append(all, finding{"", there && whole && err == nil})
+	}
+	slices.SortFunc(all, func(a, b finding) int { return strings.Compare(a.name, b.name) })
+	return all, nil
+}
+
+func parent(results map[string]bool, test string) bool {
+	for other := range results {
+		if strings.HasPrefix(other, test+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+func (f finding) row(library, version, what, passed string) row {
+	r := row{library: library, version: version, what: what, result: passed, failed: !f.passed}
+	if r.failed {
+		r.result = "the test did not pass; run it by itself"
+	}
+	return r
+}
+
+// goLibraries are the official libraries by the name of the scheme that they verify.
+var goLibraries = map[string]string{
+	"discord": "github.com/bwmarrin/discordgo", "github": "github.com/google/go-github/v74", "paddle": "github.com/PaddleHQ/paddle-go-sdk/v4",
+	"sendgrid": "github.com/sendgrid/sendgrid-go", "slack": "github.com/slack-go/slack", "stripe": "github.com/stripe/stripe-go/v83",
+	"svix": goSvix, "twilio": "github.com/twilio/twilio-go",
+}
+
+// agreeing runs the test that sends each provider's requests, whole and changed, to Grapnel and to the provider's library.
+func (l *lab) agreeing(ctx context.Context) ([]row, error) {
+	const name = "TestIngressAndTheOfficialLibrariesAgree"
+	found, err := l.goTest(ctx, "interop/libraries", ".", name)
+	if err != nil {
+		return nil, err
+	}
+	var rows []row
+	for _, f := range found {
+		scheme, number, _ := strings.Cut(f.name, "#")
+		library := goLibraries[scheme]
+		if library == "" {
+			rows = append(rows, finding{passed: false}.row("Go", "", "`"+name+"/"+f.name+"`", ""))
+			continue
+		}
+		what := "scheme `" + scheme + "`"
+		if number != "" {
+			what += ", another form of it"
+		}
+		rows = append(rows, f.row("Go `"+library+"`", l.version("go", library), what, "says the same as Grapnel of 100 requests, whole, changed, cut short and stale"))
+	}
+	return rows, nil
+}
+
+// samples runs the receivers that senders of webhooks publish for their users, as they are published.
+func (l *lab) samples(ctx context.Context) ([]section, error) {
+	const name = "TestPublishedReceiversRunUnchanged"
+	found, err := l.goTest(ctx, ".", "./e2e", name)
+	if err != nil {
+		return nil, err
+	}
+	out := section{title: "Receivers that senders publish", about: fmt.Sprintf("What senders of webhooks tell their users to run, unchanged, against Grapnel's presets (`%s` in `e2e`).", name)}
+	for _, f := range found {
+		what := strings.ReplaceAll(f.name, "_", " ")
+		if what == "" {
+			what = "all of them"
+		}
+		out.rows = append(out.rows, f.row("sample", "", what, "runs unchanged"))
+	}
+	return []section{out}, nil
+}

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+const pagePath = "docs/interop.md"
+
+// row is one library and what became of it.
+type row struct {
+	library string // with its language
+	version string
+	what    string
+	result  string
+	failed  bool
+}
+
+// section is a part of the page.
+type section struct {
+	title, about string
+	rows         []row
+}
+
+const opening = `# Libraries that others wrote
+
+Which libraries Grapnel was held against, in which versions, and what came of it. This page is written by ` + "`make interop`" + `, which runs the
+real binary on loopback and fails if a row does; what it does is in ` + "`interop/libraries`" + `. [Testing](testing.md#libraries-that-others-wrote) says how.
+`
+
+func render(sections []section) string {
+	var out strings.Builder
+	out.WriteString(opening)
+	for _, s := range sections {
+		fmt.Fprintf(&out, "\n## %s\n\n%s\n\n| library | version | what | result |\n|---|---|---|---|\n", s.title, s.about)
+		for _, r := range s.rows {
+			fmt.Fprintf(&out, "| %s | %s | %s | %s |\n", cell(r.library), cell(r.version), cell(r.what), cell(r.verdict()))
+		}
+	}
+	return out.String()
+}
+
+func cell(text string) string {
+	return strings.NewReplacer("|", `\|`, "\n", " ").Replace(text)
+}
+
+func (r row) verdict() string {
+	if r.failed {
+		return "**failed**: " + r.result
+	}
+	return r.result
+}
+
+// report says what failed, and how many rows there are.
+func report(out io.Writer, sections []section) (failed int) {
+	rows := 0
+	for _, s := range sections {
+		for _, r := range s.rows {
+			rows++
+			if r.failed {
+				failed++
+				_, _ = fmt.Fprintf(out, "%s: %s %s, %s: %s\n", s.title, r.library, r.version, r.what, r.result)
+			}
+		}
+	}
+	_, _ = fmt.Fprintf(out, "%d rows, %d failed\n", rows, failed)
+	return failed
+}
