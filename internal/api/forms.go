@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/egress"
 	"github.com/grapnelhq/grapnel/internal/ingress"
+	"github.com/grapnelhq/grapnel/policy"
 )
 
 // The patterns mean the same to Go, JavaScript, Python and Rust.
@@ -83,3 +85,18 @@ func schemes() []string {
 
 // decode reads a body into a struct whose tags name forms of this package.
 func decode[T any](raw []byte, f *strict.Faults) T { return strict.Decode[T](raw, forms, f) }
+
+// duration is one that has the form of its field; 0 if there is none.
+func duration(text string) time.Duration {
+	d, _ := policy.ParseDuration(text)
+	return d
+}
+
+const longestReason = 500
+
+const (
+	longestDelay  = 24 * time.Hour // of a nack
+	consumerField = "Grapnel-Consumer"
+)
+
+const longestText = 256

@@ -12,9 +12,22 @@ import (
 	"sync"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/api/openapi"
 	"github.com/grapnelhq/grapnel/internal/queue"
 )
+
+func streamRoutes() []route {
+	return []route{
+		{method: "GET", path: "/v1/queues/{name}/stream", scope: grapnel.ScopeConsume, handle: stream,
+			name: "stream", tag: "Queues", summary: "Lease messages of a queue as they come",
+			about: "Server-sent events; the data of each is {\"meta\":…,\"body\":…}, and each has a lease to settle. At most max_leased are handed out before some are " +
+				"settled. With Last-Event-ID, what was sent after it is handed out once more at once.",
+			query: []param{consumerParam, tenantParam}, gives: map[int]any{200: streamed{}, 204: nil}},
+	}
+}
 
 // A stream leases messages for as long as its connection lives and writes each as a server-sent event. That something was sent says nothing
 // about whether it arrived, so the leases stay with the consumer: it settles them, or they run out.
@@ -215,4 +228,12 @@ func (c *call) event(id string, number int, m *queue.Message) []byte {
 	data = bytes.ReplaceAll(data, []byte("\n"), []byte("\ndata: "))
 	out := append(make([]byte, 0, len(data)+64), "id: "+id+"."+strconv.Itoa(number)+"\ndata: "...)
 	return append(append(out, data...), "\n\n"...)
+}
+
+// streamed is an answer of server-sent events, each with a Message.
+type streamed struct{}
+
+// Contents is a stream.
+func (streamed) Contents(func(any) *huma.Schema) map[string]*huma.MediaType {
+	return map[string]*huma.MediaType{typeEvents: openapi.Text("the data of each event is a Message")}
 }
