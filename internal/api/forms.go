@@ -14,6 +14,15 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
+// Limits that a form and a handler, or a form and a field's tag, agree on.
+const (
+	longestReason     = 500 // characters
+	longestText       = 256 // bytes
+	longestIdempotent = 255 // characters
+	longestDelay      = 24 * time.Hour
+	longestOverlap    = 720 * time.Hour
+)
+
 // The patterns mean the same to Go, JavaScript, Python and Rust.
 var (
 	noNUL      = regexp.MustCompile(`^[^\x00]*$`)
@@ -91,12 +100,3 @@ func duration(text string) time.Duration {
 	d, _ := policy.ParseDuration(text)
 	return d
 }
-
-const longestReason = 500
-
-const (
-	longestDelay  = 24 * time.Hour // of a nack
-	consumerField = "Grapnel-Consumer"
-)
-
-const longestText = 256

@@ -14,6 +14,9 @@ import (
 	"github.com/grapnelhq/grapnel/internal/queue"
 )
 
+// consumerField is the header that names the consumer.
+const consumerField = "Grapnel-Consumer"
+
 var consumerParam = param{name: "consumer", form: "consumer", doc: "who asks, up to 64 characters; also as the header " + consumerField + "; the API key's id if not given"}
 
 func leaseRoutes() []route {

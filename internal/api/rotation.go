@@ -42,7 +42,6 @@ type newRotation struct {
 // Limits of rotation.
 const (
 	defaultOverlap = 24 * time.Hour
-	longestOverlap = 720 * time.Hour
 	mostSecrets    = 5
 )
 
