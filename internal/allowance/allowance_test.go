@@ -8,8 +8,8 @@ import (
 
 var start = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// TestTimePaysDebts: a tenant is within its allowance up to the burst, beyond it until time has paid, and other tenants do not
-// notice.
+// TestTimePaysDebts: a tenant is within its allowance up to the burst, beyond it until time has
+// paid, and other tenants do not notice.
 func TestTimePaysDebts(t *testing.T) {
 	all := New(2*time.Second, 10)
 	if !all.Within("ant", start) {
