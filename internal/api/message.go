@@ -155,3 +155,11 @@ type seedMeta struct {
 func (m *metaView) seed() seedMeta {
 	return seedMeta{m.EventID, m.Type, m.Attempt, time.Time(m.FirstSeenAt).UTC().Format(stampLayout), m.AckURL, m.NackURL, m.RejectURL}
 }
+
+func leasesOf(messages []queue.Message) []grapnel.Lease {
+	leases := make([]grapnel.Lease, len(messages))
+	for i := range messages {
+		leases[i] = messages[i].Lease
+	}
+	return leases
+}

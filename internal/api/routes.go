@@ -31,7 +31,9 @@ type route struct {
 
 // routes lists everything. The order is that of the manual.
 func routes() []route {
-	return slices.Concat(eventRoutes(), endpointRoutes(), leverRoutes(), deliveryRoutes(), deadLetterRoutes(), exportRoutes(), replayRoutes(), queueRoutes(), leaseRoutes(), sourceRoutes(), inboxRoutes(), statsRoutes(), policyRoutes(), keyRoutes(), tenantRoutes(), auditRoutes(), clusterRoutes(), serviceRoutes())
+	return slices.Concat(eventRoutes(), endpointRoutes(), leverRoutes(), laneRoutes(), deliveryRoutes(), deadLetterRoutes(), exportRoutes(),
+		replayRoutes(), queueRoutes(), leaseRoutes(), sourceRoutes(), inboxRoutes(), statsRoutes(), policyRoutes(), keyRoutes(),
+		tenantRoutes(), auditRoutes(), clusterRoutes(), serviceRoutes())
 }
 
 // otherHomes are where endpoints are found as well, for programs written against other names.

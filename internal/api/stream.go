@@ -206,14 +206,6 @@ func pour(a *api, c *call, w http.ResponseWriter, room Queues, q *grapnel.Endpoi
 	}
 }
 
-func leasesOf(messages []queue.Message) []grapnel.Lease {
-	leases := make([]grapnel.Lease, len(messages))
-	for i := range messages {
-		leases[i] = messages[i].Lease
-	}
-	return leases
-}
-
 // event is a message as a server-sent event. A line break in its JSON, which can only be where any space could be, becomes one of the
 // stream: whoever reads that puts it together again.
 func (c *call) event(id string, number int, m *queue.Message) []byte {

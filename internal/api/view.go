@@ -1,13 +1,9 @@
 package api
 
 import (
-	"encoding/json"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
-
-	"github.com/grapnelhq/grapnel/internal/api/openapi"
-	"github.com/grapnelhq/grapnel/policy"
 )
 
 // stamp is a time as all answers write it: RFC 3339, UTC, microseconds.
@@ -64,39 +60,4 @@ func numberOrNull[T ~int | ~int64](n T) *T {
 
 func durationSchema() *huma.Schema {
 	return &huma.Schema{Type: huma.TypeString, Examples: []any{"1h30m"}}
-}
-
-// policyRef is the policy of an endpoint: a name, or the policy itself.
-type policyRef struct {
-	name   string
-	policy policy.Policy
-}
-
-// MarshalJSON writes the one or the other.
-func (p policyRef) MarshalJSON() ([]byte, error) {
-	if p.name != "" {
-		return json.Marshal(p.name)
-	}
-	return json.Marshal(p.policy)
-}
-
-// Schema says that it is one of two.
-func (policyRef) Schema(r huma.Registry) *huma.Schema {
-	return openapi.PolicyOrName(r, openapi.PolicySchema)
-}
-
-// policyInput is the same as it comes in, still to be read.
-type policyInput []byte
-
-// MarshalJSON writes it as it is.
-func (p policyInput) MarshalJSON() ([]byte, error) { return p, nil }
-
-// Schema says that it is one of two.
-func (policyInput) Schema(r huma.Registry) *huma.Schema {
-	return openapi.PolicyOrName(r, openapi.PolicyIn)
-}
-
-// PatchSchema says that parts of a policy will do.
-func (policyInput) PatchSchema(r huma.Registry) *huma.Schema {
-	return openapi.PolicyOrName(r, openapi.PolicyMerged)
 }

@@ -3,18 +3,28 @@ package api
 import (
 	"context"
 	"net/http"
-	"reflect"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/queue"
+	"github.com/grapnelhq/grapnel/internal/store"
 )
+
+// Queues are where consumers take leases and say what came of them; package queue.
+type Queues interface {
+	Next(ctx context.Context, q *grapnel.Endpoint, consumer string, most int, wait time.Duration) ([]queue.Message, error)
+	// SettleAll returns an error or nil for each; grapnel.CodeConflict is for leases that are over or settled.
+	SettleAll(ctx context.Context, scope store.Scope, list []queue.Settlement) []error
+	Extend(ctx context.Context, scope store.Scope, token string, by time.Duration) (grapnel.Lease, error)
+	// Release gives leases back that nobody has learnt of; they count as no attempts.
+	Release(leases []grapnel.Lease)
+	Peek(ctx context.Context, queue string, limit int) ([]queue.Waiting, error)
+	Consumers(ctx context.Context, queue string) ([]grapnel.Consumer, error)
+	Counts(ctx context.Context, queue string) (grapnel.QueueCounts, error)
+}
 
 const (
 	longestDelay  = 24 * time.Hour // of a nack
@@ -22,9 +32,6 @@ const (
 )
 
 var consumerParam = param{name: "consumer", form: "consumer", doc: "who asks, up to 64 characters; also as the header " + consumerField + "; the API key's id if not given"}
-
-// newAck is the body that acknowledges: it says nothing more.
-type newAck struct{}
 
 func leaseRoutes() []route {
 	settle := func(verb queue.Verdict, takes any, summary, about string) route {
@@ -67,42 +74,8 @@ func leaseRoutes() []route {
 	}
 }
 
-type newNack struct {
-	Reason string  `json:"reason,omitempty" maxLength:"500" doc:"kept with the attempt"`
-	Delay  *string `json:"delay,omitempty" form:"delay" doc:"when it comes again, 0s to 24h; by the policy if not given"`
-}
-
-type newReject struct {
-	Reason string `json:"reason,omitempty" maxLength:"500" doc:"kept with the attempt"`
-}
-
 type newExtension struct {
 	By string `json:"by,omitempty" form:"lease" doc:"1s to 12h from now; the queue's lease if not given"`
-}
-
-// newSettlement settles several leases.
-type newSettlement struct {
-	Acks    []string     `json:"acks,omitempty" maxItems:"1000" maxLength:"64" doc:"leases; at most 1000 in all"`
-	Nacks   []settlement `json:"nacks,omitempty" maxItems:"1000"`
-	Rejects []rejection  `json:"rejects,omitempty" maxItems:"1000"`
-}
-
-type settlement struct {
-	Lease  string  `json:"lease" required:"true" maxLength:"64"`
-	Reason string  `json:"reason,omitempty" maxLength:"500"`
-	Delay  *string `json:"delay,omitempty" form:"delay" doc:"when it comes again, 0s to 24h; by the policy if not given"`
-}
-
-type rejection struct {
-	Lease  string `json:"lease" required:"true" maxLength:"64"`
-	Reason string `json:"reason,omitempty" maxLength:"500"`
-}
-
-// settledView says how settling several leases went.
-type settledView struct {
-	Settled int      `json:"settled"`
-	Stale   []string `json:"stale" nullable:"false" doc:"leases that were over, settled or not known"`
-	Failed  []string `json:"failed" nullable:"false" doc:"leases of which it is not known whether they are settled: settle them again"`
 }
 
 // leaseView is a lease as it is.
@@ -113,6 +86,25 @@ type leaseView struct {
 	DeliveryID     string `json:"delivery_id"`
 	Attempt        int    `json:"attempt"`
 	LeaseExpiresAt stamp  `json:"lease_expires_at"`
+}
+
+// room is where consumers are served.
+func (a *api) room() (Queues, error) {
+	if a.Queues == nil {
+		return nil, grapnel.Errorf(grapnel.CodeUnavailable, "This server has no queues.")
+	}
+	return a.Queues, nil
+}
+
+// counter is where the queue that the path names is served. It is asked for once the query has been read, and finds fault with that first.
+func (a *api) counter(c *call) (room Queues, q grapnel.Endpoint, err error) {
+	if err = c.query.faults.Err(); err != nil {
+		return nil, grapnel.Endpoint{}, err
+	}
+	if room, err = a.room(); err == nil {
+		q, err = a.queue(c)
+	}
+	return room, q, err
 }
 
 // consumer is who asks.
@@ -228,41 +220,6 @@ func peek(a *api, c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: append(out, "],\"next\":null}\n"...)}, nil
 }
 
-// settle settles the lease that the path names.
-func settle(a *api, c *call, verb queue.Verdict) (answer, error) {
-	var f strict.Faults
-	s := queue.Settlement{Token: c.PathValue("lease"), Answer: queue.Answer{Verdict: verb}}
-	switch verb {
-	case queue.Ack:
-		decode[struct{}](c.body, &f)
-	case queue.Nack:
-		in := decode[newNack](c.body, &f)
-		s.Reason = in.Reason
-		s.Delay, s.HasDelay = delay(in.Delay)
-	case queue.Reject:
-		s.Reason = decode[newReject](c.body, &f).Reason
-	}
-	if err := f.Err(); err != nil {
-		return answer{}, err
-	}
-	room, err := a.room()
-	if err != nil {
-		return answer{}, err
-	}
-	if err := room.SettleAll(c.Context(), c.scope, []queue.Settlement{s})[0]; err != nil {
-		return answer{}, err
-	}
-	return nothing(), nil
-}
-
-// delay is what a nack asks for, if it does.
-func delay(text *string) (time.Duration, bool) {
-	if text == nil {
-		return 0, false
-	}
-	return duration(*text), true
-}
-
 func extend(a *api, c *call) (answer, error) {
 	var f strict.Faults
 	in := decode[newExtension](c.body, &f)
@@ -278,90 +235,4 @@ func extend(a *api, c *call) (answer, error) {
 		return answer{}, err
 	}
 	return jsonAnswer(http.StatusOK, leaseView{l.Token, l.Queue, l.Consumer, c.ids.Delivery(l.CreatedAt, l.Delivery), l.Number, stamp(l.Until)}), nil
-}
-
-// settleAll settles several leases together.
-func settleAll(a *api, c *call) (answer, error) {
-	if err := strict.Check(c.body, grapnel.MaxDepth); err != nil {
-		return answer{}, err
-	}
-	var f strict.Faults
-	list := readSettlements(gjson.ParseBytes(c.body), a.Bounds.SettleMost, &f)
-	if err := f.Err(); err != nil {
-		return answer{}, err
-	}
-	room, err := a.room()
-	if err != nil {
-		return answer{}, err
-	}
-	out := settledView{Stale: []string{}, Failed: []string{}}
-	var failure error
-	for i, err := range room.SettleAll(c.Context(), c.scope, list) {
-		switch {
-		case err == nil:
-			out.Settled++
-		case grapnel.CodeOf(err) == grapnel.CodeConflict:
-			out.Stale = append(out.Stale, list[i].Token)
-		default:
-			out.Failed, failure = append(out.Failed, list[i].Token), err
-		}
-	}
-	if failure != nil && out.Settled == 0 && len(out.Stale) == 0 {
-		return answer{}, failure
-	}
-	return jsonAnswer(http.StatusOK, out), nil
-}
-
-// readSettlements reads what leases are settled. It is a list that decode does not know: of objects, and long.
-func readSettlements(body gjson.Result, most int, f *strict.Faults) (all []queue.Settlement) {
-	if !body.IsObject() {
-		f.Add("", "must be an object")
-		return nil
-	}
-	verdicts := map[string]queue.Verdict{"acks": queue.Ack, "nacks": queue.Nack, "rejects": queue.Reject}
-	strict.Members(body, "/", f, func(v strict.Value) bool {
-		verdict, known := verdicts[v.Name]
-		if !known || v.Absent() {
-			return known
-		}
-		if !v.IsArray() {
-			v.Wrong("must be a list")
-			return true
-		}
-		n := 0
-		v.ForEach(func(_, result gjson.Result) bool {
-			e := strict.Value{Result: result, Base: v.Pointer() + "/", Name: strconv.Itoa(n), Faults: f}
-			n++
-			if len(all) == most {
-				v.Wrong("is too long: at most %d leases are settled together", most)
-				return false
-			}
-			s := queue.Settlement{Answer: queue.Answer{Verdict: verdict}}
-			switch verdict {
-			case queue.Ack:
-				s.Token = strict.DecodeText(e, forms, strict.JsonFields(reflect.TypeFor[newSettlement]())[v.Name])
-			case queue.Nack:
-				in := decodeInto[settlement](e)
-				s.Token, s.Reason = in.Lease, in.Reason
-				s.Delay, s.HasDelay = delay(in.Delay)
-			case queue.Reject:
-				in := decodeInto[rejection](e)
-				s.Token, s.Reason = in.Lease, in.Reason
-			}
-			all = append(all, s)
-			return !f.Full()
-		})
-		return true
-	})
-	if len(all) == 0 && f.Err() == nil {
-		f.Add("", "must name at least one lease, in acks, nacks or rejects")
-	}
-	return all
-}
-
-// decodeInto reads one member of a document.
-func decodeInto[T any](v strict.Value) T {
-	var out T
-	strict.DecodeObject(v, forms, reflect.ValueOf(&out).Elem())
-	return out
 }

@@ -3,10 +3,12 @@ package api
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
 
+	"github.com/danielgtaylor/huma/v2"
 	"github.com/tidwall/gjson"
 
 	"github.com/grapnelhq/grapnel"
@@ -58,6 +60,41 @@ type policyHead struct {
 	Preset    bool    `json:"preset"`
 	CreatedAt *stamp  `json:"created_at" nullable:"true"`
 	UpdatedAt *stamp  `json:"updated_at" nullable:"true"`
+}
+
+// policyRef is the policy of an endpoint: a name, or the policy itself.
+type policyRef struct {
+	name   string
+	policy policy.Policy
+}
+
+// MarshalJSON writes the one or the other.
+func (p policyRef) MarshalJSON() ([]byte, error) {
+	if p.name != "" {
+		return json.Marshal(p.name)
+	}
+	return json.Marshal(p.policy)
+}
+
+// Schema says that it is one of two.
+func (policyRef) Schema(r huma.Registry) *huma.Schema {
+	return openapi.PolicyOrName(r, openapi.PolicySchema)
+}
+
+// policyInput is the same as it comes in, still to be read.
+type policyInput []byte
+
+// MarshalJSON writes it as it is.
+func (p policyInput) MarshalJSON() ([]byte, error) { return p, nil }
+
+// Schema says that it is one of two.
+func (policyInput) Schema(r huma.Registry) *huma.Schema {
+	return openapi.PolicyOrName(r, openapi.PolicyIn)
+}
+
+// PatchSchema says that parts of a policy will do.
+func (policyInput) PatchSchema(r huma.Registry) *huma.Schema {
+	return openapi.PolicyOrName(r, openapi.PolicyMerged)
 }
 
 // MarshalJSON writes the head and the policy as one object.
@@ -294,4 +331,48 @@ func simulate(a *api, c *call) (answer, error) {
 		return answer{}, grapnel.Errorf(grapnel.CodeUnavailable, "Other simulations are running.")
 	}
 	return jsonAnswer(http.StatusOK, policy.Simulate(scenario)), nil
+}
+
+// policy finds the policy that an endpoint names, or reads the one that it brings.
+func (a *api) policy(raw policyInput, tenant string, f *strict.Faults) (string, policy.Policy) {
+	name := "standard"
+	switch v := gjson.ParseBytes(raw); {
+	case len(raw) == 0:
+	case v.IsObject():
+		p, err := policy.Parse(raw)
+		addPolicyErrors(f, "/policy", err)
+		return "", p
+	case v.Type == gjson.String:
+		name = v.Str
+	default:
+		f.Add("/policy", "must be the name of a policy, or a policy")
+		return "", policy.Policy{}
+	}
+	p, ok := a.policyNamed(tenant, name)
+	if !ok {
+		f.Add("/policy", "there is no policy of this name")
+	}
+	return name, p
+}
+
+// policyNamed finds a tenant's own policy, or a preset.
+func (a *api) policyNamed(tenant, name string) (policy.Policy, bool) {
+	own := a.Engine.Policies(store.Of(tenant))
+	if i := slices.IndexFunc(own, func(p grapnel.NamedPolicy) bool { return p.Name == name }); i >= 0 {
+		return own[i].Policy, true
+	}
+	return policy.Preset(name)
+}
+
+func addPolicyErrors(f *strict.Faults, pointer string, err error) {
+	var wrong policy.Errors
+	switch {
+	case err == nil:
+	case errors.As(err, &wrong):
+		for _, e := range wrong.Under(pointer) {
+			f.Add(e.Pointer, "%s", e.Detail)
+		}
+	default:
+		f.Add(pointer, "%s", err)
+	}
 }

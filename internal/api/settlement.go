@@ -1,0 +1,172 @@
+package api
+
+import (
+	"net/http"
+	"reflect"
+	"strconv"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/api/strict"
+	"github.com/grapnelhq/grapnel/internal/queue"
+)
+
+// newAck is the body that acknowledges: it says nothing more.
+type newAck struct{}
+
+type newNack struct {
+	Reason string  `json:"reason,omitempty" maxLength:"500" doc:"kept with the attempt"`
+	Delay  *string `json:"delay,omitempty" form:"delay" doc:"when it comes again, 0s to 24h; by the policy if not given"`
+}
+
+type newReject struct {
+	Reason string `json:"reason,omitempty" maxLength:"500" doc:"kept with the attempt"`
+}
+
+// newSettlement settles several leases.
+type newSettlement struct {
+	Acks    []string     `json:"acks,omitempty" maxItems:"1000" maxLength:"64" doc:"leases; at most 1000 in all"`
+	Nacks   []settlement `json:"nacks,omitempty" maxItems:"1000"`
+	Rejects []rejection  `json:"rejects,omitempty" maxItems:"1000"`
+}
+
+type settlement struct {
+	Lease  string  `json:"lease" required:"true" maxLength:"64"`
+	Reason string  `json:"reason,omitempty" maxLength:"500"`
+	Delay  *string `json:"delay,omitempty" form:"delay" doc:"when it comes again, 0s to 24h; by the policy if not given"`
+}
+
+type rejection struct {
+	Lease  string `json:"lease" required:"true" maxLength:"64"`
+	Reason string `json:"reason,omitempty" maxLength:"500"`
+}
+
+// settledView says how settling several leases went.
+type settledView struct {
+	Settled int      `json:"settled"`
+	Stale   []string `json:"stale" nullable:"false" doc:"leases that were over, settled or not known"`
+	Failed  []string `json:"failed" nullable:"false" doc:"leases of which it is not known whether they are settled: settle them again"`
+}
+
+// settle settles the lease that the path names.
+func settle(a *api, c *call, verb queue.Verdict) (answer, error) {
+	var f strict.Faults
+	s := queue.Settlement{Token: c.PathValue("lease"), Answer: queue.Answer{Verdict: verb}}
+	switch verb {
+	case queue.Ack:
+		decode[struct{}](c.body, &f)
+	case queue.Nack:
+		in := decode[newNack](c.body, &f)
+		s.Reason = in.Reason
+		s.Delay, s.HasDelay = delay(in.Delay)
+	case queue.Reject:
+		s.Reason = decode[newReject](c.body, &f).Reason
+	}
+	if err := f.Err(); err != nil {
+		return answer{}, err
+	}
+	room, err := a.room()
+	if err != nil {
+		return answer{}, err
+	}
+	if err := room.SettleAll(c.Context(), c.scope, []queue.Settlement{s})[0]; err != nil {
+		return answer{}, err
+	}
+	return nothing(), nil
+}
+
+// delay is what a nack asks for, if it does.
+func delay(text *string) (time.Duration, bool) {
+	if text == nil {
+		return 0, false
+	}
+	return duration(*text), true
+}
+
+// settleAll settles several leases together.
+func settleAll(a *api, c *call) (answer, error) {
+	if err := strict.Check(c.body, grapnel.MaxDepth); err != nil {
+		return answer{}, err
+	}
+	var f strict.Faults
+	list := readSettlements(gjson.ParseBytes(c.body), a.Bounds.SettleMost, &f)
+	if err := f.Err(); err != nil {
+		return answer{}, err
+	}
+	room, err := a.room()
+	if err != nil {
+		return answer{}, err
+	}
+	out := settledView{Stale: []string{}, Failed: []string{}}
+	var failure error
+	for i, err := range room.SettleAll(c.Context(), c.scope, list) {
+		switch {
+		case err == nil:
+			out.Settled++
+		case grapnel.CodeOf(err) == grapnel.CodeConflict:
+			out.Stale = append(out.Stale, list[i].Token)
+		default:
+			out.Failed, failure = append(out.Failed, list[i].Token), err
+		}
+	}
+	if failure != nil && out.Settled == 0 && len(out.Stale) == 0 {
+		return answer{}, failure
+	}
+	return jsonAnswer(http.StatusOK, out), nil
+}
+
+// readSettlements reads what leases are settled. It is a list that decode does not know: of objects, and long.
+func readSettlements(body gjson.Result, most int, f *strict.Faults) (all []queue.Settlement) {
+	if !body.IsObject() {
+		f.Add("", "must be an object")
+		return nil
+	}
+	verdicts := map[string]queue.Verdict{"acks": queue.Ack, "nacks": queue.Nack, "rejects": queue.Reject}
+	strict.Members(body, "/", f, func(v strict.Value) bool {
+		verdict, known := verdicts[v.Name]
+		if !known || v.Absent() {
+			return known
+		}
+		if !v.IsArray() {
+			v.Wrong("must be a list")
+			return true
+		}
+		n := 0
+		v.ForEach(func(_, result gjson.Result) bool {
+			e := strict.Value{Result: result, Base: v.Pointer() + "/", Name: strconv.Itoa(n), Faults: f}
+			n++
+			if len(all) == most {
+				v.Wrong("is too long: at most %d leases are settled together", most)
+				return false
+			}
+			s := queue.Settlement{Answer: queue.Answer{Verdict: verdict}}
+			switch verdict {
+			case queue.Ack:
+				s.Token = strict.DecodeText(e, forms, strict.JsonFields(reflect.TypeFor[newSettlement]())[v.Name])
+			case queue.Nack:
+				in := decodeInto[settlement](e)
+				s.Token, s.Reason = in.Lease, in.Reason
+				s.Delay, s.HasDelay = delay(in.Delay)
+			case queue.Reject:
+				in := decodeInto[rejection](e)
+				s.Token, s.Reason = in.Lease, in.Reason
+			}
+			all = append(all, s)
+			return !f.Full()
+		})
+		return true
+	})
+	if len(all) == 0 && f.Err() == nil {
+		f.Add("", "must name at least one lease, in acks, nacks or rejects")
+	}
+	return all
+}
+
+// decodeInto reads one member of a document.
+func decodeInto[T any](v strict.Value) T {
+	var out T
+	strict.DecodeObject(v, forms, reflect.ValueOf(&out).Elem())
+	return out
+}
