@@ -99,8 +99,8 @@ func (s *slot) arrived(n int, more bool) bool {
 	return true
 }
 
-// discarding extends the deadline for reading a body that is discarded. Its answer is known already,
-// so the request gives way before all others, also before those that came earlier.
+// discarding extends the deadline for reading a body that is discarded. Its answer is known
+// already, so the request gives way before all others, also before those that came earlier.
 func (s *slot) discarding() {
 	s.a.mu.Lock()
 	defer s.a.mu.Unlock()
