@@ -1,5 +1,5 @@
-// Package demo is the content of `grapnel dev`: three receivers on loopback, the endpoints that lead
-// to them, and a story of a minute that shows what Grapnel does when a receiver fails.
+// Package demo is the content of `grapnel dev`: three receivers on loopback, the endpoints that
+// lead to them, and a story of a minute that shows what Grapnel does when a receiver fails.
 //
 // The receivers follow the rules for receivers: they read a bounded body, verify the signature over
 // it before they parse it, and answer quickly. Two have faults on purpose, which show in the same
