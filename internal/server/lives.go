@@ -83,7 +83,7 @@ func (l *lives) move(ctx context.Context) {
 		l.mu.Unlock()
 		moving, end := context.WithCancel(ctx)
 		stop := context.AfterFunc(alive, end)
-		s.room.Run(moving)
+		s.directory.Run(moving)
 		<-moving.Done() // a server without moves returns at once
 		stop()
 		end()

@@ -93,19 +93,19 @@ type Options struct {
 
 // Server is one running Grapnel.
 type Server struct {
-	options  Options
-	listener net.Listener
-	node     string // its name among the nodes that share a store
-	cells    []*cell
-	room     *cells.Directory
-	sender   *egress.Sender
-	http     *http.Server
-	log      *slog.Logger
-	stopping *atomic.Bool // draining has begun
-	probes   *probes
-	key      KeyNotice
-	lives    *lives
-	gate     *api.Gate
+	options   Options
+	listener  net.Listener
+	node      string // its name among the nodes that share a store
+	cells     []*cell
+	directory *cells.Directory
+	sender    *egress.Sender
+	http      *http.Server
+	log       *slog.Logger
+	stopping  *atomic.Bool // draining has begun
+	probes    *probes
+	key       KeyNotice
+	lives     *lives
+	gate      *api.Gate
 }
 
 func newServer(o Options) *Server {
