@@ -5,9 +5,9 @@ import (
 	"errors"
 	"math"
 	"net/http"
-	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/tidwall/gjson"
@@ -44,17 +44,6 @@ func endpointRoutes() []route {
 		{method: "DELETE", path: "/v1/endpoints/{id}", scope: grapnel.ScopeManage, handle: deleteEndpoint,
 			name: "delete-endpoint", tag: "Endpoints", summary: "Delete an endpoint",
 			about: "What waits for it ends as dropped. Its history stays.", query: []param{reasonParam}, gives: map[int]any{204: nil}},
-		{method: "POST", path: "/v1/endpoints/{id}/rotate-secret", scope: grapnel.ScopeManage, handle: rotateSecret,
-			name: "rotate-secret", tag: "Endpoints", summary: "Give an endpoint a new secret",
-			about: "Deliveries are signed with the new secret and, until overlap has passed, with those before. At most 5 sign at once.",
-			body:  &intake{types: []string{grapnel.JSONType}, optional: true}, takes: newRotation{},
-			gives: map[int]any{200: endpointView{}}},
-		{method: "POST", path: "/v1/endpoints/{id}/test", also: []string{"/webhooks/{id}/test"}, scope: grapnel.ScopeManage,
-			handle: testEndpoint,
-			name:   "test-endpoint", tag: "Endpoints", summary: "Send a test event to one endpoint",
-			about: "Makes an event of its own and one delivery of it, whatever the endpoint subscribes to. Never replays anything.",
-			body:  &intake{types: []string{grapnel.JSONType}, limit: perEvent, deep: true, optional: true}, takes: newTest{},
-			gives: map[int]any{200: deliveryView{}}},
 	}
 }
 
@@ -74,11 +63,6 @@ type EndpointSettings struct {
 	Transform      string            `json:"transform,omitempty" maxLength:"4096" doc:"a jq expression over the standard body (id, type, timestamp, data) whose one result is the body to send, as JSON; none: the preset's, or the body of the format"`
 	Signing        string            `json:"signature_headers,omitempty" enum:"standard,svix" doc:"svix: svix-id, svix-timestamp and svix-signature besides webhook-id and so on; standard if not given"`
 	Status         string            `json:"status,omitempty" enum:"enabled,paused,disabled" doc:"paused: deliveries are held; enabled if not given"`
-}
-
-type rateLimit struct {
-	PerSecond float64 `json:"per_second" required:"true" minimum:"0.0001" maximum:"100000"`
-	Burst     int     `json:"burst,omitempty" minimum:"1" maximum:"100000" doc:"one second's worth if not given"`
 }
 
 // newEndpoint is how an endpoint is created.
@@ -117,20 +101,6 @@ type endpointView struct {
 	Revision       int64             `json:"revision" doc:"grows with every change"`
 }
 
-// rateLimitView is a limit or null.
-type rateLimitView struct {
-	PerSecond float64 `json:"per_second"`
-	Burst     int     `json:"burst"`
-}
-
-// Schema says that it may be null.
-func (rateLimitView) Schema(r huma.Registry) *huma.Schema {
-	return huma.SchemaFromType(r, reflect.TypeFor[struct {
-		PerSecond float64 `json:"per_second"`
-		Burst     int     `json:"burst"`
-	}]())
-}
-
 // presetView is what a preset says of the request.
 type presetView struct {
 	Headers   map[string]string `json:"headers"`
@@ -164,6 +134,17 @@ func viewPreset(ep *grapnel.Endpoint) *presetView {
 	}
 	return &presetView{headers, orNull(transform)}
 }
+
+// secretView is what may be known of a secret.
+type secretView struct {
+	CreatedAt stamp   `json:"created_at"`
+	ExpiresAt *stamp  `json:"expires_at" nullable:"true"`
+	PublicKey *string `json:"public_key" doc:"whpk_…, for receivers, when the secret is an Ed25519 key"`
+}
+
+// redacted stands for the value of an endpoint's own header, which may be a credential of its
+// receiver.
+const redacted = "[redacted]"
 
 // createEndpoint makes an endpoint, with a secret that is shown in this answer only.
 func createEndpoint(a *api, c *call) (answer, error) {
@@ -273,6 +254,12 @@ func patchEndpoint(a *api, c *call) (answer, error) {
 	return a.showEndpoint(c, ep)
 }
 
+// changeEndpoint applies edit to the endpoint as it is now, and again if somebody else changed it meanwhile. The slices and maps of
+// what edit gets belong to the engine: it replaces them. What was changed is told to the audit, with the caller's words about it.
+func (a *api) changeEndpoint(c *call, reason string, edit func(*grapnel.Endpoint) error, once func(grapnel.Endpoint) *store.Once) (grapnel.Endpoint, error) {
+	return a.change(c, (*api).pushed, reason, edit, once)
+}
+
 // deleteEndpoint stops an endpoint for good.
 func deleteEndpoint(a *api, c *call) (answer, error) {
 	reason := c.reason()
@@ -377,4 +364,32 @@ func (a *api) set(c *call, ep *grapnel.Endpoint, in EndpointSettings, f *strict.
 		ep.RateLimit = &grapnel.RateLimit{PerSecond: r.PerSecond, Burst: cmp.Or(r.Burst, int(math.Ceil(r.PerSecond)))}
 	}
 	setStatus(ep, grapnel.EndpointStatus(cmp.Or(in.Status, string(grapnel.EndpointEnabled))), c)
+}
+
+// secret is the one given, if it can sign, or a new one of the same kind.
+func (a *api) secret(given, kind string, f *strict.Faults) (string, error) {
+	switch {
+	case given != "":
+		if err := sign.CheckSecret(given); err != nil {
+			f.Add("/secret", "%s", err)
+		}
+		return given, nil
+	case kind == sign.PrivatePrefix:
+		return sign.NewPrivateKey(a.Random)
+	}
+	return sign.NewSecret(a.Random)
+}
+
+// setStatus notes when and why an endpoint became disabled.
+func setStatus(ep *grapnel.Endpoint, status grapnel.EndpointStatus, c *call) {
+	switch {
+	case status != grapnel.EndpointDisabled:
+		ep.DisabledReason, ep.DisabledAt = "", time.Time{}
+	case ep.Status != grapnel.EndpointDisabled:
+		ep.DisabledReason, ep.DisabledAt = "a person disabled it", c.now
+		if why := c.query.text(reasonParam.name); why != "" {
+			ep.DisabledReason += ": " + why
+		}
+	}
+	ep.Status = status
 }

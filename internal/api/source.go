@@ -40,15 +40,6 @@ func sourceRoutes() []route {
 			name: "delete-source", tag: sourceTag, summary: "Delete a source",
 			about: "What it took in stays. 409 while an endpoint or queue takes only what comes in through it.",
 			query: []param{reasonParam}, gives: map[int]any{204: nil}},
-		{method: "POST", path: "/v1/sources/{id}/rotate-secret", scope: grapnel.ScopeManage, handle: rotateSourceSecret,
-			name: "rotate-source-secret", tag: sourceTag, summary: "Give a source a new secret",
-			about: "Requests are verified with the new secret and, until overlap has passed, with those before. At most 5 count at once.",
-			body:  &intake{types: []string{grapnel.JSONType}}, takes: newSourceRotation{}, gives: map[int]any{200: sourceView{}}},
-		{method: "POST", path: "/in/{source}", open: anybody, bare: ingest,
-			name: "ingest", tag: sourceTag, summary: "Send a webhook to a source",
-			about: "For providers. Answers 202 once the request is durable as an event with all its deliveries, 200 for one that was there before: id is that " +
-				"of the first, and conflict says that it differs from it. One that cannot be verified gets 401 or, where the source says quarantine, 202.",
-			body: &intake{verbatim: true}, takes: rawBody{}, gives: map[int]any{202: received{}, 200: received{}}},
 	}
 }
 
@@ -121,7 +112,7 @@ func createSource(a *api, c *call) (answer, error) {
 		ID: a.newID(grapnel.SourcePrefix, c.now), CreatedAt: c.now, UpdatedAt: c.now,
 		Tenant: c.tenant(optional{in.Tenant, in.Tenant != ""}, "/tenant", &f),
 	}
-	c.mayReach(&in.SourceSettings, &f)
+	c.mayReach(in.Outbox, &f)
 	if f.Err() == nil {
 		setSource(&s, in.SourceSettings, c.now, &f)
 	}
@@ -230,7 +221,7 @@ func patchSource(a *api, c *call) (answer, error) {
 			return err
 		}
 		in := decode[SourceSettings](merged, &f)
-		c.mayReach(&in, &f)
+		c.mayReach(in.Outbox, &f)
 		if err := f.Err(); err != nil {
 			return err
 		}
@@ -309,6 +300,18 @@ func sourceStatus(s *grapnel.Source) string {
 	return string(grapnel.EndpointEnabled)
 }
 
+// onlyOutbox refuses settings about requests next to an outbox.
+func onlyOutbox(in *SourceSettings, f *strict.Faults) {
+	for name, given := range map[string]bool{
+		"verify": in.Verify != nil, "dedupe": in.Dedupe != nil, "on_unverified": in.OnUnverified == string(grapnel.Quarantine), "type": in.Type != "",
+		"key": in.Key != "", "public_url": in.PublicURL != "", "rate_limit": in.RateLimit != nil, "max_body": in.MaxBody != 0,
+	} {
+		if given {
+			f.Add("/"+name, "must not be given with outbox: it is about requests")
+		}
+	}
+}
+
 // sourceSettings are a source's settings as they would be given to make one like it, but for its secrets.
 func sourceSettings(s *grapnel.Source) SourceSettings {
 	if s.Outbox != nil {
@@ -346,7 +349,8 @@ func setSource(s *grapnel.Source, in SourceSettings, now time.Time, f *strict.Fa
 	}
 	if in.Outbox != nil {
 		s.Verify, s.Dedupe = grapnel.Verify{}, grapnel.Dedupe{}
-		setOutbox(s, in, now, f)
+		setOutbox(s, in.Outbox.DSN, now, f)
+		onlyOutbox(&in, f)
 		return
 	}
 	s.Outbox = nil

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/ingress"
 )
 
@@ -43,6 +44,12 @@ type verifyView struct {
 	Username        *string            `json:"username"`
 }
 
+// sourceSecretView says that a secret counts, not which one it is.
+type sourceSecretView struct {
+	CreatedAt stamp  `json:"created_at"`
+	ExpiresAt *stamp `json:"expires_at" nullable:"true"`
+}
+
 type dedupeView struct {
 	By     []string `json:"by" nullable:"false"`
 	Window span     `json:"window"`
@@ -68,4 +75,11 @@ func schemeOf(name string) (ingress.Scheme, bool) {
 		}
 	}
 	return ingress.Scheme{}, false
+}
+
+// checkSecret looks at a secret that is given now.
+func checkSecret(scheme, text, pointer string, f *strict.Faults) {
+	if wrong := ingress.CheckSecret(scheme, text); wrong != "" {
+		f.Add(pointer, "%s", wrong)
+	}
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"reflect"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -61,3 +62,24 @@ func numberOrNull[T ~int | ~int64](n T) *T {
 func durationSchema() *huma.Schema {
 	return &huma.Schema{Type: huma.TypeString, Examples: []any{"1h30m"}}
 }
+
+type rateLimit struct {
+	PerSecond float64 `json:"per_second" required:"true" minimum:"0.0001" maximum:"100000"`
+	Burst     int     `json:"burst,omitempty" minimum:"1" maximum:"100000" doc:"one second's worth if not given"`
+}
+
+// rateLimitView is a limit or null.
+type rateLimitView struct {
+	PerSecond float64 `json:"per_second"`
+	Burst     int     `json:"burst"`
+}
+
+// Schema says that it may be null.
+func (rateLimitView) Schema(r huma.Registry) *huma.Schema {
+	return huma.SchemaFromType(r, reflect.TypeFor[struct {
+		PerSecond float64 `json:"per_second"`
+		Burst     int     `json:"burst"`
+	}]())
+}
+
+func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -13,29 +13,23 @@ import (
 	"github.com/grapnelhq/grapnel/sign"
 )
 
-// secretView is what may be known of a secret.
-type secretView struct {
-	CreatedAt stamp   `json:"created_at"`
-	ExpiresAt *stamp  `json:"expires_at" nullable:"true"`
-	PublicKey *string `json:"public_key" doc:"whpk_…, for receivers, when the secret is an Ed25519 key"`
+func rotationRoutes() []route {
+	return []route{
+		{method: "POST", path: "/v1/endpoints/{id}/rotate-secret", scope: grapnel.ScopeManage, handle: rotateSecret,
+			name: "rotate-secret", tag: "Endpoints", summary: "Give an endpoint a new secret",
+			about: "Deliveries are signed with the new secret and, until overlap has passed, with those before. At most 5 sign at once.",
+			body:  &intake{types: []string{grapnel.JSONType}, optional: true}, takes: newRotation{},
+			gives: map[int]any{200: endpointView{}}},
+	}
 }
 
-// redacted stands for the value of an endpoint's own header, which may be a credential of its
-// receiver.
-const redacted = "[redacted]"
-
-// secret is the one given, if it can sign, or a new one of the same kind.
-func (a *api) secret(given, kind string, f *strict.Faults) (string, error) {
-	switch {
-	case given != "":
-		if err := sign.CheckSecret(given); err != nil {
-			f.Add("/secret", "%s", err)
-		}
-		return given, nil
-	case kind == sign.PrivatePrefix:
-		return sign.NewPrivateKey(a.Random)
+func sourceRotationRoutes() []route {
+	return []route{
+		{method: "POST", path: "/v1/sources/{id}/rotate-secret", scope: grapnel.ScopeManage, handle: rotateSourceSecret,
+			name: "rotate-source-secret", tag: sourceTag, summary: "Give a source a new secret",
+			about: "Requests are verified with the new secret and, until overlap has passed, with those before. At most 5 count at once.",
+			body:  &intake{types: []string{grapnel.JSONType}}, takes: newSourceRotation{}, gives: map[int]any{200: sourceView{}}},
 	}
-	return sign.NewSecret(a.Random)
 }
 
 // newRotation is how a secret is rotated.
@@ -48,7 +42,6 @@ type newRotation struct {
 // Limits of rotation.
 const (
 	defaultOverlap = 24 * time.Hour
-	longestOverlap = 720 * time.Hour
 	mostSecrets    = 5
 )
 
@@ -123,12 +116,6 @@ func rotated(before []grapnel.Secret, text string, now time.Time, overlap time.D
 	return secrets, nil
 }
 
-// sourceSecretView says that a secret counts, not which one it is.
-type sourceSecretView struct {
-	CreatedAt stamp  `json:"created_at"`
-	ExpiresAt *stamp `json:"expires_at" nullable:"true"`
-}
-
 // newSourceRotation is how a source's secret is rotated. The provider has made the new one, so it has to be given.
 type newSourceRotation struct {
 	Secret  string  `json:"secret" required:"true" minLength:"1" doc:"the new one, 8 bytes or more"`
@@ -164,11 +151,4 @@ func rotateSourceSecret(a *api, c *call) (answer, error) {
 		return answer{}, err
 	}
 	return jsonAnswer(http.StatusOK, a.viewSource(&s, c)), nil
-}
-
-// checkSecret looks at a secret that is given now.
-func checkSecret(scheme, text, pointer string, f *strict.Faults) {
-	if wrong := ingress.CheckSecret(scheme, text); wrong != "" {
-		f.Add(pointer, "%s", wrong)
-	}
 }
