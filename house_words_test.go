@@ -17,6 +17,7 @@ import (
 // have joined, the list goes.
 var plain = []string{
 	"bench/",
+	"e2e/",
 	"internal/bounds/",
 	"internal/cells/",
 	"internal/core/",
@@ -24,13 +25,17 @@ var plain = []string{
 	"internal/peer/",
 	"internal/queue/",
 	"internal/replay/",
+	"internal/server/",
 	"internal/sim/",
 	"internal/store/*.go",
 	"internal/store/codec/",
 	"internal/store/commits/",
 	"internal/store/memory/",
+	"internal/store/postgres/*_test.go",
 	"internal/store/postgres/days*.go",
+	"internal/store/postgres/inclear/",
 	"internal/store/postgres/move*.go",
+	"internal/store/postgres/pgtest/",
 	"internal/store/postgres/purge*.go",
 	"internal/store/postgres/seal*.go",
 	"internal/store/schema/",
@@ -54,7 +59,6 @@ var plainButTests = []string{
 	"internal/match/",
 	"internal/ownership/",
 	"internal/relay/",
-	"internal/server/",
 	"internal/transform/",
 	"policy/[a-oq-z]*.go",
 	"policy/p[ao]*.go",
@@ -171,7 +175,8 @@ var (
 
 // forDevelopers says whether a file's texts are read only by a developer whose test has failed.
 func forDevelopers(s source) bool {
-	return s.test || s.dir == "internal/sim" || strings.HasPrefix(s.dir, "internal/sim/") || s.dir == "internal/store/storetest"
+	return s.test || s.dir == "internal/sim" || strings.HasPrefix(s.dir, "internal/sim/") ||
+		s.dir == "internal/store/storetest" || s.dir == "internal/store/postgres/pgtest"
 }
 
 // message is the text of a call that logs or makes an error, without the package's name.
