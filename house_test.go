@@ -25,10 +25,11 @@ const module = "github.com/grapnelhq/grapnel"
 // ever learns about something high. A new package needs a floor here.
 var floors = map[string]int{
 	// On the ground: pure, known to everybody.
-	"policy":           0,
-	"sign":             0,
-	"internal/bounds":  0,
-	"internal/backoff": 0,
+	"policy":             0,
+	"sign":               0,
+	"internal/bounds":    0,
+	"internal/backoff":   0,
+	"internal/allowance": 0,
 
 	// The words.
 	".": 1,

@@ -50,6 +50,8 @@ var plain = []string{
 var plainButTests = []string{
 	"*.go",
 	"client/",
+	"cmd/grapnel/",
+	"internal/allowance/",
 	"internal/configuration/",
 	"internal/egress/",
 	"internal/engine/",
