@@ -206,7 +206,8 @@ func (f *filter) part(shape, table string, targets []int32, most int, q *store.D
 		// Deliveries are found by their events: the original ones by their range of row ids, redeliveries
 		// one by one.
 		f.text("(SELECT x.* FROM event e CROSS JOIN LATERAL (SELECT * FROM " + table +
-			" WHERE seq BETWEEN e.first AND e.last AND seq = ANY(ARRAY(SELECT generate_series(e.first, e.last))) AND event = e.seq) x WHERE e.key = ").value(q.Key)
+			" WHERE seq BETWEEN e.first AND e.last AND seq = ANY(ARRAY(SELECT generate_series(e.first, e.last))) AND event = e.seq) x" +
+			" WHERE e.key = ").value(q.Key)
 		f.text(" AND e.key <> '' UNION ALL SELECT x.* FROM event e JOIN redelivery r ON r.event = e.seq JOIN " + table +
 			" x ON x.seq = r.delivery WHERE e.key = ").value(q.Key).text(" AND e.key <> '')")
 	}

@@ -134,7 +134,7 @@ func (s *Store) PutTenancy(ctx context.Context, t grapnel.Tenancy, from grapnel.
 	switch t.State {
 	case grapnel.TenancyHere, grapnel.TenancyClosing, grapnel.TenancySealed, grapnel.TenancyGone:
 	default:
-		return store.Put{}, grapnel.Errorf(grapnel.CodeInvalid, "nobody can say that a tenant is %q", t.State)
+		return store.Put{}, grapnel.Errorf(grapnel.CodeInvalid, "a tenant cannot be put into state %q", t.State)
 	}
 	o := &settling{Tenancy: t, from: from, audit: audit}
 	if err := s.writeAlone(ctx, o); err != nil {
