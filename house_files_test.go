@@ -20,8 +20,9 @@ import (
 	"testing"
 )
 
-// ordered lists the packages whose files use each other downwards only: no file uses another that uses it in turn, straight or through
-// others. The compiler keeps imports from going in circles, and nothing keeps files from it.
+// ordered lists the packages whose files use each other downwards only: no file uses another that
+// uses it in turn, directly or through others. The compiler refuses circles of imports, but not
+// circles of files.
 var ordered = []string{"internal/api", "internal/engine", "cmd/grapnel"}
 
 func TestFilesUseEachOtherDownwards(t *testing.T) {
@@ -36,7 +37,8 @@ func TestFilesUseEachOtherDownwards(t *testing.T) {
 	}
 }
 
-// TestCirclesAreFound: two files that use each other, and three in a ring, are reported; a chain is not.
+// TestCirclesAreFound: two files that use each other, and three in a ring, are reported; a chain is
+// not.
 func TestCirclesAreFound(t *testing.T) {
 	found := circles(map[[2]string]string{{"a", "b"}: "x", {"b", "c"}: "x", {"a", "c"}: "x"})
 	if len(found) != 0 {
@@ -48,7 +50,8 @@ func TestCirclesAreFound(t *testing.T) {
 	}
 }
 
-// usesOfFiles maps each pair of files of a package, of which the first uses a declaration of the second, to one such name.
+// usesOfFiles maps pairs of files of a package to a name: the first file uses this declaration of
+// the second.
 func usesOfFiles(t *testing.T, dir string) map[[2]string]string {
 	t.Helper()
 	list := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Export,GoFiles,Dir", "./"+dir)

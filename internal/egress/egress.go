@@ -79,19 +79,18 @@ type Delivery struct {
 	Number    int   // of the attempt: 1, 2, …
 	Trigger   grapnel.Trigger
 	CreatedAt time.Time // the delivery; later than its event's acceptance if it repeats one
-	Epoch     int64     // of the endpoint's owner; 0: there is one node
+	Epoch     int64     // of the endpoint's shard; 0: one node
 
 	// called before the first byte is written; false: the request is not sent. nil: always sent
 	Still func() bool
 }
 
 // Result is the outcome of an attempt.
-// why the event has no body for the endpoint, now or ever; nothing was sent
 type Result struct {
 	Outcome policy.Outcome
 	// reason for which the event has no body for the endpoint, now or ever; nothing was sent
 	Unsendable string
-	Deferred   bool // with policy.ClassInternal: nothing is wrong, only too much to do
+	Deferred   bool // with policy.ClassInternal: no fault, only overload
 	StartedAt  time.Time
 	Duration   time.Duration
 	Phases     grapnel.Phases
