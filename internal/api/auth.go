@@ -75,7 +75,7 @@ func (a *api) authenticate(c *call) error {
 	if !ok {
 		return grapnel.Errorf(codeUnauthenticated, "Unknown API key.")
 	}
-	if !key.May(c.route.scope) {
+	if !c.route.allows(&key) {
 		return grapnel.Errorf(codeForbidden, "The API key lacks the scope %q.", string(c.route.scope))
 	}
 	c.key, c.keyHash = key, hash
@@ -94,8 +94,8 @@ func (a *api) whileAllowed(c *call) (release func()) {
 	if c.key.ID == "" || c.Method != http.MethodGet {
 		return func() {}
 	}
-	tenant, scope := c.key.Tenant, c.route.scope
-	ctx, release := a.Engine.WhileKey(c.Context(), c.keyHash, func(k *grapnel.Key) bool { return k.Tenant == tenant && k.May(scope) })
+	tenant, route := c.key.Tenant, c.route
+	ctx, release := a.Engine.WhileKey(c.Context(), c.keyHash, func(k *grapnel.Key) bool { return k.Tenant == tenant && route.allows(k) })
 	c.Request = c.WithContext(ctx)
 	return release
 }
@@ -111,6 +111,12 @@ func Bearer(h http.Header) (string, bool) {
 	token = strings.TrimLeft(token, " ")
 	return token, ok && token != "" && strings.EqualFold(scheme, "Bearer")
 }
+
+// anyScope is the scope of routes that every valid key may use.
+const anyScope grapnel.Scope = "any"
+
+// allows says whether a key has the route's scope.
+func (rt *route) allows(k *grapnel.Key) bool { return rt.scope == anyScope || k.May(rt.scope) }
 
 // anybody opens a route to requests without a key.
 func anybody(*http.Request) bool { return true }
