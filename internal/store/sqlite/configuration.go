@@ -265,7 +265,7 @@ func (s *Store) DeleteKey(ctx context.Context, scope store.Scope, id string, wit
 	})
 }
 
-// Version is that of Config.
+// Version returns what Config would return as version and newest.
 func (s *Store) Version(ctx context.Context) (version, newest int64, err error) {
 	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
 		version, newest, err = age(r)

@@ -101,8 +101,8 @@ func readMark(q *sqlite3.Stmt, from int) grapnel.Mark {
 	}
 }
 
-// deliveriesOf returns the row ids of an event's deliveries: those of its acceptance, then the
-// redeliveries.
+// deliveriesOf returns the row ids of an event's deliveries: first those of its acceptance, then
+// the redeliveries.
 func deliveriesOf(r *sqlite3.Conn, event, first, made int64) ([]int64, error) {
 	var numbers []int64
 	for i := range made {
@@ -223,7 +223,7 @@ func (f *statusFilter) takes(d *grapnel.Delivery) bool {
 // finals returns the final statuses that are wanted.
 func (f *statusFilter) finals() (finals []int64) {
 	if len(f.wanted) == 0 {
-		return []int64{statusDelivered} // stands for all: the index that leaves it out is of no use
+		return []int64{statusDelivered} // represents all: the index that leaves it out cannot be used
 	}
 	for _, status := range f.wanted {
 		if n, known := statuses.Place(status); known && status.Final() {

@@ -182,7 +182,7 @@ func TestPoison(t *testing.T) {
 	}
 }
 
-// TestGivingUp: a caller that no longer waits gets its context's error; an operation that had not
+// TestGivingUp: a caller that gives up gets its context's error; an operation that had not
 // begun has no effect.
 func TestGivingUp(t *testing.T) {
 	s, _ := openNew(t)

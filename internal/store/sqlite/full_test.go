@@ -46,8 +46,8 @@ func settle(t *testing.T, s *Store, h store.Head, size int) error {
 	return err
 }
 
-// until calls do until it returns true, and fails after a while. It waits for real things: a file
-// system, a timer.
+// until calls do until it returns true, and fails after a while. It waits for effects of the
+// system: a file system, a timer.
 func until(t *testing.T, what string, do func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {

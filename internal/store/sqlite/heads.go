@@ -21,7 +21,7 @@ const (
 		k.source`
 )
 
-// readHead reads the columns of headsQuery, with which those of headQuery begin.
+// readHead reads the columns of headsQuery; those of headQuery begin with the same ones.
 func readHead(q *sqlite3.Stmt, endpoint string) store.Head {
 	return store.Head{
 		Delivery: q.Integer(0), Event: q.Integer(1), Endpoint: endpoint, Lane: q.String(2), Position: q.Integer(3),
@@ -73,7 +73,8 @@ func (s *Store) Head(ctx context.Context, delivery int64) (head *store.Head, fir
 	return head, first, err
 }
 
-// Events reads each event by itself: their rows are far apart, so one query would do the same work.
+// Events reads each event separately: their rows are far apart, so one query would do the same
+// work.
 func (s *Store) Events(ctx context.Context, seqs []int64) ([]*grapnel.Event, error) {
 	events := make([]*grapnel.Event, len(seqs))
 	look := s.read

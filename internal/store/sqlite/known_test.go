@@ -58,8 +58,8 @@ func inMemory(t *testing.T, s *Store) (n int) {
 	return n
 }
 
-// TestWhatIsKnownGoesToTheIndex has few entries in memory. Every Known is recognized, in memory, on
-// its way and in the index, and after each restart, with the files of that moment.
+// TestWhatIsKnownGoesToTheIndex has a cache of few entries. Every Known is recognized: in memory,
+// on its way to the index, in the index, and after each restart with the files of that moment.
 func TestWhatIsKnownGoesToTheIndex(t *testing.T) {
 	n, most := 2000, 100
 	if slow {
@@ -105,8 +105,8 @@ func TestWhatIsKnownGoesToTheIndex(t *testing.T) {
 	}
 }
 
-// TestWhatWasRolledBackIsNotKnown lets a transaction fail after an event in it stored a Known,
-// alone and in place of another one.
+// TestWhatWasRolledBackIsNotKnown: a transaction fails after an event in it stored a Known, alone
+// and in place of another one.
 func TestWhatWasRolledBackIsNotKnown(t *testing.T) {
 	s := knowing(t, filepath.Join(fast(t), "grapnel.db"), 1000)
 	defer s.Close()
@@ -141,7 +141,7 @@ func TestWhatWasRolledBackIsNotKnown(t *testing.T) {
 	}
 }
 
-// TestTheIndexIsRidOfWhatIsForgotten deletes most Known records; the next entries that go to the
+// TestTheIndexIsRidOfWhatIsForgotten deletes most Known records. The next entries that go to the
 // index remove the stale ones.
 func TestTheIndexIsRidOfWhatIsForgotten(t *testing.T) {
 	const n, most = 600, 50

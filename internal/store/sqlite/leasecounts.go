@@ -65,8 +65,7 @@ func countHeads(r *sqlite3.Conn, target, waiting, now int64) (n grapnel.QueueCou
 	if err != nil {
 		return n, err
 	}
-	// Those that are leased stand among those that are due at some time, so that many more are
-	// looked at.
+	// Leased heads are among the heads with a due time, so the limit grows by their number.
 	limit := store.MostCounted + leased + 1
 	count := func(query string, bind func(*sqlite3.Stmt)) (h heads) {
 		if err == nil {

@@ -30,12 +30,12 @@ type lister struct {
 	within window // range of the deliveries created by acceptance
 }
 
-// DeliveryList returns at most Limit deliveries; Limit 0 returns none. From and To are about the
-// event's acceptance, for a redelivery too.
+// DeliveryList returns at most Limit deliveries; Limit 0 returns none. From and To concern the
+// event's acceptance, also for a redelivery.
 //
 // One filter chooses the index; the others check the rows that it yields. If it is unknown which of
-// two leaves fewer, failed deliveries or those of a type, both are tried in turn, each time for
-// longer: that takes a few times as long as the better one alone.
+// two filters leaves fewer rows, failed deliveries or those of a type, both are tried in turn, each
+// time for longer. That takes a few times as long as the better one alone.
 func (s *Store) DeliveryList(ctx context.Context, scope store.Scope, q store.DeliveryQuery) (list []grapnel.Delivery, err error) {
 	err = s.snapshot(ctx, func(r *sqlite3.Conn) error {
 		list = nil

@@ -93,8 +93,8 @@ func missing(conn *sqlite3.Conn, files fs.FS) (schema.Status, error) {
 	return schema.Plan("", int(version), steps)
 }
 
-// migrate brings a database to the schema that this program knows, or leaves it as it was: the
-// steps commit together, after check has found what they made to be good.
+// migrate brings a database to the schema of this program, or leaves it unchanged: the steps commit
+// together, after check has accepted their result.
 func migrate(conn *sqlite3.Conn, files fs.FS, check func(*sqlite3.Conn) error) (err error) {
 	plan, err := missing(conn, files)
 	if err != nil {

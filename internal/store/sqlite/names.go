@@ -5,8 +5,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/sqlite/sqlite3"
 )
 
-// names are the numbers that stand for names in rows, as far as the writer remembers them. Only the
-// writer gives numbers, so what it remembers is true until a transaction is rolled back.
+// names caches the numbers that rows contain in place of names. Only the writer assigns numbers, so
+// its cache is valid until a transaction is rolled back.
 type names struct {
 	tenants map[string]int64
 	kinds   map[kind]int64
@@ -15,7 +15,7 @@ type names struct {
 	blocks  map[string]int64 // the block in which a source was noted last
 }
 
-// kind is what an event's tenant, type and source are together. Queries ask for all.
+// kind is an event's tenant, type and source together. Queries filter by each of them.
 type kind struct{ tenant, eventType, source string }
 
 func (n *names) forget() {
@@ -82,7 +82,7 @@ func numbered[K comparable](known map[K]int64, most int, name K, number func() (
 	return n, nil
 }
 
-// keep remembers a value, and forgets all others when there are too many.
+// keep caches a value, and empties the cache first if it is full.
 func keep[K comparable, V any](known map[K]V, most int, name K, value V) {
 	if len(known) >= most {
 		clear(known)

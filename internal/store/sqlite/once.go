@@ -37,8 +37,8 @@ func (t *tx) recall(once *store.Once) (*store.Answer, error) {
 	return a, err
 }
 
-// remember is the last step of such an operation, when nothing but the transaction can fail any
-// more. The stored fingerprint is that of the request, whatever the answer says.
+// remember is the last step of such an operation: only the transaction can still fail. The stored
+// fingerprint is the request's, whatever the answer contains.
 func (t *tx) remember(once *store.Once, done any) error {
 	if once == nil {
 		return nil

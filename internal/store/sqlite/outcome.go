@@ -199,8 +199,8 @@ func (l *lister) delivered(targets []int64) (*stream, error) {
 	}), nil
 }
 
-// occurring lists which of the outcomes occur at which of the targets; all says that they are so
-// many that a block is read as a whole.
+// occurring lists the combinations of outcomes and targets that occur. all: they are so frequent
+// that a block is read as a whole.
 func (l *lister) occurring(outcomes, targets []int64) (wanted []targetOutcome, all bool, err error) {
 	for _, outcome := range outcomes {
 		if len(targets) == 0 {

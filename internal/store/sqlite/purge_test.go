@@ -101,7 +101,7 @@ func TestPurgedBytesAreGone(t *testing.T) {
 		t.Fatal("nothing is kept packed")
 	}
 	// Outcomes come in another order, and some after a failed attempt.
-	const waits = 10 // one in this many stays pending
+	const waits = 10 // one in this number stays pending
 	for _, i := range random.Perm(n) {
 		at := base.Add(time.Duration(i) * time.Second)
 		attempt := grapnel.Attempt{Number: 1, StatusCode: 500, ResponseBody: []byte("no: " + secret(i)),
@@ -295,8 +295,8 @@ func TestPurgeGoesOnAfterAKill(t *testing.T) {
 	}
 }
 
-// TestPurgeAmongReaders empties the log while lists are read all the time, so that there is never a
-// moment without a read.
+// TestPurgeAmongReaders empties the log during continuous lists, so that there is never a moment
+// without a read.
 func TestPurgeAmongReaders(t *testing.T) {
 	s, path := openNew(t)
 	base := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

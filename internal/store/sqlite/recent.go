@@ -21,7 +21,7 @@ import (
 // Deleting a row of known removes nothing from memory or index: an entry without a row is ignored.
 // Stale entries are removed from the index when they may be about half of it.
 
-// recent are the Known keys of the newest events. The writer's goroutine owns it.
+// recent has the Known keys of the newest events. The writer's goroutine owns it.
 type recent struct {
 	most    int
 	fresh   map[knownKey]int64 // the events
@@ -172,9 +172,9 @@ const (
 	sweptQuery      = "SELECT swept FROM known_moved"
 )
 
-// staleKnown returns the row id before which no event has a Known, if stale entries are so many
-// that it pays to go through the index to remove them, or else 0. Entries of a source whose records
-// expired earlier than others' are not counted.
+// staleKnown returns the row id before which no event has a Known, if there are enough stale
+// entries to remove them by a pass through the index; else 0. It does not count entries of a source
+// whose records expired earlier than others'.
 func (s *Store) staleKnown(last int64) (first int64, err error) {
 	err = s.read(context.Background(), func(r *sqlite3.Conn) (err error) {
 		if first, err = one(r, firstKnownQuery); err != nil {
@@ -193,7 +193,7 @@ func (s *Store) staleKnown(last int64) (first int64, err error) {
 type moving struct {
 	entries  []knownEntry
 	from, to int64 // the part: prefixes from inclusive, to exclusive
-	before   int64 // the first event with a Known; 0: nothing is removed
+	before   int64 // the first event with a Known; 0: no entry is removed
 	last     int64 // with the last of all entries: the newest of their events
 }
 

@@ -15,8 +15,8 @@ const (
 	lateQuery = "SELECT seq FROM pending WHERE head = 1 AND target = ? AND due > ? AND wide < ? AND token IS NULL ORDER BY due, seq LIMIT ?"
 )
 
-// stand stores a change's standing, unless a newer one is stored or the endpoint was removed:
-// nothing would delete that standing any more.
+// stand stores a change's standing, unless a newer one is stored or the endpoint was removed: no
+// call would delete that standing any more.
 func (t *tx) stand(s *store.Standing, body []byte) error {
 	at, err := t.endpointRow(s.Endpoint)
 	if err != nil || !at.there {
