@@ -35,7 +35,7 @@ func (m *headroom) keep() error {
 	}
 	if err := m.fill(m.path, m.size); err != nil {
 		_ = os.Remove(m.path)
-		return fmt.Errorf("sqlite: keeping %d bytes of room: %w", m.size, err)
+		return fmt.Errorf("sqlite: reserving %d bytes of disk space: %w", m.size, err)
 	}
 	return nil
 }

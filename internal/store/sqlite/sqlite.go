@@ -281,7 +281,7 @@ func verify(conn *sqlite3.Conn) error {
 	const full = 2
 	synchronous, err := one(conn, "PRAGMA synchronous")
 	if err == nil && synchronous != full {
-		err = fmt.Errorf("synchronous is %d where FULL (%d) was asked for: commits would not be durable", synchronous, full)
+		err = fmt.Errorf("synchronous is %d, want FULL (%d): commits would not be durable", synchronous, full)
 	}
 	if err != nil {
 		return err
