@@ -18,8 +18,8 @@ const policyName = "demo"
 const rules = `{"name":"demo","timeout":"5s","max_attempts":8,"jitter":0,
 	"schedule":{"mode":"since_previous","delays":["0s","1s","2s","4s","8s","15s","30s","60s"],"tail":"stop"}}`
 
-// Install makes a policy, an endpoint for each receiver and a few events, unless they are there
-// from an earlier run. Receivers have a new address and trust a new secret each time.
+// Install creates a policy, an endpoint for each receiver and a few events, unless an earlier run
+// has created them. Receivers have a new address and trust a new secret each time.
 func (r *Receivers) Install(ctx context.Context, c *client.Client) error {
 	var conflict *client.Error
 	_, err := c.CreatePolicy(ctx, json.RawMessage(rules))

@@ -131,7 +131,7 @@ func (recv *Receiver) take(w http.ResponseWriter, r *http.Request, s *source, li
 	recv.publish(w, in)
 }
 
-// publish makes an event of a verified request, unless it is known.
+// publish makes an event of a verified request, unless the request was already received.
 func (recv *Receiver) publish(w http.ResponseWriter, in *incoming) {
 	ev := in.event(grapnel.NewID(grapnel.EventPrefix, in.now, recv.o.Random))
 	ev.Intake = in.intake()

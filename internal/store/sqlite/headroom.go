@@ -27,7 +27,7 @@ func block(size int64) []byte {
 	return b
 }
 
-// keep makes the ballast, or leaves the one that is there.
+// keep creates the ballast, unless it exists.
 func (m *headroom) keep() error {
 	_ = os.Remove(m.beside()) // of a process that was killed
 	if info, err := os.Stat(m.path); m.size == 0 || err == nil && info.Size() == m.size {

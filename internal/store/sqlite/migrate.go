@@ -55,9 +55,9 @@ func Inspect(_ context.Context, path string) (schema.Status, error) {
 	return found, errors.Join(err, conn.Close())
 }
 
-// Migrate takes the steps that are missing, and says how far the database was before. It makes one
-// that is not there; the directory must exist. While another process has the database it is
-// refused.
+// Migrate applies the missing steps, and returns the earlier version. It creates the database if it
+// does not exist; the directory must exist. It is refused while another process has the database
+// open.
 func Migrate(_ context.Context, path string) (before schema.Status, err error) {
 	before.Place = path
 	held, err := lock(path + ".lock")

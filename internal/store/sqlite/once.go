@@ -59,8 +59,8 @@ func (s *Store) Recall(ctx context.Context, key string, now time.Time) (a *store
 	return a, err
 }
 
-// Remember keeps the first answer: one that is there already for the same request stays. Answer is
-// called with nil.
+// Remember keeps the first answer: an existing one for the same request stays. Answer is called
+// with nil.
 func (s *Store) Remember(ctx context.Context, once *store.Once) error {
 	return s.write(ctx, &change{do: func(t *tx) error {
 		then, err := t.recall(once)
