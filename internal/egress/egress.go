@@ -35,6 +35,7 @@ import (
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/allowance"
 	"github.com/grapnelhq/grapnel/internal/bounds"
 	"github.com/grapnelhq/grapnel/policy"
 )
@@ -120,8 +121,8 @@ type Sender struct {
 	ended   *sync.Cond         // signalled when conns becomes empty
 	sends   sync.WaitGroup
 
-	shares  shares
-	shaping chan struct{} // holds one entry for each evaluation that runs
+	shapes  *allowance.Tenants // processor time of transforms
+	shaping chan struct{}      // holds one entry for each evaluation that runs
 }
 
 // New makes a sender. The caller closes it.
@@ -144,6 +145,7 @@ func New(o Options) *Sender {
 	b := bounds.Fill(o.Bounds)
 	s := &Sender{
 		bounds: b, opts: o, guard: newGuard(o.Allow), routes: map[string]*route{}, conns: map[*conn]struct{}{},
+		shapes:  allowance.New(b.ShapeBurst*time.Duration(b.ShapePart), b.ShapeTenants),
 		shaping: make(chan struct{}, evaluations()),
 		tls: &tls.Config{
 			MinVersion: tls.VersionTLS12, RootCAs: o.RootCAs, Time: o.Now, NextProtos: []string{"http/1.1"},

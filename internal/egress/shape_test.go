@@ -190,16 +190,6 @@ func TestTransformsOfATenantShareAPart(t *testing.T) {
 	if stats := s.Stats(); stats.Deferred == 0 || stats.Unsendable != 0 {
 		t.Errorf("counted are %+v", stats)
 	}
-	// Records of tenants within their share are deleted.
-	b := s.bounds
-	b.ShapeTenants = 4
-	for i := range 100 {
-		now := clock.Add(time.Duration(i) * time.Hour)
-		s.shares.spend(fmt.Sprint("t", i), now, now.Add(time.Second), b)
-	}
-	if len(s.shares.paid) > 5 {
-		t.Errorf("%d tenants are remembered", len(s.shares.paid))
-	}
 }
 
 // BenchmarkTransformed is BenchmarkRequest with the transform of the preset parseo.

@@ -99,12 +99,13 @@ func (s *slot) arrived(n int, more bool) bool {
 	return true
 }
 
-// discarding extends the deadline for reading a body that is discarded. The request does not count
-// as faster for it, so it gives way first.
+// discarding extends the deadline for reading a body that is discarded. Its answer is known
+// already, so the request gives way before all others, also before those that came earlier.
 func (s *slot) discarding() {
 	s.a.mu.Lock()
 	defer s.a.mu.Unlock()
 	if !s.left {
+		s.due = time.Time{}
 		s.until(time.Now().Add(s.a.o.Bounds.DiscardTime))
 	}
 }

@@ -9,11 +9,13 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/bounds"
 )
 
 // These tests attack a server as anyone can who knows its sources: the shares are a 32nd of the
@@ -25,19 +27,31 @@ const (
 )
 
 // crowd is a receiver behind a real server, with three sources of one tenant and one of another.
-// All verify signatures.
-func crowd(t *testing.T) (*world, string) {
+// All verify signatures. settled waits until n requests have begun, and each of them holds a slot
+// or has its answer.
+func crowd(t *testing.T) (w *world, address string, settled func(n int)) {
 	t.Helper()
-	w := newWorld(t, func(o *Options) { o.MaxAtOnce, o.MaxBuffered, o.MaxBody = crowdSlots, crowdBytes, crowdBody })
+	var begun, ended atomic.Int64
+	w = newWorld(t, func(o *Options) { o.MaxAtOnce, o.MaxBuffered, o.MaxBody = crowdSlots, crowdBytes, crowdBody })
 	key := grapnel.Verify{Scheme: "api_key", Secrets: secrets("the right one")}
 	for id, tenant := range map[string]string{"src_1": "acme", "src_2": "acme", "src_3": "acme", "src_4": "other", "src_5": "third"} {
 		w.source(key, func(s *grapnel.Source) { s.ID, s.Tenant, s.Dedupe.By = id, tenant, nil })
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		begun.Add(1)
 		w.receiver.Take(rw, r, strings.TrimPrefix(r.URL.Path, "/in/"))
+		ended.Add(1)
 	}))
 	t.Cleanup(server.Close)
-	return w, server.Listener.Addr().String()
+	return w, server.Listener.Addr().String(), func(n int) {
+		for {
+			done := ended.Load() // before the other two: one that ends meanwhile is waited for once more
+			if all := begun.Load(); all == int64(n) && all-done == int64(w.receiver.busy.busy()) {
+				return
+			}
+			time.Sleep(time.Millisecond) //nolint:forbidigo // for sockets, which no clock of a test moves
+		}
+	}
 }
 
 // hold opens a connection from an address of this machine and begins a request.
@@ -85,8 +99,10 @@ func TestNobodyStopsIngestWithoutAKey(t *testing.T) {
 		"sources that have verified, from many addresses":    {3 * crowdSlots, many, vouched, 1, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, address := crowd(t)
-			send := func(i int, source string) {
+			_, address, settled := crowd(t)
+			sent, held := 0, 0
+			send := func(source string) {
+				sent++
 				r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address+"/in/"+source,
 					strings.NewReader(strings.Repeat("y", crowdBody/2)))
 				if err != nil {
@@ -100,25 +116,50 @@ func TestNobodyStopsIngestWithoutAKey(t *testing.T) {
 				text, _ := io.ReadAll(answer.Body)
 				_ = answer.Body.Close()
 				if answer.StatusCode != http.StatusAccepted {
-					t.Fatalf("request %d to %s: answered %d %s", i, source, answer.StatusCode, text)
+					t.Fatalf("a request to %s: answered %d %s", source, answer.StatusCode, text)
 				}
 			}
 			if c.vouched {
-				send(-1, "src_1")
-				send(-1, "src_5")
+				send("src_1")
+				send("src_5")
 			}
-			for i := range c.connections {
-				hold(t, c.from(i), address, c.source(i), c.announced, strings.Repeat("x", c.body))
+			// Half of them first. The others begin among the requests, a few at a time: a request
+			// gives way if more begin while its bytes arrive than its share has slots, and in a real
+			// server a share has 32 times as many.
+			more := func(n int) {
+				settled(sent + held)
+				for ; n > 0 && held < c.connections; n-- {
+					hold(t, c.from(held), address, c.source(held), c.announced, strings.Repeat("x", c.body))
+					held++
+				}
 			}
-			// The rest arrives once the first of them hold slots.
-			for w.receiver.busy.busy() < crowdSlots/4 {
-				time.Sleep(time.Millisecond) //nolint:forbidigo // for sockets, which no clock of a test moves
-			}
-			for i := range 40 {
-				send(i, "src_4")
-				send(i, "src_1")
+			more(c.connections / 2)
+			for range 40 {
+				more(c.connections/40 + 1)
+				send("src_4")
+				send("src_1")
 			}
 		})
+	}
+}
+
+// TestWhatIsDiscardedGivesWayFirst: a request that is refused for its length holds its slot while
+// its body is discarded. No request that may still be accepted gives way before it.
+func TestWhatIsDiscardedGivesWayFirst(t *testing.T) {
+	o := Options{MaxAtOnce: 2, MaxBuffered: 1 << 20, BodyTimeout: time.Minute}
+	o.Bounds = bounds.Fill(Bounds{TenantShare: 1, RemoteShare: 1})
+	a := newAdmission(&o)
+	enter := func() *slot {
+		return a.enter("acme", "127.0.0.1:1", true, http.NewResponseController(httptest.NewRecorder()))
+	}
+	early, late := enter(), enter()
+	late.discarding()
+	third := enter()
+	if third == nil || !late.left || early.left {
+		t.Fatalf("a third request entered: %t; the discarded one left: %t, the earlier one: %t", third != nil, late.left, early.left)
+	}
+	if fourth := enter(); fourth == nil || !early.left || third.left {
+		t.Fatal("with nothing discarded the earliest gives way")
 	}
 }
 

@@ -150,7 +150,7 @@ func run(t *testing.T, r *registry, test func(n *node)) {
 func TestAFreeShardIsTakenAndKept(t *testing.T) {
 	run(t, &registry{}, func(n *node) {
 		time.Sleep(10 * lease)
-		if sending, epoch := n.Sending("ep"); sending == nil || epoch != 1 || n.takes != 1 || n.leaves != 0 || n.Share() != 1 {
+		if sending, epoch := n.Sending(t.Context(), "ep"); sending == nil || epoch != 1 || n.takes != 1 || n.leaves != 0 || n.Share() != 1 {
 			t.Errorf("epoch %d, taken %d times, left %d times", epoch, n.takes, n.leaves)
 		}
 	})
@@ -162,15 +162,15 @@ func TestAFreeShardIsTakenAndKept(t *testing.T) {
 func TestNothingStartsWithoutTheStore(t *testing.T) {
 	r := &registry{}
 	run(t, r, func(n *node) {
-		before, _ := n.Sending("ep")
+		before, _ := n.Sending(t.Context(), "ep")
 		r.reaches(false)
 		time.Sleep(lease)
-		if sending, _ := n.Sending("ep"); sending != nil || before.Err() == nil || n.Current() == nil || n.Reaches() == nil {
+		if sending, _ := n.Sending(t.Context(), "ep"); sending != nil || before.Err() == nil || n.Current() == nil || n.Reaches() == nil {
 			t.Errorf("after a lease without the store: may send %v, attempts go on %v, current %v", sending != nil, before.Err() == nil, n.Current())
 		}
 		r.reaches(true)
 		time.Sleep(2 * lease)
-		if sending, epoch := n.Sending("ep"); sending == nil || epoch != 2 || n.Current() != nil || n.Reaches() != nil {
+		if sending, epoch := n.Sending(t.Context(), "ep"); sending == nil || epoch != 2 || n.Current() != nil || n.Reaches() != nil {
 			t.Errorf("with the store again: may send %v in epoch %d, %v, %v", sending != nil, epoch, n.Current(), n.Reaches())
 		}
 	})

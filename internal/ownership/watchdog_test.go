@@ -36,7 +36,7 @@ func TestALeaseEndsByBothClocks(t *testing.T) {
 	} {
 		w, st := wall, steady
 		wall, steady = wall.Add(c.wall), steady+c.steady
-		if ctx, _ := s.Sending("ep"); (ctx != nil) != c.sends || still() != c.sends {
+		if ctx, _ := s.Sending(t.Context(), "ep"); (ctx != nil) != c.sends || still() != c.sends {
 			t.Errorf("%s: sends %v", c.name, ctx != nil)
 		}
 		wall, steady = w, st
