@@ -49,7 +49,7 @@ func (o *appending) apply(t *tx) error {
 	return t.remember(o.once, o.done)
 }
 
-// batch is a store.Batch as it goes to the writer. A nil one is none: it is never stale, and
+// batch is a store.Batch as passed to the writer. A nil one is none: it is never stale, and
 // accepting it does nothing.
 type batch struct {
 	config int64

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// headsQuery reads the index alone; the row of a head is not looked at.
+	// headsQuery reads only the index, not the rows of the heads.
 	headsQuery = `SELECT seq, event, lane, position, due, blocked, attempts, anchor, "trigger", created FROM pending
 		WHERE head = 1 AND target = ? AND due IS NOT NULL ORDER BY due, seq LIMIT ?`
 	headQuery = `SELECT p.seq, p.event, p.lane, p.position, p.due, p.blocked, p.attempts, p.anchor, p."trigger", p.created,
@@ -30,7 +30,7 @@ func readHead(q *sqlite3.Stmt, endpoint string) store.Head {
 	}
 }
 
-// Heads leaves out those that are blocked: they have no due time.
+// Heads leaves out blocked heads: they have no due time.
 func (s *Store) Heads(ctx context.Context, endpoint string, limit int) (heads []store.Head, err error) {
 	err = s.read(ctx, func(r *sqlite3.Conn) error {
 		heads = nil

@@ -24,8 +24,8 @@ func live(q *sqlite3.Stmt, key string, now time.Time) (*store.Answer, error) {
 	return a, nil
 }
 
-// recall is the first thing every operation with an idempotency key does: an answer or an error
-// ends the operation.
+// recall is the first step of every operation with an idempotency key: an answer or an error ends
+// the operation.
 func (t *tx) recall(once *store.Once) (*store.Answer, error) {
 	if once == nil {
 		return nil, nil
@@ -71,7 +71,7 @@ func (s *Store) Remember(ctx context.Context, once *store.Once) error {
 	}})
 }
 
-// Forget deletes those first that expired first.
+// Forget deletes answers in the order of their expiry.
 func (s *Store) Forget(ctx context.Context, now time.Time, limit int) (int, error) {
 	var n int
 	err := s.write(ctx, &change{shrinks: true, do: func(t *tx) error {

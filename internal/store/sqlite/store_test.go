@@ -12,8 +12,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/storetest"
 )
 
-// TestStore runs the suite of the contract. A store is ended without any preparation by copying its
-// files at that moment: that is the state after the process was killed.
+// TestStore runs the suite of the contract. It ends a store without preparation by copying its
+// files: that is the state after the process was killed.
 func TestStore(t *testing.T) {
 	histories, readers := 60, 4
 	if slow {
