@@ -457,9 +457,21 @@ func TestSleep(t *testing.T) {
 // watched counts the times at which a relay went to sleep, which is when it asks to be woken.
 type watched struct {
 	box
-	sleeps  *atomic.Int64
-	carries *atomic.Bool  // it has moved events
-	late    *atomic.Int64 // of sleeps, those after that
+	*counted
+	carries *atomic.Bool // it has moved events
+}
+
+// counted is what several relays have done.
+type counted struct {
+	sleeps, late, idle atomic.Int64 // late: sleeps of a relay that carries; idle: its looks that found nothing
+}
+
+func (w watched) look(ctx context.Context, most int64) (page, error) {
+	p, err := w.box.look(ctx, most)
+	if err == nil && !p.elsewhere && len(p.rows) == 0 && w.carries.Load() {
+		w.idle.Add(1)
+	}
+	return p, err
 }
 
 func (w watched) take(ctx context.Context, p page) error {
@@ -482,14 +494,14 @@ func TestTakeOver(t *testing.T) {
 	t.Parallel()
 	url := database(t, server)
 	p, s := pool(t, url), newStreet(t, url)
-	var sleeps, late atomic.Int64
+	var did counted
 	relay := func() (*Runner, func()) {
 		var carries atomic.Bool
 		// By a clock that stands still the last event is always recent.
 		return relaying(t, Options{Engine: s, Store: s.Store, Now: func() time.Time { return time.Unix(1e9, 0) },
 			open: func(ctx context.Context, dsn string) (box, error) {
 				b, err := open(ctx, dsn, bounds.Fill(Bounds{}))
-				return watched{b, &sleeps, &carries, &late}, err
+				return watched{b, &did, &carries}, err
 			}})
 	}
 	_, stopOne := relay()
@@ -504,8 +516,10 @@ func TestTakeOver(t *testing.T) {
 		until(t, "all is relayed", func() bool { return left(t, p) == 0 })
 	}
 	asked := int64(0)
-	for range 40 {
-		publish(5)
+	for range 20 {
+		publish(10)
+		was := did.idle.Load()
+		until(t, "whoever moved that finds nothing more", func() bool { return did.idle.Load() > was+1 })
 		var is bool
 		if err := p.QueryRow(t.Context(), `SELECT last_value > 0 FROM grapnel.outbox_sleeper`).Scan(&is); err != nil {
 			t.Fatal(err)
@@ -514,12 +528,12 @@ func TestTakeOver(t *testing.T) {
 			asked++
 		}
 	}
-	t.Logf("producers were asked to wake a relay after %d of 40 rounds; relays went to sleep %d times", asked, sleeps.Load())
+	t.Logf("producers were asked to wake a relay after %d of 20 rounds; relays went to sleep %d times", asked, did.sleeps.Load())
 	// Whoever moves events withdraws what either has asked, so each time takes a sleep of its own.
-	if asked > sleeps.Load() {
-		t.Errorf("relays went to sleep %d times; producers were asked to wake one after %d rounds", sleeps.Load(), asked)
+	if n := did.sleeps.Load(); asked > n {
+		t.Errorf("relays went to sleep %d times; producers were asked to wake one after %d rounds", n, asked)
 	}
-	if n := late.Load(); n > 0 {
+	if n := did.late.Load(); n > 0 {
 		t.Errorf("a relay slept %d times although its last event was recent", n)
 	}
 	stopOne()
