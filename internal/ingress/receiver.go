@@ -22,7 +22,7 @@ type Receiver struct {
 	metrics *metrics
 }
 
-// New makes a room.
+// New makes a receiver.
 func New(o Options) *Receiver {
 	if o.Problem == nil {
 		o.Problem = problem
@@ -50,7 +50,8 @@ func New(o Options) *Receiver {
 	return room
 }
 
-// Take answers one request for a source. The router has checked that the method is POST.
+// Take answers one request for a source. Its caller is ingest of package api, whose route takes
+// POST only.
 func (room *Receiver) Take(w http.ResponseWriter, r *http.Request, id string) {
 	s := room.source(id)
 	if s == nil {
@@ -204,7 +205,7 @@ func (room *Receiver) unverified(w http.ResponseWriter, in *incoming) {
 func (room *Receiver) setAside(w http.ResponseWriter, in *incoming, allowed *allowance, aside grapnel.Aside) bool {
 	if wait, ok := allowed.take(in.now, &aside); !ok {
 		room.refuse(w, in.r, in.source, limited, Refusal{Status: http.StatusTooManyRequests, Code: CodeRateLimited,
-			Detail: "Too many requests of the source are stored already as  " + string(aside.Why) + ".", RetryAfter: wait})
+			Detail: "Too many requests of the source are stored already as " + string(aside.Why) + ".", RetryAfter: wait})
 		return false
 	}
 	if err := room.o.Store.SetAside(in.r.Context(), aside); err != nil {

@@ -114,7 +114,8 @@ func (l *line) length() int {
 	return len(l.first)
 }
 
-// write queues an operation for the writer and waits until it is durable or has failed.
+// write queues an operation and waits until it is durable or has failed. The writer's goroutine
+// (writer.run) takes it from the line and calls its apply.
 func (s *Store) write(ctx context.Context, o operation) error {
 	if err := ctx.Err(); err != nil {
 		return err
