@@ -100,7 +100,7 @@ func (l *lab) agreeing(ctx context.Context) ([]row, error) {
 		if number != "" {
 			what += ", another form of it"
 		}
-		rows = append(rows, f.row("Go `"+library+"`", l.version("go", library), what, "says the same as Grapnel of 100 requests, whole, changed, cut short and stale"))
+		rows = append(rows, f.row("Go `"+library+"`", l.version("go", library), what, "agrees with Grapnel on 100 requests: unchanged, changed, truncated and stale"))
 	}
 	return rows, nil
 }
@@ -112,7 +112,7 @@ func (l *lab) samples(ctx context.Context) ([]section, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := section{title: "Receivers that senders publish", about: fmt.Sprintf("What senders of webhooks tell their users to run, unchanged, against Grapnel's presets (`%s` in `e2e`).", name)}
+	out := section{title: "Receivers that senders publish", about: fmt.Sprintf("Receivers from the documentation of webhook senders, unchanged, with Grapnel's presets (`%s` in `e2e`).", name)}
 	for _, f := range found {
 		what := strings.ReplaceAll(f.name, "_", " ")
 		if what == "" {
