@@ -49,7 +49,8 @@ func TestTheWalkCanBeFollowed(t *testing.T) {
 			}
 			before, word, place = now, strings.Trim(cells[3], "`"), name
 			for _, m := range quoted.FindAllStringSubmatch(linkedTo.ReplaceAllString(cells[2], ""), -1) {
-				if regexp.MustCompile(`^[\w.]+$`).MatchString(m[1]) && !hasWord(now, lastPart(m[1])) && !declares(s.dir, lastPart(m[1])+"."+lastPart(m[1])) {
+				last := lastPart(m[1])
+				if identifier.MatchString(m[1]) && !hasWord(now, last) && !declares(s.dir, last+"."+last) {
 					t.Errorf("%s: %s: %s says %s, which neither the function nor its package has", page, title, name, m[1])
 				}
 			}
@@ -59,6 +60,8 @@ func TestTheWalkCanBeFollowed(t *testing.T) {
 		t.Errorf("the page has %d walks with %d steps", walks, steps)
 	}
 }
+
+var identifier = regexp.MustCompile(`^[\w.]+$`)
 
 // declaration is the source text of a function with its comment; the name of a method begins with
 // its receiver's type. Empty: there is none.

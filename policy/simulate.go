@@ -9,7 +9,6 @@ import (
 // Simulate answers a scenario that ParseScenario has accepted. It is deterministic. All decisions
 // come from the functions that decide in the engine as well: After for a delivery; Circuit, Ramp
 // and Strike for its endpoint.
-// decide in the engine as well: After for a delivery; Circuit, Ramp and Strike for its endpoint.
 //
 // It simulates one endpoint with the default concurrency and no others. It leaves out rate limits,
 // slots used by other endpoints, and the milliseconds of network and store. A policy without a
@@ -32,7 +31,7 @@ const usualConcurrency = 32
 type simulation struct {
 	Scenario
 	alone bool // by schedule alone: no breaker, no holds, no limit, no disabling
-	gated bool // the endpoint is spared and probed
+	gated bool // the endpoint has a circuit: it is paused and probed
 	rules Breaker
 
 	now    time.Duration
@@ -40,9 +39,9 @@ type simulation struct {
 	stuck  []bool // lanes blocked by a dead letter
 
 	due     agenda // heads, by when their next attempt is due
-	spared  agenda // postponed because of the endpoint; they become due when it is back
+	spared  agenda // postponed because of the endpoint; they become due when it recovers
 	tooOld  agenda // heads, by when max_age ends them
-	landing agenda // attempts on their way, by when they end
+	landing agenda // attempts in flight, by their end
 	flying  int
 	probing bool
 
@@ -54,7 +53,7 @@ type simulation struct {
 	attempts []time.Duration
 	probes   int
 	opened   int
-	closed   time.Duration // the last time
+	closed   time.Duration // time of the last closing
 	putBack  bool          // deliveries postponed until then may become due, gradually
 	disabled time.Duration // 0: it was not
 }
@@ -73,19 +72,19 @@ type simulated struct {
 	affected bool
 }
 
-// phase is how far an event is.
+// phase is the state of an event.
 type phase int
 
 const (
 	queuedEvent    phase = iota // not yet the head of its lane
 	waitingEvent                // the head, with a time for its next attempt
 	flyingEvent                 // being attempted
-	deliveredEvent              // this kind and those below are final
-	failedEvent                 // a decision ended it
-	exhaustedEvent              // its attempts or its age
+	deliveredEvent              // this phase and those below are final
+	failedEvent                 // failed by a decision
+	exhaustedEvent              // failed by its attempts or its age
 	blockedEvent                // never attempted, behind a dead letter
 	heldEvent                   // held at a disabled endpoint
-	droppedEvent                // was ended by the disabling
+	droppedEvent                // dropped by the disabling
 )
 
 // moment and elapsed convert between a simulation's times and those of the functions that it calls.
@@ -277,7 +276,7 @@ func (r *simulation) putOff(i int, step Step) {
 	r.wait(line, i, next)
 }
 
-// judge takes an outcome in for the endpoint.
+// judge applies an outcome to the endpoint.
 func (r *simulation) judge(i int, step Step) {
 	e := &r.events[i]
 	if e.probe {
@@ -350,7 +349,7 @@ func (r *simulation) hasten() {
 			kept = append(kept, p)
 		}
 	}
-	r.spared = kept // sorted, which is as good as any order of a heap
+	r.spared = kept // sorted, which is a valid heap
 	r.putBack = most == 0
 }
 
@@ -365,7 +364,7 @@ func (r *simulation) leave(i int) {
 	if r.Keys == 0 {
 		return
 	}
-	// A discarded delivery blocks no other: there is nothing to wait for.
+	// A discarded delivery blocks no other.
 	dead := e.phase == failedEvent || e.phase == exhaustedEvent && r.Policy.OnExhausted != Discard
 	if dead && r.Policy.Then == Block {
 		r.stuck[i%r.Keys] = true

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Why a request is not accepted. Errors of Verify wrap one of these.
+// The reasons for which a request is not accepted. Errors of Verify wrap one of these.
 var (
 	ErrMissing   = errors.New("a signature header is missing")
 	ErrMalformed = errors.New("a signature header is malformed")
@@ -22,7 +22,8 @@ var (
 	ErrNoMatch   = errors.New("no signature matches")
 )
 
-// DefaultTolerance is how far the clocks of sender and receiver may be apart, travel included.
+// DefaultTolerance is the largest allowed difference between the clocks of sender and receiver,
+// including the time of travel.
 const DefaultTolerance = 300 * time.Second
 
 const maxSignatureHeader = 4 << 10

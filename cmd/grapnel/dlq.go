@@ -40,7 +40,7 @@ func deadLetterRow(r reader, d *client.Delivery) []string {
 // dlqDiscard asks before it discards several.
 func dlqDiscard(s *session) *cobra.Command {
 	c := deadLetters.levers(s, []lever[client.Delivery]{{"discard", "Discard dead letters; that they failed stays on record",
-		"grapnel dlq discard dlv_… --reason 'their customer is gone'", (*client.Client).Discard, true}})[0]
+		"grapnel dlq discard dlv_… --reason 'their customer has left'", (*client.Client).Discard, true}})[0]
 	var yes bool
 	confirmed(c, &yes)
 	discard := c.RunE

@@ -75,7 +75,7 @@ func (s *session) listen() *cobra.Command {
 	f.StringSliceVar(&l.types, "types", nil, "only these event types; * stands for any part of one")
 	f.BoolVar(&l.headers, "forward-headers", false, "send the headers of the request to the source, its signature included")
 	f.StringVar(&l.secret, "secret", "", "sign like Grapnel, with this whsec_ secret")
-	f.StringVar(&l.policy, "policy", "", "name of the new queue's policy; hooque if not given")
+	f.StringVar(&l.policy, "policy", "", "name of the new queue's policy; if not given, the default of queues")
 	f.StringVar(&l.name, "name", "", "name of the new queue; if not given, made of this machine's name and the selection")
 	f.BoolVar(&l.keep, "keep", false, "keep the queue when stopped, so that events until the next start are not missed")
 	f.IntVar(&l.options.Concurrency, "max-in-flight", 1, "requests at once")

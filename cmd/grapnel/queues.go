@@ -49,7 +49,7 @@ func queueRow(_ reader, q *client.Queue) []string {
 	return append(row, types, q.Source, policyName(q.Policy), q.ID, q.Tenant)
 }
 
-// countsOf is what is in a queue, as far as the server said.
+// countsOf are the counts of a queue that the answer has.
 func countsOf(q *client.Queue) []string {
 	n := q.QueueCounts
 	if n == nil {

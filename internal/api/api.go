@@ -19,23 +19,19 @@
 package api
 
 import (
-	"cmp"
 	"context"
-	"crypto/rand"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/grapnelhq/grapnel"
-	"github.com/grapnelhq/grapnel/internal/api/openapi"
-	"github.com/grapnelhq/grapnel/internal/bounds"
-	"github.com/grapnelhq/grapnel/internal/egress"
 	"github.com/grapnelhq/grapnel/internal/replay"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
@@ -83,7 +79,7 @@ type api struct {
 	Options
 	routes      []route
 	links       links
-	claims      claims
+	claims      sync.Map // of strings: the idempotency keys being worked on
 	streams     streams
 	cursors     *cursors
 	simulations chan struct{} // one for each that runs
@@ -91,46 +87,113 @@ type api struct {
 	manual      func() []byte // the same, for people
 }
 
-// New makes the handler of the whole API.
-func New(o Options) http.Handler {
-	if o.Clock == nil {
-		o.Clock = time.Now
-	}
-	if o.Random == nil {
-		o.Random = rand.Reader
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
-	if o.CheckURL == nil {
-		o.CheckURL = func(url string) error { return egress.CheckURL(url, egress.URLRules{HTTPSOnly: o.HTTPSOnly}) }
-	}
-	if o.CheckHeaders == nil {
-		o.CheckHeaders = egress.CheckHeaders
-	}
-	o.MaxEvent = cmp.Or(o.MaxEvent, DefaultMaxEvent)
-	o.Cell = cmp.Or(o.Cell, grapnel.DefaultCell)
-	if o.Away == nil {
-		o.Away = func(string) error { return nil }
-	}
-	o.History = present{o.History, o.Away}
-	o.Bounds = bounds.Fill(o.Bounds)
-	if o.Gate == nil {
-		o.Gate = NewGate(o.Bounds)
-	}
-	a := &api{Options: o, links: newLinks(o.PublicURL, o.Proxies), routes: routes(), claims: claims{held: map[string]struct{}{}}, cursors: newCursors(o.Engine.IDs()),
-		simulations: make(chan struct{}, o.Bounds.Simulations)}
-	for i := range a.routes {
-		if o.MetricsOpen && a.routes[i].path == metricsPath {
-			a.routes[i].open = anybody
-		}
-	}
-	what := sync.OnceValue(func() *openapi.Description { return describeAPI(a.routes, &a.Bounds) })
-	doc := sync.OnceValue(func() *huma.OpenAPI { return openapi.Document(what()) })
-	a.document = sync.OnceValue(func() []byte { return openapi.Encode(doc()) })
-	a.manual = sync.OnceValue(func() []byte { return openapi.Manual(doc(), what()) })
-	return a.mux()
-}
-
 // newID makes an id; it is the only place where the API draws randomness for one.
 func (a *api) newID(prefix string, now time.Time) string { return grapnel.NewID(prefix, now, a.Random) }
+
+// route is one thing that can be asked for. The multiplexer, the OpenAPI document and the tests of keys and tenants are all made from the
+// same list of them.
+type route struct {
+	method string
+	path   string
+	also   []string                 // other paths where the same is found
+	scope  grapnel.Scope            // what the key must be allowed
+	open   func(*http.Request) bool // who needs no key; nil: nobody
+	query  []param
+	body   *intake
+	handle func(*api, *call) (answer, error)
+	bare   func(*api, http.ResponseWriter, *call) // instead of handle: gets the request as it came, before anything is checked or read
+
+	name    string // the operation's id
+	tag     string
+	summary string
+	about   string
+	takes   any         // a value of the body's type, for the document
+	gives   map[int]any // a value of the answer's type, by status; nil: no body
+}
+
+// otherHomes are where endpoints are found as well, for programs written against other names.
+var otherHomes = []string{"/v1/webhook-endpoints", "/v1/admin/webhook-endpoints"}
+
+// paths are all paths of a route.
+func (rt *route) paths() []string {
+	all := append([]string{rt.path}, rt.also...)
+	if rest, ok := strings.CutPrefix(rt.path, "/v1/endpoints"); ok {
+		for _, home := range otherHomes {
+			all = append(all, home+rest)
+		}
+	}
+	return all
+}
+
+// intake says what body a route takes.
+type intake struct {
+	types    []string // content types; the first is the one assumed when the request names none; nil: no body
+	limit    limit
+	optional bool // an empty body is as good as {}
+	deep     bool // the parts of the body that may be deep are checked on their own
+	verbatim bool // the handler looks at the body itself
+}
+
+const (
+	perChange limit = iota // what changes a setting
+	perEvent               // an event with its envelope
+	perData                // its data alone
+	perBatch
+	perReplay
+	perSettle
+)
+
+// limit is which of the limits a body has.
+type limit int
+
+// call is one request on its way: who asks for what, at which instant.
+type call struct {
+	*http.Request
+	route   *route
+	id      string      // of the request
+	now     time.Time   // the one instant of everything this request does: when it had come in as a whole
+	key     grapnel.Key // whose request it is; empty on routes that need no key
+	scope   store.Scope // what that key may touch
+	keyHash [32]byte
+	query   query
+	body    []byte
+	held    held // memory for the body
+
+	bounds     *Bounds
+	links      *links
+	ids        *grapnel.IDs // of the cell's deliveries
+	cursors    *cursors
+	connection *http.ResponseController // for handlers that are slow on purpose
+	away       func(string) error       // the error for a tenant that is in another cell; "": for what is of none
+
+	allow []string // on the last route: the methods that the path takes
+
+	once   *store.Once // not nil: the request came with an idempotency key
+	seal   func(answer) store.Answer
+	stored atomic.Bool // the engine has asked for the answer, to store it with the effect
+}
+
+// refuse turns an error into the answer, and logs those that are the server's own fault. A full
+// disk, an overload, a tenant on its way, and a lost database are not logged for every request that
+// meets them: who finds them says when they begin and when they end.
+func (a *api) refuse(c *call, err error) answer {
+	p := problem(err, c.id)
+	ans := answer{status: p.Status, body: encode(p)}
+	switch k := kindOf(grapnel.Code(p.Code)); {
+	case k.later:
+		ans.retryAfter = secondsUntilRetry(err)
+	case k.code == codeMethod:
+		ans.allow = strings.Join(c.allow, ", ")
+	case k.code == codeUnauthenticated:
+		ans.challenge = true
+	case k.code == grapnel.CodeMoved:
+		ans.header = map[string]string{cellHeader: cellOf(err)}
+	}
+	known := grapnel.Code(p.Code) == grapnel.CodeStorageFull || grapnel.Code(p.Code) == grapnel.CodeOverloaded || errors.Is(err, store.ErrSealed) || p.Status >= 500 && a.Engine.Current() != nil
+	if p.Status >= 500 && !known && !errors.Is(err, context.Canceled) {
+		a.Log.LogAttrs(c.Context(), slog.LevelError, "request failed",
+			slog.String("request_id", c.id), slog.String("method", c.Method), slog.String("route", c.route.path),
+			slog.String("code", p.Code), slog.Any("error", err))
+	}
+	return ans
+}

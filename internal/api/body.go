@@ -14,15 +14,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/bounds"
 )
 
-// intake says what body a route takes.
-type intake struct {
-	types    []string // content types; the first is the one assumed when the request names none; nil: no body
-	limit    limit
-	optional bool // an empty body is as good as {}
-	deep     bool // the parts of the body that may be deep are checked on their own
-	verbatim bool // the handler looks at the body itself
-}
-
 // The content types that are read.
 const (
 	// typeForm is what curl -d and several libraries say of any body when they were told nothing. No route takes forms, so it is
@@ -73,18 +64,6 @@ func (a *api) readBody(w http.ResponseWriter, c *call) error {
 	c.body = body
 	return nil
 }
-
-// limit is which of the limits a body has.
-type limit int
-
-const (
-	perChange limit = iota // what changes a setting
-	perEvent               // an event with its envelope
-	perData                // its data alone
-	perBatch
-	perReplay
-	perSettle
-)
 
 // largest is how many bytes that is.
 func (a *api) largest(l limit) int64 {
@@ -187,3 +166,20 @@ func (c *call) checkBody() error {
 
 // deepest is how deep a document may be nested for the validator to look at it at all.
 const deepest = 512
+
+func (a *api) hold(c *call, bytes int64) error {
+	c.held.tenant = c.key.Tenant
+	err := a.Gate.hold(c.held.tenant, bytes)
+	if err == nil {
+		c.held.bytes += bytes
+	}
+	return err
+}
+
+// release returns the memory of a request's body, which must not be used any more.
+func (a *api) release(c *call) {
+	if c.held.bytes > 0 {
+		a.Gate.release(c.held.tenant, c.held.bytes)
+		c.held.bytes = 0
+	}
+}

@@ -2,15 +2,11 @@ package api
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
-
-// cellHeader names a cell: in a request the one that is to answer, in a 421 the one where the tenant is.
-const cellHeader = "Grapnel-Cell"
 
 // misdirected refuses a request that is about a tenant that is in another cell. Nothing has been done then, so whoever knows the other cell can make
 // the same request there. It comes after an idempotency key was looked up: what was answered here stays answered here.
@@ -66,13 +62,4 @@ func (p present) Delivery(ctx context.Context, scope store.Scope, seq int64) (*g
 		return nil, err
 	}
 	return d, nil
-}
-
-// cellOf is the cell that an error names.
-func cellOf(err error) string {
-	var e *grapnel.Error
-	if !errors.As(err, &e) {
-		return ""
-	}
-	return e.Cell
 }

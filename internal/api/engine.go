@@ -2,9 +2,13 @@ package api
 
 import (
 	"context"
+	"net/http"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/ingress"
+	"github.com/grapnelhq/grapnel/internal/queue"
+	"github.com/grapnelhq/grapnel/internal/relay"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
@@ -97,4 +101,41 @@ type History interface {
 type Idempotency interface {
 	Recall(ctx context.Context, key string, now time.Time) (*store.Answer, error)
 	Remember(ctx context.Context, once *store.Once) error
+}
+
+// Ingest takes one request for a source and answers it.
+type Ingest interface {
+	Take(w http.ResponseWriter, r *http.Request, source string)
+	// Refusals says what a source refused at this node.
+	Refusals(source string) ingress.Refusals
+}
+
+// Outboxes knows how the relays of outboxes are doing.
+type Outboxes interface {
+	Status(source string) (relay.Status, bool)
+}
+
+// Queues are where consumers take leases and say what came of them; package queue.
+type Queues interface {
+	Next(ctx context.Context, q *grapnel.Endpoint, consumer string, most int, wait time.Duration) ([]queue.Message, error)
+	// SettleAll returns an error or nil for each; grapnel.CodeConflict is for leases that are over or settled.
+	SettleAll(ctx context.Context, scope store.Scope, list []queue.Settlement) []error
+	Extend(ctx context.Context, scope store.Scope, token string, by time.Duration) (grapnel.Lease, error)
+	// Release gives leases back that nobody has learnt of; they count as no attempts.
+	Release(leases []grapnel.Lease)
+	Peek(ctx context.Context, queue string, limit int) ([]queue.Waiting, error)
+	Consumers(ctx context.Context, queue string) ([]grapnel.Consumer, error)
+	Counts(ctx context.Context, queue string) (grapnel.QueueCounts, error)
+}
+
+// Tenants says where tenants are, and takes them from one cell to another. A server with one cell knows that all are there.
+type Tenants interface {
+	// List are the tenants that any cell knows of, sorted.
+	List(ctx context.Context) ([]grapnel.Residence, error)
+	// Where is where a tenant is; one that nobody knows, where it would be.
+	Where(tenant string) grapnel.Residence
+	// Move begins to take a tenant to another cell. One that is there, or on its way, is grapnel.CodeConflict.
+	Move(ctx context.Context, tenant, to string, by grapnel.By) (grapnel.Residence, error)
+	// Stay gives a move up; grapnel.CodeConflict when there is none, or when it has come too far.
+	Stay(ctx context.Context, tenant string, by grapnel.By) (grapnel.Residence, error)
 }

@@ -4,12 +4,23 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/egress"
 	"github.com/grapnelhq/grapnel/internal/ingress"
+	"github.com/grapnelhq/grapnel/policy"
+)
+
+// Limits that a form and a handler, or a form and a field's tag, agree on.
+const (
+	longestReason     = 500 // characters
+	longestText       = 256 // bytes
+	longestIdempotent = 255 // characters
+	longestDelay      = 24 * time.Hour
+	longestOverlap    = 720 * time.Hour
 )
 
 // The patterns mean the same to Go, JavaScript, Python and Rust.
@@ -83,3 +94,9 @@ func schemes() []string {
 
 // decode reads a body into a struct whose tags name forms of this package.
 func decode[T any](raw []byte, f *strict.Faults) T { return strict.Decode[T](raw, forms, f) }
+
+// duration is one that has the form of its field; 0 if there is none.
+func duration(text string) time.Duration {
+	d, _ := policy.ParseDuration(text)
+	return d
+}

@@ -11,7 +11,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"sync"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
@@ -26,32 +25,7 @@ import (
 // Two requests with one key at the same time: the second is refused. The claims that show it are in memory; on another node
 // the store's own uniqueness decides instead.
 
-const (
-	idempotencyHeader = "Idempotency-Key"
-	longestIdempotent = 255
-)
-
-// claims are the idempotency keys being worked on.
-type claims struct {
-	mu   sync.Mutex
-	held map[string]struct{}
-}
-
-func (cl *claims) take(key string) bool {
-	cl.mu.Lock()
-	defer cl.mu.Unlock()
-	if _, taken := cl.held[key]; taken {
-		return false
-	}
-	cl.held[key] = struct{}{}
-	return true
-}
-
-func (cl *claims) release(key string) {
-	cl.mu.Lock()
-	defer cl.mu.Unlock()
-	delete(cl.held, key)
-}
+const idempotencyHeader = "Idempotency-Key"
 
 // onlyOnce answers a request, or gives the answer that its idempotency key got before.
 func (a *api) onlyOnce(c *call, handle func(*call) (answer, error)) (answer, error) {
@@ -63,10 +37,10 @@ func (a *api) onlyOnce(c *call, handle func(*call) (answer, error)) (answer, err
 		return handle(c)
 	}
 	full := c.key.ID + "/" + name
-	if !a.claims.take(full) {
+	if _, taken := a.claims.LoadOrStore(full, struct{}{}); taken {
 		return answer{}, grapnel.Errorf(grapnel.CodeInFlight, "A request with this Idempotency-Key is still being worked on.")
 	}
-	defer a.claims.release(full)
+	defer a.claims.Delete(full)
 
 	token, _ := Bearer(c.Header)
 	c.once = &store.Once{Key: full, Fingerprint: c.fingerprint(), Expires: c.now.Add(a.Bounds.AnswerKept), Now: c.now}

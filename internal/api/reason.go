@@ -156,5 +156,3 @@ func after(reason string) string {
 	}
 	return "; " + reason
 }
-
-func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }

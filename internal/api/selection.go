@@ -3,7 +3,6 @@ package api
 import (
 	"cmp"
 	"slices"
-	"strconv"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
@@ -66,8 +65,6 @@ var replayedParam = param{name: "replayed", one: []string{"true"}, doc: "also th
 
 func deliveryFilter() []param { return append([]param{statusParam}, deadLetterFilter()...) }
 
-const longestText = 256
-
 // selection reads what was asked for, but for limit and cursor. Faults are in the query.
 func (a *api) selection(c *call, endpoint string) selection {
 	q := &c.query
@@ -99,26 +96,6 @@ func (a *api) find(c *call, s selection, before int64, limit int) (found []grapn
 		return found, 0, err
 	}
 	return found[:limit], found[limit-1].Seq, nil
-}
-
-// some is one page of a selection, each delivery shown by show.
-func some[T any](a *api, c *call, s selection, before int64, limit int, show func(*look, *grapnel.Delivery) (T, error)) (list[T], error) {
-	found, resume, err := a.find(c, s, before, limit)
-	if err != nil {
-		return list[T]{}, err
-	}
-	out := list[T]{Data: make([]T, len(found))}
-	if resume > 0 {
-		out.Next = c.cursor(strconv.FormatInt(resume, 10))
-	}
-	look := a.look(c)
-	look.ask(found)
-	for i := range found {
-		if out.Data[i], err = show(look, &found[i]); err != nil {
-			return list[T]{}, err
-		}
-	}
-	return out, nil
 }
 
 // known says whether the caller can see an endpoint, or what became of one that is deleted: its history outlives it.

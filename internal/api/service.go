@@ -2,11 +2,15 @@ package api
 
 import (
 	"bytes"
+	"crypto/sha256"
 	_ "embed"
+	"encoding/base64"
 	"html/template"
 	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/openapi"
@@ -137,3 +141,35 @@ func openAPI(a *api, c *call) (answer, error) {
 }
 
 func docs(a *api, _ *call) (answer, error) { return htmlAnswer(a.manual()), nil }
+
+// Answers that are not simply the JSON of a type.
+type (
+	plainText   struct{}
+	webPage     struct{}
+	statusPages struct{} // as JSON or HTML
+)
+
+// Contents is text.
+func (plainText) Contents(func(any) *huma.Schema) map[string]*huma.MediaType {
+	return map[string]*huma.MediaType{"text/plain": openapi.Text("")}
+}
+
+// Contents is a page.
+func (webPage) Contents(func(any) *huma.Schema) map[string]*huma.MediaType {
+	return map[string]*huma.MediaType{"text/html": openapi.Text("")}
+}
+
+// Contents is JSON, or a page for browsers.
+func (statusPages) Contents(schema func(any) *huma.Schema) map[string]*huma.MediaType {
+	return map[string]*huma.MediaType{grapnel.JSONType: {Schema: schema(statusView{})}, "text/html": openapi.Text("")}
+}
+
+// htmlAnswer answers with a page that may use its own style and nothing else.
+func htmlAnswer(page []byte) answer {
+	sum := sha256.Sum256([]byte(openapi.Style()))
+	return answer{
+		status: http.StatusOK, body: page, contentType: "text/html; charset=utf-8",
+		policy: "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
+			"'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+	}
+}

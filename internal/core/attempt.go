@@ -10,7 +10,7 @@ import (
 )
 
 // attempt starts the next attempt of a head that was just removed from waiting. The engine carries
-// the effect out (Engine.attempt) and answers with Finished.
+// the effect out (attempts.attempt) and answers with Finished.
 func (c *Core) attempt(now time.Time, ep *endpoint, h *head) {
 	h.phase = running
 	h.started, h.shifts, h.returns = now, ep.gate.shifts, ep.gate.returns
@@ -149,7 +149,7 @@ func (c *Core) release(now time.Time, h *head) {
 	}
 	h.late = false
 	c.late.places.used--
-	c.look(now, &c.late.places, c.late.room())
+	c.look(now, &c.late.places, c.late.allowance())
 }
 
 // record emits a change to be stored, together with the endpoint's standing if that has changed.

@@ -2,7 +2,7 @@ package ingress
 
 import (
 	"bytes"
-	"crypto/sha1" //nolint:gosec // what some providers sign with; as an HMAC it still holds
+	"crypto/sha1" //nolint:gosec // some providers sign with it; as an HMAC it is still secure
 	"crypto/sha256"
 	"crypto/sha512"
 	"crypto/subtle"

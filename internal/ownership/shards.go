@@ -197,8 +197,11 @@ func (s *Shards) Epoch(endpoint string) int64 {
 const nobodys = -1
 
 // Sending returns the context and the epoch of an attempt that is about to start; nil: it must not
-// start.
-func (s *Shards) Sending(endpoint string) (context.Context, int64) {
+// start. All is the context of a node that does not share its store.
+func (s *Shards) Sending(all context.Context, endpoint string) (context.Context, int64) {
+	if s == nil {
+		return all, 0
+	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	h := s.held[s.cluster.Ownership.ShardOf(endpoint)]
@@ -217,7 +220,7 @@ func (s *Shards) Still(endpoint string, epoch int64) func() bool {
 		return nil
 	}
 	return func() bool {
-		sending, now := s.Sending(endpoint)
+		sending, now := s.Sending(s.env.Sending, endpoint)
 		return sending != nil && now == epoch
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/itchyny/gojq"
 )
 
-// Why an evaluation is ended.
+// The reasons for which an evaluation is ended.
 var (
 	errWork = errors.New("too much work for this event")
 	errTime = errors.New("evaluation takes too long for this event")

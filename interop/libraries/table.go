@@ -8,7 +8,7 @@ import (
 
 const pagePath = "docs/interop.md"
 
-// row is one library and what became of it.
+// row is one library with its result.
 type row struct {
 	library string // with its language
 	version string
@@ -52,7 +52,7 @@ func (r row) verdict() string {
 	return r.result
 }
 
-// report says what failed, and how many rows there are.
+// report prints the failed rows, and the number of all.
 func report(out io.Writer, sections []section) (failed int) {
 	rows := 0
 	for _, s := range sections {

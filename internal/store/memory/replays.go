@@ -92,8 +92,8 @@ func (s *Store) ReplayList(ctx context.Context, scope store.Scope, q store.Repla
 }
 
 // Candidates reads at most lookedAt deliveries.
-func (s *Store) Candidates(ctx context.Context, scope store.Scope, q store.CandidateQuery) (list []grapnel.Delivery, resume int64,
-	err error) {
+func (s *Store) Candidates(ctx context.Context, scope store.Scope,
+	q store.CandidateQuery) (list []grapnel.Delivery, resume int64, err error) {
 	leave, err := s.enter(ctx)
 	if err != nil {
 		return nil, 0, err

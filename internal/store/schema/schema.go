@@ -144,7 +144,8 @@ type Planned struct {
 func Plan(place string, has int, steps []Step) (Status, error) {
 	s := Status{Place: place, Has: has, Knows: len(steps)}
 	if has > len(steps) {
-		return s, grapnel.Errorf(grapnel.CodeConflict, "the database was written by a newer Grapnel: its schema is number %d, this program (%s) knows up to %d",
+		return s, grapnel.Errorf(grapnel.CodeConflict,
+			"the database was written by a newer Grapnel: its schema is number %d, this program (%s) knows up to %d",
 			has, grapnel.Version, len(steps))
 	}
 	empty := map[string]bool{}

@@ -2,7 +2,7 @@ package sqlite
 
 import "time"
 
-// Bounds are the sizes and time limits inside this room; see package bounds.
+// Bounds are the sizes and time limits inside this package; see package bounds.
 type Bounds struct {
 	// Batch is the number of requests in one transaction: enough to share its cost among many, few
 	// enough that the requests behind it do not wait long.
@@ -19,7 +19,7 @@ type Bounds struct {
 	Readers int `bound:"4"`
 	// Retry is the pause before a full disk is looked at again.
 	Retry time.Duration `bound:"1s" tiny:"5ms"`
-	// Probe is how much room a disk without a ballast needs that counts as having some.
+	// Probe is the free space at which a disk without a ballast counts as usable again.
 	Probe int64 `bound:"1MiB" tiny:"4KiB"`
 
 	// The memory that a connection keeps pages in. It takes about three times as much from the

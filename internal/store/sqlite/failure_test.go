@@ -108,8 +108,10 @@ func TestCorruptEvent(t *testing.T) {
 	}
 	defer conn.Close()
 	for _, damage := range []string{
-		"UPDATE event SET data = substr(data, 1, 50) || x'00' || substr(data, 52) WHERE seq = %d", "UPDATE event SET accepted = accepted + 1 WHERE seq = %d",
-		"UPDATE event SET key = 'other' WHERE seq = %d", "UPDATE event SET packed = 1 WHERE seq = %d", "UPDATE event SET metadata = x'05' WHERE seq = %d",
+		"UPDATE event SET data = substr(data, 1, 50) || x'00' || substr(data, 52) WHERE seq = %d",
+		"UPDATE event SET accepted = accepted + 1 WHERE seq = %d",
+		"UPDATE event SET key = 'other' WHERE seq = %d", "UPDATE event SET packed = 1 WHERE seq = %d",
+		"UPDATE event SET metadata = x'05' WHERE seq = %d",
 	} {
 		if err := conn.Exec("BEGIN; " + fmt.Sprintf(damage, a.Event) + "; COMMIT"); err != nil {
 			t.Fatal(err)

@@ -267,7 +267,7 @@ func TestWhatOutcomesBringAlongOnAFullDisk(t *testing.T) {
 	}
 }
 
-// TestFullWithoutBallast: a disk that is still full is not taken for one with room.
+// TestFullWithoutBallast: a disk that is still full does not count as usable.
 func TestFullWithoutBallast(t *testing.T) {
 	dir := t.TempDir()
 	mountSmall(t, dir, 4<<20)

@@ -76,7 +76,7 @@ func (m *headroom) fill(path string, size int64) (err error) {
 	return f.Sync()
 }
 
-// give gives the room to the disk. Truncating first frees it even where removing cannot.
+// give returns the space to the disk. It truncates first, which frees space even if removing fails.
 func (m *headroom) give() error {
 	if m.size == 0 {
 		return nil
@@ -92,12 +92,12 @@ func (m *headroom) give() error {
 
 // lack is called when the disk had no space for a transaction.
 func (w *writer) lack(cause error) {
-	if !w.room.full {
+	if !w.headroom.full {
 		w.store.log.Error("disk full; new events refused, outcomes still recorded", "err", cause)
 	}
-	w.room.full = true
+	w.headroom.full = true
 	w.store.stats.full.Store(true)
-	if err := w.room.give(); err != nil {
+	if err := w.headroom.give(); err != nil {
 		w.store.log.Error("freeing the reserved disk space failed", "err", err)
 	}
 	if w.tx != nil {
@@ -108,11 +108,11 @@ func (w *writer) lack(cause error) {
 
 // regain tries whether the disk has space again.
 func (w *writer) regain() {
-	if err := w.room.again(); err != nil {
+	if err := w.headroom.again(); err != nil {
 		w.retry.Reset(w.store.bounds.Retry)
 		return
 	}
-	w.room.full = false
+	w.headroom.full = false
 	w.store.stats.full.Store(false)
 	w.store.log.Info("disk has space again; events accepted")
 }

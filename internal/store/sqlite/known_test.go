@@ -192,7 +192,7 @@ func TestTheIndexWaitsForRoom(t *testing.T) {
 	err := s.write(t.Context(), &change{do: func(tx *tx) error {
 		tx.recent.most = 1
 		s.bounds.Retry = time.Hour
-		s.writer.room.full = true
+		s.writer.headroom.full = true
 		return nil
 	}})
 	if err != nil {

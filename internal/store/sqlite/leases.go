@@ -173,8 +173,8 @@ func (t *tx) wanted(target int64, wants []store.Want) ([]store.Want, error) {
 
 // claimable returns the heads that can be leased, at most limit, and the due time of the next one.
 // A head with an expired lease cannot be leased; after MostOver of those no further head can.
-func (t *tx) claimable(target int64, queue string, now int64, limit int, over []grapnel.Lease) (heads []store.Head, next time.Time,
-	err error) {
+func (t *tx) claimable(target int64, queue string, now int64, limit int,
+	over []grapnel.Lease) (heads []store.Head, next time.Time, err error) {
 	settled := make(map[int64]bool, len(over))
 	for _, l := range over {
 		settled[l.Delivery] = true

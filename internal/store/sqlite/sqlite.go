@@ -19,10 +19,10 @@
 //
 // The disk: synchronous is FULL, and that is read back at the start. While the disk is full, Append
 // and every other new write is refused with grapnel.CodeStorageFull, and outcomes, with their
-// operational events and audit entries, are recorded in the space reserved for them (room.go). When
-// the disk fails, in particular when a sync does, the state on it is unknown: the store refuses all
-// further calls and reports that on Fatal; its owner ends the process, and the next start reads the
-// state.
+// operational events and audit entries, are recorded in the space reserved for them (headroom.go).
+// When the disk fails, in particular when a sync does, the state on it is unknown: the store
+// refuses all further calls and reports that on Fatal; its owner ends the process, and the next
+// start reads the state.
 //
 // One process at a time may use a database; another one gets an error from Open. It does not
 // promise that an older version can read the file, nor that the file survives a disk that reports a
@@ -51,7 +51,7 @@ import (
 
 // Options are the settings of a store. The zero value is good for most.
 type Options struct {
-	Bounds Bounds // inside this room; zero: their defaults
+	Bounds Bounds // inside this package; zero: their defaults
 	// Ballast is the number of bytes on the disk reserved for outcomes when it is full. 0:
 	// DefaultBallast; negative: none.
 	Ballast int64
@@ -116,7 +116,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	}
 	s.writer = writer{
 		store: s, line: line{wake: make(chan struct{}, 1)}, quit: make(chan struct{}), stopped: make(chan struct{}),
-		room: &headroom{path: path + ".ballast", size: max(o.Ballast, 0), probe: s.bounds.Probe}, retry: stoppedTimer(),
+		headroom: &headroom{path: path + ".ballast", size: max(o.Ballast, 0), probe: s.bounds.Probe}, retry: stoppedTimer(),
 	}
 	if err := s.open(ctx, path); err != nil {
 		_ = s.release()
@@ -142,7 +142,7 @@ func (s *Store) open(ctx context.Context, path string) (err error) {
 		return err
 	}
 	err = s.connect(path)
-	if full(err) && s.writer.room.give() == nil {
+	if full(err) && s.writer.headroom.give() == nil {
 		// Even opening needs a little space. Nothing new is accepted until the ballast can be
 		// restored.
 		err = errors.Join(s.disconnect(), s.connect(path))
@@ -150,7 +150,7 @@ func (s *Store) open(ctx context.Context, path string) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := s.writer.room.keep(); err != nil {
+	if err := s.writer.headroom.keep(); err != nil {
 		s.writer.lack(err)
 	}
 	return nil
