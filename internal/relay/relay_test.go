@@ -529,7 +529,7 @@ func TestTakeOver(t *testing.T) {
 		}
 	}
 	t.Logf("producers were asked to wake a relay after %d of 20 rounds; relays went to sleep %d times", asked, did.sleeps.Load())
-	// Moving events withdraws every request to be woken, so each round of requests follows a new sleep.
+	// Moving events withdraws every request to be woken, so each round of requests follows another.
 	if n := did.sleeps.Load(); asked > n {
 		t.Errorf("relays went to sleep %d times; producers were asked to wake one after %d rounds", n, asked)
 	}
