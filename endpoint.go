@@ -164,8 +164,8 @@ const (
 
 // RateLimit is a token bucket.
 type RateLimit struct {
-	PerSecond float64 `json:"per_second"`
-	Burst     int     `json:"burst"`
+	PerSecond float64 `json:"per_second" required:"true" minimum:"0.0001" maximum:"100000"`
+	Burst     int     `json:"burst" minimum:"1" maximum:"100000" doc:"one second's worth if not given"`
 }
 
 // MinPerSecond is the smallest rate that can be set: one in three hours, about.

@@ -10,11 +10,12 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/openapi"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 // describeAPI is what the document and the manual are made of.
 func describeAPI(routes []route, b *Bounds) *openapi.Description {
-	what := &openapi.Description{Tags: tags, Problem: Problem{}, Forms: forms, Durations: span(0)}
+	what := &openapi.Description{Tags: tags, Problem: Problem{}, Forms: forms}
 	for i := range routes {
 		what.Operations = append(what.Operations, routes[i].operation(b))
 	}
@@ -139,5 +140,5 @@ func (newScenario) Schema(r huma.Registry) *huma.Schema { return openapi.Scenari
 
 // Schema is that of a policy with its name.
 func (policyView) Schema(r huma.Registry) *huma.Schema {
-	return openapi.NamedPolicy(r, reflect.TypeFor[policyHead]())
+	return openapi.NamedPolicy(r, reflect.TypeFor[wire.Policy]())
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/queue"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 // Queues are where consumers take leases and say what came of them; package queue.
@@ -66,7 +67,7 @@ func leaseRoutes() []route {
 		settle(queue.Reject, newReject{}, "Make a message a dead letter", "Trying again would not help."),
 		{method: "POST", path: "/v1/leases/{lease}/extend", scope: grapnel.ScopeConsume, handle: extend,
 			name: "extend-lease", tag: "Queues", summary: "Let a lease end later", about: "It ends that long from now. A lease that is over, settled or not known answers 409.",
-			body: &intake{types: []string{grapnel.JSONType}, optional: true}, takes: newExtension{}, gives: map[int]any{200: leaseView{}}},
+			body: &intake{types: []string{grapnel.JSONType}, optional: true}, takes: newExtension{}, gives: map[int]any{200: wire.Lease{}}},
 		{method: "POST", path: "/v1/leases/settle", scope: grapnel.ScopeConsume, handle: settleAll,
 			name: "settle-leases", tag: "Queues", summary: "Settle several leases at once",
 			about: "Up to 1000 together, in one commit. Those that are over, settled or not known are listed in stale and change nothing.",
@@ -76,16 +77,6 @@ func leaseRoutes() []route {
 
 type newExtension struct {
 	By string `json:"by,omitempty" form:"lease" doc:"1s to 12h from now; the queue's lease if not given"`
-}
-
-// leaseView is a lease as it is.
-type leaseView struct {
-	Lease          string `json:"lease"`
-	QueueID        string `json:"queue_id"`
-	Consumer       string `json:"consumer"`
-	DeliveryID     string `json:"delivery_id"`
-	Attempt        int    `json:"attempt"`
-	LeaseExpiresAt stamp  `json:"lease_expires_at"`
 }
 
 // room is where consumers are served.
@@ -180,7 +171,7 @@ func leaseNext(a *api, c *call) (answer, error) {
 	m := &messages[0]
 	meta := c.meta(m)
 	return answer{status: http.StatusOK, body: m.Event.Data, contentType: meta.ContentType, header: map[string]string{
-		"Grapnel-Meta": headerJSON(meta), "X-Hooque-Meta": headerJSON(meta.seed()),
+		"Grapnel-Meta": headerJSON(meta), "X-Hooque-Meta": headerJSON(seed(&meta)),
 	}}, nil
 }
 
@@ -211,9 +202,9 @@ func peek(a *api, c *call) (answer, error) {
 			out = append(out, ',')
 		}
 		h, ev := &found[i].Head, found[i].Event
-		meta := peekedMeta{DeliveryID: c.ids.Delivery(h.CreatedAt, h.Delivery), Key: orNull(h.Lane), Attempt: h.Attempts + 1, FirstSeenAt: stamp(h.CreatedAt), DueAt: stamp(h.Due)}
+		meta := wire.PeekedMeta{DeliveryID: c.ids.Delivery(h.CreatedAt, h.Delivery), Key: h.Lane, Attempt: h.Attempts + 1, FirstSeenAt: h.CreatedAt, DueAt: h.Due}
 		if ev != nil {
-			meta.EventID, meta.Type, meta.Key, meta.ContentType, meta.FirstSeenAt = ev.ID, ev.Type, orNull(ev.Key), contentTypeOf(ev), stamp(ev.AcceptedAt)
+			meta.EventID, meta.Type, meta.Key, meta.ContentType, meta.FirstSeenAt = ev.ID, ev.Type, ev.Key, contentTypeOf(ev), ev.AcceptedAt
 		}
 		out = appendMessage(out, meta, ev)
 	}
@@ -234,5 +225,6 @@ func extend(a *api, c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return jsonAnswer(http.StatusOK, leaseView{l.Token, l.Queue, l.Consumer, c.ids.Delivery(l.CreatedAt, l.Delivery), l.Number, stamp(l.Until)}), nil
+	return jsonAnswer(http.StatusOK, wire.Lease{Lease: l.Token, QueueID: l.Queue, Consumer: l.Consumer,
+		DeliveryID: c.ids.Delivery(l.CreatedAt, l.Delivery), Attempt: l.Number, LeaseExpiresAt: l.Until}), nil
 }

@@ -11,14 +11,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/ingress"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/sign"
+	"github.com/grapnelhq/grapnel/wire"
 )
-
-// secretView is what may be known of a secret.
-type secretView struct {
-	CreatedAt stamp   `json:"created_at"`
-	ExpiresAt *stamp  `json:"expires_at" nullable:"true"`
-	PublicKey *string `json:"public_key" doc:"whpk_…, for receivers, when the secret is an Ed25519 key"`
-}
 
 // redacted stands for the value of an endpoint's own header, which may be a credential of its
 // receiver.
@@ -79,7 +73,7 @@ func rotateSecret(a *api, c *call) (answer, error) {
 		ep.Secrets, err = rotated(ep.Secrets, secret, c.now, overlap)
 		return err
 	}
-	reply := func(ep grapnel.Endpoint, secret string, h healthView) func(store.Put) answer {
+	reply := func(ep grapnel.Endpoint, secret string, h wire.Health) func(store.Put) answer {
 		return func(done store.Put) answer {
 			ep.Revision = done.Revision
 			v := viewEndpoint(c, &ep, h)
@@ -121,12 +115,6 @@ func rotated(before []grapnel.Secret, text string, now time.Time, overlap time.D
 		return nil, grapnel.Errorf(grapnel.CodeConflict, "%d secrets sign already. Wait until one expires, or rotate with overlap 0s.", mostSecrets)
 	}
 	return secrets, nil
-}
-
-// sourceSecretView says that a secret counts, not which one it is.
-type sourceSecretView struct {
-	CreatedAt stamp  `json:"created_at"`
-	ExpiresAt *stamp `json:"expires_at" nullable:"true"`
 }
 
 // newSourceRotation is how a source's secret is rotated. The provider has made the new one, so it has to be given.

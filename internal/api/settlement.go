@@ -144,7 +144,7 @@ func readSettlements(body gjson.Result, most int, f *strict.Faults) (all []queue
 			s := queue.Settlement{Answer: queue.Answer{Verdict: verdict}}
 			switch verdict {
 			case queue.Ack:
-				s.Token = strict.DecodeText(e, forms, strict.JsonFields(reflect.TypeFor[newSettlement]())[v.Name])
+				s.Token = strict.DecodeText(e, forms, strict.FieldNamed(reflect.TypeFor[newSettlement](), v.Name))
 			case queue.Nack:
 				in := decodeInto[settlement](e)
 				s.Token, s.Reason = in.Lease, in.Reason

@@ -65,5 +65,5 @@ func tested(s situation, ev *grapnel.Event, done store.Accepted) answer {
 		d.Seq, d.Waiting = h.Delivery, grapnel.Waiting{Head: true, Due: h.Due, Anchor: h.Anchor}
 	}
 	s.delivery = &d
-	return jsonAnswer(http.StatusOK, viewDelivery(s, nil).with(s))
+	return jsonAnswer(http.StatusOK, withAttempts(viewDelivery(s, nil), s))
 }
