@@ -17,10 +17,11 @@ type Endpoint struct {
 	Tenant      string
 	URL         string
 	Description string
-	EventTypes  []string // patterns; empty: every type
-	Filter      string   // a CEL expression over event; empty: no filter
-	Source      string   // only events that came in through this source; empty: from anywhere
-	Queue       *Queue   // not nil: it is a queue, and has nothing that belongs to requests
+	Labels      map[string]string // marks of the operator; nothing depends on them
+	EventTypes  []string          // patterns; empty: every type
+	Filter      string            // a CEL expression over event; empty: no filter
+	Source      string            // only events that came in through this source; empty: from anywhere
+	Queue       *Queue            // not nil: it is a queue, and has nothing that belongs to requests
 	// a preset or a policy of the tenant; empty if Policy was given inline
 	PolicyName     string
 	Policy         policy.Policy
