@@ -15,12 +15,6 @@ import (
 // notOnce is for changes that come to the same however often they are made.
 func notOnce(grapnel.Endpoint) *store.Once { return nil }
 
-// changeEndpoint applies edit to the endpoint as it is now, and again if somebody else changed it meanwhile. The slices and maps of
-// what edit gets belong to the engine: it replaces them. What was changed is told to the audit, with the caller's words about it.
-func (a *api) changeEndpoint(c *call, reason string, edit func(*grapnel.Endpoint) error, once func(grapnel.Endpoint) *store.Once) (grapnel.Endpoint, error) {
-	return a.change(c, (*api).pushed, reason, edit, once)
-}
-
 // change is changeEndpoint for whatever find finds.
 func (a *api) change(c *call, find func(*api, *call) (grapnel.Endpoint, error), reason string, edit func(*grapnel.Endpoint) error,
 	once func(grapnel.Endpoint) *store.Once) (grapnel.Endpoint, error) {

@@ -3,6 +3,7 @@ package api
 import (
 	"net/http"
 	"slices"
+	"strconv"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
@@ -287,4 +288,24 @@ func viewLast(l *grapnel.Last) *wire.Last {
 func withAttempts(v wire.Delivery, s situation) wire.Delivery {
 	v.Attempts, v.Planned = viewAttempts(s.delivery, s.ids), plan(s)
 	return v
+}
+
+// some is one page of a selection, each delivery shown by show.
+func some[T any](a *api, c *call, s selection, before int64, limit int, show func(*look, *grapnel.Delivery) (T, error)) (list[T], error) {
+	found, resume, err := a.find(c, s, before, limit)
+	if err != nil {
+		return list[T]{}, err
+	}
+	out := list[T]{Data: make([]T, len(found))}
+	if resume > 0 {
+		out.Next = c.cursor(strconv.FormatInt(resume, 10))
+	}
+	look := a.look(c)
+	look.ask(found)
+	for i := range found {
+		if out.Data[i], err = show(look, &found[i]); err != nil {
+			return list[T]{}, err
+		}
+	}
+	return out, nil
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -42,17 +43,6 @@ func endpointRoutes() []route {
 		{method: "DELETE", path: "/v1/endpoints/{id}", scope: grapnel.ScopeManage, handle: deleteEndpoint,
 			name: "delete-endpoint", tag: "Endpoints", summary: "Delete an endpoint",
 			about: "What waits for it ends as dropped. Its history stays.", query: []param{reasonParam}, gives: map[int]any{204: nil}},
-		{method: "POST", path: "/v1/endpoints/{id}/rotate-secret", scope: grapnel.ScopeManage, handle: rotateSecret,
-			name: "rotate-secret", tag: "Endpoints", summary: "Give an endpoint a new secret",
-			about: "Deliveries are signed with the new secret and, until overlap has passed, with those before. At most 5 sign at once.",
-			body:  &intake{types: []string{grapnel.JSONType}, optional: true}, takes: newRotation{},
-			gives: map[int]any{200: wire.Endpoint{}}},
-		{method: "POST", path: "/v1/endpoints/{id}/test", also: []string{"/webhooks/{id}/test"}, scope: grapnel.ScopeManage,
-			handle: testEndpoint,
-			name:   "test-endpoint", tag: "Endpoints", summary: "Send a test event to one endpoint",
-			about: "Makes an event of its own and one delivery of it, whatever the endpoint subscribes to. Never replays anything.",
-			body:  &intake{types: []string{grapnel.JSONType}, limit: perEvent, deep: true, optional: true}, takes: newTest{},
-			gives: map[int]any{200: wire.Delivery{}}},
 	}
 }
 
@@ -79,6 +69,10 @@ func viewPreset(ep *grapnel.Endpoint) *wire.PresetShape {
 	}
 	return &wire.PresetShape{Headers: headers, Transform: transform}
 }
+
+// redacted stands for the value of an endpoint's own header, which may be a credential of its
+// receiver.
+const redacted = "[redacted]"
 
 // createEndpoint makes an endpoint, with a secret that is shown in this answer only.
 func createEndpoint(a *api, c *call) (answer, error) {
@@ -187,6 +181,12 @@ func patchEndpoint(a *api, c *call) (answer, error) {
 	return a.showEndpoint(c, ep)
 }
 
+// changeEndpoint applies edit to the endpoint as it is now, and again if somebody else changed it meanwhile. The slices and maps of
+// what edit gets belong to the engine: it replaces them. What was changed is told to the audit, with the caller's words about it.
+func (a *api) changeEndpoint(c *call, reason string, edit func(*grapnel.Endpoint) error, once func(grapnel.Endpoint) *store.Once) (grapnel.Endpoint, error) {
+	return a.change(c, (*api).pushed, reason, edit, once)
+}
+
 // deleteEndpoint stops an endpoint for good.
 func deleteEndpoint(a *api, c *call) (answer, error) {
 	reason := c.reason()
@@ -275,4 +275,32 @@ func limitRate(r *grapnel.RateLimit) {
 	if r != nil && r.Burst == 0 {
 		r.Burst = int(math.Ceil(r.PerSecond))
 	}
+}
+
+// secret is the one given, if it can sign, or a new one of the same kind.
+func (a *api) secret(given, kind string, f *strict.Faults) (string, error) {
+	switch {
+	case given != "":
+		if err := sign.CheckSecret(given); err != nil {
+			f.Add("/secret", "%s", err)
+		}
+		return given, nil
+	case kind == sign.PrivatePrefix:
+		return sign.NewPrivateKey(a.Random)
+	}
+	return sign.NewSecret(a.Random)
+}
+
+// setStatus notes when and why an endpoint became disabled.
+func setStatus(ep *grapnel.Endpoint, status grapnel.EndpointStatus, c *call) {
+	switch {
+	case status != grapnel.EndpointDisabled:
+		ep.DisabledReason, ep.DisabledAt = "", time.Time{}
+	case ep.Status != grapnel.EndpointDisabled:
+		ep.DisabledReason, ep.DisabledAt = "a person disabled it", c.now
+		if why := c.query.text(reasonParam.name); why != "" {
+			ep.DisabledReason += ": " + why
+		}
+	}
+	ep.Status = status
 }

@@ -8,18 +8,22 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// received is the answer to a provider. It is the document's picture of what the room of ingress writes.
+func ingestRoutes() []route {
+	return []route{
+		{method: "POST", path: "/in/{source}", open: anybody, bare: ingest,
+			name: "ingest", tag: sourceTag, summary: "Send a webhook to a source",
+			about: "For providers. Answers 202 once the request is durable as an event with all its deliveries, 200 for one that was there before: id is that " +
+				"of the first, and conflict says that it differs from it. One that cannot be verified gets 401 or, where the source says quarantine, 202.",
+			body: &intake{verbatim: true}, takes: rawBody{}, gives: map[int]any{202: received{}, 200: received{}}},
+	}
+}
+
+// received is the answer to a provider. It is the document's picture of what the room of ingress
+// writes.
 type received struct {
 	ID        string `json:"id" doc:"of the event; of the request, if it is quarantined"`
 	Duplicate bool   `json:"duplicate"`
 	Conflict  bool   `json:"conflict,omitempty" doc:"with duplicate: it was there before with another body"`
-}
-
-// Ingest takes one request for a source and answers it.
-type Ingest interface {
-	Take(w http.ResponseWriter, r *http.Request, source string)
-	// Refusals says what a source refused at this node.
-	Refusals(source string) ingress.Refusals
 }
 
 // ingest hands a request on as it came: nothing has been read of it.
@@ -37,7 +41,8 @@ func ingest(a *api, w http.ResponseWriter, c *call) {
 	a.Ingest.Take(w, c.Request, c.PathValue("source"))
 }
 
-// Refuse answers a request that ingress does not take, as a problem like any other. The cause of a failure is logged by ingress.
+// Refuse answers a request that ingress does not take, as a problem like any other. The cause of a
+// failure is logged by ingress.
 func Refuse(w http.ResponseWriter, _ *http.Request, refused ingress.Refusal) {
 	err := &grapnel.Error{Code: refused.Code, Detail: refused.Detail, RetryAfter: refused.RetryAfter}
 	p := problem(err, w.Header().Get("X-Request-Id"))

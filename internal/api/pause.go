@@ -2,7 +2,6 @@ package api
 
 import (
 	"errors"
-	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/wire"
@@ -61,20 +60,6 @@ func resumed(c *call, ep *grapnel.Endpoint) error {
 	}
 	setStatus(ep, grapnel.EndpointEnabled, c)
 	return nil
-}
-
-// setStatus notes when and why an endpoint became disabled.
-func setStatus(ep *grapnel.Endpoint, status grapnel.EndpointStatus, c *call) {
-	switch {
-	case status != grapnel.EndpointDisabled:
-		ep.DisabledReason, ep.DisabledAt = "", time.Time{}
-	case ep.Status != grapnel.EndpointDisabled:
-		ep.DisabledReason, ep.DisabledAt = "a person disabled it", c.now
-		if why := c.query.text(reasonParam.name); why != "" {
-			ep.DisabledReason += ": " + why
-		}
-	}
-	ep.Status = status
 }
 
 // steer changes an endpoint's status for the reason in the body, and shows how the endpoint is then.

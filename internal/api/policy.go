@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/danielgtaylor/huma/v2"
 	"github.com/tidwall/gjson"
 
 	"github.com/grapnelhq/grapnel"
@@ -40,11 +42,6 @@ func policyRoutes() []route {
 		{method: "DELETE", path: "/v1/policies/{id}", scope: grapnel.ScopeManage, handle: deletePolicy,
 			name: "delete-policy", tag: "Policies", summary: "Delete a policy that no endpoint names",
 			gives: map[int]any{204: nil}},
-		{method: "POST", path: "/v1/policies/simulate", scope: grapnel.ScopeRead, handle: simulate,
-			name: "simulate-policy", tag: "Policies", summary: "What a policy does during an outage",
-			about: "Computed by the functions that decide about deliveries; nothing is sent. A few simulations run at once, others get 503.",
-			body:  &intake{types: []string{grapnel.JSONType}}, takes: newScenario{},
-			gives: map[int]any{200: policy.Report{}}},
 	}
 }
 
@@ -278,26 +275,6 @@ func deletePolicy(a *api, c *call) (answer, error) {
 	return nothing(), nil
 }
 
-// simulate answers what a policy does during an outage.
-func simulate(a *api, c *call) (answer, error) {
-	named := func(name string) (policy.Policy, bool) {
-		return a.policyNamed(cmp.Or(c.key.Tenant, grapnel.DefaultTenant), name)
-	}
-	scenario, err := policy.ParseScenario(c.body, named)
-	var f strict.Faults
-	addPolicyErrors(&f, "", err)
-	if err := f.Err(); err != nil {
-		return answer{}, err
-	}
-	select {
-	case a.simulations <- struct{}{}:
-		defer func() { <-a.simulations }()
-	default:
-		return answer{}, grapnel.Errorf(grapnel.CodeUnavailable, "Other simulations are running.")
-	}
-	return jsonAnswer(http.StatusOK, policy.Simulate(scenario)), nil
-}
-
 // policy finds the policy that an endpoint names, or reads the one that it brings.
 func (a *api) policy(given any, tenant string, f *strict.Faults) (string, policy.Policy) {
 	raw, _ := given.(json.RawMessage) // as strict.Decode leaves it; nil: none
@@ -341,4 +318,25 @@ func addPolicyErrors(f *strict.Faults, pointer string, err error) {
 	default:
 		f.Add(pointer, "%s", err)
 	}
+}
+
+// The bodies that package policy reads.
+type (
+	newPolicy   struct{} // creates a policy
+	policyPatch struct{} // changes a policy
+)
+
+// Schema is that of a policy that has to have a name.
+func (newPolicy) Schema(r huma.Registry) *huma.Schema {
+	return openapi.NewPolicySchema(r, forms["id"], forms["tenant"])
+}
+
+// Schema is that of a policy of which all may be left out.
+func (policyPatch) Schema(r huma.Registry) *huma.Schema {
+	return openapi.PolicyPatchSchema(r, forms["id"])
+}
+
+// Schema is that of a policy with its name.
+func (policyView) Schema(r huma.Registry) *huma.Schema {
+	return openapi.NamedPolicy(r, reflect.TypeFor[wire.Policy]())
 }

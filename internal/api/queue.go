@@ -260,10 +260,12 @@ func setQueue(a *api, c *call, ep *grapnel.Endpoint, in *wire.NewQueue, f *stric
 // queuePolicy is the policy of queues that name none.
 const queuePolicy = "hooque"
 
-// duration is one that has the form of its field; 0 if there is none.
-func duration(text string) time.Duration {
-	d, _ := policy.ParseDuration(text)
-	return d
+// room is where consumers are served.
+func (a *api) room() (Queues, error) {
+	if a.Queues == nil {
+		return nil, grapnel.Errorf(grapnel.CodeUnavailable, "This server has no queues.")
+	}
+	return a.Queues, nil
 }
 
 // queue is the one that the path names, by its name or id. A key that is bound to no tenant may say whose it means; else a name that only
@@ -278,4 +280,15 @@ func (a *api) queue(c *call) (grapnel.Endpoint, error) {
 		return ep, store.ErrNotFound("queue")
 	}
 	return ep, nil
+}
+
+// counter is where the queue that the path names is served. It is asked for once the query has been read, and finds fault with that first.
+func (a *api) counter(c *call) (room Queues, q grapnel.Endpoint, err error) {
+	if err = c.query.faults.Err(); err != nil {
+		return nil, grapnel.Endpoint{}, err
+	}
+	if room, err = a.room(); err == nil {
+		q, err = a.queue(c)
+	}
+	return room, q, err
 }

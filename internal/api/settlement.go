@@ -11,7 +11,29 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/queue"
+	"github.com/grapnelhq/grapnel/wire"
 )
+
+func settlementRoutes() []route {
+	settle := func(verb queue.Verdict, takes any, summary, about string) route {
+		return route{method: "POST", path: "/v1/leases/{lease}/" + string(verb), scope: grapnel.ScopeConsume,
+			handle: func(a *api, c *call) (answer, error) { return settle(a, c, verb) },
+			name:   string(verb) + "-lease", tag: "Queues", summary: summary, about: about + " A lease that is over, settled or not known answers 409.",
+			body: &intake{types: []string{grapnel.JSONType}, optional: true}, takes: takes, gives: map[int]any{204: nil}}
+	}
+	return []route{
+		settle(queue.Ack, newAck{}, "Say that a message is dealt with", "Once it is answered the message never comes again, unless it is replayed."),
+		settle(queue.Nack, newNack{}, "Give a message back", "It comes again after delay or, without one, when the queue's policy says. Its attempt counts: when there are none left it is a dead letter."),
+		settle(queue.Reject, newReject{}, "Make a message a dead letter", "Trying again would not help."),
+		{method: "POST", path: "/v1/leases/{lease}/extend", scope: grapnel.ScopeConsume, handle: extend,
+			name: "extend-lease", tag: "Queues", summary: "Let a lease end later", about: "It ends that long from now. A lease that is over, settled or not known answers 409.",
+			body: &intake{types: []string{grapnel.JSONType}, optional: true}, takes: newExtension{}, gives: map[int]any{200: wire.Lease{}}},
+		{method: "POST", path: "/v1/leases/settle", scope: grapnel.ScopeConsume, handle: settleAll,
+			name: "settle-leases", tag: "Queues", summary: "Settle several leases at once",
+			about: "Up to 1000 together, in one commit. Those that are over, settled or not known are listed in stale and change nothing.",
+			body:  &intake{types: []string{grapnel.JSONType}, limit: perSettle, verbatim: true}, takes: newSettlement{}, gives: map[int]any{200: settledView{}}},
+	}
+}
 
 // newAck is the body that acknowledges: it says nothing more.
 type newAck struct{}
@@ -23,6 +45,10 @@ type newNack struct {
 
 type newReject struct {
 	Reason string `json:"reason,omitempty" maxLength:"500" doc:"kept with the attempt"`
+}
+
+type newExtension struct {
+	By string `json:"by,omitempty" form:"lease" doc:"1s to 12h from now; the queue's lease if not given"`
 }
 
 // newSettlement settles several leases.
@@ -83,6 +109,24 @@ func delay(text *string) (time.Duration, bool) {
 		return 0, false
 	}
 	return duration(*text), true
+}
+
+func extend(a *api, c *call) (answer, error) {
+	var f strict.Faults
+	in := decode[newExtension](c.body, &f)
+	if err := f.Err(); err != nil {
+		return answer{}, err
+	}
+	room, err := a.room()
+	if err != nil {
+		return answer{}, err
+	}
+	l, err := room.Extend(c.Context(), c.scope, c.PathValue("lease"), duration(in.By))
+	if err != nil {
+		return answer{}, err
+	}
+	return jsonAnswer(http.StatusOK, wire.Lease{Lease: l.Token, QueueID: l.Queue, Consumer: l.Consumer,
+		DeliveryID: c.ids.Delivery(l.CreatedAt, l.Delivery), Attempt: l.Number, LeaseExpiresAt: l.Until}), nil
 }
 
 // settleAll settles several leases together.

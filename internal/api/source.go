@@ -40,15 +40,6 @@ func sourceRoutes() []route {
 			name: "delete-source", tag: sourceTag, summary: "Delete a source",
 			about: "What it took in stays. 409 while an endpoint or queue takes only what comes in through it.",
 			query: []param{reasonParam}, gives: map[int]any{204: nil}},
-		{method: "POST", path: "/v1/sources/{id}/rotate-secret", scope: grapnel.ScopeManage, handle: rotateSourceSecret,
-			name: "rotate-source-secret", tag: sourceTag, summary: "Give a source a new secret",
-			about: "Requests are verified with the new secret and, until overlap has passed, with those before. At most 5 count at once.",
-			body:  &intake{types: []string{grapnel.JSONType}}, takes: newSourceRotation{}, gives: map[int]any{200: wire.Source{}}},
-		{method: "POST", path: "/in/{source}", open: anybody, bare: ingest,
-			name: "ingest", tag: sourceTag, summary: "Send a webhook to a source",
-			about: "For providers. Answers 202 once the request is durable as an event with all its deliveries, 200 for one that was there before: id is that " +
-				"of the first, and conflict says that it differs from it. One that cannot be verified gets 401 or, where the source says quarantine, 202.",
-			body: &intake{verbatim: true}, takes: rawBody{}, gives: map[int]any{202: received{}, 200: received{}}},
 	}
 }
 
@@ -81,7 +72,7 @@ func createSource(a *api, c *call) (answer, error) {
 		ID: a.newID(grapnel.SourcePrefix, c.now), CreatedAt: c.now, UpdatedAt: c.now,
 		Tenant: c.tenant(optional{in.Tenant, in.Tenant != ""}, "/tenant", &f),
 	}
-	c.mayReach(&in, &f)
+	c.mayReach(in.Outbox, &f)
 	if f.Err() == nil {
 		setSource(&s, &in, c.now, &f)
 	}
@@ -189,7 +180,7 @@ func patchSource(a *api, c *call) (answer, error) {
 			return err
 		}
 		in := decode[wire.NewSource](whole, &f)
-		c.mayReach(&in, &f)
+		c.mayReach(in.Outbox, &f)
 		if err := f.Err(); err != nil {
 			return err
 		}
@@ -252,6 +243,18 @@ func sourceStatus(s *grapnel.Source) grapnel.EndpointStatus {
 	return grapnel.EndpointEnabled
 }
 
+// onlyOutbox refuses settings about requests next to an outbox.
+func onlyOutbox(in *wire.NewSource, f *strict.Faults) {
+	for name, given := range map[string]bool{
+		"verify": in.Verify.Scheme != "", "dedupe": in.Dedupe != nil, "on_unverified": in.OnUnverified == grapnel.Quarantine, "type": in.Type != "",
+		"key": in.Key != "", "public_url": in.PublicURL != "", "rate_limit": in.RateLimit != nil, "max_body": in.MaxBody != 0,
+	} {
+		if given {
+			f.Add("/"+name, "must not be given with outbox: it is about requests")
+		}
+	}
+}
+
 // sourceSettings are a source's settings as they would be given to make one like it, but for its secrets.
 func sourceSettings(s *grapnel.Source) wire.NewSource {
 	if s.Outbox != nil {
@@ -272,7 +275,8 @@ func setSource(s *grapnel.Source, in *wire.NewSource, now time.Time, f *strict.F
 	s.Paused = in.Status == grapnel.EndpointPaused
 	if in.Outbox != nil {
 		s.Verify, s.Dedupe = grapnel.Verify{}, grapnel.Dedupe{}
-		setOutbox(s, in, now, f)
+		setOutbox(s, in.Outbox.DSN, now, f)
+		onlyOutbox(in, f)
 		return
 	}
 	s.Outbox = nil

@@ -7,7 +7,19 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/wire"
 )
+
+func testRoutes() []route {
+	return []route{
+		{method: "POST", path: "/v1/endpoints/{id}/test", also: []string{"/webhooks/{id}/test"}, scope: grapnel.ScopeManage,
+			handle: testEndpoint,
+			name:   "test-endpoint", tag: "Endpoints", summary: "Send a test event to one endpoint",
+			about: "Makes an event of its own and one delivery of it, whatever the endpoint subscribes to. Never replays anything.",
+			body:  &intake{types: []string{grapnel.JSONType}, limit: perEvent, deep: true, optional: true}, takes: newTest{},
+			gives: map[int]any{200: wire.Delivery{}}},
+	}
+}
 
 // newTest is what a test event carries.
 type newTest struct {

@@ -22,3 +22,5 @@ func spanOf(d time.Duration) *policy.Duration {
 	span := policy.Duration(d)
 	return &span
 }
+
+func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -26,6 +26,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/replay"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/store/postgres"
+	"github.com/grapnelhq/grapnel/internal/web"
 )
 
 // CellOptions are the name and the store of a cell besides the first.
@@ -193,7 +194,7 @@ func (c *cell) face(s *Server, metrics http.Handler) http.Handler {
 	o := &s.options
 	return api.New(api.Options{
 		Bounds: o.Bounds.API,
-		Engine: c.street(s.cells[0]), History: c.store, Idempotency: c.store,
+		Engine: c.engineFor(s.cells[0]), History: c.store, Idempotency: c.store,
 		MaxEvent: o.MaxEvent, HTTPSOnly: o.HTTPSOnly, PublicURL: o.PublicURL, Proxies: o.Proxies, Log: o.Log,
 		CheckURL: func(url string) error {
 			return egress.CheckURL(url, egress.URLRules{Allow: o.EgressAllow, HTTPSOnly: o.HTTPSOnly, Own: o.PublicURL})
@@ -210,14 +211,14 @@ func (c *cell) face(s *Server, metrics http.Handler) http.Handler {
 		Ready:        s.ready,
 		Cluster:      c.cluster(s),
 		Cell:         c.name,
-		Away:         func(tenant string) error { return s.room.Away(c.name, tenant) },
-		Tenants:      s.room,
+		Away:         func(tenant string) error { return s.directory.Away(c.name, tenant) },
+		Tenants:      s.directory,
 	})
 }
 
-// street is the engine behind a cell's API. Keys that are bound to no tenant are stored in the
+// engineFor is the engine behind a cell's API. Keys that are bound to no tenant are stored in the
 // first cell (home) and valid in all.
-func (c *cell) street(home *cell) api.Engine {
+func (c *cell) engineFor(home *cell) api.Engine {
 	if c == home {
 		return c.engine
 	}
@@ -254,14 +255,30 @@ func (s *Server) front(metrics http.Handler) http.Handler {
 	for i, c := range s.cells {
 		known[i] = cells.Cell{Name: c.name, Engine: c.engine, Store: c.store}
 	}
-	s.room = cells.New(cells.Options{Cells: known, Log: s.log})
+	s.directory = cells.New(cells.Options{Cells: known, Log: s.log})
 	for i, c := range s.cells {
 		faces[i] = c.guarded(c.face(s, metrics))
 	}
 	if len(faces) == 1 {
-		return s.besides(faces[0])
+		return s.besides(s.dashboard(faces[0]))
 	}
-	return s.besides(
-		s.room.Route(cells.Routing{Faces: faces, Token: api.Bearer, MaxBody: api.LargestBody(s.options.MaxEvent, s.options.Bounds.API)}),
-	)
+	return s.besides(s.dashboard(
+		s.directory.Route(cells.Routing{Faces: faces, Token: api.Bearer, MaxBody: api.LargestBody(s.options.MaxEvent, s.options.Bounds.API)}),
+	))
+}
+
+// dashboard puts the pages in front of the API. Nodes that share the first cell's database share
+// sessions, because the secret of its ids is the same on all of them.
+func (s *Server) dashboard(face http.Handler) http.Handler {
+	if s.options.NoDashboard {
+		return face
+	}
+	return web.New(web.Options{
+		Bounds:   s.options.Bounds.Web,
+		API:      face,
+		Origin:   api.Origin(s.options.PublicURL, s.options.Proxies),
+		Secret:   s.cells[0].engine.IDs().Subkey,
+		Stopping: s.stopping.Load,
+		Log:      s.log,
+	})
 }

@@ -107,7 +107,8 @@ func TestTwoCells(t *testing.T) {
 	m := member{running: s}
 	for name, want := range map[string]float64{`grapnel_events_accepted_total{cell="home"}`: 1,
 		`grapnel_events_accepted_total{cell="west"}`: 0,
-		`grapnel_store_full{cell="west"}`:            0, `grapnel_egress_requests_fresh_total`: 1, `grapnel_replays{cell="west",status="running"}`: 0} {
+		`grapnel_store_full{cell="west"}`:            0, `grapnel_egress_requests_fresh_total`: 1,
+		`grapnel_replays{cell="west",status="running"}`: 0} {
 		if n := m.measured(t, name); n != want {
 			t.Errorf("%s is %v, want %v", name, n, want)
 		}
@@ -340,7 +341,7 @@ func TestTenantInAnotherCell(t *testing.T) {
 }
 
 // Two servers that serve the same two cells are two nodes of each cell. They reach each other in
-// both, whatever prefix stands before the second one's path.
+// both, whatever prefix the second one's path has.
 func TestTwoNodesOfTwoCells(t *testing.T) {
 	o, db := town(t)
 	nodes := []running{start(t, o), start(t, o)}

@@ -11,5 +11,5 @@ import (
 // descriptors returns no limit: the system does not report one.
 func descriptors() int { return math.MaxInt32 }
 
-// roomAt measures nothing here. Events are refused only once the disk is full.
-func roomAt(string) (engine.DiskSpace, error) { return engine.DiskSpace{}, nil }
+// spaceAt measures nothing here. Events are refused only once the disk is full.
+func spaceAt(string) (engine.DiskSpace, error) { return engine.DiskSpace{}, nil }

@@ -52,14 +52,14 @@ func (q counter) SettleAll(ctx context.Context, scope store.Scope, list []queue.
 
 // Extend extends a lease of any cell.
 func (q counter) Extend(ctx context.Context, scope store.Scope, token string, by time.Duration) (lease grapnel.Lease, err error) {
-	rooms := []*queue.Broker{q.Broker}
+	brokers := []*queue.Broker{q.Broker}
 	if _, one := scope.One(); !one {
 		for _, c := range q.others {
-			rooms = append(rooms, c.queues)
+			brokers = append(brokers, c.queues)
 		}
 	}
-	for _, room := range rooms {
-		if lease, err = room.Extend(ctx, scope, token, by); grapnel.CodeOf(err) != grapnel.CodeConflict {
+	for _, broker := range brokers {
+		if lease, err = broker.Extend(ctx, scope, token, by); grapnel.CodeOf(err) != grapnel.CodeConflict {
 			break
 		}
 	}

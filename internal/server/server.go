@@ -78,6 +78,7 @@ type Options struct {
 	Proxies      []netip.Prefix // their X-Forwarded-* headers are believed
 	HTTPSOnly    bool           // refuse endpoints with http:// URLs
 	MetricsOpen  bool           // show /metrics without a key
+	NoDashboard  bool           // serve the API alone
 	MaxEvent     int64          // bytes of one event's data
 	MaxBody      int64          // bytes of the body of a request to a source
 	MaxInFlight  int            // attempts at once, in each cell
@@ -93,19 +94,19 @@ type Options struct {
 
 // Server is one running Grapnel.
 type Server struct {
-	options  Options
-	listener net.Listener
-	node     string // its name among the nodes that share a store
-	cells    []*cell
-	room     *cells.Directory
-	sender   *egress.Sender
-	http     *http.Server
-	log      *slog.Logger
-	stopping *atomic.Bool // draining has begun
-	probes   *probes
-	key      KeyNotice
-	lives    *lives
-	gate     *api.Gate
+	options   Options
+	listener  net.Listener
+	node      string // its name among the nodes that share a store
+	cells     []*cell
+	directory *cells.Directory
+	sender    *egress.Sender
+	http      *http.Server
+	log       *slog.Logger
+	stopping  *atomic.Bool // draining has begun
+	probes    *probes
+	key       KeyNotice
+	lives     *lives
+	gate      *api.Gate
 }
 
 func newServer(o Options) *Server {

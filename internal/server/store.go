@@ -33,7 +33,7 @@ func (p Place) disk() func() (engine.DiskSpace, error) {
 	if p.url != "" {
 		return nil
 	}
-	return func() (engine.DiskSpace, error) { return roomAt(p.dir()) }
+	return func() (engine.DiskSpace, error) { return spaceAt(p.dir()) }
 }
 
 // ParseStore reads the value of --store. Errors do not repeat it: the URL of a database may contain

@@ -14,22 +14,23 @@ import (
 	"github.com/grapnelhq/grapnel/wire"
 )
 
-// redacted stands for the value of an endpoint's own header, which may be a credential of its
-// receiver.
-const redacted = "[redacted]"
-
-// secret is the one given, if it can sign, or a new one of the same kind.
-func (a *api) secret(given, kind string, f *strict.Faults) (string, error) {
-	switch {
-	case given != "":
-		if err := sign.CheckSecret(given); err != nil {
-			f.Add("/secret", "%s", err)
-		}
-		return given, nil
-	case kind == sign.PrivatePrefix:
-		return sign.NewPrivateKey(a.Random)
+func rotationRoutes() []route {
+	return []route{
+		{method: "POST", path: "/v1/endpoints/{id}/rotate-secret", scope: grapnel.ScopeManage, handle: rotateSecret,
+			name: "rotate-secret", tag: "Endpoints", summary: "Give an endpoint a new secret",
+			about: "Deliveries are signed with the new secret and, until overlap has passed, with those before. At most 5 sign at once.",
+			body:  &intake{types: []string{grapnel.JSONType}, optional: true}, takes: newRotation{},
+			gives: map[int]any{200: wire.Endpoint{}}},
 	}
-	return sign.NewSecret(a.Random)
+}
+
+func sourceRotationRoutes() []route {
+	return []route{
+		{method: "POST", path: "/v1/sources/{id}/rotate-secret", scope: grapnel.ScopeManage, handle: rotateSourceSecret,
+			name: "rotate-source-secret", tag: sourceTag, summary: "Give a source a new secret",
+			about: "Requests are verified with the new secret and, until overlap has passed, with those before. At most 5 count at once.",
+			body:  &intake{types: []string{grapnel.JSONType}}, takes: newSourceRotation{}, gives: map[int]any{200: wire.Source{}}},
+	}
 }
 
 // newRotation is how a secret is rotated.
@@ -42,7 +43,6 @@ type newRotation struct {
 // Limits of rotation.
 const (
 	defaultOverlap = 24 * time.Hour
-	longestOverlap = 720 * time.Hour
 	mostSecrets    = 5
 )
 
@@ -97,7 +97,8 @@ func rotateSecret(a *api, c *call) (answer, error) {
 	return reply(ep, secret, health[0])(store.Put{Revision: ep.Revision}), nil
 }
 
-// rotated are the secrets after a new one was put first. Those before it keep their own end if that is nearer.
+// rotated are the secrets after a new one was put first. Those before it keep their own end if that
+// is nearer.
 func rotated(before []grapnel.Secret, text string, now time.Time, overlap time.Duration) ([]grapnel.Secret, error) {
 	secrets := []grapnel.Secret{{Text: text, CreatedAt: now}}
 	for _, s := range before {
@@ -112,12 +113,14 @@ func rotated(before []grapnel.Secret, text string, now time.Time, overlap time.D
 		}
 	}
 	if len(secrets) > mostSecrets {
-		return nil, grapnel.Errorf(grapnel.CodeConflict, "%d secrets sign already. Wait until one expires, or rotate with overlap 0s.", mostSecrets)
+		return nil, grapnel.Errorf(grapnel.CodeConflict,
+			"%d secrets sign already. Wait until one expires, or rotate with overlap 0s.", mostSecrets)
 	}
 	return secrets, nil
 }
 
-// newSourceRotation is how a source's secret is rotated. The provider has made the new one, so it has to be given.
+// newSourceRotation is how a source's secret is rotated. The provider has made the new one, so it
+// has to be given.
 type newSourceRotation struct {
 	Secret  string  `json:"secret" required:"true" minLength:"1" doc:"the new one, 8 bytes or more"`
 	Overlap *string `json:"overlap,omitempty" form:"overlap" doc:"how long those before count as well: 0s to 720h; 24h if not given"`
@@ -152,11 +155,4 @@ func rotateSourceSecret(a *api, c *call) (answer, error) {
 		return answer{}, err
 	}
 	return jsonAnswer(http.StatusOK, a.viewSource(&s, c)), nil
-}
-
-// checkSecret looks at a secret that is given now.
-func checkSecret(scheme, text, pointer string, f *strict.Faults) {
-	if wrong := ingress.CheckSecret(scheme, text); wrong != "" {
-		f.Add(pointer, "%s", wrong)
-	}
 }
