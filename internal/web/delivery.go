@@ -1,15 +1,14 @@
 package web
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"html/template"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
@@ -35,6 +34,7 @@ type deliveryModel struct {
 	Facts    []fact
 	Behind   []deliveryRow // later deliveries of the key, which wait for this one
 	More     bool          // there are more of them
+	Ahead    string        // where the first delivery of the key is, which this one waits for
 	Key      string
 	Others   []deliveryRow // of the same event, at other endpoints
 }
@@ -79,7 +79,7 @@ type plannedRow struct {
 type message struct {
 	First   string // the first line
 	Headers []header
-	Body    string
+	Body    []span
 	Raw     string // the bytes that were signed, if Body is a readable form of them
 	Note    string // why the body is missing or incomplete
 	Curl    string
@@ -117,10 +117,7 @@ func delivery(v *visit) (deliveryModel, error) {
 	m.timeline(v, d, ep)
 	m.messages(v, d, event, ep)
 	m.facts(v, d, event, ep)
-	if event != nil {
-		m.others(v, d, event)
-	}
-	return m, nil
+	return m, m.others(v, d, event)
 }
 
 // optional is a thing that may have been deleted: nil instead of the error that says so.
@@ -140,6 +137,12 @@ func (m *deliveryModel) behind(v *visit, d *client.Delivery) error {
 		return err
 	}
 	m.More = found.Next != ""
+	if n := len(found.Data); n > 0 && found.Next == "" && found.Data[n-1].ID != d.ID {
+		m.Ahead = v.link("/deliveries/" + found.Data[n-1].ID)
+	} else if found.Next != "" && len(d.Planned) == 0 {
+		q := strings.Join([]string{token{"endpoint", d.EndpointID}.String(), token{"key", d.Key}.String(), "status:waiting"}, " ")
+		m.Ahead = v.link("/deliveries" + withQuery("q", q))
+	}
 	for i := range slices.Backward(found.Data) {
 		other := &found.Data[i]
 		if other.Sequence > d.Sequence && d.Sequence > 0 && other.ID != d.ID {
@@ -210,23 +213,22 @@ func (v *visit) deliveryVerdict(d *client.Delivery, ep *client.Endpoint, m *deli
 		out.Next = sentence(d.Reason)
 	case d.NextAttemptAt != nil && d.NextAttemptAt.After(v.now):
 		out.Pieces = append(out.Pieces, piece{" The next attempt is in " + spoken(d.NextAttemptAt.Sub(v.now)) + ".", ""})
-		out.Next = sentence(d.Reason)
+		out.Next = v.plan(d, ep)
 	case d.NextAttemptAt != nil:
 		out.Pieces = append(out.Pieces, piece{" The next attempt is due now.", ""})
-		out.Next = sentence(d.Reason)
+		out.Next = v.plan(d, ep)
 	default:
 		reason := strings.TrimPrefix(strings.TrimPrefix(d.Reason, "held: "), "pending: ")
 		out.Pieces = append(out.Pieces, piece{" " + sentence(reason), ""})
 	}
 	if n := len(m.Behind); n > 0 {
-		more := ""
+		number, wait := many(n, "later event", "later events"), "wait"
 		if m.More {
-			more = "At least "
+			number = "At least " + number
+		} else if n == 1 {
+			wait = "waits"
 		}
-		out.Next += fmt.Sprintf(" %s%s of key %s behind this one, in order. Other keys are not affected.", more,
-			many(n, "later event", "later events"), d.Key)
-		out.Next = strings.Replace(out.Next, "later event of", "later event waits, of", 1)
-		out.Next = strings.Replace(out.Next, "later events of", "later events wait, of", 1)
+		out.Next += fmt.Sprintf(" %s of key %s %s behind this one, in order. Other keys are not affected.", number, d.Key, wait)
 	}
 	out.Next = strings.TrimSpace(out.Next)
 	if d.PurgeAt != nil && d.DaysLeft != nil && d.Status != grapnel.Delivered {
@@ -249,12 +251,24 @@ func (v *visit) deliveryVerdict(d *client.Delivery, ep *client.Endpoint, m *deli
 			offer(act{Label: "Discard"}, "discard")
 		}
 	default:
-		if !queue {
+		if m.Ahead != "" {
+			out.Acts = append(out.Acts, act{Label: "Look at the first one", Href: m.Ahead, Main: true})
+		} else if !queue {
 			offer(act{Label: "Retry now", Main: true, Key: "r"}, "retry")
 		}
 		offer(act{Label: "Skip", Sure: "It will not be delivered."}, "skip")
 	}
 	return out
+}
+
+// plan says how far the schedule goes on.
+func (v *visit) plan(d *client.Delivery, ep *client.Endpoint) string {
+	if len(d.Planned) == 0 || ep == nil {
+		return ""
+	}
+	last := d.Planned[len(d.Planned)-1]
+	return fmt.Sprintf("The policy is %s. If every attempt fails, number %d is the last one, in %s.",
+		policyName(ep.Policy), last.Number, spoken(max(last.At.Sub(v.now), time.Second)))
 }
 
 func deliveredAfter(d *client.Delivery) string {
@@ -336,12 +350,12 @@ func times(n int) string {
 func (m *deliveryModel) timeline(v *visit, d *client.Delivery, ep *client.Endpoint) {
 	var past []picture.Past
 	for i, a := range m.Attempts {
-		past = append(past, picture.Past{At: a.At.At, Tone: a.Tone, Label: a.Result, Manual: a.Trigger != "",
+		past = append(past, picture.Past{At: a.At.At, Tone: a.Tone, Label: a.Result, Manual: d.Attempts[i].Trigger == grapnel.TriggerManual,
 			Says: fmt.Sprintf("Attempt %d, %s: %s after %s", a.Number, d.Attempts[i].StartedAt.UTC().Format(time.RFC3339), a.Result, a.Took)})
 	}
 	var future []picture.Future
 	for _, p := range m.Planned {
-		future = append(future, picture.Future{At: p.At.At, Latest: p.Latest.At, Label: p.At.Clock(),
+		future = append(future, picture.Future{At: p.At.At, Latest: p.Latest.At, Label: plannedClock(v.now, p.At.At),
 			Says: fmt.Sprintf("Attempt %d, %s, at the latest %s", p.Number, p.At.Absolute(), p.Latest.Absolute())})
 	}
 	var end picture.End
@@ -354,6 +368,19 @@ func (m *deliveryModel) timeline(v *visit, d *client.Delivery, ep *client.Endpoi
 	if len(past)+len(future) > 0 {
 		m.Timeline = drawn(picture.Timeline(v.now, past, future, end, m.Says))
 	}
+}
+
+// plannedClock is the label of a planned attempt, in UTC: as exact as people need.
+func plannedClock(now, at time.Time) string {
+	switch d := at.Sub(now); {
+	case d < time.Hour:
+		return at.UTC().Format("15:04:05")
+	case d < 20*time.Hour:
+		return at.UTC().Format("15:04")
+	case d < 6*24*time.Hour:
+		return at.UTC().Format("Mon 15:04")
+	}
+	return at.UTC().Format("2 Jan 15:04")
 }
 
 func (m *deliveryModel) messages(v *visit, d *client.Delivery, event *client.Event, ep *client.Endpoint) {
@@ -378,7 +405,10 @@ func (m *deliveryModel) messages(v *visit, d *client.Delivery, event *client.Eve
 		m.Request.Body, m.Request.Raw = v.readable(event.Data), string(event.Data)
 		m.Request.Note = "Event data as published. The body sent is the endpoint's format of it."
 	}
-	m.Response = message{First: m.Shown.Result + " after " + m.Shown.Took, Headers: headers(a.ResponseHeaders)}
+	m.Response = message{Headers: headers(a.ResponseHeaders)}
+	if a.StatusCode != 0 {
+		m.Response.First = strings.TrimSpace(fmt.Sprintf("%d %s", a.StatusCode, http.StatusText(a.StatusCode)))
+	}
 	switch {
 	case a.StatusCode == 0:
 		m.Response.Note = sentence(a.Error)
@@ -389,24 +419,6 @@ func (m *deliveryModel) messages(v *visit, d *client.Delivery, event *client.Eve
 	default:
 		m.Response.Body = v.readable([]byte(a.ResponseBody))
 	}
-}
-
-// readable is a body for people: JSON is indented, with its numbers and the order of its keys as
-// they came; anything else stays as it is.
-func (v *visit) readable(body []byte) string {
-	most := v.web.Bounds.Body
-	var b bytes.Buffer
-	if json.Indent(&b, body, "", "  ") == nil {
-		body = b.Bytes()
-	}
-	if len(body) <= most {
-		return string(body)
-	}
-	cut := body[:most]
-	for len(cut) > 0 && !utf8.Valid(cut[max(0, len(cut)-4):]) && len(cut) > most-4 {
-		cut = cut[:len(cut)-1]
-	}
-	return string(cut) + "\n… " + count(len(body)-len(cut)) + " more bytes"
 }
 
 func headers(of map[string]string) (all []header) {
@@ -458,12 +470,20 @@ func policyName(raw json.RawMessage) string {
 }
 
 // others are the deliveries of the same event at other endpoints.
-func (m *deliveryModel) others(v *visit, d *client.Delivery, event *client.Event) {
+func (m *deliveryModel) others(v *visit, d *client.Delivery, event *client.Event) error {
+	if event == nil || len(event.Deliveries) < 2 {
+		return nil
+	}
+	names, err := v.endpointNames(event.Deliveries)
+	if err != nil {
+		return err
+	}
 	for i := range event.Deliveries {
 		if o := &event.Deliveries[i]; o.ID != d.ID && len(m.Others) < mostBehind {
-			m.Others = append(m.Others, v.deliveryRow(o, nil))
+			m.Others = append(m.Others, v.deliveryRow(o, names))
 		}
 	}
+	return nil
 }
 
 func retryDelivery(v *visit) (string, error) {
