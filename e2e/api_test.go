@@ -18,14 +18,14 @@ import (
 	"github.com/grapnelhq/grapnel/internal/sim/history"
 )
 
-// call sends one request to the server and returns the status and body of its answer. It never repeats itself: whether
-// something happened is what the tests are about.
+// call sends one request to the server and returns the status and body of its answer. It never
+// retries: tests count the effects of each call.
 func (c *child) call(ctx context.Context, method, path string, in any) (int, []byte, error) {
 	status, answer, _, err := c.as(ctx, adminKey, method, path, in)
 	return status, answer, err
 }
 
-// as is a call with the key given, whose answer comes with its header.
+// as is call with a given key. It also returns the header of the answer.
 func (c *child) as(ctx context.Context, key, method, path string, in any) (int, []byte, http.Header, error) {
 	var body io.Reader
 	switch in := in.(type) {
@@ -54,14 +54,15 @@ func (c *child) as(ctx context.Context, key, method, path string, in any) (int, 
 	return resp.StatusCode, answer, resp.Header, err
 }
 
-// must is a call that has to be answered with the status wanted; the answer is decoded into out unless that is nil.
+// must makes a call that has to be answered with the status wanted. It decodes the answer into out
+// unless out is nil.
 func (c *child) must(want int, method, path string, in, out any) {
 	c.t.Helper()
 	status, body, err := c.call(context.Background(), method, path, in)
 	c.check(status, body, err, want, method, path, out)
 }
 
-// check fails unless a call was answered as it should be, and decodes the answer.
+// check fails the test unless a call had the wanted answer, and decodes the answer.
 func (c *child) check(status int, body []byte, err error, want int, method, path string, out any) {
 	c.t.Helper()
 	if err != nil {
@@ -78,8 +79,8 @@ func (c *child) check(status int, body []byte, err error, want int, method, path
 	}
 }
 
-// admitted is must for a call that the server refuses (503, nothing done) while it has too much to do: it calls
-// again until there is room.
+// admitted is must for a call that the server may refuse with 503 while it is overloaded. A refused
+// call did nothing, so it is repeated until the server accepts it.
 func (c *child) admitted(want int, method, path string, in, out any) {
 	c.t.Helper()
 	var status int
@@ -113,7 +114,8 @@ type newEvent struct {
 	Tenant string          `json:"tenant"` // empty: the default
 }
 
-// encode writes the event so that its data keep every byte: encoding/json would compact and escape them.
+// encode writes the event so that its data keep every byte: encoding/json would compact and escape
+// them.
 func (e newEvent) encode() []byte {
 	more := ""
 	if e.Key != "" {
@@ -125,8 +127,8 @@ func (e newEvent) encode() []byte {
 	return fmt.Appendf(nil, `{"id":%q,"type":%q,%s"data":%s}`, e.ID, e.Type, more, e.Data)
 }
 
-// publish publishes one event and says what the publisher knows afterwards. refused is the answer when it is a definite no
-// that a publisher would not get by being unlucky.
+// publish publishes one event and returns what the publisher knows afterwards. refused is the body
+// of an answer that is a definite no and that no amount of load explains.
 func (c *child) publish(ctx context.Context, e newEvent) (result history.Result, refused string) {
 	status, body, err := c.call(ctx, http.MethodPost, "/v1/events", e.encode())
 	return judge(status, body, err)
@@ -146,13 +148,13 @@ func judge(status int, body []byte, err error) (result history.Result, refused s
 	return history.Failed, fmt.Sprintf("%d %s", status, body)
 }
 
-// neverSent says whether there was not even a connection.
+// neverSent says whether an error happened before there was a connection.
 func neverSent(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// row is a delivery as lists show it.
+// row is a delivery as the API lists it.
 type row struct {
 	ID         string             `json:"id"`
 	EventID    string             `json:"event_id"`
@@ -196,8 +198,9 @@ func (c *child) waiting() bool {
 	return false
 }
 
-// quiesce waits until no delivery waits any more, and gives up when some do and nothing has been done about any of them for that long. How
-// long all of it takes depends on how much waits and on the machine. Lists may lag two seconds, so nothing may wait for longer than that.
+// quiesce waits until no delivery is pending. It gives up when deliveries are pending and none of
+// them made progress for the given time. It sets no bound for the whole, which depends on the
+// backlog and the machine. Lists may lag two seconds, so no delivery may be due later than that.
 func (c *child) quiesce(within time.Duration, done func() int) bool {
 	c.t.Helper()
 	var quiet time.Time
@@ -217,7 +220,7 @@ func (c *child) quiesce(within time.Duration, done func() int) bool {
 	}) && !quiet.IsZero()
 }
 
-// finals is what the server says about all deliveries.
+// finals returns the final state of every delivery, as the server reports it.
 func (c *child) finals() []history.Final {
 	c.t.Helper()
 	var all []history.Final

@@ -19,8 +19,8 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// TestAttackOnIDs: a tenant uses the ids of another one's events. Both are accepted, and no answer
-// tells whether another tenant has an id.
+// TestAttackOnIDs: a tenant uses the ids of another tenant's events. Both events are accepted, and
+// no answer reveals whether another tenant has an id.
 func TestAttackOnIDs(t *testing.T) {
 	t.Parallel()
 	a := newAttacked(t, program{})
@@ -79,8 +79,8 @@ func TestAttackOnIDs(t *testing.T) {
 	}
 }
 
-// TestAttackByBodiesThatStall: callers with a key that may publish send 15 of 16 MiB, and then
-// nothing. The memory stays small, and another tenant's events are answered meanwhile.
+// TestAttackByBodiesThatStall: callers with a key that may publish send 15 of 16 MiB and then
+// nothing. The server's memory stays small, and it answers another tenant's publishes meanwhile.
 func TestAttackByBodiesThatStall(t *testing.T) {
 	t.Parallel()
 	bodies := 60
@@ -142,13 +142,15 @@ func TestAttackByBodiesThatStall(t *testing.T) {
 	}
 }
 
-// TestAttackByConnections: more connections than the server may have descriptors, each of which has
-// asked once and then is silent, or never asks. New ones are answered, and deliveries go on.
+// TestAttackByConnections: an attacker opens more connections than the server may have descriptors.
+// Each sends one request and then nothing, or nothing at all. New connections are answered, and
+// deliveries continue.
 func TestAttackByConnections(t *testing.T) {
 	t.Parallel()
 	a := newAttacked(t, program{wrap: []string{"prlimit", "--nofile=1200:1200"}})
 	v := a.newVictim("beside")
-	for name, first := range map[string]string{"asked once": "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n", "silent": "", "half a header": "GET /livez HTTP/1.1\r\nHost: x\r\nX-A: "} {
+	for name, first := range map[string]string{"asked once": "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n", "silent": "",
+		"half a header": "GET /livez HTTP/1.1\r\nHost: x\r\nX-A: "} {
 		release := a.crowdOf(1300, oneAddress, func(int) string { return first })
 		for range 10 {
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+a.addr+"/livez", http.NoBody)
@@ -173,7 +175,8 @@ func TestAttackByConnections(t *testing.T) {
 	}
 }
 
-// TestAttackByStreams: one key holds many streams. They cost little, and others do not notice.
+// TestAttackByStreams: one key holds many streams. They cost little, and other callers are served
+// as before.
 func TestAttackByStreams(t *testing.T) {
 	t.Parallel()
 	streams := 400
@@ -182,7 +185,8 @@ func TestAttackByStreams(t *testing.T) {
 	}
 	a := newAttacked(t, program{})
 	v := a.newVictim("beside")
-	a.by(attacker, grapnel.ScopeManage, http.StatusCreated, http.MethodPost, "/v1/queues", map[string]any{"name": "q", "event_types": []string{"never"}}, nil)
+	a.by(attacker, grapnel.ScopeManage, http.StatusCreated, http.MethodPost, "/v1/queues",
+		map[string]any{"name": "q", "event_types": []string{"never"}}, nil)
 	before, _ := a.memory()
 	a.crowdOf(streams, manyAddresses, func(int) string {
 		return "GET /v1/queues/q/stream HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + a.keys[attacker][grapnel.ScopeConsume] + "\r\n\r\n"
@@ -199,8 +203,8 @@ func TestAttackByStreams(t *testing.T) {
 	}
 }
 
-// TestAttackOnRequests: what follows a body whose length is said in two ways is not answered as the
-// next request, and what cannot be read in one way is refused.
+// TestAttackOnRequests: if a body's length is given in two ways, the bytes behind it are not
+// answered as the next request. A request that can be read in more than one way is refused.
 func TestAttackOnRequests(t *testing.T) {
 	t.Parallel()
 	a := newAttacked(t, program{})
@@ -247,13 +251,15 @@ func TestAttackOnRequests(t *testing.T) {
 		_ = conn.Close()
 	}
 	cpu := a.cpu()
-	for _, data := range []string{strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000), `{"a":1e999999999}`, `{"a":1,"a":2}`, "1" + strings.Repeat("0", 200_000)} {
+	for _, data := range []string{strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000), `{"a":1e999999999}`, `{"a":1,"a":2}`,
+		"1" + strings.Repeat("0", 200_000)} {
 		status, _ := a.ask(a.keys[attacker][grapnel.ScopePublish], http.MethodPost, "/v1/events", []byte(`{"type":"a","data":`+data+`}`))
 		if status >= 500 {
 			t.Errorf("%.20s…: answered %d", data, status)
 		}
 	}
-	for _, path := range []string{"/v1/events?cursor=AAAA", "/v1/deliveries?limit=999999999999999999999", "/v1/events?type=" + strings.Repeat("*.", 20_000), "/v1/events/..%2f..%2fetc%2fpasswd"} {
+	for _, path := range []string{"/v1/events?cursor=AAAA", "/v1/deliveries?limit=999999999999999999999",
+		"/v1/events?type=" + strings.Repeat("*.", 20_000), "/v1/events/..%2f..%2fetc%2fpasswd"} {
 		if status, body := a.ask(a.keys[attacker][grapnel.ScopeRead], http.MethodGet, path, nil); status < 400 || status >= 500 {
 			t.Errorf("%.40s: answered %d %.200s", path, status, body)
 		}
@@ -268,7 +274,7 @@ func TestAttackOnRequests(t *testing.T) {
 	}
 }
 
-// TestAttackWithReadAccess: a key that may only read stores nothing, and is shown no credential.
+// TestAttackWithReadAccess: a key that may only read stores nothing and sees no credential.
 func TestAttackWithReadAccess(t *testing.T) {
 	t.Parallel()
 	requests := 300
@@ -276,7 +282,8 @@ func TestAttackWithReadAccess(t *testing.T) {
 		requests = 2000
 	}
 	a := newAttacked(t, program{})
-	id := a.endpointOf(attacker, "http://127.0.0.1:9/", map[string]any{"headers": map[string]string{"Authorization": "Bearer of-the-receiver"}, "status": "paused"})
+	id := a.endpointOf(attacker, "http://127.0.0.1:9/", map[string]any{"headers": map[string]string{"Authorization": "Bearer of-the-receiver"},
+		"status": "paused"})
 	for _, scope := range allScopes {
 		for _, path := range []string{"/v1/endpoints", "/v1/endpoints/" + id, "/v1/webhook-endpoints/" + id, "/v1/audit"} {
 			_, body := a.ask(a.keys[attacker][scope], http.MethodGet, path, nil)
@@ -287,7 +294,8 @@ func TestAttackWithReadAccess(t *testing.T) {
 	}
 	before := a.disk()
 	for i := range requests {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+a.addr+"/v1/policies/simulate", strings.NewReader(`{"outage":{"duration":"1h"}}`))
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+a.addr+"/v1/policies/simulate",
+			strings.NewReader(`{"outage":{"duration":"1h"}}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -309,8 +317,8 @@ func TestAttackWithReadAccess(t *testing.T) {
 	}
 }
 
-// TestAttackWithWrongKeys: one address tries keys over many connections. Few are looked up, a key
-// that is valid there is answered at once, and there is no metric without a key.
+// TestAttackWithWrongKeys: one address tries keys over many connections. The server looks few of
+// them up, answers a valid key from that address at once, and shows no metrics without a key.
 func TestAttackWithWrongKeys(t *testing.T) {
 	t.Parallel()
 	a := newAttacked(t, program{})
@@ -332,14 +340,16 @@ func TestAttackWithWrongKeys(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, 10*time.Second, "guesses are refused unseen", func() bool { mu.Lock(); defer mu.Unlock(); return answers[http.StatusTooManyRequests] > 0 })
+	eventually(t, 10*time.Second, "guesses are refused unseen",
+		func() bool { mu.Lock(); defer mu.Unlock(); return answers[http.StatusTooManyRequests] > 0 })
 	for range 10 {
 		a.by(victim, grapnel.ScopeRead, http.StatusOK, http.MethodGet, "/v1/endpoints", nil, nil)
 	}
 	all.Wait()
 	took := time.Since(began)
 	t.Logf("400 wrong keys of one address in %v: answered %v", took, answers)
-	if looked, most := answers[http.StatusUnauthorized], 20+int(took.Seconds()+1)*65; looked > most || answers[http.StatusUnauthorized]+answers[http.StatusTooManyRequests] != 400 {
+	if looked, most := answers[http.StatusUnauthorized], 20+int(took.Seconds()+1)*65; looked > most ||
+		answers[http.StatusUnauthorized]+answers[http.StatusTooManyRequests] != 400 {
 		t.Errorf("%d of 400 guesses were looked up in %v, want at most %d: %v", looked, took, most, answers)
 	}
 	if status, _ := a.ask("", http.MethodGet, "/metrics", nil); status != http.StatusUnauthorized {
@@ -353,7 +363,7 @@ func TestAttackWithWrongKeys(t *testing.T) {
 	}
 }
 
-// TestAttackOnTheAudit: who makes, changes and revokes keys and policies is on record.
+// TestAttackOnTheAudit: the audit names the key that created, changed or revoked a key or a policy.
 func TestAttackOnTheAudit(t *testing.T) {
 	t.Parallel()
 	a := newAttacked(t, program{})

@@ -19,9 +19,9 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// TestAttackByReceiversThatHang: a tenant makes 40 new endpoints that do not answer, again and
-// again, or answer once and never again, at the host of another tenant's endpoints: one at another
-// port, one at the same port. Their events arrive as soon as without.
+// TestAttackByReceiversThatHang: a tenant creates 40 new endpoints again and again, which never
+// answer or answer only once. They are at the host of another tenant's endpoints: at another port,
+// or at the same one. The other tenant's events arrive as soon as without the attack.
 func TestAttackByReceiversThatHang(t *testing.T) {
 	least, most, quantile, events := 3, 15, 75, 10
 	if soak() {
@@ -61,7 +61,7 @@ func TestAttackByReceiversThatHang(t *testing.T) {
 			}
 		}
 		least, start := 40, slow.now()
-		if round%2 == 0 { // they answer once, and are trusted with more
+		if round%2 == 0 { // they answer once, so they get more slots
 			flood(8, 9)
 			eventually(t, 20*time.Second, "each has answered once", func() bool { return len(slow.seen(start)) == 40 })
 			least = 200
@@ -92,16 +92,18 @@ func TestAttackByReceiversThatHang(t *testing.T) {
 	}
 }
 
-// TestAttackByALoop: a source that believes everybody and knows nothing again, and two endpoints that
-// lead to it. One event becomes 2⁹ − 1, and no more.
+// TestAttackByALoop: a source that verifies nothing and recognises no repetition, and two endpoints
+// that send to it. One event becomes 2⁹ − 1 and no more.
 func TestAttackByALoop(t *testing.T) {
 	t.Parallel()
 	a := newAttacked(t, program{})
-	_, path := a.sourceOf(attacker, map[string]any{"name": "round", "verify": map[string]any{"scheme": "none"}, "dedupe": map[string]any{"by": []string{}}})
+	_, path := a.sourceOf(attacker, map[string]any{"name": "round", "verify": map[string]any{"scheme": "none"},
+		"dedupe": map[string]any{"by": []string{}}})
 	for range 2 {
 		a.endpointOf(attacker, "http://"+a.addr+path, nil)
 	}
-	a.by(attacker, grapnel.ScopePublish, http.StatusAccepted, http.MethodPost, "/v1/events", newEvent{ID: "seed", Type: "a", Data: json.RawMessage(`{}`)}.encode(), nil)
+	a.by(attacker, grapnel.ScopePublish, http.StatusAccepted, http.MethodPost, "/v1/events",
+		newEvent{ID: "seed", Type: "a", Data: json.RawMessage(`{}`)}.encode(), nil)
 	var all []row
 	eventually(t, 60*time.Second, "the last generation is refused", func() bool {
 		all = a.rows(url.Values{})
@@ -124,7 +126,7 @@ func TestAttackByALoop(t *testing.T) {
 	}
 }
 
-// TestAttackByRates: a rate that is too small for a clock is refused, and the smallest that is not
+// TestAttackByRates: a rate too small for a clock is refused. The smallest rate that is accepted
 // limits.
 func TestAttackByRates(t *testing.T) {
 	t.Parallel()
@@ -135,7 +137,8 @@ func TestAttackByRates(t *testing.T) {
 	for _, rate := range []float64{1e-12, 1e-10, 0, -1, 1e-300} {
 		limit := map[string]any{"per_second": rate}
 		for path, body := range map[string]map[string]any{
-			"/v1/endpoints": {"url": "http://" + d.addr + "/", "rate_limit": limit}, "/v1/sources": {"name": "x", "verify": open, "rate_limit": limit},
+			"/v1/endpoints": {"url": "http://" + d.addr + "/", "rate_limit": limit},
+			"/v1/sources":   {"name": "x", "verify": open, "rate_limit": limit},
 		} {
 			var fault struct{ Errors []struct{ Pointer string } }
 			a.by(attacker, grapnel.ScopeManage, http.StatusUnprocessableEntity, http.MethodPost, path, body, &fault)
@@ -159,13 +162,13 @@ func TestAttackByRates(t *testing.T) {
 		}
 	}
 	eventually(t, 20*time.Second, "the first of 20 events arrives", func() bool { return s.taken() > 0 })
-	a.newVictim("after").medians(20) // as many as were published before
+	a.newVictim("after").medians(20) // the number of events published before
 	if n := len(s.seen(0)); n != 1 {
 		t.Errorf("the endpoint was sent %d requests at one in three hours", n)
 	}
 }
 
-// trap is an address that nothing may connect to.
+// trap is an address that no connection may reach.
 func trap(t *testing.T, network string) (addr string, reached *atomic.Int64) {
 	t.Helper()
 	listener, err := net.Listen("tcp", network)
@@ -188,8 +191,9 @@ func trap(t *testing.T, network string) (addr string, reached *atomic.Int64) {
 	return listener.Addr().String(), reached
 }
 
-// TestAttackOnTheInnerNetwork: nothing reaches an address that is not allowed, by any spelling, by a
-// redirect or by a proxy of the environment; and no URL or header changes the request that is sent.
+// TestAttackOnTheInnerNetwork: no request reaches an address that is not allowed, by any spelling,
+// by a redirect, or by a proxy of the environment. No URL and no header changes the request that is
+// sent.
 func TestAttackOnTheInnerNetwork(t *testing.T) {
 	t.Parallel()
 	forbidden, reached := trap(t, "[::1]:0")
@@ -213,8 +217,10 @@ func TestAttackOnTheInnerNetwork(t *testing.T) {
 	}))
 	once := map[string]any{"max_attempts": 1}
 	refused, sent := 0, 1 // the redirect
-	hosts := []string{"[::1]", "[0:0:0:0:0:0:0:1]", "localhost", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "0x7f000001", "2130706433", "0177.0.0.1", "127.1",
-		"0", "0.0.0.0", "[::]", "[::1%25lo]", "10.0.0.1", "192.168.0.1", "169.254.169.254", "100.64.0.1", "[fe80::1]", "[fc00::1]", "[64:ff9b::7f00:1]",
+	hosts := []string{"[::1]", "[0:0:0:0:0:0:0:1]", "localhost", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "0x7f000001", "2130706433",
+		"0177.0.0.1", "127.1",
+		"0", "0.0.0.0", "[::]", "[::1%25lo]", "10.0.0.1", "192.168.0.1", "169.254.169.254", "100.64.0.1", "[fe80::1]", "[fc00::1]",
+		"[64:ff9b::7f00:1]",
 		"[2002:7f00:1::]", "①②⑦.0.0.1", "user:pass@[::1]", "224.0.0.1", "255.255.255.255"}
 	for i, host := range hosts {
 		body := map[string]any{"url": "http://" + host + ":" + port + "/", "policy": once, "event_types": []string{"ssrf"}}
@@ -239,12 +245,15 @@ func TestAttackOnTheInnerNetwork(t *testing.T) {
 		}
 	}
 	for _, value := range []map[string]string{
-		{"X-A": "a\r\nX-Injected: 1"}, {"X-A\r\nX-Injected": "1"}, {"X-A: 1\nX-Injected": "1"}, {"Webhook-Signature": "v1,x"}, {"Host": "x"}, {"Content-Length": "0"},
+		{"X-A": "a\r\nX-Injected: 1"}, {"X-A\r\nX-Injected": "1"}, {"X-A: 1\nX-Injected": "1"}, {"Webhook-Signature": "v1,x"}, {"Host": "x"},
+		{"Content-Length": "0"},
 	} {
-		a.by(attacker, grapnel.ScopeManage, http.StatusUnprocessableEntity, http.MethodPost, "/v1/endpoints", map[string]any{"url": "http://" + d.addr + "/", "headers": value}, nil)
+		a.by(attacker, grapnel.ScopeManage, http.StatusUnprocessableEntity, http.MethodPost, "/v1/endpoints",
+			map[string]any{"url": "http://" + d.addr + "/", "headers": value}, nil)
 	}
 	a.endpointOf(attacker, "http://"+d.addr+"/redirect", map[string]any{"policy": once, "event_types": []string{"ssrf"}})
-	a.by(attacker, grapnel.ScopePublish, http.StatusAccepted, http.MethodPost, "/v1/events", newEvent{ID: "ssrf", Type: "ssrf", Data: json.RawMessage(`{}`)}.encode(), nil)
+	a.by(attacker, grapnel.ScopePublish, http.StatusAccepted, http.MethodPost, "/v1/events",
+		newEvent{ID: "ssrf", Type: "ssrf", Data: json.RawMessage(`{}`)}.encode(), nil)
 	var all []row
 	eventually(t, 30*time.Second, "every delivery is finished", func() bool {
 		all = slices.DeleteFunc(a.rows(url.Values{}), func(r row) bool { return r.Status != grapnel.Failed })
@@ -266,10 +275,10 @@ func TestAttackOnTheInnerNetwork(t *testing.T) {
 	t.Logf("%d of %d hosts were refused when saved, the others when sent; request lines %q", refused, len(hosts), lines)
 }
 
-// endless are answers that do not end, or end in a way that a client may take for something else.
+// endless are answers that do not end, or whose end a client may misread.
 var endless = map[string]struct {
 	head string
-	more string // again and again
+	more string // sent again and again
 }{
 	"header":       {"HTTP/1.1 200 OK\r\n", "X-A: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\r\n"},
 	"line":         {"HTTP/1.1 200 ", strings.Repeat("a", 1024)},
@@ -286,7 +295,7 @@ var endless = map[string]struct {
 }
 
 // TestAttackByAnswers: receivers answer without end. The server's memory and processor time stay
-// small, nothing is taken for a success, and another tenant's events arrive.
+// small, no such answer counts as a success, and another tenant's events arrive.
 func TestAttackByAnswers(t *testing.T) {
 	t.Parallel()
 	a := newAttacked(t, program{})
@@ -317,12 +326,14 @@ func TestAttackByAnswers(t *testing.T) {
 			}
 		})
 		a.endpointOf(attacker, "http://"+listener.Addr().String()+"/"+strings.ReplaceAll(name, " ", "-"),
-			map[string]any{"event_types": []string{"hostile"}, "policy": map[string]any{"timeout": "1s", "max_attempts": 2, "breaker": false, "schedule": map[string]any{"delays": []string{"0s", "0s"}}}})
+			map[string]any{"event_types": []string{"hostile"}, "policy": map[string]any{"timeout": "1s", "max_attempts": 2, "breaker": false,
+				"schedule": map[string]any{"delays": []string{"0s", "0s"}}}})
 	}
 	_, before := a.memory()
 	cpu := a.cpu()
 	for i := range 2 {
-		if status, body := a.publishAs(attacker, newEvent{ID: fmt.Sprint("hostile-", i), Type: "hostile", Data: json.RawMessage(`{}`)}); status != http.StatusAccepted {
+		if status, body := a.publishAs(attacker,
+			newEvent{ID: fmt.Sprint("hostile-", i), Type: "hostile", Data: json.RawMessage(`{}`)}); status != http.StatusAccepted {
 			t.Fatalf("answered %d %s", status, body)
 		}
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// signingSecret is what sources under attack verify with.
+// signingSecret is the secret of the sources under attack.
 const signingSecret = "only-on-loopback"
 
 func signed(text string) string {
@@ -30,7 +30,7 @@ func signed(text string) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// github makes a source that verifies as GitHub signs.
+// github creates a source that verifies GitHub's signatures.
 func (a *attacked) github(tenant, name string, more map[string]any) (path string) {
 	a.t.Helper()
 	body := map[string]any{"name": name, "verify": map[string]any{"scheme": "github", "secret": signingSecret}}
@@ -41,7 +41,7 @@ func (a *attacked) github(tenant, name string, more map[string]any) (path string
 	return path
 }
 
-// in sends a request to a source. Each has a connection of its own, as strangers' have.
+// in sends a request to a source over a connection of its own, as strangers do.
 func (a *attacked) in(path string, body []byte, headers ...string) (int, []byte) {
 	a.t.Helper()
 	r, err := http.NewRequestWithContext(a.t.Context(), http.MethodPost, "http://"+a.addr+path, bytes.NewReader(body))
@@ -70,8 +70,8 @@ func asGitHub(body []byte, kind, id string) []string {
 	return []string{"X-Hub-Signature-256", "sha256=" + signed(string(body)), "X-GitHub-Event", kind, "X-GitHub-Delivery", id}
 }
 
-// TestAttackByRequestsThatStall: strangers hold as many requests open as they can, at one source or
-// at all. Every source, the attacked ones too, goes on answering 202 to whoever signs.
+// TestAttackByRequestsThatStall: strangers hold open as many requests as they can, at one source or
+// at many. Every source, the attacked ones too, keeps answering 202 to signed requests.
 func TestAttackByRequestsThatStall(t *testing.T) {
 	t.Parallel()
 	a := newAttacked(t, program{})
@@ -84,11 +84,11 @@ func TestAttackByRequestsThatStall(t *testing.T) {
 	for _, attack := range []struct {
 		name        string
 		connections int
-		long        int // connections of the long form
+		long        int // connections, in the long form
 		from        func(int) string
 		path        func(int) string
 		announced   int
-		body        int // bytes that are sent
+		body        int // bytes sent
 	}{
 		{"1 MiB announced to one source", 130, 1300, oneAddress, one, 1 << 20, 0},
 		{"one byte announced to three sources", 2060, 8000, oneAddress, three, 1, 0},
@@ -125,26 +125,26 @@ func TestAttackByRequestsThatStall(t *testing.T) {
 	}
 	most := 400.0
 	if soak() {
-		most = 640 // a body may take twice what has arrived of it, and 256 MiB may have arrived
+		most = 640 // a body may take twice its received bytes, and 256 MiB may have been received
 	}
 	if _, peak := a.memory(); peak > most {
 		t.Errorf("the memory grew to %.0f MiB, want at most %.0f", peak, most)
 	}
 }
 
-// TestAttackOnTheQuarantine: requests that nobody vouches for are kept for people, but not so many
-// that the disk fills, and what is verified is taken meanwhile.
+// TestAttackOnTheQuarantine: requests that no signature vouches for are stored for operators, but
+// not enough of them to fill the disk. Verified requests are accepted meanwhile.
 func TestAttackOnTheQuarantine(t *testing.T) {
 	t.Parallel()
 	requests, size, most := 150, 512<<10, int64(32)
 	if soak() {
-		requests, size, most = 1500, 900<<10, 192 // 64 MiB are kept in an hour, and the write-ahead log is as large
+		requests, size, most = 1500, 900<<10, 192 // 64 MiB are stored per hour, and the write-ahead log is as large
 	}
 	a := newAttacked(t, program{})
 	path := a.github(attacker, "open", map[string]any{"on_unverified": "quarantine"})
 	beside := a.github(victim, "beside", nil)
 	before := a.disk()
-	noise := make([]byte, size/2) // what cannot be made smaller
+	noise := make([]byte, size/2) // does not compress
 	rng := rand.NewChaCha8([32]byte{1})
 	_, _ = rng.Read(noise)
 	filler := hex.EncodeToString(noise)
@@ -173,31 +173,34 @@ func TestAttackOnTheQuarantine(t *testing.T) {
 	all.Wait()
 	grown := (a.disk() - before) >> 20
 	t.Logf("%d requests of %d KiB: answered %v, the data directory has grown by %d MiB", requests, size>>10, answers, grown)
-	if grown > most || soak() && answers[http.StatusTooManyRequests] == 0 || answers[http.StatusAccepted]+answers[http.StatusTooManyRequests] != requests {
+	if grown > most || soak() && answers[http.StatusTooManyRequests] == 0 ||
+		answers[http.StatusAccepted]+answers[http.StatusTooManyRequests] != requests {
 		t.Errorf("answered %v, %d MiB more on disk, want at most %d", answers, grown, most)
 	}
 }
 
-// TestAttackWithAnOldSignature: a signature that was seen once is no further event under another
-// body, id or type where the provider does not sign these.
+// TestAttackWithAnOldSignature: a signature seen before creates no further event under another
+// body, id or type, also where the provider does not sign these.
 func TestAttackWithAnOldSignature(t *testing.T) {
 	t.Parallel()
 	a := newAttacked(t, program{})
 	_, mailgun := a.sourceOf(victim, map[string]any{"name": "mailgun", "verify": map[string]any{"scheme": "mailgun", "secret": signingSecret}})
 	hub := a.github(victim, "github", nil)
-	hmacs := map[string]any{"scheme": "hmac", "secret": signingSecret, "header": "X-Sig", "signed": "{timestamp}.{body}", "timestamp_header": "X-Time", "id_header": "X-Id"}
+	hmacs := map[string]any{"scheme": "hmac", "secret": signingSecret, "header": "X-Sig", "signed": "{timestamp}.{body}",
+		"timestamp_header": "X-Time", "id_header": "X-Id"}
 	_, own := a.sourceOf(victim, map[string]any{"name": "own", "verify": hmacs})
 	now := time.Now().Unix()
 	mail := func(id, more string) []byte {
-		return fmt.Appendf(nil, `{"signature":{"timestamp":"%d","token":"t","signature":%q},"event-data":{"id":%q,"event":"opened"%s}}`, now, signed(fmt.Sprint(now, "t")), id, more)
+		return fmt.Appendf(nil, `{"signature":{"timestamp":"%d","token":"t","signature":%q},"event-data":{"id":%q,"event":"opened"%s}}`, now,
+			signed(fmt.Sprint(now, "t")), id, more)
 	}
 	push := []byte(`{"ref":"main"}`)
 	for _, once := range []struct {
 		name, path string
 		body       []byte
 		headers    []string
-		first      bool // it is a new event
-		refused    int  // 0: it is taken for the first one
+		first      bool // it becomes a new event
+		refused    int  // 0: it counts as a copy of the first one
 	}{
 		{"mailgun", mailgun, mail("1", ""), nil, true, 0},
 		{"mailgun, the same", mailgun, mail("1", ""), nil, false, 0},
@@ -208,9 +211,12 @@ func TestAttackWithAnOldSignature(t *testing.T) {
 		{"github, the same", hub, push, asGitHub(push, "push", "1"), false, 0},
 		{"github, another body", hub, []byte(`{"ref":"other"}`), asGitHub(push, "push", "3"), false, http.StatusUnauthorized},
 		{"own", own, push, []string{"X-Sig", signed(fmt.Sprint(now, ".", string(push))), "X-Time", fmt.Sprint(now), "X-Id", "1"}, true, 0},
-		{"own, another id", own, push, []string{"X-Sig", signed(fmt.Sprint(now, ".", string(push))), "X-Time", fmt.Sprint(now), "X-Id", "2"}, false, 0},
-		{"own, another time", own, push, []string{"X-Sig", signed(fmt.Sprint(now, ".", string(push))), "X-Time", fmt.Sprint(now + 1), "X-Id", "3"}, false, http.StatusUnauthorized},
-		{"own, an old time", own, push, []string{"X-Sig", signed(fmt.Sprint(now-400, ".", string(push))), "X-Time", fmt.Sprint(now - 400), "X-Id", "4"}, false, http.StatusUnauthorized},
+		{"own, another id", own, push, []string{"X-Sig", signed(fmt.Sprint(now, ".", string(push))), "X-Time", fmt.Sprint(now), "X-Id", "2"},
+			false, 0},
+		{"own, another time", own, push, []string{"X-Sig", signed(fmt.Sprint(now, ".", string(push))), "X-Time", fmt.Sprint(now + 1), "X-Id",
+			"3"}, false, http.StatusUnauthorized},
+		{"own, an old time", own, push, []string{"X-Sig", signed(fmt.Sprint(now-400, ".", string(push))), "X-Time", fmt.Sprint(now - 400), "X-Id",
+			"4"}, false, http.StatusUnauthorized},
 	} {
 		want := http.StatusOK
 		if once.first {
@@ -230,19 +236,20 @@ func TestAttackWithAnOldSignature(t *testing.T) {
 		"/verify/secret":           {"scheme": "hmac", "secret": "x", "header": "X-Sig"},
 	} {
 		var fault struct{ Errors []struct{ Pointer string } }
-		a.by(attacker, grapnel.ScopeManage, http.StatusUnprocessableEntity, http.MethodPost, "/v1/sources", map[string]any{"name": "weak", "verify": verify}, &fault)
+		a.by(attacker, grapnel.ScopeManage, http.StatusUnprocessableEntity, http.MethodPost, "/v1/sources",
+			map[string]any{"name": "weak", "verify": verify}, &fault)
 		if len(fault.Errors) != 1 || fault.Errors[0].Pointer != name {
 			t.Errorf("%v: refused for %+v", verify, fault)
 		}
 	}
 }
 
-// costly is a CEL expression that does as much work as one may.
+// costly is a CEL expression that does as much work as the limit allows.
 func costly(i int) string { return fmt.Sprintf(`event.data.x.matches("(a?){%d}b")`, 30+i) }
 
-// TestAttackByFilters: 60 endpoints with costly filters, a batch of ten events for all of them, and
-// a caller who leaves; and anonymous requests whose source has costly expressions. The process uses
-// little time, and another tenant is answered.
+// TestAttackByFilters: 60 endpoints have costly filters, and a caller publishes a batch of ten
+// events for all of them and disconnects. Anonymous requests reach a source with costly
+// expressions. The process uses little time, and another tenant's requests are answered.
 func TestAttackByFilters(t *testing.T) {
 	least, most, quantile := 3, 15, 75
 	if soak() {
@@ -270,14 +277,14 @@ func TestAttackByFilters(t *testing.T) {
 	status, answer := a.ask(a.keys[attacker][grapnel.ScopePublish], http.MethodPost, "/v1/events/batch", batch)
 	before := a.cpu()
 	attack(300 * time.Millisecond)
-	pause(t.Context(), 500*time.Millisecond) // the time in which it may go on without its caller
+	pause(t.Context(), 500*time.Millisecond) // the longest that the work may go on after its caller disconnected
 	used := a.cpu() - before
 	t.Logf("60 filters, 10 events: %v of processor time; with patience answered %d %.150s", used, status, answer)
 	if used > time.Second || status != http.StatusUnprocessableEntity {
 		t.Errorf("%v of processor time, and answered %d %s", used, status, answer)
 	}
 
-	// At four requests at a time.
+	// Four requests run at a time.
 	ratio, without, with := inTurn(least, most, quantile, 5, func() (time.Duration, time.Duration) {
 		without, _ := v.medians(10)
 		ctx, stop := context.WithCancel(t.Context())
@@ -297,19 +304,22 @@ func TestAttackByFilters(t *testing.T) {
 		}
 		return without, with
 	})
-	t.Logf("%d pairs: another tenant is answered after %v without and %v with four such requests at a time, ratio %.2f", len(with), median(without), median(with), ratio)
+	t.Logf("%d pairs: another tenant is answered after %v without and %v with four such requests at a time, ratio %.2f", len(with),
+		median(without), median(with), ratio)
 	if ratio > 5 {
 		t.Errorf("another tenant waits %.2f times as long", ratio)
 	}
 
-	// More of them than may be under way of one tenant: the others are refused, and not those of the victim.
+	// One tenant may have fewer requests in progress than this. The rest are refused, and none of the
+	// victim's.
 	release := a.crowdOf(300, oneAddress, func(int) string {
 		return fmt.Sprintf("POST /v1/events/batch HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
 			a.keys[attacker][grapnel.ScopePublish], len(batch), batch)
 	})
 	for i := range 10 {
 		status, body := a.publishAs(victim, newEvent{ID: fmt.Sprint("crowd-", i), Type: "beside.made", Data: json.RawMessage(`{}`)})
-		// A machine so busy that its commits take half a second refuses everybody, with or without the attack.
+		// A machine so busy that its commits take half a second refuses all tenants, with or without the
+		// attack.
 		if status != http.StatusAccepted && !bytes.Contains(body, []byte("commits are slow")) {
 			t.Errorf("beside 300 of the attacker's requests an event was answered %d %s", status, body)
 		}

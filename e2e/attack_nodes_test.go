@@ -21,7 +21,7 @@ import (
 	"github.com/grapnelhq/grapnel/outbox"
 )
 
-// answered is what became of a request.
+// answered is the outcome of a request.
 type answered struct {
 	status int
 	body   string
@@ -38,12 +38,12 @@ func (c *child) begin(ctx context.Context, key, method, path string) <-chan answ
 	return done
 }
 
-// TestAttackWithARevokedKey: three nodes share a database. Once it is answered that a key is revoked,
-// or may not consume any more, what it has open at another node gets nothing, and no node knows it:
-// neither one that is cut off from the database nor one that stood still meanwhile.
+// TestAttackWithARevokedKey: three nodes share a database. Once the answer says that a key is
+// revoked, or may not consume any more, its open requests at another node get nothing, and no node
+// accepts it: neither one that is cut off from the database nor one that was frozen meanwhile.
 func TestAttackWithARevokedKey(t *testing.T) {
 	t.Parallel()
-	const lease = 5 * time.Second // nothing but what the test does may end one
+	const lease = 5 * time.Second // only the test's own faults may end one
 	db := pgtest.For(t, pgtest.Options{})
 	for _, name := range []string{"grapnel", "producer"} {
 		if _, err := db.Create(t.Context(), name); err != nil {
@@ -73,12 +73,13 @@ func TestAttackWithARevokedKey(t *testing.T) {
 
 	a.makeKeys()
 
-	// What a key has open.
+	// These are open requests of a key.
 	for _, way := range []struct {
 		method, body    string
 		done, forbidden int
 	}{
-		{http.MethodDelete, "", http.StatusNoContent, http.StatusUnauthorized}, {http.MethodPatch, `{"scopes":["read"]}`, http.StatusOK, http.StatusForbidden},
+		{http.MethodDelete, "", http.StatusNoContent, http.StatusUnauthorized},
+		{http.MethodPatch, `{"scopes":["read"]}`, http.StatusOK, http.StatusForbidden},
 	} {
 		queue := "/v1/queues/" + way.method
 		a.by(attacker, grapnel.ScopeManage, http.StatusCreated, http.MethodPost, "/v1/queues",
@@ -105,7 +106,7 @@ func TestAttackWithARevokedKey(t *testing.T) {
 		cancel()
 	}
 
-	// The outbox of one tenant has ids of another one's events.
+	// One tenant's outbox has the ids of another tenant's events.
 	dsn := db.URL("producer")
 	if _, err := relay.Install(t.Context(), dsn, relay.Rights{}); err != nil {
 		t.Fatal(err)
@@ -115,10 +116,11 @@ func TestAttackWithARevokedKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pool.Close()
-	a.must(http.StatusCreated, http.MethodPost, "/v1/sources", map[string]any{"name": "outbox", "tenant": attacker, "outbox": map[string]any{"dsn": dsn}}, nil)
+	a.must(http.StatusCreated, http.MethodPost, "/v1/sources",
+		map[string]any{"name": "outbox", "tenant": attacker, "outbox": map[string]any{"dsn": dsn}}, nil)
 	for i := range 5 {
 		id := fmt.Sprint("order-", i)
-		for _, tenant := range []string{victim, attacker} { // the latter after it came through the outbox, or before
+		for _, tenant := range []string{victim, attacker} { // before or after the event with this id came through the outbox
 			if tenant == attacker {
 				tx, err := pool.Begin(t.Context())
 				if err == nil {
@@ -129,7 +131,8 @@ func TestAttackWithARevokedKey(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-			} else if status, body := a.publishAs(tenant, newEvent{ID: id, Type: "a", Data: json.RawMessage(`"published"`)}); status != http.StatusAccepted {
+			} else if status, body := a.publishAs(tenant,
+				newEvent{ID: id, Type: "a", Data: json.RawMessage(`"published"`)}); status != http.StatusAccepted {
 				t.Errorf("answered %d %s", status, body)
 			}
 		}
@@ -141,7 +144,7 @@ func TestAttackWithARevokedKey(t *testing.T) {
 		})
 	}
 
-	// One node is cut off, one stands still while requests come to it.
+	// One node is cut off. Another is frozen while requests arrive at it.
 	key, id := a.key(victim, grapnel.ScopeRead)
 	for _, n := range nodes {
 		if status, body := n.ask(key, http.MethodGet, "/v1/endpoints", nil); status != http.StatusOK {
@@ -168,7 +171,8 @@ func TestAttackWithARevokedKey(t *testing.T) {
 			method, path, key string
 			want              int
 		}{
-			{http.MethodGet, "/v1/endpoints", key, 503}, {http.MethodGet, "/v1/keys", adminKey, 503}, {http.MethodGet, "/v1/events", "grp_wrong", 503},
+			{http.MethodGet, "/v1/endpoints", key, 503}, {http.MethodGet, "/v1/keys", adminKey, 503},
+			{http.MethodGet, "/v1/events", "grp_wrong", 503},
 			{http.MethodPost, "/in/src_none", "", 503}, {http.MethodGet, "/readyz", "", 503}, {http.MethodGet, "/livez", "", 200},
 		} {
 			if status, body := cut.ask(rq.key, rq.method, rq.path, nil); status != rq.want {
@@ -186,7 +190,7 @@ func TestAttackWithARevokedKey(t *testing.T) {
 	var again sync.WaitGroup
 	for range 3 {
 		again.Go(func() {
-			for range 3 { // once the node knows of the change each is a wrong key, of which some wait
+			for range 3 { // from the node's next read on each is a wrong key, and some of those are made to wait
 				status, body, _, err := still.as(t.Context(), key, http.MethodGet, "/v1/endpoints", nil)
 				if err == nil && status != http.StatusServiceUnavailable && status != http.StatusUnauthorized {
 					t.Errorf("the node that stood still answers %d %s", status, body)

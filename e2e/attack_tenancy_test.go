@@ -15,9 +15,9 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// TestAttackOnAnotherTenant: every route of the server's own document is asked without a key and
-// with the key of each scope of one tenant, for the things of another one. Nothing of these is shown
-// or changed, and nothing is the server's fault.
+// TestAttackOnAnotherTenant: it calls every route of the server's own document without a key and
+// with the key of each scope of one tenant, and names objects of another tenant. None of these is
+// shown or changed, and no answer is a 5xx.
 func TestAttackOnAnotherTenant(t *testing.T) {
 	t.Parallel()
 	a := newAttacked(t, program{})
@@ -34,8 +34,10 @@ func TestAttackOnAnotherTenant(t *testing.T) {
 		return id
 	}
 	ids := map[string]string{}
-	ids["endpoints"] = made(http.MethodPost, "/v1/endpoints", map[string]any{"url": "http://127.0.0.1:9/" + mark, "description": mark, "status": "paused"}, "id")
-	ids["sources"] = made(http.MethodPost, "/v1/sources", map[string]any{"name": mark, "verify": map[string]any{"scheme": "github", "secret": signingSecret}, "on_unverified": "quarantine"}, "id")
+	ids["endpoints"] = made(http.MethodPost, "/v1/endpoints", map[string]any{"url": "http://127.0.0.1:9/" + mark, "description": mark,
+		"status": "paused"}, "id")
+	ids["sources"] = made(http.MethodPost, "/v1/sources",
+		map[string]any{"name": mark, "verify": map[string]any{"scheme": "github", "secret": signingSecret}, "on_unverified": "quarantine"}, "id")
 	ids["policies"] = made(http.MethodPost, "/v1/policies", map[string]any{"name": mark, "max_attempts": 1}, "id")
 	ids["keys"] = made(http.MethodPost, "/v1/keys", map[string]any{"name": mark, "scopes": []string{"read"}}, "id")
 	made(http.MethodPost, "/v1/queues", map[string]any{"name": mark}, "id")
@@ -60,11 +62,11 @@ func TestAttackOnAnotherTenant(t *testing.T) {
 	a.by(victim, grapnel.ScopeConsume, http.StatusOK, http.MethodGet, "/v1/queues/"+mark+"/next?max=1", nil, &taken)
 	ids["leases"] = taken.Data[0].Meta.Lease
 
-	// What the victim sees of its own, before and after.
+	// own is the victim's view of its own objects, compared before and after.
 	own := func() (all []string) {
 		for _, kind := range []string{"endpoints", "sources", "policies", "keys", "events", "inbox", "deliveries", "replays"} {
 			_, body := a.ask(a.keys[victim][grapnel.ScopeAdmin], http.MethodGet, "/v1/"+kind+"/"+ids[kind], nil)
-			now, _, _ := strings.Cut(string(body), `,"eta":`) // of a replay, which is about the future
+			now, _, _ := strings.Cut(string(body), `,"eta":`) // the estimated end of a replay changes from call to call
 			all = append(all, now)
 		}
 		return all
@@ -78,7 +80,8 @@ func TestAttackOnAnotherTenant(t *testing.T) {
 	for _, scope := range allScopes {
 		keys[string(scope)] = a.keys[attacker][scope]
 	}
-	bodies := []string{"", "{}", `{"status":"paused","reason":"x","scopes":["admin"],"name":"` + "x" + `","description":"x","leases":[{"lease":"` + ids["leases"] + `","verb":"ack"}]}`}
+	bodies := []string{"", "{}", `{"status":"paused","reason":"x","scopes":["admin"],"name":"` + "x" +
+		`","description":"x","leases":[{"lease":"` + ids["leases"] + `","verb":"ack"}]}`}
 	asked := 0
 	for path, methods := range document.Paths {
 		kind, _, _ := strings.Cut(strings.TrimPrefix(path, "/v1/"), "/")
@@ -127,7 +130,7 @@ func TestAttackOnAnotherTenant(t *testing.T) {
 			t.Errorf("of the victim there was\n%s\nand now is\n%s", before[i], now)
 		}
 	}
-	// The lease is still the victim's.
+	// The victim still has the lease.
 	a.by(victim, grapnel.ScopeConsume, http.StatusNoContent, http.MethodPost, "/v1/leases/"+ids["leases"]+"/ack", nil, nil)
 	var list struct{ Data []json.RawMessage }
 	a.by(attacker, grapnel.ScopeAdmin, http.StatusOK, http.MethodGet, "/v1/events", nil, &list)

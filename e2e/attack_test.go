@@ -21,10 +21,10 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// Tests named TestAttack… are callers who want to do harm: without a key, with one key of each
-// scope, or as one tenant against another. Each asserts the number that it must not move: the
-// victim's time (as a ratio to none), the server's memory, the bytes in its data directory, its
-// processor time, or the status that it answers.
+// Tests named TestAttack… are callers that want to do harm: without a key, with one key of each
+// scope, or as one tenant against another. Each asserts the figure that the attack must not move:
+// the victim's latency (as a ratio to that without the attack), the server's memory, the bytes in
+// its data directory, its processor time, or the status that it answers.
 
 // The attacker's tenant and the victim's.
 const (
@@ -32,13 +32,14 @@ const (
 	victim   = "bee"
 )
 
-var allScopes = []grapnel.Scope{grapnel.ScopePublish, grapnel.ScopeRead, grapnel.ScopeManage, grapnel.ScopeReplay, grapnel.ScopeConsume, grapnel.ScopeAdmin}
+var allScopes = []grapnel.Scope{grapnel.ScopePublish, grapnel.ScopeRead, grapnel.ScopeManage, grapnel.ScopeReplay, grapnel.ScopeConsume,
+	grapnel.ScopeAdmin}
 
 // attacked is a server with one key of each scope for each of the two tenants.
 type attacked struct {
 	*child
 	keys map[string]map[grapnel.Scope]string
-	told []string // what must not be in the log
+	told []string // texts that must not be in the log
 }
 
 func newAttacked(t *testing.T, p program) *attacked {
@@ -48,7 +49,7 @@ func newAttacked(t *testing.T, p program) *attacked {
 	return a
 }
 
-// startAttacked starts a server without keys.
+// startAttacked starts a server without the keys.
 func startAttacked(t *testing.T, p program) *attacked {
 	t.Helper()
 	p.flag = append([]string{"--log-level", "debug"}, p.flag...)
@@ -89,14 +90,14 @@ func (a *attacked) key(tenant string, scopes ...grapnel.Scope) (secret, id strin
 	return made.Key, made.ID
 }
 
-// by sends a request with the key that a tenant has for a scope, and decodes the answer.
+// by sends a request with a tenant's key of one scope, and decodes the answer.
 func (a *attacked) by(tenant string, scope grapnel.Scope, want int, method, path string, in, out any) {
 	a.t.Helper()
 	status, body := a.ask(a.keys[tenant][scope], method, path, in)
 	a.check(status, body, nil, want, method, path, out)
 }
 
-// ask sends a request with a key, which has to be answered somehow.
+// ask sends a request with a key. Any answer will do.
 func (a *attacked) ask(key, method, path string, in any) (int, []byte) {
 	a.t.Helper()
 	status, body, _, err := a.as(context.Background(), key, method, path, in)
@@ -119,7 +120,7 @@ func (a *attacked) endpointOf(tenant, address string, more map[string]any) strin
 	return made.ID
 }
 
-// sourceOf creates a source of a tenant and returns the path that its requests go to.
+// sourceOf creates a source of a tenant and returns its id and the path of its requests.
 func (a *attacked) sourceOf(tenant string, body map[string]any) (id, path string) {
 	a.t.Helper()
 	var made struct{ ID string }
@@ -147,7 +148,7 @@ func (a *attacked) metric(name string) float64 {
 	return 0
 }
 
-// cpu is the processor time that the process has used, in steps of a hundredth of a second.
+// cpu is the processor time that the process has used, in steps of 10 ms.
 func (c *child) cpu() time.Duration {
 	c.t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.current().pid))
@@ -166,7 +167,7 @@ func (c *child) cpu() time.Duration {
 	return time.Duration(ticks) * time.Second / 100
 }
 
-// disk is the size of everything in the data directory.
+// disk is the total size of the files in the data directory.
 func (c *child) disk() (bytes int64) {
 	c.t.Helper()
 	err := filepath.WalkDir(c.dir, func(_ string, entry fs.DirEntry, err error) error {
@@ -185,7 +186,8 @@ func (c *child) disk() (bytes int64) {
 	return bytes
 }
 
-// crowdOf are connections that an attacker holds open. The address that each comes from is one of loopback.
+// crowdOf opens connections and holds them, as an attacker does. Each comes from an address of
+// loopback of the caller's choice.
 func (c *child) crowdOf(n int, from func(i int) string, first func(i int) string) (release func()) {
 	c.t.Helper()
 	conns := make([]net.Conn, n)
@@ -199,7 +201,7 @@ func (c *child) crowdOf(n int, from func(i int) string, first func(i int) string
 					return
 				}
 				conns[i] = conn
-				// The server may close it at once, and that is its right.
+				// The server may have closed the connection at once, which is allowed.
 				_, _ = conn.Write([]byte(first(i)))
 			}
 		})
@@ -232,7 +234,7 @@ type healthyVictim struct {
 	waiting map[string]chan struct{} // by event
 }
 
-// at makes the endpoint at a receiver that is listened to already.
+// victimAt creates the endpoint for a receiver that already listens at the address.
 func (a *attacked) victimAt(kind, address string) *healthyVictim {
 	a.t.Helper()
 	v := &healthyVictim{attacked: a, kind: kind, waiting: map[string]chan struct{}{}}
@@ -240,13 +242,13 @@ func (a *attacked) victimAt(kind, address string) *healthyVictim {
 	return v
 }
 
-// newVictim makes an endpoint at a receiver of its own.
+// newVictim creates an endpoint and its receiver.
 func (a *attacked) newVictim(kind string) *healthyVictim {
 	a.t.Helper()
 	var v *healthyVictim
 	d := newDoor(a.t, "127.0.0.1", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { v.ServeHTTP(w, r) }))
 	v = a.victimAt(kind, "http://"+d.addr+"/")
-	v.once() // warm
+	v.once() // warms up
 	return v
 }
 
@@ -260,7 +262,7 @@ func (v *healthyVictim) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// once publishes an event and returns how long that took until it was answered, and until it arrived.
+// once publishes an event and returns the times until the answer and until the arrival.
 func (v *healthyVictim) once() (answered, arrived time.Duration) {
 	v.t.Helper()
 	id := fmt.Sprintf("%s-%d", v.kind, v.n.Add(1))
@@ -280,7 +282,7 @@ func (v *healthyVictim) once() (answered, arrived time.Duration) {
 	return answered, time.Since(began)
 }
 
-// medians publishes one event after the other.
+// medians publishes one event after another and returns the medians of both times.
 func (v *healthyVictim) medians(events int) (answered, arrived time.Duration) {
 	v.t.Helper()
 	var a, z []time.Duration

@@ -13,12 +13,13 @@ import (
 	"time"
 )
 
-// beat publishes at a fixed rate, whatever the answers take, so that a stall counts for everything that it delays.
+// beat publishes at a fixed rate, however long the answers take, so that a stall counts for every
+// event that it delays.
 type beat struct {
 	t         *testing.T
 	child     *child
-	topics    []string // in turn
-	sites     []*site  // whose latencies count; each gets the events of the topic at its place
+	topics    []string // used in turn
+	sites     []*site  // their latencies count; site i gets the events of topic i
 	perSecond int
 	keys      int
 
@@ -26,10 +27,10 @@ type beat struct {
 	zero      time.Time
 
 	mu       sync.Mutex
-	answered []time.Duration // from when an event should have been published until that was answered, in the last window
+	answered []time.Duration // time from an event's planned publication to its answer, in the last window
 }
 
-// newBeat makes endpoints on hosts of their own that take everything, and a beat for them.
+// newBeat creates endpoints on separate hosts that accept everything, and a beat for them.
 func newBeat(t *testing.T, c *child, network string, endpoints, perSecond int) *beat {
 	t.Helper()
 	b := &beat{t: t, child: c, perSecond: perSecond, keys: 50, zero: time.Now()}
@@ -44,8 +45,8 @@ func newBeat(t *testing.T, c *child, network string, endpoints, perSecond int) *
 	return b
 }
 
-// window publishes for a while and waits until the sites that count have everything. It returns their 99th percentile from
-// acceptance to arrival, and that from the moment at which each event should have been published.
+// window publishes for a while and waits until the counted sites have every event. It returns their
+// 99th percentile from acceptance to arrival, and that from the planned publication to arrival.
 func (b *beat) window(d time.Duration, counting []*site) (travel, lag time.Duration) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), d+30*time.Second)
@@ -66,7 +67,8 @@ func (b *beat) window(d time.Duration, counting []*site) (travel, lag time.Durat
 		wanted[b.sites[at]]++
 		e := newEvent{ID: fmt.Sprintf("%s-k%d-%d", b.topics[at], b.published/len(b.topics)%b.keys, b.published/len(b.topics)/b.keys+1),
 			Type: b.topics[at] + ".tick", Data: json.RawMessage(fmt.Sprintf(`{"sent":%d}`, due.Sub(b.zero)))}
-		// Without the number of a publisher that waits for its answers, two events of a key could be accepted in either order.
+		// The publisher does not wait for answers. Without a number per publish, two events of a key
+		// could be accepted in either order.
 		e.Key = fmt.Sprintf("%s-%d", b.topics[at], b.published/len(b.topics)%b.keys)
 		b.published++
 		wg.Go(func() {
@@ -80,7 +82,8 @@ func (b *beat) window(d time.Duration, counting []*site) (travel, lag time.Durat
 	}
 	wg.Wait()
 	for _, s := range counting {
-		eventually(b.t, 20*time.Second, "every event has arrived where nothing is wrong", func() bool { return s.taken() >= wanted[s] || b.t.Failed() })
+		eventually(b.t, 20*time.Second, "every event has arrived where nothing is wrong",
+			func() bool { return s.taken() >= wanted[s] || b.t.Failed() })
 	}
 	var travels, lags []time.Duration
 	for _, s := range counting {
@@ -91,11 +94,15 @@ func (b *beat) window(d time.Duration, counting []*site) (travel, lag time.Durat
 	return percentile(travels, 99), percentile(lags, 99)
 }
 
-// inTurn measures without and with a burden in turn, and compares the median with it to a quantile without it. What else the machine does
-// makes single windows differ by more than any bar worth having, so it goes on, up to most times, while the ratio is above the bar: what
-// is only noise evens out, a burden that is felt does not. With the quantile 75 instead of 50, what differs no more than windows without
-// the burden do among themselves passes as well: a machine that others use says no more than that.
-func inTurn(least, most, quantile int, bar float64, measure func() (without, with time.Duration)) (ratio float64, without, with []time.Duration) {
+// inTurn measures windows without and with a burden in turn. It compares the median with the burden
+// to a quantile without it.
+//
+// Other work on the machine makes single windows differ by more than any useful bar. So inTurn adds
+// windows, up to most, while the ratio is above the bar: noise evens out, a real burden does not.
+// The quantile 75 instead of 50 also passes a difference that the windows without the burden show
+// among themselves. On a shared machine no finer statement is possible.
+func inTurn(least, most, quantile int, bar float64, measure func() (without, with time.Duration)) (ratio float64, without,
+	with []time.Duration) {
 	for n := 1; n <= most; n++ {
 		a, z := measure()
 		without, with = append(without, a), append(with, z)

@@ -15,16 +15,17 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/postgres/pgtest"
 )
 
-// table is how a table of the database is doing.
+// table is the state of one table of the database.
 type table struct {
 	name       string
 	live, dead int64
-	died       int64 // rows that were changed or removed, ever
+	died       int64 // rows changed or deleted, in total
 	bytes      int64
 }
 
-// Under a steady load, with an endpoint that fails again and again until its deliveries are too old, what PostgreSQL has to clean up stays
-// bounded: tables whose rows come and go do not grow once the load is steady. The long form takes an hour.
+// Under a steady load the space that PostgreSQL has to clean up stays bounded, although one
+// endpoint fails until its deliveries expire. Tables with short-lived rows do not grow once the
+// load is steady. The long form takes an hour.
 func TestTablesStayLean(t *testing.T) {
 	t.Parallel()
 	length, window, settings := 20*time.Second, 2*time.Second, map[string]string{"autovacuum_naptime": "1s"}
@@ -46,10 +47,13 @@ func TestTablesStayLean(t *testing.T) {
 		"policy": map[string]any{"breaker": false, "max_age": "10s", "jitter": 0,
 			"schedule": map[string]any{"delays": []string{"0s", "1s", "2s"}, "tail": "repeat"}}})
 
-	// What is over is kept, and grows with what was delivered; the others are rows that come and go.
+	// These tables retain finished work and grow with the number of deliveries. All others have
+	// short-lived rows.
 	kept := []string{"finished", "attempt", "event", "event_name", "audit", "lane", "answer"}
 	var first, last map[string]table
-	most, busiest := map[string]int64{}, map[string]int64{} // dead at once; died in one window, which is as long as the cleaning waits between two rounds, or longer
+	// Dead at once; died in one window, which lasts at least as long as the pause between two
+	// cleanings.
+	most, busiest := map[string]int64{}, map[string]int64{}
 	for began := time.Now(); time.Since(began) < length && !t.Failed(); {
 		b.window(window, b.sites)
 		before := last
@@ -65,10 +69,12 @@ func TestTablesStayLean(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(last)) {
 		is := last[name]
 		if is.live+is.dead+most[name] > 1000 {
-			t.Logf("%-17s %7d live, %6d dead, at most %6d dead, %6d died in a window; %8d KiB, a quarter of the way through %8d KiB", name, is.live, is.dead,
+			t.Logf("%-17s %7d live, %6d dead, at most %6d dead, %6d died in a window; %8d KiB, a quarter of the way through %8d KiB", name, is.live,
+				is.dead,
 				most[name], busiest[name], is.bytes>>10, first[name].bytes>>10)
 		}
-		// Cleaning keeps up: what has died in one round is gone in the next. Below the threshold there is none.
+		// Cleaning keeps up: rows that died in one round are removed in the next. Below the threshold
+		// PostgreSQL does not clean.
 		if most[name] > 2*busiest[name]+4000 {
 			t.Errorf("%s had %d dead rows, and no more than %d die between two rounds", name, most[name], busiest[name])
 		}
@@ -79,10 +85,10 @@ func TestTablesStayLean(t *testing.T) {
 	t.Logf("%d events in %v", b.published, length)
 }
 
-// ofDay ends the name of a table that has one day of what is kept.
+// ofDay matches the end of the name of a table with the rows of one day.
 var ofDay = regexp.MustCompile(`_(first|\d{8})$`)
 
-// tables asks the database how its tables are doing.
+// tables reads the state of every table from the database.
 func tables(t *testing.T, url string) map[string]table {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)

@@ -23,10 +23,11 @@ import (
 	"time"
 )
 
-// adminKey is what the servers under test take as their admin key.
+// adminKey is the admin key of the servers under test.
 const adminKey = "grp_e2e-only-on-loopback"
 
-// binary builds the program once per test run, as users get it: static and without the race detector.
+// binary builds the program once per test run, as users get it: static and without the race
+// detector.
 var binary = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(scratch, "grapnel")
 	cmd := exec.Command("go", "build", "-o", path, "github.com/grapnelhq/grapnel/cmd/grapnel")
@@ -37,16 +38,16 @@ var binary = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// program is how a server is started. The zero value runs the real binary.
+// program says how to start a server. The zero value runs the real binary.
 type program struct {
 	path string   // empty: the real binary, built on demand
 	env  []string // added to the environment
-	wrap []string // a command that becomes the program, such as strace; the program's own command line follows
+	wrap []string // a command that executes the program, such as strace; the program's command line follows it
 	flag []string // added to the command line
-	tiny bool     // all sizes and time limits inside are as small as they may be, by the dice of the run
+	tiny bool     // every inner limit is as small as it may be, chosen by the run's dice
 }
 
-// bounded adds the flag that makes bounds tiny, if they are to be.
+// bounded adds the flag that makes bounds tiny, if p asks for it.
 func (p program) bounded(t testing.TB, d *dice) program {
 	if p.tiny {
 		bounds := fmt.Sprintf("tiny:%d", d.n(1<<30))
@@ -56,7 +57,8 @@ func (p program) bounded(t testing.TB, d *dice) program {
 	return p
 }
 
-// child is one server over its whole life: a data directory, an address, and one process after the other.
+// child is one server over its whole life: a data directory, an address, and one process after
+// another.
 type child struct {
 	t       testing.TB
 	program program
@@ -77,11 +79,11 @@ type process struct {
 	err  error
 }
 
-// addresses counts those that were given to servers.
+// addresses counts the addresses given to servers so far.
 var addresses atomic.Int64
 
-// unusedAddress gives an address that stays free while its server is down. The kernel gives ports above 32767 to connections and to
-// listeners that ask for none; this one is below.
+// unusedAddress returns an address that stays free while its server is down. The kernel gives ports
+// above 32767 to connections and to listeners on port 0; this one is below.
 func unusedAddress(t testing.TB) string {
 	t.Helper()
 	const from, ports = 20_000, 12_000
@@ -99,7 +101,7 @@ func unusedAddress(t testing.TB) string {
 	return ""
 }
 
-// newChild prepares a server on a free port of loopback. Its data live in dir.
+// newChild prepares a server on a free port of loopback with its data in dir.
 func newChild(t testing.TB, p program, dir string) *child {
 	t.Helper()
 	if p.path == "" {
@@ -109,7 +111,7 @@ func newChild(t testing.TB, p program, dir string) *child {
 		}
 		p.path = path
 	}
-	addr := unusedAddress(t) // it stays the same over restarts, as a service's does
+	addr := unusedAddress(t) // it stays the same over restarts
 	log, err := os.Create(filepath.Join(t.TempDir(), "server.log"))
 	if err != nil {
 		t.Fatal(err)
@@ -137,8 +139,8 @@ func (c *child) start() {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + c.dir, "GRAPNEL_ADMIN_KEY=" + adminKey}, c.program.env...)
 	cmd.Stdout, cmd.Stderr = c.log, c.log
-	// The server must not outlive a test run that panics. The signal comes when the thread that forked ends, so that thread is
-	// kept for as long as the process lives.
+	// The server must not outlive a test run that panics. The signal comes when the forking thread
+	// ends, so that thread is kept alive as long as the process.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	p := &process{done: make(chan struct{})}
 	started := make(chan error)
@@ -198,13 +200,13 @@ func (c *child) current() *process {
 	return c.running
 }
 
-// kill ends the process without warning and waits until it is gone. It does nothing when none runs.
+// kill ends the process without warning and waits for its end. It does nothing if no process runs.
 func (c *child) kill() {
 	p := c.current()
 	if p == nil {
 		return
 	}
-	_ = syscall.Kill(p.pid, syscall.SIGKILL) // it fails when the process has just ended, which is as good
+	_ = syscall.Kill(p.pid, syscall.SIGKILL) // it fails if the process has just ended by itself
 	<-p.done
 }
 
@@ -239,7 +241,7 @@ func (c *child) exit(within time.Duration) int {
 	return 0
 }
 
-// ended says whether the process is gone.
+// ended says whether the process has ended.
 func (c *child) ended() bool {
 	select {
 	case <-c.current().done:
@@ -258,7 +260,7 @@ func (c *child) words(most int) string {
 	return string(text[max(0, len(text)-most):])
 }
 
-// memory reads the resident size now and at its peak from the kernel, in MiB.
+// memory reads the resident size, now and at its peak, from the kernel, in MiB.
 func (c *child) memory() (now, peak float64) {
 	c.t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.current().pid))
@@ -291,7 +293,7 @@ func eventually(t testing.TB, within time.Duration, what string, holds func() bo
 	}
 }
 
-// poll asks again and again until the condition holds, the time is up or the context ends.
+// poll checks the condition repeatedly until it holds, the time is up or the context ends.
 func poll(ctx context.Context, within, every time.Duration, holds func() bool) bool {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -309,7 +311,8 @@ func poll(ctx context.Context, within, every time.Duration, holds func() bool) b
 	}
 }
 
-// pause waits for a time that is part of a scenario, not for something to happen.
+// pause waits for a time that is part of a scenario. It must not stand for waiting until something
+// happens.
 func pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

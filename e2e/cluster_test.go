@@ -18,28 +18,28 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/postgres/pgtest"
 )
 
-// leaseHere is how long nodes under test keep their endpoints when they are gone.
+// leaseHere is the lease of nodes under test: how long a dead node keeps its shards.
 const leaseHere = 3 * time.Second
 
 // cluster is a trial with several nodes on one database, each behind a proxy of its own.
 type cluster struct {
 	*trial
 	db      *pgtest.Server
-	standby *pgtest.Standby // nil: there is none
+	standby *pgtest.Standby // nil: the database has no standby
 	nodes   []*child
 	proxies []*pgtest.Proxy
-	spares  []*pgtest.Proxy // each node's way to the standby, where it is told of both
-	faults  []history.Fault // that were injected
+	spares  []*pgtest.Proxy // each node's way to the standby, if nodes know both servers
+	faults  []history.Fault // the injected faults
 	seen    seen
 }
 
-// plan is how a cluster is made.
+// plan says how to set up a cluster.
 type plan struct {
 	targets func(*dice) []*target
-	tiny    bool // each node has tiny bounds of its own
+	tiny    bool // each node has tiny bounds, chosen separately
 	standby bool // the database has a standby
-	sync    bool // and waits for it
-	both    bool // nodes are told of the database and of its standby
+	sync    bool // and commits wait for the standby
+	both    bool // nodes know the addresses of the database and of its standby
 }
 
 func newCluster(t *testing.T, size int) *cluster {
@@ -77,7 +77,8 @@ func planned(t *testing.T, size int, p plan) *cluster {
 			ways = append(ways, proxy(c.standby.Server))
 			c.spares = append(c.spares, ways[1])
 		}
-		programs = append(programs, program{flag: []string{"--store", pgtest.URL("grapnel", ways...), "--lease", leaseHere.String()}, tiny: p.tiny})
+		programs = append(programs, program{flag: []string{"--store", pgtest.URL("grapnel", ways...), "--lease", leaseHere.String()},
+			tiny: p.tiny})
 	}
 	c.trial = newTrial(t, programs[0], p.targets)
 	c.nodes = append(c.nodes, c.child)
@@ -88,14 +89,15 @@ func planned(t *testing.T, size int, p plan) *cluster {
 		c.nodes = append(c.nodes, n)
 	}
 	c.load.others = c.nodes[1:]
-	c.load.every = 160 * time.Millisecond // faults of seconds leave much behind, and three nodes and a database share the machine
+	c.load.every = 160 * time.Millisecond // faults of seconds leave a large backlog, and three nodes and a database share the machine
 	return c
 }
 
-// nodeLine is what a node logs of itself at its start; it names other nodes in other lines.
+// nodeLine is the line in which a node logs its own name at its start. Other lines name other
+// nodes.
 var nodeLine = regexp.MustCompile(`msg="other nodes may use the same database" node=(node_\w+)`)
 
-// name is what a node calls itself since its last start.
+// name is the node's name since its last start.
 func (c *child) name() string {
 	c.t.Helper()
 	text, err := os.ReadFile(c.log.Name())
@@ -109,11 +111,12 @@ func (c *child) name() string {
 	return string(all[len(all)-1][1])
 }
 
-// lostLine is what a node logs when it loses its shards: its lease is over, or its watchdog saw a loop stand still for longer than one.
+// lostLine is the line that a node logs when it loses its shards: its lease expired, or its
+// watchdog saw a loop stalled for longer than one lease.
 var lostLine = regexp.MustCompile(`time=(\S+) level=ERROR msg="(?:lease lost; shards released|engine loop stands still)`)
 
-// losses notes when nodes say that their leases were over. Mostly that is what was done to them. Where nothing was, the machine was busy with other
-// things, and the node stood still without our doing.
+// losses records every lease that nodes report as lost. Mostly an injected fault explains it. Where
+// none does, the machine was busy with other work and stalled the node.
 func (c *cluster) losses() {
 	c.t.Helper()
 	zero := time.Now().Add(-c.ledger.now())
@@ -152,7 +155,8 @@ func (c *cluster) losses() {
 	c.t.Logf("nodes lost their leases %d times, %d of them without our doing", count, alone)
 }
 
-// settled waits until every node has what it is to have, and each knows of these endpoints how they are doing, whoever decides about them.
+// settled waits until every node owns its share of the shards, and every node can report the health
+// of these endpoints, whichever node owns them.
 func (c *cluster) settled(ids []string) {
 	c.t.Helper()
 	eventually(c.t, 30*time.Second, "every node has its shards", func() bool {
@@ -177,9 +181,9 @@ func (c *cluster) settled(ids []string) {
 	}
 }
 
-// Three nodes share a database, and publishers talk to all of them. Nodes die, stand still, and are cut off; the database dies, ends connections
-// and loses answers. Nothing that was acknowledged is lost, keys keep their order, and what is repeated was in flight at a node to which
-// something had just happened.
+// Three nodes share a database, and publishers talk to all of them. Nodes die, freeze and are cut
+// off; the database dies, ends connections and loses answers. No acknowledged event is lost and
+// keys keep their order. Only deliveries that were in flight at a node hit by a fault are repeated.
 func TestClusterThroughFaults(t *testing.T) {
 	t.Parallel()
 	if soak() {
@@ -189,7 +193,7 @@ func TestClusterThroughFaults(t *testing.T) {
 	}
 }
 
-// through lets a number of faults befall the cluster, of the first kinds in turn, and judges.
+// through injects a number of faults, of the first kinds in turn, and judges.
 func (c *cluster) through(t *testing.T, faults, kinds int) {
 	c.under(6, func(ctx context.Context) {
 		for n := 0; n < faults && !t.Failed(); n++ {
@@ -210,7 +214,8 @@ func (c *cluster) through(t *testing.T, faults, kinds int) {
 	}
 }
 
-// Each of three nodes in turn is stopped as an operator does it, and started again. Nothing is repeated.
+// Each of three nodes in turn is stopped as an operator does it, and started again. No delivery is
+// repeated.
 func TestRollingRestart(t *testing.T) {
 	t.Parallel()
 	rounds := 1
@@ -236,16 +241,17 @@ func TestRollingRestart(t *testing.T) {
 	c.convict(c.verdict(2 * time.Minute))
 }
 
-// What is paused at one node stays silent at all of them once that is answered, and what a person asks of any node is done by the one whose
-// business it is.
+// Once a pause is answered by one node, no node attempts the endpoint. An operator's order given to
+// any node is executed by the owner of the endpoint.
 func TestChangesReachEveryNode(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3)
 	var sites []*site
 	var ids []string
-	for i := range 12 { // so many that each node has some
+	for i := range 12 { // enough for each node to own some
 		s := newSite()
-		id, _ := c.child.endpoint("http://"+newDoor(t, fmt.Sprintf("127.0.15.%d", i+1), s).addr+"/", map[string]any{"event_types": []string{"change.*"}})
+		id, _ := c.child.endpoint("http://"+newDoor(t, fmt.Sprintf("127.0.15.%d", i+1), s).addr+"/",
+			map[string]any{"event_types": []string{"change.*"}})
 		sites, ids = append(sites, s), append(ids, id)
 	}
 	c.settled(ids)

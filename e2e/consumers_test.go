@@ -21,9 +21,9 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// TestPublishedConsumersRunUnchanged: two programs that were published for another service, in Node and in Python, take from a queue with nothing
-// changed but the address and the token, which they read from their environment. What they call permanent becomes a dead letter, with
-// their reason.
+// TestPublishedConsumersRunUnchanged: two programs that were published for another service, in Node
+// and in Python, consume from a queue. Only the address and the token differ, which they read from
+// their environment. A message that they reject for good becomes a dead letter with their reason.
 func TestPublishedConsumersRunUnchanged(t *testing.T) {
 	c := newChild(t, program{}, t.TempDir())
 	c.start()
@@ -40,13 +40,14 @@ func TestPublishedConsumersRunUnchanged(t *testing.T) {
 		c.must(http.StatusCreated, http.MethodPost, "/v1/queues", map[string]any{"name": name, "event_types": []string{"payment.*"}}, &made)
 		queues[name] = made.ID
 	}
-	// 12 payloads that the programs take, and 3 that they do not.
+	// The programs accept 12 of the payloads and reject 3.
 	for i := range 15 {
 		data := fmt.Sprintf(`{"id":"evt_theirs_%d","amount":%d}`, i, i)
 		if i%5 == 4 {
 			data = `"no object"`
 		}
-		c.must(http.StatusAccepted, http.MethodPost, "/v1/events", newEvent{ID: fmt.Sprintf("e%d", i), Type: "payment.done", Data: []byte(data)}.encode(), nil)
+		c.must(http.StatusAccepted, http.MethodPost, "/v1/events",
+			newEvent{ID: fmt.Sprintf("e%d", i), Type: "payment.done", Data: []byte(data)}.encode(), nil)
 	}
 	for name, args := range programs {
 		t.Run(name, func(t *testing.T) {
@@ -81,11 +82,11 @@ func TestPublishedConsumersRunUnchanged(t *testing.T) {
 	}
 }
 
-// bench is a developer's local server: it notes what it gets.
+// bench is a developer's local server. It records the requests it gets.
 type bench struct {
 	mu   sync.Mutex
-	seen map[string]int // body → how often it was answered 200
-	fail int            // so many more requests get 500
+	seen map[string]int // body → number of times it was answered 200
+	fail int            // number of further requests that get 500
 }
 
 func (b *bench) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -115,7 +116,8 @@ type listener struct {
 
 func (c *child) listen(args ...string) *listener {
 	c.t.Helper()
-	l := &listener{Cmd: exec.Command(c.program.path, append([]string{"listen"}, args...)...), words: &bytes.Buffer{}, done: make(chan error, 1)}
+	l := &listener{Cmd: exec.Command(c.program.path, append([]string{"listen"}, args...)...), words: &bytes.Buffer{},
+		done: make(chan error, 1)}
 	l.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + c.dir, "GRAPNEL_SERVER=http://" + c.addr, "GRAPNEL_KEY=" + adminKey}
 	l.Stdout, l.Stderr = l.words, l.words
 	if err := l.Start(); err != nil {
@@ -140,8 +142,8 @@ func (l *listener) end(t *testing.T, signal syscall.Signal) {
 	}
 }
 
-// TestListenLosesNothing: while a developer's command is killed, the server is killed, and the local server fails, everything that comes in through
-// the source arrives there in the end.
+// TestListenLosesNothing: a developer's command is killed, the server is killed, and the local
+// server fails. Every request to the source still arrives there in the end.
 func TestListenLosesNothing(t *testing.T) {
 	c := newChild(t, program{}, t.TempDir())
 	c.start()
@@ -150,7 +152,8 @@ func TestListenLosesNothing(t *testing.T) {
 		ID  string
 		URL string `json:"ingest_url"`
 	}
-	c.must(http.StatusCreated, http.MethodPost, "/v1/sources", map[string]any{"name": "shop", "verify": map[string]any{"scheme": "none"}}, &source)
+	c.must(http.StatusCreated, http.MethodPost, "/v1/sources", map[string]any{"name": "shop", "verify": map[string]any{"scheme": "none"}},
+		&source)
 	b := &bench{seen: map[string]int{}, fail: 2}
 	local := httptest.NewServer(b)
 	t.Cleanup(local.Close)
@@ -171,7 +174,7 @@ func TestListenLosesNothing(t *testing.T) {
 	ingest(10)
 	eventually(t, 20*time.Second, "some have arrived", func() bool { return b.count() >= 5 })
 	l.end(t, syscall.SIGKILL)
-	ingest(10) // while nobody listens
+	ingest(10) // while no command listens
 	l = c.listen(args...)
 	eventually(t, 60*time.Second, "what came meanwhile has arrived", func() bool { return b.count() >= 15 })
 	c.kill()

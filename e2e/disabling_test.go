@@ -15,15 +15,15 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// patient is an endpoint that can be made to refuse what it gets, with two others of its tenant that hear of that: one that asked for
-// such news, and one that takes every event.
+// patient is an endpoint that can be told to refuse its deliveries. Two other endpoints of its
+// tenant get operational events about it: one subscribes to them, one takes every event.
 type patient struct {
 	t       *testing.T
 	child   *child
 	id      string
-	answer  atomic.Int64 // status with which it answers from now on
+	answer  atomic.Int64 // status of its answers from now on
 	site    *site
-	watcher *site // subscribes to news about endpoints
+	watcher *site // subscribes to operational events about endpoints
 	all     *site // has no filter
 	sent    int
 }
@@ -45,16 +45,17 @@ func newPatient(t *testing.T, network string, policy map[string]any) *patient {
 	return p
 }
 
-// payleraLike disables as the preset paylera does, after fewer deliveries. Second attempts come too late for a test, so that only first ones are
-// looked at.
+// payleraLike disables as the preset paylera does, after fewer deliveries. Second attempts come too
+// late for a test, so only first ones are examined.
 func payleraLike(consecutive int, pending string) map[string]any {
 	return map[string]any{"timeout": "10s", "jitter": 0, "max_attempts": 9,
-		"schedule": map[string]any{"mode": "since_previous", "delays": []string{"0s", "10m", "30m", "2h", "6h", "12h", "24h", "24h", "24h"}, "tail": "stop"},
+		"schedule": map[string]any{"mode": "since_previous", "delays": []string{"0s", "10m", "30m", "2h", "6h", "12h", "24h", "24h", "24h"},
+			"tail": "stop"},
 		"classify": map[string]string{"400": "fail"},
 		"disable":  map[string]any{"consecutive": consecutive, "of": "status_4xx", "after": "0s", "pending": pending}}
 }
 
-// send publishes so many events, each with a key of its own.
+// send publishes n events, each with a key of its own.
 func (p *patient) send(n int) {
 	p.t.Helper()
 	for range n {
@@ -115,7 +116,7 @@ func (p *patient) kill() {
 	p.child.ready(30 * time.Second)
 }
 
-// news counts the different events of each type that a site was sent about endpoints.
+// news counts the distinct operational events of each type that a site got about endpoints.
 func (p *patient) news(s *site) map[string]int {
 	p.t.Helper()
 	told := map[string]map[string]bool{}
@@ -150,8 +151,8 @@ func (p *patient) news(s *site) map[string]int {
 	return counts
 }
 
-// told checks what has been told by now: each piece of news exactly once to each of the others, and nothing to the endpoint that it is
-// about.
+// told checks the operational events so far: each exactly once at each of the other two endpoints,
+// and none at the endpoint that it is about.
 func (p *patient) told(want map[string]int) {
 	p.t.Helper()
 	same := func(s *site) bool { return fmt.Sprint(p.news(s)) == fmt.Sprint(want) }
@@ -163,8 +164,8 @@ func (p *patient) told(want map[string]int) {
 	}
 }
 
-// The count towards disabling survives kills, is exact, and wiped by a single success; what waits is dropped on record; everything that
-// happens is told once to the tenant's other endpoints.
+// The count towards disabling is exact, survives kills, and is reset by a single success. Pending
+// deliveries are dropped on record. The tenant's other endpoints are notified once of every change.
 func TestDisablingCountsThroughKills(t *testing.T) {
 	t.Parallel()
 	const most = 20
@@ -175,7 +176,7 @@ func TestDisablingCountsThroughKills(t *testing.T) {
 	p.answer.Store(http.StatusNotFound)
 	for n := range most - 1 {
 		p.send(1)
-		if n%5 == 2 { // around the moment at which the outcome is recorded, and the news with it
+		if n%5 == 2 { // about when the outcome and its operational event are recorded
 			before := len(p.site.seen(0))
 			poll(t.Context(), time.Second, time.Millisecond, func() bool { return len(p.site.seen(0)) > before })
 			pause(t.Context(), time.Duration(n%4)*time.Millisecond)
@@ -187,11 +188,11 @@ func TestDisablingCountsThroughKills(t *testing.T) {
 		t.Fatalf("after %d failures in a row it is %s", most-1, status)
 	}
 	p.told(map[string]int{"failing": 2})
-	// A person who tries again does not add to it, whatever comes of that.
+	// An operator's retry does not add to the count, whatever its outcome.
 	head := p.rows("pending")[0]
 	p.child.must(http.StatusOK, http.MethodPost, "/v1/deliveries/"+head.ID+"/retry", nil, nil)
 	eventually(t, 10*time.Second, "the retry was made", func() bool { return len(of(p.site.seen(0), head.EventID)) > 1 })
-	// A single success wipes it.
+	// A single success resets the count.
 	p.answer.Store(http.StatusOK)
 	p.send(1)
 	p.attempted()
@@ -230,13 +231,14 @@ func TestDisablingCountsThroughKills(t *testing.T) {
 	p.audited(map[string]int{"create": 3, "retry": 1, "disable": 1, "enable": 1})
 }
 
-// audited counts what the audit has, by verb. What the server does by itself is in there under its own name.
+// audited counts the audit's entries by verb. The server's own actions are in it under its own
+// name.
 func (p *patient) audited(want map[string]int) {
 	p.t.Helper()
 	got := map[string]int{}
 	for _, e := range p.child.audit(nil) {
 		if strings.HasPrefix(e.EndpointID, "key_") {
-			continue // the key that the server made at its first start
+			continue // the key that the server created at its first start
 		}
 		got[e.Verb]++
 		if by := e.Actor == grapnel.ActorItself; by != (e.Verb == "disable") {
@@ -248,8 +250,9 @@ func (p *patient) audited(want map[string]int) {
 	}
 }
 
-// An endpoint whose policy holds gets what came while it was disabled once it is enabled again, in order, and what had failed before when its
-// own time comes. Nothing is attempted in between, also not after a kill.
+// An endpoint whose policy holds gets the events published while it was disabled, in order, once it
+// is enabled again. A delivery that failed before is attempted when it is due. No attempt is made
+// in between, not even after a kill.
 func TestDisabledHoldsAndDrainsInOrder(t *testing.T) {
 	t.Parallel()
 	p := newPatient(t, "127.0.8", payleraLike(5, "hold"))
@@ -277,11 +280,11 @@ func TestDisabledHoldsAndDrainsInOrder(t *testing.T) {
 	p.told(map[string]int{"failing": 1, "disabled": 1, "enabled": 1}) // of five, four are less than 90 %
 }
 
-// A 410 disables at once, and every dead letter is told of once.
+// A 410 disables at once, and there is one operational event per dead letter.
 func TestGoneDisablesAtOnce(t *testing.T) {
 	t.Parallel()
 	p := newPatient(t, "127.0.9", payleraLike(100, "hold"))
-	p.answer.Store(http.StatusBadRequest) // which this policy takes for permanent
+	p.answer.Store(http.StatusBadRequest) // this policy takes it for permanent
 	p.send(3)
 	eventually(t, 10*time.Second, "they have failed", func() bool { return len(p.rows("failed")) == 3 })
 	p.told(map[string]int{"delivery_failed": 3})

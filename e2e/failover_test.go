@@ -18,12 +18,12 @@ func failing(t *testing.T, p plan) *cluster {
 	p.targets, p.standby = twoTenants, p.standby || p.sync || p.both
 	c := planned(t, 3, p)
 	c.load.tenants, c.load.fresh, c.load.every = []string{"red", "blue"}, true, 80*time.Millisecond
-	c.load.patient = leaseHere // a publisher that hangs at one node says nothing about the others
+	c.load.patient = leaseHere // a publisher that hangs at one node must not hide the others
 	c.observe(t)
 	return c
 }
 
-// must ends the test if something that the harness does has failed.
+// must ends the test if a step of the harness itself failed.
 func (c *cluster) must(err error) {
 	c.t.Helper()
 	if err != nil {
@@ -31,33 +31,34 @@ func (c *cluster) must(err error) {
 	}
 }
 
-// published waits until so many more events are acknowledged.
+// published waits until the given number of further events is acknowledged.
 func (c *cluster) published(more int64) {
 	c.t.Helper()
 	from := c.load.accepted.Load()
 	eventually(c.t, time.Minute, "enough events are acknowledged", func() bool { return c.load.accepted.Load() >= from+more })
 }
 
-// move sends all nodes' new connections to another server.
+// move directs all nodes' new connections to another server.
 func (c *cluster) move(to *pgtest.Server) {
 	for _, p := range c.proxies {
 		p.Point(to)
 	}
 }
 
-// lost notes that the database has lost what it committed from a moment until now, and that nothing is certain until some time later.
+// lost records that the database has lost its commits from a moment until now, and that commits are
+// uncertain until some time later.
 func (c *cluster) lost(since time.Duration) {
 	c.ledger.write(entry{Fault: &history.Fault{Kind: history.Rewind, Start: since, End: c.ledger.now()}})
 }
 
-// doubt notes that from a moment until now no node knew what was committed.
+// doubt records that from a moment until now no node could know whether a commit succeeded.
 func (c *cluster) doubt(since time.Duration) {
 	fault := history.Fault{Kind: history.CommitUnknown, Start: since, End: c.ledger.now()}
 	c.ledger.write(entry{Fault: &fault})
 	c.faults = append(c.faults, fault)
 }
 
-// after is how long a short and a long test look at what follows a fault.
+// after is how long a short and a long test observe the time after a fault.
 func after(ctx context.Context) {
 	if soak() {
 		pause(ctx, 5*backWithin)
@@ -66,7 +67,7 @@ func after(ctx context.Context) {
 	}
 }
 
-// The primary is killed, and the standby without which nothing was acknowledged is promoted. Nothing is lost.
+// The primary is killed and its synchronous standby is promoted. No acknowledged event is lost.
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	c := failing(t, plan{sync: true})
@@ -78,14 +79,15 @@ func TestFailover(t *testing.T) {
 	})
 }
 
-// The standby is 200 events behind when the primary is killed and it is promoted. The operator has chosen to lose those. Whatever nodes
-// remember of the lost past must not mix with the new one, in which the same numbers are given to other events.
+// The standby is 200 events behind when the primary is killed and it is promoted. The operator has
+// chosen to lose those events. What nodes remember of the lost past must not mix with the new one,
+// in which the same row ids belong to other events.
 func TestFailoverWithLoss(t *testing.T) {
 	t.Parallel()
 	c := failing(t, plan{standby: true})
 	c.loses(func(ctx context.Context, since *time.Duration) *pgtest.Server {
 		*since = c.ledger.now()
-		c.must(c.standby.CaughtUp(ctx)) // with all that was acknowledged before
+		c.must(c.standby.CaughtUp(ctx)) // with every acknowledged event before
 		c.standby.Link.Stall(true)
 		c.published(200)
 		c.must(c.db.Kill())
@@ -95,14 +97,15 @@ func TestFailoverWithLoss(t *testing.T) {
 	})
 }
 
-// As an operator is told to do it where a standby may be behind: no node runs while it is promoted. This is easy for a program, and shows that
-// the judge convicts nobody for what was lost with the primary.
+// The operator follows the manual for a standby that may be behind: no node runs while it is
+// promoted. The program has little to do here, and the test shows that the judge excuses losses
+// with the primary.
 func TestFailoverWithLossWhileStopped(t *testing.T) {
 	t.Parallel()
 	c := failing(t, plan{standby: true})
 	c.loses(func(ctx context.Context, since *time.Duration) *pgtest.Server {
 		*since = c.ledger.now()
-		c.must(c.standby.CaughtUp(ctx)) // with all that was acknowledged before
+		c.must(c.standby.CaughtUp(ctx)) // with every acknowledged event before
 		c.standby.Link.Stall(true)
 		c.published(200)
 		c.must(c.db.Kill())
@@ -120,7 +123,8 @@ func TestFailoverWithLossWhileStopped(t *testing.T) {
 	})
 }
 
-// A copy of the database is restored under running nodes: it has the same identity and the same timeline as what they knew, and is older.
+// A copy of the database is restored under running nodes. It has the identity and the timeline that
+// they know, and is older.
 func TestRestoreUnderRunningNodes(t *testing.T) {
 	t.Parallel()
 	c := failing(t, plan{})
@@ -133,7 +137,8 @@ func TestRestoreUnderRunningNodes(t *testing.T) {
 	})
 }
 
-// loses is fails with a database that goes back: all since the moment that the scenario says is lost.
+// loses is fails for a database that goes back: every commit since the moment that the scenario
+// returns is lost.
 func (c *cluster) loses(scenario func(ctx context.Context, since *time.Duration) *pgtest.Server) {
 	c.t.Helper()
 	c.fails(func(ctx context.Context, since *time.Duration) *pgtest.Server {
@@ -143,7 +148,8 @@ func (c *cluster) loses(scenario func(ctx context.Context, since *time.Duration)
 	})
 }
 
-// fails lets a database fail under load, and judges. The scenario says since when nothing is certain, and which server goes on.
+// fails lets the database fail under load, and judges. The scenario returns the moment since which
+// commits are uncertain, and the server that takes over.
 func (c *cluster) fails(scenario func(ctx context.Context, since *time.Duration) *pgtest.Server) {
 	c.t.Helper()
 	var moved, end time.Duration
@@ -162,7 +168,8 @@ func (c *cluster) fails(scenario func(ctx context.Context, since *time.Duration)
 	c.sentence()
 }
 
-// recovered checks that events were acknowledged, and every node was ready, from one moment until another.
+// recovered checks that events were acknowledged and every node was ready from one moment until
+// another.
 func (c *cluster) recovered(from, to time.Duration) {
 	c.t.Helper()
 	c.acknowledges(from, to)
@@ -171,11 +178,12 @@ func (c *cluster) recovered(from, to time.Duration) {
 	}
 }
 
-// suspicion is what a node says when it has looked at two databases that claim to be one.
+// suspicion matches a node's message that it has seen two databases with one identity.
 var suspicion = regexp.MustCompile(`(?i)timeline|went back|not the one|another database|second database|two databases|two primaries`)
 
-// The old primary comes back and takes writes beside the promoted standby, and one node has connections to both: those that it had when its virtual address
-// moved, and new ones. No product can prevent two primaries, but that node must notice: it stops to acknowledge and to send by one of them.
+// The old primary comes back and takes writes beside the promoted standby. One node has connections
+// to both: old ones from before its virtual address moved, and new ones. No product can prevent two
+// primaries, but that node must notice, and stop acknowledging and sending by one of them.
 func TestTwoPrimaries(t *testing.T) {
 	t.Parallel()
 	c := failing(t, plan{standby: true})
@@ -183,7 +191,7 @@ func TestTwoPrimaries(t *testing.T) {
 	c.under(6, func(ctx context.Context) {
 		c.published(200)
 		since := c.ledger.now()
-		c.must(c.standby.CaughtUp(ctx)) // with all that was acknowledged before
+		c.must(c.standby.CaughtUp(ctx)) // with every acknowledged event before
 		c.standby.Link.Stall(true)
 		c.must(c.db.Kill())
 		c.must(c.standby.Promote(ctx))

@@ -26,11 +26,12 @@ import (
 	"github.com/grapnelhq/grapnel/sign"
 )
 
-// fakeVariable makes the test binary a server with the mistake that it names; "none" makes it a good one.
+// fakeVariable makes the test binary a server with the mistake that it names; "none" makes a
+// correct one.
 const fakeVariable = "GRAPNEL_E2E_FAKE"
 
-// fake is the smallest server that keeps the promises: one file of fsynced lines, one goroutine per lane. It exists so that the
-// harness can be seen to catch servers that do not keep them.
+// fake is the smallest server that keeps the promises: one file of fsynced lines, one goroutine per
+// lane. It exists to show that the harness catches servers that break them.
 type fake struct {
 	bug  string
 	file *os.File
@@ -58,9 +59,9 @@ type fakeRow struct {
 // fakeLine is one fsynced line: an endpoint, an event, or an outcome.
 type fakeLine struct {
 	Endpoint  *fakeEndpoint `json:",omitempty"`
-	Event     []byte        `json:",omitempty"` // as it came
-	Failed    string        `json:",omitempty"` // an attempt at this delivery
-	Due       time.Time     // of the next
+	Event     []byte        `json:",omitempty"` // as received
+	Failed    string        `json:",omitempty"` // the delivery whose attempt failed
+	Due       time.Time     // time of the next attempt
 	Delivered string        `json:",omitempty"`
 }
 
@@ -89,7 +90,7 @@ func serveFake(bug string) int {
 	return 0
 }
 
-// open reads the file back and goes on with what has no outcome.
+// open reads the file and continues with the deliveries that have no outcome.
 func (f *fake) open(path string) error {
 	var err error
 	if f.file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600); err != nil {
@@ -123,7 +124,7 @@ func (f *fake) open(path string) error {
 	return lines.Err()
 }
 
-// write returns when the line is on the disk.
+// write returns when the line is durable.
 func (f *fake) write(l fakeLine) {
 	text, err := json.Marshal(l)
 	if err == nil {
@@ -174,7 +175,7 @@ func (f *fake) publish(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusAccepted)
 }
 
-// wake gives every lane that has work a goroutine. The caller holds mu.
+// wake gives every lane with pending deliveries a goroutine. The caller holds mu.
 func (f *fake) wake() {
 	for lane, waiting := range f.lanes {
 		if len(waiting) > 0 && !f.working[lane] {
@@ -184,14 +185,15 @@ func (f *fake) wake() {
 	}
 }
 
-// place puts an event's deliveries into their lanes.
+// place adds an event's deliveries to their lanes.
 func (f *fake) place(e newEvent) {
 	f.events[e.ID] = true
 	for _, ep := range f.endpoints {
 		if len(ep.EventTypes) > 0 && !slices.Contains(ep.EventTypes, e.Type) {
 			continue
 		}
-		d := &fakeRow{Event: e, at: ep, row: row{ID: fmt.Sprintf("dlv_%d", len(f.rows)+1), EventID: e.ID, EndpointID: ep.ID, Status: grapnel.Pending}}
+		d := &fakeRow{Event: e, at: ep, row: row{ID: fmt.Sprintf("dlv_%d", len(f.rows)+1), EventID: e.ID, EndpointID: ep.ID,
+			Status: grapnel.Pending}}
 		lane := d.ID
 		if e.Key != "" {
 			lane = ep.ID + " " + e.Key
@@ -207,8 +209,8 @@ func (f *fake) place(e newEvent) {
 	}
 }
 
-// fail counts an attempt and says when the next may be. A server that forgets events knows outcomes of deliveries that it does
-// not know.
+// fail counts an attempt and sets when the next may be. A server that forgets events may have the
+// outcome of a delivery it does not know.
 func (f *fake) fail(id string, due time.Time) {
 	for _, d := range f.rows {
 		if d.ID == id {
@@ -248,7 +250,7 @@ func (f *fake) work(lane string) {
 	}
 }
 
-// note keeps the outcome of an attempt at the head of a lane. The caller holds mu.
+// note stores the outcome of an attempt at the head of a lane. The caller holds mu.
 func (f *fake) note(lane string, d *fakeRow, delivered bool) {
 	l := fakeLine{Delivered: d.ID}
 	if !delivered {

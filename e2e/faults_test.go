@@ -11,7 +11,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/sim/history"
 )
 
-// during notes a fault from before something is done until after.
+// during records a fault that lasts while do runs.
 func (c *cluster) during(kind history.FaultKind, node string, do func()) {
 	fault := history.Fault{Kind: kind, Node: node, Start: c.ledger.now()}
 	do()
@@ -21,40 +21,40 @@ func (c *cluster) during(kind history.FaultKind, node string, do func()) {
 	c.t.Logf("%s of %s from %v to %v", kind, cmp.Or(node, "all"), fault.Start.Round(time.Millisecond), fault.End.Round(time.Millisecond))
 }
 
-// Of the kinds of fault, the first are those that the normal run has.
+// The normal run injects the first of these kinds.
 const (
 	fewFaults  = 6
 	manyFaults = 12
 )
 
-// fault does something to a node, or to all, and waits until it is over.
+// fault injects one fault into a node, or into all, and waits for its end.
 func (c *cluster) fault(ctx context.Context, kind int) {
 	victim := c.dice.n(len(c.nodes))
 	node, proxy := c.nodes[victim], c.proxies[victim]
 	name := node.name()
 	pause(ctx, c.dice.between(200*time.Millisecond, 1500*time.Millisecond))
 	switch kind {
-	case 0: // it dies, and comes back
+	case 0: // the node dies and is restarted
 		c.during(history.Crash, name, node.kill)
 		c.kills.Add(1)
 		pause(ctx, c.dice.between(0, leaseHere+time.Second)+1)
 		node.start()
 		node.ready(30 * time.Second)
-	case 1: // it stands still for longer than its lease, and goes on as if nothing had been
+	case 1: // the node is frozen for longer than its lease, and then continues
 		c.during(history.Standstill, name, func() {
 			c.signal(node, syscall.SIGSTOP)
 			pause(ctx, leaseHere+c.dice.between(time.Second, 2*time.Second))
 			c.signal(node, syscall.SIGCONT)
 			pause(context.Background(), time.Second)
 		})
-	case 2: // it is cut off from the database, but not from the receivers
+	case 2: // the node is cut off from the database, but not from the receivers
 		c.during(history.Takeover, name, func() {
 			proxy.Cut(c.dice.percent(50))
 			pause(ctx, leaseHere+c.dice.between(0, 2*time.Second))
 			proxy.Cut(false)
 			pause(context.Background(), time.Second)
 		})
-	case 3: // the database dies, and is back at once
+	case 3: // the database dies and is restarted at once
 		c.during(history.CommitUnknown, "", func() {
 			if err := c.db.Crash(context.Background()); err != nil {
 				c.t.Error(err)
@@ -62,7 +62,8 @@ func (c *cluster) fault(ctx context.Context, kind int) {
 		})
 	case 4: // all connections end
 		c.during(history.CommitUnknown, "", func() {
-			if err := c.db.Exec(context.Background(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'grapnel'"); err != nil {
+			if err := c.db.Exec(context.Background(),
+				"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'grapnel'"); err != nil {
 				c.t.Error(err)
 			}
 		})
@@ -71,39 +72,39 @@ func (c *cluster) fault(ctx context.Context, kind int) {
 			proxy.LoseNext("commit")
 			pause(ctx, 500*time.Millisecond)
 		})
-	case 6: // its connections stay open and carry nothing any more
+	case 6: // the node's connections stay open and carry nothing any more
 		c.during(history.CommitUnknown, name, func() {
 			proxy.Freeze()
 			pause(ctx, leaseHere+c.dice.between(0, 2*time.Second))
 		})
-	case 7: // the same at all nodes
+	case 7: // the same at every node
 		c.during(history.CommitUnknown, "", func() {
 			for _, p := range c.proxies {
 				p.Freeze()
 			}
 			pause(ctx, leaseHere+c.dice.between(0, 2*time.Second))
 		})
-	case 8: // packets between it and the database vanish
+	case 8: // packets between node and database are lost
 		c.during(history.CommitUnknown, name, func() {
 			proxy.Blackhole(true)
 			pause(ctx, c.dice.between(time.Second, 3*leaseHere))
 			proxy.Blackhole(false)
 			pause(context.Background(), time.Second)
 		})
-	case 9: // they are late
+	case 9: // packets are delayed
 		c.during(history.CommitUnknown, name, func() {
 			proxy.Stall(true)
 			pause(ctx, c.dice.between(time.Second, 3*leaseHere))
 			proxy.Stall(false)
 			pause(context.Background(), time.Second)
 		})
-	case 10: // answers of the database are lost, and then the connections are
+	case 10: // answers of the database are lost, and then its connections
 		c.during(history.CommitUnknown, name, func() {
 			proxy.Mute(true)
 			pause(ctx, c.dice.between(500*time.Millisecond, 2*leaseHere))
 			proxy.Mute(false)
 		})
-	case 11: // the database stands still
+	case 11: // the database is frozen
 		c.during(history.CommitUnknown, "", func() {
 			if _, err := c.db.Suspend(); err != nil {
 				c.t.Error(err)

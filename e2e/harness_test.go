@@ -13,8 +13,9 @@ import (
 	"github.com/grapnelhq/grapnel/internal/sim/history"
 )
 
-// A harness that has never been seen to fail proves nothing. It is run against a small server that keeps the promises, and
-// against the same server with one mistake at a time; each mistake must be found, and nothing else may be.
+// A harness that has never failed proves nothing. Here it runs against a small server that keeps
+// the promises, and against the same server with one mistake at a time. It must report each mistake
+// and no other.
 func TestHarnessTellsGoodFromBad(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -53,7 +54,8 @@ func TestHarnessTellsGoodFromBad(t *testing.T) {
 	}
 }
 
-// halting fails so often that lanes have something behind their heads, however few events a busy machine takes in.
+// halting fails often, so that lanes have deliveries behind their heads, however few events a busy
+// machine accepts.
 func halting(d *dice) *target {
 	_, rules := inline(0, 0, time.Second)
 	rules.MaxAge = 0

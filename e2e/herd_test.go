@@ -13,10 +13,12 @@ import (
 	"time"
 )
 
-// Many endpoints come back at the same moment, and for each of them much is waiting. New events to endpoints that were never away
-// arrive as they did before, and none of those that are back gets more than its limits, or anything out of order.
+// Many endpoints recover at the same moment, each with a large backlog. New events to healthy
+// endpoints arrive as quickly as before, and none of the recovered ones gets more than its limits
+// or anything out of order.
 func TestManyComeBackAtOnce(t *testing.T) {
-	// In the short form all of them together may have less than what the machine can do, in the long form they want far more.
+	// In the short form the endpoints' limits add up to less than the machine can do; in the long form
+	// to far more.
 	endpoints, each, topics, perSecond, quantile := 50, 120, 10, 20, 75
 	if soak() {
 		endpoints, each, topics, perSecond, quantile = 1000, 1000, 100, 100, 50
@@ -34,12 +36,12 @@ func TestManyComeBackAtOnce(t *testing.T) {
 		}
 		return travels, lags
 	}
-	measured(1) // everything is warm from here on
+	measured(1) // warms up
 	quiet, quietLag := measured(5)
 	var idle, crowded float64 // MiB
 	idle, _ = c.memory()
 
-	// Several endpoints share a host, as those of a hosting service do.
+	// Several endpoints share a host, as at a hosting service.
 	sites, doors := make([]*site, endpoints), make([]*door, min(hosts, endpoints))
 	muxes := make([]*http.ServeMux, len(doors))
 	for i := range doors {
@@ -89,7 +91,8 @@ func TestManyComeBackAtOnce(t *testing.T) {
 		travel, lag := b.window(length, b.sites)
 		busy, busyLag = append(busy, travel), append(busyLag, lag)
 		if len(busy)%60 == 0 {
-			t.Logf("%v after their return %d of %d deliveries are there; p99 of healthy endpoints %v", time.Since(back).Round(time.Second), taken(), endpoints*each, median(busy))
+			t.Logf("%v after their return %d of %d deliveries are there; p99 of healthy endpoints %v", time.Since(back).Round(time.Second), taken(),
+				endpoints*each, median(busy))
 		}
 	}
 	took := time.Since(back)
@@ -105,15 +108,18 @@ func TestManyComeBackAtOnce(t *testing.T) {
 		}
 	}
 	if most > concurrency || fastest > perSecond+burst+perSecond/10 {
-		t.Errorf("an endpoint got %d requests at once and %d in a second; %d, %d and bursts of %d are allowed", most, fastest, concurrency, perSecond, burst)
+		t.Errorf("an endpoint got %d requests at once and %d in a second; %d, %d and bursts of %d are allowed", most, fastest, concurrency,
+			perSecond, burst)
 	}
 	a, z := percentile(slices.Clone(quiet), quantile), median(busy) // see inTurn
 	ratio := float64(z) / float64(a)
 	_, peak := c.memory()
 	t.Logf("%d endpoints with %d deliveries, all taken %v after their return (%.0f/s); p99 of healthy endpoints from acceptance to arrival %v before, %v "+
 		"while they were away and %v meanwhile, ratio %.2f; from when they should have been published %v and %v; at most %d at once and %d in a second for each; "+
-		"%d requests for %d deliveries; resident %.0f MiB before, %.0f MiB with what waits, peak %.0f MiB", endpoints, endpoints*each, took.Round(time.Millisecond),
-		float64(endpoints*each)/took.Seconds(), a, median(away), z, ratio, median(quietLag), median(busyLag), most, fastest, attempts, endpoints*each, idle, crowded, peak)
+		"%d requests for %d deliveries; resident %.0f MiB before, %.0f MiB with what waits, peak %.0f MiB", endpoints, endpoints*each,
+		took.Round(time.Millisecond),
+		float64(endpoints*each)/took.Seconds(), a, median(away), z, ratio, median(quietLag), median(busyLag), most, fastest, attempts,
+		endpoints*each, idle, crowded, peak)
 	if ratio > 3 {
 		t.Errorf("the p99 of healthy endpoints is %.2f times what it was: %v against %v", ratio, busy, quiet)
 	}

@@ -12,10 +12,13 @@ import (
 	"github.com/grapnelhq/grapnel/internal/sim/history"
 )
 
-// The server is killed again and again while it works: at random moments, just after a receiver has said 2xx (so between the
-// effect and our record of it), and while it recovers. One of its endpoints is away again and again, so that its breaker opens and closes.
-// Nothing that was acknowledged may be lost, no key may be reordered, each kill may repeat at most one event per key and endpoint, and of every
-// dead letter the tenant's other endpoint is told by exactly one event.
+// The server is killed again and again while it works: at random moments, just after a receiver
+// answered 2xx (between the effect and the record of it), and while it recovers. One endpoint fails
+// for a while, again and again, so that its circuit opens and closes.
+//
+// No acknowledged event may be lost and no key reordered. Each kill may repeat at most one event
+// per key and endpoint. The tenant's other endpoint gets exactly one operational event per dead
+// letter.
 func TestKillLoop(t *testing.T) {
 	t.Parallel()
 	kills := 20
@@ -25,7 +28,7 @@ func TestKillLoop(t *testing.T) {
 	newTrial(t, program{}, all).killed(t, kills)
 }
 
-// killed kills the server that many times under load, and judges.
+// killed kills the server the given number of times under load, and judges.
 func (x *trial) killed(t *testing.T, kills int) {
 	x.watch()
 	x.under(6, func(ctx context.Context) {
@@ -53,7 +56,7 @@ func (x *trial) killed(t *testing.T, kills int) {
 	}
 }
 
-// Stopping the server as an operator does repeats nothing, however busy it is.
+// A server stopped as an operator does it repeats no delivery, however busy it is.
 func TestCleanRestart(t *testing.T) {
 	t.Parallel()
 	restarts := 5
@@ -85,7 +88,7 @@ func (x *trial) nemesis(ctx context.Context) {
 	switch x.dice.n(5) {
 	case 0, 1: // at any moment
 		pause(ctx, x.dice.between(100*time.Millisecond, 1500*time.Millisecond))
-	case 2, 3: // right after a receiver took something
+	case 2, 3: // right after a receiver accepted a request
 		pause(ctx, x.dice.between(100*time.Millisecond, 600*time.Millisecond))
 		timer := time.NewTimer(5 * time.Second)
 		defer timer.Stop()
@@ -95,7 +98,7 @@ func (x *trial) nemesis(ctx context.Context) {
 		case <-timer.C:
 			x.t.Log("no receiver was asked anything for five seconds")
 		}
-	case 4: // while it recovers from the kill before
+	case 4: // while it recovers from the previous kill
 		pause(ctx, x.dice.between(100*time.Millisecond, 600*time.Millisecond))
 		x.killNow()
 		x.child.start()
@@ -109,7 +112,7 @@ func (x *trial) nemesis(ctx context.Context) {
 	x.child.ready(30 * time.Second)
 }
 
-// retryFailed asks for some failed deliveries to be made again.
+// retryFailed asks the server to retry some failed deliveries.
 func (x *trial) retryFailed(most int) {
 	x.t.Helper()
 	var page struct{ Data []row }

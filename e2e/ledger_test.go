@@ -15,8 +15,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/sim/history"
 )
 
-// ledger is the harness's evidence: a file of JSON lines on one clock. Lines are written at once; sync waits until they are on
-// the disk, where one fsync serves everybody who waits.
+// ledger is the harness's evidence: a file of JSON lines on one clock. Lines are written at once.
+// sync waits until they are on the disk; one fsync serves all callers that wait.
 type ledger struct {
 	t     testing.TB
 	epoch time.Time
@@ -29,12 +29,12 @@ type ledger struct {
 	syncing bool
 }
 
-// entry is one line. Which of the parts is there says what it is about.
+// entry is one line. The parts that are set say what it records.
 type entry struct {
 	Call    int              `json:"call,omitempty"` // of Intent and Result
 	Intent  *history.Publish `json:"intent,omitempty"`
 	Result  *history.Publish `json:"result,omitempty"` // Return and Result only
-	Begin   *history.Receipt `json:"begin,omitempty"`  // all but the end
+	Begin   *history.Receipt `json:"begin,omitempty"`  // set in all but the end
 	End     *history.Receipt `json:"end,omitempty"`    // End, Status and AnswerLost only
 	Receipt int              `json:"receipt,omitempty"`
 	Fault   *history.Fault   `json:"fault,omitempty"`
@@ -53,14 +53,15 @@ func newLedger(t testing.TB) *ledger {
 	return l
 }
 
-// now is the time on the harness's clock. It is monotonic: steps of the wall clock do not reorder the history.
+// now is the time on the harness's clock. It is monotonic: steps of the wall clock do not reorder
+// the history.
 func (l *ledger) now() time.Duration { return time.Since(l.epoch) }
 
 // write appends a line.
 func (l *ledger) write(e entry) {
 	line, err := json.Marshal(e)
 	if err != nil {
-		panic(err) // an entry has nothing in it that cannot be written
+		panic(err) // an entry contains nothing that cannot be encoded
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -70,7 +71,7 @@ func (l *ledger) write(e entry) {
 	l.written++
 }
 
-// lines is how many there are.
+// lines is the number of lines.
 func (l *ledger) lines() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -100,7 +101,8 @@ func (l *ledger) sync() {
 	}
 }
 
-// read turns the file back into a history. A call without a result is unknown; a request without an end was still open.
+// read turns the file into a history. A call without a result is unknown; a request without an end
+// was still open.
 func (l *ledger) read() (history.History, error) {
 	var h history.History
 	file, err := os.Open(l.file.Name())

@@ -30,7 +30,7 @@ type auditEntry struct {
 	Reason     string    `json:"reason"`
 }
 
-// audit reads it all, the newest first.
+// audit reads the whole audit, newest first.
 func (c *child) audit(query url.Values) []auditEntry {
 	c.t.Helper()
 	if query == nil {
@@ -42,7 +42,7 @@ func (c *child) audit(query url.Values) []auditEntry {
 	return page.Data
 }
 
-// person is somebody with a key of their own.
+// person is an operator with a key of their own.
 type person struct {
 	child   *child
 	id, key string
@@ -51,7 +51,8 @@ type person struct {
 func (c *child) person(name string) person {
 	c.t.Helper()
 	var made struct{ ID, Key string }
-	c.must(http.StatusCreated, http.MethodPost, "/v1/keys", map[string]any{"name": name, "scopes": []string{"read", "manage", "replay"}}, &made)
+	c.must(http.StatusCreated, http.MethodPost, "/v1/keys", map[string]any{"name": name, "scopes": []string{"read", "manage", "replay"}},
+		&made)
 	return person{c, made.ID, made.Key}
 }
 
@@ -86,8 +87,9 @@ func (p person) runs(exit int, args ...string) []byte {
 	return out.Bytes()
 }
 
-// What people do to endpoints and deliveries, through the API and the command line, does what it says and is on record: who, what, why and
-// when, in the order in which it happened.
+// Operators' actions on endpoints and deliveries, through the API and the command line, have their
+// effect and are in the audit with actor, action, reason and time, in the order in which they
+// happened.
 func TestLeversWorkAndAreOnRecord(t *testing.T) {
 	t.Parallel()
 	c := newChild(t, program{}, t.TempDir())
@@ -151,7 +153,7 @@ func TestLeversWorkAndAreOnRecord(t *testing.T) {
 	note(ann, grapnel.VerbResume, "", "and done")
 	arrives(10, "what was held has arrived")
 
-	// Probes, with a breaker that would wait for an hour.
+	// Probes are ordered at a circuit that would wait for an hour.
 	bob.runs(5, "endpoints", "probe", id, "--reason", "there is nothing to probe")
 	s.turn(way{status: http.StatusInternalServerError})
 	publish("two", "b", 5, 1, 1)
@@ -189,7 +191,7 @@ func TestLeversWorkAndAreOnRecord(t *testing.T) {
 	arrives(20, "after a good probe everything has arrived, an hour early")
 	state("healthy")
 
-	// A key that is stuck.
+	// A key is blocked.
 	publish("three", "bad", 1, 1, 3)
 	var lanes struct {
 		Data []struct {
@@ -235,14 +237,14 @@ func TestLeversWorkAndAreOnRecord(t *testing.T) {
 			last = want[i-1].At
 		}
 		if probed := g.Verb == string(grapnel.VerbProbe) && strings.HasPrefix(g.DeliveryID, "dlv_"); probed {
-			g.DeliveryID = "" // it says which delivery was the probe; that is the server's choice
+			g.DeliveryID = "" // the server chose which delivery was the probe
 		}
 		if g.Actor != w.Actor || g.Verb != w.Verb || g.EndpointID != w.EndpointID || g.DeliveryID != w.DeliveryID || g.Reason != w.Reason ||
 			g.At.Before(last.Add(-time.Millisecond)) || g.At.After(w.At) {
 			t.Errorf("entry %d is %+v, not %+v", i, g, w)
 		}
 	}
-	// The command line shows the same, and to a reader without any other right as well.
+	// The command line shows the same, also to a key that may only read.
 	var shown struct{ Data []auditEntry }
 	if err := json.Unmarshal(bob.runs(0, "audit", "--endpoint", id, "--limit", "500", "-o", "json"), &shown); err != nil {
 		t.Fatal(err)
@@ -258,7 +260,8 @@ func TestLeversWorkAndAreOnRecord(t *testing.T) {
 	}
 }
 
-// A breaker that is open stays so through kills: nothing but probes is sent, at their pace, however much waits.
+// An open circuit stays open through kills: only probes are sent, at their pace, whatever the
+// backlog.
 func TestOpenBreakerSurvivesKills(t *testing.T) {
 	t.Parallel()
 	const keys, kills = 300, 4
@@ -286,7 +289,8 @@ func TestOpenBreakerSurvivesKills(t *testing.T) {
 	pause(t.Context(), 700*time.Millisecond)
 	passed := s.now() - from
 	sent := s.seen(from)
-	// One at most for each half second, one that was cut off by each kill, and those that were on their way in the beginning.
+	// The limit is one probe per half second, one cut off by each kill, and those in flight at the
+	// beginning.
 	most := int(passed/(500*time.Millisecond)) + 1 + kills
 	for _, v := range sent {
 		if v.trigger != "probe" {
@@ -304,5 +308,6 @@ func TestOpenBreakerSurvivesKills(t *testing.T) {
 	for _, wrong := range s.disorder(kills) {
 		t.Error(wrong)
 	}
-	t.Logf("%d deliveries waited; %d probes in %v over %d kills, then all were taken", 2*keys, len(sent), passed.Round(time.Millisecond), kills)
+	t.Logf("%d deliveries waited; %d probes in %v over %d kills, then all were taken", 2*keys, len(sent), passed.Round(time.Millisecond),
+		kills)
 }

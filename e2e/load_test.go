@@ -17,8 +17,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/sim/history"
 )
 
-// load is several publishers, each of which goes on only when it knows that its event was accepted. An unknown or failed
-// publish is repeated with the same event id until the server has answered.
+// load is several publishers, each of which goes on only when its event was accepted. An unknown or
+// failed publish is repeated with the same event id until the server has answered.
 type load struct {
 	t       testing.TB
 	child   *child
@@ -27,18 +27,18 @@ type load struct {
 	targets []*target
 	every   time.Duration // between two events of one publisher
 	batch   bool          // the first publisher uses the batch call
-	resolve time.Duration // how long a publisher may need to get an answer in the end
-	others  []*child      // that take events in as well; each call goes to one of all by chance
-	tenants []string      // of which each event has one by chance; none: the default
-	fresh   bool          // new types and keys appear all the time
-	patient time.Duration // how long a publisher waits for an answer before it turns to another server; 0: as long as its client
+	resolve time.Duration // the longest time until a publisher gets an answer
+	others  []*child      // further servers that accept events; each call goes to a random one
+	tenants []string      // each event has a random one of these; none: the default
+	fresh   bool          // new types and keys appear throughout the run
+	patient time.Duration // how long a publisher waits for an answer before it tries another server; 0: the client's timeout
 
 	calls    atomic.Int64
 	accepted atomic.Int64
 	unknown  atomic.Int64
 }
 
-// run publishes until the context ends and every publisher knows what became of its last event.
+// run publishes until the context ends and every publisher knows the outcome of its last event.
 func (l *load) run(ctx context.Context, publishers int) {
 	var wg sync.WaitGroup
 	for p := range publishers {
@@ -68,8 +68,8 @@ func (l *load) run(ctx context.Context, publishers int) {
 	wg.Wait()
 }
 
-// event makes up an event. Most keys belong to one publisher, so that their order is known; some are shared, and some events
-// have no key.
+// event generates an event. Most keys belong to one publisher, so that their order is known; some
+// are shared, and some events have no key.
 func (l *load) event(publisher int, id string) newEvent {
 	e := newEvent{ID: id, Type: "note.added"}
 	if l.dice.percent(30) {
@@ -88,12 +88,14 @@ func (l *load) event(publisher int, id string) newEvent {
 		era := l.ledger.now() / (500 * time.Millisecond)
 		e.Type, e.Key = fmt.Sprintf("fresh.t%d", era), fmt.Sprintf("fresh-%d-%d", era, l.dice.n(3))
 	}
-	// Spaces, escapes and number forms that a re-encoding would change.
-	e.Data = json.RawMessage(fmt.Sprintf(`{"id":"%s", "n":1.50,"e":1E3,"text":"\u00e9<&>","pad":"%s"}`, id, strings.Repeat("x", l.dice.n(1500))))
+	// The data has spaces, escapes and number forms that encoding again would change.
+	e.Data = json.RawMessage(fmt.Sprintf(`{"id":"%s", "n":1.50,"e":1E3,"text":"\u00e9<&>","pad":"%s"}`, id,
+		strings.Repeat("x", l.dice.n(1500))))
 	return e
 }
 
-// settle publishes until the answer is known. It says false when that took too long, which fails the test.
+// settle publishes until the answer is known. It returns false, and fails the test, if that takes
+// too long.
 func (l *load) settle(events []newEvent) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), l.resolve)
 	defer cancel()
@@ -135,7 +137,7 @@ func (l *load) settle(events []newEvent) bool {
 	return done
 }
 
-// one is a server that takes events in.
+// one is a random server of those that accept events.
 func (l *load) one() *child {
 	if n := l.dice.n(len(l.others) + 1); n > 0 {
 		return l.others[n-1]
@@ -143,7 +145,8 @@ func (l *load) one() *child {
 	return l.child
 }
 
-// attempt makes one call between its lines in the ledger. Both are on the disk before anything follows from them.
+// attempt makes one call between its lines in the ledger. Both lines are on the disk before
+// anything follows from them.
 func (l *load) attempt(events []newEvent, call func() ([]history.Result, string)) ([]history.Result, string) {
 	first := int(l.calls.Add(int64(len(events)))) - len(events) + 1
 	for i, e := range events {
@@ -175,7 +178,8 @@ func (l *load) wanted(e newEvent) []string {
 	return ids
 }
 
-// publishBatch publishes events in one call: they are accepted together or not at all, in this order.
+// publishBatch publishes events in one call. They are accepted together, in this order, or not at
+// all.
 func (c *child) publishBatch(ctx context.Context, events []newEvent) (results []history.Result, refused string) {
 	results = make([]history.Result, len(events))
 	request := []byte(`{"events":[`)

@@ -33,10 +33,10 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// soak says whether the long forms are asked for.
+// soak says whether the run has asked for the long forms.
 func soak() bool { return os.Getenv("GRAPNEL_SOAK") == "1" }
 
-// soakFor is how long a long form goes on that has no number of rounds: GRAPNEL_SOAK_FOR, or an hour.
+// soakFor is how long a long form without a number of rounds lasts: GRAPNEL_SOAK_FOR, or an hour.
 func soakFor(t testing.TB) time.Duration {
 	t.Helper()
 	text := os.Getenv("GRAPNEL_SOAK_FOR")
@@ -50,13 +50,14 @@ func soakFor(t testing.TB) time.Duration {
 	return d
 }
 
-// dice is seeded randomness that several goroutines may share. The seed repeats the choices, not the scheduling.
+// dice is seeded randomness that several goroutines may share. The seed repeats the choices, not
+// the scheduling.
 type dice struct {
 	mu  sync.Mutex
 	rng *rand.Rand
 }
 
-// newDice takes GRAPNEL_SEED, or makes a seed and says which.
+// newDice takes GRAPNEL_SEED, or draws a seed and logs it.
 func newDice(t testing.TB) *dice {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
@@ -77,7 +78,7 @@ func (d *dice) n(most int) int {
 	return d.rng.IntN(most)
 }
 
-// percent says yes as often as it is asked to.
+// percent returns true with a probability of p percent.
 func (d *dice) percent(p int) bool { return d.n(100) < p }
 
 // between is a time in [from, to).

@@ -15,17 +15,18 @@ import (
 	"time"
 )
 
-// memoryLimit is what a server may take with a million deliveries waiting, in MiB.
+// memoryLimit is the most memory that a server with a million pending deliveries may use, in MiB.
 const memoryLimit = 300
 
-// A backlog for a dead endpoint costs rows, not memory; another endpoint of the same process does not notice it; and a restart
-// does not have to read it.
+// A backlog for a dead endpoint costs rows, not memory. Another endpoint of the same process is as
+// quick as without it, and a restart does not read it.
 func TestMillionPending(t *testing.T) {
 	pending, windows := 100_000, 3
 	if soak() {
 		pending, windows = 1_000_000, 7
 	}
-	// What hangs will not answer in thirty seconds either, and this is more than a tenant may have waiting unless it is told otherwise.
+	// An endpoint that hangs would also use up a longer drain timeout. The backlog exceeds the default
+	// limit of pending deliveries per tenant, so the flag raises it.
 	impatient := program{flag: []string{"--drain-timeout", "3s", "--max-pending", "0"}}
 	for _, dead := range []struct {
 		name string
@@ -43,7 +44,8 @@ func TestMillionPending(t *testing.T) {
 				c.endpoint(sink.base+"/"+c.addr, map[string]any{"event_types": []string{"live.*"}})
 			}
 			_, _ = loaded.endpoint(dead.url(t), map[string]any{"event_types": []string{"dead.*"}})
-			// The other server has an endpoint that does not answer as well, with a handful of deliveries: the difference shall be the backlog.
+			// The other server also has an endpoint that does not answer, with a handful of deliveries, so
+			// that the backlog is the only difference.
 			_, _ = idle.endpoint(dead.url(t), map[string]any{"event_types": []string{"dead.*"}})
 			backlog(t, idle, 10)
 
@@ -85,7 +87,7 @@ func TestMillionPending(t *testing.T) {
 	}
 }
 
-// backlog publishes so many events for the dead endpoint, in batches, over many keys.
+// backlog publishes n events for the dead endpoint, in batches, over many keys.
 func backlog(t *testing.T, c *child, n int) {
 	t.Helper()
 	const size = 1000
@@ -118,10 +120,11 @@ func backlog(t *testing.T, c *child, n int) {
 	}
 }
 
-// compare measures both servers in turn and returns how the 99th percentiles of their healthy endpoint's latency relate: the
-// median over pairs of neighbouring windows, so that what else happens on the machine is not taken for the backlog's doing.
+// compare measures both servers in turn and returns the ratio of the 99th percentiles of their
+// healthy endpoint's latency. The ratio is the median over pairs of neighbouring windows, so that
+// other load on the machine is not blamed on the backlog.
 //
-// While the ratio is above the bar there are more windows, up to three times as many (see inTurn).
+// While the ratio is above the bar it adds windows, up to three times as many (see inTurn).
 func compare(t *testing.T, sink *stopwatch, loaded, idle *child, windows int) (ratio float64, with, without time.Duration) {
 	t.Helper()
 	var loads, idles []time.Duration
@@ -134,10 +137,11 @@ func compare(t *testing.T, sink *stopwatch, loaded, idle *child, windows int) (r
 	return median(ratios), median(loads), median(idles)
 }
 
-// slower is how many times as long an event to a healthy endpoint may take beside a backlog.
+// slower is the largest allowed ratio of an event's latency to a healthy endpoint with a backlog to
+// that without.
 const slower = 3
 
-// stopwatch is a receiver that notes how long each event took from the moment its publisher meant to send it.
+// stopwatch is a receiver that measures how long after its planned publication each event arrived.
 type stopwatch struct {
 	base string
 	mu   sync.Mutex
@@ -183,7 +187,7 @@ func (s *stopwatch) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	s.took = append(s.took, now-time.Duration(sent))
 }
 
-// window publishes at a fixed rate, whatever the answers take, and returns the 99th percentile.
+// window publishes at a fixed rate, however long the answers take, and returns the 99th percentile.
 func (s *stopwatch) window(t *testing.T, c *child) time.Duration {
 	t.Helper()
 	const n, every = 200, 5 * time.Millisecond
@@ -216,7 +220,7 @@ func (s *stopwatch) window(t *testing.T, c *child) time.Duration {
 	return s.took[len(s.took)*99/100]
 }
 
-// refusing is an address where nobody listens.
+// refusing is an address that refuses connections.
 func refusing(t *testing.T) string {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -227,7 +231,7 @@ func refusing(t *testing.T) string {
 	return "http://" + address + "/"
 }
 
-// hanging is an address where connections are accepted and nothing is ever said.
+// hanging is an address that accepts connections and never answers.
 func hanging(t *testing.T) string {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

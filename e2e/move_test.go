@@ -14,14 +14,14 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/postgres/pgtest"
 )
 
-// residence is where a tenant is, as the API says it.
+// residence is a tenant's place, as the API reports it.
 type residence struct {
 	Cell, State string
 	Move        string
 	Trouble     string
 }
 
-// where says where the tenant of all trials is, as far as the server answers.
+// where is the residence of the tenant of all trials, as far as the server answers.
 func (c *child) where() (is residence) {
 	status, body, err := c.call(context.Background(), http.MethodGet, "/v1/tenants/default", nil)
 	if err == nil && status == http.StatusOK {
@@ -32,9 +32,10 @@ func (c *child) where() (is residence) {
 	return is
 }
 
-// One server serves two cells, and its tenant is moved from one to the other and back while publishers work and receivers misbehave. Now and then
-// the server is killed in the middle of it. Nothing that was acknowledged is lost, keys keep their order, what is repeated was in flight
-// when the server died, and a delivery is found by the ids it had on its way.
+// One server serves two cells. Its tenant is moved from one to the other and back while publishers
+// work and receivers misbehave. Now and then the server is killed during a move. No acknowledged
+// event is lost, keys keep their order, only deliveries in flight at a kill are repeated, and a
+// delivery is found by the ids it had before its moves.
 func TestTenantsMoveUnderLoad(t *testing.T) {
 	t.Parallel()
 	moves := 4
@@ -65,7 +66,8 @@ func TestTenantsMoveUnderLoad(t *testing.T) {
 	}
 }
 
-// move has the tenant moved to a cell and waits until it is there. With dies the server is killed in the middle of it.
+// move moves the tenant to a cell and waits for the end of the move. With dies the server is killed
+// during it.
 func (x *trial) move(ctx context.Context, to string, dies bool) {
 	x.t.Helper()
 	pause(ctx, x.dice.between(500*time.Millisecond, 1500*time.Millisecond))
@@ -97,7 +99,8 @@ func (x *trial) move(ctx context.Context, to string, dies bool) {
 	x.t.Logf("in %s after %v", to, time.Since(began).Round(time.Millisecond))
 }
 
-// renumbered gives what receivers were sent the ids that deliveries have in the end. They are asked for by the ones that receivers saw.
+// renumbered replaces the delivery ids that receivers saw by the final ones. It asks the server by
+// the old ids.
 func (x *trial) renumbered(h *history.History) {
 	x.t.Helper()
 	final, now := map[string]bool{}, map[string]string{}

@@ -11,18 +11,20 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/postgres/pgtest"
 )
 
-// trouble is something that befalls the network between nodes and their database.
+// trouble is a fault of the network between nodes and their database.
 type trouble struct {
 	name  string
-	short bool // the normal run has it too
-	one   bool // it befalls the first node only; else all
-	blind bool // while it lasts, those whom it befalls can commit nothing
+	short bool // also part of the normal run
+	one   bool // hits the first node only; else all
+	blind bool // while it lasts, the nodes it hits cannot commit
 	plan  plan
-	// does makes the trouble and returns when it is over: from then on every node can reach a database that takes writes by a new connection.
+	// does makes the trouble and returns at its end: from then on every node can reach a writable
+	// database by a new connection.
 	does func(ctx context.Context, c *cluster, of []*pgtest.Proxy)
 }
 
-// lasting is a trouble that begins and ends by a call with true and false. The normal run has it shorter.
+// lasting is a trouble that begins with turn(true) and ends with turn(false). It is shorter in the
+// normal run.
 func lasting(d time.Duration, turn func(*pgtest.Proxy, bool)) func(context.Context, *cluster, []*pgtest.Proxy) {
 	return func(ctx context.Context, _ *cluster, of []*pgtest.Proxy) {
 		for _, p := range of {
@@ -44,7 +46,7 @@ func halfOpen(_ context.Context, _ *cluster, of []*pgtest.Proxy) {
 	}
 }
 
-// vanish makes the primary's host silent, and promotes the standby that nodes know as well.
+// vanish silences the primary's host and promotes the standby, which nodes know as well.
 func vanish(ctx context.Context, c *cluster, of []*pgtest.Proxy) {
 	for _, p := range of {
 		p.Blackhole(true)
@@ -69,7 +71,7 @@ func stopped(ctx context.Context, c *cluster, _ []*pgtest.Proxy) {
 	c.must(c.db.Resume())
 }
 
-// latency is as large for the short leases here as 100 ms each way are for a lease of 15 s.
+// latency is to the short leases here as 100 ms each way is to a lease of 15 s.
 func latency(p *pgtest.Proxy, on bool) {
 	if on {
 		p.Latency(leaseHere / 150)
@@ -78,8 +80,9 @@ func latency(p *pgtest.Proxy, on bool) {
 	}
 }
 
-// After each trouble everything acknowledged is delivered, once and in order, within some leases; no node is ready while it can commit nothing; and once
-// a database can be reached, events are acknowledged and nodes are ready again within a lease and some seconds.
+// After each trouble every acknowledged event is delivered, once and in order, within some leases.
+// No node is ready while it cannot commit. Once a database can be reached, events are acknowledged
+// and nodes are ready again within a lease and some seconds.
 func TestNetworkFaults(t *testing.T) {
 	t.Parallel()
 	for _, x := range []trouble{

@@ -13,28 +13,28 @@ import (
 	"github.com/grapnelhq/grapnel/internal/sim/history"
 )
 
-// The bounds that a cluster must keep to once it can reach a database that takes writes.
+// These bounds count from the moment at which the cluster can reach a writable database.
 const (
-	backWithin = leaseHere + 5*time.Second // until events are acknowledged, and nodes are ready, again
-	overWithin = 10 * leaseHere            // until nothing acknowledged is pending, when publishers have stopped
+	backWithin = leaseHere + 5*time.Second // until events are acknowledged and nodes are ready again
+	overWithin = 10 * leaseHere            // until no acknowledged event is pending, once publishers have stopped
 )
 
-// seen is what was seen of a cluster's nodes from outside.
+// seen is the state of a cluster's nodes as observed from outside.
 type seen struct {
 	mu       sync.Mutex
-	looks    [][]look // by node
+	looks    [][]look // per node
 	restarts atomic.Int64
 	pulse    pulse
 }
 
 // look is one answer of /readyz.
 type look struct {
-	at    time.Duration // when it was asked
+	at    time.Duration // when the request was sent
 	ready bool
 }
 
-// observe notes until the end of the test whether nodes are ready, and starts those again that end by themselves, as a supervisor of
-// processes does.
+// observe records until the end of the test whether nodes are ready. It restarts nodes that end by
+// themselves, as a supervisor of processes does.
 func (c *cluster) observe(t *testing.T) {
 	ctx, stop := context.WithCancel(context.Background())
 	var all sync.WaitGroup
@@ -59,7 +59,8 @@ func (c *cluster) observe(t *testing.T) {
 	})
 }
 
-// supervise starts a node again whenever it has ended. That it ended explains what a crash does.
+// supervise restarts a node whenever its process has ended. It records each end as a fault, since
+// an end has the effects of a crash.
 func (c *cluster) supervise(ctx context.Context, node *child) {
 	alive := c.ledger.now()
 	for ; ctx.Err() == nil; pause(ctx, 20*time.Millisecond) {
@@ -89,8 +90,8 @@ func (c *cluster) refuses(node int, from, to time.Duration) {
 	}
 }
 
-// serves checks that a node is ready within the bound after a moment, and stays so until another. When the database itself was slow
-// meanwhile, the bound counts from then on.
+// serves checks that a node is ready within the bound after a moment and stays ready until another.
+// If the database itself was slow meanwhile, the bound counts from the end of that.
 func (c *cluster) serves(node int, healed, to time.Duration) {
 	c.t.Helper()
 	seen, ready := 0, 0
@@ -108,15 +109,15 @@ func (c *cluster) serves(node int, healed, to time.Duration) {
 	}
 }
 
-// looks are those from one moment to another.
+// looks are the looks at a node between two moments.
 func (c *cluster) looks(node int, from, to time.Duration) []look {
 	c.seen.mu.Lock()
 	defer c.seen.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(c.seen.looks[node]), func(l look) bool { return l.at < from || l.at > to })
 }
 
-// acknowledges checks that at no time between two moments in which a database could be written to, and was quick, events were
-// unacknowledged for longer than the bound.
+// acknowledges checks a time in which a database was writable and quick. Pauses between
+// acknowledgements may not exceed the bound.
 func (c *cluster) acknowledges(from, to time.Duration) {
 	c.t.Helper()
 	h, err := c.ledger.read()
@@ -135,12 +136,14 @@ func (c *cluster) acknowledges(from, to time.Duration) {
 	c.t.Logf("between %v and %v the longest time without an acknowledgement was %v", from.Round(time.Millisecond), to.Round(time.Millisecond),
 		longest.Round(time.Millisecond))
 	if longest > backWithin {
-		c.t.Errorf("SILENT: no event was acknowledged for %v from %v on, although a database could be written to", longest.Round(time.Millisecond),
+		c.t.Errorf("SILENT: no event was acknowledged for %v from %v on, although a database could be written to",
+			longest.Round(time.Millisecond),
 			since.Round(time.Millisecond))
 	}
 }
 
-// sentence waits until all nodes are there, and judges. Whatever is still pending some leases after the last event is stuck.
+// sentence waits until all nodes are ready, and judges. A delivery still pending some leases after
+// the last event is stuck.
 func (c *cluster) sentence() {
 	c.t.Helper()
 	for i, node := range c.nodes {

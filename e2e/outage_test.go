@@ -17,36 +17,37 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// outage is one endpoint that goes away while events are published for it, and comes back.
+// outage is one endpoint that fails while events are published for it, and recovers.
 type outage struct {
 	name string
-	// How it is away. Between two pieces of news it stays as it is; the last part is always one in which it is away.
+	// These are the ways in which it fails. It changes between two publishes; in the last part it
+	// always fails.
 	away []func(*outage)
 	for_ time.Duration
-	// What it was told: the policy, and limits that hold all the time.
+	// These are its settings: the policy, and limits that hold throughout.
 	factor      int // by which the durations of the policy "standard" and its breaker are divided; 0: the default policy itself
 	rate, burst int // 0: no limit
-	concurrency int // 0: the default
+	concurrency int // 0: none
 	keys        int
-	within      time.Duration // after its return everything has been delivered
+	within      time.Duration // the time after its recovery until everything is delivered
 
 	door *door
 	site *site
 	id   string
 
-	// What became of it.
-	back, took time.Duration // when it returned, and how long it took from then until all was delivered
-	waiting    int           // events at its return
+	// These are the results.
+	back, took time.Duration // when it recovered, and how long after that everything was delivered
+	waiting    int           // pending events at its recovery
 }
 
-// The ways to be away.
+// These are the ways to fail.
 func refuses(o *outage) { o.door.shut() }
 func fails(o *outage)   { o.site.turn(way{status: http.StatusServiceUnavailable}) }
 func hangs(o *outage)   { o.site.turn(way{hangs: true}) }
 func works(o *outage)   { o.site.turn(way{after: 5 * time.Millisecond}) }
 
-// compressed is the policy "standard" with the default breaker, and all durations divided. Timeout and window are not made so short that a busy
-// machine decides.
+// compressed is the policy "standard" with the default circuit and all durations divided. Timeout
+// and window keep a minimum, so that a busy machine does not decide the test.
 func compressed(factor int) map[string]any {
 	p, _ := policy.Preset("standard")
 	b := policy.DefaultBreaker()
@@ -57,7 +58,8 @@ func compressed(factor int) map[string]any {
 	}
 	return map[string]any{"timeout": patience(factor).String(), "jitter": p.Jitter.Fraction, "max_attempts": p.MaxAttempts,
 		"schedule": map[string]any{"mode": "since_previous", "delays": delays, "tail": "stop"},
-		"breaker": map[string]any{"failures": b.Failures, "ratio": b.Ratio, "window": max(time.Second, b.Window.Std()/time.Duration(factor)).String(), "probe": short(b.Probe),
+		"breaker": map[string]any{"failures": b.Failures, "ratio": b.Ratio,
+			"window": max(time.Second, b.Window.Std()/time.Duration(factor)).String(), "probe": short(b.Probe),
 			"probe_max": short(b.ProbeMax)}}
 }
 
@@ -67,12 +69,14 @@ func patience(factor int) time.Duration {
 	return max(2*time.Second, p.Timeout.Std()/time.Duration(max(factor, 1)))
 }
 
-// An endpoint is away for a while, in every way there is, and events of a thousand keys come to wait for it. When it is back
-// everything is delivered within half a minute: in order within each key, with fewer than two attempts for each event, and
-// never more at once or in a second than the endpoint allows. With the default policy 500 events are gone within 20 seconds.
+// An endpoint fails for a while, in every way there is, and events of a thousand keys become
+// pending for it. After its recovery all are delivered within half a minute: in order within each
+// key, with fewer than two attempts per event, and never more at once or per second than the
+// endpoint allows. With the default policy 500 events are delivered within 20 seconds.
 //
-// Durations of policy and outage are divided by a factor; what the ramp needs is not. In the long form the factor is 20 (ten minutes
-// become 30 s) and another run has the default policy and ten minutes without any factor.
+// Durations of policy and outage are divided by a factor; the recovery's ramp is not. In the long
+// form the factor is 20 (ten minutes become 30 s), and another run has the default policy and ten
+// minutes without a factor.
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	factor, long := 60, 10*time.Minute
@@ -93,7 +97,7 @@ func TestOutage(t *testing.T) {
 		}
 		return all
 	}
-	// Failing from one moment to the other for 20 s, with nothing said about the policy at all.
+	// This endpoint fails for 20 s and has no policy of its own.
 	plain := &outage{name: "default", away: []func(*outage){fails}, for_: 20 * time.Second, keys: 250, within: 20 * time.Second}
 	t.Run(fmt.Sprintf("factor %d", factor), func(t *testing.T) { endureAll(t, append(kinds(factor), plain)) })
 	if !soak() {
@@ -108,7 +112,7 @@ func TestOutage(t *testing.T) {
 	})
 }
 
-// endureAll plays outages at the same time against one server.
+// endureAll runs outages at the same time against one server.
 func endureAll(t *testing.T, all []*outage) {
 	c := newChild(t, program{}, t.TempDir())
 	c.start()
@@ -138,7 +142,7 @@ func endureAll(t *testing.T, all []*outage) {
 	}
 }
 
-// endure plays the outage. Two events of each key are published in its course.
+// endure runs the outage. It publishes two events of each key meanwhile.
 func (o *outage) endure(t *testing.T, c *child) {
 	ctx := context.Background()
 	bad := func(format string, args ...any) { t.Errorf("%s: %s", o.name, fmt.Sprintf(format, args...)) }
@@ -160,7 +164,7 @@ func (o *outage) endure(t *testing.T, c *child) {
 			o.door.open()
 			o.away[i](o)
 		}
-		if i == 0 || i == parts-1 { // the last events come when it is away for the last time
+		if i == 0 || i == parts-1 { // the endpoint fails when the last events are published
 			events := o.events("k", o.keys, i/(parts-1)+1, 1)
 			if err := c.publishMany(ctx, events); err != nil {
 				bad("%v", err)
@@ -196,7 +200,7 @@ func (o *outage) endure(t *testing.T, c *child) {
 	}
 }
 
-// judge looks at limits and attempts once all is over.
+// judge checks limits and attempts at the end.
 func (o *outage) judge(t *testing.T, c *child) {
 	bad := func(format string, args ...any) { t.Errorf("%s: %s", o.name, fmt.Sprintf(format, args...)) }
 	attempts, most, rows := 0, 0, c.rows(url.Values{"endpoint": {o.id}})
@@ -231,7 +235,8 @@ func (o *outage) judge(t *testing.T, c *child) {
 	if o.concurrency > 0 && at > o.concurrency {
 		bad("%d requests at once, %d are allowed", at, o.concurrency)
 	}
-	// A tenth of a second is what requests may be late on their way, so that more come together than were sent together.
+	// Requests sent in different seconds may arrive in the same one: a request may be a tenth of a
+	// second late.
 	if o.rate > 0 && second > o.rate+o.burst+o.rate/10 {
 		bad("%d requests in a second, %d and bursts of %d are allowed", second, o.rate, o.burst)
 	}
@@ -240,12 +245,13 @@ func (o *outage) judge(t *testing.T, c *child) {
 		o.took.Round(time.Millisecond), each, len(rows), most, probes, gentle, at, second)
 }
 
-// events are so many events, one for each key, with consecutive numbers from the one given.
+// events creates count events, one per key, with consecutive numbers beginning with first.
 func (o *outage) events(key string, keys, first, count int) []newEvent {
 	return numbered(o.name, key, keys, first, count)
 }
 
-// numbered makes events for a site: so many for each of the keys, the first of each key before the second of any.
+// numbered creates events for a site: count for each of the keys, and the first event of every key
+// before the second of any.
 func numbered(topic, key string, keys, first, count int) []newEvent {
 	var all []newEvent
 	for n := first; n < first+count; n++ {
@@ -264,7 +270,8 @@ func (c *child) publishMany(ctx context.Context, events []newEvent) error {
 		n := min(len(events), 1000)
 		results, refused := c.publishBatch(ctx, events[:n])
 		for tries := 0; results[0] == history.Unknown && refused == "" && tries < 120; tries++ {
-			// The server sheds load, batches before single events. Whoever has a backlog comes again; the ids make that harmless.
+			// The server sheds load, batches before single events. A refused batch is repeated; the ids make
+			// that harmless.
 			select {
 			case <-time.After(time.Second):
 			case <-ctx.Done():
@@ -289,7 +296,7 @@ type healthOf struct {
 	NextProbeAt *string `json:"next_probe_at"`
 }
 
-// health asks for it. It may be called from any goroutine: what cannot be had is empty.
+// health reads it. Any goroutine may call it; it returns an empty value on an error.
 func (c *child) health(endpoint string) healthOf {
 	var ep struct{ Health healthOf }
 	status, body, err := c.call(context.Background(), http.MethodGet, "/v1/endpoints/"+endpoint, nil)

@@ -19,9 +19,9 @@ import (
 	"github.com/grapnelhq/grapnel/outbox"
 )
 
-// Producers publish in transactions of their own, over a few keys, while the server that relays is killed again and again, sometimes while it
-// recovers, and their database crashes once. What they have committed is what the server has in the end: each event once, in the order of
-// the commits of its key.
+// Producers publish in their own transactions, over a few keys. The relaying server is killed again
+// and again, sometimes while it recovers, and their database crashes once. In the end the server
+// has exactly the committed events: each once, in the commit order of its key.
 func TestOutboxThroughKills(t *testing.T) {
 	t.Parallel()
 	kills, producers, keys := 8, 8, 5
@@ -42,7 +42,8 @@ func TestOutboxThroughKills(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	if _, err := p.Exec(t.Context(), `CREATE TABLE counted AS SELECT 'k' || k AS key, 0 AS n FROM generate_series(0, $1::int - 1) AS k`, keys); err != nil {
+	if _, err := p.Exec(t.Context(), `CREATE TABLE counted AS SELECT 'k' || k AS key, 0 AS n FROM generate_series(0, $1::int - 1) AS k`,
+		keys); err != nil {
 		t.Fatal(err)
 	}
 	c := newChild(t, program{}, t.TempDir())
@@ -50,7 +51,8 @@ func TestOutboxThroughKills(t *testing.T) {
 	c.ready(30 * time.Second)
 	c.must(http.StatusCreated, http.MethodPost, "/v1/queues", map[string]any{"name": "all"}, nil)
 	var source struct{ ID string }
-	c.must(http.StatusCreated, http.MethodPost, "/v1/sources", map[string]any{"name": "producer", "outbox": map[string]any{"dsn": dsn}}, &source)
+	c.must(http.StatusCreated, http.MethodPost, "/v1/sources", map[string]any{"name": "producer", "outbox": map[string]any{"dsn": dsn}},
+		&source)
 
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -58,7 +60,8 @@ func TestOutboxThroughKills(t *testing.T) {
 	for range producers {
 		all.Go(func() {
 			for ctx.Err() == nil {
-				// While the database is away producers fail, and do not know whether what they committed last was committed.
+				// While the database is down producers fail, and do not know whether their last commit
+				// succeeded.
 				_ = count(t.Context(), p, fmt.Sprint("k", dice.n(keys)))
 				pause(ctx, dice.between(5*time.Millisecond, 60*time.Millisecond))
 			}
@@ -104,7 +107,7 @@ func TestOutboxThroughKills(t *testing.T) {
 	t.Logf("%d events, %d kills", want, kills)
 }
 
-// count counts a key up and publishes what it has got to, in one transaction.
+// count increments a key's counter and publishes the new value, in one transaction.
 func count(ctx context.Context, p *pgxpool.Pool, key string) error {
 	tx, err := p.Begin(ctx)
 	if err != nil {
@@ -115,7 +118,7 @@ func count(ctx context.Context, p *pgxpool.Pool, key string) error {
 	if err := tx.QueryRow(ctx, `UPDATE counted SET n = n + 1 WHERE key = $1 RETURNING n`, key).Scan(&n); err != nil {
 		return err
 	}
-	// The id says which one it is, so that a list of events says all that matters.
+	// The id contains key and number, so a list of events shows everything the test needs.
 	e := outbox.Event{Type: "counted", Key: key, ID: fmt.Sprint(key, "-", n), Data: fmt.Append(nil, n)}
 	if err := outbox.PublishPgx(ctx, tx, e); err != nil {
 		return err
@@ -126,7 +129,7 @@ func count(ctx context.Context, p *pgxpool.Pool, key string) error {
 // publishedEvent is an event in a list.
 type publishedEvent struct{ ID, Key string }
 
-// published are all events, the oldest first.
+// published are all events, oldest first.
 func (c *child) published() (all []publishedEvent) {
 	c.t.Helper()
 	for cursor := ""; ; {

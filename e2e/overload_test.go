@@ -15,9 +15,9 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// A tenant may have so much waiting and no more: what comes then is answered with 429 and Retry-After, singly and in batches, also after a
-// kill. Another tenant notices nothing. Nothing that was accepted is lost, nothing that was refused arrives, and once there is room
-// everything is accepted again.
+// A tenant may have a limited number of pending deliveries. Beyond it publishes are answered with
+// 429 and Retry-After, singly and in batches, also after a kill. Another tenant is unaffected. No
+// accepted event is lost, no refused one arrives, and below the limit everything is accepted again.
 func TestTenantQuota(t *testing.T) {
 	t.Parallel()
 	const quota, publishers = 200, 8
@@ -36,7 +36,8 @@ func TestTenantQuota(t *testing.T) {
 		return newEvent{ID: fmt.Sprintf("q-%s%d-%d", tenant, publisher, n), Type: "note.added", Key: fmt.Sprintf("%s%d", tenant, publisher),
 			Data: json.RawMessage(`{}`), Tenant: tenant}
 	}
-	// publish says whether the event was accepted; anything but that and a proper refusal fails the test.
+	// publish says whether the event was accepted. Any answer but 202 and a proper refusal fails the
+	// test.
 	publish := func(e newEvent) bool {
 		status, body, header, err := c.as(t.Context(), adminKey, http.MethodPost, "/v1/events", e.encode())
 		if err == nil && status == http.StatusAccepted {
@@ -44,7 +45,8 @@ func TestTenantQuota(t *testing.T) {
 		}
 		var problem struct{ Code string }
 		seconds, absent := strconv.Atoi(header.Get("Retry-After"))
-		if err != nil || status != http.StatusTooManyRequests || json.Unmarshal(body, &problem) != nil || problem.Code != "quota" || absent != nil || seconds < 1 {
+		if err != nil || status != http.StatusTooManyRequests || json.Unmarshal(body, &problem) != nil || problem.Code != "quota" ||
+			absent != nil || seconds < 1 {
 			t.Errorf("beyond the quota publishing was answered %d, %v, Retry-After %q: %s", status, err, header.Get("Retry-After"), body)
 		}
 		return false

@@ -11,8 +11,9 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// An event that its endpoint will never take stops its own key and nothing else: the same events reach another endpoint, which is
-// not poisoned, no sooner. The breaker stays closed, the lane is listed as stuck, and skipping the event moves it on.
+// An event that its endpoint never accepts blocks its own key and nothing else: the same events
+// reach another endpoint, which accepts all, no sooner. The circuit stays closed, the lane is
+// listed as blocked, and skipping the event unblocks it.
 func TestPoisonStopsItsKeyOnly(t *testing.T) {
 	const poison, behind, windows = "beat0-bad0-1", 6, 5
 	c := newChild(t, program{}, t.TempDir())
@@ -22,7 +23,7 @@ func TestPoisonStopsItsKeyOnly(t *testing.T) {
 	clean, poisoned := b.sites[0], newSite()
 	poisoned.zero = b.zero
 	poisoned.pick = func(v *visit) (way, bool) { return way{status: http.StatusUnprocessableEntity}, v.event == poison }
-	// The poison is tried ten times in a second, so that there is much of it.
+	// The poison is attempted ten times per second, so that it has many attempts.
 	id, _ := c.endpoint("http://"+newDoor(t, "127.0.4.200", poisoned).addr+"/", map[string]any{"event_types": []string{"beat0.*"},
 		"policy": map[string]any{"max_attempts": 10_000, "max_age": "24h", "jitter": 0,
 			"schedule": map[string]any{"mode": "since_previous", "delays": []string{"0s", "100ms"}, "tail": "repeat"}}})
@@ -72,7 +73,8 @@ func TestPoisonStopsItsKeyOnly(t *testing.T) {
 		t.Fatalf("the stuck lanes are %+v", lanes.Data)
 	}
 	before := poisoned.taken()
-	c.must(http.StatusOK, http.MethodPost, "/v1/deliveries/"+lanes.Data[0].Head.ID+"/skip", map[string]any{"reason": "the customer will never take it"}, nil)
+	c.must(http.StatusOK, http.MethodPost, "/v1/deliveries/"+lanes.Data[0].Head.ID+"/skip",
+		map[string]any{"reason": "the customer will never take it"}, nil)
 	eventually(t, 10*time.Second, "what waited behind the poison has arrived", func() bool { return poisoned.taken() == before+behind })
 	eventually(t, 10*time.Second, "that is on record", func() bool { return !c.waiting() })
 	number := 2
@@ -113,7 +115,7 @@ func of(visits []visit, event string) []visit {
 	return all
 }
 
-// travels are the times from acceptance to arrival of those that arrived once.
+// travels are the times from acceptance to arrival of the events that arrived once.
 func travels(visits []visit) []time.Duration {
 	var all []time.Duration
 	for _, v := range visits {

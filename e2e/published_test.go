@@ -20,16 +20,16 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// published is a receiver that the documents of a preset print, run as it is printed.
+// published is a receiver whose source a preset's documents print, run as printed.
 type published struct {
 	file   string
 	policy string
 	format grapnel.Format
-	data   []string // of the events, in order; one key, so the order holds
+	data   []string // of the events, in order; all have one key, so the order is fixed
 	check  func(t *testing.T, s receiverState, ids []string)
 }
 
-// receiverState is what a receiver tells of itself.
+// receiverState is what a receiver reports about itself.
 type receiverState struct {
 	Processed []struct {
 		ID         string    `json:"id"`
@@ -54,14 +54,14 @@ type receiverState struct {
 	} `json:"orders"`
 }
 
-// messages are events as Sent prints them.
+// messages are events as the program Sent prints them.
 var messages = []string{
 	`{"field":"messages","timestamp":"2026-01-02T03:04:05Z","payload":{"message_id":"msg_1","message_status":"SENT"}}`,
 	`{"field":"messages","timestamp":"2026-01-02T03:04:06Z","payload":{"message_id":"msg_2","message_status":"SENT"}}`,
 	`{"field":"messages","timestamp":"2026-01-02T03:04:07Z","payload":{"message_id":"msg_3","message_status":"SENT"}}`,
 }
 
-// each says that every event was processed once and that its repetition was not.
+// each checks that every event was processed once and that its repetition was recognised.
 func each(t *testing.T, s receiverState, ids []string) {
 	var got []string
 	for _, p := range s.Processed {
@@ -83,9 +83,9 @@ func eachMessage(t *testing.T, s receiverState, _ []string) {
 	}
 }
 
-// TestPublishedReceiversRunUnchanged: the receivers that the presets' documents print run as they are printed, with nothing but the preset
-// and the address set. Each event is processed once, and its repetition is noticed. What the samples leave open (framework, database,
-// queue) are stand-ins.
+// TestPublishedReceiversRunUnchanged: the receivers in the presets' documents run as printed, with
+// only the preset and the address set. Each event is processed once, and its repetition is
+// recognised. Stand-ins fill what the samples leave open: framework, database, queue.
 func TestPublishedReceiversRunUnchanged(t *testing.T) {
 	c := newChild(t, program{}, t.TempDir())
 	c.start()
@@ -116,7 +116,8 @@ func TestPublishedReceiversRunUnchanged(t *testing.T) {
 		{"webhookify_postgres.js", "webhookify", grapnel.FormatStandard, three, each},
 		{"webhookify_hash.js", "webhookify", grapnel.FormatStandard, three, each},
 		{"webhookify_sequence.js", "webhookify", grapnel.FormatStandard, []string{
-			`{"order_id":"ord_1","version":1,"status":"open"}`, `{"order_id":"ord_1","version":3,"status":"paid"}`, `{"order_id":"ord_1","version":2,"status":"stale"}`,
+			`{"order_id":"ord_1","version":1,"status":"open"}`, `{"order_id":"ord_1","version":3,"status":"paid"}`,
+			`{"order_id":"ord_1","version":2,"status":"stale"}`,
 		}, func(t *testing.T, s receiverState, _ []string) {
 			if is := s.Orders["ord_1"]; is.Version != 3 || is.Status != "paid" {
 				t.Errorf("the order is %+v", is)
@@ -128,7 +129,7 @@ func TestPublishedReceiversRunUnchanged(t *testing.T) {
 			endpoint := c.publishedEndpoint(p, url)
 			ids := c.publishTo(p)
 			delivered := c.delivered(t, endpoint, len(ids))
-			// The first event once more, as a replay sends it.
+			// The first event is sent again, as a replay does.
 			c.must(http.StatusOK, http.MethodPost, "/v1/deliveries/"+delivered[ids[0]]+"/retry", nil, nil)
 			c.delivered(t, endpoint, len(ids)+1)
 			p.check(t, stateOf(t, url), ids)
@@ -139,7 +140,8 @@ func TestPublishedReceiversRunUnchanged(t *testing.T) {
 	t.Run("parseo calls", func(t *testing.T) { testPublishedCalls(t, c) })
 }
 
-// testPublishedDeadLetters: the sample gives an event up at its fifth retry, which it reads from x-retry-count.
+// testPublishedDeadLetters: the sample gives up on an event at its fifth retry, which it reads from
+// x-retry-count.
 func testPublishedDeadLetters(t *testing.T, c *child) {
 	p := published{file: "webhookify_dlq.js", policy: "webhookify", format: grapnel.FormatStandard, data: []string{`{"n":1}`}}
 	url := runReceiver(t, p.file)
@@ -156,7 +158,7 @@ func testPublishedDeadLetters(t *testing.T, c *child) {
 			id = page.Data[0].ID
 			return true
 		})
-		if attempts < 6 { // people do not wait for the schedule
+		if attempts < 6 { // the test does not wait for the schedule
 			c.must(http.StatusOK, http.MethodPost, "/v1/deliveries/"+id+"/retry", nil, nil)
 		}
 	}
@@ -167,7 +169,8 @@ func testPublishedDeadLetters(t *testing.T, c *child) {
 	c.must(http.StatusNoContent, http.MethodDelete, "/v1/endpoints/"+endpoint, nil, nil)
 }
 
-// testPublishedCalls: what failed is listed, and the event as its receiver got it, occurredAt included, is sent as a test.
+// testPublishedCalls: failed deliveries are listed, and an event is sent as a test as its receiver
+// got it, including occurredAt.
 func testPublishedCalls(t *testing.T, c *child) {
 	p := published{file: "parseo.js", policy: "parseo", format: grapnel.FormatStandard, data: []string{`{"n":1.50}`}}
 	url := runReceiver(t, p.file)
@@ -189,7 +192,8 @@ func testPublishedCalls(t *testing.T, c *child) {
 	}
 	c.must(http.StatusOK, http.MethodPatch, "/v1/endpoints/"+endpoint, map[string]any{"transform": nil}, nil)
 	c.must(http.StatusOK, http.MethodPost, "/webhooks/"+endpoint+"/test",
-		[]byte(`{"id":"evt_4D3c2B","type":"order.made","occurredAt":"2026-01-02T03:04:05Z","timestamp":"2026-01-02T03:04:05Z","data":{"n":1.50}}`), nil)
+		[]byte(`{"id":"evt_4D3c2B","type":"order.made","occurredAt":"2026-01-02T03:04:05Z",`+
+			`"timestamp":"2026-01-02T03:04:05Z","data":{"n":1.50}}`), nil)
 	eventually(t, 20*time.Second, "the test has arrived", func() bool { return len(stateOf(t, url).Processed) == 1 })
 	if got := stateOf(t, url).Processed[0]; got.ID == "evt_4D3c2B" || got.OccurredAt.IsZero() {
 		t.Errorf("the test arrived as %+v", got)
@@ -197,7 +201,7 @@ func testPublishedCalls(t *testing.T, c *child) {
 	c.must(http.StatusNoContent, http.MethodDelete, "/v1/endpoints/"+endpoint, nil, nil)
 }
 
-// publishedEndpoint makes the endpoint of a receiver, in a type of its own.
+// publishedEndpoint creates the endpoint of a receiver, with an event type of its own.
 func (c *child) publishedEndpoint(p published, url string) string {
 	c.t.Helper()
 	var made struct{ ID string }
@@ -227,7 +231,8 @@ func (c *child) publishTo(p published) (ids []string) {
 	return ids
 }
 
-// delivered waits until an endpoint has so many deliveries, all delivered, and returns the first of each event.
+// delivered waits until an endpoint has n deliveries, all delivered, and returns the first of each
+// event.
 func (c *child) delivered(t *testing.T, endpoint string, n int) map[string]string {
 	t.Helper()
 	first := map[string]string{}
@@ -236,7 +241,7 @@ func (c *child) delivered(t *testing.T, endpoint string, n int) map[string]strin
 			Data []row
 		}
 		c.must(http.StatusOK, http.MethodGet, "/v1/endpoints/"+endpoint+"/deliveries?status=delivered", nil, &page)
-		for _, d := range page.Data { // the newest first
+		for _, d := range page.Data { // newest first
 			first[d.EventID] = d.ID
 		}
 		return len(page.Data) == n
@@ -282,7 +287,8 @@ func runReceiver(t *testing.T, file string) (url string) {
 	return "http://127.0.0.1:" + strings.TrimSpace(port)
 }
 
-// buildReceiver compiles a sample in Go: it has neither package clause nor imports, and stands in a file of its own.
+// buildReceiver compiles a sample in Go. The sample has neither package clause nor imports, so it
+// is put into a file with both.
 func buildReceiver(t *testing.T, sample, standin string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -328,11 +334,11 @@ func stateOf(t *testing.T, url string) (s receiverState) {
 	return s
 }
 
-// documents is where the documents lie beside the project, if they do.
+// documents is the directory of the documents beside the project, if they are there.
 const documents = "../../shared/seeds"
 
-// unchanged compares a sample with the document that prints it, where the documents lie beside the project. Elsewhere
-// the copy here is what there is, and the test says so.
+// unchanged compares a sample with the document that prints it, if the documents are beside the
+// project. Elsewhere it logs that only the copy here was used.
 func unchanged(t *testing.T, file string) {
 	t.Helper()
 	sample, err := os.ReadFile(filepath.Join("testdata", "receivers", file))

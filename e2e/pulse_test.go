@@ -12,9 +12,10 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/postgres/pgtest"
 )
 
-// pulse is a client of a cluster's database that is no node. It commits again and again, past the proxies, and notes when that is slow or
-// impossible. A bound for nodes counts from the last such moment: on a machine that is busy with other things the database itself may stand
-// still for seconds, and that says nothing about nodes.
+// pulse is a client of a cluster's database that is no node. It commits repeatedly, past the
+// proxies, and records when that is slow or impossible. Bounds for nodes count from the last such
+// moment: on a busy machine the database itself may stall for seconds, which says nothing about
+// nodes.
 type pulse struct {
 	mu    sync.Mutex
 	slow  []span
@@ -24,15 +25,16 @@ type pulse struct {
 // span is a time in which the database did not commit as it should.
 type span struct{ from, to time.Duration }
 
-// slowCommit is a commit so slow that a node whose calls end after a second, some of several statements, may fail.
+// slowCommit is a commit so slow that a node whose calls end after a second, some of several
+// statements, may fail.
 const slowCommit = 250 * time.Millisecond
 
-// beat commits to whichever server at gives until the context ends.
+// beat commits to the server that at returns, until the context ends.
 func (p *pulse) beat(ctx context.Context, now func() time.Duration, at func() *pgtest.Server) {
 	for ; ctx.Err() == nil; pause(ctx, 100*time.Millisecond) {
 		from := now()
 		limited, cancel := context.WithTimeout(ctx, 5*time.Second)
-		// A synchronous standby may be what is being failed; it is no business of the pulse.
+		// The synchronous standby may be the injected fault, so pulse does not wait for it.
 		err := at().Exec(limited, "SET synchronous_commit = local; CREATE TABLE IF NOT EXISTS pulse (at timestamptz); INSERT INTO pulse VALUES (now())")
 		cancel()
 		to := now()
@@ -46,7 +48,8 @@ func (p *pulse) beat(ctx context.Context, now func() time.Duration, at func() *p
 	}
 }
 
-// fair gives the parts of a time, in their order, in which the database committed as it should all along.
+// fair returns the parts of a time, in order, in which the database committed as it should
+// throughout.
 func (p *pulse) fair(from, to time.Duration) (parts []span) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -65,7 +68,7 @@ func (p *pulse) fair(from, to time.Duration) (parts []span) {
 	return parts
 }
 
-// between gives the sum of those parts.
+// between returns the sum of those parts.
 func (p *pulse) between(from, to time.Duration) (sum time.Duration) {
 	for _, s := range p.fair(from, to) {
 		sum += s.to - s.from
@@ -73,7 +76,8 @@ func (p *pulse) between(from, to time.Duration) (sum time.Duration) {
 	return sum
 }
 
-// since gives the moment from which on the database has committed as it should until at, but no earlier than from.
+// since returns the start of the time up to at in which the database committed as it should, but no
+// earlier than from.
 func (p *pulse) since(from, at time.Duration) time.Duration {
 	parts := p.fair(from, at)
 	if len(parts) == 0 {
@@ -94,7 +98,8 @@ func (p *pulse) String() string {
 		p.quick, len(p.slow), sum.Round(time.Millisecond), longest.Round(time.Millisecond))
 }
 
-// longest gives the longest part of a time in which nothing of a sorted list happened and the database committed as it should.
+// longest returns the longest part of a time without an entry of a sorted list and in which the
+// database committed as it should.
 func (p *pulse) longest(at []time.Duration, from, to time.Duration) (silence span) {
 	at = slices.Concat([]time.Duration{from}, at, []time.Duration{to})
 	for i := 1; i < len(at); i++ {

@@ -20,9 +20,11 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// What is older than it is kept is removed, and the books agree to the unit: what is listed afterwards is what was listed before without
-// what had to go, the totals are what they were, and the bytes of what was removed are in none of the server's files. Nothing that is not
-// over is removed, nor is its event, nor what a rule keeps for longer. The long form kills the server as soon as it has begun to purge.
+// Records older than their retention are purged, and the books balance exactly: the lists
+// afterwards are those before without the purged rows, the totals are unchanged, and no file of the
+// server contains the bytes of a purged record. No unfinished delivery is purged, nor its event,
+// nor a row that a rule retains for longer. The long form kills the server as soon as it has begun
+// to purge.
 func TestPurgeKeepsTheBooks(t *testing.T) {
 	t.Parallel()
 	events := 400
@@ -55,7 +57,7 @@ func TestPurgeKeepsTheBooks(t *testing.T) {
 	want := before.without(func(r listed) bool { return r.final() && !strings.HasPrefix(r.Type, "keep.") })
 	gone := len(before.rows) - len(want)
 	eventually(t, 2*time.Minute, "what is old is removed", func() bool { return len(p.books().rows) <= len(want) })
-	// The last page's bytes go after its rows, and events that nobody wanted may be the last.
+	// The bytes of the last page are erased after its rows. Events without a delivery may be the last.
 	eventually(t, time.Minute, "the bytes of what was removed are gone", func() bool { return len(p.inFiles()) <= p.kept })
 
 	after := p.books()
@@ -72,11 +74,13 @@ func TestPurgeKeepsTheBooks(t *testing.T) {
 	if !bytes.Equal(before.totals, after.totals) {
 		t.Errorf("the totals were %s and are %s", before.totals, after.totals)
 	}
-	if sums := before.sums; sums.Delivered != before.count(grapnel.Delivered) || sums.Failed != before.count(grapnel.Failed) || sums.Dropped != before.count(grapnel.Dropped) ||
+	if sums := before.sums; sums.Delivered != before.count(grapnel.Delivered) || sums.Failed != before.count(grapnel.Failed) ||
+		sums.Dropped != before.count(grapnel.Dropped) ||
 		sums.Discarded != before.count(grapnel.Discarded) || sums.Skipped != before.count(grapnel.Skipped) {
 		t.Errorf("the totals are %+v; listed are %v", sums, before.perStatus())
 	}
-	for _, status := range []grapnel.Status{grapnel.Delivered, grapnel.Failed, grapnel.Dropped, grapnel.Discarded, grapnel.Skipped, grapnel.Held, grapnel.Pending} {
+	for _, status := range []grapnel.Status{grapnel.Delivered, grapnel.Failed, grapnel.Dropped, grapnel.Discarded, grapnel.Skipped,
+		grapnel.Held, grapnel.Pending} {
 		if before.count(status) == 0 {
 			t.Errorf("nothing was %s: this test shows less than it says", status)
 		}
@@ -90,7 +94,7 @@ func TestPurgeKeepsTheBooks(t *testing.T) {
 			}
 		}
 	}
-	if !soak() { // a kill forgets how much the process before had removed
+	if !soak() { // a kill resets the count of rows purged by the process before
 		if n := c.metric("grapnel_purged_total"); n != float64(gone+p.unwanted) {
 			t.Errorf("%v were removed; %d deliveries and %d events that had none had to be", n, gone, p.unwanted)
 		}
@@ -101,23 +105,24 @@ func TestPurgeKeepsTheBooks(t *testing.T) {
 	c.must(http.StatusNotFound, http.MethodGet, "/v1/events/"+p.first, nil, nil)
 	t.Logf("before %v; %d deliveries removed; after %v", before.perStatus(), gone, after.perStatus())
 
-	// And it goes on: what waited is delivered, and what is new has numbers of its own.
+	// And the server goes on: pending deliveries are delivered, and new ones get new row ids.
 	c.must(http.StatusOK, http.MethodPatch, "/v1/endpoints/"+p.paused, map[string]any{"status": "enabled"}, nil)
 	eventually(t, 30*time.Second, "what waited is delivered", func() bool { return p.books().count(grapnel.Held) == 0 })
 }
 
-// purged is a server with deliveries of every status, each with bytes that are in a file only if they were written there.
+// purged is a server with deliveries of every status. Each delivery has bytes that are in a file
+// only if they were written there.
 type purged struct {
 	t        *testing.T
 	child    *child
 	marks    map[string]bool
-	kept     int    // of them that must stay
-	unwanted int    // events that have no delivery
-	first    string // an event that must go
+	kept     int    // number of them that must stay
+	unwanted int    // events without a delivery
+	first    string // an event that must be purged
 	paused   string // an endpoint at which deliveries are held
 }
 
-// mark is in the data of one event and nowhere else.
+// mark is a text in the data of one event and nowhere else.
 func mark(event string) string { return "<<" + event + ">>" }
 
 func (p *purged) stays(mark string) bool {
@@ -142,7 +147,7 @@ func (p *purged) publish(topic string, n int) {
 	}
 }
 
-// fill makes deliveries end in every way there is, and some not at all.
+// fill lets deliveries end in every way there is, and leaves some unfinished.
 func (p *purged) fill(events int) {
 	p.t.Helper()
 	c := p.child
@@ -191,10 +196,11 @@ func (p *purged) fill(events int) {
 		}
 		return b.sums.Attempts >= tries
 	})
-	// Some of the dead letters are delivered by a replay.
+	// A replay delivers some of the dead letters.
 	refusing.turn(way{})
 	var r replayOf
-	c.must(http.StatusAccepted, http.MethodPost, "/v1/endpoints/"+failed+"/replay", map[string]any{"keys": []string{"book1", "book2"}, "rate": 1000}, &r)
+	c.must(http.StatusAccepted, http.MethodPost, "/v1/endpoints/"+failed+"/replay",
+		map[string]any{"keys": []string{"book1", "book2"}, "rate": 1000}, &r)
 	eventually(p.t, time.Minute, "the replay is over", func() bool { return c.replay(r.ID).Status.Final() })
 	if got := c.replay(r.ID); got.Delivered != events/10 {
 		p.t.Fatalf("the replay is %+v", got)
@@ -220,7 +226,7 @@ type listed struct {
 
 func (r *listed) final() bool { return r.Status != grapnel.Held && r.Status != grapnel.Pending }
 
-// books are all deliveries as they are listed, and what all of them ever added up to.
+// books are all listed deliveries, and the totals over all time.
 type books struct {
 	rows   map[string]listed
 	totals []byte
@@ -253,7 +259,7 @@ func (p *purged) books() books {
 	return b
 }
 
-// without leaves out those that f says.
+// without returns the deliveries for which f is false.
 func (b books) without(f func(listed) bool) map[string]listed {
 	left := maps.Clone(b.rows)
 	maps.DeleteFunc(left, func(_ string, r listed) bool { return f(r) })
@@ -270,7 +276,7 @@ func (b books) perStatus() map[grapnel.Status]int {
 	return n
 }
 
-// inFiles are the marks that are found in the files of the server.
+// inFiles are the marks found in the server's files.
 func (p *purged) inFiles() map[string]bool {
 	p.t.Helper()
 	found := map[string]bool{}
@@ -301,7 +307,7 @@ func (p *purged) inFiles() map[string]bool {
 	return found
 }
 
-// metric is the value of a metric that has no labels.
+// metric is the value of a metric without labels.
 func (c *child) metric(name string) float64 {
 	c.t.Helper()
 	status, body, err := c.call(c.t.Context(), http.MethodGet, "/metrics", nil)

@@ -15,12 +15,13 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// takers are consumers of one queue, and what they know: what they were handed, and what they were told that they have settled.
+// takers are consumers of one queue with their knowledge: the messages they leased, and the acks
+// that were answered.
 type takers struct {
 	mu     sync.Mutex
 	acked  map[string]bool // by event
-	held   map[string]held // by event, what was handed out last
-	last   map[string]int  // by key, the highest number that was handed out
+	held   map[string]held // by event, the last lease
+	last   map[string]int  // by key, the highest number that was leased
 	handed int
 	wrong  []string
 }
@@ -28,10 +29,10 @@ type takers struct {
 type held struct {
 	lease string
 	until time.Time
-	open  bool // not answered, as far as is known
+	open  bool // no answer so far
 }
 
-// message is what a queue hands out.
+// message is a leased message of a queue.
 type message struct {
 	Meta struct {
 		Lease   string    `json:"lease"`
@@ -43,7 +44,8 @@ type message struct {
 	Body struct{ N int }
 }
 
-// hand takes in what a consumer was handed. Processes are killed and not machines, and both sides have the same clock.
+// hand records a consumer's lease. It may compare times: only processes are killed, so both sides
+// have the same clock.
 func (k *takers) hand(m message) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -62,7 +64,7 @@ func (k *takers) hand(m message) {
 	k.held[id] = held{m.Meta.Lease, m.Meta.Until, true}
 }
 
-// consume takes and acks until ctx ends; now and then it forgets a message, or gives it back.
+// consume leases and acks until ctx ends. Now and then it forgets a message, or nacks it.
 func (k *takers) consume(ctx context.Context, c *child, name string, rng *rand.Rand) {
 	for ctx.Err() == nil {
 		status, body, err := c.call(ctx, http.MethodGet, "/v1/queues/orders/next?wait=500ms&max=5&consumer="+name, nil)
@@ -87,7 +89,7 @@ func (k *takers) consume(ctx context.Context, c *child, name string, rng *rand.R
 			status, _, err := c.call(context.WithoutCancel(ctx), http.MethodPost, "/v1/leases/"+m.Meta.Lease+"/"+verb, nil)
 			k.mu.Lock()
 			switch {
-			case err != nil || status >= 500: // nobody knows
+			case err != nil || status >= 500: // the effect is unknown
 			case status == want && verb == "ack":
 				k.acked[m.Meta.EventID] = true
 				fallthrough
@@ -111,8 +113,9 @@ func idle(ctx context.Context, d time.Duration) {
 	}
 }
 
-// The server is killed again and again while consumers take, ack, give back and forget. What an ack was answered for never comes again, nobody
-// gets what somebody else has a lease of, keys keep their order, and in the end everything that was accepted has arrived.
+// The server is killed again and again while consumers lease, ack, nack and forget. A message whose
+// ack was answered never comes again, no message has two leases at once, keys keep their order, and
+// in the end every accepted event has arrived.
 func TestQueueThroughKills(t *testing.T) {
 	t.Parallel()
 	kills := 6
@@ -124,7 +127,8 @@ func TestQueueThroughKills(t *testing.T) {
 	c.ready(20 * time.Second)
 	var made struct{ ID string }
 	c.must(http.StatusCreated, http.MethodPost, "/v1/queues", map[string]any{"name": "orders", "lease": "1500ms",
-		"policy": map[string]any{"schedule": map[string]any{"mode": "since_previous", "delays": []string{"0s", "100ms"}, "tail": "repeat"}, "max_attempts": 1000}}, &made)
+		"policy": map[string]any{"schedule": map[string]any{"mode": "since_previous", "delays": []string{"0s", "100ms"}, "tail": "repeat"},
+			"max_attempts": 1000}}, &made)
 
 	k := &takers{acked: map[string]bool{}, held: map[string]held{}, last: map[string]int{}}
 	ctx, stop := context.WithCancel(t.Context())
@@ -132,17 +136,19 @@ func TestQueueThroughKills(t *testing.T) {
 	for n := range 2 {
 		consumers.Go(func() { k.consume(ctx, c, fmt.Sprint("c", n), rand.New(rand.NewPCG(uint64(n), 7))) })
 	}
-	// Each key has one publisher, which repeats an event under its id until it is accepted; or a provider, who knows nothing but to send the
-	// same again.
+	// Each key has one publisher, which repeats an event under its id until it is accepted, or a
+	// provider, which only repeats the same request.
 	var source struct{ ID string }
-	c.must(http.StatusCreated, http.MethodPost, "/v1/sources", map[string]any{"name": "provider", "verify": map[string]any{"scheme": "none"}, "key": "event.data.k"}, &source)
+	c.must(http.StatusCreated, http.MethodPost, "/v1/sources", map[string]any{"name": "provider", "verify": map[string]any{"scheme": "none"},
+		"key": "event.data.k"}, &source)
 	publishing, enough := context.WithCancel(t.Context())
 	const keys = 4
 	var accepted [keys]int
 	for key := range keys {
 		publishers.Go(func() {
 			for n := 1; publishing.Err() == nil; n++ {
-				e := newEvent{ID: fmt.Sprintf("e-%d-%d", key, n), Type: "order.made", Key: fmt.Sprint("k", key), Data: fmt.Appendf(nil, `{"k":"k%d","n":%d}`, key, n)}
+				e := newEvent{ID: fmt.Sprintf("e-%d-%d", key, n), Type: "order.made", Key: fmt.Sprint("k", key),
+					Data: fmt.Appendf(nil, `{"k":"k%d","n":%d}`, key, n)}
 				path, body := "/v1/events", e.encode()
 				if key%2 == 1 {
 					path, body = "/in/"+source.ID, e.Data

@@ -20,12 +20,12 @@ import (
 	"github.com/grapnelhq/grapnel/sign"
 )
 
-// reply is what a receiver does with one request, after it has written it down.
+// reply is what a receiver does with one request after it has recorded it.
 type reply struct {
 	after  time.Duration
 	status int
-	hang   bool // no answer at all, until the sender gives up
-	reset  bool // the connection is reset: without an answer when status is 0, else right behind the answer
+	hang   bool // no answer until the sender gives up
+	reset  bool // the connection is reset: without an answer if status is 0, else right behind the answer
 }
 
 // receivers is an HTTP server that plays every endpoint of a trial.
@@ -35,14 +35,15 @@ type receivers struct {
 	server   *http.Server
 	base     string
 	numbers  atomic.Int64
-	healed   atomic.Bool   // every receiver behaves well from now on
-	answered chan struct{} // gets a token after an answer of 2xx has been written, if somebody listens
+	healed   atomic.Bool   // all receivers behave well from now on
+	answered chan struct{} // gets a token after each written 2xx, if a test reads them
 
 	mu      sync.Mutex
 	targets map[string]*target // by path
 }
 
-// target is one endpoint: what it is told to the server, what the judge knows of it, and how it behaves.
+// target is one endpoint: its settings at the server, what the judge needs to know of it, and its
+// behaviour.
 type target struct {
 	name   string
 	create map[string]any // the body of POST /v1/endpoints without the URL
@@ -75,7 +76,7 @@ func newReceivers(t testing.TB, l *ledger) *receivers {
 	return r
 }
 
-// add makes a target reachable. Its verifier gets the secret that the server gave to the endpoint.
+// add makes a target reachable. Its verifier uses the secret that the server gave to the endpoint.
 func (r *receivers) add(x *target, secret string) {
 	v, err := sign.NewVerifier(sign.VerifierOptions{Secrets: []string{secret}})
 	if err != nil {
@@ -95,12 +96,12 @@ func (r *receivers) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	x := r.targets[req.URL.Path]
 	r.mu.Unlock()
 	if x == nil {
-		http.NotFound(w, req) // created, but the harness does not know its secret yet: nothing was published
+		http.NotFound(w, req) // created, but the harness does not know its secret yet, so no event was published
 		return
 	}
 	body, err := io.ReadAll(req.Body)
 	if err != nil {
-		return // the sender died while it wrote: the event has not been received
+		return // the sender died while writing, so the event has not been received
 	}
 	number := int(r.numbers.Add(1))
 	seen := x.look(req, body)
@@ -117,7 +118,7 @@ func (r *receivers) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.answer(w, req, number, a)
 }
 
-// look reads what a request says about itself and checks its bytes.
+// look reads a request's headers and checks its bytes.
 func (x *target) look(req *http.Request, body []byte) history.Receipt {
 	h := req.Header
 	position, _ := strconv.ParseInt(h.Get("grapnel-sequence"), 10, 64)
@@ -138,8 +139,8 @@ func (x *target) look(req *http.Request, body []byte) history.Receipt {
 	return r
 }
 
-// answer does what the reply says. The end of a request is written down before its answer, so that nothing that follows from
-// the answer can be earlier than it.
+// answer does what the reply says. It records the end of a request before it answers, so that no
+// consequence of the answer can have an earlier time.
 func (r *receivers) answer(w http.ResponseWriter, req *http.Request, number int, a reply) {
 	gone := req.Context().Done()
 	end := func(status int, lost bool) {
@@ -176,7 +177,7 @@ func (r *receivers) answer(w http.ResponseWriter, req *http.Request, number int,
 	}
 }
 
-// cut resets the connection, behind an answer if there is one.
+// cut resets the connection, behind an answer if a status is given.
 func (r *receivers) cut(w http.ResponseWriter, status int) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {

@@ -15,11 +15,11 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// doubter refuses for good whatever is sent for the first time, and takes what is replayed. So everything that is published for it
-// becomes a dead letter, and what it takes is a replay's doing.
+// doubter refuses every event for good the first time and accepts replayed ones. So every event
+// published for it becomes a dead letter, and each one it accepts came from a replay.
 type doubter struct {
 	refused, taken *site
-	answered       chan struct{} // gets a token after it has taken something, if somebody listens
+	answered       chan struct{} // gets a token after each accepted event, if a test reads them
 }
 
 func newDoubter() *doubter {
@@ -65,7 +65,7 @@ func (c *child) steer(id, verb string) {
 	c.must(http.StatusOK, http.MethodPost, "/v1/replays/"+id+"/"+verb, nil, nil)
 }
 
-// endpointTotals are what became of an endpoint's deliveries, of all times.
+// endpointTotals are the totals of an endpoint's deliveries over all time.
 func (c *child) endpointTotals(id string) (sums endedSums) {
 	c.t.Helper()
 	var answer struct {
@@ -75,7 +75,7 @@ func (c *child) endpointTotals(id string) (sums endedSums) {
 	return answer.Totals
 }
 
-// endedSums are the totals of deliveries that are over.
+// endedSums are the totals of finished deliveries.
 type endedSums struct {
 	Delivered int `json:"delivered"`
 	Failed    int `json:"failed"`
@@ -85,16 +85,17 @@ type endedSums struct {
 	Attempts  int `json:"attempts"`
 }
 
-// Thousands of dead letters over hundreds of keys are replayed while others publish, and the server is killed again and again on the way. Each
-// of them is delivered again by exactly one new delivery, those of a key in their order; only what a kill interrupted arrives twice. What
-// others publish does not notice: in windows in which the replay goes on the p99 is within 1.2 times of what it is in those in which it
-// is paused.
+// Thousands of dead letters over hundreds of keys are replayed while other publishers work, and the
+// server is killed repeatedly meanwhile. Each dead letter gets exactly one new delivery, in the
+// order of its key; only deliveries cut off by a kill arrive twice. Other traffic is unaffected:
+// the p99 in windows with the replay running is within 1.2 times of that in windows with the replay
+// paused.
 func TestReplayThroughKills(t *testing.T) {
 	t.Parallel()
 	letters, keys, kills, perSecond, rate := 1500, 75, 3, 200, 150
 	least, most, quantile, length := 3, 5, 75, time.Second
 	if soak() {
-		letters, keys, kills, perSecond, rate = 10_000, 500, 5, 800, 100 // which is the default
+		letters, keys, kills, perSecond, rate = 10_000, 500, 5, 800, 100 // the default
 		least, most, quantile, length = 9, 15, 50, 5*time.Second
 	}
 	dice := newDice(t)
@@ -103,15 +104,16 @@ func TestReplayThroughKills(t *testing.T) {
 	c.ready(30 * time.Second)
 	receiver := newDoubter()
 	policy, _ := inline(5*time.Second, 3, time.Second)
-	endpoint, _ := c.endpoint("http://"+newDoor(t, "127.0.14.1", receiver).addr+"/", map[string]any{"event_types": []string{"dead.*"}, "policy": policy})
+	endpoint, _ := c.endpoint("http://"+newDoor(t, "127.0.14.1", receiver).addr+"/",
+		map[string]any{"event_types": []string{"dead.*"}, "policy": policy})
 	if err := c.publishMany(t.Context(), numbered("dead", "k", keys, 1, letters/keys)); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, 2*time.Minute, "everything is a dead letter", func() bool { return c.endpointTotals(endpoint).Failed == letters })
 	b := newBeat(t, c, "127.0.15", 5, perSecond)
-	b.window(length, b.sites) // everything is warm from here on
+	b.window(length, b.sites) // warms up
 
-	// Whoever does not hear the answer asks again.
+	// A caller that gets no answer asks again.
 	var r, again replayOf
 	c.once(t.Name(), "/v1/endpoints/"+endpoint+"/replay", map[string]any{"rate": rate}, &r)
 	c.once(t.Name(), "/v1/endpoints/"+endpoint+"/replay", map[string]any{"rate": rate}, &again)
@@ -121,10 +123,10 @@ func TestReplayThroughKills(t *testing.T) {
 	killed := 0
 	fell := func() {
 		receiver.awaits(t, dice.n(60)+5)
-		pause(t.Context(), dice.between(0, time.Millisecond)+1) // between the answer and the record of it, or a little later
+		pause(t.Context(), dice.between(0, time.Millisecond)+1) // between the answer and its record, or a little later
 		c.kill()
 		c.start()
-		if dice.percent(30) { // once more, while it recovers
+		if dice.percent(30) { // once more, during the recovery
 			pause(t.Context(), dice.between(time.Millisecond, 150*time.Millisecond))
 			c.kill()
 			c.start()
@@ -135,7 +137,7 @@ func TestReplayThroughKills(t *testing.T) {
 		b.window(length/2, b.sites)
 	}
 	var lagWithout, lagWith []time.Duration
-	made := 0 // in the windows in which it goes on
+	made := 0 // in the windows in which the replay runs
 	ratio, without, with := inTurn(least, most, quantile, 1.2, func() (a, z time.Duration) {
 		c.steer(r.ID, "pause")
 		eventually(t, 30*time.Second, "what the replay has made is over", func() bool { p := c.replay(r.ID); return p.Done == p.Made })
@@ -168,14 +170,15 @@ func TestReplayThroughKills(t *testing.T) {
 	twice := receiver.judge(t, c, endpoint, r.ID, letters, keys, killed)
 	t.Logf("%d dead letters over %d keys, %d kills, %d events arrived twice; at %d events/s, %d pairs of windows of %v: p99 from acceptance to arrival %v "+
 		"while the replay was paused and %v while it made %.0f/s, ratio %.2f (to the %d. percentile: %.2f); from when they should have been published %v and %v",
-		letters, keys, killed, twice, perSecond, len(with), length, median(without), median(with), float64(made)/(length.Seconds()*float64(len(with))),
+		letters, keys, killed, twice, perSecond, len(with), length, median(without), median(with),
+		float64(made)/(length.Seconds()*float64(len(with))),
 		float64(median(with))/float64(median(without)), quantile, ratio, median(lagWithout), median(lagWith))
 	if soak() && ratio > 1.2 {
 		t.Errorf("the p99 of the others is %.2f times what it is without the replay: %v against %v", ratio, with, without)
 	}
 }
 
-// awaits waits until so many more events of the replay have just been taken.
+// awaits waits until the receiver has accepted the given number of further events of the replay.
 func (d *doubter) awaits(t *testing.T, more int) {
 	t.Helper()
 	timer := time.NewTimer(30 * time.Second)
@@ -189,10 +192,12 @@ func (d *doubter) awaits(t *testing.T, more int) {
 	}
 }
 
-// judge holds what the receiver got, and what the server says, against what a replay promises. It returns how many events came twice.
+// judge compares what the receiver got, and what the server says, with the promises of a replay. It
+// returns the number of events that came twice.
 func (d *doubter) judge(t *testing.T, c *child, endpoint, id string, letters, keys, kills int) (twice int) {
 	t.Helper()
-	if p := c.replay(id); p.Status != grapnel.ReplayCompleted || p.Made != letters || p.Done != letters || p.Delivered != letters || p.Failed != 0 {
+	if p := c.replay(id); p.Status != grapnel.ReplayCompleted || p.Made != letters || p.Done != letters || p.Delivered != letters ||
+		p.Failed != 0 {
 		t.Errorf("in the end the replay is %+v", p)
 	}
 	originals, copies := map[string]bool{}, map[string]row{}
@@ -222,7 +227,8 @@ func (d *doubter) judge(t *testing.T, c *child, endpoint, id string, letters, ke
 	for _, i := range c.items(id) {
 		items[i.Original] = i.Delivery
 		if i.Status != grapnel.Delivered || copies[i.Original].ID != i.Delivery {
-			t.Errorf("the replay says that it made %s of %s, which is %s; the list of deliveries has %s", i.Delivery, i.Original, i.Status, copies[i.Original].ID)
+			t.Errorf("the replay says that it made %s of %s, which is %s; the list of deliveries has %s", i.Delivery, i.Original, i.Status,
+				copies[i.Original].ID)
 		}
 	}
 	if len(items) != letters {
@@ -231,7 +237,7 @@ func (d *doubter) judge(t *testing.T, c *child, endpoint, id string, letters, ke
 	if n := d.taken.taken(); n != letters {
 		t.Errorf("%d of %d events arrived", n, letters)
 	}
-	most := kills * min(keys, 64) // on their way at once, which is the replay's own limit
+	most := kills * min(keys, 64) // the replay's own limit of deliveries in flight
 	for _, wrong := range d.taken.disorder(most) {
 		t.Error(wrong)
 	}
@@ -266,7 +272,8 @@ func (c *child) items(id string) (all []item) {
 	}
 }
 
-// once makes a call that shall happen once however often it is made under the same name, and decodes its answer.
+// once makes a call that takes effect once however often it is repeated under the same name, and
+// decodes its answer.
 func (c *child) once(name, path string, in, out any) {
 	c.t.Helper()
 	body, err := json.Marshal(in)

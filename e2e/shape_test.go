@@ -15,8 +15,9 @@ import (
 	"github.com/grapnelhq/grapnel/sign"
 )
 
-// TestShapesThroughAKill: while its receiver is away an endpoint's transform is changed, and the process is killed. What was accepted
-// before is still sent in the old shape, what was accepted after in the new one, and each body is signed as it is sent.
+// TestShapesThroughAKill: while its receiver is down an endpoint's transform is changed, and the
+// process is killed. Events accepted before the change are sent in the old shape, later ones in the
+// new shape, and each body is signed as it is sent.
 func TestShapesThroughAKill(t *testing.T) {
 	c := newChild(t, program{}, t.TempDir())
 	c.start()
@@ -52,7 +53,8 @@ func TestShapesThroughAKill(t *testing.T) {
 	var made struct{ ID string }
 	c.must(http.StatusCreated, http.MethodPost, "/v1/endpoints", map[string]any{
 		"url": receiver.URL, "secret": shapeSecret, "transform": `{old: .id, n: .data.n}`,
-		"policy": map[string]any{"schedule": map[string]any{"delays": []string{"0s", "300ms"}, "tail": "repeat"}, "max_attempts": 1000, "breaker": false, "jitter": 0},
+		"policy": map[string]any{"schedule": map[string]any{"delays": []string{"0s", "300ms"}, "tail": "repeat"}, "max_attempts": 1000,
+			"breaker": false, "jitter": 0},
 	}, &made)
 	send := func(id string) {
 		t.Helper()
@@ -76,12 +78,13 @@ func TestShapesThroughAKill(t *testing.T) {
 	c.delivered(t, made.ID, 4)
 	mu.Lock()
 	defer mu.Unlock()
-	for id, want := range map[string]string{"before": `{"n":1.50,"old":"before"}`, "after": `{"n":1.50,"new":"after"}`, "last": `{"n": 1.50}`} {
+	for id, want := range map[string]string{"before": `{"n":1.50,"old":"before"}`, "after": `{"n":1.50,"new":"after"}`,
+		"last": `{"n": 1.50}`} {
 		if is := slices.Compact(slices.Clone(got[id])); len(is) != 1 || is[0] != want {
 			t.Errorf("%s was sent as %s, want %s", id, strings.Join(is, " and "), want)
 		}
 	}
 }
 
-// shapeSecret signs what the test is sent. It is made up.
+// shapeSecret signs the requests to the test. It is made up.
 const shapeSecret = sign.SymmetricPrefix + "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="

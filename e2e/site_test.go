@@ -17,19 +17,19 @@ import (
 	"time"
 )
 
-// door is an address of loopback that can be shut: while it is, connections to it are refused.
+// door is an address of loopback that can be closed: connections to it are then refused.
 type door struct {
 	t       testing.TB
 	addr    string
 	handler http.Handler
 
 	mu     sync.Mutex
-	server *http.Server // nil while it is shut
+	server *http.Server // nil: closed
 	served chan struct{}
 }
 
-// newDoor opens a door at a free port. A host other than 127.0.0.1 keeps others from taking the port while the door is shut:
-// nobody connects from there.
+// newDoor opens a door at a free port. A host other than 127.0.0.1 keeps the port free while the
+// door is closed, because no connection goes out from that address.
 func newDoor(t testing.TB, host string, handler http.Handler) *door {
 	t.Helper()
 	d := &door{t: t, addr: host + ":0", handler: handler}
@@ -58,7 +58,8 @@ func (d *door) open() {
 	}()
 }
 
-// shut closes the listener and every connection. What is about to be answered is answered before, so that no answer gets lost.
+// shut closes the listener and every connection. Requests about to be answered are answered first,
+// so that no answer is lost.
 func (d *door) shut() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -68,29 +69,30 @@ func (d *door) shut() {
 	ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
 	defer cancel()
 	_ = d.server.Shutdown(ctx)
-	_ = d.server.Close() // whoever hangs
+	_ = d.server.Close() // ends requests that hang
 	<-d.served
 	d.server = nil
 }
 
-// site is the receiver of one endpoint. It can be told how to treat whoever comes, and remembers everybody. Events published
-// for it are named PREFIX-KEY-NUMBER, where the numbers of a key are 1, 2, 3 …; what arrives is held against that.
+// site is the receiver of one endpoint. A test can change how it treats requests, and it remembers
+// all of them. Events published for it are named PREFIX-KEY-NUMBER, where the numbers of a key are
+// 1, 2, 3 …; the checks compare arrivals with that.
 type site struct {
 	zero  time.Time
-	keeps bool                     // the bodies of requests
-	pick  func(*visit) (way, bool) // treats single visits in another way; nil: none
+	keeps bool                     // of request bodies
+	pick  func(*visit) (way, bool) // treats single visits differently; nil: none
 
 	mu     sync.Mutex
 	way    way
 	visits []visit
-	done   map[string]time.Duration // when an event was taken first
+	done   map[string]time.Duration // when an event was first accepted
 }
 
-// way is how a site treats whoever comes.
+// way is how a site treats requests.
 type way struct {
 	hangs  bool // no answer until the sender gives up
 	after  time.Duration
-	freed  <-chan struct{} // ends after early; nil: nothing does
+	freed  <-chan struct{} // ends early; nil: no such channel
 	status int             // 0: 200
 }
 
@@ -102,18 +104,18 @@ type visit struct {
 	trigger string
 	attempt int
 	start   time.Duration
-	end     time.Duration // before the answer was written; 0: it is still open
+	end     time.Duration // before the answer was written; 0: still open
 	status  int           // 0: the sender gave up
-	lag     time.Duration // from the moment at which the event should have been published; only if its data say when
-	travel  time.Duration // from its acceptance, by the server's word
-	body    []byte        // only where it is kept
+	lag     time.Duration // from the event's planned publication; only if its data contain that
+	travel  time.Duration // from the event's acceptance, as the server reports it
+	body    []byte        // only if keeps is set
 }
 
 func newSite() *site { return &site{zero: time.Now(), done: map[string]time.Duration{}} }
 
 func (s *site) now() time.Duration { return time.Since(s.zero) }
 
-// turn changes how the site treats those who come from now on. Whoever hangs goes on hanging.
+// turn changes how the site treats new requests. Requests in progress keep their treatment.
 func (s *site) turn(w way) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,12 +171,12 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Unlock()
 	if status == 0 {
-		panic(http.ErrAbortHandler) // nobody listens any more
+		panic(http.ErrAbortHandler) // the caller has disconnected
 	}
 	w.WriteHeader(status)
 }
 
-// waits says whether there is anybody left to answer when the time for it has come.
+// waits says whether the caller is still connected when the time for the answer has come.
 func (w way) waits(ctx context.Context) bool {
 	if w.hangs {
 		<-ctx.Done()
@@ -201,14 +203,14 @@ func between(text []byte, from, to string) (string, bool) {
 	return string(found), ok
 }
 
-// taken is how many events the site has answered with 200.
+// taken is the number of events that the site has answered with 200.
 func (s *site) taken() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.done)
 }
 
-// seen is a copy of the visits from a moment on, in the order of their arrival.
+// seen is a copy of the visits since a moment, in order of arrival.
 func (s *site) seen(from time.Duration) []visit {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -217,8 +219,8 @@ func (s *site) seen(from time.Duration) []visit {
 	return all
 }
 
-// disorder says what was wrong with the order and the completeness of what arrived: every event of a key must be taken once, and
-// the one after it may arrive only then. Faults, if there were any, excuse as many repetitions.
+// disorder returns the faults in order and completeness: every event of a key must be
+// accepted once, and the next one may arrive only then. Each fault excuses one repetition.
 func (s *site) disorder(faults int) []string {
 	var wrong []string
 	last := map[string]visit{}
@@ -231,7 +233,8 @@ func (s *site) disorder(faults int) []string {
 		case v.number == before.number+1 && (before.number == 0 || before.status == http.StatusOK && before.end <= v.start):
 		case v.number == before.number && (before.status == 0 || before.end <= v.start): // that a sender has given up is seen late
 		default:
-			wrong = append(wrong, fmt.Sprintf("%s came at %v, after number %d, which was answered %d at %v", v.event, v.start, before.number, before.status, before.end))
+			wrong = append(wrong, fmt.Sprintf("%s came at %v, after number %d, which was answered %d at %v", v.event, v.start, before.number,
+				before.status, before.end))
 		}
 		last[v.key] = v
 	}
@@ -241,8 +244,8 @@ func (s *site) disorder(faults int) []string {
 	return wrong
 }
 
-// crowd is the most requests that were open at once. One that the sender has given up is seen to be over only a little later, so
-// the last fifth of the timeout of such a one does not count.
+// crowd is the largest number of requests open at once. The site notices late that a sender has
+// given up, so the last fifth of the timeout of such a request does not count.
 func crowd(visits []visit, timeout time.Duration) int {
 	type edge struct {
 		at  time.Duration
@@ -270,7 +273,7 @@ func crowd(visits []visit, timeout time.Duration) int {
 	return most
 }
 
-// busiest is the most requests that arrived within the given time.
+// busiest is the largest number of requests that arrived within the given time.
 func busiest(visits []visit, within time.Duration) int {
 	most, first := 0, 0
 	for i, v := range visits {
@@ -282,7 +285,7 @@ func busiest(visits []visit, within time.Duration) int {
 	return most
 }
 
-// percentile is the value below which so many of a hundred lie. It sorts.
+// percentile is the value below which p percent of the values lie. It sorts them.
 func percentile(all []time.Duration, p int) time.Duration {
 	if len(all) == 0 {
 		return 0

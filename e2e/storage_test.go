@@ -18,8 +18,9 @@ import (
 	"github.com/grapnelhq/grapnel/internal/sim/history"
 )
 
-// When the disk says that it could not write, the process must not go on as if it had: what the kernel dropped it will not
-// write later. It ends with a clear message, and what it acknowledged is there after a restart.
+// When the disk reports a failed write, the process must not go on: the kernel has dropped the data
+// and will not write it later. The process ends with a clear message, and every acknowledged event
+// is there after a restart.
 func TestFsyncFailure(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("strace"); err != nil {
@@ -32,7 +33,8 @@ func TestFsyncFailure(t *testing.T) {
 			if code := x.child.terminate(40 * time.Second); code != 0 {
 				t.Fatalf("the exit code is %d", code)
 			}
-			// The tracer is a grandchild (-D), so that the process we watch is the server itself. It counts per thread.
+			// The tracer is a grandchild (-D), so that the process under watch is the server itself. It
+			// counts per thread.
 			calls := filepath.Join(t.TempDir(), "calls")
 			x.child.program.wrap = []string{"strace", "-D", "-f", "-qq", "-ttt", "-o", calls, "-e", "signal=none", "-e", "trace=fsync,fdatasync",
 				"-e", fmt.Sprintf("inject=fsync,fdatasync:error=EIO:when=%d+", after)}
@@ -62,7 +64,7 @@ func TestFsyncFailure(t *testing.T) {
 	}
 }
 
-// firstInjected is when the first sync failed, by the tracer's notes.
+// firstInjected is when the first sync failed, as the tracer recorded it.
 func (x *trial) firstInjected(calls string) time.Duration {
 	x.t.Helper()
 	text, err := os.ReadFile(calls)
@@ -84,7 +86,8 @@ func (x *trial) firstInjected(calls string) time.Duration {
 	return 0
 }
 
-// nothingAccepted checks that no event published between the two moments was acknowledged in that time.
+// nothingAccepted checks that no event published between the two moments was acknowledged in that
+// time.
 func (x *trial) nothingAccepted(from, to time.Duration) {
 	x.t.Helper()
 	h, err := x.ledger.read()
@@ -98,10 +101,12 @@ func (x *trial) nothingAccepted(from, to time.Duration) {
 	}
 }
 
-// A server that acknowledges what it has not synced would pass every kill: the kernel still has it. So the calls are counted.
+// A server that acknowledges before it syncs would pass every kill, because the kernel still has
+// the data. So the test counts the calls.
 func TestEveryAcknowledgementIsSynced(t *testing.T) {
 	calls := filepath.Join(t.TempDir(), "calls")
-	c := newChild(t, program{wrap: []string{"strace", "-D", "-f", "-qq", "-o", calls, "-e", "signal=none", "-e", "trace=fsync,fdatasync"}}, t.TempDir())
+	c := newChild(t, program{wrap: []string{"strace", "-D", "-f", "-qq", "-o", calls, "-e", "signal=none", "-e", "trace=fsync,fdatasync"}},
+		t.TempDir())
 	c.start()
 	c.ready(30 * time.Second)
 	count := func() int {
@@ -113,7 +118,7 @@ func TestEveryAcknowledgementIsSynced(t *testing.T) {
 	}
 	const events = 50
 	before := count()
-	for i := range events { // one after the other, so that no two can share a sync
+	for i := range events { // one after another, so that no two share a sync
 		if r, refused := c.publish(t.Context(), newEvent{ID: fmt.Sprintf("e-%d", i), Type: "note.added", Data: []byte(`1`)}); r != history.OK {
 			t.Fatalf("publishing was not accepted: %v %s", r, refused)
 		}
@@ -123,8 +128,9 @@ func TestEveryAcknowledgementIsSynced(t *testing.T) {
 	}
 }
 
-// When the disk is full, new events are refused with 507 while what is on its way is still recorded, and all is well again as
-// soon as there is room, without anybody's help. /readyz, /status and grapnel_store_full say so all the time.
+// When the disk is full, new events are refused with 507 while outcomes of deliveries in flight are
+// still recorded. As soon as there is space, events are accepted again without an operator.
+// /readyz, /status and grapnel_store_full report it throughout.
 func TestDiskFull(t *testing.T) {
 	t.Parallel()
 	mount, err := exec.LookPath("unshare")
@@ -134,7 +140,8 @@ func TestDiskFull(t *testing.T) {
 	dir := t.TempDir()
 	x := &trial{t: t, dice: newDice(t), ledger: newLedger(t), limits: history.Limits{Commit: time.Second, Transit: 500 * time.Millisecond}}
 	x.receivers = newReceivers(t, x.ledger)
-	// The file system exists only in the mount namespace of the server, so nothing has to be cleaned up, and root is not needed.
+	// The file system exists only in the mount namespace of the server, so it needs no cleaning up and
+	// no root.
 	x.child = newChild(t, program{wrap: []string{mount, "-rm", "sh", "-c",
 		`mount -t tmpfs -o size=128m tmpfs "$HOME" && exec "$@"`, "sh"}}, dir)
 	gate := make(chan struct{})
@@ -170,7 +177,7 @@ func TestDiskFull(t *testing.T) {
 			t.Fatalf("publishing was answered %d", status)
 		}
 	}
-	// Something else fills the disk, down to the last block.
+	// Another program fills the disk, down to the last block.
 	filler := filepath.Join(fmt.Sprintf("/proc/%d/root", x.child.current().pid), dir, "filler")
 	t.Logf("before the disk is full: %s", listing(filepath.Dir(filler)))
 	fill(t, filler)
@@ -180,7 +187,7 @@ func TestDiskFull(t *testing.T) {
 			t.Fatal("5000 events went onto a disk without room")
 		}
 		switch status := publish(fmt.Sprintf("full-%d", i)); status {
-		case http.StatusAccepted: // there was still room inside the database's own files
+		case http.StatusAccepted: // there was still space inside the database's own files
 		case http.StatusInsufficientStorage:
 			if refused++; refused == 1 {
 				x.child.says(false, "an event was refused with 507")
@@ -189,7 +196,7 @@ func TestDiskFull(t *testing.T) {
 			t.Fatalf("publishing onto a full disk was answered %d, want 507", status)
 		}
 	}
-	// Receivers answer only now, so all outcomes have to be recorded on the full disk.
+	// Receivers answer only now, so all outcomes must be recorded on the full disk.
 	close(gate)
 	eventually(t, 30*time.Second, "the outcomes are recorded on a full disk", func() bool {
 		done := 0
@@ -208,7 +215,7 @@ func TestDiskFull(t *testing.T) {
 	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)
 	}
-	// Nothing is published until it is ready: a load balancer would send nothing either.
+	// The test publishes nothing until the server is ready, as a load balancer would.
 	eventually(t, 30*time.Second, "it is ready again", x.child.answers)
 	x.child.says(true, "there is room again")
 	n := 0
@@ -223,7 +230,8 @@ func TestDiskFull(t *testing.T) {
 	x.convict(x.verdict(time.Minute))
 }
 
-// says checks what the server says of itself now, in all places: does it accept events, or has its disk no room?
+// says checks what the server reports about itself, in all places: it accepts events, or its disk
+// is full.
 func (c *child) says(accepts bool, when string) {
 	c.t.Helper()
 	status, events, full := http.StatusOK, "Grapnel accepts events", "\ngrapnel_store_full 0\n"
@@ -257,7 +265,7 @@ func fill(t *testing.T, path string) {
 	}
 }
 
-// listing says how large the files of a directory are.
+// listing is the sizes of a directory's files.
 func listing(dir string) string {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

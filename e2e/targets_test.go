@@ -9,7 +9,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/sim/history"
 )
 
-// inline is a policy as it is sent with an endpoint, together with what the judge has to know of it.
+// inline is a policy as sent with an endpoint, with the figures that the judge needs.
 func inline(timeout time.Duration, most int, waits ...time.Duration) (policy map[string]any, rules history.Endpoint) {
 	delays := []string{"0s"}
 	for _, w := range waits {
@@ -22,17 +22,17 @@ func inline(timeout time.Duration, most int, waits ...time.Duration) (policy map
 		MaxAge: 24 * time.Hour}
 }
 
-// everything is what publishers publish. News about endpoints is not among it.
+// everything are the types that publishers publish. Operational events are not among them.
 func everything() []string { return []string{"note.added", "order.placed"} }
 
-// healthy takes everything at once.
+// healthy accepts everything at once.
 func healthy(*dice) *target {
 	policy, rules := inline(10*time.Second, 50, time.Second)
 	return &target{name: "healthy", create: map[string]any{"policy": policy, "event_types": everything()}, rules: rules,
 		behave: func() reply { return reply{status: http.StatusOK} }}
 }
 
-// slow takes everything, in its own time.
+// slow accepts everything after a while.
 func slow(d *dice) *target {
 	policy, rules := inline(10*time.Second, 50, time.Second)
 	return &target{name: "slow", create: map[string]any{"policy": policy, "event_types": everything()}, rules: rules,
@@ -41,7 +41,7 @@ func slow(d *dice) *target {
 		}}
 }
 
-// flaky fails in every way there is, but takes everything in the end.
+// flaky fails in every way there is, and accepts everything in the end.
 func flaky(d *dice) *target {
 	policy, rules := inline(2*time.Second, 1000, time.Second, time.Second, 2*time.Second)
 	return &target{name: "flaky", create: map[string]any{"policy": policy, "event_types": []string{"order.placed"}}, rules: rules,
@@ -62,7 +62,7 @@ func flaky(d *dice) *target {
 		}}
 }
 
-// brittle gives up soon: its deliveries end exhausted or refused for good.
+// brittle has few attempts: its deliveries end as exhausted or as refused for good.
 func brittle(d *dice) *target {
 	policy, rules := inline(5*time.Second, 3, time.Second)
 	return &target{name: "brittle", create: map[string]any{"policy": policy, "event_types": []string{"order.placed"}}, rules: rules,
@@ -90,7 +90,7 @@ func loose(d *dice) *target {
 		}}
 }
 
-// moody is away for more than a second in every three, in several ways, and has a breaker.
+// moody fails for more than a second in every three, in several ways, and has a circuit.
 func moody(d *dice) *target {
 	policy, rules := inline(time.Second, 1000, 2*time.Second, 10*time.Second)
 	policy["breaker"] = map[string]any{"failures": 3, "ratio": 0.5, "window": "2s", "probe": "200ms", "probe_max": "1s"}
@@ -111,7 +111,7 @@ func moody(d *dice) *target {
 		}}
 }
 
-// leaver is like healthy; it is there to be deleted.
+// leaver is like healthy; the test deletes it.
 func leaver(d *dice) *target {
 	x := healthy(d)
 	x.name = "leaver"
@@ -123,7 +123,7 @@ func all(d *dice) []*target {
 	return []*target{healthy(d), slow(d), flaky(d), brittle(d), loose(d), moody(d), leaver(d)}
 }
 
-// twoTenants are the endpoints of two tenants, of which neither may ever be sent anything of the other's.
+// twoTenants are the endpoints of two tenants. Neither may ever get an event of the other.
 func twoTenants(d *dice) (both []*target) {
 	for _, tenant := range []string{"red", "blue"} {
 		for _, x := range []*target{healthy(d), slow(d), loose(d)} {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// rounds runs a test once, or again and again for as long as GRAPNEL_SOAK_FOR says, each time with another seed. With GRAPNEL_SEED there is
-// one round, the one to be repeated.
+// rounds runs a test once, or repeatedly for GRAPNEL_SOAK_FOR, each time with another seed. With
+// GRAPNEL_SEED there is one round, the one to be repeated.
 func rounds(t *testing.T, one func(t *testing.T)) {
 	t.Helper()
 	if !soak() || os.Getenv("GRAPNEL_SEED") != "" {
@@ -23,8 +23,8 @@ func rounds(t *testing.T, one func(t *testing.T)) {
 	}
 }
 
-// The kill loop with tiny bounds: caches that hold a few entries, pages and batches of a few rows. What happens once in a million events
-// otherwise happens all the time.
+// The kill loop with tiny bounds: caches hold a few entries, pages and batches a few rows. Cases
+// that otherwise happen once in a million events happen all the time.
 func TestKillLoopWithTinyBounds(t *testing.T) {
 	t.Parallel()
 	kills := 6

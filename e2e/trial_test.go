@@ -28,20 +28,20 @@ type trial struct {
 	load      *load
 	limits    history.Limits
 	kills     atomic.Int64
-	quiet     time.Duration          // how long it took, at the verdict, until nothing waited
-	rename    func(*history.History) // nil, or gives what happened the names that things have in the end
-	watcher   *site                  // is told what happens to the others; nil: there is none
-	watching  string                 // its endpoint
+	quiet     time.Duration          // at the verdict, how long it took until no delivery was pending
+	rename    func(*history.History) // nil, or replaces ids in the history by the final ones
+	watcher   *site                  // gets operational events about the other endpoints; nil: none
+	watching  string                 // the id of its endpoint
 }
 
 // newTrial starts a server and creates the endpoints.
 func newTrial(t testing.TB, p program, targets func(*dice) []*target) *trial {
 	t.Helper()
 	x := &trial{t: t, dice: newDice(t), ledger: newLedger(t),
-		// The machine may be busy: an fsync behind many others, a thread that waits for a core.
+		// The machine may be busy: an fsync waits behind others, a thread waits for a core.
 		limits: history.Limits{Commit: time.Second, Transit: 500 * time.Millisecond}}
 	if p.tiny {
-		x.limits.Commit = 5 * time.Second // a commit takes few outcomes, so hundreds of them stand in line after a start
+		x.limits.Commit = 5 * time.Second // a commit takes few outcomes, so hundreds of them queue after a start
 	}
 	x.receivers = newReceivers(t, x.ledger)
 	x.child = newChild(t, p.bounded(t, x.dice), t.TempDir())
@@ -58,15 +58,16 @@ func newTrial(t testing.TB, p program, targets func(*dice) []*target) *trial {
 	return x
 }
 
-// watch adds an endpoint that is told of dead letters.
+// watch adds an endpoint that is notified of dead letters.
 func (x *trial) watch() {
 	x.t.Helper()
 	x.watcher = newSite()
 	x.watcher.keeps = true
-	x.watching, _ = x.child.endpoint("http://"+newDoor(x.t, "127.0.13.1", x.watcher).addr+"/", map[string]any{"event_types": []string{"webhook_endpoint.*"}})
+	x.watching, _ = x.child.endpoint("http://"+newDoor(x.t, "127.0.13.1", x.watcher).addr+"/",
+		map[string]any{"event_types": []string{"webhook_endpoint.*"}})
 }
 
-// heard checks that the watcher was told of every dead letter, by one event each, and of nothing else.
+// heard checks that the watcher got exactly one event per dead letter, and nothing else.
 func (x *trial) heard(finals []history.Final) {
 	x.t.Helper()
 	told := map[string]map[string]bool{} // the events about a delivery
@@ -101,7 +102,7 @@ func (x *trial) heard(finals []history.Final) {
 	x.t.Logf("the watcher was told of each of %d dead letters", dead)
 }
 
-// under runs the scenario while publishers work, and returns when the last of them is done.
+// under runs the scenario while publishers work, and returns when the last of them has ended.
 func (x *trial) under(publishers int, scenario func(ctx context.Context)) {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -115,7 +116,8 @@ func (x *trial) under(publishers int, scenario func(ctx context.Context)) {
 	<-done
 }
 
-// killNow kills the server and notes the fault: from just before the signal until the process was gone.
+// killNow kills the server and records the fault: from just before the signal until the end of the
+// process.
 func (x *trial) killNow() {
 	fault := history.Fault{Kind: history.Crash, Start: x.ledger.now()}
 	x.child.kill()
@@ -124,7 +126,7 @@ func (x *trial) killNow() {
 	x.kills.Add(1)
 }
 
-// operate makes an operator's call again and again until the server has answered, and notes each.
+// operate repeats an operator's call until the server has answered, and records each try.
 func (x *trial) operate(ctx context.Context, kind history.Kind, target *target, want int, call func(context.Context) (int, []byte, error)) {
 	poll(ctx, time.Minute, 50*time.Millisecond, func() bool {
 		a := history.Action{Kind: kind, Endpoint: target.rules.ID, Invoke: x.ledger.now()}
@@ -156,7 +158,8 @@ func (x *trial) remove(ctx context.Context, target *target) {
 	})
 }
 
-// verdict heals everything, waits until nothing moves, and holds the ledger against what the server says.
+// verdict heals all receivers, waits until no delivery is pending, and compares the ledger with the
+// server's state.
 func (x *trial) verdict(within time.Duration) []history.Violation {
 	x.t.Helper()
 	x.receivers.healed.Store(true)
@@ -187,7 +190,7 @@ func (x *trial) verdict(within time.Duration) []history.Violation {
 	return found
 }
 
-// terms are when receivers learned of epochs: by then every earlier one was over.
+// terms are when receivers first saw an epoch: every earlier epoch had ended by then.
 func terms(receipts []history.Receipt) (all []history.Term) {
 	type one struct {
 		endpoint string
@@ -206,7 +209,7 @@ func terms(receipts []history.Receipt) (all []history.Term) {
 	return all
 }
 
-// convict fails the test for each violation, up to a number that a person can read.
+// convict fails the test for each violation, up to a number that a reader can take in.
 func (x *trial) convict(found []history.Violation) {
 	x.t.Helper()
 	count := map[history.Rule]int{}
@@ -225,7 +228,8 @@ func (x *trial) convict(found []history.Violation) {
 	}
 }
 
-// leave takes deleted endpoints out of what events published during or after the deletion must reach.
+// leave removes deleted endpoints from the list of those that an event must reach, if it was
+// published during or after the deletion.
 func leave(h *history.History) {
 	for _, a := range h.Actions {
 		if a.Kind != history.Delete {
@@ -248,7 +252,7 @@ func leave(h *history.History) {
 	}
 }
 
-// report says what the run amounted to: a run in which nothing happened proves nothing.
+// report logs the figures of the run: a run without faults and events proves nothing.
 func (x *trial) report(h history.History) {
 	x.t.Helper()
 	statuses := map[string]int{}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -20,12 +21,13 @@ import (
 	"github.com/grapnelhq/grapnel/internal/server"
 )
 
-func (s *session) dev() *cobra.Command {
+func (s *session) devCommand() *cobra.Command {
 	var listen, data, level string
-	var fresh bool
+	var fresh, story bool
 	c := &cobra.Command{
 		Use: "dev", Short: "Run a server with demo receivers, to try it", Args: takes(cobra.NoArgs),
-		Long: "Run a server on loopback with two demo receivers, one healthy and one flaky, and print commands to try. " +
+		Long: "Run a server on loopback with three demo receivers (healthy, flaky, and one with a bug), play a story of a minute with " +
+			"them, and print commands to try. " +
 			"It has its own data; the settings of grapnel serve do not apply.",
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			listen = cli.ListenAddress("127.0.0.1", listen)
@@ -47,24 +49,32 @@ func (s *session) dev() *cobra.Command {
 				Listen: listen, Store: "sqlite:" + filepath.Join(data, "grapnel.db"), DrainTimeout: 5 * time.Second, Log: log,
 				EgressAllow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")},
 			}
-			return s.demonstrate(cmd.Context(), o, !cmd.Flags().Changed("listen"))
+			return s.demonstrate(cmd.Context(), o, demonstration{anyPort: !cmd.Flags().Changed("listen"), story: story})
 		},
 	}
 	c.Flags().StringVar(&listen, "listen", server.DefaultListen, "address to accept requests at; a free port when this one is taken")
 	c.Flags().StringVar(&data, "data", filepath.Dir(cli.DevKeyFile), "directory for the data; commands find the key in the default one")
 	c.Flags().BoolVar(&fresh, "fresh", false, "store the data in a temporary directory and delete it at the end")
+	c.Flags().BoolVar(&story, "story", true, "play the story; false: the receivers only")
 	c.Flags().StringVar(&level, "log-level", "warn", "debug, info, warn or error")
 	return c
 }
 
+type demonstration struct {
+	anyPort bool // another port will do if this one is taken
+	story   bool // play it
+}
+
 // demonstrate runs the server and the receivers.
-func (s *session) demonstrate(ctx context.Context, o server.Options, anyPort bool) (err error) {
+func (s *session) demonstrate(ctx context.Context, o server.Options, with demonstration) (err error) {
 	receivers, err := demo.Open(ctx, func(r demo.Receipt) { s.Note("%s", r) })
 	if err != nil {
 		return err
 	}
 	left := "" // the file with the URL
+	var story sync.WaitGroup
 	defer func() {
+		story.Wait() // it ends with ctx, or with its last step
 		err = errors.Join(err, receivers.Close())
 		if left != "" {
 			err = errors.Join(err, os.Remove(left))
@@ -91,15 +101,34 @@ func (s *session) demonstrate(ctx context.Context, o server.Options, anyPort boo
 			return err
 		}
 		s.example(srv)
+		if with.story {
+			story.Go(func() { s.play(ctx, receivers, c) })
+		}
 		return nil
 	}
-	err = s.run(ctx, o, started)
-	if anyPort && errors.Is(err, syscall.EADDRINUSE) {
+	err = s.runServer(ctx, o, started)
+	if with.anyPort && errors.Is(err, syscall.EADDRINUSE) {
 		s.Note("%s is in use; taking another port", o.Listen)
 		o.Listen = "127.0.0.1:0"
-		err = s.run(ctx, o, started)
+		err = s.runServer(ctx, o, started)
 	}
 	return taken(ctx, o.Listen, err)
+}
+
+// play plays the demo's story and prints its steps.
+func (s *session) play(ctx context.Context, receivers *demo.Receivers, c *client.Client) {
+	story := demo.NewStory(receivers, c, demo.StoryOptions{Tell: func(step demo.Step) {
+		if step.Done {
+			s.Note("✓ %s: %s", step.Title, step.Detail)
+			return
+		}
+		s.Note("▸ %s: %s:", step.Title, step.Detail)
+		s.Note("    curl -X POST %s", receivers.FixURL())
+		s.Note("    %s dlq replay --endpoint %s --yes", s.Program, receivers.Endpoint(demo.Ledger))
+	}})
+	if err := story.Run(ctx); err != nil && ctx.Err() == nil {
+		s.Note("The demo's story ended early: %v", err)
+	}
 }
 
 // example prints commands to paste.
@@ -113,7 +142,8 @@ func (s *session) example(srv *server.Server) {
 		server = "\n  export GRAPNEL_SERVER=" + srv.URL()
 	}
 	_, _ = fmt.Fprintf(s.Stderr, `
-Two demo receivers listen on loopback, one healthy and one flaky. In another terminal:
+Three demo receivers listen on loopback: one healthy, one flaky, and a ledger with a bug. Their story
+is told here, step by step (✓). To send something of your own, in another terminal:
 %s
   export GRAPNEL_KEY_FILE=%s
   %s send invoice.paid -d '{"amount":100}' --key inv_1

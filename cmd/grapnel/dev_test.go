@@ -2,20 +2,23 @@ package main
 
 import (
 	"net"
+	"net/http"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
 
-// Twice over the same data: the second time everything is there already, at other addresses and with other secrets.
+// Twice over the same data: the second time everything is there already, at other addresses and
+// with other secrets.
 func TestDevHasSomethingToLookAt(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "dev")
 	for _, round := range []string{"first", "second"} {
-		p := launch(t, nil, "dev", "--listen", "127.0.0.1:0", "--data", data)
+		p := launch(t, nil, "dev", "--listen", "127.0.0.1:0", "--data", data, "--story=false")
 		env := map[string]string{"GRAPNEL_SERVER": p.url, "GRAPNEL_KEY_FILE": filepath.Join(data, "admin.key")}
 		poll(t, "the demo is installed", func() bool { return strings.Contains(p.errs.String(), "Ctrl-C ends") })
 		endpoints := invoke(t, env, "", "endpoints", "list", "--jq", ".data[].description")
-		if endpoints.out != "Demo receiver, healthy\nDemo receiver, flaky\n" {
+		if endpoints.out != "Demo receiver, healthy\nDemo receiver, flaky\nDemo receiver, ledger\n" {
 			t.Errorf("%s: %+v", round, endpoints)
 		}
 		poll(t, "the demo's own events have arrived, in their order", func() bool {
@@ -39,6 +42,50 @@ func TestDevHasSomethingToLookAt(t *testing.T) {
 		if strings.Contains(got.errs, "answered 401") {
 			t.Errorf("%s: a signature did not fit:\n%s", round, got.errs)
 		}
+	}
+}
+
+// The story that everybody sees first, to its end: each step is told once, with what the server
+// says.
+func TestDevPlaysItsStory(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "dev")
+	p := launch(t, nil, "dev", "--listen", "127.0.0.1:0", "--data", data)
+	env := map[string]string{"GRAPNEL_SERVER": p.url, "GRAPNEL_KEY_FILE": filepath.Join(data, "admin.key")}
+	poll(t, "it asks for a repair and a replay", func() bool { return strings.Contains(p.errs.String(), "dlq replay --endpoint ep_") })
+	told := p.errs.String()
+	repair := regexp.MustCompile(`curl -X POST (http://127\.0\.0\.1:\d+/ledger/fix)`).FindStringSubmatch(told)
+	endpoint := regexp.MustCompile(`dlq replay --endpoint (ep_\w+) --yes`).FindStringSubmatch(told)
+	if repair == nil || endpoint == nil {
+		t.Fatalf("no commands to paste:\n%s", told)
+	}
+	if got := invoke(t, env, "", "dlq", "list", "--endpoint", endpoint[1], "--jq", `[.data[] | .reason_code]`); got.out !=
+		`["permanent","permanent","permanent"]`+"\n" {
+		t.Errorf("dead letters before the repair: %+v", got)
+	}
+	answer, err := http.Post(repair[1], "", nil) //nolint:noctx // as the line that is pasted
+	if err != nil || answer.StatusCode != http.StatusNoContent {
+		t.Fatalf("repairing: %v, %v", answer, err)
+	}
+	_ = answer.Body.Close()
+	if got := invoke(t, env, "", "dlq", "replay", "--endpoint", endpoint[1], "--yes"); got.code != 0 {
+		t.Fatalf("%+v", got)
+	}
+	poll(t, "the last step is done", func() bool { return strings.Count(p.errs.String(), "✓ ") == 7 })
+	for _, want := range []string{
+		"✓ A failed attempt is repeated until it succeeds: evt_demo_1 arrived at attempt 3",
+		"✓ An endpoint that is down gets probes only: the circuit is open, ",
+		"✓ What it missed arrives when it is back: all 9 arrived",
+		"✓ What cannot succeed becomes a dead letter: the ledger answered 422 to 3 payments",
+		"✓ The cause is visible: currency is JPY in 3 of 3 that failed and in 0 of 3 that arrived",
+		"✓ A duplicate does no harm: 4 requests, 3 events, 3 effects; a receiver that does not remember events would have 4",
+		"✓ Dead letters are replayed: 3 dead letters were delivered after the repair",
+	} {
+		if !strings.Contains(p.errs.String(), want) {
+			t.Errorf("stderr lacks %q:\n%s", want, p.errs.String())
+		}
+	}
+	if got := p.stop(); got.code != 0 {
+		t.Errorf("%+v", got)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/server"
 )
 
-func (s *session) serve() *cobra.Command {
+func (s *session) serveCommand() *cobra.Command {
 	var f serveFlags
 	c := &cobra.Command{
 		Use: "serve", Short: "Run the server", Args: takes(cobra.NoArgs),
@@ -31,7 +31,7 @@ func (s *session) serve() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return taken(cmd.Context(), o.Listen, s.run(cmd.Context(), o, s.announce))
+			return taken(cmd.Context(), o.Listen, s.runServer(cmd.Context(), o, s.announce))
 		},
 	}
 	f.add(c.Flags(), server.DefaultListen, server.DefaultStore)
@@ -44,8 +44,8 @@ func (s *session) serve() *cobra.Command {
 // grow several-fold.
 const heapFloor = 48 << 20
 
-// run opens a server and runs it until ctx ends. started is called once it accepts requests.
-func (s *session) run(ctx context.Context, o server.Options, started func(*server.Server) error) error {
+// runServer opens a server and runs it until ctx ends. started is called once it accepts requests.
+func (s *session) runServer(ctx context.Context, o server.Options, started func(*server.Server) error) error {
 	floor := make([]byte, heapFloor)
 	defer runtime.KeepAlive(floor)
 	// net/http writes receivers' bytes to the standard log when a connection misbehaves. Our logs

@@ -1,56 +1,60 @@
-// Package api is the HTTP face: it takes events in, lets operators look and act, and describes itself.
+// Package api is the HTTP face: it takes events in, lets operators look and act, and describes
+// itself.
 //
-// A request goes through the same stages whatever it asks for (see through in call.go): whose key is it, may the key do that, is the
-// query known, is the body small and well-formed enough, was it asked before under the same idempotency key; then the route's own
-// handler. All routes are data (routes.go). The multiplexer, the OpenAPI document, the list of allowed methods and the tests
+// A request goes through the same stages whatever it asks for (see through in call.go): whose key
+// is it, may the key do that, is the query known, is the body small and well-formed enough, was it
+// asked before under the same idempotency key; then the route's own handler. All routes are data
+// (routes.go). The multiplexer, the OpenAPI document, the list of allowed methods and the tests
 // that try every route with every wrong key are made from the same table.
 //
 // What holds here:
 //
-//   - Nothing changes unless the whole request is good. Every error is an RFC 9457 problem that names the field at fault.
+//   - Nothing changes unless the whole request is good. Every error is an RFC 9457 problem that
+//     names the field at fault.
 //   - What another tenant has looks exactly like what does not exist.
-//   - A 2xx for an event is written after the engine has said that the event and all its deliveries are durable.
-//   - The bytes of an event's data are kept as they came: they are found and bounded in the body, never decoded.
-//   - An internal error is logged once, with the request's id, and shows nothing of itself to the caller.
-//   - A key or secret is shown in the answer that made it and nowhere else; stored answers are sealed with the caller's key.
+//   - A 2xx for an event is written after the engine has said that the event and all its deliveries
+//     are durable.
+//   - The bytes of an event's data are kept as they came: they are found and bounded in the body,
+//     never decoded.
+//   - An internal error is logged once, with the request's id, and shows nothing of itself to the
+//     caller.
+//   - A key or secret is shown in the answer that made it and nowhere else; stored answers are
+//     sealed with the caller's key.
 //
-// What it does not promise: that a request whose answer was lost did not happen. Callers repeat it with the same
-// Idempotency-Key or the same event id.
+// What it does not promise: that a request whose answer was lost did not happen. Callers repeat it
+// with the same Idempotency-Key or the same event id.
 package api
 
 import (
-	"cmp"
 	"context"
-	"crypto/rand"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/grapnelhq/grapnel"
-	"github.com/grapnelhq/grapnel/internal/api/openapi"
-	"github.com/grapnelhq/grapnel/internal/bounds"
-	"github.com/grapnelhq/grapnel/internal/egress"
 	"github.com/grapnelhq/grapnel/internal/replay"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// Options say what the API stands on. Engine, History and Idempotency are needed; every other zero value has a meaning.
+// Options say what the API stands on. Engine, History and Idempotency are needed; every other zero
+// value has a meaning.
 type Options struct {
 	Bounds      Bounds      // inside this room; zero: their defaults
 	Engine      Engine      // the engine
 	History     History     // what happened
 	Idempotency Idempotency // answers given before
 
-	Ingest       Ingest                        // takes in what is sent to sources; nil: nothing does
-	Outboxes     Outboxes                      // how the relays of producers' outboxes are doing; nil: nobody knows
-	Queues       Queues                        // hands out to consumers; nil: nothing does
-	Replays      replay.Desk                   // delivers again; nil: nothing does
+	Ingest       Ingest                        // receives requests for sources; nil: none are received
+	Outboxes     Outboxes                      // states of the relays of producers' outboxes; nil: unknown
+	Queues       Queues                        // leases to consumers; nil: no queues
+	Replays      replay.Desk                   // redelivers; nil: no replays
 	Clock        func() time.Time              // nil: time.Now
 	Random       io.Reader                     // for ids, keys and secrets; safe for concurrent use; nil: crypto/rand
 	MaxEvent     int64                         // bytes of one event's data; 0: DefaultMaxEvent
@@ -59,7 +63,7 @@ type Options struct {
 	HTTPSOnly    bool                          // refuse endpoints with http:// URLs; for the CheckURL that stands in for none
 	CheckURL     func(string) error            // may an endpoint have this URL; nil: as egress says with nothing allowed
 	CheckHeaders func(map[string]string) error // may an endpoint send these headers; nil: as egress says
-	Keep         store.Keep                    // how long what is over is kept, to say when a dead letter will be gone; zero: for ever
+	Keep         store.Keep                    // how long finished deliveries are retained, to say when a dead letter expires; zero: for ever
 	Log          *slog.Logger                  // nil: nothing is logged
 	Metrics      http.Handler                  // serves /metrics; nil: there are none
 	MetricsOpen  bool                          // /metrics needs no key
@@ -67,12 +71,12 @@ type Options struct {
 
 	Gate *Gate // shared by the APIs of all cells; nil: one of its own
 
-	// Cluster says who shares the store; nil: nobody is known to.
+	// Cluster lists the nodes that share the store; nil: it is not shared.
 	Cluster func(context.Context) (grapnel.Cluster, error)
 
-	Cell    string             // the one that this is the face of; empty: grapnel.DefaultCell
-	Away    func(string) error // the error for a tenant that is in another cell; "": for what is of none; nil: all are here
-	Tenants Tenants            // where tenants are, and their moves; nil: nobody knows
+	Cell    string             // the cell that this API serves; empty: grapnel.DefaultCell
+	Away    func(string) error // the error for a tenant that is in another cell; "": no tenant; nil: all are here
+	Tenants Tenants            // the cells of tenants, and their moves; nil: unknown
 }
 
 // DefaultMaxEvent is the largest data of an event unless Options say otherwise.
@@ -83,7 +87,7 @@ type api struct {
 	Options
 	routes      []route
 	links       links
-	claims      claims
+	claims      sync.Map // of strings: the idempotency keys being worked on
 	streams     streams
 	cursors     *cursors
 	simulations chan struct{} // one for each that runs
@@ -91,46 +95,114 @@ type api struct {
 	manual      func() []byte // the same, for people
 }
 
-// New makes the handler of the whole API.
-func New(o Options) http.Handler {
-	if o.Clock == nil {
-		o.Clock = time.Now
-	}
-	if o.Random == nil {
-		o.Random = rand.Reader
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
-	if o.CheckURL == nil {
-		o.CheckURL = func(url string) error { return egress.CheckURL(url, egress.URLRules{HTTPSOnly: o.HTTPSOnly}) }
-	}
-	if o.CheckHeaders == nil {
-		o.CheckHeaders = egress.CheckHeaders
-	}
-	o.MaxEvent = cmp.Or(o.MaxEvent, DefaultMaxEvent)
-	o.Cell = cmp.Or(o.Cell, grapnel.DefaultCell)
-	if o.Away == nil {
-		o.Away = func(string) error { return nil }
-	}
-	o.History = present{o.History, o.Away}
-	o.Bounds = bounds.Fill(o.Bounds)
-	if o.Gate == nil {
-		o.Gate = NewGate(o.Bounds)
-	}
-	a := &api{Options: o, links: newLinks(o.PublicURL, o.Proxies), routes: routes(), claims: claims{held: map[string]struct{}{}}, cursors: newCursors(o.Engine.IDs()),
-		simulations: make(chan struct{}, o.Bounds.Simulations)}
-	for i := range a.routes {
-		if o.MetricsOpen && a.routes[i].path == metricsPath {
-			a.routes[i].open = anybody
-		}
-	}
-	what := sync.OnceValue(func() *openapi.Description { return describeAPI(a.routes, &a.Bounds) })
-	doc := sync.OnceValue(func() *huma.OpenAPI { return openapi.Document(what()) })
-	a.document = sync.OnceValue(func() []byte { return openapi.Encode(doc()) })
-	a.manual = sync.OnceValue(func() []byte { return openapi.Manual(doc(), what()) })
-	return a.mux()
-}
-
 // newID makes an id; it is the only place where the API draws randomness for one.
 func (a *api) newID(prefix string, now time.Time) string { return grapnel.NewID(prefix, now, a.Random) }
+
+// route is one thing that can be asked for. The multiplexer, the OpenAPI document and the tests of
+// keys and tenants are all made from the same list of them.
+type route struct {
+	method string
+	path   string
+	also   []string                 // other paths where the same is found
+	scope  grapnel.Scope            // what the key must be allowed
+	open   func(*http.Request) bool // requests that need no key; nil: none
+	query  []param
+	body   *intake
+	handle func(*api, *call) (answer, error)
+	bare   func(*api, http.ResponseWriter, *call) // instead of handle: gets the request as it came, before anything is checked or read
+
+	name    string // the operation's id
+	tag     string
+	summary string
+	about   string
+	takes   any         // a value of the body's type, for the document
+	gives   map[int]any // a value of the answer's type, by status; nil: no body
+}
+
+// otherHomes are where endpoints are found as well, for programs written against other names.
+var otherHomes = []string{"/v1/webhook-endpoints", "/v1/admin/webhook-endpoints"}
+
+// paths are all paths of a route.
+func (rt *route) paths() []string {
+	all := append([]string{rt.path}, rt.also...)
+	if rest, ok := strings.CutPrefix(rt.path, "/v1/endpoints"); ok {
+		for _, home := range otherHomes {
+			all = append(all, home+rest)
+		}
+	}
+	return all
+}
+
+// intake says what body a route takes.
+type intake struct {
+	types    []string // content types; the first is the one assumed when the request names none; nil: no body
+	limit    limit
+	optional bool // an empty body is as good as {}
+	deep     bool // the parts of the body that may be deep are checked on their own
+	verbatim bool // the handler looks at the body itself
+}
+
+const (
+	perChange limit = iota // what changes a setting
+	perEvent               // an event with its envelope
+	perData                // its data alone
+	perBatch
+	perReplay
+	perSettle
+)
+
+// limit is which of the limits a body has.
+type limit int
+
+// call is one request on its way: who asks for what, at which instant.
+type call struct {
+	*http.Request
+	route   *route
+	id      string      // of the request
+	now     time.Time   // the one instant of everything this request does: when it had come in as a whole
+	key     grapnel.Key // whose request it is; empty on routes that need no key
+	scope   store.Scope // what that key may touch
+	keyHash [32]byte
+	query   query
+	body    []byte
+	held    held // memory for the body
+
+	bounds     *Bounds
+	links      *links
+	ids        *grapnel.IDs // of the cell's deliveries
+	cursors    *cursors
+	connection *http.ResponseController // for handlers that are slow on purpose
+	away       func(string) error       // the error for a tenant that is in another cell; "": no tenant
+
+	allow []string // on the last route: the methods that the path takes
+
+	once   *store.Once // not nil: the request came with an idempotency key
+	seal   func(answer) store.Answer
+	stored atomic.Bool // the engine has asked for the answer, to store it with the effect
+}
+
+// refuse turns an error into the answer, and logs those that are the server's own fault. A full
+// disk, an overload, a tenant on its way, and a lost database are not logged for every request that
+// meets them: who finds them says when they begin and when they end.
+func (a *api) refuse(c *call, err error) answer {
+	p := problem(err, c.id)
+	ans := answer{status: p.Status, body: encode(p)}
+	switch k := kindOf(grapnel.Code(p.Code)); {
+	case k.later:
+		ans.retryAfter = secondsUntilRetry(err)
+	case k.code == codeMethod:
+		ans.allow = strings.Join(c.allow, ", ")
+	case k.code == codeUnauthenticated:
+		ans.challenge = true
+	case k.code == grapnel.CodeMoved:
+		ans.header = map[string]string{cellHeader: cellOf(err)}
+	}
+	known := p.Code == string(grapnel.CodeStorageFull) || p.Code == string(grapnel.CodeOverloaded) ||
+		errors.Is(err, store.ErrSealed) || p.Status >= 500 && a.Engine.Current() != nil
+	if p.Status >= 500 && !known && !errors.Is(err, context.Canceled) {
+		a.Log.LogAttrs(c.Context(), slog.LevelError, "request failed",
+			slog.String("request_id", c.id), slog.String("method", c.Method), slog.String("route", c.route.path),
+			slog.String("code", p.Code), slog.Any("error", err))
+	}
+	return ans
+}

@@ -2,15 +2,63 @@ package api
 
 import (
 	"crypto/sha256"
+	"log/slog"
 	"net/http"
+	"net/netip"
 	"strings"
+	"time"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/ingress"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// authenticate finds whose request it is and whether its key may do what the route is for. Keys are found by their hash, so
-// how long the search takes tells nothing about a key.
+// admit authenticates a request when it begins. After Wrong wrong keys from one address each
+// further refusal is delayed. While WrongLate refusals are being delayed, a key that was not valid
+// from this address before is refused without looking it up. So an address can try few keys per
+// second, and a valid key is slowed only if it is new at an address that tries wrong ones over many
+// connections.
+func (a *api) admit(c *call) error {
+	if c.route.open != nil && c.route.open(c.Request) {
+		return nil
+	}
+	token, _ := Bearer(c.Header)
+	is := sighting{sha256.Sum256([]byte(token)), address(c.Request)}
+	if a.Gate.crowded(is) {
+		err := &grapnel.Error{Code: ingress.CodeRateLimited, RetryAfter: a.Bounds.WrongDelay,
+			Detail: "Too many wrong API keys come from this address."}
+		a.noteRefusal(c, is.from, err)
+		return err
+	}
+	err := a.authenticate(c)
+	if err == nil {
+		a.Gate.saw(is)
+		return nil
+	}
+	a.noteRefusal(c, is.from, err)
+	if token != "" && grapnel.CodeOf(err) == codeUnauthenticated && a.Gate.tooMany(is.from, c.now) {
+		late := time.NewTimer(a.Bounds.WrongDelay)
+		defer late.Stop()
+		select {
+		case <-late.C:
+		case <-c.Context().Done():
+		}
+		a.Gate.answers(is.from)
+	}
+	return err
+}
+
+// noteRefusal counts and logs a request that was refused because of its key.
+func (a *api) noteRefusal(c *call, from netip.Addr, err error) {
+	requests := a.Gate.refused(grapnel.CodeOf(err), from, c.now)
+	if requests > 0 {
+		a.Log.LogAttrs(c.Context(), slog.LevelWarn, "API keys refused", slog.String("address", from.String()), slog.Int("requests", requests),
+			slog.String("route", c.route.path), slog.String("request_id", c.id), slog.String("reason", err.Error()))
+	}
+}
+
+// authenticate finds whose request it is and whether its key may do what the route is for. Keys are
+// found by their hash, so how long the search takes tells nothing about a key.
 func (a *api) authenticate(c *call) error {
 	if c.route.open != nil && c.route.open(c.Request) {
 		return nil
@@ -25,7 +73,7 @@ func (a *api) authenticate(c *call) error {
 		return err
 	}
 	if !ok {
-		return grapnel.Errorf(codeUnauthenticated, "There is no such API key.")
+		return grapnel.Errorf(codeUnauthenticated, "Unknown API key.")
 	}
 	if !c.route.allows(&key) {
 		return grapnel.Errorf(codeForbidden, "The API key lacks the scope %q.", string(c.route.scope))
@@ -52,7 +100,8 @@ func (a *api) whileAllowed(c *call) (release func()) {
 	return release
 }
 
-// Bearer is the token of the one Authorization header. Two of them are none: a proxy and the server could each believe another.
+// Bearer is the token of the one Authorization header. Two of them are none: a proxy and the server
+// could each believe another.
 func Bearer(h http.Header) (string, bool) {
 	values := h["Authorization"]
 	if len(values) != 1 {
@@ -69,5 +118,5 @@ const anyScope grapnel.Scope = "any"
 // allows says whether a key has the route's scope.
 func (rt *route) allows(k *grapnel.Key) bool { return rt.scope == anyScope || k.May(rt.scope) }
 
-// anybody opens a route to everybody.
+// anybody opens a route to requests without a key.
 func anybody(*http.Request) bool { return true }

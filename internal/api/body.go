@@ -14,19 +14,10 @@ import (
 	"github.com/grapnelhq/grapnel/internal/bounds"
 )
 
-// intake says what body a route takes.
-type intake struct {
-	types    []string // content types; the first is the one assumed when the request names none; nil: no body
-	limit    limit
-	optional bool // an empty body is as good as {}
-	deep     bool // the parts of the body that may be deep are checked on their own
-	verbatim bool // the handler looks at the body itself
-}
-
 // The content types that are read.
 const (
-	// typeForm is what curl -d and several libraries say of any body when they were told nothing. No route takes forms, so it is
-	// read as if nothing had been said.
+	// typeForm is what curl -d and several libraries say of any body when they were told nothing. No
+	// route takes forms, so it is read as if nothing had been said.
 	typeForm = "application/x-www-form-urlencoded"
 )
 
@@ -36,8 +27,8 @@ func LargestBody(maxEvent int64, b Bounds) int {
 	return int(max(b.BatchBody, cmp.Or(maxEvent, DefaultMaxEvent)+b.EnvelopeBody))
 }
 
-// readBody reads the body within the route's limit. What the content type and the encoding promise is checked first, so that
-// nothing is read in vain.
+// readBody reads the body within the route's limit. What the content type and the encoding promise
+// is checked first, so that nothing is read in vain.
 func (a *api) readBody(w http.ResponseWriter, c *call) error {
 	in := c.route.body
 	if in == nil || c.Request.Body == http.NoBody && in.optional {
@@ -67,24 +58,13 @@ func (a *api) readBody(w http.ResponseWriter, c *call) error {
 		a.discard(w, c.Request.Body)
 		return tooLarge(limit)
 	case err != nil:
-		// The connection broke or the body did not end as announced; the answer most likely reaches nobody.
+		// The connection broke or the body did not end as announced; the answer most likely reaches no
+		// caller.
 		return grapnel.Errorf(grapnel.CodeMalformed, "The body ended before it was complete.")
 	}
 	c.body = body
 	return nil
 }
-
-// limit is which of the limits a body has.
-type limit int
-
-const (
-	perChange limit = iota // what changes a setting
-	perEvent               // an event with its envelope
-	perData                // its data alone
-	perBatch
-	perReplay
-	perSettle
-)
 
 // largest is how many bytes that is.
 func (a *api) largest(l limit) int64 {
@@ -187,3 +167,20 @@ func (c *call) checkBody() error {
 
 // deepest is how deep a document may be nested for the validator to look at it at all.
 const deepest = 512
+
+func (a *api) hold(c *call, bytes int64) error {
+	c.held.tenant = c.key.Tenant
+	err := a.Gate.hold(c.held.tenant, bytes)
+	if err == nil {
+		c.held.bytes += bytes
+	}
+	return err
+}
+
+// release returns the memory of a request's body, which must not be used any more.
+func (a *api) release(c *call) {
+	if c.held.bytes > 0 {
+		a.Gate.release(c.held.tenant, c.held.bytes)
+		c.held.bytes = 0
+	}
+}

@@ -7,39 +7,10 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
-	"sync/atomic"
-	"time"
+	"slices"
 
 	"github.com/grapnelhq/grapnel"
-	"github.com/grapnelhq/grapnel/internal/store"
 )
-
-// call is one request on its way: who asks for what, at which instant.
-type call struct {
-	*http.Request
-	route   *route
-	id      string      // of the request
-	now     time.Time   // the one instant of everything this request does: when it had come in as a whole
-	key     grapnel.Key // whose request it is; empty on routes that need no key
-	scope   store.Scope // what that key may touch
-	keyHash [32]byte
-	query   query
-	body    []byte
-	held    held // memory for the body
-
-	bounds     *Bounds
-	links      *links
-	ids        *grapnel.IDs // of the cell's deliveries
-	cursors    *cursors
-	connection *http.ResponseController // for handlers that are slow on purpose
-	away       func(string) error       // the error for a tenant that is in another cell; "": for what is of none
-
-	allow []string // on the last route: the methods that the path takes
-
-	once   *store.Once // not nil: the request came with an idempotency key
-	seal   func(answer) store.Answer
-	stored atomic.Bool // the engine has asked for the answer, to store it with the effect
-}
 
 // enter makes the http.Handler of a route.
 func (a *api) enter(rt *route) http.HandlerFunc {
@@ -96,6 +67,18 @@ func (a *api) through(w http.ResponseWriter, c *call) (answer, error) {
 	return a.onlyOnce(c, a.handle)
 }
 
+// readQuery reads the query of a route that has one. Probes and scrapers select nothing and add
+// parameters of their own, so the queries of service routes are not looked at.
+func (c *call) readQuery() error {
+	if c.route.tag == serviceTag || c.route.tag == "" {
+		return nil
+	}
+	if c.URL.RawQuery == "" && !slices.ContainsFunc(c.route.query, func(p param) bool { return p.required }) {
+		return nil
+	}
+	return c.query.read(c.URL.RawQuery, c.route.query)
+}
+
 // handle is what remains once it is known that the request was not answered before.
 func (a *api) handle(c *call) (answer, error) {
 	if err := a.misdirected(c); err != nil {
@@ -107,7 +90,8 @@ func (a *api) handle(c *call) (answer, error) {
 	return c.route.handle(a, c)
 }
 
-// requestID takes over the id that a caller or proxy gave the request, if it is one that can be written into a log.
+// requestID takes over the id that a caller or proxy gave the request, if it is one that can be
+// written into a log.
 func requestID(h http.Header) string {
 	if id := h.Get("X-Request-Id"); grapnel.ValidID(id) {
 		return id
@@ -115,8 +99,8 @@ func requestID(h http.Header) string {
 	return ""
 }
 
-// recovered keeps a panic in one request from ending the process: what a handler holds is its own, and the stores commit whole
-// transactions or nothing.
+// recovered keeps a panic in one request from ending the process: what a handler holds is its own,
+// and the stores commit whole transactions or nothing.
 func (a *api) recovered(w http.ResponseWriter, c *call) {
 	v := recover()
 	if v == nil {
@@ -130,9 +114,3 @@ func (a *api) recovered(w http.ResponseWriter, c *call) {
 	ans := answer{status: http.StatusInternalServerError, body: encode(problem(nil, c.id))}
 	ans.write(w, c.Request)
 }
-
-// jsonAnswer answers with v as JSON.
-func jsonAnswer(status int, v any) answer { return answer{status: status, body: encode(v)} }
-
-// nothing answers that it is done and that there is nothing to say.
-func nothing() answer { return answer{status: http.StatusNoContent} }

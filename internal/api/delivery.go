@@ -1,15 +1,49 @@
 package api
 
 import (
+	"net/http"
 	"slices"
-	"unicode/utf8"
+	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/openapi"
-	"github.com/grapnelhq/grapnel/policy"
+	"github.com/grapnelhq/grapnel/internal/api/strict"
+	"github.com/grapnelhq/grapnel/internal/store"
 )
+
+func deliveryRoutes() []route {
+	return []route{
+		{method: "GET", path: "/v1/deliveries", scope: grapnel.ScopeRead, handle: listDeliveries,
+			name: "list-deliveries", tag: "Deliveries", summary: "List deliveries, the newest first",
+			query: pageOf(append(deliveryFilter(), endpointParam)...),
+			gives: map[int]any{200: list[deliveryView]{}}},
+		{method: "GET", path: "/v1/endpoints/{id}/deliveries", also: []string{"/webhooks/{id}/deliveries"}, scope: grapnel.ScopeRead,
+			handle: listDeliveries,
+			name:   "list-endpoint-deliveries", tag: "Deliveries", summary: "List the deliveries of an endpoint, the newest first",
+			query: pageOf(deliveryFilter()...),
+			gives: map[int]any{200: list[deliveryView]{}}},
+		{method: "GET", path: "/v1/deliveries/{id}", scope: grapnel.ScopeRead, handle: getDelivery,
+			name: "get-delivery", tag: "Deliveries", summary: "Get a delivery with its attempts and its plan",
+			gives: map[int]any{200: deliveryView{}}},
+		{method: "POST", path: "/v1/deliveries/{id}/retry", scope: grapnel.ScopeReplay, handle: retryDelivery,
+			name: "retry-delivery", tag: "Deliveries", summary: "Try a delivery now",
+			about: "A delivery that waits is tried now and is the answer. For one that is over a new delivery is made, at the end of its key's " +
+				"line; that is the answer, with replay_of. Neither counts towards disabling, and neither waits for a breaker that is open.",
+			body: &intake{types: []string{grapnel.JSONType}, optional: true}, takes: newReason{},
+			gives: map[int]any{200: deliveryView{}}},
+		{method: "POST", path: "/v1/endpoints/{id}/deliveries/{delivery_id}/retry", scope: grapnel.ScopeReplay, handle: retryDelivery,
+			name: "retry-endpoint-delivery", tag: "Deliveries", summary: "Try a delivery of an endpoint now",
+			body: &intake{types: []string{grapnel.JSONType}, optional: true}, takes: newReason{},
+			gives: map[int]any{200: deliveryView{}}},
+		{method: "POST", path: "/v1/deliveries/{id}/skip", scope: grapnel.ScopeReplay, handle: skipDelivery,
+			name: "skip-delivery", tag: "Deliveries", summary: "Give up a waiting delivery",
+			about: "The event is acknowledged by a person and its key moves on. A delivery that is over answers 409.",
+			body:  &intake{types: []string{grapnel.JSONType}}, takes: newSkip{},
+			gives: map[int]any{200: deliveryView{}}},
+	}
+}
 
 // deliveryView is a delivery as it is shown.
 type deliveryView struct {
@@ -65,46 +99,127 @@ type Marks struct {
 	ReplayResult  *string `json:"replay_result" doc:"what became of the new delivery; pending: it is not over"`
 }
 
-// attemptView is an attempt as it is shown.
-type attemptView struct {
-	ID              string            `json:"id"`
-	Number          int               `json:"number"`
-	Trigger         string            `json:"trigger" enum:"schedule,manual,replay,probe,test"`
-	ScheduledFor    stamp             `json:"scheduled_for"`
-	StartedAt       stamp             `json:"started_at"`
-	Duration        span              `json:"duration"`
-	Phases          phasesView        `json:"phases"`
-	StatusCode      *int              `json:"status_code" doc:"null: there was no response"`
-	ErrorClass      string            `json:"error_class"`
-	Error           *string           `json:"error"`
-	RequestHeaders  map[string]string `json:"request_headers" nullable:"true" doc:"what was sent; values of the endpoint's own headers, but for lone names in braces, are [redacted]; null: nothing was sent, or by an earlier version"`
-	ResponseHeaders map[string]string `json:"response_headers"`
-	ResponseBody    string            `json:"response_body" doc:"the first 16 KiB, as text"`
-	ResponseBase64  []byte            `json:"response_body_base64,omitempty" doc:"the bytes themselves, when they are not text"`
-	Decision        string            `json:"decision" enum:"deliver,retry,fail,throttle,disable"`
-	NextAttemptAt   *stamp            `json:"next_attempt_at" nullable:"true"`
-	PolicyRevision  int64             `json:"policy_revision" doc:"the endpoint's revision whose policy decided"`
+// newSkip is how a delivery is skipped.
+type newSkip struct {
+	Reason string `json:"reason" required:"true" minLength:"1" maxLength:"500" doc:"kept as the delivery's reason, and in the audit"`
 }
 
-// phasesView are the parts of an attempt's time; what did not happen is absent.
-type phasesView struct {
-	DNS       span `json:"dns,omitzero"`
-	Connect   span `json:"connect,omitzero"`
-	TLS       span `json:"tls,omitzero"`
-	FirstByte span `json:"first_byte,omitzero" doc:"from the request written to the first byte of the response"`
-	Body      span `json:"body,omitzero"`
-	Reused    bool `json:"reused" doc:"on a connection that was open already"`
+// listDeliveries lists those of one endpoint or of all.
+func listDeliveries(a *api, c *call) (answer, error) {
+	endpoint := c.PathValue("id")
+	if endpoint != "" {
+		if err := a.known(c, endpoint); err != nil {
+			return answer{}, err
+		}
+	}
+	s, limit, before := a.selection(c, endpoint), c.query.limit(), c.number()
+	if err := c.query.faults.Err(); err != nil {
+		return answer{}, err
+	}
+	out, err := some(a, c, s, before, limit, (*look).view)
+	if err != nil {
+		return answer{}, err
+	}
+	return jsonAnswer(http.StatusOK, out), nil
 }
 
-// plannedView is an attempt still to come.
-type plannedView struct {
-	Number int   `json:"number"`
-	At     stamp `json:"at"`
-	Latest stamp `json:"latest" doc:"the latest that jitter can put it"`
+// getDelivery shows one delivery with everything known of it.
+func getDelivery(a *api, c *call) (answer, error) {
+	d, err := a.delivery(c, c.PathValue("id"))
+	if err != nil {
+		return answer{}, err
+	}
+	return a.showDelivery(c, d)
 }
 
-// mostPlanned is how many attempts a delivery's plan shows.
-const mostPlanned = 50
+func (a *api) showDelivery(c *call, d *grapnel.Delivery) (answer, error) {
+	v, err := a.look(c).whole(d)
+	if err != nil {
+		return answer{}, err
+	}
+	return jsonAnswer(http.StatusOK, v), nil
+}
+
+// delivery finds a delivery by the id in the path. A reading whose row id exists but whose time is another's is of an id that was guessed, or
+// that another cell gave.
+func (a *api) delivery(c *call, id string) (*grapnel.Delivery, error) {
+	for _, reading := range a.Engine.Readings(id) {
+		d, err := a.History.Delivery(c.Context(), c.scope, reading.Seq)
+		switch {
+		case grapnel.CodeOf(err) == grapnel.CodeNotFound:
+		case err != nil:
+			return nil, err
+		case reading.Is(d):
+			return d, nil
+		}
+	}
+	return nil, grapnel.Errorf(grapnel.CodeNotFound, "there is no such delivery")
+}
+
+// retryDelivery tries a waiting delivery now, or makes a new one of one that is over.
+func retryDelivery(a *api, c *call) (answer, error) {
+	by, err := c.by()
+	if err != nil {
+		return answer{}, err
+	}
+	id, endpoint := c.PathValue("id"), ""
+	if c.PathValue("delivery_id") != "" {
+		id, endpoint = c.PathValue("delivery_id"), id
+	}
+	old, err := a.delivery(c, id)
+	if err != nil {
+		return answer{}, err
+	}
+	if endpoint != "" && endpoint != old.EndpointID {
+		return answer{}, store.ErrNotFound("delivery")
+	}
+	was := a.look(c).situation(old)
+	was.urgent = true
+	reply := func(done store.Redelivered) answer { return retried(was, done) }
+	done, err := a.Engine.Retry(c.Context(), c.scope, old.Seq, by, withEffect(c, reply))
+	return answered(done, done.Answer, err, reply)
+}
+
+// retried shows what a retry made. It is composed from what is known instead of read back, because it is stored in the transaction that
+// makes it so.
+func retried(was situation, done store.Redelivered) answer {
+	d := *was.delivery
+	was.delivery = &d
+	if done.Delivery == d.Seq {
+		d.Waiting.Due, d.Waiting.Blocked, d.Reason = was.now, false, ""
+		return jsonAnswer(http.StatusOK, viewDelivery(was, nil).with(was))
+	}
+	old := was.ids.Of(&d)
+	d = grapnel.Delivery{
+		Seq: done.Delivery, EventSeq: d.EventSeq, EventID: d.EventID, EndpointID: d.EndpointID, Tenant: d.Tenant, Type: d.Type, Key: d.Key,
+		Status: grapnel.Pending, CreatedAt: done.CreatedAt, ReplayOf: d.Seq,
+	}
+	if h := done.Head; h != nil {
+		d.Position, d.Waiting = h.Position, grapnel.Waiting{Head: true, Due: h.Due, Anchor: h.Anchor}
+	}
+	return jsonAnswer(http.StatusOK, viewDelivery(was, &old).with(was))
+}
+
+// skipDelivery ends a waiting delivery because a person says so.
+func skipDelivery(a *api, c *call) (answer, error) {
+	var f strict.Faults
+	in := decode[newSkip](c.body, &f)
+	if err := f.Err(); err != nil {
+		return answer{}, err
+	}
+	d, err := a.delivery(c, c.PathValue("id"))
+	if err != nil {
+		return answer{}, err
+	}
+	if err := a.Engine.Skip(c.Context(), c.scope, d.Seq, grapnel.By{Actor: c.key.ID, Reason: in.Reason}); err != nil {
+		return answer{}, err
+	}
+	after, err := a.delivery(c, c.PathValue("id"))
+	if err != nil {
+		return answer{}, err
+	}
+	return a.showDelivery(c, after)
+}
 
 // look shows deliveries to one caller. It asks for each endpoint's health and each repeated delivery's id only once.
 type look struct {
@@ -230,64 +345,22 @@ func (v deliveryView) with(s situation) deliveryView {
 	return v
 }
 
-func viewAttempts(d *grapnel.Delivery, ids *grapnel.IDs) []attemptView {
-	id := ids.Of(d)
-	views := make([]attemptView, len(d.Attempts))
-	for i := range d.Attempts {
-		at := &d.Attempts[i]
-		views[i] = attemptView{
-			ID: ids.Attempt(d.CreatedAt, d.Seq, at.Number), Number: at.Number, Trigger: string(at.Trigger),
-			ScheduledFor: stamp(at.ScheduledFor), StartedAt: stamp(at.StartedAt), Duration: span(at.Duration),
-			Phases: phasesView{
-				DNS: span(at.Phases.DNS), Connect: span(at.Phases.Connect), TLS: span(at.Phases.TLS),
-				FirstByte: span(at.Phases.FirstByte), Body: span(at.Phases.Body), Reused: at.Phases.Reused,
-			},
-			StatusCode: numberOrNull(at.StatusCode), ErrorClass: string(at.Class), Error: orNull(at.Error),
-			RequestHeaders: d.Sent(at, id), ResponseHeaders: at.ResponseHeaders, ResponseBody: string(at.ResponseBody), Decision: string(at.Decision),
-			NextAttemptAt: stampOf(at.NextAttemptAt), PolicyRevision: at.PolicyRevision,
-		}
-		if !utf8.Valid(at.ResponseBody) {
-			views[i].ResponseBase64 = at.ResponseBody
-		}
-		if views[i].ResponseHeaders == nil {
-			views[i].ResponseHeaders = map[string]string{}
+// some is one page of a selection, each delivery shown by show.
+func some[T any](a *api, c *call, s selection, before int64, limit int, show func(*look, *grapnel.Delivery) (T, error)) (list[T], error) {
+	found, resume, err := a.find(c, s, before, limit)
+	if err != nil {
+		return list[T]{}, err
+	}
+	out := list[T]{Data: make([]T, len(found))}
+	if resume > 0 {
+		out.Next = c.cursor(strconv.FormatInt(resume, 10))
+	}
+	look := a.look(c)
+	look.ask(found)
+	for i := range found {
+		if out.Data[i], err = show(look, &found[i]); err != nil {
+			return list[T]{}, err
 		}
 	}
-	return views
-}
-
-// plan is what the endpoint's policy would do from here, computed by the very functions that do it. A breaker that is open changes
-// nothing about it.
-func plan(s situation) []plannedView {
-	next := s.next()
-	if s.tripped() {
-		next = s.scheduled()
-	}
-	if next.IsZero() {
-		return []plannedView{}
-	}
-	d := s.delivery
-	progress := policy.Progress{Attempts: d.AttemptsMade, Anchor: d.Waiting.Anchor, Seed: s.ids.Seed(d.Seq)}
-	planned := s.endpoint.Policy.Plan(progress, next, mostPlanned)
-	views := make([]plannedView, len(planned))
-	for i, p := range planned {
-		views[i] = plannedView{Number: p.Number, At: stamp(p.At), Latest: stamp(p.Latest)}
-	}
-	return views
-}
-
-// delivery finds a delivery by the id in the path. A reading whose row id exists but whose time is another's is of an id that was guessed, or
-// that another cell gave.
-func (a *api) delivery(c *call, id string) (*grapnel.Delivery, error) {
-	for _, reading := range a.Engine.Readings(id) {
-		d, err := a.History.Delivery(c.Context(), c.scope, reading.Seq)
-		switch {
-		case grapnel.CodeOf(err) == grapnel.CodeNotFound:
-		case err != nil:
-			return nil, err
-		case reading.Is(d):
-			return d, nil
-		}
-	}
-	return nil, grapnel.Errorf(grapnel.CodeNotFound, "there is no such delivery")
+	return out, nil
 }

@@ -1,12 +1,7 @@
 package api
 
 import (
-	"crypto/sha256"
-	"encoding/base64"
 	"net/http"
-	"reflect"
-
-	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/openapi"
@@ -56,88 +51,4 @@ var tags = map[string]string{
 	"Tenants":      "In which cell each tenant is.",
 	"Audit":        "Who did what.",
 	serviceTag:     "Operating the server.",
-}
-
-// htmlAnswer answers with a page that may use its own style and nothing else.
-func htmlAnswer(page []byte) answer {
-	sum := sha256.Sum256([]byte(openapi.Style()))
-	return answer{
-		status: http.StatusOK, body: page, contentType: "text/html; charset=utf-8",
-		policy: "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
-			"'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
-	}
-}
-
-// Answers that are not simply the JSON of a type.
-type (
-	plainText   struct{}
-	webPage     struct{}
-	statusPages struct{} // as JSON or HTML
-	exported    struct{} // a Delivery a line, or a row
-	streamed    struct{} // server-sent events, each a Message
-	handedOut   struct{} // one message as it is, or a MessageList
-)
-
-func text(doc string) *huma.MediaType {
-	return &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Description: doc}}
-}
-
-// Contents is text.
-func (plainText) Contents(func(any) *huma.Schema) map[string]*huma.MediaType {
-	return map[string]*huma.MediaType{"text/plain": text("")}
-}
-
-// Contents is a page.
-func (webPage) Contents(func(any) *huma.Schema) map[string]*huma.MediaType {
-	return map[string]*huma.MediaType{"text/html": text("")}
-}
-
-// Contents is JSON, or a page for browsers.
-func (statusPages) Contents(schema func(any) *huma.Schema) map[string]*huma.MediaType {
-	return map[string]*huma.MediaType{grapnel.JSONType: {Schema: schema(statusView{})}, "text/html": text("")}
-}
-
-// Contents is one of two forms.
-func (exported) Contents(func(any) *huma.Schema) map[string]*huma.MediaType {
-	return map[string]*huma.MediaType{openapi.TypeNDJSON: text("one Delivery per line"),
-		"text/csv": text("one delivery per row, under a row of names")}
-}
-
-// Contents is a stream.
-func (streamed) Contents(func(any) *huma.Schema) map[string]*huma.MediaType {
-	return map[string]*huma.MediaType{typeEvents: text("the data of each event is a Message")}
-}
-
-// Contents is a list of messages, or the data of one.
-func (handedOut) Contents(schema func(any) *huma.Schema) map[string]*huma.MediaType {
-	return map[string]*huma.MediaType{
-		grapnel.JSONType: {Schema: &huma.Schema{AnyOf: []*huma.Schema{schema(messageList{}),
-			{Description: "one message: its data, if they are JSON"}}}},
-		"*/*": {Schema: &huma.Schema{Description: "one message: its data as they were sent"}},
-	}
-}
-
-// The bodies that package policy reads.
-type (
-	newPolicy   struct{} // creates a policy
-	policyPatch struct{} // changes a policy
-	newScenario struct{} // asks for a simulation
-)
-
-// Schema is that of a policy that has to have a name.
-func (newPolicy) Schema(r huma.Registry) *huma.Schema {
-	return openapi.NewPolicySchema(r, forms["id"], forms["tenant"])
-}
-
-// Schema is that of a policy of which all may be left out.
-func (policyPatch) Schema(r huma.Registry) *huma.Schema {
-	return openapi.PolicyPatchSchema(r, forms["id"])
-}
-
-// Schema is that of an outage and its load.
-func (newScenario) Schema(r huma.Registry) *huma.Schema { return openapi.ScenarioSchema(r) }
-
-// Schema is that of a policy with its name.
-func (policyView) Schema(r huma.Registry) *huma.Schema {
-	return openapi.NamedPolicy(r, reflect.TypeFor[policyHead]())
 }

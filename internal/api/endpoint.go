@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"math"
-	"reflect"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -19,9 +19,33 @@ import (
 	"github.com/grapnelhq/grapnel/internal/match"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/internal/transform"
-	"github.com/grapnelhq/grapnel/policy"
 	"github.com/grapnelhq/grapnel/sign"
 )
+
+func endpointRoutes() []route {
+	return []route{
+		{method: "POST", path: "/v1/endpoints", scope: grapnel.ScopeManage, handle: createEndpoint,
+			name: "create-endpoint", tag: "Endpoints", summary: "Create an endpoint",
+			about: "The answer shows the secret; no other answer does.",
+			body:  &intake{types: []string{grapnel.JSONType}}, takes: newEndpoint{},
+			gives: map[int]any{201: endpointView{}}},
+		{method: "GET", path: "/v1/endpoints", scope: grapnel.ScopeRead, handle: listEndpoints,
+			name: "list-endpoints", tag: "Endpoints", summary: "List endpoints",
+			query: pageOf(tenantParam), gives: map[int]any{200: list[endpointView]{}}},
+		{method: "GET", path: "/v1/endpoints/{id}", scope: grapnel.ScopeRead, handle: getEndpoint,
+			name: "get-endpoint", tag: "Endpoints", summary: "Get an endpoint", gives: map[int]any{200: endpointView{}}},
+		{method: "PATCH", path: "/v1/endpoints/{id}", scope: grapnel.ScopeManage, handle: patchEndpoint,
+			name: "update-endpoint", tag: "Endpoints", summary: "Change an endpoint",
+			about: "A JSON merge patch: null sets a field back to its default. When pausing or disabling is answered, no further attempt starts. " +
+				"Enabling a disabled endpoint forgets what counted towards disabling it, and what was held is delivered.",
+			query: []param{reasonParam},
+			body:  &intake{types: []string{openapi.TypeMergePatch, grapnel.JSONType}}, takes: EndpointSettings{},
+			gives: map[int]any{200: endpointView{}}},
+		{method: "DELETE", path: "/v1/endpoints/{id}", scope: grapnel.ScopeManage, handle: deleteEndpoint,
+			name: "delete-endpoint", tag: "Endpoints", summary: "Delete an endpoint",
+			about: "What waits for it ends as dropped. Its history stays.", query: []param{reasonParam}, gives: map[int]any{204: nil}},
+	}
+}
 
 // EndpointSettings are what can be set on an endpoint, and changed later.
 type EndpointSettings struct {
@@ -39,11 +63,6 @@ type EndpointSettings struct {
 	Transform      string            `json:"transform,omitempty" maxLength:"4096" doc:"a jq expression over the standard body (id, type, timestamp, data) whose one result is the body to send, as JSON; none: the preset's, or the body of the format"`
 	Signing        string            `json:"signature_headers,omitempty" enum:"standard,svix" doc:"svix: svix-id, svix-timestamp and svix-signature besides webhook-id and so on; standard if not given"`
 	Status         string            `json:"status,omitempty" enum:"enabled,paused,disabled" doc:"paused: deliveries are held; enabled if not given"`
-}
-
-type rateLimit struct {
-	PerSecond float64 `json:"per_second" required:"true" minimum:"0.0001" maximum:"100000"`
-	Burst     int     `json:"burst,omitempty" minimum:"1" maximum:"100000" doc:"one second's worth if not given"`
 }
 
 // newEndpoint is how an endpoint is created.
@@ -80,20 +99,6 @@ type endpointView struct {
 	CreatedAt      stamp             `json:"created_at"`
 	UpdatedAt      stamp             `json:"updated_at"`
 	Revision       int64             `json:"revision" doc:"grows with every change"`
-}
-
-// rateLimitView is a limit or null.
-type rateLimitView struct {
-	PerSecond float64 `json:"per_second"`
-	Burst     int     `json:"burst"`
-}
-
-// Schema says that it may be null.
-func (rateLimitView) Schema(r huma.Registry) *huma.Schema {
-	return huma.SchemaFromType(r, reflect.TypeFor[struct {
-		PerSecond float64 `json:"per_second"`
-		Burst     int     `json:"burst"`
-	}]())
 }
 
 // presetView is what a preset says of the request.
@@ -140,6 +145,134 @@ type secretView struct {
 // redacted stands for the value of an endpoint's own header, which may be a credential of its
 // receiver.
 const redacted = "[redacted]"
+
+// createEndpoint makes an endpoint, with a secret that is shown in this answer only.
+func createEndpoint(a *api, c *call) (answer, error) {
+	var f strict.Faults
+	in := decode[newEndpoint](c.body, &f)
+	ep := grapnel.Endpoint{
+		ID: a.newID(grapnel.EndpointPrefix, c.now), CreatedAt: c.now, UpdatedAt: c.now,
+		Tenant: c.tenant(optional{in.Tenant, in.Tenant != ""}, "/tenant", &f),
+	}
+	a.set(c, &ep, in.EndpointSettings, &f)
+	secret, err := a.secret(in.Secret, sign.SymmetricPrefix, &f)
+	if err := errors.Join(err, f.Err()); err != nil {
+		return answer{}, err
+	}
+	ep.Secrets = []grapnel.Secret{{Text: secret, CreatedAt: c.now}}
+	reply := func(done store.Put) answer {
+		ep := ep
+		ep.Revision = done.Revision
+		v := viewEndpoint(c, &ep, viewHealth(stateOf(&ep), 0, c.now))
+		v.Secret = secret
+		return jsonAnswer(http.StatusCreated, v)
+	}
+	done, err := a.Engine.PutEndpoint(c.Context(), c.scope, ep,
+		store.With{Once: withEffect(c, reply), Audit: c.entry(grapnel.VerbCreate, &ep, "")})
+	return answered(done, done.Answer, err, reply)
+}
+
+// listEndpoints lists those in scope, by id, which is by age.
+func listEndpoints(a *api, c *call) (answer, error) {
+	limit, after, tenant := c.query.limit(), c.position(), c.query.text("tenant")
+	if err := c.query.faults.Err(); err != nil {
+		return answer{}, err
+	}
+	found := slices.DeleteFunc(slices.Clone(a.Engine.Endpoints(c.scope)), func(ep grapnel.Endpoint) bool {
+		return ep.ID <= after || ep.Queue != nil || tenant != "" && ep.Tenant != tenant
+	})
+	part := page(c, found, limit, func(ep *grapnel.Endpoint) string { return ep.ID })
+	health, err := a.health(c, mostHeldListed, part.Data...)
+	if err != nil {
+		return answer{}, err
+	}
+	out := list[endpointView]{Data: make([]endpointView, len(part.Data)), Next: part.Next}
+	for i := range part.Data {
+		out.Data[i] = viewEndpoint(c, &part.Data[i], health[i])
+	}
+	return jsonAnswer(http.StatusOK, out), nil
+}
+
+// endpoint is the one that the path names, a queue or not: what becomes of deliveries is the same for both.
+func (a *api) endpoint(c *call) (grapnel.Endpoint, error) {
+	ep, ok := a.Engine.Endpoint(c.scope, c.PathValue("id"))
+	if !ok {
+		return ep, store.ErrNotFound("endpoint")
+	}
+	return ep, nil
+}
+
+// pushed is the one that the path names if it is no queue. What queues are and how they are changed has routes of its own.
+func (a *api) pushed(c *call) (grapnel.Endpoint, error) {
+	ep, err := a.endpoint(c)
+	if err == nil && ep.Queue != nil {
+		err = store.ErrNotFound("endpoint")
+	}
+	return ep, err
+}
+
+func getEndpoint(a *api, c *call) (answer, error) {
+	ep, err := a.pushed(c)
+	if err != nil {
+		return answer{}, err
+	}
+	return a.showEndpoint(c, ep)
+}
+
+func (a *api) showEndpoint(c *call, ep grapnel.Endpoint) (answer, error) {
+	health, err := a.health(c, a.Bounds.HeldMost, ep)
+	if err != nil {
+		return answer{}, err
+	}
+	return jsonAnswer(http.StatusOK, viewEndpoint(c, &ep, health[0])), nil
+}
+
+// patchEndpoint merges a patch into the settings and reads the result as if it had been given as a whole.
+func patchEndpoint(a *api, c *call) (answer, error) {
+	patch := gjson.ParseBytes(c.body)
+	reason := c.reason()
+	edit := func(ep *grapnel.Endpoint) error {
+		var f strict.Faults
+		checkPatch[EndpointSettings](patch, &f)
+		merged := strict.Merge(gjson.ParseBytes(encode(settings(ep))), patch, "/", &f)
+		if err := f.Err(); err != nil {
+			return err
+		}
+		in := decode[EndpointSettings](merged, &f)
+		was := ep.Shape()
+		a.set(c, ep, in, &f)
+		if err := f.Err(); err != nil {
+			return err
+		}
+		ep.Reshaped(was, a.Clock())
+		return needed(a, c, ep)
+	}
+	ep, err := a.changeEndpoint(c, reason, edit, notOnce)
+	if err != nil {
+		return answer{}, err
+	}
+	return a.showEndpoint(c, ep)
+}
+
+// changeEndpoint applies edit to the endpoint as it is now, and again if somebody else changed it meanwhile. The slices and maps of
+// what edit gets belong to the engine: it replaces them. What was changed is told to the audit, with the caller's words about it.
+func (a *api) changeEndpoint(c *call, reason string, edit func(*grapnel.Endpoint) error, once func(grapnel.Endpoint) *store.Once) (grapnel.Endpoint, error) {
+	return a.change(c, (*api).pushed, reason, edit, once)
+}
+
+// deleteEndpoint stops an endpoint for good.
+func deleteEndpoint(a *api, c *call) (answer, error) {
+	reason := c.reason()
+	ep, err := a.pushed(c)
+	if err != nil {
+		return answer{}, err
+	}
+	by := grapnel.By{Actor: c.key.ID, Reason: reason}
+	if err := a.Engine.DeleteEndpoint(c.Context(), c.scope, ep.ID, by); err != nil {
+		return answer{}, err
+	}
+	return nothing(), nil
+}
 
 // viewEndpoint is an endpoint as its caller may see it.
 func viewEndpoint(c *call, ep *grapnel.Endpoint, h healthView) endpointView {
@@ -233,48 +366,18 @@ func (a *api) set(c *call, ep *grapnel.Endpoint, in EndpointSettings, f *strict.
 	setStatus(ep, grapnel.EndpointStatus(cmp.Or(in.Status, string(grapnel.EndpointEnabled))), c)
 }
 
-// policy finds the policy that an endpoint names, or reads the one that it brings.
-func (a *api) policy(raw policyInput, tenant string, f *strict.Faults) (string, policy.Policy) {
-	name := "standard"
-	switch v := gjson.ParseBytes(raw); {
-	case len(raw) == 0:
-	case v.IsObject():
-		p, err := policy.Parse(raw)
-		addPolicyErrors(f, "/policy", err)
-		return "", p
-	case v.Type == gjson.String:
-		name = v.Str
-	default:
-		f.Add("/policy", "must be the name of a policy, or a policy")
-		return "", policy.Policy{}
-	}
-	p, ok := a.policyNamed(tenant, name)
-	if !ok {
-		f.Add("/policy", "there is no policy of this name")
-	}
-	return name, p
-}
-
-// policyNamed finds a tenant's own policy, or a preset.
-func (a *api) policyNamed(tenant, name string) (policy.Policy, bool) {
-	own := a.Engine.Policies(store.Of(tenant))
-	if i := slices.IndexFunc(own, func(p grapnel.NamedPolicy) bool { return p.Name == name }); i >= 0 {
-		return own[i].Policy, true
-	}
-	return policy.Preset(name)
-}
-
-func addPolicyErrors(f *strict.Faults, pointer string, err error) {
-	var wrong policy.Errors
+// secret is the one given, if it can sign, or a new one of the same kind.
+func (a *api) secret(given, kind string, f *strict.Faults) (string, error) {
 	switch {
-	case err == nil:
-	case errors.As(err, &wrong):
-		for _, e := range wrong.Under(pointer) {
-			f.Add(e.Pointer, "%s", e.Detail)
+	case given != "":
+		if err := sign.CheckSecret(given); err != nil {
+			f.Add("/secret", "%s", err)
 		}
-	default:
-		f.Add(pointer, "%s", err)
+		return given, nil
+	case kind == sign.PrivatePrefix:
+		return sign.NewPrivateKey(a.Random)
 	}
+	return sign.NewSecret(a.Random)
 }
 
 // setStatus notes when and why an endpoint became disabled.

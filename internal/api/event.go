@@ -1,210 +1,147 @@
 package api
 
 import (
-	"cmp"
-	"slices"
+	"encoding/json"
+	"mime"
+	"net/http"
 	"strconv"
-	"time"
-
-	"github.com/tidwall/gjson"
+	"unicode/utf8"
 
 	"github.com/grapnelhq/grapnel"
-	"github.com/grapnelhq/grapnel/internal/api/strict"
+	"github.com/grapnelhq/grapnel/internal/api/openapi"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// newEvent is how an event is published. Publishing does not pass through it: readDraft walks the bytes. It is the document's picture
-// of what readDraft takes, and a test holds the two together.
-type newEvent struct {
-	Type          string            `json:"type" required:"true" form:"type" doc:"dotted segments of [A-Za-z0-9_-]"`
-	Data          any               `json:"data" required:"true" doc:"any JSON; kept and delivered byte for byte"`
-	Key           string            `json:"key,omitempty" form:"key" doc:"the ordering key: events of one key reach an endpoint one after the other. None: no order"`
-	AggregateType string            `json:"aggregate_type,omitempty" form:"type" doc:"with aggregate_id instead of key, which becomes type/id; has no slash"`
-	AggregateID   string            `json:"aggregate_id,omitempty" minLength:"1" maxLength:"254" form:"line" doc:"with its type and a slash, at most 256 bytes"`
-	ID            string            `json:"id,omitempty" form:"id" doc:"makes publishing idempotent: the same id again changes nothing"`
-	Tenant        string            `json:"tenant,omitempty" form:"tenant" doc:"the key's tenant, else default"`
-	OccurredAt    time.Time         `json:"occurred_at,omitempty" doc:"when it happened; none: when it was accepted"`
-	Metadata      map[string]string `json:"metadata,omitempty" maxProperties:"32" names:"member" form:"metadata" doc:"at most 32 strings of at most 1024 bytes"`
-}
-
-// draft is an event as it came, from a body or from a query.
-type draft struct {
-	kind, key, id, tenant      optional
-	aggregateType, aggregateID optional
-	occurredAt                 optional
-	metadata                   map[string]string
-	data                       []byte
-	hasData                    bool
-	contentType                string
-}
-
-// optional is a text that may not have been given; the empty text is something else.
-type optional struct {
-	text  string
-	given bool
-}
-
-// readDraft reads an event from a JSON object. raw is the document that object's Index counts in.
-func readDraft(raw []byte, object gjson.Result, base string, f *strict.Faults) (d draft) {
-	d.contentType = grapnel.JSONType
-	if !object.IsObject() {
-		f.Add(base[:len(base)-1], "must be an object")
-		return d
+func eventRoutes() []route {
+	return []route{
+		{method: "POST", path: "/v1/events", scope: grapnel.ScopePublish, handle: publish,
+			name: "publish-event", tag: "Events", summary: "Publish an event",
+			about: "Answers 202 once the event and all its deliveries are durable. An id that the tenant has used already with the same " +
+				"type, key and data answers 200 with duplicate true; with something else, 409.",
+			body:  &intake{types: []string{grapnel.JSONType}, limit: perEvent, deep: true},
+			takes: newEvent{}, gives: map[int]any{202: published{}, 200: published{}}},
+		{method: "POST", path: "/v1/events/batch", scope: grapnel.ScopePublish, handle: publishBatch,
+			name: "publish-batch", tag: "Events", summary: "Publish up to 1000 events",
+			about: "The events that are right are committed in one transaction, in the order given; each of the others gets a problem. " +
+				"As application/x-ndjson the body is one event per line.",
+			body:  &intake{types: []string{grapnel.JSONType, openapi.TypeNDJSON}, limit: perBatch, verbatim: true},
+			takes: newBatch{}, gives: map[int]any{202: publishedBatch{}}},
+		{method: "POST", path: "/v1/events/raw", scope: grapnel.ScopePublish, handle: publishRaw,
+			name: "publish-raw", tag: "Events", summary: "Publish the body as it is",
+			about: "The body's bytes are the event's data and keep their Content-Type. All else is in the query.",
+			query: []param{
+				{name: "type", form: "type", required: true, doc: "the event's type"},
+				{name: "key", form: "key", doc: "the ordering key"},
+				{name: "aggregate_type", form: "type", doc: "with aggregate_id instead of key"},
+				{name: "aggregate_id"},
+				{name: "id", form: "id", doc: "makes publishing idempotent"},
+				{name: "tenant", form: "tenant", doc: "whose event it is"},
+				{name: "occurred_at", form: "time", doc: "when it happened"},
+			},
+			body:  &intake{limit: perData, verbatim: true},
+			takes: rawBody{}, gives: map[int]any{202: published{}, 200: published{}}},
+		{method: "GET", path: "/v1/events", scope: grapnel.ScopeRead, handle: listEvents,
+			name: "list-events", tag: "Events", summary: "List events, the newest first",
+			about: "Where events are large a page ends before limit; next says whether there are more.",
+			query: pageOf(typeParam, keyParam, tenantParam, sourceParam, fromParam, toParam),
+			gives: map[int]any{200: list[eventView]{}}},
+		{method: "GET", path: "/v1/events/{id}", scope: grapnel.ScopeRead, handle: getEvent,
+			name: "get-event", tag: "Events", summary: "Get an event with its deliveries",
+			about: "Ids are unique in a tenant. A key that is bound to no tenant has to name one with tenant if several have an event " +
+				"with this id; else the answer is 422.",
+			query: []param{tenantParam},
+			gives: map[int]any{200: eventView{}}},
 	}
-	strict.Members(object, base, f, func(v strict.Value) bool {
-		var into *optional
-		switch v.Name {
-		case "type":
-			into = &d.kind
-		case "key":
-			into = &d.key
-		case "id":
-			into = &d.id
-		case "tenant":
-			into = &d.tenant
-		case "aggregate_type":
-			into = &d.aggregateType
-		case "aggregate_id":
-			into = &d.aggregateID
-		case "occurred_at":
-			into = &d.occurredAt
-		case "metadata":
-			if !v.Absent() {
-				d.metadata = v.Texts(grapnel.MaxMetadata, grapnel.MaxMetadataLength)
-			}
-			return true
-		case "data":
-			// The bytes themselves, null included.
-			d.data, d.hasData = own(raw, v.Index, v.Index+len(v.Raw)), true
-			return true
-		default:
-			return false
+}
+
+// eventView is an event as it is shown.
+type eventView struct {
+	ID          string            `json:"id"`
+	Tenant      string            `json:"tenant"`
+	Type        string            `json:"type"`
+	Key         *string           `json:"key" doc:"null: no order"`
+	Data        json.RawMessage   `json:"data,omitempty" doc:"absent when it is not JSON"`
+	DataBase64  []byte            `json:"data_base64,omitempty" doc:"instead of data, when that is not JSON"`
+	ContentType string            `json:"content_type"`
+	Metadata    map[string]string `json:"metadata"`
+	Source      *string           `json:"source" doc:"the id of the source that it came in through; null: it was published"`
+	OccurredAt  stamp             `json:"occurred_at"`
+	AcceptedAt  stamp             `json:"accepted_at"`
+	Deliveries  []deliveryView    `json:"deliveries,omitzero" nullable:"false" doc:"only when one event is asked for; without attempts"`
+}
+
+func viewEvent(ev *grapnel.Event) eventView {
+	v := eventView{
+		ID: ev.ID, Tenant: ev.Tenant, Type: ev.Type, Key: orNull(ev.Key), ContentType: ev.ContentType, Metadata: ev.Metadata, Source: orNull(ev.Source),
+		OccurredAt: stamp(ev.OccurredAt), AcceptedAt: stamp(ev.AcceptedAt),
+	}
+	if v.Metadata == nil {
+		v.Metadata = map[string]string{}
+	}
+	if media, _, _ := mime.ParseMediaType(ev.ContentType); media == grapnel.JSONType && utf8.Valid(ev.Data) && json.Valid(ev.Data) {
+		v.Data = ev.Data
+	} else {
+		v.DataBase64 = ev.Data
+	}
+	return v
+}
+
+// eventsRead is how many events one query of the store reads: fewer where they may be large.
+func (a *api) eventsRead() int {
+	return max(1, min(a.Bounds.EventsRead, int(a.Bounds.PageData/a.MaxEvent)))
+}
+
+// listEvents lists events, the newest first.
+func listEvents(a *api, c *call) (answer, error) {
+	q := store.EventQuery{Type: c.query.text("type"), Key: c.query.text("key"), Tenant: c.query.text("tenant"), Source: c.query.text("source"), Before: c.number()}
+	q.From, q.To = c.query.span()
+	limit := c.query.limit()
+	if err := c.query.faults.Err(); err != nil {
+		return answer{}, err
+	}
+	atOnce := a.eventsRead()
+	out := list[eventView]{Data: []eventView{}}
+	for size := 0; len(out.Data) < limit && size < int(a.Bounds.PageData); {
+		q.Limit = min(limit-len(out.Data), atOnce) + 1
+		found, err := a.History.EventList(c.Context(), c.scope, q)
+		if err != nil {
+			return answer{}, err
 		}
-		if !v.Absent() {
-			if text, ok := v.Text(); ok {
-				*into = optional{text, true}
-			} else {
-				*into = optional{"", true}
-			}
+		out.Next = nil
+		if len(found) == q.Limit {
+			found = found[:q.Limit-1]
+			out.Next = c.cursor(strconv.FormatInt(found[len(found)-1].Seq, 10))
 		}
-		return true
-	})
-	return d
-}
-
-// own is a part of a document as bytes that do not keep much more than themselves in memory: an event lives on in the engine when its
-// request is long over, and in a batch it may be the only one that does.
-func own(raw []byte, from, to int) []byte {
-	part := raw[from:to:to]
-	if len(raw)-len(part) > 1<<10 {
-		return slices.Clone(part)
-	}
-	return part
-}
-
-// event makes an event of a draft, or says what is wrong with it. Pointers are base and the field's name.
-func (a *api) event(c *call, d *draft, base string, f *strict.Faults) store.Incoming {
-	ev := &grapnel.Event{
-		ID: d.id.text, Type: d.kind.text, Key: d.key.text, Data: d.data, ContentType: d.contentType, Metadata: d.metadata,
-		OccurredAt: c.now, AcceptedAt: c.now,
-	}
-	switch {
-	case !d.kind.given:
-		f.Add(base+"type", "is required")
-	case !grapnel.ValidType(ev.Type):
-		f.Add(base+"type", "must be segments of [A-Za-z0-9_-] joined by dots, at most %d bytes in all", grapnel.MaxTypeLength)
-	}
-	if !d.hasData {
-		f.Add(base+"data", "is required")
-	} else if d.contentType == grapnel.JSONType && strict.Deeper(d.data, grapnel.MaxDepth) {
-		f.Add(base+"data", "is nested more than %d levels deep", grapnel.MaxDepth)
-	}
-	if d.key.given {
-		checkKey(ev.Key, base+"key", f)
-	}
-	if d.aggregateType.given || d.aggregateID.given {
-		ev.Key = d.aggregateKey(base, f)
-	}
-	switch {
-	case !d.id.given:
-		ev.ID = a.newID(grapnel.EventPrefix, c.now)
-	case !grapnel.ValidID(ev.ID):
-		f.Add(base+"id", "must be 1 to 64 characters of [A-Za-z0-9_-]")
-	}
-	ev.Tenant = c.tenant(d.tenant, base+"tenant", f)
-	if d.occurredAt.given {
-		if !strict.IsTime(d.occurredAt.text) {
-			f.Add(base+"occurred_at", strict.TimeRule)
+		for i := range found {
+			out.Data = append(out.Data, viewEvent(&found[i]))
+			size += len(found[i].Data)
+			q.Before = found[i].Seq
 		}
-		ev.OccurredAt, _ = strict.ParseTime(d.occurredAt.text)
+		if out.Next == nil {
+			break
+		}
 	}
-	return store.Incoming{Event: ev}
+	return jsonAnswer(http.StatusOK, out), nil
 }
 
-func checkKey(key, pointer string, f *strict.Faults) {
-	if !validKey(key) {
-		f.Add(pointer, "%s", keyRule)
+// getEvent shows one event and what became of it at each endpoint.
+func getEvent(a *api, c *call) (answer, error) {
+	id := c.PathValue("id")
+	if !grapnel.ValidID(id) {
+		return answer{}, store.ErrNotFound("event")
 	}
-}
-
-// aggregateKey makes one key of an aggregate's type and id. The type has no slash, so no two aggregates share a key.
-func (d *draft) aggregateKey(base string, f *strict.Faults) string {
-	key := cmp.Or(d.aggregateType.text, "a") + "/" + d.aggregateID.text // without a type, as if it had the shortest
-	if d.key.given {
-		f.Add(base+"key", "must not be given together with aggregate_type and aggregate_id")
+	ev, deliveries, err := a.History.Event(c.Context(), c.scope, c.query.text("tenant"), id)
+	if err != nil {
+		return answer{}, err
 	}
-	switch {
-	case !d.aggregateType.given:
-		f.Add(base+"aggregate_type", "is required with aggregate_id")
-	case !grapnel.ValidType(d.aggregateType.text):
-		f.Add(base+"aggregate_type", "must be segments of [A-Za-z0-9_-] joined by dots")
+	v := viewEvent(ev)
+	look := a.look(c)
+	look.ask(deliveries)
+	v.Deliveries = make([]deliveryView, len(deliveries))
+	for i := range deliveries {
+		if v.Deliveries[i], err = look.view(&deliveries[i]); err != nil {
+			return answer{}, err
+		}
 	}
-	switch {
-	case !d.aggregateID.given:
-		f.Add(base+"aggregate_id", "is required with aggregate_type")
-	case d.aggregateID.text == "":
-		f.Add(base+"aggregate_id", "must not be empty")
-	default:
-		checkKey(key, base+"aggregate_id", f)
-	}
-	return key
-}
-
-// tenant is whose a new thing is: the one named, if the key may name it, or the key's own, or the default.
-func (c *call) tenant(named optional, pointer string, f *strict.Faults) string {
-	own := c.key.Tenant
-	tenant := cmp.Or(own, grapnel.DefaultTenant)
-	switch {
-	case !named.given:
-	case !grapnel.ValidTenant(named.text):
-		f.Add(pointer, "must be 1 to %d characters of [A-Za-z0-9_-]", grapnel.MaxTenantLength)
-		return named.text
-	case own != "" && own != named.text:
-		f.Add(pointer, "must be %s, the tenant of the API key, or left out", own)
-	default:
-		tenant = named.text
-	}
-	f.Instead = cmp.Or(f.Instead, c.away(tenant))
-	return tenant
-}
-
-// tooMuchData refuses an event whose data is over the limit.
-func (a *api) tooMuchData(data []byte) error {
-	if int64(len(data)) > a.MaxEvent {
-		return grapnel.Errorf(grapnel.CodeTooLarge, "The event's data is %d bytes; at most %d are taken.", len(data), a.MaxEvent)
-	}
-	return nil
-}
-
-// appendResult writes the answer for one event that was accepted.
-func appendResult(b []byte, id string, p store.Placed) []byte {
-	b = append(b, `{"id":"`...)
-	b = append(b, id...) // a valid id needs no escaping
-	b = append(b, `","accepted_at":"`...)
-	b = p.AcceptedAt.UTC().AppendFormat(b, stampLayout)
-	b = append(b, `","deliveries":`...)
-	b = strconv.AppendInt(b, int64(p.Deliveries), 10)
-	b = append(b, `,"duplicate":`...)
-	b = strconv.AppendBool(b, p.Duplicate)
-	return append(b, '}')
+	return jsonAnswer(http.StatusOK, v), nil
 }

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/openapi"
 )
@@ -181,4 +183,13 @@ func (t *table) row(d *deliveryView) error {
 func (t *table) end() error {
 	t.out.Flush()
 	return t.out.Error()
+}
+
+// exported is an answer with a Delivery a line, or a row.
+type exported struct{}
+
+// Contents is one of two forms.
+func (exported) Contents(func(any) *huma.Schema) map[string]*huma.MediaType {
+	return map[string]*huma.MediaType{openapi.TypeNDJSON: openapi.Text("one Delivery per line"),
+		"text/csv": openapi.Text("one delivery per row, under a row of names")}
 }

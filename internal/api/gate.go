@@ -3,9 +3,11 @@ package api
 import (
 	"net/netip"
 	"sync"
+	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/bounds"
+	"github.com/grapnelhq/grapnel/internal/ingress"
 )
 
 // Gate holds what the callers of all cells share: the memory for bodies of requests, and the counts
@@ -32,7 +34,8 @@ type Stats struct {
 // NewGate makes the gate of a server.
 func NewGate(b Bounds) *Gate {
 	b = bounds.Fill(b)
-	return &Gate{bounds: b, shares: map[string]int64{}, strangers: strangers{bounds: b, from: map[netip.Addr]*stranger{}}, seen: map[sighting]struct{}{}}
+	return &Gate{bounds: b, shares: map[string]int64{}, seen: map[sighting]struct{}{},
+		strangers: strangers{bounds: b, from: map[netip.Addr]*stranger{}}}
 }
 
 // Stats returns the numbers of now.
@@ -42,6 +45,12 @@ func (g *Gate) Stats() Stats {
 	s := g.stats
 	s.BodyBytes = g.bytes
 	return s
+}
+
+// held is the memory that the bodies of one request take.
+type held struct {
+	tenant string
+	bytes  int64
 }
 
 // hold reserves memory for a body. A tenant may hold at most as much as remains free after it: half
@@ -69,25 +78,81 @@ func (g *Gate) release(tenant string, bytes int64) {
 	}
 }
 
-// held is the memory that the bodies of one request take.
-type held struct {
-	tenant string
-	bytes  int64
+// sighting is a valid key, by its hash, that was used from an address.
+type sighting struct {
+	hash [32]byte
+	from netip.Addr
 }
 
-func (a *api) hold(c *call, bytes int64) error {
-	c.held.tenant = c.key.Tenant
-	err := a.Gate.hold(c.held.tenant, bytes)
-	if err == nil {
-		c.held.bytes += bytes
+// crowded says whether a key is to be refused without looking it up.
+func (g *Gate) crowded(is sighting) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.strangers.from) == 0 {
+		return false
 	}
-	return err
+	from := g.strangers.known(is.from)
+	_, seen := g.seen[is]
+	return from != nil && from.late >= g.bounds.WrongLate && !seen
 }
 
-// release returns the memory of a request's body, which must not be used any more.
-func (a *api) release(c *call) {
-	if c.held.bytes > 0 {
-		a.Gate.release(c.held.tenant, c.held.bytes)
-		c.held.bytes = 0
+// saw remembers that a key is valid from an address.
+func (g *Gate) saw(is sighting) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if _, seen := g.seen[is]; seen {
+		return
 	}
+	if len(g.seen) >= g.bounds.Seen {
+		clear(g.seen) // they are seen again
+	}
+	g.seen[is] = struct{}{}
+}
+
+// tooMany counts a wrong key and says whether its refusal has to be delayed; if so, answers
+// follows.
+func (g *Gate) tooMany(from netip.Addr, now time.Time) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	is := g.strangers.at(from, now)
+	is.wrong = max(0, is.wrong-now.Sub(is.tried).Seconds()/g.bounds.WrongDelay.Seconds()) + 1
+	is.tried = now
+	if is.wrong <= float64(g.bounds.Wrong) {
+		return false
+	}
+	is.late++
+	return true
+}
+
+// answers ends the delay of a refusal.
+func (g *Gate) answers(from netip.Addr) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if is := g.strangers.known(from); is != nil && is.late > 0 {
+		is.late--
+	}
+}
+
+// refused counts a request that was refused because of its key. It returns how many refusals the
+// next log line stands for; 0: write none. Refusals of one address share a line per StrangerLog,
+// because anybody can cause any number of them.
+func (g *Gate) refused(code grapnel.Code, from netip.Addr, now time.Time) (requests int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch code {
+	case codeForbidden:
+		g.stats.Forbidden++
+	case codeUnauthenticated:
+		g.stats.Unauthenticated++
+	case ingress.CodeRateLimited:
+		g.stats.Slowed++
+	default: // the key was not judged
+		return 0
+	}
+	is := g.strangers.at(from, now)
+	is.last = now
+	if is.since++; now.Sub(is.logged) >= g.bounds.StrangerLog {
+		requests, is.since, is.logged = is.since, 0, now
+	}
+	return requests
 }

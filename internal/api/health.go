@@ -89,3 +89,12 @@ func drainEstimate(h grapnel.Health, held int) *span {
 	took := span(policy.DrainTime(held, h.PerSecond).Round(100 * time.Millisecond))
 	return &took
 }
+
+// stateOf is the health of an endpoint that nothing was sent to yet.
+func stateOf(ep *grapnel.Endpoint) grapnel.Health {
+	h := grapnel.Health{State: "healthy", Reason: ep.DisabledReason, Since: ep.DisabledAt}
+	if ep.Status != grapnel.EndpointEnabled {
+		h.State = grapnel.HealthState(ep.Status)
+	}
+	return h
+}

@@ -3,6 +3,7 @@ package api
 import (
 	"encoding/base64"
 	"encoding/json"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +15,15 @@ import (
 	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/queue"
 )
+
+func messageRoutes() []route {
+	return []route{
+		{method: "GET", path: "/v1/queues/{name}/peek", scope: grapnel.ScopeRead, handle: peek,
+			name: "peek", tag: "Queues", summary: "Look at what a queue hands out next, without leasing it",
+			about: "In the order in which it is due; what is leased or delayed has its place by when that ends. What waits behind its key is not among it.",
+			query: []param{{name: "limit", bound: func(b *Bounds) strict.Form { return strict.WholeNumber(1, b.LeaseMost) }, doc: "how many at most, 1 to 100; 10 if not given"}, tenantParam}, gives: map[int]any{200: peekedList{}}},
+	}
+}
 
 // metaView is what consumers are told of a message.
 type metaView struct {
@@ -154,4 +164,37 @@ type seedMeta struct {
 
 func (m *metaView) seed() seedMeta {
 	return seedMeta{m.EventID, m.Type, m.Attempt, time.Time(m.FirstSeenAt).UTC().Format(stampLayout), m.AckURL, m.NackURL, m.RejectURL}
+}
+
+func leasesOf(messages []queue.Message) []grapnel.Lease {
+	leases := make([]grapnel.Lease, len(messages))
+	for i := range messages {
+		leases[i] = messages[i].Lease
+	}
+	return leases
+}
+
+func peek(a *api, c *call) (answer, error) {
+	limit := c.query.number("limit", 10)
+	room, q, err := a.counter(c)
+	if err != nil {
+		return answer{}, err
+	}
+	found, err := room.Peek(c.Context(), q.ID, limit)
+	if err != nil {
+		return answer{}, err
+	}
+	out := []byte(`{"data":[`)
+	for i := range found {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		h, ev := &found[i].Head, found[i].Event
+		meta := peekedMeta{DeliveryID: c.ids.Delivery(h.CreatedAt, h.Delivery), Key: orNull(h.Lane), Attempt: h.Attempts + 1, FirstSeenAt: stamp(h.CreatedAt), DueAt: stamp(h.Due)}
+		if ev != nil {
+			meta.EventID, meta.Type, meta.Key, meta.ContentType, meta.FirstSeenAt = ev.ID, ev.Type, orNull(ev.Key), contentTypeOf(ev), stamp(ev.AcceptedAt)
+		}
+		out = appendMessage(out, meta, ev)
+	}
+	return answer{status: http.StatusOK, body: append(out, "],\"next\":null}\n"...)}, nil
 }

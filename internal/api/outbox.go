@@ -26,11 +26,6 @@ type outboxView struct {
 	SetAside    int64  `json:"set_aside" doc:"of those, that could not be taken; they are in the inbox"`
 }
 
-// Outboxes knows how the relays of outboxes are doing.
-type Outboxes interface {
-	Status(source string) (relay.Status, bool)
-}
-
 // viewOutbox is a source's outbox as it is shown; nil: it has none. Its DSN is in no answer.
 func viewOutbox(a *api, s *grapnel.Source) *outboxView {
 	if s.Outbox == nil {
@@ -50,10 +45,10 @@ func viewOutbox(a *api, s *grapnel.Source) *outboxView {
 	return v
 }
 
-// setOutbox puts a producer's outbox on a source, or says what is wrong with it. It keeps its DSN while none is given. What is about requests means
-// nothing here, and is refused instead of ignored.
-func setOutbox(s *grapnel.Source, in SourceSettings, now time.Time, f *strict.Faults) {
-	switch dsn := in.Outbox.DSN; {
+// setOutbox puts a producer's outbox on a source, or says what is wrong with it.
+// A source keeps its DSN while none is given.
+func setOutbox(s *grapnel.Source, dsn string, now time.Time, f *strict.Faults) {
+	switch {
 	case dsn == "" && s.Outbox == nil:
 		f.Add("/outbox/dsn", "is required")
 	case dsn != "" && relay.CheckDSN(dsn) != nil:
@@ -61,20 +56,12 @@ func setOutbox(s *grapnel.Source, in SourceSettings, now time.Time, f *strict.Fa
 	case dsn != "" && (s.Outbox == nil || s.Outbox.DSN.Text != dsn):
 		s.Outbox = &grapnel.Outbox{DSN: grapnel.Secret{Text: dsn, CreatedAt: now}}
 	}
-	for name, given := range map[string]bool{
-		"verify": in.Verify != nil, "dedupe": in.Dedupe != nil, "on_unverified": in.OnUnverified == string(grapnel.Quarantine), "type": in.Type != "",
-		"key": in.Key != "", "public_url": in.PublicURL != "", "rate_limit": in.RateLimit != nil, "max_body": in.MaxBody != 0,
-	} {
-		if given {
-			f.Add("/"+name, "must not be given with outbox: it is about requests")
-		}
-	}
 }
 
 // mayReach says whether the caller may make the server connect to databases. Whoever has a key of one tenant may not: the network that the server is
 // in belongs to whoever runs it.
-func (c *call) mayReach(in *SourceSettings, f *strict.Faults) {
-	if in.Outbox != nil && in.Outbox.DSN != "" && c.key.Tenant != "" {
+func (c *call) mayReach(in *outboxSettings, f *strict.Faults) {
+	if in != nil && in.DSN != "" && c.key.Tenant != "" {
 		f.Add("/outbox/dsn", "must be set with a key that is not bound to a tenant: the server connects to it")
 	}
 }

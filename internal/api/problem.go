@@ -1,14 +1,7 @@
 package api
 
 import (
-	"bytes"
-	"context"
-	"encoding/json"
 	"errors"
-	"log/slog"
-	"net/http"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
@@ -117,31 +110,6 @@ func problem(err error, requestID string) Problem {
 	return p
 }
 
-// refuse turns an error into the answer, and logs those that are the server's own fault. A full
-// disk, an overload, a tenant on its way, and a lost database are not logged for every request that
-// meets them: who finds them says when they begin and when they end.
-func (a *api) refuse(c *call, err error) answer {
-	p := problem(err, c.id)
-	ans := answer{status: p.Status, body: encode(p)}
-	switch k := kindOf(grapnel.Code(p.Code)); {
-	case k.later:
-		ans.retryAfter = secondsUntilRetry(err)
-	case k.code == codeMethod:
-		ans.allow = strings.Join(c.allow, ", ")
-	case k.code == codeUnauthenticated:
-		ans.challenge = true
-	case k.code == grapnel.CodeMoved:
-		ans.header = map[string]string{cellHeader: cellOf(err)}
-	}
-	known := grapnel.Code(p.Code) == grapnel.CodeStorageFull || grapnel.Code(p.Code) == grapnel.CodeOverloaded || errors.Is(err, store.ErrSealed) || p.Status >= 500 && a.Engine.Current() != nil
-	if p.Status >= 500 && !known && !errors.Is(err, context.Canceled) {
-		a.Log.LogAttrs(c.Context(), slog.LevelError, "request failed",
-			slog.String("request_id", c.id), slog.String("method", c.Method), slog.String("route", c.route.path),
-			slog.String("code", p.Code), slog.Any("error", err))
-	}
-	return ans
-}
-
 // secondsUntilRetry is what Retry-After says: whole seconds, never too few, at least one.
 func secondsUntilRetry(err error) int {
 	var e *grapnel.Error
@@ -151,70 +119,14 @@ func secondsUntilRetry(err error) int {
 	return max(1, int((e.RetryAfter+time.Second-1)/time.Second))
 }
 
-// encode writes JSON as people write it: without escaping <, > and &.
-func encode(v any) []byte {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		panic("api: an answer cannot be encoded: " + err.Error()) // all answers are types of this package
-	}
-	return b.Bytes()
-}
+// cellHeader names a cell: in a request the one that is to answer, in a 421 the one where the tenant is.
+const cellHeader = "Grapnel-Cell"
 
-// answer is what goes back.
-type answer struct {
-	status      int
-	body        []byte
-	contentType string // empty: JSON, or problem JSON for errors
-	replayed    bool   // it was given before, to the same idempotency key
-	retryAfter  int    // seconds; 0: not said
-	challenge   bool
-	allow       string
-	policy      string // Content-Security-Policy
-	header      map[string]string
-	instead     http.Handler // writes the answer itself
-}
-
-func (ans *answer) write(w http.ResponseWriter, r *http.Request) {
-	if ans.instead != nil {
-		ans.instead.ServeHTTP(w, r)
-		return
+// cellOf is the cell that an error names.
+func cellOf(err error) string {
+	var e *grapnel.Error
+	if !errors.As(err, &e) {
+		return ""
 	}
-	h := w.Header()
-	set := func(name, value string) {
-		if value != "" {
-			h[name] = []string{value}
-		}
-	}
-	contentType := ans.contentType
-	switch {
-	case contentType != "" || ans.status == http.StatusNoContent:
-	case ans.status >= 400:
-		contentType = "application/problem+json"
-	default:
-		contentType = "application/json"
-	}
-	set("Content-Type", contentType)
-	set("Allow", ans.allow)
-	set("Content-Security-Policy", ans.policy)
-	for name, value := range ans.header {
-		set(name, value)
-	}
-	if ans.replayed {
-		set("Idempotency-Replayed", "true")
-	}
-	if ans.retryAfter > 0 {
-		set("Retry-After", strconv.Itoa(ans.retryAfter))
-	}
-	if ans.challenge {
-		set("Www-Authenticate", `Bearer realm="grapnel"`)
-	}
-	if len(ans.body) > 0 {
-		set("Content-Length", strconv.Itoa(len(ans.body))) // or what is long would be chunked
-	}
-	w.WriteHeader(ans.status)
-	if len(ans.body) > 0 {
-		_, _ = w.Write(ans.body) // the caller is gone if it fails; what was done stays done
-	}
+	return e.Cell
 }

@@ -1,9 +1,13 @@
 package api
 
 import (
+	"cmp"
 	"mime"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -11,6 +15,37 @@ import (
 	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
+
+// newEvent is how an event is published. Publishing does not pass through it: readDraft walks the bytes. It is the document's picture
+// of what readDraft takes, and a test holds the two together.
+type newEvent struct {
+	Type          string            `json:"type" required:"true" form:"type" doc:"dotted segments of [A-Za-z0-9_-]"`
+	Data          any               `json:"data" required:"true" doc:"any JSON; kept and delivered byte for byte"`
+	Key           string            `json:"key,omitempty" form:"key" doc:"the ordering key: events of one key reach an endpoint one after the other. None: no order"`
+	AggregateType string            `json:"aggregate_type,omitempty" form:"type" doc:"with aggregate_id instead of key, which becomes type/id; has no slash"`
+	AggregateID   string            `json:"aggregate_id,omitempty" minLength:"1" maxLength:"254" form:"line" doc:"with its type and a slash, at most 256 bytes"`
+	ID            string            `json:"id,omitempty" form:"id" doc:"makes publishing idempotent: the same id again changes nothing"`
+	Tenant        string            `json:"tenant,omitempty" form:"tenant" doc:"the key's tenant, else default"`
+	OccurredAt    time.Time         `json:"occurred_at,omitempty" doc:"when it happened; none: when it was accepted"`
+	Metadata      map[string]string `json:"metadata,omitempty" maxProperties:"32" names:"member" form:"metadata" doc:"at most 32 strings of at most 1024 bytes"`
+}
+
+// draft is an event as it came, from a body or from a query.
+type draft struct {
+	kind, key, id, tenant      optional
+	aggregateType, aggregateID optional
+	occurredAt                 optional
+	metadata                   map[string]string
+	data                       []byte
+	hasData                    bool
+	contentType                string
+}
+
+// optional is a text that may not have been given; the empty text is something else.
+type optional struct {
+	text  string
+	given bool
+}
 
 // published is the answer for an event.
 type published struct {
@@ -77,5 +112,170 @@ func publishedAnswer(a *api, c *call, id string, p store.Placed) answer {
 	return answer{status: http.StatusAccepted, body: appendResult(make([]byte, 0, 128), id, p)}
 }
 
+// appendResult writes the answer for one event that was accepted.
+func appendResult(b []byte, id string, p store.Placed) []byte {
+	b = append(b, `{"id":"`...)
+	b = append(b, id...) // a valid id needs no escaping
+	b = append(b, `","accepted_at":"`...)
+	b = p.AcceptedAt.UTC().AppendFormat(b, stampLayout)
+	b = append(b, `","deliveries":`...)
+	b = strconv.AppendInt(b, int64(p.Deliveries), 10)
+	b = append(b, `,"duplicate":`...)
+	b = strconv.AppendBool(b, p.Duplicate)
+	return append(b, '}')
+}
+
 // errOtherContent is for an id that was used for something else.
 var errOtherContent = grapnel.Errorf(grapnel.CodeConflict, "An event with this id exists and has another type, key or data.")
+
+// readDraft reads an event from a JSON object. raw is the document that object's Index counts in.
+func readDraft(raw []byte, object gjson.Result, base string, f *strict.Faults) (d draft) {
+	d.contentType = grapnel.JSONType
+	if !object.IsObject() {
+		f.Add(base[:len(base)-1], "must be an object")
+		return d
+	}
+	strict.Members(object, base, f, func(v strict.Value) bool {
+		var into *optional
+		switch v.Name {
+		case "type":
+			into = &d.kind
+		case "key":
+			into = &d.key
+		case "id":
+			into = &d.id
+		case "tenant":
+			into = &d.tenant
+		case "aggregate_type":
+			into = &d.aggregateType
+		case "aggregate_id":
+			into = &d.aggregateID
+		case "occurred_at":
+			into = &d.occurredAt
+		case "metadata":
+			if !v.Absent() {
+				d.metadata = v.Texts(grapnel.MaxMetadata, grapnel.MaxMetadataLength)
+			}
+			return true
+		case "data":
+			// The bytes themselves, null included.
+			d.data, d.hasData = own(raw, v.Index, v.Index+len(v.Raw)), true
+			return true
+		default:
+			return false
+		}
+		if !v.Absent() {
+			if text, ok := v.Text(); ok {
+				*into = optional{text, true}
+			} else {
+				*into = optional{"", true}
+			}
+		}
+		return true
+	})
+	return d
+}
+
+// own is a part of a document as bytes that do not keep much more than themselves in memory: an event lives on in the engine when its
+// request is long over, and in a batch it may be the only one that does.
+func own(raw []byte, from, to int) []byte {
+	part := raw[from:to:to]
+	if len(raw)-len(part) > 1<<10 {
+		return slices.Clone(part)
+	}
+	return part
+}
+
+// event makes an event of a draft, or says what is wrong with it. Pointers are base and the field's name.
+func (a *api) event(c *call, d *draft, base string, f *strict.Faults) store.Incoming {
+	ev := &grapnel.Event{
+		ID: d.id.text, Type: d.kind.text, Key: d.key.text, Data: d.data, ContentType: d.contentType, Metadata: d.metadata,
+		OccurredAt: c.now, AcceptedAt: c.now,
+	}
+	switch {
+	case !d.kind.given:
+		f.Add(base+"type", "is required")
+	case !grapnel.ValidType(ev.Type):
+		f.Add(base+"type", "must be segments of [A-Za-z0-9_-] joined by dots, at most %d bytes in all", grapnel.MaxTypeLength)
+	}
+	if !d.hasData {
+		f.Add(base+"data", "is required")
+	} else if d.contentType == grapnel.JSONType && strict.Deeper(d.data, grapnel.MaxDepth) {
+		f.Add(base+"data", "is nested more than %d levels deep", grapnel.MaxDepth)
+	}
+	if d.key.given {
+		checkKey(ev.Key, base+"key", f)
+	}
+	if d.aggregateType.given || d.aggregateID.given {
+		ev.Key = d.aggregateKey(base, f)
+	}
+	switch {
+	case !d.id.given:
+		ev.ID = a.newID(grapnel.EventPrefix, c.now)
+	case !grapnel.ValidID(ev.ID):
+		f.Add(base+"id", "must be 1 to 64 characters of [A-Za-z0-9_-]")
+	}
+	ev.Tenant = c.tenant(d.tenant, base+"tenant", f)
+	if d.occurredAt.given {
+		if !strict.IsTime(d.occurredAt.text) {
+			f.Add(base+"occurred_at", strict.TimeRule)
+		}
+		ev.OccurredAt, _ = strict.ParseTime(d.occurredAt.text)
+	}
+	return store.Incoming{Event: ev}
+}
+
+func checkKey(key, pointer string, f *strict.Faults) {
+	if !validKey(key) {
+		f.Add(pointer, "%s", keyRule)
+	}
+}
+
+// aggregateKey makes one key of an aggregate's type and id. The type has no slash, so no two aggregates share a key.
+func (d *draft) aggregateKey(base string, f *strict.Faults) string {
+	key := cmp.Or(d.aggregateType.text, "a") + "/" + d.aggregateID.text // without a type, as if it had the shortest
+	if d.key.given {
+		f.Add(base+"key", "must not be given together with aggregate_type and aggregate_id")
+	}
+	switch {
+	case !d.aggregateType.given:
+		f.Add(base+"aggregate_type", "is required with aggregate_id")
+	case !grapnel.ValidType(d.aggregateType.text):
+		f.Add(base+"aggregate_type", "must be segments of [A-Za-z0-9_-] joined by dots")
+	}
+	switch {
+	case !d.aggregateID.given:
+		f.Add(base+"aggregate_id", "is required with aggregate_type")
+	case d.aggregateID.text == "":
+		f.Add(base+"aggregate_id", "must not be empty")
+	default:
+		checkKey(key, base+"aggregate_id", f)
+	}
+	return key
+}
+
+// tenant is whose a new thing is: the one named, if the key may name it, or the key's own, or the default.
+func (c *call) tenant(named optional, pointer string, f *strict.Faults) string {
+	own := c.key.Tenant
+	tenant := cmp.Or(own, grapnel.DefaultTenant)
+	switch {
+	case !named.given:
+	case !grapnel.ValidTenant(named.text):
+		f.Add(pointer, "must be 1 to %d characters of [A-Za-z0-9_-]", grapnel.MaxTenantLength)
+		return named.text
+	case own != "" && own != named.text:
+		f.Add(pointer, "must be %s, the tenant of the API key, or left out", own)
+	default:
+		tenant = named.text
+	}
+	f.Instead = cmp.Or(f.Instead, c.away(tenant))
+	return tenant
+}
+
+// tooMuchData refuses an event whose data is over the limit.
+func (a *api) tooMuchData(data []byte) error {
+	if int64(len(data)) > a.MaxEvent {
+		return grapnel.Errorf(grapnel.CodeTooLarge, "The event's data is %d bytes; at most %d are taken.", len(data), a.MaxEvent)
+	}
+	return nil
+}

@@ -43,35 +43,32 @@ type query struct {
 	bounds *Bounds
 }
 
-// readQuery refuses what the route does not know: a filter that is misspelt must not select everything. What is asked by probes
-// and scrapers selects nothing, and they add parameters of their own.
-func (c *call) readQuery() error {
-	if c.route.tag == serviceTag || c.route.tag == "" || c.URL.RawQuery == "" && !slices.ContainsFunc(c.route.query, func(p param) bool { return p.required }) {
-		return nil
-	}
-	values, err := url.ParseQuery(c.URL.RawQuery)
+// read reads the text of a query and refuses parameters that are not known: a filter that is
+// misspelt must not select everything.
+func (q *query) read(text string, known []param) error {
+	values, err := url.ParseQuery(text)
 	if err != nil {
 		return grapnel.Errorf(grapnel.CodeMalformed, "The query cannot be parsed.")
 	}
-	c.query.values = values
-	f := &c.query.faults
+	q.values = values
+	f := &q.faults
 	names := make([]string, 0, len(values))
 	for name := range values {
 		names = append(names, name)
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		i := slices.IndexFunc(c.route.query, func(p param) bool { return p.name == name })
+		i := slices.IndexFunc(known, func(p param) bool { return p.name == name })
 		if i < 0 {
 			f.Add("?"+name, "is not known here")
 			continue
 		}
-		p := &c.route.query[i]
-		looks := p.looks(c.bounds)
+		p := &known[i]
+		looks := p.looks(q.bounds)
 		if len(values[name]) > 1 && !p.repeat {
 			f.Add("?"+name, "is given twice")
 		}
-		for _, text := range c.query.all(name) {
+		for _, text := range q.all(name) {
 			switch {
 			case text == "":
 				f.Add("?"+name, "must not be empty")
@@ -82,7 +79,7 @@ func (c *call) readQuery() error {
 			}
 		}
 	}
-	for _, p := range c.route.query {
+	for _, p := range known {
 		if p.required && len(values[p.name]) == 0 {
 			f.Add("?"+p.name, "is required")
 		}
@@ -145,14 +142,7 @@ var (
 	typeParam   = param{name: "type", form: "pattern", doc: "an event type; a whole segment may be *"}
 	keyParam    = param{name: "key", form: "key", doc: "an ordering key"}
 	tenantParam = param{name: "tenant", form: "tenant", doc: "a tenant, for keys that are bound to none"}
-	sourceParam = param{name: "source", form: "id", doc: "the id of a source: only what came in through it"}
+	sourceParam = param{name: "source", form: "id", doc: "the id of a source: only events that it received"}
 	fromParam   = param{name: "from", form: "time", doc: "accepted then or later"}
 	toParam     = param{name: "to", form: "time", doc: "accepted before then"}
 )
-
-// pageOf adds the parameters of every list to those of one.
-func pageOf(own ...param) []param {
-	return append(own,
-		param{name: "limit", bound: func(b *Bounds) strict.Form { return strict.WholeNumber(1, b.PageMost) }, doc: "how many to return at most: 1 to 500, 50 if not given"},
-		param{name: "cursor", form: "cursor", doc: "the next of the page before"})
-}

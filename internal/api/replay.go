@@ -1,13 +1,48 @@
 package api
 
 import (
+	"context"
+	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/replay"
+	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/wire"
 )
+
+func replayRoutes() []route {
+	lever := func(verb, summary, about string, order func(replay.Desk, context.Context, store.Scope, string, grapnel.By) (replay.Progress, error)) route {
+		return route{method: "POST", path: "/v1/replays/{id}/" + verb, scope: grapnel.ScopeReplay,
+			handle: func(a *api, c *call) (answer, error) { return steerReplay(a, c, order) },
+			name:   verb + "-replay", tag: "Replays", summary: summary, about: about,
+			body: &intake{types: []string{grapnel.JSONType}, optional: true}, takes: newReason{},
+			gives: map[int]any{200: wire.Replay{}}}
+	}
+	return []route{
+		{method: "POST", path: "/v1/endpoints/{id}/replay", scope: grapnel.ScopeReplay, handle: startReplay,
+			name: "start-replay", tag: "Replays", summary: "Deliver again what is over",
+			about: "Makes a durable job that delivers the original bytes under the original event ids, in the original order within each key and behind what waits " +
+				"there. What it is about is fixed when it is made: what is over by then. What was replayed with success already or is on its way again is left out, " +
+				"and so is what was discarded, unless again says otherwise. With dry_run it only counts, and answers 200.",
+			body: &intake{types: []string{grapnel.JSONType}, limit: perReplay, optional: true}, takes: newReplay{},
+			gives: map[int]any{202: wire.Replay{}, 200: wire.Plan{}}},
+		{method: "GET", path: "/v1/replays", scope: grapnel.ScopeRead, handle: listReplays,
+			name: "list-replays", tag: "Replays", summary: "List replays, the newest first",
+			query: pageOf(endpointParam, tenantParam, param{name: "active", one: []string{"true"}, doc: "only those that are running or paused"}),
+			gives: map[int]any{200: list[wire.Replay]{}}},
+		{method: "GET", path: "/v1/replays/{id}", scope: grapnel.ScopeRead, handle: getReplay,
+			name: "get-replay", tag: "Replays", summary: "Get a replay and how far it is", gives: map[int]any{200: wire.Replay{}}},
+		{method: "GET", path: "/v1/replays/{id}/items", scope: grapnel.ScopeRead, handle: listItems,
+			name: "list-replay-items", tag: "Replays", summary: "List what a replay has made, in the order in which it was made",
+			query: pageOf(), gives: map[int]any{200: list[wire.Item]{}}},
+		lever("pause", "Keep a replay from going on", "Once it is answered it makes nothing more; what it has made goes on. One that is over answers 409.", replay.Desk.Pause),
+		lever("resume", "Let a paused replay go on", "One that is over answers 409.", replay.Desk.Resume),
+		lever("cancel", "End a replay", "Once it is answered it makes nothing more; what it has made goes on. One that is over for another reason answers 409.", replay.Desk.Cancel),
+	}
+}
 
 // newReplay says what shall be delivered again, and how.
 type newReplay struct {
@@ -82,4 +117,149 @@ func viewPlan(p replay.Plan) wire.Plan {
 func viewItem(i *grapnel.ReplayItem, ids *grapnel.IDs) wire.Item {
 	return wire.Item{OriginalID: ids.Delivery(i.CreatedAt, i.Original), DeliveryID: ids.Delivery(i.MadeAt, i.Made), MadeAt: i.MadeAt,
 		Status: i.Status}
+}
+
+// desk is where replays are ordered.
+func (a *api) desk() (replay.Desk, error) {
+	if a.Replays == nil {
+		return nil, grapnel.Errorf(grapnel.CodeUnavailable, "This server does not replay.")
+	}
+	return a.Replays, nil
+}
+
+func startReplay(a *api, c *call) (answer, error) {
+	var f strict.Faults
+	in := decode[newReplay](c.body, &f)
+	desk, err := a.desk()
+	if err != nil {
+		return answer{}, err
+	}
+	ep, err := a.endpoint(c)
+	if err != nil {
+		return answer{}, err
+	}
+	r := in.request(ep.ID, &f)
+	if f.Err() == nil {
+		if r.Selection.Deliveries, err = numbers(a, c, ep.ID, in.Deliveries, &f); err != nil {
+			return answer{}, err
+		}
+	}
+	if err := f.Err(); err != nil {
+		return answer{}, err
+	}
+	if in.DryRun {
+		plan, err := desk.Plan(c.Context(), c.scope, r)
+		if err != nil {
+			return answer{}, err
+		}
+		return jsonAnswer(http.StatusOK, viewPlan(plan)), nil
+	}
+	o := replay.Order{Request: r, By: grapnel.By{Actor: c.key.ID, Reason: in.Reason}, Once: func(made grapnel.Replay) *store.Once {
+		return withEffect(c, func(store.Put) answer {
+			return jsonAnswer(http.StatusAccepted, viewReplay(&replay.Progress{Replay: made}))
+		})
+	}}
+	started, err := desk.Start(c.Context(), c.scope, o)
+	if err == nil {
+		err = first(started.Answer)
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	return jsonAnswer(http.StatusAccepted, viewReplay(&replay.Progress{Replay: started.Replay})), nil
+}
+
+// numbers are the numbers of deliveries that are named. Each has to be one of the endpoint's, and over.
+func numbers(a *api, c *call, endpoint string, ids []string, f *strict.Faults) ([]int64, error) {
+	var numbers []int64
+	for i, id := range ids {
+		d, err := a.delivery(c, id)
+		pointer := "/deliveries/" + strconv.Itoa(i)
+		switch {
+		case err != nil && grapnel.CodeOf(err) != grapnel.CodeNotFound:
+			return nil, err
+		case err != nil || d.EndpointID != endpoint:
+			f.Add(pointer, "must be a delivery of this endpoint")
+		case !d.Status.Final():
+			f.Add(pointer, "is not over; retry it instead")
+		default:
+			numbers = append(numbers, d.Seq)
+		}
+		if f.Full() {
+			break
+		}
+	}
+	return numbers, nil
+}
+
+func listReplays(a *api, c *call) (answer, error) {
+	limit := c.query.limit()
+	q := store.ReplayQuery{Tenant: c.query.text("tenant"), Endpoint: c.query.text("endpoint"), Active: c.query.text("active") != "", Before: c.position(), Limit: limit + 1}
+	if err := c.query.faults.Err(); err != nil {
+		return answer{}, err
+	}
+	desk, err := a.desk()
+	if err != nil {
+		return answer{}, err
+	}
+	found, err := desk.List(c.Context(), c.scope, q)
+	if err != nil {
+		return answer{}, err
+	}
+	part := page(c, found, limit, func(p *replay.Progress) string { return p.ID })
+	out := list[wire.Replay]{Data: make([]wire.Replay, len(part.Data)), Next: part.Next}
+	for i := range part.Data {
+		out.Data[i] = viewReplay(&part.Data[i])
+	}
+	return jsonAnswer(http.StatusOK, out), nil
+}
+
+func getReplay(a *api, c *call) (answer, error) {
+	desk, err := a.desk()
+	if err != nil {
+		return answer{}, err
+	}
+	p, err := desk.Get(c.Context(), c.scope, c.PathValue("id"))
+	if err != nil {
+		return answer{}, err
+	}
+	return jsonAnswer(http.StatusOK, viewReplay(&p)), nil
+}
+
+func listItems(a *api, c *call) (answer, error) {
+	limit, after := c.query.limit(), c.number()
+	if err := c.query.faults.Err(); err != nil {
+		return answer{}, err
+	}
+	desk, err := a.desk()
+	if err != nil {
+		return answer{}, err
+	}
+	found, err := desk.Items(c.Context(), c.scope, c.PathValue("id"), after, limit+1)
+	if err != nil {
+		return answer{}, err
+	}
+	part := page(c, found, limit, func(i *grapnel.ReplayItem) string { return strconv.FormatInt(i.Original, 10) })
+	out := list[wire.Item]{Data: make([]wire.Item, len(part.Data)), Next: part.Next}
+	for i := range part.Data {
+		out.Data[i] = viewItem(&part.Data[i], c.ids)
+	}
+	return jsonAnswer(http.StatusOK, out), nil
+}
+
+// steerReplay pauses, resumes or cancels a replay and shows how it is then.
+func steerReplay(a *api, c *call, order func(replay.Desk, context.Context, store.Scope, string, grapnel.By) (replay.Progress, error)) (answer, error) {
+	by, err := c.by()
+	if err != nil {
+		return answer{}, err
+	}
+	desk, err := a.desk()
+	if err != nil {
+		return answer{}, err
+	}
+	p, err := order(desk, c.Context(), c.scope, c.PathValue("id"), by)
+	if err != nil {
+		return answer{}, err
+	}
+	return jsonAnswer(http.StatusOK, viewReplay(&p)), nil
 }

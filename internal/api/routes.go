@@ -1,55 +1,78 @@
 package api
 
 import (
+	"cmp"
+	"crypto/rand"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/api/openapi"
+	"github.com/grapnelhq/grapnel/internal/bounds"
+	"github.com/grapnelhq/grapnel/internal/egress"
 )
 
-// route is one thing that can be asked for. The multiplexer, the OpenAPI document and the tests of keys and tenants are all made from the
-// same list of them.
-type route struct {
-	method string
-	path   string
-	also   []string                 // other paths where the same is found
-	scope  grapnel.Scope            // what the key must be allowed
-	open   func(*http.Request) bool // who needs no key; nil: nobody
-	query  []param
-	body   *intake
-	handle func(*api, *call) (answer, error)
-	bare   func(*api, http.ResponseWriter, *call) // instead of handle: gets the request as it came, before anything is checked or read
-
-	name    string // the operation's id
-	tag     string
-	summary string
-	about   string
-	takes   any         // a value of the body's type, for the document
-	gives   map[int]any // a value of the answer's type, by status; nil: no body
+// New makes the handler of the whole API.
+func New(o Options) http.Handler {
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	if o.Random == nil {
+		o.Random = rand.Reader
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.CheckURL == nil {
+		o.CheckURL = func(url string) error { return egress.CheckURL(url, egress.URLRules{HTTPSOnly: o.HTTPSOnly}) }
+	}
+	if o.CheckHeaders == nil {
+		o.CheckHeaders = egress.CheckHeaders
+	}
+	o.MaxEvent = cmp.Or(o.MaxEvent, DefaultMaxEvent)
+	o.Cell = cmp.Or(o.Cell, grapnel.DefaultCell)
+	if o.Away == nil {
+		o.Away = func(string) error { return nil }
+	}
+	o.History = present{o.History, o.Away}
+	o.Bounds = bounds.Fill(o.Bounds)
+	if o.Gate == nil {
+		o.Gate = NewGate(o.Bounds)
+	}
+	a := &api{Options: o, links: newLinks(o.PublicURL, o.Proxies), routes: routes(), cursors: newCursors(o.Engine.IDs()),
+		simulations: make(chan struct{}, o.Bounds.Simulations)}
+	for i := range a.routes {
+		if o.MetricsOpen && a.routes[i].path == metricsPath {
+			a.routes[i].open = anybody
+		}
+	}
+	what := sync.OnceValue(func() *openapi.Description { return describeAPI(a.routes, &a.Bounds) })
+	doc := sync.OnceValue(func() *huma.OpenAPI { return openapi.Document(what()) })
+	a.document = sync.OnceValue(func() []byte { return openapi.Encode(doc()) })
+	a.manual = sync.OnceValue(func() []byte { return openapi.Manual(doc(), what()) })
+	return a.mux()
 }
 
 // routes lists everything. The order is that of the manual.
 func routes() []route {
-	return slices.Concat(eventRoutes(), endpointRoutes(), leverRoutes(), deliveryRoutes(), deadLetterRoutes(), exportRoutes(), replayRoutes(), queueRoutes(), leaseRoutes(), sourceRoutes(), inboxRoutes(), statsRoutes(), policyRoutes(), keyRoutes(), tenantRoutes(), auditRoutes(), clusterRoutes(), serviceRoutes())
+	return slices.Concat(
+		eventRoutes(), endpointRoutes(), rotationRoutes(), testRoutes(), leverRoutes(), laneRoutes(),
+		deliveryRoutes(), deadLetterRoutes(), exportRoutes(), replayRoutes(),
+		queueRoutes(), leaseRoutes(), streamRoutes(), messageRoutes(), settlementRoutes(),
+		sourceRoutes(), sourceRotationRoutes(), ingestRoutes(), inboxRoutes(),
+		statsRoutes(), policyRoutes(), simulationRoutes(), keyRoutes(), tenantRoutes(), auditRoutes(),
+		clusterRoutes(), serviceRoutes(),
+	)
 }
 
-// otherHomes are where endpoints are found as well, for programs written against other names.
-var otherHomes = []string{"/v1/webhook-endpoints", "/v1/admin/webhook-endpoints"}
-
-// paths are all paths of a route.
-func (rt *route) paths() []string {
-	all := append([]string{rt.path}, rt.also...)
-	if rest, ok := strings.CutPrefix(rt.path, "/v1/endpoints"); ok {
-		for _, home := range otherHomes {
-			all = append(all, home+rest)
-		}
-	}
-	return all
-}
-
-// mux makes the multiplexer. What no route takes ends at a last one, which knows the difference between a path that does not exist
-// and a method that a path does not have.
+// mux makes the multiplexer. What no route takes ends at a last one, which knows the difference
+// between a path that does not exist and a method that a path does not have.
 func (a *api) mux() *http.ServeMux {
 	mux := http.NewServeMux()
 	taken, refused := map[string]bool{}, map[string]bool{} // patterns
@@ -72,7 +95,7 @@ func (a *api) mux() *http.ServeMux {
 		if len(c.allow) > 0 {
 			return answer{}, grapnel.Errorf(codeMethod, "%s is not possible here; %s is.", c.Method, strings.Join(c.allow, ", "))
 		}
-		return answer{}, grapnel.Errorf(grapnel.CodeNotFound, "There is nothing at %s.", c.URL.Path)
+		return answer{}, grapnel.Errorf(grapnel.CodeNotFound, "Nothing is at %s.", c.URL.Path)
 	}})
 	mux.HandleFunc("/", none)
 	// A path without variables has the methods of its own routes, and not those of a route such as

@@ -2,11 +2,15 @@ package api
 
 import (
 	"bytes"
+	"crypto/sha256"
 	_ "embed"
+	"encoding/base64"
 	"html/template"
 	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/openapi"
@@ -15,7 +19,7 @@ import (
 // serviceTag marks the routes that are for operating the server.
 const serviceTag = "Service"
 
-// metricsPath is open to everybody if the operator says so.
+// metricsPath needs no key if the operator says so.
 const metricsPath = "/metrics"
 
 func serviceRoutes() []route {
@@ -46,7 +50,8 @@ type serviceView struct {
 	Version string `json:"version"`
 }
 
-// statusView says whether the server accepts events. It is public: Detail is one of the sentences of plainly.
+// statusView says whether the server accepts events. It is public: Detail is one of the sentences
+// of plainly.
 type statusView struct {
 	Status  string `json:"status" enum:"ok,unavailable"`
 	Events  string `json:"events" enum:"accepted,refused" doc:"new ones"`
@@ -72,7 +77,8 @@ func (a *api) ready() error {
 	return a.Ready()
 }
 
-// plainly says to the public whether events are accepted. Of the reason it tells the kind, by its code, and never its text.
+// plainly says to the public whether events are accepted. Of the reason it tells the kind, by its
+// code, and never its text.
 func plainly(why error) string {
 	switch {
 	case why == nil:
@@ -84,7 +90,8 @@ func plainly(why error) string {
 	}
 }
 
-// readyz answers by itself instead of with an error: errors of 500 and above are logged, and this is asked all the time.
+// readyz answers by itself instead of with an error: errors of 500 and above are logged, and this
+// is asked all the time.
 func readyz(a *api, c *call) (answer, error) {
 	why := a.ready()
 	if why == nil {
@@ -99,7 +106,7 @@ var statusSource string
 
 var statusPage = template.Must(template.New("status").Parse(statusSource))
 
-// status is for everybody, people first: it tells a program what it tells them.
+// status is public and for people first: a program gets the same facts.
 func status(a *api, c *call) (answer, error) {
 	why := a.ready()
 	v := statusView{"ok", "accepted", plainly(why), grapnel.Version}
@@ -127,7 +134,8 @@ func metrics(a *api, c *call) (answer, error) {
 	return answer{instead: a.Metrics}, nil
 }
 
-// openAPI names the server by the path, or the address, that clients have to put before the paths of the document.
+// openAPI names the server by the path, or the address, that clients have to put before the paths
+// of the document.
 func openAPI(a *api, c *call) (answer, error) {
 	doc := a.document()
 	if root := a.links.root(c.Request); root != "" {
@@ -137,3 +145,35 @@ func openAPI(a *api, c *call) (answer, error) {
 }
 
 func docs(a *api, _ *call) (answer, error) { return htmlAnswer(a.manual()), nil }
+
+// Answers that are not simply the JSON of a type.
+type (
+	plainText   struct{}
+	webPage     struct{}
+	statusPages struct{} // as JSON or HTML
+)
+
+// Contents is text.
+func (plainText) Contents(func(any) *huma.Schema) map[string]*huma.MediaType {
+	return map[string]*huma.MediaType{"text/plain": openapi.Text("")}
+}
+
+// Contents is a page.
+func (webPage) Contents(func(any) *huma.Schema) map[string]*huma.MediaType {
+	return map[string]*huma.MediaType{"text/html": openapi.Text("")}
+}
+
+// Contents is JSON, or a page for browsers.
+func (statusPages) Contents(schema func(any) *huma.Schema) map[string]*huma.MediaType {
+	return map[string]*huma.MediaType{grapnel.JSONType: {Schema: schema(statusView{})}, "text/html": openapi.Text("")}
+}
+
+// htmlAnswer answers with a page that may use its own style and nothing else.
+func htmlAnswer(page []byte) answer {
+	sum := sha256.Sum256([]byte(openapi.Style()))
+	return answer{
+		status: http.StatusOK, body: page, contentType: "text/html; charset=utf-8",
+		policy: "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
+			"'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+	}
+}

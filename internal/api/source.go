@@ -3,15 +3,45 @@ package api
 import (
 	"cmp"
 	"math"
+	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/tidwall/gjson"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/api/openapi"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/ingress"
+	"github.com/grapnelhq/grapnel/internal/store"
 )
+
+const sourceTag = "Sources"
+
+func sourceRoutes() []route {
+	return []route{
+		{method: "POST", path: "/v1/sources", scope: grapnel.ScopeManage, handle: createSource,
+			name: "create-source", tag: sourceTag, summary: "Create a source",
+			about: "The provider sends its webhooks to ingest_url; with an outbox nobody sends, the server reads. Secrets are in no answer.",
+			body:  &intake{types: []string{grapnel.JSONType}}, takes: newSource{}, gives: map[int]any{201: sourceView{}}},
+		{method: "GET", path: "/v1/sources", scope: grapnel.ScopeRead, handle: listSources,
+			name: "list-sources", tag: sourceTag, summary: "List sources", query: pageOf(tenantParam), gives: map[int]any{200: list[sourceView]{}}},
+		{method: "GET", path: "/v1/sources/{id}", scope: grapnel.ScopeRead, handle: getSource,
+			name: "get-source", tag: sourceTag, summary: "Get a source", gives: map[int]any{200: sourceView{}}},
+		{method: "PATCH", path: "/v1/sources/{id}", scope: grapnel.ScopeManage, handle: patchSource,
+			name: "update-source", tag: sourceTag, summary: "Change a source",
+			about: "A JSON merge patch: null sets a field back to its default. Secrets stay unless some are given; a patch that names another scheme " +
+				"replaces verify as a whole.",
+			query: []param{reasonParam},
+			body:  &intake{types: []string{openapi.TypeMergePatch, grapnel.JSONType}}, takes: SourceSettings{}, gives: map[int]any{200: sourceView{}}},
+		{method: "DELETE", path: "/v1/sources/{id}", scope: grapnel.ScopeManage, handle: deleteSource,
+			name: "delete-source", tag: sourceTag, summary: "Delete a source",
+			about: "What it took in stays. 409 while an endpoint or queue takes only what comes in through it.",
+			query: []param{reasonParam}, gives: map[int]any{204: nil}},
+	}
+}
 
 // SourceSettings are what can be set on a source, and changed later.
 type SourceSettings struct {
@@ -27,30 +57,6 @@ type SourceSettings struct {
 	RateLimit    *rateLimit      `json:"rate_limit,omitempty" doc:"requests beyond it get 429; none: no limit"`
 	MaxBody      int             `json:"max_body,omitempty" minimum:"1" maximum:"9007199254740991" doc:"bytes of a request's body; the server's limit if not given"`
 	Status       string          `json:"status,omitempty" enum:"enabled,paused" doc:"paused: requests get 503, so that the provider keeps and repeats them; enabled if not given"`
-}
-
-// verifySettings say how a source verifies. What a scheme does not read must not be given.
-type verifySettings struct {
-	Scheme          string   `json:"scheme" required:"true" form:"scheme" doc:"whose signature it is: stripe, github, shopify, slack, twilio, standard, svix, hmac, basic, api_key, none, …"`
-	Secret          string   `json:"secret,omitempty" minLength:"1" doc:"shared with the provider, 8 bytes or more; of hmac hex:… and base64:… are the bytes that they stand for"`
-	Secrets         []string `json:"secrets,omitempty" minItems:"1" maxItems:"5" nullable:"false" doc:"instead of secret, the newest first: any of them will do"`
-	Header          string   `json:"header,omitempty" maxLength:"256" doc:"that the signature or the key is in"`
-	Algorithm       string   `json:"algorithm,omitempty" enum:"sha1,sha256,sha512"`
-	Encoding        string   `json:"encoding,omitempty" enum:"hex,base64" doc:"of the signature"`
-	Prefix          string   `json:"prefix,omitempty" maxLength:"64" doc:"before the signature in its header, as in sha256="`
-	Signed          string   `json:"signed,omitempty" maxLength:"256" doc:"what is signed: {body}, {timestamp}, {id}, {url} and what is between them"`
-	TimestampHeader string   `json:"timestamp_header,omitempty" maxLength:"256"`
-	IDHeader        string   `json:"id_header,omitempty" maxLength:"256"`
-	TypeHeader      string   `json:"type_header,omitempty" maxLength:"256"`
-	Tolerance       string   `json:"tolerance,omitempty" form:"tolerance" doc:"how old a signed timestamp may be, and how far ahead; 5m if not given"`
-	Username        string   `json:"username,omitempty" maxLength:"256" doc:"for basic"`
-}
-
-// dedupeSettings say how a source knows what it has had before.
-type dedupeSettings struct {
-	By     []string `json:"by,omitempty" maxItems:"3" uniqueItems:"true" enum:"event_id,delivery_id,content" nullable:"false" doc:"event_id, delivery_id, content: the first that a request has; an empty list: never; all three if not given"`
-	Window string   `json:"window,omitempty" form:"window" doc:"from the first sight on; 192h if not given; not shorter than the provider goes on trying"`
-	Ignore []string `json:"ignore,omitempty" maxItems:"20" form:"path" nullable:"false" doc:"paths of JSON bodies that do not count for content, as in $.sent_at"`
 }
 
 // newSource is how a source is created.
@@ -92,27 +98,6 @@ type sourceView struct {
 	Revision     int64          `json:"revision" doc:"grows with every change"`
 }
 
-type verifyView struct {
-	Scheme          string             `json:"scheme"`
-	Secrets         []sourceSecretView `json:"secrets" nullable:"false" doc:"those that count at present, the newest first"`
-	Header          *string            `json:"header"`
-	Algorithm       *string            `json:"algorithm"`
-	Encoding        *string            `json:"encoding"`
-	Prefix          *string            `json:"prefix"`
-	Signed          *string            `json:"signed"`
-	TimestampHeader *string            `json:"timestamp_header"`
-	IDHeader        *string            `json:"id_header"`
-	TypeHeader      *string            `json:"type_header"`
-	Tolerance       *span              `json:"tolerance" nullable:"true" doc:"null: no timestamp is signed"`
-	Username        *string            `json:"username"`
-}
-
-// sourceSecretView says that a secret counts, not which one it is.
-type sourceSecretView struct {
-	CreatedAt stamp  `json:"created_at"`
-	ExpiresAt *stamp `json:"expires_at" nullable:"true"`
-}
-
 type refusalsView struct {
 	LastAt     stamp  `json:"last_at"`
 	LastStatus int    `json:"last_status" doc:"of the answer, as in 401"`
@@ -120,31 +105,147 @@ type refusalsView struct {
 	LastHour   int    `json:"last_hour" doc:"how many there were in the last hour"`
 }
 
-type dedupeView struct {
-	By     []string `json:"by" nullable:"false"`
-	Window span     `json:"window"`
-	Ignore []string `json:"ignore" nullable:"false"`
-}
-
-// providerView is what is known of whoever sends.
-type providerView struct {
-	Title      string  `json:"title"`
-	Signature  string  `json:"signature" doc:"where the signature is and what it covers"`
-	IDsSigned  bool    `json:"ids_signed" doc:"false: the ids are outside of what is signed; receiving.md says what follows for each provider"`
-	RetriesFor *span   `json:"retries_for" nullable:"true" doc:"how long it goes on trying; null: it does not, or nobody knows"`
-	Retries    string  `json:"retries" doc:"the same in words"`
-	Checked    *string `json:"checked" doc:"the day on which that was compared with its documentation"`
-	Docs       *string `json:"docs"`
-}
-
-// schemeOf is the row of the table that a source verifies by.
-func schemeOf(name string) (ingress.Scheme, bool) {
-	for _, s := range ingress.Schemes() {
-		if s.Name == name {
-			return s, true
-		}
+func createSource(a *api, c *call) (answer, error) {
+	var f strict.Faults
+	in := decode[newSource](c.body, &f)
+	s := grapnel.Source{
+		ID: a.newID(grapnel.SourcePrefix, c.now), CreatedAt: c.now, UpdatedAt: c.now,
+		Tenant: c.tenant(optional{in.Tenant, in.Tenant != ""}, "/tenant", &f),
 	}
-	return ingress.Scheme{}, false
+	c.mayReach(in.Outbox, &f)
+	if f.Err() == nil {
+		setSource(&s, in.SourceSettings, c.now, &f)
+	}
+	if err := f.Err(); err != nil {
+		return answer{}, err
+	}
+	reply := func(done store.Put) answer {
+		s := s
+		s.Revision = done.Revision
+		return jsonAnswer(http.StatusCreated, a.viewSource(&s, c))
+	}
+	done, err := a.Engine.PutSource(c.Context(), c.scope, s, store.With{Once: withEffect(c, reply), Audit: c.ofSource(grapnel.VerbCreate, &s, "")})
+	return answered(done, done.Answer, err, reply)
+}
+
+// ofSource tells the audit what the caller does to a source.
+func (c *call) ofSource(verb grapnel.Verb, s *grapnel.Source, reason string) *grapnel.AuditEntry {
+	return &grapnel.AuditEntry{At: c.now, Tenant: s.Tenant, Actor: c.key.ID, Verb: verb, Endpoint: s.ID, Reason: reason}
+}
+
+func listSources(a *api, c *call) (answer, error) {
+	limit, after, tenant := c.query.limit(), c.position(), c.query.text("tenant")
+	if err := c.query.faults.Err(); err != nil {
+		return answer{}, err
+	}
+	found := slices.DeleteFunc(slices.Clone(a.Engine.Sources(c.scope)), func(s grapnel.Source) bool {
+		return s.ID <= after || tenant != "" && s.Tenant != tenant
+	})
+	part := page(c, found, limit, func(s *grapnel.Source) string { return s.ID })
+	out := list[sourceView]{Data: make([]sourceView, len(part.Data)), Next: part.Next}
+	for i := range part.Data {
+		out.Data[i] = a.viewSource(&part.Data[i], c)
+	}
+	return jsonAnswer(http.StatusOK, out), nil
+}
+
+// source is the one that the path names.
+func (a *api) source(c *call) (grapnel.Source, error) {
+	s, ok := a.Engine.Source(c.scope, c.PathValue("id"))
+	if !ok {
+		return s, store.ErrNotFound("source")
+	}
+	return s, nil
+}
+
+func getSource(a *api, c *call) (answer, error) {
+	s, err := a.source(c)
+	if err != nil {
+		return answer{}, err
+	}
+	return jsonAnswer(http.StatusOK, a.viewSource(&s, c)), nil
+}
+
+// changeSource applies edit to the source as it is now, and again if somebody else changed it meanwhile.
+func (a *api) changeSource(c *call, verb grapnel.Verb, reason string, edit func(*grapnel.Source) error) (grapnel.Source, error) {
+	for tries := 1; ; tries++ {
+		s, err := a.source(c)
+		if err != nil {
+			return s, err
+		}
+		paused := s.Paused
+		if err := edit(&s); err != nil {
+			return s, err
+		}
+		s.UpdatedAt = c.now
+		asked, called := s.Revision, verb
+		switch {
+		case s.Paused && !paused:
+			called = grapnel.VerbPause
+		case paused && !s.Paused:
+			called = grapnel.VerbResume
+		}
+		reply := func(done store.Put) answer {
+			s := s
+			s.Revision = done.Revision
+			return jsonAnswer(http.StatusOK, a.viewSource(&s, c))
+		}
+		with := store.With{Audit: c.ofSource(called, &s, reason)}
+		if c.Method == http.MethodPost {
+			with.Once = withEffect(c, reply)
+		}
+		done, err := a.Engine.PutSource(c.Context(), c.scope, s, with)
+		if now, there := a.Engine.Source(c.scope, s.ID); grapnel.CodeOf(err) == grapnel.CodeConflict && there && now.Revision != asked && tries < 5 {
+			continue // not the name that is taken
+		}
+		if err == nil {
+			err = first(done.Answer)
+		}
+		s.Revision = done.Revision
+		return s, err
+	}
+}
+
+func patchSource(a *api, c *call) (answer, error) {
+	patch := gjson.ParseBytes(c.body)
+	reason := c.reason()
+	edit := func(s *grapnel.Source) error {
+		var f strict.Faults
+		checkPatch[SourceSettings](patch, &f)
+		now := sourceSettings(s)
+		if scheme := patch.Get("verify.scheme"); scheme.Exists() && scheme.Str != s.Verify.Scheme {
+			now.Verify, s.Verify = nil, grapnel.Verify{}
+		}
+		merged := strict.Merge(gjson.ParseBytes(encode(now)), patch, "/", &f)
+		if err := f.Err(); err != nil {
+			return err
+		}
+		in := decode[SourceSettings](merged, &f)
+		c.mayReach(in.Outbox, &f)
+		if err := f.Err(); err != nil {
+			return err
+		}
+		setSource(s, in, c.now, &f)
+		return f.Err()
+	}
+	s, err := a.changeSource(c, grapnel.VerbChange, reason, edit)
+	if err != nil {
+		return answer{}, err
+	}
+	return jsonAnswer(http.StatusOK, a.viewSource(&s, c)), nil
+}
+
+func deleteSource(a *api, c *call) (answer, error) {
+	reason := c.reason()
+	s, err := a.source(c)
+	if err != nil {
+		return answer{}, err
+	}
+	with := store.With{Audit: c.ofSource(grapnel.VerbDelete, &s, reason)}
+	if _, err := a.Engine.DeleteSource(c.Context(), c.scope, s.ID, with); err != nil {
+		return answer{}, err
+	}
+	return nothing(), nil
 }
 
 func (a *api) viewSource(s *grapnel.Source, c *call) sourceView {
@@ -199,6 +300,18 @@ func sourceStatus(s *grapnel.Source) string {
 	return string(grapnel.EndpointEnabled)
 }
 
+// onlyOutbox refuses settings about requests next to an outbox.
+func onlyOutbox(in *SourceSettings, f *strict.Faults) {
+	for name, given := range map[string]bool{
+		"verify": in.Verify != nil, "dedupe": in.Dedupe != nil, "on_unverified": in.OnUnverified == string(grapnel.Quarantine), "type": in.Type != "",
+		"key": in.Key != "", "public_url": in.PublicURL != "", "rate_limit": in.RateLimit != nil, "max_body": in.MaxBody != 0,
+	} {
+		if given {
+			f.Add("/"+name, "must not be given with outbox: it is about requests")
+		}
+	}
+}
+
 // sourceSettings are a source's settings as they would be given to make one like it, but for its secrets.
 func sourceSettings(s *grapnel.Source) SourceSettings {
 	if s.Outbox != nil {
@@ -236,7 +349,8 @@ func setSource(s *grapnel.Source, in SourceSettings, now time.Time, f *strict.Fa
 	}
 	if in.Outbox != nil {
 		s.Verify, s.Dedupe = grapnel.Verify{}, grapnel.Dedupe{}
-		setOutbox(s, in, now, f)
+		setOutbox(s, in.Outbox.DSN, now, f)
+		onlyOutbox(&in, f)
 		return
 	}
 	s.Outbox = nil
@@ -282,12 +396,5 @@ func setSource(s *grapnel.Source, in SourceSettings, now time.Time, f *strict.Fa
 	checkSecret(v.Scheme, v.Secret, "/verify/secret", f)
 	for i, text := range v.Secrets {
 		checkSecret(v.Scheme, text, "/verify/secrets/"+strconv.Itoa(i), f)
-	}
-}
-
-// checkSecret looks at a secret that is given now.
-func checkSecret(scheme, text, pointer string, f *strict.Faults) {
-	if wrong := ingress.CheckSecret(scheme, text); wrong != "" {
-		f.Add(pointer, "%s", wrong)
 	}
 }

@@ -9,100 +9,27 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/api/openapi"
 	"github.com/grapnelhq/grapnel/internal/queue"
 )
 
-// A stream leases messages for as long as its connection lives and writes each as a server-sent event. That something was sent says nothing
-// about whether it arrived, so the leases stay with the consumer: it settles them, or they run out.
-//
-// The id of an event says which stream sent it and as which. Whoever comes back with it as Last-Event-ID has got everything up to there,
-// so the leases of what that stream sent later are given back first, and come again at once instead of after their time. That is
-// remembered in memory: after a restart of the server, or for an id of long ago, those leases run out instead. Either way
-// nothing is left out, because what is not settled comes again.
+// A stream leases messages for as long as its connection lives and writes each as a server-sent
+// event. That something was sent says nothing about whether it arrived, so the leases stay with the
+// consumer: it settles them, or they run out.
 
-// streams are those that are open, and those that may be resumed.
-type streams struct {
-	mu   sync.Mutex
-	byID map[string]*sent
-}
-
-// sent is what one stream has sent.
-type sent struct {
-	key, queue string // who may resume it, and where
-	cancel     context.CancelFunc
-	done       chan struct{} // closed when it has ended
-	most       int           // leases that are remembered
-
-	mu     sync.Mutex
-	first  int // the number of leases[0]
-	leases []grapnel.Lease
-	ended  time.Time
-}
-
-func (s *sent) add(l grapnel.Lease) (number int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if half := s.most / 2; len(s.leases) == s.most {
-		s.first, s.leases = s.first+half, append([]grapnel.Lease(nil), s.leases[half:]...)
+func streamRoutes() []route {
+	return []route{
+		{method: "GET", path: "/v1/queues/{name}/stream", scope: grapnel.ScopeConsume, handle: stream,
+			name: "stream", tag: "Queues", summary: "Lease messages of a queue as they come",
+			about: "Server-sent events; the data of each is {\"meta\":…,\"body\":…}, and each has a lease to settle. At most max_leased are leased before some are " +
+				"settled. With Last-Event-ID, the messages sent after it are leased again at once.",
+			query: []param{consumerParam, tenantParam}, gives: map[int]any{200: streamed{}, 204: nil}},
 	}
-	s.leases = append(s.leases, l)
-	return s.first + len(s.leases) - 1
-}
-
-// after are the leases that were sent after a number.
-func (s *sent) after(number int) []grapnel.Lease {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	from := max(number+1-s.first, 0)
-	if from >= len(s.leases) {
-		return nil
-	}
-	return s.leases[from:]
-}
-
-// open begins a stream.
-func (ss *streams) open(id string, s *sent, now time.Time, b *Bounds) {
-	ss.mu.Lock()
-	defer ss.mu.Unlock()
-	if ss.byID == nil {
-		ss.byID = map[string]*sent{}
-	}
-	ended, oldest, since := 0, "", now
-	for other, o := range ss.byID {
-		o.mu.Lock()
-		at := o.ended
-		o.mu.Unlock()
-		switch {
-		case at.IsZero():
-			continue
-		case now.Sub(at) > b.StreamKept:
-			delete(ss.byID, other)
-			continue
-		case !at.After(since):
-			oldest, since = other, at
-		}
-		ended++
-	}
-	if ended >= b.Streams {
-		delete(ss.byID, oldest)
-	}
-	ss.byID[id] = s
-}
-
-// take takes out the stream that a caller resumes; nil: it is not known, or was not the caller's.
-func (ss *streams) take(id, key, queue string) *sent {
-	ss.mu.Lock()
-	defer ss.mu.Unlock()
-	s := ss.byID[id]
-	if s == nil || s.key != key || s.queue != queue {
-		return nil
-	}
-	delete(ss.byID, id)
-	return s
 }
 
 func stream(a *api, c *call) (answer, error) {
@@ -138,7 +65,8 @@ func (a *api) resume(c *call, room Queues, q *grapnel.Endpoint) {
 	if before == nil {
 		return
 	}
-	// The server may not have noticed yet that the connection is gone. What that stream still leases would be lost for a while.
+	// The server may not have noticed yet that the connection is gone. What that stream still leases
+	// would be lost for a while.
 	before.cancel()
 	select {
 	case <-before.done:
@@ -147,11 +75,11 @@ func (a *api) resume(c *call, room Queues, q *grapnel.Endpoint) {
 	room.Release(before.after(n))
 }
 
-// errIdle ends a stream for which there is nothing at once: the server is about to stop.
-var errIdle = errors.New("api: nothing is handed out any more")
+// errIdle ends a stream that gets no messages and no wait either: the server is about to stop.
+var errIdle = errors.New("api: the queue leases no more messages")
 
-// pour leases and writes until the caller leaves, is too slow, may not receive any more, or the
-// server stops.
+// pour leases and writes messages until the caller leaves, is too slow, may not receive any more,
+// or the server stops.
 func pour(a *api, c *call, w http.ResponseWriter, room Queues, q *grapnel.Endpoint, consumer string) error {
 	ctx, cancel := context.WithCancel(c.Context())
 	defer cancel()
@@ -195,7 +123,8 @@ func pour(a *api, c *call, w http.ResponseWriter, room Queues, q *grapnel.Endpoi
 				return err
 			}
 			if err := write(c.event(id, s.add(m.Lease), m)); err != nil {
-				// Whether this one arrived is unknown, and its consumer may be about to settle it; what was not sent at all is given back.
+				// Whether this one arrived is unknown, and its consumer may be about to settle it; messages
+				// that were not sent at all are released.
 				room.Release(leasesOf(messages[i+1:]))
 				return err
 			}
@@ -206,16 +135,8 @@ func pour(a *api, c *call, w http.ResponseWriter, room Queues, q *grapnel.Endpoi
 	}
 }
 
-func leasesOf(messages []queue.Message) []grapnel.Lease {
-	leases := make([]grapnel.Lease, len(messages))
-	for i := range messages {
-		leases[i] = messages[i].Lease
-	}
-	return leases
-}
-
-// event is a message as a server-sent event. A line break in its JSON, which can only be where any space could be, becomes one of the
-// stream: whoever reads that puts it together again.
+// event is a message as a server-sent event. A line break in its JSON, which can only be where any
+// space could be, becomes one of the stream, whose reader joins the lines again.
 func (c *call) event(id string, number int, m *queue.Message) []byte {
 	data := appendMessage(make([]byte, 0, 1024+len(m.Event.Data)), c.meta(m), m.Event)
 	data = bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))
@@ -223,4 +144,12 @@ func (c *call) event(id string, number int, m *queue.Message) []byte {
 	data = bytes.ReplaceAll(data, []byte("\n"), []byte("\ndata: "))
 	out := append(make([]byte, 0, len(data)+64), "id: "+id+"."+strconv.Itoa(number)+"\ndata: "...)
 	return append(append(out, data...), "\n\n"...)
+}
+
+// streamed is an answer of server-sent events, each with a Message.
+type streamed struct{}
+
+// Contents is a stream.
+func (streamed) Contents(func(any) *huma.Schema) map[string]*huma.MediaType {
+	return map[string]*huma.MediaType{typeEvents: openapi.Text("the data of each event is a Message")}
 }

@@ -1,13 +1,10 @@
 package api
 
 import (
-	"encoding/json"
+	"reflect"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
-
-	"github.com/grapnelhq/grapnel/internal/api/openapi"
-	"github.com/grapnelhq/grapnel/policy"
 )
 
 // stamp is a time as all answers write it: RFC 3339, UTC, microseconds.
@@ -66,37 +63,23 @@ func durationSchema() *huma.Schema {
 	return &huma.Schema{Type: huma.TypeString, Examples: []any{"1h30m"}}
 }
 
-// policyRef is the policy of an endpoint: a name, or the policy itself.
-type policyRef struct {
-	name   string
-	policy policy.Policy
+type rateLimit struct {
+	PerSecond float64 `json:"per_second" required:"true" minimum:"0.0001" maximum:"100000"`
+	Burst     int     `json:"burst,omitempty" minimum:"1" maximum:"100000" doc:"one second's worth if not given"`
 }
 
-// MarshalJSON writes the one or the other.
-func (p policyRef) MarshalJSON() ([]byte, error) {
-	if p.name != "" {
-		return json.Marshal(p.name)
-	}
-	return json.Marshal(p.policy)
+// rateLimitView is a limit or null.
+type rateLimitView struct {
+	PerSecond float64 `json:"per_second"`
+	Burst     int     `json:"burst"`
 }
 
-// Schema says that it is one of two.
-func (policyRef) Schema(r huma.Registry) *huma.Schema {
-	return openapi.PolicyOrName(r, openapi.PolicySchema)
+// Schema says that it may be null.
+func (rateLimitView) Schema(r huma.Registry) *huma.Schema {
+	return huma.SchemaFromType(r, reflect.TypeFor[struct {
+		PerSecond float64 `json:"per_second"`
+		Burst     int     `json:"burst"`
+	}]())
 }
 
-// policyInput is the same as it comes in, still to be read.
-type policyInput []byte
-
-// MarshalJSON writes it as it is.
-func (p policyInput) MarshalJSON() ([]byte, error) { return p, nil }
-
-// Schema says that it is one of two.
-func (policyInput) Schema(r huma.Registry) *huma.Schema {
-	return openapi.PolicyOrName(r, openapi.PolicyIn)
-}
-
-// PatchSchema says that parts of a policy will do.
-func (policyInput) PatchSchema(r huma.Registry) *huma.Schema {
-	return openapi.PolicyOrName(r, openapi.PolicyMerged)
-}
+func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -1,13 +1,13 @@
-// Package demo is the content of `grapnel dev`: two receivers on loopback and the endpoints that
-// lead to them.
+// Package demo is the content of `grapnel dev`: three receivers on loopback, the endpoints that
+// lead to them, and a story of a minute that shows what Grapnel does when a receiver fails.
 //
 // The receivers follow the rules for receivers: they read a bounded body, verify the signature over
-// it before they parse it, and answer quickly. One is healthy. The other is flaky on purpose, and
-// always in the same way: of every three new events it refuses the first one twice before it
-// accepts it, so that retries can be watched.
+// it before they parse it, and answer quickly. Two have faults on purpose, which show in the same
+// way each time (receivers.go). The story (story.go) publishes events; a step of it is done when
+// the server's own answers show it, not because some time has passed.
 //
-// It is no model for production: a receiver here stores nothing and does not recognize repeated
-// events. `grapnel serve` uses nothing of it.
+// It is no model for production: a receiver here stores nothing on disk. `grapnel serve` uses
+// nothing of it.
 package demo
 
 import (
@@ -24,12 +24,6 @@ import (
 	"github.com/grapnelhq/grapnel/sign"
 )
 
-// The receivers; a receiver's path is its name.
-const (
-	Healthy = "healthy"
-	Flaky   = "flaky"
-)
-
 const maxBody = 1 << 20
 
 // Receipt is one request that a receiver got.
@@ -39,42 +33,55 @@ type Receipt struct {
 	Attempt  string
 	Body     string
 	Status   int    // of the receiver's answer
-	Why      string // it did not answer 2xx
+	Why      string // the reason for an answer other than 2xx
 }
+
+// maxShown is the length of a body that one line shows.
+const maxShown = 120
 
 func (r Receipt) String() string {
 	if r.Status < 300 {
-		return fmt.Sprintf("%-7s got %s, attempt %s: %s", r.Receiver, r.EventID, r.Attempt, r.Body)
+		body := r.Body
+		if len(body) > maxShown {
+			body = strings.ToValidUTF8(body[:maxShown], "") + "…"
+		}
+		return fmt.Sprintf("%-7s got %s, attempt %s: %s", r.Receiver, r.EventID, r.Attempt, body)
 	}
 	return fmt.Sprintf("%-7s answered %d to %s, attempt %s: %s", r.Receiver, r.Status, r.EventID, r.Attempt, r.Why)
 }
 
-// Receivers are the two of them behind one listener.
+// Receivers are the three of them behind one listener.
 type Receivers struct {
 	listener net.Listener
 	http     *http.Server
 	tell     func(Receipt)
 	done     chan struct{}
+	// receiver → id of its endpoint; Install writes it before the story reads it
+	endpoints map[string]string
 
 	mu        sync.Mutex
 	verifiers map[string]*sign.Verifier
-	arrivals  int            // new events at the flaky one
-	refusals  map[string]int // event → how often the flaky one will still refuse it
+	flaky     flaky
+	ledger    ledger
 }
 
-// Open starts the receivers on a free port of loopback. tell hears of every request, from several
-// goroutines.
+// Open starts the receivers on a free port of loopback. tell is called for every request, by
+// several goroutines.
 func Open(ctx context.Context, tell func(Receipt)) (*Receivers, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("starting the demo receivers: %w", err)
 	}
 	r := &Receivers{
-		listener: listener, tell: tell, done: make(chan struct{}),
-		verifiers: map[string]*sign.Verifier{}, refusals: map[string]int{},
+		listener: listener, tell: tell, done: make(chan struct{}), endpoints: map[string]string{},
+		verifiers: map[string]*sign.Verifier{}, flaky: newFlaky(), ledger: newLedger(),
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /{receiver}", r.receive)
+	mux.HandleFunc("POST /ledger/fix", func(w http.ResponseWriter, _ *http.Request) {
+		r.Fix()
+		w.WriteHeader(http.StatusNoContent)
+	})
 	r.http = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second}
 	go func() {
 		defer close(r.done)
@@ -90,7 +97,13 @@ func (r *Receivers) Close() error {
 	return err
 }
 
-// url is where deliveries for a receiver go.
+// FixURL repairs the ledger when it gets a POST.
+func (r *Receivers) FixURL() string { return r.url(Ledger) + "/fix" }
+
+// Endpoint is the id of a receiver's endpoint, once Install has returned.
+func (r *Receivers) Endpoint(receiver string) string { return r.endpoints[receiver] }
+
+// url is the URL of a receiver.
 func (r *Receivers) url(receiver string) string {
 	return "http://" + r.listener.Addr().String() + "/" + receiver
 }
@@ -111,49 +124,39 @@ func (r *Receivers) receive(w http.ResponseWriter, req *http.Request) {
 	receipt := Receipt{
 		Receiver: req.PathValue("receiver"), EventID: req.Header.Get("Webhook-Id"), Attempt: req.Header.Get("Grapnel-Attempt"),
 	}
-	receipt.Status, receipt.Body, receipt.Why = r.judge(w, req, receipt.Receiver)
-	w.WriteHeader(receipt.Status)
+	var a answer
+	a, receipt.Body = r.judge(w, req, receipt.Receiver)
+	receipt.Status, receipt.Why = a.status, a.why
+	w.WriteHeader(a.status)
+	_, _ = io.WriteString(w, a.why) // the attempt stores it, so the reason is visible there
 	r.tell(receipt)
 }
 
-func (r *Receivers) judge(w http.ResponseWriter, req *http.Request, receiver string) (status int, text, why string) {
+// judge verifies a request and hands it to the receiver it is for.
+func (r *Receivers) judge(w http.ResponseWriter, req *http.Request, receiver string) (a answer, text string) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxBody))
 	if err != nil {
-		return http.StatusRequestEntityTooLarge, "", "the body is too large or did not come"
+		return answer{http.StatusRequestEntityTooLarge, "the body is too large or did not come"}, ""
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	verifier := r.verifiers[receiver]
 	if verifier == nil {
-		return http.StatusServiceUnavailable, "", "it has no secret yet"
+		return answer{http.StatusServiceUnavailable, "it has no secret yet"}, ""
 	}
 	verified, err := verifier.Verify(req.Header, body)
 	switch {
 	case errors.Is(err, sign.ErrNoMatch):
-		return http.StatusUnauthorized, "", "the signature is not by the secret that it knows"
+		return answer{http.StatusUnauthorized, "the signature is not by the secret that it knows"}, ""
 	case err != nil:
-		return http.StatusUnauthorized, "", err.Error()
+		return answer{http.StatusUnauthorized, err.Error()}, ""
 	}
-	if receiver == Flaky && r.refuse(verified.ID) {
-		return http.StatusServiceUnavailable, "", "it is flaky; watch the retry"
+	a = answer{status: http.StatusOK}
+	switch receiver {
+	case Flaky:
+		a = r.flaky.take(verified.ID)
+	case Ledger:
+		a = r.ledger.take(verified.ID, body)
 	}
-	return http.StatusOK, strings.TrimSpace(string(body)), ""
-}
-
-// refuse says whether the flaky receiver has one of its moments.
-func (r *Receivers) refuse(event string) bool {
-	left, known := r.refusals[event]
-	if !known {
-		r.arrivals++
-		if r.arrivals%3 != 1 {
-			return false
-		}
-		left = 2
-	}
-	if left == 0 {
-		delete(r.refusals, event)
-		return false
-	}
-	r.refusals[event] = left - 1
-	return true
+	return a, strings.TrimSpace(string(body))
 }

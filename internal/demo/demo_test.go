@@ -3,6 +3,7 @@ package demo
 import (
 	"bytes"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -22,7 +23,7 @@ func open(t *testing.T) (*Receivers, chan Receipt) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = r.Close() })
-	for _, receiver := range []string{Healthy, Flaky} {
+	for _, receiver := range []string{Healthy, Flaky, Ledger} {
 		if err := r.trust(receiver, secret); err != nil {
 			t.Fatal(err)
 		}
@@ -88,5 +89,38 @@ func TestFlakyRefusesEveryThirdEventTwice(t *testing.T) {
 		if got[i] != want[i] {
 			t.Fatalf("answered %v, want %v", got, want)
 		}
+	}
+}
+
+func TestFlakyIsDownForAWhile(t *testing.T) {
+	r, _ := open(t)
+	r.down(true)
+	got := []int{deliver(t, r.url(Flaky), "a", secret, "{}"), deliver(t, r.url(Flaky), "a", secret, "{}")}
+	r.down(false)
+	for _, id := range []string{"a", "b", "b", "b", "c"} { // a was new while it was down; b is the first of three
+		got = append(got, deliver(t, r.url(Flaky), id, secret, "{}"))
+	}
+	if want := []int{503, 503, 200, 503, 503, 200, 200}; !slices.Equal(got, want) {
+		t.Errorf("answered %v, want %v", got, want)
+	}
+}
+
+func TestLedgerBooksEachPaymentOnce(t *testing.T) {
+	r, _ := open(t)
+	const yen, euros = `{"data":{"amount":900,"currency":"JPY"}}`, `{"data":{"amount":10,"currency":"EUR"}}`
+	send := func(id, body string) int { return deliver(t, r.url(Ledger), id, secret, body) }
+	got := []int{send("a", yen), send("b", euros), send("b", euros), send("c", euros), send("d", "no JSON")}
+	if want := []int{422, 500, 200, 200, 400}; !slices.Equal(got, want) {
+		t.Errorf("answered %v, want %v", got, want)
+	}
+	if got, want := r.Count(), (Count{Requests: 3, Events: 2, Effects: 2, Naive: 3}); got != want {
+		t.Errorf("counted %+v, want %+v", got, want)
+	}
+	r.Fix()
+	if got := send("a", yen); got != 200 {
+		t.Errorf("after the repair: answered %d", got)
+	}
+	if got, want := r.Count(), (Count{Requests: 4, Events: 3, Effects: 3, Naive: 4}); got != want {
+		t.Errorf("counted %+v, want %+v", got, want)
 	}
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// The admin key has a fixed id, so that another key replaces it instead of adding one more with all
-// rights.
+// The admin key has a fixed id, so a new admin key replaces the old one instead of adding a second
+// key with all rights.
 const (
 	adminKeyID     = "key_admin"
 	adminKeyName   = "admin"
@@ -27,7 +27,7 @@ const (
 	MinAdminKeyLen = 16 // characters of an admin key that an operator chooses
 )
 
-// KeyNotice says where the admin key is.
+// KeyNotice is the location of the admin key.
 type KeyNotice struct {
 	// of the file with the key; empty: it was given as an option, or its file was moved away
 	Path string
@@ -68,7 +68,7 @@ func (c *cell) ensureAdminKey(ctx context.Context, given string) (KeyNotice, err
 	return KeyNotice{Path: path, Made: true}, c.setAdminKey(ctx, key)
 }
 
-// adminKey is the key that the store knows.
+// adminKey is the admin key in the store.
 func (c *cell) adminKey() *grapnel.Key {
 	keys := c.engine.Keys(store.Everyone())
 	if i := slices.IndexFunc(keys, func(k grapnel.Key) bool { return k.ID == adminKeyID }); i >= 0 {

@@ -48,11 +48,11 @@ type cell struct {
 	ingress *ingress.Receiver
 	replays *replay.Runner
 	relays  *relay.Runner
-	peers   *peer.Client // nil: the store is this server's alone
+	peers   *peer.Client // nil: no other node uses the store
 	numbers []prometheus.Collector
-	seen    *postgres.History // of the database, by this cell and those that it took the place of
-	closed  atomic.Bool       // its database went back: it answers nothing any more
-	alive   context.Context   // of its requests
+	seen    *postgres.History // of the database, as seen by this cell and by those it replaced
+	closed  atomic.Bool       // its database went back: the cell answers no requests any more
+	alive   context.Context   // the lifetime of its requests
 	end     context.CancelFunc
 }
 
@@ -96,8 +96,8 @@ func plan(o Options) ([]*cell, error) {
 	return all, nil
 }
 
-// Number of attempts, and the pause between them, to open a database that is unreachable or slow:
-// one that starts together with the server takes seconds.
+// Number of attempts, and the pause between them, to open a database that is unreachable or slow: a
+// database that starts together with the server takes seconds.
 const (
 	startTries = 5
 	startPause = time.Second
@@ -189,12 +189,12 @@ func (c *cell) run(ctx context.Context) {
 	moving.Wait()
 }
 
-// face is the API of a cell.
+// face is the handler of a cell's API.
 func (c *cell) face(s *Server, metrics http.Handler) http.Handler {
 	o := &s.options
 	return api.New(api.Options{
 		Bounds: o.Bounds.API,
-		Engine: c.street(s.cells[0]), History: c.store, Idempotency: c.store,
+		Engine: c.engineFor(s.cells[0]), History: c.store, Idempotency: c.store,
 		MaxEvent: o.MaxEvent, HTTPSOnly: o.HTTPSOnly, PublicURL: o.PublicURL, Proxies: o.Proxies, Log: o.Log,
 		CheckURL: func(url string) error {
 			return egress.CheckURL(url, egress.URLRules{Allow: o.EgressAllow, HTTPSOnly: o.HTTPSOnly, Own: o.PublicURL})
@@ -211,27 +211,27 @@ func (c *cell) face(s *Server, metrics http.Handler) http.Handler {
 		Ready:        s.ready,
 		Cluster:      c.cluster(s),
 		Cell:         c.name,
-		Away:         func(tenant string) error { return s.room.Away(c.name, tenant) },
-		Tenants:      s.room,
+		Away:         func(tenant string) error { return s.directory.Away(c.name, tenant) },
+		Tenants:      s.directory,
 	})
 }
 
-// street is the engine behind a cell's API. Keys that are bound to no tenant are stored at home and
-// valid in all cells.
-func (c *cell) street(home *cell) api.Engine {
+// engineFor is the engine behind a cell's API. Keys that are bound to no tenant are stored in the
+// first cell (home) and valid in all.
+func (c *cell) engineFor(home *cell) api.Engine {
 	if c == home {
 		return c.engine
 	}
 	return guest{c.engine, home.engine}
 }
 
-// guest is the engine of a cell that is not the first.
+// guest is the engine of a cell other than home.
 type guest struct {
 	*engine.Engine
 	home *engine.Engine
 }
 
-// Caller finds the cell's own keys, if they are a tenant's, and else those of home that are not.
+// Caller finds the cell's own keys if they are bound to a tenant, and home's keys that are not.
 func (g guest) Caller(hash [32]byte) (grapnel.Key, bool, error) {
 	key, known, err := g.Engine.Caller(hash)
 	if err != nil || known && key.Tenant != "" {
@@ -241,7 +241,7 @@ func (g guest) Caller(hash [32]byte) (grapnel.Key, bool, error) {
 	return key, known && key.Tenant == "", err
 }
 
-// WhileKey watches the key where Caller finds it.
+// WhileKey watches a key in the cell in which Caller finds it.
 func (g guest) WhileKey(ctx context.Context, hash [32]byte, may func(*grapnel.Key) bool) (context.Context, context.CancelFunc) {
 	if key, known := g.Engine.KeyByHash(hash); known && key.Tenant != "" {
 		return g.Engine.WhileKey(ctx, hash, may)
@@ -249,13 +249,13 @@ func (g guest) WhileKey(ctx context.Context, hash [32]byte, may func(*grapnel.Ke
 	return g.home.WhileKey(ctx, hash, may)
 }
 
-// front is the handler of requests. With one cell that is its API alone.
+// front is the handler of all requests. With one cell it is that cell's API.
 func (s *Server) front(metrics http.Handler) http.Handler {
 	known, faces := make([]cells.Cell, len(s.cells)), make([]http.Handler, len(s.cells))
 	for i, c := range s.cells {
 		known[i] = cells.Cell{Name: c.name, Engine: c.engine, Store: c.store}
 	}
-	s.room = cells.New(cells.Options{Cells: known, Log: s.log})
+	s.directory = cells.New(cells.Options{Cells: known, Log: s.log})
 	for i, c := range s.cells {
 		faces[i] = c.guarded(c.face(s, metrics))
 	}
@@ -263,7 +263,7 @@ func (s *Server) front(metrics http.Handler) http.Handler {
 		return s.besides(s.dashboard(faces[0]))
 	}
 	return s.besides(s.dashboard(
-		s.room.Route(cells.Routing{Faces: faces, Token: api.Bearer, MaxBody: api.LargestBody(s.options.MaxEvent, s.options.Bounds.API)}),
+		s.directory.Route(cells.Routing{Faces: faces, Token: api.Bearer, MaxBody: api.LargestBody(s.options.MaxEvent, s.options.Bounds.API)}),
 	))
 }
 

@@ -28,7 +28,7 @@ func (r running) inCell(t *testing.T, cell string) *client.Client {
 	return c
 }
 
-// answered is the status with which a call was refused; 0: it was not.
+// answered is the status with which a call was refused; 0: the call succeeded.
 func answered(t *testing.T, err error) int {
 	t.Helper()
 	var refused *client.Error
@@ -49,8 +49,8 @@ func receiving(t *testing.T) (url string, got chan string) {
 	return s.URL, got
 }
 
-// One process, two files: each is a store of its own, one key opens both, and what is counted says
-// in which.
+// One process, two files: each file is a store of its own, one key works for both, and metrics
+// carry the name of the cell.
 func TestTwoCells(t *testing.T) {
 	dir := t.TempDir()
 	o := options(dir)
@@ -70,7 +70,7 @@ func TestTwoCells(t *testing.T) {
 		t.Errorf("%s has arrived, not %s", id, p.ID)
 	}
 
-	// Nothing of a tenant that is at home comes to be anywhere else.
+	// No row of a tenant at home appears in another cell.
 	if _, err := west.CreateEndpoint(t.Context(), client.NewEndpoint{URL: url}); answered(t, err) != http.StatusMisdirectedRequest {
 		t.Errorf("an endpoint in the other cell: %v", err)
 	}
@@ -105,8 +105,10 @@ func TestTwoCells(t *testing.T) {
 	}
 
 	m := member{running: s}
-	for name, want := range map[string]float64{`grapnel_events_accepted_total{cell="home"}`: 1, `grapnel_events_accepted_total{cell="west"}`: 0,
-		`grapnel_store_full{cell="west"}`: 0, `grapnel_egress_requests_fresh_total`: 1, `grapnel_replays{cell="west",status="running"}`: 0} {
+	for name, want := range map[string]float64{`grapnel_events_accepted_total{cell="home"}`: 1,
+		`grapnel_events_accepted_total{cell="west"}`: 0,
+		`grapnel_store_full{cell="west"}`:            0, `grapnel_egress_requests_fresh_total`: 1,
+		`grapnel_replays{cell="west",status="running"}`: 0} {
 		if n := m.measured(t, name); n != want {
 			t.Errorf("%s is %v, want %v", name, n, want)
 		}
@@ -114,7 +116,7 @@ func TestTwoCells(t *testing.T) {
 	if err := s.stop(); err != nil {
 		t.Fatal(err)
 	}
-	// Both stores were closed, and the second one has no key of its own.
+	// Both stores were closed, and the second one has no admin key file of its own.
 	if left, err := os.ReadDir(filepath.Join(dir, "west")); err != nil || len(left) == 0 {
 		t.Errorf("%v, %v", left, err)
 	}
@@ -125,7 +127,7 @@ func TestTwoCells(t *testing.T) {
 	}
 }
 
-// What is wrong with cells is said before anything is touched.
+// Errors in the options of cells are reported before any file is touched.
 func TestCellsThatCannotBe(t *testing.T) {
 	for what, tc := range map[string]struct {
 		cells []CellOptions
@@ -181,7 +183,7 @@ func TestCellThatIsInUse(t *testing.T) {
 func town(t *testing.T) (Options, *pgtest.Server) {
 	t.Helper()
 	db := pgtest.For(t, pgtest.Options{})
-	t.Chdir(t.TempDir()) // where the admin key goes
+	t.Chdir(t.TempDir()) // the admin key is written here
 	o := options("")
 	o.AdminKey, o.Lease = testKey, LeastLease
 	var urls []string
@@ -196,7 +198,7 @@ func town(t *testing.T) (Options, *pgtest.Server) {
 	return o, db
 }
 
-// moves takes a tenant to a cell and waits until it is there.
+// moves moves a tenant to a cell and waits for the end of the move.
 func moves(t *testing.T, c *client.Client, tenant, to string) {
 	t.Helper()
 	if _, err := c.MoveTenant(t.Context(), tenant, to, "for the test"); err != nil {
@@ -217,8 +219,8 @@ func moves(t *testing.T, c *client.Client, tenant, to string) {
 	}
 }
 
-// Whatever is asked about a tenant reaches it where it is, with its own keys and with one that is
-// everybody's.
+// Every request about a tenant reaches its current cell, with the tenant's own keys and with a key
+// that is bound to no tenant.
 func TestTenantInAnotherCell(t *testing.T) {
 	o, _ := town(t)
 	s := start(t, o)
@@ -277,7 +279,7 @@ func TestTenantInAnotherCell(t *testing.T) {
 		if taken := s.hub(t, hub, "the-first-one").send("from "+cell, `{"n":1}`); taken.status >= 300 {
 			t.Errorf("in %s a webhook is answered %+v", cell, taken)
 		}
-		// By id, with the admin key: read, change, order.
+		// By id, with the admin key: read, change, act on it.
 		if e, err := c.Event(ctx, early); err != nil || e.Tenant != "acme" || len(e.Deliveries) != 2 {
 			t.Errorf("in %s the first event is %+v, %v", cell, e, err)
 		}
@@ -317,7 +319,7 @@ func TestTenantInAnotherCell(t *testing.T) {
 		if _, err := c.CreateKey(ctx, client.NewKey{Name: "later", Scopes: []grapnel.Scope{grapnel.ScopeRead}, Tenant: "acme"}); err != nil {
 			t.Errorf("in %s a key: %v", cell, err)
 		}
-		// One request, two cells: none of it is taken.
+		// One request for two cells is refused as a whole.
 		both := []client.NewEvent{{Type: "c.d", Data: []byte("1"), Tenant: "acme"}, {Type: "c.d", Data: []byte("1")}}
 		if _, err := c.PublishBatch(ctx, both); (answered(t, err) == http.StatusMisdirectedRequest) != (cell == "west") {
 			t.Errorf("in %s a batch of two tenants: %v", cell, err)
@@ -338,8 +340,8 @@ func TestTenantInAnotherCell(t *testing.T) {
 	}
 }
 
-// Two servers that serve the same two cells are two nodes of each, and reach each other in both,
-// whatever is in front of the second one's path.
+// Two servers that serve the same two cells are two nodes of each cell. They reach each other in
+// both, whatever prefix the second one's path has.
 func TestTwoNodesOfTwoCells(t *testing.T) {
 	o, db := town(t)
 	nodes := []running{start(t, o), start(t, o)}
@@ -361,7 +363,7 @@ func TestTwoNodesOfTwoCells(t *testing.T) {
 		}
 	}
 	c := nodes[0].inCell(t, "")
-	moves(t, c, "acme", "west") // before there is anything
+	moves(t, c, "acme", "west") // before it has any rows
 	url, got := receiving(t)
 	const endpoints = 6
 	for range endpoints {
@@ -382,7 +384,7 @@ func TestTwoNodesOfTwoCells(t *testing.T) {
 				t.Errorf("%s has arrived, not %s", id, p.ID)
 			}
 		}
-		// What an endpoint is like only its own node knows.
+		// Only the owning node knows an endpoint's health.
 		l, err := n.inCell(t, "").Endpoints(ctx, client.EndpointFilter{Tenant: "acme"})
 		if err != nil || len(l.Data) != endpoints {
 			t.Fatalf("%+v, %v", l, err)
@@ -397,7 +399,7 @@ func TestTwoNodesOfTwoCells(t *testing.T) {
 		t.Error(err)
 	}
 
-	// One database under two names would be two nodes that are one.
+	// One database under two names would count one node as two.
 	proxy, err := db.NewProxy()
 	if err != nil {
 		t.Fatal(err)
@@ -412,8 +414,8 @@ func TestTwoNodesOfTwoCells(t *testing.T) {
 	}
 }
 
-// A cell without its database takes nothing with it but the word that the server is ready; and a
-// server that is stopped waits for what is in flight in all of its cells.
+// If a cell's database is unreachable, only that cell's requests fail, and the server is not ready.
+// A server that stops waits for attempts in flight in all of its cells.
 func TestCellAwayAndAllOfThemDrained(t *testing.T) {
 	o, db := town(t)
 	proxy, err := db.NewProxy()
@@ -468,7 +470,7 @@ func TestCellAwayAndAllOfThemDrained(t *testing.T) {
 		west, err = publish("acme")
 		return err == nil
 	})
-	// one whose answer was lost may have come first
+	// A delivery whose answer was lost may come again first.
 	for id := <-arrived; id != west; id = <-arrived {
 	}
 

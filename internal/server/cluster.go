@@ -14,7 +14,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// join prepares to share the store with other nodes; nil: it is this server's alone.
+// join prepares to share the store with other nodes; nil: this server has the store alone.
 func (c *cell) join(ctx context.Context, s *Server) (*ownership.Options, error) {
 	shared, ok := c.store.(store.Ownership)
 	if !ok {
@@ -29,7 +29,7 @@ func (c *cell) join(ctx context.Context, s *Server) (*ownership.Options, error) 
 	}
 	var err error
 	if c.secret, err = shared.Secret(ctx); err != nil {
-		return nil, fmt.Errorf("the store does not say how nodes know each other: %w", err)
+		return nil, fmt.Errorf("reading the secret of the nodes failed: %w", err)
 	}
 	address, err := s.advertised()
 	if err != nil {
@@ -42,9 +42,8 @@ func (c *cell) join(ctx context.Context, s *Server) (*ownership.Options, error) 
 		Bounds: s.options.Bounds.Ownership}, nil
 }
 
-// prefix comes before the path at which the other nodes of a cell reach this one. It is part of the
+// prefix is the path prefix under which the other nodes of a cell reach this one. It is part of the
 // advertised address, so each node may name its cells differently.
-// their cells differently.
 func (c *cell) prefix() string {
 	if c.name == grapnel.DefaultCell {
 		return ""
@@ -74,7 +73,7 @@ func (s *Server) advertised() (string, error) {
 	}
 	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
 		if host, err = os.Hostname(); err != nil {
-			return "", fmt.Errorf("the machine has no name by which other nodes could reach it; --advertise says one: %w", err)
+			return "", fmt.Errorf("the machine has no host name for other nodes; set --advertise HOST:PORT: %w", err)
 		}
 	}
 	return "http://" + net.JoinHostPort(host, port), nil
@@ -94,7 +93,7 @@ func (c *cell) cluster(s *Server) func(context.Context) (grapnel.Cluster, error)
 	}
 }
 
-// besides serves the requests of other nodes next to the API.
+// besides adds the routes for other nodes to those of the API.
 func (s *Server) besides(api http.Handler) http.Handler {
 	peers := map[string]http.Handler{}
 	for _, c := range s.cells {

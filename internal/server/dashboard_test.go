@@ -35,7 +35,8 @@ func newBrowser(t *testing.T, base string) *browser {
 	}
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &browser{t, base, &http.Client{Jar: jar, Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &browser{t, base, &http.Client{Jar: jar, Transport: transport, CheckRedirect: stay}}
 }
 
 func (b *browser) ask(method, path string, form url.Values) (status int, header http.Header, body string) {
@@ -106,13 +107,16 @@ func own(t *testing.T, s running, tenant string) owned {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ep, err := c.CreateEndpoint(ctx, client.NewEndpoint{URL: "http://127.0.0.1:9/" + tenant, Description: "endpoint-of-" + tenant, Status: grapnel.EndpointPaused})
+	ep, err := c.CreateEndpoint(ctx, client.NewEndpoint{
+		URL: "http://127.0.0.1:9/" + tenant, Description: "endpoint-of-" + tenant, Status: grapnel.EndpointPaused,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	o := owned{key: key.Secret, ep: ep.ID, ids: []string{ep.ID, key.ID}, texts: []string{"endpoint-of-" + tenant, "key-" + tenant, "secret-" + tenant, "127.0.0.1:9/" + tenant}}
 	for i := range 3 {
-		if _, err := c.Publish(ctx, client.NewEvent{Type: "a.b", Key: "key-" + tenant, Data: []byte(fmt.Sprintf(`{"n":%d,"text":"secret-%s"}`, i, tenant))}); err != nil {
+		data := fmt.Appendf(nil, `{"n":%d,"text":"secret-%s"}`, i, tenant)
+		if _, err := c.Publish(ctx, client.NewEvent{Type: "a.b", Key: "key-" + tenant, Data: data}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -200,7 +204,7 @@ func TestSessionsSeeTheirTenantOnly(t *testing.T) {
 	}
 }
 
-// TestSessionEndsWithItsKey: a page asks the API with the key, so a session is worth what its key is.
+// TestSessionEndsWithItsKey: a page asks the API with the key, so a session may what its key may.
 func TestSessionEndsWithItsKey(t *testing.T) {
 	o := options(t.TempDir())
 	o.AdminKey = testKey
@@ -348,7 +352,8 @@ func TestDashboardBelowAPath(t *testing.T) {
 			_, _, body := b.ask("GET", "/", nil)
 			if found := style.FindStringSubmatch(body); found == nil {
 				t.Error("the page has no style")
-			} else if status, header, _ := b.ask("GET", found[1], nil); status != 200 || !strings.Contains(header.Get("Cache-Control"), "immutable") {
+			} else if status, header, _ := b.ask("GET", found[1], nil); status != 200 ||
+				!strings.Contains(header.Get("Cache-Control"), "immutable") {
 				t.Errorf("the style: answered %d %v", status, header)
 			}
 		})

@@ -8,8 +8,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/engine"
 )
 
-// descriptors has no limit that is known.
+// descriptors returns no limit: the system does not report one.
 func descriptors() int { return math.MaxInt32 }
 
-// roomAt does not know: nothing is refused because the disk is nearly full, only once it is full.
-func roomAt(string) (engine.DiskSpace, error) { return engine.DiskSpace{}, nil }
+// spaceAt measures nothing here. Events are refused only once the disk is full.
+func spaceAt(string) (engine.DiskSpace, error) { return engine.DiskSpace{}, nil }

@@ -6,19 +6,19 @@ import (
 	"testing"
 )
 
-func TestRoomAt(t *testing.T) {
+func TestSpaceAt(t *testing.T) {
 	if runtime.GOOS != "linux" && runtime.GOOS != "darwin" {
-		room, err := roomAt(t.TempDir())
-		if err != nil || room.Total != 0 {
-			t.Errorf("%+v, %v", room, err)
+		space, err := spaceAt(t.TempDir())
+		if err != nil || space.Total != 0 {
+			t.Errorf("%+v, %v", space, err)
 		}
 		return
 	}
-	room, err := roomAt(t.TempDir())
-	if err != nil || room.Free == 0 || room.Total < room.Free || room.Total < 1<<20 {
-		t.Errorf("%+v, %v", room, err)
+	space, err := spaceAt(t.TempDir())
+	if err != nil || space.Free == 0 || space.Total < space.Free || space.Total < 1<<20 {
+		t.Errorf("%+v, %v", space, err)
 	}
-	if _, err := roomAt(filepath.Join(t.TempDir(), "absent")); err == nil {
-		t.Error("a directory that is not there has room")
+	if _, err := spaceAt(filepath.Join(t.TempDir(), "absent")); err == nil {
+		t.Error("a directory that does not exist has space")
 	}
 }

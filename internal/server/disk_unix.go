@@ -18,9 +18,9 @@ func descriptors() int {
 	return int(min(is.Cur, math.MaxInt32))
 }
 
-// roomAt returns the free and total space on the disk of a directory. Space reserved for root does
+// spaceAt returns the free and total space on the disk of a directory. Space reserved for root does
 // not count: this process cannot use it.
-func roomAt(dir string) (engine.DiskSpace, error) {
+func spaceAt(dir string) (engine.DiskSpace, error) {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(dir, &s); err != nil {
 		return engine.DiskSpace{}, err

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestRevokedKeyStopsReceiving: what a key has open ends when the key is revoked, or may not
-// consume any more.
+// TestRevokedKeyStopsReceiving: open requests of a key end when the key is revoked, or loses the
+// right to consume.
 func TestRevokedKeyStopsReceiving(t *testing.T) {
 	o := options(t.TempDir())
 	o.AdminKey = testKey
@@ -16,7 +16,7 @@ func TestRevokedKeyStopsReceiving(t *testing.T) {
 	stopsReceiving(t, s.consumer(t), s.consumer(t), member{running: s})
 }
 
-// stopsReceiving opens a stream and a long poll at one node, takes their key's right away at
+// stopsReceiving opens a stream and a long poll at one node, revokes the right of their key at
 // another, and publishes.
 func stopsReceiving(t *testing.T, admin, receiver *consumer, at member) {
 	t.Helper()

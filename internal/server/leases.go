@@ -12,15 +12,13 @@ import (
 
 // counter serves consumers of a cell. At home, a key that is bound to no tenant settles leases of
 // all cells: it gets messages from any of them, a lease does not name its cell, and one request
-// settles several.
-// messages from any of them, nothing about a lease says from which, and several are settled in one
-// request.
+// settles several leases.
 type counter struct {
 	*queue.Broker
 	others []*cell
 }
 
-// counter is the one of a cell.
+// counter returns the counter of a cell.
 func (c *cell) counter(s *Server) api.Queues {
 	if c != s.cells[0] || len(s.cells) == 1 {
 		return c.queues
@@ -28,7 +26,7 @@ func (c *cell) counter(s *Server) api.Queues {
 	return counter{c.queues, s.cells[1:]}
 }
 
-// SettleAll settles the leases of home, and passes unknown ones to the other cells.
+// SettleAll settles home's leases and passes unknown ones to the other cells.
 func (q counter) SettleAll(ctx context.Context, scope store.Scope, list []queue.Settlement) []error {
 	errs := q.Broker.SettleAll(ctx, scope, list)
 	if _, one := scope.One(); one {
@@ -36,7 +34,7 @@ func (q counter) SettleAll(ctx context.Context, scope store.Scope, list []queue.
 	}
 	for _, c := range q.others {
 		var left []queue.Settlement
-		var of []int // the settlement that each is
+		var of []int // index of each settlement in list
 		for i, err := range errs {
 			if grapnel.CodeOf(err) == grapnel.CodeConflict {
 				left, of = append(left, list[i]), append(of, i)
@@ -52,16 +50,16 @@ func (q counter) SettleAll(ctx context.Context, scope store.Scope, list []queue.
 	return errs
 }
 
-// Extend lets a lease end later, whichever cell's it is.
+// Extend extends a lease of any cell.
 func (q counter) Extend(ctx context.Context, scope store.Scope, token string, by time.Duration) (lease grapnel.Lease, err error) {
-	rooms := []*queue.Broker{q.Broker}
+	brokers := []*queue.Broker{q.Broker}
 	if _, one := scope.One(); !one {
 		for _, c := range q.others {
-			rooms = append(rooms, c.queues)
+			brokers = append(brokers, c.queues)
 		}
 	}
-	for _, room := range rooms {
-		if lease, err = room.Extend(ctx, scope, token, by); grapnel.CodeOf(err) != grapnel.CodeConflict {
+	for _, broker := range brokers {
+		if lease, err = broker.Extend(ctx, scope, token, by); grapnel.CodeOf(err) != grapnel.CodeConflict {
 			break
 		}
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/postgres"
 )
 
-// lives closes a cell and opens it again while the server goes on.
+// lives closes a cell and opens it again while the server keeps running.
 //
 // All parts of a cell remember rows by the ids that its database assigned. After the database went
 // back (store.ErrWentBack), those ids mean other rows. So the whole cell is dropped without
@@ -27,12 +27,12 @@ import (
 // other cells stay; the parts that know all cells, such as the router, are rebuilt around them.
 type lives struct {
 	first   *Server
-	now     atomic.Pointer[Server] // with the cells of now
+	now     atomic.Pointer[Server] // the server with its current cells
 	handler atomic.Pointer[http.Handler]
 
 	mu       sync.Mutex
 	replaced context.CancelFunc // ends alive
-	alive    context.Context    // as long as now is
+	alive    context.Context    // ends when now is replaced
 }
 
 // newLives makes the handler of requests.
@@ -42,12 +42,12 @@ func newLives(s *Server) *lives {
 	return l
 }
 
-// ServeHTTP has the cells of now answer.
+// ServeHTTP passes the request to the current cells.
 func (l *lives) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	(*l.handler.Load()).ServeHTTP(w, r)
 }
 
-// put rebuilds the parts that know all cells of a server, and answers with them from then on.
+// put rebuilds the parts that know all cells of a server, and serves with them from then on.
 func (l *lives) put(s *Server) {
 	numbers := s.registry()
 	for _, c := range s.cells {
@@ -62,7 +62,7 @@ func (l *lives) put(s *Server) {
 	l.handler.Store(&handler)
 }
 
-// replace puts a cell in the place of one that ended.
+// replace puts a new cell in the place of one that ended.
 func (l *lives) replace(i int, c *cell) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -75,7 +75,7 @@ func (l *lives) replace(i int, c *cell) {
 	l.put(s)
 }
 
-// move lets tenants move between the cells of now, until ctx ends.
+// move carries out moves of tenants between the current cells, until ctx ends.
 func (l *lives) move(ctx context.Context) {
 	for ctx.Err() == nil {
 		l.mu.Lock()
@@ -83,7 +83,7 @@ func (l *lives) move(ctx context.Context) {
 		l.mu.Unlock()
 		moving, end := context.WithCancel(ctx)
 		stop := context.AfterFunc(alive, end)
-		s.room.Run(moving)
+		s.directory.Run(moving)
 		<-moving.Done() // a server without moves returns at once
 		stop()
 		end()
@@ -124,7 +124,7 @@ func (l *lives) keep(ctx context.Context, i int, failed chan<- error) {
 	}
 }
 
-// open opens a cell in the place of one that ended, as soon as that can be done; nil: ctx has ended
+// open opens a cell in the place of one that ended, as soon as its database allows; nil: ctx ended
 // before.
 func (l *lives) open(ctx context.Context, i int, was *cell) *cell {
 	for failures := 1; ctx.Err() == nil; failures++ {
@@ -179,11 +179,10 @@ func (c *cell) release(ctx context.Context, node string) error {
 	return ownership.Release(ctx, node, owned)
 }
 
-// closedFor is after how long callers may come again.
+// closedFor is the pause that callers of a closed cell are asked to make.
 const closedFor = time.Second
 
-// guarded refuses requests once the cell's database went back, and ends those that are being
-// answered.
+// guarded refuses requests once the cell's database went back, and ends those in progress.
 func (c *cell) guarded(face http.Handler) http.Handler {
 	if _, mayGoBack := c.store.(*postgres.Store); !mayGoBack {
 		return face

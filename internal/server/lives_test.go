@@ -16,7 +16,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/postgres/pgtest"
 )
 
-// sorter is a receiver that counts what each path got of which tenant.
+// sorter is a receiver that counts requests by path and tenant.
 type sorter struct {
 	*httptest.Server
 	mu  sync.Mutex
@@ -47,10 +47,10 @@ func (s *sorter) count(of string) int {
 	return s.got[of]
 }
 
-// TestLostPast has two nodes deliver events that a failover then loses, which gives their numbers
-// to events of another tenant. The nodes forget what they knew: no tenant gets what is another
-// one's, and each event that was accepted after the failover arrives once. The processes go on, and
-// they are alive all the time.
+// TestLostPast: two nodes deliver events that a failover then loses, so that events of another
+// tenant get the same row ids. The nodes forget their old state: no tenant gets an event of
+// another, and each event accepted after the failover arrives once. The processes keep running and
+// answer the liveness probe throughout.
 func TestLostPast(t *testing.T) {
 	const events = 60
 	db := pgtest.For(t, pgtest.Options{})
@@ -166,8 +166,8 @@ func TestLostPast(t *testing.T) {
 	}
 }
 
-// TestClosedCell has a cell's database gone back, and nothing in its place yet: the process is
-// alive, and nothing else is answered.
+// TestClosedCell: a cell's database went back and cannot be opened again yet. The process answers
+// the liveness probe and refuses all other requests.
 func TestClosedCell(t *testing.T) {
 	s := start(t, onPostgres(t))
 	s.cells[0].closed.Store(true)

@@ -10,8 +10,8 @@ import (
 	"github.com/grapnelhq/grapnel/client"
 )
 
-// TestLoopsEnd: an endpoint sends to a source whose events it gets. One event comes back as often
-// as it may and no more.
+// TestLoopsEnd: an endpoint sends to a source whose events it subscribes to. One event comes back
+// up to the limit of hops and no more.
 func TestLoopsEnd(t *testing.T) {
 	o := options(t.TempDir())
 	o.AdminKey, o.EgressAllow = testKey, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
@@ -49,8 +49,8 @@ func TestLoopsEnd(t *testing.T) {
 	poll(t, "the ninth delivery is refused", func() bool { return refused() == 1 })
 }
 
-// TestPublicURL: links in answers begin with the server's public address, and no endpoint leads
-// there.
+// TestPublicURL: links in answers begin with the server's public address, and no endpoint may point
+// to it.
 func TestPublicURL(t *testing.T) {
 	o := options(t.TempDir())
 	o.AdminKey = testKey

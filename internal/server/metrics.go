@@ -42,7 +42,7 @@ func (c *cell) measure(r prometheus.Registerer) {
 	}, c.full))
 }
 
-// number is one of the counters that a package maintains itself.
+// number is a counter that a package maintains itself.
 type number[T any] struct {
 	name, help string
 	gauge      bool // it can go down
@@ -63,7 +63,7 @@ func numbers[T any](stats func() T, all []number[T]) []prometheus.Collector {
 	return collectors
 }
 
-// callerNumbers are those of the gate.
+// callerNumbers are the metrics of the gate.
 func callerNumbers(gate *api.Gate) []prometheus.Collector {
 	return numbers(gate.Stats, []number[api.Stats]{
 		{"grapnel_api_unauthenticated_total", "Requests without a valid API key.", false,
@@ -77,7 +77,7 @@ func callerNumbers(gate *api.Gate) []prometheus.Collector {
 	})
 }
 
-// sendingNumbers are those of egress. Reused connections divided by attempts is the hit rate.
+// sendingNumbers are the metrics of egress. Reused connections divided by attempts is the hit rate.
 func sendingNumbers(sender *egress.Sender) []prometheus.Collector {
 	return numbers(sender.Stats, []number[egress.Stats]{
 		{"grapnel_egress_requests_reused_total", "Attempts that went over a connection kept alive.", false,

@@ -8,12 +8,11 @@ import (
 	"testing"
 )
 
-// shortWait is less than the time after which a node looks at a queue without having been told of
-// anything.
+// shortWait is less than the pause after which a node reads a queue without a hint.
 const shortWait = "4s"
 
-// TestQueueAtTwoNodes: what comes in at one node is known at the other, and wakes who waits there;
-// a lease belongs to neither.
+// TestQueueAtTwoNodes: an event published at one node wakes consumers at the other. A lease can be
+// settled at either.
 func TestQueueAtTwoNodes(t *testing.T) {
 	nodes, _ := members(t, 2)
 	for _, m := range nodes {
@@ -29,7 +28,8 @@ func TestQueueAtTwoNodes(t *testing.T) {
 	in := source["ingest_url"].(string)
 	b.must(http.StatusCreated, "POST", "/v1/queues", fmt.Sprintf(`{"name":"work","source":%q}`, source["id"]))
 
-	// Twenty copies at both: one event. The same id with another body is noticed wherever it comes.
+	// Both nodes get twenty copies: one event results. The same id with another body is reported as a
+	// conflict at both.
 	var mu sync.Mutex
 	answers, ids := map[int]int{}, map[string]bool{}
 	var all sync.WaitGroup
@@ -56,8 +56,8 @@ func TestQueueAtTwoNodes(t *testing.T) {
 		}
 	}
 
-	// A lease that one node gave is settled at the other, once; that lets the key's next one go to
-	// who waits at the first.
+	// A lease of one node is settled at the other, once. The key's next message then goes to a
+	// consumer that waits at the first.
 	lease := func(c *consumer) (string, string) {
 		status, header, body := c.ask("GET", "/v1/queues/work/next?wait="+shortWait, "")
 		var meta struct{ Lease string }
@@ -88,7 +88,7 @@ func TestQueueAtTwoNodes(t *testing.T) {
 		at.must(http.StatusConflict, "POST", "/v1/leases/"+first+"/ack", "")
 	}
 
-	// Who waits at one node hears that the queue was deleted at the other.
+	// A consumer that waits at one node gets an answer when the queue is deleted at the other.
 	gone := make(chan int, 1)
 	all.Go(func() {
 		status, _, _ := a.ask("GET", "/v1/queues/work/next?wait="+shortWait, "")
@@ -104,7 +104,7 @@ func TestQueueAtTwoNodes(t *testing.T) {
 	stopsReceiving(t, a, b, nodes[1])
 }
 
-// waits returns once so many consumers wait at a node.
+// waits returns once n consumers wait at a node.
 func (m member) waits(t *testing.T, n float64) {
 	t.Helper()
 	poll(t, "consumers wait", func() bool { return m.measured(t, "grapnel_consumers_waiting") == n })

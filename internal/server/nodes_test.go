@@ -20,21 +20,21 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/postgres/pgtest"
 )
 
-// member is a node, and what stands between it and the database.
+// member is a node with its proxy to the database.
 type member struct {
 	running
 	*client.Client
 	proxy *pgtest.Proxy
 }
 
-// members start some on one database.
+// members starts n nodes on one database.
 func members(t *testing.T, n int) (all []member, db *pgtest.Server) {
 	t.Helper()
 	db = pgtest.For(t, pgtest.Options{})
 	if _, err := db.Create(t.Context(), "grapnel"); err != nil {
 		t.Fatal(err)
 	}
-	t.Chdir(t.TempDir()) // where admin keys go
+	t.Chdir(t.TempDir()) // admin keys are written here
 	for range n {
 		proxy, err := db.NewProxy()
 		if err != nil {
@@ -58,7 +58,7 @@ func (m member) status(t *testing.T) *client.Cluster {
 	return c
 }
 
-// settled says whether nodes have all shards, each as many as it is to have.
+// settled says whether the nodes own all shards, each its share.
 func settled(c *client.Cluster, up int) bool {
 	there, have := 0, 0
 	for _, m := range c.Nodes {
@@ -73,7 +73,7 @@ func settled(c *client.Cluster, up int) bool {
 	return there == up && have == store.Shards && c.Unowned == 0
 }
 
-// measured is a number of a node's own.
+// measured is a metric of the node itself.
 func (m member) measured(t *testing.T, name string) float64 {
 	t.Helper()
 	rq, err := http.NewRequestWithContext(t.Context(), http.MethodGet, m.URL()+"/metrics", nil)
@@ -102,8 +102,8 @@ func (m member) measured(t *testing.T, name string) float64 {
 	return 0
 }
 
-// TestClusterStatus: three nodes divide what there is. One is cut off from the database: it loses
-// its shards, the others tell of it and take them.
+// TestClusterStatus: three nodes divide the shards. One is cut off from the database: it loses its
+// shards, and the others report that and take them.
 func TestClusterStatus(t *testing.T) {
 	nodes, _ := members(t, 3)
 	poll(t, "three nodes divide the shards", func() bool { return settled(nodes[0].status(t), 3) })
@@ -188,9 +188,9 @@ func TestClusterStatus(t *testing.T) {
 	}
 }
 
-// revokedWhileCutOff revokes a key at one node while another one is cut off. Once that is answered,
-// the other one answers nobody who shows a key, for it does not know which are valid, and takes no
-// webhooks in.
+// revokedWhileCutOff revokes a key at one node while another one is cut off. Once the revocation is
+// answered, the other node refuses every request that shows a key, because it cannot tell which
+// keys are valid. It accepts no webhooks either.
 func revokedWhileCutOff(t *testing.T, at, cut member, key *client.Key) (wrong string) {
 	if err := at.DeleteKey(t.Context(), key.ID); err != nil {
 		return err.Error()
@@ -211,8 +211,8 @@ func revokedWhileCutOff(t *testing.T, at, cut member, key *client.Key) (wrong st
 	return wrong
 }
 
-// TestDrainingNode: while a node finishes what is in flight it takes no connections and so is not
-// ready, the others know, and have its shards when it has gone.
+// TestDrainingNode: a node that finishes its attempts in flight accepts no connections, so it is
+// not ready. The other nodes know, and own its shards once it has stopped.
 func TestDrainingNode(t *testing.T) {
 	nodes, _ := members(t, 3)
 	poll(t, "three nodes divide the shards", func() bool { return settled(nodes[0].status(t), 3) })
@@ -243,7 +243,7 @@ func TestDrainingNode(t *testing.T) {
 		)
 	})
 	http.DefaultClient.CloseIdleConnections()
-	// nobody listens any more
+	// the node has stopped listening
 	if code, err := readiness(t.Context(), leaving); err == nil && code != http.StatusServiceUnavailable {
 		t.Errorf("while it drains, it says %d", code)
 	}
@@ -272,8 +272,8 @@ func readiness(ctx context.Context, m member) (int, error) {
 	return resp.StatusCode, resp.Body.Close()
 }
 
-// TestExpandedSchema: nodes that run go on under a schema of which they do not know the last steps,
-// as long as these only add. One that is started is refused.
+// TestExpandedSchema: running nodes work with a newer schema if its further steps only add. A node
+// of the old version that is started then is refused.
 func TestExpandedSchema(t *testing.T) {
 	nodes, db := members(t, 2)
 	got := make(chan string, 100)

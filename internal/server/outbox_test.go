@@ -22,14 +22,14 @@ import (
 	"github.com/grapnelhq/grapnel/outbox"
 )
 
-// shop is a producer with a database of its own, and the receiver of what it publishes.
+// shop is a producer with its own database, and the receiver of its events.
 type shop struct {
 	t   *testing.T
 	dsn string
 	db  *pgxpool.Pool
 
 	mu        sync.Mutex
-	committed map[string]time.Time // when committing began, by key and number
+	committed map[string]time.Time // start of the commit, by key and number
 	arrived   map[string][]arrival // by key
 }
 
@@ -40,7 +40,7 @@ type arrival struct {
 
 func newShop(t *testing.T) *shop {
 	t.Helper()
-	// On a disk, where commits take as long as they do.
+	// The data are on a disk, so that commits take their real time.
 	server := pgtest.For(t, pgtest.Options{Parent: os.TempDir()})
 	s := &shop{t: t, committed: map[string]time.Time{}, arrived: map[string][]arrival{}}
 	var err error
@@ -60,7 +60,7 @@ func newShop(t *testing.T) *shop {
 	return s
 }
 
-// sell counts a key up and publishes what it has got to, in one transaction.
+// sell increments a key's counter and publishes the new value, in one transaction.
 func (s *shop) sell(ctx context.Context, key string) error {
 	tx, err := s.db.Begin(ctx)
 	if err != nil {
@@ -84,7 +84,7 @@ func (s *shop) sell(ctx context.Context, key string) error {
 	return tx.Commit(ctx)
 }
 
-// ServeHTTP receives.
+// ServeHTTP receives deliveries.
 func (s *shop) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	now := time.Now()
 	raw, _ := io.ReadAll(r.Body)
@@ -112,9 +112,9 @@ func (s *shop) count() (n int) {
 	return n
 }
 
-// TestOutbox: sixteen producers publish two hundred events in a second, in their own transactions,
-// over ten keys. They arrive at a receiver in the order of the commits, once, and soon; what is
-// committed while no server runs arrives when there is one.
+// TestOutbox: sixteen producers publish two hundred events per second, in their own transactions,
+// over ten keys. They arrive at a receiver in the order of the commits, once, and soon. Events
+// committed while no server runs arrive when one is started.
 func TestOutbox(t *testing.T) {
 	const perSecond, producers, seconds = 200, 16, 6
 	s := newShop(t)
@@ -136,7 +136,7 @@ func TestOutbox(t *testing.T) {
 	var all sync.WaitGroup
 	for p := range producers {
 		all.Go(func() {
-			// Each starts a little later than the one before, so that the load is steady.
+			// Each producer starts a little later than the one before, so that the load is steady.
 			tick := time.NewTicker(producers * time.Second / perSecond)
 			defer tick.Stop()
 			for i := range perSecond * seconds / producers {
@@ -161,8 +161,8 @@ func TestOutbox(t *testing.T) {
 		took[len(took)*99/100],
 		took[len(took)-1],
 	)
-	// The promise is about an idle machine. Here neighbours and the race detector take as much as
-	// they like, so it is held in the long form alone.
+	// The promise is about an idle machine. Elsewhere neighbours and the race detector take time, so
+	// only the long form asserts it.
 	if os.Getenv("GRAPNEL_SOAK") != "" && (p50 > 50*time.Millisecond || p95 > 500*time.Millisecond) {
 		t.Errorf("p50 %v, p95 %v", p50, p95)
 	}
@@ -171,7 +171,8 @@ func TestOutbox(t *testing.T) {
 		return o["state"] == "relaying" && o["lag"] == "0s" && o["events"] == float64(total) && o["set_aside"] == 0.0
 	})
 	_, _, metrics := c.ask("GET", "/metrics", "")
-	for _, want := range []string{fmt.Sprintf(`grapnel_outbox_events_total{outcome="accepted"} %d`, total), `grapnel_outbox_up{source="` + source + `"} 1`,
+	for _, want := range []string{fmt.Sprintf(`grapnel_outbox_events_total{outcome="accepted"} %d`, total),
+		`grapnel_outbox_up{source="` + source + `"} 1`,
 		`grapnel_outbox_lag_seconds{source="` + source + `"} 0`} {
 		if !strings.Contains(string(metrics), want) {
 			t.Errorf("the metrics do not say %s", want)
@@ -193,7 +194,7 @@ func TestOutbox(t *testing.T) {
 	s.inOrder()
 }
 
-// latencies are those of all that arrived but the first few, sorted.
+// latencies are the sorted latencies of all arrivals but the first few.
 func (s *shop) latencies(without int) (took []time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -208,7 +209,7 @@ func (s *shop) latencies(without int) (took []time.Duration) {
 	return took
 }
 
-// inOrder checks that each key's numbers came as 1, 2, 3 ….
+// inOrder checks that each key's numbers arrived as 1, 2, 3 ….
 func (s *shop) inOrder() {
 	s.t.Helper()
 	rows, err := s.db.Query(s.t.Context(), `SELECT key, n FROM counted`)

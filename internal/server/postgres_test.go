@@ -15,18 +15,18 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/postgres/pgtest"
 )
 
-// onPostgres are the options of a server whose data are in a PostgreSQL of this test's own.
+// onPostgres are the options of a server with its data in a PostgreSQL of this test.
 func onPostgres(t *testing.T) Options {
 	t.Helper()
 	o, _ := behindProxy(t)
 	return o
 }
 
-// behindProxy also returns what stands between the two.
+// behindProxy also returns the proxy between the two.
 func behindProxy(t *testing.T) (Options, *pgtest.Proxy) {
 	t.Helper()
 	server := pgtest.For(t, pgtest.Options{})
-	t.Chdir(t.TempDir()) // where the admin key goes
+	t.Chdir(t.TempDir()) // the admin key is written here
 	o := options("")
 	if _, err := server.Create(t.Context(), "grapnel"); err != nil {
 		t.Fatal(err)
@@ -45,7 +45,7 @@ func behindProxy(t *testing.T) (Options, *pgtest.Proxy) {
 }
 
 // TestPostgresAway cuts a server off from its database: publishing is answered 503 meanwhile, and
-// what was published before and after arrives.
+// events published before and after arrive.
 func TestPostgresAway(t *testing.T) {
 	got := make(chan string, 100)
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r.Header.Get("webhook-id") }))
@@ -85,8 +85,8 @@ func TestPostgresAway(t *testing.T) {
 	}
 }
 
-// TestPostgresThroughAPooler: nothing in the URL says that PgBouncer gives each transaction another
-// connection, and no call and no line of the log shows it.
+// TestPostgresThroughAPooler: the URL does not say that PgBouncer gives each transaction another
+// connection. Every call works as without it, and the log has no error.
 func TestPostgresThroughAPooler(t *testing.T) {
 	const senders, each = 8, 25
 	var mu sync.Mutex

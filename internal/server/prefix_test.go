@@ -16,7 +16,8 @@ import (
 	"testing"
 )
 
-// stripping is a proxy that serves a server below a path. It says so, or says nothing.
+// stripping is a proxy that serves a server below a path. With says it adds the header that names
+// the path.
 func stripping(t *testing.T, prefix string, says bool, to func() string) *httptest.Server {
 	proxy := &httputil.ReverseProxy{Transport: &http.Transport{}, Rewrite: func(r *httputil.ProxyRequest) {
 		upstream, err := url.Parse(to())
@@ -42,9 +43,9 @@ func stripping(t *testing.T, prefix string, says bool, to func() string) *httpte
 	return front
 }
 
-// TestBelowAPath: behind a proxy that serves the server below a path, every link that an answer
-// gives works as it is, whether the operator or the proxy says what the path is. A signature over
-// the URL that a provider was given holds.
+// TestBelowAPath: behind a proxy that serves the server below a path, every link in an answer works
+// as it is, whether the operator or the proxy names the path. A signature over the URL given to a
+// provider is valid.
 func TestBelowAPath(t *testing.T) {
 	const prefix = "/Hooks/grapnel"
 	for name, says := range map[string]bool{"--public-url": false, "X-Forwarded-Prefix": true} {

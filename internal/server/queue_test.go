@@ -15,7 +15,7 @@ import (
 	"github.com/grapnelhq/grapnel/client"
 )
 
-// consumer asks a server by hand, as programs without a client do.
+// consumer calls a server directly, as programs without a client do.
 type consumer struct {
 	t    *testing.T
 	url  string
@@ -28,8 +28,8 @@ func (r running) consumer(t *testing.T) *consumer {
 	return &consumer{t, r.URL(), &http.Client{Transport: transport}}
 }
 
-// ask sends a request to a path, or a URL that the server gave, and returns the status, the header
-// and the body.
+// ask sends a request to a path, or to a URL from an answer, and returns the status, the header and
+// the body.
 func (c *consumer) ask(method, target, body string, header ...string) (int, http.Header, []byte) {
 	c.t.Helper()
 	if strings.HasPrefix(target, "/") {
@@ -108,7 +108,7 @@ func TestProgramsThatKnowOnlyThreeURLs(t *testing.T) {
 	}
 }
 
-// A lease is durable before it is handed out, and what waits for a message is answered as soon as
+// A lease is durable before it is answered. A consumer that waits for a message gets it as soon as
 // there is one.
 func TestQueueAcrossARestart(t *testing.T) {
 	o := options(t.TempDir())
@@ -150,7 +150,7 @@ func TestQueueAcrossARestart(t *testing.T) {
 	if status != 200 || string(body) != "2" || !strings.Contains(header.Get("Grapnel-Meta"), `"attempt":1`) {
 		t.Fatalf("the next of the key: %d %s %v", status, body, header)
 	}
-	// This one is forgotten: it comes again when its lease is over, as the second attempt.
+	// This message is not settled: it comes again when its lease expires, as the second attempt.
 	status, header, body = c.ask("GET", "/v1/queues/orders/next?wait=20s", "")
 	if status != 200 || string(body) != "2" || !strings.Contains(header.Get("Grapnel-Meta"), `"attempt":2`) {
 		t.Fatalf("what was forgotten: %d %s %v", status, body, header)
@@ -202,7 +202,7 @@ func TestClientConsumesAQueue(t *testing.T) {
 	})
 }
 
-// Whoever waits when the server stops is answered at once that there is nothing, and streams end.
+// When the server stops, waiting consumers get an empty answer at once, and streams end.
 func TestStoppingAnswersWhoWaits(t *testing.T) {
 	o := options(t.TempDir())
 	o.AdminKey = testKey
@@ -232,8 +232,8 @@ func TestStoppingAnswersWhoWaits(t *testing.T) {
 	}
 }
 
-// A quiet queue's failures reach nobody, however its deliveries end; a queue beside it that is not
-// quiet shows what would be noticed.
+// Failures of a quiet queue create no operational events, however its deliveries end. A queue that
+// is not quiet shows the events that would be created.
 func TestNobodyNoticesAQuietQueue(t *testing.T) {
 	o := options(t.TempDir())
 	o.AdminKey = testKey
@@ -301,7 +301,8 @@ func TestNobodyNoticesAQuietQueue(t *testing.T) {
 		t.Errorf("dead letters: %v", dead)
 	}
 	totals := c.must(200, "GET", "/v1/stats", "")["totals"].(map[string]any)
-	for name, want := range map[string]float64{"attempts": 1, "failed": 1, "delivered": 0, "discarded": 0, "skipped": 0, "dropped": 0, "retried": 0} {
+	for name, want := range map[string]float64{"attempts": 1, "failed": 1, "delivered": 0, "discarded": 0, "skipped": 0, "dropped": 0,
+		"retried": 0} {
 		if totals[name] != want {
 			t.Errorf("%s: %v counted, want %v", name, totals[name], want)
 		}

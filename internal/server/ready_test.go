@@ -15,7 +15,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// refusing is a store that says that it cannot commit events.
+// refusing is a store that reports that it cannot commit events.
 type refusing struct {
 	keeper
 	why atomic.Pointer[error]
@@ -48,9 +48,8 @@ func page(t *testing.T, s running, path string) (int, string) {
 	return resp.StatusCode, string(body)
 }
 
-// TestReadinessFollowsTheStore: what a store says about new events is what /readyz, /status and
-// grapnel_store_full say, at once and in both directions, and the log says each change once however
-// often it is asked.
+// TestReadinessFollowsTheStore: /readyz, /status and grapnel_store_full report a store's state at
+// once and in both directions, and the log reports each change once, however often probes ask.
 func TestReadinessFollowsTheStore(t *testing.T) {
 	defer http.DefaultClient.CloseIdleConnections()
 	var logged bytes.Buffer
@@ -63,7 +62,7 @@ func TestReadinessFollowsTheStore(t *testing.T) {
 	db := &refusing{keeper: opened.cells[0].store}
 	opened.cells[0].store = db
 	s := run(t, opened)
-	// Each store says what it says for some probes.
+	// Each state of the store lasts for some probes.
 	full := error(grapnel.Errorf(grapnel.CodeStorageFull, "no room on /dev/sdb1"))
 	gone := errors.New("no connection to 10.1.2.3")
 	for _, c := range []struct {
@@ -115,7 +114,7 @@ func TestReadinessFollowsTheStore(t *testing.T) {
 	}
 }
 
-// TestProbes: the time without readiness is counted from the first probe that found it so.
+// TestProbes: the time without readiness counts from the first probe that failed.
 func TestProbes(t *testing.T) {
 	var logged bytes.Buffer
 	now := time.Unix(1e9, 0)
@@ -134,8 +133,8 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-// TestStartingIsNoTrouble: a server that has never been ready is on its way there. That is said,
-// and is no warning.
+// TestStartingIsNoTrouble: a server that has never been ready is starting. That is logged, but not
+// as a warning.
 func TestStartingIsNoTrouble(t *testing.T) {
 	var logged bytes.Buffer
 	p := newProbes(slog.New(slog.NewTextHandler(&logged, nil)))
@@ -149,7 +148,7 @@ func TestStartingIsNoTrouble(t *testing.T) {
 	}
 }
 
-// TestDrainingIsNoTrouble: a server that stops is not ready, and its log has said why already.
+// TestDrainingIsNoTrouble: a stopping server is not ready, and its log already gives the reason.
 func TestDrainingIsNoTrouble(t *testing.T) {
 	var logged bytes.Buffer
 	s := newServer(Options{Log: slog.New(slog.NewTextHandler(&logged, nil))})

@@ -35,7 +35,7 @@ func (r running) hub(t *testing.T, source *client.Source, secret string) *hub {
 	return &hub{t, r.URL() + source.IngestURL, secret, &http.Client{Transport: transport}}
 }
 
-// taken is what a provider is answered.
+// taken is the answer to a provider.
 type taken struct {
 	status    int
 	ID        string
@@ -68,8 +68,8 @@ func (h *hub) send(delivery, body string) (got taken) {
 	return got
 }
 
-// What comes in through a source is verified, becomes one event however many copies come at the
-// same moment, reaches who wants it and nobody else, and tells how it came.
+// A request to a source is verified, becomes one event however many copies arrive at the same
+// moment, reaches the endpoints that want it and no other, and carries its origin.
 func TestFromAProviderToAWorker(t *testing.T) {
 	o := options(t.TempDir())
 	o.AdminKey = testKey
@@ -122,7 +122,8 @@ func TestFromAProviderToAWorker(t *testing.T) {
 			t.Fatalf("%s has %d messages, want %d: %v", queue, len(found), want, err)
 		}
 		if want > 0 &&
-			(string(found[0].Body) != `{"n": 1.50}` || found[0].EventID != answers[0].ID || found[0].Type != "issues" || found[0].ContentType != grapnel.JSONType) {
+			(string(found[0].Body) != `{"n": 1.50}` || found[0].EventID != answers[0].ID || found[0].Type != "issues" ||
+				found[0].ContentType != grapnel.JSONType) {
 			t.Errorf("%s hands out %+v with the body %s", queue, found[0].MessageMeta, found[0].Body)
 		}
 	}
@@ -152,7 +153,7 @@ func TestFromAProviderToAWorker(t *testing.T) {
 	}
 }
 
-// The address that is asked for after a restart is the one before.
+// again restarts the server at the same address.
 func (r running) again(t *testing.T, o Options) running {
 	t.Helper()
 	o.Listen = strings.TrimPrefix(r.URL(), "http://")
@@ -162,7 +163,7 @@ func (r running) again(t *testing.T, o Options) running {
 	return start(t, o)
 }
 
-// A consumer outlives a restart of the server: nothing is lost, and what was acked does not come
+// A consumer outlives a restart of the server: no message is lost, and an acked one does not come
 // again.
 func TestConsumeThroughARestart(t *testing.T) {
 	const n = 200
@@ -237,8 +238,8 @@ func TestConsumeThroughARestart(t *testing.T) {
 	}
 }
 
-// A handler that takes longer than the lease keeps its message, and a rejected one is a dead letter
-// with its reason.
+// A handler that takes longer than the lease keeps its message. A rejected message becomes a dead
+// letter with the given reason.
 func TestConsumeExtendsAndRejects(t *testing.T) {
 	o := options(t.TempDir())
 	o.AdminKey = testKey

@@ -13,7 +13,7 @@ import (
 	"github.com/grapnelhq/grapnel/client"
 )
 
-// A replay goes on after a restart where it was, and what arrives is what was published, in its
+// A replay continues after a restart at its stored position. The published bodies arrive in their
 // order.
 func TestReplayGoesOnAfterARestart(t *testing.T) { replayGoesOn(t, options(t.TempDir())) }
 

@@ -1,16 +1,19 @@
 // Package server assembles the running server: for each store an engine that delivers from it and a
-// runner of replays; egress, which sends; and the API in front. It is the only package that knows
-// them all, and it holds no delivery logic. The parts of one store are a cell; most servers have
-// one.
+// runner of replays; egress, which sends; and the API in front. It is the only package that imports
+// all of these, and it holds no delivery logic. The parts of one store are a cell; most servers
+// have one.
 //
 // It owns the life of the whole:
 //
-//	Open   takes the address, opens the stores, makes or finds the admin key. An error leaves nothing behind but the data.
-//	Run    serves and delivers until its context ends or something breaks that must not go on, such as a store that cannot sync.
-//	       Then it drains: no new connections and no new attempts at once, attempts in flight get the drain timeout, their
-//	       outcomes are recorded, the stores are closed. It returns when every goroutine it started has returned; only after a
-//	       store that cannot be trusted any more it returns at once, because then the process has to end.
-//	       Meanwhile a cell whose database went back is opened again (lives.go).
+// Open takes the address, opens the stores, and creates or finds the admin key. After an error only
+// the data remain.
+//
+// Run serves and delivers until its context ends or an error occurs after which it must not go on,
+// such as a store that cannot sync. Then it drains: it accepts no new connections and starts no new
+// attempts, attempts in flight get the drain timeout, their outcomes are recorded, and the stores
+// are closed. Run returns when every goroutine it started has returned. Only after an error of a
+// store that cannot be trusted it returns at once, because the process has to end. A cell whose
+// database went back is opened again while the server runs (lives.go).
 //
 // It does not promise that draining succeeds. Attempts cut off by the drain timeout, or by a kill,
 // are repeated after the next start.
@@ -62,7 +65,7 @@ type Options struct {
 	Listen string
 	// of the first cell, home: sqlite:PATH, or the URL of a PostgreSQL database
 	Store string
-	Cells []CellOptions // those besides the first
+	Cells []CellOptions // further cells
 	// time until the endpoints of a dead node are taken over; engine's default
 	Lease     time.Duration
 	Advertise string // address for other nodes on the same database; empty: Listen
@@ -83,7 +86,7 @@ type Options struct {
 	MaxPending   int64          // pending deliveries of one tenant; 0: no limit
 	MaxEndpoints int            // of one tenant, queues among them; 0: no limit
 	Retention    time.Duration  // of full records
-	// for a tenant or types, instead of Retention; the first that matches
+	// for a tenant or types, instead of Retention; the first match counts
 	Rules  []store.KeepRule
 	Bounds Bounds
 	Log    *slog.Logger // nil: nothing is logged
@@ -91,19 +94,19 @@ type Options struct {
 
 // Server is one running Grapnel.
 type Server struct {
-	options  Options
-	listener net.Listener
-	node     string // its name among those that share a store
-	cells    []*cell
-	room     *cells.Directory
-	sender   *egress.Sender
-	http     *http.Server
-	log      *slog.Logger
-	stopping *atomic.Bool // draining has begun
-	probes   *probes
-	key      KeyNotice
-	lives    *lives
-	gate     *api.Gate
+	options   Options
+	listener  net.Listener
+	node      string // its name among the nodes that share a store
+	cells     []*cell
+	directory *cells.Directory
+	sender    *egress.Sender
+	http      *http.Server
+	log       *slog.Logger
+	stopping  *atomic.Bool // draining has begun
+	probes    *probes
+	key       KeyNotice
+	lives     *lives
+	gate      *api.Gate
 }
 
 func newServer(o Options) *Server {
@@ -169,10 +172,10 @@ func (s *Server) of(c *cell, err error) error {
 	return fmt.Errorf("cell %s: %w", c.name, err)
 }
 
-// URL is where the server is reached.
+// URL is the server's own address.
 func (s *Server) URL() string { return "http://" + s.listener.Addr().String() }
 
-// AdminKey says where the admin key is.
+// AdminKey is the location of the admin key.
 func (s *Server) AdminKey() KeyNotice { return s.key }
 
 // Run serves until ctx ends, then drains. It returns nil if ctx ended it. A server runs once.
@@ -219,7 +222,7 @@ func (s *Server) Run(ctx context.Context, accepting func()) error {
 // database. It takes milliseconds.
 const joinTime = 5 * time.Second
 
-// drain brings everything to its end in good order.
+// drain stops all parts in order.
 func (s *Server) drain(ctx context.Context, stopDelivering func(), delivered <-chan struct{}) error {
 	s.stopping.Store(true)
 	s.log.Info("server draining; attempts in flight finish", "timeout", s.options.DrainTimeout.String())

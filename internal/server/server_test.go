@@ -32,7 +32,7 @@ func options(dir string) Options {
 	}
 }
 
-// running is a server that runs until stop is called.
+// running is a server that runs until its stop is called.
 type running struct {
 	*Server
 	stop func() error
@@ -77,7 +77,7 @@ func (r running) client(t *testing.T, key string) *client.Client {
 	return c
 }
 
-// opens says whether a key opens a server.
+// opens says whether a server accepts a key.
 func opens(t *testing.T, r running, key string) bool {
 	t.Helper()
 	_, err := r.client(t, key).Keys(t.Context(), 0, "")
@@ -119,7 +119,7 @@ func TestFirstStartMakesAKeyAndLaterOnesKeepIt(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// An operator may keep the key elsewhere.
+	// An operator may move the key to another place.
 	if err := os.Remove(notice.Path); err != nil {
 		t.Fatal(err)
 	}
@@ -158,11 +158,12 @@ func TestOpenRefuses(t *testing.T) {
 		change  func(o *Options, dir string)
 		want    string
 		invalid bool
-		files   bool // it may have made the data directory
+		files   bool // the data directory may have been created
 	}{
 		{"a store of no kind", func(o *Options, _ string) { o.Store = "mysql://u:hunter2@h/d" }, "--store takes sqlite:PATH", true, false},
 		{"PostgreSQL", func(o *Options, _ string) { o.Store = "postgres://u:hunter2@h:port/d" }, "URL of a PostgreSQL", true, false},
-		{"a PostgreSQL that is not there", func(o *Options, _ string) { o.Store = "postgres://u:hunter2@127.0.0.1:1/d" }, "opening the database", false, false},
+		{"a PostgreSQL that is not there", func(o *Options, _ string) { o.Store = "postgres://u:hunter2@127.0.0.1:1/d" }, "opening the database",
+			false, false},
 		{"a store without path", func(o *Options, _ string) { o.Store = "sqlite:" }, "needs the path", true, false},
 		{"a directory as a store", func(o *Options, dir string) { o.Store = "sqlite:" + dir + "/" }, "needs the path", true, false},
 		{"an address in use", func(o *Options, _ string) { o.Listen = taken.Addr().String() }, "address already in use", false, false},
@@ -213,8 +214,8 @@ func TestOneServerPerDatabase(t *testing.T) {
 	}
 }
 
-// A request on its way when the server is told to stop is waited for, and what came of it is on
-// record after the next start.
+// A stopping server waits for a request in flight, and its outcome is on record after the next
+// start.
 func TestStoppingWaitsForAttemptsAndRecordsThem(t *testing.T) {
 	dir := t.TempDir()
 	arrived, answer := make(chan struct{}, 8), make(chan struct{})
@@ -267,7 +268,7 @@ func TestStoppingWaitsForAttemptsAndRecordsThem(t *testing.T) {
 	}
 }
 
-// poll waits for what another goroutine or the kernel is about to do.
+// poll waits for an effect of another goroutine or the kernel.
 func poll(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -306,7 +307,7 @@ func TestDrainTimeoutCutsOffWhatTakesTooLong(t *testing.T) {
 	if err := s.stop(); err != nil {
 		t.Fatal(err)
 	}
-	// Nobody knows whether the receiver had it, so it gets it again.
+	// The receiver may or may not have had it, so it gets it again.
 	start(t, o)
 	<-arrived
 }
@@ -341,14 +342,14 @@ func TestStoreThatFailsEndsTheServer(t *testing.T) {
 	}
 }
 
-// A tenant who has as much waiting as it may hears so, and when to come again; after a restart as
-// before.
+// A tenant at its limit of pending deliveries is told so, and when to try again; after a restart
+// too.
 func TestQuotaIsAnswered(t *testing.T) {
 	o := options(t.TempDir())
 	o.AdminKey, o.MaxPending = testKey, 1
 	for n := range 2 {
 		s := start(t, o)
-		// the first answer is what this is about
+		// the first answer is the subject of this test
 		c, err := client.New(client.Options{Server: s.URL(), Key: testKey, Retries: -1})
 		if err != nil {
 			t.Fatal(err)

@@ -22,10 +22,10 @@ import (
 // Place is the location of the data.
 type Place struct {
 	path string // of the SQLite database
-	url  string // of the PostgreSQL database, in place of that
+	url  string // of the PostgreSQL database; path is unused then
 }
 
-// dir is the data directory. With PostgreSQL it has nothing in it but the admin key.
+// dir is the data directory. With PostgreSQL it contains only the admin key.
 func (p Place) dir() string { return filepath.Dir(p.path) }
 
 // disk returns the function that measures free space; nil: it cannot be measured here.
@@ -33,11 +33,11 @@ func (p Place) disk() func() (engine.DiskSpace, error) {
 	if p.url != "" {
 		return nil
 	}
-	return func() (engine.DiskSpace, error) { return roomAt(p.dir()) }
+	return func() (engine.DiskSpace, error) { return spaceAt(p.dir()) }
 }
 
-// ParseStore reads the value of --store. Errors do not repeat it: the URL of a database has a
-// password in it.
+// ParseStore reads the value of --store. Errors do not repeat it: the URL of a database may contain
+// a password.
 func ParseStore(text string) (Place, error) {
 	scheme, rest, ok := strings.Cut(text, ":")
 	switch {
@@ -58,7 +58,7 @@ func ParseStore(text string) (Place, error) {
 	)
 }
 
-// Schema says how far the database that --store names is. It changes nothing.
+// Schema returns how far the schema of the database that --store names is. It changes nothing.
 func Schema(ctx context.Context, text string) (schema.Status, error) {
 	place, err := ParseStore(text)
 	switch {
@@ -70,7 +70,7 @@ func Schema(ctx context.Context, text string) (schema.Status, error) {
 	return sqlite.Inspect(ctx, place.path)
 }
 
-// Migrate brings that database to the schema of this program, and says how far it was before.
+// Migrate brings that database to the schema of this program, and returns how far it was before.
 func Migrate(ctx context.Context, text string) (schema.Status, error) {
 	place, err := ParseStore(text)
 	switch {
@@ -163,7 +163,7 @@ func postgresNumbers(db *postgres.Store) []prometheus.Collector {
 	}), newCommits(func() commits.Counts { return db.Stats().Counts }))
 }
 
-// histogram is the one of commits that a store keeps itself.
+// histogram is the histogram of commits that a store keeps itself.
 type histogram struct {
 	read func() commits.Counts
 	desc *prometheus.Desc
@@ -176,7 +176,7 @@ func newCommits(read func() commits.Counts) histogram {
 // Describe sends the description of the metric.
 func (h histogram) Describe(to chan<- *prometheus.Desc) { to <- h.desc }
 
-// Collect gives the histogram of now.
+// Collect sends the current histogram.
 func (h histogram) Collect(to chan<- prometheus.Metric) {
 	counts := h.read()
 	below, buckets := uint64(0), map[float64]uint64{}

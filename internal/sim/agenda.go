@@ -21,13 +21,13 @@ type happening struct {
 	do    func()
 }
 
-// in plans something for later.
+// in plans a step for later.
 func (a *agenda) in(d time.Duration, do func()) {
 	a.count++
 	heap.Push(&a.heap, happening{at: a.now + max(d, 0), tie: a.rand.Uint32(), count: a.count, do: do})
 }
 
-// until lets everything happen up to a time.
+// until runs the planned steps up to a time.
 func (a *agenda) until(end time.Duration) {
 	for len(a.heap) > 0 && a.heap[0].at <= end {
 		next := heap.Pop(&a.heap).(happening)

@@ -19,7 +19,7 @@ import (
 // package engine: leases by the store's clock, a deadline of the node's own one second earlier,
 // epochs on every write, leaving before releasing, and changes answered once every node has them.
 //
-// In addition to the faults of one node, nodes stand still for longer than their leases and go on
+// In addition to the faults of one node, nodes freeze for longer than their leases and continue
 // with outdated state, are cut off from the store, get each other's messages late or never, stop
 // and restart, and take over each other's shards.
 
@@ -27,8 +27,8 @@ import (
 type ClusterOutcome struct {
 	Outcome
 	Takeovers int // shards taken over without a release
-	Handovers int // shards given back
-	Pauses    int // nodes that stood still
+	Handovers int // shards released to another node
+	Pauses    int // nodes that were frozen
 	Refused   int // writes refused because their epoch had passed
 	Late      int // requests sent in an epoch that had passed
 }
@@ -56,7 +56,7 @@ func RunCluster(o Options) ClusterOutcome {
 	}
 }
 
-// cluster is everything of one run.
+// cluster is the state of one run.
 type cluster struct {
 	options   Options
 	rand      *rand.Rand
@@ -87,8 +87,8 @@ type cluster struct {
 type slot struct {
 	name   string
 	skew   time.Duration
-	cut    bool          // the store cannot be reached from here
-	cutAt  time.Duration // since when
+	cut    bool          // the store is unreachable from here
+	cutAt  time.Duration // start of the cut
 	cutEnd time.Duration
 	deaf   bool // reaches only the store
 	lives  int
@@ -152,7 +152,7 @@ func (c *cluster) excess(format string, args ...any) {
 
 func (c *cluster) is(m Mutant) bool { return c.options.Mutant == m }
 
-// setUp creates the endpoints and plans everything that people and chance will do.
+// setUp creates the endpoints and plans publishes, faults and operators' actions.
 func (c *cluster) setUp() {
 	all := kinds()
 	for i := range 2 + c.rand.IntN(4) {
@@ -217,7 +217,7 @@ func (c *cluster) misfortunes() {
 func (c *cluster) anywhere() *slot { return c.slots[c.rand.IntN(len(c.slots))] }
 func (c *cluster) anyone() *target { return c.targets[c.rand.IntN(len(c.targets))] }
 
-// someone is a node that takes calls, or nil.
+// someone is a random node that takes calls; nil: none does.
 func (c *cluster) someone() *member {
 	if s := c.anywhere(); s.member != nil && !s.member.draining && !s.deaf {
 		return s.member
@@ -260,8 +260,8 @@ func (c *cluster) stop(s *slot) {
 	s.member.drain()
 }
 
-// pause makes a node stand still: it carries out its earlier decisions when it resumes, and reads
-// waiting messages then. Every other time its machine is suspended.
+// pause freezes a node: it carries out its earlier decisions when it resumes, and reads waiting
+// messages then. Every other time its machine is suspended.
 func (c *cluster) pause(s *slot) {
 	m := s.member
 	if m == nil || m.frozen > c.agenda.now {

@@ -35,14 +35,13 @@ func TestSameClusterSeedSameHistory(t *testing.T) { same(t, runNodes, 5) }
 
 func runNodes(o Options) Outcome { return RunCluster(o).Outcome }
 
-// TestClusterMutantsAreCaught: each rule by which nodes share a store is forgotten in turn, and
-// some histories must notice.
+// TestClusterMutantsAreCaught: each rule by which nodes share a store is left out in turn, and some
+// histories must notice.
 func TestClusterMutantsAreCaught(t *testing.T) {
 	for _, m := range ClusterMutants() {
 		t.Run(string(m), func(t *testing.T) {
 			t.Parallel()
-			// Those that are seldom noticed are looked for from shortly before the first seed that
-			// did.
+			// For mutants that few seeds notice, the search begins shortly before the first seed that did.
 			first := map[Mutant]uint64{ReadsTooEarly: 310, CountsFromTheAnswer: 140, AnswersUnconfirmed: 110, RenewsUninformed: 100}[m]
 			for seed := first; seed < first+3000; seed++ {
 				if out := RunCluster(Options{Seed: seed, Mutant: m}); len(out.broken()) > 0 {

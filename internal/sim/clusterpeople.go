@@ -103,7 +103,7 @@ func (m *member) append(p *published, done func([]store.Head, error)) {
 			c.events[accepted.Events[0].Seq-1] = p
 			_, made, _ := c.model.Event(context.Background(), store.Everyone(), p.tenant, p.id)
 			for _, d := range made {
-				c.note(d.Seq) // it may be dropped at once
+				c.note(d.Seq) // a limit may drop it at once
 			}
 		}
 		return err
@@ -123,7 +123,7 @@ func (m *member) append(p *published, done func([]store.Head, error)) {
 }
 
 // hint reports new heads to the core here, and to the nodes believed to own their endpoints. A hint
-// may be lost, late or doubled, and may reach a node that is not the owner, no longer, or not yet.
+// may be lost, late or doubled. It may reach a node that no longer owns the endpoint, or not yet.
 func (m *member) hint(heads []store.Head) {
 	c := m.c
 	for _, h := range heads {
@@ -157,7 +157,7 @@ func (m *member) owner(endpoint string) *member {
 	return m.peer(m.there[n].Owner)
 }
 
-// peer is a node that lives, by its id.
+// peer is the live node with an id.
 func (m *member) peer(id string) *member {
 	for _, s := range m.c.slots {
 		if s.member != nil && s.member.id == id && s.member != m {
@@ -167,7 +167,7 @@ func (m *member) peer(id string) *member {
 	return nil
 }
 
-// operate does one of the things that operators do, at any node.
+// operate carries out a random operator's action at any node.
 func (c *cluster) operate() {
 	m, t := c.someone(), c.anyone()
 	if m == nil {
@@ -216,7 +216,7 @@ func (m *member) act(id string, kind history.Kind, change func(*grapnel.Endpoint
 	})
 }
 
-// change changes an endpoint durably, takes that in, and is done once every node knows it.
+// change stores a change of an endpoint, applies it here, and is done once every node has it.
 func (m *member) change(id string, kind history.Kind, do func(*grapnel.Endpoint) bool, done func(error)) {
 	c, at := m.c, -1
 	asked := c.agenda.now
@@ -304,7 +304,7 @@ func (m *member) skip(d *grapnel.Delivery) {
 	}
 }
 
-// order has an order carried out by the node that decides about its endpoint.
+// order passes an order to the node that owns the endpoint, which carries it out.
 func (m *member) order(d *grapnel.Delivery, verb core.Verb, kind history.Kind) {
 	c := m.c
 	at := len(c.history.Actions)

@@ -7,9 +7,9 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// How a node learns of changes of the configuration, as in package engine.
+// A node learns of changes of the configuration in the same way as in package engine.
 
-// catchUp takes the configuration in if it has changed.
+// catchUp reads the configuration if it has changed.
 func (m *member) catchUp(done func(error)) {
 	conf, known := store.Config{}, m.conf.Version
 	m.call(0.2, func() error {
@@ -26,7 +26,7 @@ func (m *member) catchUp(done func(error)) {
 	})
 }
 
-// know takes a configuration in, if it is newer.
+// know applies a configuration if it is newer than the node's.
 func (m *member) know(conf store.Config) {
 	if conf.Version <= m.conf.Version {
 		return

@@ -103,29 +103,29 @@ var leaveMutants = []coreMutant{
 		"leave.go", "!ep.window.loading && ", ""},
 }
 
-// TestCoreMutantsAreCaught builds the core with one rule forgotten at a time and lets the seeds
-// find it.
+// TestCoreMutantsAreCaught builds the core with one rule left out at a time, and plays seeds until
+// one notices.
 func TestCoreMutantsAreCaught(t *testing.T) {
 	for _, m := range coreMutants {
 		t.Run(m.rule, func(t *testing.T) { m.isCaughtBy(t, "TestSeeds") })
 	}
 }
 
-// TestLeaveMutantsAreCaught does it with several nodes.
+// TestLeaveMutantsAreCaught does the same with several nodes.
 func TestLeaveMutantsAreCaught(t *testing.T) {
 	for _, m := range leaveMutants {
 		t.Run(m.rule, func(t *testing.T) { m.isCaughtBy(t, "TestClusterSeeds") })
 	}
 }
 
-// seldom are rules that few histories notice. They are looked for from shortly before the first
+// seldom are rules that few histories notice. For these the search begins shortly before the first
 // seed that did.
 var seldom = map[string]int{
 	"a closed endpoint admits nothing":                   3400,
 	"what waits for a broken endpoint ends with its age": 9000,
 }
 
-// isCaughtBy builds the core with the rule forgotten and lets a test's seeds find it.
+// isCaughtBy builds the core with the rule left out, and runs a test's seeds on it.
 func (m *coreMutant) isCaughtBy(t *testing.T, test string) {
 	t.Parallel()
 	original, err := filepath.Abs(filepath.Join("..", "core", m.file))

@@ -12,7 +12,7 @@ import (
 // Mutant is a bug that a run can be given on purpose, to prove that the promises would notice it.
 type Mutant string
 
-// The mutants, each one of the mistakes that a shell or a store can make.
+// The mutants: each is a mistake that a shell or a store can make.
 const (
 	None                Mutant = ""
 	AcknowledgesEarly   Mutant = "answers a publish before it is durable"
@@ -26,13 +26,13 @@ const (
 	LosesOutcomes       Mutant = "says an outcome is recorded when it is not"
 )
 
-// Mutants lists all of them.
+// Mutants lists the mutants of one node.
 func Mutants() []Mutant {
 	return []Mutant{AcknowledgesEarly, LosesATarget, ForgetsTheLane, SendsTwice, ChangesBytes, CallsFailureSuccess, RetriesTooSoon,
 		GivesUp, LosesOutcomes}
 }
 
-// The mutants of a history of several nodes: each forgets a rule by which they share a store.
+// The mutants of a history of several nodes: each leaves out a rule by which they share a store.
 const (
 	IgnoresEpochs       Mutant = "writes what was decided in an epoch that is over"
 	GivesBackAtOnce     Mutant = "gives shards back while something of them is under way"
@@ -46,7 +46,7 @@ const (
 	ForgetsSuspension   Mutant = "counts leases by a clock that stands still while the machine is suspended"
 )
 
-// ClusterMutants lists those of several nodes.
+// ClusterMutants lists the mutants of several nodes.
 func ClusterMutants() []Mutant {
 	return []Mutant{IgnoresEpochs, GivesBackAtOnce, HasNoDeadline, CountsFromTheAnswer, ForgetsStandings, ForgetsNewest, ReadsTooEarly,
 		AnswersUnconfirmed, RenewsUninformed, ForgetsSuspension}
@@ -59,7 +59,7 @@ const (
 	RecordsByNumber Mutant = "records an outcome for whatever has the row id now"
 )
 
-// BackMutants lists those.
+// BackMutants lists the mutants of a store that goes back.
 func BackMutants() []Mutant { return []Mutant{SendsByNumber, RecordsByNumber} }
 
 type faultOf = memory.Fault

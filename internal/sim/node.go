@@ -12,22 +12,22 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// node is one life of the server: a core and the simulated shell around it. A crash ends it; its
-// steps in progress have no effect, because every step of a node first checks whether the node is
-// still the living one.
+// node is one life of the server: a core and the simulated shell around it. A crash ends it. Its
+// steps in progress then have no effect, because every step first checks whether its node is still
+// the live one.
 type node struct {
 	w       *world
 	core    *core.Core
 	queue   []core.Change // to be recorded, in order
 	busy    bool          // a commit is under way
-	wakes   time.Time     // the wake that is planned
-	leaving bool          // it drains
+	wakes   time.Time     // time of the planned wake
+	leaving bool          // it is draining
 	born    time.Duration
 	flying  int                      // attempts
-	again   int                      // of them, those that are not the first
-	againOf map[string]int           // of these, by tenant
-	hosts   map[string]int           // of them, by destination and tenant
-	events  map[int64]*grapnel.Event // accepted here, by number
+	again   int                      // retries among them
+	againOf map[string]int           // retries, by tenant
+	hosts   map[string]int           // attempts, by destination and tenant
+	events  map[int64]*grapnel.Event // accepted here, by row id
 	perHost int
 	missed  map[int64]bool // deliveries whose hint was lost: the core finds them when it polls
 }
@@ -58,7 +58,7 @@ func (w *world) start() {
 	}
 }
 
-// later plans something that only happens if this life still lasts.
+// later plans a step that runs only if this life still lasts.
 func (n *node) later(d time.Duration, do func()) {
 	n.w.agenda.in(d, func() {
 		if n.w.node == n {
@@ -67,7 +67,7 @@ func (n *node) later(d time.Duration, do func()) {
 	})
 }
 
-// step gives the core an input and carries the effects out, as package engine does.
+// step passes an input to the core and carries the effects out, as package engine does.
 func (n *node) step(in core.Input) {
 	w := n.w
 	w.steps++
@@ -152,7 +152,7 @@ func (n *node) vacate(a core.Attempt) {
 	}
 }
 
-// mostAgain is how many attempts that are not the first one tenant may have beside another.
+// mostAgain is the number of slots that one tenant's retries may use beside another tenant's.
 func (n *node) mostAgain() int { return max(1, n.core.Slots()/4) }
 
 // places says whether a retry of a tenant could start.
@@ -226,7 +226,7 @@ func (n *node) load(l core.Load) {
 	})
 }
 
-// hint tells the core of new heads, or fails to.
+// hint reports new heads to the core, or loses the hint.
 func (n *node) hint(heads []store.Head) {
 	w := n.w
 	if len(heads) == 0 {
@@ -251,13 +251,13 @@ func (n *node) hint(heads []store.Head) {
 	}
 }
 
-// disable makes the core's own decision durable.
+// disable stores the core's own decision.
 func (n *node) disable(d core.Disable) {
 	w := n.w
 	r := w.receiver(d.Endpoint)
 	r.sentenced(d.Reason)
 	if w.chance(w.plan.crash / 2) {
-		w.agenda.in(w.between(0, 8*time.Millisecond), w.crash) // the decision is on record, or not, and is not carried out
+		w.agenda.in(w.between(0, 8*time.Millisecond), w.crash) // whether or not the decision was stored, this life does not carry it out
 	}
 	n.later(w.between(time.Millisecond, 10*time.Millisecond), func() {
 		var err error
@@ -307,7 +307,7 @@ func (w *world) left(n *node) {
 	w.agenda.in(w.between(time.Millisecond, time.Second), w.start)
 }
 
-// gone ends the node's life and the calls that wait for it.
+// gone ends the node's life and its calls in progress.
 func (w *world) gone() {
 	w.node = nil
 	for _, r := range w.endpoints {

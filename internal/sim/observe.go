@@ -6,7 +6,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// observed notes when deliveries end, by the harness's clock: the node's own clock jumps.
+// observed records when deliveries end, by the harness's clock: the node's own clock jumps.
 type observed struct {
 	store.Store
 	w *world

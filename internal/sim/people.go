@@ -51,7 +51,7 @@ func (w *world) publish(key, tenant string, more int) {
 // try makes one call and repeats it, with the same id, until it gets a success.
 func (w *world) try(p *published, done func()) {
 	call := history.Publish{ID: p.id, Key: p.key, Hash: "data of " + p.id, Invoke: w.agenda.now, Return: w.agenda.now,
-		Endpoints: ids(w.subscribers(p.tenant))} // if it is never committed; otherwise the endpoints it was committed for
+		Endpoints: ids(w.subscribers(p.tenant))} // as matched now; replaced by the endpoints at the commit, if there is one
 	again := func(result history.Result) {
 		call.Result, call.Return = result, w.agenda.now
 		w.history.Publishes = append(w.history.Publishes, call)
@@ -98,7 +98,7 @@ func (w *world) try(p *published, done func()) {
 	})
 }
 
-// subscribers are the endpoints that get a tenant's events now.
+// subscribers are the endpoints that currently get a tenant's events.
 func (w *world) subscribers(tenant string) (rs []*receiver) {
 	for _, r := range w.endpoints {
 		if r.config.DeletedAt.IsZero() && r.config.Tenant == tenant {
@@ -187,7 +187,7 @@ func (w *world) jump() {
 	w.history.Faults = append(w.history.Faults, history.Fault{Kind: history.ClockJump, Start: w.agenda.now, End: w.agenda.now})
 }
 
-// injure decides the fate of a call of the store.
+// injure decides the fault of a call of the store, if any.
 func (w *world) injure(method string) (f faultOf) {
 	switch {
 	case method == "Config":
@@ -200,7 +200,7 @@ func (w *world) injure(method string) (f faultOf) {
 	return f
 }
 
-// operate does one of the things that operators do.
+// operate carries out a random operator's action.
 func (w *world) operate() {
 	r := w.anyone()
 	switch w.rand.IntN(8) {
@@ -260,7 +260,7 @@ func (r *receiver) act(kind history.Kind, change func(*grapnel.Endpoint)) {
 		Return: w.agenda.now + time.Millisecond, Result: history.OK})
 }
 
-// order asks something of a random delivery.
+// order gives a random delivery an order.
 func (w *world) order(verb core.Verb, kind history.Kind) {
 	all, err := w.model.DeliveryList(context.Background(), store.Everyone(), store.DeliveryQuery{Limit: 30})
 	if err != nil || len(all) == 0 || w.node == nil {
@@ -269,7 +269,8 @@ func (w *world) order(verb core.Verb, kind history.Kind) {
 	w.orderOf(&all[w.rand.IntN(len(all))], verb, kind)
 }
 
-// probe asks whether an endpoint is back, as package engine does: with the head that is due first.
+// probe tests whether an endpoint has recovered, as package engine does: with the head that is due
+// first.
 func (w *world) probe(r *receiver) {
 	heads, err := w.model.Heads(context.Background(), r.config.ID, 1)
 	if err != nil {

@@ -10,13 +10,13 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// The requests of several nodes and their receivers. A receiver whose sender died or gave up sees
-// the connection end; a receiver whose sender stands still does not.
+// The requests of several nodes and their receivers. If a sender dies or gives up, its receiver
+// sees the connection end. If a sender is frozen, it does not.
 
-// internal is the outcome of an attempt that this process did not make, or not to its end.
+// internal is the outcome of an attempt that this process did not make or did not finish.
 var internal = policy.Outcome{Class: policy.ClassInternal}
 
-// target is an endpoint's other side.
+// target is the receiver of an endpoint.
 type target struct {
 	c          *cluster
 	id         string
@@ -30,7 +30,7 @@ func (c *cluster) target(id string) *target {
 	return c.targets[slices.IndexFunc(c.targets, func(t *target) bool { return t.id == id })]
 }
 
-// post is one request on its way.
+// post is one request in flight.
 type post struct {
 	from    *member
 	held    *holding
@@ -41,8 +41,8 @@ type post struct {
 	shut    bool // for the receiver
 }
 
-// attempt checks once more whether it may be sent, and sends it. The node may stand still between
-// the check and the request.
+// attempt checks once more whether the attempt may be sent, and sends it. The node may freeze
+// between the check and the request.
 func (m *member) attempt(a core.Attempt) {
 	c := m.c
 	spare := func() { m.finish(a, internal, m.now()) }
@@ -71,7 +71,7 @@ func (m *member) attempt(a core.Attempt) {
 	})
 }
 
-// finish tells the core how an attempt went.
+// finish reports the outcome of an attempt to the core.
 func (m *member) finish(a core.Attempt, o policy.Outcome, started time.Time) {
 	if o.Class != policy.ClassInternal {
 		delete(m.must, a.Config.ID)
@@ -177,8 +177,7 @@ func (p *post) end() {
 	p.held.posts = slices.DeleteFunc(p.held.posts, func(q *post) bool { return q == p })
 }
 
-// abandon ends the request from the sender's side: it has waited for too long, or must not wait any
-// longer.
+// abandon ends the request from the sender's side: it timed out, or must end now.
 func (t *target) abandon(p *post, o policy.Outcome) {
 	if p.over {
 		return
@@ -197,7 +196,7 @@ func (t *target) hangUp(m *member) {
 		if p.from == m {
 			p.receipt.AnswerLost = true
 			if t.c.rand.IntN(2) == 0 {
-				p.receipt.Status = 200 // it had done the work
+				p.receipt.Status = 200 // the receiver had done the work
 			}
 			t.close(p)
 			p.over = true

@@ -13,16 +13,16 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// receiver is an endpoint's other side.
+// receiver is the receiver of an endpoint.
 type receiver struct {
 	w       *world
 	config  grapnel.Endpoint
-	open    []*request // being worked on
+	open    []*request // in progress
 	down    bool
 	slow    bool
-	begun   []time.Duration // when attempts of the last second began
+	begun   []time.Duration // when the attempts of the last second began
 	watch   watch
-	enabled time.Duration // last
+	enabled time.Duration // time of the last enabling
 }
 
 // began checks an endpoint's rate limit: in any second the burst and the rate are allowed, and one
@@ -47,7 +47,7 @@ func (r *receiver) began(at time.Duration) {
 	}
 }
 
-// request is one POST on its way.
+// request is one POST in flight.
 type request struct {
 	from    *node
 	attempt core.Attempt
@@ -65,7 +65,7 @@ type kind struct {
 const policyFrame = `{"timeout":"5s",%s,"jitter":0.2,"success":["2xx"],"classify":{"404":"fail","410":"disable","429":"throttle"},
 	"retry_after":"extend","breaker":false,"disable":{"consecutive":null,"after":null,"pending":"%s"},%s}`
 
-// healthFrame is a policy with a breaker, and with rules for disabling.
+// healthFrame is a policy with a circuit and with rules for disabling.
 const healthFrame = `{"timeout":"5s","schedule":{"mode":"since_previous","delays":[%s],"tail":"repeat"},"jitter":0.2,"success":["2xx"],
 	"classify":{"404":"fail","410":"disable","429":"throttle"},"retry_after":"extend","max_attempts":%d,
 	"breaker":{"failures":%d,"ratio":1,"window":"5s","probe":"1s","probe_max":"4s"},"disable":%s,%s}`
@@ -103,11 +103,11 @@ func kinds() []kind {
 	}
 }
 
-// setUp creates the endpoints and plans everything that people and chance will do.
+// setUp creates the endpoints and plans publishes, faults and operators' actions.
 func (w *world) setUp() {
 	all := kinds()
 	if w.options.Back {
-		all = all[:5] // those without breaker: a learnt standing does not go back
+		all = all[:5] // without those that have a circuit: a learned standing does not go back
 	}
 	for i := range 2 + w.rand.IntN(4) {
 		k := all[w.rand.IntN(len(all))]
@@ -320,7 +320,7 @@ func (r *receiver) hangUp() {
 	for _, req := range slices.Clone(r.open) {
 		req.receipt.AnswerLost = true
 		if r.w.rand.IntN(2) == 0 {
-			req.receipt.Status = 200 // it had done the work
+			req.receipt.Status = 200 // the receiver had done the work
 		}
 		r.close(req)
 	}

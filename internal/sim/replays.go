@@ -18,11 +18,11 @@ import (
 type rerun struct {
 	id     string
 	r      *receiver
-	meant  []grapnel.Delivery // as of its creation
+	meant  []grapnel.Delivery // the selected deliveries, as of its creation
 	orders map[int64]int      // originals for which a step was taken → their actions
 }
 
-// keptFor is the retention: longer than any publisher goes on repeating a call.
+// keptFor is the retention. It is longer than any publisher repeats a call.
 const keptFor = 90 * time.Second
 
 // tidying plans replays and purges.
@@ -43,7 +43,7 @@ func (w *world) tidying() {
 	w.agenda.in(w.between(0, 30*time.Second), next)
 }
 
-// purge removes expired rows. A clock that jumps changes their ages, so then nothing is purged.
+// purge removes expired rows. It does nothing if the clock jumps, because that changes their ages.
 func (w *world) purge() {
 	if w.node == nil || w.plan.clockJump > 0 {
 		return
@@ -69,7 +69,7 @@ func (w *world) purge() {
 	}
 }
 
-// replay starts one.
+// replay starts a replay.
 func (w *world) replay(r *receiver) {
 	if w.node == nil || w.node.leaving || !r.config.DeletedAt.IsZero() {
 		return
@@ -105,7 +105,7 @@ func meant(d *grapnel.Delivery, s *grapnel.Selection) bool {
 	return s.Again || d.Mark.ReplayResult != grapnel.Delivered && d.Mark.ReplayResult != grapnel.Pending
 }
 
-// walk takes a step in a while.
+// walk takes the next step after a while.
 func (w *world) walk(p *rerun) {
 	w.agenda.in(w.between(10*time.Millisecond, time.Second), func() {
 		if w.node == nil || w.node.leaving || !w.step(p) {
@@ -243,7 +243,7 @@ func (w *world) audit() {
 	}
 }
 
-// everything lists all deliveries, purged ones included, the newest first.
+// everything lists all deliveries, including purged ones, newest first.
 func (w *world) everything() []grapnel.Delivery {
 	all := append(w.deliveries(), w.purged...)
 	slices.SortFunc(all, func(a, b grapnel.Delivery) int { return int(b.Seq - a.Seq) })

@@ -17,7 +17,7 @@ type shardBook struct {
 	c                     *cluster
 	all                   []store.Shard // Left is not used: until is
 	until                 []time.Duration
-	seen                  map[string]time.Duration // when nodes beat last
+	seen                  map[string]time.Duration // last heartbeat of each node
 	drains                map[string]bool
 	taken, given, refused int
 }
@@ -37,7 +37,7 @@ func (b *shardBook) of(endpoint string) int {
 	return int(sum.Sum32()) % len(b.all)
 }
 
-// acquire gives out shards without an owner, or with an expired lease.
+// acquire assigns shards that have no owner or an expired lease.
 func (b *shardBook) acquire(node string, shards []int) (got []store.Owned) {
 	for _, n := range shards {
 		s := &b.all[n]
@@ -93,7 +93,7 @@ func (b *shardBook) list() []store.Shard {
 	return all
 }
 
-// beat notes a node and returns those that are there.
+// beat records a node's heartbeat and returns the live nodes.
 func (b *shardBook) beat(node string, draining bool) (there []store.Node) {
 	b.seen[node], b.drains[node] = b.c.agenda.now, draining
 	for id, at := range b.seen {
@@ -121,14 +121,14 @@ func (b *shardBook) fenced(endpoint string, epoch int64) bool {
 	return !b.c.is(IgnoresEpochs)
 }
 
-// wrote notes a write that had an effect.
+// wrote records a write that had an effect.
 func (b *shardBook) wrote(what, endpoint string, epoch int64) {
 	if is := b.all[b.of(endpoint)].Epoch; epoch != is {
 		b.c.excess("%s of %s was written in epoch %d although it is %d", what, endpoint, epoch, is)
 	}
 }
 
-// record is store.Record behind the fence.
+// record is store.Record after the check of the epoch.
 func (b *shardBook) record(ctx context.Context, endpoints []string, changes []store.Change) ([]store.Changed, error) {
 	results := make([]store.Changed, len(changes))
 	var pass []store.Change

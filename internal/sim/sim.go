@@ -70,22 +70,22 @@ func Run(o Options) Outcome {
 }
 
 const (
-	// chaosTime is how long faults happen, healTime how long everything may take to end after the
-	// last one. The longest policy used here takes about four minutes for one delivery, and lanes
-	// are short.
+	// chaosTime is how long faults happen. healTime is the longest time from the last fault until
+	// everything has ended. The longest policy used here takes about four minutes for one delivery,
+	// and lanes are short.
 	chaosTime = 4 * time.Minute
 	healTime  = 3 * time.Hour
 )
 
-// world is everything of one run.
+// world is the state of one run.
 type world struct {
 	options Options
 	rand    *rand.Rand
 	agenda  agenda
 	base    time.Time     // the wall clock when the run starts
-	skew    time.Duration // of the node's clock since then
+	skew    time.Duration // offset of the node's clock since then
 	model   *memory.Store
-	store   store.Store // model, seen through faults and mutants
+	store   store.Store // the model, behind faults and mutants
 	plan    plan
 	healing bool
 
@@ -94,7 +94,7 @@ type world struct {
 	byID      map[string]*published
 	history   history.History
 	committed map[string][]string     // event id → endpoints that were matched when it was committed
-	back      int                     // how often the store went back
+	back      int                     // number of times the store went back
 	over      map[int64]time.Duration // when deliveries ended
 	excesses  []string
 	wellAt    time.Time // when the backlog of the faults should have drained
@@ -103,8 +103,8 @@ type world struct {
 	token     int64
 	orders    map[int64]func(error)
 	reruns    []*rerun
-	replayed  int                // deliveries that they created
-	purged    []grapnel.Delivery // as they were
+	replayed  int                // deliveries created by replays
+	purged    []grapnel.Delivery // as last seen
 }
 
 // plan is the subset of faults that a seed enables, each with a probability.

@@ -90,7 +90,8 @@ func TestBackSeeds(t *testing.T) {
 	t.Logf("%d histories, the store went back %d times", n, times.Load())
 }
 
-// TestBackMutantsAreCaught: a checker that is never seen to fail proves nothing.
+// TestBackMutantsAreCaught: a checker that never fails proves nothing, so each mutant must make it
+// fail.
 func TestBackMutantsAreCaught(t *testing.T) {
 	for _, m := range BackMutants() {
 		t.Run(string(m), func(t *testing.T) {
@@ -110,8 +111,8 @@ func TestBackMutantsAreCaught(t *testing.T) {
 }
 
 // playAll plays the seeds stored in a file, and then new ones: the number given by the flag, else
-// some, or with GRAPNEL_SOAK far. It stops at a seed that breaks a promise, prints how to repeat
-// it, and stores it. It returns how many were played.
+// some, or with GRAPNEL_SOAK far. It stops at a seed that breaks a promise, prints the command that
+// repeats it, and stores it. It returns the number of seeds played.
 func playAll(t *testing.T, file string, some, far int, run func(seed uint64) Outcome) int64 {
 	t.Helper()
 	if os.Getenv("GRAPNEL_SOAK") != "" {
@@ -194,7 +195,7 @@ func keep(t *testing.T, file string, seed uint64, broken string) {
 	}
 }
 
-// play plays the seed that is asked for, with all that happens.
+// play plays the seed of the flag and prints its events.
 func play(t *testing.T, run func(Options) Outcome) {
 	var trace []string
 	out := run(Options{Seed: *seedFlag, Trace: func(at time.Duration, line string) {
@@ -228,8 +229,8 @@ func same(t *testing.T, run func(Options) Outcome, seeds uint64) {
 	}
 }
 
-// TestMutantsAreCaught: a checker that is never seen to fail proves nothing. One that fails five
-// times is not looked at for longer.
+// TestMutantsAreCaught: a checker that never fails proves nothing, so each mutant must make it
+// fail. After five failures the mutant counts as caught.
 func TestMutantsAreCaught(t *testing.T) {
 	for _, m := range Mutants() {
 		t.Run(string(m), func(t *testing.T) {

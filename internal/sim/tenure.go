@@ -10,12 +10,12 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// How a node keeps the shards it has, round by round, as package engine does it.
+// A node keeps its shards round by round, as package engine does.
 
 // margin is how long before its lease ends a node treats it as expired.
 const margin = time.Second
 
-// tick looks after the shards now and then.
+// tick starts rounds of work on the shards at intervals.
 func (m *member) tick() {
 	if m.closing {
 		return
@@ -116,7 +116,7 @@ func (m *member) renew(round int, then func()) {
 	})
 }
 
-// extend notes until when a shard is held, and has that watched.
+// extend sets until when a shard is held, and plans the check of that deadline.
 func (m *member) extend(h *holding, until time.Duration) {
 	h.until, h.slept = until, m.slot.slept
 	m.later(until-m.c.agenda.now+m.c.between(0, margin/10), m.guard)
@@ -132,8 +132,8 @@ func (m *member) remains(h *holding) time.Duration {
 	return left
 }
 
-// guard cancels attempts in shards whose lease has expired. That must have a cause, and another
-// node may repeat the attempts.
+// guard cancels attempts in shards whose lease has expired. An expiry must have a fault as its
+// cause, and another node may repeat the attempts.
 func (m *member) guard() {
 	c := m.c
 	var lost []int
@@ -146,7 +146,7 @@ func (m *member) guard() {
 		if h.leaving == nil || len(h.leaving) > 0 {
 			lost = append(lost, n)
 			if h.until > 0 {
-				since = min(since, h.until+margin-c.lease) // when it was renewed last: it may have stood still meanwhile
+				since = min(since, h.until+margin-c.lease) // last renewal: the node may have been frozen since
 			}
 		}
 		if h.cut = true; !c.is(HasNoDeadline) {

@@ -21,7 +21,7 @@ func tinyNodes(o Options) Outcome {
 // many times. A bound that is never reached hides every fault on its far side.
 func TestTinySeeds(t *testing.T) { playTiny(t, "testdata/tinyseeds", 300, tiny) }
 
-// TestTinyClusterSeeds does it with several nodes.
+// TestTinyClusterSeeds does the same with several nodes.
 func TestTinyClusterSeeds(t *testing.T) { playTiny(t, "testdata/tinyclusterseeds", 100, tinyNodes) }
 
 func playTiny(t *testing.T, file string, some int, run func(Options) Outcome) {

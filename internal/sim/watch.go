@@ -15,32 +15,31 @@ import (
 )
 
 // watch models one endpoint's health from its sender's requests alone, without the core's state. It
-// models a breaker that opens by consecutive failures, which is the kind that the policies here
-// have.
+// models a circuit that opens after consecutive failures, which is the kind of the policies here.
 type watch struct {
 	rules policy.Breaker
 	bad   int  // endpoint-wide failures in a row
-	open  bool // nothing may be sent but probes
+	open  bool // only probes may be sent
 	era   int  // rises with every opening and closing: attempts that began in an earlier era do not count
 	began map[int64]int
 
 	probing   int
-	probedAt  time.Duration // when the breaker opened, or a probe began that failed
+	probedAt  time.Duration // when the circuit opened, or the last failed probe began
 	probeFrom time.Duration // when the probe in flight began
-	hold      time.Duration // the endpoint asked for a pause until then
-	back      bool          // it has recovered, and no outcome has come since
-	steady    bool          // it has not failed since it came back
+	hold      time.Duration // end of a pause that the endpoint asked for
+	back      bool          // it has recovered, and has no outcome since
+	steady    bool          // it has not failed since it recovered
 	fresh     int           // attempts begun since then
 
-	strikes int           // of outcomes on record: see observed
-	earned  bool          // being disabled
+	strikes int           // from recorded outcomes: see observed
+	earned  bool          // it reached its limit and must be disabled
 	since   time.Duration // the later of the last recorded success and the last enabling; pauses do not count
-	paused  time.Duration // when it was paused
-	pauser  *node         // the life in which that was
-	stops   int           // how often it was disabled
+	paused  time.Duration // start of the last pause
+	pauser  *node         // the life in which it was paused
+	stops   int           // number of times it was disabled
 }
 
-// starts checks an attempt that begins against the watch.
+// starts checks a beginning attempt against the watch.
 func (r *receiver) starts(a core.Attempt) {
 	h, w := &r.watch, r.w
 	h.began[a.Head.Delivery] = h.era
@@ -72,7 +71,7 @@ func (r *receiver) starts(a core.Attempt) {
 	}
 }
 
-// ends takes an outcome in, as the sender saw it.
+// ends records an outcome, as the sender saw it.
 func (r *receiver) ends(a core.Attempt, o policy.Outcome) {
 	h, w := &r.watch, r.w
 	current := h.began[a.Head.Delivery] == h.era
@@ -112,8 +111,8 @@ func (r *receiver) ends(a core.Attempt, o policy.Outcome) {
 	}
 }
 
-// returned starts checking a recovered endpoint: if it goes on to answer, the deliveries delayed by
-// its outage must be due soon; the trust, and with it the speed, grows with answers.
+// returned starts checking a recovered endpoint: if it continues to answer, the deliveries delayed
+// by its outage must be due soon. Its trust, and with it the rate, grows with answers.
 func (r *receiver) returned() {
 	h, w := &r.watch, r.w
 	h.open, h.bad, h.back, h.fresh, h.steady = false, 0, true, 0, true
@@ -158,7 +157,7 @@ func (r *receiver) hastened(back time.Time) {
 	}
 }
 
-// stopped takes a change of the endpoint's status in.
+// stopped records a change of the endpoint's status.
 func (r *receiver) stopped(before grapnel.EndpointStatus) {
 	h, w := &r.watch, r.w
 	switch now := r.config.Status; {
@@ -175,7 +174,7 @@ func (r *receiver) stopped(before grapnel.EndpointStatus) {
 			r.returned()
 			return
 		}
-		if h.pauser == w.node { // another life may not know how long it was paused
+		if h.pauser == w.node { // another life may not know when the pause began
 			h.since = min(h.since+w.agenda.now-h.paused, w.agenda.now)
 		}
 		if !h.open {
@@ -235,7 +234,7 @@ func (w *world) remembered() {
 	}
 }
 
-// recorded takes in an attempt that is on record now, for the way to being disabled.
+// recorded adds an attempt that is now on record to the count towards disabling.
 func (r *receiver) recorded(a *grapnel.Attempt) {
 	h, w, rules := &r.watch, r.w, r.config.Policy.Disable
 	if a.Decision == policy.Deliver {

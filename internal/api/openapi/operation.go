@@ -73,3 +73,8 @@ const (
 	TypeNDJSON     = "application/x-ndjson"
 	TypeMergePatch = "application/merge-patch+json"
 )
+
+// Text describes an answer that is text.
+func Text(doc string) *huma.MediaType {
+	return &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Description: doc}}
+}

@@ -10,8 +10,8 @@ import (
 
 const ms = time.Millisecond
 
-// base is one event for one endpoint, delivered at the first attempt, and a second one of the same
-// key after it.
+// base is one event for one endpoint, delivered at the first attempt, and a later one of the same
+// key.
 func base() History {
 	return History{
 		Endpoints: []Endpoint{{ID: "ep", MaxAttempts: 3, Timeout: time.Second, Permanent: []int{400}}},

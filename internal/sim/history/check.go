@@ -55,12 +55,12 @@ type delivery struct {
 	final    *Final // nil: the system does not know it
 	position int64
 	receipts []*Receipt // by start
-	aside    []*Receipt // those of a past that the store has lost
+	aside    []*Receipt // of a past that the store has lost
 }
 
 func (d *delivery) original() bool { return d.final == nil || d.final.ReplayOf == "" }
 
-// lane is one line of deliveries. A delivery without order is alone in its lane.
+// lane is a sequence of deliveries. A delivery without order is alone in its lane.
 type lane struct {
 	endpoint   *Endpoint
 	ordered    bool
@@ -82,8 +82,8 @@ type checker struct {
 	byID       map[string]*event
 	byDelivery map[string]*delivery
 	actions    map[string][]*Action          // by delivery, of Skip and Retry
-	stopping   map[string][]*Action          // by endpoint, of the others, in the order of their calls
-	lived      map[*Endpoint][]time.Duration // when the endpoint may have been heard to be alive, in order
+	stopping   map[string][]*Action          // by endpoint, all other kinds, in the order of their calls
+	lived      map[*Endpoint][]time.Duration // when an endpoint's answer may have reached the sender, in order
 	found      []Violation
 }
 
@@ -135,9 +135,9 @@ func index(h History) *checker {
 	return c
 }
 
-// addPublish folds all calls with one id together. The commit may have happened in any call that
-// was not refused, so the event exists from the first of those at the earliest, and surely once one
-// of them returned with success.
+// addPublish combines all calls with one id. The commit may have happened in any call that was not
+// refused. So the event exists from the first of those at the earliest, and certainly once one of
+// them returned with success.
 func (c *checker) addPublish(p *Publish) {
 	e := c.byID[p.ID]
 	if e == nil {
@@ -188,7 +188,7 @@ func (c *checker) addFinal(f *Final) {
 func (c *checker) addReceipt(r *Receipt) {
 	id := r.Delivery
 	if d := c.byDelivery[id]; d != nil && (d.eventID != r.Event || d.endpoint.ID != r.Endpoint) && c.Rewound(*r) {
-		// A lost past gave the id to another delivery, which is held against its own event.
+		// A lost past gave the id to another delivery, which is compared with its own event.
 		id += " in a lost past, of " + r.Event + " at " + r.Endpoint
 	}
 	d := c.byDelivery[id]
@@ -243,7 +243,7 @@ func (c *checker) report(rule Rule, d *delivery, at time.Duration, format string
 		Detail: fmt.Sprintf(format, args...)})
 }
 
-// unheard says whether the sender may not have got the answer, so that trying again is right.
+// unheard says whether the sender may not have received the answer, so that a retry is right.
 func (c *checker) unheard(r *Receipt, ep *Endpoint) bool {
 	return r.AnswerLost || ep.Timeout > 0 && r.End-r.Start+c.Limits.Transit >= ep.Timeout
 }
@@ -257,12 +257,12 @@ func (c *checker) quit(r *Receipt) time.Duration {
 	return max(r.Start, r.End-c.Limits.Transit)
 }
 
-// explains says whether the fault can have kept the outcome of this receipt from becoming durable.
+// explains says whether the fault may have kept this receipt's outcome from becoming durable.
 func (c *checker) explains(f *Fault, r *Receipt) bool {
 	return f.repeats() && (f.Node == "" || f.Node == r.Node) && f.overlaps(r.Start-c.Limits.Transit, r.End+c.Limits.Commit)
 }
 
-// excused says whether any fault explains that this receipt's outcome was forgotten.
+// excused says whether any fault explains the loss of this receipt's outcome.
 func (c *checker) excused(r *Receipt) bool {
 	return slices.ContainsFunc(c.Faults, func(f Fault) bool { return c.explains(&f, r) })
 }

@@ -54,7 +54,7 @@ func has(violations []Violation, rule Rule) bool {
 	return false
 }
 
-// twice counts deliveries that a receiver took more than once.
+// twice counts deliveries that a receiver accepted more than once.
 func twice(h History) int {
 	took := map[string]int{}
 	for _, r := range h.Receipts {

@@ -69,7 +69,7 @@ func (c *checker) received(d *delivery) {
 	}
 }
 
-// ended checks that the status a delivery ended in was earned.
+// ended checks that the final status of a delivery has its cause.
 func (c *checker) ended(d *delivery) {
 	f := d.final
 	if f == nil {
@@ -110,7 +110,7 @@ func (c *checker) ended(d *delivery) {
 	}
 }
 
-// dead checks that the policy allowed giving up.
+// dead checks that the policy allowed the failure.
 func (c *checker) dead(d *delivery, at time.Duration) {
 	f, ep := d.final, d.endpoint
 	reason := f.ReasonCode

@@ -31,7 +31,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// History is everything that the checker looks at.
+// History is the checker's whole input.
 type History struct {
 	Endpoints []Endpoint
 	Publishes []Publish
@@ -44,8 +44,8 @@ type History struct {
 	Limits    Limits
 }
 
-// Term is the time at which an endpoint came to an owner, where several nodes share a store. It
-// ended every earlier epoch.
+// Term is the time at which an endpoint got an owner, if several nodes share a store. It ended
+// every earlier epoch.
 type Term struct {
 	Endpoint string
 	Epoch    int64
@@ -67,7 +67,7 @@ type Limits struct {
 type Endpoint struct {
 	ID          string
 	Unordered   bool
-	Timeout     time.Duration // a receipt that took this long may not have been heard; 0: all were
+	Timeout     time.Duration // the answer of a longer request may not have been received; 0: all were
 	MaxAttempts int           // 0: no limit
 	MaxAge      time.Duration // 0: no limit
 	Permanent   []int         // statuses that end a delivery at once
@@ -79,7 +79,7 @@ type Endpoint struct {
 	Delays     []time.Duration
 	SinceFirst bool
 	// Breaker says that attempts which failed because of the endpoint are repeated as soon as the
-	// endpoint has shown that it has recovered, or an operator has enabled it.
+	// endpoint has answered again, or an operator has enabled it.
 	Breaker bool
 }
 
@@ -93,12 +93,12 @@ const (
 	Unknown
 )
 
-// Publish is one call that publishes an event. Several calls may carry the same ID: the publisher
-// repeated itself.
+// Publish is one call that publishes an event. Several calls may carry the same ID, if the
+// publisher repeated the call.
 type Publish struct {
 	ID     string
 	Key    string
-	Hash   string        // fingerprint of the body that the receiver should get
+	Hash   string        // fingerprint of the body for the receiver
 	Invoke time.Duration // just before the request was written
 	Return time.Duration // just after the answer was read; meaningless for Unknown
 	Result Result
@@ -120,20 +120,20 @@ type Receipt struct {
 	Start    time.Duration
 	End      time.Duration // when the answer was written, or the peer was seen to have disconnected
 	Status   int           // the answer; 0: none
-	// AnswerLost says that the sender may not have got the answer: the connection was cut after or
-	// while writing it.
+	// AnswerLost says that the sender may not have received the answer: the connection was cut after
+	// it or while it was written.
 	AnswerLost   bool
 	BadSignature bool
 	Attempt      int // 1, 2, …; 0: unknown
 	Trigger      grapnel.Trigger
 	Node         string // the sending node; empty if there is only one
-	Epoch        int64  // in which it was decided; 0: unknown
+	Epoch        int64  // in which the attempt was decided; 0: unknown
 	// Remembered says that the store did not have the delivery as the sender remembered it. It may
 	// be set only by a run that sees both. A Rewind that the sender did not notice excuses it.
 	Remembered bool
 }
 
-// automatic says whether the system sent the request of its own accord.
+// automatic says whether the system sent the request without an operator's order.
 func (r *Receipt) automatic() bool {
 	return r.Trigger == "" || r.Trigger == grapnel.TriggerSchedule || r.Trigger == grapnel.TriggerProbe
 }
@@ -149,8 +149,8 @@ func (r *Receipt) success() bool { return r.Status >= 200 && r.Status <= 299 }
 // Kind is the kind of an operator's action.
 type Kind string
 
-// The kinds of Action. Delete, Disable, Pause and Enable are about an endpoint, Skip and Retry
-// about a delivery. The system's own disabling is a Disable too.
+// The kinds of Action. Delete, Disable, Pause and Enable apply to an endpoint, Skip and Retry to a
+// delivery. The system's own disabling is a Disable too.
 const (
 	Delete  Kind = "delete"
 	Disable Kind = "disable"
@@ -181,7 +181,7 @@ const (
 	Crash         FaultKind = "crash"          // the process died without warning
 	CommitUnknown FaultKind = "commit unknown" // the store did not say whether it committed
 	Takeover      FaultKind = "takeover"       // another node took the endpoint
-	Standstill    FaultKind = "standstill"     // the node stood still for longer than its leases may have lasted
+	Standstill    FaultKind = "standstill"     // the node was frozen for longer than its leases may have lasted
 	CleanStop     FaultKind = "clean stop"
 	ClockJump     FaultKind = "clock jump"
 	Rewind        FaultKind = "rewind" // the store went back: commits from Start to End are lost

@@ -19,7 +19,7 @@ type place struct {
 	known       bool // left is valid; a publish with unknown result comes before no other
 }
 
-// order holds a lane against two orders: the real time of the publishes, which the system cannot
+// order compares a lane with two orders: the real time of the publishes, which the system cannot
 // influence, and the positions that it gave itself, which also decide between concurrent publishes.
 func (c *checker) order(l *lane) {
 	if !l.ordered {
@@ -102,7 +102,7 @@ func (c *checker) positions(l *lane, placed []place) {
 }
 
 // overlap checks that a lane never has two requests in flight. A request cut off by a crash may
-// look open for longer than it is.
+// appear open for too long.
 func (c *checker) overlap(l *lane) {
 	type sent struct {
 		*Receipt
@@ -147,7 +147,7 @@ func (c *checker) over(d *delivery) time.Duration {
 	}
 	if len(d.receipts) == 0 {
 		if len(d.aside) > 0 {
-			return c.quit(d.all()[0]) // an outcome of the lost past may be the one that the store has
+			return c.quit(d.all()[0]) // the stored outcome may be one of the lost past
 		}
 		return f.Finished
 	}

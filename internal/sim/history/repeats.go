@@ -34,7 +34,7 @@ func (c *checker) repeats(l *lane) {
 	spent := map[int]bool{}
 	for _, t := range all {
 		explained := -1
-		for i := range c.Faults { // sorted by end: take the one that serves later repetitions least
+		for i := range c.Faults { // sorted by end: take the one that is least useful for later repetitions
 			if !spent[i] && c.explains(&c.Faults[i], t.before) {
 				explained = i
 				break
@@ -49,8 +49,8 @@ func (c *checker) repeats(l *lane) {
 	}
 }
 
-// nextFault says which fault came next after a moment: one that came a little too late to explain a
-// repetition means that outcomes take longer to become durable than the limits say.
+// nextFault returns the first fault after a moment. A fault that came a little too late to explain
+// a repetition shows that outcomes take longer to become durable than the limits say.
 func (c *checker) nextFault(at time.Duration) string {
 	next := -1
 	for i, f := range c.Faults {
@@ -66,7 +66,7 @@ func (c *checker) nextFault(at time.Duration) string {
 }
 
 // schedule checks that no attempt came earlier than configured. An attempt that reached no receiver
-// leaves a gap in the numbers; then all the waits in between must have passed.
+// leaves a gap in the numbers; then the waits of all attempts in the gap must have passed.
 func (c *checker) schedule(d *delivery) {
 	delays := d.endpoint.Delays
 	if len(delays) == 0 {

@@ -7,10 +7,10 @@ import (
 )
 
 // rewound sets aside the requests of each past that the store has lost (Rewind). The store has no
-// outcome of them, so they are in no order, repeat nothing and count as no attempt. Their content
-// and receiver are checked as always.
+// outcome of them, so they have no order, are no repetitions and count as no attempts. Their
+// content and receiver are checked as always.
 //
-// Nodes may finish requests that they began before they could notice: requests that begin
+// Nodes may finish requests that they began before they could notice. Requests that begin
 // Limits.Transit after the end belong to the new past, in which all rules hold. Only a node that
 // did not notice may act on its memory (Receipt.Remembered).
 func (c *checker) rewound() {
@@ -26,7 +26,7 @@ func (c *checker) rewound() {
 }
 
 // Rewound says whether a request belongs to a past that the store has lost: its outcome was not
-// durable before the past's beginning, or it began before the past's end.
+// durable before that past began, or it began before that past ended.
 func (h *History) Rewound(r Receipt) bool {
 	return slices.ContainsFunc(h.Faults, func(f Fault) bool {
 		return f.Kind == Rewind && f.overlaps(r.Start-h.Limits.Transit, r.End+h.Limits.Commit)

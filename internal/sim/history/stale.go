@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// belated sets aside requests sent in an epoch that had passed. A node that stood still between its
-// last check and writing a request sends that request when it resumes: one request in each lane for
-// each standstill. Its lower epoch identifies it. Such a request is in no order and changes
-// nothing. Every other request of a past epoch is a violation, also one that is still in flight
-// when the epoch ends.
+// belated sets aside requests sent in an earlier epoch. A node that was frozen between its last
+// check and writing a request sends that request when it resumes: one request per lane and
+// standstill, identified by its lower epoch. Such a request has no order and changes nothing. Every
+// other request of an earlier epoch is a violation, also one that is still in flight when the epoch
+// ends.
 func (c *checker) belated() {
 	if len(c.Terms) == 0 {
 		return
@@ -65,15 +65,15 @@ func outlived(terms []Term, r *Receipt, transit time.Duration) (since time.Durat
 	return 0, false
 }
 
-// stood says whether the sender stood still while a request was in flight.
+// stood says whether the sender was frozen while a request was in flight.
 func (c *checker) stood(r *Receipt) bool {
 	return slices.ContainsFunc(c.Faults, func(f Fault) bool {
 		return f.Kind == Standstill && f.Node == r.Node && f.overlaps(r.Start-c.Limits.Transit, r.End)
 	})
 }
 
-// resumed says whether a request was sent by a node that stood still when something was answered,
-// and went on just now.
+// resumed says whether a request was sent by a node that was frozen when an operator's call was
+// answered, and that resumed just before it sent.
 func (c *checker) resumed(r *Receipt, answered time.Duration) bool {
 	return slices.ContainsFunc(c.Faults, func(f Fault) bool {
 		return f.Kind == Standstill && f.Node == r.Node && f.Start <= answered+c.Limits.Transit && f.overlaps(r.Start-c.Limits.Transit, r.Start)

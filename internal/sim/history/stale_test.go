@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// TestLateRequests: requests that a node sends after another one has taken its endpoint are excused
-// once in each lane by a standstill of that node, and by nothing else.
+// TestLateRequests: a node may send requests after another one has taken its endpoint if it was
+// frozen: once per lane and standstill. No other fault excuses them.
 func TestLateRequests(t *testing.T) {
 	stood := Fault{Kind: Standstill, Node: "n1", Start: 90 * ms, End: 300 * ms}
 	for name, c := range map[string]struct {
 		faults []Fault
-		late   []time.Duration // times at which the first event comes from n1 again
-		want   Rule            // empty: nothing is wrong
+		late   []time.Duration // when the first event comes from n1 again
+		want   Rule            // empty: no violation
 	}{
 		"a node that stood still": {[]Fault{stood}, []time.Duration{303 * ms}, ""},
 		"twice":                   {[]Fault{stood}, []time.Duration{301 * ms, 303 * ms}, Stale},

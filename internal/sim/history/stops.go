@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// stop is a time in which an endpoint must not be sent anything.
+// stop is a time in which no request may be sent to an endpoint.
 type stop struct {
 	kind     Kind
 	from, to time.Duration
 }
 
-// stops checks that no request starts after an operator's stop was acknowledged. Requests on their
-// way may still arrive.
+// stops checks that no request starts after an operator's stop was acknowledged. Requests in flight
+// may still arrive.
 func (c *checker) stops() {
 	quiet := map[string][]stop{}
 	for name, actions := range c.stopping {
@@ -69,7 +69,7 @@ func (c *checker) stopped(endpoint string) bool {
 	return slices.ContainsFunc(c.stopping[endpoint], func(a *Action) bool { return a.Kind == Delete || a.Kind == Disable })
 }
 
-// heldAtEnd says whether the endpoint may be paused or disabled when all is quiet.
+// heldAtEnd says whether the endpoint may be paused or disabled at the end.
 func (c *checker) heldAtEnd(endpoint string) bool {
 	return slices.ContainsFunc(c.stopping[endpoint], func(a *Action) bool {
 		if a.Kind != Pause && a.Kind != Disable {
@@ -113,7 +113,7 @@ func (c *checker) samples() {
 	}
 }
 
-// replays checks that every repeated delivery was asked for.
+// replays checks that every repeated delivery has an operator's order.
 func (c *checker) replays() {
 	made := map[string]int{}
 	for _, d := range c.deliveries {

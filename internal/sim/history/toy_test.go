@@ -9,7 +9,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// bug is one class of mistake that the toy system can make.
+// bug is a kind of mistake that the toy system can make.
 type bug int
 
 const (
@@ -68,7 +68,7 @@ type toy struct {
 
 type toyEvent struct {
 	id, key   string
-	at        time.Duration // commit
+	at        time.Duration // of the commit
 	ok        bool
 	invoke    time.Duration
 	returned  time.Duration
@@ -110,7 +110,7 @@ func run(seed uint64, b bug) *toy {
 
 func (t *toy) upTo(d time.Duration) time.Duration { return time.Duration(t.Int64N(int64(d))) }
 
-// once says whether the bug shall strike here, and remembers that it did.
+// once says whether the bug shall occur here, and remembers that it did.
 func (t *toy) once(b bug, possible bool) bool {
 	if t.bug != b || t.manifest || !possible || t.IntN(3) == 0 {
 		return false
@@ -133,7 +133,7 @@ func (t *toy) publish(publisher int) {
 		for _, ep := range t.h.Endpoints {
 			gone, deleted := t.deleted[ep.ID]
 			switch {
-			case t.IntN(6) == 0: // its filter says no
+			case t.IntN(6) == 0: // its filter does not match
 			case !deleted || e.returned < gone-time.Millisecond:
 				e.endpoints = append(e.endpoints, ep.ID)
 			case e.invoke <= gone:
@@ -148,7 +148,7 @@ func (t *toy) publish(publisher int) {
 			if t.once(sendsRefused, len(e.endpoints) > 0) {
 				t.committed = append(t.committed, e)
 			}
-		case r == 1: // unknown, and it did not happen; maybe repeated
+		case r == 1: // unknown, and without effect; maybe repeated
 			p.Result, p.Return = Unknown, 0
 			t.h.Publishes = append(t.h.Publishes, p)
 			if t.IntN(2) == 0 {
@@ -162,7 +162,7 @@ func (t *toy) publish(publisher int) {
 				t.h.Publishes = append(t.h.Publishes, p)
 				t.committed = append(t.committed, e)
 			}
-		case r == 2: // unknown, and it happened
+		case r == 2: // unknown, and with effect
 			p.Result, p.Return = Unknown, 0
 			t.h.Publishes = append(t.h.Publishes, p)
 			t.committed = append(t.committed, e)
@@ -177,9 +177,9 @@ func (t *toy) publish(publisher int) {
 	}
 }
 
-// toyLane is a lane of the toy: its deliveries go one after the other.
+// toyLane is a lane of the toy: one delivery is attempted at a time.
 type toyLane struct {
-	free     time.Duration // the next attempt may start
+	free     time.Duration // when the next attempt may start
 	position int64
 	last     *toyDone
 }
@@ -320,7 +320,8 @@ func (t *toy) one(ep *Endpoint, e toyEvent, l *toyLane) {
 	t.end(f, l, e, now, sent)
 }
 
-// end closes a delivery and lets its lane go on, unless the bug is about two neighbours in a lane.
+// end finishes a delivery and starts the next of its lane, unless the bug concerns two neighbours
+// in a lane.
 func (t *toy) end(f Final, l *toyLane, e toyEvent, now time.Duration, sent []int) {
 	t.h.Finals = append(t.h.Finals, f)
 	l.free = now
@@ -397,7 +398,7 @@ func (t *toy) sample() {
 			}
 		}
 		if t.once(miscounts, t.deleted[ep.ID] == 0) {
-			for _, p := range t.h.Publishes { // each of these may or may not be there
+			for _, p := range t.h.Publishes { // each of these may or may not have been committed
 				if p.Result == Unknown {
 					s.Counts[grapnel.Delivered]--
 				}

@@ -18,7 +18,7 @@ const (
 	FalseSuccess Rule = "FALSE_SUCCESS" // delivered, but no receiver answered 2xx
 	EarlyDead    Rule = "EARLY_DEAD"    // given up before its policy allows it
 	FIFO         Rule = "FIFO"          // started before an earlier delivery of its lane had finished
-	Regress      Rule = "REGRESS"       // sent after something later in its lane had been sent
+	Regress      Rule = "REGRESS"       // sent after a later delivery of its lane had been sent
 	Dup          Rule = "DUP"           // repeated after a 2xx without a fault that explains it
 	Overlap      Rule = "OVERLAP"       // two requests of one lane in flight
 	AfterDelete  Rule = "AFTER_DELETE"  // sent after the operator's stop was acknowledged

@@ -18,13 +18,15 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// BenchmarkStore is what the store does for a delivery that goes well at the first attempt: 64 publishers append an event of 1 KiB with one
-// delivery each and wait, and a recorder records all that came meanwhile in one call. One iteration is one delivery. The server
-// syncs to a disk: it is in the directory for temporary files, not in memory.
+// BenchmarkStore measures the store's work for a delivery that succeeds at the first attempt: 64
+// publishers append an event of 1 KiB with one delivery each and wait, and a recorder records all
+// new outcomes in one call. One iteration is one delivery. The server syncs to a disk: its
+// directory is the one for temporary files, not in memory.
 //
 //	go test ./internal/store/postgres -run '^$' -bench Store -benchtime 50000x
 func BenchmarkStore(b *testing.B) {
-	own, err := pgtest.Start(b.Context(), pgtest.Options{Parent: os.TempDir(), Settings: map[string]string{"shared_buffers": "256MB", "max_wal_size": "4GB"}})
+	own, err := pgtest.Start(b.Context(), pgtest.Options{Parent: os.TempDir(),
+		Settings: map[string]string{"shared_buffers": "256MB", "max_wal_size": "4GB"}})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -52,14 +54,14 @@ func BenchmarkStore(b *testing.B) {
 	}
 }
 
-// load is what a benchmark does to the store.
+// load describes a benchmark's work.
 type load struct {
 	publishers int
-	targets    int // of each event
+	targets    int // per event
 	keys       int // 0: events have no key
 }
 
-// written is how much the server has written to its log.
+// written is the number of bytes that the server has written to its log.
 func written(b *testing.B, url string) (bytes int64) {
 	b.Helper()
 	conn, err := pgx.Connect(b.Context(), url)
@@ -125,7 +127,7 @@ func benchmark(b *testing.B, url string, l load) {
 	b.ReportMetric(float64(stats.Spoiled), "made-again")
 }
 
-// record makes everything delivered, and what becomes a head by that as well.
+// record records every delivery as delivered, and the next heads after them.
 func record(b *testing.B, s *Store, heads <-chan []store.Head) {
 	var changes []store.Change
 	add := func(hs ...store.Head) {

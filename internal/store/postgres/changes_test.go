@@ -12,7 +12,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/storetest"
 )
 
-// TestChanges plays random changes where the store keeps the last 1, 3, 8 and 1,024 versions' changes.
+// TestChanges makes random changes in stores that retain the changes of the last 1, 3, 8 and 1,024
+// versions.
 func TestChanges(t *testing.T) {
 	for _, kept := range []int{1, 3, 8, 1024} {
 		t.Run(fmt.Sprint(kept), func(t *testing.T) {
@@ -34,7 +35,8 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestChangesOfOtherPrograms: a version that was made without noting its change (by a program of before, or by a move) must not be passed over.
+// TestChangesOfOtherPrograms: a version whose change was not stored (by an older program, or by a
+// move) must not be passed over.
 func TestChangesOfOtherPrograms(t *testing.T) {
 	t.Parallel()
 	url := database(t)
@@ -68,25 +70,27 @@ func TestChangesOfOtherPrograms(t *testing.T) {
 	put("key_2")
 	changes(since, "", false)
 	changes(since+2, "key_2", true)
-	changes(since+99, "", false) // a database that has gone back
+	changes(since+99, "", false) // a database that went back
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestChangesReadLittle: what another node reads after a change does not grow with the configuration.
+// TestChangesReadLittle: the number of rows that another node reads after a change does not grow
+// with the configuration.
 func TestChangesReadLittle(t *testing.T) {
 	t.Parallel()
 	url := database(t)
 	s := open(t, url, Options{})
 	add := func(from, to int) {
 		for i := from; i < to; i++ {
-			if _, err := s.PutKey(t.Context(), store.Everyone(), grapnel.Key{ID: fmt.Sprintf("key_%04d", i), Tenant: "acme"}, store.With{}); err != nil {
+			if _, err := s.PutKey(t.Context(), store.Everyone(), grapnel.Key{ID: fmt.Sprintf("key_%04d", i), Tenant: "acme"},
+				store.With{}); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	// read is how many rows of tables the server reads for one question.
+	// read is the number of table rows that the server reads for one question.
 	read := func() (rows int64) {
 		since := version(t, s) - 1
 		on(t, url, func(conn *pgx.Conn) error {

@@ -14,8 +14,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/postgres/pgtest"
 )
 
-// TestSlowReads has callers of the API wait for as many reads as there are connections for them.
-// Leases are renewed meanwhile, and the engine reads and writes: none of the slow reads has to end
+// TestSlowReads: callers of the API wait for as many reads as there are connections for them.
+// Leases are renewed meanwhile, and the engine reads and writes. None of the slow reads has to end
 // for that.
 func TestSlowReads(t *testing.T) {
 	s := open(t, database(t), Options{CallersClock: true, Bounds: Bounds{Conns: Conns{Reading: time.Hour}}})
@@ -52,8 +52,9 @@ func TestSlowReads(t *testing.T) {
 	all.Wait()
 }
 
-// TestBusyIsNotSilent has a read wait for a connection until its deadline, because all are in use. That says nothing
-// of the network: the transaction that uses one goes on, and no connection is replaced.
+// TestBusyIsNotSilent: a read waits for a connection until its deadline, because all are in use.
+// That is no evidence of a network fault: the transaction that uses one continues, and no
+// connection is replaced.
 func TestBusyIsNotSilent(t *testing.T) {
 	s := open(t, database(t), Options{Bounds: Bounds{Conns: Conns{Engine: 1, Patience: 500 * time.Millisecond}}})
 	defer func() { _ = s.Close() }()
@@ -73,15 +74,15 @@ func TestBusyIsNotSilent(t *testing.T) {
 	}
 }
 
-// TestReadingEnds has the database end a read of the API that takes too long, and nothing else: not
-// a chore, and not the connection. Through a pooler it is the same, and no other client has the
-// limit.
+// TestReadingEnds: the database ends a read of the API that takes too long, and nothing else: no
+// chore, and no connection. It does so through a pooler as well, and no other client of the pooler
+// gets the limit.
 func TestReadingEnds(t *testing.T) {
 	for name, url := range map[string]string{"direct": database(t), "pooler": pooler(t).URL(made(t))} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, url, Options{Bounds: Bounds{Conns: Conns{Reading: 200 * time.Millisecond, Patience: time.Minute}}})
 			defer func() { _ = s.Close() }()
-			s.reading.within = time.Minute // so that it can only be the database that ends it
+			s.reading.within = time.Minute // so that only the database can end it
 			_, err := s.reading.Exec(t.Context(), "SELECT pg_sleep(3600)")
 			if stateOf(err) != stateCanceled {
 				t.Errorf("a read without end: %v", err)
@@ -106,7 +107,7 @@ func TestReadingEnds(t *testing.T) {
 	}
 }
 
-// silent is a store behind a network that can go silent, with a short patience.
+// silent is a store with a short timeout behind a network that can go silent.
 func silent(t *testing.T) (*Store, *pgtest.Proxy) {
 	t.Helper()
 	p, err := server.NewProxy()
@@ -125,7 +126,7 @@ func silent(t *testing.T) (*Store, *pgtest.Proxy) {
 	return s, p
 }
 
-// calls are some of each kind of use of connections.
+// calls has a few calls for each group of connections.
 func calls(s *Store) map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
 		"Version": func(ctx context.Context) error { _, _, err := s.Version(ctx); return err },
@@ -147,7 +148,7 @@ func calls(s *Store) map[string]func(context.Context) error {
 	}
 }
 
-// warm opens several connections of each kind.
+// warm opens several connections of each group.
 func warm(t *testing.T, s *Store) {
 	t.Helper()
 	var all sync.WaitGroup
@@ -163,8 +164,8 @@ func warm(t *testing.T, s *Store) {
 	all.Wait()
 }
 
-// TestSilence lets the network carry nothing any more, in several ways. Each call ends, though
-// nobody tells it that nothing will come, and once new connections work, so do all calls.
+// TestSilence: the network carries no packets any more, in several ways. Each call ends, although
+// the connection is not closed, and once new connections work, all calls work.
 func TestSilence(t *testing.T) {
 	for name, c := range map[string]struct{ begin, end func(*pgtest.Proxy) }{
 		"half-open": {(*pgtest.Proxy).Freeze, nil},
@@ -187,7 +188,7 @@ func TestSilence(t *testing.T) {
 						}
 					})
 				}
-				all.Wait() // would have no end if one of them had none
+				all.Wait() // would not return if one of them had no end
 			}
 			if len(ended) == 0 {
 				t.Error("no call met the silence")
@@ -200,7 +201,7 @@ func TestSilence(t *testing.T) {
 			}
 			for name, call := range calls(s) {
 				var err error
-				for range 5 { // connections that were being made in the silence have to end, too
+				for range 5 { // connections that were being opened during the silence must end too
 					if err = call(t.Context()); err == nil {
 						break
 					}
@@ -216,9 +217,9 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// TestSilentOwner has a node fall silent in the middle of a change of its shards, with their rows locked. The database
-// ends that transaction, so that other nodes can take the shards; it would keep the locks for hours otherwise, and no
-// node could renew anything.
+// TestSilentOwner: a node falls silent in the middle of a change of its shards, with their rows
+// locked. The database ends that transaction, so that other nodes can take the shards. Otherwise it
+// would keep the locks for hours, and no node could renew its leases.
 func TestSilentOwner(t *testing.T) {
 	for name, url := range map[string]func(p *pgtest.Proxy, name string) string{
 		"direct":                      (*pgtest.Proxy).URL,
@@ -231,7 +232,8 @@ func TestSilentOwner(t *testing.T) {
 			}
 			database := made(t)
 			conns := Conns{Idle: time.Second, Patience: time.Minute}
-			s, beside := open(t, url(p, database), Options{Bounds: Bounds{Conns: conns}}), open(t, server.URL(database), Options{Bounds: Bounds{Conns: conns}})
+			s, beside := open(t, url(p, database), Options{Bounds: Bounds{Conns: conns}}),
+				open(t, server.URL(database), Options{Bounds: Bounds{Conns: conns}})
 			t.Cleanup(func() {
 				if err := errors.Join(s.Close(), beside.Close(), p.Close()); err != nil {
 					t.Error(err)
@@ -257,8 +259,8 @@ func TestSilentOwner(t *testing.T) {
 	}
 }
 
-// TestSilentChore has a chore wait for an answer that does not come. It has no deadline, but it
-// ends when another call finds out.
+// TestSilentChore: a chore waits for an answer that never comes. It has no deadline, but it ends
+// when another call notices the silence.
 func TestSilentChore(t *testing.T) {
 	s, p := silent(t)
 	done := make(chan error)
@@ -277,8 +279,8 @@ func TestSilentChore(t *testing.T) {
 	}
 }
 
-// TestUnable cuts a store off. It says that it is unable, and a probe finds out when that is over:
-// nobody calls it.
+// TestUnable cuts a store off. The store reports that it is unable, and a probe of its own notices
+// the end of the fault without any call.
 func TestUnable(t *testing.T) {
 	s, p := silent(t)
 	if err := s.Unable(); err != nil {
@@ -295,8 +297,9 @@ func TestUnable(t *testing.T) {
 	}
 }
 
-// TestUnableWithoutCalls cuts an idle store off, in two ways. It says that it is unable, and that it is able again, though nobody calls
-// it: a load balancer asks before the next publisher does.
+// TestUnableWithoutCalls cuts an idle store off, in two ways. The store reports that it is unable,
+// and later that it is able again, without any call: a load balancer probes readiness before it
+// passes the next publish.
 func TestUnableWithoutCalls(t *testing.T) {
 	for name, set := range map[string]func(*pgtest.Proxy, bool){"refused": (*pgtest.Proxy).Cut, "silent": (*pgtest.Proxy).Blackhole} {
 		t.Run(name, func(t *testing.T) {
@@ -317,8 +320,8 @@ func TestUnableWithoutCalls(t *testing.T) {
 	}
 }
 
-// TestHostVanishes has a URL with two hosts, of which the first one is silent: calls find the
-// second within their patience.
+// TestHostVanishes: the URL names two hosts, and the first one is silent. Calls reach the second
+// within their timeout.
 func TestHostVanishes(t *testing.T) {
 	var proxies []*pgtest.Proxy
 	for range 2 {
@@ -335,7 +338,7 @@ func TestHostVanishes(t *testing.T) {
 	proxies[0].Blackhole(true)
 	for name, call := range calls(s) {
 		var err error
-		for range 3 { // the first may be the one that finds out
+		for range 3 { // the first call may be the one that notices
 			if err = call(t.Context()); err == nil {
 				break
 			}
@@ -346,8 +349,8 @@ func TestHostVanishes(t *testing.T) {
 	}
 }
 
-// TestPoolerIsNoticed: a pooler tells the number of no process. A store that was opened without one refuses connections through one
-// that comes later, instead of failing now and then.
+// TestPoolerIsNoticed: a pooler reports no process number. A store that was opened without a pooler
+// refuses connections through one that is added later, instead of failing now and then.
 func TestPoolerIsNoticed(t *testing.T) {
 	name := made(t)
 	direct, pooled := server.URL(name), pooler(t).URL(name)

@@ -16,8 +16,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/postgres/pgtest"
 )
 
-// aDayOf fills the first of two days with events of 1 KiB that were delivered at once, some of them
-// late, and one that was not.
+// aDayOf fills the first of two days with events of 1 KiB. All were delivered at once but some late
+// ones and one that is not delivered.
 const aDayOf = `
 	INSERT INTO target (endpoint, shard) VALUES ('ep', 0);
 	INSERT INTO kind (tenant, type, source) VALUES ('acme', 'a.b', '');
@@ -95,7 +95,7 @@ func benchmarkPurge(b *testing.B, url string, slack time.Duration) {
 	part := func(took []time.Duration, p float64) float64 {
 		return float64(took[min(int(p*float64(len(took))), len(took)-1)].Microseconds()) / 1000
 	}
-	for range 2 { // the second time everything is warm
+	for range 2 { // the second time all caches are warm
 		over := make(chan struct{})
 		timer := time.AfterFunc(4*time.Second, func() { close(over) })
 		alone := during(over)

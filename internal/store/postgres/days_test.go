@@ -18,7 +18,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// cross lets the next day begin.
+// cross begins the next day.
 func cross(t *testing.T, s *Store) (today int64) {
 	t.Helper()
 	for {
@@ -27,7 +27,7 @@ func cross(t *testing.T, s *Store) (today int64) {
 			err = s.begin(t.Context(), c.current+1)
 		}
 		switch {
-		case stateOf(err) == stateLocked: // other writers kept it from the lock: try again, as daily does
+		case stateOf(err) == stateLocked: // other writers held the lock: try again, as daily does
 		case err != nil:
 			t.Fatal(err)
 		default:
@@ -36,7 +36,7 @@ func cross(t *testing.T, s *Store) (today int64) {
 	}
 }
 
-// dayDrawn is the day of a number that is drawn now.
+// dayDrawn is the day of a newly drawn row id.
 func dayDrawn(t *testing.T, s *Store, sequence string) int64 {
 	t.Helper()
 	var n int64
@@ -46,11 +46,11 @@ func dayDrawn(t *testing.T, s *Store, sequence string) int64 {
 	return dayOf(n)
 }
 
-// TestDaysBegin on the database's clock, at several nodes at once, and never go back.
+// TestDaysBegin: days begin by the database's clock, at several nodes at once, and never go back.
 func TestDaysBegin(t *testing.T) {
 	t.Parallel()
 	all := nodes(t, 3)
-	today := dayAt(time.Now().UnixMicro()) // the server's clock is ours
+	today := dayAt(time.Now().UnixMicro()) // the server uses this machine's clock
 	if c := all[0].days.known.Load(); c.current < today-1 || c.has(0) || c.newest() != c.current+ahead {
 		t.Fatalf("a new database: %+v", c)
 	}
@@ -86,7 +86,7 @@ func TestDaysBegin(t *testing.T) {
 	if err != nil || len(heads) != 1 {
 		t.Fatal(heads, err)
 	}
-	for position := int64(1); position <= 10; position++ { // the order in a lane is that of the days
+	for position := int64(1); position <= 10; position++ { // positions in a lane follow the order of the days
 		done, err := all[position%3].Record(t.Context(), []store.Change{deliver(heads[0])})
 		if err != nil || !done[0].Applied || heads[0].Position != position {
 			t.Fatalf("position %d: %+v, %v", position, done, err)
@@ -117,8 +117,8 @@ func TestMidnight(t *testing.T) {
 	}
 }
 
-// TestFirstDayOfTwoNodes: two nodes start on a new database at the same moment. The tables of day 0
-// are dropped by one while the other waits to check them, which is no failure.
+// TestFirstDayOfTwoNodes: two nodes start on a new database at the same moment. One drops the
+// tables of day 0 while the other waits to check them. That is no failure.
 func TestFirstDayOfTwoNodes(t *testing.T) {
 	t.Parallel()
 	url := database(t)
@@ -199,7 +199,7 @@ func publish(t *testing.T, s *Store, in ...store.Incoming) store.Placed {
 	return done.Events[0]
 }
 
-// idsAround are ids of all forms: those that Grapnel makes, at times around and far from a day,
+// idsAround are ids of all forms: ids that Grapnel makes, at times around and far from a day,
 // others that look like them, and publishers' own.
 func idsAround(day int64, random *rand.ChaCha8) (ids []string) {
 	for _, off := range []time.Duration{-40 * 24 * time.Hour, -48 * time.Hour, -24 * time.Hour, -time.Hour, -time.Millisecond, 0,
@@ -213,8 +213,8 @@ func idsAround(day int64, random *rand.ChaCha8) (ids []string) {
 		fmt.Sprint("order-", day, "-", random.Uint64()), fmt.Sprint(random.Uint64()))
 }
 
-// TestIDsOverDays publishes ids of all forms again and again at two nodes, for two tenants, while
-// days begin: each tenant's is accepted exactly once, and is found by all after that.
+// TestIDsOverDays publishes ids of all forms repeatedly at two nodes, for two tenants, while days
+// begin. Each tenant's event is accepted exactly once, and every reader finds it after that.
 func TestIDsOverDays(t *testing.T) {
 	t.Parallel()
 	idsOverDays(t, nodes(t, 2))
@@ -298,7 +298,7 @@ func balanced(t *testing.T, s *Store) {
 	}
 }
 
-// tablesOf are the days that have tables.
+// tablesOf are the days whose tables exist.
 func tablesOf(t *testing.T, s *Store) (days []int64) {
 	t.Helper()
 	c, err := s.readDays(t.Context())
@@ -311,7 +311,8 @@ func tablesOf(t *testing.T, s *Store) (days []int64) {
 	return days
 }
 
-// TestDayGoesWhole follows three days with stragglers of every kind until nothing is left of them.
+// TestDayGoesWhole follows three days with stragglers of every kind until all their rows are
+// removed.
 func TestDayGoesWhole(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"", "&default_query_exec_mode=exec"} {
@@ -338,7 +339,7 @@ func dayGoesWhole(t *testing.T, s *Store) {
 	accept := func(name string, when time.Time) string {
 		t.Helper()
 		in := incomingTo(name, "", "ep_1")
-		if len(name) > 3 { // half of them have ids of ours
+		if len(name) > 3 { // half of them have Grapnel's ids
 			in.Event.ID = grapnel.NewID(grapnel.EventPrefix, when, random)
 		}
 		in.Event.AcceptedAt, in.Event.OccurredAt = when, when
@@ -418,7 +419,7 @@ func dayGoesWhole(t *testing.T, s *Store) {
 		t.Fatal(err)
 	}
 
-	purge(on(30, 0), 0) // nothing is old
+	purge(on(30, 0), 0) // no row is expired
 	purge(on(31, 0), 42)
 	gone(true, plain[:42]...)
 	gone(false, plain[42:]...)
@@ -431,7 +432,7 @@ func dayGoesWhole(t *testing.T, s *Store) {
 		t.Errorf("%d rows are left over, %v", leftover, err)
 	}
 	purge(on(33, 0), 80) // two days at once
-	// Of the fourth day some has to stay. It does, with all that it had.
+	// Some rows of the fourth day have to stay, with everything that belongs to them.
 	purge(on(34, 1), 61) // the sixty, and the redelivery
 	gone(true, plain[122:]...)
 	gone(false, late, waits, again, own)
@@ -458,8 +459,8 @@ func dayGoesWhole(t *testing.T, s *Store) {
 	finish("waits", on(34, 2), grapnel.Delivered)
 	heads["redelivered"] = *redelivered.Head
 	finish("redelivered", on(34, 2), grapnel.Delivered)
-	// The redelivery is of a current day, so its event and the rest of the event's day are removed
-	// row by row, and then the day.
+	// The redelivery belongs to a current day, so its event and the other rows of the event's day are
+	// removed row by row, and then the day.
 	purge(on(67, 0), 4)
 	purge(on(67, 2), 0)
 	if days := tablesOf(t, s); days[0] != day+4 {
@@ -476,7 +477,7 @@ func putEndpoint(t *testing.T, s *Store, id string) {
 }
 
 // TestOldDatabase upgrades a database from before there were days while a program of that version
-// goes on using it.
+// keeps using it.
 func TestOldDatabase(t *testing.T) {
 	t.Parallel()
 	url := database(t)
@@ -570,7 +571,7 @@ func TestOldDatabase(t *testing.T) {
 	if err != nil || len(list) != 5 || list[0].EventID != "e" || list[4].EventID != "a" {
 		t.Errorf("%d deliveries, %v: %+v", len(list), err, list)
 	}
-	// The tables of day 0 are dropped at once as well.
+	// The tables of day 0 are dropped as a whole, too.
 	n, err := s.Purge(t.Context(), store.Keep{Now: at(0).Add(100 * aDay), For: 30 * aDay, Slack: aDay}, 100)
 	if days := tablesOf(t, s); err != nil || n != 4 || slices.Contains(days, 0) {
 		t.Errorf("purged %d, %v; days %v", n, err, days)
@@ -578,15 +579,15 @@ func TestOldDatabase(t *testing.T) {
 	balanced(t, s)
 }
 
-// TestDayGoesThroughAPooler uses a pooler that gives out connections for single transactions.
+// TestDayGoesThroughAPooler uses a pooler that lends connections for single transactions.
 func TestDayGoesThroughAPooler(t *testing.T) {
 	t.Parallel()
 	s := nodesAt(t, pooler(t).URL(made(t)), 1)[0]
 	dayGoesWhole(t, s)
 }
 
-// TestDayGoesBesideOthers: others publish, and read for long. A day that is being read stays until
-// the reader ends; no other transaction is blocked meanwhile.
+// TestDayGoesBesideOthers: other callers publish, and hold long reads. A day that is being read
+// stays until the reader ends, and no other transaction is blocked meanwhile.
 func TestDayGoesBesideOthers(t *testing.T) {
 	t.Parallel()
 	url := database(t)
@@ -609,7 +610,7 @@ func TestDayGoesBesideOthers(t *testing.T) {
 		t.Fatal(old, err)
 	}
 	day := cross(t, s)
-	publish(t, beside, incomingTo("new", "", "ep_1")) // it knows of both days from here on
+	publish(t, beside, incomingTo("new", "", "ep_1")) // it knows both days from here on
 
 	over := make(chan struct{})
 	var others sync.WaitGroup

@@ -16,7 +16,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/postgres/pgtest"
 )
 
-// behindProxy is a store whose connections go through a proxy, and one beside it whose do not.
+// behindProxy is a store with its connections through a proxy, and another without.
 func behindProxy(t *testing.T) (s, beside *Store, p *pgtest.Proxy) {
 	t.Helper()
 	p, err := server.NewProxy()
@@ -38,12 +38,14 @@ func behindProxy(t *testing.T) (s, beside *Store, p *pgtest.Proxy) {
 	return s, beside, p
 }
 
-// TestLostAnswers loses the answer to a commit, which leaves everybody in the dark, and the one to a begin, which does not.
+// TestLostAnswers loses the answer to a commit, after which no caller knows the outcome, and the
+// answer to a begin, after which the outcome is certain.
 func TestLostAnswers(t *testing.T) {
 	s, beside, p := behindProxy(t)
 	b := store.Batch{Config: version(t, s), Events: []store.Incoming{incomingTo("e1", "k", "ep_a"), incomingTo("e2", "k", "ep_a")}}
 	p.LoseNext("BEGIN")
-	if none, err := s.Append(t.Context(), store.Batch{Config: b.Config, Events: []store.Incoming{incomingTo("e0", "l", "ep_b")}}); err != nil || none.Events[0].Duplicate {
+	if none, err := s.Append(t.Context(), store.Batch{Config: b.Config,
+		Events: []store.Incoming{incomingTo("e0", "l", "ep_b")}}); err != nil || none.Events[0].Duplicate {
 		t.Fatalf("the connection was cut before the commit, so the transaction is made again: %+v, %v", none, err)
 	}
 	p.LoseNext("COMMIT")
@@ -78,7 +80,8 @@ func TestLostAnswers(t *testing.T) {
 	}
 }
 
-// TestAway cuts a node off from its database: calls fail with a code, at once, and work again when it is back.
+// TestAway cuts a node off from its database: calls fail with a code, at once, and work again when
+// the database can be reached.
 func TestAway(t *testing.T) {
 	s, _, p := behindProxy(t)
 	config := version(t, s)
@@ -99,8 +102,9 @@ func TestAway(t *testing.T) {
 	}
 }
 
-// TestCrash lets the server crash again and again while publishers and a recorder go on as the engine does: what has no answer or an error is
-// repeated until there is one. Nothing that was answered may be missing, nothing be there twice, and every lane is in order.
+// TestCrash crashes the server repeatedly while publishers and a recorder continue as the engine
+// does: a call without an answer or with an error is repeated until it succeeds. No answered event
+// may be missing, none may exist twice, and every lane is in order.
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	const publishers, each, crashes = 4, 60, 3
@@ -115,7 +119,7 @@ func TestCrash(t *testing.T) {
 	config := version(t, s)
 	var published, recorded, failed atomic.Int64
 	var all sync.WaitGroup
-	// until repeats a call as long as it fails, as its callers do.
+	// until repeats a call until it succeeds, as its callers do.
 	until := func(call func() error) {
 		pause := time.NewTicker(5 * time.Millisecond)
 		defer pause.Stop()
@@ -171,7 +175,8 @@ func TestCrash(t *testing.T) {
 		}
 	}
 	all.Wait()
-	list, err := s.DeliveryList(t.Context(), store.Everyone(), store.DeliveryQuery{Limit: 1 << 20, Status: []grapnel.Status{grapnel.Delivered}})
+	list, err := s.DeliveryList(t.Context(), store.Everyone(),
+		store.DeliveryQuery{Limit: 1 << 20, Status: []grapnel.Status{grapnel.Delivered}})
 	if err != nil || len(list) != publishers*each {
 		t.Errorf("%d deliveries of %d, %v", len(list), publishers*each, err)
 	}
@@ -186,7 +191,8 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// TestKilledConnections ends the store's connections on the server, as an administrator or a failing proxy does.
+// TestKilledConnections ends the store's connections on the server, as an administrator or a
+// failing proxy does.
 func TestKilledConnections(t *testing.T) {
 	name := fmt.Sprintf("test%d", databases.Add(1))
 	url, err := server.Create(t.Context(), name)
@@ -200,11 +206,12 @@ func TestKilledConnections(t *testing.T) {
 		if err := server.Exec(t.Context(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '"+name+"'"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err = s.Append(t.Context(), store.Batch{Config: config, Events: []store.Incoming{incomingTo(fmt.Sprint("e", i), "k", "ep_a")}}); err != nil {
+		if _, err = s.Append(t.Context(), store.Batch{Config: config,
+			Events: []store.Incoming{incomingTo(fmt.Sprint("e", i), "k", "ep_a")}}); err != nil {
 			t.Fatalf("a write is made again on another connection: %v", err)
 		}
 	}
-	for range 20 { // a read that fails says so, and its connection is gone
+	for range 20 { // a failed read reports its error, and its connection is closed
 		var list []grapnel.Delivery
 		if list, err = s.DeliveryList(t.Context(), store.Everyone(), store.DeliveryQuery{Limit: 100}); err == nil {
 			if len(list) != 5 {
@@ -219,7 +226,7 @@ func TestKilledConnections(t *testing.T) {
 	t.Error(err)
 }
 
-// TestOpen refuses what it cannot work with.
+// TestOpen: databases that the store cannot work with are refused.
 func TestOpen(t *testing.T) {
 	for name, sql := range map[string]string{
 		"a database of another program": "CREATE TABLE theirs ()",

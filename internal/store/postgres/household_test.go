@@ -12,7 +12,7 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// household is a tenant of whom there is something in every table.
+// household is a tenant with a row in every table.
 type household struct {
 	*testing.T
 	*Store
@@ -20,7 +20,7 @@ type household struct {
 	endpoint, queue string
 	source          string
 	lease           grapnel.Lease
-	failed          grapnel.Delivery // was delivered again, and a replay names it
+	failed          grapnel.Delivery // redelivered, and named by a replay
 	waits           []store.Head
 }
 
@@ -33,8 +33,9 @@ func (h *household) must(err error) {
 
 func (h *household) ep(id string) grapnel.Endpoint {
 	p, _ := policy.Preset("standard")
-	return grapnel.Endpoint{ID: id, Tenant: h.tenant, URL: "https://example.com", PolicyName: "standard", Policy: p, Ordering: grapnel.OrderByKey,
-		Status: grapnel.EndpointEnabled, CreatedAt: at(0), UpdatedAt: at(0)}
+	return grapnel.Endpoint{ID: id, Tenant: h.tenant, URL: "https://example.com", PolicyName: "standard", Policy: p,
+		Ordering: grapnel.OrderByKey,
+		Status:   grapnel.EndpointEnabled, CreatedAt: at(0), UpdatedAt: at(0)}
 }
 
 func (h *household) event(id, key string, endpoints ...string) store.Incoming {
@@ -71,14 +72,15 @@ func (h *household) record(c ...store.Change) []store.Changed {
 	return done
 }
 
-// settle makes a tenant in a store.
+// settle creates a tenant in a store.
 func settle(t *testing.T, s *Store, tenant string) *household {
 	t.Helper()
 	h := &household{T: t, Store: s, tenant: tenant, endpoint: "ep_" + tenant, queue: "que_" + tenant, source: "src_" + tenant}
 	ctx, mine := t.Context(), store.Of(tenant)
 	_, err := s.PutKey(ctx, mine, grapnel.Key{ID: "key_" + tenant, Tenant: tenant, Name: "k", CreatedAt: at(0)}, store.With{})
 	h.must(err)
-	_, err = s.PutPolicy(ctx, mine, grapnel.NamedPolicy{ID: "pol_" + tenant, Tenant: tenant, Name: "p", Policy: h.ep("").Policy, CreatedAt: at(0)}, store.With{})
+	_, err = s.PutPolicy(ctx, mine, grapnel.NamedPolicy{ID: "pol_" + tenant, Tenant: tenant, Name: "p", Policy: h.ep("").Policy,
+		CreatedAt: at(0)}, store.With{})
 	h.must(err)
 	_, err = s.PutSource(ctx, mine, grapnel.Source{ID: h.source, Tenant: tenant, Name: "s", CreatedAt: at(0)}, store.With{})
 	h.must(err)
@@ -95,36 +97,44 @@ func settle(t *testing.T, s *Store, tenant string) *household {
 
 	in := h.event(tenant+"_1", "k", h.endpoint, h.queue)
 	in.Known = h.known("a", 100_000)
-	heads := h.append(in, h.event(tenant+"_2", "k", h.endpoint), h.event(tenant+"_3", "", h.endpoint, h.queue), h.event(tenant+"_4", "l", h.endpoint, h.endpoint+"x")).Heads
+	heads := h.append(in, h.event(tenant+"_2", "k", h.endpoint), h.event(tenant+"_3", "", h.endpoint, h.queue),
+		h.event(tenant+"_4", "l", h.endpoint, h.endpoint+"x")).Heads
 	first := heads[0]
 	attempt := &grapnel.Attempt{Number: 1, StatusCode: 503, Class: policy.ClassStatus5xx, Duration: time.Millisecond, StartedAt: at(2)}
-	h.record(store.Change{Delivery: first.Delivery, Status: grapnel.Pending, At: at(3), Due: at(4), Trigger: grapnel.TriggerSchedule, Attempt: attempt, EndpointWide: true,
+	h.record(store.Change{Delivery: first.Delivery, Status: grapnel.Pending, At: at(3), Due: at(4), Trigger: grapnel.TriggerSchedule,
+		Attempt: attempt, EndpointWide: true,
 		Standing: &store.Standing{Endpoint: h.endpoint, Number: 1, Standing: policy.Standing{Strikes: 1}}})
 	last := *attempt
 	last.Number = 2
-	h.record(store.Change{Delivery: first.Delivery, Expect: 1, Status: grapnel.Failed, ReasonCode: grapnel.ReasonExhausted, At: at(5), Attempt: &last})
+	h.record(store.Change{Delivery: first.Delivery, Expect: 1, Status: grapnel.Failed, ReasonCode: grapnel.ReasonExhausted, At: at(5),
+		Attempt: &last})
 	failed, err := s.Delivery(ctx, mine, first.Delivery)
 	h.must(err)
 	h.failed = *failed
-	_, err = s.Again(ctx, mine, store.Redelivery{Of: first.Delivery, Trigger: grapnel.TriggerManual, Ordered: true, At: at(6), Audit: h.note(), Once: h.once("again")})
+	_, err = s.Again(ctx, mine, store.Redelivery{Of: first.Delivery, Trigger: grapnel.TriggerManual, Ordered: true, At: at(6), Audit: h.note(),
+		Once: h.once("again")})
 	h.must(err)
 	note := "looked at"
 	h.must(s.Annotate(ctx, mine, store.Annotation{Delivery: first.Delivery, Note: &note, At: at(7)}))
-	_, err = s.PutReplay(ctx, mine, grapnel.Replay{ID: "rpl_" + tenant, Tenant: tenant, Endpoint: h.endpoint, Status: grapnel.ReplayRunning, CreatedAt: at(8),
-		Reason: `"deliveries":[1]`, Selection: grapnel.Selection{Deliveries: []int64{first.Delivery, first.Delivery + 1}}}, store.With{})
+	_, err = s.PutReplay(ctx, mine, grapnel.Replay{ID: "rpl_" + tenant, Tenant: tenant, Endpoint: h.endpoint, Status: grapnel.ReplayRunning,
+		CreatedAt: at(8),
+		Reason:    `"deliveries":[1]`, Selection: grapnel.Selection{Deliveries: []int64{first.Delivery, first.Delivery + 1}}}, store.With{})
 	h.must(err)
-	_, err = s.Advance(ctx, store.ReplayStep{Replay: "rpl_" + tenant, To: first.Delivery, At: at(9), Items: []store.Redelivery{{Of: first.Delivery, Ordered: true}}})
+	_, err = s.Advance(ctx, store.ReplayStep{Replay: "rpl_" + tenant, To: first.Delivery, At: at(9),
+		Items: []store.Redelivery{{Of: first.Delivery, Ordered: true}}})
 	h.must(err)
-	claimed, err := s.Claim(ctx, store.Claim{Queue: h.queue, Now: at(10), Wants: []store.Want{{Token: "lse_" + tenant, Consumer: "c", For: time.Hour}}})
+	claimed, err := s.Claim(ctx, store.Claim{Queue: h.queue, Now: at(10),
+		Wants: []store.Want{{Token: "lse_" + tenant, Consumer: "c", For: time.Hour}}})
 	h.must(err)
 	h.lease = claimed.Leases[0]
-	h.must(s.SetAside(ctx, grapnel.Aside{ID: "req_" + tenant, Tenant: tenant, Why: grapnel.AsideRefused, Body: []byte("?"), Intake: grapnel.Intake{Source: h.source, At: at(3)}}))
+	h.must(s.SetAside(ctx, grapnel.Aside{ID: "req_" + tenant, Tenant: tenant, Why: grapnel.AsideRefused, Body: []byte("?"),
+		Intake: grapnel.Intake{Source: h.source, At: at(3)}}))
 	h.waits, err = s.Heads(ctx, h.endpoint, 100)
 	h.must(err)
 	return h
 }
 
-// digests are of what there is of a tenant, table by table.
+// digests are digests of the tenant's rows, one per table.
 func digests(t *testing.T, s *Store, tenant string) map[string]digest {
 	t.Helper()
 	all := make(map[string]digest)

@@ -17,8 +17,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/postgres/pgtest"
 )
 
-// failover is a primary with a standby, and an address that leads to the primary until it is
-// pointed elsewhere.
+// failover is a primary with a standby, and an address that leads to the primary until the test
+// points it elsewhere.
 type failover struct {
 	primary *pgtest.Server
 	standby *pgtest.Standby
@@ -43,8 +43,8 @@ func newFailover(t *testing.T) *failover {
 	return f
 }
 
-// over loses what the primary commits from now on, then promotes the standby and moves the address
-// there.
+// over loses all later commits of the primary, then promotes the standby and points the address at
+// it.
 func (f *failover) over(t *testing.T, lost func()) {
 	t.Helper()
 	if err := f.standby.CaughtUp(t.Context()); err != nil {
@@ -59,7 +59,7 @@ func (f *failover) over(t *testing.T, lost func()) {
 	f.address.Cut(false)
 }
 
-// refuses checks that every call of a store is refused, and that it has said so.
+// refuses checks that the store refuses every call and has reported that it does.
 func refuses(t *testing.T, s *Store) {
 	t.Helper()
 	select {
@@ -88,8 +88,8 @@ func bringIn(ctx context.Context, s *Store, id string) error {
 	return err
 }
 
-// TestWentBack promotes a standby that has not got the last events. Whichever call meets it first,
-// reading or writing, gets nothing of what is there now: its numbers mean something else.
+// TestWentBack promotes a standby that lacks the last events. The first call that meets it, a read
+// or a write, gets no rows: their ids have another meaning now.
 func TestWentBack(t *testing.T) {
 	t.Parallel()
 	f := newFailover(t)
@@ -120,15 +120,15 @@ func TestWentBack(t *testing.T) {
 	}
 }
 
-// TestOldPrimary has the old primary come back at the address, with the same store, and with one
-// that was opened anew.
+// TestOldPrimary: the old primary comes back at the address, with the same store, and with a newly
+// opened one.
 func TestOldPrimary(t *testing.T) {
 	t.Parallel()
 	f := newFailover(t)
 	s := open(t, f.address.URL("cell"), Options{})
 	defer func() { _ = s.Close() }()
 	f.over(t, func() {})
-	for bringIn(t.Context(), s, "e") == nil || s.refusal() == nil { // until it has met the new one
+	for bringIn(t.Context(), s, "e") == nil || s.refusal() == nil { // until a call has met the new one
 	}
 	refuses(t, s)
 	var log bytes.Buffer
@@ -159,8 +159,8 @@ func TestOldPrimary(t *testing.T) {
 	}
 }
 
-// TestHosts names the primary and the standby, and not which of them is wanted: the one that takes
-// writes is found.
+// TestHosts: the URL names the primary and the standby, without saying which is which. The store
+// finds the writable one.
 func TestHosts(t *testing.T) {
 	t.Parallel()
 	f := newFailover(t)
@@ -177,7 +177,7 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// TestRestored puts back a copy of the files: the server is the same and on the same timeline.
+// TestRestored restores a copy of the files: the server has the same identity and timeline.
 func TestRestored(t *testing.T) {
 	t.Parallel()
 	own := pgtest.For(t, pgtest.Options{})
@@ -195,7 +195,7 @@ func TestRestored(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s.reset() // new connections see how far the log is
+	s.reset() // new connections see the end of the log
 	if err := bringIn(t.Context(), s, "last"); err != nil {
 		t.Fatal(err)
 	}
@@ -212,8 +212,8 @@ func TestRestored(t *testing.T) {
 	refuses(t, s)
 }
 
-// TestNumbersAgain lets sequences and the configuration's version fall while all else stays as it
-// is, as when a dump is loaded.
+// TestNumbersAgain: sequences and the configuration's version fall while everything else is
+// unchanged, as when a dump is loaded.
 func TestNumbersAgain(t *testing.T) {
 	for name, sql := range map[string]string{
 		"events":     "SELECT setval('event_number', last_value - 2) FROM event_number",
@@ -248,7 +248,7 @@ func TestNumbersAgain(t *testing.T) {
 }
 
 // TestSamePrimary restarts the same server, crashes it, and ends its connections: none of that is a
-// database that went back. It is an ordinary user who asks.
+// database that went back. The store is an ordinary user of the database.
 func TestSamePrimary(t *testing.T) {
 	t.Parallel()
 	own := pgtest.For(t, pgtest.Options{})
@@ -283,15 +283,15 @@ func TestSamePrimary(t *testing.T) {
 	}
 }
 
-// TestPoolerLeadsElsewhere has a store behind a pooler, whose connections stay while the server
-// behind them is another one.
+// TestPoolerLeadsElsewhere: a store is behind a pooler whose connections stay while the server
+// behind them changes.
 func TestPoolerLeadsElsewhere(t *testing.T) {
 	s := open(t, pooler(t).URL(made(t)), Options{})
 	defer func() { _ = s.Close() }()
 	if err := bringIn(t.Context(), s, "e"); err != nil {
 		t.Fatal(err)
 	}
-	s.history.mu.Lock() // as if the last look had been at another server than the next one
+	s.history.mu.Lock() // as if the last look had reached another server than the next one
 	s.at.timeline, s.history.newest.timeline = 0, 0
 	s.history.mu.Unlock()
 	if _, err := s.Heads(t.Context(), "ep_a", 1); !errors.Is(err, store.ErrWentBack) {
@@ -300,9 +300,9 @@ func TestPoolerLeadsElsewhere(t *testing.T) {
 	refuses(t, s)
 }
 
-// TestSynchronous has commits wait for a standby that is cut off. The database commits a
-// transaction whose wait is cancelled, as by a limit on statements, and says so like of any other:
-// nothing may be acknowledged that way.
+// TestSynchronous: commits wait for a standby that is cut off. The database commits a transaction
+// whose wait is cancelled, as by a limit on statements, and reports that as it reports others. Such
+// a commit must not be acknowledged.
 func TestSynchronous(t *testing.T) {
 	t.Parallel()
 	primary := pgtest.For(t, pgtest.Options{})

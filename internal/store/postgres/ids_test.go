@@ -15,7 +15,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/codec"
 )
 
-// dayOfBefore makes a day's tables as programs did of before ids were unique by tenant.
+// dayOfBefore creates a day's tables as programs did before ids were unique by tenant.
 const dayOfBefore = `
 	CREATE TABLE event_%[1]s (LIKE event INCLUDING ALL);
 	ALTER TABLE event_%[1]s ADD CONSTRAINT named CHECK (kind > 0);
@@ -29,7 +29,7 @@ const dayOfBefore = `
 	CREATE TABLE attempt_%[1]s (LIKE attempt INCLUDING ALL);
 	ALTER TABLE attempt ATTACH PARTITION attempt_%[1]s FOR VALUES FROM (%[4]d) TO (%[5]d);`
 
-// past is a database as programs used it of before ids were unique by tenant, and such a program.
+// past is a database as used before ids were unique by tenant, with a program of that version.
 type past struct {
 	*testing.T
 	*pgx.Conn
@@ -37,7 +37,7 @@ type past struct {
 	today int64
 }
 
-// newPast has tables for today and some days after it.
+// newPast creates tables for today and some days after it.
 func newPast(t *testing.T, ahead int64) *past {
 	t.Helper()
 	p := &past{T: t, url: database(t)}
@@ -69,7 +69,7 @@ func (p *past) does(sql string) {
 	}
 }
 
-// publishes adds events of acme (kind 1) or bolt (kind 2), without data, that nobody wants.
+// publishes adds events of acme (kind 1) or bolt (kind 2), without data or deliveries.
 func (p *past) publishes(kind int, ids ...string) error {
 	for _, id := range ids {
 		tenant := []string{1: "acme", 2: "bolt"}[kind]
@@ -84,7 +84,7 @@ func (p *past) publishes(kind int, ids ...string) error {
 	return nil
 }
 
-// takes publishes an event without data. Its id may be that of another tenant.
+// takes publishes an event without data. Its id may be in use by another tenant.
 func (p *past) takes(s *Store, tenant, id, kind string, duplicate, conflict bool) {
 	p.Helper()
 	in := store.Incoming{Event: &grapnel.Event{ID: id, Tenant: tenant, Type: kind, OccurredAt: at(0), AcceptedAt: at(1)}}
@@ -96,8 +96,8 @@ func (p *past) takes(s *Store, tenant, id, kind string, duplicate, conflict bool
 	}
 }
 
-// TestIDsOfBefore: in a database in which ids were unique among all tenants, a tenant's are still
-// its own, and another tenant may use them, while a program of before goes on using it.
+// TestIDsOfBefore: in a database in which ids were unique among all tenants, a tenant's ids stay
+// its own, and another tenant may use them too, while an older program keeps using the database.
 func TestIDsOfBefore(t *testing.T) {
 	t.Parallel()
 	p := newPast(t, 2)
@@ -129,8 +129,8 @@ func TestIDsOfBefore(t *testing.T) {
 			t.Errorf("%s of anybody: %v", id, err)
 		}
 	}
-	// The program of before names no tenant; its events are the tenant's nevertheless, and not
-	// twice.
+	// The older program names no tenant. Its events belong to the tenant nevertheless, and are not
+	// doubled.
 	if err := p.publishes(1, "theirs"); err != nil {
 		t.Error(err)
 	}
@@ -141,7 +141,7 @@ func TestIDsOfBefore(t *testing.T) {
 			t.Errorf("%s, which bolt has used: %v", id, err)
 		}
 	}
-	// Nor in the days whose tables it makes.
+	// The same holds in the days whose tables it creates.
 	next := p.today + 2 + ahead
 	p.makes(next)
 	if err := s.begin(t.Context(), next); err != nil {
@@ -154,7 +154,7 @@ func TestIDsOfBefore(t *testing.T) {
 	if err := p.publishes(2, "own"); stateOf(err) != stateUnique {
 		t.Errorf("what bolt has used on an earlier day: %v", err)
 	}
-	// If it draws numbers from such a day, that is over soon.
+	// It may draw row ids from such a day only for a short time.
 	last := next + 1 + ahead
 	p.makes(last)
 	p.does(fmt.Sprintf("SELECT setval('event_number', %[1]d, false), setval('delivery_number', %[1]d, false)", begins(last)))
@@ -162,7 +162,7 @@ func TestIDsOfBefore(t *testing.T) {
 		t.Error(err)
 	}
 	p.takes(s, "bolt", "last", "invoice.paid", true, false)
-	for err := s.begin(t.Context(), last); err != nil; err = s.begin(t.Context(), last) { // a writer is at it, too
+	for err := s.begin(t.Context(), last); err != nil; err = s.begin(t.Context(), last) { // a concurrent writer is preparing it
 		if stateOf(err) != stateLocked {
 			t.Fatal(err)
 		}
@@ -173,7 +173,7 @@ func TestIDsOfBefore(t *testing.T) {
 	}
 	var names int
 	if err := p.QueryRow(t.Context(), "SELECT count(*) FROM event_named").Scan(&names); err != nil || names != 7 {
-		t.Errorf("%d names, %v", names, err) // own of bolt; theirs, later and last of both
+		t.Errorf("%d names, %v", names, err) // bolt's own; later, theirs and last of both
 	}
 	if n, err := s.Purge(t.Context(), store.Keep{Now: at(0).Add(100 * aDay), For: 30 * aDay, Slack: aDay}, 100); err != nil || n != 10 {
 		t.Errorf("purged %d, %v", n, err)
@@ -183,7 +183,7 @@ func TestIDsOfBefore(t *testing.T) {
 	}
 }
 
-// TestIDsOfBeforeWithoutTomorrow: if no program has made the next day's tables, this one does.
+// TestIDsOfBeforeWithoutTomorrow: if no program has created the next day's tables, this one does.
 func TestIDsOfBeforeWithoutTomorrow(t *testing.T) {
 	t.Parallel()
 	p := newPast(t, 0)
@@ -198,7 +198,8 @@ func TestIDsOfBeforeWithoutTomorrow(t *testing.T) {
 	p.takes(s, "bolt", "own", "invoice.paid", false, false)
 }
 
-// TestTenantComesToDaysOfBefore with an id that another tenant has used there.
+// TestTenantComesToDaysOfBefore: a tenant moves in with an id that another tenant used in such a
+// day.
 func TestTenantComesToDaysOfBefore(t *testing.T) {
 	t.Parallel()
 	from, to := newPast(t, 2), newPast(t, 2)
@@ -217,9 +218,9 @@ func TestTenantComesToDaysOfBefore(t *testing.T) {
 	from.takes(a, "bolt", "own", "invoice.paid", false, false)
 }
 
-// TestDeliveryIDsOfBefore: deliveries that there were when ids had their row ids in clear are found
-// by those ids and by the new ones, and so are those that a program of before makes meanwhile.
-// Nodes of one database give the same ids, and another database has a key of its own.
+// TestDeliveryIDsOfBefore: deliveries created when ids contained their row ids in clear are found
+// by those ids and by the new ones. So are deliveries that an older program creates meanwhile.
+// Nodes of one database return the same ids, and another database has its own key.
 func TestDeliveryIDsOfBefore(t *testing.T) {
 	t.Parallel()
 	url := database(t)

@@ -22,13 +22,13 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// far is a connection that says that it leads to another machine.
+// far is a connection with a remote address.
 type far struct{ net.Conn }
 
 func (far) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 5432} }
 
-// TestConnectionsInClearAreTold once for each store, and only if they lead to another machine
-// without TLS.
+// TestConnectionsInClearAreTold: one message per store, and only if the connection leads to another
+// machine without TLS.
 func TestConnectionsInClearAreTold(t *testing.T) {
 	t.Parallel()
 	url := database(t)
@@ -81,7 +81,7 @@ func TestConnectionsInClearAreTold(t *testing.T) {
 	}
 }
 
-// behindTLS puts TLS before a database, as a server that has a certificate does.
+// behindTLS puts TLS before a database, as a server with a certificate does.
 func behindTLS(t *testing.T, to pgconn.DialFunc) pgconn.DialFunc {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -129,7 +129,7 @@ func behindTLS(t *testing.T, to pgconn.DialFunc) pgconn.DialFunc {
 				return
 			}
 			if err == nil {
-				all.Go(func() { _ = serve(raw) }) // a cancelled or cut connection is no news
+				all.Go(func() { _ = serve(raw) }) // errors of cancelled or cut connections are expected
 			}
 		}
 	})

@@ -9,7 +9,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// TestOthersKindsAreNotRead has a tenant with 20,000 types. What others list, and what is purged of them, reads only few of those.
+// TestOthersKindsAreNotRead: a tenant has 20,000 types. Lists and purges of other tenants read only
+// few of those.
 func TestOthersKindsAreNotRead(t *testing.T) {
 	t.Parallel()
 	const others = 20_000
@@ -25,7 +26,7 @@ func TestOthersKindsAreNotRead(t *testing.T) {
 	if _, err := s.pool.Exec(t.Context(), "ANALYZE kind"); err != nil {
 		t.Fatal(err)
 	}
-	// The server adds a connection's reads before it forgets the connection.
+	// The server adds a connection's reads to its statistics before it forgets the connection.
 	read := func() (n int64) {
 		t.Helper()
 		if err := s.Close(); err != nil {
@@ -45,7 +46,8 @@ func TestOthersKindsAreNotRead(t *testing.T) {
 	}
 	before := read()
 	long := store.Keep{Now: at(0).Add(300 * aDay), For: 1000 * aDay, Rules: []store.KeepRule{{Tenant: "other", For: aDay}}}
-	short := store.Keep{Now: at(0).Add(300 * aDay), For: 30 * aDay, Rules: []store.KeepRule{{Tenant: "nobody", For: 1000 * aDay}}, Slack: time.Hour}
+	short := store.Keep{Now: at(0).Add(300 * aDay), For: 30 * aDay, Rules: []store.KeepRule{{Tenant: "nobody", For: 1000 * aDay}},
+		Slack: time.Hour}
 	for _, keep := range []store.Keep{long, short} {
 		if _, err := s.Purge(t.Context(), keep, 1000); err != nil {
 			t.Fatal(err)

@@ -14,7 +14,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/schema"
 )
 
-// TestInspectAndMigrate goes from an empty database to one that is up to date, by several at once, and to one that is of a newer program.
+// TestInspectAndMigrate migrates an empty database to the current schema, with several programs at
+// once, and then meets a schema of a newer program.
 func TestInspectAndMigrate(t *testing.T) {
 	t.Parallel()
 	url := database(t)
@@ -79,7 +80,8 @@ func TestInspectAndMigrate(t *testing.T) {
 	}
 }
 
-// TestInspectRefuses databases that are another program's, and says which cannot be reached, without their password.
+// TestInspectRefuses: databases of another program are refused, and unreachable ones are named
+// without their password.
 func TestInspectRefuses(t *testing.T) {
 	t.Parallel()
 	url := database(t)
@@ -98,7 +100,7 @@ func TestInspectRefuses(t *testing.T) {
 	}
 }
 
-// on does something over a connection of its own.
+// on runs a function with a connection of its own.
 func on(t *testing.T, url string, do func(*pgx.Conn) error) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)

@@ -19,7 +19,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/storetest"
 )
 
-// TestMoves plays histories of a tenant that moves to and fro.
+// TestMoves plays histories of a tenant that moves back and forth.
 func TestMoves(t *testing.T) {
 	t.Parallel()
 	used := make(map[string]*Store)
@@ -65,7 +65,7 @@ func TestEveryColumnMoves(t *testing.T) {
 	}
 }
 
-// steps are those of a move.
+// steps are the steps of a move.
 type steps struct {
 	*testing.T
 	from, to *Store
@@ -166,7 +166,7 @@ func TestMove(t *testing.T) {
 	another := *m
 	another.Move = "mov_2"
 	another.refused(grapnel.CodeConflict, "another move")
-	moved := digests(t, a, "acme") // tenancy is in no table of the tenant
+	moved := digests(t, a, "acme") // no table of the tenant contains the tenancy
 	same(t, moved, before, "sealed")
 
 	// An earlier program stores Known records without a kind.
@@ -223,7 +223,7 @@ func TestMove(t *testing.T) {
 	acme.must(err)
 	same(t, string(aside.Body), "?", "a request that was set aside")
 
-	// The tenant continues as if it had not moved.
+	// The tenant works as if it had not moved.
 	again := acme.event("acme_5", "", acme.endpoint)
 	again.Known = acme.known("a", 200)
 	if placed := acme.append(again).Events[0]; !placed.Duplicate || placed.ID != "acme_1" {
@@ -259,7 +259,7 @@ func TestMove(t *testing.T) {
 		}
 	}
 
-	// And back, once nothing is left.
+	// It moves back, once all its rows are erased there.
 	back := newMove(t, b, a, "acme", "mov_3")
 	back.seal()
 	back.refused(grapnel.CodeConflict, "before anything is erased")
@@ -314,7 +314,7 @@ func of[T any](all []T, tenant string, whose func(T) string) []T {
 }
 
 // TestMoveThroughAPooler holds no connection for longer than a transaction. One of the tenants has
-// a key and nothing else.
+// only a key.
 func TestMoveThroughAPooler(t *testing.T) {
 	p := pooler(t)
 	a, b := nodesAt(t, p.URL(made(t)), 1)[0], nodesAt(t, p.URL(made(t)), 1)[0]
@@ -338,7 +338,7 @@ func TestMoveThroughAPooler(t *testing.T) {
 	}
 }
 
-// TestPutTenancy tries steps in all states.
+// TestPutTenancy tries all steps in all states.
 func TestPutTenancy(t *testing.T) {
 	t.Parallel()
 	s := nodes(t, 1)[0]
@@ -473,7 +473,7 @@ func TestImportIsAllOrNothing(t *testing.T) {
 			}
 		}
 	}
-	// Connections that were cut are found out one by one.
+	// Cut connections are noticed one by one.
 	err := errors.New("not yet")
 	for range 20 {
 		if err == nil || errors.Is(err, errUnknown) {
@@ -561,9 +561,9 @@ func TestImportMeetsOthers(t *testing.T) {
 	m.refused(grapnel.CodeConflict, "somebody of the same name")
 }
 
-// TestMoveTakesLanesOfWhoIsForgotten: an endpoint that events named, but for which no delivery was
-// created, has lanes. Once its configuration is removed they are still the tenant's: they move, and
-// do not block a tenant that returns.
+// TestMoveTakesLanesOfWhoIsForgotten: an endpoint that events named, but that got no delivery, has
+// lanes. After its configuration is removed the lanes still belong to the tenant: they move, and do
+// not block a tenant that returns.
 func TestMoveTakesLanesOfWhoIsForgotten(t *testing.T) {
 	t.Parallel()
 	a, b := nodes(t, 1)[0], nodes(t, 1)[0]
@@ -624,8 +624,8 @@ func TestNoDayIsClearedWhileATenantLeaves(t *testing.T) {
 	}
 }
 
-// TestSeveralMove brings tenants to one database at the same time, from databases where numbers are
-// the same, and out of it others.
+// TestSeveralMove: tenants move into one database at the same time, from databases with the same
+// row ids, while others move out.
 func TestSeveralMove(t *testing.T) {
 	t.Parallel()
 	to := open(t, database(t), Options{CallersClock: true, Bounds: Bounds{Conns: Conns{Reads: 3}}})

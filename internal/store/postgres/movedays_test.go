@@ -41,7 +41,7 @@ func TestMoveOverDays(t *testing.T) {
 	b, other := all[0], all[1]
 	today := a.days.known.Load().current
 	a.days.chore.Lock()
-	a.days.again = time.Now().Add(time.Hour) // it is no day but the one that is said
+	a.days.again = time.Now().Add(time.Hour) // the calendar knows only the day just drawn
 	a.days.chore.Unlock()
 	acme := settle(t, a, "acme")
 	settle(t, b, "zoe")
@@ -90,7 +90,7 @@ func TestMoveOverDays(t *testing.T) {
 	m.erase(50)
 	isEmpty(t, a, "acme")
 
-	// And back, into days of which nothing is left but their tables.
+	// It moves back, into days that have only empty tables left.
 	back := newMove(t, b, a, "acme", "m2")
 	back.seal()
 	back.bring()

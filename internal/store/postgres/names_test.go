@@ -31,7 +31,7 @@ func typed(id, eventType, key string, endpoints ...string) store.Incoming {
 	return in
 }
 
-// forgetful is an append during whose transaction another writer of the node learns other names.
+// forgetful is an append during which another writer of the node caches other names.
 type forgetful struct {
 	*appending
 	meanwhile func()
@@ -42,12 +42,14 @@ func (o *forgetful) apply(t *tx) error {
 	return o.appending.apply(t)
 }
 
-// TestNamesForgottenMeanwhile lets the node forget all names of a transaction between its two round trips.
+// TestNamesForgottenMeanwhile: the node forgets all names of a transaction between its two round
+// trips.
 func TestNamesForgottenMeanwhile(t *testing.T) {
 	t.Parallel()
 	s := open(t, database(t), Options{Bounds: Bounds{Names: 1}})
 	defer func() { _ = s.Close() }()
-	b := store.Batch{Config: version(t, s), Events: []store.Incoming{typed("e1", "order.paid", "k", "ep_1"), typed("e2", "order.sent", "", "ep_1")}}
+	b := store.Batch{Config: version(t, s), Events: []store.Incoming{typed("e1", "order.paid", "k", "ep_1"),
+		typed("e2", "order.sent", "", "ep_1")}}
 	o := &forgetful{&appending{batch: s.batch(&b)}, func() {
 		for i := range 3 {
 			n := newNeeds()
@@ -72,7 +74,7 @@ func TestNamesForgottenMeanwhile(t *testing.T) {
 	allNamed(t, s)
 }
 
-// TestManyNames publishes far more types and endpoints than a node remembers.
+// TestManyNames publishes far more types and endpoints than a node caches.
 func TestManyNames(t *testing.T) {
 	t.Parallel()
 	s := open(t, database(t), Options{Bounds: Bounds{Names: 8}})
@@ -82,7 +84,8 @@ func TestManyNames(t *testing.T) {
 	}
 }
 
-// crowd has publishers that invent types and endpoints at the same time. All that is acknowledged must be readable, under its own type.
+// crowd has publishers that invent types and endpoints at the same time. Every acknowledged event
+// must be readable, under its own type.
 func crowd(t *testing.T, s *Store, seed uint64) {
 	t.Helper()
 	const publishers, batches, types, endpoints = 8, 6, 30, 12

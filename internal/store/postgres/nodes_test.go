@@ -14,7 +14,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// at is a moment of these tests.
+// at is a time, in seconds after the tests' epoch.
 func at(seconds int) time.Time {
 	return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC).Add(time.Duration(seconds) * time.Second)
 }
@@ -67,15 +67,16 @@ func version(t *testing.T, s *Store) int64 {
 	return v
 }
 
-// TestNodesShareLanes has publishers at several nodes that fight for few keys, each naming them in another order, while recorders at all nodes
-// finish what they find. Every lane must end with positions 1, 2, 3 … in the order in which the events were committed, and no
-// transaction may have met a circle of locks.
+// TestNodesShareLanes: publishers at several nodes compete for few keys, and name them in different
+// orders, while recorders at all nodes finish the deliveries they find. Every lane must end with
+// positions 1, 2, 3 … in the order of the commits, and no transaction may have met a deadlock.
 func TestNodesShareLanes(t *testing.T) {
 	t.Parallel()
 	shareLanes(t, nodes(t, 3))
 }
 
-// TestNodesShareLanesThroughAPooler is the same where no connection is kept for longer than a transaction.
+// TestNodesShareLanesThroughAPooler does the same with no connection held for longer than a
+// transaction.
 func TestNodesShareLanesThroughAPooler(t *testing.T) {
 	shareLanes(t, nodesAt(t, pooler(t).URL(made(t)), 3))
 }
@@ -201,7 +202,8 @@ func shareLanes(t *testing.T, all []*Store) {
 	}
 }
 
-// TestNodesAgree has callers at several nodes send the same id, the same idempotency key and the same thing to be known by at once.
+// TestNodesAgree: callers at several nodes send the same id, the same idempotency key and the same
+// dedupe key at once.
 func TestNodesAgree(t *testing.T) { agree(t, nodes(t, 3)) }
 
 func agree(t *testing.T, all []*Store) {
@@ -216,7 +218,8 @@ func agree(t *testing.T, all []*Store) {
 		}},
 		{"idempotency key", func(round, caller int) store.Batch {
 			return store.Batch{Config: config, Events: []store.Incoming{incomingTo(fmt.Sprint("once", round, "_", caller), "k", "ep_a")},
-				Once: &store.Once{Key: fmt.Sprint("key", round), Now: at(1), Expires: at(99), Answer: func(any) store.Answer { return store.Answer{Status: 202} }}}
+				Once: &store.Once{Key: fmt.Sprint("key", round), Now: at(1), Expires: at(99),
+					Answer: func(any) store.Answer { return store.Answer{Status: 202} }}}
 		}},
 		{"known", func(round, caller int) store.Batch {
 			in := incomingTo(fmt.Sprint("known", round, "_", caller), "k", "ep_a")
@@ -260,8 +263,8 @@ func agree(t *testing.T, all []*Store) {
 	}
 }
 
-// TestNodesSeeConfiguration appends at one node while another changes the configuration: what was matched against the version of before
-// is never committed after it.
+// TestNodesSeeConfiguration appends at one node while another changes the configuration: an event
+// matched against an earlier version is never committed after the change.
 func TestNodesSeeConfiguration(t *testing.T) {
 	all := nodes(t, 2)
 	var appended, refused, ids atomic.Int64
@@ -295,7 +298,8 @@ func TestNodesSeeConfiguration(t *testing.T) {
 		})
 	}
 	matched := func(version int64) int {
-		list, err := all[1].EventList(context.WithoutCancel(t.Context()), store.Everyone(), store.EventQuery{Key: fmt.Sprint("matched", version), Limit: 1 << 20})
+		list, err := all[1].EventList(context.WithoutCancel(t.Context()), store.Everyone(),
+			store.EventQuery{Key: fmt.Sprint("matched", version), Limit: 1 << 20})
 		if err != nil {
 			t.Error(err)
 		}

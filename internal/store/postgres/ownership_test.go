@@ -50,7 +50,8 @@ func TestShards(t *testing.T) {
 	if got := acquire(t, b, "b", time.Minute, 1, 2); len(got) != 1 || got[2] != 2 {
 		t.Fatalf("b has %v: 2 was given back", got)
 	}
-	if kept, err = a.Renew(t.Context(), "a", []store.Owned{{Shard: 1, Epoch: 1}, {Shard: 2, Epoch: 1}}, -time.Second); err != nil || len(kept) != 1 {
+	if kept, err = a.Renew(t.Context(), "a", []store.Owned{{Shard: 1, Epoch: 1}, {Shard: 2, Epoch: 1}}, -time.Second); err != nil ||
+		len(kept) != 1 {
 		t.Fatalf("a keeps %v, %v", kept, err)
 	}
 	if got := acquire(t, b, "b", time.Minute, 1); got[1] != 2 {
@@ -78,14 +79,15 @@ func TestShards(t *testing.T) {
 	if _, err = a.Renew(t.Context(), "a", []store.Owned{{Shard: 255, Epoch: 1}}, -time.Second); err != nil {
 		t.Fatal(err)
 	}
-	acting("b") // the lease of a has ended
+	acting("b") // a's lease has expired
 	for _, n := range []store.Node{{ID: "b", Address: "http://b"}, {ID: "c", Address: "http://c"}} {
 		if _, err := a.Beat(t.Context(), n, time.Minute); err != nil {
 			t.Fatal(err)
 		}
 	}
-	acting("b", "c") // c owns nothing, but is there
-	if acting, err := a.Acting(t.Context(), -time.Minute); err != nil || len(acting) != 1 || acting[0] != (store.Node{ID: "b", Address: "http://b"}) {
+	acting("b", "c") // c owns no shard, but is live
+	if acting, err := a.Acting(t.Context(), -time.Minute); err != nil || len(acting) != 1 ||
+		acting[0] != (store.Node{ID: "b", Address: "http://b"}) {
 		t.Errorf("of nodes that were never there %+v act, %v", acting, err)
 	}
 }
@@ -124,11 +126,13 @@ func TestBeat(t *testing.T) {
 		t.Fatal(err)
 	}
 	there, err := all[1].Beat(t.Context(), store.Node{ID: "b", Address: "http://b", Draining: true}, time.Minute)
-	if err != nil || len(there) != 2 || there[0].Address != "http://a" || !there[1].Draining || there[1].Ago < 0 || there[1].Ago > time.Minute {
+	if err != nil || len(there) != 2 || there[0].Address != "http://a" || !there[1].Draining || there[1].Ago < 0 ||
+		there[1].Ago > time.Minute {
 		t.Fatalf("%+v, %v", there, err)
 	}
-	for range 2 { // asking changes nothing
-		if there, err = all[0].Nodes(t.Context(), time.Minute); err != nil || len(there) != 2 || there[0].ID != "a" || there[1].Address != "http://b" || !there[1].Draining {
+	for range 2 { // a question changes nothing
+		if there, err = all[0].Nodes(t.Context(), time.Minute); err != nil || len(there) != 2 || there[0].ID != "a" ||
+			there[1].Address != "http://b" || !there[1].Draining {
 			t.Fatalf("%+v, %v", there, err)
 		}
 	}
@@ -143,7 +147,8 @@ func TestBeat(t *testing.T) {
 	}
 }
 
-// TestFence shows that nothing of an epoch is written once a later one was given, and everything while it lasts.
+// TestFence: no write of an epoch has an effect once a later epoch was given. Until then every
+// write has.
 func TestFence(t *testing.T) {
 	all := nodes(t, 2)
 	a, b := all[0], all[1]
@@ -151,7 +156,7 @@ func TestFence(t *testing.T) {
 		t.Fatal(err)
 	}
 	shard := a.ShardOf("ep_a")
-	old := acquire(t, a, "a", -time.Second, shard)[shard] // its lease is over at once
+	old := acquire(t, a, "a", -time.Second, shard)[shard] // its lease expires at once
 	_, err := a.Append(t.Context(), store.Batch{Config: version(t, a), Events: []store.Incoming{
 		incomingTo("e1", "k", "ep_a"), incomingTo("e2", "k", "ep_a"), incomingTo("e3", "", "ep_a")}})
 	if err != nil {
@@ -179,7 +184,8 @@ func TestFence(t *testing.T) {
 	if err != nil || is[0] != (store.Changed{Fenced: true}) {
 		t.Fatalf("after the epoch: %+v, %v", is, err)
 	}
-	if _, err := a.End(t.Context(), "ep_a", store.Ending{Status: grapnel.Dropped, At: at(9), Epoch: old}, 10); !errors.Is(err, store.ErrFenced) {
+	if _, err := a.End(t.Context(), "ep_a", store.Ending{Status: grapnel.Dropped, At: at(9), Epoch: old}, 10); !errors.Is(err,
+		store.ErrFenced) {
 		t.Errorf("End: %v", err)
 	}
 	wide := deliver(heads[1])
@@ -222,8 +228,9 @@ func endpoint(t *testing.T, id string) grapnel.Endpoint {
 	return grapnel.Endpoint{ID: id, Tenant: "acme", Policy: standard}
 }
 
-// TestTakeover lets nodes take a shard from each other while all go on writing as if it were theirs. Each delivery is recorded retried once by
-// somebody; its attempts say in which epoch. Epochs never go back, and none writes after the next was given and its owner has looked.
+// TestTakeover: nodes take a shard from each other while all write as if they owned it. Exactly one
+// node records each retry of each delivery; the attempts name the epoch. Epochs never fall, and no
+// write of an epoch follows the first read of the next epoch's owner.
 func TestTakeover(t *testing.T) {
 	t.Parallel()
 	const rounds = 12
@@ -238,7 +245,7 @@ func TestTakeover(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx := context.WithoutCancel(t.Context())
-	var epochs [3]atomic.Int64 // that each node believes to have
+	var epochs [3]atomic.Int64 // the epoch that each node believes it has
 	var fenced, applied atomic.Int64
 	stop := make(chan struct{})
 	var writing sync.WaitGroup
@@ -271,7 +278,7 @@ func TestTakeover(t *testing.T) {
 			}
 		})
 	}
-	seen := make(map[int64]int) // attempts there were when an epoch had begun
+	seen := make(map[int64]int) // number of attempts at the beginning of an epoch
 	for round := range rounds {
 		n := round % len(all)
 		owned, err := all[n].Acquire(ctx, fmt.Sprint("node", n), []int{shard}, -time.Second)
@@ -324,15 +331,17 @@ func TestSecret(t *testing.T) {
 	}
 }
 
-// TestStopped has a node stop for long between the two round trips of a transaction, with its shard and a lane locked. The others wait no longer than
-// the server lets it: then its shard can be taken, its lane goes on, and what it was about to write is not written.
+// TestStopped: a node freezes between the two round trips of a transaction, with its shard and a
+// lane locked. Other nodes wait only until the server's limit. Then they can take its shard, its
+// lane continues, and its pending write has no effect.
 func TestStopped(t *testing.T) {
 	t.Parallel()
 	all := nodes(t, 2)
 	a, b := all[0], all[1]
 	shard := a.ShardOf("ep_a")
 	old := acquire(t, a, "a", -time.Second, shard)[shard]
-	if _, err := a.Append(t.Context(), store.Batch{Config: version(t, a), Events: []store.Incoming{incomingTo("e1", "k", "ep_a")}}); err != nil {
+	if _, err := a.Append(t.Context(), store.Batch{Config: version(t, a),
+		Events: []store.Incoming{incomingTo("e1", "k", "ep_a")}}); err != nil {
 		t.Fatal(err)
 	}
 	heads, err := a.Heads(t.Context(), "ep_a", 1)
@@ -350,7 +359,8 @@ func TestStopped(t *testing.T) {
 	go func() { ended <- a.write(t.Context(), o) }()
 	<-o.stopped
 	began := time.Now()
-	if _, err := b.Append(t.Context(), store.Batch{Config: version(t, b), Events: []store.Incoming{incomingTo("e2", "k", "ep_a")}}); err != nil {
+	if _, err := b.Append(t.Context(), store.Batch{Config: version(t, b),
+		Events: []store.Incoming{incomingTo("e2", "k", "ep_a")}}); err != nil {
 		t.Error(err)
 	}
 	fresh := acquire(t, b, "b", time.Minute, shard)[shard]
@@ -370,7 +380,7 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// stopping is a recording that stops once, when it has all locks and has written nothing.
+// stopping is a recording that stops once, when it holds all locks and has written nothing.
 type stopping struct {
 	recording
 	once          sync.Once

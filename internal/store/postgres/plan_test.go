@@ -13,11 +13,13 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// manyDays are so many that lists of a month meet them all. The last of them is the one that the database is in.
+// manyDays is enough for lists of a month to meet many tables. The database is in the last of these
+// days.
 const manyDays = 40
 
-// hot are the statements of every transaction, with arguments. They must not look at a whole table, whatever the server knows of it: plans are
-// made once for a connection, often while there is nothing yet. Nor may they look at all days, each of which would have to be locked.
+// hot are the statements of every transaction, with arguments. They must not scan a whole table,
+// whatever the server's statistics say: plans are made once per connection, often while tables are
+// empty. Nor may they visit all days, because each would have to be locked.
 func hot(c *calendar) map[string]string {
 	const some, none = "'{1,2,3}'", "'{}'"
 	today, before := c.of("finished", []int64{begins(c.current)}), c.of("finished", []int64{begins(c.current), begins(c.current - 1)})
@@ -36,19 +38,20 @@ func hot(c *calendar) map[string]string {
 		answersQuery:                      "'{a,b}'",
 		dropPending:                       some,
 		guardLock:                         none + "," + some,
-		changePending:                     some + "," + some + "," + some + "," + some + "," + some + ",'{t,t,t}','{f,f,f}','{a,a,a}','{a,a,a}','{a,a,a}'," + some + ",'{a,a,a}'," + some,
-		setResults:                        some + "," + some + ",'{a,a,a}'",
-		countItems:                        some + ",'{a,a,a}'",
+		changePending: some + "," + some + "," + some + "," + some + "," + some +
+			",'{t,t,t}','{f,f,f}','{a,a,a}','{a,a,a}','{a,a,a}'," + some + ",'{a,a,a}'," + some,
+		setResults: some + "," + some + ",'{a,a,a}'",
+		countItems: some + ",'{a,a,a}'",
 	}
 }
 
-// whole finds tables that are looked at from one end to the other. Those that are always small may be.
+// whole finds sequential scans. Tables that are always small may be scanned.
 var whole = regexp.MustCompile(`Seq Scan on ((event|finished|attempt)(_first|_\d{8})?|pending|lane|redelivery|lease|mark|known|answer|replay_item|event_named?)\b`)
 
-// ofDay finds tables of days.
+// ofDay finds tables of one day.
 var ofDay = regexp.MustCompile(`\b(event|finished|attempt)_(first|\d{8})\b`)
 
-// someDays begins many of them.
+// someDays begins manyDays days.
 func someDays(t *testing.T, s *Store) {
 	t.Helper()
 	last := s.days.known.Load().current
@@ -124,7 +127,8 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-// TestReadPlans looks at what reads do that the engine and the dashboard make all the time. They are planned each time, for what there is.
+// TestReadPlans checks the frequent reads of the engine and the dashboard. They are planned each
+// time, with the current statistics.
 func TestReadPlans(t *testing.T) {
 	url := database(t)
 	s := open(t, url+"&random_page_cost=1.1", Options{Bounds: Bounds{Conns: Conns{Patience: time.Minute}}})
@@ -152,7 +156,8 @@ func TestReadPlans(t *testing.T) {
 		sql, args := list(q)
 		return query{sql, args}
 	}
-	// Days are small here. Where that makes it cheaper to look at one of them than into its index, it must be possible at least.
+	// Days are small here, which may make a scan cheaper than an index. Then the index must at least
+	// be usable.
 	small := map[string]bool{"of an event": true, "those of a key": true}
 	for name, q := range map[string]query{
 		"heads":                   of(headsQuery, "ep_1", 10),
@@ -189,7 +194,7 @@ func TestReadPlans(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		text := strings.Join(plan, "\n")
-		for day := today + 1; day <= today+ahead; day++ { // in which there is nothing to look at
+		for day := today + 1; day <= today+ahead; day++ { // the days ahead, which are empty
 			text = strings.ReplaceAll(text, "Seq Scan on "+tableOf("event", day), "")
 		}
 		if whole.MatchString(text) {

@@ -15,7 +15,7 @@ import (
 type write struct {
 	name string
 	do   func(h *household) error
-	want error // nil: nothing is refused, but nothing is written
+	want error // nil: the call succeeds but writes nothing
 }
 
 // writes are all calls that write rows of a tenant. Each states the error for a sealed tenant; for
@@ -175,7 +175,7 @@ func TestEveryWriteIsTried(t *testing.T) {
 	}
 }
 
-// TestSealed calls everything that writes, of a tenant that is sealed and of another one.
+// TestSealed makes every writing call for a sealed tenant and for another one.
 func TestSealed(t *testing.T) {
 	t.Parallel()
 	s := nodes(t, 1)[0]
@@ -224,7 +224,7 @@ func sameDigests(a, b map[string]digest) bool {
 	return true
 }
 
-// digitsOf makes a name that a tenant can have.
+// digitsOf makes a valid tenant name from a text.
 func digitsOf(text string) (name string) {
 	for _, r := range text {
 		if r != ' ' {

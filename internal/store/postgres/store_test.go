@@ -18,7 +18,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store/storetest"
 )
 
-// server is the one that the tests of this package share.
+// server is shared by the tests of this package.
 var server *pgtest.Server
 
 func TestMain(m *testing.M) {
@@ -47,13 +47,13 @@ var (
 	fewDays = usual.DaysNamed
 )
 
-// database makes an empty one and returns its URL.
+// database creates an empty database and returns its URL.
 func database(t *testing.T) string {
 	t.Helper()
 	return server.URL(made(t))
 }
 
-// made makes an empty database and returns its name.
+// made creates an empty database and returns its name.
 func made(t *testing.T) string {
 	t.Helper()
 	name := fmt.Sprintf("test%d", databases.Add(1))
@@ -63,7 +63,7 @@ func made(t *testing.T) string {
 	return name
 }
 
-// pooler is one of this test's own.
+// pooler is a pooler of this test's own.
 func pooler(t *testing.T) *pgtest.Pooler {
 	t.Helper()
 	p, err := server.NewPooler(t.Context())
@@ -78,7 +78,7 @@ func pooler(t *testing.T) *pgtest.Pooler {
 	return p
 }
 
-// empty makes a database as it was when it was new. Making one anew takes thirty times as long.
+// empty empties a database. Creating a new one takes thirty times as long.
 func empty(t *testing.T, url string) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
@@ -116,7 +116,7 @@ func open(t *testing.T, url string, o Options) *Store {
 	return s
 }
 
-// isClosed says whether a store is.
+// isClosed says whether a store is closed.
 func isClosed(s *Store) bool {
 	select {
 	case <-s.stopped:
@@ -126,8 +126,8 @@ func isClosed(s *Store) bool {
 	}
 }
 
-// crossing is a store for which a day begins with every few writes that bring deliveries, and for
-// which it is always worth it to remove a day at once.
+// crossing is a store in which a day begins after every few writes of deliveries, and which always
+// prefers to remove a whole day.
 type crossing struct {
 	*Store
 	every  int64
@@ -140,7 +140,7 @@ func (c *crossing) cross(ctx context.Context) error {
 	}
 	err := c.begin(ctx, c.days.known.Load().current+1)
 	if stateOf(err) == stateLocked {
-		return nil // so many write that it did not get its turn; the day begins later
+		return nil // too many writers compete for the lock; the day begins later
 	}
 	return err
 }
@@ -159,8 +159,8 @@ func (c *crossing) Record(ctx context.Context, changes []store.Change) ([]store.
 	return c.Store.Record(ctx, changes)
 }
 
-// Purge removes what it removes of the oldest, but where the limit makes no difference also whole
-// days. Nothing may be late.
+// Purge removes the oldest rows, or whole days where the limit makes no difference. No removal may
+// be late.
 func (c *crossing) Purge(ctx context.Context, keep store.Keep, limit int) (int, error) {
 	if limit >= 100 {
 		keep.Slack = 1
@@ -168,16 +168,16 @@ func (c *crossing) Purge(ctx context.Context, keep store.Keep, limit int) (int, 
 	return c.Store.Purge(ctx, keep, limit)
 }
 
-// TestStore runs the suite of the contract over many midnights. The random histories are played
-// without prepared statements, as a pooler of transactions needs it.
+// TestStore runs the suite of the contract over many midnights. The random histories run without
+// prepared statements, as a pooler of transactions requires.
 func TestStore(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, harness(2, func() Bounds { return Bounds{} }))
 }
 
-// TestStoreTiny runs what the suite draws, and the random tests of this package, with bounds so
-// small that they are crossed again and again: other ones for each store. GRAPNEL_SOAK=1 runs the
-// whole suite, and more often.
+// TestStoreTiny runs the suite's random histories, and the random tests of this package, with
+// bounds so small that they are crossed repeatedly. Each store gets different ones. GRAPNEL_SOAK=1
+// runs the whole suite, and more often.
 func TestStoreTiny(t *testing.T) {
 	t.Parallel()
 	seeds, crowds, run := 1, 4, storetest.Drawn
@@ -207,9 +207,9 @@ func TestStoreTiny(t *testing.T) {
 	})
 }
 
-// harness opens stores with the bounds that next gives each of them.
+// harness opens stores, each with the bounds that next returns.
 func harness(histories int, next func() Bounds) storetest.Harness {
-	used := make(map[string]*crossing) // who uses a database, or did so last
+	used := make(map[string]*crossing) // the current or last user of each database
 	start := func(t *testing.T, url string) store.Store {
 		t.Helper()
 		mode, every := "", int64(61)

@@ -11,7 +11,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// Rows as a program of before wrote them: an event of kind 0 with a pending and a finished delivery, and two deliveries and a lane of target 0.
+// lostSQL adds rows as an older program wrote them: an event of kind 0 with a pending and a
+// finished delivery, and two deliveries and a lane of target 0.
 const lostSQL = `INSERT INTO target (endpoint, shard) VALUES ('ep_1', 1);
 	INSERT INTO kind (tenant, type, source) VALUES ('acme', 'invoice.paid', '');
 	INSERT INTO event SELECT %[1]d, 'lost', 0, '', 1, 1, %[1]d, %[1]d + 1, 2, '', 0, 0, NULL, 'x', NULL;
@@ -22,7 +23,8 @@ const lostSQL = `INSERT INTO target (endpoint, shard) VALUES ('ep_1', 1);
 	INSERT INTO finished SELECT %[1]d + 3, 0, %[1]d + 1, 1, 0, 0, 1, 1, 0, 0, 1, 200, 'delivered', 'none', '', '', NULL;
 	INSERT INTO lane (target, key, last) VALUES (0, 'k', 1);`
 
-// TestRowsWithoutNames are counted, stay, and are in nobody's way; and no more of them can be written.
+// TestRowsWithoutNames: such rows are counted, stay, and disturb no other work. No more of them can
+// be written.
 func TestRowsWithoutNames(t *testing.T) {
 	t.Parallel()
 	url := database(t)
@@ -35,7 +37,8 @@ func TestRowsWithoutNames(t *testing.T) {
 	})
 	told := func(problems []string) {
 		t.Helper()
-		if len(problems) != 2 || !strings.HasPrefix(problems[0], "1 events name kind 0") || !strings.Contains(problems[0], "(1 pending, 1 finished)") ||
+		if len(problems) != 2 || !strings.HasPrefix(problems[0], "1 events name kind 0") ||
+			!strings.Contains(problems[0], "(1 pending, 1 finished)") ||
 			!strings.HasPrefix(problems[1], "1 pending and 1 finished deliveries and 1 lanes name target 0") {
 			t.Errorf("problems: %q", problems)
 		}
@@ -72,7 +75,7 @@ func TestRowsWithoutNames(t *testing.T) {
 			t.Errorf("%s: %d rows were tried", what, refused)
 		}
 	}
-	// The first tables are old enough to go, but what is lost could not be put back.
+	// The first tables are expired, but lost rows could not be restored.
 	keep := store.Keep{Now: at(0).Add(100 * aDay), For: 30 * aDay, Slack: aDay}
 	if _, err := s.Purge(t.Context(), keep, 100); err != nil {
 		t.Fatal(err)
@@ -87,13 +90,14 @@ func TestRowsWithoutNames(t *testing.T) {
 	}
 }
 
-// TestChecksOfNewDatabases are valid for all rows.
+// TestChecksOfNewDatabases: the checks are valid for all rows.
 func TestChecksOfNewDatabases(t *testing.T) {
 	t.Parallel()
 	s := open(t, database(t), Options{})
 	defer func() { _ = s.Close() }()
 	var tables, valid int
-	err := s.pool.QueryRow(t.Context(), "SELECT count(*), count(*) FILTER (WHERE convalidated) FROM pg_constraint WHERE conname = 'named'").Scan(&tables, &valid)
+	err := s.pool.QueryRow(t.Context(),
+		"SELECT count(*), count(*) FILTER (WHERE convalidated) FROM pg_constraint WHERE conname = 'named'").Scan(&tables, &valid)
 	if days := int(ahead) + 1; err != nil || tables != 3+2*days || valid != tables {
 		t.Errorf("%d tables have the check, for %d it is valid, %v", tables, valid, err)
 	}

@@ -1,10 +1,10 @@
-// Package inclear tells whether a connection to a PostgreSQL server crosses a network without TLS:
-// then everybody on the way reads payloads and secrets, and the password if the server asks for it
+// Package inclear tells whether a connection to a PostgreSQL server crosses a network without TLS.
+// Then anyone on the way can read payloads and secrets, and the password if the server asks for it
 // in clear.
 //
-// It looks at the connection that was made, not at the URL: sslmode=prefer, the default, goes on
-// without TLS when the server has none. It does not see what is between this machine and the
-// server: a tunnel on another machine counts as a network.
+// It examines the open connection, not the URL: sslmode=prefer, the default, continues without TLS
+// when the server has none. It does not see the network between this machine and the server: a
+// tunnel on another machine counts as a network.
 package inclear
 
 import (
@@ -13,7 +13,7 @@ import (
 	"net/netip"
 )
 
-// Remedy is what to do about it.
+// Remedy is the advice for such a connection.
 const Remedy = "add sslmode=verify-full to the URL of the database, and sslrootcert=FILE if its certificate is of a private authority"
 
 // Crosses says whether a connection leads to another machine without TLS.
@@ -24,8 +24,8 @@ func Crosses(conn net.Conn) bool {
 	return elsewhere(conn.RemoteAddr())
 }
 
-// elsewhere says whether an address may be another machine's. Unix sockets are not, nor is what is
-// no address of the Internet.
+// elsewhere says whether an address may be another machine's. Unix sockets are not, nor are
+// addresses without an IP.
 func elsewhere(addr net.Addr) bool {
 	if addr == nil {
 		return false

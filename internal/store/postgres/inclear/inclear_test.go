@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// at is a connection that leads somewhere.
+// at is a connection to a given address.
 type at struct {
 	net.Conn
 	addr net.Addr

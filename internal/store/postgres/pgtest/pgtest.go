@@ -1,11 +1,14 @@
-// Package pgtest starts a private PostgreSQL for tests: a new cluster in a directory of its own, reached through a socket in that
-// directory and through nothing else. Nobody has to set anything up, and nothing of the machine is touched.
+// Package pgtest starts a private PostgreSQL for tests: a new cluster in a directory of its own,
+// reached only through a socket in that directory. It needs no preparation and touches nothing else
+// on the machine.
 //
-// A server ends with its owner, however that ends: a shell that holds a pipe to the owner stops the server when the pipe closes, and
-// removes the directory. Servers keep their default of syncing every commit. The directory is in memory where there is such a
-// place, so a sync costs little; a test that is about disks says where it wants to be (Options.Parent).
+// A server ends with its owner, however that ends: a shell that holds a pipe to the owner stops the
+// server when the pipe closes, and removes the directory. Servers keep their default of syncing
+// every commit. The directory is in memory if the machine has such a file system, so a sync costs
+// little; a test about disks chooses its directory (Options.Parent).
 //
-// PostgreSQL refuses to run as root. Where the tests run as root, the server runs as the user postgres or, if there is none, nobody.
+// PostgreSQL refuses to run as root. If the tests run as root, the server runs as the user postgres
+// or, if there is none, as the user with the fewest rights.
 package pgtest
 
 import (
@@ -28,23 +31,23 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Options are how a server is started. The zero value is good.
+// Options say how to start a server. The zero value has good defaults.
 type Options struct {
-	Parent   string            // directory to make the server's directory in; empty: in memory, or the one for temporary files
+	Parent   string            // parent of the server's directory; empty: in memory, or the one for temporary files
 	Settings map[string]string // of the server, such as max_connections
 }
 
 // Server is a running PostgreSQL.
 type Server struct {
 	dir      string
-	bin      string // where initdb and postgres are
+	bin      string // directory of initdb and postgres
 	options  Options
-	identity *syscall.SysProcAttr // nil: the user who runs the tests
+	identity *syscall.SysProcAttr // nil: the user that runs the tests
 	shell    *exec.Cmd
-	owner    io.WriteCloser // the server runs as long as this is open
+	owner    io.WriteCloser // the server runs while this is open
 }
 
-// Start makes a cluster and starts it.
+// Start creates a cluster and starts its server.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	bin, err := programs()
 	if err != nil {
@@ -63,7 +66,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	return s, nil
 }
 
-// For starts a server for a test, which it does not outlive.
+// For starts a server for a test and stops it at the test's end.
 func For(t testing.TB, o Options) *Server {
 	t.Helper()
 	s, err := Start(t.Context(), o)
@@ -78,7 +81,8 @@ func For(t testing.TB, o Options) *Server {
 	return s
 }
 
-// programs finds the newest PostgreSQL of Debian's, which are not in the path, or whatever is.
+// programs finds the newest PostgreSQL of Debian's, which is not in the path, or else the one in
+// the path.
 func programs() (string, error) {
 	installed, err := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
 	if err != nil {
@@ -107,10 +111,10 @@ func directory(parent string) (string, error) {
 			return dir, nil
 		}
 	}
-	return os.MkdirTemp(parent, "grapnel-pg") // a socket's path has room for about a hundred bytes
+	return os.MkdirTemp(parent, "grapnel-pg") // a socket's path may have about a hundred bytes
 }
 
-// prepare makes the cluster.
+// prepare creates the cluster.
 func (s *Server) prepare(ctx context.Context) error {
 	if os.Getuid() == 0 {
 		uid, gid, err := unprivileged()
@@ -122,7 +126,7 @@ func (s *Server) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	// What is made here is gone with the test, so making it needs no sync. Commits do.
+	// The cluster is removed with the test, so creating it needs no sync. Commits do.
 	init := s.command(ctx, filepath.Join(s.bin, "initdb"), "--pgdata="+s.data(), "--username=postgres", "--auth=trust", "--encoding=UTF8",
 		"--locale=C", "--no-sync")
 	if said, err := init.CombinedOutput(); err != nil {
@@ -156,7 +160,8 @@ func (s *Server) command(ctx context.Context, name string, args ...string) *exec
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
-// guard runs the server until its input ends. Unless that says keep, it removes everything.
+// guard runs the server until its input ends. Then it removes the directory, unless the last input
+// was "keep".
 const guard = `dir=$1; shift
 "$@" >>"$dir/log" 2>&1 &
 server=$!
@@ -222,19 +227,19 @@ func (s *Server) lastWords() string {
 	return strings.Join(lines[max(0, len(lines)-10):], "\n")
 }
 
-// URL is how one connects to a database of the server.
+// URL is the address of a database of the server.
 func (s *Server) URL(database string) string {
 	u := url.URL{Scheme: "postgres", Path: "/" + database, RawQuery: url.Values{"host": {s.dir}, "user": {"postgres"}}.Encode()}
 	return u.String()
 }
 
-// Create makes an empty database and returns its URL.
+// Create creates an empty database and returns its URL.
 func (s *Server) Create(ctx context.Context, database string) (string, error) {
 	err := s.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{database}.Sanitize())
 	return s.URL(database), err
 }
 
-// Exec runs a statement of the server's administrator.
+// Exec runs a statement as the server's administrator.
 func (s *Server) Exec(ctx context.Context, sql string) error {
 	conn, err := pgx.Connect(ctx, s.URL("postgres"))
 	if err != nil {
@@ -244,7 +249,8 @@ func (s *Server) Exec(ctx context.Context, sql string) error {
 	return errors.Join(err, conn.Close(ctx))
 }
 
-// Crash ends the server at once, as if the machine had lost its power but for the disk's own memory, and starts it again.
+// Crash ends the server at once, as a loss of power does except for the disk's own memory, and
+// starts it again.
 func (s *Server) Crash(ctx context.Context) error {
 	if err := s.end("keep\n"); err != nil {
 		return err
@@ -252,7 +258,7 @@ func (s *Server) Crash(ctx context.Context) error {
 	return s.start(ctx)
 }
 
-// Stop ends the server and removes what it kept.
+// Stop ends the server and removes its directory.
 func (s *Server) Stop() error {
 	err := s.end("")
 	return errors.Join(err, os.RemoveAll(s.dir))
@@ -265,7 +271,7 @@ func (s *Server) end(last string) error {
 	_, err := io.WriteString(s.owner, last)
 	err = errors.Join(err, s.owner.Close())
 	s.owner = nil
-	// The shell's own status is that of its last command, which says nothing.
+	// The shell's exit status is that of its last command, which is meaningless.
 	if wait := s.shell.Wait(); wait != nil && !errors.As(wait, new(*exec.ExitError)) {
 		err = errors.Join(err, wait)
 	}

@@ -14,12 +14,12 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Pooler is PgBouncer in front of a server. It gives each transaction whichever connection is free, so that nothing which lasts for longer than
-// a transaction can be relied upon.
+// Pooler is PgBouncer in front of a server. It gives each transaction any free connection, so no
+// state of a session survives a transaction.
 type Pooler struct {
 	server *Server
 	shell  *exec.Cmd
-	owner  io.Closer // the pooler runs as long as this is open
+	owner  io.Closer // the pooler runs while this is open
 }
 
 // poolerPort is part of the socket's name; nothing listens on the network.
@@ -39,14 +39,14 @@ ignore_startup_parameters = extra_float_digits
 logfile = %[1]s/pooler.log
 `
 
-// escort runs a program until its own input ends, which it does at the latest with the process of the test.
+// escort runs a program until its own input ends: at the latest when the test's process ends.
 const escort = `"$@" </dev/null &
 program=$!
 read -r last
 kill -KILL $program 2>/dev/null
 wait $program`
 
-// NewPooler starts one with four connections for each database.
+// NewPooler starts a pooler with four connections per database.
 func (s *Server) NewPooler(ctx context.Context) (*Pooler, error) {
 	path, err := exec.LookPath("pgbouncer")
 	if err != nil {
@@ -87,13 +87,14 @@ func (s *Server) NewPooler(ctx context.Context) (*Pooler, error) {
 	}
 }
 
-// URL is how one connects to a database through the pooler.
+// URL is the address of a database through the pooler.
 func (p *Pooler) URL(database string) string {
-	u := url.URL{Scheme: "postgres", Path: "/" + database, RawQuery: url.Values{"host": {p.server.dir}, "port": {poolerPort}, "user": {"postgres"}}.Encode()}
+	u := url.URL{Scheme: "postgres", Path: "/" + database, RawQuery: url.Values{"host": {p.server.dir}, "port": {poolerPort},
+		"user": {"postgres"}}.Encode()}
 	return u.String()
 }
 
-// Close ends it.
+// Close ends the pooler.
 func (p *Pooler) Close() error {
 	err := p.owner.Close()
 	if wait := p.shell.Wait(); wait != nil && !errors.As(wait, new(*exec.ExitError)) {

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// Kill ends all processes of the server with SIGKILL and waits until they are gone. Start starts it again.
+// Kill ends all processes of the server with SIGKILL and waits for their end. Start starts it
+// again.
 func (s *Server) Kill() error {
 	pids, err := s.Suspend()
 	if err != nil {
@@ -37,17 +38,18 @@ func (s *Server) Kill() error {
 	return errors.Join(err, s.end("keep\n"))
 }
 
-// Start starts the server again after Kill, on the data that it had.
+// Start starts the server again after Kill, with its data.
 func (s *Server) Start(ctx context.Context) error { return s.start(ctx) }
 
-// Suspend stops all processes of the server with SIGSTOP and says which: connections stay open, and nothing is answered. Resume lets them go on.
+// Suspend stops all processes of the server with SIGSTOP and returns their ids: connections stay
+// open, and no request is answered. Resume continues them.
 func (s *Server) Suspend() ([]int, error) {
 	postmaster, err := s.postmaster()
 	if err != nil {
 		return nil, err
 	}
 	pids := []int{postmaster}
-	if err := signal(postmaster, syscall.SIGSTOP); err != nil { // first, so that it makes no more children
+	if err := signal(postmaster, syscall.SIGSTOP); err != nil { // first, so that it starts no more children
 		return nil, err
 	}
 	children, err := childrenOf(postmaster)
@@ -57,7 +59,7 @@ func (s *Server) Suspend() ([]int, error) {
 	return append(pids, children...), err
 }
 
-// Resume lets the server go on after Suspend.
+// Resume continues the server after Suspend.
 func (s *Server) Resume() error {
 	postmaster, err := s.postmaster()
 	if err != nil {
@@ -70,7 +72,7 @@ func (s *Server) Resume() error {
 	return err
 }
 
-// postmaster is the process that all others of the server are children of.
+// postmaster is the parent of all other processes of the server.
 func (s *Server) postmaster() (int, error) {
 	text, err := os.ReadFile(filepath.Join(s.data(), "postmaster.pid"))
 	if err != nil {
@@ -97,7 +99,8 @@ func childrenOf(parent int) (pids []int, err error) {
 	return pids, nil
 }
 
-// stat reads a process's state and parent. The name before them may contain anything, in parentheses.
+// stat reads a process's state and parent. The name before them may contain anything, in
+// parentheses.
 func stat(name string) (state string, parent int, ok bool) {
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -112,7 +115,8 @@ func stat(name string) (state string, parent int, ok bool) {
 	return fields[0], parent, err == nil
 }
 
-// alive says whether a process runs. One that has ended may be there until its parent has looked.
+// alive says whether a process runs. An ended one may be listed until its parent has collected its
+// status.
 func alive(pid int) bool {
 	state, _, ok := stat(fmt.Sprintf("/proc/%d/stat", pid))
 	return ok && state != "Z" && state != "X"

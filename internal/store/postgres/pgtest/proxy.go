@@ -14,14 +14,14 @@ import (
 	"time"
 )
 
-// Proxy stands between a client and a server, and plays a bad network. It understands the protocol just enough to know which
-// statement an answer is for.
+// Proxy stands between a client and a server, and plays a bad network. It understands just enough
+// of the protocol to know which statement an answer is for.
 //
 //	Cut, Reset    connections end, by FIN or by RST; new ones may be refused
 //	Freeze        connections stay open and carry nothing any more, for good; new ones work
 //	Blackhole     the same, for new connections as well until it is healed
-//	Stall         everything waits, and arrives late
-//	Latency       every piece arrives later by the same time
+//	Stall         all traffic is held back, and arrives late
+//	Latency       every piece is delayed by the same time
 //	Mute          requests arrive and answers do not; when that ends, so do the connections that lost one
 //	LoseNext      one answer is lost, and its connection ends
 //	Point         new connections go to another server, as when a virtual address moves
@@ -33,7 +33,7 @@ type Proxy struct {
 	swallow  atomic.Bool // new connections are frozen from their beginning
 	mute     atomic.Bool
 	delay    atomic.Int64
-	Lost     atomic.Int64 // how many answers it has lost
+	Lost     atomic.Int64 // number of lost answers
 
 	mu    sync.Mutex
 	links map[*link]bool
@@ -41,7 +41,7 @@ type Proxy struct {
 	all   sync.WaitGroup
 }
 
-// link is one connection of a client, with the one to the server that belongs to it.
+// link is one connection of a client, with its connection to the server.
 type link struct {
 	client, server net.Conn // server is nil for a connection that was frozen from its beginning
 	frozen, ended  chan struct{}
@@ -50,13 +50,13 @@ type link struct {
 	lossy          atomic.Bool // an answer was thrown away
 }
 
-// piece is something that was sent, and when it may arrive.
+// piece is a part of the traffic, and when it may arrive.
 type piece struct {
 	bytes []byte
 	due   time.Time
 }
 
-// NewProxy starts one; Close ends it.
+// NewProxy starts a proxy; Close ends it.
 func (s *Server) NewProxy() (*Proxy, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // listening takes no time
 	if err != nil {
@@ -69,13 +69,13 @@ func (s *Server) NewProxy() (*Proxy, error) {
 	return p, nil
 }
 
-// Addr is where the proxy listens, as host:port.
+// Addr is the proxy's address, as host:port.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-// URL is how one connects to a database through the proxy.
+// URL is the address of a database through the proxy.
 func (p *Proxy) URL(database string) string { return URL(database, p) }
 
-// URL is how one connects to whichever of several servers takes writes, each through its proxy.
+// URL is the address of a database at the writable one of several servers, each through its proxy.
 func URL(database string, proxies ...*Proxy) string {
 	var hosts []string
 	for _, p := range proxies {
@@ -85,27 +85,29 @@ func URL(database string, proxies ...*Proxy) string {
 	if len(hosts) > 1 {
 		settings.Set("target_session_attrs", "read-write")
 	}
-	u := url.URL{Scheme: "postgres", User: url.User("postgres"), Host: strings.Join(hosts, ","), Path: "/" + database, RawQuery: settings.Encode()}
+	u := url.URL{Scheme: "postgres", User: url.User("postgres"), Host: strings.Join(hosts, ","), Path: "/" + database,
+		RawQuery: settings.Encode()}
 	return u.String()
 }
 
-// LoseNext cuts the connection on which the next answer to a statement comes, such as COMMIT or BEGIN, instead of passing it on.
+// LoseNext cuts the connection that carries the next answer to a statement, such as COMMIT or
+// BEGIN, instead of passing the answer on.
 func (p *Proxy) LoseNext(statement string) { p.lose.Store(&statement) }
 
-// Point sends new connections to another server. Those that exist stay where they are.
+// Point sends new connections to another server. Existing ones stay.
 func (p *Proxy) Point(to *Server) { p.target.Store(to) }
 
-// Target is where new connections go.
+// Target is the server of new connections.
 func (p *Proxy) Target() *Server { return p.target.Load() }
 
-// Cut ends all connections, and refuses new ones if it is told to.
+// Cut ends all connections, and with refuse also new ones.
 func (p *Proxy) Cut(refuse bool) {
 	p.refuse.Store(refuse)
 	p.each(func(l *link) { l.end(false) })
 }
 
-// CutSome ends some of the connections that are not frozen, and says how many it ended. A connection that ended before stays in
-// links for a moment, and does not count.
+// CutSome ends some of the connections that are not frozen, and returns their number. A connection
+// that ended before stays in links for a moment, and does not count.
 func (p *Proxy) CutSome(most int) (cut int) {
 	p.each(func(l *link) {
 		if cut < most && !closed(l.frozen) && !closed(l.ended) {
@@ -116,14 +118,15 @@ func (p *Proxy) CutSome(most int) (cut int) {
 	return cut
 }
 
-// Reset ends all connections with RST on both sides: what was on its way is lost.
+// Reset ends all connections with RST on both sides: bytes in flight are lost.
 func (p *Proxy) Reset() { p.each(func(l *link) { l.end(true) }) }
 
-// Freeze leaves all connections open, and lets nothing through them any more, in either direction and for good. The server does
-// not learn when the client closes one, nor the other way round.
+// Freeze leaves all connections open and carries nothing through them any more, in either direction
+// and for good. The server does not learn when the client closes one, nor the reverse.
 func (p *Proxy) Freeze() { p.each((*link).freeze) }
 
-// Blackhole freezes all connections, and new ones too until it is called with false. The frozen ones stay frozen.
+// Blackhole freezes all connections, and new ones too until it is called with false. The frozen
+// ones stay frozen.
 func (p *Proxy) Blackhole(on bool) {
 	p.swallow.Store(on)
 	if on {
@@ -131,7 +134,7 @@ func (p *Proxy) Blackhole(on bool) {
 	}
 }
 
-// Stall keeps everything back until it is called with false. Nothing is lost.
+// Stall holds all traffic back until it is called with false. No byte is lost.
 func (p *Proxy) Stall(on bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -146,7 +149,7 @@ func (p *Proxy) Stall(on bool) {
 // Latency delays each direction by d.
 func (p *Proxy) Latency(d time.Duration) { p.delay.Store(int64(d)) }
 
-// Mute throws answers away. Called with false, it resets the connections that lost one.
+// Mute discards answers. Called with false, it resets the connections that lost one.
 func (p *Proxy) Mute(on bool) {
 	p.mute.Store(on)
 	if on {
@@ -159,7 +162,7 @@ func (p *Proxy) Mute(on bool) {
 	})
 }
 
-// Close ends the proxy and waits until nothing of it is left.
+// Close ends the proxy and waits for its goroutines.
 func (p *Proxy) Close() error {
 	err := p.listener.Close()
 	p.Cut(true)
@@ -190,7 +193,7 @@ func (p *Proxy) accept() {
 		}
 		l := &link{client: client, frozen: make(chan struct{}), ended: make(chan struct{})}
 		if !p.swallow.Load() {
-			l.server, err = net.Dial("unix", filepath.Join(p.target.Load().dir, ".s.PGSQL.5432")) //nolint:noctx // it is there or it is not
+			l.server, err = net.Dial("unix", filepath.Join(p.target.Load().dir, ".s.PGSQL.5432")) //nolint:noctx // it exists or it does not
 			if err != nil {
 				_ = client.Close()
 				continue
@@ -199,7 +202,7 @@ func (p *Proxy) accept() {
 		p.mu.Lock()
 		p.links[l] = true
 		p.mu.Unlock()
-		// A fault that came since the looks above has not seen this link.
+		// A fault that began since the checks above did not include this link.
 		if l.server == nil || p.swallow.Load() {
 			l.freeze()
 		}
@@ -210,7 +213,7 @@ func (p *Proxy) accept() {
 	}
 }
 
-// serve passes on what either side says until the link ends.
+// serve passes bytes on in both directions until the link ends.
 func (p *Proxy) serve(l *link) {
 	p.all.Go(func() {
 		<-l.ended
@@ -230,7 +233,8 @@ func (p *Proxy) serve(l *link) {
 	p.pump(l, l.client, func() ([]byte, error) { return p.answer(l, answers) })
 }
 
-// pump passes on what next returns, each piece when it may pass. A link of which one side is closed ends, unless it is frozen.
+// pump passes on each piece from next when it may pass. A link with one closed side ends, unless it
+// is frozen.
 func (p *Proxy) pump(l *link, to io.Writer, next func() ([]byte, error)) {
 	pieces := make(chan piece, 256)
 	p.all.Go(func() {
@@ -266,7 +270,7 @@ func (p *Proxy) pump(l *link, to io.Writer, next func() ([]byte, error)) {
 	})
 }
 
-// await returns when a piece may pass, or when nothing may pass any more.
+// await returns when a piece may pass, or when the link has ended.
 func (p *Proxy) await(l *link, due time.Time) {
 	if wait := time.Until(due); wait > 0 {
 		timer := time.NewTimer(wait)
@@ -309,7 +313,7 @@ func (p *Proxy) answer(l *link, server io.Reader) ([]byte, error) {
 		if message[0] == 'C' {
 			p.Lost.Add(1)
 		}
-		if !p.mute.Load() { // Mute(false) may have looked at this link before it was lossy
+		if !p.mute.Load() { // Mute(false) may have checked this link before it was lossy
 			return nil, errLost
 		}
 		return nil, nil
@@ -319,7 +323,7 @@ func (p *Proxy) answer(l *link, server io.Reader) ([]byte, error) {
 
 func (l *link) freeze() { l.freezing.Do(func() { close(l.frozen) }) }
 
-// end closes both sides, with RST where reset says so.
+// end closes both sides, with RST if reset is set.
 func (l *link) end(reset bool) {
 	l.ending.Do(func() {
 		close(l.ended)

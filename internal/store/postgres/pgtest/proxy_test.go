@@ -32,7 +32,7 @@ func through(t *testing.T, p *Proxy) *pgx.Conn {
 	}
 	t.Cleanup(func() {
 		gone, cancel := context.WithCancel(context.Background())
-		cancel() // nobody says goodbye: the connection may carry nothing
+		cancel() // without waiting for the server: the connection may carry nothing
 		_ = conn.Close(gone)
 	})
 	return conn
@@ -59,7 +59,7 @@ func TestFreeze(t *testing.T) {
 	s, p, conn := proxied(t)
 	alright(t, conn)
 	p.Freeze()
-	silent(t, conn) // and the client has given it up
+	silent(t, conn) // and the client has given the connection up
 	alright(t, through(t, p))
 	if n, err := s.Ask(t.Context(), "SELECT count(*)::text FROM pg_stat_activity WHERE client_port = -1 AND backend_type = 'client backend'"); err != nil || n != "3" {
 		t.Errorf("the server has %s connections, the frozen one among them: %v", n, err)

@@ -12,16 +12,16 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Standby is a server that follows another one until it is promoted. The log comes to it through Link, so that whatever befalls a
-// network can befall replication.
+// Standby is a server that follows another one until it is promoted. It receives the log through
+// Link, so that network faults can affect replication.
 type Standby struct {
 	*Server
 	Link    *Proxy
 	primary *Server
 }
 
-// Standby makes a copy of a running server and lets it follow. If sync is true, no commit of the primary returns before the
-// standby has written it to its disk.
+// Standby copies a running server and starts the copy as its standby. If sync is true, no commit of
+// the primary returns before the standby has synced it.
 func (s *Server) Standby(ctx context.Context, sync bool) (*Standby, error) {
 	dir, err := directory(s.options.Parent)
 	if err != nil {
@@ -63,7 +63,8 @@ func (b *Standby) follow(ctx context.Context, sync bool) (err error) {
 	if !sync {
 		return nil
 	}
-	// Only now, or the wait for the first commit would have no end. The copy has no such setting: it waits for nobody once it is promoted.
+	// This comes last: before, the first commit would wait for ever. The copy has no such setting, so
+	// it waits for no standby once it is promoted.
 	if err := b.primary.Exec(ctx, "ALTER SYSTEM SET synchronous_standby_names = 'standby'"); err != nil {
 		return err
 	}
@@ -73,7 +74,7 @@ func (b *Standby) follow(ctx context.Context, sync bool) (err error) {
 	return b.primary.until(ctx, "SELECT EXISTS (SELECT FROM pg_stat_replication WHERE sync_state = 'sync')")
 }
 
-// CaughtUp waits until the standby has replayed all that the primary has committed so far.
+// CaughtUp waits until the standby has replayed every commit of the primary so far.
 func (b *Standby) CaughtUp(ctx context.Context) error {
 	at, err := b.primary.Ask(ctx, "SELECT pg_current_wal_flush_lsn()::text")
 	if err != nil {
@@ -82,7 +83,7 @@ func (b *Standby) CaughtUp(ctx context.Context) error {
 	return b.until(ctx, "SELECT pg_last_wal_replay_lsn() >= '"+at+"'::pg_lsn")
 }
 
-// Promote makes the standby a server of its own that takes writes, whatever the primary does.
+// Promote makes the standby a separate server that takes writes, whatever the primary does.
 func (b *Standby) Promote(ctx context.Context) error {
 	if err := b.Exec(ctx, "SELECT pg_promote(true, 60)"); err != nil {
 		return err
@@ -90,7 +91,7 @@ func (b *Standby) Promote(ctx context.Context) error {
 	return b.until(ctx, "SELECT NOT pg_is_in_recovery()")
 }
 
-// Stop ends the standby and removes what it kept.
+// Stop ends the standby and removes its directory.
 func (b *Standby) Stop() error {
 	err := b.Server.Stop()
 	if b.Link != nil {
@@ -99,9 +100,10 @@ func (b *Standby) Stop() error {
 	return err
 }
 
-// copy makes a copy of the running server's data, such that a server can be started on it.
+// copy copies the running server's data into a directory in which a server can start.
 func (s *Server) copy(ctx context.Context, to string) error {
-	backup := s.command(ctx, filepath.Join(s.bin, "pg_basebackup"), "--host="+s.dir, "--username=postgres", "--pgdata="+to, "--checkpoint=fast",
+	backup := s.command(ctx, filepath.Join(s.bin, "pg_basebackup"), "--host="+s.dir, "--username=postgres", "--pgdata="+to,
+		"--checkpoint=fast",
 		"--wal-method=stream", "--no-sync")
 	if said, err := backup.CombinedOutput(); err != nil {
 		return fmt.Errorf("pg_basebackup: %w: %s", err, said)
@@ -109,7 +111,7 @@ func (s *Server) copy(ctx context.Context, to string) error {
 	return nil
 }
 
-// Save keeps a copy of the data as they are now, in the place of any earlier one.
+// Save stores a copy of the current data and replaces any earlier one.
 func (s *Server) Save(ctx context.Context) error {
 	if err := os.RemoveAll(s.saved()); err != nil {
 		return err
@@ -117,8 +119,8 @@ func (s *Server) Save(ctx context.Context) error {
 	return s.copy(ctx, s.saved())
 }
 
-// Restore kills the server and starts it again with the data of the last Save, as somebody does who copies a backup back. It has the same
-// identity and the same timeline as before; what came after Save never was.
+// Restore kills the server and starts it again with the data of the last Save, like an operator who
+// restores a backup. Identity and timeline are unchanged; commits after Save are lost.
 func (s *Server) Restore(ctx context.Context) error {
 	if err := s.Kill(); err != nil {
 		return err
@@ -134,7 +136,7 @@ func (s *Server) Restore(ctx context.Context) error {
 
 func (s *Server) saved() string { return filepath.Join(s.dir, "saved") }
 
-// own gives a file to the user as whom the server runs.
+// own makes the server's user the owner of a file.
 func (s *Server) own(path string) error {
 	if s.identity == nil {
 		return nil
@@ -142,7 +144,7 @@ func (s *Server) own(path string) error {
 	return os.Chown(path, int(s.identity.Credential.Uid), int(s.identity.Credential.Gid))
 }
 
-// Ask returns the one text that a statement answers.
+// Ask returns the single text that a query returns.
 func (s *Server) Ask(ctx context.Context, sql string) (answer string, err error) {
 	conn, err := pgx.Connect(ctx, s.URL("postgres"))
 	if err != nil {

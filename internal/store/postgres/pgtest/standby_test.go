@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// rows is how many rows the table t has.
+// rows is the number of rows of the table t.
 func rows(t *testing.T, s *Server) string {
 	t.Helper()
 	n, err := s.Ask(t.Context(), "SELECT count(*)::text FROM t")
@@ -19,7 +19,7 @@ func rows(t *testing.T, s *Server) string {
 	return n
 }
 
-// do makes each call and fails the test at the first that fails.
+// do makes calls in turn and fails the test at the first error.
 func do(t *testing.T, calls ...func() error) {
 	t.Helper()
 	for i, call := range calls {

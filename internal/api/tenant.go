@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"net/http"
 	"slices"
 
@@ -9,18 +8,6 @@ import (
 	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/store"
 )
-
-// Tenants says where tenants are, and takes them from one cell to another. A server with one cell knows that all are there.
-type Tenants interface {
-	// List are the tenants that any cell knows of, sorted.
-	List(ctx context.Context) ([]grapnel.Residence, error)
-	// Where is where a tenant is; one that nobody knows, where it would be.
-	Where(tenant string) grapnel.Residence
-	// Move begins to take a tenant to another cell. One that is there, or on its way, is grapnel.CodeConflict.
-	Move(ctx context.Context, tenant, to string, by grapnel.By) (grapnel.Residence, error)
-	// Stay gives a move up; grapnel.CodeConflict when there is none, or when it has come too far.
-	Stay(ctx context.Context, tenant string, by grapnel.By) (grapnel.Residence, error)
-}
 
 func tenantRoutes() []route {
 	const tag = "Tenants"

@@ -3,10 +3,13 @@ package api
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 
+	"github.com/danielgtaylor/huma/v2"
 	"github.com/tidwall/gjson"
 
 	"github.com/grapnelhq/grapnel"
@@ -37,11 +40,6 @@ func policyRoutes() []route {
 		{method: "DELETE", path: "/v1/policies/{id}", scope: grapnel.ScopeManage, handle: deletePolicy,
 			name: "delete-policy", tag: "Policies", summary: "Delete a policy that no endpoint names",
 			gives: map[int]any{204: nil}},
-		{method: "POST", path: "/v1/policies/simulate", scope: grapnel.ScopeRead, handle: simulate,
-			name: "simulate-policy", tag: "Policies", summary: "What a policy does during an outage",
-			about: "Computed by the functions that decide about deliveries; nothing is sent. A few simulations run at once, others get 503.",
-			body:  &intake{types: []string{grapnel.JSONType}}, takes: newScenario{},
-			gives: map[int]any{200: policy.Report{}}},
 	}
 }
 
@@ -58,6 +56,41 @@ type policyHead struct {
 	Preset    bool    `json:"preset"`
 	CreatedAt *stamp  `json:"created_at" nullable:"true"`
 	UpdatedAt *stamp  `json:"updated_at" nullable:"true"`
+}
+
+// policyRef is the policy of an endpoint: a name, or the policy itself.
+type policyRef struct {
+	name   string
+	policy policy.Policy
+}
+
+// MarshalJSON writes the one or the other.
+func (p policyRef) MarshalJSON() ([]byte, error) {
+	if p.name != "" {
+		return json.Marshal(p.name)
+	}
+	return json.Marshal(p.policy)
+}
+
+// Schema says that it is one of two.
+func (policyRef) Schema(r huma.Registry) *huma.Schema {
+	return openapi.PolicyOrName(r, openapi.PolicySchema)
+}
+
+// policyInput is the same as it comes in, still to be read.
+type policyInput []byte
+
+// MarshalJSON writes it as it is.
+func (p policyInput) MarshalJSON() ([]byte, error) { return p, nil }
+
+// Schema says that it is one of two.
+func (policyInput) Schema(r huma.Registry) *huma.Schema {
+	return openapi.PolicyOrName(r, openapi.PolicyIn)
+}
+
+// PatchSchema says that parts of a policy will do.
+func (policyInput) PatchSchema(r huma.Registry) *huma.Schema {
+	return openapi.PolicyOrName(r, openapi.PolicyMerged)
 }
 
 // MarshalJSON writes the head and the policy as one object.
@@ -276,22 +309,67 @@ func deletePolicy(a *api, c *call) (answer, error) {
 	return nothing(), nil
 }
 
-// simulate answers what a policy does during an outage.
-func simulate(a *api, c *call) (answer, error) {
-	named := func(name string) (policy.Policy, bool) {
-		return a.policyNamed(cmp.Or(c.key.Tenant, grapnel.DefaultTenant), name)
-	}
-	scenario, err := policy.ParseScenario(c.body, named)
-	var f strict.Faults
-	addPolicyErrors(&f, "", err)
-	if err := f.Err(); err != nil {
-		return answer{}, err
-	}
-	select {
-	case a.simulations <- struct{}{}:
-		defer func() { <-a.simulations }()
+// policy finds the policy that an endpoint names, or reads the one that it brings.
+func (a *api) policy(raw policyInput, tenant string, f *strict.Faults) (string, policy.Policy) {
+	name := "standard"
+	switch v := gjson.ParseBytes(raw); {
+	case len(raw) == 0:
+	case v.IsObject():
+		p, err := policy.Parse(raw)
+		addPolicyErrors(f, "/policy", err)
+		return "", p
+	case v.Type == gjson.String:
+		name = v.Str
 	default:
-		return answer{}, grapnel.Errorf(grapnel.CodeUnavailable, "Other simulations are running.")
+		f.Add("/policy", "must be the name of a policy, or a policy")
+		return "", policy.Policy{}
 	}
-	return jsonAnswer(http.StatusOK, policy.Simulate(scenario)), nil
+	p, ok := a.policyNamed(tenant, name)
+	if !ok {
+		f.Add("/policy", "there is no policy of this name")
+	}
+	return name, p
+}
+
+// policyNamed finds a tenant's own policy, or a preset.
+func (a *api) policyNamed(tenant, name string) (policy.Policy, bool) {
+	own := a.Engine.Policies(store.Of(tenant))
+	if i := slices.IndexFunc(own, func(p grapnel.NamedPolicy) bool { return p.Name == name }); i >= 0 {
+		return own[i].Policy, true
+	}
+	return policy.Preset(name)
+}
+
+func addPolicyErrors(f *strict.Faults, pointer string, err error) {
+	var wrong policy.Errors
+	switch {
+	case err == nil:
+	case errors.As(err, &wrong):
+		for _, e := range wrong.Under(pointer) {
+			f.Add(e.Pointer, "%s", e.Detail)
+		}
+	default:
+		f.Add(pointer, "%s", err)
+	}
+}
+
+// The bodies that package policy reads.
+type (
+	newPolicy   struct{} // creates a policy
+	policyPatch struct{} // changes a policy
+)
+
+// Schema is that of a policy that has to have a name.
+func (newPolicy) Schema(r huma.Registry) *huma.Schema {
+	return openapi.NewPolicySchema(r, forms["id"], forms["tenant"])
+}
+
+// Schema is that of a policy of which all may be left out.
+func (policyPatch) Schema(r huma.Registry) *huma.Schema {
+	return openapi.PolicyPatchSchema(r, forms["id"])
+}
+
+// Schema is that of a policy with its name.
+func (policyView) Schema(r huma.Registry) *huma.Schema {
+	return openapi.NamedPolicy(r, reflect.TypeFor[policyHead]())
 }

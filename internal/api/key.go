@@ -57,15 +57,6 @@ func viewKey(k *grapnel.Key) wire.Key {
 	return wire.Key{ID: k.ID, Name: k.Name, Scopes: k.Scopes, Tenant: k.Tenant, CreatedAt: k.CreatedAt}
 }
 
-// scopeNames are the scopes of a key as texts.
-func scopeNames(k *grapnel.Key) []string {
-	names := []string{}
-	for _, s := range k.Scopes {
-		names = append(names, string(s))
-	}
-	return names
-}
-
 // setKey puts settings on a key.
 func setKey(k *grapnel.Key, in KeySettings) {
 	k.Name, k.Scopes = in.Name, nil

@@ -75,8 +75,6 @@ type newReason struct {
 // reasonParam is the same for requests whose body is something else, or that have none.
 var reasonParam = param{name: "reason", form: "reason", doc: "why; kept in the audit; at most 500 characters"}
 
-const longestReason = 500
-
 // about is an audit entry of what the caller does to a delivery.
 func (c *call) about(verb grapnel.Verb, d *grapnel.Delivery, reason string) *grapnel.AuditEntry {
 	return &grapnel.AuditEntry{At: c.now, Tenant: d.Tenant, Actor: c.key.ID, Verb: verb, Endpoint: d.EndpointID, Delivery: d.PlainID(), Reason: reason}
@@ -136,4 +134,13 @@ func noteTest(a *api, c *call, ep *grapnel.Endpoint, done store.Accepted) {
 	if err := a.History.Note(context.WithoutCancel(c.Context()), *e); err != nil {
 		a.Log.Error("an audit entry could not be kept", slog.String("request_id", c.id), slog.String("verb", string(e.Verb)), slog.Any("error", err))
 	}
+}
+
+// scopeNames are the scopes of a key as texts.
+func scopeNames(k *grapnel.Key) []string {
+	names := []string{}
+	for _, s := range k.Scopes {
+		names = append(names, string(s))
+	}
+	return names
 }

@@ -1,0 +1,82 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"strconv"
+)
+
+// answer is what goes back.
+type answer struct {
+	status      int
+	body        []byte
+	contentType string // empty: JSON, or problem JSON for errors
+	replayed    bool   // it was given before, to the same idempotency key
+	retryAfter  int    // seconds; 0: not said
+	challenge   bool
+	allow       string
+	policy      string // Content-Security-Policy
+	header      map[string]string
+	instead     http.Handler // writes the answer itself
+}
+
+func (ans *answer) write(w http.ResponseWriter, r *http.Request) {
+	if ans.instead != nil {
+		ans.instead.ServeHTTP(w, r)
+		return
+	}
+	h := w.Header()
+	set := func(name, value string) {
+		if value != "" {
+			h[name] = []string{value}
+		}
+	}
+	contentType := ans.contentType
+	switch {
+	case contentType != "" || ans.status == http.StatusNoContent:
+	case ans.status >= 400:
+		contentType = "application/problem+json"
+	default:
+		contentType = "application/json"
+	}
+	set("Content-Type", contentType)
+	set("Allow", ans.allow)
+	set("Content-Security-Policy", ans.policy)
+	for name, value := range ans.header {
+		set(name, value)
+	}
+	if ans.replayed {
+		set("Idempotency-Replayed", "true")
+	}
+	if ans.retryAfter > 0 {
+		set("Retry-After", strconv.Itoa(ans.retryAfter))
+	}
+	if ans.challenge {
+		set("Www-Authenticate", `Bearer realm="grapnel"`)
+	}
+	if len(ans.body) > 0 {
+		set("Content-Length", strconv.Itoa(len(ans.body))) // or a long answer would be chunked
+	}
+	w.WriteHeader(ans.status)
+	if len(ans.body) > 0 {
+		_, _ = w.Write(ans.body) // on failure the caller has left; the effect stays
+	}
+}
+
+// jsonAnswer answers with v as JSON.
+func jsonAnswer(status int, v any) answer { return answer{status: status, body: encode(v)} }
+
+// nothing answers that it is done and that there is nothing to say.
+func nothing() answer { return answer{status: http.StatusNoContent} }
+
+// encode writes JSON as people write it: without escaping <, > and &.
+func encode(v any) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic("api: an answer cannot be encoded: " + err.Error()) // all answers are types of this package
+	}
+	return b.Bytes()
+}

@@ -1,0 +1,84 @@
+package api
+
+import (
+	"reflect"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/api/strict"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+// notOnce is for changes that come to the same however often they are made.
+func notOnce(grapnel.Endpoint) *store.Once { return nil }
+
+// change is changeEndpoint for whatever find finds.
+func (a *api) change(c *call, find func(*api, *call) (grapnel.Endpoint, error), reason string, edit func(*grapnel.Endpoint) error,
+	once func(grapnel.Endpoint) *store.Once) (grapnel.Endpoint, error) {
+	for tries := 1; ; tries++ {
+		ep, err := find(a, c)
+		if err != nil {
+			return ep, err
+		}
+		before := ep
+		if err := edit(&ep); err != nil {
+			return ep, err
+		}
+		ep.UpdatedAt = c.now
+		with := store.With{Once: once(ep), Audit: c.entry(verbOf(&before, &ep), &ep, reason)}
+		done, err := a.Engine.PutEndpoint(c.Context(), c.scope, ep, with)
+		if grapnel.CodeOf(err) == grapnel.CodeConflict && tries < 5 {
+			continue
+		}
+		if err == nil {
+			err = first(done.Answer)
+		}
+		ep.Revision = done.Revision
+		return ep, err
+	}
+}
+
+// needed drops the former shapes of an endpoint that no delivery has, once there are many of them.
+func needed(a *api, c *call, ep *grapnel.Endpoint) error {
+	if len(ep.Former) <= a.Bounds.FormerShapes {
+		return nil
+	}
+	var kept []grapnel.Shape
+	var from time.Time
+	for i, s := range ep.Former {
+		q := store.DeliveryQuery{Endpoint: ep.ID, From: from, To: s.Until, Limit: 1}
+		found, err := a.History.DeliveryList(c.Context(), store.Of(ep.Tenant), q)
+		if err != nil {
+			return err
+		}
+		// What was accepted under the last of them may not be in the store yet.
+		if len(found) > 0 || i == len(ep.Former)-1 {
+			kept = append(kept, s)
+		}
+		from = s.Until
+	}
+	if len(kept) > a.Bounds.FormerShapes {
+		return grapnel.Errorf(grapnel.CodeConflict, "%d former values of format and transform are stored, each for deliveries that have it. "+
+			"Change it again when some are purged, or make another endpoint.", a.Bounds.FormerShapes)
+	}
+	ep.Former = kept
+	return nil
+}
+
+// checkPatch refuses what a patch may not name. It looks at the patch and not at what becomes of it, in which a member that is null
+// would not show.
+func checkPatch[T any](patch gjson.Result, f *strict.Faults) {
+	if !patch.IsObject() {
+		f.Add("", "must be an object")
+		return
+	}
+	fields := strict.JsonFields(reflect.TypeFor[T]())
+	patch.ForEach(func(name, v gjson.Result) bool {
+		if _, known := fields[name.Str]; !known {
+			f.Add("/"+strict.Escape(name.Str), "is not known here, or cannot be changed")
+		}
+		return !f.Full()
+	})
+}

@@ -1,0 +1,55 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/internal/ingress"
+	"github.com/grapnelhq/grapnel/internal/store"
+)
+
+func ingestRoutes() []route {
+	return []route{
+		{method: "POST", path: "/in/{source}", open: anybody, bare: ingest,
+			name: "ingest", tag: sourceTag, summary: "Send a webhook to a source",
+			about: "For providers. Answers 202 once the request is durable as an event with all its deliveries, 200 for one that was there before: id is that " +
+				"of the first, and conflict says that it differs from it. One that cannot be verified gets 401 or, where the source says quarantine, 202.",
+			body: &intake{verbatim: true}, takes: rawBody{}, gives: map[int]any{202: received{}, 200: received{}}},
+	}
+}
+
+// received is the answer to a provider. It is the document's picture of what the room of ingress
+// writes.
+type received struct {
+	ID        string `json:"id" doc:"of the event; of the request, if it is quarantined"`
+	Duplicate bool   `json:"duplicate"`
+	Conflict  bool   `json:"conflict,omitempty" doc:"with duplicate: it was there before with another body"`
+}
+
+// ingest hands a request on as it came: nothing has been read of it.
+func ingest(a *api, w http.ResponseWriter, c *call) {
+	if a.Ingest == nil {
+		ans := a.refuse(c, store.ErrNotFound("source"))
+		ans.write(w, c.Request)
+		return
+	}
+	if err := a.Engine.Current(); err != nil { // the source may have been deleted, or have other secrets
+		ans := a.refuse(c, err)
+		ans.write(w, c.Request)
+		return
+	}
+	a.Ingest.Take(w, c.Request, c.PathValue("source"))
+}
+
+// Refuse answers a request that ingress does not take, as a problem like any other. The cause of a
+// failure is logged by ingress.
+func Refuse(w http.ResponseWriter, _ *http.Request, refused ingress.Refusal) {
+	err := &grapnel.Error{Code: refused.Code, Detail: refused.Detail, RetryAfter: refused.RetryAfter}
+	p := problem(err, w.Header().Get("X-Request-Id"))
+	p.Status = refused.Status
+	ans := answer{status: refused.Status, body: encode(p)}
+	if refused.RetryAfter > 0 {
+		ans.retryAfter = secondsUntilRetry(err)
+	}
+	ans.write(w, nil)
+}
