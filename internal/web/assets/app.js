@@ -161,7 +161,7 @@
     else if (a) acts[a.dataset.act](a);
     else if (!e.target.closest(".more")) $(".more[open]")?.removeAttribute("open");
   });
-  document.addEventListener("submit", e => { const q = e.submitter?.dataset.sure; if (q && !confirm(q)) e.preventDefault(); });
+  document.addEventListener("submit", e => { const q = e.submitter?.dataset.sure; if (q && !confirm(q)) return e.preventDefault(); const b = e.submitter; setTimeout(() => { if (b) b.disabled = true; }); });
   const nokeys = $("#nokeys");
   if (nokeys) { nokeys.checked = off(); nokeys.addEventListener("change", () => localStorage.setItem("grapnel-keys", nokeys.checked ? "off" : "on")); }
 
