@@ -76,7 +76,7 @@ func endpoint(v *visit) (endpointModel, error) {
 	}
 	hours := hourly(stats, v.now)
 	day := hours[max(0, len(hours)-24):]
-	m.Verdict = v.endpointVerdict(e, day)
+	m.Verdict = v.endpointVerdict(e, day, lastResult(lanes.Data, recent.Data))
 	m.Heart = heart(hours)
 	m.Figures = endpointFigures(e, day)
 	m.Chart = v.outcomes(day, e.ID)
@@ -104,7 +104,7 @@ func endpoint(v *visit) (endpointModel, error) {
 }
 
 // endpointVerdict is the answer of an endpoint's page.
-func (v *visit) endpointVerdict(e *client.Endpoint, day []hour) verdict {
+func (v *visit) endpointVerdict(e *client.Endpoint, day []hour, last string) verdict {
 	total := sum(day)
 	var out verdict
 	if e.Health.State == grapnel.HealthHealthy {
@@ -121,17 +121,13 @@ func (v *visit) endpointVerdict(e *client.Endpoint, day []hour) verdict {
 				many(total.Delivered, "delivery", "deliveries"), percent(total.FirstAttemptSuccess, total.Delivered+total.Failed), failed)
 		}
 	} else {
-		word := map[grapnel.HealthState]string{grapnel.HealthFailing: "It fails"}[e.Health.State]
-		if word == "" {
-			word = "It " + happened(e.Health.State, false)
-		}
-		out.Pieces = []piece{{word, toneOf(e.Health.State)}, {since(v.now, e) + ".", ""}}
+		out.Pieces = []piece{{"It " + happened(v.now, e, false), toneOf(e.Health.State)}, {".", ""}}
 		if e.Health.Held > 0 {
 			out.Pieces = append(out.Pieces, piece{" " + heldWords(e.Health.Held, e.Health.HeldMore), toneHold}, piece{" in order; nothing is lost.", ""})
 		}
 		out.Next = consequence(v.now, e)
-		if e.Health.Reason != "" && e.Health.State != grapnel.HealthDisabled {
-			out.Next = sentence(e.Health.Reason) + " " + out.Next
+		if last != "" && e.Health.State != grapnel.HealthPaused && e.Health.State != grapnel.HealthDisabled {
+			out.Next = "Last result: " + sentence(last) + " " + out.Next
 		}
 	}
 	out.Acts = v.remedies(e)
@@ -142,6 +138,21 @@ func (v *visit) endpointVerdict(e *client.Endpoint, day []hour) verdict {
 		out.Acts = append(out.Acts, act{Label: "Send a test event", Post: v.link("/endpoints/" + e.ID + "/test")})
 	}
 	return out
+}
+
+// lastResult is the result of an attempt that keeps a key waiting, else of the newest delivery.
+func lastResult(lanes []client.Lane, recent []client.Delivery) string {
+	for i := range lanes {
+		if l := lanes[i].Head.Last; l != nil {
+			return result(l.StatusCode, string(l.ErrorClass))
+		}
+	}
+	for i := range recent {
+		if l := recent[i].Last; l != nil {
+			return result(l.StatusCode, string(l.ErrorClass))
+		}
+	}
+	return ""
 }
 
 func sum(hours []hour) (t client.Totals) {
@@ -184,7 +195,7 @@ func endpointFigures(e *client.Endpoint, day []hour) []figure {
 	latest := figure{Name: "Time to an answer, p95", Value: "–", Tone: toneOK, Spark: all[2].Spark}
 	for i := range day {
 		if p := day[i].Latency.P95; p != nil {
-			latest.Value, latest.Unit = took(time.Duration(*p)), "in the last hour with attempts"
+			latest.Value, latest.Unit = took(time.Duration(*p)), "last hour"
 		}
 	}
 	all[2] = latest

@@ -53,7 +53,7 @@ func (v *visit) endpointRow(e *client.Endpoint) endpointRow {
 func endpoints(v *visit) (endpointsModel, error) {
 	var m endpointsModel
 	cursor := v.URL.Query().Get("cursor")
-	found, err := v.client.Endpoints(v.Context(), client.EndpointFilter{Limit: v.web.Bounds.Page * 4, Cursor: cursor})
+	found, err := v.client.Endpoints(v.Context(), client.EndpointFilter{Limit: v.web.Bounds.Page * 3, Cursor: cursor})
 	if err != nil {
 		return m, err
 	}
@@ -85,7 +85,7 @@ func endpoints(v *visit) (endpointsModel, error) {
 }
 
 func endpointsTwin(v *visit) (string, url.Values) {
-	q := url.Values{"limit": {fmt.Sprint(v.web.Bounds.Page * 4)}}
+	q := url.Values{"limit": {fmt.Sprint(v.web.Bounds.Page * 3)}}
 	if cursor := v.URL.Query().Get("cursor"); cursor != "" {
 		q.Set("cursor", cursor)
 	}

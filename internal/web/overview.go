@@ -149,9 +149,7 @@ func figures(hours []hour, day client.Totals, eps []client.Endpoint) []figure {
 		}
 		return time.Duration(*h.Latency.P95).Seconds()
 	}), toneOK, "95th percentile of the time to an answer, per hour."))
-	waiting := figure{Name: "Waiting now", Value: count(held) + more, Tone: toneHold}
-	waiting.Spark = drawn(picture.Spark(line(func(h *hour) float64 { return float64(h.Attempts) }), toneNone, "Attempts per hour."))
-	waiting.Unit = "attempts per hour below"
+	waiting := figure{Name: "Waiting now", Value: count(held) + more, Unit: "held or due", Tone: toneHold}
 	return []figure{
 		{Name: "Delivered", Value: count(day.Delivered), Unit: "in 24 h", Tone: toneOK,
 			Spark: drawn(picture.Spark(line(func(h *hour) float64 { return float64(h.Delivered) }), toneOK, "Delivered per hour."))},
