@@ -233,7 +233,7 @@ func TestListenSendsWhatAnEndpointWouldGet(t *testing.T) {
 	if want := `{"id":"evt_4","type":"order.made","timestamp":"2026-01-02T03:04:05.000006Z","data":{ "n": 1.0 }}`; body != want || !strings.HasPrefix(signature, "v1,") {
 		t.Errorf("the local server got %s signed %q, want %s", body, signature, want)
 	}
-	if want := `{"name":"mine","tenant":"acme","description":"made by grapnel listen","event_types":["order.*"],"filter":"true","ordering":"none","quiet":true}`; p.sent["POST /v1/queues"] != want {
+	if want := `{"tenant":"acme","name":"mine","description":"made by grapnel listen","event_types":["order.*"],"filter":"true","ordering":"none","quiet":true}`; p.sent["POST /v1/queues"] != want {
 		t.Errorf("the queue was made of %s, want %s", p.sent["POST /v1/queues"], want)
 	}
 	if asked := p.sent["GET /v1/events/evt_4"]; asked != "tenant=acme" {

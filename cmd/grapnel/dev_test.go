@@ -12,6 +12,7 @@ import (
 // Twice over the same data: the second time everything is there already, at other addresses and
 // with other secrets.
 func TestDevHasSomethingToLookAt(t *testing.T) {
+	t.Parallel()
 	data := filepath.Join(t.TempDir(), "dev")
 	for _, round := range []string{"first", "second"} {
 		p := launch(t, nil, "dev", "--listen", "127.0.0.1:0", "--data", data, "--story=false")
@@ -47,6 +48,7 @@ func TestDevHasSomethingToLookAt(t *testing.T) {
 
 // The story of grapnel dev, to its end: each step is told once, with the server's own answers.
 func TestDevPlaysItsStory(t *testing.T) {
+	t.Parallel()
 	data := filepath.Join(t.TempDir(), "dev")
 	p := launch(t, nil, "dev", "--listen", "127.0.0.1:0", "--data", data)
 	env := map[string]string{"GRAPNEL_SERVER": p.url, "GRAPNEL_KEY_FILE": filepath.Join(data, "admin.key")}
@@ -125,6 +127,7 @@ func TestCommandsFindTheKeyOfDev(t *testing.T) {
 }
 
 func TestDevTakesAnotherPortWhenItsOwnIsTaken(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:8420")
 	if err == nil {
 		defer func() { _ = l.Close() }()

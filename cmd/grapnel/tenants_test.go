@@ -109,6 +109,7 @@ func TestTenantsCommands(t *testing.T) {
 // Waiting ends when the tenant is there, or when it has stayed; a server that is away meanwhile is
 // waited for.
 func TestTenantsMoveWaits(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		end, cell string
 		code      int

@@ -67,7 +67,7 @@ func onTerminal(t *testing.T, env []string, typed, command string) string {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), "script", "-qec", self+" "+command, "/dev/null")
-	cmd.Env = append(env, asProgram+"=1", "TERM=xterm", "PATH="+os.Getenv("PATH"), "GOCOVERDIR="+t.TempDir())
+	cmd.Env = append(environment("TERM=xterm", "PATH="+os.Getenv("PATH"), "GOCOVERDIR="+t.TempDir()), env...)
 	cmd.Stdin = strings.NewReader(typed)
 	said, err := cmd.CombinedOutput()
 	if cmd.ProcessState == nil {
@@ -87,6 +87,7 @@ func TestTheTerminalIsNotAsked(t *testing.T) {
 
 // On a terminal deleting asks first; a script need not say yes.
 func TestDeletingAsksOnATerminal(t *testing.T) {
+	t.Parallel()
 	server := newFake(t, func(*http.Request) (int, string) { return http.StatusNoContent, "" })
 	env := map[string]string{"GRAPNEL_SERVER": server.URL, "GRAPNEL_KEY": "k"}
 	vars := []string{"GRAPNEL_SERVER=" + server.URL, "GRAPNEL_KEY=k"}
@@ -107,6 +108,7 @@ func TestDeletingAsksOnATerminal(t *testing.T) {
 // What a terminal sends to all of its processes reaches the consumer, and not the handler that it
 // runs: that may finish.
 func TestInterruptLetsAHandlerFinish(t *testing.T) {
+	t.Parallel()
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGHUP} {
 		dir := t.TempDir()
 		begun, let, finished := filepath.Join(dir, "begun"), filepath.Join(dir, "let"), filepath.Join(dir, "finished")
@@ -127,8 +129,7 @@ func TestInterruptLetsAHandlerFinish(t *testing.T) {
 			t.Fatal(err)
 		}
 		consumer := exec.CommandContext(t.Context(), self, "queues", "consume", "q", "--", handler)
-		consumer.Env = []string{asProgram + "=1", "GRAPNEL_SERVER=" + url, "GRAPNEL_KEY=" + adminKey,
-			"PATH=" + os.Getenv("PATH"), "GOCOVERDIR=" + dir}
+		consumer.Env = environment("GRAPNEL_SERVER="+url, "GRAPNEL_KEY="+adminKey, "PATH="+os.Getenv("PATH"), "GOCOVERDIR="+dir)
 		consumer.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a terminal signals a whole group
 		var said bytes.Buffer
 		consumer.Stderr = &said
