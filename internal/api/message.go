@@ -92,15 +92,6 @@ func appendMessage(out []byte, meta any, ev *grapnel.Event) []byte {
 	return append(out, '}')
 }
 
-// encodeWire is a struct as package wire writes it.
-func encodeWire(v any) []byte {
-	raw, err := wire.Encode(v)
-	if err != nil {
-		panic("api: what is known of a message cannot be encoded: " + err.Error()) // it is made of texts and times
-	}
-	return raw
-}
-
 // headerJSON is JSON that can stand in a header: what is not ASCII is written as an escape.
 func headerJSON(v any) string {
 	raw := encodeWire(v)
