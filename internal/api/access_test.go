@@ -254,7 +254,8 @@ func TestAuthorizationHeader(t *testing.T) {
 	}
 }
 
-// Metrics need a key from wherever they are asked for, this machine included, unless the operator has opened them.
+// Metrics need a key from wherever they are asked for, this machine included, unless the operator
+// has opened them.
 func TestMetricsNeedAKey(t *testing.T) {
 	for _, open := range []bool{false, true} {
 		w := newWorld(t, func(o *Options) {

@@ -90,7 +90,7 @@ func encode(v any) []byte {
 func encodeWire(v any) []byte {
 	raw, err := wire.Encode(v)
 	if err != nil {
-		panic("api: what is known of a message cannot be encoded: " + err.Error()) // it is made of texts and times
+		panic("api: encoding an answer failed: " + err.Error()) // it is made of texts and times
 	}
 	return raw
 }

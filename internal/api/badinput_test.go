@@ -14,8 +14,11 @@ import (
 	"github.com/grapnelhq/grapnel/wire"
 )
 
-// bad is one kind of bad input. Targets may name things of the prepared world: EP (an endpoint), DLV (a delivery that waits), DONE (one that is
-// over), EVT (an event), RPL (a replay that is running), OFF (an endpoint that is disabled), QUE (a queue called orders), LSE (a lease of it), SRC (a source), REQ (a request of it in quarantine), POL (a policy in use), FREE (one that is not), KEY (an API key), CURSOR (of /v1/events?limit=1).
+// bad is one kind of bad input. Targets may name things of the prepared world: EP (an endpoint),
+// DLV (a delivery that waits), DONE (one that is over), EVT (an event), RPL (a replay that is
+// running), OFF (an endpoint that is disabled), QUE (a queue called orders), LSE (a lease of it),
+// SRC (a source), REQ (a request of it in quarantine), POL (a policy in use), FREE (one that is
+// not), KEY (an API key), CURSOR (of /v1/events?limit=1).
 type bad struct {
 	name    string
 	method  string
@@ -497,7 +500,8 @@ func TestBadInputChangesNothingAndSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// checkProblem says whether an answer is a problem of the one shape, with the code and the pointer wanted.
+// checkProblem says whether an answer is a problem of the one shape, with the code and the pointer
+// wanted.
 func checkProblem(t *testing.T, r reply, b bad) {
 	t.Helper()
 	if ct := r.Header.Get("Content-Type"); ct != "application/problem+json" {

@@ -61,7 +61,8 @@ func TestNothingIsPlannedForWhatCannotMove(t *testing.T) {
 	}
 }
 
-// TestADeliveryIsFoundByTheIDItHadInAnotherCell: and one that has that number here is not taken for it.
+// TestADeliveryIsFoundByTheIDItHadInAnotherCell: and one that has that number here is not taken for
+// it.
 func TestADeliveryIsFoundByTheIDItHadInAnotherCell(t *testing.T) {
 	w := newWorld(t)
 	w.endpoint(admin, "")
@@ -170,7 +171,8 @@ func TestPagesHoldEverythingOnce(t *testing.T) {
 	}
 }
 
-// all reads a list page by page. A cursor that is given leads to something: no page is empty but that of an empty list.
+// all reads a list page by page. A cursor that is given leads to something: no page is empty but
+// that of an empty list.
 func (w *world) all(list string, limit int) (names []string) {
 	w.t.Helper()
 	join := "?"

@@ -37,8 +37,9 @@ type place struct {
 	ask     func(v any, gone bool) reply // sends the request with the value there, or without it
 }
 
-// TestDocumentedBoundsAreEnforced holds the document against the server, for every field of a body and every parameter: what is just outside
-// of a documented bound is refused with the field's name, and what is just inside is not refused for that reason.
+// TestDocumentedBoundsAreEnforced holds the document against the server, for every field of a body
+// and every parameter: what is just outside of a documented bound is refused with the field's name,
+// and what is just inside is not refused for that reason.
 func TestDocumentedBoundsAreEnforced(t *testing.T) {
 	outside, walked := 0, map[string]bool{}
 	for _, rt := range routes() {
@@ -428,8 +429,9 @@ func (at *place) within(pointer string) bool {
 	return slices.ContainsFunc(at.also, func(whole string) bool { return pointer == whole || strings.HasPrefix(pointer, whole+"/") })
 }
 
-// crossed are reasons that are in other fields, or in what the server has: no bound of the field's own.
-var crossed = regexp.MustCompile(`^is required|^is not a field here|^must be from (base|probe) |^there is no |^must be the next of|^must not be given together` +
+// crossed are reasons that are in other fields, or in what the server has: no bound of the field's
+// own.
+var crossed = regexp.MustCompile(`^is required|^is not a field here|^must be from (base|probe) |^(source|policy) not found$|^must be the next of|^must not be given together` +
 	`|the queue's name$|settled together$|^makes |^must be a delivery of`)
 
 func (p *prober) refuses(at place, bound string, v any, gone bool) {

@@ -286,7 +286,8 @@ func TestHTTPSOnly(t *testing.T) {
 	}
 }
 
-// What an endpoint's own headers say may be a credential of its receiver: who may only read does not see it.
+// What an endpoint's own headers say may be a credential of its receiver: who may only read does
+// not see it.
 func TestReadersDoNotSeeHeaderValues(t *testing.T) {
 	w := newWorld(t)
 	id := w.endpoint(admin, `,"headers":{"Authorization":"Bearer of-the-receiver"}`)
@@ -328,7 +329,8 @@ func TestShapesOfPresets(t *testing.T) {
 	}
 }
 
-// TestFormerShapes: an endpoint keeps the shapes that deliveries have, up to a bound, and no others.
+// TestFormerShapes: an endpoint keeps the shapes that deliveries have, up to a bound, and no
+// others.
 func TestFormerShapes(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Bounds.FormerShapes = 2 })
 	ep := w.endpoint(admin, "")
@@ -360,8 +362,8 @@ func TestFormerShapes(t *testing.T) {
 	}
 }
 
-// TestLabelsAreMergedAndBounded: a patch changes the labels that it names. What a name may be, and how long a value is in bytes, is in
-// the tags of the field.
+// TestLabelsAreMergedAndBounded: a patch changes the labels that it names. What a name may be, and
+// how long a value is in bytes, is in the tags of the field.
 func TestLabelsAreMergedAndBounded(t *testing.T) {
 	w := newWorld(t)
 	at := "/v1/endpoints/" + w.endpoint(admin, `,"labels":{"team":"billing","grapnel.example_1-a":""}`)

@@ -71,7 +71,8 @@ func TestHealthOfAnEndpoint(t *testing.T) {
 	}
 }
 
-// A list asks the engine once for all its endpoints, and the store only about those that are not well.
+// A list asks the engine once for all its endpoints, and the store only about those that are not
+// well.
 func TestHealthInListsIsCheap(t *testing.T) {
 	history := &counting{waiting: 7}
 	w := newWorld(t, func(o *Options) { history.History = o.History; o.History = history })

@@ -81,7 +81,8 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// Everything that a person does to an endpoint or a delivery leaves an entry: who, what, to what, why and when.
+// Everything that a person does to an endpoint or a delivery leaves an entry: who, what, to what,
+// why and when.
 func TestAuditOfEverything(t *testing.T) {
 	w := newWorld(t)
 	id := w.endpoint(admin, "")
@@ -126,7 +127,8 @@ func TestAuditOfEverything(t *testing.T) {
 	}
 }
 
-// What somebody else did to a tenant's things is the tenant's to know; what was done to other tenants' is not.
+// What somebody else did to a tenant's things is the tenant's to know; what was done to other
+// tenants' is not.
 func TestAuditShowsTheTenantsOwn(t *testing.T) {
 	w := newWorld(t)
 	mine, other := w.endpoint(acmeAdmin, ""), w.endpoint(admin, "")

@@ -12,8 +12,8 @@ import (
 var writing = []string{"Append", "Record", "Again", "Advance", "End", "PutEndpoint", "PutSource", "DeleteSource",
 	"PutPolicy", "DeletePolicy", "PutKey", "DeleteKey", "PutReplay", "Annotate", "Note", "Clear", "Extend", "SetAside"}
 
-// TestLostAnswers: when the answer to a commit is lost the caller hears 503, that it may have been done, and when to come
-// again. It is done once, however often the same request comes.
+// TestLostAnswers: when the answer to a commit is lost the caller hears 503, that it may have been
+// done, and when to come again. It is done once, however often the same request comes.
 func TestLostAnswers(t *testing.T) {
 	for _, rt := range routes() {
 		if rt.method == "GET" || rt.bare != nil || rt.name == "simulate-policy" || strings.Contains(rt.path, "/tenants/") {

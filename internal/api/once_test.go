@@ -114,7 +114,8 @@ func TestRefusalsAreRememberedAndFailuresAreNot(t *testing.T) {
 	}
 }
 
-// An answer was lost after its transaction was committed: the engine finds the key used although the API did not.
+// An answer was lost after its transaction was committed: the engine finds the key used although
+// the API did not.
 func TestTheStoreDecidesWhenTheAPIDidNotKnow(t *testing.T) {
 	blind := &forgetful{}
 	w := newWorld(t, func(o *Options) { blind.Idempotency = o.Idempotency; o.Idempotency = blind })

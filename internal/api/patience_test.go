@@ -97,7 +97,8 @@ func TestStreamOfWhoDoesNotRead(t *testing.T) {
 	})
 }
 
-// While nothing comes a stream says so now and then, and it goes on for longer than any answer may take.
+// While nothing comes a stream says so now and then, and it goes on for longer than any answer may
+// take.
 func TestStreamThatIsQuiet(t *testing.T) {
 	served(t, func(t *testing.T, w *world, dial func() net.Conn) {
 		w.must(201, "POST", "/v1/queues", `{"name":"orders"}`)

@@ -231,7 +231,8 @@ func TestWhatCurlSaysOnItsOwnIsTaken(t *testing.T) {
 	w.must(400, "POST", "/v1/events", `type=a&data=1`, "Content-Type", "application/x-www-form-urlencoded")
 }
 
-// TestDeepDataFailAlone: an event of a batch whose data are nested too deep is that event's problem.
+// TestDeepDataFailAlone: an event of a batch whose data are nested too deep is that event's
+// problem.
 func TestDeepDataFailAlone(t *testing.T) {
 	w := newWorld(t)
 	deep := strings.Repeat("[", 65) + strings.Repeat("]", 65)
@@ -242,7 +243,8 @@ func TestDeepDataFailAlone(t *testing.T) {
 	}
 }
 
-// TestTooLargeIsAnsweredToThoseWhoWriteFirst: a caller that writes its whole body before it reads anything gets the answer too.
+// TestTooLargeIsAnsweredToThoseWhoWriteFirst: a caller that writes its whole body before it reads
+// anything gets the answer too.
 func TestTooLargeIsAnsweredToThoseWhoWriteFirst(t *testing.T) {
 	w := newWorld(t)
 	srv := httptest.NewServer(w.handler)
@@ -277,7 +279,8 @@ func TestProbesMayAddParameters(t *testing.T) {
 	}
 }
 
-// TestTheHistoryOfAnEndpointOutlivesIt: its deliveries are listed after it is gone, to those who may see them.
+// TestTheHistoryOfAnEndpointOutlivesIt: its deliveries are listed after it is gone, to those who
+// may see them.
 func TestTheHistoryOfAnEndpointOutlivesIt(t *testing.T) {
 	w := newWorld(t)
 	id := w.endpoint(admin, `,"tenant":"acme"`)

@@ -61,7 +61,8 @@ func (s *fakeEngine) Settle(ctx context.Context, changes []core.Change) ([]store
 	return s.Record(ctx, plain)
 }
 
-// queues lets a world hand out. Its room has a clock of its own, because it has goroutines that look at it; the function moves both.
+// queues lets a world hand out. Its room has a clock of its own, because it has goroutines that
+// look at it; the function moves both.
 func (w *world) queues() (pass func(time.Duration)) {
 	w.t.Helper()
 	var clock atomic.Int64
@@ -186,7 +187,7 @@ func TestQueueIsMadeAndChanged(t *testing.T) {
 	w := newWorld(t)
 	w.queues()
 	made := w.must(201, "POST", "/v1/queues", `{"name":"orders","event_types":["order.*"]}`)
-	if made["policy"] != "hooque" || made["lease"] != "30s" || made["ordering"] != "key" || made["max_leased"] != 1000.0 || made["status"] != "enabled" || made["ready"] != 0.0 {
+	if made["policy"] != "queue" || made["lease"] != "30s" || made["ordering"] != "key" || made["max_leased"] != 1000.0 || made["status"] != "enabled" || made["ready"] != 0.0 {
 		t.Errorf("made %v", made)
 	}
 	id := made["id"].(string)
@@ -195,7 +196,7 @@ func TestQueueIsMadeAndChanged(t *testing.T) {
 		t.Errorf("changed %v", changed)
 	}
 	w.must(404, "GET", "/v1/queues/orders", "")
-	if back := w.must(200, "PATCH", "/v1/queues/"+id, `{"lease":null,"policy":null,"max_leased":null}`); back["lease"] != "30s" || back["policy"] != "hooque" || back["max_leased"] != 1000.0 {
+	if back := w.must(200, "PATCH", "/v1/queues/"+id, `{"lease":null,"policy":null,"max_leased":null}`); back["lease"] != "30s" || back["policy"] != "queue" || back["max_leased"] != 1000.0 {
 		t.Errorf("set back %v", back)
 	}
 	w.must(200, "POST", "/v1/queues/sales/pause", `{"reason":"they deploy"}`)
@@ -285,7 +286,8 @@ func TestMessageAsItIsAndInAList(t *testing.T) {
 		t.Errorf("peeked at %v", one)
 	}
 
-	// All of it is settled together; what is not there is said to be stale, and does not keep the rest from being settled.
+	// All of it is settled together; what is not there is said to be stale, and does not keep the rest
+	// from being settled.
 	settled := w.must(200, "POST", "/v1/leases/settle", `{"acks":["`+meta.Lease+`","lse_none"],"nacks":[{"lease":"`+got.Data[0].Meta["lease"].(string)+
 		`","reason":"later","delay":"1h"}],"rejects":[{"lease":"`+got.Data[1].Meta["lease"].(string)+`","reason":"bad"}]}`)
 	if d := cmp.Diff(map[string]any{"settled": 3.0, "stale": []any{"lse_none"}, "failed": []any{}}, settled); d != "" {
@@ -317,7 +319,8 @@ func TestLeaseCanBeUsedOnce(t *testing.T) {
 	if meta["attempt"] != 2.0 || first == second {
 		t.Errorf("handed out again as %v", meta)
 	}
-	// The answer to a repetition with its idempotency key is the first one; without, the lease is over.
+	// The answer to a repetition with its idempotency key is the first one; without, the lease is
+	// over.
 	w.must(204, "POST", second+"/ack", "", idempotencyHeader, "k1")
 	w.must(204, "POST", second+"/ack", "", idempotencyHeader, "k1")
 	w.must(409, "POST", second+"/ack", "")

@@ -11,7 +11,8 @@ import (
 	"github.com/grapnelhq/grapnel/wire"
 )
 
-// Every place where a delivery can be has a sentence of its own, and the status in it is the one shown.
+// Every place where a delivery can be has a sentence of its own, and the status in it is the one
+// shown.
 func TestReasons(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	later := now.Add(time.Hour)
@@ -105,7 +106,8 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// What lists find under a status is what they show as that status: the store and the view tell held from pending alike.
+// What lists find under a status is what they show as that status: the store and the view tell held
+// from pending alike.
 func TestStatusFiltersAgreeWithWhatIsShown(t *testing.T) {
 	w := newWorld(t)
 	ep, other := w.endpoint(admin, ""), w.endpoint(admin, "")
@@ -151,7 +153,8 @@ func TestStatusFiltersAgreeWithWhatIsShown(t *testing.T) {
 	}
 }
 
-// A breaker that is open changes when a delivery is attempted, and nothing about the schedule of its policy.
+// A breaker that is open changes when a delivery is attempted, and nothing about the schedule of
+// its policy.
 func TestOpenBreakerLeavesThePlan(t *testing.T) {
 	w := newWorld(t)
 	ep := w.endpoint(admin, "")

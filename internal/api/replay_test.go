@@ -45,7 +45,8 @@ func (w *world) make(t *testing.T, id string, from, to int64, end grapnel.Status
 	return made
 }
 
-// A replay is counted before it is made, and what it makes, what becomes of that, and what is noted on the originals can be read.
+// A replay is counted before it is made, and what it makes, what becomes of that, and what is noted
+// on the originals can be read.
 func TestReplayFromPlanToReport(t *testing.T) {
 	w := newWorld(t)
 	ep := w.endpoint(admin, "")
@@ -145,7 +146,8 @@ func TestReplayFromPlanToReport(t *testing.T) {
 	}
 }
 
-// Deliveries can be named, whatever became of them; those of others and those that are not over cannot.
+// Deliveries can be named, whatever became of them; those of others and those that are not over
+// cannot.
 func TestReplayOfNamedDeliveries(t *testing.T) {
 	w := newWorld(t)
 	ep := w.endpoint(admin, "")

@@ -9,10 +9,11 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// The calls of the documents that Grapnel set out from, as they stand there: paths, parameters and bodies.
+// The calls of the documents that Grapnel set out from, as they stand there: paths, parameters and
+// bodies.
 
-// Parseo: what failed is listed by status, all of it is replayed, an event's payload is sent as a test, full records are kept 30 days
-// and what they add up to for ever.
+// Parseo: what failed is listed by status, all of it is replayed, an event's payload is sent as a
+// test, full records are kept 30 days and what they add up to for ever.
 func TestCallsOfParseo(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Keep = store.Keep{For: 30 * 24 * time.Hour} })
 	ep := w.endpoint(admin, `,"policy":"parseo"`)
@@ -70,7 +71,8 @@ func TestCallsOfPaylera(t *testing.T) {
 	w.must(200, "POST", "/v1/deliveries/"+storeIDs.Of(w.newest(t))+"/skip", `{"reason":"acknowledged by hand"}`)
 }
 
-// Sent: what is given up after 24 hours leaves no dead letter, but its record stays and can be delivered again.
+// Sent: what is given up after 24 hours leaves no dead letter, but its record stays and can be
+// delivered again.
 func TestCallsOfSent(t *testing.T) {
 	w := newWorld(t)
 	ep := w.endpoint(admin, `,"policy":"sent"`)
@@ -86,7 +88,8 @@ func TestCallsOfSent(t *testing.T) {
 	}
 }
 
-// Hooque: what was rejected is inspected, kept with a reason, and replayed after a fix. Its queue calls belong to queues.
+// Hooque: what was rejected is inspected, kept with a reason, and replayed after a fix. Its queue
+// calls belong to queues.
 func TestCallsOfHooque(t *testing.T) {
 	w := newWorld(t)
 	ep := w.endpoint(admin, "")
@@ -101,7 +104,8 @@ func TestCallsOfHooque(t *testing.T) {
 	}
 }
 
-// Webhookify: on every dead letter is kept when it was replayed and with what result, and the metrics that it asks for are answered.
+// Webhookify: on every dead letter is kept when it was replayed and with what result, and the
+// metrics that it asks for are answered.
 func TestCallsOfWebhookify(t *testing.T) {
 	w := newWorld(t)
 	ep := w.endpoint(admin, `,"policy":"webhookify"`)

@@ -65,7 +65,8 @@ func TestFiltersReachTheStore(t *testing.T) {
 	}
 }
 
-// What cannot be found by an index is found bit by bit: a page may be short, and its cursor leads on all the same.
+// What cannot be found by an index is found bit by bit: a page may be short, and its cursor leads
+// on all the same.
 func TestSearchGoesOnBehindWhatItLookedAt(t *testing.T) {
 	w, a := watched(t)
 	a.answer, a.resume = []grapnel.Delivery{{Seq: 90, EventID: "evt_1", EndpointID: "ep_gone", Status: grapnel.Delivered, CreatedAt: w.clock}}, 40

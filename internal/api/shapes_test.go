@@ -11,8 +11,8 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// TestShapes keeps the answers that programs outside rely on, byte for byte. Time stands still and randomness is seeded, so ids are
-// always the same.
+// TestShapes keeps the answers that programs outside rely on, byte for byte. Time stands still and
+// randomness is seeded, so ids are always the same.
 func TestShapes(t *testing.T) {
 	w := newWorld(t)
 	var out bytes.Buffer

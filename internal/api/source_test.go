@@ -250,7 +250,8 @@ func TestSourceTellsItsRefusals(t *testing.T) {
 	}
 }
 
-// What a provider sends reaches the room as it came, whatever it is: no key is asked for, no query is judged and nothing is read before.
+// What a provider sends reaches the room as it came, whatever it is: no key is asked for, no query
+// is judged and nothing is read before.
 func TestIngestGetsTheRequestAsItCame(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Ingest = &taker{} })
 	r := w.ask("", "POST", "/in/src_1?bodySHA256=x&y", "{{{", "Content-Encoding", "br", "Content-Type", "application/x-strange", "Idempotency-Key", "theirs")

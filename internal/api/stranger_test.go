@@ -23,8 +23,8 @@ func (w *world) from(addr, key, method, target string) reply {
 	return w.send(r)
 }
 
-// Requests whose keys are refused are counted, and logged by address: at once, and then together. However many addresses they come from,
-// few are remembered.
+// Requests whose keys are refused are counted, and logged by address: at once, and then together.
+// However many addresses they come from, few are remembered.
 func TestRefusedKeysAreCounted(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Bounds.Strangers = 10; o.Gate = NewGate(o.Bounds) })
 	for range 5 {
@@ -84,8 +84,9 @@ func TestKeysAndPoliciesAreOnRecord(t *testing.T) {
 	}
 }
 
-// After a burst of wrong keys from one address each answer waits, and beyond some that wait the next are refused without a look. Keys that
-// were valid there before, and all keys from elsewhere, are answered at once.
+// After a burst of wrong keys from one address each answer waits, and beyond some that wait the
+// next are refused without a look. Keys that were valid there before, and all keys from elsewhere,
+// are answered at once.
 func TestWrongKeysAreSlowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(o *Options) {

@@ -9,7 +9,8 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
-// town is where tenants are, for one server with the cells home and west: globex is on its way, initech has gone to a cell that is not served.
+// town is where tenants are, for one server with the cells home and west: globex is on its way,
+// initech has gone to a cell that is not served.
 type town struct{ moved []string }
 
 func (*town) List(context.Context) ([]grapnel.Residence, error) {
@@ -92,8 +93,8 @@ func elsewhere(o *Options) {
 	}
 }
 
-// Whatever a request says of a tenant that is in another cell, it is told where, and nothing has happened. A request that is wrong as well is
-// told the same: there it may be right.
+// Whatever a request says of a tenant that is in another cell, it is told where, and nothing has
+// happened. A request that is wrong as well is told the same: there it may be right.
 func TestTenantInAnotherCell(t *testing.T) {
 	gone := false
 	w := newWorld(t, func(o *Options) {

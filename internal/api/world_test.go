@@ -29,8 +29,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fakeEngine is the engine as the API sees it, on the model store, without anything that delivers: what is published waits until a test
-// moves it.
+// fakeEngine is the engine as the API sees it, on the model store, without anything that delivers:
+// what is published waits until a test moves it.
 type fakeEngine struct {
 	shifts []grapnel.Shift // of deliveries that came from other cells
 	*memory.Faulty
@@ -70,7 +70,8 @@ func (s *fakeEngine) config() store.Config {
 	return *s.cached
 }
 
-// forget has the configuration read again. It waits for who reads it, or they would remember what it was.
+// forget has the configuration read again. It waits for who reads it, or they would remember what
+// it was.
 func (s *fakeEngine) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -367,7 +368,8 @@ type world struct {
 	logged  *bytes.Buffer
 }
 
-// ample are the bounds that a server has, under are those of the worlds that are made now; see TestTinyBounds.
+// ample are the bounds that a server has, under are those of the worlds that are made now; see
+// TestTinyBounds.
 var (
 	ample = bounds.Fill(Bounds{})
 	under = ample
@@ -420,7 +422,8 @@ type reply struct {
 	body []byte
 }
 
-// ask sends a request with a key. header is names and values in turn; a Content-Type is JSON if there is a body and none is given.
+// ask sends a request with a key. header is names and values in turn; a Content-Type is JSON if
+// there is a body and none is given.
 func (w *world) ask(key, method, target, body string, header ...string) reply {
 	w.t.Helper()
 	var content io.Reader
@@ -454,7 +457,8 @@ func (w *world) send(r *http.Request) reply {
 	return got
 }
 
-// must is ask with the admin key, for an answer that has to have this status; its body is returned as a map.
+// must is ask with the admin key, for an answer that has to have this status; its body is returned
+// as a map.
 func (w *world) must(status int, method, target, body string, header ...string) map[string]any {
 	w.t.Helper()
 	return w.as(admin, status, method, target, body, header...)
@@ -481,7 +485,8 @@ func (r reply) object(t testing.TB) map[string]any {
 	return m
 }
 
-// endpoint makes an endpoint and returns its id. settings are members of the body, each with a comma before it.
+// endpoint makes an endpoint and returns its id. settings are members of the body, each with a
+// comma before it.
 func (w *world) endpoint(key, settings string) string {
 	w.t.Helper()
 	return w.as(key, 201, "POST", "/v1/endpoints", `{"url":"https://receiver.example/hook"`+settings+`}`)["id"].(string)
