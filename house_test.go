@@ -73,9 +73,11 @@ var floors = map[string]int{
 	"internal/engine":        5,
 	"internal/cells":         5,
 	"internal/sim":           5,
+	"internal/web/picture":   4,
 
 	// The interfaces, the assembly, and the binary.
 	"internal/api":    5,
+	"internal/web":    5,
 	"internal/server": 6,
 	"cmd/grapnel":     7,
 }
@@ -211,6 +213,8 @@ func TestImportsThatWouldBeShortcuts(t *testing.T) {
 		{"internal/api", "internal/engine", "faces say what they need as interfaces of their own"},
 		{"internal/server", "internal/sim", "what simulates is no part of what runs"},
 		{everybodyElse, "internal/api", "only the server puts a face on"},
+		{everybodyElse, "internal/web", "only the server puts a face on"},
+		{"internal/web", "internal/store", "pages know what the public API answers, and nothing else"},
 	} {
 		for _, s := range product(t) {
 			if nested(s.dir) || tool(s.dir) {

@@ -22,6 +22,7 @@ var unheld = []string{
 	"internal/api/",
 	"internal/cli/",
 	"internal/engine/*_test.go",
+	"internal/web/",
 	"wire/",
 }
 

@@ -218,7 +218,7 @@ func single(h http.Header, name string) (string, error) {
 	case len(values) == 0 || len(values) == 1 && values[0] == "":
 		return "", fmt.Errorf("%s: %w", name, ErrMissing)
 	case len(values) > 1:
-		return "", fmt.Errorf("%s is there %d times: %w", name, len(values), ErrMalformed)
+		return "", fmt.Errorf("%s occurs %d times: %w", name, len(values), ErrMalformed)
 	}
 	return values[0], nil
 }

@@ -17,7 +17,7 @@ var deadLetters = resource[client.Delivery]{
 	verbs: []verb{{"get", "Show a dead letter and its attempts", ""}},
 }
 
-func (s *session) dlq() *cobra.Command {
+func (s *session) dlqCommand() *cobra.Command {
 	return group("dlq", "Look at dead letters, replay or discard them", append(deadLetters.commands(s),
 		deadLetters.selected(s, false, "List dead letters, the newest first, and how long they are retained",
 			"grapnel dlq list --endpoint ep_… --reason-code exhausted\n"+
@@ -33,7 +33,7 @@ func deadLetterRow(r reader, d *client.Delivery) []string {
 	if d.DaysLeft != nil {
 		left = strconv.Itoa(*d.DaysLeft)
 	}
-	return []string{d.ID, d.Type, d.Key, d.EndpointID, string(d.ReasonCode), strconv.Itoa(d.AttemptsMade), last(d),
+	return []string{d.ID, d.Type, d.Key, d.EndpointID, string(d.ReasonCode), strconv.Itoa(d.AttemptsMade), lastOutcome(d),
 		r.Time(d.FinishedAt), left, string(d.ReplayResult), d.Note}
 }
 

@@ -27,7 +27,7 @@ var queues = resource[client.Queue]{
 	},
 }
 
-func (s *session) queues() *cobra.Command {
+func (s *session) queuesCommand() *cobra.Command {
 	return group("queues", "Create queues, look at them, and take from them", slices.Concat(queues.commands(s),
 		queues.levers(s, []lever[client.Queue]{
 			{"pause", "Lease nothing until resume; present leases can be settled", "", (*client.Client).PauseQueue, false},

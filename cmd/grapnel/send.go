@@ -11,7 +11,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/cli"
 )
 
-func (s *session) send() *cobra.Command {
+func (s *session) sendCommand() *cobra.Command {
 	var in client.NewEvent
 	var data, contentType string
 	var occurred cli.Moment

@@ -1,13 +1,13 @@
-// Package allowance keeps how much of something shared each tenant has used, and says whether it is
-// within its part.
+// Package allowance records each tenant's use of a shared resource, and says whether the tenant is
+// within its share.
 //
-// Each tenant has a rate and a burst. What a tenant uses becomes a debt, in time: the time that it
-// needs at its rate for as much. Time pays debts. A tenant is within its allowance while its debt
-// is at most the burst. So one tenant's use delays no other tenant, and a tenant that has used
-// nothing for a while has its whole burst again.
+// Each tenant has a rate and a burst. Use becomes a debt, in time: the time that the tenant needs
+// for it at its rate. Time pays debts. A tenant is within its allowance while its debt is at most
+// the burst. So one tenant's use delays no other tenant, and an idle tenant regains its whole
+// burst.
 //
-// A tenant without debt needs no memory: at most as many of them are remembered as New is told.
-// Tenants in debt are never forgotten, so their number must be bounded by what makes the debts.
+// A tenant without debt needs no memory: at most the number of them passed to New is remembered.
+// Tenants in debt are never forgotten, so the callers that cause debts must bound their number.
 //
 // It decides nothing: callers refuse, delay, or queue a tenant beyond its allowance.
 package allowance
@@ -26,8 +26,8 @@ type Tenants struct {
 	paid map[string]time.Time // when the tenant's debt is paid
 }
 
-// New remembers no debt yet. Burst is the debt up to which a tenant is within its allowance;
-// most is the number of tenants beyond which those without debt are forgotten.
+// New returns Tenants without debts. burst is the debt up to which a tenant is within its
+// allowance; most is the number of tenants beyond which those without debt are forgotten.
 func New(burst time.Duration, most int) *Tenants {
 	return &Tenants{burst: burst, most: most, paid: map[string]time.Time{}}
 }
@@ -39,8 +39,8 @@ func (t *Tenants) Within(tenant string, now time.Time) bool {
 	return t.paid[tenant].Sub(now) <= t.burst
 }
 
-// Use adds to the debt of a tenant what it has used from began to now, and says whether the tenant
-// still is within its allowance. Cost is the time that the tenant needs for as much at its rate.
+// Use adds a use from began to now to a tenant's debt, and says whether the tenant is still within
+// its allowance. cost is the time that the tenant needs for the use at its rate.
 func (t *Tenants) Use(tenant string, began, now time.Time, cost time.Duration) (within bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

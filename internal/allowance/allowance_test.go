@@ -8,8 +8,8 @@ import (
 
 var start = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// TestTimePaysDebts: a tenant is within its allowance up to the burst, beyond it until time has
-// paid, and other tenants do not notice.
+// TestTimePaysDebts: a tenant is within its allowance up to the burst, and beyond it not until time
+// has paid. Other tenants are unaffected.
 func TestTimePaysDebts(t *testing.T) {
 	all := New(2*time.Second, 10)
 	if !all.Within("ant", start) {
@@ -25,7 +25,7 @@ func TestTimePaysDebts(t *testing.T) {
 		{1, 0, true},                                            // paid
 		{time.Second, 2 * time.Second, false},                   // 1 s is left of the debt
 		{2*time.Second + 1, 0, true},                            // it is paid down to the burst
-		{time.Hour, 2*time.Second + 1, false},                   // nothing was saved up beyond the burst
+		{time.Hour, 2*time.Second + 1, false},                   // unused time saves nothing beyond the burst
 		{time.Hour + time.Nanosecond, 0, true},                  // paid
 		{2 * time.Hour, 2 * time.Second, true},                  // from the beginning
 		{2*time.Hour + time.Second, 1 * time.Second, true},      // as fast as it is paid
@@ -41,7 +41,7 @@ func TestTimePaysDebts(t *testing.T) {
 	}
 }
 
-// TestUseCountsFromItsBeginning: the time that a use takes pays for it as well.
+// TestUseCountsFromItsBeginning: the duration of a use itself pays for it.
 func TestUseCountsFromItsBeginning(t *testing.T) {
 	all := New(3*time.Second, 10)
 	if !all.Use("ant", start, start.Add(time.Second), 4*time.Second) {

@@ -129,7 +129,7 @@ func TestCheckSource(t *testing.T) {
 		{func(s *grapnel.Source) { s.Dedupe.By = []grapnel.DedupeBy{"event_id", "x", "event_id"} }, "dedupe/by/1 dedupe/by/2"},
 		{func(s *grapnel.Source) { s.Dedupe.Window = time.Millisecond }, "dedupe/window"},
 		{func(s *grapnel.Source) { s.Dedupe.Window = 365 * 24 * time.Hour }, "dedupe/window"},
-		// Stripe goes on for three days
+		// Stripe retries for three days
 		{func(s *grapnel.Source) { s.Dedupe.Window = 90*time.Hour - 1 }, "dedupe/window"},
 		{func(s *grapnel.Source) { s.Dedupe.Window = 90 * time.Hour }, ""},
 		{func(s *grapnel.Source) { s.Dedupe.Window, s.Dedupe.By = time.Hour, nil }, ""},

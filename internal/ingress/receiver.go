@@ -132,7 +132,7 @@ func (recv *Receiver) take(w http.ResponseWriter, r *http.Request, s *source, li
 	recv.publish(w, in)
 }
 
-// publish makes an event of a verified request, unless it is known.
+// publish makes an event of a verified request, unless the request was already received.
 func (recv *Receiver) publish(w http.ResponseWriter, in *incoming) {
 	ev := in.event(grapnel.NewID(grapnel.EventPrefix, in.now, recv.o.Random))
 	ev.Intake = in.intake()
@@ -249,7 +249,7 @@ func (recv *Receiver) refuse(w http.ResponseWriter, r *http.Request, s *source, 
 	}
 	if refused.Err != nil && r.Context().Err() == nil && refused.Code != grapnel.CodeOverloaded && refused.Code != grapnel.CodeStorageFull {
 		if requests, due := s.meter.faults.add(recv.o.Now(), recv.o.Bounds.TallyEvery); due {
-			recv.o.Log.LogAttrs(r.Context(), slog.LevelError, "requests could not be taken in",
+			recv.o.Log.LogAttrs(r.Context(), slog.LevelError, "receiving requests failed",
 				slog.String("source", s.ID), slog.Int("requests", requests), slog.Any("error", refused.Err))
 		}
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // verify checks that the provider has sent the request, and notes each step. All steps run, so that
-// a person who reads a failed request sees all its faults.
+// an operator who reads a failed request sees all its faults.
 func (in *incoming) verify() bool {
 	s := in.source
 	switch s.row.proof {

@@ -99,7 +99,7 @@ type Shards struct {
 	held     map[int]*holding
 	draining bool
 
-	stalled string // loop that stands still; empty: none
+	stalled string // name of the stalled loop; empty: none
 
 	nodes   []store.Node  // live nodes, as of the last look
 	there   []store.Shard // all shards, as of the last look
@@ -225,8 +225,8 @@ func (s *Shards) Still(endpoint string, epoch int64) func() bool {
 	}
 }
 
-// guard cancels attempts in shards whose lease has expired, and in all while a loop stands still,
-// until the engine stops. It calls neither store nor core, so neither can delay it.
+// guard cancels attempts in shards whose lease has expired, and in all shards while a loop is
+// stalled, until the engine stops. It calls neither store nor core, so neither can delay it.
 func (s *Shards) guard() {
 	tick := time.NewTicker(leaseMargin / 10)
 	defer tick.Stop()

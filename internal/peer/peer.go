@@ -121,7 +121,7 @@ type Options struct {
 	Log    *slog.Logger
 }
 
-// Client asks and tells other nodes.
+// Client sends questions and hints to other nodes.
 type Client struct {
 	secret string
 	bounds Bounds

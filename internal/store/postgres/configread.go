@@ -128,7 +128,7 @@ func readChanges(rows pgx.Rows, d *store.ConfigChanges, told map[int64]bool) err
 		case "key":
 			return edit(&d.Keys, *id, revision, body, codec.DecodeKey)
 		}
-		return fmt.Errorf("postgres: configuration_change tells of a %q", *kind)
+		return fmt.Errorf("postgres: configuration_change has the unknown kind %q", *kind)
 	})
 	return err
 }

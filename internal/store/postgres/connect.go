@@ -35,7 +35,7 @@ func (s *Store) connect(ctx context.Context, url string, dial pgconn.DialFunc) e
 		}
 		if pooled {
 			direct.DefaultQueryExecMode = pgx.QueryExecModeExec
-			s.log.Info("the database is behind a pooler; no statement is prepared and nothing is set for a connection")
+			s.log.Info("database is behind a pooler; statements are not prepared and connections get no settings")
 		}
 	}
 	config.ShouldPing = s.ping
@@ -114,7 +114,7 @@ func isProcess(conn *pgconn.PgConn, number []byte) bool {
 
 // errPooler is the error of a connection through a pooler if there was none when the store was
 // opened.
-var errPooler = errors.New("postgres: a pooler has come between this node and its database; restart the node")
+var errPooler = errors.New("postgres: a pooler was put before the database; restart the node")
 
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
@@ -202,7 +202,7 @@ func askOne(ctx context.Context, conn *pgconn.PgConn, sql string) ([][]byte, err
 		return nil, err
 	}
 	if len(results) == 0 || len(results[len(results)-1].Rows) != 1 {
-		return nil, fmt.Errorf("postgres: %d answers to who it is", len(results))
+		return nil, fmt.Errorf("postgres: the identity query returned %d results", len(results))
 	}
 	return results[len(results)-1].Rows[0], nil
 }

@@ -55,7 +55,7 @@ func (i *identity) into() []any { return []any{&i.standby, &i.system, &i.timelin
 // parseIdentity parses a row of the simple protocol.
 func parseIdentity(row [][]byte) (i identity, err error) {
 	if len(row) != 4 {
-		return identity{}, fmt.Errorf("postgres: %d columns say who it is", len(row))
+		return identity{}, fmt.Errorf("postgres: the identity query returned %d columns", len(row))
 	}
 	i.standby, i.system = string(row[0]) == "t", string(row[1])
 	var bad [2]error

@@ -48,7 +48,7 @@ func readTenancy(row pgx.Row) (t grapnel.Tenancy, err error) {
 	}
 	t.Since = codec.Moment(since)
 	if err := json.Unmarshal([]byte(shifts), &t.Shifts); err != nil {
-		return t, fmt.Errorf("postgres: where tenant %s is: %w", t.Tenant, err)
+		return t, fmt.Errorf("postgres: reading the state of tenant %s: %w", t.Tenant, err)
 	}
 	return t, nil
 }
@@ -104,7 +104,7 @@ func (o *settling) apply(t *tx) error {
 	case is.State != o.from && !(is.State.Open() && o.from.Open()):
 		return grapnel.Errorf(grapnel.CodeConflict, "tenant %s is not in the state %q", o.Tenant, o.from)
 	case is.Move != o.Move && goesOn(o.from, o.State):
-		return grapnel.Errorf(grapnel.CodeConflict, "tenant %s is on its way by another move", o.Tenant)
+		return grapnel.Errorf(grapnel.CodeConflict, "tenant %s is in another move", o.Tenant)
 	}
 	t.then(setTenancy, o.Tenant, string(o.State), o.Move, o.Other, codec.Micros(o.Since))
 	if o.State == grapnel.TenancyGone {

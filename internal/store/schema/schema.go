@@ -53,7 +53,7 @@ func Read(files fs.FS) ([]Step, error) {
 		}
 		number, rest, _ := strings.Cut(strings.TrimSuffix(path.Base(name), ".sql"), "_")
 		if number != fmt.Sprintf("%04d", i+1) {
-			return nil, fmt.Errorf("%s is not step %d: a step is missing, or there twice", name, i+1)
+			return nil, fmt.Errorf("%s is not step %d: a step is missing or duplicated", name, i+1)
 		}
 		steps[i] = Step{Number: i + 1, Name: rest, SQL: string(text)}
 		if err := steps[i].header(); err != nil {

@@ -22,8 +22,8 @@ const (
 		ORDER BY due, seq`
 	claimableQuery = `SELECT seq, event, lane, position, due, blocked, attempts, anchor, "trigger", created FROM pending
 		WHERE head = 1 AND target = ? AND due IS NOT NULL ORDER BY due, seq`
-	// holdersQuery looks at everything that is leased, once after the start and after each
-	// transaction that failed.
+	// holdersQuery reads all leased deliveries, once after the start and after each failed
+	// transaction.
 	holdersQuery = "SELECT target, consumer FROM pending WHERE token IS NOT NULL AND target > 0"
 )
 
@@ -271,7 +271,7 @@ func (s *Store) Lease(ctx context.Context, token string) (l grapnel.Lease, err e
 	return l, err
 }
 
-// LeaseList returns those first that end first.
+// LeaseList returns leases in the order of their ends.
 func (s *Store) LeaseList(ctx context.Context, queue string, limit int) (list []grapnel.Lease, err error) {
 	err = s.read(ctx, func(r *sqlite3.Conn) error {
 		list = nil

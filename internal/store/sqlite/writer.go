@@ -149,7 +149,7 @@ func (w *writer) run() {
 	}
 }
 
-// next fills the batch: it waits for the first request, then takes the others in the line. After
+// next fills the batch: it waits for the first request, then takes the other queued ones. After
 // quit it takes the rest.
 func (w *writer) next() bool {
 	select {
