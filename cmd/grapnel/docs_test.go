@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/grapnelhq/grapnel/internal/cli"
+	"github.com/grapnelhq/grapnel/internal/web"
 )
 
 // TestDocumentedCommands: every command line in the pages is one that the program takes. In a block
@@ -61,6 +62,16 @@ func TestDocumentedCommands(t *testing.T) {
 	}
 	if seen < 150 {
 		t.Errorf("only %d commands are in the pages", seen)
+	}
+}
+
+// TestDashboardCommands: what pages of the dashboard offer to copy are commands of the program.
+func TestDashboardCommands(t *testing.T) {
+	for _, command := range web.Commands() {
+		wrongCommand(t, "the dashboard", words(command), true)
+		if strings.HasPrefix(command, "grapnel deliveries") && strings.Contains(command, " --key ") {
+			t.Errorf("%s: --key is the API key there", command)
+		}
 	}
 }
 
