@@ -64,7 +64,7 @@ func TestDocumentedCommands(t *testing.T) {
 	}
 }
 
-// wrongCommand says what is wrong with a command line.
+// wrongCommand returns the fault of a command line.
 func wrongCommand(t *testing.T, page string, words []string, whole bool) {
 	t.Helper()
 	at := filepath.Base(page) + ": " + strings.Join(words, " ")

@@ -46,6 +46,7 @@ type deliveryRow struct {
 	Result   string // of the last attempt
 	Took     string
 	Next     moment
+	Due      bool // the time of the next attempt has come
 	Age      moment
 	Why      string
 }
@@ -155,6 +156,7 @@ func (v *visit) deliveryRow(d *client.Delivery, names map[string]string) deliver
 		Endpoint: names[d.EndpointID], At: v.link("/endpoints/" + d.EndpointID), Key: d.Key, Attempts: d.AttemptsMade,
 		Next: v.atOr(d.NextAttemptAt), Age: v.at(d.CreatedAt), Why: d.Reason,
 	}
+	r.Due = r.Next.Set() && !r.Next.At.After(v.now)
 	if r.Endpoint == "" {
 		r.Endpoint = d.EndpointID
 	}
