@@ -78,7 +78,7 @@ func endpoints(v *visit) (endpointsModel, error) {
 		return m, err
 	}
 	if len(found.Data) == 0 && cursor == "" {
-		m.Empty, m.Publish = true, "grapnel endpoints create --url https://example.com/hooks"
+		m.Empty, m.Publish = true, createCommand
 		return m, nil
 	}
 	bad := troubled(found.Data)

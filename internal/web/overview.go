@@ -14,6 +14,7 @@ import (
 // overviewModel answers: is anything wrong, and will it get worse?
 type overviewModel struct {
 	Empty   bool // no endpoint yet
+	Create  string
 	Publish string
 	Verdict verdict
 	Figures []figure
@@ -52,7 +53,7 @@ func overview(v *visit) (overviewModel, error) {
 		return m, err
 	}
 	if len(eps.Data) == 0 {
-		m.Empty, m.Publish = true, v.place.URL("/v1/endpoints")
+		m.Empty, m.Create, m.Publish = true, createCommand, publishCommand
 		return m, nil
 	}
 	stats, err := v.client.Stats(v.Context(), client.StatsFilter{})
