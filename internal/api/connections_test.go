@@ -42,7 +42,7 @@ func newCrowd(t *testing.T, most int) *crowd {
 	return c
 }
 
-// dial connects. Whoever gets no answer within a minute fails.
+// dial connects. A client that gets no answer within a minute fails.
 func (c *crowd) dial() net.Conn {
 	c.t.Helper()
 	conn, err := new(net.Dialer).DialContext(c.t.Context(), "tcp", c.addr)

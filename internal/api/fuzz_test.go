@@ -13,8 +13,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/api/strict"
 )
 
-// FuzzPublish: whatever comes is answered by a 202 or a problem, and what is stored are the very
-// bytes that the standard library finds under data.
+// FuzzPublish: any body is answered by a 202 or a problem, and the stored data are the very bytes
+// that the standard library finds under data.
 func FuzzPublish(f *testing.F) {
 	for _, b := range badInputs() {
 		if b.target == "/v1/events" && len(b.body) < 1<<10 {

@@ -49,7 +49,7 @@ func TestLostAnswers(t *testing.T) {
 			case lost == "":
 				t.Fatalf("nothing was committed: answered %d %s", first.StatusCode, first.body)
 			case lost == "Record" && first.StatusCode == 204 && strings.HasSuffix(rt.name, "-lease"):
-				return // whoever settles leases has repeated it
+				return // the caller that settles leases has repeated it
 			}
 			p := first.object(t)
 			if detail, _ := p["detail"].(string); first.StatusCode != 503 || p["code"] != "unavailable" || first.Header.Get("Retry-After") != "1" ||

@@ -65,7 +65,7 @@ func compiled(text string) *regexp.Regexp {
 	return p.(*regexp.Regexp)
 }
 
-// check returns what is wrong with v.
+// check returns the faults of v.
 func (s schemas) check(schema, v any, where string) (wrong []string) {
 	m, ok := s.at(schema).(map[string]any)
 	if !ok {

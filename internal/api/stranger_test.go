@@ -43,7 +43,8 @@ func TestRefusedKeysAreCounted(t *testing.T) {
 			lines = append(lines, strings.Join(strings.Fields(rest)[:2], " "))
 		}
 	}
-	if want := []string{"address=192.0.2.1 requests=1", "address=2001:db8:: requests=1", "address=192.0.2.1 requests=5"}; !slices.Equal(lines, want) {
+	if want := []string{"address=192.0.2.1 requests=1", "address=2001:db8:: requests=1",
+		"address=192.0.2.1 requests=5"}; !slices.Equal(lines, want) {
 		t.Errorf("logged were %q", lines)
 	}
 	for i := range 1000 {
@@ -77,7 +78,8 @@ func TestKeysAndPoliciesAreOnRecord(t *testing.T) {
 			t.Errorf("who may not see keys is shown %v", reason)
 		}
 	}
-	want := []string{"key_admin create " + key + " acme ci: publish, read", "key_acme change " + key + " acme ci: admin", "key_admin delete " + key + " acme ci: admin",
+	want := []string{"key_admin create " + key + " acme ci: publish, read", "key_acme change " + key + " acme ci: admin",
+		"key_admin delete " + key + " acme ci: admin",
 		"key_admin create " + pol + " default p", "key_admin change " + pol + " default p", "key_admin delete " + pol + " default p"}
 	if !slices.Equal(got, want) {
 		t.Errorf("the audit has %q", got)

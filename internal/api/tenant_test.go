@@ -52,7 +52,8 @@ func TestTenants(t *testing.T) {
 		status               int
 		want                 string
 	}{
-		{"GET", "/v1/tenants?limit=1", "", 200, `{"tenant":"acme","cell":"home","state":"here","to":null,"from":null,"move":null,"since":null,"rows":0,"trouble":null}`},
+		{"GET", "/v1/tenants?limit=1", "", 200,
+			`{"tenant":"acme","cell":"home","state":"here","to":null,"from":null,"move":null,"since":null,"rows":0,"trouble":null}`},
 		{"GET", "/v1/tenants", "", 200, `"next":null`},
 		{"GET", "/v1/tenants/globex", "", 200, `"state":"sealed","to":"west","from":null,"move":"mov_1","since":null,"rows":1200`},
 		{"GET", "/v1/tenants/initech", "", 200, `"cell":"far","state":"gone"`},
@@ -75,7 +76,7 @@ func TestTenants(t *testing.T) {
 	}
 }
 
-// A server that has no other cell has nobody to ask.
+// A server that has no other cell has no cells to ask.
 func TestTenantsOfNobody(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Tenants = nil })
 	if r := w.ask(admin, "GET", "/v1/tenants", ""); r.StatusCode != 503 {
@@ -137,7 +138,8 @@ func TestTenantInAnotherCell(t *testing.T) {
 	} {
 		for range 2 { // the second time with the same idempotency key
 			r := w.ask(c.key, c.method, c.target, c.body, "Idempotency-Key", "once")
-			if r.StatusCode != 421 || r.Header.Get("Grapnel-Cell") != "west" || r.object(t)["code"] != "moved" || r.Header.Get("Idempotency-Replayed") != "" {
+			if r.StatusCode != 421 || r.Header.Get("Grapnel-Cell") != "west" || r.object(t)["code"] != "moved" ||
+				r.Header.Get("Idempotency-Replayed") != "" {
 				t.Errorf("%s %s %s: answered %d %v %s", c.method, c.target, c.body, r.StatusCode, r.Header, r.body)
 			}
 		}
