@@ -65,7 +65,7 @@ func TestDocumentedCommands(t *testing.T) {
 	}
 }
 
-// TestDashboardCommands: what pages of the dashboard offer to copy are commands of the program.
+// TestDashboardCommands: the commands that pages of the dashboard offer to copy exist.
 func TestDashboardCommands(t *testing.T) {
 	for _, command := range web.Commands() {
 		wrongCommand(t, "the dashboard", words(command), true)
@@ -75,7 +75,7 @@ func TestDashboardCommands(t *testing.T) {
 	}
 }
 
-// wrongCommand says what is wrong with a command line.
+// wrongCommand reports the fault of a command line.
 func wrongCommand(t *testing.T, page string, words []string, whole bool) {
 	t.Helper()
 	at := filepath.Base(page) + ": " + strings.Join(words, " ")

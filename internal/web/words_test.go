@@ -67,12 +67,18 @@ func (v verdict) say() string {
 
 func TestOverallVerdict(t *testing.T) {
 	ago := func(d time.Duration) *time.Time { at := then.Add(-d); return &at }
-	well := client.Endpoint{Description: "ledger", Health: client.Health{State: grapnel.HealthHealthy}}
+	named := func(name, url string, health client.Health) client.Endpoint {
+		e := client.Endpoint{Health: health}
+		e.Description, e.URL = name, url
+		return e
+	}
+	well := named("ledger", "", client.Health{State: grapnel.HealthHealthy})
 	open := func(name string, held int) client.Endpoint {
 		probe, drain := then.Add(30*time.Second), policy.Duration(21*time.Second)
-		return client.Endpoint{Description: name, Health: client.Health{State: grapnel.HealthOpen, FailingSince: ago(8 * time.Minute), Held: held, NextProbeAt: &probe, DrainEstimate: &drain}}
+		return named(name, "", client.Health{State: grapnel.HealthOpen, FailingSince: ago(8 * time.Minute), Held: held, NextProbeAt: &probe,
+			DrainEstimate: &drain})
 	}
-	paused := client.Endpoint{URL: "https://a.example/hooks/", Health: client.Health{State: grapnel.HealthPaused, Since: ago(time.Hour)}}
+	paused := named("", "https://a.example/hooks/", client.Health{State: grapnel.HealthPaused, Since: ago(time.Hour)})
 	for _, c := range []struct {
 		name         string
 		all          []client.Endpoint
