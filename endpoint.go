@@ -17,7 +17,7 @@ type Endpoint struct {
 	Tenant      string
 	URL         string
 	Description string
-	Labels      map[string]string // marks of the operator; nothing depends on them
+	Labels      map[string]string // marks of the operator; no delivery depends on them
 	EventTypes  []string          // patterns; empty: every type
 	Filter      string            // a CEL expression over event; empty: no filter
 	Source      string            // only events of this source; empty: any origin

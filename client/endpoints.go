@@ -33,6 +33,7 @@ type SecretInfo = wire.Secret
 // EndpointFilter selects endpoints; the zero value selects all.
 type EndpointFilter struct {
 	Tenant string
+	Label  string // NAME=VALUE, or NAME for any value
 	Limit  int
 	Cursor string
 }
@@ -51,6 +52,7 @@ func (c *Client) Endpoint(ctx context.Context, id string) (*Endpoint, error) {
 func (c *Client) Endpoints(ctx context.Context, f EndpointFilter) (*Page[Endpoint], error) {
 	q := window(f.Limit, f.Cursor)
 	put(q, "tenant", f.Tenant)
+	put(q, "label", f.Label)
 	return get[Page[Endpoint]](ctx, c, "/v1/endpoints", q)
 }
 

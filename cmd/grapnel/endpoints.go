@@ -16,7 +16,7 @@ import (
 
 var endpoints = resource[client.Endpoint]{
 	path: "/v1/endpoints", plural: "endpoints", id: "ENDPOINT_ID", argument: "url", audited: true,
-	filters:  cli.OnlyTenant,
+	filters:  cli.EndpointFilters,
 	settings: cli.EndpointSettings,
 	head:     endpointHead, row: endpointRow, view: endpointView,
 	once: "secret", note: "The secret is shown only now: give it to the receiver.",

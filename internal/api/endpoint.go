@@ -30,7 +30,8 @@ func endpointRoutes() []route {
 			gives: map[int]any{201: wire.Endpoint{}}},
 		{method: "GET", path: "/v1/endpoints", scope: grapnel.ScopeRead, handle: listEndpoints,
 			name: "list-endpoints", tag: "Endpoints", summary: "List endpoints",
-			query: pageOf(tenantParam), gives: map[int]any{200: list[wire.Endpoint]{}}},
+			query: pageOf(tenantParam, param{name: "label", doc: "only endpoints with this label: NAME=VALUE, or NAME for any value"}),
+			gives: map[int]any{200: list[wire.Endpoint]{}}},
 		{method: "GET", path: "/v1/endpoints/{id}", scope: grapnel.ScopeRead, handle: getEndpoint,
 			name: "get-endpoint", tag: "Endpoints", summary: "Get an endpoint", gives: map[int]any{200: wire.Endpoint{}}},
 		{method: "PATCH", path: "/v1/endpoints/{id}", scope: grapnel.ScopeManage, handle: patchEndpoint,
@@ -102,12 +103,12 @@ func createEndpoint(a *api, c *call) (answer, error) {
 
 // listEndpoints lists those in scope, by id, which is by age.
 func listEndpoints(a *api, c *call) (answer, error) {
-	limit, after, tenant := c.query.limit(), c.position(), c.query.text("tenant")
+	limit, after, tenant, label := c.query.limit(), c.position(), c.query.text("tenant"), c.query.text("label")
 	if err := c.query.faults.Err(); err != nil {
 		return answer{}, err
 	}
 	found := slices.DeleteFunc(slices.Clone(a.Engine.Endpoints(c.scope)), func(ep grapnel.Endpoint) bool {
-		return ep.ID <= after || ep.Queue != nil || tenant != "" && ep.Tenant != tenant
+		return ep.ID <= after || ep.Queue != nil || tenant != "" && ep.Tenant != tenant || label != "" && !labelled(&ep, label)
 	})
 	part := page(c, found, limit, func(ep *grapnel.Endpoint) string { return ep.ID })
 	health, err := a.health(c, mostHeldListed, part.Data...)
@@ -119,6 +120,13 @@ func listEndpoints(a *api, c *call) (answer, error) {
 		out.Data[i] = viewEndpoint(c, &part.Data[i], health[i])
 	}
 	return jsonAnswer(http.StatusOK, out), nil
+}
+
+// labelled says whether an endpoint has a label: NAME=VALUE, or NAME with any value.
+func labelled(ep *grapnel.Endpoint, label string) bool {
+	name, value, exact := strings.Cut(label, "=")
+	is, has := ep.Labels[name]
+	return has && (!exact || is == value)
 }
 
 // endpoint is the one that the path names, a queue or not: what becomes of deliveries is the same for both.

@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -369,6 +370,19 @@ func TestLabelsAreMergedAndBounded(t *testing.T) {
 	want := map[string]any{"grapnel.example_1-a": "", "tier": "gold"}
 	if d := cmp.Diff(want, w.must(200, "GET", at, "")["labels"]); d != "" {
 		t.Error(d)
+	}
+	other := w.endpoint(admin, `,"labels":{"tier":"gold=1"}`)
+	w.endpoint(admin, "")
+	for label, found := range map[string][]string{"tier": {path.Base(at), other}, "tier=gold": {path.Base(at)}, "tier%3Dgold%3D1": {other}, "tier=": {}, "team": {}} {
+		var ids []string
+		for _, ep := range w.must(200, "GET", "/v1/endpoints?limit=5&label="+label, "")["data"].([]any) {
+			ids = append(ids, ep.(map[string]any)["id"].(string))
+		}
+		slices.Sort(ids)
+		slices.Sort(found)
+		if !slices.Equal(ids, found) {
+			t.Errorf("label=%s: %v, want %v", label, ids, found)
+		}
 	}
 	long := strings.Repeat("é", 128)
 	w.must(200, "PATCH", at, `{"labels":{"tier":"`+long+`"}}`)

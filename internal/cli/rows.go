@@ -82,6 +82,10 @@ var (
 
 	OfTenant = []Setting{{"tenant", "tenant", "text", "tenant that owns the event, if several have one with this id", ""}}
 
+	EndpointFilters = slices.Concat([]Setting{
+		{"label", "label", "text", "only endpoints with this label: NAME=VALUE, or NAME for any value", ""},
+	}, OnlyTenant)
+
 	EventFilters = slices.Concat([]Setting{
 		{"type", "type", "text", "only this event type; * stands for any part of it", ""},
 		{"event-key", "key", "text", "only this ordering key", ""},
