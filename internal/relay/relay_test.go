@@ -519,7 +519,7 @@ func TestTakeOver(t *testing.T) {
 	for range 20 {
 		publish(10)
 		was := did.idle.Load()
-		until(t, "whoever moved that finds nothing more", func() bool { return did.idle.Load() > was+1 })
+		until(t, "the relay that moved them finds no more", func() bool { return did.idle.Load() > was+1 })
 		var is bool
 		if err := p.QueryRow(t.Context(), `SELECT last_value > 0 FROM grapnel.outbox_sleeper`).Scan(&is); err != nil {
 			t.Fatal(err)
@@ -529,7 +529,7 @@ func TestTakeOver(t *testing.T) {
 		}
 	}
 	t.Logf("producers were asked to wake a relay after %d of 20 rounds; relays went to sleep %d times", asked, did.sleeps.Load())
-	// Whoever moves events withdraws what either has asked, so each time takes a sleep of its own.
+	// The relay that moves events withdraws the requests of both, so each one takes a sleep of its own.
 	if n := did.sleeps.Load(); asked > n {
 		t.Errorf("relays went to sleep %d times; producers were asked to wake one after %d rounds", n, asked)
 	}

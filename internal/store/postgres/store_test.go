@@ -79,7 +79,7 @@ func pooler(t *testing.T) *pgtest.Pooler {
 }
 
 // empty empties a database. Creating a new one takes thirty times as long. The tables of the days
-// that Open would create stay: dropping and creating them costs more than all else that a case does.
+// that Open would create stay: dropping and creating them costs more than the rest of a case.
 func empty(t *testing.T, url string) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
