@@ -46,8 +46,7 @@ func TestDevHasSomethingToLookAt(t *testing.T) {
 	}
 }
 
-// The story that everybody sees first, to its end: each step is told once, with what the server
-// says.
+// The story of grapnel dev, to its end: each step is told once, with the server's own answers.
 func TestDevPlaysItsStory(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "dev")
@@ -132,7 +131,7 @@ func TestDevTakesAnotherPortWhenItsOwnIsTaken(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:8420")
 	if err == nil {
 		defer func() { _ = l.Close() }()
-	} // else somebody else has it, which is as good
+	} // else another process has it, which is as good
 	p := launch(t, nil, "dev", "--fresh")
 	if p.url == "http://127.0.0.1:8420" || !strings.HasPrefix(p.url, "http://127.0.0.1:") {
 		t.Errorf("listens at %s", p.url)

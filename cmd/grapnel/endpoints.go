@@ -146,7 +146,7 @@ func endpointView(r reader, e *client.Endpoint) cli.View {
 		{"status", string(e.Status)}, {"why", e.DisabledReason},
 		{"held", holding(h)}, {"next probe", r.Time(h.NextProbeAt)}, {"next attempt", r.Time(h.NextAttemptAt)},
 		{"in flight", positive(h.InFlight)}, {"strikes", positive(h.Strikes)}, {"failing since", r.Time(h.FailingSince)},
-		{"url", e.URL}, {"tenant", e.Tenant}, {"description", e.Description},
+		{"url", e.URL}, {"tenant", e.Tenant}, {"description", e.Description}, {"labels", cli.Compact(cli.Encode(e.Labels))},
 		{"types", row[5]}, {"filter", e.Filter}, {"policy", row[6]}, {"ordering", string(e.Ordering)}, {"format", string(e.Format)},
 		{"rate limit", rate}, {"concurrency", strconv.Itoa(e.MaxConcurrency)}, {"headers", cli.Compact(cli.Encode(e.Headers))},
 		{"transform", e.Transform}, {"by its preset", presetShape(e.PresetShape)},

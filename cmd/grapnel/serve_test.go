@@ -130,7 +130,7 @@ func TestServeSaysWhereItIsAndDrains(t *testing.T) {
 	}
 }
 
-// What is wrong with a server's settings is said before anything is made.
+// Wrong settings of a server are refused before anything is created.
 func TestServeRefuses(t *testing.T) {
 	bad := filepath.Join(t.TempDir(), "bad.yaml")
 	if err := os.WriteFile(bad, []byte("lisen: x\n"), 0o600); err != nil {
@@ -258,7 +258,7 @@ func TestEventGoesInAndComesOut(t *testing.T) {
 		t.Errorf("an event that nobody wants has %s deliveries", got)
 	}
 
-	// One that is refused for good becomes a dead letter, and is delivered again when somebody asks.
+	// One that is refused for good becomes a dead letter, and is redelivered on request.
 	call("endpoints", "create", receiver.URL+"/refuse", "--types", "order.*", "--policy", `{"classify":{"404":"fail"}}`,
 		"--header", "X-Retry={retry}", "--header", "Authorization=Bearer cr3dential", "--signature-headers", "svix")
 	call("send", "order.made", "--id", "order-1")

@@ -29,7 +29,8 @@ func TestRefusalsNameFlags(t *testing.T) {
 		{"endpoints create http://x.test", "/policy/schedule/delays/1 /rate_limit/per_second", "--policy: must be right; --rate: must be right"},
 		{"deliveries list", "?status ?cursor", "--status: must be right; --cursor: must be right"},
 		{"sources create stripe --scheme none", "/verify/timestamp_header /dedupe/window", "--timestamp-header: must be right; --dedupe-window: must be right"},
-		{"replay plan ep_1 --type a.b", "/event_types/0 /keys/1 /from", "--type: must be right; --event-key: must be right; --from: must be right"},
+		{"replay plan ep_1 --type a.b", "/event_types/0 /keys/1 /from",
+			"--type: must be right; --event-key: must be right; --from: must be right"},
 		{"deliveries list", "?key", "--event-key: must be right"},
 		{"keys list", "/somewhere/else", "/somewhere/else: must be right"},
 	} {
@@ -43,7 +44,7 @@ func TestRefusalsNameFlags(t *testing.T) {
 	}
 }
 
-// What is piped into send is published; a flag is preferred to it.
+// send publishes its standard input; a flag is preferred to it.
 func TestSendTakesWhatIsPiped(t *testing.T) {
 	for _, c := range []struct{ stdin, args, want string }{
 		{`{"q":1}`, "send x.piped", `"data":{"q":1}`},
@@ -58,7 +59,7 @@ func TestSendTakesWhatIsPiped(t *testing.T) {
 	}
 }
 
-// onTerminal runs the program with a terminal that answers no question but what is typed.
+// onTerminal runs the program with a terminal on which the given text is typed.
 func onTerminal(t *testing.T, env []string, typed, command string) string {
 	t.Helper()
 	self, err := os.Executable()

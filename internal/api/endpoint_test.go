@@ -359,3 +359,22 @@ func TestFormerShapes(t *testing.T) {
 		t.Errorf("stored is %+v", got)
 	}
 }
+
+// TestLabelsAreMergedAndBounded: a patch changes the labels that it names. What a name may be, and how long a value is in bytes, is in
+// the tags of the field.
+func TestLabelsAreMergedAndBounded(t *testing.T) {
+	w := newWorld(t)
+	at := "/v1/endpoints/" + w.endpoint(admin, `,"labels":{"team":"billing","grapnel.example_1-a":""}`)
+	w.must(200, "PATCH", at, `{"labels":{"team":null,"tier":"gold"}}`)
+	want := map[string]any{"grapnel.example_1-a": "", "tier": "gold"}
+	if d := cmp.Diff(want, w.must(200, "GET", at, "")["labels"]); d != "" {
+		t.Error(d)
+	}
+	long := strings.Repeat("é", 128)
+	w.must(200, "PATCH", at, `{"labels":{"tier":"`+long+`"}}`)
+	for _, labels := range []string{`{"Team":"x"}`, `{"a b":"x"}`, `{"` + strings.Repeat("a", 65) + `":"x"}`, `{"tier":"` + long + `a"}`, `{"tier":1}`} {
+		if p := w.must(422, "PATCH", at, `{"labels":`+labels+`}`); !strings.HasPrefix(p["errors"].([]any)[0].(map[string]any)["pointer"].(string), "/labels/") {
+			t.Errorf("%s: %v", labels, p)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import "slices"
 var (
 	EndpointSettings = slices.Concat([]Setting{
 		{"url", "url", "text", "address that gets its events", "update"},
+		{"label", "labels", "headers", "mark of your own, such as team=billing; may be repeated", ""},
 		{"rate", "rate_limit", "rate", "requests per second, and in one burst; none removes the limit", ""},
 		{"max-concurrency", "max_concurrency", "int", "requests at once", ""},
 		{"header", "headers", "headers", "sent with every request; may be repeated", ""},

@@ -529,7 +529,8 @@ func TestTakeOver(t *testing.T) {
 		}
 	}
 	t.Logf("producers were asked to wake a relay after %d of 20 rounds; relays went to sleep %d times", asked, did.sleeps.Load())
-	// The relay that moves events withdraws the requests of both, so each one takes a sleep of its own.
+	// Moving events withdraws every request to be woken, so each round of requests follows another
+	// sleep.
 	if n := did.sleeps.Load(); asked > n {
 		t.Errorf("relays went to sleep %d times; producers were asked to wake one after %d rounds", n, asked)
 	}
