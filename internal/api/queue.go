@@ -15,6 +15,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/api/openapi"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/policy"
 )
 
 func queueRoutes() []route {
@@ -60,7 +61,7 @@ type QueueSettings struct {
 	EventTypes  []string    `json:"event_types,omitempty" maxItems:"100" form:"pattern" nullable:"false" doc:"patterns in which a whole segment may be *; none: every type"`
 	Filter      string      `json:"filter,omitempty" maxLength:"4096" doc:"a CEL expression over event (type, key, data, metadata)"`
 	Source      string      `json:"source,omitempty" form:"id" doc:"the id of a source: only what came in through it; none: from anywhere"`
-	Policy      policyInput `json:"policy,omitempty" doc:"the name of a policy, or a policy; none: hooque"`
+	Policy      policyInput `json:"policy,omitempty" doc:"the name of a policy, or a policy; none: queue"`
 	Ordering    string      `json:"ordering,omitempty" enum:"key,none" doc:"none: events of one key do not wait for each other; key if not given"`
 	Lease       string      `json:"lease,omitempty" form:"lease" doc:"how long a consumer has unless it extends, 1s to 12h; 30s if not given"`
 	MaxLeased   int         `json:"max_leased,omitempty" minimum:"1" maximum:"10000" doc:"leases that one consumer may hold at once; 1000 if not given"`
@@ -330,7 +331,7 @@ func setQueue(a *api, c *call, ep *grapnel.Endpoint, in QueueSettings, f *strict
 }
 
 // queuePolicy is the policy of queues that name none.
-const queuePolicy = "hooque"
+const queuePolicy = policy.QueuePreset
 
 // room is where consumers are served.
 func (a *api) room() (Queues, error) {

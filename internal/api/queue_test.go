@@ -185,7 +185,7 @@ func TestQueueIsMadeAndChanged(t *testing.T) {
 	w := newWorld(t)
 	w.queues()
 	made := w.must(201, "POST", "/v1/queues", `{"name":"orders","event_types":["order.*"]}`)
-	if made["policy"] != "hooque" || made["lease"] != "30s" || made["ordering"] != "key" || made["max_leased"] != 1000.0 || made["status"] != "enabled" || made["ready"] != 0.0 {
+	if made["policy"] != "queue" || made["lease"] != "30s" || made["ordering"] != "key" || made["max_leased"] != 1000.0 || made["status"] != "enabled" || made["ready"] != 0.0 {
 		t.Errorf("made %v", made)
 	}
 	id := made["id"].(string)
@@ -194,7 +194,7 @@ func TestQueueIsMadeAndChanged(t *testing.T) {
 		t.Errorf("changed %v", changed)
 	}
 	w.must(404, "GET", "/v1/queues/orders", "")
-	if back := w.must(200, "PATCH", "/v1/queues/"+id, `{"lease":null,"policy":null,"max_leased":null}`); back["lease"] != "30s" || back["policy"] != "hooque" || back["max_leased"] != 1000.0 {
+	if back := w.must(200, "PATCH", "/v1/queues/"+id, `{"lease":null,"policy":null,"max_leased":null}`); back["lease"] != "30s" || back["policy"] != "queue" || back["max_leased"] != 1000.0 {
 		t.Errorf("set back %v", back)
 	}
 	w.must(200, "POST", "/v1/queues/sales/pause", `{"reason":"they deploy"}`)
