@@ -6,6 +6,16 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
+// NewKey is an API key to be created.
+type NewKey struct {
+	Name   string          `json:"name" required:"true" minLength:"1" maxLength:"128" form:"name"`
+	Scopes []grapnel.Scope `json:"scopes" required:"true" minItems:"1" maxItems:"6" uniqueItems:"true" enum:"publish,read,manage,replay,consume,admin" doc:"admin may all"`
+	Tenant string          `json:"tenant" fixed:"true" form:"tenant" doc:"whose things it sees; none: everybody's"`
+}
+
+// MarshalJSON writes what is set.
+func (k NewKey) MarshalJSON() ([]byte, error) { return Request(k) }
+
 // Key is an API key. Secret is there only in the answer that creates it.
 type Key struct {
 	Raw

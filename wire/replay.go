@@ -6,6 +6,26 @@ import (
 	"github.com/grapnelhq/grapnel"
 )
 
+// NewReplay selects deliveries to deliver again, and has the settings of the replay. The zero value
+// selects all failed ones.
+type NewReplay struct {
+	From       *time.Time       `json:"from" form:"time" doc:"events accepted then or later"`
+	To         *time.Time       `json:"to" form:"time" doc:"events accepted before then"`
+	EventTypes []string         `json:"event_types" maxItems:"1000" form:"pattern" doc:"only these; a whole segment may be *"`
+	Keys       []string         `json:"keys" maxItems:"1000" form:"key" doc:"only these ordering keys"`
+	Status     []grapnel.Status `json:"status" enum:"delivered,failed,dropped,discarded,skipped" maxItems:"5" doc:"failed if not given"`
+	Deliveries []string         `json:"deliveries" maxItems:"1000" form:"id" doc:"these that are over, and nothing else; not together with the fields above"`
+	Again      bool             `json:"again" doc:"also what was replayed with success already or discarded"`
+	Rate       float64          `json:"rate" exclusiveMinimum:"0" maximum:"10000" doc:"deliveries made in a second; 100 if not given"`
+	StopAfter  int              `json:"stop_after" minimum:"1" maximum:"1000000" doc:"so many failures in a row end the replay; none: never"`
+	Canary     bool             `json:"canary" doc:"the first one has to arrive before the others are made"`
+	DryRun     bool             `json:"dry_run" doc:"count, and make nothing"`
+	Reason     string           `json:"reason" minLength:"1" maxLength:"500" doc:"why; kept in the audit"`
+}
+
+// MarshalJSON writes what is set.
+func (r NewReplay) MarshalJSON() ([]byte, error) { return Request(r) }
+
 // Replay is a job that delivers again.
 type Replay struct {
 	Raw

@@ -72,6 +72,9 @@ func nothing() answer { return answer{status: http.StatusNoContent} }
 
 // encode writes JSON as people write it: without escaping <, > and &.
 func encode(v any) []byte {
+	if _, is := v.(interface{ inWire() }); is {
+		return append(encodeWire(v), '\n')
+	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)

@@ -103,7 +103,11 @@ func (c *call) entryOf(verb grapnel.Verb, tenant, id, reason string) *grapnel.Au
 // keyEntry tells it of a key, with what the key may do from then on, or could until then: a key
 // that is deleted is nowhere else.
 func (c *call) keyEntry(verb grapnel.Verb, k *grapnel.Key) *grapnel.AuditEntry {
-	return c.entryOf(verb, k.Tenant, k.ID, k.Name+": "+strings.Join(scopeNames(k), ", "))
+	scopes := make([]string, len(k.Scopes))
+	for i, s := range k.Scopes {
+		scopes[i] = string(s)
+	}
+	return c.entryOf(verb, k.Tenant, k.ID, k.Name+": "+strings.Join(scopes, ", "))
 }
 
 // verbOf is what a change of an endpoint is called. One that does several things at once has the name of what matters most.

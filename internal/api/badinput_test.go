@@ -11,6 +11,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/openapi"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 // bad is one kind of bad input. Targets may name things of the prepared world: EP (an endpoint), DLV (a delivery that waits), DONE (one that is
@@ -516,7 +517,7 @@ func checkProblem(t *testing.T, r reply, b bad) {
 	if d, _ := p["detail"].(string); d == "" {
 		t.Errorf("there is no detail: %s", r.body)
 	}
-	var faults []Fault
+	var faults []wire.Fault
 	raw, _ := json.Marshal(p["errors"])
 	if err := json.Unmarshal(raw, &faults); err != nil || faults == nil {
 		t.Fatalf("errors cannot be read: %s", r.body)

@@ -16,11 +16,12 @@ import (
 	"github.com/grapnelhq/grapnel/internal/api/openapi"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 // newBatch is how several events are published.
 type newBatch struct {
-	Events []newEvent `json:"events" required:"true" minItems:"1" maxItems:"1000" nullable:"false"`
+	Events []wire.NewEvent `json:"events" required:"true" minItems:"1" maxItems:"1000" nullable:"false"`
 }
 
 // publishedBatch is the answer: for each event, in order, a published or a Problem.

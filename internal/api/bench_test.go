@@ -20,7 +20,10 @@ type idle struct {
 	Engine
 	key  grapnel.Key
 	hash [32]byte
+	ids  *grapnel.IDs
 }
+
+func (e *idle) IDs() *grapnel.IDs { return e.ids }
 
 func (e *idle) Caller(hash [32]byte) (grapnel.Key, bool, error) { return e.key, hash == e.hash, nil }
 
@@ -61,7 +64,8 @@ func BenchmarkPublish(b *testing.B) {
 		{"raw 1KiB", "/v1/events/raw?type=a", strings.Repeat("x", 1<<10), "", "text/plain"},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			engine := &idle{key: grapnel.Key{ID: "key_1", Scopes: []grapnel.Scope{grapnel.ScopePublish}}, hash: sha256.Sum256([]byte("grp_x"))}
+			engine := &idle{key: grapnel.Key{ID: "key_1", Scopes: []grapnel.Scope{grapnel.ScopePublish}}, hash: sha256.Sum256([]byte("grp_x")),
+				ids: grapnel.NewIDs(grapnel.IDKey{Secret: make([]byte, 16)})}
 			handler := New(Options{Engine: engine, Idempotency: engine})
 			reader := strings.NewReader(c.body)
 			r, err := http.NewRequestWithContext(b.Context(), http.MethodPost, "http://127.0.0.1"+c.path, io.NopCloser(reader))

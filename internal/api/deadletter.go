@@ -9,6 +9,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/api/openapi"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 // Dead letters are deliveries that failed, until they are purged, were delivered again with success, or a person has looked at them and put them away. What becomes of them
@@ -19,18 +20,18 @@ func deadLetterRoutes() []route {
 		{method: "GET", path: "/v1/dead-letters", scope: grapnel.ScopeRead, handle: listDeadLetters,
 			name: "list-dead-letters", tag: "Dead letters", summary: "List deliveries that failed and that nothing has been done about, the newest first",
 			about: "What was discarded since is left out, and what was delivered since by a replay or a retry; replayed shows the latter.",
-			query: pageOf(append(deadLetterFilter(), endpointParam, replayedParam)...), gives: map[int]any{200: list[deliveryView]{}}},
+			query: pageOf(append(deadLetterFilter(), endpointParam, replayedParam)...), gives: map[int]any{200: list[wire.Delivery]{}}},
 		{method: "PATCH", path: "/v1/deliveries/{id}", scope: grapnel.ScopeReplay, handle: noteDelivery,
 			name: "note-delivery", tag: "Dead letters", summary: "Put a note on a delivery that is over",
 			about: "It replaces the note before; null takes it away. A delivery that is not over answers 409.",
 			body:  &intake{types: []string{openapi.TypeMergePatch, grapnel.JSONType}}, takes: deliverySettings{},
-			gives: map[int]any{200: deliveryView{}}},
+			gives: map[int]any{200: wire.Delivery{}}},
 		{method: "POST", path: "/v1/deliveries/{id}/discard", scope: grapnel.ScopeReplay, handle: discardDelivery,
 			name: "discard-delivery", tag: "Dead letters", summary: "Put a dead letter away",
 			about: "It is in no list of dead letters any more and replays leave it out. That it failed stays. A delivery that waits, as one that is " +
 				"exhausted and blocks its key, ends as discarded, and its key moves on. One that is over and did not fail answers 409.",
 			body: &intake{types: []string{grapnel.JSONType}}, takes: newDiscard{},
-			gives: map[int]any{200: deliveryView{}}},
+			gives: map[int]any{200: wire.Delivery{}}},
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 func TestDeadLetters(t *testing.T) {
@@ -45,8 +46,8 @@ func TestDeadLetters(t *testing.T) {
 	w.clock = w.clock.Add(36 * time.Hour)
 	for id, want := range map[string]float64{first: 28, third: 0} {
 		d := w.must(200, "GET", "/v1/deliveries/"+id, "")
-		finished, err := time.Parse(stampLayout, d["finished_at"].(string))
-		purged, err2 := time.Parse(stampLayout, d["purge_at"].(string))
+		finished, err := time.Parse(wire.TimeLayout, d["finished_at"].(string))
+		purged, err2 := time.Parse(wire.TimeLayout, d["purge_at"].(string))
 		if kept := purged.Sub(finished); err != nil || err2 != nil || d["days_left"] != want || kept != map[string]time.Duration{first: 720 * time.Hour, third: 48 * time.Hour}[id] {
 			t.Errorf("%v is kept for %v, days left %v", d["type"], kept, d["days_left"])
 		}
@@ -62,7 +63,7 @@ func TestDeadLetters(t *testing.T) {
 	if d := w.must(200, "PATCH", "/v1/deliveries/"+first, `{"note":null}`, "Content-Type", "application/merge-patch+json"); d["note"] != nil {
 		t.Errorf("taken away: answered %v", d)
 	}
-	if d := w.must(200, "POST", "/v1/deliveries/"+first+"/discard", `{"reason":"their customer is gone"}`); d["status"] != "failed" || d["discarded_at"] != w.clock.Format(stampLayout) ||
+	if d := w.must(200, "POST", "/v1/deliveries/"+first+"/discard", `{"reason":"their customer is gone"}`); d["status"] != "failed" || d["discarded_at"] != w.clock.Format(wire.TimeLayout) ||
 		d["discard_reason"] != "their customer is gone" {
 		t.Errorf("answered %v", d)
 	}

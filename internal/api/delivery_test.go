@@ -11,6 +11,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/policy"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 func TestPlanIsWhatThePolicyDoes(t *testing.T) {
@@ -37,7 +38,7 @@ func TestPlanIsWhatThePolicyDoes(t *testing.T) {
 	}
 	for i, p := range planned {
 		m := p.(map[string]any)
-		if m["number"] != float64(want[i].Number) || m["at"] != want[i].At.Format(stampLayout) || m["latest"] != want[i].Latest.Format(stampLayout) {
+		if m["number"] != float64(want[i].Number) || m["at"] != want[i].At.Format(wire.TimeLayout) || m["latest"] != want[i].Latest.Format(wire.TimeLayout) {
 			t.Errorf("attempt %d is planned as %v, want %+v", i, m, want[i])
 		}
 	}
@@ -106,7 +107,7 @@ func TestRetryOfWhatWaitsAndOfWhatIsOver(t *testing.T) {
 	w.attempt(d, 1, 503, w.clock.Add(time.Hour))
 	w.clock = w.clock.Add(time.Minute)
 	got := w.must(200, "POST", "/v1/endpoints/"+ep+"/deliveries/"+storeIDs.Of(d)+"/retry", "")
-	if got["id"] != storeIDs.Of(d) || got["replay_of"] != nil || got["next_attempt_at"] != w.clock.Format(stampLayout) || len(got["attempts"].([]any)) != 1 || got["attempts_made"] != 1.0 {
+	if got["id"] != storeIDs.Of(d) || got["replay_of"] != nil || got["next_attempt_at"] != w.clock.Format(wire.TimeLayout) || len(got["attempts"].([]any)) != 1 || got["attempts_made"] != 1.0 {
 		t.Errorf("answered %v", got)
 	}
 	if again := w.must(200, "GET", "/v1/deliveries/"+storeIDs.Of(d), ""); again["next_attempt_at"] != got["next_attempt_at"] {

@@ -9,7 +9,7 @@ import (
 
 // describeAPI is what the document and the manual are made of.
 func describeAPI(routes []route, b *Bounds) *openapi.Description {
-	what := &openapi.Description{Tags: tags, Problem: Problem{}, Forms: forms, Durations: span(0)}
+	what := &openapi.Description{Tags: tags, Problem: Problem{}, Forms: forms}
 	for i := range routes {
 		what.Operations = append(what.Operations, routes[i].operation(b))
 	}

@@ -277,7 +277,7 @@ var strange = []string{"", "\x00", "a\x1f", "\x7f", " a", "a..b", "*a", "a/b", "
 func misfits(m map[string]any) (all []string) {
 	pattern, _ := m["pattern"].(string)
 	for _, text := range strange {
-		if pattern != "" && !regexp.MustCompile(pattern).MatchString(text) {
+		if pattern != "" && !compiled(pattern).MatchString(text) {
 			all = append(all, text)
 		}
 	}
@@ -293,7 +293,7 @@ func (p *prober) text(at place, m map[string]any) {
 	}
 	fits := func(text string) bool {
 		pattern, _ := m["pattern"].(string)
-		return m["format"] == nil && regexp.MustCompile(pattern).MatchString(text)
+		return m["format"] == nil && compiled(pattern).MatchString(text)
 	}
 	if enum := several(m["enum"]); len(enum) > 0 {
 		p.refuses(at, "enum", "no such value", false)

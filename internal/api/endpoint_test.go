@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -357,5 +358,37 @@ func TestFormerShapes(t *testing.T) {
 	w.must(200, "PATCH", "/v1/endpoints/"+ep, `{"description":"other things can be changed"}`)
 	if got := w.stored(ep); len(got.Former) != 2 || got.Former[1].Transform != "4" || got.Transform != "5" || got.Description == "" {
 		t.Errorf("stored is %+v", got)
+	}
+}
+
+// TestLabelsAreMergedAndBounded: a patch changes the labels that it names. What a name may be, and how long a value is in bytes, is in
+// the tags of the field.
+func TestLabelsAreMergedAndBounded(t *testing.T) {
+	w := newWorld(t)
+	at := "/v1/endpoints/" + w.endpoint(admin, `,"labels":{"team":"billing","grapnel.example_1-a":""}`)
+	w.must(200, "PATCH", at, `{"labels":{"team":null,"tier":"gold"}}`)
+	want := map[string]any{"grapnel.example_1-a": "", "tier": "gold"}
+	if d := cmp.Diff(want, w.must(200, "GET", at, "")["labels"]); d != "" {
+		t.Error(d)
+	}
+	other := w.endpoint(admin, `,"labels":{"tier":"gold=1"}`)
+	w.endpoint(admin, "")
+	for label, found := range map[string][]string{"tier": {path.Base(at), other}, "tier=gold": {path.Base(at)}, "tier%3Dgold%3D1": {other}, "tier=": {}, "team": {}} {
+		var ids []string
+		for _, ep := range w.must(200, "GET", "/v1/endpoints?limit=5&label="+label, "")["data"].([]any) {
+			ids = append(ids, ep.(map[string]any)["id"].(string))
+		}
+		slices.Sort(ids)
+		slices.Sort(found)
+		if !slices.Equal(ids, found) {
+			t.Errorf("label=%s: %v, want %v", label, ids, found)
+		}
+	}
+	long := strings.Repeat("é", 128)
+	w.must(200, "PATCH", at, `{"labels":{"tier":"`+long+`"}}`)
+	for _, labels := range []string{`{"Team":"x"}`, `{"a b":"x"}`, `{"` + strings.Repeat("a", 65) + `":"x"}`, `{"tier":"` + long + `a"}`, `{"tier":1}`} {
+		if p := w.must(422, "PATCH", at, `{"labels":`+labels+`}`); !strings.HasPrefix(p["errors"].([]any)[0].(map[string]any)["pointer"].(string), "/labels/") {
+			t.Errorf("%s: %v", labels, p)
+		}
 	}
 }

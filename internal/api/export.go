@@ -15,6 +15,8 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/openapi"
+	"github.com/grapnelhq/grapnel/policy"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 // An export is a selection as a whole: read and written a page at a time, so that neither its length nor how slowly it is taken costs more
@@ -72,7 +74,7 @@ func export(a *api, c *call, deadLetters bool, name string) (answer, error) {
 
 // portion is one page of an export, and where the next begins; 0: nowhere.
 type portion struct {
-	deliveries []deliveryView
+	deliveries []wire.Delivery
 	resume     int64
 }
 
@@ -81,7 +83,7 @@ func part(a *api, c *call, s selection, before int64) (portion, error) {
 	if err != nil {
 		return portion{}, err
 	}
-	p := portion{deliveries: make([]deliveryView, len(found)), resume: resume}
+	p := portion{deliveries: make([]wire.Delivery, len(found)), resume: resume}
 	look := a.look(c)
 	look.ask(found)
 	for i := range found {
@@ -125,7 +127,7 @@ func send(a *api, c *call, s selection, p portion, w http.ResponseWriter, form s
 // sheet is a form in which deliveries are exported.
 type sheet interface {
 	begin(out *bufio.Writer) error
-	row(d *deliveryView) error
+	row(d *wire.Delivery) error
 	end() error // of a page
 }
 
@@ -138,7 +140,7 @@ func (l *lines) begin(out *bufio.Writer) error {
 	return nil
 }
 
-func (l *lines) row(d *deliveryView) error { return l.out.Encode(d) }
+func (l *lines) row(d *wire.Delivery) error { return l.out.Encode(d) }
 
 func (*lines) end() error { return nil }
 
@@ -152,32 +154,30 @@ func (t *table) begin(out *bufio.Writer) error {
 		"replayed_at", "replayed_by", "replayed_as", "replay_result", "purge_at"})
 }
 
-func (t *table) row(d *deliveryView) error {
-	text := func(s *string) string {
-		if s == nil {
+func (t *table) row(d *wire.Delivery) error {
+	at := func(t *time.Time) string {
+		if t == nil {
 			return ""
 		}
-		return *s
+		return t.UTC().Format(wire.TimeLayout)
 	}
-	at := func(s *stamp) string {
-		if s == nil {
+	number := func(n int64) string {
+		if n == 0 {
 			return ""
 		}
-		return time.Time(*s).UTC().Format(stampLayout)
+		return strconv.FormatInt(n, 10)
 	}
-	var sequence, code, class, took string
-	if d.Sequence != nil {
-		sequence = strconv.FormatInt(*d.Sequence, 10)
-	}
+	var code, took, original string
+	var class policy.Class
 	if d.Last != nil {
-		class, took = d.Last.ErrorClass, time.Duration(d.Last.Duration).String()
-		if d.Last.StatusCode != nil {
-			code = strconv.Itoa(*d.Last.StatusCode)
-		}
+		code, class, took = number(int64(d.Last.StatusCode)), d.Last.ErrorClass, time.Duration(d.Last.Duration).String()
 	}
-	return t.out.Write([]string{d.ID, d.EventID, d.EndpointID, d.Tenant, d.Type, text(d.Key), sequence, d.Status, text(d.ReasonCode), d.Reason,
-		strconv.Itoa(d.AttemptsMade), at(d.NextAttemptAt), at(&d.CreatedAt), at(d.FinishedAt), text(d.ReplayOf), code, class, took, text(d.Note), at(d.DiscardedAt),
-		text(d.DiscardReason), at(d.ReplayedAt), text(d.ReplayedBy), text(d.ReplayedAs), text(d.ReplayResult), at(d.PurgeAt)})
+	if d.ReplayOf != nil {
+		original = *d.ReplayOf
+	}
+	return t.out.Write([]string{d.ID, d.EventID, d.EndpointID, d.Tenant, d.Type, d.Key, number(d.Sequence), string(d.Status), string(d.ReasonCode), d.Reason,
+		strconv.Itoa(d.AttemptsMade), at(d.NextAttemptAt), at(&d.CreatedAt), at(d.FinishedAt), original, code, string(class), took, d.Note, at(d.DiscardedAt),
+		d.DiscardReason, at(d.ReplayedAt), d.ReplayedBy, d.ReplayedAs, string(d.ReplayResult), at(d.PurgeAt)})
 }
 
 func (t *table) end() error {

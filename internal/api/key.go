@@ -21,7 +21,7 @@ func keyRoutes() []route {
 		{method: "POST", path: "/v1/keys", scope: grapnel.ScopeAdmin, handle: createKey,
 			name: "create-key", tag: "Keys", summary: "Create an API key",
 			about: "The answer shows the key; the server keeps only its hash. A key bound to a tenant makes keys of that tenant only.",
-			body:  &intake{types: []string{grapnel.JSONType}}, takes: newKey{},
+			body:  &intake{types: []string{grapnel.JSONType}}, takes: wire.NewKey{},
 			gives: map[int]any{201: wire.Key{}}},
 		{method: "GET", path: "/v1/keys", scope: grapnel.ScopeAdmin, handle: listKeys,
 			name: "list-keys", tag: "Keys", summary: "List API keys",
@@ -30,7 +30,7 @@ func keyRoutes() []route {
 			name: "get-key", tag: "Keys", summary: "Get an API key", gives: map[int]any{200: wire.Key{}}},
 		{method: "PATCH", path: "/v1/keys/{id}", scope: grapnel.ScopeAdmin, handle: patchKey,
 			name: "update-key", tag: "Keys", summary: "Change an API key's name or scopes",
-			body: &intake{types: []string{openapi.TypeMergePatch, grapnel.JSONType}}, takes: KeySettings{},
+			body: &intake{types: []string{openapi.TypeMergePatch, grapnel.JSONType}}, takes: wire.NewKey{},
 			gives: map[int]any{200: wire.Key{}}},
 		{method: "DELETE", path: "/v1/keys/{id}", scope: grapnel.ScopeAdmin, handle: deleteKey,
 			name: "delete-key", tag: "Keys", summary: "Revoke an API key",
@@ -41,36 +41,18 @@ func keyRoutes() []route {
 	}
 }
 
-// KeySettings are what can be set on a key, and changed later.
-type KeySettings struct {
-	Name   string   `json:"name" required:"true" minLength:"1" maxLength:"128" form:"name"`
-	Scopes []string `json:"scopes" required:"true" minItems:"1" maxItems:"6" uniqueItems:"true" enum:"publish,read,manage,replay,consume,admin" nullable:"false" doc:"admin may all"`
-}
-
-// newKey is how a key is created.
-type newKey struct {
-	KeySettings
-	Tenant string `json:"tenant,omitempty" form:"tenant" doc:"whose things it sees; none: everybody's"`
-}
+var keyFields = pairOf[grapnel.Key, wire.NewKey]("Tenant")
 
 func viewKey(k *grapnel.Key) wire.Key {
 	return wire.Key{ID: k.ID, Name: k.Name, Scopes: k.Scopes, Tenant: k.Tenant, CreatedAt: k.CreatedAt}
 }
 
-// setKey puts settings on a key.
-func setKey(k *grapnel.Key, in KeySettings) {
-	k.Name, k.Scopes = in.Name, nil
-	for _, s := range in.Scopes {
-		k.Scopes = append(k.Scopes, grapnel.Scope(s))
-	}
-}
-
 // createKey makes a key of 256 random bits, which is shown in this answer only.
 func createKey(a *api, c *call) (answer, error) {
 	var f strict.Faults
-	in := decode[newKey](c.body, &f)
+	in := decode[wire.NewKey](c.body, &f)
 	k := grapnel.Key{ID: a.newID(grapnel.KeyPrefix, c.now), CreatedAt: c.now}
-	setKey(&k, in.KeySettings)
+	keyFields.set(&in, &k)
 	if in.Tenant != "" || c.key.Tenant != "" {
 		k.Tenant = c.tenant(optional{in.Tenant, in.Tenant != ""}, "/tenant", &f)
 	} else {
@@ -138,13 +120,14 @@ func patchKey(a *api, c *call) (answer, error) {
 	}
 	var f strict.Faults
 	patch := gjson.ParseBytes(c.body)
-	checkPatch[KeySettings](patch, &f)
-	now := KeySettings{Name: k.Name, Scopes: scopeNames(&k)}
-	merged := strict.Merge(gjson.ParseBytes(encode(now)), patch, "/", &f)
+	var settings wire.NewKey
+	keyFields.show(&k, &settings)
+	whole := merged(settings, patch, &f)
 	if err := f.Err(); err != nil {
 		return answer{}, err
 	}
-	setKey(&k, decode[KeySettings](merged, &f))
+	settings = decode[wire.NewKey](whole, &f)
+	keyFields.set(&settings, &k)
 	if k.ID == c.key.ID && !k.May(grapnel.ScopeAdmin) {
 		return answer{}, grapnel.Errorf(grapnel.CodeConflict, "A key cannot take the scope admin from itself.")
 	}

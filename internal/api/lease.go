@@ -108,7 +108,7 @@ func leaseNext(a *api, c *call) (answer, error) {
 	m := &messages[0]
 	meta := c.meta(m)
 	return answer{status: http.StatusOK, body: m.Event.Data, contentType: meta.ContentType, header: map[string]string{
-		"Grapnel-Meta": headerJSON(meta), "X-Hooque-Meta": headerJSON(meta.seed()),
+		"Grapnel-Meta": headerJSON(meta), "X-Hooque-Meta": headerJSON(seed(&meta)),
 	}}, nil
 }
 

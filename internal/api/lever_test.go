@@ -12,6 +12,7 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 // said is what the audit says, the oldest first, each entry as "verb reason".
@@ -117,8 +118,8 @@ func TestAuditOfEverything(t *testing.T) {
 	}
 	newest := w.must(200, "GET", "/v1/audit?limit=2", "")["data"].([]any)
 	wanted := []any{
-		map[string]any{"number": 10.0, "at": w.clock.Format(stampLayout), "tenant": "default", "actor": "key_admin", "verb": "delete", "endpoint_id": id, "delivery_id": nil, "reason": "they left"},
-		map[string]any{"number": 9.0, "at": w.clock.Format(stampLayout), "tenant": "default", "actor": "key_admin", "verb": "skip", "endpoint_id": id, "delivery_id": again, "reason": "known bad"},
+		map[string]any{"number": 10.0, "at": w.clock.Format(wire.TimeLayout), "tenant": "default", "actor": "key_admin", "verb": "delete", "endpoint_id": id, "delivery_id": nil, "reason": "they left"},
+		map[string]any{"number": 9.0, "at": w.clock.Format(wire.TimeLayout), "tenant": "default", "actor": "key_admin", "verb": "skip", "endpoint_id": id, "delivery_id": again, "reason": "known bad"},
 	}
 	if d := cmp.Diff(wanted, newest); d != "" {
 		t.Errorf("shown as: %s", d)
@@ -191,7 +192,7 @@ func TestStuckLanes(t *testing.T) {
 	for i, one := range lanes {
 		lane := one.(map[string]any)
 		head := lane["head"].(map[string]any)
-		if lane["key"] != fmt.Sprint("k", i) || lane["waiting"] != float64(i) || lane["waiting_more"] != false || lane["since"] != started.Format(stampLayout) {
+		if lane["key"] != fmt.Sprint("k", i) || lane["waiting"] != float64(i) || lane["waiting_more"] != false || lane["since"] != started.Format(wire.TimeLayout) {
 			t.Errorf("lane %d is shown as %v", i, lane)
 		}
 		if d := cmp.Diff(head["reason"], w.must(200, "GET", "/v1/deliveries/"+head["id"].(string), "")["reason"]); d != "" || head["attempts_made"] != 1.0 || head["attempts"] != nil {

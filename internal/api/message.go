@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
@@ -14,6 +13,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/queue"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 func messageRoutes() []route {
@@ -25,26 +25,9 @@ func messageRoutes() []route {
 	}
 }
 
-// metaView is what consumers are told of a message.
-type metaView struct {
-	Lease          string  `json:"lease" doc:"the right to settle it; it can be used once"`
-	EventID        string  `json:"event_id"`
-	DeliveryID     string  `json:"delivery_id"`
-	Type           string  `json:"type"`
-	Key            *string `json:"key"`
-	ContentType    string  `json:"content_type"`
-	Attempt        int     `json:"attempt" doc:"1 for the first"`
-	FirstSeenAt    stamp   `json:"first_seen_at" doc:"when the event was accepted"`
-	LeaseExpiresAt stamp   `json:"lease_expires_at"`
-	AckURL         string  `json:"ack_url"`
-	NackURL        string  `json:"nack_url"`
-	RejectURL      string  `json:"reject_url"`
-	ExtendURL      string  `json:"extend_url"`
-}
-
 // messageView is a message in a list or stream, for the document: messages are put together by hand, so that bodies keep their bytes.
 type messageView struct {
-	Meta       metaView        `json:"meta"`
+	Meta       wire.Meta       `json:"meta"`
 	Body       json.RawMessage `json:"body" doc:"byte for byte as it was sent; null when it is not JSON"`
 	BodyBase64 []byte          `json:"body_base64,omitempty" doc:"instead of body, when that is not JSON"`
 }
@@ -54,21 +37,9 @@ type messageList struct {
 	Data []messageView `json:"data" nullable:"false"`
 }
 
-// peekedMeta is what can be known of a message without a lease.
-type peekedMeta struct {
-	EventID     string  `json:"event_id"`
-	DeliveryID  string  `json:"delivery_id"`
-	Type        string  `json:"type"`
-	Key         *string `json:"key"`
-	ContentType string  `json:"content_type"`
-	Attempt     int     `json:"attempt" doc:"that handing it out would be, or is"`
-	FirstSeenAt stamp   `json:"first_seen_at"`
-	DueAt       stamp   `json:"due_at" doc:"when it is handed out; of what is leased, the end of the lease"`
-}
-
 // peekedView is a message that is only looked at.
 type peekedView struct {
-	Meta       peekedMeta      `json:"meta"`
+	Meta       wire.PeekedMeta `json:"meta"`
 	Body       json.RawMessage `json:"body"`
 	BodyBase64 []byte          `json:"body_base64,omitempty"`
 }
@@ -79,11 +50,11 @@ type peekedList struct {
 	Next *string      `json:"next" doc:"always null"`
 }
 
-func (c *call) meta(m *queue.Message) metaView {
+func (c *call) meta(m *queue.Message) wire.Meta {
 	lease := c.links.origin(c.Request) + "/v1/leases/" + m.Token
-	return metaView{
-		Lease: m.Token, EventID: m.Event.ID, DeliveryID: c.ids.Delivery(m.CreatedAt, m.Delivery), Type: m.Event.Type, Key: orNull(m.Event.Key),
-		ContentType: contentTypeOf(m.Event), Attempt: m.Number, FirstSeenAt: stamp(m.Event.AcceptedAt), LeaseExpiresAt: stamp(m.Until),
+	return wire.Meta{
+		Lease: m.Token, EventID: m.Event.ID, DeliveryID: c.ids.Delivery(m.CreatedAt, m.Delivery), Type: m.Event.Type, Key: m.Event.Key,
+		ContentType: contentTypeOf(m.Event), Attempt: m.Number, FirstSeenAt: m.Event.AcceptedAt, LeaseExpiresAt: m.Until,
 		AckURL: lease + "/ack", NackURL: lease + "/nack", RejectURL: lease + "/reject", ExtendURL: lease + "/extend",
 	}
 }
@@ -108,7 +79,7 @@ func isJSON(ev *grapnel.Event) bool {
 // appendMessage appends {"meta":…,"body":…}.
 func appendMessage(out []byte, meta any, ev *grapnel.Event) []byte {
 	out = append(out, `{"meta":`...)
-	out = append(out, trimmed(encode(meta))...)
+	out = append(out, encodeWire(meta)...)
 	switch {
 	case ev == nil:
 		out = append(out, `,"body":null`...)
@@ -121,12 +92,18 @@ func appendMessage(out []byte, meta any, ev *grapnel.Event) []byte {
 	return append(out, '}')
 }
 
-// trimmed is JSON as encode writes it, without the line break at its end.
-func trimmed(raw []byte) []byte { return raw[:len(raw)-1] }
+// encodeWire is a struct as package wire writes it.
+func encodeWire(v any) []byte {
+	raw, err := wire.Encode(v)
+	if err != nil {
+		panic("api: what is known of a message cannot be encoded: " + err.Error()) // it is made of texts and times
+	}
+	return raw
+}
 
 // headerJSON is JSON that can stand in a header: what is not ASCII is written as an escape.
 func headerJSON(v any) string {
-	raw := trimmed(encode(v))
+	raw := encodeWire(v)
 	var out strings.Builder
 	out.Grow(len(raw))
 	for len(raw) > 0 {
@@ -162,8 +139,8 @@ type seedMeta struct {
 	RejectURL   string `json:"rejectUrl"`
 }
 
-func (m *metaView) seed() seedMeta {
-	return seedMeta{m.EventID, m.Type, m.Attempt, time.Time(m.FirstSeenAt).UTC().Format(stampLayout), m.AckURL, m.NackURL, m.RejectURL}
+func seed(m *wire.Meta) seedMeta {
+	return seedMeta{m.EventID, m.Type, m.Attempt, m.FirstSeenAt.UTC().Format(wire.TimeLayout), m.AckURL, m.NackURL, m.RejectURL}
 }
 
 func leasesOf(messages []queue.Message) []grapnel.Lease {
@@ -190,9 +167,9 @@ func peek(a *api, c *call) (answer, error) {
 			out = append(out, ',')
 		}
 		h, ev := &found[i].Head, found[i].Event
-		meta := peekedMeta{DeliveryID: c.ids.Delivery(h.CreatedAt, h.Delivery), Key: orNull(h.Lane), Attempt: h.Attempts + 1, FirstSeenAt: stamp(h.CreatedAt), DueAt: stamp(h.Due)}
+		meta := wire.PeekedMeta{DeliveryID: c.ids.Delivery(h.CreatedAt, h.Delivery), Key: h.Lane, Attempt: h.Attempts + 1, FirstSeenAt: h.CreatedAt, DueAt: h.Due}
 		if ev != nil {
-			meta.EventID, meta.Type, meta.Key, meta.ContentType, meta.FirstSeenAt = ev.ID, ev.Type, orNull(ev.Key), contentTypeOf(ev), stamp(ev.AcceptedAt)
+			meta.EventID, meta.Type, meta.Key, meta.ContentType, meta.FirstSeenAt = ev.ID, ev.Type, ev.Key, contentTypeOf(ev), ev.AcceptedAt
 		}
 		out = appendMessage(out, meta, ev)
 	}

@@ -13,6 +13,10 @@ type list[T any] struct {
 	Next *string `json:"next" doc:"the cursor of the next page; null: this is the last"`
 }
 
+// inWire says that encode leaves a list to package wire, which writes its entries without another
+// pass over them.
+func (list[T]) inWire() {}
+
 // page cuts a list that was asked for one more than fits, and makes its cursor from the last one
 // shown.
 func page[T any](c *call, found []T, limit int, position func(*T) string) list[T] {

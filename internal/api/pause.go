@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 // Levers are what a person does to an endpoint without changing what it is: hold it, let it go, ask whether it is back, see which keys
@@ -14,7 +15,7 @@ func leverRoutes() []route {
 		return route{method: "POST", path: "/v1/endpoints/{id}/" + verb, scope: grapnel.ScopeManage, handle: handle,
 			name: verb + "-endpoint", tag: "Endpoints", summary: summary, about: about,
 			body: &intake{types: []string{grapnel.JSONType}, optional: true}, takes: newReason{},
-			gives: map[int]any{200: endpointView{}}}
+			gives: map[int]any{200: wire.Endpoint{}}}
 	}
 	return []route{
 		lever("pause", "Hold what waits for an endpoint", "Once it is answered, no further attempt starts. One that is paused already stays so; a disabled "+

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -17,6 +18,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/policy"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 func policyRoutes() []route {
@@ -45,62 +47,18 @@ func policyRoutes() []route {
 
 // policyView is a policy with its name. Presets have no id and belong to nobody.
 type policyView struct {
-	policyHead
-	policy policy.Policy
-}
-
-type policyHead struct {
-	ID        *string `json:"id" doc:"null: a preset"`
-	Name      string  `json:"name"`
-	Tenant    *string `json:"tenant"`
-	Preset    bool    `json:"preset"`
-	CreatedAt *stamp  `json:"created_at" nullable:"true"`
-	UpdatedAt *stamp  `json:"updated_at" nullable:"true"`
-}
-
-// policyRef is the policy of an endpoint: a name, or the policy itself.
-type policyRef struct {
-	name   string
-	policy policy.Policy
-}
-
-// MarshalJSON writes the one or the other.
-func (p policyRef) MarshalJSON() ([]byte, error) {
-	if p.name != "" {
-		return json.Marshal(p.name)
-	}
-	return json.Marshal(p.policy)
-}
-
-// Schema says that it is one of two.
-func (policyRef) Schema(r huma.Registry) *huma.Schema {
-	return openapi.PolicyOrName(r, openapi.PolicySchema)
-}
-
-// policyInput is the same as it comes in, still to be read.
-type policyInput []byte
-
-// MarshalJSON writes it as it is.
-func (p policyInput) MarshalJSON() ([]byte, error) { return p, nil }
-
-// Schema says that it is one of two.
-func (policyInput) Schema(r huma.Registry) *huma.Schema {
-	return openapi.PolicyOrName(r, openapi.PolicyIn)
-}
-
-// PatchSchema says that parts of a policy will do.
-func (policyInput) PatchSchema(r huma.Registry) *huma.Schema {
-	return openapi.PolicyOrName(r, openapi.PolicyMerged)
+	wire.Policy
+	rules policy.Policy
 }
 
 // MarshalJSON writes the head and the policy as one object.
 func (v policyView) MarshalJSON() ([]byte, error) {
-	head, err := json.Marshal(v.policyHead)
+	head, err := wire.Encode(v.Policy)
 	if err != nil {
 		return nil, err
 	}
-	v.policy.Name = "" // the head has it
-	body, err := json.Marshal(v.policy)
+	v.rules.Name = "" // the head has it
+	body, err := json.Marshal(v.rules)
 	if err != nil {
 		return nil, err
 	}
@@ -109,9 +67,17 @@ func (v policyView) MarshalJSON() ([]byte, error) {
 
 func viewPolicy(p *grapnel.NamedPolicy) policyView {
 	return policyView{
-		policyHead{orNull(p.ID), p.Name, orNull(p.Tenant), p.ID == "", stampOf(p.CreatedAt), stampOf(p.UpdatedAt)},
+		wire.Policy{ID: p.ID, Name: p.Name, Tenant: p.Tenant, Preset: p.ID == "", CreatedAt: p.CreatedAt, UpdatedAt: p.UpdatedAt},
 		p.Policy,
 	}
+}
+
+// showPolicy is the policy of an endpoint as JSON: a name, or the policy itself.
+func showPolicy(ep *grapnel.Endpoint) json.RawMessage {
+	if ep.PolicyName != "" {
+		return json.RawMessage(strconv.Quote(ep.PolicyName))
+	}
+	return encode(ep.Policy)
 }
 
 // presets are the policies that are there from the start, as if they were named by nobody.
@@ -310,7 +276,8 @@ func deletePolicy(a *api, c *call) (answer, error) {
 }
 
 // policy finds the policy that an endpoint names, or reads the one that it brings.
-func (a *api) policy(raw policyInput, tenant string, f *strict.Faults) (string, policy.Policy) {
+func (a *api) policy(given any, tenant string, f *strict.Faults) (string, policy.Policy) {
+	raw, _ := given.(json.RawMessage) // as strict.Decode leaves it; nil: none
 	name := "standard"
 	switch v := gjson.ParseBytes(raw); {
 	case len(raw) == 0:
@@ -371,5 +338,5 @@ func (policyPatch) Schema(r huma.Registry) *huma.Schema {
 
 // Schema is that of a policy with its name.
 func (policyView) Schema(r huma.Registry) *huma.Schema {
-	return openapi.NamedPolicy(r, reflect.TypeFor[policyHead]())
+	return openapi.NamedPolicy(r, reflect.TypeFor[wire.Policy]())
 }

@@ -7,23 +7,18 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/ingress"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 // Problem is the shape of every error: RFC 9457 with a code for programs, the fields at fault and the request's id.
 type Problem struct {
-	Type      string  `json:"type" doc:"a reference to the description of this kind of problem"`
-	Title     string  `json:"title" doc:"the kind of problem, the same for every one of its code"`
-	Status    int     `json:"status"`
-	Detail    string  `json:"detail" doc:"what is wrong with this request"`
-	Code      string  `json:"code" doc:"the kind of problem, for programs"`
-	Errors    []Fault `json:"errors" nullable:"false" doc:"the fields at fault, if there are any"`
-	RequestID string  `json:"request_id" doc:"also in X-Request-Id; look for it in the server's log"`
-}
-
-// Fault is one field that cannot be used.
-type Fault struct {
-	Pointer string `json:"pointer" doc:"a JSON pointer into the body, ?name for a query parameter, or the name of a header"`
-	Detail  string `json:"detail"`
+	Type      string       `json:"type" doc:"a reference to the description of this kind of problem"`
+	Title     string       `json:"title" doc:"the kind of problem, the same for every one of its code"`
+	Status    int          `json:"status"`
+	Detail    string       `json:"detail" doc:"what is wrong with this request"`
+	Code      string       `json:"code" doc:"the kind of problem, for programs"`
+	Errors    []wire.Fault `json:"errors" nullable:"false" doc:"the fields at fault, if there are any"`
+	RequestID string       `json:"request_id" doc:"also in X-Request-Id; look for it in the server's log"`
 }
 
 // Codes that only this face knows.
@@ -89,7 +84,7 @@ const mayBeDone = "The database did not answer, so this may have been done or no
 // problem says what err looks like from outside. Only a grapnel.Error says anything; of others the caller learns that they
 // happened. A lost answer is 503 on every route: whoever repeats it is safe, and 500 would keep clients from doing so.
 func problem(err error, requestID string) Problem {
-	p := Problem{Detail: "The server could not finish the request.", Errors: []Fault{}, RequestID: requestID}
+	p := Problem{Detail: "The server could not finish the request.", Errors: []wire.Fault{}, RequestID: requestID}
 	code := codeInternal
 	var e *grapnel.Error
 	if errors.Is(err, store.ErrUnknown) {
@@ -99,7 +94,7 @@ func problem(err error, requestID string) Problem {
 			code, p.Detail = e.Code, e.Detail
 		}
 		for _, f := range e.Fields {
-			p.Errors = append(p.Errors, Fault(f))
+			p.Errors = append(p.Errors, wire.Fault(f))
 		}
 	}
 	k := kindOf(code)

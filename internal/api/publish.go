@@ -7,28 +7,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/tidwall/gjson"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/wire"
 )
-
-// newEvent is how an event is published. Publishing does not pass through it: readDraft walks the bytes. It is the document's picture
-// of what readDraft takes, and a test holds the two together.
-type newEvent struct {
-	Type          string            `json:"type" required:"true" form:"type" doc:"dotted segments of [A-Za-z0-9_-]"`
-	Data          any               `json:"data" required:"true" doc:"any JSON; kept and delivered byte for byte"`
-	Key           string            `json:"key,omitempty" form:"key" doc:"the ordering key: events of one key reach an endpoint one after the other. None: no order"`
-	AggregateType string            `json:"aggregate_type,omitempty" form:"type" doc:"with aggregate_id instead of key, which becomes type/id; has no slash"`
-	AggregateID   string            `json:"aggregate_id,omitempty" minLength:"1" maxLength:"254" form:"line" doc:"with its type and a slash, at most 256 bytes"`
-	ID            string            `json:"id,omitempty" form:"id" doc:"makes publishing idempotent: the same id again changes nothing"`
-	Tenant        string            `json:"tenant,omitempty" form:"tenant" doc:"the key's tenant, else default"`
-	OccurredAt    time.Time         `json:"occurred_at,omitempty" doc:"when it happened; none: when it was accepted"`
-	Metadata      map[string]string `json:"metadata,omitempty" maxProperties:"32" names:"member" form:"metadata" doc:"at most 32 strings of at most 1024 bytes"`
-}
 
 // draft is an event as it came, from a body or from a query.
 type draft struct {
@@ -45,14 +31,6 @@ type draft struct {
 type optional struct {
 	text  string
 	given bool
-}
-
-// published is the answer for an event.
-type published struct {
-	ID         string `json:"id"`
-	AcceptedAt stamp  `json:"accepted_at"`
-	Deliveries int    `json:"deliveries" doc:"how many endpoints get it"`
-	Duplicate  bool   `json:"duplicate" doc:"this id was there already with the same content; nothing new was made"`
 }
 
 // publish takes one event.
@@ -117,7 +95,7 @@ func appendResult(b []byte, id string, p store.Placed) []byte {
 	b = append(b, `{"id":"`...)
 	b = append(b, id...) // a valid id needs no escaping
 	b = append(b, `","accepted_at":"`...)
-	b = p.AcceptedAt.UTC().AppendFormat(b, stampLayout)
+	b = p.AcceptedAt.UTC().AppendFormat(b, wire.TimeLayout)
 	b = append(b, `","deliveries":`...)
 	b = strconv.AppendInt(b, int64(p.Deliveries), 10)
 	b = append(b, `,"duplicate":`...)

@@ -19,6 +19,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/core"
 	"github.com/grapnelhq/grapnel/internal/queue"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 // What the fake engine has for queues.
@@ -242,7 +243,7 @@ func TestMessageAsItIsAndInAList(t *testing.T) {
 		t.Errorf("%s %s", r.Header.Get("Content-Type"), r.body)
 	}
 	raw := r.Header.Get("Grapnel-Meta")
-	var meta metaView
+	var meta wire.Meta
 	var loose map[string]any
 	if err := json.Unmarshal([]byte(raw), &loose); err != nil || strings.ContainsFunc(raw, func(c rune) bool { return c > '~' || c < ' ' }) {
 		t.Fatalf("%v: %q", err, raw)
@@ -303,7 +304,7 @@ func TestLeaseCanBeUsedOnce(t *testing.T) {
 	w.must(202, "POST", "/v1/events", `{"type":"order.made","data":1}`)
 	first := "/v1/leases/" + w.next(200, "/v1/queues/orders/next")["lease"].(string)
 	w.as(acmeAdmin, 409, "POST", first+"/ack", "")
-	if got := w.must(200, "POST", first+"/extend", `{"by":"1m"}`); got["lease_expires_at"] != w.clock.Add(time.Minute).Format(stampLayout) {
+	if got := w.must(200, "POST", first+"/extend", `{"by":"1m"}`); got["lease_expires_at"] != w.clock.Add(time.Minute).Format(wire.TimeLayout) {
 		t.Errorf("extended to %v", got)
 	}
 	pass(time.Minute)

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnelhq/grapnel"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 // Every place where a delivery can be has a sentence of its own, and the status in it is the one shown.
@@ -165,12 +166,12 @@ func TestOpenBreakerLeavesThePlan(t *testing.T) {
 	if dif := cmp.Diff(before["planned"], got["planned"]); dif != "" || len(got["planned"].([]any)) == 0 {
 		t.Errorf("what is planned has changed: %s", dif)
 	}
-	if got["status"] != "held" || got["next_attempt_at"] != probe.Format(stampLayout) {
+	if got["status"] != "held" || got["next_attempt_at"] != probe.Format(wire.TimeLayout) {
 		t.Errorf("shown as %v", got)
 	}
 	// What a person asks for is sent all the same, and the answer says so.
 	for _, got := range []map[string]any{w.must(200, "POST", target+"/retry", ""), w.must(200, "POST", "/v1/endpoints/"+ep+"/test", "")} {
-		if got["status"] != "pending" || got["next_attempt_at"] != w.clock.Format(stampLayout) || strings.Contains(got["reason"].(string), "probe") {
+		if got["status"] != "pending" || got["next_attempt_at"] != w.clock.Format(wire.TimeLayout) || strings.Contains(got["reason"].(string), "probe") {
 			t.Errorf("answered %v", got)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/ingress"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/sign"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 func rotationRoutes() []route {
@@ -19,7 +20,7 @@ func rotationRoutes() []route {
 			name: "rotate-secret", tag: "Endpoints", summary: "Give an endpoint a new secret",
 			about: "Deliveries are signed with the new secret and, until overlap has passed, with those before. At most 5 sign at once.",
 			body:  &intake{types: []string{grapnel.JSONType}, optional: true}, takes: newRotation{},
-			gives: map[int]any{200: endpointView{}}},
+			gives: map[int]any{200: wire.Endpoint{}}},
 	}
 }
 
@@ -28,7 +29,7 @@ func sourceRotationRoutes() []route {
 		{method: "POST", path: "/v1/sources/{id}/rotate-secret", scope: grapnel.ScopeManage, handle: rotateSourceSecret,
 			name: "rotate-source-secret", tag: sourceTag, summary: "Give a source a new secret",
 			about: "Requests are verified with the new secret and, until overlap has passed, with those before. At most 5 count at once.",
-			body:  &intake{types: []string{grapnel.JSONType}}, takes: newSourceRotation{}, gives: map[int]any{200: sourceView{}}},
+			body:  &intake{types: []string{grapnel.JSONType}}, takes: newSourceRotation{}, gives: map[int]any{200: wire.Source{}}},
 	}
 }
 
@@ -72,7 +73,7 @@ func rotateSecret(a *api, c *call) (answer, error) {
 		ep.Secrets, err = rotated(ep.Secrets, secret, c.now, overlap)
 		return err
 	}
-	reply := func(ep grapnel.Endpoint, secret string, h healthView) func(store.Put) answer {
+	reply := func(ep grapnel.Endpoint, secret string, h wire.Health) func(store.Put) answer {
 		return func(done store.Put) answer {
 			ep.Revision = done.Revision
 			v := viewEndpoint(c, &ep, h)

@@ -12,6 +12,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/policy"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 // archive is a history that tells what it was asked, and answers with what a test says.
@@ -98,7 +99,7 @@ func TestListsTellTheLastAttemptAndTheMarks(t *testing.T) {
 	timeout := grapnel.Delivery{Seq: 77, CreatedAt: w.clock, Status: grapnel.Dropped, Last: grapnel.Last{Class: policy.ClassTimeout}}
 	a.answer = []grapnel.Delivery{d, timeout}
 	data := w.must(200, "GET", "/v1/deliveries", "")["data"].([]any)
-	at := w.clock.Format(stampLayout)
+	at := w.clock.Format(wire.TimeLayout)
 	for name, want := range map[string]any{
 		"last": map[string]any{"status_code": 503.0, "error_class": "status_5xx", "duration": "41ms"}, "note": "asked them", "discarded_at": at,
 		"discard_reason": "too old", "replayed_at": at, "replayed_by": "rpl_1", "replayed_as": storeIDs.Of(&all[0]), "replay_result": "delivered",

@@ -11,6 +11,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/queue"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 func settlementRoutes() []route {
@@ -26,7 +27,7 @@ func settlementRoutes() []route {
 		settle(queue.Reject, newReject{}, "Make a message a dead letter", "Trying again would not help."),
 		{method: "POST", path: "/v1/leases/{lease}/extend", scope: grapnel.ScopeConsume, handle: extend,
 			name: "extend-lease", tag: "Queues", summary: "Let a lease end later", about: "It ends that long from now. A lease that is over, settled or not known answers 409.",
-			body: &intake{types: []string{grapnel.JSONType}, optional: true}, takes: newExtension{}, gives: map[int]any{200: leaseView{}}},
+			body: &intake{types: []string{grapnel.JSONType}, optional: true}, takes: newExtension{}, gives: map[int]any{200: wire.Lease{}}},
 		{method: "POST", path: "/v1/leases/settle", scope: grapnel.ScopeConsume, handle: settleAll,
 			name: "settle-leases", tag: "Queues", summary: "Settle several leases at once",
 			about: "Up to 1000 together, in one commit. Those that are over, settled or not known are listed in stale and change nothing.",
@@ -73,16 +74,6 @@ type settledView struct {
 	Settled int      `json:"settled"`
 	Stale   []string `json:"stale" nullable:"false" doc:"leases that were over, settled or not known"`
 	Failed  []string `json:"failed" nullable:"false" doc:"leases of which it is not known whether they are settled: settle them again"`
-}
-
-// leaseView is a lease as it is.
-type leaseView struct {
-	Lease          string `json:"lease"`
-	QueueID        string `json:"queue_id"`
-	Consumer       string `json:"consumer"`
-	DeliveryID     string `json:"delivery_id"`
-	Attempt        int    `json:"attempt"`
-	LeaseExpiresAt stamp  `json:"lease_expires_at"`
 }
 
 // settle settles the lease that the path names.
@@ -134,7 +125,8 @@ func extend(a *api, c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return jsonAnswer(http.StatusOK, leaseView{l.Token, l.Queue, l.Consumer, c.ids.Delivery(l.CreatedAt, l.Delivery), l.Number, stamp(l.Until)}), nil
+	return jsonAnswer(http.StatusOK, wire.Lease{Lease: l.Token, QueueID: l.Queue, Consumer: l.Consumer,
+		DeliveryID: c.ids.Delivery(l.CreatedAt, l.Delivery), Attempt: l.Number, LeaseExpiresAt: l.Until}), nil
 }
 
 // settleAll settles several leases together.
@@ -196,7 +188,7 @@ func readSettlements(body gjson.Result, most int, f *strict.Faults) (all []queue
 			s := queue.Settlement{Answer: queue.Answer{Verdict: verdict}}
 			switch verdict {
 			case queue.Ack:
-				s.Token = strict.DecodeText(e, forms, strict.JsonFields(reflect.TypeFor[newSettlement]())[v.Name])
+				s.Token = strict.DecodeText(e, forms, strict.FieldNamed(reflect.TypeFor[newSettlement](), v.Name))
 			case queue.Nack:
 				in := decodeInto[settlement](e)
 				s.Token, s.Reason = in.Lease, in.Reason

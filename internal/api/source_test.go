@@ -189,6 +189,9 @@ func TestPatchingASourceKeepsItsSecrets(t *testing.T) {
 	if got = w.must(200, "PATCH", "/v1/sources/"+id, `{"dedupe":{"by":[]},"status":null}`); got["status"] != "enabled" || len(got["dedupe"].(map[string]any)["by"].([]any)) != 0 {
 		t.Errorf("it is %v", got)
 	}
+	if got = w.must(200, "PATCH", "/v1/sources/"+id, `{"description":"d"}`); len(got["dedupe"].(map[string]any)["by"].([]any)) != 0 {
+		t.Errorf("a patch of something else changed dedupe: %v", got["dedupe"])
+	}
 }
 
 func TestASourceThatSomebodyReadsCannotBeDeleted(t *testing.T) {

@@ -7,6 +7,8 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/policy"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 func statsRoutes() []route {
@@ -20,60 +22,26 @@ func statsRoutes() []route {
 	return []route{
 		{method: "GET", path: "/v1/endpoints/{id}/stats", scope: grapnel.ScopeRead, handle: stats,
 			name: "endpoint-stats", tag: "Statistics", summary: "What became of an endpoint's deliveries, by hour or day", about: about,
-			query: span, gives: map[int]any{200: statsView{}}},
+			query: span, gives: map[int]any{200: wire.Stats{}}},
 		{method: "GET", path: "/v1/stats", scope: grapnel.ScopeRead, handle: stats,
 			name: "stats", tag: "Statistics", summary: "What became of all deliveries, by hour or day", about: about,
-			query: append([]param{tenantParam}, span...), gives: map[int]any{200: statsView{}}},
+			query: append([]param{tenantParam}, span...), gives: map[int]any{200: wire.Stats{}}},
 	}
 }
 
-// statsView is what happened within a time.
-type statsView struct {
-	From   stamp        `json:"from" doc:"the beginning of the first part"`
-	To     stamp        `json:"to" doc:"the end of the last part"`
-	Bucket string       `json:"bucket" enum:"hour,day"`
-	Data   []bucketView `json:"data" nullable:"false" doc:"the oldest first"`
-	Totals Totals       `json:"totals" doc:"of all parts"`
-}
+var totalFields = pairOf[grapnel.Totals, wire.Totals]("Latency")
 
-// bucketView is what happened within a part of it.
-type bucketView struct {
-	At stamp `json:"at" doc:"its beginning"`
-	Totals
-}
-
-// Totals count deliveries when they end and attempts when they are recorded.
-type Totals struct {
-	Delivered           int64       `json:"delivered"`
-	Failed              int64       `json:"failed" doc:"became dead letters"`
-	Dropped             int64       `json:"dropped"`
-	Discarded           int64       `json:"discarded"`
-	Skipped             int64       `json:"skipped"`
-	Retried             int64       `json:"retried" doc:"of those that ended: more than one attempt was made"`
-	FirstAttemptSuccess int64       `json:"first_attempt_success" doc:"of those that were delivered: one attempt was made"`
-	Attempts            int64       `json:"attempts"`
-	Latency             latencyView `json:"latency" doc:"of the attempts that got an answer; exact to a fifth"`
-}
-
-// latencyView are percentiles; null when no attempt got an answer.
-type latencyView struct {
-	P50 *span `json:"p50" nullable:"true"`
-	P95 *span `json:"p95" nullable:"true"`
-	P99 *span `json:"p99" nullable:"true"`
-}
-
-func viewTotals(t *grapnel.Totals) Totals {
-	part := func(p float64) *span {
-		if d := t.Latency.Percentile(p); d > 0 {
-			s := span(d)
-			return &s
+func viewTotals(t *grapnel.Totals) (v wire.Totals) {
+	part := func(p float64) *policy.Duration {
+		d := policy.Duration(t.Latency.Percentile(p))
+		if d <= 0 {
+			return nil
 		}
-		return nil
+		return &d
 	}
-	return Totals{
-		Delivered: t.Delivered, Failed: t.Failed, Dropped: t.Dropped, Discarded: t.Discarded, Skipped: t.Skipped, Retried: t.Retried,
-		FirstAttemptSuccess: t.FirstAttemptSuccess, Attempts: t.Attempts, Latency: latencyView{part(.5), part(.95), part(.99)},
-	}
+	totalFields.show(t, &v)
+	v.Latency = wire.Latency{P50: part(.5), P95: part(.95), P99: part(.99)}
+	return v
 }
 
 const (
@@ -107,7 +75,7 @@ func stats(a *api, c *call) (answer, error) {
 	}
 	var all grapnel.Totals
 	for i := range parts {
-		v.Data = append(v.Data, bucketView{stamp(parts[i].At), viewTotals(&parts[i].Totals)})
+		v.Data = append(v.Data, wire.Bucket{At: parts[i].At, Totals: viewTotals(&parts[i].Totals)})
 		all.Add(&parts[i].Totals)
 	}
 	v.Totals = viewTotals(&all)
@@ -115,7 +83,7 @@ func stats(a *api, c *call) (answer, error) {
 }
 
 // totals is which totals are asked for, and the answer before anything is in it.
-func (c *call) totals() (store.TotalsQuery, statsView, error) {
+func (c *call) totals() (store.TotalsQuery, wire.Stats, error) {
 	from, to := c.query.span()
 	bucket := c.query.text("bucket")
 	if to.IsZero() {
@@ -145,5 +113,5 @@ func (c *call) totals() (store.TotalsQuery, statsView, error) {
 		to = cut.Add(width)
 	}
 	return store.TotalsQuery{Tenant: c.query.text("tenant"), From: from, To: to, Daily: bucket == "day"},
-		statsView{From: stamp(from), To: stamp(to), Bucket: bucket, Data: []bucketView{}}, c.query.faults.Err()
+		wire.Stats{From: from, To: to, Bucket: bucket}, c.query.faults.Err()
 }

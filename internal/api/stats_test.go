@@ -11,6 +11,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/store"
 	"github.com/grapnelhq/grapnel/policy"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 func (s *archive) Totals(ctx context.Context, scope store.Scope, q store.TotalsQuery) ([]grapnel.Bucket, error) {
@@ -38,7 +39,7 @@ func TestWhichTotalsAreAskedFor(t *testing.T) {
 			t.Errorf("%s: %s", query, d)
 		}
 		bucket := map[bool]string{true: "day", false: "hour"}[asked.Daily]
-		if got["bucket"] != bucket || got["from"] != asked.From.Format(stampLayout) || got["to"] != asked.To.Format(stampLayout) {
+		if got["bucket"] != bucket || got["from"] != asked.From.Format(wire.TimeLayout) || got["to"] != asked.To.Format(wire.TimeLayout) {
 			t.Errorf("%s: answered %v for %+v", query, got, asked)
 		}
 	}

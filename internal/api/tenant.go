@@ -7,6 +7,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 func tenantRoutes() []route {
@@ -15,19 +16,19 @@ func tenantRoutes() []route {
 		{method: "GET", path: "/v1/tenants", scope: grapnel.ScopeAdmin, handle: listTenants,
 			name: "list-tenants", tag: tag, summary: "List tenants, and in which cell each is",
 			about: "Those that an endpoint, queue, source, policy or key is of, and those that were moved. Needs a key that is bound to no tenant, as do the others here.",
-			query: pageOf(), gives: map[int]any{200: list[tenantView]{}}},
+			query: pageOf(), gives: map[int]any{200: list[wire.Tenant]{}}},
 		{method: "GET", path: "/v1/tenants/{tenant}", scope: grapnel.ScopeAdmin, handle: getTenant,
 			name: "get-tenant", tag: tag, summary: "In which cell a tenant is",
-			about: "A tenant that has nothing yet is in the cell where it would be.", gives: map[int]any{200: tenantView{}}},
+			about: "A tenant that has nothing yet is in the cell where it would be.", gives: map[int]any{200: wire.Tenant{}}},
 		{method: "POST", path: "/v1/tenants/{tenant}/move", scope: grapnel.ScopeAdmin, handle: moveTenant,
 			name: "move-tenant", tag: tag, summary: "Take a tenant to another cell",
 			about: "Nothing new begins for the tenant and what has begun is finished; then all that is the tenant's is copied and compared, and the other cell goes on " +
 				"with it, in the same order. Meanwhile what would change something of the tenant answers 503 with Retry-After. 409 while it is on its way, or if it is there.",
-			body: &intake{types: []string{grapnel.JSONType}}, takes: newMove{}, gives: map[int]any{202: tenantView{}}},
+			body: &intake{types: []string{grapnel.JSONType}}, takes: newMove{}, gives: map[int]any{202: wire.Tenant{}}},
 		{method: "DELETE", path: "/v1/tenants/{tenant}/move", scope: grapnel.ScopeAdmin, handle: stayTenant,
 			name: "stay-tenant", tag: tag, summary: "Give a tenant's move up",
 			about: "The tenant goes on where it was. 409 when no move is under way, or when the other cell has it already.",
-			query: []param{reasonParam}, gives: map[int]any{200: tenantView{}}},
+			query: []param{reasonParam}, gives: map[int]any{200: wire.Tenant{}}},
 	}
 }
 
@@ -37,22 +38,11 @@ type newMove struct {
 	Reason string `json:"reason,omitempty" maxLength:"500" doc:"why, for the audit"`
 }
 
-// tenantView says where a tenant is.
-type tenantView struct {
-	Tenant  string  `json:"tenant"`
-	Cell    string  `json:"cell" doc:"that has it; while it moves, the one that it leaves until that has let go"`
-	State   string  `json:"state" enum:"here,closing,sealed,arrived,gone" doc:"closing: what has begun is finished; sealed: it is copied; arrived: all of it is in the other cell, which is about to go on; gone: it is in a cell that this server does not serve"`
-	To      *string `json:"to" doc:"the cell that it is on its way to"`
-	From    *string `json:"from" doc:"the cell that it came from last"`
-	Move    *string `json:"move" doc:"id of its last move; null: it has always been there"`
-	Since   *stamp  `json:"since" nullable:"true" doc:"of the state"`
-	Rows    int64   `json:"rows" doc:"copied so far, if this server copies"`
-	Trouble *string `json:"trouble" doc:"why the move does not go on; it is tried again all the time"`
-}
+var tenantFields = pairOf[grapnel.Residence, wire.Tenant]()
 
-func viewTenant(r *grapnel.Residence) tenantView {
-	return tenantView{Tenant: r.Tenant, Cell: r.Cell, State: string(r.State), To: orNull(r.To), From: orNull(r.From), Move: orNull(r.Move),
-		Since: stampOf(r.Since), Rows: r.Rows, Trouble: orNull(r.Trouble)}
+func viewTenant(r *grapnel.Residence) (v wire.Tenant) {
+	tenantFields.show(r, &v)
+	return v
 }
 
 // tenants is where to ask about them. They are everybody's business, so a key that is bound to one does not see them.
@@ -94,7 +84,7 @@ func listTenants(a *api, c *call) (answer, error) {
 	}
 	found = slices.DeleteFunc(found, func(r grapnel.Residence) bool { return r.Tenant <= after })
 	part := page(c, found, limit, func(r *grapnel.Residence) string { return r.Tenant })
-	out := list[tenantView]{Data: make([]tenantView, len(part.Data)), Next: part.Next}
+	out := list[wire.Tenant]{Data: make([]wire.Tenant, len(part.Data)), Next: part.Next}
 	for i := range part.Data {
 		out.Data[i] = viewTenant(&part.Data[i])
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
 	"github.com/grapnelhq/grapnel/internal/store"
+	"github.com/grapnelhq/grapnel/wire"
 )
 
 func testRoutes() []route {
@@ -16,7 +17,7 @@ func testRoutes() []route {
 			name:   "test-endpoint", tag: "Endpoints", summary: "Send a test event to one endpoint",
 			about: "Makes an event of its own and one delivery of it, whatever the endpoint subscribes to. Never replays anything.",
 			body:  &intake{types: []string{grapnel.JSONType}, limit: perEvent, deep: true, optional: true}, takes: newTest{},
-			gives: map[int]any{200: deliveryView{}}},
+			gives: map[int]any{200: wire.Delivery{}}},
 	}
 }
 
@@ -76,5 +77,5 @@ func tested(s situation, ev *grapnel.Event, done store.Accepted) answer {
 		d.Seq, d.Waiting = h.Delivery, grapnel.Waiting{Head: true, Due: h.Due, Anchor: h.Anchor}
 	}
 	s.delivery = &d
-	return jsonAnswer(http.StatusOK, viewDelivery(s, nil).with(s))
+	return jsonAnswer(http.StatusOK, withAttempts(viewDelivery(s, nil), s))
 }

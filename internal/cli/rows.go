@@ -7,6 +7,7 @@ import "slices"
 var (
 	EndpointSettings = slices.Concat([]Setting{
 		{"url", "url", "text", "address that gets its events", "update"},
+		{"label", "labels", "headers", "mark of your own, such as team=billing; may be repeated", ""},
 		{"rate", "rate_limit", "rate", "requests per second, and in one burst; none removes the limit", ""},
 		{"max-concurrency", "max_concurrency", "int", "requests at once", ""},
 		{"header", "headers", "headers", "sent with every request; may be repeated", ""},
@@ -80,6 +81,10 @@ var (
 	OnlyTenant = []Setting{{"tenant", "tenant", "text", "only this tenant", ""}}
 
 	OfTenant = []Setting{{"tenant", "tenant", "text", "tenant that owns the event, if several have one with this id", ""}}
+
+	EndpointFilters = slices.Concat([]Setting{
+		{"label", "label", "text", "only endpoints with this label: NAME=VALUE, or NAME for any value", ""},
+	}, OnlyTenant)
 
 	EventFilters = slices.Concat([]Setting{
 		{"type", "type", "text", "only this event type; * stands for any part of it", ""},

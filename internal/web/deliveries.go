@@ -46,6 +46,7 @@ type deliveryRow struct {
 	Result   string // of the last attempt
 	Took     string
 	Next     moment
+	Due      bool // the time of the next attempt has come
 	Age      moment
 	Why      string
 }
@@ -107,7 +108,7 @@ func (m *deliveriesModel) answer(v *visit, more bool) {
 			m.Empty, m.Hint = "Nothing on this page matches.", "A search for text looks at one part of the deliveries at a time; older ones may match."
 		case m.Search.Text == "":
 			m.Empty, m.Hint, m.Clear = "No event was published yet.", "Publish one with this command:", ""
-			m.Publish = "grapnel send invoice.paid -d '{\"amount\":100}' --key inv_1"
+			m.Publish = publishCommand
 		}
 		return
 	}
@@ -155,6 +156,7 @@ func (v *visit) deliveryRow(d *client.Delivery, names map[string]string) deliver
 		Endpoint: names[d.EndpointID], At: v.link("/endpoints/" + d.EndpointID), Key: d.Key, Attempts: d.AttemptsMade,
 		Next: v.atOr(d.NextAttemptAt), Age: v.at(d.CreatedAt), Why: d.Reason,
 	}
+	r.Due = r.Next.Set() && !r.Next.At.After(v.now)
 	if r.Endpoint == "" {
 		r.Endpoint = d.EndpointID
 	}
@@ -227,7 +229,7 @@ func deliveriesCommand(v *visit) string {
 	flag("endpoint", f.Endpoint)
 	flag("status", strings.Join(statuses, ","))
 	flag("type", f.Type)
-	flag("key", f.Key)
+	flag("event-key", f.Key)
 	flag("tenant", f.Tenant)
 	flag("error-class", string(f.ErrorClass))
 	flag("reason-code", string(f.ReasonCode))

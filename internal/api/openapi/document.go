@@ -14,7 +14,6 @@ import (
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/internal/api/strict"
-	"github.com/grapnelhq/grapnel/policy"
 )
 
 // documentVersion is the version of the API, not of the server.
@@ -38,16 +37,12 @@ const Server = `"url": "/"`
 
 // Document describes the operations as OpenAPI 3.1.
 //
-// huma makes schemas of Go types and writes the document. It does not route, decode or validate
-// here: it reports a missing field at the object and not at the field, takes a field that is given
+// huma writes the document. It does not route, decode or validate here, nor make schemas: it reports a missing field at the object and not at the field, takes a field that is given
 // twice, and encodes an answer after the handler, when ours may have to be stored in the
 // transaction that it reports. Package strict reads the same tags
 // instead.
 func Document(what *Description) *huma.OpenAPI {
-	d := &describer{registry: huma.NewMapRegistry(schemaPrefix, schemaName), forms: what.Forms,
-		taken: map[string]bool{}, refined: map[string]bool{}}
-	// Durations are written by their own method, which reflection does not see.
-	d.registry.RegisterTypeAlias(reflect.TypeFor[policy.Duration](), reflect.TypeOf(what.Durations))
+	d := &describer{registry: huma.NewMapRegistry(schemaPrefix, schemaName), forms: what.Forms, taken: map[string]bool{}}
 	doc := &huma.OpenAPI{
 		OpenAPI: "3.1.0",
 		Servers: []*huma.Server{{URL: "/", Description: "the server that this document came from"}},
@@ -121,7 +116,6 @@ func problemResponse(status string) string { return "Problem" + status }
 type describer struct {
 	registry huma.Registry
 	taken    map[string]bool // references to schemas of what comes in
-	refined  map[string]bool // those of them that have their forms
 	forms    strict.Forms
 }
 
@@ -201,7 +195,7 @@ func (d *describer) response(status int, v any) *huma.Response {
 	switch v := v.(type) {
 	case nil:
 	case Contents:
-		r.Content = v.Contents(func(v any) *huma.Schema { return d.registry.Schema(reflect.TypeOf(v), true, "") })
+		r.Content = v.Contents(func(v any) *huma.Schema { return d.schema(reflect.TypeOf(v), answered) })
 	default:
 		r = d.content(grapnel.JSONType, v)
 	}
@@ -210,7 +204,7 @@ func (d *describer) response(status int, v any) *huma.Response {
 }
 
 func (d *describer) content(media string, v any) *huma.Response {
-	return &huma.Response{Content: map[string]*huma.MediaType{media: {Schema: d.registry.Schema(reflect.TypeOf(v), true, "")}}}
+	return &huma.Response{Content: map[string]*huma.MediaType{media: {Schema: d.schema(reflect.TypeOf(v), answered)}}}
 }
 
 // delivery describes what a receiver gets.

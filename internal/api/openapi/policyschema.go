@@ -51,7 +51,7 @@ func PolicyIn(r huma.Registry) *huma.Schema {
 // rules.
 func NamedPolicy(r huma.Registry, head reflect.Type) *huma.Schema {
 	return named(r, "NamedPolicy", func() *huma.Schema {
-		s := huma.SchemaFromType(r, head)
+		s := (&describer{registry: r}).object(head, answered)
 		for name, property := range policyProperties() {
 			if name != "name" {
 				s.Properties[name] = property

@@ -32,6 +32,14 @@ type Form struct {
 // Forms has the forms that tags name. The form of a field without a form is that of the empty name.
 type Forms map[string]Form
 
+// Of is the form that a tag names. A tag that begins with ^ is the pattern of a form by itself.
+func (f Forms) Of(tag string) Form {
+	if strings.HasPrefix(tag, "^") {
+		return Form{Must: "must match " + tag, Pattern: regexp.MustCompile(tag)}
+	}
+	return f[tag]
+}
+
 var lasts = regexp.MustCompile(`^(0|` + upTo(4, "d") + upTo(6, "h") + upTo(7, "m") + upTo(9, "s") +
 	upTo(12, "ms") + upTo(15, "[uµ]s") + upTo(18, "ns") + `)$`)
 

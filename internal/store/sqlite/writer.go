@@ -39,8 +39,8 @@ const (
 	abandoned
 )
 
-// writer owns the connection that writes. All operations go through its goroutine, which gathers
-// those that have arrived, does them in one transaction and commits once.
+// writer owns the connection that writes. All operations go through its goroutine, which collects
+// the queued ones, applies them in one transaction and commits once.
 type writer struct {
 	store   *Store
 	tx      *tx
