@@ -30,7 +30,7 @@ type Delivery struct {
 	PurgeAt  *time.Time       `json:"purge_at" nullable:"true" doc:"not kept after this; null: it is not over, or is kept for ever"`
 	DaysLeft *int             `json:"days_left" nullable:"true" doc:"whole days until then"`
 	Attempts []Attempt        `json:"attempts,omitzero" doc:"only when one delivery is asked for"`
-	Planned  []policy.Planned `json:"planned,omitzero" doc:"what comes if every attempt fails; only when one delivery is asked for"`
+	Planned  []policy.Planned `json:"planned,omitzero" doc:"the attempts that follow if each fails; only when one delivery is asked for"`
 }
 
 // MarshalJSON writes the delivery as the API does.
@@ -46,7 +46,7 @@ type Last struct {
 // Marks are notes on a finished delivery.
 type Marks struct {
 	Note          string         `json:"note" nullable:"true"`
-	DiscardedAt   *time.Time     `json:"discarded_at" nullable:"true" doc:"it is no dead letter any more since then: somebody has looked at it"`
+	DiscardedAt   *time.Time     `json:"discarded_at" nullable:"true" doc:"when a person discarded it: it is no dead letter any more since then"`
 	DiscardReason string         `json:"discard_reason" nullable:"true"`
 	ReplayedAt    *time.Time     `json:"replayed_at" nullable:"true" doc:"when it was last delivered again"`
 	ReplayedBy    string         `json:"replayed_by" nullable:"true" doc:"the replay; null: by hand"`
@@ -66,7 +66,7 @@ type Attempt struct {
 	StatusCode      int               `json:"status_code" nullable:"true" doc:"null: there was no response"`
 	ErrorClass      policy.Class      `json:"error_class"`
 	Error           string            `json:"error" nullable:"true"`
-	RequestHeaders  map[string]string `json:"request_headers" nullable:"true" doc:"what was sent; values of the endpoint's own headers, but for lone names in braces, are [redacted]; null: nothing was sent, or by an earlier version"`
+	RequestHeaders  map[string]string `json:"request_headers" nullable:"true" doc:"the headers of the request; values of the endpoint's own headers, but for lone names in braces, are [redacted]; null: no request was sent, or by an earlier version"`
 	ResponseHeaders map[string]string `json:"response_headers"`
 	ResponseBody    string            `json:"response_body" doc:"the first 16 KiB, as text"`
 	ResponseBase64  []byte            `json:"response_body_base64,omitempty" doc:"the bytes themselves, when they are not text"`

@@ -8,8 +8,8 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// NewEndpoint has the settings of an endpoint. Only URL is required; the server has defaults for the
-// others.
+// NewEndpoint has the settings of an endpoint. Only URL is required; the server has defaults for
+// the others.
 type NewEndpoint struct {
 	Tenant         string             `json:"tenant" fixed:"true" form:"tenant" doc:"the key's tenant, else default"`
 	URL            string             `json:"url" required:"true" minLength:"1" maxLength:"2048" form:"url" doc:"where deliveries are sent as POST requests"`
@@ -17,7 +17,7 @@ type NewEndpoint struct {
 	Labels         map[string]string  `json:"labels" maxProperties:"16" names:"^[a-z0-9_.-]{1,64}$" maxLength:"256" doc:"marks of your own, such as {\"team\":\"billing\"}; names of 1 to 64 characters of [a-z0-9_.-], values of at most 256 bytes; lists can be filtered by one, and no delivery depends on them"`
 	EventTypes     []string           `json:"event_types" maxItems:"100" form:"pattern" doc:"patterns in which a whole segment may be *; none: every type"`
 	Filter         string             `json:"filter" nullable:"true" maxLength:"4096" doc:"a CEL expression over event (type, key, data, metadata)"`
-	Source         string             `json:"source" nullable:"true" form:"id" doc:"the id of a source: only what came in through it; none: from anywhere"`
+	Source         string             `json:"source" nullable:"true" form:"id" doc:"the id of a source: only events that it received; none: events of any origin"`
 	Policy         any                `json:"policy" form:"policy" doc:"the name of a policy, or a policy; none: standard"`
 	Ordering       grapnel.Ordering   `json:"ordering" default:"key" enum:"key,none" doc:"none: events of one key do not wait for each other; key if not given"`
 	RateLimit      *grapnel.RateLimit `json:"rate_limit" nullable:"true" doc:"none: no limit"`
@@ -31,7 +31,7 @@ type NewEndpoint struct {
 	Status grapnel.EndpointStatus `json:"status" default:"enabled" enum:"enabled,paused,disabled" doc:"paused: deliveries are held; enabled if not given"`
 }
 
-// MarshalJSON writes what is set.
+// MarshalJSON writes the fields that are set.
 func (e NewEndpoint) MarshalJSON() ([]byte, error) { return Request(e) }
 
 // Endpoint is where events go: its settings, and what the server knows about it. Its policy is in
@@ -78,7 +78,7 @@ type Health struct {
 	HeldMore      bool                `json:"held_more" doc:"there are more than were counted"`
 	NextAttemptAt *time.Time          `json:"next_attempt_at" nullable:"true"`
 	NextProbeAt   *time.Time          `json:"next_probe_at" nullable:"true" doc:"while open: the next probe is not before this"`
-	DrainEstimate *policy.Duration    `json:"drain_estimate" nullable:"true" doc:"how long what is held takes once the endpoint works; with held_more, at least so long; null: unknown"`
+	DrainEstimate *policy.Duration    `json:"drain_estimate" nullable:"true" doc:"how long the held deliveries take once the endpoint works; with held_more, at least this; null: unknown"`
 	Strikes       int                 `json:"strikes" doc:"deliveries in a row that count towards disabling"`
 	FailingSince  *time.Time          `json:"failing_since" nullable:"true" doc:"no attempt has succeeded since; null: the last one has, or the policy does not ask"`
 }

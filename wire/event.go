@@ -19,7 +19,7 @@ type NewEvent struct {
 	Data          json.RawMessage   `json:"data" required:"true" doc:"any JSON; kept and delivered byte for byte"`
 }
 
-// MarshalJSON writes what is set. encoding/json reformats Data then; Request does not.
+// MarshalJSON writes the fields that are set. encoding/json reformats Data then; Request does not.
 func (e NewEvent) MarshalJSON() ([]byte, error) { return Request(e) }
 
 // Published is the server's word that an event and all its deliveries are durable.

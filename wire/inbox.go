@@ -43,7 +43,7 @@ type Intake struct {
 	Method     string           `json:"method"`
 	Path       string           `json:"path" doc:"with its query"`
 	Remote     string           `json:"remote" doc:"address of who sent it"`
-	Headers    []grapnel.Header `json:"headers" doc:"as they came; what is a secret by itself is [redacted]"`
+	Headers    []grapnel.Header `json:"headers" doc:"as received; secrets are [redacted]"`
 	Checks     []grapnel.Check  `json:"checks" doc:"what verifying found, step by step"`
 	KnownBy    *KnownBy         `json:"known_by" nullable:"true" doc:"null: it is not known by anything"`
 	Body       json.RawMessage  `json:"body,omitempty" doc:"when it is JSON"`

@@ -10,10 +10,10 @@ import (
 type NewKey struct {
 	Name   string          `json:"name" required:"true" minLength:"1" maxLength:"128" form:"name"`
 	Scopes []grapnel.Scope `json:"scopes" required:"true" minItems:"1" maxItems:"6" uniqueItems:"true" enum:"publish,read,manage,replay,consume,admin" doc:"admin may all"`
-	Tenant string          `json:"tenant" fixed:"true" form:"tenant" doc:"whose things it sees; none: everybody's"`
+	Tenant string          `json:"tenant" fixed:"true" form:"tenant" doc:"the tenant whose things it sees; none: all tenants"`
 }
 
-// MarshalJSON writes what is set.
+// MarshalJSON writes the fields that are set.
 func (k NewKey) MarshalJSON() ([]byte, error) { return Request(k) }
 
 // Key is an API key. Secret is there only in the answer that creates it.

@@ -28,7 +28,7 @@ type PeekedMeta struct {
 	ContentType string    `json:"content_type"`
 	Attempt     int       `json:"attempt" doc:"that handing it out would be, or is"`
 	FirstSeenAt time.Time `json:"first_seen_at"`
-	DueAt       time.Time `json:"due_at" doc:"when it is handed out; of what is leased, the end of the lease"`
+	DueAt       time.Time `json:"due_at" doc:"when it can be leased; of a leased message, the end of the lease"`
 }
 
 // Lease is a lease after it was extended.

@@ -16,16 +16,16 @@ type NewQueue struct {
 	Description string                 `json:"description" maxLength:"1000"`
 	EventTypes  []string               `json:"event_types" maxItems:"100" form:"pattern" doc:"patterns in which a whole segment may be *; none: every type"`
 	Filter      string                 `json:"filter" nullable:"true" maxLength:"4096" doc:"a CEL expression over event (type, key, data, metadata)"`
-	Source      string                 `json:"source" nullable:"true" form:"id" doc:"the id of a source: only what came in through it; none: from anywhere"`
-	Policy      any                    `json:"policy" form:"policy" doc:"the name of a policy, or a policy; none: queue"`
+	Source      string                 `json:"source" nullable:"true" form:"id" doc:"the id of a source: only events that it received; none: events of any origin"`
+	Policy      any                    `json:"policy" form:"policy" doc:"the name of a policy, or a policy; none: the preset queue"`
 	Ordering    grapnel.Ordering       `json:"ordering" default:"key" enum:"key,none" doc:"none: events of one key do not wait for each other; key if not given"`
 	Lease       policy.Duration        `json:"lease" default:"30s" form:"lease" doc:"how long a consumer has unless it extends, 1s to 12h; 30s if not given"`
 	MaxLeased   int                    `json:"max_leased" default:"1000" minimum:"1" maximum:"10000" doc:"leases that one consumer may hold at once; 1000 if not given"`
-	Quiet       bool                   `json:"quiet" doc:"nobody but its consumers notices it: no webhook_endpoint.* events are about it, no statistics count it, and what would be a dead letter or block its key is discarded; false if not given"`
-	Status      grapnel.EndpointStatus `json:"status" default:"enabled" enum:"enabled,paused,disabled" doc:"paused: nothing is handed out; enabled if not given"`
+	Quiet       bool                   `json:"quiet" doc:"only its consumers notice it: no webhook_endpoint.* events are about it, no statistics count it, and a delivery that would be a dead letter or block its key is discarded; false if not given"`
+	Status      grapnel.EndpointStatus `json:"status" default:"enabled" enum:"enabled,paused,disabled" doc:"paused: nothing is leased; enabled if not given"`
 }
 
-// MarshalJSON writes what is set.
+// MarshalJSON writes the fields that are set.
 func (q NewQueue) MarshalJSON() ([]byte, error) { return Request(q) }
 
 // Queue is an endpoint that is pulled. Deliveries, dead letters, replays and statistics refer to it
@@ -49,7 +49,7 @@ func (q Queue) MarshalJSON() ([]byte, error) { return Encode(q) }
 
 // QueueCounts counts a queue's deliveries.
 type QueueCounts struct {
-	Ready     int64            `json:"ready" doc:"due, and nobody has it; this and those below may be rough above 10000"`
+	Ready     int64            `json:"ready" doc:"due and not leased; this and the counts below may be rough above 10000"`
 	Leased    int64            `json:"leased"`
 	Delayed   int64            `json:"delayed" doc:"due later: after a nack, or by the policy"`
 	Waiting   int64            `json:"waiting" doc:"behind another one of its key"`

@@ -14,8 +14,8 @@ type NewReplay struct {
 	EventTypes []string         `json:"event_types" maxItems:"1000" form:"pattern" doc:"only these; a whole segment may be *"`
 	Keys       []string         `json:"keys" maxItems:"1000" form:"key" doc:"only these ordering keys"`
 	Status     []grapnel.Status `json:"status" enum:"delivered,failed,dropped,discarded,skipped" maxItems:"5" doc:"failed if not given"`
-	Deliveries []string         `json:"deliveries" maxItems:"1000" form:"id" doc:"these that are over, and nothing else; not together with the fields above"`
-	Again      bool             `json:"again" doc:"also what was replayed with success already or discarded"`
+	Deliveries []string         `json:"deliveries" maxItems:"1000" form:"id" doc:"these finished ones, and nothing else; not together with the fields above"`
+	Again      bool             `json:"again" doc:"also deliveries that were replayed with success or discarded"`
 	Rate       float64          `json:"rate" exclusiveMinimum:"0" maximum:"10000" doc:"deliveries made in a second; 100 if not given"`
 	StopAfter  int              `json:"stop_after" minimum:"1" maximum:"1000000" doc:"so many failures in a row end the replay; none: never"`
 	Canary     bool             `json:"canary" doc:"the first one has to arrive before the others are made"`
@@ -23,7 +23,7 @@ type NewReplay struct {
 	Reason     string           `json:"reason" minLength:"1" maxLength:"500" doc:"why; kept in the audit"`
 }
 
-// MarshalJSON writes what is set.
+// MarshalJSON writes the fields that are set.
 func (r NewReplay) MarshalJSON() ([]byte, error) { return Request(r) }
 
 // Replay is a job that delivers again.
@@ -33,21 +33,21 @@ type Replay struct {
 	EndpointID string               `json:"endpoint_id"`
 	Tenant     string               `json:"tenant"`
 	Status     grapnel.ReplayStatus `json:"status" enum:"running,paused,completed,cancelled,stopped" doc:"stopped: too many failures in a row, or the canary failed"`
-	Reason     string               `json:"reason" nullable:"true" doc:"why it is paused, was cancelled or stopped, or does not get on"`
+	Reason     string               `json:"reason" nullable:"true" doc:"why it is paused, was cancelled or stopped, or is stuck"`
 	Selection  Selection            `json:"selection"`
 	Rate       float64              `json:"rate" doc:"deliveries made in a second, at most"`
 	StopAfter  int                  `json:"stop_after" nullable:"true" doc:"so many failures in a row end it; null: never"`
 	Canary     bool                 `json:"canary"`
 	Total      int                  `json:"total" doc:"deliveries to be made, as counted when it was started"`
 	Made       int                  `json:"made" doc:"so far"`
-	Done       int                  `json:"done" doc:"of those made: they are over"`
+	Done       int                  `json:"done" doc:"of the created ones: finished"`
 	Delivered  int                  `json:"delivered"`
 	Failed     int                  `json:"failed" doc:"over, and not delivered"`
 	StartedAt  time.Time            `json:"started_at"`
 	StartedBy  string               `json:"started_by" doc:"the id of an API key"`
 	UpdatedAt  time.Time            `json:"updated_at"`
 	FinishedAt *time.Time           `json:"finished_at" nullable:"true"`
-	ETA        *time.Time           `json:"eta" nullable:"true" doc:"when it will be over if it goes on like this; null: nobody knows"`
+	ETA        *time.Time           `json:"eta" nullable:"true" doc:"when it finishes at its present speed; null: unknown"`
 }
 
 // MarshalJSON writes the replay as the API does.

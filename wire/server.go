@@ -11,13 +11,13 @@ type Tenant struct {
 	Raw
 	Tenant  string               `json:"tenant"`
 	Cell    string               `json:"cell" doc:"that has it; while it moves, the one that it leaves until that has let go"`
-	State   grapnel.TenancyState `json:"state" enum:"here,closing,sealed,arrived,gone" doc:"closing: what has begun is finished; sealed: it is copied; arrived: all of it is in the other cell, which is about to go on; gone: it is in a cell that this server does not serve"`
+	State   grapnel.TenancyState `json:"state" enum:"here,closing,sealed,arrived,gone" doc:"closing: attempts in flight finish; sealed: its rows are copied; arrived: all rows are in the other cell, which is about to open the tenant; gone: it is in a cell that this server does not serve"`
 	To      string               `json:"to" nullable:"true" doc:"the cell that it is on its way to"`
 	From    string               `json:"from" nullable:"true" doc:"the cell that it came from last"`
 	Move    string               `json:"move" nullable:"true" doc:"id of its last move; null: it has always been there"`
 	Since   *time.Time           `json:"since" nullable:"true" doc:"of the state"`
 	Rows    int64                `json:"rows" doc:"copied so far, if this server copies"`
-	Trouble string               `json:"trouble" nullable:"true" doc:"why the move does not go on; it is tried again all the time"`
+	Trouble string               `json:"trouble" nullable:"true" doc:"why the move is stuck; it is retried until it succeeds"`
 }
 
 // MarshalJSON writes the tenant as the API does.
@@ -46,7 +46,7 @@ func (c Cluster) MarshalJSON() ([]byte, error) { return Encode(c) }
 type Member struct {
 	ID       string  `json:"id" doc:"another one for each start; deliveries carry it as grapnel-node"`
 	Address  string  `json:"address" doc:"where the others reach it"`
-	State    string  `json:"state" enum:"up,draining,silent" doc:"draining: it is about to stop, and gives its shards away; silent: it has not been heard of, and others take what it had once its leases are over"`
+	State    string  `json:"state" enum:"up,draining,silent" doc:"draining: it is about to stop, and releases its shards; silent: it has not reported, and other nodes take its shards once its leases have expired"`
 	Seen     float64 `json:"seen_seconds_ago"`
 	Draining bool    `json:"draining"`
 	Shards   int     `json:"shards" doc:"that it has"`

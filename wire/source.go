@@ -16,7 +16,7 @@ type NewSource struct {
 	Verify       VerifySettings         `json:"verify" doc:"how the provider's requests are told from others; required, unless there is an outbox"`
 	Outbox       *OutboxSettings        `json:"outbox" doc:"instead: events are read from a producer's outbox; then nothing else but description and status means anything"`
 	Dedupe       *DedupeSettings        `json:"dedupe" doc:"how a request is known that was there before"`
-	OnUnverified grapnel.Unverified     `json:"on_unverified" default:"reject" enum:"reject,quarantine" doc:"reject: 401, and nothing is kept; quarantine: 202, kept for people to see and never handed out; reject if not given"`
+	OnUnverified grapnel.Unverified     `json:"on_unverified" default:"reject" enum:"reject,quarantine" doc:"reject: 401, and nothing is stored; quarantine: 202, stored for people to see and never delivered; reject if not given"`
 	Type         string                 `json:"type" maxLength:"4096" doc:"a CEL expression that gives the event's type; none: the provider's own field"`
 	Key          string                 `json:"key" maxLength:"4096" doc:"a CEL expression that gives the ordering key; none: the provider's own field, if it has one"`
 	PublicURL    string                 `json:"public_url" minLength:"1" maxLength:"2048" form:"url" doc:"where the provider reaches it, for signatures that cover the URL; none: below the server's --public-url, or the URL of the request"`
@@ -25,7 +25,7 @@ type NewSource struct {
 	Status       grapnel.EndpointStatus `json:"status" default:"enabled" enum:"enabled,paused" doc:"paused: requests get 503, so that the provider keeps and repeats them; enabled if not given"`
 }
 
-// MarshalJSON writes what is set.
+// MarshalJSON writes the fields that are set.
 func (s NewSource) MarshalJSON() ([]byte, error) { return Request(s) }
 
 // OutboxSettings say where a producer's outbox is.
@@ -42,7 +42,7 @@ type VerifySettings struct {
 	Algorithm       string          `json:"algorithm" enum:"sha1,sha256,sha512"`
 	Encoding        string          `json:"encoding" enum:"hex,base64" doc:"of the signature"`
 	Prefix          string          `json:"prefix" maxLength:"64" doc:"before the signature in its header, as in sha256="`
-	Signed          string          `json:"signed" maxLength:"256" doc:"what is signed: {body}, {timestamp}, {id}, {url} and what is between them"`
+	Signed          string          `json:"signed" maxLength:"256" doc:"the signed text: {body}, {timestamp}, {id}, {url} and the characters between them"`
 	TimestampHeader string          `json:"timestamp_header" maxLength:"256"`
 	IDHeader        string          `json:"id_header" maxLength:"256"`
 	TypeHeader      string          `json:"type_header" maxLength:"256"`
@@ -87,7 +87,7 @@ func (s Source) MarshalJSON() ([]byte, error) { return Encode(s) }
 
 // Outbox is how the relay of a source's outbox is doing.
 type Outbox struct {
-	Place       string          `json:"place" doc:"where the outbox is, without what is a secret"`
+	Place       string          `json:"place" doc:"where the outbox is, without secrets"`
 	State       string          `json:"state" enum:"paused,connecting,relaying,standby,held,away" doc:"relaying: all is well; standby: another server relays; held: the server takes no more at the moment; away: the database cannot be used, or has no outbox"`
 	Since       *time.Time      `json:"since" nullable:"true"`
 	Detail      string          `json:"detail" doc:"why, where it is not well"`
@@ -131,8 +131,8 @@ type Dedupe struct {
 type Provider struct {
 	Title      string           `json:"title"`
 	Signature  string           `json:"signature" doc:"where the signature is and what it covers"`
-	IDsSigned  bool             `json:"ids_signed" doc:"false: the ids are outside of what is signed; receiving.md says what follows for each provider"`
-	RetriesFor *policy.Duration `json:"retries_for" nullable:"true" doc:"how long it goes on trying; null: it does not, or nobody knows"`
+	IDsSigned  bool             `json:"ids_signed" doc:"false: the signature does not cover the ids; receiving.md says what follows for each provider"`
+	RetriesFor *policy.Duration `json:"retries_for" nullable:"true" doc:"how long it retries; null: it does not, or unknown"`
 	Retries    string           `json:"retries" doc:"the same in words"`
 	Checked    string           `json:"checked" nullable:"true" doc:"the day on which that was compared with its documentation"`
 	Docs       string           `json:"docs" nullable:"true"`

@@ -23,7 +23,7 @@ var memberFields = pairOf[grapnel.Member, wire.Member]("Seen", "Draining")
 // cluster is about the whole server, so a key that is bound to one tenant does not see it.
 func cluster(a *api, c *call) (answer, error) {
 	if c.key.Tenant != "" {
-		return answer{}, grapnel.Errorf(codeForbidden, "Nodes are everybody's; the API key is bound to one tenant.")
+		return answer{}, grapnel.Errorf(codeForbidden, "Nodes serve all tenants; the API key is bound to one tenant.")
 	}
 	var found grapnel.Cluster
 	if a.Cluster != nil {

@@ -56,7 +56,8 @@ func eventRoutes() []route {
 }
 
 func viewEvent(ev *grapnel.Event) wire.Event {
-	v := wire.Event{ID: ev.ID, Tenant: ev.Tenant, Type: ev.Type, Key: ev.Key, ContentType: ev.ContentType, Metadata: ev.Metadata, Source: ev.Source,
+	v := wire.Event{ID: ev.ID, Tenant: ev.Tenant, Type: ev.Type, Key: ev.Key, ContentType: ev.ContentType,
+		Metadata: ev.Metadata, Source: ev.Source,
 		OccurredAt: ev.OccurredAt, AcceptedAt: ev.AcceptedAt}
 	if media, _, _ := mime.ParseMediaType(ev.ContentType); media == grapnel.JSONType && utf8.Valid(ev.Data) && json.Valid(ev.Data) {
 		v.Data = ev.Data
@@ -73,7 +74,8 @@ func (a *api) eventsRead() int {
 
 // listEvents lists events, the newest first.
 func listEvents(a *api, c *call) (answer, error) {
-	q := store.EventQuery{Type: c.query.text("type"), Key: c.query.text("key"), Tenant: c.query.text("tenant"), Source: c.query.text("source"), Before: c.number()}
+	q := store.EventQuery{Type: c.query.text("type"), Key: c.query.text("key"), Tenant: c.query.text("tenant"),
+		Source: c.query.text("source"), Before: c.number()}
 	q.From, q.To = c.query.span()
 	limit := c.query.limit()
 	if err := c.query.faults.Err(); err != nil {

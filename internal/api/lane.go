@@ -41,7 +41,8 @@ func listLanes(a *api, c *call) (answer, error) {
 		if err != nil {
 			return answer{}, err
 		}
-		out.Data[i] = wire.Lane{Key: l.Key, Since: timeOf(l.Head.Waiting.Anchor), Waiting: l.Waiting, WaitingMore: l.Waiting >= store.MaxWaiting, Head: head}
+		out.Data[i] = wire.Lane{Key: l.Key, Since: timeOf(l.Head.Waiting.Anchor), Waiting: l.Waiting,
+			WaitingMore: l.Waiting >= store.MaxWaiting, Head: head}
 	}
 	return jsonAnswer(http.StatusOK, out), nil
 }

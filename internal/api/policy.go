@@ -45,7 +45,7 @@ func policyRoutes() []route {
 	}
 }
 
-// policyView is a policy with its name. Presets have no id and belong to nobody.
+// policyView is a policy with its name. Presets have no id and no tenant.
 type policyView struct {
 	wire.Policy
 	rules policy.Policy
@@ -80,7 +80,7 @@ func showPolicy(ep *grapnel.Endpoint) json.RawMessage {
 	return encode(ep.Policy)
 }
 
-// presets are the policies that are there from the start, as if they were named by nobody.
+// presets are the built-in policies as named policies without a tenant.
 func presets() []grapnel.NamedPolicy {
 	all := policy.Presets()
 	named := make([]grapnel.NamedPolicy, len(all))
@@ -146,7 +146,8 @@ func getPolicy(a *api, c *call) (answer, error) {
 	return jsonAnswer(http.StatusOK, viewPolicy(&p)), nil
 }
 
-// splitPolicy takes name and tenant out of a policy's document; the rest is for package policy to read.
+// splitPolicy takes name and tenant out of a policy's document; the rest is for package policy to
+// read.
 func splitPolicy(doc gjson.Result, f *strict.Faults) (name, tenant optional, rest []byte) {
 	if !doc.IsObject() {
 		f.Add("", "must be an object")
@@ -193,7 +194,7 @@ func readPolicy(doc gjson.Result, f *strict.Faults) (grapnel.NamedPolicy, option
 
 func taken(name string) error {
 	if _, preset := policy.Preset(name); preset {
-		return grapnel.Errorf(grapnel.CodeConflict, "There is a preset called %s.", name)
+		return grapnel.Errorf(grapnel.CodeConflict, "%s is the name of a preset.", name)
 	}
 	return nil
 }
@@ -248,7 +249,8 @@ func patchPolicy(a *api, c *call) (answer, error) {
 		}
 	}
 	p.ID, p.Tenant, p.CreatedAt, p.UpdatedAt, p.Revision = old.ID, old.Tenant, old.CreatedAt, c.now, old.Revision
-	if _, err := a.Engine.PutPolicy(c.Context(), c.scope, p, store.With{Audit: c.entryOf(grapnel.VerbChange, p.Tenant, p.ID, p.Name)}); err != nil {
+	with := store.With{Audit: c.entryOf(grapnel.VerbChange, p.Tenant, p.ID, p.Name)}
+	if _, err := a.Engine.PutPolicy(c.Context(), c.scope, p, with); err != nil {
 		return answer{}, err
 	}
 	return jsonAnswer(http.StatusOK, viewPolicy(&p)), nil
@@ -293,7 +295,7 @@ func (a *api) policy(given any, tenant string, f *strict.Faults) (string, policy
 	}
 	p, ok := a.policyNamed(tenant, name)
 	if !ok {
-		f.Add("/policy", "there is no policy of this name")
+		f.Add("/policy", "policy not found")
 	}
 	return name, p
 }

@@ -48,7 +48,7 @@ const (
 	day           = 24 * time.Hour
 	longestFine   = 31 * day
 	longestCoarse = 3660 * day
-	hoursUpTo     = 7 * day // of what is given without saying how
+	hoursUpTo     = 7 * day // the longest range that gets hours by default
 	hoursSince    = day
 	daysSince     = 30 * day
 )
@@ -64,7 +64,8 @@ func stats(a *api, c *call) (answer, error) {
 			return answer{}, err
 		} else if err != nil {
 			// Totals outlive everything else.
-			if past, err := a.History.Totals(c.Context(), c.scope, store.TotalsQuery{Endpoint: q.Endpoint, Daily: true}); err != nil || len(past) == 0 {
+			past, err := a.History.Totals(c.Context(), c.scope, store.TotalsQuery{Endpoint: q.Endpoint, Daily: true})
+			if err != nil || len(past) == 0 {
 				return answer{}, cmp.Or(err, store.ErrNotFound("endpoint"))
 			}
 		}

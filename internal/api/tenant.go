@@ -21,13 +21,12 @@ func tenantRoutes() []route {
 			name: "get-tenant", tag: tag, summary: "In which cell a tenant is",
 			about: "A tenant that has nothing yet is in the cell where it would be.", gives: map[int]any{200: wire.Tenant{}}},
 		{method: "POST", path: "/v1/tenants/{tenant}/move", scope: grapnel.ScopeAdmin, handle: moveTenant,
-			name: "move-tenant", tag: tag, summary: "Take a tenant to another cell",
-			about: "Nothing new begins for the tenant and what has begun is finished; then all that is the tenant's is copied and compared, and the other cell goes on " +
-				"with it, in the same order. Meanwhile what would change something of the tenant answers 503 with Retry-After. 409 while it is on its way, or if it is there.",
-			body: &intake{types: []string{grapnel.JSONType}}, takes: newMove{}, gives: map[int]any{202: wire.Tenant{}}},
+			name: "move-tenant", tag: tag, summary: "Move a tenant to another cell",
+			about: "No attempt of the tenant starts, and those in flight finish; then all rows of the tenant are copied and compared, and the other cell continues, in the same order. Meanwhile requests that change anything of the tenant answer 503 with Retry-After. 409 while a move is under way, or if the tenant is in that cell already.",
+			body:  &intake{types: []string{grapnel.JSONType}}, takes: newMove{}, gives: map[int]any{202: wire.Tenant{}}},
 		{method: "DELETE", path: "/v1/tenants/{tenant}/move", scope: grapnel.ScopeAdmin, handle: stayTenant,
-			name: "stay-tenant", tag: tag, summary: "Give a tenant's move up",
-			about: "The tenant goes on where it was. 409 when no move is under way, or when the other cell has it already.",
+			name: "stay-tenant", tag: tag, summary: "Cancel a move that is not finished",
+			about: "The tenant stays in its cell. 409 when no move is under way, or when the other cell has the tenant already.",
 			query: []param{reasonParam}, gives: map[int]any{200: wire.Tenant{}}},
 	}
 }
@@ -45,11 +44,12 @@ func viewTenant(r *grapnel.Residence) (v wire.Tenant) {
 	return v
 }
 
-// tenants is where to ask about them. They are everybody's business, so a key that is bound to one does not see them.
+// tenants is the list of tenants and cells. It is about all tenants, so a key that is bound to one
+// does not see it.
 func (a *api) tenants(c *call) (Tenants, error) {
 	switch {
 	case c.key.Tenant != "":
-		return nil, grapnel.Errorf(codeForbidden, "Cells are everybody's; the API key is bound to one tenant.")
+		return nil, grapnel.Errorf(codeForbidden, "Cells serve all tenants; the API key is bound to one tenant.")
 	case a.Tenants == nil:
 		return nil, grapnel.Errorf(grapnel.CodeUnavailable, "This server does not know where tenants are.")
 	}

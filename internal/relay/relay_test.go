@@ -519,7 +519,7 @@ func TestTakeOver(t *testing.T) {
 	for range 20 {
 		publish(10)
 		was := did.idle.Load()
-		until(t, "whoever moved that finds nothing more", func() bool { return did.idle.Load() > was+1 })
+		until(t, "the relay that moved them finds no more", func() bool { return did.idle.Load() > was+1 })
 		var is bool
 		if err := p.QueryRow(t.Context(), `SELECT last_value > 0 FROM grapnel.outbox_sleeper`).Scan(&is); err != nil {
 			t.Fatal(err)
@@ -529,7 +529,8 @@ func TestTakeOver(t *testing.T) {
 		}
 	}
 	t.Logf("producers were asked to wake a relay after %d of 20 rounds; relays went to sleep %d times", asked, did.sleeps.Load())
-	// Moving events withdraws every request to be woken, so each round of requests follows another.
+	// Moving events withdraws every request to be woken, so each round of requests follows another
+	// sleep.
 	if n := did.sleeps.Load(); asked > n {
 		t.Errorf("relays went to sleep %d times; producers were asked to wake one after %d rounds", n, asked)
 	}

@@ -125,6 +125,9 @@ func faults(body string) (all []string) {
 		if !slices.Contains(knownTags, strings.ToLower(tag[2])) {
 			all = append(all, "the element "+tag[2])
 		}
+		if tag[1] == "" && strings.EqualFold(tag[2], "script") && !strings.Contains(tag[3], ` src="/`) {
+			all = append(all, "a script inside the page")
+		}
 		for _, a := range attribute.FindAllStringSubmatch(tag[3], -1) {
 			name, value := strings.ToLower(a[1]), a[2]
 			if !slices.Contains(knownAttributes, name) {

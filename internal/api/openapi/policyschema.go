@@ -82,12 +82,12 @@ func PolicyPatchSchema(r huma.Registry, name strict.Form) *huma.Schema {
 	})
 }
 
-// PolicyMerged is the schema of a policy in a merge patch of what has one.
+// PolicyMerged is the schema of a policy in a merge patch of an object that has one.
 func PolicyMerged(r huma.Registry) *huma.Schema {
 	return named(r, "InlinePolicyPatch", func() *huma.Schema { return lenient(Object(mergeable())) })
 }
 
-// mergeable are the properties of a policy of which parts may be given: the rest is what is there.
+// mergeable are the properties of a policy of which parts may be given: the other parts stay.
 func mergeable() map[string]*huma.Schema {
 	properties := policyProperties()
 	schedule := Object(map[string]*huma.Schema{})
@@ -142,7 +142,7 @@ func Object(properties map[string]*huma.Schema, required ...string) *huma.Schema
 	return &huma.Schema{Type: huma.TypeObject, Properties: properties, Required: required, AdditionalProperties: false}
 }
 
-// lenient makes null as good as nothing for what is not required, as readers of requests have it.
+// lenient allows null for properties that are not required, as readers of requests do.
 func lenient(s *huma.Schema) *huma.Schema {
 	for name, p := range s.Properties {
 		lenient(p)

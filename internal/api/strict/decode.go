@@ -16,7 +16,7 @@ import (
 )
 
 // Decode reads a JSON object into a struct, strictly. The struct's tags are those from which the
-// OpenAPI document is made, so what is documented is what is checked:
+// OpenAPI document is made, so the document and the check are the same:
 //
 //	json:"name"  required:"true"  enum:"a,b"  minLength maxLength minItems maxItems uniqueItems minimum maximum
 //	exclusiveMinimum  maxProperties
