@@ -183,7 +183,7 @@ func (s *fakeEngine) giveUp(ctx context.Context, scope store.Scope, delivery int
 		return err
 	}
 	if d.Status.Final() {
-		return grapnel.Errorf(grapnel.CodeConflict, "the delivery is over: it is %s", d.Status)
+		return grapnel.Errorf(grapnel.CodeConflict, "the delivery is finished: it is %s", d.Status)
 	}
 	_, err = s.Record(ctx, []store.Change{{Delivery: delivery, Expect: store.AnyAttempts, At: s.now(), Status: status, Reason: reason,
 		Audit: s.entry(verb, d, by)}})
