@@ -21,7 +21,7 @@ func auditRoutes() []route {
 	return []route{
 		{method: "GET", path: "/v1/audit", scope: grapnel.ScopeRead, handle: listAudit,
 			name: "list-audit", tag: "Audit", summary: "List who did what to endpoints, deliveries, keys and policies, the newest first",
-			about: "A change and its entry are kept together or not at all.",
+			about: "A change and its entry are committed together.",
 			query: pageOf(endpointParam, param{name: "delivery", form: "id", doc: "a delivery's id"}, tenantParam),
 			gives: map[int]any{200: list[wire.Audit]{}}},
 	}
@@ -70,11 +70,11 @@ func (a *api) audit(c *call, q store.AuditQuery, delivery string) ([]grapnel.Aud
 
 // newReason is the body of requests that need only a reason.
 type newReason struct {
-	Reason string `json:"reason,omitempty" minLength:"1" maxLength:"500" doc:"why; kept in the audit"`
+	Reason string `json:"reason,omitempty" minLength:"1" maxLength:"500" doc:"reason for the audit"`
 }
 
 // reasonParam is the same for requests whose body is something else, or that have none.
-var reasonParam = param{name: "reason", form: "reason", doc: "why; kept in the audit; at most 500 characters"}
+var reasonParam = param{name: "reason", form: "reason", doc: "reason for the audit; at most 500 characters"}
 
 // about is an audit entry of what the caller does to a delivery.
 func (c *call) about(verb grapnel.Verb, d *grapnel.Delivery, reason string) *grapnel.AuditEntry {

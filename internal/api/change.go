@@ -61,8 +61,8 @@ func needed(a *api, c *call, ep *grapnel.Endpoint) error {
 		from = s.Until
 	}
 	if len(kept) > a.Bounds.FormerShapes {
-		return grapnel.Errorf(grapnel.CodeConflict, "%d former values of format and transform are stored, each for deliveries that have it. "+
-			"Change it again when some are purged, or make another endpoint.", a.Bounds.FormerShapes)
+		return grapnel.Errorf(grapnel.CodeConflict, "%d former values of format and transform are stored for deliveries that use them. Change it again after "+
+			"some are purged, or create another endpoint.", a.Bounds.FormerShapes)
 	}
 	ep.Former = kept
 	return nil

@@ -72,7 +72,7 @@ func noteDelivery(a *api, c *call) (answer, error) {
 
 // newDiscard is the body that discards a dead letter.
 type newDiscard struct {
-	Reason string `json:"reason" required:"true" minLength:"1" maxLength:"500" doc:"kept with the delivery, and in the audit"`
+	Reason string `json:"reason" required:"true" minLength:"1" maxLength:"500" doc:"reason, stored with the delivery and in the audit"`
 }
 
 func discardDelivery(a *api, c *call) (answer, error) {
@@ -88,7 +88,7 @@ func discardDelivery(a *api, c *call) (answer, error) {
 	case !d.Status.Final():
 		return discardWaiting(a, c, d, in.Reason)
 	case d.Status != grapnel.Failed:
-		return answer{}, grapnel.Errorf(grapnel.CodeConflict, "The delivery is no dead letter: it is %s.", d.Status)
+		return answer{}, grapnel.Errorf(grapnel.CodeConflict, "The delivery is not a dead letter: its status is %s.", d.Status)
 	}
 	return annotate(a, c, store.Annotation{Delivery: d.Seq, Discard: in.Reason, At: c.now, Audit: c.about(grapnel.VerbDiscard, d, in.Reason)})
 }

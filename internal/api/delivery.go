@@ -47,7 +47,7 @@ var markFields = pairOf[grapnel.Mark, wire.Marks]("ReplayedAs")
 
 // newSkip is how a delivery is skipped.
 type newSkip struct {
-	Reason string `json:"reason" required:"true" minLength:"1" maxLength:"500" doc:"kept as the delivery's reason, and in the audit"`
+	Reason string `json:"reason" required:"true" minLength:"1" maxLength:"500" doc:"the delivery's reason, also in the audit"`
 }
 
 // listDeliveries lists those of one endpoint or of all.

@@ -310,7 +310,7 @@ func setStatus(ep *grapnel.Endpoint, status grapnel.EndpointStatus, c *call) {
 	case status != grapnel.EndpointDisabled:
 		ep.DisabledReason, ep.DisabledAt = "", time.Time{}
 	case ep.Status != grapnel.EndpointDisabled:
-		ep.DisabledReason, ep.DisabledAt = "a person disabled it", c.now
+		ep.DisabledReason, ep.DisabledAt = "an operator disabled it", c.now
 		if why := c.query.text(reasonParam.name); why != "" {
 			ep.DisabledReason += ": " + why
 		}

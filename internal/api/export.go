@@ -24,7 +24,7 @@ import (
 // it began, each in the state in which its page was read. When it cannot continue, the connection
 // is broken off instead of ended, so that a part never looks like the whole.
 
-var formatParam = param{name: "format", one: []string{"jsonl", "csv"}, doc: "jsonl, one delivery a line, if not given"}
+var formatParam = param{name: "format", one: []string{"jsonl", "csv"}, doc: "jsonl if not given: one delivery per line"}
 
 func exportRoutes() []route {
 	return []route{
@@ -67,7 +67,7 @@ func export(a *api, c *call, deadLetters bool, name string) (answer, error) {
 		}
 		if err := send(a, c, s, part, w, form); err != nil {
 			if !errors.Is(err, context.Canceled) {
-				a.Log.Error("an export was broken off", slog.String("request_id", c.id), slog.Any("error", err))
+				a.Log.Error("export failed; connection closed", slog.String("request_id", c.id), slog.Any("error", err))
 			}
 			panic(http.ErrAbortHandler)
 		}

@@ -27,15 +27,16 @@ func inboxRoutes() []route {
 	return []route{
 		{method: "GET", path: "/v1/inbox", scope: grapnel.ScopeRead, handle: listInbox,
 			name: "list-inbox", tag: sourceTag, summary: "List requests to sources, the newest first",
-			about: "accepted: it became an event; unverified: it is in quarantine; conflict: it was there before with another body; refused: it was in an outbox and cannot be an event. Where requests are large, or " +
-				"those asked for are rare, a page ends before limit; next says whether there are more.",
+			about: "accepted: it became an event; unverified: it is quarantined; conflict: it was received before with another " +
+				"body; refused: it came from an outbox and cannot be an event. If requests are large, or matches are rare, " +
+				"a page ends before limit; next says whether there are more.",
 			query: pageOf(sourceParam, param{name: "outcome", doc: "only these", one: []string{accepted,
 				string(grapnel.AsideUnverified), string(grapnel.AsideConflict), string(grapnel.AsideRefused)}},
 				tenantParam, param{name: "from", form: "time", doc: "received then or later"}, param{name: "to", form: "time", doc: "received before then"}),
 			gives: map[int]any{200: list[wire.InboxRequest]{}}},
 		{method: "GET", path: "/v1/inbox/{id}", scope: grapnel.ScopeRead, handle: getInbox,
-			name: "get-inbox", tag: sourceTag, summary: "Get one request: how it came, how it was verified, and what it is known by",
-			about: "The id is that of an event, or of a request that was set aside (req_…). Headers that are secrets are redacted.",
+			name: "get-inbox", tag: sourceTag, summary: "Get a request with its headers, verification and dedupe key",
+			about: "The id of an event, or of a request that was set aside (req_…). Secret headers are redacted.",
 			query: []param{tenantParam}, gives: map[int]any{200: wire.Intake{}}},
 	}
 }

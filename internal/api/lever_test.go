@@ -89,7 +89,7 @@ func TestAuditOfEverything(t *testing.T) {
 	target := "/v1/endpoints/" + id
 	w.must(200, "PATCH", target, `{"description":"x"}`)
 	w.must(200, "PATCH", target+"?reason=too+loud", `{"description":"y","status":"disabled"}`)
-	if got := w.must(200, "GET", target, "")["disabled_reason"]; got != "a person disabled it: too loud" {
+	if got := w.must(200, "GET", target, "")["disabled_reason"]; got != "an operator disabled it: too loud" {
 		t.Errorf("disabled because %v", got)
 	}
 	w.must(200, "PATCH", target+"?reason=they+promised", `{"status":"enabled"}`)

@@ -21,7 +21,7 @@ func messageRoutes() []route {
 		{method: "GET", path: "/v1/queues/{name}/peek", scope: grapnel.ScopeRead, handle: peek,
 			name: "peek", tag: "Queues", summary: "List the next messages of a queue, without leasing them",
 			about: "In the order in which they are due; leased and delayed ones by the end of the lease or delay. Messages held behind their key are left out.",
-			query: []param{{name: "limit", bound: func(b *Bounds) strict.Form { return strict.WholeNumber(1, b.LeaseMost) }, doc: "how many at most, 1 to 100; 10 if not given"}, tenantParam}, gives: map[int]any{200: peekedList{}}},
+			query: []param{{name: "limit", bound: func(b *Bounds) strict.Form { return strict.WholeNumber(1, b.LeaseMost) }, doc: "most messages, 1 to 100; 10 if not given"}, tenantParam}, gives: map[int]any{200: peekedList{}}},
 	}
 }
 
@@ -29,8 +29,8 @@ func messageRoutes() []route {
 // hand, so that bodies keep their bytes.
 type messageView struct {
 	Meta       wire.Meta       `json:"meta"`
-	Body       json.RawMessage `json:"body" doc:"byte for byte as it was sent; null when it is not JSON"`
-	BodyBase64 []byte          `json:"body_base64,omitempty" doc:"instead of body, when that is not JSON"`
+	Body       json.RawMessage `json:"body" doc:"byte for byte as sent; null if it is not JSON"`
+	BodyBase64 []byte          `json:"body_base64,omitempty" doc:"instead of body, if that is not JSON"`
 }
 
 // messageList are messages that were leased together.

@@ -10,7 +10,7 @@ import (
 // Pausing, resuming and probing change no setting of an endpoint. Each is the same when it is
 // repeated.
 
-func leverRoutes() []route {
+func pauseRoutes() []route {
 	lever := func(verb, summary, about string, handle func(*api, *call) (answer, error)) route {
 		return route{method: "POST", path: "/v1/endpoints/{id}/" + verb, scope: grapnel.ScopeManage, handle: handle,
 			name: verb + "-endpoint", tag: "Endpoints", summary: summary, about: about,
@@ -19,9 +19,9 @@ func leverRoutes() []route {
 	}
 	return []route{
 		lever("pause", "Hold the deliveries of an endpoint", "Once it is answered, no further attempt starts. A paused endpoint stays paused; 409 for a disabled one.", pauseEndpoint),
-		lever("resume", "Deliver to a paused endpoint again", "Held deliveries go out in order. An endpoint that is not paused stays as it is; 409 for a disabled one: a PATCH of its status enables it.", resumeEndpoint),
-		lever("probe", "Find out now whether an endpoint is back", "Sends the delivery that has waited longest without waiting for the time of the next probe. "+
-			"It is an attempt like any other. 409 when there is nothing to find out, or nothing to find it out with.", probeEndpoint),
+		lever("resume", "Resume a paused endpoint", "Held deliveries go out in order. An endpoint that is not paused stays as it is; 409 for a disabled one: a PATCH of its status enables it.", resumeEndpoint),
+		lever("probe", "Probe a failing endpoint now", "Attempts the delivery that has been due the longest, before the next probe's time. It is an attempt like "+
+			"any other. 409 if attempts are made anyway, or if no delivery is pending.", probeEndpoint),
 	}
 }
 
@@ -36,7 +36,7 @@ func pauseEndpoint(a *api, c *call) (answer, error) {
 func paused(c *call, ep *grapnel.Endpoint) error {
 	switch ep.Status {
 	case grapnel.EndpointDisabled:
-		return grapnel.Errorf(grapnel.CodeConflict, "The endpoint is disabled: nothing is sent to it anyway.")
+		return grapnel.Errorf(grapnel.CodeConflict, "The endpoint is disabled: no attempts are made.")
 	case grapnel.EndpointPaused:
 		return errAsItIs
 	}

@@ -31,12 +31,12 @@ func policyRoutes() []route {
 			gives: map[int]any{200: policyView{}}},
 		{method: "POST", path: "/v1/policies", scope: grapnel.ScopeManage, handle: createPolicy,
 			name: "create-policy", tag: "Policies", summary: "Create a policy that endpoints can name",
-			about: "What it leaves out comes from the preset standard.",
+			about: "Fields that it leaves out come from the preset standard.",
 			body:  &intake{types: []string{grapnel.JSONType}}, takes: newPolicy{},
 			gives: map[int]any{201: policyView{}}},
 		{method: "PATCH", path: "/v1/policies/{id}", scope: grapnel.ScopeManage, handle: patchPolicy,
 			name: "update-policy", tag: "Policies", summary: "Change a policy",
-			about: "A JSON merge patch. Endpoints that name the policy follow it at once, so its name cannot change while there are any.",
+			about: "A JSON merge patch. Endpoints that name the policy use the change at once. The name cannot change while an endpoint uses it.",
 			body:  &intake{types: []string{openapi.TypeMergePatch, grapnel.JSONType}}, takes: policyPatch{},
 			gives: map[int]any{200: policyView{}}},
 		{method: "DELETE", path: "/v1/policies/{id}", scope: grapnel.ScopeManage, handle: deletePolicy,
@@ -133,7 +133,7 @@ func (a *api) namedPolicy(c *call) (grapnel.NamedPolicy, error) {
 func (a *api) ownPolicy(c *call) (grapnel.NamedPolicy, error) {
 	p, err := a.namedPolicy(c)
 	if err == nil && p.ID == "" {
-		return p, grapnel.Errorf(grapnel.CodeConflict, "%s is a preset; presets stay as they are.", p.Name)
+		return p, grapnel.Errorf(grapnel.CodeConflict, "%s is a preset; presets cannot be changed.", p.Name)
 	}
 	return p, err
 }

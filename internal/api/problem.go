@@ -14,7 +14,7 @@ import (
 // the request's id.
 type Problem struct {
 	Type      string       `json:"type" doc:"a reference to the description of this kind of problem"`
-	Title     string       `json:"title" doc:"the kind of problem, the same for every one of its code"`
+	Title     string       `json:"title" doc:"title of the code"`
 	Status    int          `json:"status"`
 	Detail    string       `json:"detail" doc:"the fault of this request"`
 	Code      string       `json:"code" doc:"the kind of problem, for programs"`
@@ -42,29 +42,29 @@ type kind struct {
 // kinds is the one place where codes become statuses.
 var kinds = []kind{
 	{grapnel.CodeMalformed, 400, "The request cannot be parsed", "Send well-formed UTF-8 JSON, nested at most 64 levels deep, and nothing after it.", false},
-	{codeUnauthenticated, 401, "A valid API key is needed", "Send Authorization: Bearer with a key that exists.", false},
+	{codeUnauthenticated, 401, "No valid API key", "Send Authorization: Bearer with a key that exists.", false},
 	{ingress.CodeUnverified, 401, "The webhook could not be verified", "Compare the secret, and the signed text, with the provider's settings; a source in quarantine keeps such requests with the reason.", false},
 	{codeForbidden, 403, "The API key may not do this", "Use a key that has the scope named in detail.", false},
 	{grapnel.CodeNotFound, 404, "Not found", "It does not exist, or it belongs to another tenant; the two look the same.", false},
-	{codeMethod, 405, "The method is not allowed here", "Allow lists those that are.", false},
-	{ingress.CodeSlow, 408, "The request took too long to arrive", "Send it again, faster.", false},
+	{codeMethod, 405, "The method is not allowed here", "Allow lists the allowed methods.", false},
+	{ingress.CodeSlow, 408, "The request took too long to arrive", "Send the request again, faster.", false},
 	{grapnel.CodeConflict, 409, "The request contradicts the current state", "Read the current state and decide again.", false},
 	{grapnel.CodeInFlight, 409, "The same idempotency key is in use",
 		"Wait for the first request, or repeat this one after a moment.", true},
-	{grapnel.CodeTooLarge, 413, "The request is too large", "Send less at once.", false},
-	{grapnel.CodeUnsupported, 415, "The content type or encoding is not taken", "Send application/json without Content-Encoding.", false},
+	{grapnel.CodeTooLarge, 413, "The request is too large", "Send a smaller body.", false},
+	{grapnel.CodeUnsupported, 415, "Unsupported content type or encoding", "Send application/json without Content-Encoding.", false},
 	{grapnel.CodeMoved, 421, "The tenant is in another cell", "Grapnel-Cell names the cell. Send the request to a server that serves it; nothing has been done here.", false},
 	{grapnel.CodeInvalid, 422, "Invalid field", "errors names each field and its fault.", false},
 	{grapnel.CodeTooCostly, 422, "The filters cost too much", "Nothing was accepted. Send fewer events at once, or give the tenant's endpoints simpler or fewer filters.", false},
 	{grapnel.CodeMismatch, 422, "The idempotency key was used for another request", "Use a new key for a new request.", false},
-	{ingress.CodeLoop, 422, "The webhook goes in circles", "It has come through too many servers like this one. Change the endpoint that sends to a source it gets its events from.", false},
+	{ingress.CodeLoop, 422, "The webhook is in a loop", "The event came through too many servers like this one. Change the endpoint that sends to a source of its own events.", false},
 	{grapnel.CodeQuota, 429, "Too many pending deliveries", "The tenant has as many pending deliveries as it may have. Repeat the request after Retry-After, with the same Idempotency-Key or event id.", true},
 	{ingress.CodeRateLimited, 429, "Too many requests", "The source gets more than its rate, or too many wrong API keys come from your address. Repeat the request after Retry-After.", true},
 	{ingress.CodeHeaders, 431, "The headers are too large", "Send fewer or shorter headers.", false},
 	{codeInternal, 500, "Internal error", "Repeat the request with the same Idempotency-Key; if it fails again, look for request_id in the server's log.", false},
-	{grapnel.CodeUnavailable, 503, "Not now", "Repeat the request after Retry-After, with the same Idempotency-Key or event id.", true},
-	{grapnel.CodeOverloaded, 503, "The server has more to do than it can", "Nothing was accepted. Repeat the request after Retry-After, with the same Idempotency-Key or event id.", true},
-	{grapnel.CodeStorageFull, 507, "The disk is full", "Nothing was accepted. Make room, then repeat the request.", true},
+	{grapnel.CodeUnavailable, 503, "Unavailable", "Repeat the request after Retry-After, with the same Idempotency-Key or event id.", true},
+	{grapnel.CodeOverloaded, 503, "The server is overloaded", "Nothing was accepted. Repeat the request after Retry-After, with the same Idempotency-Key or event id.", true},
+	{grapnel.CodeStorageFull, 507, "The disk is full", "Nothing was accepted. Free disk space, then repeat the request.", true},
 }
 
 func kindOf(code grapnel.Code) kind {
@@ -87,7 +87,7 @@ const mayBeDone = "The database did not answer, so this may have been done or no
 // that they happened. A lost answer is 503 on every route: repeating the request is safe, and 500
 // would keep clients from it.
 func problem(err error, requestID string) Problem {
-	p := Problem{Detail: "The server could not finish the request.", Errors: []wire.Fault{}, RequestID: requestID}
+	p := Problem{Detail: "The request failed because of an internal error.", Errors: []wire.Fault{}, RequestID: requestID}
 	code := codeInternal
 	var e *grapnel.Error
 	if errors.Is(err, store.ErrUnknown) {

@@ -256,7 +256,7 @@ func (c *call) tenant(named optional, pointer string, f *strict.Faults) string {
 // tooMuchData refuses an event whose data is over the limit.
 func (a *api) tooMuchData(data []byte) error {
 	if int64(len(data)) > a.MaxEvent {
-		return grapnel.Errorf(grapnel.CodeTooLarge, "The event's data is %d bytes; at most %d are taken.", len(data), a.MaxEvent)
+		return grapnel.Errorf(grapnel.CodeTooLarge, "The event's data has %d bytes; at most %d are allowed.", len(data), a.MaxEvent)
 	}
 	return nil
 }

@@ -28,8 +28,9 @@ func queueRoutes() []route {
 	return []route{
 		{method: "POST", path: "/v1/queues", scope: grapnel.ScopeManage, handle: createQueue,
 			name: "create-queue", tag: "Queues", summary: "Create a queue",
-			about: "A queue is an endpoint that is pulled: it gets its own copy of every event that it wants, and consumers take leases. By its id it is " +
-				"found at /v1/endpoints/{id}/… too, with its deliveries, lanes, statistics and replays; it is in no list of endpoints.",
+			about: "A queue is an endpoint that consumers pull from: it gets its own copy of every event that it wants, and " +
+				"consumers lease messages. Its id works at /v1/endpoints/{id}/… too, for deliveries, lanes, statistics and " +
+				"replays; lists of endpoints leave it out.",
 			body: &intake{types: []string{grapnel.JSONType}}, takes: wire.NewQueue{}, gives: map[int]any{201: wire.Queue{}}},
 		{method: "GET", path: "/v1/queues", scope: grapnel.ScopeRead, handle: listQueues,
 			name: "list-queues", tag: "Queues", summary: "List queues, with their counts",

@@ -34,7 +34,7 @@ func replayRoutes() []route {
 			query: pageOf(endpointParam, tenantParam, param{name: "active", one: []string{"true"}, doc: "only those that are running or paused"}),
 			gives: map[int]any{200: list[wire.Replay]{}}},
 		{method: "GET", path: "/v1/replays/{id}", scope: grapnel.ScopeRead, handle: getReplay,
-			name: "get-replay", tag: "Replays", summary: "Get a replay and how far it is", gives: map[int]any{200: wire.Replay{}}},
+			name: "get-replay", tag: "Replays", summary: "Get a replay and its progress", gives: map[int]any{200: wire.Replay{}}},
 		{method: "GET", path: "/v1/replays/{id}/items", scope: grapnel.ScopeRead, handle: listItems,
 			name: "list-replay-items", tag: "Replays", summary: "List the deliveries that a replay has created, in order",
 			query: pageOf(), gives: map[int]any{200: list[wire.Item]{}}},
@@ -152,7 +152,7 @@ func numbers(a *api, c *call, endpoint string, ids []string, f *strict.Faults) (
 		case err != nil || d.EndpointID != endpoint:
 			f.Add(pointer, "must be a delivery of this endpoint")
 		case !d.Status.Final():
-			f.Add(pointer, "is not over; retry it instead")
+			f.Add(pointer, "is not finished; retry it instead")
 		default:
 			numbers = append(numbers, d.Seq)
 		}

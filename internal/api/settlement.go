@@ -22,11 +22,11 @@ func settlementRoutes() []route {
 			body: &intake{types: []string{grapnel.JSONType}, optional: true}, takes: takes, gives: map[int]any{204: nil}}
 	}
 	return []route{
-		settle(queue.Ack, newAck{}, "Say that a message is dealt with", "Once it is answered the message never comes again, unless it is replayed."),
-		settle(queue.Nack, newNack{}, "Give a message back", "It comes again after delay or, without one, when the queue's policy says. Its attempt counts: when there are none left it is a dead letter."),
-		settle(queue.Reject, newReject{}, "Make a message a dead letter", "Trying again would not help."),
+		settle(queue.Ack, newAck{}, "Acknowledge a message", "Once answered the message never comes again, unless it is replayed."),
+		settle(queue.Nack, newNack{}, "Return a message (nack)", "It comes again after delay, or by the queue's policy. The attempt counts: a message with no attempts left is a dead letter."),
+		settle(queue.Reject, newReject{}, "Reject a message: it becomes a dead letter", "For messages that no retry can process."),
 		{method: "POST", path: "/v1/leases/{lease}/extend", scope: grapnel.ScopeConsume, handle: extend,
-			name: "extend-lease", tag: "Queues", summary: "Let a lease end later", about: "It ends that long from now. 409 for a lease that has expired, is settled or is unknown.",
+			name: "extend-lease", tag: "Queues", summary: "Extend a lease", about: "It ends that long from now. 409 for a lease that has expired, is settled or is unknown.",
 			body: &intake{types: []string{grapnel.JSONType}, optional: true}, takes: newExtension{}, gives: map[int]any{200: wire.Lease{}}},
 		{method: "POST", path: "/v1/leases/settle", scope: grapnel.ScopeConsume, handle: settleAll,
 			name: "settle-leases", tag: "Queues", summary: "Settle several leases at once",
@@ -41,12 +41,12 @@ func settlementRoutes() []route {
 type newAck struct{}
 
 type newNack struct {
-	Reason string  `json:"reason,omitempty" maxLength:"500" doc:"kept with the attempt"`
-	Delay  *string `json:"delay,omitempty" form:"delay" doc:"when it comes again, 0s to 24h; by the policy if not given"`
+	Reason string  `json:"reason,omitempty" maxLength:"500" doc:"stored with the attempt"`
+	Delay  *string `json:"delay,omitempty" form:"delay" doc:"time until it can be leased again, 0s to 24h; by the policy if not given"`
 }
 
 type newReject struct {
-	Reason string `json:"reason,omitempty" maxLength:"500" doc:"kept with the attempt"`
+	Reason string `json:"reason,omitempty" maxLength:"500" doc:"stored with the attempt"`
 }
 
 type newExtension struct {
@@ -63,7 +63,7 @@ type newSettlement struct {
 type settlement struct {
 	Lease  string  `json:"lease" required:"true" maxLength:"64"`
 	Reason string  `json:"reason,omitempty" maxLength:"500"`
-	Delay  *string `json:"delay,omitempty" form:"delay" doc:"when it comes again, 0s to 24h; by the policy if not given"`
+	Delay  *string `json:"delay,omitempty" form:"delay" doc:"time until it can be leased again, 0s to 24h; by the policy if not given"`
 }
 
 type rejection struct {
@@ -75,7 +75,7 @@ type rejection struct {
 type settledView struct {
 	Settled int      `json:"settled"`
 	Stale   []string `json:"stale" nullable:"false" doc:"leases that had expired, were settled or are unknown"`
-	Failed  []string `json:"failed" nullable:"false" doc:"leases of which it is not known whether they are settled: settle them again"`
+	Failed  []string `json:"failed" nullable:"false" doc:"leases whose outcome is unknown: settle them again"`
 }
 
 // settle settles the lease that the path names.

@@ -32,8 +32,8 @@ func sourceRoutes() []route {
 			name: "get-source", tag: sourceTag, summary: "Get a source", gives: map[int]any{200: wire.Source{}}},
 		{method: "PATCH", path: "/v1/sources/{id}", scope: grapnel.ScopeManage, handle: patchSource,
 			name: "update-source", tag: sourceTag, summary: "Change a source",
-			about: "A JSON merge patch: null sets a field back to its default. Secrets stay unless some are given; a patch that names another scheme " +
-				"replaces verify as a whole.",
+			about: "A JSON merge patch: null resets a field to its default. Secrets stay unless new ones are given; a patch " +
+				"with another scheme replaces verify as a whole.",
 			query: []param{reasonParam},
 			body:  &intake{types: []string{openapi.TypeMergePatch, grapnel.JSONType}}, takes: wire.NewSource{},
 			gives: map[int]any{200: wire.Source{}}},
@@ -253,7 +253,7 @@ func onlyOutbox(in *wire.NewSource, f *strict.Faults) {
 		"key": in.Key != "", "public_url": in.PublicURL != "", "rate_limit": in.RateLimit != nil, "max_body": in.MaxBody != 0,
 	} {
 		if given {
-			f.Add("/"+name, "must not be given with outbox: it is about requests")
+			f.Add("/"+name, "must not be given with outbox: it applies to requests")
 		}
 	}
 }

@@ -15,7 +15,7 @@ func testRoutes() []route {
 		{method: "POST", path: "/v1/endpoints/{id}/test", also: []string{"/webhooks/{id}/test"}, scope: grapnel.ScopeManage,
 			handle: testEndpoint,
 			name:   "test-endpoint", tag: "Endpoints", summary: "Send a test event to one endpoint",
-			about: "Makes an event of its own and one delivery of it, whatever the endpoint subscribes to. Never replays anything.",
+			about: "Creates a new event and one delivery of it, whatever the endpoint subscribes to. It never replays an event.",
 			body:  &intake{types: []string{grapnel.JSONType}, limit: perEvent, deep: true, optional: true}, takes: newTest{},
 			gives: map[int]any{200: wire.Delivery{}}},
 	}

@@ -2,6 +2,7 @@ package web
 
 import (
 	"fmt"
+	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
@@ -84,7 +85,11 @@ func TestHostileText(t *testing.T) {
 	pages = append(pages, "/deliveries?"+url.Values{"q": {polyglot}, "cursor": {polyglot}}.Encode(), "/login/once?code="+url.QueryEscape(polyglot), "/login?next="+url.QueryEscape(polyglot),
 		"/deliveries/"+url.PathEscape(polyglot), "/deliveries/dlv_1?attempt="+url.QueryEscape(polyglot))
 	for _, target := range pages {
-		body := s.ask("GET", target, nil).Body.String()
+		w := s.ask("GET", target, nil)
+		body := w.Body.String()
+		if slices.Contains(targets(), target) && (w.Code != http.StatusOK || !strings.Contains(body, "oNloAd")) {
+			t.Errorf("%s: answered %d without the text", target, w.Code)
+		}
 		seen += strings.Count(body, "oNloAd")
 		for _, fault := range faults(body) {
 			t.Errorf("%s: %s", target, fault)

@@ -45,7 +45,7 @@ func (api *recorded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		{`^/v1/keys$`, "keys"}, {`^/v1/keys/[^/]+$`, "whoami"}, {`^/v1/cluster$`, "cluster"}, {`^/v1/tenants$`, "tenants"},
 		{`^/v1/deliveries/[^/]+(/\w+)?$`, "delivery"}, {`^/v1/events/[^/]+$`, "event"}, {`^/v1/endpoints/[^/]+(/\w+)?$`, "endpoint"},
 	} {
-		if regexp.MustCompile(is.pattern).MatchString(r.URL.Path) {
+		if regexp.MustCompile(is.pattern).MatchString(r.URL.EscapedPath()) {
 			name = is.name
 			break
 		}

@@ -210,13 +210,13 @@ func (d *describer) content(media string, v any) *huma.Response {
 // delivery describes what a receiver gets.
 func delivery() *huma.Operation {
 	op := &huma.Operation{
-		OperationID: "delivery", Security: []map[string][]string{}, Summary: "A delivery, as its receiver gets it",
+		OperationID: "delivery", Security: []map[string][]string{}, Summary: "A delivery as the receiver gets it",
 		Description: "A POST with the event as JSON (format standard), as its data alone (raw), or as a CloudEvent in binary mode. " +
 			"Only an answer of 2xx is success; redirects are not followed. The same event can come more than once, with the same webhook-id.",
 		RequestBody: &huma.RequestBody{Content: map[string]*huma.MediaType{grapnel.JSONType: {Schema: Object(map[string]*huma.Schema{
 			"id": {Type: huma.TypeString}, "type": {Type: huma.TypeString}, "timestamp": {Type: huma.TypeString, Format: "date-time"},
 			"data":        {Description: "byte for byte as published"},
-			"data_base64": {Type: huma.TypeString, ContentEncoding: "base64", Description: "instead of data, when that is not JSON"},
+			"data_base64": {Type: huma.TypeString, ContentEncoding: "base64", Description: "instead of data, if that is not JSON"},
 		}, "id", "type", "timestamp")}}},
 		Responses: map[string]*huma.Response{"2XX": {Description: "the delivery is finished"},
 			"default": {Description: "the policy decides what follows"}},
@@ -229,7 +229,7 @@ func delivery() *huma.Operation {
 		{"grapnel-attempt", "1 for the first"},
 		{"grapnel-delivery", "the delivery's id"},
 		{"grapnel-hops", "through how many servers like this one it has come"},
-		{"grapnel-sequence", "its position in the line of its key"},
+		{"grapnel-sequence", "position in its lane"},
 		{"grapnel-trigger", "schedule, manual, replay, probe or test"},
 	} {
 		op.Parameters = append(op.Parameters, &huma.Param{Name: h.name, In: "header", Description: h.doc,

@@ -222,7 +222,7 @@ func decodeList(v Value, known Forms, f reflect.StructField, into reflect.Value)
 		e := Value{Result: result, Base: v.Pointer() + "/", Name: strconv.Itoa(len(seen)), Faults: v.Faults}
 		text := DecodeText(e, known, f)
 		if f.Tag.Get("uniqueItems") == "true" && slices.Contains(seen, text) {
-			e.Wrong("is there twice")
+			e.Wrong("is given twice")
 		}
 		seen = append(seen, text)
 		into.Set(reflect.Append(into, reflect.ValueOf(text).Convert(into.Type().Elem())))
