@@ -198,7 +198,10 @@ func nodes(v *visit) (nodesModel, error) {
 	for i := range c.Nodes {
 		n := &c.Nodes[i]
 		row := nodeRow{ID: n.ID, Address: n.Address, Here: n.ID == c.Node, Pill: pill{toneNone, n.State}, Seen: fmt.Sprintf("%.0f s ago", n.Seen),
-			Shards: fmt.Sprintf("%d of %d", n.Shards, n.Intended)}
+			Shards: "–"}
+		if c.Shards > 0 {
+			row.Shards = fmt.Sprintf("%d of %d", n.Shards, n.Intended)
+		}
 		switch n.State {
 		case "up":
 			row.Pill = pill{toneOK, "up"}
