@@ -206,7 +206,9 @@ var forAdmins = []string{"/keys", "/nodes"}
 func (o *owned) fill(pattern string) string {
 	path := strings.TrimSuffix(pattern, "{$}")
 	id := o.ep
-	for prefix, of := range map[string]string{"/deliveries": o.dlv, "/sources": o.src, "/inbox": o.req, "/queues": o.que, "/policies": o.pol, "/keys": o.keyID} {
+	for prefix, of := range map[string]string{
+		"/deliveries": o.dlv, "/sources": o.src, "/inbox": o.req, "/queues": o.que, "/policies": o.pol, "/keys": o.keyID,
+	} {
 		if strings.HasPrefix(path, prefix) {
 			id = of
 		}
@@ -243,7 +245,8 @@ func TestSessionsSeeTheirTenantOnly(t *testing.T) {
 				if foreign != mine && status != 404 {
 					t.Errorf("%s%s: answered %d", foreign, variant, status)
 				}
-				leaks(foreign+variant, body, globex.ep, "key-globex", globex.dlv, globex.src, globex.req, globex.que, globex.pol) // which the request named
+				// but for what the request named
+				leaks(foreign+variant, body, globex.ep, "key-globex", globex.dlv, globex.src, globex.req, globex.que, globex.pol)
 			}
 			if slices.Contains(forAdmins, mine) {
 				if status, _, _ := b.ask("GET", mine, nil); status != 403 {

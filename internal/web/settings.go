@@ -90,12 +90,13 @@ type auditEntry struct {
 
 func auditFilter(v *visit) client.AuditFilter {
 	q := v.URL.Query()
-	return client.AuditFilter{Endpoint: q.Get("endpoint"), Delivery: q.Get("delivery"), Limit: v.web.Bounds.Page, Cursor: q.Get("cursor")}
+	return client.AuditFilter{Endpoint: q.Get("endpoint"), Delivery: q.Get("delivery"), Cursor: q.Get("cursor")}
 }
 
 func audit(v *visit) (auditModel, error) {
 	var m auditModel
 	f := auditFilter(v)
+	f.Limit = v.web.Bounds.Page
 	found, err := v.client.Audit(v.Context(), f)
 	if err != nil {
 		return m, err
