@@ -74,6 +74,7 @@ type sheet struct {
 	Nav     []entry
 	Notice  string
 	Search  string
+	Finds   string // the list that the search box looks in
 	Share   share
 	Live    bool
 	Version string
@@ -91,7 +92,11 @@ func (v *visit) sheet(model any, notice string) sheet {
 	if t, ok := model.(titled); ok {
 		s.Title = t.Title()
 	}
-	s.Notice, s.Model, s.Live, s.Search = notice, model, true, v.URL.Query().Get("q")
+	s.Notice, s.Model, s.Live, s.Search = notice, model, !v.page.still, v.URL.Query().Get("q")
+	s.Finds = v.link("/deliveries")
+	if v.page.finds {
+		s.Finds = v.link(v.page.path)
+	}
 	s.Nav = navigation()
 	for i := range s.Nav {
 		s.Nav[i].Here = s.Nav[i].Name == v.page.nav
@@ -154,7 +159,7 @@ func (w *web) drawFailure(b *bytes.Buffer, v *visit, f *failure) error {
 	s := v.bare(f.Title)
 	s.Model = f
 	if v.session != nil {
-		s.Nav = navigation()
+		s.Nav, s.Finds = navigation(), v.link("/deliveries")
 		for i := range s.Nav {
 			s.Nav[i].Path = v.link(s.Nav[i].Path)
 		}

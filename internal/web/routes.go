@@ -20,6 +20,8 @@ type page struct {
 	template string                            // a file of templates/
 	twin     func(*visit) (string, url.Values) // the request to the public API that answers with the same in JSON
 	command  func(*visit) string               // the same on the command line
+	finds    bool                              // the search box looks here, not in the list of deliveries
+	still    bool                              // a form to fill in, which does not change by itself
 }
 
 // pages lists all pages. The order is that of the navigation.
@@ -35,6 +37,18 @@ func pages() []page {
 			twin: endpointsTwin, command: says("grapnel endpoints list")},
 		{path: "/endpoints/{id}", title: "Endpoint", nav: "Endpoints", scope: grapnel.ScopeRead, build: build(endpoint),
 			template: "endpoint.html", twin: one("/v1/endpoints/"), command: naming("grapnel endpoints get")},
+		{path: "/dead-letters", title: "Dead letters", nav: "Dead letters", scope: grapnel.ScopeRead, build: build(deadLetters),
+			template: "dead-letters.html", twin: deadLettersTwin, command: deadLettersCommand, finds: true},
+		{path: "/replays", title: "Replays", nav: "Replays", scope: grapnel.ScopeRead, build: build(replays), template: "replays.html",
+			twin: replaysTwin, command: replaysCommand},
+		{path: "/replays/new", title: "Replay", nav: "Replays", scope: grapnel.ScopeReplay, build: build(wizard), template: "wizard.html",
+			twin: wizardTwin, command: wizardCommand, still: true},
+		{path: "/replays/{id}", title: "Replay", nav: "Replays", scope: grapnel.ScopeRead, build: build(replayPage), template: "replay.html",
+			twin: one("/v1/replays/"), command: naming("grapnel replay get")},
+		{path: "/events", title: "Events", nav: "Events", scope: grapnel.ScopeRead, build: build(events), template: "events.html",
+			twin: eventsTwin, command: eventsCommand, finds: true},
+		{path: "/events/{id}", title: "Event", nav: "Events", scope: grapnel.ScopeRead, build: build(eventPage), template: "event.html",
+			twin: eventTwin, command: naming("grapnel events get")},
 	}
 }
 
@@ -44,6 +58,7 @@ type entry struct {
 	Path string
 	Key  string // after g on the keyboard
 	Sign string // its picture in the bar of a phone
+	Deep bool   // the bar of a phone has no space for it: it is behind More there
 	Here bool
 }
 
@@ -53,6 +68,9 @@ func navigation() []entry {
 		{Name: "Overview", Path: "/", Key: "o", Sign: "overview"},
 		{Name: "Deliveries", Path: "/deliveries", Key: "d", Sign: "deliveries"},
 		{Name: "Endpoints", Path: "/endpoints", Key: "e", Sign: "endpoints"},
+		{Name: "Dead letters", Path: "/dead-letters", Key: "x", Sign: "dead"},
+		{Name: "Replays", Path: "/replays", Key: "r", Sign: "replays", Deep: true},
+		{Name: "Events", Path: "/events", Key: "v", Sign: "events", Deep: true},
 	}
 }
 
@@ -77,6 +95,14 @@ func actions() []action {
 		{path: "/endpoints/{id}/enable", scope: grapnel.ScopeManage, do: enableEndpoint},
 		{path: "/endpoints/{id}/probe", scope: grapnel.ScopeManage, do: probeEndpoint},
 		{path: "/endpoints/{id}/test", scope: grapnel.ScopeManage, do: testEndpoint},
+		{path: "/dead-letters/replay", scope: grapnel.ScopeReplay, do: replayLetters},
+		{path: "/dead-letters/discard", scope: grapnel.ScopeReplay, do: discardLetters},
+		{path: "/dead-letters/note", scope: grapnel.ScopeReplay, do: noteLetters},
+		{path: "/replays/start", scope: grapnel.ScopeReplay, do: startReplays},
+		{path: "/replays/{id}/pause", scope: grapnel.ScopeReplay, do: pauseReplay},
+		{path: "/replays/{id}/resume", scope: grapnel.ScopeReplay, do: resumeReplay},
+		{path: "/replays/{id}/cancel", scope: grapnel.ScopeReplay, do: cancelReplay},
+		{path: "/events/{id}/publish", scope: grapnel.ScopePublish, do: publishAgain},
 	}
 }
 
@@ -115,6 +141,8 @@ func (w *web) page(p *page) http.HandlerFunc {
 			http.Error(rw, "The session has ended.", http.StatusUnauthorized)
 		case v.session == nil:
 			v.toLogin()
+		case wants(r, "text/event-stream") && p.still:
+			rw.WriteHeader(http.StatusNoContent)
 		case wants(r, "text/event-stream"):
 			w.stream(v)
 		case r.URL.Query().Get("format") == "json":
