@@ -88,6 +88,8 @@ type owned struct {
 	ids   []string // of everything
 	ep    string
 	dlv   string
+	evt   string
+	rpl   string
 	texts []string // that only its own pages may show
 	state func() string
 }
@@ -125,8 +127,19 @@ func own(t *testing.T, s running, tenant string) owned {
 		t.Fatal(len(page.Data), err)
 	}
 	for _, d := range page.Data {
-		o.ids, o.dlv = append(o.ids, d.ID, d.EventID), d.ID
+		o.ids, o.dlv, o.evt = append(o.ids, d.ID, d.EventID), d.ID, d.EventID
 	}
+	if _, err := c.Skip(ctx, o.dlv, "for a replay"); err != nil {
+		t.Fatal(err)
+	}
+	rpl, err := c.StartReplay(ctx, ep.ID, client.NewReplay{Status: []grapnel.Status{grapnel.Skipped}, Rate: 0.001})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.CancelReplay(ctx, rpl.ID, ""); err != nil { // after which nothing changes by itself
+		t.Fatal(err)
+	}
+	o.rpl, o.ids = rpl.ID, append(o.ids, rpl.ID)
 	o.state = func() string {
 		page, err := c.Deliveries(ctx, client.DeliveryFilter{})
 		if err != nil {
@@ -145,8 +158,13 @@ func own(t *testing.T, s running, tenant string) owned {
 func (o *owned) fill(pattern string) string {
 	path := strings.TrimSuffix(pattern, "{$}")
 	id := o.ep
-	if strings.HasPrefix(path, "/deliveries") {
+	switch {
+	case strings.HasPrefix(path, "/deliveries"):
 		id = o.dlv
+	case strings.HasPrefix(path, "/events"):
+		id = o.evt
+	case strings.HasPrefix(path, "/replays"):
+		id = o.rpl
 	}
 	return strings.ReplaceAll(path, "{id}", id)
 }
@@ -187,7 +205,7 @@ func TestSessionsSeeTheirTenantOnly(t *testing.T) {
 			}
 			continue
 		}
-		form := url.Values{"token": {token}, "back": {"/"}, "id": {globex.dlv}}
+		form := url.Values{"token": {token}, "back": {"/"}, "id": {globex.dlv}, "once": {"x"}, "order": {`{"endpoint":"` + globex.ep + `","replay":{}}`}}
 		status, _, body := b.ask("POST", foreign, form)
 		if status != 404 {
 			t.Errorf("POST %s: answered %d %s", foreign, status, body)

@@ -39,6 +39,8 @@ func (api *recorded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for _, is := range []struct{ pattern, name string }{
 		{`^/v1/whoami$`, "whoami"}, {`^/v1/stats$`, "stats"}, {`^/v1/endpoints$`, "endpoints"}, {`^/v1/endpoints/[^/]+/stats$`, "endpoint_stats"},
 		{`^/v1/endpoints/[^/]+/lanes$`, "lanes"}, {`^/v1/audit$`, "audit"}, {`^/v1/deliveries$`, "deliveries"}, {`^/v1/endpoints/[^/]+/deliveries$`, "deliveries"},
+		{`^/v1/endpoints/.+/replay$`, "plan"}, {`^/v1/dead-letters$`, "dead_letters"}, {`^/v1/replays$`, "replays"}, {`^/v1/replays/.+/items$`, "items"},
+		{`^/v1/replays/.+$`, "replay"}, {`^/v1/events$`, "events"},
 		{`^/v1/deliveries/[^/]+(/\w+)?$`, "delivery"}, {`^/v1/events/[^/]+$`, "event"}, {`^/v1/endpoints/[^/]+(/\w+)?$`, "endpoint"},
 	} {
 		if regexp.MustCompile(is.pattern).MatchString(r.URL.Path) {
@@ -146,7 +148,7 @@ func (s *site) signIn() {
 func targets() []string {
 	var all []string
 	for _, p := range pages() {
-		id := map[string]string{"/deliveries/{id}": "dlv_1", "/endpoints/{id}": "ep_1"}[p.path]
+		id := map[string]string{"/deliveries/{id}": "dlv_1", "/endpoints/{id}": "ep_1", "/replays/{id}": "rpl_1", "/events/{id}": "evt_1"}[p.path]
 		all = append(all, strings.ReplaceAll(strings.ReplaceAll(p.path, "{$}", ""), "{id}", id))
 	}
 	return all
@@ -377,8 +379,11 @@ func TestRolesFromScopes(t *testing.T) {
 	for _, target := range targets() {
 		body := s.ask("GET", target, nil).Body.String()
 		for _, a := range actions() {
-			_, verb, _ := strings.Cut(strings.TrimPrefix(a.path, "/deliveries/retry"), "{id}")
-			if verb != "" && strings.Contains(body, verb+`"`) {
+			_, verb, found := strings.Cut(a.path, "{id}")
+			if !found {
+				verb = a.path
+			}
+			if strings.Contains(body, verb+`"`) || strings.Contains(body, verb+`?`) {
 				t.Errorf("%s offers %s", target, a.path)
 			}
 		}

@@ -190,7 +190,7 @@ func (m *replayModel) facts(v *visit, r *client.Replay) {
 	if r.Canary {
 		canary = "yes"
 	}
-	m.Facts = []fact{{Name: "Selection", Value: sentence(selected(&r.Selection))}, {Name: "Rate", Value: fmt.Sprintf("at most %g per second", r.Rate)},
+	m.Facts = []fact{{Name: "Selection", Value: selected(&r.Selection)}, {Name: "Rate", Value: fmt.Sprintf("at most %g per second", r.Rate)},
 		{Name: "Stops by itself", Value: guard}, {Name: "One first", Value: canary}, {Name: "Started", At: v.at(r.StartedAt)}, {Name: "By the key", Value: r.StartedBy}}
 	if r.FinishedAt != nil {
 		m.Facts = append(m.Facts, fact{Name: "Finished", At: v.at(*r.FinishedAt)})

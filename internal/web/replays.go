@@ -141,7 +141,7 @@ func selected(s *client.Selection) string {
 	for _, status := range s.Status {
 		statuses = append(statuses, string(status))
 	}
-	parts := []string{strings.TrimSpace(list(statuses) + " deliveries")}
+	parts := []string{strings.TrimSuffix(sentence(strings.TrimSpace(list(statuses)+" deliveries")), ".")}
 	if len(s.EventTypes) > 0 {
 		parts = append(parts, "of type "+list(s.EventTypes))
 	}
@@ -196,6 +196,15 @@ func (m *replaysModel) answer(v *visit, all []client.Replay) {
 		m.Verdict.Pieces = append(m.Verdict.Pieces, piece{"; ", ""}, piece{count(failed) + " failed", toneBad})
 	}
 	m.Verdict.Pieces = append(m.Verdict.Pieces, piece{".", ""})
+	stopped := 0
+	for i := range all {
+		if all[i].Status == grapnel.ReplayStopped {
+			stopped++
+		}
+	}
+	if stopped > 0 {
+		m.Verdict.Next = many(stopped, "replay in this list has", "replays in this list have") + " stopped after failures; the page of each says why."
+	}
 }
 
 func replaysTwin(v *visit) (string, url.Values) {

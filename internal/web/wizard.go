@@ -243,7 +243,7 @@ func (m *wizardModel) plan(v *visit, orders []order, only []string) error {
 			row.Name, row.Pill = endpointName(e), healthPill(e.Health.State)
 		}
 		plan, err := v.client.PlanReplay(v.Context(), o.Endpoint, o.Replay)
-		if told, ok := err.(*client.Error); ok && told.Status < 500 && len(orders) > 1 { //nolint:errorlint // the client returns it as it is
+		if told, ok := err.(*client.Error); ok && told.Status < 500 && told.Status != http.StatusUnauthorized && told.Status != http.StatusForbidden { //nolint:errorlint // the client returns it as it is
 			row.Problem, row.Chosen = sentence(cmp.Or(told.Detail, told.Title)), false
 			m.Rows = append(m.Rows, row)
 			continue
@@ -294,6 +294,9 @@ func (m *wizardModel) answer(v *visit, total *client.ReplayPlan, replays, longes
 	if total.Total == 0 {
 		m.Verdict.Pieces = []piece{{"There is nothing to replay.", ""}}
 		m.Verdict.Next = "No finished delivery matches the selection, or all that match are left out."
+		if slices.ContainsFunc(m.Rows, func(r planRow) bool { return r.Problem != "" }) {
+			m.Verdict.Next = "The endpoints below cannot take a replay."
+		}
 		return
 	}
 	number := many(total.Total, "delivery", "deliveries")
