@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"html"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
@@ -198,7 +199,7 @@ func TestSessionsSeeTheirTenantOnly(t *testing.T) {
 				if foreign != mine && status != 404 {
 					t.Errorf("%s%s: answered %d", foreign, variant, status)
 				}
-				leaks(foreign+variant, body, globex.ep, "key-globex", globex.dlv) // which the request named
+				leaks(foreign+variant, body, globex.ep, "key-globex", globex.dlv, globex.evt, globex.rpl) // which the request named
 			}
 			if status, _, body := b.ask("GET", mine, nil); status != 200 || !strings.Contains(body, "acme") {
 				t.Errorf("%s: answered %d %s", mine, status, body)
@@ -210,7 +211,7 @@ func TestSessionsSeeTheirTenantOnly(t *testing.T) {
 		if status != 404 {
 			t.Errorf("POST %s: answered %d %s", foreign, status, body)
 		}
-		leaks("POST "+foreign, body, globex.ep, globex.dlv)
+		leaks("POST "+foreign, body, globex.ep, globex.dlv, globex.evt, globex.rpl)
 		if now := globex.state(); now != before {
 			t.Errorf("POST %s changed something of another tenant", foreign)
 			before = now
@@ -405,5 +406,57 @@ func TestWrongKeysAtTheSignIn(t *testing.T) {
 	}
 	if got := s.gate.Stats().Unauthenticated; got != 3 {
 		t.Errorf("%d wrong keys counted, want 3", got)
+	}
+}
+
+// TestReplayFromTheDashboard: a preview counts the dead letters of several endpoints, one button
+// starts a replay for each, and a second click starts nothing. The pages of the replays show the
+// same after a restart of the server.
+func TestReplayFromTheDashboard(t *testing.T) {
+	o := options(t.TempDir())
+	o.AdminKey = testKey
+	s := start(t, o)
+	acme, globex := own(t, s, "acme"), own(t, s, "globex")
+	b := newBrowser(t, s.URL())
+	b.signIn(testKey)
+	hidden := func(body, name string) (all []string) {
+		for _, found := range regexp.MustCompile(`name="`+name+`" value="([^"]*)"`).FindAllStringSubmatch(body, -1) {
+			all = append(all, html.UnescapeString(found[1]))
+		}
+		return all
+	}
+	status, _, body := b.ask("GET", "/replays/new?q=status:skipped&again=1", nil)
+	if status != 200 || !strings.Contains(body, "2 deliveries will be delivered again to 2 endpoints.") {
+		t.Fatalf("the preview: answered %d %s", status, body)
+	}
+	form := url.Values{"token": hidden(body, "token")[:1], "back": {"/"}, "once": hidden(body, "once"), "order": hidden(body, "order"), "rate": {"5"}}
+	var to []string
+	for range 2 {
+		status, header, body := b.ask("POST", "/replays/start", form)
+		if status != 303 {
+			t.Fatalf("answered %d %s", status, body)
+		}
+		to = append(to, header.Get("Location"))
+	}
+	if to[0] != to[1] || strings.Count(to[0], "id=rpl_") != 2 {
+		t.Errorf("the clicks lead to %v", to)
+	}
+	admin, err := client.New(client.Options{Server: s.URL(), Key: testKey})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := admin.Replays(t.Context(), client.ReplayFilter{})
+	if err != nil || len(found.Data) != 4 { // one of each tenant was there before
+		t.Errorf("%d replays, %v", len(found.Data), err)
+	}
+	o.Listen = strings.TrimPrefix(s.URL(), "http://")
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
+	}
+	b.http.CloseIdleConnections()
+	start(t, o)
+	status, _, body = b.ask("GET", to[0], nil)
+	if status != 200 || !strings.Contains(body, "endpoint-of-acme") || !strings.Contains(body, "endpoint-of-globex") || strings.Contains(body, acme.rpl) || strings.Contains(body, globex.rpl) {
+		t.Errorf("after a restart: answered %d %s", status, body)
 	}
 }

@@ -47,7 +47,7 @@ func drawings() map[string]SVG {
 		"heart":          Heart([]Beat{{"ok", "fine"}, {"none", "no attempts"}, {"bad", "2 failed"}}, "Three hours."),
 		"bars": Bars([]Bar{{Parts: []Part{{"ok", 1e6}, {"bad", 1}}, Says: "one of a million", Href: "/deliveries?q=a&b"}, {},
 			{Parts: []Part{{"ok", 20}}, Says: "20"}}, "Three hours."),
-		"bars-empty": Bars(nil, "No hours."),
+		"bars-empty":     Bars(nil, "No hours."),
 		"progress":       Progress(281, 2, 4, 412, "281 of 412 delivered."),
 		"progress-empty": Progress(0, 0, 0, 0, "Nothing."),
 		"progress-large": Progress(999_998, 2, 0, 1_000_000, "All but two of a million delivered."),
