@@ -115,7 +115,8 @@ func (e *encoder) foreign(v reflect.Value) error {
 	return nil
 }
 
-// raw writes JSON without spaces. In a request it stays as it is: receivers verify an event's bytes.
+// raw writes JSON without spaces. In a request it stays as it is: receivers verify an event's
+// bytes.
 func (e *encoder) raw(text []byte) error {
 	switch {
 	case len(text) == 0:

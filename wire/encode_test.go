@@ -53,11 +53,12 @@ func fill(v reflect.Value) {
 	}
 }
 
-// TestEveryTypeIsReadAsItWasWritten: with all fields set and with none, what was read is written as
-// before.
+// TestEveryTypeIsReadAsItWasWritten: with all fields set and with none, a value that was read is
+// written as before.
 func TestEveryTypeIsReadAsItWasWritten(t *testing.T) {
 	for _, of := range []any{
-		Audit{}, Cluster{}, Delivery{}, Endpoint{}, Event{}, Intake{}, Item{}, Key{}, Lane{}, Lease{}, Meta{}, PeekedMeta{}, Plan{}, Policy{}, Published{}, Purge{},
+		Audit{}, Cluster{}, Delivery{}, Endpoint{}, Event{}, Intake{}, Item{}, Key{}, Lane{}, Lease{}, Meta{}, PeekedMeta{},
+		Plan{}, Policy{}, Published{}, Purge{},
 		Queue{}, Replay{}, Source{}, Stats{}, Tenant{}, NewEndpoint{}, NewEvent{}, NewKey{}, NewQueue{}, NewReplay{}, NewSource{},
 	} {
 		for _, full := range []bool{true, false} {
@@ -91,7 +92,8 @@ func TestAnswersHaveAFixedOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := -1
-	for _, name := range []string{"id", "tenant", "url", "policy", "ordering", "transform", "preset_shape", "signature_headers", "secret", "secrets", "status",
+	for _, name := range []string{"id", "tenant", "url", "policy", "ordering", "transform", "preset_shape", "signature_headers",
+		"secret", "secrets", "status",
 		"disabled_reason", "health", "revision"} {
 		next := strings.Index(string(raw), `"`+name+`":`)
 		if next <= at {
@@ -101,16 +103,18 @@ func TestAnswersHaveAFixedOrder(t *testing.T) {
 	}
 }
 
-// TestRequestsHaveWhatIsSet: the server chooses everything else. Required members are there in any
-// case, so that the server says what is wrong with them.
+// TestRequestsHaveWhatIsSet: the server chooses everything else. Required members are always
+// written, so that the server reports their faults.
 func TestRequestsHaveWhatIsSet(t *testing.T) {
 	for want, in := range map[string]any{
 		`{"url":""}`: NewEndpoint{},
 		`{"url":"https://a.example","policy":{"timeout":"3s"},"rate_limit":{"per_second":2.5},"status":"paused"}`: NewEndpoint{URL: "https://a.example",
 			Policy: json.RawMessage(`{"timeout":"3s"}`), RateLimit: &grapnel.RateLimit{PerSecond: 2.5}, Status: grapnel.EndpointPaused},
-		`{"name":"orders","lease":"1m0s"}`:                    NewQueue{Name: "orders", Lease: policy.Duration(time.Minute)},
-		`{"name":"s","outbox":{},"dedupe":{"by":[]}}`:         NewSource{Name: "s", Outbox: &OutboxSettings{}, Dedupe: &DedupeSettings{By: []grapnel.DedupeBy{}}},
-		`{"type":"a","metadata":{"k":"v"},"data":{ "n": 1 }}`: NewEvent{Type: "a", Metadata: map[string]string{"k": "v"}, Data: json.RawMessage(`{ "n": 1 }`)},
+		`{"name":"orders","lease":"1m0s"}`: NewQueue{Name: "orders", Lease: policy.Duration(time.Minute)},
+		`{"name":"s","outbox":{},"dedupe":{"by":[]}}`: NewSource{Name: "s", Outbox: &OutboxSettings{},
+			Dedupe: &DedupeSettings{By: []grapnel.DedupeBy{}}},
+		`{"type":"a","metadata":{"k":"v"},"data":{ "n": 1 }}`: NewEvent{Type: "a", Metadata: map[string]string{"k": "v"},
+			Data: json.RawMessage(`{ "n": 1 }`)},
 	} {
 		if raw, err := Request(in); err != nil || string(raw) != want {
 			t.Errorf("Request wrote %s, %v; want %s", raw, err, want)

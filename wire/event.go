@@ -16,10 +16,10 @@ type NewEvent struct {
 	Tenant        string            `json:"tenant" form:"tenant" doc:"the key's tenant, else default"`
 	OccurredAt    *time.Time        `json:"occurred_at" doc:"when it happened; none: when it was accepted"`
 	Metadata      map[string]string `json:"metadata" maxProperties:"32" names:"member" form:"metadata" doc:"at most 32 strings of at most 1024 bytes"`
-	Data          json.RawMessage   `json:"data" required:"true" doc:"any JSON; kept and delivered byte for byte"`
+	Data          json.RawMessage   `json:"data" required:"true" doc:"any JSON; stored and delivered byte for byte"`
 }
 
-// MarshalJSON writes what is set. encoding/json reformats Data then; Request does not.
+// MarshalJSON writes the fields that are set. encoding/json reformats Data then; Request does not.
 func (e NewEvent) MarshalJSON() ([]byte, error) { return Request(e) }
 
 // Published is the server's word that an event and all its deliveries are durable.
@@ -27,8 +27,8 @@ type Published struct {
 	Raw
 	ID         string    `json:"id"`
 	AcceptedAt time.Time `json:"accepted_at"`
-	Deliveries int       `json:"deliveries" doc:"how many endpoints get it"`
-	Duplicate  bool      `json:"duplicate" doc:"this id was there already with the same content; nothing new was made"`
+	Deliveries int       `json:"deliveries" doc:"number of endpoints that get it"`
+	Duplicate  bool      `json:"duplicate" doc:"an event with this id and content exists already; nothing was created"`
 }
 
 // MarshalJSON writes the answer as the API does.
@@ -40,15 +40,15 @@ type Event struct {
 	ID          string            `json:"id"`
 	Tenant      string            `json:"tenant"`
 	Type        string            `json:"type"`
-	Key         string            `json:"key" nullable:"true" doc:"null: no order"`
-	Data        json.RawMessage   `json:"data,omitempty" doc:"absent when it is not JSON"`
-	DataBase64  []byte            `json:"data_base64,omitempty" doc:"instead of data, when that is not JSON"`
+	Key         string            `json:"key" nullable:"true" doc:"null: the event has no order"`
+	Data        json.RawMessage   `json:"data,omitempty" doc:"absent if the data is not JSON"`
+	DataBase64  []byte            `json:"data_base64,omitempty" doc:"instead of data, if that is not JSON"`
 	ContentType string            `json:"content_type"`
 	Metadata    map[string]string `json:"metadata"`
-	Source      string            `json:"source" nullable:"true" doc:"the id of the source that it came in through; null: it was published"`
+	Source      string            `json:"source" nullable:"true" doc:"id of the source that received it; null: it was published"`
 	OccurredAt  time.Time         `json:"occurred_at"`
 	AcceptedAt  time.Time         `json:"accepted_at"`
-	Deliveries  []Delivery        `json:"deliveries,omitzero" doc:"only when one event is asked for; without attempts"`
+	Deliveries  []Delivery        `json:"deliveries,omitzero" doc:"only for a single event; without attempts"`
 }
 
 // MarshalJSON writes the event as the API does.

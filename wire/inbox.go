@@ -20,17 +20,17 @@ const (
 
 // InboxRequest is a request that a source received, as it is listed.
 type InboxRequest struct {
-	ID          string        `json:"id" doc:"of the event; req_… if it is none"`
+	ID          string        `json:"id" doc:"id of the event; req_… if it did not become one"`
 	SourceID    string        `json:"source_id"`
 	Tenant      string        `json:"tenant"`
 	Outcome     IntakeOutcome `json:"outcome" enum:"accepted,unverified,conflict,refused"`
 	Reason      string        `json:"reason" doc:"one sentence"`
 	ReceivedAt  time.Time     `json:"received_at"`
-	EventID     string        `json:"event_id" nullable:"true" doc:"that it became or, for a conflict, that it contradicts"`
-	Type        string        `json:"type" nullable:"true" doc:"of the event that it became"`
+	EventID     string        `json:"event_id" nullable:"true" doc:"id of the event that it became or, for a conflict, contradicts"`
+	Type        string        `json:"type" nullable:"true" doc:"id of the event that it became"`
 	Key         string        `json:"key" nullable:"true"`
 	ContentType string        `json:"content_type"`
-	Size        int           `json:"size" doc:"bytes of its body"`
+	Size        int           `json:"size" doc:"size of the body in bytes"`
 }
 
 // MarshalJSON writes the request as the API does.
@@ -41,14 +41,14 @@ type Intake struct {
 	Raw
 	InboxRequest
 	Method     string           `json:"method"`
-	Path       string           `json:"path" doc:"with its query"`
-	Remote     string           `json:"remote" doc:"address of who sent it"`
-	Headers    []grapnel.Header `json:"headers" doc:"as they came; what is a secret by itself is [redacted]"`
-	Checks     []grapnel.Check  `json:"checks" doc:"what verifying found, step by step"`
-	KnownBy    *KnownBy         `json:"known_by" nullable:"true" doc:"null: it is not known by anything"`
-	Body       json.RawMessage  `json:"body,omitempty" doc:"when it is JSON"`
-	BodyText   *string          `json:"body_text,omitempty" doc:"when it is other text"`
-	BodyBase64 []byte           `json:"body_base64,omitempty" doc:"when it is neither"`
+	Path       string           `json:"path" doc:"path with query"`
+	Remote     string           `json:"remote" doc:"address of the sender"`
+	Headers    []grapnel.Header `json:"headers" doc:"as received; secrets are [redacted]"`
+	Checks     []grapnel.Check  `json:"checks" doc:"steps of the verification"`
+	KnownBy    *KnownBy         `json:"known_by" nullable:"true" doc:"null: it has no dedupe key"`
+	Body       json.RawMessage  `json:"body,omitempty" doc:"if the body is JSON"`
+	BodyText   *string          `json:"body_text,omitempty" doc:"if the body is text but not JSON"`
+	BodyBase64 []byte           `json:"body_base64,omitempty" doc:"if the body is neither JSON nor text"`
 }
 
 // MarshalJSON writes the request as the API does.

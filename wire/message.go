@@ -4,7 +4,7 @@ import "time"
 
 // Meta describes a message of a queue. The URLs are for programs that do not use package client.
 type Meta struct {
-	Lease          string    `json:"lease" doc:"the right to settle it; it can be used once"`
+	Lease          string    `json:"lease" doc:"token to settle it, valid once"`
 	EventID        string    `json:"event_id"`
 	DeliveryID     string    `json:"delivery_id"`
 	Type           string    `json:"type"`
@@ -26,9 +26,9 @@ type PeekedMeta struct {
 	Type        string    `json:"type"`
 	Key         string    `json:"key" nullable:"true"`
 	ContentType string    `json:"content_type"`
-	Attempt     int       `json:"attempt" doc:"that handing it out would be, or is"`
+	Attempt     int       `json:"attempt" doc:"attempt number of its next or current lease"`
 	FirstSeenAt time.Time `json:"first_seen_at"`
-	DueAt       time.Time `json:"due_at" doc:"when it is handed out; of what is leased, the end of the lease"`
+	DueAt       time.Time `json:"due_at" doc:"when it can be leased; of a leased message, the end of the lease"`
 }
 
 // Lease is a lease after it was extended.

@@ -12,20 +12,20 @@ import (
 // others.
 type NewQueue struct {
 	Tenant      string                 `json:"tenant" fixed:"true" form:"tenant" doc:"the key's tenant, else default"`
-	Name        string                 `json:"name" required:"true" minLength:"1" maxLength:"64" form:"queue" doc:"by which consumers ask for it: [A-Za-z0-9_-], and not like a queue's id; one queue of a tenant has it"`
+	Name        string                 `json:"name" required:"true" minLength:"1" maxLength:"64" form:"queue" doc:"name for consumers: [A-Za-z0-9_-], not in the form of a queue's id; unique within the tenant"`
 	Description string                 `json:"description" maxLength:"1000"`
 	EventTypes  []string               `json:"event_types" maxItems:"100" form:"pattern" doc:"patterns in which a whole segment may be *; none: every type"`
 	Filter      string                 `json:"filter" nullable:"true" maxLength:"4096" doc:"a CEL expression over event (type, key, data, metadata)"`
-	Source      string                 `json:"source" nullable:"true" form:"id" doc:"the id of a source: only what came in through it; none: from anywhere"`
-	Policy      any                    `json:"policy" form:"policy" doc:"the name of a policy, or a policy; none: hooque"`
+	Source      string                 `json:"source" nullable:"true" form:"id" doc:"the id of a source: only events that it received; none: events of any origin"`
+	Policy      any                    `json:"policy" form:"policy" doc:"the name of a policy, or a policy; none: the preset queue"`
 	Ordering    grapnel.Ordering       `json:"ordering" default:"key" enum:"key,none" doc:"none: events of one key do not wait for each other; key if not given"`
-	Lease       policy.Duration        `json:"lease" default:"30s" form:"lease" doc:"how long a consumer has unless it extends, 1s to 12h; 30s if not given"`
+	Lease       policy.Duration        `json:"lease" default:"30s" form:"lease" doc:"duration of a lease, 1s to 12h; 30s if not given"`
 	MaxLeased   int                    `json:"max_leased" default:"1000" minimum:"1" maximum:"10000" doc:"leases that one consumer may hold at once; 1000 if not given"`
-	Quiet       bool                   `json:"quiet" doc:"nobody but its consumers notices it: no webhook_endpoint.* events are about it, no statistics count it, and what would be a dead letter or block its key is discarded; false if not given"`
-	Status      grapnel.EndpointStatus `json:"status" default:"enabled" enum:"enabled,paused,disabled" doc:"paused: nothing is handed out; enabled if not given"`
+	Quiet       bool                   `json:"quiet" doc:"only its consumers notice it: no webhook_endpoint.* events are about it, no statistics count it, and a delivery that would be a dead letter or block its key is discarded; false if not given"`
+	Status      grapnel.EndpointStatus `json:"status" default:"enabled" enum:"enabled,paused,disabled" doc:"paused: nothing is leased; enabled if not given"`
 }
 
-// MarshalJSON writes what is set.
+// MarshalJSON writes the fields that are set.
 func (q NewQueue) MarshalJSON() ([]byte, error) { return Request(q) }
 
 // Queue is an endpoint that is pulled. Deliveries, dead letters, replays and statistics refer to it
@@ -38,7 +38,7 @@ type Queue struct {
 	DisabledReason string          `json:"disabled_reason" nullable:"true"`
 	DisabledAt     *time.Time      `json:"disabled_at" nullable:"true"`
 	*QueueCounts                   // nil: the server did not say
-	Consumers      []Consumer      `json:"consumers,omitzero" doc:"who has asked within a day, or holds leases; only when one queue is asked for"`
+	Consumers      []Consumer      `json:"consumers,omitzero" doc:"consumers of the last day, or with leases; only for a single queue"`
 	CreatedAt      time.Time       `json:"created_at"`
 	UpdatedAt      time.Time       `json:"updated_at"`
 	Revision       int64           `json:"revision" doc:"grows with every change"`
@@ -49,14 +49,14 @@ func (q Queue) MarshalJSON() ([]byte, error) { return Encode(q) }
 
 // QueueCounts counts a queue's deliveries.
 type QueueCounts struct {
-	Ready     int64            `json:"ready" doc:"due, and nobody has it; this and those below may be rough above 10000"`
+	Ready     int64            `json:"ready" doc:"due and not leased; this and the counts below may be rough above 10000"`
 	Leased    int64            `json:"leased"`
-	Delayed   int64            `json:"delayed" doc:"due later: after a nack, or by the policy"`
-	Waiting   int64            `json:"waiting" doc:"behind another one of its key"`
-	Blocked   int64            `json:"blocked" doc:"its key waits for a person"`
+	Delayed   int64            `json:"delayed" doc:"due later, after a nack or by the policy"`
+	Waiting   int64            `json:"waiting" doc:"held behind another message of its key"`
+	Blocked   int64            `json:"blocked" doc:"its key waits for an operator"`
 	Dead      int64            `json:"dead" doc:"dead letters that are not discarded"`
-	OldestAge *policy.Duration `json:"oldest_age,omitempty" doc:"of the oldest that is not over; absent: there is none"`
-	OldestAt  *time.Time       `json:"oldest_at,omitempty" doc:"when that was accepted"`
+	OldestAge *policy.Duration `json:"oldest_age,omitempty" doc:"age of the oldest unfinished message; absent: none"`
+	OldestAt  *time.Time       `json:"oldest_at,omitempty" doc:"when the oldest was accepted"`
 }
 
 // Consumer takes leases from a queue.

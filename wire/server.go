@@ -10,14 +10,14 @@ import (
 type Tenant struct {
 	Raw
 	Tenant  string               `json:"tenant"`
-	Cell    string               `json:"cell" doc:"that has it; while it moves, the one that it leaves until that has let go"`
-	State   grapnel.TenancyState `json:"state" enum:"here,closing,sealed,arrived,gone" doc:"closing: what has begun is finished; sealed: it is copied; arrived: all of it is in the other cell, which is about to go on; gone: it is in a cell that this server does not serve"`
-	To      string               `json:"to" nullable:"true" doc:"the cell that it is on its way to"`
-	From    string               `json:"from" nullable:"true" doc:"the cell that it came from last"`
-	Move    string               `json:"move" nullable:"true" doc:"id of its last move; null: it has always been there"`
-	Since   *time.Time           `json:"since" nullable:"true" doc:"of the state"`
-	Rows    int64                `json:"rows" doc:"copied so far, if this server copies"`
-	Trouble string               `json:"trouble" nullable:"true" doc:"why the move does not go on; it is tried again all the time"`
+	Cell    string               `json:"cell" doc:"its cell; during a move the old cell until that has released it"`
+	State   grapnel.TenancyState `json:"state" enum:"here,closing,sealed,arrived,gone" doc:"closing: attempts in flight finish; sealed: its rows are copied; arrived: all rows are in the other cell, which is about to open the tenant; gone: it is in a cell that this server does not serve"`
+	To      string               `json:"to" nullable:"true" doc:"cell that it moves to"`
+	From    string               `json:"from" nullable:"true" doc:"cell that it last came from"`
+	Move    string               `json:"move" nullable:"true" doc:"id of its last move; null: it never moved"`
+	Since   *time.Time           `json:"since" nullable:"true" doc:"since when it has this state"`
+	Rows    int64                `json:"rows" doc:"rows copied so far, if this server copies"`
+	Trouble string               `json:"trouble" nullable:"true" doc:"why the move is stuck; it is retried until it succeeds"`
 }
 
 // MarshalJSON writes the tenant as the API does.
@@ -31,12 +31,12 @@ func (t *Tenant) Settled() bool {
 // Cluster lists the nodes that share a server's store, and the shards that each owns.
 type Cluster struct {
 	Raw
-	Node          string   `json:"node" doc:"the one that says so"`
-	Shared        bool     `json:"shared" doc:"false: the store is this node's alone, and so is everything in it"`
-	Shards        int      `json:"shards" doc:"that there are; 0: nothing is divided"`
-	Unowned       int      `json:"unowned" doc:"shards that no node has: nothing of their endpoints is attempted until one takes them"`
+	Node          string   `json:"node" doc:"id of the node that answers"`
+	Shared        bool     `json:"shared" doc:"false: no other node uses the store"`
+	Shards        int      `json:"shards" doc:"number of shards; 0: the store is not shared"`
+	Unowned       int      `json:"unowned" doc:"shards without an owner: no attempts are made for their endpoints until a node takes them"`
 	UnownedShards []int    `json:"unowned_shards" doc:"which"`
-	Nodes         []Member `json:"nodes" doc:"that were seen within the last hour"`
+	Nodes         []Member `json:"nodes" doc:"nodes seen within the last hour"`
 }
 
 // MarshalJSON writes the cluster as the API does.
@@ -44,14 +44,14 @@ func (c Cluster) MarshalJSON() ([]byte, error) { return Encode(c) }
 
 // Member is one of the nodes.
 type Member struct {
-	ID       string  `json:"id" doc:"another one for each start; deliveries carry it as grapnel-node"`
-	Address  string  `json:"address" doc:"where the others reach it"`
-	State    string  `json:"state" enum:"up,draining,silent" doc:"draining: it is about to stop, and gives its shards away; silent: it has not been heard of, and others take what it had once its leases are over"`
+	ID       string  `json:"id" doc:"node id, new at each start; deliveries carry it as grapnel-node"`
+	Address  string  `json:"address" doc:"address at which other nodes reach it"`
+	State    string  `json:"state" enum:"up,draining,silent" doc:"draining: it is about to stop, and releases its shards; silent: it has not reported, and other nodes take its shards once its leases have expired"`
 	Seen     float64 `json:"seen_seconds_ago"`
 	Draining bool    `json:"draining"`
-	Shards   int     `json:"shards" doc:"that it has"`
-	Intended int     `json:"shards_intended" doc:"that it has once all has settled"`
-	Lagging  int     `json:"shards_lagging" doc:"of those that it has: it should have renewed them already, and loses them within a third of a lease unless it does"`
+	Shards   int     `json:"shards" doc:"number of shards that the node owns"`
+	Intended int     `json:"shards_intended" doc:"number of shards after rebalancing"`
+	Lagging  int     `json:"shards_lagging" doc:"owned shards whose renewal is overdue; the node loses them within a third of a lease unless it renews them"`
 }
 
 // Fault is one thing that is wrong with a request.

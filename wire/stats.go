@@ -9,11 +9,11 @@ import (
 // Stats counts finished deliveries and attempts in a period.
 type Stats struct {
 	Raw
-	From   time.Time `json:"from" doc:"the beginning of the first part"`
-	To     time.Time `json:"to" doc:"the end of the last part"`
+	From   time.Time `json:"from" doc:"start of the first bucket"`
+	To     time.Time `json:"to" doc:"end of the last bucket"`
 	Bucket string    `json:"bucket" enum:"hour,day"`
 	Data   []Bucket  `json:"data" doc:"the oldest first"`
-	Totals Totals    `json:"totals" doc:"of all parts"`
+	Totals Totals    `json:"totals" doc:"sums over all buckets"`
 }
 
 // MarshalJSON writes the statistics as the API does.
@@ -21,7 +21,7 @@ func (s Stats) MarshalJSON() ([]byte, error) { return Encode(s) }
 
 // Bucket is a part of that time. Parts in which nothing happened are left out.
 type Bucket struct {
-	At time.Time `json:"at" doc:"its beginning"`
+	At time.Time `json:"at" doc:"start of the bucket"`
 	Totals
 }
 
@@ -32,10 +32,10 @@ type Totals struct {
 	Dropped             int64   `json:"dropped"`
 	Discarded           int64   `json:"discarded"`
 	Skipped             int64   `json:"skipped"`
-	Retried             int64   `json:"retried" doc:"of those that ended: more than one attempt was made"`
-	FirstAttemptSuccess int64   `json:"first_attempt_success" doc:"of those that were delivered: one attempt was made"`
+	Retried             int64   `json:"retried" doc:"finished deliveries with more than one attempt"`
+	FirstAttemptSuccess int64   `json:"first_attempt_success" doc:"deliveries that succeeded at the first attempt"`
 	Attempts            int64   `json:"attempts"`
-	Latency             Latency `json:"latency" doc:"of the attempts that got an answer; exact to a fifth"`
+	Latency             Latency `json:"latency" doc:"latency of answered attempts; exact to a fifth"`
 }
 
 // Latency are percentiles; nil when no attempt got an answer.

@@ -1,5 +1,5 @@
-// Package wire has the JSON of the API as Go types: what the server writes is what clients read, and
-// what clients write is what the server reads.
+// Package wire has the JSON of the API as Go types: what the server writes is what clients read,
+// and what clients write is what the server reads.
 //
 // The server (internal/api) fills these types, and its OpenAPI document is made from their tags.
 // Package client has the same types under its own names. So a field that is added here is in

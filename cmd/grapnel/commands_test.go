@@ -372,12 +372,12 @@ func TestErrorsAreProblemsForPrograms(t *testing.T) {
 func TestManyIdsAndSomeFail(t *testing.T) {
 	f := newFake(t, func(r *http.Request) (int, string) {
 		if strings.Contains(r.URL.Path, "gone") {
-			return 404, `{"code":"not_found","detail":"there is no such delivery"}`
+			return 404, `{"code":"not_found","detail":"delivery not found"}`
 		}
 		return 200, `{"id":"dlv_new","status":"pending"}`
 	})
 	got := invoke(t, f.env(), "", "deliveries", "retry", "dlv_1", "gone", "dlv_2", "-o", "name")
-	want := result{9, "dlv_new\ndlv_new\n", "gone: there is no such delivery\nerror: 1 of 3 failed\n"}
+	want := result{9, "dlv_new\ndlv_new\n", "gone: delivery not found\nerror: 1 of 3 failed\n"}
 	if d := cmp.Diff(want, got, cmp.AllowUnexported(result{})); d != "" {
 		t.Error(d)
 	}

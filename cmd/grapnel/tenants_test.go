@@ -49,7 +49,7 @@ func TestCellThatIsWrong(t *testing.T) {
 	for _, tc := range []struct{ cell, want string }{
 		{"postgres://a:hunter2@h/db", "NAME=STORE"},
 		{"We st=postgres://a:hunter2@h/db", "NAME=STORE"},
-		{"West=postgres://a:hunter2@h/db", "is no name"},
+		{"West=postgres://a:hunter2@h/db", "is not a name"},
 		{"home=postgres://a:hunter2@h/db", "home is the cell of --store"},
 		{"west=postgres://a:hunter2@h:port/db", "west"},
 	} {

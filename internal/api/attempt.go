@@ -22,7 +22,8 @@ func viewAttempts(d *grapnel.Delivery, ids *grapnel.IDs) []wire.Attempt {
 	views := make([]wire.Attempt, len(d.Attempts))
 	for i := range d.Attempts {
 		at, v := &d.Attempts[i], &views[i]
-		*v = wire.Attempt{ID: ids.Attempt(d.CreatedAt, d.Seq, at.Number), ErrorClass: at.Class, RequestHeaders: d.Sent(at, id), ResponseBody: string(at.ResponseBody)}
+		*v = wire.Attempt{ID: ids.Attempt(d.CreatedAt, d.Seq, at.Number), ErrorClass: at.Class,
+			RequestHeaders: d.Sent(at, id), ResponseBody: string(at.ResponseBody)}
 		attemptFields.show(at, v)
 		phaseFields.show(&at.Phases, &v.Phases)
 		if !utf8.Valid(at.ResponseBody) {
@@ -32,8 +33,8 @@ func viewAttempts(d *grapnel.Delivery, ids *grapnel.IDs) []wire.Attempt {
 	return views
 }
 
-// plan is what the endpoint's policy would do from here, computed by the very functions that do it. A breaker that is open changes
-// nothing about it.
+// plan is what the endpoint's policy would do from here, computed by the very functions that do it.
+// A breaker that is open changes nothing about it.
 func plan(s situation) []policy.Planned {
 	next := s.next()
 	if s.tripped() {

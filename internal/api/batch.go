@@ -117,7 +117,8 @@ func (b *batch) readList(raw []byte) error {
 	return over
 }
 
-// readLines reads one event per line. A line that is not JSON is that line's problem; empty lines are nothing.
+// readLines reads one event per line. A line that is not JSON is that line's problem; empty lines
+// are nothing.
 func (b *batch) readLines(raw []byte) error {
 	for line := range bytes.Lines(raw) {
 		line = bytes.TrimSpace(line)

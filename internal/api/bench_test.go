@@ -15,7 +15,7 @@ import (
 	"github.com/grapnelhq/grapnel/internal/store"
 )
 
-// idle is an engine that accepts and forgets, so that what is measured is the API alone.
+// idle is an engine that accepts and forgets, so that only the API is measured.
 type idle struct {
 	Engine
 	key  grapnel.Key
@@ -59,7 +59,8 @@ func BenchmarkPublish(b *testing.B) {
 		{"1KiB", "/v1/events", event(1 << 10), "", "application/json"},
 		{"64KiB", "/v1/events", event(64 << 10), "", "application/json"},
 		{"1KiB/idempotency-key", "/v1/events", event(1 << 10), "key", "application/json"},
-		{"batch of 100", "/v1/events/batch", `{"events":[` + strings.TrimSuffix(strings.Repeat(event(1<<10)+",", 100), ",") + `]}`, "", "application/json"},
+		{"batch of 100", "/v1/events/batch", `{"events":[` + strings.TrimSuffix(strings.Repeat(event(1<<10)+",", 100), ",") + `]}`,
+			"", "application/json"},
 		{"lines of 100", "/v1/events/batch", strings.Repeat(event(1<<10)+"\n", 100), "", openapi.TypeNDJSON},
 		{"raw 1KiB", "/v1/events/raw?type=a", strings.Repeat("x", 1<<10), "", "text/plain"},
 	} {

@@ -54,15 +54,15 @@ func needed(a *api, c *call, ep *grapnel.Endpoint) error {
 		if err != nil {
 			return err
 		}
-		// What was accepted under the last of them may not be in the store yet.
+		// Events accepted under the last shape may not be in the store yet.
 		if len(found) > 0 || i == len(ep.Former)-1 {
 			kept = append(kept, s)
 		}
 		from = s.Until
 	}
 	if len(kept) > a.Bounds.FormerShapes {
-		return grapnel.Errorf(grapnel.CodeConflict, "%d former values of format and transform are stored, each for deliveries that have it. "+
-			"Change it again when some are purged, or make another endpoint.", a.Bounds.FormerShapes)
+		return grapnel.Errorf(grapnel.CodeConflict, "%d former values of format and transform are stored for deliveries that use them. Change it again after "+
+			"some are purged, or create another endpoint.", a.Bounds.FormerShapes)
 	}
 	ep.Former = kept
 	return nil
@@ -79,7 +79,7 @@ func merged[T any](settings T, patch gjson.Result, f *strict.Faults) []byte {
 	fields := strict.Fields(reflect.TypeFor[T]())
 	patch.ForEach(func(name, v gjson.Result) bool {
 		if !slices.ContainsFunc(fields, func(m strict.Field) bool { return m.Name == name.Str && !m.Fixed }) {
-			f.Add("/"+strict.Escape(name.Str), "is not known here, or cannot be changed")
+			f.Add("/"+strict.Escape(name.Str), "unknown field, or one that cannot be changed")
 		}
 		return !f.Full()
 	})

@@ -11,9 +11,9 @@ import (
 func clusterRoutes() []route {
 	return []route{
 		{method: "GET", path: "/v1/cluster", scope: grapnel.ScopeAdmin, handle: cluster,
-			name: "cluster", tag: serviceTag, summary: "Who shares the store, and who decides about what",
-			about: "Endpoints are divided into shards by their id; each shard is decided about by one node at a time. A server whose store is its own is the only node " +
-				"and has all of them. Needs a key that is bound to no tenant.",
+			name: "cluster", tag: serviceTag, summary: "List the nodes that share the store, with their shards",
+			about: "Endpoints are divided into shards by their id; one node at a time owns a shard. A server with a store of " +
+				"its own is the only node and owns all. Needs a key that is bound to no tenant.",
 			gives: map[int]any{200: wire.Cluster{}}},
 	}
 }
@@ -23,7 +23,7 @@ var memberFields = pairOf[grapnel.Member, wire.Member]("Seen", "Draining")
 // cluster is about the whole server, so a key that is bound to one tenant does not see it.
 func cluster(a *api, c *call) (answer, error) {
 	if c.key.Tenant != "" {
-		return answer{}, grapnel.Errorf(codeForbidden, "Nodes are everybody's; the API key is bound to one tenant.")
+		return answer{}, grapnel.Errorf(codeForbidden, "Nodes serve all tenants; the API key is bound to one tenant.")
 	}
 	var found grapnel.Cluster
 	if a.Cluster != nil {

@@ -28,17 +28,16 @@ func deliveryRoutes() []route {
 			gives: map[int]any{200: wire.Delivery{}}},
 		{method: "POST", path: "/v1/deliveries/{id}/retry", scope: grapnel.ScopeReplay, handle: retryDelivery,
 			name: "retry-delivery", tag: "Deliveries", summary: "Try a delivery now",
-			about: "A delivery that waits is tried now and is the answer. For one that is over a new delivery is made, at the end of its key's " +
-				"line; that is the answer, with replay_of. Neither counts towards disabling, and neither waits for a breaker that is open.",
-			body: &intake{types: []string{grapnel.JSONType}, optional: true}, takes: newReason{},
+			about: "A pending delivery is attempted now and is the answer. For a finished one a new delivery is created at the end of its key's lane; that is the answer, with replay_of. Neither counts towards disabling, and neither waits for an open circuit.",
+			body:  &intake{types: []string{grapnel.JSONType}, optional: true}, takes: newReason{},
 			gives: map[int]any{200: wire.Delivery{}}},
 		{method: "POST", path: "/v1/endpoints/{id}/deliveries/{delivery_id}/retry", scope: grapnel.ScopeReplay, handle: retryDelivery,
 			name: "retry-endpoint-delivery", tag: "Deliveries", summary: "Try a delivery of an endpoint now",
 			body: &intake{types: []string{grapnel.JSONType}, optional: true}, takes: newReason{},
 			gives: map[int]any{200: wire.Delivery{}}},
 		{method: "POST", path: "/v1/deliveries/{id}/skip", scope: grapnel.ScopeReplay, handle: skipDelivery,
-			name: "skip-delivery", tag: "Deliveries", summary: "Give up a waiting delivery",
-			about: "The event is acknowledged by a person and its key moves on. A delivery that is over answers 409.",
+			name: "skip-delivery", tag: "Deliveries", summary: "Skip a pending delivery",
+			about: "A person acknowledges the event, and its key moves on. 409 for a finished delivery.",
 			body:  &intake{types: []string{grapnel.JSONType}}, takes: newSkip{},
 			gives: map[int]any{200: wire.Delivery{}}},
 	}
@@ -48,7 +47,7 @@ var markFields = pairOf[grapnel.Mark, wire.Marks]("ReplayedAs")
 
 // newSkip is how a delivery is skipped.
 type newSkip struct {
-	Reason string `json:"reason" required:"true" minLength:"1" maxLength:"500" doc:"kept as the delivery's reason, and in the audit"`
+	Reason string `json:"reason" required:"true" minLength:"1" maxLength:"500" doc:"the delivery's reason, also in the audit"`
 }
 
 // listDeliveries lists those of one endpoint or of all.
@@ -70,7 +69,7 @@ func listDeliveries(a *api, c *call) (answer, error) {
 	return jsonAnswer(http.StatusOK, out), nil
 }
 
-// getDelivery shows one delivery with everything known of it.
+// getDelivery shows one delivery with its attempts.
 func getDelivery(a *api, c *call) (answer, error) {
 	d, err := a.delivery(c, c.PathValue("id"))
 	if err != nil {
@@ -87,8 +86,8 @@ func (a *api) showDelivery(c *call, d *grapnel.Delivery) (answer, error) {
 	return jsonAnswer(http.StatusOK, v), nil
 }
 
-// delivery finds a delivery by the id in the path. A reading whose row id exists but whose time is another's is of an id that was guessed, or
-// that another cell gave.
+// delivery finds a delivery by the id in the path. A reading whose row id exists but whose time is
+// another's is of an id that was guessed, or that another cell gave.
 func (a *api) delivery(c *call, id string) (*grapnel.Delivery, error) {
 	for _, reading := range a.Engine.Readings(id) {
 		d, err := a.History.Delivery(c.Context(), c.scope, reading.Seq)
@@ -100,10 +99,10 @@ func (a *api) delivery(c *call, id string) (*grapnel.Delivery, error) {
 			return d, nil
 		}
 	}
-	return nil, grapnel.Errorf(grapnel.CodeNotFound, "there is no such delivery")
+	return nil, grapnel.Errorf(grapnel.CodeNotFound, "delivery not found")
 }
 
-// retryDelivery tries a waiting delivery now, or makes a new one of one that is over.
+// retryDelivery attempts a pending delivery now, or creates a new delivery for a finished one.
 func retryDelivery(a *api, c *call) (answer, error) {
 	by, err := c.by()
 	if err != nil {
@@ -127,8 +126,8 @@ func retryDelivery(a *api, c *call) (answer, error) {
 	return answered(done, done.Answer, err, reply)
 }
 
-// retried shows what a retry made. It is composed from what is known instead of read back, because it is stored in the transaction that
-// makes it so.
+// retried shows the result of a retry. It is composed in memory instead of read back, because it is
+// stored in the transaction of the retry.
 func retried(was situation, done store.Redelivered) answer {
 	d := *was.delivery
 	was.delivery = &d
@@ -147,7 +146,7 @@ func retried(was situation, done store.Redelivered) answer {
 	return jsonAnswer(http.StatusOK, withAttempts(viewDelivery(was, &old), was))
 }
 
-// skipDelivery ends a waiting delivery because a person says so.
+// skipDelivery ends a pending delivery on a person's request.
 func skipDelivery(a *api, c *call) (answer, error) {
 	var f strict.Faults
 	in := decode[newSkip](c.body, &f)
@@ -168,7 +167,8 @@ func skipDelivery(a *api, c *call) (answer, error) {
 	return a.showDelivery(c, after)
 }
 
-// look shows deliveries to one caller. It asks for each endpoint's health and each repeated delivery's id only once.
+// look shows deliveries to one caller. It asks for each endpoint's health and each repeated
+// delivery's id only once.
 type look struct {
 	a      *api
 	c      *call
@@ -195,7 +195,7 @@ func (l *look) situation(d *grapnel.Delivery) situation {
 	return s
 }
 
-// ask learns at once how all endpoints are doing for which something of a list waits.
+// ask reads at once the health of all endpoints that have pending deliveries in a list.
 func (l *look) ask(list []grapnel.Delivery) {
 	var ids []string
 	for i := range list {
@@ -246,7 +246,7 @@ func (l *look) whole(d *grapnel.Delivery) (wire.Delivery, error) {
 	return withAttempts(v, l.situation(d)), nil
 }
 
-// numbered is the id of a delivery known by its number; null when it is gone.
+// numbered is the id of a delivery by its row id; null when it was purged.
 func (l *look) numbered(seq int64) (*string, error) {
 	if seq == 0 {
 		return nil, nil

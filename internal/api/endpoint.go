@@ -37,13 +37,13 @@ func endpointRoutes() []route {
 		{method: "PATCH", path: "/v1/endpoints/{id}", scope: grapnel.ScopeManage, handle: patchEndpoint,
 			name: "update-endpoint", tag: "Endpoints", summary: "Change an endpoint",
 			about: "A JSON merge patch: null sets a field back to its default. When pausing or disabling is answered, no further attempt starts. " +
-				"Enabling a disabled endpoint forgets what counted towards disabling it, and what was held is delivered.",
+				"Enabling a disabled endpoint resets the count towards disabling it and delivers its held deliveries.",
 			query: []param{reasonParam},
 			body:  &intake{types: []string{openapi.TypeMergePatch, grapnel.JSONType}}, takes: wire.NewEndpoint{},
 			gives: map[int]any{200: wire.Endpoint{}}},
 		{method: "DELETE", path: "/v1/endpoints/{id}", scope: grapnel.ScopeManage, handle: deleteEndpoint,
 			name: "delete-endpoint", tag: "Endpoints", summary: "Delete an endpoint",
-			about: "What waits for it ends as dropped. Its history stays.", query: []param{reasonParam}, gives: map[int]any{204: nil}},
+			about: "Its pending deliveries end as dropped. Its history stays.", query: []param{reasonParam}, gives: map[int]any{204: nil}},
 	}
 }
 
@@ -129,7 +129,8 @@ func labelled(ep *grapnel.Endpoint, label string) bool {
 	return has && (!exact || is == value)
 }
 
-// endpoint is the one that the path names, a queue or not: what becomes of deliveries is the same for both.
+// endpoint is the one that the path names, a queue or not: what becomes of deliveries is the same
+// for both.
 func (a *api) endpoint(c *call) (grapnel.Endpoint, error) {
 	ep, ok := a.Engine.Endpoint(c.scope, c.PathValue("id"))
 	if !ok {
@@ -138,7 +139,8 @@ func (a *api) endpoint(c *call) (grapnel.Endpoint, error) {
 	return ep, nil
 }
 
-// pushed is the one that the path names if it is no queue. What queues are and how they are changed has routes of its own.
+// pushed is the one that the path names if it is no queue. What queues are and how they are changed
+// has routes of its own.
 func (a *api) pushed(c *call) (grapnel.Endpoint, error) {
 	ep, err := a.endpoint(c)
 	if err == nil && ep.Queue != nil {
@@ -163,7 +165,8 @@ func (a *api) showEndpoint(c *call, ep grapnel.Endpoint) (answer, error) {
 	return jsonAnswer(http.StatusOK, viewEndpoint(c, &ep, health[0])), nil
 }
 
-// patchEndpoint merges a patch into the settings and reads the result as if it had been given as a whole.
+// patchEndpoint merges a patch into the settings and reads the result as if it had been given as a
+// whole.
 func patchEndpoint(a *api, c *call) (answer, error) {
 	patch := gjson.ParseBytes(c.body)
 	reason := c.reason()
@@ -189,9 +192,11 @@ func patchEndpoint(a *api, c *call) (answer, error) {
 	return a.showEndpoint(c, ep)
 }
 
-// changeEndpoint applies edit to the endpoint as it is now, and again if somebody else changed it meanwhile. The slices and maps of
-// what edit gets belong to the engine: it replaces them. What was changed is told to the audit, with the caller's words about it.
-func (a *api) changeEndpoint(c *call, reason string, edit func(*grapnel.Endpoint) error, once func(grapnel.Endpoint) *store.Once) (grapnel.Endpoint, error) {
+// changeEndpoint applies edit to the endpoint as it is now, and again if another request changed it
+// meanwhile. The slices and maps of the endpoint belong to the engine: edit replaces them. The
+// audit gets the change with the caller's reason.
+func (a *api) changeEndpoint(c *call, reason string, edit func(*grapnel.Endpoint) error,
+	once func(grapnel.Endpoint) *store.Once) (grapnel.Endpoint, error) {
 	return a.change(c, (*api).pushed, reason, edit, once)
 }
 
@@ -238,7 +243,7 @@ func settings(ep *grapnel.Endpoint) wire.NewEndpoint {
 	return in
 }
 
-// set puts settings on an endpoint, or says what is wrong with them.
+// set puts settings on an endpoint, or adds their faults.
 func (a *api) set(c *call, ep *grapnel.Endpoint, in *wire.NewEndpoint, f *strict.Faults) {
 	if in.URL != "" {
 		if err := a.CheckURL(in.URL); err != nil {
@@ -263,7 +268,7 @@ func (a *api) set(c *call, ep *grapnel.Endpoint, in *wire.NewEndpoint, f *strict
 		f.Add(pointer, "%s", detail)
 	}
 	if _, ok := a.Engine.Source(store.Of(ep.Tenant), in.Source); in.Source != "" && !ok {
-		f.Add("/source", "there is no such source of the tenant")
+		f.Add("/source", "source not found")
 	}
 	ep.PolicyName, ep.Policy = a.policy(in.Policy, ep.Tenant, f)
 	if in.Signing == grapnel.SigningSvix {
@@ -305,7 +310,7 @@ func setStatus(ep *grapnel.Endpoint, status grapnel.EndpointStatus, c *call) {
 	case status != grapnel.EndpointDisabled:
 		ep.DisabledReason, ep.DisabledAt = "", time.Time{}
 	case ep.Status != grapnel.EndpointDisabled:
-		ep.DisabledReason, ep.DisabledAt = "a person disabled it", c.now
+		ep.DisabledReason, ep.DisabledAt = "an operator disabled it", c.now
 		if why := c.query.text(reasonParam.name); why != "" {
 			ep.DisabledReason += ": " + why
 		}

@@ -17,46 +17,47 @@ func eventRoutes() []route {
 	return []route{
 		{method: "POST", path: "/v1/events", scope: grapnel.ScopePublish, handle: publish,
 			name: "publish-event", tag: "Events", summary: "Publish an event",
-			about: "Answers 202 once the event and all its deliveries are durable. An id that the tenant has used already with the same " +
-				"type, key and data answers 200 with duplicate true; with something else, 409.",
+			about: "Answers 202 once the event and all its deliveries are durable. An id that the tenant has already used " +
+				"answers 200 with duplicate true if type, key and data are the same, else 409.",
 			body:  &intake{types: []string{grapnel.JSONType}, limit: perEvent, deep: true},
 			takes: wire.NewEvent{}, gives: map[int]any{202: wire.Published{}, 200: wire.Published{}}},
 		{method: "POST", path: "/v1/events/batch", scope: grapnel.ScopePublish, handle: publishBatch,
 			name: "publish-batch", tag: "Events", summary: "Publish up to 1000 events",
-			about: "The events that are right are committed in one transaction, in the order given; each of the others gets a problem. " +
+			about: "Valid events are committed in one transaction, in the order given; each invalid one gets a problem. " +
 				"As application/x-ndjson the body is one event per line.",
 			body:  &intake{types: []string{grapnel.JSONType, openapi.TypeNDJSON}, limit: perBatch, verbatim: true},
 			takes: newBatch{}, gives: map[int]any{202: publishedBatch{}}},
 		{method: "POST", path: "/v1/events/raw", scope: grapnel.ScopePublish, handle: publishRaw,
 			name: "publish-raw", tag: "Events", summary: "Publish the body as it is",
-			about: "The body's bytes are the event's data and keep their Content-Type. All else is in the query.",
+			about: "The body's bytes are the event's data and keep their Content-Type. All other fields are in the query.",
 			query: []param{
 				{name: "type", form: "type", required: true, doc: "the event's type"},
 				{name: "key", form: "key", doc: "the ordering key"},
 				{name: "aggregate_type", form: "type", doc: "with aggregate_id instead of key"},
 				{name: "aggregate_id"},
 				{name: "id", form: "id", doc: "makes publishing idempotent"},
-				{name: "tenant", form: "tenant", doc: "whose event it is"},
+				{name: "tenant", form: "tenant", doc: "tenant that owns the event"},
 				{name: "occurred_at", form: "time", doc: "when it happened"},
 			},
 			body:  &intake{limit: perData, verbatim: true},
 			takes: rawBody{}, gives: map[int]any{202: wire.Published{}, 200: wire.Published{}}},
 		{method: "GET", path: "/v1/events", scope: grapnel.ScopeRead, handle: listEvents,
 			name: "list-events", tag: "Events", summary: "List events, the newest first",
-			about: "Where events are large a page ends before limit; next says whether there are more.",
+			about: "If events are large a page ends before limit; next says whether there are more.",
 			query: pageOf(typeParam, keyParam, tenantParam, sourceParam, fromParam, toParam),
 			gives: map[int]any{200: list[wire.Event]{}}},
 		{method: "GET", path: "/v1/events/{id}", scope: grapnel.ScopeRead, handle: getEvent,
 			name: "get-event", tag: "Events", summary: "Get an event with its deliveries",
-			about: "Ids are unique in a tenant. A key that is bound to no tenant has to name one with tenant if several have an event " +
-				"with this id; else the answer is 422.",
+			about: "Ids are unique within a tenant. If several tenants have an event with this id, a key without a tenant must " +
+				"name one with tenant; else the answer is 422.",
 			query: []param{tenantParam},
 			gives: map[int]any{200: wire.Event{}}},
 	}
 }
 
 func viewEvent(ev *grapnel.Event) wire.Event {
-	v := wire.Event{ID: ev.ID, Tenant: ev.Tenant, Type: ev.Type, Key: ev.Key, ContentType: ev.ContentType, Metadata: ev.Metadata, Source: ev.Source,
+	v := wire.Event{ID: ev.ID, Tenant: ev.Tenant, Type: ev.Type, Key: ev.Key, ContentType: ev.ContentType,
+		Metadata: ev.Metadata, Source: ev.Source,
 		OccurredAt: ev.OccurredAt, AcceptedAt: ev.AcceptedAt}
 	if media, _, _ := mime.ParseMediaType(ev.ContentType); media == grapnel.JSONType && utf8.Valid(ev.Data) && json.Valid(ev.Data) {
 		v.Data = ev.Data
@@ -73,7 +74,8 @@ func (a *api) eventsRead() int {
 
 // listEvents lists events, the newest first.
 func listEvents(a *api, c *call) (answer, error) {
-	q := store.EventQuery{Type: c.query.text("type"), Key: c.query.text("key"), Tenant: c.query.text("tenant"), Source: c.query.text("source"), Before: c.number()}
+	q := store.EventQuery{Type: c.query.text("type"), Key: c.query.text("key"), Tenant: c.query.text("tenant"),
+		Source: c.query.text("source"), Before: c.number()}
 	q.From, q.To = c.query.span()
 	limit := c.query.limit()
 	if err := c.query.faults.Err(); err != nil {

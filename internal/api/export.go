@@ -19,11 +19,12 @@ import (
 	"github.com/grapnelhq/grapnel/wire"
 )
 
-// An export is a selection as a whole: read and written a page at a time, so that neither its length nor how slowly it is taken costs more
-// memory than a page. It has what was there when it began, in the state in which each page found it. When it cannot go on, the
-// connection is broken off instead of ended, so that a part never looks like the whole.
+// An export is a whole selection. It is read and written a page at a time, so that neither its
+// length nor a slow caller costs more memory than a page. It has the deliveries that existed when
+// it began, each in the state in which its page was read. When it cannot continue, the connection
+// is broken off instead of ended, so that a part never looks like the whole.
 
-var formatParam = param{name: "format", one: []string{"jsonl", "csv"}, doc: "jsonl, one delivery a line, if not given"}
+var formatParam = param{name: "format", one: []string{"jsonl", "csv"}, doc: "jsonl if not given: one delivery per line"}
 
 func exportRoutes() []route {
 	return []route{
@@ -46,7 +47,8 @@ func export(a *api, c *call, deadLetters bool, name string) (answer, error) {
 		return answer{}, err
 	}
 	s.DeadLetters, s.Replayed = deadLetters, deadLetters && c.query.text("replayed") != ""
-	// The first page is read before anything is answered: what goes wrong at once is a problem like any other.
+	// The first page is read before anything is answered: what goes wrong at once is a problem like
+	// any other.
 	part, err := part(a, c, s, 0)
 	if err != nil {
 		return answer{}, err
@@ -65,7 +67,7 @@ func export(a *api, c *call, deadLetters bool, name string) (answer, error) {
 		}
 		if err := send(a, c, s, part, w, form); err != nil {
 			if !errors.Is(err, context.Canceled) {
-				a.Log.Error("an export was broken off", slog.String("request_id", c.id), slog.Any("error", err))
+				a.Log.Error("export failed; connection closed", slog.String("request_id", c.id), slog.Any("error", err))
 			}
 			panic(http.ErrAbortHandler)
 		}
@@ -144,7 +146,7 @@ func (l *lines) row(d *wire.Delivery) error { return l.out.Encode(d) }
 
 func (*lines) end() error { return nil }
 
-// table writes CSV. What is null is empty.
+// table writes CSV. Null is an empty field.
 type table struct{ out *csv.Writer }
 
 func (t *table) begin(out *bufio.Writer) error {
@@ -175,8 +177,10 @@ func (t *table) row(d *wire.Delivery) error {
 	if d.ReplayOf != nil {
 		original = *d.ReplayOf
 	}
-	return t.out.Write([]string{d.ID, d.EventID, d.EndpointID, d.Tenant, d.Type, d.Key, number(d.Sequence), string(d.Status), string(d.ReasonCode), d.Reason,
-		strconv.Itoa(d.AttemptsMade), at(d.NextAttemptAt), at(&d.CreatedAt), at(d.FinishedAt), original, code, string(class), took, d.Note, at(d.DiscardedAt),
+	return t.out.Write([]string{d.ID, d.EventID, d.EndpointID, d.Tenant, d.Type, d.Key, number(d.Sequence),
+		string(d.Status), string(d.ReasonCode), d.Reason,
+		strconv.Itoa(d.AttemptsMade), at(d.NextAttemptAt), at(&d.CreatedAt), at(d.FinishedAt), original,
+		code, string(class), took, d.Note, at(d.DiscardedAt),
 		d.DiscardReason, at(d.ReplayedAt), d.ReplayedBy, d.ReplayedAs, string(d.ReplayResult), at(d.PurgeAt)})
 }
 

@@ -13,11 +13,12 @@ import (
 
 var healthFields = pairOf[grapnel.Health, wire.Health]("Held", "HeldMore", "DrainEstimate")
 
-// mostHeldListed is how far held is counted for each endpoint of a list, where counting must stay cheap. One that is asked for
-// by itself has Bounds.HeldMost.
+// mostHeldListed is how far held is counted for each endpoint of a list, where counting must stay
+// cheap. One that is asked for by itself has Bounds.HeldMost.
 const mostHeldListed = store.MaxWaiting
 
-// health says how endpoints are doing, in the order given. What waits is only counted for those that are not well.
+// health is the health of endpoints, in the order given. Held deliveries are counted only for
+// endpoints that are not healthy.
 func (a *api) health(c *call, most int, eps ...grapnel.Endpoint) ([]wire.Health, error) {
 	ids := make([]string, len(eps))
 	for i := range eps {
@@ -55,14 +56,15 @@ func explain(h grapnel.Health, now time.Time) string {
 	case h.State == grapnel.HealthOpen:
 		return h.Reason + "; the next probe is the next delivery that is due"
 	case h.State == grapnel.HealthFailing && h.Strikes > 0:
-		return fmt.Sprintf("no attempt has succeeded since %s; consecutive failures that count towards disabling it: %d", clock(h.FailingSince), h.Strikes)
+		return fmt.Sprintf("no attempt has succeeded since %s; consecutive failures that count towards disabling it: %d",
+			clock(h.FailingSince), h.Strikes)
 	case h.State == grapnel.HealthFailing:
 		return "no attempt has succeeded since " + clock(h.FailingSince)
 	}
 	return h.Reason
 }
 
-// drainEstimate is how long what is held takes once nothing holds it; null when nobody knows.
+// drainEstimate is how long the held deliveries take once nothing holds them; null when unknown.
 func drainEstimate(h grapnel.Health, held int) *policy.Duration {
 	switch h.State {
 	case grapnel.HealthOpen, grapnel.HealthRecovering, grapnel.HealthThrottled, grapnel.HealthPaused:

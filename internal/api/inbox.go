@@ -16,35 +16,40 @@ import (
 	"github.com/grapnelhq/grapnel/wire"
 )
 
-// The inbox is what came in through sources: requests that became events, and requests that were kept for people to look at. Those that were
-// refused or repeated an earlier one left nothing.
+// The inbox has the requests to sources that became events, and those that were set aside for a
+// person. Refused and repeated requests are not in it.
 
-// accepted is the outcome of a request that became an event; the others are the reasons for setting one aside.
+// accepted is the outcome of a request that became an event; the others are the reasons for setting
+// one aside.
 const accepted = "accepted"
 
 func inboxRoutes() []route {
 	return []route{
 		{method: "GET", path: "/v1/inbox", scope: grapnel.ScopeRead, handle: listInbox,
-			name: "list-inbox", tag: sourceTag, summary: "List what came in through sources, the newest first",
-			about: "accepted: it became an event; unverified: it is in quarantine; conflict: it was there before with another body; refused: it was in an outbox and cannot be an event. Where requests are large, or " +
-				"those asked for are rare, a page ends before limit; next says whether there are more.",
-			query: pageOf(sourceParam, param{name: "outcome", doc: "only these", one: []string{accepted, string(grapnel.AsideUnverified), string(grapnel.AsideConflict), string(grapnel.AsideRefused)}},
+			name: "list-inbox", tag: sourceTag, summary: "List requests to sources, the newest first",
+			about: "accepted: it became an event; unverified: it is quarantined; conflict: it was received before with another " +
+				"body; refused: it came from an outbox and cannot be an event. If requests are large, or matches are rare, " +
+				"a page ends before limit; next says whether there are more.",
+			query: pageOf(sourceParam, param{name: "outcome", doc: "only these", one: []string{accepted,
+				string(grapnel.AsideUnverified), string(grapnel.AsideConflict), string(grapnel.AsideRefused)}},
 				tenantParam, param{name: "from", form: "time", doc: "received then or later"}, param{name: "to", form: "time", doc: "received before then"}),
 			gives: map[int]any{200: list[wire.InboxRequest]{}}},
 		{method: "GET", path: "/v1/inbox/{id}", scope: grapnel.ScopeRead, handle: getInbox,
-			name: "get-inbox", tag: sourceTag, summary: "Get one request: how it came, how it was verified, and what it is known by",
-			about: "The id is that of an event, or of a request that was set aside (req_…). Headers that are secrets are redacted.",
+			name: "get-inbox", tag: sourceTag, summary: "Get a request with its headers, verification and dedupe key",
+			about: "The id of an event, or of a request that was set aside (req_…). Secret headers are redacted.",
 			query: []param{tenantParam}, gives: map[int]any{200: wire.Intake{}}},
 	}
 }
 
 func inboxEvent(ev *grapnel.Event) wire.InboxRequest {
-	return wire.InboxRequest{ID: ev.ID, SourceID: ev.Source, Tenant: ev.Tenant, Outcome: wire.IntakeAccepted, Reason: "accepted as an event", ReceivedAt: ev.AcceptedAt,
+	return wire.InboxRequest{ID: ev.ID, SourceID: ev.Source, Tenant: ev.Tenant, Outcome: wire.IntakeAccepted,
+		Reason: "accepted as an event", ReceivedAt: ev.AcceptedAt,
 		EventID: ev.ID, Type: ev.Type, Key: ev.Key, ContentType: ev.ContentType, Size: len(ev.Data)}
 }
 
 func inboxAside(s *grapnel.Aside) wire.InboxRequest {
-	v := wire.InboxRequest{ID: s.ID, SourceID: s.Source, Tenant: s.Tenant, Outcome: wire.IntakeOutcome(s.Why), ReceivedAt: s.At, EventID: s.Event,
+	v := wire.InboxRequest{ID: s.ID, SourceID: s.Source, Tenant: s.Tenant, Outcome: wire.IntakeOutcome(s.Why),
+		ReceivedAt: s.At, EventID: s.Event,
 		ContentType: s.ContentType, Size: cmp.Or(s.Size, len(s.Body))}
 	switch s.Why {
 	case grapnel.AsideConflict:
@@ -115,7 +120,7 @@ func getInbox(a *api, c *call) (answer, error) {
 	return jsonAnswer(http.StatusOK, withIntake(inboxEvent(ev), ev.Intake, ev.Data)), nil
 }
 
-// inboxQuery is what is asked of both halves of the inbox, and where each of them goes on.
+// inboxQuery is the query for both halves of the inbox, and the position of each.
 type inboxQuery struct {
 	store.EventQuery
 	why         grapnel.AsideReason
@@ -124,7 +129,7 @@ type inboxQuery struct {
 	beforeAside string
 }
 
-// listInbox merges events and what was set aside by time.
+// listInbox merges events and requests set aside, by time.
 func listInbox(a *api, c *call) (answer, error) {
 	outcome := c.query.text("outcome")
 	q := inboxQuery{why: grapnel.AsideReason(outcome), events: outcome == "" || outcome == accepted, asides: outcome != accepted}
@@ -170,7 +175,8 @@ func listInbox(a *api, c *call) (answer, error) {
 	return jsonAnswer(http.StatusOK, out), nil
 }
 
-// after is where the next page goes on among events, of which n were shown. It is below everything that comes in meanwhile.
+// after is where the next page goes on among events, of which n were shown. It is below everything
+// that comes in meanwhile.
 func (q *inboxQuery) after(events []grapnel.Event, n int, scanned *grapnel.Event) string {
 	at := q.Before
 	switch {
@@ -186,7 +192,7 @@ func (q *inboxQuery) after(events []grapnel.Event, n int, scanned *grapnel.Event
 	return strconv.FormatInt(at, 10)
 }
 
-// afterAsides is the same for what was set aside.
+// afterAsides is the same for requests that were set aside.
 func (q *inboxQuery) afterAsides(asides []grapnel.Aside, n int) string {
 	switch {
 	case n < len(asides):
@@ -199,7 +205,8 @@ func (q *inboxQuery) afterAsides(asides []grapnel.Aside, n int) string {
 	return q.beforeAside
 }
 
-// inboxEvents are accepted requests, at most one more than fit. scanned is the last event that was looked at, if there may be more behind it.
+// inboxEvents are accepted requests, at most one more than fit. scanned is the last event that was
+// looked at, if there may be more behind it.
 func inboxEvents(a *api, c *call, q inboxQuery, limit int) (found []grapnel.Event, scanned *grapnel.Event, err error) {
 	if !q.events {
 		return nil, nil, nil
@@ -243,7 +250,8 @@ func inboxAsides(a *api, c *call, q inboxQuery, limit int) ([]grapnel.Aside, err
 			before = first
 		}
 	}
-	found, err := a.History.AsideList(c.Context(), c.scope, store.AsideQuery{Tenant: q.Tenant, Source: q.Source, Why: q.why, Before: before, Limit: limit + 1})
+	found, err := a.History.AsideList(c.Context(), c.scope, store.AsideQuery{Tenant: q.Tenant, Source: q.Source,
+		Why: q.why, Before: before, Limit: limit + 1})
 	if err != nil {
 		return nil, err
 	}

@@ -20,7 +20,7 @@ func keyRoutes() []route {
 	return []route{
 		{method: "POST", path: "/v1/keys", scope: grapnel.ScopeAdmin, handle: createKey,
 			name: "create-key", tag: "Keys", summary: "Create an API key",
-			about: "The answer shows the key; the server keeps only its hash. A key bound to a tenant makes keys of that tenant only.",
+			about: "The answer shows the key; the server stores only its hash. A key bound to a tenant creates keys of that tenant only.",
 			body:  &intake{types: []string{grapnel.JSONType}}, takes: wire.NewKey{},
 			gives: map[int]any{201: wire.Key{}}},
 		{method: "GET", path: "/v1/keys", scope: grapnel.ScopeAdmin, handle: listKeys,
@@ -34,7 +34,7 @@ func keyRoutes() []route {
 			gives: map[int]any{200: wire.Key{}}},
 		{method: "DELETE", path: "/v1/keys/{id}", scope: grapnel.ScopeAdmin, handle: deleteKey,
 			name: "delete-key", tag: "Keys", summary: "Revoke an API key",
-			about: "It is refused from now on. A key cannot revoke itself.", gives: map[int]any{204: nil}},
+			about: "Requests with it are refused from now on. A key cannot revoke itself.", gives: map[int]any{204: nil}},
 		{method: "GET", path: "/v1/whoami", scope: anyScope, handle: whoAmI,
 			name: "whoami", tag: "Keys", summary: "Get the API key of this request",
 			about: "Any valid key may ask: its name, its scopes and its tenant.", gives: map[int]any{200: wire.Key{}}},
@@ -143,7 +143,7 @@ func patchKey(a *api, c *call) (answer, error) {
 // deleteKey revokes a key. Not the one that asks: the last way in must not be lost by a slip.
 func deleteKey(a *api, c *call) (answer, error) {
 	if c.PathValue("id") == c.key.ID {
-		return answer{}, grapnel.Errorf(grapnel.CodeConflict, "A key cannot revoke itself. Make another admin key and use that.")
+		return answer{}, grapnel.Errorf(grapnel.CodeConflict, "A key cannot revoke itself. Create another admin key and use that.")
 	}
 	k, err := namedKey(a, c)
 	if err == nil {

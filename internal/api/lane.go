@@ -13,8 +13,8 @@ func laneRoutes() []route {
 	return []route{
 		{method: "GET", path: "/v1/endpoints/{id}/lanes", scope: grapnel.ScopeRead, handle: listLanes,
 			name: "list-endpoint-lanes", tag: "Endpoints", summary: "List the keys that are stuck at an endpoint",
-			about: "A key is stuck when its first delivery has failed at least once, or waits for a person; what follows it waits behind it. Those come first " +
-				"that were accepted first.",
+			about: "A key is stuck if its first delivery has failed at least once or waits for an operator; later deliveries " +
+				"are held behind it. Ordered by time of acceptance.",
 			query: pageOf(), gives: map[int]any{200: list[wire.Lane]{}}},
 	}
 }
@@ -41,7 +41,8 @@ func listLanes(a *api, c *call) (answer, error) {
 		if err != nil {
 			return answer{}, err
 		}
-		out.Data[i] = wire.Lane{Key: l.Key, Since: timeOf(l.Head.Waiting.Anchor), Waiting: l.Waiting, WaitingMore: l.Waiting >= store.MaxWaiting, Head: head}
+		out.Data[i] = wire.Lane{Key: l.Key, Since: timeOf(l.Head.Waiting.Anchor), Waiting: l.Waiting,
+			WaitingMore: l.Waiting >= store.MaxWaiting, Head: head}
 	}
 	return jsonAnswer(http.StatusOK, out), nil
 }

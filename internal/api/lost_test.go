@@ -12,8 +12,8 @@ import (
 var writing = []string{"Append", "Record", "Again", "Advance", "End", "PutEndpoint", "PutSource", "DeleteSource",
 	"PutPolicy", "DeletePolicy", "PutKey", "DeleteKey", "PutReplay", "Annotate", "Note", "Clear", "Extend", "SetAside"}
 
-// TestLostAnswers: when the answer to a commit is lost the caller hears 503, that it may have been done, and when to come
-// again. It is done once, however often the same request comes.
+// TestLostAnswers: when the answer to a commit is lost the caller hears 503, that it may have been
+// done, and when to come again. It is done once, however often the same request comes.
 func TestLostAnswers(t *testing.T) {
 	for _, rt := range routes() {
 		if rt.method == "GET" || rt.bare != nil || rt.name == "simulate-policy" || strings.Contains(rt.path, "/tenants/") {
@@ -33,15 +33,15 @@ func TestLostAnswers(t *testing.T) {
 				return w.ask(admin, rt.method, target, bodies()[rt.name], once...)
 			}
 			lost := ""
-			w.engine.lose = func(method string) bool {
+			w.engine.loses(func(method string) bool {
 				if lost != "" || !slices.Contains(writing, method) {
 					return false
 				}
 				lost = method
 				return true
-			}
+			})
 			first := send()
-			w.engine.lose = nil
+			w.engine.loses(nil)
 			w.engine.forget()
 			switch {
 			case lost == "" && (strings.HasPrefix(rt.name, "resume-") || rt.name == "settle-leases"):
@@ -49,7 +49,7 @@ func TestLostAnswers(t *testing.T) {
 			case lost == "":
 				t.Fatalf("nothing was committed: answered %d %s", first.StatusCode, first.body)
 			case lost == "Record" && first.StatusCode == 204 && strings.HasSuffix(rt.name, "-lease"):
-				return // whoever settles leases has repeated it
+				return // the caller that settles leases has repeated it
 			}
 			p := first.object(t)
 			if detail, _ := p["detail"].(string); first.StatusCode != 503 || p["code"] != "unavailable" || first.Header.Get("Retry-After") != "1" ||

@@ -19,17 +19,18 @@ import (
 func messageRoutes() []route {
 	return []route{
 		{method: "GET", path: "/v1/queues/{name}/peek", scope: grapnel.ScopeRead, handle: peek,
-			name: "peek", tag: "Queues", summary: "Look at what a queue hands out next, without leasing it",
-			about: "In the order in which it is due; what is leased or delayed has its place by when that ends. What waits behind its key is not among it.",
-			query: []param{{name: "limit", bound: func(b *Bounds) strict.Form { return strict.WholeNumber(1, b.LeaseMost) }, doc: "how many at most, 1 to 100; 10 if not given"}, tenantParam}, gives: map[int]any{200: peekedList{}}},
+			name: "peek", tag: "Queues", summary: "List the next messages of a queue, without leasing them",
+			about: "In the order in which they are due; leased and delayed ones by the end of the lease or delay. Messages held behind their key are left out.",
+			query: []param{{name: "limit", bound: func(b *Bounds) strict.Form { return strict.WholeNumber(1, b.LeaseMost) }, doc: "most messages, 1 to 100; 10 if not given"}, tenantParam}, gives: map[int]any{200: peekedList{}}},
 	}
 }
 
-// messageView is a message in a list or stream, for the document: messages are put together by hand, so that bodies keep their bytes.
+// messageView is a message in a list or stream, for the document: messages are put together by
+// hand, so that bodies keep their bytes.
 type messageView struct {
 	Meta       wire.Meta       `json:"meta"`
-	Body       json.RawMessage `json:"body" doc:"byte for byte as it was sent; null when it is not JSON"`
-	BodyBase64 []byte          `json:"body_base64,omitempty" doc:"instead of body, when that is not JSON"`
+	Body       json.RawMessage `json:"body" doc:"byte for byte as sent; null if it is not JSON"`
+	BodyBase64 []byte          `json:"body_base64,omitempty" doc:"instead of body, if that is not JSON"`
 }
 
 // messageList are messages that were leased together.
@@ -73,7 +74,8 @@ func isJSON(ev *grapnel.Event) bool {
 	}
 	media, _, _ := strings.Cut(ev.ContentType, ";")
 	media = strings.TrimSpace(strings.ToLower(media))
-	return (media == grapnel.JSONType || strings.HasSuffix(media, "+json")) && utf8.Valid(ev.Data) && !strict.Deeper(ev.Data, deepest) && gjson.ValidBytes(ev.Data)
+	return (media == grapnel.JSONType || strings.HasSuffix(media, "+json")) && utf8.Valid(ev.Data) &&
+		!strict.Deeper(ev.Data, deepest) && gjson.ValidBytes(ev.Data)
 }
 
 // appendMessage appends {"meta":…,"body":…}.
@@ -92,16 +94,7 @@ func appendMessage(out []byte, meta any, ev *grapnel.Event) []byte {
 	return append(out, '}')
 }
 
-// encodeWire is a struct as package wire writes it.
-func encodeWire(v any) []byte {
-	raw, err := wire.Encode(v)
-	if err != nil {
-		panic("api: what is known of a message cannot be encoded: " + err.Error()) // it is made of texts and times
-	}
-	return raw
-}
-
-// headerJSON is JSON that can stand in a header: what is not ASCII is written as an escape.
+// headerJSON is JSON that can stand in a header: characters beyond ASCII are written as escapes.
 func headerJSON(v any) string {
 	raw := encodeWire(v)
 	var out strings.Builder
@@ -167,7 +160,8 @@ func peek(a *api, c *call) (answer, error) {
 			out = append(out, ',')
 		}
 		h, ev := &found[i].Head, found[i].Event
-		meta := wire.PeekedMeta{DeliveryID: c.ids.Delivery(h.CreatedAt, h.Delivery), Key: h.Lane, Attempt: h.Attempts + 1, FirstSeenAt: h.CreatedAt, DueAt: h.Due}
+		meta := wire.PeekedMeta{DeliveryID: c.ids.Delivery(h.CreatedAt, h.Delivery), Key: h.Lane, Attempt: h.Attempts + 1,
+			FirstSeenAt: h.CreatedAt, DueAt: h.Due}
 		if ev != nil {
 			meta.EventID, meta.Type, meta.Key, meta.ContentType, meta.FirstSeenAt = ev.ID, ev.Type, ev.Key, contentTypeOf(ev), ev.AcceptedAt
 		}

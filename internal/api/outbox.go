@@ -29,7 +29,7 @@ func viewOutbox(a *api, s *grapnel.Source) *wire.Outbox {
 	return v
 }
 
-// setOutbox puts a producer's outbox on a source, or says what is wrong with it.
+// setOutbox puts a producer's outbox on a source, or adds its faults.
 // A source keeps its DSN while none is given.
 func setOutbox(s *grapnel.Source, dsn string, now time.Time, f *strict.Faults) {
 	switch {
@@ -42,8 +42,8 @@ func setOutbox(s *grapnel.Source, dsn string, now time.Time, f *strict.Faults) {
 	}
 }
 
-// mayReach says whether the caller may make the server connect to databases. Whoever has a key of one tenant may not: the network that the server is
-// in belongs to whoever runs it.
+// mayReach refuses an outbox from a caller whose key is bound to a tenant: the server would connect
+// to an address of the caller's choice in the operator's network.
 func (c *call) mayReach(in *wire.OutboxSettings, f *strict.Faults) {
 	if in != nil && in.DSN != "" && c.key.Tenant != "" {
 		f.Add("/outbox/dsn", "must be set with a key that is not bound to a tenant: the server connects to it")

@@ -55,7 +55,7 @@ func (p pair[D, W]) show(d *D, w *W) {
 	}
 }
 
-// set copies from the wire to the domain. What is absent from a request is set to zero.
+// set copies from the wire to the domain. Fields that a request leaves out are set to zero.
 func (p pair[D, W]) set(w *W, d *D) {
 	from, to := reflect.ValueOf(w).Elem(), reflect.ValueOf(d).Elem()
 	for _, t := range p.twins {

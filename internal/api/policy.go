@@ -31,12 +31,12 @@ func policyRoutes() []route {
 			gives: map[int]any{200: policyView{}}},
 		{method: "POST", path: "/v1/policies", scope: grapnel.ScopeManage, handle: createPolicy,
 			name: "create-policy", tag: "Policies", summary: "Create a policy that endpoints can name",
-			about: "What it leaves out comes from the preset standard.",
+			about: "Fields that it leaves out come from the preset standard.",
 			body:  &intake{types: []string{grapnel.JSONType}}, takes: newPolicy{},
 			gives: map[int]any{201: policyView{}}},
 		{method: "PATCH", path: "/v1/policies/{id}", scope: grapnel.ScopeManage, handle: patchPolicy,
 			name: "update-policy", tag: "Policies", summary: "Change a policy",
-			about: "A JSON merge patch. Endpoints that name the policy follow it at once, so its name cannot change while there are any.",
+			about: "A JSON merge patch. Endpoints that name the policy use the change at once. The name cannot change while an endpoint uses it.",
 			body:  &intake{types: []string{openapi.TypeMergePatch, grapnel.JSONType}}, takes: policyPatch{},
 			gives: map[int]any{200: policyView{}}},
 		{method: "DELETE", path: "/v1/policies/{id}", scope: grapnel.ScopeManage, handle: deletePolicy,
@@ -45,7 +45,7 @@ func policyRoutes() []route {
 	}
 }
 
-// policyView is a policy with its name. Presets have no id and belong to nobody.
+// policyView is a policy with its name. Presets have no id and no tenant.
 type policyView struct {
 	wire.Policy
 	rules policy.Policy
@@ -80,7 +80,7 @@ func showPolicy(ep *grapnel.Endpoint) json.RawMessage {
 	return encode(ep.Policy)
 }
 
-// presets are the policies that are there from the start, as if they were named by nobody.
+// presets are the built-in policies as named policies without a tenant.
 func presets() []grapnel.NamedPolicy {
 	all := policy.Presets()
 	named := make([]grapnel.NamedPolicy, len(all))
@@ -133,7 +133,7 @@ func (a *api) namedPolicy(c *call) (grapnel.NamedPolicy, error) {
 func (a *api) ownPolicy(c *call) (grapnel.NamedPolicy, error) {
 	p, err := a.namedPolicy(c)
 	if err == nil && p.ID == "" {
-		return p, grapnel.Errorf(grapnel.CodeConflict, "%s is a preset; presets stay as they are.", p.Name)
+		return p, grapnel.Errorf(grapnel.CodeConflict, "%s is a preset; presets cannot be changed.", p.Name)
 	}
 	return p, err
 }
@@ -146,7 +146,8 @@ func getPolicy(a *api, c *call) (answer, error) {
 	return jsonAnswer(http.StatusOK, viewPolicy(&p)), nil
 }
 
-// splitPolicy takes name and tenant out of a policy's document; the rest is for package policy to read.
+// splitPolicy takes name and tenant out of a policy's document; the rest is for package policy to
+// read.
 func splitPolicy(doc gjson.Result, f *strict.Faults) (name, tenant optional, rest []byte) {
 	if !doc.IsObject() {
 		f.Add("", "must be an object")
@@ -193,7 +194,7 @@ func readPolicy(doc gjson.Result, f *strict.Faults) (grapnel.NamedPolicy, option
 
 func taken(name string) error {
 	if _, preset := policy.Preset(name); preset {
-		return grapnel.Errorf(grapnel.CodeConflict, "There is a preset called %s.", name)
+		return grapnel.Errorf(grapnel.CodeConflict, "%s is the name of a preset.", name)
 	}
 	return nil
 }
@@ -248,7 +249,8 @@ func patchPolicy(a *api, c *call) (answer, error) {
 		}
 	}
 	p.ID, p.Tenant, p.CreatedAt, p.UpdatedAt, p.Revision = old.ID, old.Tenant, old.CreatedAt, c.now, old.Revision
-	if _, err := a.Engine.PutPolicy(c.Context(), c.scope, p, store.With{Audit: c.entryOf(grapnel.VerbChange, p.Tenant, p.ID, p.Name)}); err != nil {
+	with := store.With{Audit: c.entryOf(grapnel.VerbChange, p.Tenant, p.ID, p.Name)}
+	if _, err := a.Engine.PutPolicy(c.Context(), c.scope, p, with); err != nil {
 		return answer{}, err
 	}
 	return jsonAnswer(http.StatusOK, viewPolicy(&p)), nil
@@ -293,7 +295,7 @@ func (a *api) policy(given any, tenant string, f *strict.Faults) (string, policy
 	}
 	p, ok := a.policyNamed(tenant, name)
 	if !ok {
-		f.Add("/policy", "there is no policy of this name")
+		f.Add("/policy", "policy not found")
 	}
 	return name, p
 }

@@ -154,8 +154,9 @@ func readDraft(raw []byte, object gjson.Result, base string, f *strict.Faults) (
 	return d
 }
 
-// own is a part of a document as bytes that do not keep much more than themselves in memory: an event lives on in the engine when its
-// request is long over, and in a batch it may be the only one that does.
+// own is a part of a document as bytes that do not keep much more than themselves in memory: an
+// event lives on in the engine when its request is long over, and in a batch it may be the only one
+// that does.
 func own(raw []byte, from, to int) []byte {
 	part := raw[from:to:to]
 	if len(raw)-len(part) > 1<<10 {
@@ -164,7 +165,7 @@ func own(raw []byte, from, to int) []byte {
 	return part
 }
 
-// event makes an event of a draft, or says what is wrong with it. Pointers are base and the field's name.
+// event makes an event of a draft, or adds its faults. Pointers are base and the field's name.
 func (a *api) event(c *call, d *draft, base string, f *strict.Faults) store.Incoming {
 	ev := &grapnel.Event{
 		ID: d.id.text, Type: d.kind.text, Key: d.key.text, Data: d.data, ContentType: d.contentType, Metadata: d.metadata,
@@ -209,7 +210,8 @@ func checkKey(key, pointer string, f *strict.Faults) {
 	}
 }
 
-// aggregateKey makes one key of an aggregate's type and id. The type has no slash, so no two aggregates share a key.
+// aggregateKey makes one key of an aggregate's type and id. The type has no slash, so no two
+// aggregates share a key.
 func (d *draft) aggregateKey(base string, f *strict.Faults) string {
 	key := cmp.Or(d.aggregateType.text, "a") + "/" + d.aggregateID.text // without a type, as if it had the shortest
 	if d.key.given {
@@ -232,7 +234,8 @@ func (d *draft) aggregateKey(base string, f *strict.Faults) string {
 	return key
 }
 
-// tenant is whose a new thing is: the one named, if the key may name it, or the key's own, or the default.
+// tenant is whose a new thing is: the one named, if the key may name it, or the key's own, or the
+// default.
 func (c *call) tenant(named optional, pointer string, f *strict.Faults) string {
 	own := c.key.Tenant
 	tenant := cmp.Or(own, grapnel.DefaultTenant)
@@ -253,7 +256,7 @@ func (c *call) tenant(named optional, pointer string, f *strict.Faults) string {
 // tooMuchData refuses an event whose data is over the limit.
 func (a *api) tooMuchData(data []byte) error {
 	if int64(len(data)) > a.MaxEvent {
-		return grapnel.Errorf(grapnel.CodeTooLarge, "The event's data is %d bytes; at most %d are taken.", len(data), a.MaxEvent)
+		return grapnel.Errorf(grapnel.CodeTooLarge, "The event's data has %d bytes; at most %d are allowed.", len(data), a.MaxEvent)
 	}
 	return nil
 }

@@ -28,34 +28,38 @@ func queueRoutes() []route {
 	return []route{
 		{method: "POST", path: "/v1/queues", scope: grapnel.ScopeManage, handle: createQueue,
 			name: "create-queue", tag: "Queues", summary: "Create a queue",
-			about: "A queue is an endpoint that is pulled: it gets its own copy of every event that it wants, and consumers take leases. By its id it is " +
-				"found at /v1/endpoints/{id}/… too, with its deliveries, lanes, statistics and replays; it is in no list of endpoints.",
+			about: "A queue is an endpoint that consumers pull from: it gets its own copy of every event that it wants, and " +
+				"consumers lease messages. Its id works at /v1/endpoints/{id}/… too, for deliveries, lanes, statistics and " +
+				"replays; lists of endpoints leave it out.",
 			body: &intake{types: []string{grapnel.JSONType}}, takes: wire.NewQueue{}, gives: map[int]any{201: wire.Queue{}}},
 		{method: "GET", path: "/v1/queues", scope: grapnel.ScopeRead, handle: listQueues,
-			name: "list-queues", tag: "Queues", summary: "List queues, with what is in them",
+			name: "list-queues", tag: "Queues", summary: "List queues, with their counts",
 			query: pageOf(tenantParam), gives: map[int]any{200: list[wire.Queue]{}}},
 		{method: "GET", path: "/v1/queues/{name}", scope: grapnel.ScopeRead, handle: getQueue,
-			name: "get-queue", tag: "Queues", summary: "Get a queue by its name or id, with what is in it and who takes from it",
+			name: "get-queue", tag: "Queues", summary: "Get a queue by its name or id, with its counts and consumers",
 			query: []param{tenantParam}, gives: map[int]any{200: wire.Queue{}}},
 		{method: "PATCH", path: "/v1/queues/{name}", scope: grapnel.ScopeManage, handle: patchQueue,
 			name: "update-queue", tag: "Queues", summary: "Change a queue",
-			about: "A JSON merge patch: null sets a field back to its default. When pausing or disabling is answered nothing more is handed out; leases that " +
-				"there are can be settled.",
+			about: "A JSON merge patch: null sets a field back to its default. Once pausing or disabling is answered, nothing more is leased; leases can still be settled.",
 			query: []param{tenantParam, reasonParam},
-			body:  &intake{types: []string{openapi.TypeMergePatch, grapnel.JSONType}}, takes: wire.NewQueue{}, gives: map[int]any{200: wire.Queue{}}},
+			body:  &intake{types: []string{openapi.TypeMergePatch, grapnel.JSONType}}, takes: wire.NewQueue{},
+			gives: map[int]any{200: wire.Queue{}}},
 		{method: "DELETE", path: "/v1/queues/{name}", scope: grapnel.ScopeManage, handle: deleteQueue,
 			name: "delete-queue", tag: "Queues", summary: "Delete a queue",
-			about: "What waits in it ends as dropped, and its leases are over. Its history stays.", query: []param{tenantParam, reasonParam}, gives: map[int]any{204: nil}},
-		lever("pause", "Hand nothing out of a queue", "Leases that there are can be settled. One that is paused already stays so; a disabled one answers 409.", pauseQueue),
-		lever("resume", "Hand out again", "One that is not paused stays as it is; a disabled one answers 409: it is enabled by a PATCH of its status.", resumeQueue),
+			about: "Its pending deliveries end as dropped, and its leases end. Its history stays.",
+			query: []param{tenantParam, reasonParam}, gives: map[int]any{204: nil}},
+		lever("pause", "Lease nothing from a queue",
+			"Leases can still be settled. A paused queue stays paused; 409 for a disabled one.", pauseQueue),
+		lever("resume", "Lease again from a paused queue", "A queue that is not paused stays as it is; 409 for a disabled one: a PATCH of its status enables it.", resumeQueue),
 		{method: "POST", path: "/v1/queues/{name}/purge", scope: grapnel.ScopeManage, handle: purgeQueue,
-			name: "purge-queue", tag: "Queues", summary: "Discard everything that is in a queue",
-			about: "Whoever has a lease: it is over. Dead letters are not touched. confirm has to be the queue's name.",
+			name: "purge-queue", tag: "Queues", summary: "Discard all pending messages of a queue",
+			about: "Leases of its messages end. Dead letters stay. confirm has to be the queue's name.",
 			query: []param{tenantParam}, body: &intake{types: []string{grapnel.JSONType}}, takes: newPurge{}, gives: map[int]any{200: wire.Purge{}}},
 	}
 }
 
-// The fields of queues that answers and requests copy: those that every endpoint has, and their own.
+// The fields of queues that answers and requests copy: those that every endpoint has, and their
+// own.
 var (
 	queueFields = pairOf[grapnel.Endpoint, wire.Queue]("Name", "Policy", "Lease", "MaxLeased", "Quiet", "Consumers",
 		"Ready", "Leased", "Delayed", "Waiting", "Blocked", "Dead", "OldestAge", "OldestAt")
@@ -136,7 +140,8 @@ func showQueue(a *api, c *call, ep grapnel.Endpoint) (answer, error) {
 	return jsonAnswer(http.StatusOK, viewQueue(&ep, &counts, consumers, c.now)), nil
 }
 
-// patchQueue merges a patch into the settings and reads the result as if it had been given as a whole.
+// patchQueue merges a patch into the settings and reads the result as if it had been given as a
+// whole.
 func patchQueue(a *api, c *call) (answer, error) {
 	patch := gjson.ParseBytes(c.body)
 	reason := c.reason()
@@ -188,11 +193,12 @@ func steerQueue(a *api, c *call, edit func(*call, *grapnel.Endpoint) error) (ans
 
 // newPurge empties a queue.
 type newPurge struct {
-	Confirm string `json:"confirm" required:"true" minLength:"1" doc:"the queue's name, so that nobody empties another one by mistake"`
+	Confirm string `json:"confirm" required:"true" minLength:"1" doc:"the queue's name, as a guard against emptying another queue by mistake"`
 	Reason  string `json:"reason,omitempty" minLength:"1" maxLength:"500" doc:"why; kept in the audit"`
 }
 
-// purgeQueue discards what is in a queue. A repetition finds nothing more, so its answer need not be part of the effect.
+// purgeQueue discards the messages of a queue. A repetition finds none, so its answer need not be
+// part of the effect.
 func purgeQueue(a *api, c *call) (answer, error) {
 	var f strict.Faults
 	in := decode[newPurge](c.body, &f)
@@ -213,7 +219,7 @@ func purgeQueue(a *api, c *call) (answer, error) {
 	return jsonAnswer(http.StatusOK, wire.Purge{Discarded: n}), nil
 }
 
-// viewQueue is a queue with what is in it. Consumers that are nil are not shown.
+// viewQueue is a queue with its counts. Consumers that are nil are not shown.
 func viewQueue(ep *grapnel.Endpoint, n *grapnel.QueueCounts, consumers []grapnel.Consumer, now time.Time) wire.Queue {
 	v := wire.Queue{Policy: showPolicy(ep), QueueCounts: &wire.QueueCounts{OldestAt: timeOf(n.Oldest)}}
 	queueFields.show(ep, &v)
@@ -240,14 +246,14 @@ func queueSettings(ep *grapnel.Endpoint) wire.NewQueue {
 	return in
 }
 
-// setQueue puts settings on a queue, or says what is wrong with them. What every endpoint has is
+// setQueue puts settings on a queue, or adds their faults. Settings that every endpoint has are
 // set as on any other.
 func setQueue(a *api, c *call, ep *grapnel.Endpoint, in *wire.NewQueue, f *strict.Faults) {
 	if in.Name != "" && (!grapnel.ValidID(in.Name) || strings.HasPrefix(in.Name, grapnel.QueuePrefix+"_")) {
 		f.Add("/name", "must be 1 to %d characters of [A-Za-z0-9_-], and must not begin with %s_", grapnel.MaxQueueName, grapnel.QueuePrefix)
 	}
 	if in.Policy == nil {
-		in.Policy = json.RawMessage(strconv.Quote(queuePolicy))
+		in.Policy = json.RawMessage(strconv.Quote(policy.QueuePreset))
 	}
 	like := wire.NewEndpoint{Format: grapnel.FormatRaw}
 	matchingFields.set(in, &like)
@@ -257,9 +263,6 @@ func setQueue(a *api, c *call, ep *grapnel.Endpoint, in *wire.NewQueue, f *stric
 	leasingFields.set(in, ep.Queue)
 }
 
-// queuePolicy is the policy of queues that name none.
-const queuePolicy = "hooque"
-
 // room is where consumers are served.
 func (a *api) room() (Queues, error) {
 	if a.Queues == nil {
@@ -268,8 +271,9 @@ func (a *api) room() (Queues, error) {
 	return a.Queues, nil
 }
 
-// queue is the one that the path names, by its name or id. A key that is bound to no tenant may say whose it means; else a name that only
-// one tenant has will do, and then that of the default tenant.
+// queue is the one that the path names, by its name or id. A key that is bound to no tenant may say
+// whose it means; else a name that only one tenant has will do, and then that of the default
+// tenant.
 func (a *api) queue(c *call) (grapnel.Endpoint, error) {
 	name, tenant := c.PathValue("name"), c.query.text("tenant")
 	ep, ok := a.Engine.Queue(c.scope, tenant, name)
@@ -282,7 +286,8 @@ func (a *api) queue(c *call) (grapnel.Endpoint, error) {
 	return ep, nil
 }
 
-// counter is where the queue that the path names is served. It is asked for once the query has been read, and finds fault with that first.
+// counter is where the queue that the path names is served. It is asked for once the query has been
+// read, and finds fault with that first.
 func (a *api) counter(c *call) (room Queues, q grapnel.Endpoint, err error) {
 	if err = c.query.faults.Err(); err != nil {
 		return nil, grapnel.Endpoint{}, err

@@ -62,7 +62,7 @@ func New(o Options) http.Handler {
 // routes lists everything. The order is that of the manual.
 func routes() []route {
 	return slices.Concat(
-		eventRoutes(), endpointRoutes(), rotationRoutes(), testRoutes(), leverRoutes(), laneRoutes(),
+		eventRoutes(), endpointRoutes(), rotationRoutes(), testRoutes(), pauseRoutes(), laneRoutes(),
 		deliveryRoutes(), deadLetterRoutes(), exportRoutes(), replayRoutes(),
 		queueRoutes(), leaseRoutes(), streamRoutes(), messageRoutes(), settlementRoutes(),
 		sourceRoutes(), sourceRotationRoutes(), ingestRoutes(), inboxRoutes(),
@@ -93,7 +93,7 @@ func (a *api) mux() *http.ServeMux {
 			}
 		}
 		if len(c.allow) > 0 {
-			return answer{}, grapnel.Errorf(codeMethod, "%s is not possible here; %s is.", c.Method, strings.Join(c.allow, ", "))
+			return answer{}, grapnel.Errorf(codeMethod, "%s is not allowed here; use %s.", c.Method, strings.Join(c.allow, ", "))
 		}
 		return answer{}, grapnel.Errorf(grapnel.CodeNotFound, "Nothing is at %s.", c.URL.Path)
 	}})

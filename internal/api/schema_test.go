@@ -17,8 +17,8 @@ import (
 	"github.com/grapnelhq/grapnel/internal/api/openapi"
 )
 
-// schemas is the published document, read back as a program outside would. It checks documents against the schemas in it, as far
-// as those use JSON Schema.
+// schemas is the published document, read back as a program outside would. It checks documents
+// against the schemas in it, as far as those use JSON Schema.
 type schemas struct{ doc map[string]any }
 
 var published31 = sync.OnceValue(func() schemas {
@@ -65,7 +65,7 @@ func compiled(text string) *regexp.Regexp {
 	return p.(*regexp.Regexp)
 }
 
-// check returns what is wrong with v.
+// check returns the faults of v.
 func (s schemas) check(schema, v any, where string) (wrong []string) {
 	m, ok := s.at(schema).(map[string]any)
 	if !ok {
@@ -235,7 +235,8 @@ func (w *world) checkDocumented(rt *route, got reply) {
 	}
 }
 
-// The bodies that tests send with success are allowed by the document as well: it does not ask for more than the server.
+// The bodies that tests send with success are allowed by the document as well: it does not ask for
+// more than the server.
 func TestGoodBodiesFollowTheDocument(t *testing.T) {
 	s := published31()
 	all := routes()

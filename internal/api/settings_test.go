@@ -190,7 +190,8 @@ func beyond(f strict.Field) (values []any) {
 		for i := range int(limitOf(f, "maxProperties", strict.MostMembers)) + 1 {
 			many[fmt.Sprint("x", i)] = "y"
 		}
-		values = append(values, "x", []any{}, map[string]any{"x": 1}, map[string]any{"x": texts}, map[string]any{"": "y"}, map[string]any{"x\n": "y"}, many)
+		values = append(values, "x", []any{}, map[string]any{"x": 1}, map[string]any{"x": texts}, map[string]any{"": "y"},
+			map[string]any{"x\n": "y"}, many)
 	case reflect.Pointer, reflect.Interface:
 		values = append(values, 1, []any{}, map[string]any{"nosuch": 1})
 	}
@@ -206,14 +207,16 @@ func TestDefaultsInTagsAreTheConstants(t *testing.T) {
 	var q wire.NewQueue
 	strict.Defaults(&ep)
 	strict.Defaults(&q)
-	if ep.MaxConcurrency != grapnel.DefaultMaxConcurrency || time.Duration(q.Lease) != grapnel.DefaultLease || q.MaxLeased != grapnel.DefaultMaxLeased {
+	if ep.MaxConcurrency != grapnel.DefaultMaxConcurrency || time.Duration(q.Lease) != grapnel.DefaultLease ||
+		q.MaxLeased != grapnel.DefaultMaxLeased {
 		t.Errorf("the defaults are %+v and %+v", ep, q)
 	}
 	for _, f := range strict.Fields(reflect.TypeFor[wire.NewEndpoint]()) {
 		if f.Name == "max_concurrency" && limitOf(f, "maximum", 0) != grapnel.MaxEndpointConcurrency {
 			t.Errorf("the limit of %s is %s", f.Name, f.Tag.Get("maximum"))
 		}
-		if r := reflect.TypeFor[grapnel.RateLimit](); f.Type.Kind() == reflect.Pointer && r.Field(0).Tag.Get("minimum") != fmt.Sprint(grapnel.MinPerSecond) {
+		if r := reflect.TypeFor[grapnel.RateLimit](); f.Type.Kind() == reflect.Pointer &&
+			r.Field(0).Tag.Get("minimum") != fmt.Sprint(grapnel.MinPerSecond) {
 			t.Errorf("the least rate is %s", r.Field(0).Tag.Get("minimum"))
 		}
 	}

@@ -24,7 +24,7 @@ func sourceRoutes() []route {
 	return []route{
 		{method: "POST", path: "/v1/sources", scope: grapnel.ScopeManage, handle: createSource,
 			name: "create-source", tag: sourceTag, summary: "Create a source",
-			about: "The provider sends its webhooks to ingest_url; with an outbox nobody sends, the server reads. Secrets are in no answer.",
+			about: "The provider sends its webhooks to ingest_url; with an outbox the server reads instead. Secrets are in no answer.",
 			body:  &intake{types: []string{grapnel.JSONType}}, takes: newSource{}, gives: map[int]any{201: wire.Source{}}},
 		{method: "GET", path: "/v1/sources", scope: grapnel.ScopeRead, handle: listSources,
 			name: "list-sources", tag: sourceTag, summary: "List sources", query: pageOf(tenantParam), gives: map[int]any{200: list[wire.Source]{}}},
@@ -32,13 +32,14 @@ func sourceRoutes() []route {
 			name: "get-source", tag: sourceTag, summary: "Get a source", gives: map[int]any{200: wire.Source{}}},
 		{method: "PATCH", path: "/v1/sources/{id}", scope: grapnel.ScopeManage, handle: patchSource,
 			name: "update-source", tag: sourceTag, summary: "Change a source",
-			about: "A JSON merge patch: null sets a field back to its default. Secrets stay unless some are given; a patch that names another scheme " +
-				"replaces verify as a whole.",
+			about: "A JSON merge patch: null resets a field to its default. Secrets stay unless new ones are given; a patch " +
+				"with another scheme replaces verify as a whole.",
 			query: []param{reasonParam},
-			body:  &intake{types: []string{openapi.TypeMergePatch, grapnel.JSONType}}, takes: wire.NewSource{}, gives: map[int]any{200: wire.Source{}}},
+			body:  &intake{types: []string{openapi.TypeMergePatch, grapnel.JSONType}}, takes: wire.NewSource{},
+			gives: map[int]any{200: wire.Source{}}},
 		{method: "DELETE", path: "/v1/sources/{id}", scope: grapnel.ScopeManage, handle: deleteSource,
 			name: "delete-source", tag: sourceTag, summary: "Delete a source",
-			about: "What it took in stays. 409 while an endpoint or queue takes only what comes in through it.",
+			about: "Its events stay. 409 while an endpoint or queue takes only its events.",
 			query: []param{reasonParam}, gives: map[int]any{204: nil}},
 	}
 }
@@ -126,7 +127,8 @@ func getSource(a *api, c *call) (answer, error) {
 	return jsonAnswer(http.StatusOK, a.viewSource(&s, c)), nil
 }
 
-// changeSource applies edit to the source as it is now, and again if somebody else changed it meanwhile.
+// changeSource applies edit to the source as it is now, and again if another request changed it
+// meanwhile.
 func (a *api) changeSource(c *call, verb grapnel.Verb, reason string, edit func(*grapnel.Source) error) (grapnel.Source, error) {
 	for tries := 1; ; tries++ {
 		s, err := a.source(c)
@@ -155,7 +157,8 @@ func (a *api) changeSource(c *call, verb grapnel.Verb, reason string, edit func(
 			with.Once = withEffect(c, reply)
 		}
 		done, err := a.Engine.PutSource(c.Context(), c.scope, s, with)
-		if now, there := a.Engine.Source(c.scope, s.ID); grapnel.CodeOf(err) == grapnel.CodeConflict && there && now.Revision != asked && tries < 5 {
+		now, there := a.Engine.Source(c.scope, s.ID)
+		if grapnel.CodeOf(err) == grapnel.CodeConflict && there && now.Revision != asked && tries < 5 {
 			continue // not the name that is taken
 		}
 		if err == nil {
@@ -250,12 +253,13 @@ func onlyOutbox(in *wire.NewSource, f *strict.Faults) {
 		"key": in.Key != "", "public_url": in.PublicURL != "", "rate_limit": in.RateLimit != nil, "max_body": in.MaxBody != 0,
 	} {
 		if given {
-			f.Add("/"+name, "must not be given with outbox: it is about requests")
+			f.Add("/"+name, "must not be given with outbox: it applies to requests")
 		}
 	}
 }
 
-// sourceSettings are a source's settings as they would be given to make one like it, but for its secrets.
+// sourceSettings are a source's settings as they would be given to make one like it, but for its
+// secrets.
 func sourceSettings(s *grapnel.Source) wire.NewSource {
 	if s.Outbox != nil {
 		return wire.NewSource{Name: s.Name, Description: s.Description, Outbox: &wire.OutboxSettings{}, Status: sourceStatus(s)}
@@ -267,8 +271,8 @@ func sourceSettings(s *grapnel.Source) wire.NewSource {
 	return in
 }
 
-// setSource puts settings on a source, or says what is wrong with them. What is left out is the default, but for secrets: a source keeps those that
-// it has while none are given.
+// setSource puts settings on a source, or adds their faults. Fields that are left out get the
+// default, except secrets: a source keeps its secrets while none are given.
 func setSource(s *grapnel.Source, in *wire.NewSource, now time.Time, f *strict.Faults) {
 	limitRate(in.RateLimit)
 	intakeFields.set(in, s)

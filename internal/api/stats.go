@@ -15,16 +15,16 @@ func statsRoutes() []route {
 	span := []param{
 		{name: "from", form: "time", doc: "30 days before to if not given; 24 hours for hours"},
 		{name: "to", form: "time", doc: "now if not given"},
-		{name: "bucket", one: []string{"hour", "day"}, doc: "the parts of the answer; hours for up to 7 days if not given. At most 31 days of hours and 3660 days of days"},
+		{name: "bucket", one: []string{"hour", "day"}, doc: "size of a bucket; hour for up to 7 days if not given. At most 31 days of hours and 3660 days of days"},
 	}
 	const about = "From totals that are written in the transaction of what they count and stay when deliveries are purged. A part into which from or to falls is " +
 		"taken whole; parts in which nothing happened are left out. Hours that are older than 90 days are kept as days."
 	return []route{
 		{method: "GET", path: "/v1/endpoints/{id}/stats", scope: grapnel.ScopeRead, handle: stats,
-			name: "endpoint-stats", tag: "Statistics", summary: "What became of an endpoint's deliveries, by hour or day", about: about,
+			name: "endpoint-stats", tag: "Statistics", summary: "Count outcomes of an endpoint's deliveries, by hour or day", about: about,
 			query: span, gives: map[int]any{200: wire.Stats{}}},
 		{method: "GET", path: "/v1/stats", scope: grapnel.ScopeRead, handle: stats,
-			name: "stats", tag: "Statistics", summary: "What became of all deliveries, by hour or day", about: about,
+			name: "stats", tag: "Statistics", summary: "Count outcomes of all deliveries, by hour or day", about: about,
 			query: append([]param{tenantParam}, span...), gives: map[int]any{200: wire.Stats{}}},
 	}
 }
@@ -48,7 +48,7 @@ const (
 	day           = 24 * time.Hour
 	longestFine   = 31 * day
 	longestCoarse = 3660 * day
-	hoursUpTo     = 7 * day // of what is given without saying how
+	hoursUpTo     = 7 * day // the longest range that gets hours by default
 	hoursSince    = day
 	daysSince     = 30 * day
 )
@@ -64,7 +64,8 @@ func stats(a *api, c *call) (answer, error) {
 			return answer{}, err
 		} else if err != nil {
 			// Totals outlive everything else.
-			if past, err := a.History.Totals(c.Context(), c.scope, store.TotalsQuery{Endpoint: q.Endpoint, Daily: true}); err != nil || len(past) == 0 {
+			past, err := a.History.Totals(c.Context(), c.scope, store.TotalsQuery{Endpoint: q.Endpoint, Daily: true})
+			if err != nil || len(past) == 0 {
 				return answer{}, cmp.Or(err, store.ErrNotFound("endpoint"))
 			}
 		}
@@ -106,7 +107,7 @@ func (c *call) totals() (store.TotalsQuery, wire.Stats, error) {
 	case to.Before(from):
 		c.query.faults.Add("?from", "must not be after to, or after now")
 	case to.Sub(from) > most:
-		c.query.faults.Add("?from", "must be at most %d days before to when the parts are a %s long", most/day, bucket)
+		c.query.faults.Add("?from", "must be at most %d days before to with buckets of a %s", most/day, bucket)
 	}
 	from = from.Truncate(width)
 	if cut := to.Truncate(width); !cut.Equal(to) {

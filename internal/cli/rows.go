@@ -69,7 +69,7 @@ var matching = []Setting{
 	{"types", "event_types", "list", "event types to deliver; * stands for any part of one; none: all", ""},
 	{"filter", "filter", "text", "CEL expression over event, such as event.data.amount > 100", ""},
 	{"source", "source", "text", "id of a source: deliver only events that came in through it", ""},
-	{"policy", "policy", "policy", "when to attempt: a policy's name, or a policy; if not given standard, for queues hooque", ""},
+	{"policy", "policy", "policy", "when to attempt: a policy's name, or a policy; if not given standard, for queues queue", ""},
 	{"ordering", "ordering", "key|none", "deliver the events of one key in order, or all at once", ""},
 }
 

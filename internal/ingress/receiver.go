@@ -190,7 +190,7 @@ func (recv *Receiver) unverified(w http.ResponseWriter, in *incoming) {
 		return
 	}
 	if most := recv.o.Bounds.AsideBody; len(in.body) > most {
-		in.passed(fmt.Sprintf("of the body's %d bytes the first %d are kept", len(in.body), most))
+		in.passed(fmt.Sprintf("of the body's %d bytes the first %d are stored", len(in.body), most))
 		in.body = in.body[:most]
 	}
 	aside := recv.aside(in, in.intake(), grapnel.AsideUnverified)

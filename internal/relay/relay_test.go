@@ -334,8 +334,8 @@ func TestSetAside(t *testing.T) {
 		}
 		why[string(a.Why)+": "+a.Checks[0].Text]++
 	}
-	for _, want := range []string{"refused: its data are 1010 bytes; at most 500 are taken",
-		"refused: its data are nested more than 64 levels deep",
+	for _, want := range []string{"refused: its data has 1010 bytes; at most 500 are allowed",
+		"refused: its data is nested more than 64 levels deep",
 		"conflict: an event with this id exists and has another type, key or data", "refused: not today",
 		"refused: its type is not made of segments of [A-Za-z0-9_-] joined by dots", "refused: its id is not 1 to 64 characters of [A-Za-z0-9_-]",
 		"refused: its metadata are not at most 32 strings of at most 1024 bytes"} {
@@ -343,7 +343,7 @@ func TestSetAside(t *testing.T) {
 			t.Errorf("%d were set aside because %s", why[want], want)
 		}
 	}
-	if n := why["refused: its data are not JSON in UTF-8"]; n != 2 {
+	if n := why["refused: its data is not JSON in UTF-8"]; n != 2 {
 		t.Errorf("%d were set aside because they are no JSON", n)
 	}
 }
@@ -519,7 +519,7 @@ func TestTakeOver(t *testing.T) {
 	for range 20 {
 		publish(10)
 		was := did.idle.Load()
-		until(t, "whoever moved that finds nothing more", func() bool { return did.idle.Load() > was+1 })
+		until(t, "the relay that moved them finds no more", func() bool { return did.idle.Load() > was+1 })
 		var is bool
 		if err := p.QueryRow(t.Context(), `SELECT last_value > 0 FROM grapnel.outbox_sleeper`).Scan(&is); err != nil {
 			t.Fatal(err)
@@ -529,7 +529,8 @@ func TestTakeOver(t *testing.T) {
 		}
 	}
 	t.Logf("producers were asked to wake a relay after %d of 20 rounds; relays went to sleep %d times", asked, did.sleeps.Load())
-	// Moving events withdraws every request to be woken, so each round of requests follows another.
+	// Moving events withdraws every request to be woken, so each round of requests follows another
+	// sleep.
 	if n := did.sleeps.Load(); asked > n {
 		t.Errorf("relays went to sleep %d times; producers were asked to wake one after %d rounds", n, asked)
 	}

@@ -456,7 +456,8 @@ func TestReplayFromTheDashboard(t *testing.T) {
 	b.http.CloseIdleConnections()
 	start(t, o)
 	status, _, body = b.ask("GET", to[0], nil)
-	if status != 200 || !strings.Contains(body, "endpoint-of-acme") || !strings.Contains(body, "endpoint-of-globex") || strings.Contains(body, acme.rpl) || strings.Contains(body, globex.rpl) {
+	shown := func(text string) bool { return strings.Contains(body, text) }
+	if status != 200 || !shown("endpoint-of-acme") || !shown("endpoint-of-globex") || shown(acme.rpl) || shown(globex.rpl) {
 		t.Errorf("after a restart: answered %d %s", status, body)
 	}
 }

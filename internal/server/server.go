@@ -79,6 +79,7 @@ type Options struct {
 	HTTPSOnly    bool           // refuse endpoints with http:// URLs
 	MetricsOpen  bool           // show /metrics without a key
 	NoDashboard  bool           // serve the API alone
+	Dev          Dev            // what `grapnel dev` adds to the dashboard
 	MaxEvent     int64          // bytes of one event's data
 	MaxBody      int64          // bytes of the body of a request to a source
 	MaxInFlight  int            // attempts at once, in each cell
@@ -213,7 +214,7 @@ func (s *Server) Run(ctx context.Context, accepting func()) error {
 		// answering with stale data.
 		return errors.Join(broken, s.http.Close())
 	case broken = <-served:
-		broken = fmt.Errorf("the server cannot go on accepting requests: %w", broken)
+		broken = fmt.Errorf("accepting requests failed: %w", broken)
 	}
 	return errors.Join(broken, s.drain(ctx, stopDelivering, delivered))
 }

@@ -46,7 +46,6 @@ type message struct {
 	Body    []span
 	Raw     string // the bytes that were signed, if Body is a readable form of them
 	Note    string // why the body is missing or incomplete
-	Curl    string
 }
 
 type header struct{ Name, Value string }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +19,7 @@ type deliveriesModel struct {
 	Answer  string
 	Next    string // what follows from the answer
 	Views   []savedView
+	Chart   *chart // what deliveries ended in; nil: the search is narrower than the totals that are kept
 	Rows    []deliveryRow
 	Empty   string // why there are no rows
 	Hint    string // what to do about that
@@ -93,7 +95,24 @@ func deliveries(v *visit) (deliveriesModel, error) {
 		m.Bulk = v.link("/deliveries/retry")
 	}
 	m.answer(v, found.Next != "")
-	return m, nil
+	return m, m.chart(v, f)
+}
+
+// chart is the time selector above the list. There are totals of all deliveries and of one endpoint.
+func (m *deliveriesModel) chart(v *visit, f client.DeliveryFilter) error {
+	endpoint := f.Endpoint
+	f.Endpoint, f.Limit = "", 0
+	if !reflect.ValueOf(f).IsZero() || len(m.Rows) == 0 {
+		return nil
+	}
+	stats, err := v.client.Stats(v.Context(), client.StatsFilter{Endpoint: endpoint})
+	if err != nil {
+		return err
+	}
+	if c := v.outcomes(hourly(stats, v.now), endpoint); c.Empty == "" {
+		m.Chart = &c
+	}
+	return nil
 }
 
 // answer is the sentence above the list.

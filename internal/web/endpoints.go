@@ -31,12 +31,11 @@ type endpointRow struct {
 	Waiting  string
 	Why      string
 	Heart    template.HTML
-	Tenant   string
 }
 
 func (v *visit) endpointRow(e *client.Endpoint) endpointRow {
 	r := endpointRow{
-		ID: e.ID, Href: v.link("/endpoints/" + e.ID), Name: endpointName(e), Tenant: e.Tenant,
+		ID: e.ID, Href: v.link("/endpoints/" + e.ID), Name: endpointName(e),
 		Pill: healthPill(e.Health.State), Why: consequence(v.now, e),
 	}
 	if e.Description != "" {

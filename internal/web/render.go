@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/grapnelhq/grapnel"
@@ -29,7 +30,7 @@ func parse(all []page) map[string]*template.Template {
 	parts := template.New("layout.html").Funcs(functions)
 	template.Must(parts.ParseFS(templateFiles, "templates/layout.html", "templates/parts.html"))
 	views := map[string]*template.Template{}
-	for _, name := range append([]string{"login.html", "failure.html"}, names(all)...) {
+	for _, name := range append([]string{"login.html", "once.html", "failure.html"}, names(all)...) {
 		views[name] = template.Must(template.Must(parts.Clone()).ParseFS(templateFiles, "templates/"+name))
 	}
 	return views
@@ -97,7 +98,7 @@ func (v *visit) sheet(model any, notice string) sheet {
 	if v.page.finds {
 		s.Finds = v.link(v.page.path)
 	}
-	s.Nav = navigation()
+	s.Nav = slices.Clone(v.web.nav)
 	for i := range s.Nav {
 		s.Nav[i].Here = s.Nav[i].Name == v.page.nav
 		s.Nav[i].Path = v.link(s.Nav[i].Path)
@@ -159,7 +160,7 @@ func (w *web) drawFailure(b *bytes.Buffer, v *visit, f *failure) error {
 	s := v.bare(f.Title)
 	s.Model = f
 	if v.session != nil {
-		s.Nav, s.Finds = navigation(), v.link("/deliveries")
+		s.Nav, s.Finds = slices.Clone(v.web.nav), v.link("/deliveries")
 		for i := range s.Nav {
 			s.Nav[i].Path = v.link(s.Nav[i].Path)
 		}

@@ -80,7 +80,6 @@ type action struct {
 	path  string
 	scope grapnel.Scope // which keys are offered it
 	do    func(*visit) (notice string, err error)
-	then  func(*visit) string // the page to go to; nil: the one where the form is
 }
 
 // actions lists all actions.
@@ -172,11 +171,7 @@ func (w *web) action(a *action) http.HandlerFunc {
 			return
 		}
 		v.notify(notice)
-		to := r.PostForm.Get("back")
-		if a.then != nil {
-			to = a.then(v)
-		}
-		v.redirect(to)
+		v.redirect(r.PostForm.Get("back"))
 	}
 }
 

@@ -14,16 +14,16 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// The schemas of structs are made from their tags. What comes in is described by the tags that
-// strict.Decode checks; answers have names, types, values and texts, and no limits. A struct that
-// is in both, such as an endpoint's settings, is described in both ways.
+// The schemas of structs are made from their tags. Bodies of requests are described by the tags
+// that strict.Decode checks; answers have names, types, values and texts, and no limits. A struct
+// that is in both, such as an endpoint's settings, is described in both ways.
 
 // use is what a schema describes.
 type use int
 
 const (
 	answered use = iota // a part of an answer: all of its members are there
-	given               // a part of a request: what is required, and how it has to look
+	given               // a part of a request: required fields, and forms of texts
 	merged              // a part of a merge patch: all may be left out, and null takes away
 )
 
@@ -242,7 +242,7 @@ func (d *describer) body(o *Operation) *huma.RequestBody {
 	return b
 }
 
-// take notes which schemas describe what comes in.
+// take notes which schemas describe bodies of requests.
 func (d *describer) take(s *huma.Schema) {
 	if s == nil {
 		return

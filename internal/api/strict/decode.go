@@ -16,7 +16,7 @@ import (
 )
 
 // Decode reads a JSON object into a struct, strictly. The struct's tags are those from which the
-// OpenAPI document is made, so what is documented is what is checked:
+// OpenAPI document is made, so the document and the check are the same:
 //
 //	json:"name"  required:"true"  enum:"a,b"  minLength maxLength minItems maxItems uniqueItems minimum maximum
 //	exclusiveMinimum  maxProperties
@@ -222,7 +222,7 @@ func decodeList(v Value, known Forms, f reflect.StructField, into reflect.Value)
 		e := Value{Result: result, Base: v.Pointer() + "/", Name: strconv.Itoa(len(seen)), Faults: v.Faults}
 		text := DecodeText(e, known, f)
 		if f.Tag.Get("uniqueItems") == "true" && slices.Contains(seen, text) {
-			e.Wrong("is there twice")
+			e.Wrong("is given twice")
 		}
 		seen = append(seen, text)
 		into.Set(reflect.Append(into, reflect.ValueOf(text).Convert(into.Type().Elem())))

@@ -12,9 +12,9 @@ import (
 	"github.com/grapnelhq/grapnel/policy"
 )
 
-// Form is what a text has to look like. A field of a body names its form with the tag `form`, a
+// Form is the form of a text. A field of a body names its form with the tag `form`, a
 // parameter of the query has one. The reader checks the forms and the API's document describes
-// them, so the document cannot say anything else than what is checked.
+// them, so the document says exactly what strict checks.
 type Form struct {
 	Must    string            // what the caller is told about a text of another form
 	Pattern *regexp.Regexp    // of the whole text
