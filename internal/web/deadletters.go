@@ -22,7 +22,7 @@ type deadLettersModel struct {
 	Groups       []deadGroup
 	Counted      string // what the counts are of
 	Rows         []deadRow
-	Empty, Hint  string
+	Hint         string // why there are no rows
 	Clear        string // where the list is without the search; empty: there is none
 	Older        string
 	Newest       string
@@ -215,15 +215,15 @@ func (m *deadLettersModel) mayStart(v *visit) bool { return v.session.mayDo("/re
 func (m *deadLettersModel) answer(v *visit, counted *client.Page[client.Delivery]) {
 	n := len(counted.Data)
 	if n == 0 {
-		m.Empty, m.Clear = "No dead letter matches the search.", v.link("/dead-letters")
+		m.Hint, m.Clear = "Retention may have deleted older ones; a successful replay takes them off this list too.", v.link("/dead-letters")
 		m.Verdict.Pieces = []piece{{"No dead letters match.", ""}}
 		switch {
 		case counted.Next != "":
-			m.Empty, m.Hint = "Nothing in this part matches.", "A search for text looks at one part of the dead letters at a time; older ones may match."
+			m.Hint = "A search for text looks at one part of the dead letters at a time; older ones may match."
 			m.Older, m.Clear = v.link("/dead-letters?"+url.Values{"q": {m.Search.Text}, "cursor": {counted.Next}}.Encode()), ""
 		case m.Search.Text == "":
 			m.Verdict.Pieces = []piece{{"There are no dead letters.", ""}}
-			m.Empty, m.Hint = "Nothing needs a decision.", "A delivery that fails for good is stored here until it is replayed with success, discarded, or deleted by retention."
+			m.Hint = "A delivery that fails for good is stored here until it is replayed with success, discarded, or deleted by retention."
 			m.Clear = ""
 		}
 		return

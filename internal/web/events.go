@@ -13,15 +13,15 @@ import (
 
 // eventsModel is a list of events under a search.
 type eventsModel struct {
-	Crumbs      []crumb
-	Search      search
-	Answer      string
-	Rows        []eventRow
-	Empty, Hint string
-	Clear       string
-	Publish     string // a command to copy, when nothing was ever published
-	Older       string
-	Newest      string
+	Crumbs  []crumb
+	Search  search
+	Answer  string
+	Rows    []eventRow
+	Hint    string // why there are no rows
+	Clear   string
+	Publish string // a command to copy, when nothing was ever published
+	Older   string
+	Newest  string
 }
 
 // eventRow is one event in a list.
@@ -95,9 +95,9 @@ func (m *eventsModel) answer(v *visit, f client.EventFilter) {
 		}
 		return
 	}
-	m.Answer, m.Empty, m.Hint, m.Clear = "No events.", "No event matches the search.", "Retention may have deleted older ones.", v.link("/events")
+	m.Answer, m.Hint, m.Clear = "No events match.", "Retention may have deleted older ones.", v.link("/events")
 	if m.Search.Text == "" && f.Source == "" && m.Newest == "" {
-		m.Empty, m.Hint, m.Clear, m.Publish = "No event was published yet.", "Publish one with this command:", "", publishCommand
+		m.Answer, m.Hint, m.Clear, m.Publish = "No event was published yet.", "Publish one with this command:", "", publishCommand
 	}
 }
 

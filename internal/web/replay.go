@@ -39,6 +39,8 @@ type itemRow struct {
 	Made         moment
 }
 
+const mostItems = 20
+
 func replayPage(v *visit) (replayModel, error) {
 	id := v.PathValue("id")
 	r, err := v.client.Replay(v.Context(), id)
@@ -52,7 +54,7 @@ func replayPage(v *visit) (replayModel, error) {
 	m := replayModel{ID: r.ID, Pill: replayPill(r), Endpoint: cmp.Or(names[r.EndpointID], r.EndpointID), At: v.link("/endpoints/" + url.PathEscape(r.EndpointID)),
 		Bar: progress(r), Crumbs: v.trail(v.history(), crumb{"Replay", v.link("/replays")}, crumb{r.ID, ""})}
 	cursor := v.URL.Query().Get("cursor")
-	items, err := v.client.ReplayItems(v.Context(), id, v.web.Bounds.Page, cursor)
+	items, err := v.client.ReplayItems(v.Context(), id, mostItems, cursor)
 	if err != nil {
 		return m, err
 	}

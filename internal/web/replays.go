@@ -155,7 +155,7 @@ func selected(s *client.Selection) string {
 		parts = append(parts, "until "+s.To.UTC().Format("2 Jan 15:04 UTC"))
 	}
 	if s.Again {
-		parts = append(parts, "once more if delivered again or discarded already")
+		parts = append(parts, "also those delivered again or discarded already")
 	}
 	return strings.Join(parts, ", ")
 }

@@ -53,7 +53,7 @@ func TestAnswersOfReplays(t *testing.T) {
 	}
 	for target, want := range map[string]string{
 		"/dead-letters": "There are no dead letters.", "/dead-letters?q=type:a": "No dead letters match.", "/replays/new": "There is nothing to replay.",
-		"/replays": "No replay is listed here.", "/events": "No events.",
+		"/replays": "No replay is listed here.", "/events": "No event was published yet.",
 	} {
 		if got := s.answer(target); got != want {
 			t.Errorf("empty, %s says %q, want %q", target, got, want)

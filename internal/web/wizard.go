@@ -38,6 +38,7 @@ type wizardModel struct {
 // planRow is what a replay of one endpoint would do.
 type planRow struct {
 	ID, Name, At string
+	Where        string // its address, if the name is another
 	Pill         pill
 	Chosen       bool
 	Total        string
@@ -227,6 +228,7 @@ func (v *visit) finished(f client.DeliveryFilter, letters bool, most int) (all [
 func (m *wizardModel) plan(v *visit, orders []order, only []string) error {
 	var total client.ReplayPlan
 	started, longest := 0, 0
+	var ill []string
 	states := map[string]*client.Endpoint{}
 	if len(orders) > 0 {
 		all, err := v.client.Endpoints(v.Context(), client.EndpointFilter{Limit: v.web.Bounds.Endpoints})
@@ -241,6 +243,9 @@ func (m *wizardModel) plan(v *visit, orders []order, only []string) error {
 		row := planRow{ID: o.Endpoint, Name: o.Endpoint, At: v.link("/endpoints/" + url.PathEscape(o.Endpoint)), Chosen: len(only) == 0 || slices.Contains(only, o.Endpoint)}
 		if e := states[o.Endpoint]; e != nil {
 			row.Name, row.Pill = endpointName(e), healthPill(e.Health.State)
+			if at := where(e.URL); at != row.Name {
+				row.Where = at
+			}
 		}
 		plan, err := v.client.PlanReplay(v.Context(), o.Endpoint, o.Replay)
 		if told, ok := err.(*client.Error); ok && told.Status < 500 && told.Status != http.StatusUnauthorized && told.Status != http.StatusForbidden { //nolint:errorlint // the client returns it as it is
@@ -262,11 +267,20 @@ func (m *wizardModel) plan(v *visit, orders []order, only []string) error {
 			}
 			row.Order = string(text)
 			started++
+			if row.Pill.Tone == toneBad || row.Pill.Word == "failing" {
+				ill = append(ill, row.Name)
+			}
 			total.Total, total.Keys, total.Overtaken = total.Total+plan.Total, total.Keys+plan.Keys, total.Overtaken+plan.Overtaken
 			total.LongestChain, longest = max(total.LongestChain, plan.LongestChain), max(longest, plan.Total)
 			total.Partial = total.Partial || plan.Partial
 		}
 		m.Rows = append(m.Rows, row)
+	}
+	if n := len(ill); n > 3 {
+		ill = append(ill[:2:2], many(n-2, "other", "others"))
+	}
+	if len(ill) > 0 {
+		m.Notes = append(m.Notes, list(ill)+": no attempt succeeds now, so the replay may fail too. Sending one first finds that out.")
 	}
 	m.answer(v, &total, started, longest)
 	return nil
