@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/grapnelhq/grapnel"
 	"github.com/grapnelhq/grapnel/client"
@@ -110,12 +111,12 @@ func (m *replayModel) answer(v *visit, r *client.Replay) {
 	switch {
 	case r.Status == grapnel.ReplayPaused:
 		say("Paused", toneHold)
-		say(" after "+of+" arrived", "")
+		say(": "+of+" arrived", "")
 	case r.Status == grapnel.ReplayStopped:
 		say("Stopped", toneBad)
-		say(" after "+of+" arrived", "")
+		say(": "+of+" arrived", "")
 	case r.Status == grapnel.ReplayCancelled:
-		say("Cancelled after "+of+" arrived", "")
+		say("Cancelled: "+of+" arrived", "")
 	case r.Status == grapnel.ReplayCompleted && r.Failed == 0:
 		say(number(r.Total)+" arrived", "")
 	default:
@@ -169,19 +170,54 @@ func (m *replayModel) acts(v *visit, r *client.Replay) {
 		offer(act{Label: "Resume", Main: true, Key: "p"}, "resume")
 		offer(act{Label: "Cancel", Sure: "It repeats nothing more. What it has made goes on."}, "cancel")
 	default:
+		q := selection(r)
+		if r.Made < r.Total && q != "" && v.session.mayDo("/replays/start") {
+			m.Verdict.Acts = append(m.Verdict.Acts, act{Label: "Replay the rest", Href: v.link("/replays/new" + withQuery("q", q)), Main: true})
+		}
 		if len(m.Failed) > 0 && v.session.mayDo("/replays/start") {
 			ids := url.Values{}
 			for _, f := range m.Failed {
 				ids.Add("id", f.ID)
 			}
-			m.Verdict.Acts = append(m.Verdict.Acts, act{Label: "Replay what failed", Href: v.link("/replays/new?" + ids.Encode()), Main: true})
+			m.Verdict.Acts = append(m.Verdict.Acts, act{Label: "Replay what failed", Href: v.link("/replays/new?" + ids.Encode()),
+				Main: len(m.Verdict.Acts) == 0})
 		}
 	}
 }
 
+// selection is what a replay is about as a search; empty if a search cannot say it.
+func selection(r *client.Replay) string {
+	s := &r.Selection
+	if s.Deliveries > 0 || len(s.EventTypes) > 1 || len(s.Keys) > 1 {
+		return ""
+	}
+	var statuses []string
+	for _, status := range s.Status {
+		statuses = append(statuses, string(status))
+	}
+	all := []token{{"endpoint", r.EndpointID}, {"status", strings.Join(statuses, ",")}, {"type", strings.Join(s.EventTypes, "")}, {"key", strings.Join(s.Keys, "")}}
+	if s.From != nil {
+		all = append(all, token{"from", s.From.UTC().Format(time.RFC3339Nano)})
+	}
+	if s.To != nil {
+		all = append(all, token{"to", s.To.UTC().Format(time.RFC3339Nano)})
+	}
+	var words []string
+	for _, t := range all {
+		if t.value != "" {
+			words = append(words, t.String())
+		}
+	}
+	return strings.Join(words, " ")
+}
+
 func (m *replayModel) facts(v *visit, r *client.Replay) {
+	rest := "To come"
+	if r.Status.Final() {
+		rest = "Not repeated"
+	}
 	for _, f := range []fact{{Name: "Arrived", Value: count(r.Delivered)}, {Name: "Failed", Value: count(r.Failed)},
-		{Name: "On their way", Value: count(r.Made - r.Done)}, {Name: "To come", Value: count(max(r.Total-r.Made, 0))}} {
+		{Name: "On their way", Value: count(r.Made - r.Done)}, {Name: rest, Value: count(max(r.Total-r.Made, 0))}} {
 		m.Figures = append(m.Figures, f)
 	}
 	guard := "never"

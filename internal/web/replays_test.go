@@ -200,3 +200,18 @@ func TestFormsAreStill(t *testing.T) {
 		t.Errorf("its stream: answered %d", w.Code)
 	}
 }
+
+// TestSelectionsAsSearches: what a replay selects, as a search, selects the same again.
+func TestSelectionsAsSearches(t *testing.T) {
+	from := then.Add(-time.Hour - time.Millisecond)
+	r := &client.Replay{EndpointID: "ep_1", Selection: client.Selection{Status: []grapnel.Status{"failed", "skipped"}, EventTypes: []string{"a.*"},
+		Keys: []string{"k 1:2"}, From: &from}}
+	f := parseSearch(selection(r), then).Filter
+	if f.Endpoint != "ep_1" || len(f.Status) != 2 || f.Type != "a.*" || f.Key != "k 1:2" || !f.From.Equal(from) || !f.To.IsZero() || f.Text != "" {
+		t.Errorf("%s selects %+v", selection(r), f)
+	}
+	r.Selection.Keys = append(r.Selection.Keys, "another")
+	if q := selection(r); q != "" {
+		t.Errorf("two keys became %s", q)
+	}
+}

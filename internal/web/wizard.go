@@ -276,11 +276,11 @@ func (m *wizardModel) plan(v *visit, orders []order, only []string) error {
 		}
 		m.Rows = append(m.Rows, row)
 	}
-	if n := len(ill); n > 3 {
-		ill = append(ill[:2:2], many(n-2, "other", "others"))
-	}
-	if len(ill) > 0 {
-		m.Notes = append(m.Notes, list(ill)+": no attempt succeeds now, so the replay may fail too. Sending one first finds that out.")
+	switch n := len(ill); {
+	case n == 1:
+		m.Notes = append(m.Notes, ill[0]+" takes no deliveries now, so the replay may fail. Sending one first finds that out.")
+	case n > 1:
+		m.Notes = append(m.Notes, count(n)+" of the endpoints take no deliveries now, so their replays may fail. Sending one first finds that out.")
 	}
 	m.answer(v, &total, started, longest)
 	return nil
