@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"html"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
@@ -93,6 +94,8 @@ type owned struct {
 	que   string
 	pol   string
 	keyID string
+	evt   string
+	rpl   string
 	texts []string // that only its own pages may show
 	state func() string
 }
@@ -130,8 +133,19 @@ func own(t *testing.T, s running, tenant string) owned {
 		t.Fatal(len(page.Data), err)
 	}
 	for _, d := range page.Data {
-		o.ids, o.dlv = append(o.ids, d.ID, d.EventID), d.ID
+		o.ids, o.dlv, o.evt = append(o.ids, d.ID, d.EventID), d.ID, d.EventID
 	}
+	if _, err := c.Skip(ctx, o.dlv, "for a replay"); err != nil {
+		t.Fatal(err)
+	}
+	rpl, err := c.StartReplay(ctx, ep.ID, client.NewReplay{Status: []grapnel.Status{grapnel.Skipped}, Rate: 0.001})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.CancelReplay(ctx, rpl.ID, ""); err != nil { // after which nothing changes by itself
+		t.Fatal(err)
+	}
+	o.rpl, o.ids = rpl.ID, append(o.ids, rpl.ID)
 	o.more(t, s, c, tenant)
 	o.state = func() string {
 		page, err := c.Deliveries(ctx, client.DeliveryFilter{})
@@ -208,6 +222,7 @@ func (o *owned) fill(pattern string) string {
 	id := o.ep
 	for prefix, of := range map[string]string{
 		"/deliveries": o.dlv, "/sources": o.src, "/inbox": o.req, "/queues": o.que, "/policies": o.pol, "/keys": o.keyID,
+		"/events": o.evt, "/replays": o.rpl,
 	} {
 		if strings.HasPrefix(path, prefix) {
 			id = of
@@ -246,7 +261,8 @@ func TestSessionsSeeTheirTenantOnly(t *testing.T) {
 					t.Errorf("%s%s: answered %d", foreign, variant, status)
 				}
 				// but for what the request named
-				leaks(foreign+variant, body, globex.ep, "key-globex", globex.dlv, globex.src, globex.req, globex.que, globex.pol)
+				leaks(foreign+variant, body, globex.ep, "key-globex", globex.dlv, globex.evt, globex.rpl,
+					globex.src, globex.req, globex.que, globex.pol)
 			}
 			if slices.Contains(forAdmins, mine) {
 				if status, _, _ := b.ask("GET", mine, nil); status != 403 {
@@ -259,7 +275,7 @@ func TestSessionsSeeTheirTenantOnly(t *testing.T) {
 			}
 			continue
 		}
-		form := url.Values{"token": {token}, "back": {"/"}, "id": {globex.dlv}}
+		form := url.Values{"token": {token}, "back": {"/"}, "id": {globex.dlv}, "once": {"x"}, "order": {`{"endpoint":"` + globex.ep + `","replay":{}}`}}
 		status, _, body := b.ask("POST", foreign, form)
 		want := 404
 		if strings.HasPrefix(foreign, "/keys/") { // for keys with the scope admin only
@@ -268,7 +284,7 @@ func TestSessionsSeeTheirTenantOnly(t *testing.T) {
 		if status != want {
 			t.Errorf("POST %s: answered %d %s", foreign, status, body)
 		}
-		leaks("POST "+foreign, body, globex.ep, globex.dlv, globex.src, globex.que, globex.keyID)
+		leaks("POST "+foreign, body, globex.ep, globex.dlv, globex.evt, globex.rpl, globex.src, globex.que, globex.keyID)
 		if now := globex.state(); now != before {
 			t.Errorf("POST %s changed something of another tenant", foreign)
 			before = now
@@ -463,5 +479,58 @@ func TestWrongKeysAtTheSignIn(t *testing.T) {
 	}
 	if got := s.gate.Stats().Unauthenticated; got != 3 {
 		t.Errorf("%d wrong keys counted, want 3", got)
+	}
+}
+
+// TestReplayFromTheDashboard: a preview counts the dead letters of several endpoints, one button
+// starts a replay for each, and a second click starts nothing. The pages of the replays show the
+// same after a restart of the server.
+func TestReplayFromTheDashboard(t *testing.T) {
+	o := options(t.TempDir())
+	o.AdminKey = testKey
+	s := start(t, o)
+	acme, globex := own(t, s, "acme"), own(t, s, "globex")
+	b := newBrowser(t, s.URL())
+	b.signIn(testKey)
+	hidden := func(body, name string) (all []string) {
+		for _, found := range regexp.MustCompile(`name="`+name+`" value="([^"]*)"`).FindAllStringSubmatch(body, -1) {
+			all = append(all, html.UnescapeString(found[1]))
+		}
+		return all
+	}
+	status, _, body := b.ask("GET", "/replays/new?q=status:skipped&again=1", nil)
+	if status != 200 || !strings.Contains(body, "2 deliveries will be delivered again to 2 endpoints.") {
+		t.Fatalf("the preview: answered %d %s", status, body)
+	}
+	form := url.Values{"token": hidden(body, "token")[:1], "back": {"/"}, "once": hidden(body, "once"), "order": hidden(body, "order"), "rate": {"5"}}
+	var to []string
+	for range 2 {
+		status, header, body := b.ask("POST", "/replays/start", form)
+		if status != 303 {
+			t.Fatalf("answered %d %s", status, body)
+		}
+		to = append(to, header.Get("Location"))
+	}
+	if to[0] != to[1] || strings.Count(to[0], "id=rpl_") != 2 {
+		t.Errorf("the clicks lead to %v", to)
+	}
+	admin, err := client.New(client.Options{Server: s.URL(), Key: testKey})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := admin.Replays(t.Context(), client.ReplayFilter{})
+	if err != nil || len(found.Data) != 4 { // one of each tenant was there before
+		t.Errorf("%d replays, %v", len(found.Data), err)
+	}
+	o.Listen = strings.TrimPrefix(s.URL(), "http://")
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
+	}
+	b.http.CloseIdleConnections()
+	start(t, o)
+	status, _, body = b.ask("GET", to[0], nil)
+	shown := func(text string) bool { return strings.Contains(body, text) }
+	if status != 200 || !shown("endpoint-of-acme") || !shown("endpoint-of-globex") || shown(acme.rpl) || shown(globex.rpl) {
+		t.Errorf("after a restart: answered %d %s", status, body)
 	}
 }

@@ -75,6 +75,7 @@ type sheet struct {
 	Nav     []entry
 	Notice  string
 	Search  string
+	Finds   string // the list that the search box looks in
 	Share   share
 	Live    bool
 	Version string
@@ -92,7 +93,11 @@ func (v *visit) sheet(model any, notice string) sheet {
 	if t, ok := model.(titled); ok {
 		s.Title = t.Title()
 	}
-	s.Notice, s.Model, s.Live, s.Search = notice, model, true, v.URL.Query().Get("q")
+	s.Notice, s.Model, s.Live, s.Search = notice, model, !v.page.still, v.URL.Query().Get("q")
+	s.Finds = v.link("/deliveries")
+	if v.page.finds {
+		s.Finds = v.link(v.page.path)
+	}
 	s.Nav = v.entries(v.page.nav)
 	s.Share = v.share()
 	return s
@@ -164,7 +169,7 @@ func (w *web) drawFailure(b *bytes.Buffer, v *visit, f *failure) error {
 	s := v.bare(f.Title)
 	s.Model = f
 	if v.session != nil {
-		s.Nav = v.entries("")
+		s.Nav, s.Finds = v.entries(""), v.link("/deliveries")
 	}
 	return w.views["failure.html"].ExecuteTemplate(b, "layout.html", s)
 }
