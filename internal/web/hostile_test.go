@@ -26,7 +26,11 @@ func hostile(answer any) any {
 			case "state", "decision", "trigger", "bucket", "ordering":
 				out[name] = value
 			case "request_headers", "response_headers", "headers", "metadata":
-				out[name] = map[string]any{polyglot: polyglot, "x-header": polyglot}
+				if list, ok := value.([]any); ok { // those of a received request, in their order
+					out[name] = hostile(list)
+				} else {
+					out[name] = map[string]any{polyglot: polyglot, "x-header": polyglot}
+				}
 			case "data":
 				if list, ok := value.([]any); ok {
 					out[name] = hostile(list)

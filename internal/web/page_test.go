@@ -41,6 +41,10 @@ func (api *recorded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		{`^/v1/endpoints/[^/]+/lanes$`, "lanes"}, {`^/v1/audit$`, "audit"}, {`^/v1/deliveries$`, "deliveries"}, {`^/v1/endpoints/[^/]+/deliveries$`, "deliveries"},
 		{`^/v1/endpoints/.+/replay$`, "plan"}, {`^/v1/dead-letters$`, "dead_letters"}, {`^/v1/replays$`, "replays"}, {`^/v1/replays/.+/items$`, "items"},
 		{`^/v1/replays/.+$`, "replay"}, {`^/v1/events$`, "events"},
+		{`^/v1/sources$`, "sources"}, {`^/v1/sources/[^/]+$`, "source"}, {`^/v1/inbox$`, "inbox"}, {`^/v1/inbox/[^/]+$`, "request"},
+		{`^/v1/queues$`, "queues"}, {`^/v1/queues/[^/]+/peek$`, "peek"}, {`^/v1/queues/[^/]+(/\w+)?$`, "queue"},
+		{`^/v1/policies$`, "policies"}, {`^/v1/policies/simulate$`, "simulate"}, {`^/v1/policies/[^/]+$`, "policy"},
+		{`^/v1/keys$`, "keys"}, {`^/v1/keys/[^/]+$`, "whoami"}, {`^/v1/cluster$`, "cluster"}, {`^/v1/tenants$`, "tenants"},
 		{`^/v1/deliveries/[^/]+(/\w+)?$`, "delivery"}, {`^/v1/events/[^/]+$`, "event"}, {`^/v1/endpoints/[^/]+(/\w+)?$`, "endpoint"},
 	} {
 		if regexp.MustCompile(is.pattern).MatchString(r.URL.EscapedPath()) {
@@ -148,7 +152,8 @@ func (s *site) signIn() {
 func targets() []string {
 	var all []string
 	for _, p := range append(pages(), coachPages()...) {
-		id := map[string]string{"/deliveries/{id}": "dlv_1", "/endpoints/{id}": "ep_1", "/replays/{id}": "rpl_1", "/events/{id}": "evt_1"}[p.path]
+		id := map[string]string{"/deliveries/{id}": "dlv_1", "/endpoints/{id}": "ep_1", "/replays/{id}": "rpl_1", "/events/{id}": "evt_1",
+			"/sources/{id}": "src_1", "/inbox/{id}": "req_1", "/queues/{id}": "q_1", "/policies/{id}": "standard"}[p.path]
 		all = append(all, strings.ReplaceAll(strings.ReplaceAll(p.path, "{$}", ""), "{id}", id))
 	}
 	return all
