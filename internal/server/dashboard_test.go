@@ -91,6 +91,11 @@ type owned struct {
 	dlv   string
 	evt   string
 	rpl   string
+	src   string // a source, which has quarantined a request
+	req   string // this request
+	que   string
+	pol   string
+	keyID string
 	texts []string // that only its own pages may show
 	state func() string
 }
@@ -141,6 +146,7 @@ func own(t *testing.T, s running, tenant string) owned {
 		t.Fatal(err)
 	}
 	o.rpl, o.ids = rpl.ID, append(o.ids, rpl.ID)
+	o.more(t, s, c, tenant)
 	o.state = func() string {
 		page, err := c.Deliveries(ctx, client.DeliveryFilter{})
 		if err != nil {
@@ -150,22 +156,77 @@ func own(t *testing.T, s running, tenant string) owned {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return string(page.JSON()) + string(now.JSON())
+		src, err := c.Source(ctx, o.src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		que, err := c.Queue(ctx, o.que)
+		if err != nil {
+			t.Fatal(err)
+		}
+		who, err := c.WhoAmI(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		que.QueueCounts = nil // ages grow
+		return string(page.JSON()) + string(now.JSON()) + string(src.JSON()) + fmt.Sprint(que.Status, que.Revision) + string(who.JSON())
 	}
 	return o
 }
+
+// more gives the tenant a source, a request to it, a queue with a message, and a policy.
+func (o *owned) more(t *testing.T, s running, c *client.Client, tenant string) {
+	t.Helper()
+	ctx := t.Context()
+	src, err := c.CreateSource(ctx, client.NewSource{Name: "source-of-" + tenant, OnUnverified: "quarantine",
+		Verify: client.NewVerify{Scheme: "github", Secret: "secret of the test"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rq, err := http.NewRequestWithContext(ctx, "POST", s.URL()+"/in/"+src.ID, strings.NewReader("request-of-"+tenant))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(rq)
+	if err != nil || resp.StatusCode != 202 {
+		t.Fatal(resp, err)
+	}
+	_ = resp.Body.Close()
+	inbox, err := c.Inbox(ctx, client.InboxFilter{Source: src.ID})
+	if err != nil || len(inbox.Data) != 1 {
+		t.Fatal(inbox, err)
+	}
+	que, err := c.CreateQueue(ctx, client.NewQueue{Name: "queue-of-" + tenant, EventTypes: []string{"only.queues"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pol, err := c.CreatePolicy(ctx, []byte(`{"name":"policy-of-`+tenant+`"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	who, err := c.WhoAmI(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.src, o.req, o.que, o.pol, o.keyID = src.ID, inbox.Data[0].ID, que.ID, pol.ID, who.ID
+	o.ids = append(o.ids, o.src, o.req, o.que, o.pol)
+	o.texts = append(o.texts, "source-of-"+tenant, "request-of-"+tenant, "queue-of-"+tenant, "policy-of-"+tenant)
+}
+
+// forAdmins are pages that a key of a tenant may not see at all.
+var forAdmins = []string{"/keys", "/nodes"}
 
 // fill puts what a tenant has into the pattern of a page.
 func (o *owned) fill(pattern string) string {
 	path := strings.TrimSuffix(pattern, "{$}")
 	id := o.ep
-	switch {
-	case strings.HasPrefix(path, "/deliveries"):
-		id = o.dlv
-	case strings.HasPrefix(path, "/events"):
-		id = o.evt
-	case strings.HasPrefix(path, "/replays"):
-		id = o.rpl
+	for prefix, of := range map[string]string{
+		"/deliveries": o.dlv, "/sources": o.src, "/inbox": o.req, "/queues": o.que, "/policies": o.pol, "/keys": o.keyID,
+		"/events": o.evt, "/replays": o.rpl,
+	} {
+		if strings.HasPrefix(path, prefix) {
+			id = of
+		}
 	}
 	return strings.ReplaceAll(path, "{id}", id)
 }
@@ -199,7 +260,15 @@ func TestSessionsSeeTheirTenantOnly(t *testing.T) {
 				if foreign != mine && status != 404 {
 					t.Errorf("%s%s: answered %d", foreign, variant, status)
 				}
-				leaks(foreign+variant, body, globex.ep, "key-globex", globex.dlv, globex.evt, globex.rpl) // which the request named
+				// but for what the request named
+				leaks(foreign+variant, body, globex.ep, "key-globex", globex.dlv, globex.src, globex.req, globex.que, globex.pol, globex.evt,
+					globex.rpl)
+			}
+			if slices.Contains(forAdmins, mine) {
+				if status, _, _ := b.ask("GET", mine, nil); status != 403 {
+					t.Errorf("%s: answered %d", mine, status)
+				}
+				continue
 			}
 			if status, _, body := b.ask("GET", mine, nil); status != 200 || !strings.Contains(body, "acme") {
 				t.Errorf("%s: answered %d %s", mine, status, body)
@@ -208,10 +277,14 @@ func TestSessionsSeeTheirTenantOnly(t *testing.T) {
 		}
 		form := url.Values{"token": {token}, "back": {"/"}, "id": {globex.dlv}, "once": {"x"}, "order": {`{"endpoint":"` + globex.ep + `","replay":{}}`}}
 		status, _, body := b.ask("POST", foreign, form)
-		if status != 404 {
+		want := 404
+		if strings.HasPrefix(foreign, "/keys/") { // for keys with the scope admin only
+			want = 403
+		}
+		if status != want {
 			t.Errorf("POST %s: answered %d %s", foreign, status, body)
 		}
-		leaks("POST "+foreign, body, globex.ep, globex.dlv, globex.evt, globex.rpl)
+		leaks("POST "+foreign, body, globex.ep, globex.dlv, globex.src, globex.que, globex.keyID, globex.evt, globex.rpl)
 		if now := globex.state(); now != before {
 			t.Errorf("POST %s changed something of another tenant", foreign)
 			before = now
@@ -346,7 +419,7 @@ func TestDashboardBelowAPath(t *testing.T) {
 			if _, header, _ := b.ask("GET", "/deliveries", nil); header.Get("Location") != prefix+"/login?next=%2Fdeliveries" {
 				t.Errorf("the sign-in is at %s", header.Get("Location"))
 			}
-			b.signIn(acme.key)
+			b.signIn(testKey) // which may see all pages
 			address := regexp.MustCompile(`(?:href|src|action)="([^"#][^"]*)"`)
 			for _, row := range web.Paths() {
 				method, pattern, _ := strings.Cut(row, " ")

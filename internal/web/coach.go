@@ -49,7 +49,9 @@ func coachActions() []action {
 	return []action{{path: fixPath, scope: grapnel.ScopeManage, do: fixReceiver}}
 }
 
-func coachEntry() entry { return entry{Name: "First minute", Path: coachPath, Key: "m", Sign: "coach"} }
+func coachEntry() entry {
+	return entry{Name: "First minute", Path: coachPath, Key: "m", Sign: "coach", Deep: true}
+}
 
 // coachModel is the story with its steps.
 type coachModel struct {

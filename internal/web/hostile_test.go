@@ -23,13 +23,12 @@ func hostile(answer any) any {
 		out := map[string]any{}
 		for name, value := range a {
 			switch name {
-			case "state", "decision", "trigger", "bucket", "ordering":
+			case "state", "decision", "trigger", "bucket", "ordering", "schedule", "jitter", "classify", "retry_after", "on_exhausted", "then", "disable", "breaker":
 				out[name] = value
 			case "request_headers", "response_headers", "headers", "metadata":
-				if list, ok := value.([]any); ok { // those of a received request, in their order
+				out[name] = map[string]any{polyglot: polyglot, "x-header": polyglot}
+				if list, ok := value.([]any); ok { // of a request to a source: names and values
 					out[name] = hostile(list)
-				} else {
-					out[name] = map[string]any{polyglot: polyglot, "x-header": polyglot}
 				}
 			case "data":
 				if list, ok := value.([]any); ok {

@@ -51,12 +51,13 @@ func requestPill(outcome client.IntakeOutcome) pill {
 
 func inboxFilter(v *visit) client.InboxFilter {
 	q := v.URL.Query()
-	return client.InboxFilter{Source: q.Get("source"), Outcome: client.IntakeOutcome(q.Get("outcome")), Cursor: q.Get("cursor"), Limit: v.web.Bounds.Page}
+	return client.InboxFilter{Source: q.Get("source"), Outcome: client.IntakeOutcome(q.Get("outcome")), Cursor: q.Get("cursor")}
 }
 
 func inbox(v *visit) (inboxModel, error) {
 	var m inboxModel
 	f := inboxFilter(v)
+	f.Limit = v.web.Bounds.Page
 	address := func(outcome client.IntakeOutcome, cursor string) string {
 		q := url.Values{}
 		if f.Source != "" {

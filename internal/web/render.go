@@ -98,13 +98,22 @@ func (v *visit) sheet(model any, notice string) sheet {
 	if v.page.finds {
 		s.Finds = v.link(v.page.path)
 	}
-	s.Nav = slices.Clone(v.web.nav)
-	for i := range s.Nav {
-		s.Nav[i].Here = s.Nav[i].Name == v.page.nav
-		s.Nav[i].Path = v.link(s.Nav[i].Path)
-	}
+	s.Nav = v.entries(v.page.nav)
 	s.Share = v.share()
 	return s
+}
+
+// entries are those of the navigation that lead to pages which the session may see.
+func (v *visit) entries(here string) []entry {
+	var all []entry
+	for _, e := range v.web.nav {
+		i := slices.IndexFunc(v.web.pages, func(p page) bool { return strings.TrimSuffix(p.path, "{$}") == e.Path })
+		if i >= 0 && v.session.May(v.web.pages[i].scope) {
+			e.Here, e.Path = e.Name == here, v.link(e.Path)
+			all = append(all, e)
+		}
+	}
+	return all
 }
 
 // bare is the sheet of a page without navigation.
@@ -160,10 +169,7 @@ func (w *web) drawFailure(b *bytes.Buffer, v *visit, f *failure) error {
 	s := v.bare(f.Title)
 	s.Model = f
 	if v.session != nil {
-		s.Nav, s.Finds = slices.Clone(v.web.nav), v.link("/deliveries")
-		for i := range s.Nav {
-			s.Nav[i].Path = v.link(s.Nav[i].Path)
-		}
+		s.Nav, s.Finds = v.entries(""), v.link("/deliveries")
 	}
 	return w.views["failure.html"].ExecuteTemplate(b, "layout.html", s)
 }

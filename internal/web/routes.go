@@ -226,7 +226,8 @@ func Commands() []string {
 		every.Text += token{name, examples[name]}.String() + " "
 	}
 	for _, p := range pages() {
-		rq := &http.Request{URL: &url.URL{Path: p.path, RawQuery: url.Values{"q": {every.Text + "'text' $x"}}.Encode()}}
+		rq := &http.Request{URL: &url.URL{Path: p.path, RawQuery: url.Values{"q": {every.Text + "'text' $x"},
+			"source": {"src_1"}, "outcome": {"unverified"}, "endpoint": {"ep_1"}, "delivery": {"dlv_1"}}.Encode()}}
 		rq.SetPathValue("id", "dlv_1")
 		all = append(all, p.command(&visit{Request: rq, page: &p, now: time.Unix(0, 0)}))
 	}

@@ -47,6 +47,8 @@ func drawings() map[string]SVG {
 		"heart":          Heart([]Beat{{"ok", "fine"}, {"none", "no attempts"}, {"bad", "2 failed"}}, "Three hours."),
 		"bars": Bars([]Bar{{Parts: []Part{{"ok", 1e6}, {"bad", 1}}, Says: "one of a million", Href: "/deliveries?q=a&b"}, {},
 			{Parts: []Part{{"ok", 20}}, Says: "20"}}, "Three hours."),
+		"outage":         Outage([]Slice{{Down: true, Attempts: 4, Backlog: 2, Says: "down"}, {Attempts: 40, Backlog: 1e6, Says: `<b>"&`}, {}}, "Three parts."),
+		"outage-empty":   Outage(nil, "No time."),
 		"bars-empty":     Bars(nil, "No hours."),
 		"progress":       Progress(281, 2, 4, 412, "281 of 412 delivered."),
 		"progress-empty": Progress(0, 0, 0, 0, "Nothing."),
