@@ -56,7 +56,7 @@ type Configuration interface {
 	// earlier answer stays.
 	Remember(ctx context.Context, once *Once) error
 	// Forget deletes at most limit expired answers, the earliest expiry first, and returns how
-	// many.
+	// many. Stores differ in the order of answers that expire at the same time.
 	Forget(ctx context.Context, now time.Time, limit int) (int, error)
 }
 
