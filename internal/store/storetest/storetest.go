@@ -51,6 +51,7 @@ func Run(t *testing.T, h Harness) {
 		{"Once", onceCases},
 		{"Config", configCases},
 		{"Sources", sourceCases},
+		{"EventTypes", eventTypeCases},
 		{"Known", knownCases},
 		{"Inbox", inboxCases},
 		{"History", historyCases},
