@@ -1,4 +1,4 @@
-// Package configuration holds the operators' settings: endpoints, sources, policies, event types, keys, and the
+// Package configuration holds the operators' settings: endpoints, sources, policies, event types,
 // tenants that are open here.
 //
 // A Snapshot is all of it at one version of the store, ready for use, and never changes. A Book
